@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# Makes a fresh Debian machine ready: system libraries by apt; a MariaDB of our own, unpacked (never installed) under
+# build/; the headers of exactly that server; the demo's real data. Quick and silent when all is in place.
+#
+# Invariants:
+# - No MariaDB package is installed, so no server of the machine is ever started, stopped, upgraded or configured.
+# - Packages that are installed are shared libraries and build tools only; a policy-rc.d keeps their scripts from
+#   starting services while that happens, and is put back as it was.
+# - All else is written under build/, which is git-ignored.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/lib.sh
+
+scripts/setup-packages.sh
+scripts/setup-mariadb.sh
+scripts/setup-data.sh
+check_rust
+check_compiler
+check_room "${PERDURA_DIR:-$PERDURA_DIR_DEFAULT}"
+say "ready: MariaDB $(cat build/mariadb/DEBIAN_VERSION) in build/mariadb"
