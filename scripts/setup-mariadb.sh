@@ -71,7 +71,7 @@ download() {
         && apt_get download "${wanted[@]}") >"$downloads/$version.log" 2>&1
 }
 
-# The embedded server's tools and most test suites, are never used here: 300 MiB less.
+# The embedded server's tools, the manuals and the suites of clusters and of RocksDB are never used here.
 unpack_server() {
     local version=$1 deb
     rm -rf build/mariadb.new
@@ -79,9 +79,9 @@ unpack_server() {
     for deb in "$downloads/$version"/*.deb; do
         dpkg-deb --fsys-tarfile "$deb" | tar -x -C build/mariadb.new \
             --exclude='*-embedded' --exclude='*_embedded' --exclude='*/libmariadbd.a' --exclude='*/libmysqld.a' \
-            --exclude='./usr/share/doc' --exclude='./usr/share/man' --exclude='./usr/share/mysql/mysql-test/plugin' \
-            --exclude='./usr/share/mysql/mysql-test/suite/galera*' --exclude='./usr/share/mysql/mysql-test/suite/innodb*' \
-            --exclude='./usr/share/mysql/mysql-test/suite/encryption' --exclude='./usr/share/mysql/mysql-test/suite/wsrep'
+            --exclude='./usr/share/doc' --exclude='./usr/share/man' \
+            --exclude='*/mysql-test/suite/galera*' --exclude='*/mysql-test/suite/wsrep' \
+            --exclude='*/mysql-test/plugin/wsrep_info' --exclude='*/mysql-test/plugin/rocksdb'
     done
     printf '%s\n' "$version" >build/mariadb.new/DEBIAN_VERSION
     rm -rf build/mariadb
