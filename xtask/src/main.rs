@@ -1,0 +1,3 @@
+//! Perdura's own tooling, run as `cargo xtask COMMAND`.
+
+fn main() {}
