@@ -1,0 +1,137 @@
+//! Process-wide counters of what goes to the medium.
+//!
+//! Each thread adds to a slot of its own (relaxed load and store, no locked instruction); slots are never freed,
+//! only handed from an ended thread to a new one, so a sum over all slots is the total since the process began.
+
+use crossbeam_utils::CachePadded;
+use parking_lot::Mutex;
+use std::cell::Cell;
+use std::ptr;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Totals since the process began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Fences issued.
+    pub fences: u64,
+    /// Cache lines flushed.
+    pub flushed_lines: u64,
+    /// Bytes written by non-temporal copies and zeroing.
+    pub nt_bytes: u64,
+    /// Bytes written by cached stores and copies.
+    pub written_bytes: u64,
+}
+
+impl Counters {
+    /// Bytes flushed: lines of 64 bytes.
+    pub fn flushed_bytes(&self) -> u64 {
+        self.flushed_lines * 64
+    }
+
+    /// What was added since `earlier`.
+    pub fn since(&self, earlier: &Counters) -> Counters {
+        Counters {
+            fences: self.fences.wrapping_sub(earlier.fences),
+            flushed_lines: self.flushed_lines.wrapping_sub(earlier.flushed_lines),
+            nt_bytes: self.nt_bytes.wrapping_sub(earlier.nt_bytes),
+            written_bytes: self.written_bytes.wrapping_sub(earlier.written_bytes),
+        }
+    }
+}
+
+#[derive(Default)]
+struct Slot {
+    fences: AtomicU64,
+    flushed_lines: AtomicU64,
+    nt_bytes: AtomicU64,
+    written_bytes: AtomicU64,
+}
+
+struct Slots {
+    all: Vec<&'static CachePadded<Slot>>,
+    free: Vec<&'static CachePadded<Slot>>,
+}
+
+static SLOTS: Mutex<Slots> = Mutex::new(Slots { all: Vec::new(), free: Vec::new() });
+
+thread_local! {
+    static LOCAL: Cell<*const CachePadded<Slot>> = const { Cell::new(ptr::null()) };
+    static OWNER: Owner = const { Owner };
+}
+
+/// Gives the thread's slot back when the thread ends.
+struct Owner;
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        let slot = LOCAL.replace(ptr::null());
+        // SAFETY: LOCAL holds null or a pointer made from a leaked, hence 'static, slot.
+        if let Some(slot) = unsafe { slot.as_ref() } {
+            SLOTS.lock().free.push(slot);
+        }
+    }
+}
+
+#[inline]
+fn local() -> &'static Slot {
+    let slot = LOCAL.get();
+    // SAFETY: LOCAL holds null or a pointer made from a leaked, hence 'static, slot.
+    match unsafe { slot.as_ref() } {
+        Some(slot) => slot,
+        None => register(),
+    }
+}
+
+#[cold]
+fn register() -> &'static Slot {
+    let mut slots = SLOTS.lock();
+    let slot = slots.free.pop().unwrap_or_else(|| {
+        let slot: &'static CachePadded<Slot> = Box::leak(Box::default());
+        slots.all.push(slot);
+        slot
+    });
+    drop(slots);
+    LOCAL.set(slot);
+    // At thread exit the owner may be gone already; the slot is then simply not handed on.
+    let _ = OWNER.try_with(|_| ());
+    slot
+}
+
+#[inline]
+fn add(counter: &AtomicU64, amount: u64) {
+    // Only the owning thread stores, so a plain load and store lose nothing.
+    counter.store(counter.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);
+}
+
+#[inline]
+pub(crate) fn fence() {
+    add(&local().fences, 1);
+}
+
+#[inline]
+pub(crate) fn flushed(lines: u64) {
+    add(&local().flushed_lines, lines);
+}
+
+#[inline]
+pub(crate) fn written_nt(bytes: u64) {
+    add(&local().nt_bytes, bytes);
+}
+
+#[inline]
+pub(crate) fn written(bytes: u64) {
+    add(&local().written_bytes, bytes);
+}
+
+/// The totals now; each counter is exact up to additions under way.
+pub fn counters() -> Counters {
+    let slots = SLOTS.lock();
+    let mut sum = Counters::default();
+    for slot in &slots.all {
+        sum.fences = sum.fences.wrapping_add(slot.fences.load(Ordering::Relaxed));
+        sum.flushed_lines = sum.flushed_lines.wrapping_add(slot.flushed_lines.load(Ordering::Relaxed));
+        sum.nt_bytes = sum.nt_bytes.wrapping_add(slot.nt_bytes.load(Ordering::Relaxed));
+        sum.written_bytes = sum.written_bytes.wrapping_add(slot.written_bytes.load(Ordering::Relaxed));
+    }
+    sum
+}

@@ -1,0 +1,154 @@
+//! A file mapped at a 2 MiB boundary.
+//!
+//! The address range is reserved first (len + 2 MiB, no access), the file is mapped over its aligned part, and
+//! the rest is given back. The descriptor is closed afterwards: a pool may have thousands of files, and msync
+//! on the mapping does what fsync does for size and blocks.
+
+use super::ffi::{Map, Source};
+use crate::error::{Error, Result};
+use crate::medium::Granularity;
+use crate::region::{Backing, Functions};
+use rustix::io::Errno;
+use rustix::mm::{Advice, MapFlags, MsyncFlags, ProtFlags, madvise, mmap, mmap_anonymous, msync, munmap};
+use std::ffi::c_void;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
+use std::ptr;
+
+/// Alignment of mappings: that of large pages.
+pub(super) const ALIGN: usize = 2 << 20;
+const PAGE: usize = 4096;
+
+/// A mapped file. Unmaps when dropped.
+pub(super) struct FileMapping {
+    name: String,
+    address: *mut c_void,
+    len: usize,
+    /// Declared after use in Drop: libpmem2 must forget the range before it is unmapped.
+    map: Option<Map>,
+}
+
+// SAFETY: the mapping is process-wide; access through it is ordered by the region's users.
+unsafe impl Send for FileMapping {}
+// SAFETY: as for Send.
+unsafe impl Sync for FileMapping {}
+
+impl FileMapping {
+    /// Maps `len` bytes of `file`, with MAP_SYNC if `synchronous`, to be flushed as `granularity` needs.
+    pub(super) fn new(
+        what: &str,
+        file: &File,
+        len: u64,
+        synchronous: bool,
+        granularity: Granularity,
+    ) -> Result<FileMapping> {
+        let failed = |source: io::Error| Error::from_io(what, "mapping", len, source);
+        let len = usize::try_from(len).map_err(|_| failed(Errno::FBIG.into()))?;
+        let address = map_aligned(file, len, synchronous).map_err(|errno| failed(errno.into()))?;
+        let mut mapping = FileMapping { name: what.to_owned(), address, len, map: None };
+        let source = Source::new(file.as_fd()).map_err(failed)?;
+        // SAFETY: the range was just mapped from this file; `mapping` drops the Map before it unmaps.
+        let map = unsafe { Map::from_existing(&source, address, len, granularity) }.map_err(failed)?;
+        mapping.map = Some(map);
+        Ok(mapping)
+    }
+
+    pub(super) fn base(&self) -> *mut u8 {
+        self.address.cast()
+    }
+
+    pub(super) fn functions(&self) -> Functions {
+        self.map().functions()
+    }
+
+    fn map(&self) -> &Map {
+        self.map.as_ref().expect("a mapping is registered once made")
+    }
+
+    fn at(&self, offset: u64) -> *mut c_void {
+        self.address.wrapping_byte_add(offset as usize)
+    }
+}
+
+impl Backing for FileMapping {
+    fn deep_flush(&self, offset: u64, len: u64) -> Result<()> {
+        let deep = self.map().deep_flush(self.at(offset), len as usize);
+        deep.map_err(|source| Error::from_io(self.name.as_str(), "deep flush", 0, source))
+    }
+
+    fn sync(&self) -> Result<()> {
+        // SAFETY: the range is this mapping.
+        let synced = unsafe { msync(self.address, self.len, MsyncFlags::SYNC) };
+        synced.map_err(|errno| Error::from_io(self.name.as_str(), "sync", 0, errno.into()))
+    }
+
+    fn populate(&self, offset: u64, len: u64) -> Result<()> {
+        let begin = offset as usize / PAGE * PAGE;
+        let end = (offset + len) as usize;
+        if begin == end {
+            return Ok(());
+        }
+        // SAFETY: the range is within this mapping (the region checked it), and populating changes no content.
+        match unsafe { madvise(self.at(begin as u64), end - begin, Advice::LinuxPopulateWrite) } {
+            Ok(()) => Ok(()),
+            Err(Errno::INVAL) => {
+                Err(Error::Unsupported { what: self.name.clone(), seen: "MADV_POPULATE_WRITE refused".to_owned() })
+            }
+            Err(errno @ (Errno::FAULT | Errno::HWPOISON)) => Err(Error::Poisoned {
+                what: self.name.clone(),
+                offset,
+                seen: format!("populating {len} bytes failed: {}", io::Error::from(errno)),
+            }),
+            Err(errno) => Err(Error::from_io(self.name.as_str(), "populating", len, errno.into())),
+        }
+    }
+}
+
+impl Drop for FileMapping {
+    fn drop(&mut self) {
+        self.map = None;
+        // SAFETY: mapped by us, and the region that used it is gone.
+        let _ = unsafe { munmap(self.address, self.len.next_multiple_of(PAGE)) };
+    }
+}
+
+fn map_aligned(file: &File, len: usize, synchronous: bool) -> rustix::io::Result<*mut c_void> {
+    let mapped = len.next_multiple_of(PAGE);
+    let reserved = mapped + ALIGN;
+    // SAFETY: a new private range without access.
+    let start = unsafe { mmap_anonymous(ptr::null_mut(), reserved, ProtFlags::empty(), MapFlags::PRIVATE | MapFlags::NORESERVE) }?;
+    let lead = start.cast::<u8>().align_offset(ALIGN);
+    let address = start.wrapping_byte_add(lead);
+    let protection = ProtFlags::READ | ProtFlags::WRITE;
+    let sharing = if synchronous { MapFlags::SHARED_VALIDATE | MapFlags::SYNC } else { MapFlags::SHARED };
+    // SAFETY: replaces only a part of the range just reserved.
+    let result = unsafe { mmap(address, len, protection, sharing | MapFlags::FIXED, file, 0) };
+    // SAFETY: gives back what is left of the reservation on either side (all of it on failure).
+    unsafe {
+        if result.is_err() {
+            let _ = munmap(start, reserved);
+        } else {
+            if lead > 0 {
+                let _ = munmap(start, lead);
+            }
+            let tail = reserved - lead - mapped;
+            if tail > 0 {
+                let _ = munmap(address.wrapping_byte_add(mapped), tail);
+            }
+        }
+    }
+    result
+}
+
+/// Whether `file` (of at least one page) can be mapped with MAP_SYNC.
+pub(super) fn can_map_sync(file: &File) -> bool {
+    match map_aligned(file, PAGE, true) {
+        Ok(address) => {
+            // SAFETY: just mapped, used by nobody.
+            let _ = unsafe { munmap(address, PAGE) };
+            true
+        }
+        Err(_) => false,
+    }
+}

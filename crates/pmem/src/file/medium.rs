@@ -1,0 +1,276 @@
+//! A medium of files in a directory.
+//!
+//! Invariants: while the medium lives its lock file is locked, so no other server (nor another medium of this one)
+//! uses the directory; a failed creation leaves no file behind.
+
+use super::ffi::{BadBlock, Source};
+use super::mapping::FileMapping;
+use super::probe::{Found, probe};
+use crate::error::{Error, Result};
+use crate::medium::{Granularity, Medium, MediumInfo, Mode, check_name, is_name};
+use crate::numa::Device;
+use crate::region::{Backing, Mapping, PLAIN, Region};
+use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock, fsync, statvfs};
+use rustix::io::Errno;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::ptr::NonNull;
+
+/// Name of the lock file.
+const LOCK: &str = ".lock";
+
+/// How a directory is opened.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// Go on without DAX: data then survive a process crash, not a power loss.
+    pub emulate: bool,
+    /// Create the directory if it does not exist (its parent must).
+    pub create_dir: bool,
+}
+
+/// A directory of files mapped through libpmem2.
+pub struct FileMedium {
+    directory: PathBuf,
+    handle: File,
+    mode: Mode,
+    granularity: Granularity,
+    found: Found,
+    device: Device,
+    // Held, not read: the lock goes with the descriptor.
+    _lock: File,
+}
+
+impl FileMedium {
+    /// Opens and locks `directory`, and finds out what lies below it.
+    ///
+    /// Errors: [`Error::NotFound`], [`Error::InUse`], [`Error::NotDax`] (unless `emulate`), [`Error::Full`],
+    /// [`Error::Io`] (not a directory, not writable).
+    pub fn open(directory: &Path, options: Options) -> Result<FileMedium> {
+        let what = directory.display().to_string();
+        if options.create_dir {
+            make_directory(directory)?;
+        }
+        let handle = File::open(directory).map_err(|source| Error::from_io(what.as_str(), "opening", 0, source))?;
+        let metadata = handle.metadata().map_err(|source| Error::from_io(what.as_str(), "stat", 0, source))?;
+        if !metadata.is_dir() {
+            return Err(Error::Io { what, action: "opening", source: Errno::NOTDIR.into() });
+        }
+        let lock = lock(directory)?;
+        let found = probe(directory)?;
+        let (mode, granularity) = match (found.is_dax(), options.emulate) {
+            (true, _) => (Mode::Dax, found.granularity),
+            (false, true) => (Mode::Emulated, Granularity::CacheLine),
+            (false, false) => return Err(Error::NotDax { what, seen: found.describe() }),
+        };
+        let device = Device::of(&metadata);
+        let directory = directory.to_owned();
+        Ok(FileMedium { directory, handle, mode, granularity, found, device, _lock: lock })
+    }
+
+    fn path(&self, name: &str) -> (PathBuf, String) {
+        let path = self.directory.join(name);
+        let what = path.display().to_string();
+        (path, what)
+    }
+
+    fn map(&self, name: &str, what: &str, file: &File, len: u64) -> Result<Region> {
+        let numa_node = self.device.numa_node;
+        if len == 0 {
+            let mapping = Mapping {
+                name: name.to_owned(),
+                numa_node,
+                functions: PLAIN,
+                hook: None,
+                backing: Box::new(EmptyFile { what: what.to_owned(), path: self.directory.join(name) }),
+            };
+            // SAFETY: no byte of an empty region is ever accessed; the address is aligned.
+            return Ok(unsafe { Region::new(NonNull::<Line>::dangling().as_ptr().cast(), 0, mapping) });
+        }
+        let backing = FileMapping::new(what, file, len, self.mode == Mode::Dax, self.granularity)?;
+        let (base, functions) = (backing.base(), backing.functions());
+        let mapping = Mapping { name: name.to_owned(), numa_node, functions, hook: None, backing: Box::new(backing) };
+        // SAFETY: the mapping is 2 MiB-aligned, len bytes long and unmapped when the backing is dropped.
+        Ok(unsafe { Region::new(base, len, mapping) })
+    }
+
+    /// Refuses a file whose memory the platform knows to be damaged: reading it would kill the process.
+    fn check_bad_blocks(&self, what: &str, file: &File) -> Result<()> {
+        if self.mode != Mode::Dax {
+            return Ok(());
+        }
+        let blocks = Source::new(file.as_fd()).and_then(|source| source.bad_blocks());
+        // Without the right to ask the file is taken as sound, as any program would.
+        match blocks.unwrap_or_default().first() {
+            None => Ok(()),
+            Some(BadBlock { offset, len }) => Err(Error::Poisoned {
+                what: what.to_owned(),
+                offset: *offset as u64,
+                seen: format!("bad block of {len} bytes"),
+            }),
+        }
+    }
+}
+
+impl Medium for FileMedium {
+    fn create(&self, name: &str, len: u64) -> Result<Region> {
+        check_name(name)?;
+        let (path, what) = self.path(name);
+        let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o640).open(&path);
+        let file = file.map_err(|source| Error::from_io(what.as_str(), "creating", len, source))?;
+        let created = allocate(&what, &file, len).and_then(|()| self.map(name, &what, &file, len));
+        created.map_err(|mut error| {
+            let _ = std::fs::remove_file(&path);
+            if let Error::Full { free, .. } = &mut error {
+                *free = self.free_bytes();
+            }
+            error
+        })
+    }
+
+    fn open(&self, name: &str) -> Result<Region> {
+        check_name(name)?;
+        let (path, what) = self.path(name);
+        let file = OpenOptions::new().read(true).write(true).open(&path);
+        let file = file.map_err(|source| Error::from_io(what.as_str(), "opening", 0, source))?;
+        let metadata = file.metadata().map_err(|source| Error::from_io(what.as_str(), "stat", 0, source))?;
+        self.check_bad_blocks(&what, &file)?;
+        self.map(name, &what, &file, metadata.len())
+    }
+
+    fn remove(&self, name: &str) -> Result<()> {
+        check_name(name)?;
+        let (path, what) = self.path(name);
+        std::fs::remove_file(path).map_err(|source| Error::from_io(what, "removing", 0, source))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        check_name(from)?;
+        check_name(to)?;
+        let (path, what) = self.path(from);
+        std::fs::rename(path, self.directory.join(to)).map_err(|source| Error::from_io(what, "renaming", 0, source))
+    }
+
+    fn list(&self) -> Result<Vec<(String, u64)>> {
+        let failed = |source: io::Error| Error::from_io(self.directory.display().to_string(), "listing", 0, source);
+        let mut files = Vec::new();
+        for entry in std::fs::read_dir(&self.directory).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            let Some(name) = entry.file_name().to_str().filter(|name| is_name(name)).map(str::to_owned) else { continue };
+            let metadata = match entry.metadata() {
+                Ok(metadata) => metadata,
+                // Removed since the directory was read.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(failed(error)),
+            };
+            if metadata.is_file() {
+                files.push((name, metadata.len()));
+            }
+        }
+        files.sort();
+        Ok(files)
+    }
+
+    fn sync_dir(&self) -> Result<()> {
+        let what = || self.directory.display().to_string();
+        fsync(&self.handle).map_err(|errno| Error::from_io(what(), "sync of the directory", 0, errno.into()))
+    }
+
+    fn info(&self) -> MediumInfo {
+        MediumInfo {
+            mode: self.mode,
+            granularity: self.granularity,
+            directory: Some(self.directory.clone()),
+            map_sync: self.found.map_sync,
+            dax_attribute: self.found.dax_attribute,
+            numa_node: self.device.numa_node,
+            persistence_domain: self.device.persistence_domain.clone(),
+            unsafe_shutdown_count: self.found.unsafe_shutdown_count,
+            free_bytes: self.free_bytes(),
+        }
+    }
+
+    fn free_bytes(&self) -> Option<u64> {
+        let stat = statvfs(&self.directory).ok()?;
+        Some(stat.f_bavail.saturating_mul(stat.f_frsize))
+    }
+}
+
+#[repr(align(64))]
+struct Line(#[expect(dead_code, reason = "only its alignment counts")] [u8; 64]);
+
+/// What lies below the region of a file without bytes.
+struct EmptyFile {
+    what: String,
+    path: PathBuf,
+}
+
+impl Backing for EmptyFile {
+    fn deep_flush(&self, _offset: u64, _len: u64) -> Result<()> {
+        Ok(())
+    }
+
+    fn sync(&self) -> Result<()> {
+        let synced = File::open(&self.path).and_then(|file| file.sync_all());
+        synced.map_err(|source| Error::from_io(self.what.as_str(), "sync", 0, source))
+    }
+
+    fn populate(&self, _offset: u64, _len: u64) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Creates the directory if it does not exist, and makes its name durable.
+fn make_directory(directory: &Path) -> Result<()> {
+    let failed = |action| move |source| Error::from_io(directory.display().to_string(), action, 0, source);
+    match std::fs::create_dir(directory) {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
+        Err(error) => return Err(failed("creating the directory")(error)),
+    }
+    let parent = directory.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    File::open(parent).and_then(|parent| parent.sync_all()).map_err(failed("sync of the parent directory"))
+}
+
+/// Locks the directory for this medium.
+fn lock(directory: &Path) -> Result<File> {
+    let path = directory.join(LOCK);
+    let failed = |source| Error::from_io(path.display().to_string(), "locking", 0, source);
+    let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o640).open(&path);
+    let file = file.map_err(failed)?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(file),
+        Err(Errno::WOULDBLOCK) => Err(Error::InUse { what: directory.display().to_string() }),
+        Err(errno) => Err(failed(errno.into())),
+    }
+}
+
+/// Gives `file` its length and blocks, so that no later store meets a full device.
+pub(super) fn allocate(what: &str, file: &File, len: u64) -> Result<()> {
+    if len == 0 {
+        return Ok(());
+    }
+    let failed = |source| Error::from_io(what, "allocating", len, source);
+    loop {
+        match fallocate(file, FallocateFlags::empty(), 0, len) {
+            Ok(()) => return Ok(()),
+            Err(Errno::INTR) => {}
+            // Some file systems cannot; writing zeros allocates as well.
+            Err(Errno::OPNOTSUPP) => return write_zeros(file, len).map_err(failed),
+            Err(errno) => return Err(failed(errno.into())),
+        }
+    }
+}
+
+fn write_zeros(file: &File, len: u64) -> io::Result<()> {
+    let zeros = vec![0u8; 1 << 20];
+    let mut offset = 0;
+    while offset < len {
+        let count = (len - offset).min(zeros.len() as u64);
+        file.write_all_at(&zeros[..count as usize], offset)?;
+        offset += count;
+    }
+    Ok(())
+}

@@ -1,0 +1,71 @@
+//! What lies below a directory: found by a trial file, never assumed.
+//!
+//! MAP_SYNC has been seen to succeed without DAX in containers, so statx must report the DAX attribute as well; and the
+//! granularity is what libpmem2 finds when it maps the file by itself.
+
+use super::ffi::Source;
+use super::mapping::can_map_sync;
+use crate::error::{Error, Result};
+use crate::medium::Granularity;
+use rustix::fs::{AtFlags, StatxAttributes, StatxFlags, statx};
+use std::fs::{File, OpenOptions};
+use std::os::fd::AsFd;
+use std::path::Path;
+
+/// Name of the trial file; gone again when the probe returns.
+const TRIAL: &str = ".trial";
+const TRIAL_BYTES: u64 = 2 << 20;
+
+/// What was found.
+#[derive(Clone, Debug)]
+pub(super) struct Found {
+    pub(super) granularity: Granularity,
+    pub(super) map_sync: bool,
+    pub(super) dax_attribute: bool,
+    pub(super) unsafe_shutdown_count: Option<u64>,
+}
+
+impl Found {
+    /// Whether the directory really is on DAX persistent memory.
+    pub(super) fn is_dax(&self) -> bool {
+        self.granularity < Granularity::Page && self.map_sync && self.dax_attribute
+    }
+
+    /// What was seen, for a message.
+    pub(super) fn describe(&self) -> String {
+        let yes_no = |yes: bool| if yes { "yes" } else { "no" };
+        format!(
+            "granularity {}, MAP_SYNC {}, statx DAX attribute {}",
+            self.granularity,
+            yes_no(self.map_sync),
+            yes_no(self.dax_attribute)
+        )
+    }
+}
+
+/// Tries a file in `directory`. Errors: [`Error::Full`] when not even the trial file fits, [`Error::Io`].
+pub(super) fn probe(directory: &Path) -> Result<Found> {
+    let path = directory.join(TRIAL);
+    let what = path.display().to_string();
+    let _ = std::fs::remove_file(&path);
+    let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path);
+    let file = file.map_err(|source| Error::from_io(what.as_str(), "creating a trial file", TRIAL_BYTES, source))?;
+    let found = probe_file(&what, &file);
+    let _ = std::fs::remove_file(&path);
+    found
+}
+
+fn probe_file(what: &str, file: &File) -> Result<Found> {
+    super::medium::allocate(what, file, TRIAL_BYTES)?;
+    let failed = |action: &'static str| move |source| Error::from_io(what, action, 0, source);
+    let source = Source::new(file.as_fd()).map_err(failed("examining a trial file"))?;
+    let granularity = source.granularity().map_err(failed("mapping a trial file"))?;
+    let attributes = statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS)
+        .map_err(|errno| Error::from_io(what, "statx", 0, errno.into()))?;
+    Ok(Found {
+        granularity,
+        map_sync: can_map_sync(file),
+        dax_attribute: attributes.stx_attributes.contains(StatxAttributes::DAX),
+        unsafe_shutdown_count: source.unsafe_shutdown_count(),
+    })
+}

@@ -1,0 +1,151 @@
+//! A medium: one directory of regions, and what is known about the memory below it.
+//!
+//! Two implementations pass one conformance suite: [`crate::FileMedium`] (files mapped through libpmem2) and
+//! [`crate::SimMedium`] (DRAM, recordable). Names are flat, `[a-z0-9._]+`, and do not begin with a dot.
+
+use crate::error::{Error, Result};
+use crate::region::Region;
+use std::fmt;
+use std::path::PathBuf;
+
+/// How bytes reach the medium.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// Loads and stores act on persistent memory.
+    Dax,
+    /// Ordinary memory or page cache treated as if it were persistent: survives a process crash, not a power loss.
+    Emulated,
+    /// A block device behind a page cache: only fsync makes bytes durable.
+    Page,
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Mode::Dax => "dax",
+            Mode::Emulated => "emulated",
+            Mode::Page => "page",
+        })
+    }
+}
+
+/// Unit in which stores become durable (as libpmem2 has it).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Granularity {
+    /// Stores are durable once visible; the caches are within the persistence domain.
+    Byte,
+    /// A cache line must be flushed.
+    CacheLine,
+    /// A page must be synced.
+    Page,
+}
+
+impl fmt::Display for Granularity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Granularity::Byte => "byte",
+            Granularity::CacheLine => "cache line",
+            Granularity::Page => "page",
+        })
+    }
+}
+
+/// What was found about a medium when it was opened.
+#[derive(Clone, Debug)]
+pub struct MediumInfo {
+    /// How bytes reach the medium.
+    pub mode: Mode,
+    /// Granularity in use (in [`Mode::Emulated`] the one pretended).
+    pub granularity: Granularity,
+    /// The directory; `None` for a simulated medium.
+    pub directory: Option<PathBuf>,
+    /// Whether a `MAP_SYNC` mapping succeeded.
+    pub map_sync: bool,
+    /// Whether statx reports files of the directory as DAX.
+    pub dax_attribute: bool,
+    /// NUMA node of the device, where the platform tells.
+    pub numa_node: Option<u32>,
+    /// Persistence domain of the device (`memory_controller`, `cpu_cache`), where the platform tells.
+    pub persistence_domain: Option<String>,
+    /// Times the device lost power without saving its buffers, where the platform tells.
+    pub unsafe_shutdown_count: Option<u64>,
+    /// Bytes free for new files.
+    pub free_bytes: Option<u64>,
+}
+
+impl fmt::Display for MediumInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "mode {}, granularity {}", self.mode, self.granularity)?;
+        if let Some(directory) = &self.directory {
+            write!(f, ", directory {}", directory.display())?;
+        }
+        if let Some(node) = self.numa_node {
+            write!(f, ", NUMA node {node}")?;
+        }
+        if let Some(domain) = &self.persistence_domain {
+            write!(f, ", persistence domain {domain}")?;
+        }
+        if let Some(count) = self.unsafe_shutdown_count {
+            write!(f, ", unsafe shutdowns {count}")?;
+        }
+        if let Some(free) = self.free_bytes {
+            write!(f, ", {} MiB free", free >> 20)?;
+        }
+        if self.mode == Mode::Emulated {
+            f.write_str(" (data survive a process crash, not a power loss)")?;
+        }
+        Ok(())
+    }
+}
+
+/// A directory of regions (one pool).
+///
+/// File operations change what a crash leaves only once synced: contents' existence and size by [`Region::sync`],
+/// names by [`Medium::sync_dir`].
+pub trait Medium: Send + Sync + 'static {
+    /// Creates, allocates, zeroes and maps a file of `len` bytes; the address is a multiple of 2 MiB on real media.
+    ///
+    /// Not durable until [`Region::sync`] and [`Medium::sync_dir`]. Errors: [`Error::Exists`], [`Error::Full`]
+    /// (no file is left behind), [`Error::Io`].
+    fn create(&self, name: &str, len: u64) -> Result<Region>;
+
+    /// Maps a whole file, which may be empty. Errors: [`Error::NotFound`], [`Error::Poisoned`], [`Error::Io`].
+    fn open(&self, name: &str) -> Result<Region>;
+
+    /// Removes a file; durable after [`Medium::sync_dir`]. Mappings of it stay valid. Error: [`Error::NotFound`].
+    fn remove(&self, name: &str) -> Result<()>;
+
+    /// Renames a file, replacing `to` if it exists; durable after [`Medium::sync_dir`]. Error: [`Error::NotFound`].
+    fn rename(&self, from: &str, to: &str) -> Result<()>;
+
+    /// Names and lengths (bytes) of all files, sorted by name.
+    fn list(&self) -> Result<Vec<(String, u64)>>;
+
+    /// Makes creations, removals and renames durable.
+    fn sync_dir(&self) -> Result<()>;
+
+    /// What is known about the medium, free bytes as of now.
+    fn info(&self) -> MediumInfo;
+
+    /// Bytes free for new files, where known.
+    fn free_bytes(&self) -> Option<u64>;
+}
+
+/// Refuses names that are not `[a-z0-9._]+` or begin with a dot.
+pub(crate) fn check_name(name: &str) -> Result<()> {
+    if is_name(name) {
+        return Ok(());
+    }
+    Err(Error::Unsupported {
+        what: name.to_owned(),
+        seen: "a file name other than [a-z0-9._]+ not beginning with a dot".to_owned(),
+    })
+}
+
+/// Whether `name` can be a region's.
+pub(crate) fn is_name(name: &str) -> bool {
+    !name.is_empty()
+        && name.len() <= 255
+        && !name.starts_with('.')
+        && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'.' || b == b'_')
+}

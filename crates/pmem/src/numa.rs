@@ -1,0 +1,101 @@
+//! NUMA: which node memory belongs to, and pinning of threads to a node.
+//!
+//! Asked of sysfs, which says nothing about memory that is not a device of its own (tmpfs): then the node is unknown.
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// What sysfs tells of the persistent memory below a file system.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Device {
+    pub(crate) numa_node: Option<u32>,
+    pub(crate) persistence_domain: Option<String>,
+}
+
+impl Device {
+    /// The device below the file system of a file.
+    pub(crate) fn of(metadata: &Metadata) -> Device {
+        let device = metadata.dev();
+        let link = format!("/sys/dev/block/{}:{}", rustix::fs::major(device), rustix::fs::minor(device));
+        std::fs::canonicalize(link).map(|path| Device::at(&path)).unwrap_or_default()
+    }
+
+    /// The innermost directory at or above `path` that has a persistence domain is the NVDIMM region.
+    fn at(path: &Path) -> Device {
+        let region = path.ancestors().find(|directory| directory.join("persistence_domain").is_file());
+        let Some(region) = region else { return Device::default() };
+        Device {
+            numa_node: read_trimmed(region.join("numa_node")).and_then(|node| node.parse().ok()),
+            persistence_domain: read_trimmed(region.join("persistence_domain")),
+        }
+    }
+}
+
+fn read_trimmed(path: PathBuf) -> Option<String> {
+    Some(std::fs::read_to_string(path).ok()?.trim().to_owned())
+}
+
+/// NUMA node of the persistent memory below `path`; `None` if it lies on none or the platform does not tell.
+pub fn node_of_path(path: &Path) -> Option<u32> {
+    Device::of(&std::fs::metadata(path).ok()?).numa_node
+}
+
+/// Processors of a node, by number; empty if there is no such node.
+pub fn cpus_of_node(node: u32) -> Vec<usize> {
+    let list = read_trimmed(PathBuf::from(format!("/sys/devices/system/node/node{node}/cpulist")));
+    list.map(|list| parse_cpu_list(&list)).unwrap_or_default()
+}
+
+/// Number of NUMA nodes with processors; at least 1.
+pub fn node_count() -> u32 {
+    let online = read_trimmed(PathBuf::from("/sys/devices/system/node/has_cpu"));
+    online.map_or(1, |list| parse_cpu_list(&list).len() as u32).max(1)
+}
+
+/// Parses the kernel's form of a set: `0-3,8,10-11`. Parts that do not parse are left out.
+fn parse_cpu_list(list: &str) -> Vec<usize> {
+    let part = |part: &str| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let range = first.trim().parse::<usize>().ok()?..=last.trim().parse::<usize>().ok()?;
+        (range.end() < &CpuSet::MAX_CPU).then_some(range)
+    };
+    list.split(',').filter_map(part).flatten().collect()
+}
+
+/// Lets the calling thread run only on `node`'s processors, as far as it may use them.
+/// Whether it is pinned now: not if the node is unknown or none of its processors is allowed.
+pub fn pin_to_node(node: u32) -> bool {
+    let Ok(allowed) = sched_getaffinity(None) else { return false };
+    let mut wanted = CpuSet::new();
+    for cpu in cpus_of_node(node).into_iter().filter(|cpu| allowed.is_set(*cpu)) {
+        wanted.set(cpu);
+    }
+    wanted.count() > 0 && sched_setaffinity(None, &wanted).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernel_cpu_lists_are_parsed() {
+        assert_eq!(parse_cpu_list("0-3,8,10-11"), [0, 1, 2, 3, 8, 10, 11]);
+        assert_eq!(parse_cpu_list(""), Vec::<usize>::new());
+        assert_eq!(parse_cpu_list("2,x,4-"), [2]);
+        assert_eq!(parse_cpu_list("0-99999999999"), Vec::<usize>::new());
+    }
+
+    #[test]
+    fn a_thread_stays_runnable_when_pinned_or_not() {
+        std::thread::spawn(|| {
+            assert!(!pin_to_node(u32::MAX), "a node that does not exist");
+            if !cpus_of_node(0).is_empty() {
+                assert!(pin_to_node(0));
+            }
+        })
+        .join()
+        .expect("pinning does not panic");
+    }
+}

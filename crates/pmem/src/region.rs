@@ -1,0 +1,308 @@
+//! One mapped file, and the only door through which persistent memory is stored to (I10).
+//!
+//! Invariants: `base..base + len` stays mapped while the mapping lives; all offsets are checked against `len`
+//! (out of bounds panics: offsets read from the medium are checked by the caller first). The functions that
+//! flush, drain and copy are chosen when the file is mapped. A simulated region whose events are recorded takes a
+//! cold path behind one branch that is never taken otherwise.
+//!
+//! Thread-safety: words are atomics. Bytes written by [`Region::write`] and [`Region::write_nt`] are not; who shares
+//! them orders the accesses, or checks what was read (by checksum), as readers of a damaged medium must anyway.
+
+use crate::counters;
+use crate::error::Result;
+pub(crate) use crate::functions::{Functions, PLAIN};
+use crate::sim::hook::Hook;
+use std::ffi::c_uint;
+use std::fmt;
+use std::panic::Location;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Bytes of a cache line.
+pub const LINE_BYTES: u64 = 64;
+/// Bytes of a word, the unit of atomicity.
+pub const WORD_BYTES: u64 = 8;
+
+/// Non-temporal, and no drain: durable after the thread's next fence.
+const NT_NODRAIN: c_uint = (1 << 0) | (1 << 1);
+
+/// What lies below a mapping; dropping it unmaps.
+pub(crate) trait Backing: Send + Sync {
+    /// Flushes beyond the persistence domain's buffers where the platform can.
+    fn deep_flush(&self, offset: u64, len: u64) -> Result<()>;
+    /// Makes the file's size and blocks durable.
+    fn sync(&self) -> Result<()>;
+    /// Maps the pages of a range for writing.
+    fn populate(&self, offset: u64, len: u64) -> Result<()>;
+}
+
+pub(crate) struct Mapping {
+    pub(crate) name: String,
+    pub(crate) numa_node: Option<u32>,
+    pub(crate) functions: Functions,
+    pub(crate) hook: Option<Hook>,
+    pub(crate) backing: Box<dyn Backing>,
+}
+
+/// One mapped file. Clones share the mapping. All offsets and lengths are in bytes.
+#[derive(Clone)]
+pub struct Region {
+    base: *mut u8,
+    len: u64,
+    hooked: bool,
+    mapping: Arc<Mapping>,
+}
+
+// SAFETY: the pointer names memory owned by `mapping`, which is Send and Sync; shared access is by atomics or, for
+// plain bytes, ordered by the callers as the type's documentation says.
+unsafe impl Send for Region {}
+// SAFETY: as for Send.
+unsafe impl Sync for Region {}
+
+impl Region {
+    /// A region over `len` bytes at `base`.
+    ///
+    /// # Safety
+    /// `base` is aligned to 64 bytes, and `len` bytes there stay mapped, readable and writable while `mapping` lives.
+    pub(crate) unsafe fn new(base: *mut u8, len: u64, mapping: Mapping) -> Region {
+        Region { base, len, hooked: mapping.hook.is_some(), mapping: Arc::new(mapping) }
+    }
+
+    /// Name the file had when it was created or opened.
+    pub fn name(&self) -> &str {
+        &self.mapping.name
+    }
+
+    /// Length of the file in bytes.
+    #[inline]
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Whether the file has no bytes.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// NUMA node of the memory, where known.
+    pub fn numa_node(&self) -> Option<u32> {
+        self.mapping.numa_node
+    }
+
+    /// Address of the first byte. Only for reading.
+    #[inline]
+    pub fn as_ptr(&self) -> *const u8 {
+        self.base
+    }
+
+    /// Whether both are clones of one mapping.
+    pub fn same_mapping(&self, other: &Region) -> bool {
+        Arc::ptr_eq(&self.mapping, &other.mapping)
+    }
+
+    #[inline]
+    fn at(&self, offset: u64, len: u64) -> *mut u8 {
+        if offset > self.len || len > self.len - offset {
+            self.out_of_bounds(offset, len);
+        }
+        // SAFETY: offset is at most len, and base..base + len is one mapping.
+        unsafe { self.base.add(offset as usize) }
+    }
+
+    #[inline]
+    fn word(&self, offset: u64) -> &AtomicU64 {
+        if !offset.is_multiple_of(WORD_BYTES) {
+            self.misaligned(offset);
+        }
+        // SAFETY: in bounds and aligned (base is aligned to 64), valid for the life of self, and words that are
+        // shared are only accessed through this atomic.
+        unsafe { AtomicU64::from_ptr(self.at(offset, WORD_BYTES).cast()) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn out_of_bounds(&self, offset: u64, len: u64) -> ! {
+        panic!("{}: {len} bytes at offset {offset} are outside its {} bytes", self.name(), self.len)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn misaligned(&self, offset: u64) -> ! {
+        panic!("{}: offset {offset} is not a multiple of 8", self.name())
+    }
+
+    /// Loads the aligned word at `offset` (Acquire). Panics out of bounds or misaligned.
+    #[inline]
+    pub fn load(&self, offset: u64) -> u64 {
+        self.word(offset).load(Ordering::Acquire)
+    }
+
+    /// Copies bytes out. When others store to them meanwhile the result may be a mixture, which the caller detects.
+    #[inline]
+    pub fn read(&self, offset: u64, target: &mut [u8]) {
+        let source = self.at(offset, target.len() as u64);
+        // SAFETY: the source range is in bounds; target is exclusive and not part of the mapping.
+        unsafe { source.copy_to_nonoverlapping(target.as_mut_ptr(), target.len()) }
+    }
+
+    /// The bytes themselves. Panics out of bounds.
+    ///
+    /// # Safety
+    /// Nobody stores to these bytes while the slice lives.
+    #[inline]
+    pub unsafe fn slice(&self, offset: u64, len: u64) -> &[u8] {
+        // SAFETY: in bounds by at(); not stored to by the caller's promise.
+        unsafe { std::slice::from_raw_parts(self.at(offset, len), len as usize) }
+    }
+
+    /// Stores the aligned word at `offset` (Release, cached). Panics out of bounds or misaligned.
+    #[inline]
+    #[track_caller]
+    pub fn store(&self, offset: u64, value: u64) {
+        let word = self.word(offset);
+        counters::written(WORD_BYTES);
+        if self.hooked {
+            return self.hook().store(offset, word, value, Location::caller());
+        }
+        word.store(value, Ordering::Release);
+    }
+
+    /// Replaces the aligned word at `offset` if it is `current` (AcqRel, cached); the word found otherwise.
+    /// Panics out of bounds or misaligned.
+    #[inline]
+    #[track_caller]
+    pub fn compare_exchange(&self, offset: u64, current: u64, new: u64) -> std::result::Result<u64, u64> {
+        let word = self.word(offset);
+        counters::written(WORD_BYTES);
+        if self.hooked {
+            return self.hook().compare_exchange(offset, word, current, new, Location::caller());
+        }
+        word.compare_exchange(current, new, Ordering::AcqRel, Ordering::Acquire)
+    }
+
+    /// Copies bytes in through the cache, at any alignment. Not atomic; durable once flushed and fenced.
+    #[inline]
+    #[track_caller]
+    pub fn write(&self, offset: u64, source: &[u8]) {
+        let target = self.at(offset, source.len() as u64);
+        counters::written(source.len() as u64);
+        if self.hooked {
+            // SAFETY: the target range is in bounds, and hooked regions are padded to whole words and hooked throughout.
+            return unsafe { self.hook().write(target, offset, source, false, Location::caller()) };
+        }
+        // SAFETY: the target range is in bounds, and source, being a shared slice, is not part of what is written.
+        unsafe { target.copy_from_nonoverlapping(source.as_ptr(), source.len()) }
+    }
+
+    /// Copies bytes in past the cache, at any alignment; durable after this thread's next [`Region::fence`].
+    #[inline]
+    #[track_caller]
+    pub fn write_nt(&self, offset: u64, source: &[u8]) {
+        let target = self.at(offset, source.len() as u64);
+        counters::written_nt(source.len() as u64);
+        if self.hooked {
+            // SAFETY: as in write().
+            return unsafe { self.hook().write(target, offset, source, true, Location::caller()) };
+        }
+        // SAFETY: as in write().
+        unsafe { (self.mapping.functions.memcpy)(target.cast(), source.as_ptr().cast(), source.len(), NT_NODRAIN) };
+    }
+
+    /// Zeroes bytes past the cache; durable after this thread's next [`Region::fence`].
+    #[inline]
+    #[track_caller]
+    pub fn zero(&self, offset: u64, len: u64) {
+        let target = self.at(offset, len);
+        counters::written_nt(len);
+        if self.hooked {
+            // SAFETY: as in write().
+            return unsafe { self.hook().zero(target, offset, len, Location::caller()) };
+        }
+        // SAFETY: the target range is in bounds.
+        unsafe { (self.mapping.functions.memset)(target.cast(), 0, len as usize, NT_NODRAIN) };
+    }
+
+    /// Flushes every line touched by the range; durable after this thread's next [`Region::fence`].
+    #[inline]
+    #[track_caller]
+    pub fn flush(&self, offset: u64, len: u64) {
+        self.flush_from(offset, len, Location::caller());
+    }
+
+    /// Waits until all this thread has flushed and copied non-temporally, on any region of the medium, is durable.
+    #[inline]
+    #[track_caller]
+    pub fn fence(&self) {
+        self.fence_from(Location::caller());
+    }
+
+    /// Flush, then fence.
+    #[inline]
+    #[track_caller]
+    pub fn persist(&self, offset: u64, len: u64) {
+        self.flush_from(offset, len, Location::caller());
+        self.fence_from(Location::caller());
+    }
+
+    #[inline]
+    fn flush_from(&self, offset: u64, len: u64, site: &'static Location<'static>) {
+        let target = self.at(offset, len);
+        counters::flushed(lines(offset, len));
+        if self.hooked {
+            return self.hook().flush(offset, len, site);
+        }
+        // SAFETY: the range is in bounds.
+        unsafe { (self.mapping.functions.flush)(target.cast(), len as usize) }
+    }
+
+    #[inline]
+    fn fence_from(&self, site: &'static Location<'static>) {
+        counters::fence();
+        if self.hooked {
+            return self.hook().fence(site);
+        }
+        // SAFETY: draining has no precondition.
+        unsafe { (self.mapping.functions.drain)() }
+    }
+
+    /// After [`Region::persist`]: flushes a range beyond the persistence domain's buffers where the platform can, for
+    /// the few bytes (superblocks) that should survive even a failure to save those. Error: [`crate::Error::Io`].
+    pub fn deep_flush(&self, offset: u64, len: u64) -> Result<()> {
+        self.at(offset, len);
+        self.mapping.backing.deep_flush(offset, len)
+    }
+
+    /// Makes the file's size and blocks durable (its name: [`crate::Medium::sync_dir`]). Error: [`crate::Error::Io`].
+    #[track_caller]
+    pub fn sync(&self) -> Result<()> {
+        if let Some(hook) = &self.mapping.hook {
+            hook.sync(Location::caller());
+        }
+        self.mapping.backing.sync()
+    }
+
+    /// Maps the pages of a range for writing, so that first stores do not fault.
+    /// Errors: [`crate::Error::Poisoned`] naming the range, [`crate::Error::Unsupported`] where the kernel lacks it.
+    pub fn advise_populate(&self, offset: u64, len: u64) -> Result<()> {
+        self.at(offset, len);
+        self.mapping.backing.populate(offset, len)
+    }
+
+    #[cold]
+    fn hook(&self) -> &Hook {
+        self.mapping.hook.as_ref().expect("only a region with a hook is hooked")
+    }
+}
+
+impl fmt::Debug for Region {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Region").field("name", &self.name()).field("len", &self.len).finish_non_exhaustive()
+    }
+}
+
+/// Lines that `len` bytes at `offset` touch.
+#[inline]
+pub(crate) fn lines(offset: u64, len: u64) -> u64 {
+    if len == 0 { 0 } else { (offset + len - 1) / LINE_BYTES - offset / LINE_BYTES + 1 }
+}

@@ -1,0 +1,243 @@
+//! A medium in DRAM.
+//!
+//! Without a tap it is a fast stand-in for tests. With one, every event is recorded, in one order for all threads.
+//! Files keep their number for life; numbers of an image's files are their places in it, new files follow.
+
+use super::hook::{Event, Hook, Wire};
+use super::image::{Image, ImageFile};
+use super::memory::{Buffer, padded};
+use crate::error::{Error, Result};
+use crate::medium::{Granularity, Medium, MediumInfo, Mode, check_name};
+use crate::region::{Backing, Mapping, PLAIN, Region};
+use crate::trace::{Access, Site, Tap};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::panic::Location;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// A simulated medium: one directory of regions in DRAM.
+pub struct SimMedium {
+    files: Mutex<Directory>,
+    capacity: Option<u64>,
+    used: Arc<AtomicU64>,
+    wire: Option<Wire>,
+}
+
+#[derive(Default)]
+struct Directory {
+    by_name: BTreeMap<String, Arc<SimFile>>,
+    next: u32,
+}
+
+/// A file, alive while it has a name or a mapping.
+struct SimFile {
+    number: u32,
+    len: u64,
+    /// Content until first mapped.
+    source: Option<ImageFile>,
+    buffer: OnceLock<Buffer>,
+    used: Arc<AtomicU64>,
+}
+
+impl SimFile {
+    fn new(number: u32, len: u64, source: Option<ImageFile>, used: &Arc<AtomicU64>) -> Arc<SimFile> {
+        used.fetch_add(padded(len) as u64, Ordering::Relaxed);
+        Arc::new(SimFile { number, len, source, buffer: OnceLock::new(), used: used.clone() })
+    }
+
+    fn buffer(&self) -> &Buffer {
+        self.buffer.get_or_init(|| match &self.source {
+            None => Buffer::zeroed(self.len),
+            Some(source) => {
+                let buffer = Buffer::any(self.len);
+                source.fill(&buffer);
+                buffer
+            }
+        })
+    }
+
+    fn image(&self, name: &str) -> ImageFile {
+        match (self.buffer.get(), &self.source) {
+            (None, Some(source)) => ImageFile { name: name.into(), ..source.clone() },
+            // SAFETY: SimMedium::image() holds the wire, or its caller has stopped all stores.
+            _ => unsafe { ImageFile::copy_of(name.into(), self.len, self.buffer()) },
+        }
+    }
+}
+
+impl Drop for SimFile {
+    fn drop(&mut self) {
+        self.used.fetch_sub(padded(self.len) as u64, Ordering::Relaxed);
+    }
+}
+
+struct SimBacking {
+    // Held, not read: the memory lives as long as the mapping.
+    _file: Arc<SimFile>,
+}
+
+impl Backing for SimBacking {
+    fn deep_flush(&self, _offset: u64, _len: u64) -> Result<()> {
+        Ok(())
+    }
+
+    fn sync(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn populate(&self, _offset: u64, _len: u64) -> Result<()> {
+        Ok(())
+    }
+}
+
+impl SimMedium {
+    /// An empty medium without limit.
+    pub fn new() -> SimMedium {
+        SimMedium { files: Mutex::default(), capacity: None, used: Arc::default(), wire: None }
+    }
+
+    /// An empty medium with room for `bytes` (files take whole 4 KiB pages, until neither named nor mapped).
+    pub fn with_capacity(bytes: u64) -> SimMedium {
+        SimMedium { capacity: Some(bytes), ..SimMedium::new() }
+    }
+
+    /// A medium with an image's content. The image's bytes are copied when a file is first opened.
+    pub fn from_image(image: Image) -> SimMedium {
+        let medium = SimMedium::new();
+        {
+            let mut directory = medium.files.lock();
+            for file in image.files {
+                let (name, number) = (file.name.to_string(), directory.next);
+                directory.next += 1;
+                directory.by_name.insert(name, SimFile::new(number, file.len, Some(file), &medium.used));
+            }
+        }
+        medium
+    }
+
+    /// The same medium, with room for `bytes` in all.
+    pub fn limited_to(mut self, bytes: u64) -> SimMedium {
+        self.capacity = Some(bytes);
+        self
+    }
+
+    /// The same medium, with every event from now on sent to `tap`. Regions mapped earlier stay unrecorded.
+    pub fn recording(mut self, tap: Arc<dyn Tap>) -> SimMedium {
+        self.wire = Some(Wire::new(tap));
+        self
+    }
+
+    /// What the medium holds now, caches included: what a process crash, not a power loss, would leave.
+    /// Without a tap the caller sees to it that nobody stores meanwhile.
+    pub fn image(&self) -> Image {
+        let _event = self.wire.as_ref().map(Wire::hold);
+        let directory = self.files.lock();
+        Image::of(directory.by_name.iter().map(|(name, file)| file.image(name)).collect())
+    }
+
+    fn begin(&self) -> Option<Event<'_>> {
+        self.wire.as_ref().map(Wire::begin)
+    }
+
+    fn map(&self, name: &str, file: Arc<SimFile>) -> Region {
+        let (base, len) = (file.buffer().base(), file.len);
+        let mapping = Mapping {
+            name: name.to_owned(),
+            numa_node: None,
+            functions: PLAIN,
+            hook: self.wire.as_ref().map(|wire| Hook { region: file.number, wire: wire.clone() }),
+            backing: Box::new(SimBacking { _file: file }),
+        };
+        // SAFETY: the buffer is page-aligned, at least len bytes and padded to whole pages, and lives in the backing.
+        unsafe { Region::new(base, len, mapping) }
+    }
+}
+
+impl Default for SimMedium {
+    fn default() -> Self {
+        SimMedium::new()
+    }
+}
+
+fn record(event: Option<Event<'_>>, access: Access<'_>, site: Site) {
+    if let Some(event) = event {
+        event.record(access, site);
+    }
+}
+
+fn not_found(name: &str) -> Error {
+    Error::NotFound { what: name.to_owned() }
+}
+
+impl Medium for SimMedium {
+    fn create(&self, name: &str, len: u64) -> Result<Region> {
+        check_name(name)?;
+        let event = self.begin();
+        let mut directory = self.files.lock();
+        if directory.by_name.contains_key(name) {
+            return Err(Error::Exists { what: name.to_owned() });
+        }
+        let free = self.free_bytes();
+        if free.is_some_and(|free| padded(len) as u64 > free) {
+            return Err(Error::Full { what: name.to_owned(), wanted: len, free });
+        }
+        let number = directory.next;
+        directory.next += 1;
+        let file = SimFile::new(number, len, None, &self.used);
+        directory.by_name.insert(name.to_owned(), file.clone());
+        record(event, Access::Create { region: number, name, len }, Location::caller());
+        drop(directory);
+        Ok(self.map(name, file))
+    }
+
+    fn open(&self, name: &str) -> Result<Region> {
+        check_name(name)?;
+        let file = self.files.lock().by_name.get(name).cloned().ok_or_else(|| not_found(name))?;
+        Ok(self.map(name, file))
+    }
+
+    fn remove(&self, name: &str) -> Result<()> {
+        let event = self.begin();
+        self.files.lock().by_name.remove(name).ok_or_else(|| not_found(name))?;
+        record(event, Access::Remove { name }, Location::caller());
+        Ok(())
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        check_name(to)?;
+        let event = self.begin();
+        let mut directory = self.files.lock();
+        let file = directory.by_name.remove(from).ok_or_else(|| not_found(from))?;
+        directory.by_name.insert(to.to_owned(), file);
+        record(event, Access::Rename { from, to }, Location::caller());
+        Ok(())
+    }
+
+    fn list(&self) -> Result<Vec<(String, u64)>> {
+        Ok(self.files.lock().by_name.iter().map(|(name, file)| (name.clone(), file.len)).collect())
+    }
+
+    fn sync_dir(&self) -> Result<()> {
+        record(self.begin(), Access::SyncDir, Location::caller());
+        Ok(())
+    }
+
+    fn info(&self) -> MediumInfo {
+        MediumInfo {
+            mode: Mode::Emulated,
+            granularity: Granularity::CacheLine,
+            directory: None,
+            map_sync: false,
+            dax_attribute: false,
+            numa_node: None,
+            persistence_domain: None,
+            unsafe_shutdown_count: None,
+            free_bytes: self.free_bytes(),
+        }
+    }
+
+    fn free_bytes(&self) -> Option<u64> {
+        self.capacity.map(|capacity| capacity.saturating_sub(self.used.load(Ordering::Relaxed)))
+    }
+}

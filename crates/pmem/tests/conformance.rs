@@ -1,0 +1,165 @@
+//! What every medium must do: one suite, run on files and on the simulated medium.
+
+use perdura_pmem::{Error, FileMedium, Medium, Mode, Options, SimMedium, trace};
+use std::sync::Arc;
+
+#[path = "conformance/suite.rs"]
+mod suite;
+
+/// Runs every check of the suite on a fresh medium each.
+fn conforms<M: Medium>(fresh: impl Fn() -> M) {
+    for (name, check) in suite::CHECKS {
+        eprintln!("{name}");
+        check(&fresh());
+    }
+}
+
+#[test]
+fn simulated_medium_conforms() {
+    conforms(SimMedium::new);
+}
+
+#[test]
+fn simulated_medium_conforms_when_recorded() {
+    struct Nowhere;
+    impl trace::Tap for Nowhere {
+        fn record(&self, _access: trace::Access<'_>, _site: trace::Site) {}
+    }
+    conforms(|| SimMedium::new().recording(Arc::new(Nowhere)));
+}
+
+/// A medium of files in a directory of its own.
+struct Temporary {
+    medium: FileMedium,
+    // Dropped after the medium.
+    _directory: tempfile::TempDir,
+}
+
+impl Temporary {
+    fn new() -> Temporary {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let options = Options { emulate: true, create_dir: false };
+        let medium = FileMedium::open(directory.path(), options).expect("the directory opens");
+        Temporary { medium, _directory: directory }
+    }
+}
+
+impl Medium for Temporary {
+    fn create(&self, name: &str, len: u64) -> perdura_pmem::Result<perdura_pmem::Region> {
+        self.medium.create(name, len)
+    }
+    fn open(&self, name: &str) -> perdura_pmem::Result<perdura_pmem::Region> {
+        self.medium.open(name)
+    }
+    fn remove(&self, name: &str) -> perdura_pmem::Result<()> {
+        self.medium.remove(name)
+    }
+    fn rename(&self, from: &str, to: &str) -> perdura_pmem::Result<()> {
+        self.medium.rename(from, to)
+    }
+    fn list(&self) -> perdura_pmem::Result<Vec<(String, u64)>> {
+        self.medium.list()
+    }
+    fn sync_dir(&self) -> perdura_pmem::Result<()> {
+        self.medium.sync_dir()
+    }
+    fn info(&self) -> perdura_pmem::MediumInfo {
+        self.medium.info()
+    }
+    fn free_bytes(&self) -> Option<u64> {
+        self.medium.free_bytes()
+    }
+}
+
+#[test]
+fn file_medium_conforms() {
+    conforms(Temporary::new);
+}
+
+#[test]
+fn mappings_of_files_begin_at_large_pages() {
+    let medium = Temporary::new();
+    for (name, len) in [("one_page", 4096), ("odd", 5000), ("large", 5 << 20)] {
+        let region = medium.create(name, len).expect("there is room");
+        assert_eq!(region.as_ptr() as usize % (2 << 20), 0, "{name}");
+    }
+}
+
+#[test]
+fn what_is_stored_is_in_the_file_itself() {
+    let medium = Temporary::new();
+    let region = medium.create("bytes", 8192).expect("there is room");
+    region.write_nt(100, b"perdura");
+    region.persist(100, 7);
+    drop(region);
+    let directory = medium.info().directory.expect("files have a directory");
+    let bytes = std::fs::read(directory.join("bytes")).expect("the file is readable");
+    assert_eq!((bytes.len(), &bytes[100..107]), (8192, &b"perdura"[..]));
+}
+
+#[test]
+fn a_directory_in_use_is_refused_and_named() {
+    let first = Temporary::new();
+    let directory = first.info().directory.expect("files have a directory");
+    let options = Options { emulate: true, create_dir: false };
+    let error = FileMedium::open(&directory, options).err().expect("the directory is locked");
+    assert!(matches!(error, Error::InUse { .. }), "{error}");
+    assert!(error.to_string().contains(&directory.display().to_string()), "{error}");
+    drop(first);
+}
+
+#[test]
+fn a_lock_goes_with_its_medium() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let options = Options { emulate: true, create_dir: false };
+    drop(FileMedium::open(directory.path(), options).expect("first"));
+    drop(FileMedium::open(directory.path(), options).expect("again"));
+}
+
+#[test]
+fn pages_are_refused_unless_emulated() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    match FileMedium::open(directory.path(), Options::default()) {
+        // A machine whose temporary directory is persistent memory.
+        Ok(medium) => assert_eq!(medium.info().mode, Mode::Dax),
+        Err(error) => assert!(matches!(error, Error::NotDax { .. }), "{error}"),
+    }
+}
+
+#[test]
+fn a_missing_directory_is_named_or_created() {
+    let parent = tempfile::tempdir().expect("a temporary directory");
+    let directory = parent.path().join("pool");
+    let missing = FileMedium::open(&directory, Options { emulate: true, create_dir: false });
+    assert!(matches!(missing, Err(Error::NotFound { .. })));
+    let created = FileMedium::open(&directory, Options { emulate: true, create_dir: true }).expect("created");
+    assert!(created.list().expect("it lists").is_empty(), "neither lock nor trial file is a region");
+}
+
+#[test]
+fn a_file_is_no_directory() {
+    let file = tempfile::NamedTempFile::new().expect("a temporary file");
+    let error = FileMedium::open(file.path(), Options { emulate: true, create_dir: true }).err().expect("refused");
+    assert!(matches!(error, Error::Io { .. }), "{error}");
+}
+
+#[test]
+fn a_file_larger_than_the_device_leaves_nothing_behind() {
+    let medium = Temporary::new();
+    let free = medium.free_bytes().expect("statvfs works");
+    let error = medium.create("huge", free.saturating_mul(4).min(1 << 62)).expect_err("it cannot fit");
+    assert!(error.is_full(), "{error}");
+    assert!(medium.list().expect("it lists").is_empty());
+}
+
+#[test]
+fn a_simulated_device_is_full_until_files_are_unmapped() {
+    let medium = SimMedium::with_capacity(16 << 10);
+    let first = medium.create("first", 12 << 10).expect("there is room");
+    assert!(medium.create("second", 8 << 10).expect_err("4 KiB are left").is_full());
+    medium.remove("first").expect("it exists");
+    assert!(medium.create("second", 8 << 10).expect_err("still mapped").is_full());
+    drop(first);
+    medium.create("second", 8 << 10).expect("there is room again");
+    assert_eq!(medium.free_bytes(), Some(8 << 10));
+}
