@@ -1,3 +1,52 @@
-//! Perdura's own tooling, run as `cargo xtask COMMAND`.
+//! Perdura's own tooling, run as `cargo xtask COMMAND`: verification, test drivers, benchmarks and the demo.
+//!
+//! Commands run whatever they need (the plugin is built, a private server is started and removed again) except
+//! `make setup`, which brings the server itself.
 
-fn main() {}
+mod args;
+mod bench;
+mod client;
+mod csv;
+mod mtr;
+mod paths;
+mod plugin;
+mod process;
+mod server;
+
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+use args::Args;
+
+const USAGE: &str = "\
+usage: cargo xtask COMMAND
+
+  plugin                                       build ha_perdura.so and put it before the unpacked server
+  mtr [TEST...]                                run the SQL test suites of tests/mysql-test
+  bench NAME|all [--quick] [--json FILE] [--peers-only]
+                                               NAME: load, commit, scan, recovery, memory, engine
+";
+
+fn run() -> Result<()> {
+    let mut args = Args::from_command_line();
+    let Some(command) = args.positional() else { bail!("{USAGE}") };
+    match command.as_str() {
+        "plugin" => {
+            args.finish()?;
+            plugin::build()
+        }
+        "mtr" => mtr::run(&args.rest()),
+        "bench" => bench::run(args),
+        _ => bail!("unknown command {command}\n{USAGE}"),
+    }
+}
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

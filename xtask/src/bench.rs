@@ -1,0 +1,80 @@
+//! Benchmarks: Perdura beside its peers in the same run.
+//!
+//! Rules: a round runs every system once, in an order that turns from round to round; ratios are taken within a round
+//! and their median is judged, because only ratios within one run mean anything on a busy machine. A report names the
+//! machine and the medium found, and is printed and, with `--json`, written as data.
+
+mod commit;
+mod engine;
+mod load;
+mod memory;
+mod recovery;
+mod report;
+mod scan;
+mod systems;
+
+use std::fs::File;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+use report::Report;
+
+use crate::args::Args;
+use crate::plugin;
+
+/// How a benchmark is to run.
+pub struct Plan {
+    /// Smaller sizes and fewer rounds, the same cases.
+    pub quick: bool,
+    /// Whether Perdura takes part; without it only the peers run.
+    pub perdura: bool,
+}
+
+impl Plan {
+    fn rounds(&self) -> usize {
+        if self.quick { 3 } else { 5 }
+    }
+
+    /// `full`, or `quick` in a quick run.
+    fn size(&self, full: u64, quick: u64) -> u64 {
+        if self.quick { quick } else { full }
+    }
+}
+
+const NAMES: [&str; 6] = ["load", "commit", "scan", "recovery", "memory", "engine"];
+
+fn run_one(name: &str, plan: &Plan) -> Result<Report> {
+    match name {
+        "load" => load::run(plan),
+        "commit" => commit::run(plan),
+        "scan" => scan::run(plan),
+        "recovery" => recovery::run(plan),
+        "memory" => memory::run(plan),
+        "engine" => engine::run(plan),
+        _ => bail!("no benchmark {name}; there are: {}, all", NAMES.join(", ")),
+    }
+}
+
+/// `bench NAME|all [--quick] [--json FILE] [--peers-only]`
+pub fn run(mut args: Args) -> Result<()> {
+    let plan = Plan { quick: args.flag("--quick"), perdura: !args.flag("--peers-only") };
+    let json: Option<PathBuf> = args.option("--json")?;
+    let name = args.positional().with_context(|| format!("which benchmark? {}, all", NAMES.join(", ")))?;
+    args.finish()?;
+    if plan.perdura && name != "engine" {
+        plugin::build()?;
+    }
+    let names: Vec<&str> = if name == "all" { NAMES.to_vec() } else { vec![name.as_str()] };
+    let mut reports = Vec::new();
+    for name in names {
+        let report = run_one(name, &plan)?;
+        print!("{report}");
+        reports.push(report.to_json());
+    }
+    if let Some(path) = json {
+        let file = File::create(&path).with_context(|| path.display().to_string())?;
+        let value = if name == "all" { reports.into() } else { reports.remove(0) };
+        serde_json::to_writer_pretty(file, &value)?;
+    }
+    Ok(())
+}

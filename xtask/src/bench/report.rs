@@ -1,0 +1,249 @@
+//! What a benchmark found: series of runs, ratios within rounds, targets met or missed; as text and as JSON.
+
+use std::fmt;
+
+use serde_json::{Value, json};
+
+/// The runs of one system in one case, one value a round, in round order.
+pub struct Series {
+    /// Lower-case name of the system.
+    pub system: String,
+    /// Which variant of the workload.
+    pub case: String,
+    /// What was measured, for example `time_s`.
+    pub metric: &'static str,
+    /// Unit of the values.
+    pub unit: &'static str,
+    /// One value for each round.
+    pub runs: Vec<f64>,
+}
+
+impl Series {
+    /// The median of the runs.
+    pub fn median(&self) -> f64 {
+        median(&self.runs)
+    }
+}
+
+/// A figure the project set itself.
+struct Target {
+    text: String,
+    found: f64,
+    met: bool,
+}
+
+/// A whole benchmark's outcome.
+pub struct Report {
+    bench: &'static str,
+    workload: String,
+    medium: String,
+    series: Vec<Series>,
+    targets: Vec<Target>,
+    notes: Vec<String>,
+}
+
+/// The median; 0 when there is nothing.
+pub fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let middle = sorted.len() / 2;
+    match sorted.len() {
+        0 => 0.0,
+        length if length % 2 == 1 => sorted[middle],
+        _ => f64::midpoint(sorted[middle - 1], sorted[middle]),
+    }
+}
+
+impl Report {
+    /// An empty report.
+    pub fn new(bench: &'static str, workload: String, medium: String) -> Self {
+        Self { bench, workload, medium, series: Vec::new(), targets: Vec::new(), notes: Vec::new() }
+    }
+
+    /// Adds one round's value to the series of that name, which is begun when there is none.
+    pub fn add(&mut self, system: &str, case: &str, metric: &'static str, unit: &'static str, value: f64) {
+        let found = self.series.iter_mut().find(|s| s.system == system && s.case == case && s.metric == metric);
+        match found {
+            Some(series) => series.runs.push(value),
+            None => {
+                self.series.push(Series { system: system.into(), case: case.into(), metric, unit, runs: vec![value] })
+            }
+        }
+    }
+
+    /// Adds a line of explanation.
+    pub fn note(&mut self, text: String) {
+        self.notes.push(text);
+    }
+
+    fn find(&self, system: &str, case: &str, metric: &str) -> Option<&Series> {
+        self.series.iter().find(|s| s.system == system && s.case == case && s.metric == metric)
+    }
+
+    /// Of two set-ups of a peer, keeps in each case the one with the lower median, under the name `peer`.
+    pub fn keep_better(&mut self, peer: &str, variant: &str) {
+        let losers: Vec<(usize, String)> = (0..self.series.len())
+            .filter(|&index| self.series[index].system == variant)
+            .filter_map(|index| {
+                let other = &self.series[index];
+                let usual = self
+                    .series
+                    .iter()
+                    .position(|s| s.system == peer && s.case == other.case && s.metric == other.metric)?;
+                let (usual_median, other_median) = (self.series[usual].median(), other.median());
+                let better = if usual_median <= other_median { peer } else { variant };
+                let text = format!(
+                    "{peer}, {}: {usual_median:.3} {unit}; {variant}: {other_median:.3} {unit}; reported: {better}",
+                    other.case,
+                    unit = other.unit,
+                );
+                Some((if better == peer { index } else { usual }, text))
+            })
+            .collect();
+        let mut indexes: Vec<usize> = losers.iter().map(|(index, _)| *index).collect();
+        indexes.sort_unstable();
+        for index in indexes.into_iter().rev() {
+            self.series.remove(index);
+        }
+        self.notes.extend(losers.into_iter().map(|(_, text)| text));
+        for series in self.series.iter_mut().filter(|series| series.system == variant) {
+            series.system = peer.to_owned();
+        }
+    }
+
+    /// Median of `combine(system's value, peer's value)` taken within each round.
+    pub fn paired(
+        &self,
+        system: &str,
+        peer: &str,
+        case: &str,
+        metric: &str,
+        combine: fn(f64, f64) -> f64,
+    ) -> Option<f64> {
+        let (own, other) = (self.find(system, case, metric)?, self.find(peer, case, metric)?);
+        let pairs: Vec<f64> = own.runs.iter().zip(&other.runs).map(|(own, other)| combine(*own, *other)).collect();
+        (!pairs.is_empty()).then(|| median(&pairs))
+    }
+
+    /// Median over the rounds of `combine` of two metrics of the same system and case.
+    pub fn paired_metrics(
+        &self,
+        system: &str,
+        case: &str,
+        metrics: (&str, &str),
+        combine: fn(f64, f64) -> f64,
+    ) -> Option<f64> {
+        let (first, second) = (self.find(system, case, metrics.0)?, self.find(system, case, metrics.1)?);
+        let pairs: Vec<f64> = first.runs.iter().zip(&second.runs).map(|(a, b)| combine(*a, *b)).collect();
+        (!pairs.is_empty()).then(|| median(&pairs))
+    }
+
+    /// The median of a series.
+    pub fn value(&self, system: &str, case: &str, metric: &str) -> Option<f64> {
+        self.find(system, case, metric).map(Series::median)
+    }
+
+    /// Judges `found`, when there is one, against a most.
+    pub fn at_most(&mut self, text: &str, found: Option<f64>, limit: f64) {
+        if let Some(found) = found {
+            self.targets.push(Target { text: format!("{text} at most {limit}"), found, met: found <= limit });
+        }
+    }
+
+    /// Judges `found`, when there is one, against a least.
+    pub fn at_least(&mut self, text: &str, found: Option<f64>, limit: f64) {
+        if let Some(found) = found {
+            self.targets.push(Target { text: format!("{text} at least {limit}"), found, met: found >= limit });
+        }
+    }
+
+    /// The report as data.
+    pub fn to_json(&self) -> Value {
+        let results: Vec<Value> = self
+            .series
+            .iter()
+            .map(|s| {
+                json!({"system": s.system, "case": s.case, "metric": s.metric, "unit": s.unit,
+                       "value": s.median(), "runs": s.runs})
+            })
+            .collect();
+        let targets: Vec<Value> =
+            self.targets.iter().map(|t| json!({"target": t.text, "value": t.found, "met": t.met})).collect();
+        json!({"bench": self.bench, "machine": crate::process::machine(), "medium": self.medium,
+               "workload": self.workload, "results": results, "targets": targets, "notes": self.notes})
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "\n{}: {}", self.bench, self.workload)?;
+        writeln!(f, "machine: {}", crate::process::machine())?;
+        writeln!(f, "medium: {}", self.medium)?;
+        let first = |series: &Series| self.series.iter().find(|s| s.case == series.case && s.metric == series.metric);
+        writeln!(
+            f,
+            "{:<20} {:<12} {:<14} {:>12} {:>12} {:>12} {:>10}",
+            "case", "system", "metric", "median", "least", "most", "ratio"
+        )?;
+        for series in &self.series {
+            let (least, most) = series.runs.iter().fold((f64::MAX, f64::MIN), |(l, m), &run| (l.min(run), m.max(run)));
+            let base = first(series).filter(|base| base.runs.len() == series.runs.len());
+            let ratio = base
+                .and_then(|base| self.paired(&series.system, &base.system, &series.case, series.metric, |a, b| a / b));
+            let ratio = ratio.filter(|ratio| ratio.is_finite()).map_or_else(String::new, |ratio| format!("{ratio:.2}"));
+            writeln!(
+                f,
+                "{:<20} {:<12} {:<14} {:>12.3} {least:>12.3} {most:>12.3} {ratio:>10}",
+                series.case,
+                series.system,
+                series.metric,
+                series.median()
+            )?;
+        }
+        for note in &self.notes {
+            writeln!(f, "note: {note}")?;
+        }
+        for target in &self.targets {
+            let verdict = if target.met { "met" } else { "MISSED" };
+            writeln!(f, "target: {}: {:.2} ({verdict})", target.text, target.found)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Report, median};
+
+    #[test]
+    fn median_is_the_middle() {
+        assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), 2.5);
+        assert_eq!(median(&[]), 0.0);
+    }
+
+    #[test]
+    fn ratios_are_taken_within_rounds() {
+        let mut report = Report::new("test", String::new(), String::new());
+        for (own, peer) in [(1.0, 2.0), (10.0, 40.0), (3.0, 6.0)] {
+            report.add("perdura", "a", "time_s", "s", own);
+            report.add("innodb", "a", "time_s", "s", peer);
+        }
+        assert_eq!(report.paired("perdura", "innodb", "a", "time_s", |own, peer| peer / own), Some(2.0));
+        assert_eq!(report.paired("perdura", "memory", "a", "time_s", |own, peer| peer / own), None);
+    }
+
+    #[test]
+    fn the_better_variant_of_a_peer_is_kept() {
+        let mut report = Report::new("test", String::new(), String::new());
+        report.add("innodb", "a", "time_s", "s", 2.0);
+        report.add("innodb_pwrite", "a", "time_s", "s", 1.0);
+        report.add("innodb", "b", "time_s", "s", 1.0);
+        report.add("innodb_pwrite", "b", "time_s", "s", 2.0);
+        report.keep_better("innodb", "innodb_pwrite");
+        let json = report.to_json();
+        let values: Vec<_> =
+            json["results"].as_array().unwrap().iter().map(|r| (r["system"].clone(), r["value"].clone())).collect();
+        assert_eq!(values, [("innodb".into(), 1.0.into()), ("innodb".into(), 1.0.into())]);
+    }
+}

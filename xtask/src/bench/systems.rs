@@ -1,0 +1,148 @@
+//! The systems under test, and the servers they run in.
+//!
+//! All run in one server, so that they share everything above the engine. InnoDB is given its best: a buffer pool larger
+//! than the data, everything on the same medium, one fsync a commit as its users run it; and, in full runs, a second
+//! server whose redo log is written by pwrite rather than memory-mapped, of which the better is reported.
+
+use std::time::Duration;
+
+use anyhow::Result;
+
+use super::Plan;
+use super::report::Report;
+use crate::server::{Options, Server};
+use crate::{client, paths, process};
+
+/// After tables were dropped: time for what engines do behind the user's back, so that none disturbs the next.
+const SETTLE: Duration = Duration::from_millis(300);
+
+/// One system under test.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum System {
+    /// The SQL layer's floor: rows are thrown away.
+    Blackhole,
+    /// DRAM only, nothing survives.
+    Memory,
+    /// InnoDB, redo log mapped as persistent memory.
+    Innodb,
+    /// InnoDB, redo log written by pwrite.
+    InnodbPwrite,
+    /// This project's engine.
+    Perdura,
+}
+
+impl System {
+    /// Name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Blackhole => "blackhole",
+            Self::Memory => "memory",
+            Self::Innodb => "innodb",
+            Self::InnodbPwrite => "innodb_pwrite",
+            Self::Perdura => "perdura",
+        }
+    }
+
+    /// Name after `ENGINE=`.
+    pub fn engine(self) -> &'static str {
+        match self {
+            Self::Blackhole => "BLACKHOLE",
+            Self::Memory => "MEMORY",
+            Self::Innodb | Self::InnodbPwrite => "InnoDB",
+            Self::Perdura => "Perdura",
+        }
+    }
+}
+
+/// Those of `candidates` that take part.
+pub fn chosen(plan: &Plan, candidates: &[System]) -> Vec<System> {
+    let takes_part = |system: &System| match system {
+        System::Perdura => plan.perdura,
+        System::InnodbPwrite => !plan.quick,
+        _ => true,
+    };
+    candidates.iter().copied().filter(takes_part).collect()
+}
+
+/// Server options for benchmarks; `mapped_log` is about InnoDB's redo log.
+pub fn options(perdura: bool, mapped_log: bool) -> Options {
+    let mut extra: Vec<String> = [
+        "--skip-log-bin",
+        "--max-heap-table-size=8G",
+        "--innodb-buffer-pool-size=2G",
+        "--innodb-log-file-size=1G",
+        "--innodb-flush-log-at-trx-commit=1",
+        "--innodb-doublewrite=ON",
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    if !mapped_log {
+        extra.push("--skip-innodb-log-file-mmap".into());
+    }
+    Options { perdura, extra }
+}
+
+/// The running servers of a benchmark.
+pub struct Servers {
+    main: Server,
+    pwrite: Option<Server>,
+}
+
+impl Servers {
+    /// Starts what `systems` need.
+    pub fn start(systems: &[System]) -> Result<Self> {
+        let perdura = systems.contains(&System::Perdura);
+        let main = Server::start_new(options(perdura, true))?;
+        let pwrite =
+            systems.contains(&System::InnodbPwrite).then(|| Server::start_new(options(false, false))).transpose()?;
+        Ok(Self { main, pwrite })
+    }
+
+    /// The server a system runs in.
+    pub fn of(&self, system: System) -> &Server {
+        match (system, &self.pwrite) {
+            (System::InnodbPwrite, Some(server)) => server,
+            _ => &self.main,
+        }
+    }
+
+    /// The medium as the engine found it, or, without Perdura, the file system the data lie on.
+    pub fn medium(&self) -> Result<String> {
+        medium(&self.main)
+    }
+
+    /// An empty report with this run's medium and how InnoDB's log is written.
+    pub fn report(&self, bench: &'static str, workload: String) -> Result<Report> {
+        let mut report = Report::new(bench, workload, self.medium()?);
+        for (name, server) in [("innodb", Some(&self.main)), ("innodb_pwrite", self.pwrite.as_ref())] {
+            let Some(server) = server else { continue };
+            let mapped = server.log().contains("(memory-mapped)");
+            report.note(format!("{name}: redo log {}", if mapped { "memory-mapped" } else { "written by pwrite" }));
+        }
+        Ok(report)
+    }
+}
+
+/// See [`Servers::medium`].
+pub fn medium(server: &Server) -> Result<String> {
+    let found = client::status(&mut server.connect()?, "Perdura_medium")?;
+    let file_system = process::mount(&paths::medium()).map_or_else(|| "unknown".to_owned(), |(kind, _)| kind);
+    Ok(match found {
+        Some(found) => format!("{found} ({file_system})"),
+        None => file_system,
+    })
+}
+
+/// Runs `run` for every system, `rounds` times, each round in another order.
+pub fn rounds<F>(rounds: usize, systems: &[System], mut run: F) -> Result<()>
+where
+    F: FnMut(System) -> Result<()>,
+{
+    for round in 0..rounds {
+        for turn in 0..systems.len() {
+            run(systems[(turn + round) % systems.len()])?;
+            std::thread::sleep(SETTLE);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,70 @@
+//! Connections to a test server over its Unix socket.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use mysql::prelude::Queryable;
+use mysql::{Conn, LocalInfileHandler, OptsBuilder};
+
+/// A session that waits this long for an answer calls it a hang.
+pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// Opens a session as root in database `test`. LOAD DATA LOCAL may read any file this process may read.
+pub fn connect(socket: &Path) -> mysql::Result<Conn> {
+    let options = OptsBuilder::new()
+        .socket(Some(socket.to_string_lossy()))
+        .user(Some("root"))
+        .db_name(Some("test"))
+        .read_timeout(Some(ANSWER_TIMEOUT))
+        .write_timeout(Some(ANSWER_TIMEOUT))
+        .local_infile_handler(Some(LocalInfileHandler::new(|name, out| {
+            let path = PathBuf::from(String::from_utf8_lossy(name).into_owned());
+            let mut file = File::open(path)?;
+            let mut buffer = vec![0; 1 << 18];
+            loop {
+                let length = file.read(&mut buffer)?;
+                if length == 0 {
+                    return Ok(());
+                }
+                std::io::Write::write_all(out, &buffer[..length])?;
+            }
+        })));
+    Conn::new(options)
+}
+
+/// Runs statements one after another.
+pub fn execute<S: AsRef<str>>(connection: &mut Conn, statements: &[S]) -> Result<()> {
+    for statement in statements {
+        let statement = statement.as_ref();
+        connection.query_drop(statement).with_context(|| shorten(statement))?;
+    }
+    Ok(())
+}
+
+/// The single value of a query.
+pub fn value<T: mysql::prelude::FromValue>(connection: &mut Conn, query: &str) -> Result<T> {
+    let row: Option<T> = connection.query_first(query).with_context(|| shorten(query))?;
+    row.with_context(|| format!("no row: {}", shorten(query)))
+}
+
+/// A global status variable, or `None` where the server has none of that name.
+pub fn status(connection: &mut Conn, name: &str) -> Result<Option<String>> {
+    let row: Option<(String, String)> = connection.query_first(format!("SHOW GLOBAL STATUS LIKE '{name}'"))?;
+    Ok(row.map(|(_, value)| value))
+}
+
+/// The LOAD DATA statement for a CSV file as `csv` writes it.
+pub fn load_statement(local: bool, file: &Path, table: &str, rest: &str) -> String {
+    let local = if local { "LOCAL " } else { "" };
+    format!("LOAD DATA {local}INFILE '{}' INTO TABLE {table} FIELDS TERMINATED BY ','{rest}", file.display())
+}
+
+fn shorten(statement: &str) -> String {
+    match statement.char_indices().nth(160) {
+        Some((end, _)) => format!("{}...", &statement[..end]),
+        None => statement.to_owned(),
+    }
+}

@@ -1,0 +1,83 @@
+//! The server's own test driver, mysql-test-run, over the suites of tests/mysql-test.
+//!
+//! The driver looks for suites of plugins under its own plugin/NAME, so that is where ours are linked. A directory named
+//! as one of its own suites (storage_engine) overlays that suite for this engine.
+
+use std::os::unix::fs::symlink;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+
+use crate::{paths, plugin};
+
+/// Runs all suites, or the tests named, and closes with `N passed, N failed`.
+pub fn run(tests: &[String]) -> Result<()> {
+    plugin::build()?;
+    let suites = paths::top().join("tests/mysql-test");
+    let driver = paths::mariadb()?.join("share/mysql/mysql-test");
+    let link = driver.join("plugin/perdura");
+    if std::fs::symlink_metadata(&link).is_ok() {
+        std::fs::remove_file(&link)?;
+    }
+    symlink(&suites, &link).with_context(|| link.display().to_string())?;
+
+    let names = suite_names(&suites)?;
+    ensure!(!names.is_empty(), "tests/mysql-test holds no suite");
+    let scratch = paths::medium().join(format!("mtr-{}", std::process::id()));
+    std::fs::create_dir_all(&scratch)?;
+    let mut command = Command::new("perl");
+    command.current_dir(&driver).arg("./mariadb-test-run.pl").arg(format!("--vardir={}", scratch.display()));
+    command.args(["--force", "--max-test-fail=0", "--retry=0", "--testcase-timeout=5", "--suite-timeout=20"]);
+    if tests.is_empty() {
+        command.arg(format!("--suite={}", names.join(",")));
+    } else {
+        command.args(tests);
+    }
+    let output = command.stderr(Stdio::inherit()).output().context("cannot run perl")?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    print!("{text}");
+    let (passed, failed, skipped) = count(&text);
+    println!("{passed} passed, {failed} failed, {skipped} skipped");
+    ensure!(
+        output.status.success() && failed == 0,
+        "SQL tests failed: {failed}; their logs are in {}",
+        scratch.display()
+    );
+    ensure!(passed > 0, "no SQL test ran");
+    std::fs::remove_dir_all(&scratch).or_else(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => Ok(()),
+        _ => Err(error),
+    })?;
+    Ok(())
+}
+
+/// Suites are the directories; an overlay of one of the driver's suites is run as `NAME-perdura`.
+fn suite_names(suites: &std::path::Path) -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(suites).with_context(|| suites.display().to_string())? {
+        let entry = entry?;
+        if !entry.file_type()?.is_dir() {
+            continue;
+        }
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let overlays = paths::mariadb()?.join("share/mysql/mysql-test/suite").join(&name).is_dir();
+        names.push(if overlays { format!("{name}-perdura") } else { name });
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// Result lines read `suite.test  [ pass ]  ms`.
+fn count(text: &str) -> (usize, usize, usize) {
+    let of = |mark: &str| text.lines().filter(|line| line.contains(mark)).count();
+    (of("[ pass ]"), of("[ fail ]"), of("[ skipped ]") + of("[ disabled ]"))
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn counts_result_lines() {
+        let text = "a.x   [ pass ]  1\na.y [ fail ]\na.z [ skipped ] why\na.w [ disabled ] why\nCompleted: ...\n";
+        assert_eq!(super::count(text), (1, 1, 2));
+    }
+}

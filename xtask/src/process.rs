@@ -1,0 +1,85 @@
+//! Running other programs, and what /proc says of processes and of this machine.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+/// Runs to the end with our own output; fails unless it exits with 0.
+pub fn run(command: &mut Command) -> Result<()> {
+    let shown = show(command);
+    let status = command.status().with_context(|| format!("cannot run {shown}"))?;
+    ensure!(status.success(), "{shown}: {status}");
+    Ok(())
+}
+
+/// Runs to the end and returns its standard output; fails, showing its standard error, unless it exits with 0.
+pub fn output(command: &mut Command) -> Result<String> {
+    let shown = show(command);
+    let output = command.output().with_context(|| format!("cannot run {shown}"))?;
+    ensure!(output.status.success(), "{shown}: {}\n{}", output.status, String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).with_context(|| format!("{shown}: output is not UTF-8"))
+}
+
+fn show(command: &Command) -> String {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+}
+
+/// Cargo as it was called for us, at the top of the checkout.
+pub fn cargo() -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(super::paths::top());
+    command
+}
+
+/// Whether this process runs as root (mariadbd then wants to be told so).
+pub fn is_root() -> bool {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::metadata("/proc/self").is_ok_and(|metadata| metadata.uid() == 0)
+}
+
+/// A field of /proc/PID/status, in bytes, for example `RssAnon`: private memory, without mapped files.
+pub fn status_bytes(pid: u32, field: &str) -> Result<u64> {
+    let path = format!("/proc/{pid}/status");
+    let text = std::fs::read_to_string(&path).with_context(|| path.clone())?;
+    let kib = text
+        .lines()
+        .find_map(|line| {
+            line.strip_prefix(field)?.strip_prefix(':')?.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()
+        })
+        .with_context(|| format!("{path} has no {field}"))?;
+    Ok(kib * 1024)
+}
+
+/// One line about this machine, for the heads of reports.
+pub fn machine() -> String {
+    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+    let field = |text: &str, name: &str| {
+        let line = text.lines().find(|line| line.starts_with(name));
+        line.and_then(|line| line.split_once(':'))
+            .map_or_else(|| "unknown".to_owned(), |(_, value)| value.trim().to_owned())
+    };
+    let cpus = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
+    let memory_kib = field(&read("/proc/meminfo"), "MemTotal").trim_end_matches(" kB").parse::<u64>().unwrap_or(0);
+    let kernel = read("/proc/sys/kernel/osrelease");
+    let model = field(&read("/proc/cpuinfo"), "model name");
+    format!("{model}, {cpus} CPUs, {} GiB, Linux {}", memory_kib.div_ceil(1 << 20), kernel.trim())
+}
+
+/// Type and options of the file system `path` lies on, from /proc/mounts; the longest mount point above it counts.
+pub fn mount(path: &Path) -> Option<(String, String)> {
+    let path = path.canonicalize().ok()?;
+    let mounts = std::fs::read_to_string("/proc/mounts").ok()?;
+    let found = mounts.lines().filter_map(|line| {
+        let mut words = line.split(' ');
+        let (point, kind, options) = (words.nth(1)?, words.next()?, words.next()?);
+        path.starts_with(point).then(|| (point.len(), kind.to_owned(), options.to_owned()))
+    });
+    found.max_by_key(|(length, ..)| *length).map(|(_, kind, options)| (kind, options))
+}
+
+/// Whether `path` lies on a file system mounted for direct access; decides only whether emulation is asked for.
+pub fn is_dax(path: &Path) -> bool {
+    mount(path).is_some_and(|(_, options)| options.split(',').any(|option| option == "dax" || option == "dax=always"))
+}

@@ -1,0 +1,240 @@
+//! A private mariadbd: own data directory and Unix socket under the medium's directory, no network, gone on drop.
+//!
+//! Invariants:
+//! - Only processes started here are ended, by their pid. The server dies with this process (parent-death signal), so it
+//!   must be started from a thread that lives as long as the server is wanted: the main thread.
+//! - Nothing of the machine's own server or configuration is read (`--no-defaults`) or touched.
+//! - The directory is named after this process; those that dead processes left are removed at the next start.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use mysql::Conn;
+use mysql::prelude::Queryable;
+
+use crate::{client, paths, plugin, process};
+
+const START_TIMEOUT: Duration = Duration::from_secs(60);
+const STOP_TIMEOUT: Duration = Duration::from_secs(60);
+const POLL: Duration = Duration::from_millis(2);
+
+/// What a server is started with.
+#[derive(Clone, Default)]
+pub struct Options {
+    /// Loads our plugin, with its pool beside the data directory.
+    pub perdura: bool,
+    /// Further options of mariadbd.
+    pub extra: Vec<String>,
+}
+
+/// A server's directory and, while it runs, its process.
+pub struct Server {
+    dir: PathBuf,
+    options: Options,
+    child: Option<Child>,
+    keep: bool,
+}
+
+impl Server {
+    /// Makes a fresh data directory, not yet running.
+    pub fn create(options: Options) -> Result<Self> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let medium = paths::medium();
+        std::fs::create_dir_all(&medium).with_context(|| format!("PERDURA_DIR={}", medium.display()))?;
+        remove_leftovers(&medium)?;
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let dir = medium.join(format!("server-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(dir.join("pool"))?;
+        std::fs::create_dir_all(dir.join("tmp"))?;
+        let server = Self { dir, options, child: None, keep: false };
+        server.install()?;
+        Ok(server)
+    }
+
+    /// Makes a fresh data directory and starts on it.
+    pub fn start_new(options: Options) -> Result<Self> {
+        let mut server = Self::create(options)?;
+        server.start()?;
+        Ok(server)
+    }
+
+    /// The Unix socket.
+    pub fn socket(&self) -> PathBuf {
+        self.dir.join("s")
+    }
+
+    /// The directory of Perdura's pool.
+    pub fn pool(&self) -> PathBuf {
+        self.dir.join("pool")
+    }
+
+    /// The directory that goes with this server; files for it may be put there.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Changes what the next start uses.
+    pub fn options_mut(&mut self) -> &mut Options {
+        &mut self.options
+    }
+
+    /// The server's process id; it must be running.
+    pub fn pid(&self) -> u32 {
+        self.child.as_ref().expect("the server runs").id()
+    }
+
+    /// A new session.
+    pub fn connect(&self) -> Result<Conn> {
+        client::connect(&self.socket()).with_context(|| self.log_tail())
+    }
+
+    fn install(&self) -> Result<()> {
+        let basedir = paths::mariadb()?;
+        let mut command = Command::new(basedir.join("bin/mariadb-install-db"));
+        command.args(["--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db"]);
+        command
+            .arg(format!("--basedir={}", basedir.display()))
+            .arg(format!("--datadir={}", self.dir.join("data").display()));
+        if process::is_root() {
+            command.arg("--user=root");
+        }
+        process::output(&mut command)?;
+        std::fs::create_dir_all(self.dir.join("data/test"))?;
+        Ok(())
+    }
+
+    fn command(&self) -> Result<Command> {
+        let basedir = paths::mariadb()?;
+        let at = |name: &str| self.dir.join(name).display().to_string();
+        let mut command = Command::new("setpriv");
+        command.args(["--pdeathsig", "KILL"]).arg(basedir.join("sbin/mariadbd")).arg("--no-defaults");
+        command.arg(format!("--basedir={}", basedir.display()));
+        command.arg(format!("--plugin-dir={}", paths::server_plugins()?.display()));
+        command.arg(format!("--datadir={}", at("data"))).arg(format!("--socket={}", at("s")));
+        command.arg(format!("--tmpdir={}", at("tmp"))).arg(format!("--log-error={}", at("server.err")));
+        command.args([
+            "--skip-networking",
+            "--local-infile=1",
+            "--secure-file-priv=",
+            "--plugin-maturity=experimental",
+        ]);
+        command.args(["--innodb-buffer-pool-dump-at-shutdown=0", "--innodb-buffer-pool-load-at-startup=0"]);
+        command.arg("--plugin-load-add=ha_blackhole");
+        if process::is_root() {
+            command.arg("--user=root");
+        }
+        if self.options.perdura {
+            command.arg(format!("--plugin-load-add={}", plugin::LIBRARY)).arg(format!("--perdura-dir={}", at("pool")));
+            if !process::is_dax(&self.dir) {
+                command.arg("--perdura-emulate=ON");
+            }
+        }
+        command.args(&self.options.extra).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        Ok(command)
+    }
+
+    /// Starts and waits until a session opens. Returns the time from the start of the process to that session.
+    pub fn start(&mut self) -> Result<Duration> {
+        ensure!(self.child.is_none(), "the server runs already");
+        let begun = Instant::now();
+        self.child = Some(self.command()?.spawn().context("cannot run setpriv (package util-linux)")?);
+        loop {
+            if let Ok(connection) = client::connect(&self.socket()) {
+                let took = begun.elapsed();
+                drop(connection);
+                return Ok(took);
+            }
+            if let Some(status) = self.child.as_mut().and_then(|child| child.try_wait().transpose()) {
+                self.child = None;
+                bail!("mariadbd ended at start: {}\n{}", status?, self.log_tail());
+            }
+            if begun.elapsed() > START_TIMEOUT {
+                self.kill()?;
+                bail!("mariadbd is not ready after {START_TIMEOUT:?}\n{}", self.log_tail());
+            }
+            std::thread::sleep(POLL);
+        }
+    }
+
+    /// kill -9, at once.
+    pub fn kill(&mut self) -> Result<()> {
+        if let Some(mut child) = self.child.take() {
+            child.kill()?;
+            child.wait()?;
+        }
+        Ok(())
+    }
+
+    /// An ordinary shutdown; fails when the server ends otherwise or not at all.
+    pub fn stop(&mut self) -> Result<()> {
+        let mut connection = self.connect()?;
+        connection.query_drop("SHUTDOWN").context("SHUTDOWN")?;
+        drop(connection);
+        let begun = Instant::now();
+        loop {
+            let Some(child) = self.child.as_mut() else { return Ok(()) };
+            if let Some(status) = child.try_wait()? {
+                self.child = None;
+                ensure!(status.success(), "mariadbd ended badly at shutdown: {status}\n{}", self.log_tail());
+                return Ok(());
+            }
+            if begun.elapsed() > STOP_TIMEOUT {
+                self.kill()?;
+                bail!("mariadbd does not shut down in {STOP_TIMEOUT:?}\n{}", self.log_tail());
+            }
+            std::thread::sleep(POLL);
+        }
+    }
+
+    /// Whether the process has ended by itself.
+    pub fn has_ended(&mut self) -> bool {
+        self.child.as_mut().is_none_or(|child| child.try_wait().is_ok_and(|status| status.is_some()))
+    }
+
+    /// Leaves the directory in place on drop, for a look at what went wrong, and returns it.
+    pub fn keep(&mut self) -> &Path {
+        self.keep = true;
+        &self.dir
+    }
+
+    /// The whole error log.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.dir.join("server.err")).unwrap_or_default()
+    }
+
+    /// The end of the error log, for messages.
+    pub fn log_tail(&self) -> String {
+        let log = self.log();
+        let lines: Vec<&str> = log.lines().collect();
+        lines[lines.len().saturating_sub(30)..].join("\n")
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Nothing useful can be done about a failure here; the next start removes what is left.
+        let _ = self.kill();
+        if !self.keep {
+            let _ = std::fs::remove_dir_all(&self.dir);
+        }
+    }
+}
+
+/// Removes `server-PID-N` directories whose process is gone.
+fn remove_leftovers(medium: &Path) -> Result<()> {
+    for entry in std::fs::read_dir(medium)? {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let pid = name
+            .strip_prefix("server-")
+            .and_then(|rest| rest.split('-').next())
+            .and_then(|pid| pid.parse::<u32>().ok());
+        if pid.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
+            std::fs::remove_dir_all(entry.path())?;
+        }
+    }
+    Ok(())
+}
