@@ -95,7 +95,9 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Error::NotFound { what } => write!(f, "{what} does not exist; check the path, or restore the file from a backup"),
+            Error::NotFound { what } => {
+                write!(f, "{what} does not exist; check the path, or restore the file from a backup")
+            }
             Error::Exists { what } => write!(f, "{what} exists already; remove it or choose another name"),
             Error::Full { what, wanted, free } => {
                 write!(f, "no room for {what}: {wanted} bytes wanted")?;

@@ -11,6 +11,7 @@ mod file;
 mod functions;
 mod medium;
 pub mod numa;
+pub mod prefault;
 mod region;
 pub mod sim;
 pub mod sync;

@@ -117,7 +117,9 @@ fn map_aligned(file: &File, len: usize, synchronous: bool) -> rustix::io::Result
     let mapped = len.next_multiple_of(PAGE);
     let reserved = mapped + ALIGN;
     // SAFETY: a new private range without access.
-    let start = unsafe { mmap_anonymous(ptr::null_mut(), reserved, ProtFlags::empty(), MapFlags::PRIVATE | MapFlags::NORESERVE) }?;
+    let start = unsafe {
+        mmap_anonymous(ptr::null_mut(), reserved, ProtFlags::empty(), MapFlags::PRIVATE | MapFlags::NORESERVE)
+    }?;
     let lead = start.cast::<u8>().align_offset(ALIGN);
     let address = start.wrapping_byte_add(lead);
     let protection = ProtFlags::READ | ProtFlags::WRITE;

@@ -158,7 +158,9 @@ impl Medium for FileMedium {
         let mut files = Vec::new();
         for entry in std::fs::read_dir(&self.directory).map_err(failed)? {
             let entry = entry.map_err(failed)?;
-            let Some(name) = entry.file_name().to_str().filter(|name| is_name(name)).map(str::to_owned) else { continue };
+            let Some(name) = entry.file_name().to_str().filter(|name| is_name(name)).map(str::to_owned) else {
+                continue;
+            };
             let metadata = match entry.metadata() {
                 Ok(metadata) => metadata,
                 // Removed since the directory was read.

@@ -1,0 +1,218 @@
+//! The pre-fault service: maps pages ahead of the writers, so that first stores do not fault.
+//!
+//! Dedicated threads (`perdura-prefault`) work through a queue in chunks of 2 MiB with `MADV_POPULATE_WRITE`, urgent
+//! regions first. Where the kernel lacks that, pages are read, which saves a part of the fault. A thread works on the
+//! NUMA node of the region's memory, where known. A chunk that cannot be populated (damaged memory) is reported with
+//! file and offset, and the rest of its region is left alone; the queue goes on.
+
+use crate::error::Error;
+use crate::numa::pin_to_node;
+use crate::region::Region;
+use parking_lot::{Condvar, Mutex};
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
+
+/// Bytes populated at a time: a large page.
+const CHUNK_BYTES: u64 = 2 << 20;
+const PAGE_BYTES: u64 = 4096;
+
+/// Which requests go first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Priority {
+    /// Somebody writes there soon.
+    High,
+    /// When nothing else is to do.
+    Low,
+}
+
+/// Receives the errors of the service's threads.
+type ErrorHandler = Box<dyn Fn(&Error) + Send + Sync>;
+
+/// The service; dropping it stops and joins its threads.
+pub struct Prefault {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+struct Shared {
+    state: Mutex<State>,
+    wake: Condvar,
+    queued_bytes: AtomicU64,
+    done_bytes: AtomicU64,
+    failures: AtomicU64,
+    on_error: Mutex<Option<Arc<ErrorHandler>>>,
+}
+
+struct State {
+    high: VecDeque<Job>,
+    low: VecDeque<Job>,
+    enabled: bool,
+    stopped: bool,
+}
+
+struct Job {
+    region: Region,
+    range: Range<u64>,
+    priority: Priority,
+}
+
+impl State {
+    fn queue(&mut self, priority: Priority) -> &mut VecDeque<Job> {
+        match priority {
+            Priority::High => &mut self.high,
+            Priority::Low => &mut self.low,
+        }
+    }
+}
+
+impl Prefault {
+    /// Starts the service with up to `threads` threads (at least 1; see [`Prefault::thread_count`]), at work only
+    /// while enabled. `numa_node` is where they work on regions that do not know their node.
+    pub fn start(threads: usize, enabled: bool, numa_node: Option<u32>) -> Prefault {
+        let shared = Arc::new(Shared {
+            state: Mutex::new(State { high: VecDeque::new(), low: VecDeque::new(), enabled, stopped: false }),
+            wake: Condvar::new(),
+            queued_bytes: AtomicU64::new(0),
+            done_bytes: AtomicU64::new(0),
+            failures: AtomicU64::new(0),
+            on_error: Mutex::new(None),
+        });
+        let spawn = |_| {
+            let shared = shared.clone();
+            let builder = std::thread::Builder::new().name("perdura-prefault".to_owned());
+            builder.spawn(move || work(&shared, numa_node)).ok()
+        };
+        Prefault { threads: (0..threads.max(1)).filter_map(spawn).collect(), shared }
+    }
+
+    /// Asks for `len` bytes of `region` at `offset`. Parts beyond its end are left out.
+    pub fn submit(&self, region: Region, offset: u64, len: u64, priority: Priority) {
+        let end = offset.saturating_add(len).min(region.len());
+        if offset >= end {
+            return;
+        }
+        self.shared.queued_bytes.fetch_add(end - offset, Ordering::Relaxed);
+        let job = Job { region, range: offset..end, priority };
+        self.shared.state.lock().queue(priority).push_back(job);
+        self.shared.wake.notify_one();
+    }
+
+    /// Lets the threads work or pause; what is queued stays queued.
+    pub fn set_enabled(&self, enabled: bool) {
+        self.shared.state.lock().enabled = enabled;
+        self.shared.wake.notify_all();
+    }
+
+    /// Whether the threads may work.
+    pub fn is_enabled(&self) -> bool {
+        self.shared.state.lock().enabled
+    }
+
+    /// Who is told of chunks that could not be populated. Called on the service's threads.
+    pub fn set_error_handler(&self, handler: impl Fn(&Error) + Send + Sync + 'static) {
+        *self.shared.on_error.lock() = Some(Arc::new(Box::new(handler)));
+    }
+
+    /// Bytes asked for and not yet done.
+    pub fn queued_bytes(&self) -> u64 {
+        self.shared.queued_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Bytes populated since the start.
+    pub fn done_bytes(&self) -> u64 {
+        self.shared.done_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Requests given up because of an error.
+    pub fn failures(&self) -> u64 {
+        self.shared.failures.load(Ordering::Relaxed)
+    }
+
+    /// Threads at work: fewer than asked for if the system refused some.
+    pub fn thread_count(&self) -> usize {
+        self.threads.len()
+    }
+}
+
+impl Drop for Prefault {
+    fn drop(&mut self) {
+        self.shared.state.lock().stopped = true;
+        self.shared.wake.notify_all();
+        for thread in self.threads.drain(..) {
+            // A panic there was in an error handler; it has been printed, and nothing depends on the thread.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn work(shared: &Shared, default_node: Option<u32>) {
+    let mut pinned = None;
+    while let Some((job, chunk)) = shared.next_chunk() {
+        let node = job.region.numa_node().or(default_node);
+        if node.is_some() && node != pinned {
+            pinned = node.filter(|node| pin_to_node(*node));
+        }
+        shared.finish(job, &chunk);
+    }
+}
+
+impl Shared {
+    /// Waits for work; `None` when stopped. The job's range is what remains after the chunk.
+    fn next_chunk(&self) -> Option<(Job, Range<u64>)> {
+        let mut state = self.state.lock();
+        loop {
+            if state.stopped {
+                return None;
+            }
+            if state.enabled {
+                let job = state.high.pop_front().or_else(|| state.low.pop_front());
+                if let Some(mut job) = job {
+                    let begin = job.range.start;
+                    job.range.start = ((begin / CHUNK_BYTES + 1) * CHUNK_BYTES).min(job.range.end);
+                    let chunk = begin..job.range.start;
+                    return Some((job, chunk));
+                }
+            }
+            self.wake.wait(&mut state);
+        }
+    }
+
+    /// Populates the chunk and queues the rest of its job again, before others of its priority.
+    fn finish(&self, job: Job, chunk: &Range<u64>) {
+        let len = chunk.end - chunk.start;
+        match populate(&job.region, chunk) {
+            Ok(()) => {
+                self.done_bytes.fetch_add(len, Ordering::Relaxed);
+                self.queued_bytes.fetch_sub(len, Ordering::Relaxed);
+                if !job.range.is_empty() {
+                    self.state.lock().queue(job.priority).push_front(job);
+                }
+            }
+            Err(error) => {
+                self.failures.fetch_add(1, Ordering::Relaxed);
+                self.queued_bytes.fetch_sub(job.range.end - chunk.start, Ordering::Relaxed);
+                let handler = self.on_error.lock().clone();
+                if let Some(handler) = handler {
+                    handler(&error);
+                }
+            }
+        }
+    }
+}
+
+fn populate(region: &Region, chunk: &Range<u64>) -> Result<(), Error> {
+    match region.advise_populate(chunk.start, chunk.end - chunk.start) {
+        Err(Error::Unsupported { .. }) => {
+            let mut byte = [0];
+            for offset in (chunk.start..chunk.end).step_by(PAGE_BYTES as usize) {
+                region.read(offset, &mut byte);
+                std::hint::black_box(byte);
+            }
+            Ok(())
+        }
+        result => result,
+    }
+}

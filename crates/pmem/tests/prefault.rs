@@ -1,0 +1,53 @@
+//! The pre-fault service: what is asked for is done, in the order asked, and never gets in the way.
+
+use perdura_pmem::prefault::{Prefault, Priority};
+use perdura_pmem::{FileMedium, Medium, Options, SimMedium};
+use std::time::{Duration, Instant};
+
+fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !done() {
+        assert!(begin.elapsed() < Duration::from_secs(30), "{what} takes too long");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn everything_asked_for_is_populated_once() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let options = Options { emulate: true, ..Options::default() };
+    let medium = FileMedium::open(directory.path(), options).expect("the directory opens");
+    let region = medium.create("file", (5 << 20) + 100).expect("there is room");
+    region.store(4096, 3);
+    let prefault = Prefault::start(2, true, None);
+    assert!(prefault.thread_count() >= 1);
+    prefault.submit(region.clone(), 0, region.len(), Priority::Low);
+    prefault.submit(region.clone(), 5, u64::MAX, Priority::High);
+    prefault.submit(region.clone(), region.len(), 10, Priority::High);
+    wait_for("populating", || prefault.queued_bytes() == 0);
+    assert_eq!(prefault.done_bytes(), 2 * region.len() - 5);
+    assert_eq!((prefault.failures(), region.load(4096)), (0, 3));
+}
+
+#[test]
+fn a_disabled_service_keeps_its_queue() {
+    let region = SimMedium::new().create("file", 8 << 20).expect("there is room");
+    let prefault = Prefault::start(1, false, Some(0));
+    prefault.submit(region.clone(), 0, region.len(), Priority::High);
+    std::thread::sleep(Duration::from_millis(20));
+    assert_eq!((prefault.queued_bytes(), prefault.done_bytes()), (8 << 20, 0));
+    prefault.set_enabled(true);
+    wait_for("populating", || prefault.done_bytes() == 8 << 20);
+}
+
+#[test]
+fn a_stopped_service_forgets_its_queue_and_lets_files_go() {
+    let medium = SimMedium::with_capacity(4 << 20);
+    let region = medium.create("file", 4 << 20).expect("there is room");
+    let prefault = Prefault::start(1, false, None);
+    prefault.submit(region, 0, 4 << 20, Priority::Low);
+    medium.remove("file").expect("it exists");
+    assert_eq!(medium.free_bytes(), Some(0), "the queue holds the mapping");
+    drop(prefault);
+    assert_eq!(medium.free_bytes(), Some(4 << 20));
+}
