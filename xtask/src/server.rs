@@ -28,7 +28,13 @@ pub struct Options {
     pub perdura: bool,
     /// Further options of mariadbd.
     pub extra: Vec<String>,
+    /// Keeps InnoDB's redo log on a tmpfs of the server's own, which it then writes with pwrite: it maps the log as
+    /// persistent memory only on /dev/shm. The log is gone with the process, so such a server cannot start again.
+    pub own_log_mount: bool,
 }
+
+/// Mounts a tmpfs at $1 in a mount namespace of the server alone, moves the redo log at $2 there and becomes the server.
+const WITH_OWN_LOG: &str = r#"set -e; mount -t tmpfs tmpfs "$1"; cp "$2" "$1/"; shift 2; exec "$@""#;
 
 /// A server's directory and, while it runs, its process.
 pub struct Server {
@@ -109,8 +115,18 @@ impl Server {
     fn command(&self) -> Result<Command> {
         let basedir = paths::mariadb()?;
         let at = |name: &str| self.dir.join(name).display().to_string();
-        let mut command = Command::new("setpriv");
+        let mut command = if self.options.own_log_mount {
+            let mut command = Command::new("unshare");
+            command.args(["--mount", "sh", "-c", WITH_OWN_LOG, "sh", &at("log"), &at("data/ib_logfile0"), "setpriv"]);
+            command
+        } else {
+            Command::new("setpriv")
+        };
         command.args(["--pdeathsig", "KILL"]).arg(basedir.join("sbin/mariadbd")).arg("--no-defaults");
+        if self.options.own_log_mount {
+            std::fs::create_dir_all(self.dir.join("log"))?;
+            command.arg(format!("--innodb-log-group-home-dir={}", at("log")));
+        }
         command.arg(format!("--basedir={}", basedir.display()));
         command.arg(format!("--plugin-dir={}", paths::server_plugins()?.display()));
         command.arg(format!("--datadir={}", at("data"))).arg(format!("--socket={}", at("s")));

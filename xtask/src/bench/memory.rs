@@ -21,7 +21,7 @@ pub fn run(plan: &Plan) -> Result<Report> {
     let file = csv::paper(rows, 0)?;
     let mut report: Option<Report> = None;
     systems::rounds(plan.rounds(), &systems, |system| {
-        let server = Server::start_new(systems::options(plan.perdura, true))?;
+        let server = Server::start_new(systems::options(plan.perdura))?;
         let workload = format!("one transaction loads {rows} rows; most private memory above that at its start");
         if report.is_none() {
             report = Some(Report::new("memory", workload, systems::medium(&server)?));

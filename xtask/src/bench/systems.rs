@@ -58,28 +58,24 @@ impl System {
 pub fn chosen(plan: &Plan, candidates: &[System]) -> Vec<System> {
     let takes_part = |system: &System| match system {
         System::Perdura => plan.perdura,
-        System::InnodbPwrite => !plan.quick,
+        // A mount needs root.
+        System::InnodbPwrite => !plan.quick && process::is_root(),
         _ => true,
     };
     candidates.iter().copied().filter(takes_part).collect()
 }
 
-/// Server options for benchmarks; `mapped_log` is about InnoDB's redo log.
-pub fn options(perdura: bool, mapped_log: bool) -> Options {
-    let mut extra: Vec<String> = [
+/// Server options for benchmarks.
+pub fn options(perdura: bool) -> Options {
+    let extra = [
         "--skip-log-bin",
         "--max-heap-table-size=8G",
         "--innodb-buffer-pool-size=2G",
         "--innodb-log-file-size=1G",
         "--innodb-flush-log-at-trx-commit=1",
         "--innodb-doublewrite=ON",
-    ]
-    .map(str::to_owned)
-    .to_vec();
-    if !mapped_log {
-        extra.push("--skip-innodb-log-file-mmap".into());
-    }
-    Options { perdura, extra }
+    ];
+    Options { perdura, extra: extra.map(str::to_owned).to_vec(), own_log_mount: false }
 }
 
 /// The running servers of a benchmark.
@@ -92,9 +88,12 @@ impl Servers {
     /// Starts what `systems` need.
     pub fn start(systems: &[System]) -> Result<Self> {
         let perdura = systems.contains(&System::Perdura);
-        let main = Server::start_new(options(perdura, true))?;
-        let pwrite =
-            systems.contains(&System::InnodbPwrite).then(|| Server::start_new(options(false, false))).transpose()?;
+        let main = Server::start_new(options(perdura))?;
+        let pwrite = if systems.contains(&System::InnodbPwrite) {
+            Some(Server::start_new(Options { own_log_mount: true, ..options(false) })?)
+        } else {
+            None
+        };
         Ok(Self { main, pwrite })
     }
 
