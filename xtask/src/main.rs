@@ -6,6 +6,7 @@
 mod args;
 mod bench;
 mod client;
+mod crash_server;
 mod csv;
 mod mtr;
 mod paths;
@@ -25,6 +26,8 @@ usage: cargo xtask COMMAND
   mtr [TEST...]                                run the SQL test suites of tests/mysql-test
   bench NAME|all [--quick] [--json FILE] [--peers-only]
                                                NAME: load, commit, scan, recovery, memory, engine
+  crash-server [--seed N] [--rounds N] [--engine NAME]
+                                               kill -9 a loaded server again and again, and compare
 ";
 
 fn run() -> Result<()> {
@@ -37,6 +40,7 @@ fn run() -> Result<()> {
         }
         "mtr" => mtr::run(&args.rest()),
         "bench" => bench::run(args),
+        "crash-server" => crash_server::run(args),
         _ => bail!("unknown command {command}\n{USAGE}"),
     }
 }

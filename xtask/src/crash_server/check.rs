@@ -1,0 +1,137 @@
+//! After a restart: is the database what the oracle allows? Open outcomes are settled by what is found.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result, bail, ensure};
+use mysql::Conn;
+use mysql::prelude::Queryable;
+
+use super::model::{InFlight, Place, Row, State, Transfer, body};
+use super::worker::Worker;
+use super::{ACCOUNTS, AMOUNT_AT_START};
+
+/// Checks everything and brings the workers' books up to date. Each broken promise is one line of the result.
+pub fn check(connection: &mut Conn, workers: &mut [Worker]) -> Result<Vec<String>> {
+    let mut violations = Vec::new();
+    settle_prepared(connection, workers, &mut violations)?;
+    let tables = tables(connection)?;
+    for worker in workers.iter_mut() {
+        match observe(connection, worker.number, &tables) {
+            Ok(found) => settle(worker, found, &mut violations),
+            Err(error) => violations.push(format!("client {}: {error:#}", worker.number)),
+        }
+    }
+    let expected: usize = workers.iter().map(|worker| worker.state.tables.len() + 1).sum::<usize>() + 3;
+    if violations.is_empty() && tables.len() != expected {
+        violations.push(format!("{} tables found, {expected} expected: {:?}", tables.len(), tables.keys()));
+    }
+    if let Err(error) = accounts(connection, workers) {
+        violations.push(format!("{error:#}"));
+    }
+    Ok(violations)
+}
+
+/// Two-phase transactions: a prepared one must be listed, and is then committed; one not listed is decided already.
+fn settle_prepared(connection: &mut Conn, workers: &mut [Worker], violations: &mut Vec<String>) -> Result<()> {
+    let listed: Vec<(u64, u64, u64, String)> = connection.query("XA RECOVER")?;
+    let mut listed: Vec<String> = listed.into_iter().map(|(.., name)| name).collect();
+    for worker in workers {
+        let InFlight::Xa { name, changes, must_be_prepared, may_be_committed } = worker.in_flight.clone() else {
+            continue;
+        };
+        let found = listed.iter().position(|other| *other == name);
+        worker.in_flight = match found {
+            Some(index) => {
+                listed.swap_remove(index);
+                connection.query_drop(format!("XA COMMIT '{name}'")).with_context(|| format!("XA COMMIT '{name}'"))?;
+                worker.state.apply(&changes);
+                InFlight::Nothing
+            }
+            None if must_be_prepared => {
+                violations.push(format!("client {}: prepared transaction {name} is lost", worker.number));
+                InFlight::Nothing
+            }
+            None if may_be_committed => InFlight::Commit(changes),
+            None => InFlight::Nothing,
+        };
+    }
+    for name in listed {
+        violations.push(format!("a prepared transaction {name} that nobody has open"));
+    }
+    Ok(())
+}
+
+/// The state must be the acknowledged one, or that with the whole transaction in flight.
+fn settle(worker: &mut Worker, found: State, violations: &mut Vec<String>) {
+    if found == worker.state {
+        worker.in_flight = InFlight::Nothing;
+        return;
+    }
+    let open = std::mem::take(&mut worker.in_flight);
+    if let InFlight::Commit(changes) = &open {
+        let with = worker.state.with(changes);
+        if found == with {
+            worker.state = with;
+            return;
+        }
+        let difference = with.difference(&found);
+        violations
+            .push(format!("client {}: not the state with the open transaction either: {difference}", worker.number));
+    }
+    violations.push(format!("client {}: {} (open: {open:?})", worker.number, worker.state.difference(&found)));
+    worker.state = found;
+}
+
+fn tables(connection: &mut Conn) -> Result<BTreeMap<String, ()>> {
+    let names: Vec<String> = connection.query("SHOW TABLES")?;
+    Ok(names.into_iter().map(|name| (name, ())).collect())
+}
+
+/// What the database holds of one client; fails when a row's body is not the one its columns call for.
+fn observe(connection: &mut Conn, client: usize, tables: &BTreeMap<String, ()>) -> Result<State> {
+    let mut state = State::default();
+    for (place, table) in [(Place::Own, format!("own_{client}")), (Place::Shared, "shared".to_owned())] {
+        let query = format!("SELECT id, v, n, body FROM {table} WHERE client = {client}");
+        let rows: Vec<(u64, i64, i64, String)> = connection.query(&query).context(query)?;
+        for (id, v, n, text) in rows {
+            let row = Row { v, n };
+            ensure!(
+                text == body(client, id, row),
+                "{table}: row {id} {row:?} has another row's body, {} bytes",
+                text.len()
+            );
+            ensure!(state.rows_mut(place).insert(id, row).is_none(), "{table}: row {id} is there twice");
+        }
+    }
+    let query = format!("SELECT id, source, target, amount FROM ledger WHERE client = {client}");
+    let lines: Vec<(u64, u32, u32, i64)> = connection.query(&query).context(query)?;
+    for (id, from, to, amount) in lines {
+        let earlier = state.transfers.insert(id, Transfer { from, to, amount });
+        ensure!(earlier.is_none(), "ledger: line {id} is there twice");
+    }
+    let mine = format!("made_{client}_");
+    for name in tables.keys().filter(|name| name.starts_with(&mine)) {
+        let query = format!("SELECT COUNT(*), CAST(COALESCE(SUM(id), 0) AS UNSIGNED) FROM {name}");
+        let (rows, sum): (u64, u64) = connection.query_first(&query).context(query)?.context("no row")?;
+        ensure!(sum == rows * rows.saturating_sub(1) / 2, "{name}: {rows} rows, but their ids sum up to {sum}");
+        state.tables.insert(name.clone(), rows);
+    }
+    Ok(state)
+}
+
+/// Every account holds what it began with and what the ledger says; the books were settled before.
+fn accounts(connection: &mut Conn, workers: &[Worker]) -> Result<()> {
+    let mut expected: BTreeMap<u32, i64> = (0..ACCOUNTS).map(|id| (id, AMOUNT_AT_START)).collect();
+    for transfer in workers.iter().flat_map(|worker| worker.state.transfers.values()) {
+        *expected.entry(transfer.from).or_default() -= transfer.amount;
+        *expected.entry(transfer.to).or_default() += transfer.amount;
+    }
+    let found: Vec<(u32, i64)> = connection.query("SELECT id, amount FROM accounts")?;
+    ensure!(found.len() == expected.len(), "{} accounts found, {} expected", found.len(), expected.len());
+    for (id, amount) in found {
+        if expected.get(&id) != Some(&amount) {
+            bail!("account {id} holds {amount}, the ledger says {:?}", expected.get(&id));
+        }
+    }
+    Ok(())
+}
