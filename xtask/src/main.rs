@@ -3,16 +3,21 @@
 //! Commands run whatever they need (the plugin is built, a private server is started and removed again) except
 //! `make setup`, which brings the server itself.
 
+#![forbid(unsafe_code)]
+
 mod args;
 mod bench;
 mod client;
 mod crash_server;
 mod csv;
+mod explore;
 mod mtr;
+mod package;
 mod paths;
 mod plugin;
 mod process;
 mod server;
+mod verify;
 
 use std::process::ExitCode;
 
@@ -22,22 +27,35 @@ use args::Args;
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
+  verify                                       format, lints, layers, licences, docs; changes nothing
   plugin                                       build ha_perdura.so and put it before the unpacked server
   mtr [TEST...]                                run the SQL test suites of tests/mysql-test
+  explore [--seed N] [--images N | --minutes N]
+                                               open every legal image of a power loss
   bench NAME|all [--quick] [--json FILE] [--peers-only]
                                                NAME: load, commit, scan, recovery, memory, engine
   crash-server [--seed N] [--rounds N] [--engine NAME]
                                                kill -9 a loaded server again and again, and compare
+  package                                      a tarball of the plugin
 ";
 
 fn run() -> Result<()> {
     let mut args = Args::from_command_line();
     let Some(command) = args.positional() else { bail!("{USAGE}") };
     match command.as_str() {
+        "verify" => {
+            args.finish()?;
+            verify::run()
+        }
         "plugin" => {
             args.finish()?;
             plugin::build()
         }
+        "package" => {
+            args.finish()?;
+            package::run()
+        }
+        "explore" => explore::run(&args.rest()),
         "mtr" => mtr::run(&args.rest()),
         "bench" => bench::run(args),
         "crash-server" => crash_server::run(args),

@@ -1,0 +1,73 @@
+//! `cargo xtask verify`: everything that can be judged without running the product. Reads only, beyond Cargo's own
+//! target directory.
+
+mod layers;
+mod licences;
+mod tree;
+
+use std::process::Command;
+
+use anyhow::{Result, ensure};
+use serde_json::Value;
+
+use crate::{paths, process};
+
+type Step = (&'static str, fn() -> Result<()>);
+
+const STEPS: [Step; 7] = [
+    ("format", format),
+    ("shell syntax", shell),
+    ("words, paths and file sizes", tree::check),
+    ("layers point downward", || layers::check(&metadata(true)?)),
+    ("licences of dependencies", || licences::check(&metadata(false)?)),
+    ("clippy", clippy),
+    ("docs", docs),
+];
+
+/// Runs all steps, also after one failed, and closes with `N passed, N failed`.
+pub fn run() -> Result<()> {
+    let mut failed = 0;
+    for (name, step) in STEPS {
+        match step() {
+            Ok(()) => println!("verify: {name}: ok"),
+            Err(error) => {
+                failed += 1;
+                println!("verify: {name}: FAILED\n{error:#}");
+            }
+        }
+    }
+    println!("verify: {} passed, {failed} failed", STEPS.len() - failed);
+    ensure!(failed == 0, "{failed} steps failed");
+    Ok(())
+}
+
+fn format() -> Result<()> {
+    process::run(process::cargo().args(["fmt", "--all", "--check"]))
+}
+
+fn shell() -> Result<()> {
+    let tracked = tree::tracked()?;
+    let scripts = tracked.iter().filter(|path| path.ends_with(".sh") || path.as_str() == ".ci/run");
+    for script in scripts {
+        process::run(Command::new("bash").arg("-n").arg(script).current_dir(paths::top()))?;
+    }
+    Ok(())
+}
+
+fn clippy() -> Result<()> {
+    process::run(process::cargo().args(["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"]))
+}
+
+fn docs() -> Result<()> {
+    let mut command = process::cargo();
+    process::run(command.args(["doc", "--quiet", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))
+}
+
+fn metadata(own_only: bool) -> Result<Value> {
+    let mut command = process::cargo();
+    command.args(["metadata", "--format-version", "1"]);
+    if own_only {
+        command.arg("--no-deps");
+    }
+    Ok(serde_json::from_str(&process::output(&mut command)?)?)
+}
