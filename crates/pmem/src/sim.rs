@@ -1,17 +1,32 @@
-//! The simulated medium: regions in DRAM, and what is built on them to test power loss.
+//! The simulated medium, and what is built on it to test power loss.
 //!
-//! The pieces: [`SimMedium`] is a medium like any other; [`image::Image`] is the content of one at rest.
+//! [`SimMedium`] is a medium like any other. [`Recorder::attach`] records its events in a [`Trace`]; replaying that
+//! ([`Trace::replay`]) stops at each [`Point`] at which the power may fail and makes the images a failure then may
+//! leave ([`Point::for_each_image`]). Each [`Image`] is opened as a medium of its own ([`SimMedium::from_image`]), which may be
+//! recorded in turn. [`Scheduler`] runs several threads in an interleaving that a seed decides. Call sites can be
+//! muted ([`ReplayOptions::muted`]) to test the tests, and [`Trace::lint`] finds lines left open and needless flushes.
 
+mod hash;
 pub(crate) mod hook;
-pub mod image;
-pub(crate) mod medium;
+mod image;
+mod lines;
+mod lint;
+mod machine;
+mod medium;
 mod memory;
-pub mod random;
+mod names;
+mod point;
+mod random;
+mod recorder;
+mod replay;
 mod scheduler;
 
-pub use crate::trace;
-pub use crate::trace::{ack, mark, span};
-pub use image::Image;
+pub use crate::trace::{self, ack, mark, span};
+pub use image::{Image, Seen};
+pub use lint::Findings;
 pub use medium::SimMedium;
+pub use point::{CHOICES_DEFAULT, Point, PointKind};
 pub use random::Random;
+pub use recorder::{CallSite, Event, EventKind, Mark, Recorder, SiteKind, Trace};
+pub use replay::ReplayOptions;
 pub use scheduler::{Body, Failure, Outcome, Scheduler};

@@ -136,6 +136,11 @@ impl SimMedium {
         Image::of(directory.by_name.iter().map(|(name, file)| file.image(name)).collect())
     }
 
+    /// Each file's number and content, sorted by name. Nobody stores meanwhile.
+    pub(super) fn numbered_files(&self) -> Vec<(u32, ImageFile)> {
+        self.files.lock().by_name.iter().map(|(name, file)| (file.number, file.image(name))).collect()
+    }
+
     fn begin(&self) -> Option<Event<'_>> {
         self.wire.as_ref().map(Wire::begin)
     }

@@ -1,0 +1,82 @@
+//! The lint: lines an acknowledging thread left open, and flushes that did nothing.
+//!
+//! At each acknowledgement every store of that thread should be flushed and fenced. A flush of a line is redundant if
+//! nothing was stored there, through the cache, since it was last flushed: by the same thread, or by another whose
+//! fence is over (until then a thread that relies on the line must flush it itself, I3).
+
+use super::machine::Machine;
+use super::recorder::{CallSite, EventKind, SiteKind, Trace};
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
+
+/// What the lint found, by call site.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Findings {
+    /// Stores left unflushed or unfenced at an acknowledgement by the thread that made them.
+    pub open_at_ack: BTreeMap<CallSite, u64>,
+    /// Lines flushed although nothing was stored there since their last flush.
+    pub redundant_flushes: BTreeMap<CallSite, u64>,
+}
+
+/// What is known of a line's flushes.
+#[derive(Clone, Copy, Default)]
+struct Flushed {
+    /// Stored to through the cache since the last flush.
+    dirty: bool,
+    thread: u16,
+    fenced: bool,
+}
+
+impl Trace {
+    /// Looks over the trace; `checked` selects files by name. A file is checked under the name it had first.
+    pub fn lint(&self, checked: impl Fn(&str) -> bool) -> Findings {
+        let mut findings = Findings::default();
+        let mut machine = Machine::new(self);
+        let mut names: FxHashMap<u32, &str> = self.base.iter().map(|(number, file)| (*number, &*file.name)).collect();
+        let mut lines = FxHashMap::<(u32, u32), Flushed>::default();
+        let mut unfenced = FxHashMap::<u16, Vec<(u32, u32)>>::default();
+        for (index, event) in self.events.iter().enumerate() {
+            let is_checked = |file: &u32| names.get(file).is_some_and(|name| checked(name));
+            match event.kind {
+                EventKind::Create { file, name, .. } => {
+                    names.insert(file, &self.names[name as usize]);
+                }
+                EventKind::Store { file, word, count, nt: false, .. } => {
+                    for line in word / 8..(word + count).div_ceil(8) {
+                        lines.entry((file, line)).or_default().dirty = true;
+                    }
+                }
+                EventKind::Flush { file, line, count } if is_checked(&file) => {
+                    for line in line..line + count {
+                        let known = lines.entry((file, line)).or_insert(Flushed { fenced: true, ..Flushed::default() });
+                        if !known.dirty && (known.fenced || known.thread == event.thread) {
+                            let site = CallSite::new(self.site(event.site), SiteKind::Flush);
+                            *findings.redundant_flushes.entry(site).or_default() += 1;
+                        }
+                        *known = Flushed { dirty: false, thread: event.thread, fenced: false };
+                        unfenced.entry(event.thread).or_default().push((file, line));
+                    }
+                }
+                EventKind::Fence => {
+                    for line in unfenced.entry(event.thread).or_default().drain(..) {
+                        let known = lines.entry(line).or_default();
+                        known.fenced |= known.thread == event.thread;
+                    }
+                }
+                EventKind::Ack(_) => self.open_stores(&machine, event.thread, is_checked, &mut findings),
+                _ => {}
+            }
+            machine.apply(self, index as u32, event);
+        }
+        findings
+    }
+
+    fn open_stores(&self, machine: &Machine, thread: u16, checked: impl Fn(&u32) -> bool, findings: &mut Findings) {
+        for (_, file) in machine.files.iter().filter(|(number, _)| checked(number)) {
+            for pending in file.open.values().flat_map(|line| &line.pending).filter(|store| store.thread == thread) {
+                let site = self.site(self.events[pending.at as usize].site);
+                *findings.open_at_ack.entry(CallSite::new(site, SiteKind::Store)).or_default() += 1;
+            }
+        }
+    }
+}
