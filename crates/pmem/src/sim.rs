@@ -8,18 +8,18 @@
 
 mod hash;
 pub(crate) mod hook;
-mod image;
+pub mod image;
 mod lines;
-mod lint;
+pub mod lint;
 mod machine;
 mod medium;
 mod memory;
 mod names;
-mod point;
+pub mod point;
 mod random;
-mod recorder;
-mod replay;
-mod scheduler;
+pub mod recorder;
+pub mod replay;
+pub mod scheduler;
 
 pub use crate::trace::{self, ack, mark, span};
 pub use image::{Image, Seen};

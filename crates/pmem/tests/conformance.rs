@@ -163,3 +163,19 @@ fn a_simulated_device_is_full_until_files_are_unmapped() {
     medium.create("second", 8 << 10).expect("there is room again");
     assert_eq!(medium.free_bytes(), Some(8 << 10));
 }
+
+/// Opening finds out about the memory by a trial file; none of it may stay, and no region may change.
+#[test]
+fn opening_again_leaves_the_pool_as_it_was() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let options = Options { emulate: true, create_dir: false };
+    let medium = FileMedium::open(directory.path(), options).expect("the directory opens");
+    medium.create("kept", 4096).expect("there is room").store(0, 77);
+    drop(medium);
+    std::fs::write(directory.path().join(".trial"), b"left by a killed server").expect("it is writable");
+    std::fs::create_dir(directory.path().join("lost.found")).expect("it is writable");
+    let medium = FileMedium::open(directory.path(), options).expect("the directory opens");
+    assert_eq!(medium.list().expect("it lists"), [("kept".to_owned(), 4096)]);
+    assert_eq!(medium.open("kept").expect("it exists").load(0), 77);
+    assert!(!directory.path().join(".trial").exists());
+}

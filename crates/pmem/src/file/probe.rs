@@ -6,7 +6,7 @@
 use super::ffi::Source;
 use super::mapping::can_map_sync;
 use crate::error::{Error, Result};
-use crate::medium::Granularity;
+use crate::medium::{Granularity, is_name};
 use rustix::fs::{AtFlags, StatxAttributes, StatxFlags, statx};
 use std::fs::{File, OpenOptions};
 use std::os::fd::AsFd;
@@ -43,20 +43,40 @@ impl Found {
     }
 }
 
-/// Tries a file in `directory`. Errors: [`Error::Full`] when not even the trial file fits, [`Error::Io`].
+/// Tries a file in `directory`: a new one or, when that finds no room (a full pool must still open), one of the pool's.
+/// Errors: [`Error::Full`] when there is neither room nor a file, [`Error::Io`].
 pub(super) fn probe(directory: &Path) -> Result<Found> {
+    match probe_new(directory) {
+        Err(error) if error.is_full() => probe_existing(directory).unwrap_or(Err(error)),
+        result => result,
+    }
+}
+
+fn probe_new(directory: &Path) -> Result<Found> {
     let path = directory.join(TRIAL);
     let what = path.display().to_string();
     let _ = std::fs::remove_file(&path);
     let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path);
     let file = file.map_err(|source| Error::from_io(what.as_str(), "creating a trial file", TRIAL_BYTES, source))?;
-    let found = probe_file(&what, &file);
+    let found = super::medium::allocate(&what, &file, TRIAL_BYTES).and_then(|()| probe_file(&what, &file));
     let _ = std::fs::remove_file(&path);
     found
 }
 
+/// Probes any region of the pool that has a page; its content is neither read nor changed.
+fn probe_existing(directory: &Path) -> Option<Result<Found>> {
+    let entries = std::fs::read_dir(directory).ok()?.filter_map(|entry| entry.ok());
+    for entry in entries.filter(|entry| entry.file_name().to_str().is_some_and(is_name)) {
+        let path = entry.path();
+        let Ok(file) = OpenOptions::new().read(true).write(true).open(&path) else { continue };
+        if file.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.len() >= 4096) {
+            return Some(probe_file(&path.display().to_string(), &file));
+        }
+    }
+    None
+}
+
 fn probe_file(what: &str, file: &File) -> Result<Found> {
-    super::medium::allocate(what, file, TRIAL_BYTES)?;
     let failed = |action: &'static str| move |source| Error::from_io(what, action, 0, source);
     let source = Source::new(file.as_fd()).map_err(failed("examining a trial file"))?;
     let granularity = source.granularity().map_err(failed("mapping a trial file"))?;
