@@ -1,8 +1,10 @@
 //! Connections to a test server over its Unix socket.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -14,13 +16,18 @@ pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Opens a session as root in database `test`. LOAD DATA LOCAL may read any file this process may read.
 pub fn connect(socket: &Path) -> mysql::Result<Conn> {
+    connect_counting(socket, Arc::default())
+}
+
+/// The same; bytes that LOAD DATA LOCAL sends are added to `sent` as they go.
+pub fn connect_counting(socket: &Path, sent: Arc<AtomicU64>) -> mysql::Result<Conn> {
     let options = OptsBuilder::new()
         .socket(Some(socket.to_string_lossy()))
         .user(Some("root"))
         .db_name(Some("test"))
         .read_timeout(Some(ANSWER_TIMEOUT))
         .write_timeout(Some(ANSWER_TIMEOUT))
-        .local_infile_handler(Some(LocalInfileHandler::new(|name, out| {
+        .local_infile_handler(Some(LocalInfileHandler::new(move |name, out| {
             let path = PathBuf::from(String::from_utf8_lossy(name).into_owned());
             let mut file = File::open(path)?;
             let mut buffer = vec![0; 1 << 18];
@@ -29,7 +36,8 @@ pub fn connect(socket: &Path) -> mysql::Result<Conn> {
                 if length == 0 {
                     return Ok(());
                 }
-                std::io::Write::write_all(out, &buffer[..length])?;
+                out.write_all(&buffer[..length])?;
+                sent.fetch_add(length as u64, Ordering::Relaxed);
             }
         })));
     Conn::new(options)
@@ -50,10 +58,26 @@ pub fn value<T: mysql::prelude::FromValue>(connection: &mut Conn, query: &str) -
     row.with_context(|| format!("no row: {}", shorten(query)))
 }
 
-/// A global status variable, or `None` where the server has none of that name.
-pub fn status(connection: &mut Conn, name: &str) -> Result<Option<String>> {
-    let row: Option<(String, String)> = connection.query_first(format!("SHOW GLOBAL STATUS LIKE '{name}'"))?;
-    Ok(row.map(|(_, value)| value))
+/// The text of SHOW ENGINE PERDURA STATUS, or `None` where the server has no such engine.
+pub fn engine_status(connection: &mut Conn) -> Result<Option<String>> {
+    let engine: Option<u8> = connection.query_first(
+        "SELECT 1 FROM information_schema.engines WHERE engine = 'Perdura' AND support IN ('YES', 'DEFAULT')",
+    )?;
+    if engine.is_none() {
+        return Ok(None);
+    }
+    let row: Option<(String, String, String)> = connection.query_first("SHOW ENGINE PERDURA STATUS")?;
+    Ok(row.map(|(.., text)| text))
+}
+
+/// The medium as the engine found it, or `None` where there is no engine of ours.
+pub fn medium(connection: &mut Conn) -> Result<Option<String>> {
+    let Some(status) = engine_status(connection)? else { return Ok(None) };
+    let found = status.lines().find_map(|line| {
+        let (name, rest) = line.trim().split_at_checked("medium".len())?;
+        name.eq_ignore_ascii_case("medium").then(|| rest.trim_start_matches([':', ' ', '\t']).to_owned())
+    });
+    Ok(found)
 }
 
 /// The LOAD DATA statement for a CSV file as `csv` writes it.

@@ -1,6 +1,6 @@
 //! Runs the crash explorer: every legal image a power loss may leave, each opened by the real recovery.
 //!
-//! The explorer is a crate of its own, perdura-explore, so that this tooling builds without the engine.
+//! The explorer is a crate of its own, perdura-crash, so that this tooling builds without the engine.
 
 use anyhow::Result;
 
@@ -9,6 +9,6 @@ use crate::process;
 /// `explore [--seed N] [--images N | --minutes N]`, handed on as it is.
 pub fn run(arguments: &[String]) -> Result<()> {
     let mut command = process::cargo();
-    command.args(["run", "--quiet", "--release", "--package", "perdura-explore", "--"]).args(arguments);
+    command.args(["run", "--quiet", "--release", "--package", "perdura-crash", "--"]).args(arguments);
     process::run(&mut command)
 }

@@ -10,12 +10,14 @@ mod bench;
 mod client;
 mod crash_server;
 mod csv;
+mod demo;
 mod explore;
 mod mtr;
 mod package;
 mod paths;
 mod plugin;
 mod process;
+mod progress;
 mod server;
 mod verify;
 
@@ -28,6 +30,7 @@ const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
   verify                                       format, lints, layers, licences, docs; changes nothing
+  demo                                         real data, peers and a crash
   plugin                                       build ha_perdura.so and put it before the unpacked server
   mtr [TEST...]                                run the SQL test suites of tests/mysql-test
   explore [--seed N] [--images N | --minutes N]
@@ -50,6 +53,10 @@ fn run() -> Result<()> {
         "plugin" => {
             args.finish()?;
             plugin::build()
+        }
+        "demo" => {
+            args.finish()?;
+            demo::run()
         }
         "package" => {
             args.finish()?;

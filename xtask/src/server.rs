@@ -4,7 +4,8 @@
 //! - Only processes started here are ended, by their pid. The server dies with this process (parent-death signal), so it
 //!   must be started from a thread that lives as long as the server is wanted: the main thread.
 //! - Nothing of the machine's own server or configuration is read (`--no-defaults`) or touched.
-//! - The directory is named after this process; those that dead processes left are removed at the next start.
+//! - The directory is named after this process; those that dead processes left, kept ones too, are removed at the next
+//!   start.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -70,21 +71,6 @@ impl Server {
     /// The Unix socket.
     pub fn socket(&self) -> PathBuf {
         self.dir.join("s")
-    }
-
-    /// The directory of Perdura's pool.
-    pub fn pool(&self) -> PathBuf {
-        self.dir.join("pool")
-    }
-
-    /// The directory that goes with this server; files for it may be put there.
-    pub fn dir(&self) -> &Path {
-        &self.dir
-    }
-
-    /// Changes what the next start uses.
-    pub fn options_mut(&mut self) -> &mut Options {
-        &mut self.options
     }
 
     /// The server's process id; it must be running.
@@ -203,11 +189,6 @@ impl Server {
             }
             std::thread::sleep(POLL);
         }
-    }
-
-    /// Whether the process has ended by itself.
-    pub fn has_ended(&mut self) -> bool {
-        self.child.as_mut().is_none_or(|child| child.try_wait().is_ok_and(|status| status.is_some()))
     }
 
     /// Leaves the directory in place on drop, for a look at what went wrong, and returns it.

@@ -124,7 +124,7 @@ impl Servers {
 
 /// See [`Servers::medium`].
 pub fn medium(server: &Server) -> Result<String> {
-    let found = client::status(&mut server.connect()?, "Perdura_medium")?;
+    let found = client::medium(&mut server.connect()?)?;
     let file_system = process::mount(&paths::medium()).map_or_else(|| "unknown".to_owned(), |(kind, _)| kind);
     Ok(match found {
         Some(found) => format!("{found} ({file_system})"),
