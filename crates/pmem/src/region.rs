@@ -276,10 +276,11 @@ impl Region {
     /// Makes the file's size and blocks durable (its name: [`crate::Medium::sync_dir`]). Error: [`crate::Error::Io`].
     #[track_caller]
     pub fn sync(&self) -> Result<()> {
+        self.mapping.backing.sync()?;
         if let Some(hook) = &self.mapping.hook {
             hook.sync(Location::caller());
         }
-        self.mapping.backing.sync()
+        Ok(())
     }
 
     /// Maps the pages of a range for writing, so that first stores do not fault.

@@ -13,7 +13,7 @@ use crate::trace::{Access, Site, Tap};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::panic::Location;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// A simulated medium: one directory of regions in DRAM.
@@ -21,6 +21,7 @@ pub struct SimMedium {
     files: Mutex<Directory>,
     capacity: Option<u64>,
     used: Arc<AtomicU64>,
+    failing: Arc<AtomicBool>,
     wire: Option<Wire>,
 }
 
@@ -73,17 +74,19 @@ impl Drop for SimFile {
 }
 
 struct SimBacking {
+    name: String,
+    failing: Arc<AtomicBool>,
     // Held, not read: the memory lives as long as the mapping.
     _file: Arc<SimFile>,
 }
 
 impl Backing for SimBacking {
     fn deep_flush(&self, _offset: u64, _len: u64) -> Result<()> {
-        Ok(())
+        refuse_if(&self.failing, &self.name, "deep flush")
     }
 
     fn sync(&self) -> Result<()> {
-        Ok(())
+        refuse_if(&self.failing, &self.name, "sync")
     }
 
     fn populate(&self, _offset: u64, _len: u64) -> Result<()> {
@@ -94,7 +97,7 @@ impl Backing for SimBacking {
 impl SimMedium {
     /// An empty medium without limit.
     pub fn new() -> SimMedium {
-        SimMedium { files: Mutex::default(), capacity: None, used: Arc::default(), wire: None }
+        SimMedium { files: Mutex::default(), capacity: None, used: Arc::default(), failing: Arc::default(), wire: None }
     }
 
     /// An empty medium with room for `bytes` (files take whole 4 KiB pages, until neither named nor mapped).
@@ -128,6 +131,11 @@ impl SimMedium {
         self
     }
 
+    /// Lets every sync and deep flush fail from now on (or work again), to test what is done about a failed persist.
+    pub fn fail_syncs(&self, fail: bool) {
+        self.failing.store(fail, Ordering::Relaxed);
+    }
+
     /// What the medium holds now, caches included: what a process crash, not a power loss, would leave.
     /// Without a tap the caller sees to it that nobody stores meanwhile.
     pub fn image(&self) -> Image {
@@ -152,7 +160,7 @@ impl SimMedium {
             numa_node: None,
             functions: PLAIN,
             hook: self.wire.as_ref().map(|wire| Hook { region: file.number, wire: wire.clone() }),
-            backing: Box::new(SimBacking { _file: file }),
+            backing: Box::new(SimBacking { name: name.to_owned(), failing: self.failing.clone(), _file: file }),
         };
         // SAFETY: the buffer is page-aligned, at least len bytes and padded to whole pages, and lives in the backing.
         unsafe { Region::new(base, len, mapping) }
@@ -169,6 +177,17 @@ fn record(event: Option<Event<'_>>, access: Access<'_>, site: Site) {
     if let Some(event) = event {
         event.record(access, site);
     }
+}
+
+fn refuse_if(failing: &AtomicBool, what: &str, action: &'static str) -> Result<()> {
+    if failing.load(Ordering::Relaxed) {
+        return Err(Error::Io {
+            what: what.to_owned(),
+            action,
+            source: std::io::Error::other("told to fail by a test"),
+        });
+    }
+    Ok(())
 }
 
 fn not_found(name: &str) -> Error {
@@ -224,6 +243,7 @@ impl Medium for SimMedium {
     }
 
     fn sync_dir(&self) -> Result<()> {
+        refuse_if(&self.failing, "the simulated directory", "sync of the directory")?;
         record(self.begin(), Access::SyncDir, Location::caller());
         Ok(())
     }
