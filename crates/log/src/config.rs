@@ -1,0 +1,98 @@
+//! Settings of the log.
+
+use crate::error::{Error, Result};
+use crate::format::{GRANULE_BYTES, HEADER_BYTES};
+
+/// Most lanes a generation can have.
+pub const LANES_MAX: u32 = 64;
+/// Most generations a pool can have.
+pub const GENERATIONS_MAX: u32 = 64;
+/// Fewest bytes of a lane.
+pub const LANE_BYTES_MIN: u64 = 4 << 10;
+/// Most bytes of a lane.
+pub const LANE_BYTES_MAX: u64 = 2 << 30;
+
+/// Settings of the log. Those marked *at creation* are kept in the pool and ignored for one that exists.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogConfig {
+    /// Lanes of a generation, 1 to 64 (*at creation*).
+    pub lanes: u32,
+    /// Bytes of a lane, a multiple of 64 from 4 KiB to 2 GiB (*at creation*).
+    pub lane_bytes: u64,
+    /// Generations to begin with, 2 to 64 (*at creation*).
+    pub generations: u32,
+    /// Generations the log may grow to, `generations` to 64.
+    pub generations_max: u32,
+}
+
+impl Default for LogConfig {
+    fn default() -> LogConfig {
+        LogConfig { lanes: 4, lane_bytes: 16 << 20, generations: 2, generations_max: 16 }
+    }
+}
+
+impl LogConfig {
+    /// Checks ranges. Error: [`Error::Configuration`].
+    pub fn check(&self) -> Result<()> {
+        range("log lanes", self.lanes.into(), 1, LANES_MAX.into())?;
+        range("log generations", self.generations.into(), 2, GENERATIONS_MAX.into())?;
+        range(
+            "limit of log generations",
+            self.generations_max.into(),
+            self.generations.into(),
+            GENERATIONS_MAX.into(),
+        )?;
+        check_lane_bytes(self.lane_bytes)
+    }
+}
+
+fn range(name: &str, value: u64, low: u64, high: u64) -> Result<()> {
+    if (low..=high).contains(&value) {
+        return Ok(());
+    }
+    Err(Error::Configuration {
+        what: format!("{name}: {value} is not from {low} to {high}; choose a value in that range"),
+    })
+}
+
+/// Whether a lane can have this size.
+pub(crate) fn check_lane_bytes(lane_bytes: u64) -> Result<()> {
+    range("log lane size in bytes", lane_bytes, LANE_BYTES_MIN, LANE_BYTES_MAX)?;
+    if lane_bytes.is_multiple_of(GRANULE_BYTES) {
+        return Ok(());
+    }
+    Err(Error::Configuration {
+        what: format!("log lane size {lane_bytes} is not a multiple of {GRANULE_BYTES} bytes; round it"),
+    })
+}
+
+/// Longest body of a group in a lane of `lane_bytes`.
+pub(crate) fn body_bytes_max(lane_bytes: u64) -> u64 {
+    lane_bytes - HEADER_BYTES as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_checked() {
+        LogConfig::default().check().expect("the defaults are good");
+        let good = LogConfig { lanes: 1, lane_bytes: 4096, generations: 2, generations_max: 2 };
+        good.check().expect("the least is good");
+        let bad = [
+            LogConfig { lanes: 0, ..good.clone() },
+            LogConfig { lanes: 65, ..good.clone() },
+            LogConfig { lane_bytes: 4095, ..good.clone() },
+            LogConfig { lane_bytes: 4100, ..good.clone() },
+            LogConfig { lane_bytes: 4 << 30, ..good.clone() },
+            LogConfig { generations: 1, ..good.clone() },
+            LogConfig { generations: 3, ..good.clone() },
+            LogConfig { generations_max: 65, ..good.clone() },
+        ];
+        for config in bad {
+            let error = config.check().expect_err("out of range");
+            assert!(matches!(error, Error::Configuration { .. }), "{error}");
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! Generations change hands: the switch, re-arming, growth, and the checkpoint that frees them.
+//!
+//! All under the control lock. A generation is *reusable* iff it is inactive, nothing pins it, the CSNs of all records in
+//! it are published (then the superblock write that re-arms it also makes the checkpoint that covers them durable, I9),
+//! and no generation that was armed earlier holds a PREPARE record whose ending lies in this one and would come back to
+//! life without it. Re-arming is one superblock write: new activation, new salt, so that no older record of the generation
+//! is ever valid again; it is fenced before the first reservation.
+
+use crate::Csn;
+use crate::config::GENERATIONS_MAX;
+use crate::error::{Error, Result};
+use crate::format::TXID_MAX;
+use crate::generation::{Generation, Placed, create_lanes};
+use crate::shared::{Active, Shared};
+use crate::superblock::{GenerationEntry, Superblock, TXID_BLOCK};
+use crate::superfile::SuperFile;
+use perdura_pmem::trace::span;
+use std::sync::atomic::Ordering::{Relaxed, Release};
+
+/// What the control lock protects.
+pub(crate) struct Control {
+    superfile: SuperFile,
+    /// Source of salts.
+    seed: u64,
+    /// By generation: activation of the oldest one with a PREPARE record that has, or will have, its ending here.
+    ends_since: [u64; GENERATIONS_MAX as usize],
+    pub(crate) switches: u64,
+    pub(crate) grown: u64,
+}
+
+/// No PREPARE record of another generation has its ending here.
+pub(crate) const ENDS_NONE: u64 = u64::MAX;
+
+impl Control {
+    pub(crate) fn new(superfile: SuperFile, seed: u64) -> Control {
+        Control { superfile, seed, ends_since: [ENDS_NONE; GENERATIONS_MAX as usize], switches: 0, grown: 0 }
+    }
+
+    pub(crate) fn superblock(&self) -> &Superblock {
+        self.superfile.current()
+    }
+
+    /// Makes a changed superblock durable, with more transaction ids if few are left. A failure stops the pool.
+    pub(crate) fn write(&mut self, log: &Shared, change: impl FnOnce(&mut Superblock)) -> Result<()> {
+        log.check_running()?;
+        let mut next = self.superblock().clone();
+        change(&mut next);
+        while next.txid_limit < log.txid_next.load(Relaxed) + TXID_BLOCK / 2 {
+            next.txid_limit += TXID_BLOCK;
+        }
+        let written = if next.txid_limit > TXID_MAX {
+            Err(Error::TooLarge { wanted: next.txid_limit, limit: TXID_MAX })
+        } else {
+            self.superfile.write(next)
+        };
+        if let Err(error) = written {
+            log.fail_stop(&format!("the superblock could not be written: {error}"));
+            return Err(error);
+        }
+        log.txid_limit.store(self.superblock().txid_limit, Release);
+        log.checkpoint_csn.store(self.superblock().checkpoint_csn, Release);
+        Ok(())
+    }
+
+    /// Makes visible_csn the durable checkpoint, unless it is.
+    pub(crate) fn checkpoint(&mut self, log: &Shared) -> Result<Csn> {
+        log.check_running()?;
+        let csn = log.visible.load();
+        if csn != self.superblock().checkpoint_csn {
+            let _span = span("checkpoint");
+            self.write(log, |superblock| superblock.checkpoint_csn = csn)?;
+        }
+        Ok(csn)
+    }
+
+    /// Notes that a PREPARE record of activation `since` has, or will have, its ending in `generation`.
+    pub(crate) fn note_ending(&mut self, generation: u32, since: u64) {
+        let slot = &mut self.ends_since[generation as usize];
+        *slot = since.min(*slot);
+    }
+
+    /// Whether the generation can be armed by a superblock write that makes `csn` the checkpoint.
+    pub(crate) fn is_reusable(&self, log: &Shared, generation: &Generation, csn: Csn) -> bool {
+        let active = log.active();
+        if active != Active::NONE && generation.number == active.number() {
+            return false;
+        }
+        let since = self.ends_since[generation.number as usize];
+        let own = generation.activation();
+        let holds_endings = || log.generations.iter().any(|other| (since..own).contains(&other.activation()));
+        // Without pins csn_max is final: look at it last.
+        generation.is_unpinned() && generation.csn_max() <= csn && !holds_endings()
+    }
+
+    /// The reusable generation that was armed first.
+    fn reusable<'a>(&self, log: &'a Shared, csn: Csn) -> Option<&'a Generation> {
+        let reusable = log.generations.iter().filter(|generation| self.is_reusable(log, generation, csn));
+        reusable.min_by_key(|generation| generation.activation())
+    }
+
+    /// Arms another generation and makes it active, with room for `bytes` in lane `lane` reserved and pinned for the
+    /// caller, so that nobody can fill it up first. `None` if all are needed and there cannot be more.
+    pub(crate) fn switch(&mut self, log: &Shared, lane: u32, bytes: u64, most: u32) -> Result<Option<Placed>> {
+        let _span = span("generation_switch");
+        let csn = log.visible.load();
+        let target = match self.reusable(log, csn) {
+            Some(target) => target,
+            None => match self.grow(log, most)? {
+                Some(target) => target,
+                None => return Ok(None),
+            },
+        };
+        self.arm(log, target, csn)?;
+        let home = &target.lanes[lane as usize];
+        home.pin();
+        let offset = home.take(bytes).expect("an empty lane has room for any group");
+        log.set_active(Active::new(target.activation(), target.number));
+        self.switches += 1;
+        Ok(Some(Placed { generation: target.number, lane, offset }))
+    }
+
+    /// Voids all records of a reusable generation and gives it a new activation, with `csn` as the checkpoint.
+    fn arm(&mut self, log: &Shared, target: &Generation, csn: Csn) -> Result<()> {
+        let _span = (target.activation() != 0).then(|| span("wrap_around"));
+        let number = target.number as usize;
+        let entry = self.next_entry();
+        self.write(log, |superblock| {
+            superblock.checkpoint_csn = csn;
+            superblock.activation_next = entry.activation + 1;
+            superblock.generations.resize(log.generations.count(), GenerationEntry::FREE);
+            superblock.generations[number] = entry;
+        })?;
+        self.ends_since[number] = ENDS_NONE;
+        target.reset(entry);
+        Ok(())
+    }
+
+    /// The entry of the generation to be armed next.
+    fn next_entry(&self) -> GenerationEntry {
+        let activation = self.superblock().activation_next;
+        GenerationEntry { activation, salt: mix(self.seed ^ activation) }
+    }
+
+    /// Adds a generation up to `most`: its number. `None` at the limit, or when the device has no room.
+    fn grow<'a>(&mut self, log: &'a Shared, most: u32) -> Result<Option<&'a Generation>> {
+        let number = log.generations.count() as u32;
+        if number >= most {
+            return Ok(None);
+        }
+        let _span = span("log_growth");
+        let regions = match create_lanes(&*log.medium, number, log.lanes, log.lane_bytes) {
+            Ok(regions) => regions,
+            Err(error) if error.is_full() => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        if let Err(error) = log.medium.sync_dir() {
+            log.fail_stop(&format!("new log files could not be made durable: {error}"));
+            return Err(error.into());
+        }
+        if let Some(prefault) = &*log.prefault.read() {
+            regions.iter().for_each(|region| prefault(region));
+        }
+        log.generations.push(Generation::new(number, GenerationEntry::FREE, regions));
+        self.grown += 1;
+        Ok(Some(log.generations.get(number)))
+    }
+
+    /// Whether a switch at this moment would find a generation or could add one.
+    pub(crate) fn has_next(&self, log: &Shared) -> bool {
+        let csn = log.visible.load();
+        log.generations.count() < log.generations_max as usize || self.reusable(log, csn).is_some()
+    }
+
+    /// Ends a recovery: one superblock write that makes `horizon` final, leaves only the records of generations in
+    /// `keep` valid, and arms one if there are none.
+    pub(crate) fn finish(&mut self, log: &Shared, horizon: Csn, keep: &[u32]) -> Result<()> {
+        let kept = |number: u32| keep.contains(&number);
+        let fresh = self.next_entry();
+        self.write(log, |superblock| {
+            superblock.checkpoint_csn = horizon;
+            superblock.horizon = horizon;
+            superblock.epoch += 1;
+            for (number, entry) in superblock.generations.iter_mut().enumerate() {
+                if !kept(number as u32) {
+                    *entry = GenerationEntry::FREE;
+                }
+            }
+            if keep.is_empty() {
+                superblock.activation_next += 1;
+                superblock.generations[0] = fresh;
+            }
+        })?;
+        self.ends_since.fill(ENDS_NONE);
+        for generation in log.generations.iter().filter(|generation| !kept(generation.number)) {
+            generation.reset(self.superblock().generations[generation.number as usize]);
+        }
+        if keep.is_empty() {
+            log.set_active(Active::new(fresh.activation, 0));
+        }
+        Ok(())
+    }
+}
+
+/// SplitMix64's finisher: spreads a seed and an activation over a salt.
+fn mix(word: u64) -> u64 {
+    let mut word = word.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    word = (word ^ word >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    word ^ word >> 31
+}

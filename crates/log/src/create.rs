@@ -1,0 +1,45 @@
+//! Creating the log of a new pool.
+
+use crate::config::LogConfig;
+use crate::error::Result;
+use crate::generation::create_lanes;
+use crate::superblock::{GenerationEntry, SUPERBLOCK_NEW_NAME, Superblock};
+use crate::superfile::SuperFile;
+use perdura_pmem::Medium;
+use std::sync::Arc;
+
+/// Creates the log files and the superblock, the latter as `super.new`: when all else of the pool is durable the caller
+/// renames it to `super` and syncs the directory. `geometry` is kept for the layer above; `random` gives the pool's id.
+///
+/// # Errors
+/// Configuration, Medium. What was created is for the caller to remove, as after a crash.
+pub fn create(
+    medium: &Arc<dyn Medium>,
+    config: &LogConfig,
+    geometry: [u64; 8],
+    random: &mut dyn FnMut() -> u64,
+) -> Result<Superblock> {
+    config.check()?;
+    for generation in 0..config.generations {
+        create_lanes(&**medium, generation, config.lanes, config.lane_bytes)?;
+    }
+    let mut pool = [0; 16];
+    pool[..8].copy_from_slice(&random().to_le_bytes());
+    pool[8..].copy_from_slice(&random().to_le_bytes());
+    let superblock = Superblock {
+        sequence: 0,
+        pool,
+        geometry,
+        lanes: config.lanes,
+        lane_bytes: config.lane_bytes,
+        epoch: 0,
+        horizon: 0,
+        checkpoint_csn: 0,
+        txid_limit: 1,
+        activation_next: 1,
+        generations: vec![GenerationEntry::FREE; config.generations as usize],
+    };
+    let file = SuperFile::create(&**medium, SUPERBLOCK_NEW_NAME, superblock)?;
+    medium.sync_dir()?;
+    Ok(file.current().clone())
+}

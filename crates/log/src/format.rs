@@ -1,0 +1,230 @@
+//! Layout of what lies in a lane, shared by writer and reader. Drawn in `docs/format.md`, "Log lanes".
+//!
+//! A group is a header of 32 bytes and a body, at a multiple of 64 bytes. It is valid iff its checksum matches over the
+//! generation's salt, its own lane and offset, its body and the rest of its header (I6). Integers are little-endian.
+
+/// Bytes of a granule: groups begin at its multiples.
+pub const GRANULE_BYTES: u64 = 64;
+/// Bytes of a group's header.
+pub const HEADER_BYTES: usize = 32;
+/// Bytes of the header that the checksum covers: all but the checksum.
+pub(crate) const SEALED_BYTES: usize = HEADER_BYTES - 4;
+/// Most chunks of a transaction (24 bits).
+pub const CHUNKS_MAX: u32 = (1 << 24) - 1;
+/// Largest transaction id (48 bits).
+pub const TXID_MAX: u64 = (1 << 48) - 1;
+/// Lag that claims nothing about durable_csn.
+pub(crate) const LAG_UNKNOWN: u16 = u16::MAX;
+/// Longest name of a prepared transaction in bytes.
+pub const XID_BYTES_MAX: usize = 1024;
+/// Bytes before the name in the body of a PREPARE group.
+const XID_PREFIX_BYTES: usize = 8;
+
+const _: () = assert!(HEADER_BYTES < GRANULE_BYTES as usize);
+const _: () = assert!(SEALED_BYTES == 4 + 8 + 6 + 2 + 1 + 3 + 4);
+
+/// What a group says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Kind {
+    /// A transaction committed; the body ends its redo.
+    Commit = 1,
+    /// A part of a transaction's redo; counts only if an ending names it.
+    Chunk = 2,
+    /// A transaction can commit at any time; the body is its name and the end of its redo.
+    Prepare = 3,
+    /// A prepared transaction committed.
+    CommitPrepared = 4,
+    /// A prepared transaction was rolled back.
+    Rollback = 5,
+}
+
+impl Kind {
+    fn of(byte: u8) -> Option<Kind> {
+        Some(match byte {
+            1 => Kind::Commit,
+            2 => Kind::Chunk,
+            3 => Kind::Prepare,
+            4 => Kind::CommitPrepared,
+            5 => Kind::Rollback,
+            _ => return None,
+        })
+    }
+
+    /// Whether the group carries a CSN.
+    pub fn is_commit(self) -> bool {
+        matches!(self, Kind::Commit | Kind::CommitPrepared)
+    }
+}
+
+/// A group's header without its checksum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// Bytes of header and body, without padding.
+    pub length: u32,
+    /// CSN, 0 unless the kind is a commit.
+    pub csn: u64,
+    /// Transaction id (48 bits).
+    pub txid: u64,
+    /// Commits: CSN less durable_csn when it was taken, or all ones. Proves that durable_csn had come that far.
+    pub lag: u16,
+    /// Kind.
+    pub kind: Kind,
+    /// Chunks of the transaction; in a chunk: how many came before it (24 bits).
+    pub chunks: u32,
+    /// CRC32C of the bodies of the transaction's chunks so far, this one's included, in order.
+    pub chained: u32,
+}
+
+impl Header {
+    /// The bytes that follow the checksum.
+    pub(crate) fn encode(&self) -> [u8; SEALED_BYTES] {
+        let mut bytes = [0; SEALED_BYTES];
+        bytes[0..4].copy_from_slice(&self.length.to_le_bytes());
+        bytes[4..12].copy_from_slice(&self.csn.to_le_bytes());
+        bytes[12..20].copy_from_slice(&(self.txid | u64::from(self.lag) << 48).to_le_bytes());
+        bytes[20..24].copy_from_slice(&(self.kind as u32 | self.chunks << 8).to_le_bytes());
+        bytes[24..28].copy_from_slice(&self.chained.to_le_bytes());
+        bytes
+    }
+
+    /// Reads the bytes that follow the checksum; `None` if they cannot be a header.
+    #[inline]
+    pub(crate) fn decode(bytes: &[u8; SEALED_BYTES]) -> Option<Header> {
+        let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        let long = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
+        let kind = Kind::of(bytes[20])?;
+        let header = Header {
+            length: word(0),
+            csn: long(4),
+            txid: long(12) & TXID_MAX,
+            lag: (long(12) >> 48) as u16,
+            kind,
+            chunks: word(20) >> 8,
+            chained: word(24),
+        };
+        let sane = header.length as usize >= HEADER_BYTES && kind.is_commit() == (header.csn != 0);
+        sane.then_some(header)
+    }
+
+    /// Bytes of the body.
+    pub fn body_bytes(&self) -> u64 {
+        u64::from(self.length) - HEADER_BYTES as u64
+    }
+}
+
+/// Bytes a group with a body of `body_bytes` takes in a lane.
+#[inline]
+pub fn group_bytes(body_bytes: usize) -> u64 {
+    (HEADER_BYTES as u64 + body_bytes as u64).next_multiple_of(GRANULE_BYTES)
+}
+
+/// Checksum of a body at its place: the first part of a group's checksum.
+#[inline]
+pub(crate) fn body_checksum(salt: u64, lane: u32, offset: u64, body: &[u8]) -> u32 {
+    let mut place = [0; 16];
+    place[0..8].copy_from_slice(&salt.to_le_bytes());
+    place[8..16].copy_from_slice(&(u64::from(lane) << 48 | offset).to_le_bytes());
+    let crc = crc32c::crc32c(&place);
+    if body.is_empty() { crc } else { crc32c::crc32c_append(crc, body) }
+}
+
+/// A group's checksum from that of its body.
+#[inline]
+pub(crate) fn group_checksum(body_checksum: u32, header: &[u8; SEALED_BYTES]) -> u32 {
+    crc32c::crc32c_append(body_checksum, header)
+}
+
+/// Name of the file of a lane.
+pub fn lane_name(generation: u32, lane: u32) -> String {
+    format!("log.{generation:03}.{lane:02}")
+}
+
+/// Generation and lane of a file by its name.
+pub fn parse_lane_name(name: &str) -> Option<(u32, u32)> {
+    let (generation, lane) = name.strip_prefix("log.")?.split_once('.')?;
+    let (number, index) = (generation.parse().ok()?, lane.parse().ok()?);
+    (lane_name(number, index) == name).then_some((number, index))
+}
+
+/// Bytes that precede the redo in the body of a PREPARE group with a name of `xid_bytes`.
+pub(crate) fn xid_area_bytes(xid_bytes: usize) -> usize {
+    XID_PREFIX_BYTES + xid_bytes.next_multiple_of(8)
+}
+
+/// Body of a PREPARE group.
+pub(crate) fn prepare_body(xid: &[u8], redo: &[u8]) -> Vec<u8> {
+    let mut body = vec![0; xid_area_bytes(xid.len())];
+    body[0..2].copy_from_slice(&(xid.len() as u16).to_le_bytes());
+    body[XID_PREFIX_BYTES..XID_PREFIX_BYTES + xid.len()].copy_from_slice(xid);
+    body.extend_from_slice(redo);
+    body
+}
+
+/// Name, and where the redo begins, in the body of a PREPARE group; `None` if it cannot be one.
+pub(crate) fn parse_prepare_body(body: &[u8]) -> Option<(&[u8], usize)> {
+    let xid_bytes = usize::from(u16::from_le_bytes(*body.first_chunk::<2>()?));
+    let area = xid_area_bytes(xid_bytes);
+    (xid_bytes <= XID_BYTES_MAX && area <= body.len())
+        .then(|| (&body[XID_PREFIX_BYTES..XID_PREFIX_BYTES + xid_bytes], area))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_is_read_as_written() {
+        let header = Header {
+            length: 56,
+            csn: u64::MAX,
+            txid: TXID_MAX,
+            lag: 3,
+            kind: Kind::CommitPrepared,
+            chunks: CHUNKS_MAX,
+            chained: 0xdead_beef,
+        };
+        assert_eq!(Header::decode(&header.encode()), Some(header));
+        let chunk = Header { csn: 0, lag: 0, kind: Kind::Chunk, chunks: 0, ..header };
+        assert_eq!(Header::decode(&chunk.encode()), Some(chunk));
+    }
+
+    #[test]
+    fn zeroes_and_contradictions_are_no_header() {
+        assert_eq!(Header::decode(&[0; SEALED_BYTES]), None);
+        let header = Header { length: 32, csn: 0, txid: 1, lag: 0, kind: Kind::Commit, chunks: 0, chained: 0 };
+        assert_eq!(Header::decode(&header.encode()), None, "a commit without a CSN");
+        let short = Header { length: 31, csn: 1, ..header };
+        assert_eq!(Header::decode(&short.encode()), None);
+    }
+
+    #[test]
+    fn the_checksum_is_one_run_over_salt_place_body_and_header() {
+        let header = Header { length: 37, csn: 9, txid: 4, lag: 1, kind: Kind::Commit, chunks: 0, chained: 0 };
+        let mut bytes = 77u64.to_le_bytes().to_vec();
+        bytes.extend_from_slice(&(3u64 << 48 | 128).to_le_bytes());
+        bytes.extend_from_slice(b"hello");
+        bytes.extend_from_slice(&header.encode());
+        assert_eq!(group_checksum(body_checksum(77, 3, 128, b"hello"), &header.encode()), crc32c::crc32c(&bytes));
+    }
+
+    #[test]
+    fn lane_names_are_read_strictly() {
+        assert_eq!(lane_name(12, 3), "log.012.03");
+        assert_eq!(parse_lane_name("log.012.03"), Some((12, 3)));
+        for other in ["log.12.3", "log.012", "super", "log.0x1.00", "log.+12.03"] {
+            assert_eq!(parse_lane_name(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn a_prepare_body_holds_any_name() {
+        for xid in [&b""[..], b"x", b"12345678", &[7; 140]] {
+            let body = prepare_body(xid, b"redo");
+            let (seen, at) = parse_prepare_body(&body).expect("a prepare body");
+            assert_eq!((seen, &body[at..]), (xid, &b"redo"[..]));
+        }
+        assert_eq!(parse_prepare_body(&[]), None);
+        assert_eq!(parse_prepare_body(&[200, 0, 0, 0, 0, 0, 0, 0]), None);
+    }
+}

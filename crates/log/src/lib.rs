@@ -1,0 +1,48 @@
+//! Redo log of Perdura: lanes in persistent memory, one fence for a commit.
+//!
+//! A *generation* is a set of parallel log files, the *lanes*; the log switches from one generation to the next online and
+//! wraps around (Matsuura, NVMSA 2021, IV and V.B). A transaction reserves space in a lane, takes its *CSN* from the
+//! central counter, copies its record there past the cache and fences once: no page cache, no flusher thread, no second
+//! copy (NF-log, SNU 2022, 2.3). Records are valid by a checksum salted with their generation's activation, so that
+//! recycled space needs no clearing (van Renen et al., DaMoN 2019).
+//!
+//! The way of a commit: [`Log::begin`], [`LogTxn::append_chunk`] for what is large, [`LogTxn::reserve`] (all that can fail
+//! or block), [`LogTxn::commit`] (cannot), [`Log::wait_durable`], the engine's publication and its fence,
+//! [`Log::publish`], [`Log::wait_visible`]. The way of a start: [`Recovery::open`], the engine's redo and its fence,
+//! [`Recovery::finish`].
+
+mod analysis;
+mod config;
+mod control;
+mod create;
+mod error;
+pub mod format;
+mod generation;
+mod group;
+mod log;
+mod prepared;
+mod recovery;
+mod reserve;
+mod scan;
+mod shared;
+mod status;
+mod superblock;
+mod superfile;
+mod txn;
+mod watermark;
+
+pub use analysis::{Bodies, BodyRef, Committed, Prepared};
+pub use config::{GENERATIONS_MAX, LANE_BYTES_MAX, LANE_BYTES_MIN, LANES_MAX, LogConfig};
+pub use create::create;
+pub use error::{Error, Result};
+pub use log::Log;
+pub use recovery::{PreparedTxn, Recovery};
+pub use scan::scan;
+pub use status::{GenerationState, GenerationStatus, LogStatus};
+pub use superblock::{FORMAT_VERSION, GenerationEntry, SUPERBLOCK_NAME, SUPERBLOCK_NEW_NAME, Superblock};
+pub use txn::{LogTxn, Reservation};
+
+/// Commit sequence number: the place of a commit in the order of all, from 1.
+pub type Csn = u64;
+/// Transaction id, never given twice in a pool (48 bits).
+pub type TxnId = u64;

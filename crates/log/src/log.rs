@@ -1,0 +1,132 @@
+//! The running log.
+
+use crate::error::Result;
+use crate::prepared::Prepared;
+use crate::shared::Shared;
+use crate::status::LogStatus;
+use crate::txn::{Home, LogTxn};
+use crate::{Csn, TxnId};
+use perdura_pmem::Region;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Acquire;
+
+/// The log of an open pool. Shared by all threads.
+pub struct Log {
+    shared: Arc<Shared>,
+    homes: Box<[Arc<Home>]>,
+}
+
+impl Log {
+    pub(crate) fn new(shared: Arc<Shared>) -> Log {
+        let homes = (0..shared.lanes).map(|lane| Arc::new(Home { log: shared.clone(), lane })).collect();
+        Log { shared, homes }
+    }
+
+    /// Begins a transaction of session `session`, whose lane follows from it.
+    #[inline]
+    pub fn begin(&self, session: u64) -> LogTxn {
+        LogTxn::new(self.home(session), self.shared.take_txid())
+    }
+
+    #[inline]
+    fn home(&self, session: u64) -> Arc<Home> {
+        // Fibonacci hashing; the high half scaled to the count of lanes.
+        let hash = session.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        self.homes[((hash * self.homes.len() as u64) >> 32) as usize].clone()
+    }
+
+    pub(crate) fn resurrect(&self, prepared: Arc<Prepared>) -> LogTxn {
+        self.shared.prepared.add(prepared.clone());
+        LogTxn::resurrected(self.home(prepared.txid), prepared)
+    }
+
+    /// The last CSN taken.
+    pub fn last_csn(&self) -> Csn {
+        self.shared.last_csn()
+    }
+
+    /// Every commit up to it is durable.
+    #[inline]
+    pub fn durable_csn(&self) -> Csn {
+        self.shared.durable.load()
+    }
+
+    /// Every commit up to it is published.
+    #[inline]
+    pub fn visible_csn(&self) -> Csn {
+        self.shared.visible.load()
+    }
+
+    /// Every commit up to it is published, and the superblock says so durably.
+    pub fn checkpoint_csn(&self) -> Csn {
+        self.shared.checkpoint_csn.load(Acquire)
+    }
+
+    /// Longest body a commit record can have, in bytes.
+    pub fn body_bytes_max(&self) -> u64 {
+        crate::config::body_bytes_max(self.shared.lane_bytes)
+    }
+
+    /// Waits until durable_csn is at `csn`. False if that will not happen because the pool failed stop: whether the
+    /// commit is durable is then known only after the next recovery.
+    #[inline]
+    pub fn wait_durable(&self, csn: Csn) -> bool {
+        self.shared.durable.wait(csn)
+    }
+
+    /// Waits until visible_csn is at `csn`. False if that will not happen because the pool failed stop.
+    #[inline]
+    pub fn wait_visible(&self, csn: Csn) -> bool {
+        self.shared.visible.wait(csn)
+    }
+
+    /// Says that the caller has published and fenced what commit `csn` changed. Once for each CSN; a thread that holds
+    /// several unpublished ones takes the lowest first, as this may wait while far more than 65,536 are outstanding.
+    #[inline]
+    pub fn publish(&self, csn: Csn) {
+        self.shared.visible.mark(csn);
+    }
+
+    /// Makes visible_csn the durable checkpoint, which it returns; generations it covers can be reused. Writes nothing
+    /// if it is that already. A failed write stops the pool.
+    ///
+    /// # Errors
+    /// Medium, FailStop.
+    pub fn checkpoint(&self) -> Result<Csn> {
+        self.shared.control.lock().checkpoint(&self.shared)
+    }
+
+    /// Sets whom to ask when all generations are needed and there may not be more: `evictor` gets the id of the
+    /// transaction that has held a generation longest and says whether it will be rolled back. It is called without locks
+    /// of the log, by a thread that is reserving space.
+    pub fn set_evictor(&self, evictor: Box<dyn Fn(TxnId) -> bool + Send + Sync>) {
+        *self.shared.evictor.write() = Some(evictor.into());
+    }
+
+    /// Sets what is called with each lane to have it faulted in: now for those there are, later for new ones before their
+    /// first use.
+    pub fn set_prefault(&self, prefault: Box<dyn Fn(&Region) + Send + Sync>) {
+        let prefault: Arc<crate::shared::PrefaultHook> = prefault.into();
+        *self.shared.prefault.write() = Some(prefault.clone());
+        for generation in self.shared.generations.iter() {
+            generation.lanes.iter().for_each(|lane| prefault(&lane.region));
+        }
+    }
+
+    /// What a DBA wants to see of it.
+    pub fn status(&self) -> LogStatus {
+        LogStatus::of(&self.shared)
+    }
+
+    /// Takes the pool out of service for writing. The first reason is kept. Commits already on their way end; nothing new
+    /// can be reserved.
+    pub fn fail_stop(&self, reason: &str) {
+        self.shared.fail_stop(reason);
+    }
+
+    /// Whether the pool takes no more changes.
+    #[inline]
+    pub fn is_failed(&self) -> bool {
+        self.shared.is_failed()
+    }
+}

@@ -1,0 +1,248 @@
+//! Recovery: analysis, the engine's redo in between, and the superblock write that ends it.
+//!
+//! Until [`Recovery::finish`] nothing is written. It copies prepared transactions into generations that hold nothing
+//! needed (each armed by a superblock write of its own that moves the checkpoint to the horizon, the redo being fenced),
+//! fences them, and then voids all other records with one superblock write (I7). A crash before that write finds what
+//! this recovery found, perhaps with copies beside the originals.
+
+use crate::analysis::{Analysis, BodyRef, Committed, Outcome, Prepared};
+use crate::config::{GENERATIONS_MAX, LogConfig};
+use crate::control::Control;
+use crate::error::{Error, Result};
+use crate::format::{lane_name, parse_lane_name};
+use crate::generation::{Generation, Generations, Placed};
+use crate::log::Log;
+use crate::prepared::{self, copy_arming, pin_all};
+use crate::scan::scan;
+use crate::shared::{Shared, Start};
+use crate::superblock::{SUPERBLOCK_NAME, Superblock};
+use crate::superfile::SuperFile;
+use crate::txn::LogTxn;
+use crate::{Csn, TxnId};
+use perdura_pmem::sync::Mutex;
+use perdura_pmem::trace::span;
+use perdura_pmem::{Medium, Region};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What analysis found, ready for redo.
+pub struct Recovery {
+    /// The superblock.
+    pub superblock: Superblock,
+    /// Last CSN to be redone; later ones are void.
+    pub horizon: Csn,
+    /// Transactions to be redone, in CSN order.
+    pub committed: Vec<Committed>,
+    /// Transactions to be resurrected, by id.
+    pub prepared: Vec<Prepared>,
+    /// Count of valid groups found.
+    pub groups: u64,
+    medium: Arc<dyn Medium>,
+    superfile: SuperFile,
+    generations: Vec<Generation>,
+    uses: BTreeMap<u32, crate::analysis::GenerationUse>,
+    generations_max: u32,
+}
+
+/// A prepared transaction, resurrected.
+pub struct PreparedTxn {
+    /// Its id.
+    pub txid: TxnId,
+    /// The name it was prepared under.
+    pub xid: Vec<u8>,
+    /// Its redo.
+    pub bodies: Vec<Vec<u8>>,
+    /// To commit or roll it back.
+    pub log: LogTxn,
+}
+
+impl Recovery {
+    /// Analyses the pool on `medium`. Of `config` only `generations_max` counts. Reads only.
+    ///
+    /// # Errors
+    /// NotAPool, NewerFormat, Damaged (which says what is lost if a commit that was durable is not there), Medium.
+    pub fn open(medium: Arc<dyn Medium>, config: &LogConfig) -> Result<Recovery> {
+        let (recovery, proven) = Recovery::analyse(medium, config)?;
+        if recovery.horizon < proven {
+            let seen = format!(
+                "commit {} was acknowledged, as a record of a later one proves, but its own record is missing or does not \
+                 match its checksum; restore the pool from a backup",
+                recovery.horizon + 1
+            );
+            return Err(Error::damaged("the log", 0, seen));
+        }
+        Ok(recovery)
+    }
+
+    /// As [`Recovery::open`], but accepts that commits above the horizon are lost that were durable once.
+    pub fn open_accepting_loss(medium: Arc<dyn Medium>, config: &LogConfig) -> Result<Recovery> {
+        Ok(Recovery::analyse(medium, config)?.0)
+    }
+
+    fn analyse(medium: Arc<dyn Medium>, config: &LogConfig) -> Result<(Recovery, Csn)> {
+        let _span = span("recovery");
+        let superfile = SuperFile::open(&*medium, SUPERBLOCK_NAME)?;
+        let superblock = superfile.current().clone();
+        let generations = open_generations(&*medium, &superblock)?;
+        let mut analysis = Analysis::new(superblock.checkpoint_csn);
+        let mut groups = 0;
+        for generation in generations.iter().filter(|generation| generation.activation() != 0) {
+            for (lane, file) in (0u32..).zip(&generation.lanes) {
+                scan(whole(&file.region), generation.salt(), lane, |offset, header| {
+                    groups += 1;
+                    analysis.add(
+                        Placed { generation: generation.number, lane, offset },
+                        generation.activation(),
+                        header,
+                    );
+                });
+            }
+        }
+        let outcome = analysis.conclude(&|body| body_in(&generations, body))?;
+        let Outcome { horizon, committed, prepared, proven, generations: uses } = outcome;
+        let generations_max = config.generations_max.clamp(superblock.generations.len() as u32, GENERATIONS_MAX);
+        let recovery = Recovery {
+            superblock,
+            horizon,
+            committed,
+            prepared,
+            groups,
+            medium,
+            superfile,
+            generations,
+            uses,
+            generations_max,
+        };
+        Ok((recovery, proven))
+    }
+
+    /// A body's bytes.
+    pub fn body(&self, body: BodyRef) -> &[u8] {
+        body_in(&self.generations, body)
+    }
+
+    /// Calls `each` with the bytes of each body, in order, until it fails.
+    pub fn for_each_body<E>(
+        &self,
+        bodies: &[BodyRef],
+        each: &mut dyn FnMut(&[u8]) -> std::result::Result<(), E>,
+    ) -> std::result::Result<(), E> {
+        bodies.iter().try_for_each(|body| each(self.body(*body)))
+    }
+
+    /// Ends the recovery, the redo being fenced: the log to go on with, and the prepared transactions. Everything older
+    /// that is above the horizon is void from here on (I7). A crash inside leaves a pool that recovers as this one did.
+    ///
+    /// # Errors
+    /// LogFull, if there is no room to copy prepared transactions; Medium; FailStop.
+    pub fn finish(self, random: &mut dyn FnMut() -> u64) -> Result<(Log, Vec<PreparedTxn>)> {
+        let _span = span("recovery");
+        remove_leftovers(&*self.medium, self.generations.len() as u32)?;
+        let read = |prepared: &Prepared| prepared.bodies.iter().map(|body| self.body(*body).to_vec()).collect();
+        let bodies: Vec<Vec<Vec<u8>>> = self.prepared.iter().map(read).collect();
+        let mut control = Control::new(self.superfile, random());
+        for (number, used) in &self.uses {
+            self.generations[*number as usize].lanes[0].restore(used.csn_max);
+            control.note_ending(*number, used.ends_since);
+        }
+        let log = Arc::new(Shared::new(Start {
+            lanes: self.superblock.lanes,
+            lane_bytes: self.superblock.lane_bytes,
+            generations_max: self.generations_max,
+            generations: Generations::new(self.generations),
+            horizon: self.horizon,
+            checkpoint_csn: self.superblock.checkpoint_csn,
+            txid_limit: self.superblock.txid_limit,
+            control,
+            medium: self.medium,
+        }));
+        let kept: Vec<_> = self.prepared.iter().map(|prepared| Arc::new(keep(&log, prepared))).collect();
+        let fresh = copy_prepared(&log, &kept)?;
+        log.control.lock().finish(&log, self.horizon, &fresh)?;
+        let log = Log::new(log);
+        let resurrect = |((prepared, bodies), kept): ((Prepared, Vec<Vec<u8>>), Arc<prepared::Prepared>)| PreparedTxn {
+            txid: prepared.txid,
+            xid: prepared.xid,
+            bodies,
+            log: log.resurrect(kept),
+        };
+        let prepared = self.prepared.into_iter().zip(bodies).zip(kept).map(resurrect).collect();
+        Ok((log, prepared))
+    }
+}
+
+/// The running log's idea of a prepared transaction whose records lie where analysis found them.
+fn keep(log: &Shared, found: &Prepared) -> prepared::Prepared {
+    let state = prepared::State {
+        pins: pin_all(log, &found.records),
+        records: found.records.clone(),
+        ending: None,
+        since: found.since,
+        chunks: found.chunks,
+        chained: found.chained,
+        ended: false,
+    };
+    prepared::Prepared { txid: found.txid, state: Mutex::new(state) }
+}
+
+/// Copies all prepared transactions into freshly armed generations: their numbers. Fenced.
+fn copy_prepared(log: &Shared, all: &[Arc<prepared::Prepared>]) -> Result<Vec<u32>> {
+    let mut control = log.control.lock();
+    let first = control.superblock().activation_next;
+    for prepared in all {
+        if !copy_arming(log, &mut control, &mut prepared.state.lock())? {
+            let seen = format!("there is no room to copy prepared transaction {}", prepared.txid);
+            return Err(log.full(seen));
+        }
+    }
+    let fresh = log.generations.iter().filter(|generation| generation.activation() >= first);
+    Ok(fresh.map(|generation| generation.number).collect())
+}
+
+/// Removes log files that no superblock names: what a growth left that was cut off.
+fn remove_leftovers(medium: &dyn Medium, generations: u32) -> Result<()> {
+    for (name, _) in medium.list()? {
+        if parse_lane_name(&name).is_some_and(|(generation, _)| generation >= generations) {
+            medium.remove(&name)?;
+        }
+    }
+    Ok(())
+}
+
+fn open_generations(medium: &dyn Medium, superblock: &Superblock) -> Result<Vec<Generation>> {
+    let mut generations = Vec::new();
+    for (number, entry) in (0..).zip(&superblock.generations) {
+        let open = |lane| open_lane(medium, &lane_name(number, lane), superblock.lane_bytes);
+        let regions = (0..superblock.lanes).map(open).collect::<Result<Vec<Region>>>()?;
+        generations.push(Generation::new(number, *entry, regions));
+    }
+    Ok(generations)
+}
+
+fn open_lane(medium: &dyn Medium, name: &str, lane_bytes: u64) -> Result<Region> {
+    let region = match medium.open(name) {
+        Ok(region) => region,
+        Err(perdura_pmem::Error::NotFound { .. }) => {
+            return Err(Error::damaged(name, 0, "the log file is missing; restore it, or the pool from a backup"));
+        }
+        Err(error) => return Err(error.into()),
+    };
+    if region.len() != lane_bytes {
+        let seen = format!(
+            "the log file has {} bytes where {lane_bytes} must be; restore it, or the pool from a backup",
+            region.len()
+        );
+        return Err(Error::damaged(name, region.len().min(lane_bytes), seen));
+    }
+    Ok(region)
+}
+
+fn whole(region: &Region) -> &[u8] {
+    // SAFETY: before the recovery is finished nobody stores to the lanes; no slice outlives it.
+    unsafe { region.slice(0, region.len()) }
+}
+
+fn body_in(generations: &[Generation], body: BodyRef) -> &[u8] {
+    let lane = &generations[usize::from(body.generation)].lanes[usize::from(body.lane)];
+    &whole(&lane.region)[body.offset as usize..][..body.len as usize]
+}

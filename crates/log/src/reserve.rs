@@ -1,0 +1,187 @@
+//! Reserving space for a group: all that can block or fail on the way to a commit happens here.
+//!
+//! The fast path pins a lane of the active generation, looks again whether it is still active, and moves the lane's tail.
+//! A lane without room passes the group on to the next; when none has any the generation is switched. When no generation
+//! can be had the reserver waits a little (publications in flight let go by themselves), then asks the engine to roll back
+//! the transaction that has held a generation longest, and gives up after a bounded number of rounds.
+
+use crate::error::{Error, Result};
+use crate::format::{GRANULE_BYTES, HEADER_BYTES};
+use crate::generation::{Pin, Pins, Placed};
+use crate::shared::{Active, Shared};
+use crate::{TxnId, prepared};
+use std::time::Duration;
+
+/// Rounds of waiting before nothing more is hoped for.
+const ROUNDS_MAX: u32 = 200;
+/// Of these, rounds before the first transaction is evicted.
+const ROUNDS_PATIENT: u32 = 3;
+/// Length of a round.
+const ROUND: Duration = Duration::from_millis(1);
+
+/// What became of a wish to switch.
+enum Switched {
+    /// Space in the new generation.
+    Here(Placed),
+    /// Another thread has switched meanwhile.
+    Elsewhere,
+    /// No generation can be had now.
+    NoRoom,
+}
+
+impl Shared {
+    /// Reserves `bytes` (whole granules) for transaction `txid`, preferably in lane `home`. What it pins is added to `pins`.
+    ///
+    /// # Errors
+    /// TooLarge, LogFull, FailStop, Medium (of the growth).
+    #[inline]
+    pub(crate) fn reserve(&self, txid: TxnId, pins: &mut Pins, home: u32, bytes: u64) -> Result<Placed> {
+        debug_assert!(bytes.is_multiple_of(GRANULE_BYTES));
+        self.check_running()?;
+        if bytes > self.lane_bytes {
+            return Err(Error::TooLarge { wanted: bytes, limit: self.lane_bytes - HEADER_BYTES as u64 });
+        }
+        match self.try_reserve(pins, home, bytes) {
+            Ok(placed) => Ok(placed),
+            Err(full) => self.reserve_slow(txid, pins, home, bytes, full),
+        }
+    }
+
+    /// Reserves in the active generation, or tells which one has no room.
+    #[inline]
+    pub(crate) fn try_reserve(&self, pins: &mut Pins, home: u32, bytes: u64) -> std::result::Result<Placed, Active> {
+        loop {
+            let active = self.active();
+            if active == Active::NONE {
+                return Err(active);
+            }
+            match self.try_reserve_in(active, pins, home, bytes) {
+                Some(placed) => return Ok(placed),
+                None if self.active() == active => return Err(active),
+                None => {}
+            }
+        }
+    }
+
+    #[inline]
+    fn try_reserve_in(&self, active: Active, pins: &mut Pins, home: u32, bytes: u64) -> Option<Placed> {
+        let generation = self.generations.get(active.number());
+        let mut lane = home;
+        for _ in 0..self.lanes {
+            let file = &generation.lanes[lane as usize];
+            if file.has_room(bytes) {
+                let pin = Pin { generation: generation.number, lane };
+                let pinned = pins.contains(&pin);
+                if !pinned {
+                    file.pin();
+                    // Before this look the generation may have been freed and armed anew, or be about to.
+                    if self.active() != active {
+                        file.unpin(0);
+                        return None;
+                    }
+                }
+                if let Some(offset) = file.take(bytes) {
+                    if !pinned {
+                        pins.push(pin);
+                    }
+                    return Some(Placed { generation: generation.number, lane, offset });
+                }
+                if !pinned {
+                    file.unpin(0);
+                }
+            }
+            lane = if lane + 1 == self.lanes { 0 } else { lane + 1 };
+        }
+        None
+    }
+
+    #[cold]
+    fn reserve_slow(&self, txid: TxnId, pins: &mut Pins, home: u32, bytes: u64, full: Active) -> Result<Placed> {
+        let mut full = full;
+        let mut eviction = Eviction::default();
+        loop {
+            match self.switch_from(full, home, bytes)? {
+                Switched::Here(placed) => {
+                    pins.push(Pin { generation: placed.generation, lane: placed.lane });
+                    return Ok(placed);
+                }
+                Switched::Elsewhere => {}
+                Switched::NoRoom => eviction.round(self, txid)?,
+            }
+            self.check_running()?;
+            match self.try_reserve(pins, home, bytes) {
+                Ok(placed) => return Ok(placed),
+                Err(active) => full = active,
+            }
+        }
+    }
+
+    fn switch_from(&self, full: Active, home: u32, bytes: u64) -> Result<Switched> {
+        let mut control = self.control.lock();
+        if self.active() != full {
+            return Ok(Switched::Elsewhere);
+        }
+        let mut switched = control.switch(self, home, bytes, self.generations_max)?;
+        if switched.is_none() && prepared::copy_oldest_forward(self, &mut control) {
+            switched = control.switch(self, home, bytes, self.generations_max)?;
+        }
+        let Some(placed) = switched else { return Ok(Switched::NoRoom) };
+        // Prepared transactions would hold the next generation for as long as they please: make way while there is room.
+        if !control.has_next(self) {
+            prepared::copy_oldest_forward(self, &mut control);
+        }
+        Ok(Switched::Here(placed))
+    }
+
+    fn held(&self) -> Error {
+        let holders = self.holders.lock();
+        let seen = match holders.first() {
+            Some((_, txid)) => format!("{} unfinished transactions hold them, the oldest is {txid}", holders.len()),
+            None => "prepared transactions or unpublished commits hold them".to_owned(),
+        };
+        self.full(seen)
+    }
+
+    /// The error that all generations are in use, for the reason `seen`.
+    pub(crate) fn full(&self, seen: String) -> Error {
+        let generations = self.generations.count() as u32;
+        Error::LogFull { generations, bytes: u64::from(generations) * u64::from(self.lanes) * self.lane_bytes, seen }
+    }
+}
+
+/// One reserver's attempts to get a generation freed.
+#[derive(Default)]
+struct Eviction {
+    rounds: u32,
+    /// Transactions asked for, and whether they will go.
+    asked: Vec<(TxnId, bool)>,
+}
+
+impl Eviction {
+    /// Waits for a round, after having asked the oldest holder to go. Error: LogFull when there is nothing to wait for.
+    fn round(&mut self, log: &Shared, txid: TxnId) -> Result<()> {
+        self.rounds += 1;
+        if self.rounds > ROUNDS_MAX {
+            return Err(log.held());
+        }
+        if self.rounds > ROUNDS_PATIENT {
+            self.evict(log, txid)?;
+        }
+        log.wait_freed(ROUND);
+        Ok(())
+    }
+
+    fn evict(&mut self, log: &Shared, txid: TxnId) -> Result<()> {
+        let refused = |holder: TxnId| self.asked.contains(&(holder, false));
+        let oldest = log.holders.lock().iter().map(|(_, holder)| *holder).find(|holder| !refused(*holder));
+        match oldest {
+            Some(oldest) if oldest == txid => Err(log.held()),
+            Some(oldest) if !self.asked.contains(&(oldest, true)) => {
+                let evictor = log.evictor.read().clone();
+                self.asked.push((oldest, evictor.is_some_and(|evict| evict(oldest))));
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+}

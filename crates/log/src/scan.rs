@@ -1,0 +1,32 @@
+//! Finding the valid groups of a lane.
+//!
+//! Any bytes may lie there. A granule that does not begin a valid group is stepped over and never ends the scan (I6):
+//! what is missing may be one transaction's torn group, with acknowledged ones behind it.
+
+use crate::format::{GRANULE_BYTES, HEADER_BYTES, Header, SEALED_BYTES, body_checksum, group_bytes, group_checksum};
+
+/// Calls `found` with offset and header of each valid group of a lane's bytes, in ascending order.
+/// Linear in the length, apart from checksums of long groups that turn out invalid.
+pub fn scan(bytes: &[u8], salt: u64, lane: u32, mut found: impl FnMut(u64, &Header)) {
+    let granule = GRANULE_BYTES as usize;
+    let mut at = 0;
+    while at + granule <= bytes.len() {
+        match group_at(&bytes[at..], salt, lane, at as u64) {
+            Some(header) => {
+                found(at as u64, &header);
+                at += group_bytes(header.body_bytes() as usize) as usize;
+            }
+            None => at += granule,
+        }
+    }
+}
+
+/// The header of the group that `bytes` begin with, if it is valid.
+#[inline]
+fn group_at(bytes: &[u8], salt: u64, lane: u32, offset: u64) -> Option<Header> {
+    let sealed: &[u8; SEALED_BYTES] = bytes[4..].first_chunk()?;
+    let header = Header::decode(sealed)?;
+    let body = bytes.get(HEADER_BYTES..header.length as usize)?;
+    let checksum = group_checksum(body_checksum(salt, lane, offset, body), sealed);
+    (bytes[..4] == checksum.to_le_bytes()).then_some(header)
+}

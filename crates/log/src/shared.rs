@@ -1,0 +1,225 @@
+//! What all users of a running log share.
+//!
+//! Lock order: control, then a prepared transaction's state, then the rest, which are leaves.
+
+use crate::control::Control;
+use crate::error::{Error, Result};
+use crate::format::LAG_UNKNOWN;
+use crate::generation::{Generations, Pins, Placed};
+use crate::group::Place;
+use crate::prepared::Registry;
+use crate::watermark::Watermark;
+use crate::{Csn, TxnId};
+use crossbeam_utils::CachePadded;
+use perdura_pmem::sync::{Condvar, Mutex, RwLock};
+use perdura_pmem::{Medium, Region};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+use std::time::Duration;
+
+/// Asks the engine to roll a transaction back; whether it will.
+pub(crate) type Evictor = dyn Fn(TxnId) -> bool + Send + Sync;
+/// Has a region's pages mapped ahead of use.
+pub(crate) type PrefaultHook = dyn Fn(&Region) + Send + Sync;
+
+/// The active generation as one word: activation and number.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Active(u64);
+
+impl Active {
+    /// While recovery has not armed any.
+    pub(crate) const NONE: Active = Active(u64::MAX);
+
+    pub(crate) fn new(activation: u64, number: u32) -> Active {
+        Active(activation << 8 | u64::from(number))
+    }
+
+    #[inline]
+    pub(crate) fn number(self) -> u32 {
+        (self.0 & 0xff) as u32
+    }
+
+    #[inline]
+    pub(crate) fn activation(self) -> u64 {
+        self.0 >> 8
+    }
+}
+
+/// See the module.
+pub(crate) struct Shared {
+    pub(crate) medium: Arc<dyn Medium>,
+    pub(crate) lanes: u32,
+    pub(crate) lane_bytes: u64,
+    pub(crate) generations_max: u32,
+    pub(crate) generations: Generations,
+    active: CachePadded<AtomicU64>,
+    /// Last CSN taken.
+    csn: CachePadded<AtomicU64>,
+    /// Next transaction id.
+    pub(crate) txid_next: CachePadded<AtomicU64>,
+    pub(crate) txid_limit: AtomicU64,
+    pub(crate) durable: Watermark,
+    pub(crate) visible: Watermark,
+    pub(crate) checkpoint_csn: AtomicU64,
+    pub(crate) control: Mutex<Control>,
+    /// Transactions with chunks and no ending yet: lowest activation they have one in, and id.
+    pub(crate) holders: Mutex<BTreeSet<(u64, TxnId)>>,
+    pub(crate) prepared: Registry,
+    failed: AtomicBool,
+    reason: Mutex<Option<String>>,
+    pub(crate) evictor: RwLock<Option<Arc<Evictor>>>,
+    pub(crate) prefault: RwLock<Option<Arc<PrefaultHook>>>,
+    waiting: AtomicU32,
+    freed_lock: Mutex<()>,
+    freed: Condvar,
+}
+
+/// What a log starts from.
+pub(crate) struct Start {
+    pub(crate) medium: Arc<dyn Medium>,
+    pub(crate) lanes: u32,
+    pub(crate) lane_bytes: u64,
+    pub(crate) generations_max: u32,
+    pub(crate) generations: Generations,
+    pub(crate) horizon: Csn,
+    pub(crate) checkpoint_csn: Csn,
+    pub(crate) txid_limit: u64,
+    pub(crate) control: Control,
+}
+
+impl Shared {
+    pub(crate) fn new(start: Start) -> Shared {
+        Shared {
+            medium: start.medium,
+            lanes: start.lanes,
+            lane_bytes: start.lane_bytes,
+            generations_max: start.generations_max,
+            generations: start.generations,
+            active: CachePadded::new(AtomicU64::new(Active::NONE.0)),
+            csn: CachePadded::new(AtomicU64::new(start.horizon)),
+            txid_next: CachePadded::new(AtomicU64::new(start.txid_limit)),
+            txid_limit: AtomicU64::new(start.txid_limit),
+            durable: Watermark::new(start.horizon),
+            visible: Watermark::new(start.horizon),
+            checkpoint_csn: AtomicU64::new(start.checkpoint_csn),
+            control: Mutex::new(start.control),
+            holders: Mutex::new(BTreeSet::new()),
+            prepared: Registry::new(start.lanes),
+            failed: AtomicBool::new(false),
+            reason: Mutex::new(None),
+            evictor: RwLock::new(None),
+            prefault: RwLock::new(None),
+            waiting: AtomicU32::new(0),
+            freed_lock: Mutex::new(()),
+            freed: Condvar::new(),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn active(&self) -> Active {
+        Active(self.active.load(SeqCst))
+    }
+
+    pub(crate) fn set_active(&self, active: Active) {
+        self.active.store(active.0, SeqCst);
+    }
+
+    /// The next transaction id, persisted ahead in blocks so that none is ever given twice (I7).
+    #[inline]
+    pub(crate) fn take_txid(&self) -> TxnId {
+        let txid = self.txid_next.fetch_add(1, Relaxed);
+        if txid >= self.txid_limit.load(Acquire) {
+            self.extend_txids(txid);
+        }
+        txid
+    }
+
+    #[cold]
+    fn extend_txids(&self, txid: TxnId) {
+        let mut control = self.control.lock();
+        while txid >= self.txid_limit.load(Acquire) {
+            // A failure has stopped the pool: the transaction cannot reserve anything.
+            if control.write(self, |_| ()).is_err() {
+                return;
+            }
+        }
+    }
+
+    /// The next CSN, and how far durable_csn is known to be behind it. From here to the fence nothing may fail (I5).
+    #[inline]
+    pub(crate) fn take_csn(&self) -> (Csn, u16) {
+        let csn = self.csn.fetch_add(1, SeqCst) + 1;
+        let lag = csn - self.durable.load();
+        (csn, u16::try_from(lag).unwrap_or(LAG_UNKNOWN))
+    }
+
+    pub(crate) fn last_csn(&self) -> Csn {
+        self.csn.load(SeqCst)
+    }
+
+    /// Where a reserved group goes. The lane is pinned by the caller's transaction.
+    #[inline]
+    pub(crate) fn place(&self, placed: Placed) -> Place<'_> {
+        let generation = self.generations.get(placed.generation);
+        Place {
+            region: &generation.lanes[placed.lane as usize].region,
+            salt: generation.salt(),
+            lane: placed.lane,
+            offset: placed.offset,
+        }
+    }
+
+    /// Lets go of pins; `csn` is that of the transaction, 0 if it has none.
+    #[inline]
+    pub(crate) fn release(&self, pins: &mut Pins, csn: Csn) {
+        for pin in pins.drain(..) {
+            self.generations.get(pin.generation).lanes[pin.lane as usize].unpin(csn);
+        }
+        if self.waiting.load(Relaxed) > 0 {
+            self.freed.notify_all();
+        }
+    }
+
+    /// Waits until pins may have been let go of, at most about `timeout`.
+    pub(crate) fn wait_freed(&self, timeout: Duration) {
+        self.waiting.fetch_add(1, SeqCst);
+        // A wake-up that comes before the wait costs the timeout, no more.
+        self.freed.wait_for(&mut self.freed_lock.lock(), timeout);
+        self.waiting.fetch_sub(1, SeqCst);
+    }
+
+    #[inline]
+    pub(crate) fn check_running(&self) -> Result<()> {
+        if self.is_failed() { Err(self.failure()) } else { Ok(()) }
+    }
+
+    #[inline]
+    pub(crate) fn is_failed(&self) -> bool {
+        self.failed.load(Acquire)
+    }
+
+    #[cold]
+    fn failure(&self) -> Error {
+        Error::FailStop { reason: self.reason.lock().clone().unwrap_or_default() }
+    }
+
+    /// Stops the pool for writing; the first reason is kept.
+    #[cold]
+    pub(crate) fn fail_stop(&self, reason: &str) {
+        self.reason.lock().get_or_insert_with(|| reason.to_owned());
+        self.failed.store(true, Release);
+        self.durable.stop();
+        self.visible.stop();
+    }
+}
+
+/// Stops the pool if it is dropped: a CSN was taken and its record was not finished (I5).
+pub(crate) struct Unfinished<'a>(pub(crate) &'a Shared);
+
+impl Drop for Unfinished<'_> {
+    fn drop(&mut self) {
+        self.0.fail_stop("a commit was cut off between its CSN and its record");
+    }
+}

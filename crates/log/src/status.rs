@@ -1,0 +1,142 @@
+//! The log's state for people.
+
+use crate::Csn;
+use crate::shared::{Active, Shared};
+use std::fmt;
+
+/// What a generation is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GenerationState {
+    /// New records go here.
+    Active,
+    /// Its records are needed.
+    Needed,
+    /// Can be armed anew.
+    Reusable,
+}
+
+impl fmt::Display for GenerationState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            GenerationState::Active => "active",
+            GenerationState::Needed => "needed",
+            GenerationState::Reusable => "reusable",
+        })
+    }
+}
+
+/// A generation.
+#[derive(Clone, Debug)]
+pub struct GenerationStatus {
+    /// Its number.
+    pub number: u32,
+    /// Its state.
+    pub state: GenerationState,
+    /// Number of its present activation, 0 if it holds no records.
+    pub activation: u64,
+    /// Bytes reserved in each lane.
+    pub filled: Vec<u64>,
+    /// Transactions that keep it.
+    pub pins: u64,
+}
+
+/// The log.
+#[derive(Clone, Debug)]
+pub struct LogStatus {
+    /// Lanes of a generation.
+    pub lanes: u32,
+    /// Bytes of a lane.
+    pub lane_bytes: u64,
+    /// Generations there may be.
+    pub generations_max: u32,
+    /// The generations, by number.
+    pub generations: Vec<GenerationStatus>,
+    /// Last CSN taken.
+    pub last_csn: Csn,
+    /// Every commit up to it is durable.
+    pub durable_csn: Csn,
+    /// Every commit up to it is published.
+    pub visible_csn: Csn,
+    /// Start of the next redo.
+    pub checkpoint_csn: Csn,
+    /// Recoveries of the pool.
+    pub epoch: u64,
+    /// Generation switches since start.
+    pub switches: u64,
+    /// Generations added since start.
+    pub grown: u64,
+    /// Prepared transactions.
+    pub prepared: usize,
+    /// Why the pool has failed stop, if it has.
+    pub failed: bool,
+}
+
+impl LogStatus {
+    pub(crate) fn of(log: &Shared) -> LogStatus {
+        let control = log.control.lock();
+        let (active, visible_csn) = (log.active(), log.visible.load());
+        let generations = log.generations.iter().map(|generation| GenerationStatus {
+            number: generation.number,
+            state: if active != Active::NONE && generation.number == active.number() {
+                GenerationState::Active
+            } else if control.is_reusable(log, generation, visible_csn) {
+                GenerationState::Reusable
+            } else {
+                GenerationState::Needed
+            },
+            activation: generation.activation(),
+            filled: generation.lanes.iter().map(|lane| lane.filled()).collect(),
+            pins: generation.lanes.iter().map(|lane| lane.pins()).sum(),
+        });
+        LogStatus {
+            lanes: log.lanes,
+            lane_bytes: log.lane_bytes,
+            generations_max: log.generations_max,
+            generations: generations.collect(),
+            last_csn: log.last_csn(),
+            durable_csn: log.durable.load(),
+            visible_csn,
+            checkpoint_csn: control.superblock().checkpoint_csn,
+            epoch: control.superblock().epoch,
+            switches: control.switches,
+            grown: control.grown,
+            prepared: log.prepared.count(),
+            failed: log.is_failed(),
+        }
+    }
+}
+
+impl fmt::Display for LogStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "  CSN: last {}, durable {}, visible {}, checkpoint {}; epoch {}",
+            self.last_csn, self.durable_csn, self.visible_csn, self.checkpoint_csn, self.epoch
+        )?;
+        writeln!(
+            f,
+            "  {} lanes of {} KiB; {} generations of at most {}; {} switches, {} added since start; {} prepared transactions",
+            self.lanes,
+            self.lane_bytes >> 10,
+            self.generations.len(),
+            self.generations_max,
+            self.switches,
+            self.grown,
+            self.prepared
+        )?;
+        for generation in &self.generations {
+            let filled: u64 = generation.filled.iter().sum();
+            let percent = filled * 100 / (self.lane_bytes * u64::from(self.lanes)).max(1);
+            write!(
+                f,
+                "  generation {:3}: {:8} activation {}, {percent}% full",
+                generation.number, generation.state, generation.activation
+            )?;
+            writeln!(f, " ({} bytes), {} pins", filled, generation.pins)?;
+        }
+        if self.failed {
+            writeln!(f, "  failed stop")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,284 @@
+//! The superblock: what a pool is, how far it is checkpointed, and which generations hold valid records.
+//!
+//! Layout in `docs/format.md`, "Superblock". Two copies of 4 KiB; a copy is valid iff magic, version and counts are in
+//! range and its CRC32C matches; of two valid ones the one with the higher sequence counts.
+
+use crate::Csn;
+use crate::config::{GENERATIONS_MAX, LANES_MAX, check_lane_bytes};
+use crate::error::{Error, Result};
+
+/// Name of the superblock's file.
+pub const SUPERBLOCK_NAME: &str = "super";
+/// Its name while a pool is being created.
+pub const SUPERBLOCK_NEW_NAME: &str = "super.new";
+/// Bytes of one copy.
+pub(crate) const COPY_BYTES: u64 = 4096;
+/// Copies in the file.
+pub(crate) const COPIES: u64 = 2;
+/// Transaction ids set aside by one superblock write.
+pub(crate) const TXID_BLOCK: u64 = 1 << 20;
+
+const MAGIC: [u8; 8] = *b"PERDURA\0";
+/// Version of superblock and lanes this build writes and reads.
+pub const FORMAT_VERSION: u32 = 1;
+
+const CHECKSUM_AT: usize = 188;
+const TABLE_AT: usize = 192;
+const ENTRY_BYTES: usize = 32;
+
+const _: () = assert!(TABLE_AT + ENTRY_BYTES * GENERATIONS_MAX as usize <= COPY_BYTES as usize);
+const _: () = assert!(CHECKSUM_AT + 4 == TABLE_AT);
+
+/// A generation, as the superblock has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GenerationEntry {
+    /// Number of its activation, ascending over the pool's life; 0: holds no valid record.
+    pub activation: u64,
+    /// Salt of its records.
+    pub salt: u64,
+}
+
+impl GenerationEntry {
+    /// A generation without valid records.
+    pub const FREE: GenerationEntry = GenerationEntry { activation: 0, salt: 0 };
+
+    /// Whether it may hold valid records.
+    pub fn is_armed(&self) -> bool {
+        self.activation != 0
+    }
+}
+
+/// The superblock's content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Superblock {
+    /// Ascends by one with each write.
+    pub sequence: u64,
+    /// Id of the pool.
+    pub pool: [u8; 16],
+    /// Words of the layer above, unchanged since creation.
+    pub geometry: [u64; 8],
+    /// Lanes of a generation.
+    pub lanes: u32,
+    /// Bytes of a lane.
+    pub lane_bytes: u64,
+    /// Recoveries the pool has been through.
+    pub epoch: u64,
+    /// Last CSN that counts of those before the last recovery.
+    pub horizon: Csn,
+    /// Every CSN up to it is published durably.
+    pub checkpoint_csn: Csn,
+    /// Transaction ids below it may have been given.
+    pub txid_limit: u64,
+    /// Activation number for the next arming.
+    pub activation_next: u64,
+    /// The generations, by number.
+    pub generations: Vec<GenerationEntry>,
+}
+
+/// What one copy holds.
+enum Copy {
+    Valid(Superblock),
+    Newer(u32),
+    NoMagic([u8; 8]),
+    Bad(&'static str),
+}
+
+fn word(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}
+
+fn long(bytes: &[u8], at: usize) -> u64 {
+    u64::from(word(bytes, at)) | u64::from(word(bytes, at + 4)) << 32
+}
+
+impl Superblock {
+    /// The bytes of one copy that matter, padded to whole lines.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let used = TABLE_AT + ENTRY_BYTES * self.generations.len();
+        let mut bytes = vec![0; used.next_multiple_of(64)];
+        let mut put = |at: usize, value: u64| bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
+        put(0, u64::from_le_bytes(MAGIC));
+        put(8, u64::from(FORMAT_VERSION) | (self.generations.len() as u64) << 32);
+        put(16, self.sequence);
+        put(104, self.lanes.into());
+        put(112, self.lane_bytes);
+        put(120, self.epoch);
+        put(128, self.horizon);
+        put(136, self.checkpoint_csn);
+        put(144, self.txid_limit);
+        put(152, self.activation_next);
+        for (index, value) in self.geometry.iter().enumerate() {
+            put(40 + 8 * index, *value);
+        }
+        for (index, entry) in self.generations.iter().enumerate() {
+            put(TABLE_AT + ENTRY_BYTES * index, entry.activation);
+            put(TABLE_AT + ENTRY_BYTES * index + 8, entry.salt);
+        }
+        bytes[24..40].copy_from_slice(&self.pool);
+        let checksum = checksum(&bytes, used);
+        bytes[CHECKSUM_AT..TABLE_AT].copy_from_slice(&checksum.to_le_bytes());
+        bytes
+    }
+
+    /// Reads both copies of a superblock file named `file`: the content that counts, and the copy it is in.
+    ///
+    /// # Errors
+    /// [`Error::NotAPool`], [`Error::NewerFormat`], [`Error::Damaged`].
+    pub fn decode(file: &str, bytes: &[u8]) -> Result<(Superblock, u64)> {
+        if (bytes.len() as u64) < COPIES * COPY_BYTES {
+            let seen =
+                format!("{} bytes where {} must be; restore the file from a backup", bytes.len(), COPIES * COPY_BYTES);
+            return Err(Error::damaged(file, bytes.len() as u64, seen));
+        }
+        let copies = [0, 1].map(|copy| decode_copy(&bytes[copy * COPY_BYTES as usize..][..COPY_BYTES as usize]));
+        let sequence = |copy: &Copy| match copy {
+            Copy::Valid(superblock) => Some(superblock.sequence),
+            _ => None,
+        };
+        let newest = usize::from(sequence(&copies[1]) > sequence(&copies[0]));
+        let offset = |copy: usize| copy as u64 * COPY_BYTES;
+        for (copy, content) in copies.iter().enumerate() {
+            if let Copy::Newer(seen) = *content {
+                let (file, offset) = (file.to_owned(), offset(copy));
+                return Err(Error::NewerFormat { file, offset: offset + 8, seen, known: FORMAT_VERSION });
+            }
+        }
+        match copies {
+            [Copy::Valid(first), _] if newest == 0 => Ok((first, 0)),
+            [_, Copy::Valid(second)] => Ok((second, 1)),
+            [Copy::NoMagic(seen), Copy::NoMagic(_)] => {
+                Err(Error::NotAPool { file: file.to_owned(), offset: 0, seen: format!("{:02x?}", seen) })
+            }
+            [first, second] => {
+                let [first, second] = [first, second].map(|copy| match copy {
+                    Copy::Bad(what) => what,
+                    _ => "does not begin with the magic bytes",
+                });
+                let seen = format!(
+                    "the copy at offset 0 {first}, the copy at offset {COPY_BYTES} {second}; restore the file from a backup"
+                );
+                Err(Error::damaged(file, 0, seen))
+            }
+        }
+    }
+}
+
+fn checksum(bytes: &[u8], used: usize) -> u32 {
+    crc32c::crc32c_append(crc32c::crc32c(&bytes[..CHECKSUM_AT]), &bytes[TABLE_AT..used])
+}
+
+fn decode_copy(bytes: &[u8]) -> Copy {
+    if let Some(magic) = bytes.first_chunk::<8>()
+        && *magic != MAGIC
+    {
+        return Copy::NoMagic(*magic);
+    }
+    let (version, count) = (word(bytes, 8), word(bytes, 12));
+    if !(1..=GENERATIONS_MAX).contains(&count) {
+        return Copy::Bad("names an impossible count of generations");
+    }
+    let used = TABLE_AT + ENTRY_BYTES * count as usize;
+    if checksum(bytes, used) != word(bytes, CHECKSUM_AT) {
+        return Copy::Bad("does not match its checksum");
+    }
+    if version != FORMAT_VERSION {
+        return if version > FORMAT_VERSION { Copy::Newer(version) } else { Copy::Bad("has format version 0") };
+    }
+    let (lanes, lane_bytes) = (word(bytes, 104), long(bytes, 112));
+    if !(1..=LANES_MAX).contains(&lanes) || check_lane_bytes(lane_bytes).is_err() {
+        return Copy::Bad("names impossible lanes");
+    }
+    let mut pool = [0; 16];
+    pool.copy_from_slice(&bytes[24..40]);
+    let entry = |index: usize| {
+        let at = TABLE_AT + ENTRY_BYTES * index;
+        GenerationEntry { activation: long(bytes, at), salt: long(bytes, at + 8) }
+    };
+    Copy::Valid(Superblock {
+        sequence: long(bytes, 16),
+        pool,
+        geometry: std::array::from_fn(|index| long(bytes, 40 + 8 * index)),
+        lanes,
+        lane_bytes,
+        epoch: long(bytes, 120),
+        horizon: long(bytes, 128),
+        checkpoint_csn: long(bytes, 136),
+        txid_limit: long(bytes, 144),
+        activation_next: long(bytes, 152),
+        generations: (0..count as usize).map(entry).collect(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(sequence: u64) -> Superblock {
+        Superblock {
+            sequence,
+            pool: *b"0123456789abcdef",
+            geometry: [1, 2, 3, 4, 5, 6, 7, 8],
+            lanes: 4,
+            lane_bytes: 1 << 20,
+            epoch: 3,
+            horizon: 100,
+            checkpoint_csn: 120,
+            txid_limit: TXID_BLOCK,
+            activation_next: 9,
+            generations: vec![GenerationEntry { activation: 7, salt: 0x1234 }, GenerationEntry::FREE],
+        }
+    }
+
+    fn file(copies: [Option<&Superblock>; 2]) -> Vec<u8> {
+        let mut bytes = vec![0; (COPIES * COPY_BYTES) as usize];
+        for (index, copy) in copies.iter().enumerate() {
+            if let Some(superblock) = copy {
+                let encoded = superblock.encode();
+                bytes[index * COPY_BYTES as usize..][..encoded.len()].copy_from_slice(&encoded);
+            }
+        }
+        bytes
+    }
+
+    #[test]
+    fn the_newer_valid_copy_counts() {
+        let (old, new) = (sample(4), sample(5));
+        assert_eq!(Superblock::decode("super", &file([Some(&old), Some(&new)])).expect("valid"), (new.clone(), 1));
+        assert_eq!(Superblock::decode("super", &file([Some(&new), Some(&old)])).expect("valid"), (new.clone(), 0));
+        assert_eq!(Superblock::decode("super", &file([None, Some(&old)])).expect("valid"), (old.clone(), 1));
+        let mut torn = file([Some(&new), Some(&old)]);
+        torn[136] ^= 1;
+        assert_eq!(Superblock::decode("super", &torn).expect("valid"), (old, 1));
+    }
+
+    #[test]
+    fn every_flipped_bit_of_a_copy_is_seen() {
+        let superblock = sample(5);
+        let good = file([Some(&superblock), None]);
+        for bit in 0..(TABLE_AT + 2 * ENTRY_BYTES) * 8 {
+            let mut bytes = good.clone();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            assert!(Superblock::decode("super", &bytes).is_err(), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_apart() {
+        let superblock = sample(5);
+        let error = Superblock::decode("super", &[0x55; 8192]).expect_err("no magic");
+        assert!(matches!(error, Error::NotAPool { .. }), "{error}");
+        let error = Superblock::decode("super", &[0; 100]).expect_err("short");
+        assert!(matches!(error, Error::Damaged { offset: 100, .. }), "{error}");
+        let mut both = file([Some(&superblock), Some(&superblock)]);
+        both[20] ^= 1;
+        both[COPY_BYTES as usize + 150] ^= 1;
+        let error = Superblock::decode("super", &both).expect_err("both bad");
+        assert!(matches!(error, Error::Damaged { .. }), "{error}");
+        let mut newer = file([Some(&superblock), None]);
+        newer[8] = 2;
+        let sum = checksum(&newer, TABLE_AT + 2 * ENTRY_BYTES);
+        newer[CHECKSUM_AT..TABLE_AT].copy_from_slice(&sum.to_le_bytes());
+        let error = Superblock::decode("super", &newer).expect_err("newer");
+        assert!(matches!(error, Error::NewerFormat { seen: 2, .. }), "{error}");
+    }
+}

@@ -1,0 +1,94 @@
+//! Writing the superblock.
+//!
+//! Each content is written twice: first over the copy that is not known to be durable, fenced; then over the other, not
+//! fenced. So at any moment one copy is whole and durable: during the first write the other copy's former content, then
+//! the copy just fenced, which the next write leaves alone until its own first copy is fenced. The second writing costs no
+//! fence and lets a pool survive damage to either copy without going back in time.
+
+use crate::error::{Error, Result};
+use crate::superblock::{COPIES, COPY_BYTES, Superblock};
+use perdura_pmem::{Medium, Region};
+
+/// The superblock's file and its present content.
+pub(crate) struct SuperFile {
+    region: Region,
+    current: Superblock,
+    /// Copy to be written first.
+    first: u64,
+}
+
+impl SuperFile {
+    /// Creates a file with this content; its blocks are synced, its name is not.
+    pub(crate) fn create(medium: &dyn Medium, name: &str, content: Superblock) -> Result<SuperFile> {
+        let region = medium.create(name, COPIES * COPY_BYTES)?;
+        let mut file = SuperFile { region, current: content.clone(), first: 0 };
+        file.write(content)?;
+        file.region.sync()?;
+        Ok(file)
+    }
+
+    /// Opens a file. Errors: those of [`Superblock::decode`], or the medium's.
+    pub(crate) fn open(medium: &dyn Medium, name: &str) -> Result<SuperFile> {
+        let region = medium.open(name)?;
+        let mut bytes = vec![0; region.len().min(COPIES * COPY_BYTES) as usize];
+        region.read(0, &mut bytes);
+        let (current, copy) = Superblock::decode(name, &bytes)?;
+        Ok(SuperFile { region, current, first: COPIES - 1 - copy })
+    }
+
+    pub(crate) fn current(&self) -> &Superblock {
+        &self.current
+    }
+
+    /// Makes `next` the durable content, its sequence set. On an error either content may be the durable one.
+    pub(crate) fn write(&mut self, mut next: Superblock) -> Result<()> {
+        next.sequence = self.current.sequence + 1;
+        let bytes = next.encode();
+        let at = self.first * COPY_BYTES;
+        self.region.write_nt(at, &bytes);
+        self.region.fence();
+        self.region.deep_flush(at, bytes.len() as u64).map_err(Error::from)?;
+        self.first = COPIES - 1 - self.first;
+        self.region.write_nt(self.first * COPY_BYTES, &bytes);
+        self.current = next;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::superblock::GenerationEntry;
+    use perdura_pmem::SimMedium;
+
+    #[test]
+    fn either_copy_alone_gives_the_last_content() {
+        let medium = SimMedium::new();
+        let content = Superblock {
+            sequence: 0,
+            pool: [1; 16],
+            geometry: [0; 8],
+            lanes: 1,
+            lane_bytes: 4096,
+            epoch: 0,
+            horizon: 0,
+            checkpoint_csn: 0,
+            txid_limit: 1,
+            activation_next: 1,
+            generations: vec![GenerationEntry::FREE; 2],
+        };
+        let mut file = SuperFile::create(&medium, "super", content).expect("room");
+        for csn in 1..5 {
+            let next = Superblock { checkpoint_csn: csn, ..file.current().clone() };
+            file.write(next).expect("written");
+            for copy in 0..COPIES {
+                let image = SimMedium::from_image(medium.image());
+                let region = image.open("super").expect("there");
+                region.write(copy * COPY_BYTES + 16, &[0xff; 8]);
+                let seen = SuperFile::open(&image, "super").expect("one copy is enough");
+                assert_eq!(seen.current().checkpoint_csn, csn);
+                assert_eq!(seen.first, copy, "the damaged copy is written first");
+            }
+        }
+    }
+}

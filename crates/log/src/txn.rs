@@ -1,0 +1,285 @@
+//! A transaction as the log sees it: chunks, then one ending.
+//!
+//! Invariants: every lane with a record of the transaction, or space reserved for one, is pinned until it has ended (I9). The CSN is taken when space, body and
+//! checksum of the body are ready; from there to the fence nothing allocates, blocks or fails (I5). The thread that
+//! writes an ending has fenced, or fences with it, every chunk it counts: chunks another thread left unfenced are stored
+//! again first (I3).
+
+use crate::error::{Error, Result};
+use crate::format::{
+    CHUNKS_MAX, GRANULE_BYTES, HEADER_BYTES, Header, Kind, XID_BYTES_MAX, group_bytes, prepare_body, xid_area_bytes,
+};
+use crate::generation::{Pins, Placed};
+use crate::group::Staged;
+use crate::prepared::{Prepared, State, store_again};
+use crate::shared::{Shared, Unfinished};
+use crate::{Csn, TxnId};
+use perdura_pmem::sync::Mutex;
+use perdura_pmem::trace::span;
+use std::sync::Arc;
+use std::thread::ThreadId;
+
+/// A lane's reference to the log, so that transactions of different lanes do not share a reference count.
+pub(crate) struct Home {
+    pub(crate) log: Arc<Shared>,
+    pub(crate) lane: u32,
+}
+
+/// Space for the commit record of a transaction. To be used up by [`LogTxn::commit`]; dropped, it stays empty.
+#[must_use = "reserved space is wasted unless the transaction commits with it"]
+#[derive(Debug)]
+pub struct Reservation {
+    placed: Placed,
+    body_bytes: usize,
+}
+
+/// A transaction's part of the log. Used by one thread at a time.
+///
+/// Dropped without an ending its chunks are void: it was rolled back. Dropped while prepared it stays prepared.
+pub struct LogTxn {
+    home: Arc<Home>,
+    id: TxnId,
+    chunks: u32,
+    chained: u32,
+    /// CSN once committed, 0 before.
+    csn: Csn,
+    pins: Pins,
+    /// Chunks in order.
+    records: Vec<Placed>,
+    /// Who wrote them last.
+    writer: Option<ThreadId>,
+    /// Lowest activation it has a chunk in, as noted in the log's holders.
+    held_since: Option<u64>,
+    prepared: Option<Arc<Prepared>>,
+}
+
+impl LogTxn {
+    pub(crate) fn new(home: Arc<Home>, id: TxnId) -> LogTxn {
+        LogTxn {
+            home,
+            id,
+            chunks: 0,
+            chained: 0,
+            csn: 0,
+            pins: Pins::new(),
+            records: Vec::new(),
+            writer: None,
+            held_since: None,
+            prepared: None,
+        }
+    }
+
+    /// A transaction that recovery found prepared.
+    pub(crate) fn resurrected(home: Arc<Home>, prepared: Arc<Prepared>) -> LogTxn {
+        let mut txn = LogTxn::new(home, prepared.txid);
+        txn.prepared = Some(prepared);
+        txn
+    }
+
+    /// Its id, given to no other transaction of the pool, ever.
+    pub fn id(&self) -> TxnId {
+        self.id
+    }
+
+    /// Writes a part of the redo ahead of the commit. Its generation is held until the transaction ends. Not fenced.
+    ///
+    /// # Errors
+    /// TooLarge (the body, or the count of chunks), LogFull, FailStop, Medium. The transaction is as before.
+    pub fn append_chunk(&mut self, body: &[u8]) -> Result<()> {
+        assert!(self.prepared.is_none() && self.csn == 0, "a chunk of transaction {} after its end", self.id);
+        if self.chunks == CHUNKS_MAX {
+            return Err(Error::TooLarge { wanted: u64::from(self.chunks) + 1, limit: CHUNKS_MAX.into() });
+        }
+        let home = self.home.clone();
+        let log = &*home.log;
+        self.adopt_chunks();
+        // A large transaction uses all lanes.
+        let lane = (home.lane + self.chunks) % log.lanes;
+        let placed = log.reserve(self.id, &mut self.pins, lane, group_bytes(body.len()))?;
+        self.hold(log, placed);
+        let staged = Staged::new(log.place(placed), body);
+        let chained = crc32c::crc32c_append(self.chained, body);
+        staged.seal(&Header {
+            length: (HEADER_BYTES + body.len()) as u32,
+            csn: 0,
+            txid: self.id,
+            lag: 0,
+            kind: Kind::Chunk,
+            chunks: self.chunks,
+            chained,
+        });
+        self.records.push(placed);
+        self.writer = Some(std::thread::current().id());
+        self.chunks += 1;
+        self.chained = chained;
+        Ok(())
+    }
+
+    /// Notes the transaction among those that hold a generation for long.
+    fn hold(&mut self, log: &Shared, first: Placed) {
+        if self.held_since.is_none() {
+            let since = log.generations.get(first.generation).activation();
+            log.holders.lock().insert((since, self.id));
+            self.held_since = Some(since);
+        }
+    }
+
+    fn unhold(&mut self) {
+        if let Some(since) = self.held_since.take() {
+            self.home.log.holders.lock().remove(&(since, self.id));
+        }
+    }
+
+    /// Stores the chunks again that another thread wrote and has not fenced: only this thread's fence will be waited for.
+    fn adopt_chunks(&mut self) {
+        let here = Some(std::thread::current().id());
+        if self.writer != here && !self.records.is_empty() {
+            for placed in &self.records {
+                store_again(&self.home.log, *placed);
+            }
+            self.writer = here;
+        }
+    }
+
+    /// Reserves the commit record's space, for a body of `body_bytes`. All that can fail or block happens here.
+    ///
+    /// # Errors
+    /// TooLarge: write chunks instead. LogFull, FailStop, Medium: roll back.
+    #[inline]
+    pub fn reserve(&mut self, body_bytes: usize) -> Result<Reservation> {
+        let placed = self.home.log.reserve(self.id, &mut self.pins, self.home.lane, group_bytes(body_bytes))?;
+        Ok(Reservation { placed, body_bytes })
+    }
+
+    /// Commits: takes the CSN, writes the record, fences once. Cannot fail. On return durable_csn covers the CSN as
+    /// soon as it covers those before.
+    ///
+    /// Panics if the body is longer than was reserved, or the transaction has ended.
+    #[inline]
+    pub fn commit(&mut self, reservation: Reservation, body: &[u8]) -> Csn {
+        assert!(body.len() <= reservation.body_bytes, "a commit body longer than was reserved");
+        assert!(self.prepared.is_none() && self.csn == 0, "transaction {} has ended", self.id);
+        if self.chunks > 0 {
+            self.adopt_chunks();
+        }
+        let log = &*self.home.log;
+        self.csn = write_commit(log, reservation.placed, body, Kind::Commit, (self.id, self.chunks, self.chained));
+        log.durable.mark(self.csn);
+        self.csn
+    }
+
+    /// Makes the transaction able to commit at any time, even after a crash, under the name `xid`, with `body` as the
+    /// last part of its redo. Reserves the space of its ending.
+    ///
+    /// # Errors
+    /// TooLarge, LogFull, FailStop, Medium. The transaction is as before.
+    pub fn prepare(&mut self, xid: &[u8], body: &[u8]) -> Result<()> {
+        assert!(self.prepared.is_none() && self.csn == 0, "transaction {} has ended or is prepared", self.id);
+        let _span = span("prepare");
+        if xid.len() > XID_BYTES_MAX {
+            return Err(Error::TooLarge { wanted: xid.len() as u64, limit: XID_BYTES_MAX as u64 });
+        }
+        let home = self.home.clone();
+        let log = &*home.log;
+        let own = group_bytes(xid_area_bytes(xid.len()) + body.len());
+        let placed = log.reserve(self.id, &mut self.pins, home.lane, own + GRANULE_BYTES)?;
+        self.adopt_chunks();
+        let body = prepare_body(xid, body);
+        let place = log.place(placed);
+        let staged = Staged::new(place, &body);
+        let length = staged.length();
+        let (txid, chunks, chained) = (self.id, self.chunks, self.chained);
+        staged.seal(&Header { length, csn: 0, txid, lag: 0, kind: Kind::Prepare, chunks, chained });
+        place.region.fence();
+        self.unhold();
+        let mut records = std::mem::take(&mut self.records);
+        records.push(placed);
+        // The pinned generation cannot be armed anew, so its activation is that of the record.
+        let since = log.generations.get(placed.generation).activation();
+        let state = State {
+            pins: std::mem::take(&mut self.pins),
+            records,
+            ending: Some(Placed { offset: placed.offset + own, ..placed }),
+            since,
+            chunks,
+            chained,
+            ended: false,
+        };
+        let prepared = Arc::new(Prepared { txid, state: Mutex::new(state) });
+        log.prepared.add(prepared.clone());
+        self.prepared = Some(prepared);
+        Ok(())
+    }
+
+    /// Commits a prepared transaction; one fence. Cannot fail.
+    ///
+    /// Panics if the transaction is not prepared.
+    pub fn commit_prepared(&mut self) -> Csn {
+        let prepared = self.prepared.take().expect("only a prepared transaction commits so");
+        let log = &*self.home.log;
+        {
+            let mut state = prepared.state.lock();
+            let ending = state.ending.expect("reserved by prepare or recovery");
+            self.csn = write_commit(log, ending, &[], Kind::CommitPrepared, (self.id, state.chunks, state.chained));
+            state.ended = true;
+            log.release(&mut state.pins, self.csn);
+        }
+        log.prepared.remove(self.id);
+        log.durable.mark(self.csn);
+        self.csn
+    }
+
+    /// Rolls back. For a prepared transaction that is made durable, with one fence; otherwise nothing is written.
+    ///
+    /// # Errors
+    /// FailStop: a prepared transaction stays prepared in the pool.
+    pub fn rollback(mut self) -> Result<()> {
+        let Some(prepared) = self.prepared.take() else { return Ok(()) };
+        let log = &*self.home.log;
+        log.check_running()?;
+        {
+            let mut state = prepared.state.lock();
+            let place = log.place(state.ending.expect("reserved by prepare or recovery"));
+            let (txid, chunks, chained) = (self.id, state.chunks, state.chained);
+            let length = HEADER_BYTES as u32;
+            Staged::new(place, &[]).seal(&Header {
+                length,
+                csn: 0,
+                txid,
+                lag: 0,
+                kind: Kind::Rollback,
+                chunks,
+                chained,
+            });
+            place.region.fence();
+            state.ended = true;
+            log.release(&mut state.pins, 0);
+        }
+        log.prepared.remove(self.id);
+        Ok(())
+    }
+}
+
+/// Takes a CSN, writes the commit record and fences it.
+#[inline]
+fn write_commit(log: &Shared, placed: Placed, body: &[u8], kind: Kind, of: (TxnId, u32, u32)) -> Csn {
+    let place = log.place(placed);
+    let staged = Staged::new(place, body);
+    let (length, (txid, chunks, chained)) = (staged.length(), of);
+    let unfinished = Unfinished(log);
+    let (csn, lag) = log.take_csn();
+    staged.seal(&Header { length, csn, txid, lag, kind, chunks, chained });
+    place.region.fence();
+    std::mem::forget(unfinished);
+    csn
+}
+
+impl Drop for LogTxn {
+    #[inline]
+    fn drop(&mut self) {
+        if self.held_since.is_some() {
+            self.unhold();
+        }
+        self.home.log.release(&mut self.pins, self.csn);
+    }
+}

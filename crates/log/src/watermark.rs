@@ -1,0 +1,232 @@
+//! A CSN that only moves over CSNs that are all marked: durable_csn and visible_csn.
+//!
+//! Each CSN has a slot in a ring; whoever marks the CSN that closes a gap moves the mark over all that follow it.
+//!
+//! Invariants: a slot holds the CSN marked there last, so a stale slot never looks like a later mark; a CSN is stored
+//! into its slot only when the mark is less than a ring's length behind, so no slot is overwritten before it was counted.
+//! Storing a slot (or moving the mark) and then looking at the next is sequentially consistent on both sides: of two
+//! threads that mark neighbours at once at least one sees the other's. Wake-ups are issued only where somebody waits.
+
+use crate::Csn;
+use crossbeam_utils::CachePadded;
+use perdura_pmem::sync::{Condvar, Mutex};
+use std::hint::spin_loop;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
+
+/// CSNs that can be marked ahead of the first unmarked one.
+const SLOTS: u64 = 1 << 16;
+/// Conditions the waiters are spread over.
+const SHARDS: usize = 16;
+/// Looks before a waiter sleeps.
+const SPINS: u32 = 64;
+
+#[derive(Default)]
+struct Shard {
+    waiters: AtomicU32,
+    lock: Mutex<()>,
+    moved: Condvar,
+}
+
+/// See the module.
+pub(crate) struct Watermark {
+    value: CachePadded<AtomicU64>,
+    slots: Box<[AtomicU64]>,
+    shards: [CachePadded<Shard>; SHARDS],
+    stopped: AtomicBool,
+}
+
+impl Watermark {
+    /// A mark at `start`.
+    pub(crate) fn new(start: Csn) -> Watermark {
+        Watermark::with_slots(start, SLOTS)
+    }
+
+    fn with_slots(start: Csn, slots: u64) -> Watermark {
+        let zeroes = Box::into_raw(vec![0u64; slots as usize].into_boxed_slice());
+        // SAFETY: an AtomicU64 has size, alignment and validity of a u64 here (64-bit targets), and the box is ours.
+        // Made this way the pages of a ring stay untouched until they are used.
+        let slots = unsafe { Box::from_raw(zeroes as *mut [AtomicU64]) };
+        Watermark {
+            value: CachePadded::new(AtomicU64::new(start)),
+            slots,
+            shards: Default::default(),
+            stopped: AtomicBool::new(false),
+        }
+    }
+
+    /// Every CSN up to the result is marked.
+    #[inline]
+    pub(crate) fn load(&self) -> Csn {
+        self.value.load(SeqCst)
+    }
+
+    fn slot(&self, csn: Csn) -> &AtomicU64 {
+        &self.slots[(csn % self.slots.len() as u64) as usize]
+    }
+
+    /// Marks `csn`, once for each. Waits while it is more than a ring's length ahead.
+    #[inline]
+    pub(crate) fn mark(&self, csn: Csn) {
+        if self.value.compare_exchange(csn - 1, csn, SeqCst, SeqCst).is_ok() {
+            self.wake(csn);
+            self.follow(csn);
+        } else {
+            self.mark_ahead(csn);
+        }
+    }
+
+    fn mark_ahead(&self, csn: Csn) {
+        let slots = self.slots.len() as u64;
+        if csn > self.load() + slots && !self.wait(csn - slots) {
+            return;
+        }
+        self.slot(csn).store(csn, SeqCst);
+        self.follow(self.load());
+    }
+
+    /// Moves the mark on from `seen` while the next CSN is marked.
+    fn follow(&self, mut seen: Csn) {
+        while self.slot(seen + 1).load(SeqCst) == seen + 1 {
+            match self.value.compare_exchange(seen, seen + 1, SeqCst, SeqCst) {
+                Ok(_) => {
+                    seen += 1;
+                    self.wake(seen);
+                }
+                Err(moved) => seen = moved,
+            }
+        }
+    }
+
+    fn shard(&self, csn: Csn) -> &Shard {
+        &self.shards[(csn % SHARDS as u64) as usize]
+    }
+
+    #[inline]
+    fn wake(&self, csn: Csn) {
+        if self.shard(csn).waiters.load(SeqCst) > 0 {
+            self.wake_slow(csn);
+        }
+    }
+
+    #[cold]
+    fn wake_slow(&self, csn: Csn) {
+        let shard = self.shard(csn);
+        // A waiter that has looked but not yet slept holds the lock.
+        drop(shard.lock.lock());
+        shard.moved.notify_all();
+    }
+
+    /// Waits until the mark is at `csn` or beyond. False if that was given up because of [`Watermark::stop`].
+    #[inline]
+    pub(crate) fn wait(&self, csn: Csn) -> bool {
+        self.load() >= csn || self.wait_slow(csn)
+    }
+
+    #[cold]
+    fn wait_slow(&self, csn: Csn) -> bool {
+        for _ in 0..SPINS {
+            if self.load() >= csn {
+                return true;
+            }
+            spin_loop();
+        }
+        let shard = self.shard(csn);
+        shard.waiters.fetch_add(1, SeqCst);
+        let mut guard = shard.lock.lock();
+        while self.load() < csn && !self.stopped.load(SeqCst) {
+            shard.moved.wait(&mut guard);
+        }
+        drop(guard);
+        shard.waiters.fetch_sub(1, SeqCst);
+        self.load() >= csn
+    }
+
+    /// Ends all waiting: a CSN will never be marked.
+    pub(crate) fn stop(&self) {
+        self.stopped.store(true, SeqCst);
+        for csn in 0..SHARDS as u64 {
+            self.wake_slow(csn);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicUsize;
+
+    #[test]
+    fn gaps_hold_the_mark_back() {
+        let mark = Watermark::with_slots(10, 8);
+        mark.mark(12);
+        mark.mark(13);
+        assert_eq!(mark.load(), 10);
+        mark.mark(11);
+        assert_eq!(mark.load(), 13);
+        assert!(mark.wait(13));
+    }
+
+    #[test]
+    fn a_full_ring_makes_the_fastest_wait() {
+        let mark = Watermark::with_slots(0, 4);
+        let done = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            for csn in 2..=9 {
+                let (mark, done) = (&mark, &done);
+                scope.spawn(move || {
+                    mark.mark(csn);
+                    done.fetch_add(1, SeqCst);
+                });
+            }
+            while done.load(SeqCst) < 3 {
+                std::thread::yield_now();
+            }
+            assert_eq!(mark.load(), 0);
+            mark.mark(1);
+        });
+        assert_eq!(mark.load(), 9);
+    }
+
+    #[test]
+    fn concurrent_marks_lose_none_and_wake_all_waiters() {
+        const COUNT: u64 = 40_000;
+        let mark = Watermark::with_slots(0, 64);
+        let next = AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    loop {
+                        let csn = next.fetch_add(1, SeqCst) + 1;
+                        if csn > COUNT {
+                            return;
+                        }
+                        mark.mark(csn);
+                        if csn % 7 == 0 {
+                            assert!(mark.wait(csn));
+                        }
+                    }
+                });
+            }
+        });
+        assert_eq!(mark.load(), COUNT);
+    }
+
+    #[test]
+    fn stopping_ends_waits() {
+        let mark = Watermark::with_slots(0, 4);
+        std::thread::scope(|scope| {
+            let waiters: Vec<_> = (1..20)
+                .map(|csn| {
+                    scope.spawn({
+                        let mark = &mark;
+                        move || mark.wait(csn)
+                    })
+                })
+                .collect();
+            mark.stop();
+            assert!(waiters.into_iter().all(|waiter| !waiter.join().expect("no panic")));
+        });
+        mark.mark(1);
+        assert!(mark.wait(1), "what was reached before or after stays reached");
+    }
+}
