@@ -5,6 +5,7 @@
 //! machine and the medium found, and is printed and, with `--json`, written as data.
 
 mod commit;
+mod document;
 mod engine;
 mod load;
 mod memory;
@@ -18,6 +19,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use report::Report;
+use serde_json::Value;
 
 use crate::args::Args;
 use crate::plugin;
@@ -55,10 +57,11 @@ fn run_one(name: &str, plan: &Plan) -> Result<Report> {
     }
 }
 
-/// `bench NAME|all [--quick] [--json FILE] [--peers-only]`
+/// `bench NAME|all [--quick] [--json FILE] [--docs] [--peers-only]`
 pub fn run(mut args: Args) -> Result<()> {
     let plan = Plan { quick: args.flag("--quick"), perdura: !args.flag("--peers-only") };
     let json: Option<PathBuf> = args.option("--json")?;
+    let docs = args.flag("--docs");
     let name = args.positional().with_context(|| format!("which benchmark? {}, all", NAMES.join(", ")))?;
     args.finish()?;
     if plan.perdura && name != "engine" {
@@ -69,11 +72,15 @@ pub fn run(mut args: Args) -> Result<()> {
     for name in names {
         let report = run_one(name, &plan)?;
         print!("{report}");
-        reports.push(report.to_json());
+        reports.push(report);
+    }
+    if docs {
+        document::write(&reports)?;
     }
     if let Some(path) = json {
         let file = File::create(&path).with_context(|| path.display().to_string())?;
-        let value = if name == "all" { reports.into() } else { reports.remove(0) };
+        let mut values: Vec<Value> = reports.iter().map(Report::to_json).collect();
+        let value = if name == "all" { values.into() } else { values.remove(0) };
         serde_json::to_writer_pretty(file, &value)?;
     }
     Ok(())

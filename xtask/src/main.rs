@@ -35,7 +35,7 @@ usage: cargo xtask COMMAND
   mtr [TEST...]                                run the SQL test suites of tests/mysql-test
   explore [--seed N] [--images N | --minutes N]
                                                open every legal image of a power loss
-  bench NAME|all [--quick] [--json FILE] [--peers-only]
+  bench NAME|all [--quick] [--json FILE] [--docs] [--peers-only]
                                                NAME: load, commit, scan, recovery, memory, engine
   crash-server [--seed N] [--rounds N] [--engine NAME]
                                                kill -9 a loaded server again and again, and compare

@@ -26,20 +26,29 @@ impl Series {
 }
 
 /// A figure the project set itself.
-struct Target {
-    text: String,
-    found: f64,
-    met: bool,
+pub struct Target {
+    /// What is judged, and its bound.
+    pub text: String,
+    /// What was found.
+    pub found: f64,
+    /// Whether that is within the bound.
+    pub met: bool,
 }
 
 /// A whole benchmark's outcome.
 pub struct Report {
-    bench: &'static str,
-    workload: String,
-    medium: String,
-    series: Vec<Series>,
-    targets: Vec<Target>,
-    notes: Vec<String>,
+    /// Name of the benchmark.
+    pub bench: &'static str,
+    /// What was run.
+    pub workload: String,
+    /// What the data lay on.
+    pub medium: String,
+    /// What was measured.
+    pub series: Vec<Series>,
+    /// What that was judged by.
+    pub targets: Vec<Target>,
+    /// What a reader should know besides.
+    pub notes: Vec<String>,
 }
 
 /// The median; 0 when there is nothing.
