@@ -1,0 +1,135 @@
+//! Where a server's record buffer keeps its fields, checked once when a table is opened.
+//!
+//! A record starts with `null_bytes` bytes of NULL bits; fields follow at their offsets. The layout is also kept in the
+//! pool beside the table definition: a table is opened only if both agree, so that a row is never read with another
+//! layout than it was written with.
+
+use crate::bytes::{Reader, put_u32};
+
+/// How a field lies in the record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FieldKind {
+    /// Not stored: a virtual column the server computes itself.
+    Virtual,
+    /// `length` bytes, always all of them.
+    Fixed,
+    /// `length_bytes` (1 or 2) bytes of length, little endian, then the content.
+    Varchar,
+    /// `length_bytes` (1 to 4) bytes of length, little endian, then a pointer to the content.
+    Blob,
+}
+
+/// One field of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Field {
+    /// How it is kept.
+    pub kind: FieldKind,
+    /// Bytes of the length in front of a varchar or blob; 0 otherwise.
+    pub length_bytes: u8,
+    /// Bit of the null byte that says NULL; 0 for a field that cannot be NULL.
+    pub null_mask: u8,
+    /// Offset of that null byte in the record.
+    pub null_offset: u32,
+    /// Offset in the record, in bytes.
+    pub offset: u32,
+    /// Fixed: bytes of the field. Varchar: most bytes of content. Blob: 0.
+    pub length: u32,
+}
+
+/// A checked layout: every field lies within the record and behind the null bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    record_bytes: u32,
+    null_bytes: u32,
+    fields: Vec<Field>,
+}
+
+/// Bytes of a pointer in a record.
+pub const POINTER_BYTES: usize = size_of::<*const u8>();
+/// Most bytes of a record buffer; the server's own limit is 65535, with room for blob pointers.
+const RECORD_BYTES_MAX: u32 = 1 << 20;
+const FIELDS_MAX: usize = 1 << 16;
+
+impl Layout {
+    /// Checks and keeps a layout. The error says which field is wrong.
+    pub fn new(record_bytes: u32, null_bytes: u32, fields: Vec<Field>) -> Result<Layout, String> {
+        if record_bytes > RECORD_BYTES_MAX || null_bytes > record_bytes || fields.len() > FIELDS_MAX {
+            return Err(format!(
+                "a record of {record_bytes} bytes, {null_bytes} of them for NULL bits, with {} fields",
+                fields.len()
+            ));
+        }
+        for (index, field) in fields.iter().enumerate() {
+            check_field(field, record_bytes, null_bytes).map_err(|what| format!("field {index}: {what}"))?;
+        }
+        Ok(Layout { record_bytes, null_bytes, fields })
+    }
+
+    /// Bytes of the record buffer.
+    pub fn record_bytes(&self) -> usize {
+        self.record_bytes as usize
+    }
+
+    /// Bytes of NULL bits at the start of the record.
+    pub fn null_bytes(&self) -> usize {
+        self.null_bytes as usize
+    }
+
+    /// The fields, in the order of the table definition.
+    pub fn fields(&self) -> &[Field] {
+        &self.fields
+    }
+
+    /// Appends the layout's stored form.
+    pub fn encode(&self, target: &mut Vec<u8>) {
+        put_u32(target, self.record_bytes);
+        put_u32(target, self.null_bytes);
+        put_u32(target, self.fields.len() as u32);
+        for field in &self.fields {
+            target.extend([field.kind as u8, field.length_bytes, field.null_mask, 0]);
+            put_u32(target, field.null_offset);
+            put_u32(target, field.offset);
+            put_u32(target, field.length);
+        }
+    }
+
+    /// Reads a stored layout; `None` if the bytes are not one.
+    pub fn decode(source: &mut Reader<'_>) -> Option<Layout> {
+        let (record_bytes, null_bytes, count) = (source.u32()?, source.u32()?, source.u32()?);
+        let mut fields = Vec::new();
+        for _ in 0..count {
+            let &[kind, length_bytes, null_mask, _] = source.bytes(4)? else { return None };
+            let kind = kind_of(kind)?;
+            let (null_offset, offset, length) = (source.u32()?, source.u32()?, source.u32()?);
+            fields.push(Field { kind, length_bytes, null_mask, null_offset, offset, length });
+        }
+        Layout::new(record_bytes, null_bytes, fields).ok()
+    }
+}
+
+/// The kind numbered `number`, as stored and as given through the C interface.
+pub fn kind_of(number: u8) -> Option<FieldKind> {
+    [FieldKind::Virtual, FieldKind::Fixed, FieldKind::Varchar, FieldKind::Blob]
+        .into_iter()
+        .find(|kind| *kind as u8 == number)
+}
+
+fn check_field(field: &Field, record_bytes: u32, null_bytes: u32) -> Result<(), String> {
+    if field.null_mask != 0 && field.null_offset >= null_bytes {
+        return Err(format!("its NULL bit is at byte {}, of {null_bytes}", field.null_offset));
+    }
+    let length_bytes = u64::from(field.length_bytes);
+    let (lengths, bytes) = match field.kind {
+        FieldKind::Virtual => return Ok(()),
+        FieldKind::Fixed => (0..=0, u64::from(field.length)),
+        FieldKind::Varchar => (1..=2, length_bytes + u64::from(field.length)),
+        FieldKind::Blob => (1..=4, length_bytes + POINTER_BYTES as u64),
+    };
+    if !lengths.contains(&field.length_bytes) {
+        return Err(format!("{} bytes of length", field.length_bytes));
+    }
+    if field.offset < null_bytes && bytes > 0 || u64::from(field.offset) + bytes > u64::from(record_bytes) {
+        return Err(format!("{bytes} bytes at {} of a record of {record_bytes}", field.offset));
+    }
+    Ok(())
+}

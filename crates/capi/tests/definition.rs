@@ -1,0 +1,51 @@
+//! Hazard: a stored table definition that was cut off or altered and is taken for one.
+
+use perdura_capi::definition::Definition;
+use perdura_capi::layout::{Field, FieldKind, Layout};
+
+fn layout() -> Layout {
+    let varchar =
+        Field { kind: FieldKind::Varchar, length_bytes: 1, null_mask: 2, null_offset: 0, offset: 1, length: 32 };
+    let number = Field { kind: FieldKind::Fixed, length_bytes: 0, null_mask: 0, null_offset: 0, offset: 34, length: 8 };
+    Layout::new(42, 1, vec![varchar, number]).unwrap()
+}
+
+#[test]
+fn a_definition_survives_storing() {
+    let definition = Definition { version: b"0123456789abcdef", layout: layout(), frm: b"the server's bytes" };
+    assert_eq!(Definition::decode(&definition.encode()), Some(definition));
+}
+
+#[test]
+fn cut_off_definitions_are_refused() {
+    let bytes = Definition { version: b"v", layout: layout(), frm: b"frm" }.encode();
+    for end in 0..bytes.len() {
+        assert_eq!(Definition::decode(&bytes[..end]), None, "cut off at {end}");
+    }
+    let longer = [&bytes[..], &[0]].concat();
+    assert_eq!(Definition::decode(&longer), None);
+}
+
+#[test]
+fn altered_definitions_never_panic() {
+    let bytes = Definition { version: b"v", layout: layout(), frm: b"frm" }.encode();
+    for at in 0..bytes.len() {
+        for value in [0, 1, 0x7f, 0xff] {
+            let mut altered = bytes.clone();
+            altered[at] = value;
+            let _ = Definition::decode(&altered);
+        }
+    }
+}
+
+#[test]
+fn fields_beyond_the_record_are_refused() {
+    let field = Field { kind: FieldKind::Fixed, length_bytes: 0, null_mask: 0, null_offset: 0, offset: 8, length: 4 };
+    assert!(Layout::new(12, 1, vec![field]).is_ok());
+    assert!(Layout::new(11, 1, vec![field]).is_err());
+    assert!(Layout::new(12, 1, vec![Field { offset: u32::MAX, ..field }]).is_err());
+    assert!(Layout::new(12, 1, vec![Field { offset: 0, ..field }]).is_err(), "over the NULL bits");
+    assert!(Layout::new(12, 1, vec![Field { null_mask: 1, null_offset: 1, ..field }]).is_err());
+    assert!(Layout::new(12, 1, vec![Field { kind: FieldKind::Varchar, length_bytes: 3, ..field }]).is_err());
+    assert!(Layout::new(12, 1, vec![Field { kind: FieldKind::Blob, length_bytes: 2, length: 0, ..field }]).is_err());
+}

@@ -1,0 +1,111 @@
+/* Copyright (c) 2026, The Perdura developers
+
+   This program is free software; you can redistribute it and/or modify
+   it under the terms of the GNU General Public License as published by
+   the Free Software Foundation; version 2 of the License.
+
+   This program is distributed in the hope that it will be useful,
+   but WITHOUT ANY WARRANTY; without even the implied warranty of
+   MERCHANTABILITY or FITNESS FOR A PARTICULAR PURPOSE.  See the
+   GNU General Public License for more details.
+
+   You should have received a copy of the GNU General Public License
+   along with this program; if not, write to the Free Software
+   Foundation, Inc., 51 Franklin Street, Fifth Floor, Boston, MA 02110-1301, USA */
+
+/* Errors of the crates as the server's, and what they do to the transaction. */
+
+#include "ha_perdura.h"
+
+using namespace perdura;
+
+namespace perdura {
+
+/* What both kinds of calls have in common. */
+static int common_error(PerduraCode code)
+{
+  switch (code) {
+  case PERDURA_CODE_OK: return 0;
+  case PERDURA_CODE_END: return HA_ERR_END_OF_FILE;
+  case PERDURA_CODE_NOT_FOUND: return HA_ERR_KEY_NOT_FOUND;
+  case PERDURA_CODE_EXISTS: return HA_ERR_TABLE_EXIST;
+  case PERDURA_CODE_LOCK_WAIT_TIMEOUT: return HA_ERR_LOCK_WAIT_TIMEOUT;
+  case PERDURA_CODE_DEADLOCK: return HA_ERR_LOCK_DEADLOCK;
+  case PERDURA_CODE_RECORD_CHANGED: return HA_ERR_RECORD_CHANGED;
+  case PERDURA_CODE_KILLED: return HA_ERR_ABORTED_BY_USER;
+  case PERDURA_CODE_DEVICE_FULL: return HA_ERR_RECORD_FILE_FULL;
+  case PERDURA_CODE_LOG_FULL: return HA_ERR_UNDO_REC_TOO_BIG;
+  case PERDURA_CODE_TABLE_FULL: return HA_ERR_RECORD_FILE_FULL;
+  case PERDURA_CODE_ROW_TOO_LARGE: return HA_ERR_TO_BIG_ROW;
+  case PERDURA_CODE_DAMAGED: return HA_ERR_CRASHED_ON_USAGE;
+  case PERDURA_CODE_NOT_SUPPORTED: return HA_ERR_UNSUPPORTED;
+  case PERDURA_CODE_READ_ONLY_POOL: return HA_ERR_TABLE_READONLY;
+  case PERDURA_CODE_CONFIGURATION: return HA_ERR_UNSUPPORTED;
+  case PERDURA_CODE_MEDIUM: return HA_ERR_INTERNAL_ERROR;
+  case PERDURA_CODE_OUT_OF_MEMORY: return HA_ERR_OUT_OF_MEM;
+  case PERDURA_CODE_DEFINITION_CHANGED: return HA_ERR_TABLE_DEF_CHANGED;
+  case PERDURA_CODE_INTERNAL: return HA_ERR_INTERNAL_ERROR;
+  }
+  return HA_ERR_INTERNAL_ERROR;
+}
+
+int handler_error(PerduraCode code, THD *thd)
+{
+  if (likely(code == PERDURA_CODE_OK))
+    return 0;
+  if (code == PERDURA_CODE_DEADLOCK || code == PERDURA_CODE_RECORD_CHANGED || code == PERDURA_CODE_LOG_FULL)
+    thd->mark_transaction_to_rollback(true);
+  return common_error(code);
+}
+
+int table_error(PerduraCode code)
+{
+  return code == PERDURA_CODE_NOT_FOUND ? HA_ERR_NO_SUCH_TABLE : common_error(code);
+}
+
+void log_last_error(const char *doing)
+{
+  char message[MESSAGE_BYTES];
+  perdura_message(reinterpret_cast<uint8_t *>(message), sizeof(message));
+  sql_print_error("Perdura: %s: %s", doing, message);
+}
+
+} // namespace perdura
+
+int ha_perdura::failed(PerduraCode code)
+{
+  return handler_error(code, table->in_use);
+}
+
+bool ha_perdura::get_error_message(int, String *message)
+{
+  char text[MESSAGE_BYTES];
+  perdura_message(reinterpret_cast<uint8_t *>(text), sizeof(text));
+  message->copy(text, strlen(text), &my_charset_utf8mb3_general_ci);
+  return false;
+}
+
+/* The server's own texts, except where they would hide what the crates have to say about cause and remedy. */
+void ha_perdura::print_error(int error, myf flags)
+{
+  uint number;
+  switch (error) {
+  case HA_ERR_TO_BIG_ROW: number= ER_TOO_BIG_ROWSIZE; break;
+  case HA_ERR_UNDO_REC_TOO_BIG: number= ER_UNDO_RECORD_TOO_BIG; break;
+  case HA_ERR_CRASHED_ON_USAGE: number= ER_CRASHED_ON_USAGE; flags|= ME_ERROR_LOG; break;
+  case HA_ERR_TABLE_READONLY: number= ER_OPEN_AS_READONLY; flags|= ME_ERROR_LOG; break;
+  case HA_ERR_UNSUPPORTED: number= ER_UNSUPPORTED_EXTENSION; break;
+  case HA_ERR_INTERNAL_ERROR: number= ER_INTERNAL_ERROR; flags|= ME_ERROR_LOG; break;
+  case HA_ERR_GENERIC:
+    if (table && table->in_use->is_error())
+      return;
+    number= ER_INTERNAL_ERROR;
+    break;
+  default:
+    handler::print_error(error, flags);
+    return;
+  }
+  char message[MESSAGE_BYTES];
+  perdura_message(reinterpret_cast<uint8_t *>(message), sizeof(message));
+  my_printf_error(number, "Perdura: %s", flags, message);
+}

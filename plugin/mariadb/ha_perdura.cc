@@ -1,0 +1,180 @@
+/* Copyright (c) 2026, The Perdura developers
+
+   This program is free software; you can redistribute it and/or modify
+   it under the terms of the GNU General Public License as published by
+   the Free Software Foundation; version 2 of the License.
+
+   This program is distributed in the hope that it will be useful,
+   but WITHOUT ANY WARRANTY; without even the implied warranty of
+   MERCHANTABILITY or FITNESS FOR A PARTICULAR PURPOSE.  See the
+   GNU General Public License for more details.
+
+   You should have received a copy of the GNU General Public License
+   along with this program; if not, write to the Free Software
+   Foundation, Inc., 51 Franklin Street, Fifth Floor, Boston, MA 02110-1301, USA */
+
+/* The plugin's start and end, and what the engine tells the optimizer. */
+
+#include "ha_perdura.h"
+
+namespace perdura {
+PerduraEngine *pool= nullptr;
+handlerton *hton= nullptr;
+} // namespace perdura
+
+using namespace perdura;
+
+static handler *create_handler(handlerton *hton, TABLE_SHARE *share, MEM_ROOT *root)
+{
+  return new (root) ha_perdura(hton, share);
+}
+
+static int drop_table(handlerton *, const char *path)
+{
+  return table_error(perdura_table_drop(pool, path));
+}
+
+extern "C" {
+static void keep_backup(const char *name)
+{
+  sql_print_warning("Perdura: %s was left by an ALTER TABLE that a crash interrupted; it is kept because it may be all that is "
+                    "left of the table. RENAME or DROP it as `#mysql50#...`.", name);
+}
+}
+
+/* The server has finished or undone the DDL that was cut off: what is left of it is of no use to anybody. */
+static int ddl_recovery_done(handlerton *)
+{
+  if (perdura_drop_ddl_garbage(pool, keep_backup) != PERDURA_CODE_OK)
+    log_last_error("dropping what interrupted DDL left");
+  return 0;
+}
+
+static void log_medium()
+{
+  PerduraReport *report= perdura_medium_report(pool);
+  size_t bytes;
+  const uint8_t *text= perdura_report_text(report, &bytes);
+  sql_print_information("Perdura: %.*s", static_cast<int>(bytes), reinterpret_cast<const char *>(text));
+  perdura_report_release(report);
+}
+
+static int start(void *target)
+{
+  hton= static_cast<handlerton *>(target);
+  hton->db_type= DB_TYPE_AUTOASSIGN;
+  hton->flags= HTON_REQUIRES_CLOSE_AFTER_TRUNCATE | HTON_TRUNCATE_REQUIRES_EXCLUSIVE_USE;
+  hton->create= create_handler;
+  hton->drop_table= drop_table;
+  hton->show_status= show_status;
+  hton->signal_ddl_recovery_done= ddl_recovery_done;
+  set_transaction_calls(hton);
+  set_discovery_calls(hton);
+
+  PerduraOptions chosen= options();
+  if (perdura_open(&chosen, &pool) != PERDURA_CODE_OK)
+  {
+    pool= nullptr;
+    log_last_error("opening the pool");
+    return 1;
+  }
+  log_medium();
+  if (perdura_drop_temporary_tables(pool) != PERDURA_CODE_OK)
+    log_last_error("dropping temporary tables of the last run");
+  return 0;
+}
+
+static int end(void *)
+{
+  if (pool)
+  {
+    perdura_close(pool);
+    pool= nullptr;
+  }
+  return 0;
+}
+
+ha_perdura::ha_perdura(handlerton *hton, TABLE_SHARE *share) : handler(hton, share)
+{
+  ref_length= sizeof(uint64_t);
+}
+
+ha_perdura::~ha_perdura()
+{
+  close();
+}
+
+handler::Table_flags ha_perdura::table_flags() const
+{
+  return HA_REC_NOT_IN_SEQ | HA_CAN_GEOMETRY | HA_CAN_BIT_FIELD | HA_CAN_VIRTUAL_COLUMNS | HA_BINLOG_ROW_CAPABLE |
+         HA_PARTIAL_COLUMN_READ | HA_CRASH_SAFE | HA_CAN_SKIP_LOCKED | HA_ONLINE_ANALYZE | HA_CONCURRENT_OPTIMIZE;
+}
+
+/* In reads of 16 KiB, as the optimizer counts; memory is read about as fast as a cached page. */
+double ha_perdura::scan_time()
+{
+  return static_cast<double>(stats.data_file_length) / (16 * 1024) + 1;
+}
+
+double ha_perdura::read_time(uint, uint ranges, ha_rows rows)
+{
+  return static_cast<double>(ranges + rows);
+}
+
+int ha_perdura::info(uint flag)
+{
+  if (flag & HA_STATUS_VARIABLE)
+  {
+    PerduraTableInfo found;
+    perdura_table_info(m_cursor, &found);
+    stats.records= found.rows;
+    /* The optimizer takes 0 as a fact, and the number is an estimate. */
+    if (stats.records == 0 && !(flag & (HA_STATUS_TIME | HA_STATUS_OPEN)))
+      stats.records= 1;
+    stats.deleted= 0;
+    stats.data_file_length= found.data_bytes - found.free_bytes;
+    stats.delete_length= found.free_bytes;
+    stats.mean_rec_length= found.rows ? static_cast<ulong>(stats.data_file_length / found.rows) : 0;
+  }
+  if (flag & HA_STATUS_CONST)
+    stats.block_size= 16 * 1024;
+  if (flag & HA_STATUS_ERRKEY)
+    errkey= static_cast<uint>(-1);
+  return 0;
+}
+
+/* CHECK TABLE: every row a statement can see is read and unpacked. The pool as a whole is checked by `perdura check`. */
+int ha_perdura::check(THD *thd, HA_CHECK_OPT *)
+{
+  MY_BITMAP *columns= tmp_use_all_columns(table, &table->read_set);
+  int error= ha_rnd_init(true);
+  while (!error && !thd_killed(thd))
+    error= ha_rnd_next(table->record[0]);
+  ha_rnd_end();
+  tmp_restore_column_map(&table->read_set, columns);
+  if (error == HA_ERR_END_OF_FILE)
+    return HA_ADMIN_OK;
+  if (error)
+    print_error(error, MYF(ME_WARNING));
+  return error ? HA_ADMIN_CORRUPT : HA_ADMIN_FAILED;
+}
+
+static st_mysql_storage_engine engine_info= {MYSQL_HANDLERTON_INTERFACE_VERSION};
+
+maria_declare_plugin(perdura)
+{
+  MYSQL_STORAGE_ENGINE_PLUGIN,
+  &engine_info,
+  "PERDURA",
+  "The Perdura developers",
+  "Transactional tables in persistent memory",
+  PLUGIN_LICENSE_GPL,
+  start,
+  end,
+  0x0001,
+  perdura::status_variables,
+  perdura::system_variables,
+  "0.1",
+  MariaDB_PLUGIN_MATURITY_EXPERIMENTAL
+}
+maria_declare_plugin_end;

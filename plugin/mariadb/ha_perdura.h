@@ -1,0 +1,86 @@
+/* Copyright (c) 2026, The Perdura developers
+
+   This program is free software; you can redistribute it and/or modify
+   it under the terms of the GNU General Public License as published by
+   the Free Software Foundation; version 2 of the License.
+
+   This program is distributed in the hope that it will be useful,
+   but WITHOUT ANY WARRANTY; without even the implied warranty of
+   MERCHANTABILITY or FITNESS FOR A PARTICULAR PURPOSE.  See the
+   GNU General Public License for more details.
+
+   You should have received a copy of the GNU General Public License
+   along with this program; if not, write to the Free Software
+   Foundation, Inc., 51 Franklin Street, Fifth Floor, Boston, MA 02110-1301, USA */
+
+/* The table handler: one per open table and user, used by one thread at a time. */
+
+#ifndef HA_PERDURA_H
+#define HA_PERDURA_H
+
+#include "perdura_plugin.h"
+
+class ha_perdura final : public handler
+{
+public:
+  ha_perdura(handlerton *hton, TABLE_SHARE *share);
+  ~ha_perdura() override;
+
+  /* -- what the engine can do (ha_perdura.cc) */
+  Table_flags table_flags() const override;
+  ulong index_flags(uint, uint, bool) const override { return 0; }
+  uint max_supported_keys() const override { return 0; }
+  uint max_supported_record_length() const override { return HA_MAX_REC_LENGTH; }
+  uint8 table_cache_type() override { return HA_CACHE_TBL_NOCACHE; }
+  uint lock_count() const override { return 0; }
+  double scan_time() override;
+  double read_time(uint index, uint ranges, ha_rows rows) override;
+  int info(uint flag) override;
+  int analyze(THD *, HA_CHECK_OPT *) override { return HA_ADMIN_OK; }
+  int optimize(THD *, HA_CHECK_OPT *) override { return HA_ADMIN_TRY_ALTER; }
+  int check(THD *thd, HA_CHECK_OPT *options) override;
+  bool get_error_message(int error, String *message) override;
+  void print_error(int error, myf flags) override;
+
+  /* -- definition (ha_perdura_ddl.cc) */
+  int create(const char *name, TABLE *form, HA_CREATE_INFO *info) override;
+  int open(const char *name, int mode, uint test_if_locked) override;
+  int close() override;
+  int delete_table(const char *name) override;
+  int rename_table(const char *from, const char *to) override;
+  int truncate() override;
+
+  /* -- statements and locks (ha_perdura_txn.cc) */
+  int external_lock(THD *thd, int lock_type) override;
+  int start_stmt(THD *thd, thr_lock_type lock_type) override;
+  THR_LOCK_DATA **store_lock(THD *thd, THR_LOCK_DATA **to, thr_lock_type lock_type) override;
+  void unlock_row() override;
+  void try_semi_consistent_read(bool yes) override;
+  bool was_semi_consistent_read() override;
+
+  /* -- changes (ha_perdura_dml.cc) */
+  int write_row(const uchar *record) override;
+  int update_row(const uchar *before, const uchar *after) override;
+  int delete_row(const uchar *record) override;
+
+  /* -- reading (ha_perdura_scan.cc) */
+  int rnd_init(bool scan) override;
+  int rnd_next(uchar *record) override;
+  int rnd_pos(uchar *record, uchar *position) override;
+  int rnd_end() override;
+  void position(const uchar *record) override;
+  void column_bitmaps_signal() override;
+  int reset() override;
+
+private:
+  int enter_statement(THD *thd, thr_lock_type lock_type);
+  int failed(PerduraCode code);
+  void choose_columns();
+
+  PerduraCursor *m_cursor= nullptr;
+  PerduraSession *m_session= nullptr;
+  thr_lock_type m_lock_type= TL_UNLOCK;
+  bool m_columns_chosen= false;
+};
+
+#endif

@@ -1,0 +1,149 @@
+/* Copyright (c) 2026, The Perdura developers
+
+   This program is free software; you can redistribute it and/or modify
+   it under the terms of the GNU General Public License as published by
+   the Free Software Foundation; version 2 of the License.
+
+   This program is distributed in the hope that it will be useful,
+   but WITHOUT ANY WARRANTY; without even the implied warranty of
+   MERCHANTABILITY or FITNESS FOR A PARTICULAR PURPOSE.  See the
+   GNU General Public License for more details.
+
+   You should have received a copy of the GNU General Public License
+   along with this program; if not, write to the Free Software
+   Foundation, Inc., 51 Franklin Street, Fifth Floor, Boston, MA 02110-1301, USA */
+
+/* CREATE, open, DROP, RENAME, TRUNCATE: the server's definition of a table as the pool keeps it. */
+
+#include "ha_perdura.h"
+
+#include <vector>
+
+using namespace perdura;
+
+/* Where the columns of a table lie in its record. Fields must be bound to record[0]. */
+class Definition
+{
+public:
+  explicit Definition(TABLE *table)
+  {
+    m_fields.reserve(table->s->fields);
+    for (uint i= 0; i < table->s->fields; i++)
+      m_fields.push_back(describe(table->field[i], table->record[0]));
+    m_definition.version= table->s->tabledef_version.str;
+    m_definition.version_bytes= table->s->tabledef_version.length;
+    m_definition.fields= m_fields.data();
+    m_definition.field_count= m_fields.size();
+    m_definition.record_bytes= table->s->reclength;
+    m_definition.null_bytes= table->s->null_bytes;
+  }
+
+  PerduraDefinition *get() { return &m_definition; }
+
+private:
+  static PerduraField describe(Field *field, const uchar *record)
+  {
+    PerduraField found= {};
+    found.offset= field->offset(record);
+    if (field->null_ptr)
+    {
+      found.null_mask= field->null_bit;
+      found.null_offset= static_cast<uint32_t>(field->null_ptr - record);
+    }
+    if (!field->stored_in_db())
+      found.kind= PERDURA_FIELD_VIRTUAL;
+    else if (field->flags & BLOB_FLAG)
+    {
+      found.kind= PERDURA_FIELD_BLOB;
+      found.length_bytes= static_cast<uint8_t>(static_cast<Field_blob *>(field)->pack_length_no_ptr());
+    }
+    else if (field->real_type() == MYSQL_TYPE_VARCHAR)
+    {
+      found.kind= PERDURA_FIELD_VARCHAR;
+      found.length_bytes= static_cast<uint8_t>(static_cast<Field_varstring *>(field)->length_bytes);
+      found.length= field->pack_length_in_rec() - found.length_bytes;
+    }
+    else
+    {
+      found.kind= PERDURA_FIELD_FIXED;
+      found.length= field->pack_length_in_rec();
+    }
+    return found;
+  }
+
+  std::vector<PerduraField> m_fields;
+  PerduraDefinition m_definition= {};
+};
+
+/* Options that ask for something the engine would silently not do. */
+static int check_options(const HA_CREATE_INFO *info)
+{
+  const char *refused= nullptr;
+  if (info->data_file_name)
+    refused= "DATA DIRECTORY";
+  else if (info->index_file_name)
+    refused= "INDEX DIRECTORY";
+  if (!refused)
+    return 0;
+  my_error(ER_ILLEGAL_HA_CREATE_OPTION, MYF(0), "PERDURA", refused);
+  return HA_WRONG_CREATE_OPTION;
+}
+
+int ha_perdura::create(const char *name, TABLE *form, HA_CREATE_INFO *info)
+{
+  if (int error= check_options(info))
+    return error;
+  Definition definition(form);
+  /* With it the pool can be found by another server. The server itself keeps the definitions of partitioned tables. */
+  const LEX_CUSTRING *image= form->s->frm_image;
+  if (image && !form->s->partition_info_str && !info->tmp_table())
+  {
+    definition.get()->frm= image->str;
+    definition.get()->frm_bytes= image->length;
+  }
+  PerduraCode code= perdura_table_create(pool, name, definition.get());
+  if (code == PERDURA_CODE_OK)
+    return 0;
+  if (code != PERDURA_CODE_EXISTS)
+  {
+    char message[MESSAGE_BYTES];
+    perdura_message(reinterpret_cast<uint8_t *>(message), sizeof(message));
+    my_printf_error(code == PERDURA_CODE_DEVICE_FULL ? ER_DISK_FULL : ER_CANT_CREATE_TABLE, "%s", MYF(0), message);
+  }
+  return table_error(code);
+}
+
+int ha_perdura::open(const char *name, int, uint)
+{
+  Definition definition(table);
+  PerduraCode code= perdura_cursor_open(pool, name, definition.get(), &m_cursor);
+  if (code != PERDURA_CODE_OK)
+  {
+    m_cursor= nullptr;
+    return table_error(code);
+  }
+  return info(HA_STATUS_VARIABLE | HA_STATUS_CONST | HA_STATUS_OPEN);
+}
+
+int ha_perdura::close()
+{
+  if (m_cursor)
+    perdura_cursor_close(m_cursor);
+  m_cursor= nullptr;
+  return 0;
+}
+
+int ha_perdura::delete_table(const char *name)
+{
+  return table_error(perdura_table_drop(pool, name));
+}
+
+int ha_perdura::rename_table(const char *from, const char *to)
+{
+  return table_error(perdura_table_rename(pool, from, to));
+}
+
+int ha_perdura::truncate()
+{
+  return table_error(perdura_table_truncate(m_cursor));
+}

@@ -1,0 +1,83 @@
+/* Copyright (c) 2026, The Perdura developers
+
+   This program is free software; you can redistribute it and/or modify
+   it under the terms of the GNU General Public License as published by
+   the Free Software Foundation; version 2 of the License.
+
+   This program is distributed in the hope that it will be useful,
+   but WITHOUT ANY WARRANTY; without even the implied warranty of
+   MERCHANTABILITY or FITNESS FOR A PARTICULAR PURPOSE.  See the
+   GNU General Public License for more details.
+
+   You should have received a copy of the GNU General Public License
+   along with this program; if not, write to the Free Software
+   Foundation, Inc., 51 Franklin Street, Fifth Floor, Boston, MA 02110-1301, USA */
+
+/* Reading: the full scan, and rows by their position. */
+
+#include "ha_perdura.h"
+
+/* Reads that change nothing need only the columns the statement uses; a changed row is stored whole, so there all are read. */
+void ha_perdura::choose_columns()
+{
+  const bool all= m_lock_type >= TL_FIRST_WRITE || bitmap_is_set_all(table->read_set);
+  perdura_cursor_set_columns(m_cursor, all ? nullptr : reinterpret_cast<const uint8_t *>(table->read_set->bitmap));
+  m_columns_chosen= true;
+}
+
+int ha_perdura::rnd_init(bool scan)
+{
+  choose_columns();
+  if (!scan)
+    return 0;
+  PerduraCode code= perdura_scan_begin(m_cursor, m_session);
+  return code == PERDURA_CODE_OK ? 0 : failed(code);
+}
+
+int ha_perdura::rnd_next(uchar *record)
+{
+  if (unlikely(!m_columns_chosen))
+    choose_columns();
+  PerduraCode code= perdura_scan_next(m_cursor, m_session, record);
+  if (likely(code == PERDURA_CODE_OK))
+    return 0;
+  return code == PERDURA_CODE_END ? HA_ERR_END_OF_FILE : failed(code);
+}
+
+int ha_perdura::rnd_pos(uchar *record, uchar *position)
+{
+  if (unlikely(!m_columns_chosen))
+    choose_columns();
+  uint64_t row;
+  memcpy(&row, position, sizeof(row));
+  PerduraCode code= perdura_read(m_cursor, m_session, row, record);
+  if (likely(code == PERDURA_CODE_OK))
+    return 0;
+  return code == PERDURA_CODE_END ? HA_ERR_RECORD_DELETED : failed(code);
+}
+
+int ha_perdura::rnd_end()
+{
+  perdura_scan_end(m_cursor);
+  return 0;
+}
+
+void ha_perdura::position(const uchar *)
+{
+  const uint64_t row= perdura_position(m_cursor);
+  memcpy(ref, &row, sizeof(row));
+}
+
+/* The columns wanted have changed in the middle of a statement. */
+void ha_perdura::column_bitmaps_signal()
+{
+  handler::column_bitmaps_signal();
+  m_columns_chosen= false;
+}
+
+int ha_perdura::reset()
+{
+  perdura_cursor_reset(m_cursor);
+  m_columns_chosen= false;
+  return 0;
+}

@@ -1,0 +1,357 @@
+/* Copyright (c) 2026, The Perdura developers
+
+   This program is free software; you can redistribute it and/or modify
+   it under the terms of the GNU General Public License as published by
+   the Free Software Foundation; version 2 of the License.
+
+   This program is distributed in the hope that it will be useful,
+   but WITHOUT ANY WARRANTY; without even the implied warranty of
+   MERCHANTABILITY or FITNESS FOR A PARTICULAR PURPOSE.  See the
+   GNU General Public License for more details.
+
+   You should have received a copy of the GNU General Public License
+   along with this program; if not, write to the Free Software
+   Foundation, Inc., 51 Franklin Street, Fifth Floor, Boston, MA 02110-1301, USA */
+
+/* Sessions, statements and transactions; two-phase commit with the binary log; locks. */
+
+#include "ha_perdura.h"
+
+using namespace perdura;
+
+namespace perdura {
+
+/* -- sessions */
+
+extern "C" {
+static void wait_begins(void *thd)
+{
+  thd_wait_begin(static_cast<THD *>(thd), THD_WAIT_ROW_LOCK);
+}
+
+static void wait_ends(void *thd)
+{
+  thd_wait_end(static_cast<THD *>(thd));
+}
+}
+
+static PerduraSession *existing_session(THD *thd)
+{
+  return static_cast<PerduraSession *>(thd_get_ha_data(thd, hton));
+}
+
+PerduraSession *session_of(THD *thd)
+{
+  PerduraSession *session= existing_session(thd);
+  if (unlikely(!session))
+  {
+    session= perdura_session_begin(pool, PerduraWaitHooks{wait_begins, wait_ends, thd});
+    if (session)
+      thd_set_ha_data(thd, hton, session);
+  }
+  return session;
+}
+
+static int close_connection(handlerton *, THD *thd)
+{
+  PerduraSession *session= existing_session(thd);
+  if (!session)
+    return 0;
+  /* First out of the reach of kill_query, which is called under the same mutex as this sets it. */
+  thd_set_ha_data(thd, hton, nullptr);
+  perdura_session_end(session);
+  return 0;
+}
+
+/* Called with LOCK_thd_kill and LOCK_thd_data held: only wakes the session. */
+static void kill_query(handlerton *, THD *thd, enum thd_kill_levels)
+{
+  if (PerduraSession *session= existing_session(thd))
+    perdura_session_kill(session);
+}
+
+/* -- statements */
+
+bool reads_committed(THD *thd)
+{
+  return thd_tx_isolation(thd) <= ISO_READ_COMMITTED;
+}
+
+static bool in_transaction(THD *thd)
+{
+  return thd_test_options(thd, OPTION_NOT_AUTOCOMMIT | OPTION_BEGIN);
+}
+
+int begin_statement(THD *thd, PerduraSession **session)
+{
+  if (unlikely(thd_tx_isolation(thd) == ISO_SERIALIZABLE))
+  {
+    my_printf_error(ER_GET_ERRMSG, "Perdura has READ COMMITTED and REPEATABLE READ (snapshot isolation), not SERIALIZABLE: "
+                                   "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ", MYF(0));
+    return HA_ERR_GENERIC;
+  }
+  *session= session_of(thd);
+  if (unlikely(!*session))
+    return HA_ERR_OUT_OF_MEM;
+  trans_register_ha(thd, false, hton, 0);
+  if (in_transaction(thd))
+    trans_register_ha(thd, true, hton, 0);
+  if (perdura_statement_is_open(*session))
+    return 0;
+  return handler_error(perdura_statement_begin(*session, reads_committed(thd), lock_wait_ms(thd)), thd);
+}
+
+/* -- ends of statements and transactions */
+
+/* Whether the call ends the transaction, and not only a statement of it. */
+static bool ends_transaction(THD *thd, bool all)
+{
+  return all || !in_transaction(thd);
+}
+
+static int commit(handlerton *, THD *thd, bool all)
+{
+  PerduraSession *session= session_of(thd);
+  if (!ends_transaction(thd, all))
+    return handler_error(perdura_statement_end(session), thd);
+  PerduraCode code= perdura_commit(session);
+  if (likely(code == PERDURA_CODE_OK))
+    return 0;
+  log_last_error("committing");
+  return handler_error(code, thd);
+}
+
+static int rollback(handlerton *, THD *thd, bool all)
+{
+  PerduraSession *session= session_of(thd);
+  if (!ends_transaction(thd, all))
+    return handler_error(perdura_statement_rollback(session), thd);
+  return handler_error(perdura_rollback(session), thd);
+}
+
+/* -- names of distributed transactions */
+
+/* A name as the pool keeps it. */
+struct Name
+{
+  uchar bytes[sizeof(int64) + 2 * sizeof(int32) + XIDDATASIZE];
+  size_t length;
+
+  explicit Name(const XID *xid)
+  {
+    const size_t data= static_cast<size_t>(xid->gtrid_length + xid->bqual_length);
+    int8store(bytes, static_cast<longlong>(xid->formatID));
+    int4store(bytes + 8, static_cast<uint32>(xid->gtrid_length));
+    int4store(bytes + 12, static_cast<uint32>(xid->bqual_length));
+    memcpy(bytes + 16, xid->data, data);
+    length= 16 + data;
+  }
+};
+
+/* The other way; false if the bytes are no name. */
+static bool to_xid(const uint8_t *bytes, size_t length, XID *xid)
+{
+  if (length < 16)
+    return false;
+  const size_t gtrid= uint4korr(bytes + 8), bqual= uint4korr(bytes + 12);
+  if (gtrid > MAXGTRIDSIZE || bqual > MAXBQUALSIZE || length != 16 + gtrid + bqual)
+    return false;
+  xid->set(static_cast<long>(sint8korr(bytes)), reinterpret_cast<const char *>(bytes) + 16, static_cast<long>(gtrid),
+           reinterpret_cast<const char *>(bytes) + 16 + gtrid, static_cast<long>(bqual));
+  return true;
+}
+
+/* -- two-phase commit */
+
+static int prepare(handlerton *, THD *thd, bool all)
+{
+  PerduraSession *session= session_of(thd);
+  if (!ends_transaction(thd, all))
+    return handler_error(perdura_statement_end(session), thd);
+  XID xid;
+  thd_get_xid(thd, reinterpret_cast<MYSQL_XID *>(&xid));
+  Name name(&xid);
+  return handler_error(perdura_prepare(session, name.bytes, name.length), thd);
+}
+
+/* In the binary log's order, maybe in another connection's thread. */
+static void commit_ordered(handlerton *, THD *thd, bool all)
+{
+  PerduraSession *session= existing_session(thd);
+  if (session && ends_transaction(thd, all))
+    perdura_commit_ordered(session);
+}
+
+/* -- transactions without a connection */
+
+/* The server asks in batches, until one is not full. It asks in one thread, while it starts. */
+struct Recovered
+{
+  XID *target;
+  uint room, found, skip;
+};
+
+static uint recovered_so_far= 0;
+
+extern "C" {
+static void take_recovered(void *context, const uint8_t *bytes, size_t length)
+{
+  Recovered *batch= static_cast<Recovered *>(context);
+  if (batch->skip > 0)
+    batch->skip--;
+  else if (batch->found < batch->room && to_xid(bytes, length, &batch->target[batch->found]))
+    batch->found++;
+}
+}
+
+static int recover(handlerton *, XID *list, uint room)
+{
+  Recovered batch= {list, room, 0, recovered_so_far};
+  if (!list || !room || perdura_prepared_list(pool, take_recovered, &batch) != PERDURA_CODE_OK)
+    return 0;
+  recovered_so_far= batch.found < room ? 0 : recovered_so_far + batch.found;
+  return static_cast<int>(batch.found);
+}
+
+static int decide(XID *xid, bool commit)
+{
+  Name name(xid);
+  switch (perdura_prepared_decide(pool, name.bytes, name.length, commit)) {
+  case PERDURA_CODE_OK: return XA_OK;
+  case PERDURA_CODE_NOT_FOUND: return XAER_NOTA;
+  default:
+    log_last_error(commit ? "committing a prepared transaction" : "rolling back a prepared transaction");
+    return XAER_RMERR;
+  }
+}
+
+static int commit_by_xid(handlerton *, XID *xid)
+{
+  return decide(xid, true);
+}
+
+static int rollback_by_xid(handlerton *, XID *xid)
+{
+  return decide(xid, false);
+}
+
+/* -- savepoints: the server keeps eight bytes for each, which hold its name in the session */
+
+static int savepoint_set(handlerton *, THD *thd, void *kept)
+{
+  uint64_t id= 0;
+  int error= handler_error(perdura_savepoint(session_of(thd), &id), thd);
+  memcpy(kept, &id, sizeof(id));
+  return error;
+}
+
+static int savepoint_rollback(handlerton *, THD *thd, void *kept)
+{
+  uint64_t id;
+  memcpy(&id, kept, sizeof(id));
+  return handler_error(perdura_rollback_to_savepoint(session_of(thd), id), thd);
+}
+
+/* Row locks taken since the savepoint stay, and with them what they are taken on. */
+static bool savepoint_rollback_can_release_mdl(handlerton *, THD *thd)
+{
+  return perdura_is_read_only(session_of(thd));
+}
+
+static int savepoint_release(handlerton *, THD *thd, void *kept)
+{
+  uint64_t id;
+  memcpy(&id, kept, sizeof(id));
+  return handler_error(perdura_release_savepoint(session_of(thd), id), thd);
+}
+
+static int start_consistent_snapshot(handlerton *, THD *thd)
+{
+  if (reads_committed(thd))
+  {
+    push_warning_printf(thd, Sql_condition::WARN_LEVEL_WARN, HA_ERR_UNSUPPORTED,
+                        "Perdura: WITH CONSISTENT SNAPSHOT is ignored at READ COMMITTED");
+    return 0;
+  }
+  PerduraSession *session;
+  if (int error= begin_statement(thd, &session))
+    return error;
+  trans_register_ha(thd, true, hton, 0);
+  return handler_error(perdura_take_snapshot(session), thd);
+}
+
+void set_transaction_calls(handlerton *target)
+{
+  target->close_connection= close_connection;
+  target->kill_query= kill_query;
+  target->commit= commit;
+  target->rollback= rollback;
+  target->prepare= prepare;
+  target->commit_ordered= commit_ordered;
+  target->recover= recover;
+  target->commit_by_xid= commit_by_xid;
+  target->rollback_by_xid= rollback_by_xid;
+  target->savepoint_offset= sizeof(uint64_t);
+  target->savepoint_set= savepoint_set;
+  target->savepoint_rollback= savepoint_rollback;
+  target->savepoint_rollback_can_release_mdl= savepoint_rollback_can_release_mdl;
+  target->savepoint_release= savepoint_release;
+  target->start_consistent_snapshot= start_consistent_snapshot;
+}
+
+} // namespace perdura
+
+/* -- a table's part in a statement */
+
+/* Under REPEATABLE READ the rows of an UPDATE or DELETE are read from the snapshot and locked when they are changed; under
+   READ COMMITTED they are locked as they are read, since there the newest version counts. Locking reads lock in both. */
+static PerduraLock lock_for(THD *thd, thr_lock_type type)
+{
+  if (type == TL_READ_WITH_SHARED_LOCKS || type == TL_READ_SKIP_LOCKED)
+    return PERDURA_LOCK_SHARED;
+  if (type < TL_FIRST_WRITE)
+    return PERDURA_LOCK_NONE;
+  return reads_committed(thd) || thd_sql_command(thd) == SQLCOM_SELECT ? PERDURA_LOCK_EXCLUSIVE : PERDURA_LOCK_NONE;
+}
+
+int ha_perdura::enter_statement(THD *thd, thr_lock_type lock_type)
+{
+  if (int error= begin_statement(thd, &m_session))
+    return error;
+  const bool skip_locked= lock_type == TL_READ_SKIP_LOCKED || lock_type == TL_WRITE_SKIP_LOCKED;
+  return handler_error(perdura_cursor_prepare(m_cursor, lock_for(thd, lock_type), skip_locked), thd);
+}
+
+int ha_perdura::external_lock(THD *thd, int lock_type)
+{
+  return lock_type == F_UNLCK ? 0 : enter_statement(thd, m_lock_type);
+}
+
+/* Under LOCK TABLES, and in stored functions and triggers. */
+int ha_perdura::start_stmt(THD *thd, thr_lock_type lock_type)
+{
+  m_lock_type= lock_type;
+  return enter_statement(thd, lock_type);
+}
+
+THR_LOCK_DATA **ha_perdura::store_lock(THD *, THR_LOCK_DATA **to, thr_lock_type lock_type)
+{
+  if (lock_type != TL_IGNORE)
+    m_lock_type= lock_type;
+  return to;
+}
+
+void ha_perdura::unlock_row()
+{
+  perdura_unlock(m_cursor, m_session);
+}
+
+void ha_perdura::try_semi_consistent_read(bool yes)
+{
+  perdura_cursor_allow_semi_consistent(m_cursor, yes);
+}
+
+bool ha_perdura::was_semi_consistent_read()
+{
+  return perdura_cursor_was_semi_consistent(m_cursor);
+}

@@ -1,0 +1,45 @@
+/* Copyright (c) 2026, The Perdura developers
+
+   This program is free software; you can redistribute it and/or modify
+   it under the terms of the GNU General Public License as published by
+   the Free Software Foundation; version 2 of the License.
+
+   This program is distributed in the hope that it will be useful,
+   but WITHOUT ANY WARRANTY; without even the implied warranty of
+   MERCHANTABILITY or FITNESS FOR A PARTICULAR PURPOSE.  See the
+   GNU General Public License for more details.
+
+   You should have received a copy of the GNU General Public License
+   along with this program; if not, write to the Free Software
+   Foundation, Inc., 51 Franklin Street, Fifth Floor, Boston, MA 02110-1301, USA */
+
+/* The server's headers, in the order they need, and all that depends on the server's version. */
+
+#ifndef PERDURA_SERVER_H
+#define PERDURA_SERVER_H
+
+#define MYSQL_SERVER 1
+
+#include "my_global.h"
+#include "sql_class.h"
+#include "handler.h"
+#include "discover.h"
+#include "field.h"
+#include "log.h"
+#include "sql_table.h"
+#include "table.h"
+
+#include <algorithm>
+#include <mysql/plugin.h>
+#include <mysql/service_thd_wait.h>
+
+#if MYSQL_VERSION_ID < 100600 || MYSQL_VERSION_ID >= 101200
+#error "Perdura is written against MariaDB 10.6 to 10.11"
+#endif
+
+/* Outcomes of deciding a distributed transaction, as the X/Open specification numbers them; the server has no header for them. */
+constexpr int XA_OK= 0;
+constexpr int XAER_RMERR= -3;
+constexpr int XAER_NOTA= -4;
+
+#endif
