@@ -135,3 +135,42 @@ fn accounts(connection: &mut Conn, workers: &[Worker]) -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::model::{Change, InFlight, Place, Row, State};
+    use super::super::worker::Worker;
+    use super::settle;
+
+    const FIRST: Change = Change::Put(Place::Own, 1, Row { v: 1, n: 0 });
+    const SECOND: Change = Change::Put(Place::Shared, 2, Row { v: 2, n: 0 });
+
+    fn violations(acknowledged: &[Change], open: InFlight, found: &[Change]) -> usize {
+        let mut worker = Worker::new(0, 1, "any");
+        worker.state.apply(acknowledged);
+        worker.in_flight = open;
+        let mut violations = Vec::new();
+        settle(&mut worker, State::default().with(found), &mut violations);
+        violations.len()
+    }
+
+    #[test]
+    fn an_open_transaction_may_be_there_whole_or_not_at_all() {
+        let open = || InFlight::Commit(vec![FIRST, SECOND]);
+        assert_eq!(violations(&[], open(), &[]), 0);
+        assert_eq!(violations(&[], open(), &[FIRST, SECOND]), 0);
+        assert_ne!(violations(&[], open(), &[FIRST]), 0);
+    }
+
+    #[test]
+    fn a_lost_acknowledged_transaction_is_noticed() {
+        assert_eq!(violations(&[FIRST], InFlight::Nothing, &[FIRST]), 0);
+        assert_ne!(violations(&[FIRST], InFlight::Nothing, &[]), 0);
+        assert_ne!(violations(&[FIRST], InFlight::Commit(vec![SECOND]), &[SECOND]), 0);
+    }
+
+    #[test]
+    fn a_rolled_back_transaction_that_is_there_is_noticed() {
+        assert_ne!(violations(&[], InFlight::Nothing, &[FIRST]), 0);
+    }
+}
