@@ -1,0 +1,69 @@
+//! The background thread of a pool: continuous checkpoint, purge, sweep after a restart, files ahead of need.
+
+use crate::engine::Inner;
+use crate::error::ErrorKind;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// How long it sleeps when nobody asks for it.
+const PERIOD: Duration = Duration::from_millis(50);
+/// Segments swept in one period.
+const SWEPT_AT_ONCE: usize = 256;
+
+/// The thread.
+pub struct Background {
+    inner: Arc<Inner>,
+    thread: JoinHandle<()>,
+}
+
+impl Background {
+    /// Starts it.
+    pub(crate) fn start(inner: Arc<Inner>) -> Background {
+        let worker = inner.clone();
+        let thread = std::thread::Builder::new()
+            .name("perdura-background".into())
+            .spawn(move || run(&worker))
+            .expect("a thread can be started");
+        Background { inner, thread }
+    }
+
+    /// Ends it and waits for it.
+    pub fn stop(self) {
+        self.inner.services.stop();
+        if self.thread.join().is_err() {
+            self.inner.log.fail_stop("the background thread panicked");
+        }
+    }
+}
+
+fn run(inner: &Inner) {
+    while let Some(asked) = inner.services.wait(PERIOD) {
+        for id in asked {
+            grow_ahead(inner, id);
+        }
+        if !inner.log.is_failed() && inner.checkpoint().is_ok() {
+            inner.purge();
+        }
+        for table in inner.table_list() {
+            let swept = table.sweep_directory(1).and_then(|_| table.sweep_some(SWEPT_AT_ONCE));
+            if let Err(error) = swept {
+                inner.log.fail_stop(&error.to_string());
+            }
+        }
+    }
+}
+
+/// Creates a table's next file. A full device is the inserting statement's business, not this thread's.
+fn grow_ahead(inner: &Inner, id: u32) {
+    let Some(table) = inner.table_list().into_iter().find(|table| table.id() == id && !table.is_dropped()) else {
+        return;
+    };
+    let files = table.files.count();
+    if table.free_bytes() * 2 < table.files.get(files - 1).map_or(0, |file| file.region().len())
+        && let Err(error) = table.grow(files, 1)
+        && error.kind() == ErrorKind::Damaged
+    {
+        inner.log.fail_stop(&error.to_string());
+    }
+}

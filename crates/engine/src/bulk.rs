@@ -1,0 +1,403 @@
+//! Bulk inserts: rows in directory pages and segments that belong to one transaction alone.
+//!
+//! From its 65th insert into a table on, a transaction takes whole directory pages and segments. Versions and directory words are
+//! written as rows come and flushed line by line as lines fill; the log gets one record a page (an *extent*) and one state word publishes it.
+//! DRAM cost: a page's and a segment's entry, some 0.2 bytes a row. Later changes of the same transaction to these rows
+//! replace the word in the unpublished page. Flushes are by the writing thread; it fences before it hands over (I3).
+
+use crate::cells;
+use crate::error::Result;
+use crate::format::{PageState, Record, Rid, VERSION_HEADER, VersionHeader, Word, extent_crc, fold_row};
+use crate::space::{FreePage, OpenSegment};
+use crate::table::Table;
+use rustc_hash::FxHashMap;
+use std::sync::Arc;
+
+/// Inserts into one table before a transaction turns to pages of its own.
+pub const BULK_AFTER: u64 = 64;
+const LINE: u64 = 64;
+const WORDS_IN_LINE: u64 = LINE / 8;
+
+struct BulkPage {
+    page: u64,
+    /// The next row to be filled.
+    next: u64,
+    end: u64,
+    /// Folded checksums of its rows' versions.
+    folded: u64,
+    /// The line of its last word was stored to since it was flushed.
+    line_dirty: bool,
+    /// Rows were changed after their insert: checksums are gone over before the commit.
+    edited: bool,
+}
+
+struct BulkSegment {
+    open: OpenSegment,
+    /// Versions before this offset of the file are flushed.
+    flushed: u64,
+    /// Versions end here.
+    end: u64,
+}
+
+struct Edit {
+    row: u64,
+    before: Word,
+}
+
+/// Position in a bulk insert, to go back to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BulkMark {
+    pages: usize,
+    next: u64,
+    edits: usize,
+}
+
+/// A transaction's bulk insert into one table.
+pub struct BulkInsert {
+    table: Arc<Table>,
+    pages: Vec<BulkPage>,
+    page_index: FxHashMap<u64, u32>,
+    segments: Vec<BulkSegment>,
+    filled: Vec<OpenSegment>,
+    edits: Vec<Edit>,
+    rows: i64,
+    /// Something was written since the last [`BulkInsert::flush_rest`].
+    written: bool,
+}
+
+impl BulkInsert {
+    /// A bulk insert into `table`, still without space.
+    pub fn new(table: Arc<Table>) -> BulkInsert {
+        BulkInsert {
+            table,
+            pages: Vec::new(),
+            page_index: FxHashMap::default(),
+            segments: Vec::new(),
+            filled: Vec::new(),
+            edits: Vec::new(),
+            rows: 0,
+            written: false,
+        }
+    }
+
+    /// Its table.
+    pub fn table(&self) -> &Arc<Table> {
+        &self.table
+    }
+
+    /// Whether row `row` is one of its own.
+    pub fn owns_row(&self, row: u64) -> bool {
+        match self.page_index.get(&self.table.directory.page_of(row)) {
+            Some(&index) => row < self.pages[index as usize].next,
+            None => false,
+        }
+    }
+
+    /// Numbers of its rows' pages, for a scan.
+    pub fn page_rows(&self, page: u64) -> Option<std::ops::Range<u64>> {
+        let index = *self.page_index.get(&page)?;
+        Some(self.table.directory.page_rows(page).start..self.pages[index as usize].next)
+    }
+
+    /// Inserts a row.
+    pub fn insert(&mut self, row: &[u8], sequence: u64) -> Result<Rid> {
+        if self.pages.last().is_none_or(|page| page.next == page.end) {
+            self.add_page()?;
+        }
+        let bytes = VERSION_HEADER + row.len() as u64;
+        let word = self.place(bytes)?;
+        let page = self.pages.last_mut().expect("just made sure");
+        let rid = Rid::new(page.next, 0);
+        let header = VersionHeader::new(Word::EMPTY, rid, row, false);
+        self.table.write_version(word, &header, row, sequence);
+        self.table.directory.store(page.next, word);
+        page.folded ^= fold_row(page.next, header.crc);
+        page.next += 1;
+        page.line_dirty = page.next % WORDS_IN_LINE != 0;
+        if !page.line_dirty {
+            self.table.directory.flush(page.next - 1);
+        }
+        self.rows += 1;
+        self.flush_filled_lines(word, bytes);
+        Ok(rid)
+    }
+
+    fn add_page(&mut self) -> Result<()> {
+        let page = self.table.take_page()?;
+        let rows = self.table.directory.page_rows(page);
+        self.page_index.insert(page, self.pages.len() as u32);
+        self.pages.push(BulkPage {
+            page,
+            next: rows.start,
+            end: rows.end,
+            folded: 0,
+            line_dirty: false,
+            edited: false,
+        });
+        Ok(())
+    }
+
+    /// Space for a version in a segment of its own, or in a run.
+    fn place(&mut self, bytes: u64) -> Result<Word> {
+        const OPEN_MAX: usize = 8;
+        let Some(units) = cells::class_for(bytes, self.table.context.geometry.segment_bytes) else {
+            return self.table.take_run(bytes);
+        };
+        loop {
+            let position = match self.segments.iter().position(|segment| segment.open.cells.units() == units) {
+                Some(position) => position,
+                None => {
+                    let open = self.table.take_fresh_cells(units)?;
+                    let start = self.table.segment_offset(open.id);
+                    if self.segments.len() >= OPEN_MAX {
+                        self.retire(0);
+                    }
+                    self.segments.push(BulkSegment { open, flushed: start, end: start });
+                    self.segments.len() - 1
+                }
+            };
+            if let Some(word) = self.table.claim(&mut self.segments[position].open) {
+                return Ok(word);
+            }
+            self.retire(position);
+        }
+    }
+
+    fn retire(&mut self, position: usize) {
+        self.flush_segment(position);
+        let segment = self.segments.remove(position);
+        self.filled.push(segment.open);
+    }
+
+    /// After a version was written at `word`: flushes the lines nothing more will be written to. Runs are flushed at once.
+    fn flush_filled_lines(&mut self, word: Word, bytes: u64) {
+        self.written = true;
+        let region = self.table.file(word.file()).expect("allocated there").region();
+        let (at, end) = (word.offset(), word.offset() + bytes);
+        let start_of = |segment: &BulkSegment| self.table.segment_offset(segment.open.id);
+        let within = |segment: &&mut BulkSegment| {
+            segment.open.id.file == word.file()
+                && (start_of(segment)..start_of(segment) + self.table.context.geometry.segment_bytes).contains(&at)
+        };
+        match self.segments.iter_mut().find(within) {
+            Some(segment) => {
+                let line = at & !(LINE - 1);
+                if line > segment.flushed && segment.end > segment.flushed {
+                    region.flush(segment.flushed, segment.end - segment.flushed);
+                }
+                // Lines between the last version's end and this one's start were never stored to.
+                segment.flushed = segment.flushed.max(line);
+                segment.end = end;
+                let full = end & !(LINE - 1);
+                if full > segment.flushed {
+                    region.flush(segment.flushed, full - segment.flushed);
+                    segment.flushed = full;
+                }
+            }
+            None => region.flush(at, bytes),
+        }
+    }
+
+    fn flush_segment(&mut self, position: usize) {
+        let segment = &mut self.segments[position];
+        if segment.end > segment.flushed {
+            let region = self.table.file(segment.open.id.file).expect("its own file").region();
+            region.flush(segment.flushed, segment.end - segment.flushed);
+            segment.flushed = segment.end;
+        }
+    }
+
+    /// Newest own word of a row it owns, published or not.
+    pub fn word(&self, row: u64) -> Word {
+        self.table.directory.raw_word(row)
+    }
+
+    /// Replaces the version of an own row.
+    pub fn edit(&mut self, rid: Rid, row: Option<&[u8]>, sequence: u64) -> Result<()> {
+        let before = self.word(rid.row());
+        let bytes = row.map_or(0, <[u8]>::len) as u64 + VERSION_HEADER;
+        let word = self.place(bytes)?;
+        let header = VersionHeader::new(before, rid, row.unwrap_or_default(), row.is_none());
+        let word = if row.is_none() { word.tombstone() } else { word };
+        self.table.write_version(word, &header, row.unwrap_or_default(), sequence);
+        self.flush_filled_lines(word, bytes);
+        self.set_word(rid.row(), word);
+        self.edits.push(Edit { row: rid.row(), before });
+        Ok(())
+    }
+
+    fn set_word(&mut self, row: u64, word: Word) {
+        let index = self.page_index[&self.table.directory.page_of(row)] as usize;
+        let page = &mut self.pages[index];
+        page.edited = true;
+        self.written = true;
+        page.line_dirty &= row / WORDS_IN_LINE != (page.next - 1) / WORDS_IN_LINE;
+        self.table.directory.store(row, word);
+        self.table.directory.flush(row);
+    }
+
+    /// Where it stands.
+    pub fn mark(&self) -> BulkMark {
+        BulkMark {
+            pages: self.pages.len(),
+            next: self.pages.last().map_or(0, |page| page.next),
+            edits: self.edits.len(),
+        }
+    }
+
+    /// The mark of a bulk insert before its first row.
+    pub const START: BulkMark = BulkMark { pages: 0, next: 0, edits: 0 };
+
+    /// Takes back edits and rows since `mark`.
+    pub fn rollback_to(&mut self, mark: BulkMark) {
+        while self.edits.len() > mark.edits {
+            let edit = self.edits.pop().expect("counted");
+            let own = self.word(edit.row);
+            self.set_word(edit.row, edit.before);
+            self.table.free(own);
+        }
+        while self.pages.len() > mark.pages {
+            let page = self.pages.pop().expect("counted");
+            for row in self.table.directory.page_rows(page.page).start..page.next {
+                self.forget_row(row);
+            }
+            self.page_index.remove(&page.page);
+            self.table.space.lock().put_page(FreePage { page: page.page, dirty: true });
+        }
+        while let Some(row) =
+            self.pages.last().map(|page| page.next - 1).filter(|row| mark.pages > 0 && *row >= mark.next)
+        {
+            self.forget_row(row);
+            self.set_word(row, Word::EMPTY);
+            self.pages.last_mut().expect("just seen").next = row;
+        }
+    }
+
+    fn forget_row(&mut self, row: u64) {
+        let word = self.word(row);
+        if !word.is_empty() {
+            self.rows -= 1;
+            self.table.free(word);
+        }
+    }
+
+    /// Flushes what is written and not flushed yet. Returns whether anything was written since the last time: the caller fences.
+    pub fn flush_rest(&mut self) -> bool {
+        if !std::mem::take(&mut self.written) {
+            return false;
+        }
+        for position in 0..self.segments.len() {
+            self.flush_segment(position);
+        }
+        for page in &mut self.pages {
+            if std::mem::take(&mut page.line_dirty) {
+                self.table.directory.flush(page.next - 1);
+            }
+        }
+        true
+    }
+
+    /// Before the commit: words and checksums of edited pages brought to their last state. The caller flushes the rest and fences.
+    pub fn settle(&mut self) {
+        self.drop_replaced();
+        for index in 0..self.pages.len() {
+            if self.pages[index].edited {
+                self.pages[index].folded = self.fold_again(index);
+            }
+        }
+    }
+
+    /// Frees versions that were replaced by this very transaction, and empties the words of rows it deleted again.
+    fn drop_replaced(&mut self) {
+        for edit in std::mem::take(&mut self.edits) {
+            self.table.free(edit.before);
+            let now = self.word(edit.row);
+            if now.is_tombstone() {
+                self.set_word(edit.row, Word::EMPTY);
+                self.table.free(now);
+                self.rows -= 1;
+            }
+        }
+    }
+
+    fn fold_again(&self, index: usize) -> u64 {
+        let page = &self.pages[index];
+        let mut folded = 0;
+        for row in self.table.directory.page_rows(page.page).start..page.next {
+            let word = self.word(row);
+            if !word.is_empty()
+                && let Ok((_, _, header)) = self.table.header(word, Rid::new(row, 0))
+            {
+                folded ^= fold_row(row, header.crc);
+            }
+        }
+        folded
+    }
+
+    /// The redo records, one a page. After [`BulkInsert::settle`] and a fence.
+    pub fn records(&self) -> impl Iterator<Item = Record> + '_ {
+        self.pages.iter().map(|page| {
+            let (region, at, bytes) = self.table.directory.page_bytes(page.page).expect("an own page");
+            // SAFETY: the page is unpublished and belongs to this transaction, which is committing: nobody stores there.
+            let words = unsafe { region.slice(at, bytes) };
+            let first = self.table.directory.page_rows(page.page).start;
+            Record::Extent {
+                table: self.table.id(),
+                page: page.page,
+                rows: (page.next - first) as u32,
+                crc: extent_crc(words, page.folded),
+            }
+        })
+    }
+
+    /// Publishes its pages, flushed but not fenced.
+    pub fn publish(&self, csn: u64) {
+        for page in &self.pages {
+            self.table.directory.publish(page.page, PageState::extent(csn));
+        }
+    }
+
+    /// Rows it adds to the table.
+    pub fn rows(&self) -> i64 {
+        self.rows
+    }
+
+    /// After publication: gives back what is left of its pages and segments.
+    pub fn finish(self) {
+        self.release_segments();
+        let mut space = self.table.space.lock();
+        for page in &self.pages {
+            let first = self.table.directory.page_rows(page.page).start;
+            let holes = page.edited.then(|| (first..page.next).filter(|row| self.word(*row).is_empty()));
+            space.put_rids(holes.into_iter().flatten().map(|row| Rid::new(row, 0)));
+            space.put_rids((page.next..page.end).rev().map(|row| Rid::new(row, 0)));
+        }
+    }
+
+    /// Takes everything back.
+    pub fn abandon(mut self) {
+        self.rollback_to(BulkInsert::START);
+        self.release_segments();
+    }
+
+    fn release_segments(&self) {
+        for open in self.filled.iter().chain(self.segments.iter().map(|segment| &segment.open)) {
+            self.table.release(open);
+        }
+    }
+
+    /// Takes over a page of a prepared transaction found at recovery.
+    pub(crate) fn adopt_page(&mut self, page: u64, rows: u32, folded: u64) {
+        let range = self.table.directory.page_rows(page);
+        self.page_index.insert(page, self.pages.len() as u32);
+        self.pages.push(BulkPage {
+            page,
+            next: range.start + u64::from(rows),
+            end: range.end,
+            folded,
+            line_dirty: false,
+            edited: false,
+        });
+        self.rows += i64::from(rows);
+    }
+}

@@ -1,0 +1,239 @@
+//! How a transaction ends.
+//!
+//! Commit: versions fenced; log space reserved; CSN taken; record written and fenced; durable_csn waited for; directory words
+//! published, flushed, fenced; visible_csn moved in order; acknowledged (I1, I4, I5). With two-phase commit the records are made
+//! durable by [`Txn::prepare`], and [`Txn::commit_ordered`] only writes the commit record.
+
+use crate::bulk::BulkInsert;
+use crate::error::Result;
+use crate::format::{RECORD_BYTES, Record, Word};
+use crate::purge::Superseded;
+use crate::txn::{State, Txn};
+use crate::writes::{Write, WriteSet};
+use perdura_log::{Csn, LogTxn};
+use std::sync::atomic::Ordering;
+
+impl Txn {
+    /// Commits. On return the transaction is durable and visible. On error it has been rolled back.
+    pub fn commit(&mut self) -> Result<Csn> {
+        if self.is_read_only() {
+            let csn = self.engine.log.visible_csn();
+            self.reset();
+            return Ok(csn);
+        }
+        let csn = match self.state {
+            State::Ordered(csn) => csn,
+            State::Prepared => self.commit_ordered(),
+            State::Active => match self.order() {
+                Ok(csn) => csn,
+                Err(error) => {
+                    self.rollback();
+                    return Err(error);
+                }
+            },
+        };
+        self.publish(csn);
+        Ok(csn)
+    }
+
+    /// Makes the transaction able to commit at any time, even after a crash, under the name `xid`.
+    ///
+    /// # Errors
+    /// DeviceFull, LogFull, ReadOnlyPool; the transaction is then still active.
+    pub fn prepare(&mut self, xid: &[u8]) -> Result<()> {
+        if self.is_read_only() {
+            return Ok(());
+        }
+        let _span = perdura_pmem::trace::span("prepared");
+        self.engine.check_writable()?;
+        self.write_records()?;
+        let log = self.log.as_mut().expect("write_records made it");
+        log.prepare(xid, &self.records)?;
+        self.xid = xid.to_vec();
+        self.state = State::Prepared;
+        Ok(())
+    }
+
+    /// Gives a prepared transaction its place in the commit order and makes its commit durable. Cannot fail.
+    /// [`Txn::commit`] does the rest. A transaction that wrote nothing gets the last CSN.
+    pub fn commit_ordered(&mut self) -> Csn {
+        match (self.state, self.log.as_mut()) {
+            (State::Prepared, Some(log)) => {
+                let csn = log.commit_prepared();
+                self.state = State::Ordered(csn);
+                csn
+            }
+            (State::Ordered(csn), _) => csn,
+            _ => self.engine.log.last_csn(),
+        }
+    }
+
+    fn order(&mut self) -> Result<Csn> {
+        self.engine.check_writable()?;
+        self.write_records()?;
+        let log = self.log.as_mut().expect("write_records made it");
+        let reservation = log.reserve(self.records.len())?;
+        Ok(log.commit(reservation, &self.records))
+    }
+
+    /// Fences the versions, then gathers the redo records; what is more than one chunk goes to the log already.
+    fn write_records(&mut self) -> Result<()> {
+        for bulk in &mut self.bulk {
+            bulk.settle();
+        }
+        self.fence_writes();
+        let log = match &mut self.log {
+            Some(log) => log,
+            slot => slot.insert(self.engine.log.begin(self.id)),
+        };
+        gather(&self.writes, &self.bulk, &mut self.records, log, self.engine.chunk_bytes)
+    }
+
+    /// After the commit record is fenced: publishes, waits until all of it is visible, acknowledges.
+    fn publish(&mut self, csn: Csn) {
+        self.engine.log.wait_durable(csn);
+        for write in self.writes.entries().iter().filter(|write| !write.is_nothing()) {
+            publish_row(write, csn);
+        }
+        for bulk in &self.bulk {
+            bulk.publish(csn);
+        }
+        self.engine.fence();
+        self.engine.log.publish(csn);
+        self.retire_versions(csn);
+        for bulk in self.bulk.drain(..) {
+            bulk.table().count_rows(bulk.rows());
+            bulk.finish();
+        }
+        self.engine.counters.commits.fetch_add(1, Ordering::Relaxed);
+        let log = self.log.take();
+        self.release_locks();
+        self.engine.log.wait_visible(csn);
+        drop(log);
+        self.reset();
+    }
+
+    /// Hands replaced versions to purge, frees those nobody but this transaction ever saw, and counts rows.
+    fn retire_versions(&mut self, csn: Csn) {
+        for write in self.writes.entries().iter().filter(|write| !write.void) {
+            let newest_counts = !write.is_nothing();
+            free_own_versions(write, newest_counts);
+            if !newest_counts {
+                write.table.space.lock().put_rids([write.rid]);
+                continue;
+            }
+            let was_row = !write.base.is_empty();
+            write.table.count_rows(i64::from(!write.head.is_tombstone()) - i64::from(was_row));
+            let mut superseded = write.table.superseded.lock();
+            if was_row {
+                superseded.push_back(Superseded { csn, rid: write.rid, word: write.base });
+            }
+            if write.head.is_tombstone() {
+                superseded.push_back(Superseded { csn, rid: write.rid, word: write.head });
+            }
+        }
+    }
+
+    /// Rolls back, prepared or not.
+    pub fn rollback(&mut self) {
+        if !self.is_read_only() {
+            self.rollback_to(&crate::txn::Savepoint::default());
+            for bulk in self.bulk.drain(..) {
+                bulk.abandon();
+            }
+            self.engine.counters.rollbacks.fetch_add(1, Ordering::Relaxed);
+        }
+        if let Some(log) = self.log.take()
+            && let Err(error) = log.rollback()
+        {
+            self.engine.log.fail_stop(&format!("a prepared transaction's rollback could not be logged: {error}"));
+        }
+        self.release_locks();
+        self.reset();
+    }
+
+    /// Leaves a prepared transaction to the pool: nothing is rolled back, nothing written.
+    pub(crate) fn forget(&mut self) {
+        self.log = None;
+        self.bulk.clear();
+        self.reset();
+    }
+
+    fn release_locks(&mut self) {
+        self.engine.locks.unlock(&self.owner, self.locks.drain(..));
+    }
+
+    fn reset(&mut self) {
+        self.release_locks();
+        self.close_snapshot();
+        self.snapshot_unseen = false;
+        self.writes.clear();
+        self.records.clear();
+        self.xid.clear();
+        self.unfenced = false;
+        self.state = State::Active;
+        self.start_statement();
+    }
+}
+
+impl Drop for Txn {
+    fn drop(&mut self) {
+        match self.state {
+            State::Prepared => self.engine.clone().keep_prepared(self),
+            State::Ordered(csn) => self.publish(csn),
+            State::Active => self.rollback(),
+        }
+        self.engine.snapshots.release_slot(self.slot);
+    }
+}
+
+/// Stores the CSN into the version, for readers of this run only, and the directory word, flushed.
+fn publish_row(write: &Write, csn: Csn) {
+    if let Ok((region, at)) = write.table.locate(write.head) {
+        region.store(at, csn);
+    }
+    let row = write.rid.row();
+    write.table.directory.store(row, write.head);
+    write.table.directory.flush(row);
+}
+
+fn free_own_versions(write: &Write, keep_newest: bool) {
+    let mut word = write.head;
+    for position in 0..write.versions {
+        let prev = write.table.header(word, write.rid).map_or(Word::EMPTY, |(_, _, header)| header.prev);
+        if position > 0 || !keep_newest {
+            write.table.free(word);
+        }
+        if prev.is_empty() {
+            return;
+        }
+        word = prev;
+    }
+}
+
+/// Encodes the records of a write set; chunks that are full go to the log.
+fn gather(
+    writes: &WriteSet,
+    bulk: &[BulkInsert],
+    records: &mut Vec<u8>,
+    log: &mut LogTxn,
+    chunk_bytes: usize,
+) -> Result<()> {
+    records.clear();
+    let mut add = |record: Record| -> Result<()> {
+        if records.len() + RECORD_BYTES > chunk_bytes {
+            log.append_chunk(records)?;
+            records.clear();
+        }
+        records.extend_from_slice(&record.encode());
+        Ok(())
+    };
+    for write in writes.entries().iter().filter(|write| !write.is_nothing()) {
+        let (_, _, header) = write.table.header(write.head, write.rid)?;
+        add(Record::Row { table: write.table.id(), rid: write.rid, word: write.head, crc: header.crc })?;
+    }
+    for record in bulk.iter().flat_map(BulkInsert::records) {
+        add(record)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,101 @@
+//! Errors, grouped by what the caller must do about them.
+
+use std::fmt;
+
+/// Result of an engine call.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// What a caller can do about an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ErrorKind {
+    /// No such table or row.
+    NotFound,
+    /// The name is taken.
+    Exists,
+    /// Another transaction kept the row locked for longer than the lock wait timeout. The statement is to be rolled back.
+    LockWaitTimeout,
+    /// Waiting would have closed a circle of waiters. The transaction is to be rolled back.
+    Deadlock,
+    /// Another transaction committed a newer version of the row than this snapshot sees. The transaction is to be rolled back.
+    RecordChanged,
+    /// The wait was interrupted by a kill.
+    Killed,
+    /// The medium has no room. The statement failed, nothing else.
+    DeviceFull,
+    /// The transaction's redo does not fit the log. The transaction has been rolled back.
+    LogFull,
+    /// The table has as many files as it can have.
+    TableFull,
+    /// The row does not fit a data file.
+    RowTooLarge,
+    /// Bytes in the pool are not what they must be.
+    Damaged,
+    /// The pool, or the request, asks for something this build does not do.
+    NotSupported,
+    /// The pool failed stop and takes no more changes.
+    ReadOnlyPool,
+    /// A setting is out of range.
+    Configuration,
+    /// The medium refused (missing, not DAX, in use, I/O).
+    Medium,
+}
+
+/// An error: its kind, and a message that names the thing and the remedy.
+#[derive(Clone, Debug)]
+pub struct Error {
+    kind: ErrorKind,
+    message: String,
+}
+
+impl Error {
+    /// An error of `kind`.
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
+        Error { kind, message: message.into() }
+    }
+
+    /// Bytes at `offset` of `file` that cannot be right.
+    pub fn damaged(file: &str, offset: u64, what: impl fmt::Display) -> Error {
+        Error::new(
+            ErrorKind::Damaged,
+            format!(
+                "{file} at offset {offset}: {what}; run `perdura check` on the pool and restore the file from a backup"
+            ),
+        )
+    }
+
+    /// What to do about it.
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<perdura_pmem::Error> for Error {
+    fn from(error: perdura_pmem::Error) -> Error {
+        let kind = if error.is_full() { ErrorKind::DeviceFull } else { ErrorKind::Medium };
+        Error::new(kind, error.to_string())
+    }
+}
+
+impl From<perdura_log::Error> for Error {
+    fn from(error: perdura_log::Error) -> Error {
+        use perdura_log::Error as Log;
+        let kind = match &error {
+            _ if error.is_full() => ErrorKind::DeviceFull,
+            Log::Configuration { .. } => ErrorKind::Configuration,
+            Log::LogFull { .. } | Log::TooLarge { .. } => ErrorKind::LogFull,
+            Log::FailStop { .. } => ErrorKind::ReadOnlyPool,
+            Log::NotAPool { .. } | Log::Damaged { .. } => ErrorKind::Damaged,
+            Log::NewerFormat { .. } => ErrorKind::NotSupported,
+            _ => ErrorKind::Medium,
+        };
+        Error::new(kind, error.to_string())
+    }
+}

@@ -1,0 +1,22 @@
+//! Random words for pool ids and log salts: from the operating system, or from a seed that replays them.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+
+/// A source of random words (SplitMix64).
+pub struct Source(u64);
+
+impl Source {
+    /// From `seed`, or from the operating system.
+    pub fn new(seed: Option<u64>) -> Source {
+        Source(seed.unwrap_or_else(|| RandomState::new().build_hasher().finish()))
+    }
+
+    /// The next word.
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut word = self.0;
+        word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        word = (word ^ word >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        word ^ word >> 31
+    }
+}

@@ -1,0 +1,104 @@
+//! One shard of a table's allocation: open segments by cell size, and RIDs at hand.
+//!
+//! Sessions are spread over a table's shards, so that two of them seldom meet at one lock. Lock order: shard, then space.
+
+use crate::cells;
+use crate::error::Result;
+use crate::format::{PageState, Rid, VERSION_HEADER, VersionHeader, Word};
+use crate::space::OpenSegment;
+use crate::table::Table;
+use perdura_pmem::Region;
+use std::ops::Range;
+
+/// Open segments a shard keeps; beyond it the one opened first is given back.
+const OPEN_MAX: usize = 8;
+/// RIDs moved from the table's pool at a time.
+const RIDS_AT_ONCE: usize = 64;
+
+/// A shard.
+#[derive(Default)]
+pub struct Shard {
+    open: Vec<OpenSegment>,
+    rids: Vec<Rid>,
+    fresh_rows: Range<u64>,
+}
+
+impl Shard {
+    /// RIDs it can give out without asking the table.
+    pub(crate) fn rids_at_hand(&self) -> Vec<Rid> {
+        self.rids.iter().copied().chain(self.fresh_rows.clone().map(|row| Rid::new(row, 0))).collect()
+    }
+}
+
+impl Table {
+    /// Space for a version of `bytes` with its header, from shard `shard`. The word has incarnation 0.
+    pub(crate) fn allocate(&self, shard: usize, bytes: u64) -> Result<Word> {
+        let Some(units) = cells::class_for(bytes, self.context.geometry.segment_bytes) else {
+            return self.take_run(bytes);
+        };
+        let mut shard = self.shards[shard].lock();
+        loop {
+            let position = match shard.open.iter().position(|segment| segment.cells.units() == units) {
+                Some(position) => position,
+                None => {
+                    let segment = self.take_cells(units)?;
+                    if shard.open.len() >= OPEN_MAX {
+                        let oldest = shard.open.remove(0);
+                        self.release(&oldest);
+                    }
+                    shard.open.push(segment);
+                    shard.open.len() - 1
+                }
+            };
+            if let Some(word) = self.claim(&mut shard.open[position]) {
+                return Ok(word);
+            }
+            let full = shard.open.remove(position);
+            self.release(&full);
+        }
+    }
+
+    /// The next free cell of an owned segment.
+    pub(crate) fn claim(&self, segment: &mut OpenSegment) -> Option<Word> {
+        let cell = segment.cells.claim(segment.cursor)?;
+        segment.cursor = cell + 1;
+        Some(Word::new(segment.id.file, self.segment_offset(segment.id) + segment.cells.cell_offset(cell), 0))
+    }
+
+    /// A RID whose word is empty in a published page.
+    pub(crate) fn allocate_rid(&self, shard: usize) -> Result<Rid> {
+        let mut shard = self.shards[shard].lock();
+        loop {
+            if let Some(rid) = shard.rids.pop() {
+                return Ok(rid);
+            }
+            if let Some(row) = shard.fresh_rows.next() {
+                return Ok(Rid::new(row, 0));
+            }
+            shard.rids = self.space.lock().take_rids(RIDS_AT_ONCE);
+            if shard.rids.is_empty() {
+                let page = self.take_page()?;
+                self.directory.publish(page, PageState::OPEN);
+                self.files.get(0).expect("a first file").region().fence();
+                shard.fresh_rows = self.directory.page_rows(page);
+            }
+        }
+    }
+
+    /// Writes a version at `word`, neither flushed nor fenced; returns its mapping and offset.
+    pub(crate) fn write_version(
+        &self,
+        word: Word,
+        header: &VersionHeader,
+        row: &[u8],
+        sequence: u64,
+    ) -> (&Region, u64) {
+        let region = self.file(word.file()).expect("allocated in a file of the chain").region();
+        let at = word.offset();
+        region.write(at, &header.encode(sequence));
+        if !row.is_empty() {
+            region.write(at + VERSION_HEADER, row);
+        }
+        (region, at)
+    }
+}

@@ -1,0 +1,81 @@
+//! Which snapshots are alive, so that purge knows what nobody can reach.
+//!
+//! A session owns a slot and stores in it the CSN its snapshot reads at. Purge announces the limit it wants to purge up to, then
+//! looks at the slots; a session stores its CSN, then looks at the announced limit. One of them sees the other (both sides
+//! are sequentially consistent), so a snapshot below the limit is either seen by purge or taken again.
+
+use perdura_pmem::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+/// Content of a slot without a snapshot.
+const NONE: u64 = u64::MAX;
+
+#[repr(align(128))]
+struct Slot(AtomicU64);
+
+/// The registry of an engine's snapshots.
+pub struct Snapshots {
+    slots: boxcar::Vec<Slot>,
+    unowned: Mutex<Vec<usize>>,
+    limit: AtomicU64,
+}
+
+/// A session's slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SlotId(usize);
+
+impl Default for Snapshots {
+    fn default() -> Self {
+        Snapshots { slots: boxcar::Vec::new(), unowned: Mutex::new(Vec::new()), limit: AtomicU64::new(0) }
+    }
+}
+
+impl Snapshots {
+    /// Gives a session a slot.
+    pub fn acquire_slot(&self) -> SlotId {
+        let reused = self.unowned.lock().pop();
+        SlotId(reused.unwrap_or_else(|| self.slots.push(Slot(AtomicU64::new(NONE)))))
+    }
+
+    /// Takes the slot back.
+    pub fn release_slot(&self, slot: SlotId) {
+        self.close(slot);
+        self.unowned.lock().push(slot.0);
+    }
+
+    /// Opens a snapshot at what `visible` returns; asked again until purge has not passed it.
+    pub fn open(&self, slot: SlotId, visible: impl Fn() -> u64) -> u64 {
+        loop {
+            let csn = visible();
+            self.slots[slot.0].0.store(csn, Ordering::SeqCst);
+            fence(Ordering::SeqCst);
+            if self.limit.load(Ordering::SeqCst) <= csn {
+                return csn;
+            }
+        }
+    }
+
+    /// Ends the slot's snapshot.
+    pub fn close(&self, slot: SlotId) {
+        self.slots[slot.0].0.store(NONE, Ordering::Release);
+    }
+
+    /// Raises the limit towards `wanted` (at most visible_csn) as far as live snapshots allow; returns how far purge may go.
+    pub fn purge_limit(&self, wanted: u64) -> u64 {
+        self.limit.store(wanted, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        let limit = self.oldest().map_or(wanted, |oldest| oldest.min(wanted));
+        self.limit.store(limit, Ordering::SeqCst);
+        limit
+    }
+
+    /// CSN of the oldest live snapshot.
+    pub fn oldest(&self) -> Option<u64> {
+        self.slots.iter().map(|(_, slot)| slot.0.load(Ordering::SeqCst)).filter(|csn| *csn != NONE).min()
+    }
+
+    /// Number of live snapshots.
+    pub fn count(&self) -> usize {
+        self.slots.iter().filter(|(_, slot)| slot.0.load(Ordering::Relaxed) != NONE).count()
+    }
+}

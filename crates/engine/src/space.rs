@@ -1,0 +1,353 @@
+//! Which segments, directory pages and RIDs of a table are free, and how they are taken into use and given back.
+//!
+//! All of it is DRAM: after a restart it is found again by sweeping. A segment's new use is durable before anything in it can be
+//! named by a committed record (I3).
+
+use crate::cells::CellMap;
+use crate::datafile::{self, DataFile};
+use crate::directory::DirectorySegment;
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::{PAGES_PER_SEGMENT, Rid, SegmentKind, Word};
+use crate::table::Table;
+use rustc_hash::FxHashSet;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// A segment of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SegmentId {
+    /// Its file's place in the chain.
+    pub file: u32,
+    /// Its place in the file.
+    pub index: u32,
+}
+
+/// A directory page nothing was published in.
+#[derive(Clone, Copy, Debug)]
+pub struct FreePage {
+    /// Number of the page.
+    pub page: u64,
+    /// Whether a crash or a rollback may have left words in it.
+    pub dirty: bool,
+}
+
+/// A segment with cells, in one owner's hands.
+#[derive(Clone)]
+pub struct OpenSegment {
+    /// Which one.
+    pub id: SegmentId,
+    /// Its cells.
+    pub cells: Arc<CellMap>,
+    /// Where the search for a free cell goes on.
+    pub cursor: u32,
+}
+
+/// Free space of a table.
+#[derive(Default)]
+pub struct Space {
+    free: BTreeSet<SegmentId>,
+    reusable: BTreeMap<u32, Vec<SegmentId>>,
+    unswept: VecDeque<SegmentId>,
+    unswept_directory: VecDeque<u64>,
+    pages: Vec<FreePage>,
+    rids: Vec<Rid>,
+    reserved_rows: FxHashSet<u64>,
+    reserved_pages: FxHashSet<u64>,
+}
+
+impl Space {
+    pub(crate) fn put_free(&mut self, id: SegmentId) {
+        self.free.insert(id);
+    }
+
+    pub(crate) fn put_unswept(&mut self, id: SegmentId) {
+        self.unswept.push_back(id);
+    }
+
+    pub(crate) fn put_unswept_directory(&mut self, number: u64) {
+        self.unswept_directory.push_back(number);
+    }
+
+    pub(crate) fn put_page(&mut self, page: FreePage) {
+        self.pages.push(page);
+    }
+
+    pub(crate) fn put_rids(&mut self, rids: impl IntoIterator<Item = Rid>) {
+        self.rids.extend(rids);
+    }
+
+    /// Takes up to `count` free RIDs.
+    pub(crate) fn take_rids(&mut self, count: usize) -> Vec<Rid> {
+        let rest = self.rids.len().saturating_sub(count);
+        self.rids.split_off(rest)
+    }
+
+    pub(crate) fn is_free(&self, id: SegmentId) -> bool {
+        self.free.contains(&id)
+    }
+
+    pub(crate) fn free_rids(&self) -> &[Rid] {
+        &self.rids
+    }
+
+    pub(crate) fn free_count(&self) -> usize {
+        self.free.len()
+    }
+
+    pub(crate) fn next_unswept(&mut self) -> Option<SegmentId> {
+        self.unswept.pop_front()
+    }
+
+    pub(crate) fn next_unswept_directory(&mut self) -> Option<u64> {
+        self.unswept_directory.pop_front()
+    }
+
+    /// Whether free RIDs of that directory segment are still to be found by its sweep.
+    pub(crate) fn is_unswept_directory(&self, number: u64) -> bool {
+        self.unswept_directory.contains(&number)
+    }
+
+    /// Keeps a sweep off a row that a prepared transaction inserted.
+    pub(crate) fn reserve_row(&mut self, row: u64) {
+        self.reserved_rows.insert(row);
+    }
+
+    /// Keeps a sweep off a page that a prepared transaction filled.
+    pub(crate) fn reserve_page(&mut self, page: u64) {
+        self.reserved_pages.insert(page);
+    }
+
+    pub(crate) fn is_reserved_row(&self, row: u64) -> bool {
+        self.reserved_rows.contains(&row)
+    }
+
+    pub(crate) fn is_reserved_page(&self, page: u64) -> bool {
+        self.reserved_pages.contains(&page)
+    }
+
+    pub(crate) fn unswept_count(&self) -> usize {
+        self.unswept.len() + self.unswept_directory.len()
+    }
+
+    /// Puts a swept or released segment where it belongs, unless someone holds it.
+    pub(crate) fn settle(&mut self, id: SegmentId, cells: &CellMap) {
+        let (used, count) = (cells.used(), cells.count());
+        let mostly_used = u64::from(used) * 8 > u64::from(count) * 7;
+        if cells.taken.load(Ordering::Acquire) || cells.listed.load(Ordering::Acquire) || mostly_used {
+            return;
+        }
+        cells.listed.store(true, Ordering::Release);
+        self.reusable.entry(cells.units()).or_default().push(id);
+    }
+
+    fn take_run(&mut self, count: u32) -> Option<SegmentId> {
+        let (mut start, mut length) = (None::<SegmentId>, 0);
+        for &id in &self.free {
+            let follows =
+                start.is_some_and(|first: SegmentId| first.file == id.file && first.index + length == id.index);
+            if !follows {
+                (start, length) = (Some(id), 0);
+            }
+            length += 1;
+            if length == count {
+                break;
+            }
+        }
+        let start = start.filter(|_| length == count)?;
+        for index in start.index..start.index + count {
+            self.free.remove(&SegmentId { file: start.file, index });
+        }
+        Some(start)
+    }
+}
+
+impl Table {
+    fn file_of(&self, id: SegmentId) -> &DataFile {
+        self.file(id.file).expect("a segment's file is in the chain")
+    }
+
+    /// Offset of a segment in its file, in bytes.
+    pub(crate) fn segment_offset(&self, id: SegmentId) -> u64 {
+        self.file_of(id).segment_offset(id.index)
+    }
+
+    /// Takes `count` contiguous free segments, sweeping or growing when there are none.
+    fn take_free(&self, count: u32) -> Result<SegmentId> {
+        loop {
+            let files_seen = self.files.count();
+            let taken = {
+                let mut space = self.space.lock();
+                let taken = space.take_run(count);
+                let low = self.file(files_seen as u32 - 1).map_or(0, |file| file.segment_count() as usize / 2);
+                if space.free_count() < low {
+                    self.context.services.ask_for_file(self.id());
+                }
+                taken
+            };
+            match taken {
+                Some(id) => return Ok(id),
+                None if self.sweep_some(64)? => {}
+                None => self.grow(files_seen, count)?,
+            }
+        }
+    }
+
+    /// Takes a segment with free cells of `units` for one owner. Durable in its use on return.
+    pub(crate) fn take_cells(&self, units: u32) -> Result<OpenSegment> {
+        let reused = {
+            let mut space = self.space.lock();
+            let list = space.reusable.entry(units).or_default();
+            std::iter::from_fn(|| list.pop()).find_map(|id| {
+                let cells = self.file_of(id).segment(id.index).cells.lock().clone()?;
+                let listed = cells.units() == units && cells.listed.swap(false, Ordering::AcqRel);
+                (listed && !cells.taken.swap(true, Ordering::AcqRel)).then_some(OpenSegment { id, cells, cursor: 0 })
+            })
+        };
+        match reused {
+            Some(segment) => Ok(segment),
+            None => self.take_fresh_cells(units),
+        }
+    }
+
+    /// Takes an empty segment for cells of `units`. Durable in its use on return.
+    pub(crate) fn take_fresh_cells(&self, units: u32) -> Result<OpenSegment> {
+        let id = self.take_free(1)?;
+        let file = self.file_of(id);
+        file.set_kind(id.index, SegmentKind::Cells(units));
+        file.region().fence();
+        let cells = Arc::new(CellMap::new(units, self.context.geometry.segment_bytes));
+        cells.taken.store(true, Ordering::Release);
+        *file.segment(id.index).cells.lock() = Some(cells.clone());
+        Ok(OpenSegment { id, cells, cursor: 0 })
+    }
+
+    /// Gives an owned segment back.
+    pub(crate) fn release(&self, segment: &OpenSegment) {
+        let mut space = self.space.lock();
+        segment.cells.taken.store(false, Ordering::Release);
+        self.settle_or_free(&mut space, segment.id, &segment.cells);
+    }
+
+    /// Takes a run of segments for a version of `bytes`. Durable in its use on return.
+    pub(crate) fn take_run(&self, bytes: u64) -> Result<Word> {
+        let segment_bytes = self.context.geometry.segment_bytes;
+        let count = bytes.div_ceil(segment_bytes);
+        let most = datafile::segments_for_bytes(self.context.data_file_bytes, segment_bytes);
+        if count > most {
+            return Err(Error::new(
+                ErrorKind::RowTooLarge,
+                format!(
+                    "a row of {bytes} bytes does not fit a data file of {} bytes; raise perdura_data_file_size",
+                    self.context.data_file_bytes
+                ),
+            ));
+        }
+        let first = self.take_free(count as u32)?;
+        let file = self.file_of(first);
+        for distance in 1..count as u32 {
+            file.set_kind(first.index + distance, SegmentKind::RunTail(distance));
+        }
+        if count > 1 {
+            file.region().fence();
+        }
+        file.set_kind(first.index, SegmentKind::Run(count as u32));
+        file.region().fence();
+        let cells = Arc::new(CellMap::run());
+        cells.taken.store(true, Ordering::Release);
+        cells.mark(0);
+        *file.segment(first.index).cells.lock() = Some(cells);
+        Ok(Word::new(first.file, file.segment_offset(first.index), 0))
+    }
+
+    /// Frees the cell or run that `word` names. No reader, record or directory word may name it any more (I8).
+    pub(crate) fn free(&self, word: Word) {
+        let Some((id, cells, cell)) = self.cell(word) else {
+            debug_assert!(false, "freed a version that is nowhere");
+            return;
+        };
+        let left = cells.free(cell);
+        let crowded = u64::from(left) * 8 > u64::from(cells.count()) * 7;
+        if cells.units() == 0 || left == 0 || !crowded {
+            let mut space = self.space.lock();
+            self.settle_or_free(&mut space, id, &cells);
+        }
+    }
+
+    /// Segment, map and number of the cell that `word` names; `None` if it names none or its segment is unswept.
+    pub(crate) fn cell(&self, word: Word) -> Option<(SegmentId, Arc<CellMap>, u32)> {
+        let file = self.file(word.file())?;
+        let index = file.segment_of(word.offset())?;
+        let cells = file.segment(index).cells.lock().clone()?;
+        let cell = cells.cell_at(word.offset() - file.segment_offset(index))?;
+        Some((SegmentId { file: word.file(), index }, cells, cell))
+    }
+
+    /// With the space locked: an unused segment becomes free, another is listed when it has room.
+    pub(crate) fn settle_or_free(&self, space: &mut Space, id: SegmentId, cells: &CellMap) {
+        if cells.units() == 0 {
+            return self.free_run(space, id, cells);
+        }
+        if cells.used() > 0 || cells.taken.load(Ordering::Acquire) {
+            return space.settle(id, cells);
+        }
+        let mut slot = self.file_of(id).segment(id.index).cells.lock();
+        let present = slot.as_deref().is_some_and(|present| std::ptr::eq(present, cells));
+        if present {
+            *slot = None;
+            space.put_free(id);
+        }
+    }
+
+    fn free_run(&self, space: &mut Space, id: SegmentId, cells: &CellMap) {
+        let file = self.file_of(id);
+        if cells.used() > 0 {
+            return;
+        }
+        if let Ok(SegmentKind::Run(count)) = file.kind(id.index) {
+            // The head goes first and durably: a tail with another use inside a run would be damage.
+            file.set_kind(id.index, SegmentKind::Free);
+            file.region().fence();
+            *file.segment(id.index).cells.lock() = None;
+            for index in id.index..id.index + count {
+                space.put_free(SegmentId { file: id.file, index });
+            }
+        }
+    }
+
+    /// Takes a directory page nothing was published in; all its words are 0 on the medium.
+    pub(crate) fn take_page(&self) -> Result<u64> {
+        loop {
+            let page = self.space.lock().pages.pop();
+            match page {
+                Some(page) => {
+                    if page.dirty {
+                        let (region, at, bytes) = self.directory.page_bytes(page.page).expect("a free page exists");
+                        region.zero(at, bytes);
+                        region.fence();
+                    }
+                    return Ok(page.page);
+                }
+                None if self.sweep_directory(1)? > 0 => {}
+                None => self.add_directory_segment()?,
+            }
+        }
+    }
+
+    fn add_directory_segment(&self) -> Result<()> {
+        let id = self.take_free(1)?;
+        let file = self.file_of(id);
+        let at = file.segment_offset(id.index);
+        file.region().zero(at, self.context.geometry.segment_bytes);
+        file.region().fence();
+        let mut space = self.space.lock();
+        let number = self.directory.segment_count();
+        file.set_kind(id.index, SegmentKind::Directory(number as u32));
+        file.region().fence();
+        self.directory.push(DirectorySegment { region: file.region().clone(), at });
+        for page in (0..PAGES_PER_SEGMENT).rev() {
+            space.put_page(FreePage { page: number * PAGES_PER_SEGMENT + page, dirty: false });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,248 @@
+//! What a DBA wants to see: counters for status variables and the report of SHOW ENGINE PERDURA STATUS.
+
+use crate::engine::Inner;
+use crate::locks::Deadlock;
+use perdura_log::LogStatus;
+use perdura_pmem::MediumInfo;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Counters the engine keeps itself.
+#[derive(Default)]
+pub(crate) struct EventCounters {
+    pub(crate) commits: AtomicU64,
+    pub(crate) rollbacks: AtomicU64,
+}
+
+/// Counters for status variables. All since the pool was opened, except gauges (said so).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Transactions that wrote and were committed.
+    pub commits: u64,
+    /// Transactions that wrote and were rolled back.
+    pub rollbacks: u64,
+    /// Fences issued, by the whole process.
+    pub fences: u64,
+    /// Cache lines flushed, by the whole process.
+    pub lines_flushed: u64,
+    /// Bytes stored through the cache, by the whole process.
+    pub bytes_written: u64,
+    /// Bytes stored past the cache, by the whole process.
+    pub bytes_written_nt: u64,
+    /// Bytes pre-fault still has to do (gauge).
+    pub prefault_queued_bytes: u64,
+    /// Bytes pre-fault has done.
+    pub prefault_done_bytes: u64,
+    /// Row lock waits.
+    pub lock_waits: u64,
+    /// Row lock waits that timed out.
+    pub lock_timeouts: u64,
+    /// Deadlocks found.
+    pub deadlocks: u64,
+    /// Rows locked (gauge).
+    pub locks_held: u64,
+    /// Transactions waiting for a row (gauge).
+    pub locks_waited_for: u64,
+    /// Log generation switches.
+    pub generation_switches: u64,
+    /// Every CSN up to it is durable (gauge).
+    pub durable_csn: u64,
+    /// Every CSN up to it is published (gauge).
+    pub visible_csn: u64,
+    /// Redo begins after it (gauge).
+    pub checkpoint_csn: u64,
+    /// Live snapshots (gauge).
+    pub snapshots: u64,
+    /// Versions waiting to be purged (gauge).
+    pub purge_lag: u64,
+    /// Bytes of data files (gauge).
+    pub data_bytes: u64,
+    /// Bytes of them in free segments (gauge).
+    pub free_bytes: u64,
+    /// 1 if the pool failed stop (gauge).
+    pub failed: u64,
+}
+
+impl Counters {
+    pub(crate) fn of(inner: &Inner) -> Counters {
+        let pmem = perdura_pmem::counters();
+        let (locks_held, locks_waited_for) = inner.locks.counts();
+        let log = inner.log.status();
+        let tables = inner.table_list();
+        let prefault = inner.services.prefault_service();
+        Counters {
+            commits: inner.counters.commits.load(Ordering::Relaxed),
+            rollbacks: inner.counters.rollbacks.load(Ordering::Relaxed),
+            fences: pmem.fences,
+            lines_flushed: pmem.flushed_lines,
+            bytes_written: pmem.written_bytes,
+            bytes_written_nt: pmem.nt_bytes,
+            prefault_queued_bytes: prefault.map_or(0, |service| service.queued_bytes()),
+            prefault_done_bytes: prefault.map_or(0, |service| service.done_bytes()),
+            lock_waits: inner.locks.waits.load(Ordering::Relaxed),
+            lock_timeouts: inner.locks.timeouts.load(Ordering::Relaxed),
+            deadlocks: inner.locks.deadlocks.load(Ordering::Relaxed),
+            locks_held: locks_held as u64,
+            locks_waited_for: locks_waited_for as u64,
+            generation_switches: log.switches,
+            durable_csn: inner.log.durable_csn(),
+            visible_csn: inner.log.visible_csn(),
+            checkpoint_csn: inner.log.checkpoint_csn(),
+            snapshots: inner.snapshots.count() as u64,
+            purge_lag: tables.iter().map(|table| table.purge_lag() as u64).sum(),
+            data_bytes: tables.iter().map(|table| table.data_bytes()).sum(),
+            free_bytes: tables.iter().map(|table| table.free_bytes()).sum(),
+            failed: u64::from(inner.log.is_failed()),
+        }
+    }
+}
+
+/// Space of one table.
+#[derive(Clone, Debug)]
+pub struct TableStatus {
+    /// Its name.
+    pub name: String,
+    /// Rows, about.
+    pub rows: u64,
+    /// Data files in its chain.
+    pub files: usize,
+    /// Bytes of its data files.
+    pub data_bytes: u64,
+    /// Bytes of them in free segments.
+    pub free_bytes: u64,
+    /// Versions waiting to be purged.
+    pub purge_lag: usize,
+    /// Segments not swept since the restart.
+    pub unswept: usize,
+}
+
+/// The state of a pool.
+#[derive(Clone, Debug)]
+pub struct Status {
+    /// The medium.
+    pub medium: MediumInfo,
+    /// The log.
+    pub log: LogStatus,
+    /// Counters and gauges.
+    pub counters: Counters,
+    /// CSN of the oldest live snapshot.
+    pub oldest_snapshot: Option<u64>,
+    /// Prepared transactions without a session.
+    pub prepared: usize,
+    /// Sessions waiting for a row: session, table id, RID.
+    pub waiters: Vec<(u64, u32, u64)>,
+    /// The last deadlock.
+    pub last_deadlock: Option<Deadlock>,
+    /// The tables.
+    pub tables: Vec<TableStatus>,
+}
+
+impl Status {
+    pub(crate) fn of(inner: &Inner) -> Status {
+        let tables = inner.table_list().into_iter().map(|table| TableStatus {
+            name: table.name(),
+            rows: table.row_count_estimate(),
+            files: table.files.count(),
+            data_bytes: table.data_bytes(),
+            free_bytes: table.free_bytes(),
+            purge_lag: table.purge_lag(),
+            unswept: table.unswept(),
+        });
+        Status {
+            medium: inner.context.medium.info(),
+            log: inner.log.status(),
+            counters: Counters::of(inner),
+            oldest_snapshot: inner.snapshots.oldest(),
+            prepared: inner.prepared_xids().len(),
+            waiters: inner
+                .locks
+                .waiters()
+                .into_iter()
+                .map(|(owner, key)| (owner, key.table, key.rid.to_u64()))
+                .collect(),
+            last_deadlock: inner.locks.last_deadlock(),
+            tables: tables.collect(),
+        }
+    }
+}
+
+fn mib(bytes: u64) -> String {
+    format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let counters = &self.counters;
+        writeln!(f, "MEDIUM\n  {}", self.medium)?;
+        if counters.failed != 0 {
+            writeln!(f, "  THE POOL HAS FAILED STOP: read-only; the error log has the cause")?;
+        }
+        writeln!(f, "LOG\n{}", self.log)?;
+        writeln!(
+            f,
+            "COMMITS\n  durable CSN {}, visible CSN {}, checkpoint CSN {}\n  {} committed, {} rolled back, {} prepared without a session",
+            counters.durable_csn,
+            counters.visible_csn,
+            counters.checkpoint_csn,
+            counters.commits,
+            counters.rollbacks,
+            self.prepared
+        )?;
+        match self.oldest_snapshot {
+            Some(csn) => writeln!(f, "  {} snapshots, the oldest at CSN {csn}", counters.snapshots)?,
+            None => writeln!(f, "  no snapshots")?,
+        }
+        writeln!(f, "  {} versions wait to be purged", counters.purge_lag)?;
+        writeln!(
+            f,
+            "ROW LOCKS\n  {} held, {} waited for; since start {} waits, {} timeouts, {} deadlocks",
+            counters.locks_held,
+            counters.locks_waited_for,
+            counters.lock_waits,
+            counters.lock_timeouts,
+            counters.deadlocks
+        )?;
+        for (session, table, rid) in &self.waiters {
+            writeln!(f, "  session {session} waits for row {rid:#x} of table id {table}")?;
+        }
+        if let Some(deadlock) = &self.last_deadlock {
+            writeln!(f, "  last deadlock (the first session was the victim):")?;
+            for (session, key) in &deadlock.circle {
+                writeln!(f, "    session {session} waits for row {:#x} of table id {}", key.rid.to_u64(), key.table)?;
+            }
+        }
+        writeln!(
+            f,
+            "TRAFFIC\n  {} fences, {} lines flushed, {} stored through the cache, {} past it",
+            counters.fences,
+            counters.lines_flushed,
+            mib(counters.bytes_written),
+            mib(counters.bytes_written_nt)
+        )?;
+        writeln!(
+            f,
+            "  pre-fault: {} done, {} to do",
+            mib(counters.prefault_done_bytes),
+            mib(counters.prefault_queued_bytes)
+        )?;
+        writeln!(
+            f,
+            "TABLES\n  {:<40} {:>12} {:>6} {:>12} {:>12} {:>8} {:>8}",
+            "name", "rows (about)", "files", "data", "free", "purge", "unswept"
+        )?;
+        for table in &self.tables {
+            writeln!(
+                f,
+                "  {:<40} {:>12} {:>6} {:>12} {:>12} {:>8} {:>8}",
+                table.name,
+                table.rows,
+                table.files,
+                mib(table.data_bytes),
+                mib(table.free_bytes),
+                table.purge_lag,
+                table.unswept
+            )?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,109 @@
+//! Which version of a row a reader sees.
+//!
+//! Committed versions hang at the directory word, newest first, linked by `prev`. A version's csn word holds its CSN once it is
+//! published. While it is still marked pending although the word names it, it came with its page (an extent) or from before a
+//! restart: then the page's CSN counts, which is at or below every snapshot that can reach it.
+//! `prev` is followed only past versions newer than the snapshot, and what lies behind those is held by the snapshot.
+
+use crate::error::Result;
+use crate::format::{PENDING, PageState, Rid, VERSION_HEADER, VersionHeader, Word};
+use crate::table::Table;
+use perdura_pmem::Region;
+
+/// A row image, valid as long as its reader holds it (statement, snapshot or lock).
+#[derive(Clone, Copy, Debug)]
+pub struct RowRef {
+    data: *const u8,
+    len: usize,
+}
+
+// SAFETY: it points to bytes that do not change while it is valid; any thread may read them.
+unsafe impl Send for RowRef {}
+
+impl RowRef {
+    pub(crate) fn new(region: &Region, at: u64, header: &VersionHeader) -> RowRef {
+        // SAFETY: `Table::header` checked that the row lies in the region.
+        let data = unsafe { region.as_ptr().add((at + VERSION_HEADER) as usize) };
+        RowRef { data, len: header.len as usize }
+    }
+
+    /// The bytes.
+    ///
+    /// # Safety
+    /// The transaction that read the row must not have ended its statement (or rolled back) yet.
+    pub unsafe fn bytes<'a>(self) -> &'a [u8] {
+        // SAFETY: in bounds by construction; the caller keeps the version alive.
+        unsafe { std::slice::from_raw_parts(self.data, self.len) }
+    }
+}
+
+/// What a reader may see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadView {
+    /// The snapshot of the statement or transaction.
+    Snapshot,
+    /// The newest committed version, for rows that are locked.
+    Newest,
+}
+
+impl Table {
+    /// CSN of a published version; `state` is that of its row's page.
+    #[inline]
+    pub(crate) fn version_csn(region: &Region, at: u64, state: PageState) -> u64 {
+        let csn = region.load(at);
+        if csn & PENDING != 0 { state.csn() } else { csn }
+    }
+
+    /// The newest version at or below `csn_limit`, starting at `word` of `rid`.
+    #[inline]
+    pub(crate) fn visible(&self, rid: Rid, mut word: Word, state: PageState, csn_limit: u64) -> Result<Option<RowRef>> {
+        while !word.is_empty() {
+            let (region, at, header) = self.header(word, rid)?;
+            if Table::version_csn(region, at, state) <= csn_limit {
+                return Ok((!header.tombstone).then(|| RowRef::new(region, at, &header)));
+            }
+            word = header.prev;
+        }
+        Ok(None)
+    }
+
+    /// The committed row of `rid` at or below `csn_limit`.
+    pub(crate) fn committed(&self, rid: Rid, csn_limit: u64) -> Result<Option<RowRef>> {
+        loop {
+            let word = self.directory.word(rid.row());
+            if word.is_empty() || word.incarnation() != rid.incarnation() {
+                return Ok(None);
+            }
+            let state = self.directory.state(self.directory.page_of(rid.row()));
+            let seen = self.visible(rid, word, state, csn_limit);
+            // A tombstone can be purged under a reader; then its word has changed.
+            if !word.is_tombstone() || self.directory.word(rid.row()) == word {
+                return seen;
+            }
+        }
+    }
+
+    /// Own version of a row as of write sequence `sequence`: `Ok(Err(base))` when the row was first written later.
+    pub(crate) fn own(&self, rid: Rid, mut word: Word, base: Word, sequence: u64) -> Result<OwnVersion> {
+        loop {
+            if word == base || word.is_empty() {
+                return Ok(OwnVersion::Later);
+            }
+            let (region, at, header) = self.header(word, rid)?;
+            let csn = region.load(at);
+            if csn & PENDING == 0 || csn & !PENDING < sequence {
+                let row = (!header.tombstone).then(|| RowRef::new(region, at, &header));
+                return Ok(OwnVersion::Seen(row));
+            }
+            word = header.prev;
+        }
+    }
+}
+
+/// What a transaction sees of its own writes to a row.
+pub(crate) enum OwnVersion {
+    /// This; `None` if it had deleted the row.
+    Seen(Option<RowRef>),
+    /// It wrote the row only later: the committed row counts.
+    Later,
+}

@@ -1,0 +1,55 @@
+//! Shared by the engine's tests: a small pool in simulated memory.
+
+use perdura_engine::{Config, Engine, Isolation, LogConfig, Rid, Table, Txn};
+use perdura_pmem::{Medium, SimMedium};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Settings small enough that a few hundred rows grow files, switch generations and fill pages.
+pub fn small() -> Config {
+    Config {
+        log: LogConfig { lanes: 2, lane_bytes: 8 << 10, generations: 2, generations_max: 4 },
+        data_file_bytes: 128 << 10,
+        first_file_bytes: 64 << 10,
+        segment_bytes: 4 << 10,
+        prefault: false,
+        lock_wait_timeout: Duration::from_millis(200),
+        background: false,
+        seed: Some(1),
+        ..Config::default()
+    }
+}
+
+/// A new pool in simulated memory.
+pub fn pool() -> (Arc<SimMedium>, Engine) {
+    let medium = Arc::new(SimMedium::new());
+    let engine = reopen(&medium);
+    (medium, engine)
+}
+
+/// Opens the pool on `medium` (again).
+pub fn reopen(medium: &Arc<SimMedium>) -> Engine {
+    let shared: Arc<dyn Medium> = medium.clone();
+    Engine::open(shared, small()).expect("the pool opens")
+}
+
+/// All rows a transaction sees, in scan order.
+#[allow(dead_code)]
+pub fn rows(txn: &mut Txn, table: &Arc<Table>) -> Vec<(Rid, Vec<u8>)> {
+    let mut scan = txn.scan(table);
+    let mut rows = Vec::new();
+    while let Some((rid, row)) = scan.next(txn).expect("the scan reads") {
+        // SAFETY: the statement is not over.
+        rows.push((rid, unsafe { row.bytes() }.to_vec()));
+    }
+    rows
+}
+
+/// All committed rows, sorted.
+#[allow(dead_code)]
+pub fn committed(engine: &Engine, table: &Arc<Table>) -> Vec<Vec<u8>> {
+    let mut txn = engine.begin(Isolation::ReadCommitted);
+    let mut rows: Vec<_> = rows(&mut txn, table).into_iter().map(|(_, row)| row).collect();
+    rows.sort();
+    rows
+}

@@ -1,0 +1,115 @@
+//! Walks the crash points of recorded runs and checks their images.
+
+use crate::oracle::Oracle;
+use crate::scenario::{Run, Scenario};
+use crate::verdict;
+use perdura_pmem::sim::image::Seen;
+use perdura_pmem::sim::point::Point;
+use perdura_pmem::sim::recorder::CallSite;
+use perdura_pmem::sim::replay::ReplayOptions;
+use perdura_pmem::sim::{Image, Random};
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+/// Of so many images, the recovery of one is itself cut off everywhere.
+const NESTED_ONE_IN: u64 = 60;
+
+/// What was found.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    /// Distinct images checked.
+    pub images: u64,
+    /// Of these, by label.
+    pub hazards: BTreeMap<&'static str, u64>,
+    /// What is wrong.
+    pub violations: Vec<String>,
+}
+
+impl Tally {
+    /// Adds another's findings.
+    pub fn add(&mut self, other: Tally) {
+        self.images += other.images;
+        for (hazard, count) in other.hazards {
+            *self.hazards.entry(hazard).or_default() += count;
+        }
+        self.violations.extend(other.violations);
+    }
+}
+
+/// How a run is explored.
+#[derive(Clone, Copy, Debug)]
+pub struct Depth {
+    /// Seeded choices at a crash point with many open lines.
+    pub choices: usize,
+    /// Images after which to stop.
+    pub images_max: u64,
+    /// Violations after which to stop.
+    pub violations_max: usize,
+    /// A flush or fence that does not happen.
+    pub muted: Option<CallSite>,
+    /// Whether recoveries are cut off too.
+    pub nested: bool,
+}
+
+/// Checks the crash images of a run.
+pub fn explore(run: &Run, depth: &Depth) -> Tally {
+    let mut tally = Tally::default();
+    let mut seen = Seen::default();
+    let mut random = Random::new(run.seed ^ 0x0c7a_5e0f);
+    let mut oracle = Oracle::default();
+    let mut marks = 0;
+    let options = ReplayOptions { muted: depth.muted, salt: run.seed };
+    run.trace.replay(&options, |point| {
+        for mark in &point.marks()[marks..] {
+            oracle.mark(mark.payload, &run.history);
+        }
+        marks = point.marks().len();
+        point.for_each_image(&mut random, &mut seen, depth.choices, |image| {
+            if tally.images < depth.images_max && tally.violations.len() < depth.violations_max {
+                check_one(image, run, point, &oracle, depth, &mut tally);
+            }
+        });
+        let full = tally.images >= depth.images_max || tally.violations.len() >= depth.violations_max;
+        if full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    tally
+}
+
+fn check_one(image: Image, run: &Run, point: &Point<'_>, oracle: &Oracle, depth: &Depth, tally: &mut Tally) {
+    tally.images += 1;
+    for label in point.labels() {
+        *tally.hazards.entry(label).or_default() += 1;
+    }
+    let nested = depth.nested && tally.images % NESTED_ONE_IN == 0;
+    if nested {
+        check_recovery(image.clone(), run, oracle, tally);
+    }
+    if let Err(what) = verdict::check(image, run.scenario, oracle, &run.history, tally.images) {
+        let site = point.site.map_or("the end".to_owned(), |site| format!("{}:{}", site.file(), site.line()));
+        let (name, seed, index) = (run.scenario.name, run.seed, point.index);
+        tally.violations.push(format!("scenario {name:?} seed {seed} event {index} before {site}: {what}"));
+    }
+}
+
+/// Cuts the recovery of an image off at each of its own crash points.
+fn check_recovery(image: Image, run: &Run, oracle: &Oracle, tally: &mut Tally) {
+    let scenario: &Scenario = run.scenario;
+    // A recovery that fails is reported by the check of the image itself.
+    let Ok(trace) = verdict::record_recovery(image, scenario) else { return };
+    let mut seen = Seen::default();
+    let mut random = Random::new(run.seed ^ tally.images);
+    trace.replay(&ReplayOptions { muted: None, salt: 0 }, |point| {
+        point.for_each_image(&mut random, &mut seen, 4, |image| {
+            tally.images += 1;
+            *tally.hazards.entry("recovery").or_default() += 1;
+            if let Err(what) = verdict::check(image, scenario, oracle, &run.history, tally.images) {
+                let (name, seed) = (scenario.name, run.seed);
+                tally.violations.push(format!(
+                    "scenario {name:?} seed {seed}, recovery cut off at its event {}: {what}",
+                    point.index
+                ));
+            }
+        });
+        ControlFlow::Continue(())
+    });
+}

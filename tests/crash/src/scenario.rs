@@ -1,0 +1,162 @@
+//! The scenarios: small pools shaped so that one hazard after another comes up, and the runs recorded of them.
+
+use crate::oracle::{Change, History};
+use crate::workload::{Mix, Worker, prelude};
+use perdura_engine::{Config, Engine, LogConfig};
+use perdura_pmem::sim::recorder::{Recorder, Trace};
+use perdura_pmem::sim::{Body, Scheduler};
+use perdura_pmem::{Medium, SimMedium, trace};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A kind of run.
+#[derive(Clone, Copy, Debug)]
+pub struct Scenario {
+    /// Its name.
+    pub name: &'static str,
+    /// Threads that write.
+    pub threads: u64,
+    /// Transactions of each.
+    pub transactions: u32,
+    /// What they are.
+    pub mix: Mix,
+    /// Bytes of a log lane.
+    pub lane_bytes: u64,
+    /// Bytes of a table's first file.
+    pub first_file_bytes: u64,
+}
+
+const NONE: Mix = Mix {
+    insert: 0,
+    bulk: 0,
+    update: 0,
+    delete: 0,
+    savepoint: 0,
+    rollback: 0,
+    prepare: 0,
+    ddl: 0,
+    large: 0,
+    checkpoint: 0,
+    purge: 0,
+};
+
+/// All scenarios.
+pub const SCENARIOS: [Scenario; 7] = [
+    Scenario {
+        name: "mixed",
+        threads: 2,
+        transactions: 16,
+        mix: Mix {
+            insert: 3,
+            bulk: 1,
+            update: 4,
+            delete: 2,
+            savepoint: 2,
+            rollback: 2,
+            checkpoint: 1,
+            purge: 1,
+            ..NONE
+        },
+        lane_bytes: 8 << 10,
+        first_file_bytes: 64 << 10,
+    },
+    Scenario {
+        name: "three threads",
+        threads: 3,
+        transactions: 12,
+        mix: Mix { insert: 4, update: 5, delete: 3, rollback: 1, checkpoint: 1, purge: 1, ..NONE },
+        lane_bytes: 8 << 10,
+        first_file_bytes: 64 << 10,
+    },
+    Scenario {
+        name: "expansion",
+        threads: 2,
+        transactions: 8,
+        mix: Mix { insert: 1, bulk: 4, large: 2, delete: 1, ..NONE },
+        lane_bytes: 8 << 10,
+        first_file_bytes: 16 << 10,
+    },
+    Scenario {
+        name: "wrap-around",
+        threads: 2,
+        transactions: 150,
+        mix: Mix { insert: 6, update: 6, delete: 3, checkpoint: 1, ..NONE },
+        lane_bytes: 4 << 10,
+        first_file_bytes: 64 << 10,
+    },
+    Scenario {
+        name: "reuse",
+        threads: 2,
+        transactions: 40,
+        mix: Mix { insert: 5, bulk: 1, update: 5, delete: 6, large: 1, purge: 5, ..NONE },
+        lane_bytes: 8 << 10,
+        first_file_bytes: 64 << 10,
+    },
+    Scenario {
+        name: "prepared",
+        threads: 2,
+        transactions: 20,
+        mix: Mix { insert: 2, update: 3, prepare: 8, checkpoint: 2, purge: 1, ..NONE },
+        lane_bytes: 4 << 10,
+        first_file_bytes: 64 << 10,
+    },
+    Scenario {
+        name: "ddl",
+        threads: 2,
+        transactions: 10,
+        mix: Mix { insert: 2, update: 1, ddl: 8, checkpoint: 1, purge: 1, ..NONE },
+        lane_bytes: 8 << 10,
+        first_file_bytes: 16 << 10,
+    },
+];
+
+/// A recorded run: the trace, and what its transactions changed.
+pub struct Run {
+    /// The scenario.
+    pub scenario: &'static Scenario,
+    /// Its seed.
+    pub seed: u64,
+    /// All events.
+    pub trace: Trace,
+    /// What each transaction changed.
+    pub history: Vec<Vec<Change>>,
+}
+
+impl Scenario {
+    /// Settings of its pools.
+    pub fn config(&self) -> Config {
+        Config {
+            log: LogConfig { lanes: 2, lane_bytes: self.lane_bytes, generations: 2, generations_max: 6 },
+            data_file_bytes: 128 << 10,
+            first_file_bytes: self.first_file_bytes,
+            segment_bytes: 4 << 10,
+            prefault: false,
+            lock_wait_timeout: Duration::from_millis(20),
+            background: false,
+            seed: Some(7),
+            ..Config::default()
+        }
+    }
+
+    /// Runs it on recorded memory, interleaved as `seed` decides.
+    pub fn run(&'static self, seed: u64) -> Run {
+        let (medium, recorder) = Recorder::attach(SimMedium::new());
+        let medium: Arc<dyn Medium> = Arc::new(medium);
+        let history = History::default();
+        {
+            let _attached = trace::attach(recorder.clone());
+            let engine = Engine::open(medium, self.config()).expect("an empty medium takes a pool");
+            let shared = prelude(&engine, &history);
+            let bodies = (0..self.threads).map(|thread| {
+                let (engine, history, shared, recorder) = (&engine, &history, shared.clone(), recorder.clone());
+                Box::new(move || {
+                    let _attached = trace::attach(recorder);
+                    Worker::new(engine, history, shared, thread, seed).run(&self.mix, self.transactions);
+                }) as Body<'_>
+            });
+            Scheduler::new(seed).run(bodies.collect());
+            engine.close();
+        }
+        Run { scenario: self, seed, trace: recorder.finish(), history: history.into_inner() }
+    }
+}
