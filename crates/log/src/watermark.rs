@@ -201,7 +201,7 @@ mod tests {
                             return;
                         }
                         mark.mark(csn);
-                        if csn % 7 == 0 {
+                        if csn.is_multiple_of(7) {
                             assert!(mark.wait(csn));
                         }
                     }
