@@ -33,6 +33,13 @@ pub struct Reservation {
     body_bytes: usize,
 }
 
+/// A chunk's place, and who stored it last: its stores are fenced with that thread's next fence.
+#[derive(Clone, Copy)]
+struct Chunk {
+    placed: Placed,
+    writer: ThreadId,
+}
+
 /// A transaction's part of the log. Used by one thread at a time.
 ///
 /// Dropped without an ending its chunks are void: it was rolled back. Dropped while prepared it stays prepared.
@@ -45,9 +52,7 @@ pub struct LogTxn {
     csn: Csn,
     pins: Pins,
     /// Chunks in order.
-    records: Vec<Placed>,
-    /// Who wrote them last.
-    writer: Option<ThreadId>,
+    records: Vec<Chunk>,
     /// Lowest activation it has a chunk in, as noted in the log's holders.
     held_since: Option<u64>,
     prepared: Option<Arc<Prepared>>,
@@ -63,7 +68,6 @@ impl LogTxn {
             csn: 0,
             pins: Pins::new(),
             records: Vec::new(),
-            writer: None,
             held_since: None,
             prepared: None,
         }
@@ -92,7 +96,6 @@ impl LogTxn {
         }
         let home = self.home.clone();
         let log = &*home.log;
-        self.adopt_chunks();
         // A large transaction uses all lanes.
         let lane = (home.lane + self.chunks) % log.lanes;
         let placed = log.reserve(self.id, &mut self.pins, lane, group_bytes(body.len()))?;
@@ -108,8 +111,7 @@ impl LogTxn {
             chunks: self.chunks,
             chained,
         });
-        self.records.push(placed);
-        self.writer = Some(std::thread::current().id());
+        self.records.push(Chunk { placed, writer: std::thread::current().id() });
         self.chunks += 1;
         self.chained = chained;
         Ok(())
@@ -130,14 +132,12 @@ impl LogTxn {
         }
     }
 
-    /// Stores the chunks again that another thread wrote and has not fenced: only this thread's fence will be waited for.
+    /// Stores the chunks again that other threads wrote: only this thread's fence will be waited for.
     fn adopt_chunks(&mut self) {
-        let here = Some(std::thread::current().id());
-        if self.writer != here && !self.records.is_empty() {
-            for placed in &self.records {
-                store_again(&self.home.log, *placed);
-            }
-            self.writer = here;
+        let here = std::thread::current().id();
+        for chunk in self.records.iter_mut().filter(|chunk| chunk.writer != here) {
+            store_again(&self.home.log, chunk.placed);
+            chunk.writer = here;
         }
     }
 
@@ -192,8 +192,7 @@ impl LogTxn {
         staged.seal(&Header { length, csn: 0, txid, lag: 0, kind: Kind::Prepare, chunks, chained });
         place.region.fence();
         self.unhold();
-        let mut records = std::mem::take(&mut self.records);
-        records.push(placed);
+        let records = self.records.drain(..).map(|chunk| chunk.placed).chain([placed]).collect();
         // The pinned generation cannot be armed anew, so its activation is that of the record.
         let since = log.generations.get(placed.generation).activation();
         let state = State {
