@@ -73,11 +73,8 @@ pub fn engine_status(connection: &mut Conn) -> Result<Option<String>> {
 /// The medium as the engine found it, or `None` where there is no engine of ours.
 pub fn medium(connection: &mut Conn) -> Result<Option<String>> {
     let Some(status) = engine_status(connection)? else { return Ok(None) };
-    let found = status.lines().find_map(|line| {
-        let (name, rest) = line.trim().split_at_checked("medium".len())?;
-        name.eq_ignore_ascii_case("medium").then(|| rest.trim_start_matches([':', ' ', '\t']).to_owned())
-    });
-    Ok(found)
+    let after_heading = status.lines().skip_while(|line| !line.trim().eq_ignore_ascii_case("medium")).nth(1);
+    Ok(after_heading.map(|line| line.trim().to_owned()))
 }
 
 /// The LOAD DATA statement for a CSV file as `csv` writes it.

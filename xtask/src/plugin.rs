@@ -13,7 +13,9 @@ pub const LIBRARY: &str = "ha_perdura";
 /// Builds the plugin against the unpacked server's headers and links it into that server's plugin directory.
 pub fn build() -> Result<()> {
     let plugins = paths::server_plugins()?;
-    process::run(Command::new("make").args(["--no-print-directory", "-C"]).arg(paths::top().join("plugin/mariadb")))?;
+    process::run(
+        Command::new("make").args(["--silent", "--no-print-directory", "-C"]).arg(paths::top().join("plugin/mariadb")),
+    )?;
     let library = paths::build().join("plugin").join(LIBRARY).with_extension("so");
     ensure!(library.exists(), "plugin/mariadb made no {}", library.display());
     let link = plugins.join(LIBRARY).with_extension("so");

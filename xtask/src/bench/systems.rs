@@ -127,7 +127,8 @@ pub fn medium(server: &Server) -> Result<String> {
     let found = client::medium(&mut server.connect()?)?;
     let file_system = process::mount(&paths::medium()).map_or_else(|| "unknown".to_owned(), |(kind, _)| kind);
     Ok(match found {
-        Some(found) => format!("{found} ({file_system})"),
+        // Where exactly and how much is free are of no interest in a report.
+        Some(found) => format!("{} ({file_system})", found.split(", directory").next().unwrap_or_default()),
         None => file_system,
     })
 }
