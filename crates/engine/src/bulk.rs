@@ -250,6 +250,8 @@ impl BulkInsert {
 
     /// Takes back edits and rows since `mark`.
     pub fn rollback_to(&mut self, mark: BulkMark) {
+        // What is taken back is left clean too, so that no line stays dirty for nothing.
+        self.written = self.flush_rest();
         while self.edits.len() > mark.edits {
             let edit = self.edits.pop().expect("counted");
             let own = self.word(edit.row);

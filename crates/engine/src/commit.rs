@@ -92,8 +92,11 @@ impl Txn {
     /// After the commit record is fenced: publishes, waits until all of it is visible, acknowledges.
     fn publish(&mut self, csn: Csn) {
         self.engine.log.wait_durable(csn);
+        self.stamp(csn);
         for write in self.writes.entries().iter().filter(|write| !write.is_nothing()) {
-            publish_row(write, csn);
+            let row = write.rid.row();
+            write.table.directory.store(row, write.head);
+            write.table.directory.flush(row);
         }
         for bulk in &self.bulk {
             bulk.publish(csn);
@@ -111,6 +114,16 @@ impl Txn {
         self.engine.log.wait_visible(csn);
         drop(log);
         self.reset();
+    }
+
+    /// Stores the CSN into the versions for readers of this run. Not flushed: after a restart nobody needs it.
+    fn stamp(&self, csn: Csn) {
+        let _unflushed = perdura_pmem::trace::span(perdura_pmem::trace::TRANSIENT);
+        for write in self.writes.entries().iter().filter(|write| !write.is_nothing()) {
+            if let Ok((region, at)) = write.table.locate(write.head) {
+                region.store(at, csn);
+            }
+        }
     }
 
     /// Hands replaced versions to purge, frees those nobody but this transaction ever saw, and counts rows.
@@ -136,20 +149,27 @@ impl Txn {
 
     /// Rolls back, prepared or not.
     pub fn rollback(&mut self) {
-        if !self.is_read_only() {
-            self.rollback_to(&crate::txn::Savepoint::default());
-            for bulk in self.bulk.drain(..) {
-                bulk.abandon();
-            }
-            self.engine.counters.rollbacks.fetch_add(1, Ordering::Relaxed);
-        }
+        // The log forgets a prepared transaction first: what it wrote may be used again right after this (I8).
         if let Some(log) = self.log.take()
             && let Err(error) = log.rollback()
         {
             self.engine.log.fail_stop(&format!("a prepared transaction's rollback could not be logged: {error}"));
         }
+        if !self.is_read_only() {
+            self.take_back();
+            self.engine.counters.rollbacks.fetch_add(1, Ordering::Relaxed);
+        }
         self.release_locks();
         self.reset();
+    }
+
+    /// Frees what the transaction wrote, and leaves no line of it dirty.
+    fn take_back(&mut self) {
+        self.rollback_to(&crate::txn::Savepoint::default());
+        self.fence_writes();
+        for bulk in self.bulk.drain(..) {
+            bulk.abandon();
+        }
     }
 
     /// Leaves a prepared transaction to the pool: nothing is rolled back, nothing written.
@@ -185,16 +205,6 @@ impl Drop for Txn {
         }
         self.engine.snapshots.release_slot(self.slot);
     }
-}
-
-/// Stores the CSN into the version, for readers of this run only, and the directory word, flushed.
-fn publish_row(write: &Write, csn: Csn) {
-    if let Ok((region, at)) = write.table.locate(write.head) {
-        region.store(at, csn);
-    }
-    let row = write.rid.row();
-    write.table.directory.store(row, write.head);
-    write.table.directory.flush(row);
 }
 
 fn free_own_versions(write: &Write, keep_newest: bool) {

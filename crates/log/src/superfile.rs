@@ -7,6 +7,7 @@
 
 use crate::error::{Error, Result};
 use crate::superblock::{COPIES, COPY_BYTES, Superblock};
+use perdura_pmem::trace::{TRANSIENT, span};
 use perdura_pmem::{Medium, Region};
 
 /// The superblock's file and its present content.
@@ -49,6 +50,7 @@ impl SuperFile {
         self.region.fence();
         self.region.deep_flush(at, bytes.len() as u64).map_err(Error::from)?;
         self.first = COPIES - 1 - self.first;
+        let _unfenced = span(TRANSIENT);
         self.region.write_nt(self.first * COPY_BYTES, &bytes);
         self.current = next;
         Ok(())

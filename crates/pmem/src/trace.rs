@@ -117,6 +117,9 @@ impl Drop for Attached {
     }
 }
 
+/// Label of stretches whose stores nobody needs to be durable: the lint does not ask for their flush.
+pub const TRANSIENT: &str = "transient";
+
 /// A labelled stretch of a thread's work, until dropped.
 #[must_use = "the stretch ends when this is dropped"]
 pub struct Span {

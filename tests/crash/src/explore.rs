@@ -51,12 +51,40 @@ pub struct Depth {
     pub nested: bool,
 }
 
+/// Crash points after the end of a labelled stretch that still belong to it: what it did is put to use there.
+const AFTERMATH_POINTS: usize = 12;
+
+/// Labels open at the present crash point or a few before it.
+#[derive(Default)]
+struct Aftermath {
+    points: usize,
+    last_seen: BTreeMap<&'static str, usize>,
+}
+
+impl Aftermath {
+    fn follow(&mut self, point: &Point<'_>) {
+        self.points += 1;
+        for label in point.labels() {
+            self.last_seen.insert(label, self.points);
+        }
+    }
+
+    fn labels(&self) -> impl Iterator<Item = &'static str> + '_ {
+        self.last_seen.iter().filter(|(_, at)| **at + AFTERMATH_POINTS > self.points).map(|(label, _)| *label)
+    }
+
+    fn is_in_focus(&self, focus: &[&str]) -> bool {
+        focus.is_empty() || self.labels().any(|label| focus.contains(&label))
+    }
+}
+
 /// Checks the crash images of a run.
 pub fn explore(run: &Run, depth: &Depth) -> Tally {
     let mut tally = Tally::default();
     let mut seen = Seen::default();
     let mut random = Random::new(run.seed ^ 0x0c7a_5e0f);
     let mut oracle = Oracle::default();
+    let mut aftermath = Aftermath::default();
     let mut marks = 0;
     let options = ReplayOptions { muted: depth.muted, salt: run.seed };
     run.trace.replay(&options, |point| {
@@ -64,9 +92,14 @@ pub fn explore(run: &Run, depth: &Depth) -> Tally {
             oracle.mark(mark.payload, &run.history);
         }
         marks = point.marks().len();
+        aftermath.follow(point);
+        if !aftermath.is_in_focus(run.scenario.focus) {
+            return ControlFlow::Continue(());
+        }
         point.for_each_image(&mut random, &mut seen, depth.choices, |image| {
             if tally.images < depth.images_max && tally.violations.len() < depth.violations_max {
-                check_one(image, run, point, &oracle, depth, &mut tally);
+                let here = Here { run, point, aftermath: &aftermath, oracle: &oracle };
+                check_one(image, &here, depth, &mut tally);
             }
         });
         let full = tally.images >= depth.images_max || tally.violations.len() >= depth.violations_max;
@@ -75,9 +108,18 @@ pub fn explore(run: &Run, depth: &Depth) -> Tally {
     tally
 }
 
-fn check_one(image: Image, run: &Run, point: &Point<'_>, oracle: &Oracle, depth: &Depth, tally: &mut Tally) {
+/// A crash point of a run.
+struct Here<'a> {
+    run: &'a Run,
+    point: &'a Point<'a>,
+    aftermath: &'a Aftermath,
+    oracle: &'a Oracle,
+}
+
+fn check_one(image: Image, here: &Here<'_>, depth: &Depth, tally: &mut Tally) {
+    let Here { run, point, aftermath, oracle } = here;
     tally.images += 1;
-    for label in point.labels() {
+    for label in aftermath.labels() {
         *tally.hazards.entry(label).or_default() += 1;
     }
     let nested = depth.nested && tally.images % NESTED_ONE_IN == 0;

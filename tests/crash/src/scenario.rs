@@ -20,6 +20,8 @@ pub struct Scenario {
     pub transactions: u32,
     /// What they are.
     pub mix: Mix,
+    /// Labels at and shortly after which its crash points are looked at; none: all points.
+    pub focus: &'static [&'static str],
     /// Bytes of a log lane.
     pub lane_bytes: u64,
     /// Bytes of a table's first file.
@@ -57,6 +59,7 @@ pub const SCENARIOS: [Scenario; 7] = [
             purge: 1,
             ..NONE
         },
+        focus: &[],
         lane_bytes: 8 << 10,
         first_file_bytes: 64 << 10,
     },
@@ -65,6 +68,7 @@ pub const SCENARIOS: [Scenario; 7] = [
         threads: 3,
         transactions: 12,
         mix: Mix { insert: 4, update: 5, delete: 3, rollback: 1, checkpoint: 1, purge: 1, ..NONE },
+        focus: &[],
         lane_bytes: 8 << 10,
         first_file_bytes: 64 << 10,
     },
@@ -73,6 +77,7 @@ pub const SCENARIOS: [Scenario; 7] = [
         threads: 2,
         transactions: 8,
         mix: Mix { insert: 1, bulk: 4, large: 2, delete: 1, ..NONE },
+        focus: &[],
         lane_bytes: 8 << 10,
         first_file_bytes: 16 << 10,
     },
@@ -81,6 +86,7 @@ pub const SCENARIOS: [Scenario; 7] = [
         threads: 2,
         transactions: 150,
         mix: Mix { insert: 6, update: 6, delete: 3, checkpoint: 1, ..NONE },
+        focus: &["generation_switch", "wrap_around", "log_growth"],
         lane_bytes: 4 << 10,
         first_file_bytes: 64 << 10,
     },
@@ -89,6 +95,7 @@ pub const SCENARIOS: [Scenario; 7] = [
         threads: 2,
         transactions: 40,
         mix: Mix { insert: 5, bulk: 1, update: 5, delete: 6, large: 1, purge: 5, ..NONE },
+        focus: &[],
         lane_bytes: 8 << 10,
         first_file_bytes: 64 << 10,
     },
@@ -97,6 +104,7 @@ pub const SCENARIOS: [Scenario; 7] = [
         threads: 2,
         transactions: 20,
         mix: Mix { insert: 2, update: 3, prepare: 8, checkpoint: 2, purge: 1, ..NONE },
+        focus: &[],
         lane_bytes: 4 << 10,
         first_file_bytes: 64 << 10,
     },
@@ -105,6 +113,7 @@ pub const SCENARIOS: [Scenario; 7] = [
         threads: 2,
         transactions: 10,
         mix: Mix { insert: 2, update: 1, ddl: 8, checkpoint: 1, purge: 1, ..NONE },
+        focus: &[],
         lane_bytes: 8 << 10,
         first_file_bytes: 16 << 10,
     },

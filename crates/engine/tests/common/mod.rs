@@ -1,6 +1,9 @@
 //! Shared by the engine's tests: a small pool in simulated memory.
+#![allow(dead_code, reason = "each test uses a part")]
 
-use perdura_engine::{Config, Engine, Isolation, LogConfig, Rid, Table, Txn};
+pub mod damage;
+
+use perdura_engine::{Config, Engine, Error, Isolation, LogConfig, Rid, Table, Txn};
 use perdura_pmem::{Medium, SimMedium};
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,23 +36,26 @@ pub fn reopen(medium: &Arc<SimMedium>) -> Engine {
     Engine::open(shared, small()).expect("the pool opens")
 }
 
+/// A row of 11 bytes or more.
+pub fn row_bytes(number: u32) -> Vec<u8> {
+    format!("row {number:06} {}", "x".repeat((number % 37) as usize)).into_bytes()
+}
+
 /// All rows a transaction sees, in scan order.
-#[allow(dead_code)]
-pub fn rows(txn: &mut Txn, table: &Arc<Table>) -> Vec<(Rid, Vec<u8>)> {
+pub fn rows(txn: &mut Txn, table: &Arc<Table>) -> Result<Vec<(Rid, Vec<u8>)>, Error> {
     let mut scan = txn.scan(table);
     let mut rows = Vec::new();
-    while let Some((rid, row)) = scan.next(txn).expect("the scan reads") {
+    while let Some((rid, row)) = scan.next(txn)? {
         // SAFETY: the statement is not over.
         rows.push((rid, unsafe { row.bytes() }.to_vec()));
     }
-    rows
+    Ok(rows)
 }
 
 /// All committed rows, sorted.
-#[allow(dead_code)]
 pub fn committed(engine: &Engine, table: &Arc<Table>) -> Vec<Vec<u8>> {
     let mut txn = engine.begin(Isolation::ReadCommitted);
-    let mut rows: Vec<_> = rows(&mut txn, table).into_iter().map(|(_, row)| row).collect();
+    let mut rows: Vec<_> = rows(&mut txn, table).expect("the scan reads").into_iter().map(|(_, row)| row).collect();
     rows.sort();
     rows
 }

@@ -5,8 +5,9 @@
 //! fence is over (until then a thread that relies on the line must flush it itself, I3).
 
 use super::machine::Machine;
-use super::recorder::{CallSite, EventKind, SiteKind, Trace};
-use rustc_hash::FxHashMap;
+use super::recorder::{CallSite, Event, EventKind, SiteKind, Trace};
+use crate::trace::TRANSIENT;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
 
 /// What the lint found, by call site.
@@ -35,7 +36,10 @@ impl Trace {
         let mut names: FxHashMap<u32, &str> = self.base.iter().map(|(number, file)| (*number, &*file.name)).collect();
         let mut lines = FxHashMap::<(u32, u32), Flushed>::default();
         let mut unfenced = FxHashMap::<u16, Vec<(u32, u32)>>::default();
+        let mut own = FxHashSet::<(u16, u32, u32)>::default();
+        let mut transient = Transient::new(self);
         for (index, event) in self.events.iter().enumerate() {
+            transient.follow(index as u32, event);
             let is_checked = |file: &u32| names.get(file).is_some_and(|name| checked(name));
             match event.kind {
                 EventKind::Create { file, name, .. } => {
@@ -44,12 +48,15 @@ impl Trace {
                 EventKind::Store { file, word, count, nt: false, .. } => {
                     for line in word / 8..(word + count).div_ceil(8) {
                         lines.entry((file, line)).or_default().dirty = true;
+                        own.insert((event.thread, file, line));
                     }
                 }
                 EventKind::Flush { file, line, count } if is_checked(&file) => {
                     for line in line..line + count {
                         let known = lines.entry((file, line)).or_insert(Flushed { fenced: true, ..Flushed::default() });
-                        if !known.dirty && (known.fenced || known.thread == event.thread) {
+                        // What a thread stored it flushes itself, whoever else flushed the line meanwhile (I3).
+                        let stored = own.remove(&(event.thread, file, line));
+                        if !stored && !known.dirty && (known.fenced || known.thread == event.thread) {
                             let site = CallSite::new(self.site(event.site), SiteKind::Flush);
                             *findings.redundant_flushes.entry(site).or_default() += 1;
                         }
@@ -63,7 +70,7 @@ impl Trace {
                         known.fenced |= known.thread == event.thread;
                     }
                 }
-                EventKind::Ack(_) => self.open_stores(&machine, event.thread, is_checked, &mut findings),
+                EventKind::Ack(_) => self.open_stores(&machine, event.thread, is_checked, &transient, &mut findings),
                 _ => {}
             }
             machine.apply(self, index as u32, event);
@@ -71,12 +78,45 @@ impl Trace {
         findings
     }
 
-    fn open_stores(&self, machine: &Machine, thread: u16, checked: impl Fn(&u32) -> bool, findings: &mut Findings) {
+    fn open_stores(
+        &self,
+        machine: &Machine,
+        thread: u16,
+        checked: impl Fn(&u32) -> bool,
+        transient: &Transient,
+        findings: &mut Findings,
+    ) {
         for (_, file) in machine.files.iter().filter(|(number, _)| checked(number)) {
-            for pending in file.open.values().flat_map(|line| &line.pending).filter(|store| store.thread == thread) {
+            let stores = file.open.values().flat_map(|line| &line.pending);
+            for pending in stores.filter(|store| store.thread == thread && !transient.stores.contains(&store.at)) {
                 let site = self.site(self.events[pending.at as usize].site);
                 *findings.open_at_ack.entry(CallSite::new(site, SiteKind::Store)).or_default() += 1;
             }
+        }
+    }
+}
+
+/// Stores within stretches labelled [`TRANSIENT`].
+struct Transient {
+    label: Option<u32>,
+    depths: FxHashMap<u16, u32>,
+    stores: FxHashSet<u32>,
+}
+
+impl Transient {
+    fn new(trace: &Trace) -> Transient {
+        let label = trace.labels.iter().position(|label| *label == TRANSIENT).map(|label| label as u32);
+        Transient { label, depths: FxHashMap::default(), stores: FxHashSet::default() }
+    }
+
+    fn follow(&mut self, index: u32, event: &Event) {
+        match event.kind {
+            EventKind::Enter(label) if Some(label) == self.label => *self.depths.entry(event.thread).or_default() += 1,
+            EventKind::Leave(label) if Some(label) == self.label => *self.depths.entry(event.thread).or_default() -= 1,
+            EventKind::Store { .. } if self.depths.get(&event.thread).is_some_and(|depth| *depth > 0) => {
+                self.stores.insert(index);
+            }
+            _ => {}
         }
     }
 }

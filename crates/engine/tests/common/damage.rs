@@ -1,0 +1,157 @@
+//! A pool with every structure in it, to be damaged, and the judgement whether damage went by unnoticed.
+
+use super::{reopen, row_bytes, rows};
+use perdura_engine::check::{Report, check};
+use perdura_engine::{Engine, Error, ErrorKind, Isolation};
+use perdura_pmem::sim::Image;
+use perdura_pmem::{Medium, SimMedium};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Rows of each table, sorted.
+pub type Content = BTreeMap<String, Vec<Vec<u8>>>;
+
+/// A pool at rest, and what was acknowledged in it.
+pub struct Subject {
+    /// Its files.
+    pub image: Image,
+    /// Committed rows.
+    pub content: Content,
+    /// Prepared transactions.
+    pub prepared: Vec<Vec<u8>>,
+}
+
+/// A pool with single rows, extents, updates, deletions, a run, an empty table, a dropped one and a prepared transaction. `closed` is
+/// one that was shut down in order: all is in the tables; the other leaves most of it to redo.
+pub fn subject(closed: bool) -> Subject {
+    let medium = Arc::new(SimMedium::new());
+    let engine = reopen(&medium);
+    fill(&engine);
+    if closed {
+        engine.close();
+    }
+    let (content, prepared) = (content(&engine).expect("sound"), engine.prepared());
+    Subject { image: medium.image(), content, prepared }
+}
+
+fn fill(engine: &Engine) {
+    let small = engine.create_table("small", b"definition of small").unwrap();
+    let bulk = engine.create_table("bulk", &[7; 300]).unwrap();
+    engine.create_table("empty", b"").unwrap();
+    let gone = engine.create_table("gone", b"").unwrap();
+    let mut txn = engine.begin(Isolation::ReadCommitted);
+    let rids: Vec<_> = (0..40).map(|number| txn.insert(&small, &row_bytes(number)).unwrap()).collect();
+    txn.insert(&gone, b"dropped with its table").unwrap();
+    txn.commit().unwrap();
+    for number in 0..150 {
+        txn.insert(&bulk, &row_bytes(1000 + number)).unwrap();
+    }
+    txn.insert(&small, &vec![5; 9000]).unwrap();
+    txn.commit().unwrap();
+    engine.checkpoint().unwrap();
+    for (number, rid) in rids.iter().enumerate() {
+        match number % 4 {
+            0 => txn.update(&small, *rid, &row_bytes(2000 + number as u32)).unwrap(),
+            1 => txn.delete(&small, *rid).unwrap(),
+            _ => {}
+        }
+        txn.commit().unwrap();
+    }
+    engine.drop_table("gone").unwrap();
+    engine.rename_table("empty", "still empty").unwrap();
+    drop(txn);
+    let mut prepared = engine.begin(Isolation::ReadCommitted);
+    prepared.update(&small, rids[2], b"prepared").unwrap();
+    prepared.insert(&bulk, b"prepared").unwrap();
+    prepared.prepare(b"branch").unwrap();
+}
+
+/// All committed rows of all tables.
+pub fn content(engine: &Engine) -> Result<Content, Error> {
+    let mut txn = engine.begin(Isolation::ReadCommitted);
+    let mut content = Content::new();
+    for table in engine.tables() {
+        let mut of_table: Vec<_> = rows(&mut txn, &table)?.into_iter().map(|(_, row)| row).collect();
+        of_table.sort();
+        content.insert(table.name(), of_table);
+    }
+    Ok(content)
+}
+
+/// What became of damage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// `perdura check` tells it.
+    Found,
+    /// All rows are there, and stay there.
+    Harmless,
+}
+
+/// Opens damaged files. Panics, saying what `hint` is, if something was lost and nobody was told.
+pub fn judge(subject: &Subject, medium: SimMedium, hint: &str) -> Verdict {
+    let medium = Arc::new(medium);
+    let found = match check(medium.clone(), &mut |_, _| ()) {
+        Ok(report) => is_found(&report, hint),
+        Err(error) => is_told(&error, hint),
+    };
+    let shared: Arc<dyn Medium> = medium.clone();
+    match Engine::open(shared, super::small()) {
+        Err(error) => {
+            is_told(&error, hint);
+            assert!(found, "{hint}: the pool does not open ({error}), but the check says it is sound");
+        }
+        Ok(engine) => {
+            let alive = outlives(subject, &medium, engine);
+            assert!(found || alive.is_ok(), "{hint}: nothing was found, but {}", alive.unwrap_err());
+        }
+    }
+    if found { Verdict::Found } else { Verdict::Harmless }
+}
+
+fn is_found(report: &Report, hint: &str) -> bool {
+    for problem in &report.problems {
+        assert!(problem.contains("at offset") || problem.contains("restore"), "{hint}: {problem}");
+    }
+    !report.problems.is_empty()
+}
+
+/// An error for a person: of a kind that fits, naming a file and what to do.
+fn is_told(error: &Error, hint: &str) -> bool {
+    let text = error.to_string();
+    let kind = matches!(error.kind(), ErrorKind::Damaged | ErrorKind::NotSupported | ErrorKind::NotFound);
+    let file = ["super", "log", "t."].iter().any(|name| text.contains(name));
+    let remedy = ["restore", "use the build", "check"].iter().any(|word| text.contains(word));
+    assert!(kind && file && remedy, "{hint}: an error that helps nobody: {:?} {text}", error.kind());
+    true
+}
+
+/// Whether everything is there, and still is after the pool was swept, written to and opened again.
+fn outlives(subject: &Subject, medium: &Arc<SimMedium>, engine: Engine) -> Result<(), String> {
+    let compare = |engine: &Engine, when: &str| {
+        let seen = content(engine).map_err(|error| format!("{when}: {error}"))?;
+        (seen == subject.content).then_some(()).ok_or_else(|| format!("{when}: rows differ"))?;
+        (engine.prepared() == subject.prepared).then_some(()).ok_or_else(|| format!("{when}: prepared differ"))
+    };
+    compare(&engine, "opened")?;
+    let failed = |error: Error| error.to_string();
+    engine.sweep().map_err(failed)?;
+    let mut txn = engine.begin(Isolation::ReadCommitted);
+    for table in engine.tables() {
+        let rids: Vec<_> = (0..70).map(|number| txn.insert(&table, &row_bytes(number))).collect();
+        for rid in rids {
+            txn.delete(&table, rid.map_err(failed)?).map_err(failed)?;
+        }
+        let rid = txn.insert(&table, b"to be deleted").map_err(failed)?;
+        txn.commit().map_err(failed)?;
+        txn.delete(&table, rid).map_err(failed)?;
+        txn.commit().map_err(failed)?;
+    }
+    drop(txn);
+    engine.checkpoint().map_err(failed)?;
+    engine.purge();
+    compare(&engine, "written to")?;
+    engine.close();
+    drop(engine);
+    let shared: Arc<dyn Medium> = medium.clone();
+    compare(&Engine::open(shared, super::small()).map_err(failed)?, "opened again")
+}
