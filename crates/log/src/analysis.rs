@@ -104,7 +104,7 @@ pub(crate) struct Analysis {
     commits: Vec<Group>,
     chunks: HashMap<TxnId, Vec<Group>>,
     /// PREPARE groups, copies in the order of their activations.
-    prepares: BTreeMap<TxnId, Vec<Group>>,
+    prepares: HashMap<TxnId, SmallVec<[Group; 1]>>,
     /// ROLLBACK and COMMIT_PREPARED groups.
     endings: Vec<Group>,
 }
@@ -121,8 +121,8 @@ impl Analysis {
             Kind::Chunk => self.chunks.entry(header.txid).or_default().push(group),
             Kind::Prepare => {
                 let copies = self.prepares.entry(header.txid).or_default();
-                copies.push(group);
-                copies.sort_by_key(|copy| copy.activation);
+                let after = copies.iter().take_while(|copy| copy.activation <= activation).count();
+                copies.insert(after, group);
             }
             Kind::Rollback => self.endings.push(group),
             Kind::Commit | Kind::CommitPrepared => {
@@ -195,13 +195,11 @@ impl Analysis {
         (last.header.chunks + 1 == header.chunks && last.header.chained == header.chained).then_some(chunks)
     }
 
-    fn find_prepared<'a>(&mut self, outcome: &mut Outcome, body: &dyn Fn(BodyRef) -> &'a [u8]) {
-        let mut alive = self.prepares.clone();
-        for ending in &self.endings {
-            if ending.header.csn <= outcome.horizon {
-                alive.remove(&ending.header.txid);
-            }
-        }
+    fn find_prepared<'a>(&self, outcome: &mut Outcome, body: &dyn Fn(BodyRef) -> &'a [u8]) {
+        let ended = self.endings.iter().filter(|ending| ending.header.csn <= outcome.horizon);
+        let mut ended: Vec<TxnId> = ended.map(|ending| ending.header.txid).collect();
+        ended.sort_unstable();
+        let alive = self.prepares.iter().filter(|(txid, _)| ended.binary_search(txid).is_err());
         for (txid, copies) in alive {
             let prepare = copies[0];
             let Some(chunks) = self.chunks_of(&prepare.header) else { continue };
@@ -209,7 +207,7 @@ impl Analysis {
             let mut bodies: Bodies = chunks.iter().map(Group::body).collect();
             bodies.push(prepare.part(redo_at));
             outcome.prepared.push(Prepared {
-                txid,
+                txid: *txid,
                 xid: xid.to_vec(),
                 bodies,
                 records: chunks.iter().chain([&prepare]).map(|group| group.placed).collect(),
@@ -218,6 +216,7 @@ impl Analysis {
                 chained: prepare.header.chained,
             });
         }
+        outcome.prepared.sort_by_key(|prepared| prepared.txid);
     }
 
     fn find_uses(&self, outcome: &mut Outcome) {

@@ -77,34 +77,38 @@ pub struct Header {
 }
 
 impl Header {
-    /// The bytes that follow the checksum.
-    pub(crate) fn encode(&self) -> [u8; SEALED_BYTES] {
+    /// The bytes that follow the checksum, under a generation's salt.
+    pub(crate) fn encode(&self, salt: u64) -> [u8; SEALED_BYTES] {
         let mut bytes = [0; SEALED_BYTES];
         bytes[0..4].copy_from_slice(&self.length.to_le_bytes());
         bytes[4..12].copy_from_slice(&self.csn.to_le_bytes());
-        bytes[12..20].copy_from_slice(&(self.txid | u64::from(self.lag) << 48).to_le_bytes());
+        bytes[12..20].copy_from_slice(&(salt ^ (self.txid | u64::from(self.lag) << 48)).to_le_bytes());
         bytes[20..24].copy_from_slice(&(self.kind as u32 | self.chunks << 8).to_le_bytes());
         bytes[24..28].copy_from_slice(&self.chained.to_le_bytes());
         bytes
     }
 
-    /// Reads the bytes that follow the checksum; `None` if they cannot be a header.
+    /// Reads the bytes that follow the checksum; `None` if they cannot be the header of a transaction below `txid_limit`.
+    ///
+    /// The transaction's id is masked with the salt: most of what an earlier activation left, or a user's bytes that look
+    /// like headers, is told apart here and costs no checksum.
     #[inline]
-    pub(crate) fn decode(bytes: &[u8; SEALED_BYTES]) -> Option<Header> {
+    pub(crate) fn decode(bytes: &[u8; SEALED_BYTES], salt: u64, txid_limit: u64) -> Option<Header> {
         let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         let long = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
         let kind = Kind::of(bytes[20])?;
+        let ids = long(12) ^ salt;
         let header = Header {
             length: word(0),
             csn: long(4),
-            txid: long(12) & TXID_MAX,
-            lag: (long(12) >> 48) as u16,
+            txid: ids & TXID_MAX,
+            lag: (ids >> 48) as u16,
             kind,
             chunks: word(20) >> 8,
             chained: word(24),
         };
         let sane = header.length as usize >= HEADER_BYTES && kind.is_commit() == (header.csn != 0);
-        sane.then_some(header)
+        (sane && header.txid < txid_limit).then_some(header)
     }
 
     /// Bytes of the body.
@@ -184,18 +188,19 @@ mod tests {
             chunks: CHUNKS_MAX,
             chained: 0xdead_beef,
         };
-        assert_eq!(Header::decode(&header.encode()), Some(header));
+        assert_eq!(Header::decode(&header.encode(5), 5, TXID_MAX + 1), Some(header));
+        assert_eq!(Header::decode(&header.encode(5), 5, TXID_MAX), None, "an id that was never given");
         let chunk = Header { csn: 0, lag: 0, kind: Kind::Chunk, chunks: 0, ..header };
-        assert_eq!(Header::decode(&chunk.encode()), Some(chunk));
+        assert_eq!(Header::decode(&chunk.encode(u64::MAX), u64::MAX, TXID_MAX + 1), Some(chunk));
     }
 
     #[test]
     fn zeroes_and_contradictions_are_no_header() {
-        assert_eq!(Header::decode(&[0; SEALED_BYTES]), None);
+        assert_eq!(Header::decode(&[0; SEALED_BYTES], 0, 1), None);
         let header = Header { length: 32, csn: 0, txid: 1, lag: 0, kind: Kind::Commit, chunks: 0, chained: 0 };
-        assert_eq!(Header::decode(&header.encode()), None, "a commit without a CSN");
+        assert_eq!(Header::decode(&header.encode(0), 0, 9), None, "a commit without a CSN");
         let short = Header { length: 31, csn: 1, ..header };
-        assert_eq!(Header::decode(&short.encode()), None);
+        assert_eq!(Header::decode(&short.encode(0), 0, 9), None);
     }
 
     #[test]
@@ -204,8 +209,8 @@ mod tests {
         let mut bytes = 77u64.to_le_bytes().to_vec();
         bytes.extend_from_slice(&(3u64 << 48 | 128).to_le_bytes());
         bytes.extend_from_slice(b"hello");
-        bytes.extend_from_slice(&header.encode());
-        assert_eq!(group_checksum(body_checksum(77, 3, 128, b"hello"), &header.encode()), crc32c::crc32c(&bytes));
+        bytes.extend_from_slice(&header.encode(77));
+        assert_eq!(group_checksum(body_checksum(77, 3, 128, b"hello"), &header.encode(77)), crc32c::crc32c(&bytes));
     }
 
     #[test]

@@ -51,7 +51,7 @@ impl<'a> Staged<'a> {
     #[inline]
     pub(crate) fn seal(self, header: &Header) {
         let mut group = [0; SMALL_BYTES];
-        let sealed = header.encode();
+        let sealed = header.encode(self.place.salt);
         group[..4].copy_from_slice(&group_checksum(self.checksum, &sealed).to_le_bytes());
         group[4..HEADER_BYTES].copy_from_slice(&sealed);
         let (inline, stored) = if HEADER_BYTES + self.body.len() > SMALL_BYTES {
@@ -99,7 +99,7 @@ mod tests {
             // SAFETY: nobody stores while the slice lives.
             let bytes = unsafe { region.slice(0, 8192) };
             let mut found = Vec::new();
-            scan(bytes, 5, 2, |offset, header| found.push((offset, *header)));
+            scan(bytes, 5, 2, 4, |offset, header| found.push((offset, *header)));
             assert_eq!(found, [(64, header)], "length {len}");
             assert_eq!(&bytes[96..96 + len], body);
             let end = 64 + group_bytes(len) as usize;

@@ -10,7 +10,7 @@ use crate::TxnId;
 use crate::config::GENERATIONS_MAX;
 use crate::control::Control;
 use crate::error::Result;
-use crate::format::{GRANULE_BYTES, HEADER_BYTES, Header, SEALED_BYTES, group_bytes};
+use crate::format::{GRANULE_BYTES, HEADER_BYTES, Header, SEALED_BYTES, TXID_MAX, group_bytes};
 use crate::generation::{Generation, Pin, Pins, Placed};
 use crate::group::{Place, Staged};
 use crate::shared::Shared;
@@ -155,7 +155,7 @@ fn reserve_copies(
 fn header_at(place: &Place<'_>) -> Header {
     let mut sealed = [0; SEALED_BYTES];
     place.region.read(place.offset + 4, &mut sealed);
-    Header::decode(&sealed).expect("a group this log wrote or verified")
+    Header::decode(&sealed, place.salt, TXID_MAX + 1).expect("a group this log wrote or verified")
 }
 
 /// Writes the group at `from` again at `to`. Not fenced.

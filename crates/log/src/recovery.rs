@@ -88,7 +88,7 @@ impl Recovery {
         let mut groups = 0;
         for generation in generations.iter().filter(|generation| generation.activation() != 0) {
             for (lane, file) in (0u32..).zip(&generation.lanes) {
-                scan(whole(&file.region), generation.salt(), lane, |offset, header| {
+                scan(whole(&file.region), generation.salt(), lane, superblock.txid_limit, |offset, header| {
                     groups += 1;
                     analysis.add(
                         Placed { generation: generation.number, lane, offset },

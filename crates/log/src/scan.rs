@@ -5,13 +5,15 @@
 
 use crate::format::{GRANULE_BYTES, HEADER_BYTES, Header, SEALED_BYTES, body_checksum, group_bytes, group_checksum};
 
-/// Calls `found` with offset and header of each valid group of a lane's bytes, in ascending order.
-/// Linear in the length, apart from checksums of long groups that turn out invalid.
-pub fn scan(bytes: &[u8], salt: u64, lane: u32, mut found: impl FnMut(u64, &Header)) {
+/// Calls `found` with offset and header of each valid group of a lane's bytes, in ascending order. Transactions are below
+/// `txid_limit`, as the superblock has it.
+///
+/// Linear in the length, apart from checksums of long groups that turn out invalid: torn ones, of which there are few.
+pub fn scan(bytes: &[u8], salt: u64, lane: u32, txid_limit: u64, mut found: impl FnMut(u64, &Header)) {
     let granule = GRANULE_BYTES as usize;
     let mut at = 0;
     while at + granule <= bytes.len() {
-        match group_at(&bytes[at..], salt, lane, at as u64) {
+        match group_at(&bytes[at..], salt, lane, at as u64, txid_limit) {
             Some(header) => {
                 found(at as u64, &header);
                 at += group_bytes(header.body_bytes() as usize) as usize;
@@ -23,9 +25,9 @@ pub fn scan(bytes: &[u8], salt: u64, lane: u32, mut found: impl FnMut(u64, &Head
 
 /// The header of the group that `bytes` begin with, if it is valid.
 #[inline]
-fn group_at(bytes: &[u8], salt: u64, lane: u32, offset: u64) -> Option<Header> {
+fn group_at(bytes: &[u8], salt: u64, lane: u32, offset: u64, txid_limit: u64) -> Option<Header> {
     let sealed: &[u8; SEALED_BYTES] = bytes[4..].first_chunk()?;
-    let header = Header::decode(sealed)?;
+    let header = Header::decode(sealed, salt, txid_limit)?;
     let body = bytes.get(HEADER_BYTES..header.length as usize)?;
     let checksum = group_checksum(body_checksum(salt, lane, offset, body), sealed);
     (bytes[..4] == checksum.to_le_bytes()).then_some(header)

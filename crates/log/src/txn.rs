@@ -29,6 +29,7 @@ pub(crate) struct Home {
 #[must_use = "reserved space is wasted unless the transaction commits with it"]
 #[derive(Debug)]
 pub struct Reservation {
+    txid: TxnId,
     placed: Placed,
     body_bytes: usize,
 }
@@ -148,7 +149,7 @@ impl LogTxn {
     #[inline]
     pub fn reserve(&mut self, body_bytes: usize) -> Result<Reservation> {
         let placed = self.home.log.reserve(self.id, &mut self.pins, self.home.lane, group_bytes(body_bytes))?;
-        Ok(Reservation { placed, body_bytes })
+        Ok(Reservation { txid: self.id, placed, body_bytes })
     }
 
     /// Commits: takes the CSN, writes the record, fences once. Cannot fail. On return durable_csn covers the CSN as
@@ -157,6 +158,7 @@ impl LogTxn {
     /// Panics if the body is longer than was reserved, or the transaction has ended.
     #[inline]
     pub fn commit(&mut self, reservation: Reservation, body: &[u8]) -> Csn {
+        assert!(reservation.txid == self.id, "transaction {} reserved for {}", reservation.txid, self.id);
         assert!(body.len() <= reservation.body_bytes, "a commit body longer than was reserved");
         assert!(self.prepared.is_none() && self.csn == 0, "transaction {} has ended", self.id);
         if self.chunks > 0 {

@@ -12,6 +12,7 @@ use crossbeam_utils::CachePadded;
 use perdura_pmem::sync::{Condvar, Mutex};
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
+use std::time::Duration;
 
 /// CSNs that can be marked ahead of the first unmarked one.
 const SLOTS: u64 = 1 << 16;
@@ -19,6 +20,10 @@ const SLOTS: u64 = 1 << 16;
 const SHARDS: usize = 16;
 /// Looks before a waiter sleeps.
 const SPINS: u32 = 64;
+/// Rounds for which marks are still waited for after the pool has stopped.
+const GRACE_ROUNDS: u32 = 50;
+/// Length of such a round.
+const GRACE_ROUND: Duration = Duration::from_millis(4);
 
 #[derive(Default)]
 struct Shard {
@@ -133,15 +138,21 @@ impl Watermark {
         let shard = self.shard(csn);
         shard.waiters.fetch_add(1, SeqCst);
         let mut guard = shard.lock.lock();
-        while self.load() < csn && !self.stopped.load(SeqCst) {
-            shard.moved.wait(&mut guard);
+        let mut grace = GRACE_ROUNDS;
+        while self.load() < csn && grace > 0 {
+            if self.stopped.load(SeqCst) {
+                shard.moved.wait_for(&mut guard, GRACE_ROUND);
+                grace -= 1;
+            } else {
+                shard.moved.wait(&mut guard);
+            }
         }
         drop(guard);
         shard.waiters.fetch_sub(1, SeqCst);
         self.load() >= csn
     }
 
-    /// Ends all waiting: a CSN will never be marked.
+    /// Ends all waiting, soon: a CSN may never be marked, though those under way still will.
     pub(crate) fn stop(&self) {
         self.stopped.store(true, SeqCst);
         for csn in 0..SHARDS as u64 {

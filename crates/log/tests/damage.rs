@@ -3,8 +3,8 @@
 mod support;
 
 use perdura_log::{Error, Recovery};
+use perdura_pmem::Medium;
 use perdura_pmem::sim::{Image, Random, SimMedium};
-use perdura_pmem::{Medium, Region};
 use proptest::prelude::*;
 use std::sync::Arc;
 use support::{commit, damage, found, opened, recover, tiny};
@@ -94,9 +94,8 @@ fn a_csn_given_twice_is_refused() {
     let (medium, log) = opened(&config);
     let csn = commit(&log, 0, b"x");
     drop(log);
-    let region: Region = medium.open("log.000.00").expect("it exists");
-    assert_eq!(region.load(8), csn);
     let salt = Recovery::open(medium.clone(), &config).expect("it recovers").superblock.generations[0].salt;
+    let region = medium.open("log.000.00").expect("it exists");
     region.write(64, &forge(salt, 64, csn));
     let error = open_error(&medium);
     assert!(matches!(&error, Error::Damaged { offset: 64, .. }), "{error}");
@@ -107,8 +106,7 @@ fn forge(salt: u64, offset: u64, csn: u64) -> [u8; 32] {
     let mut group = [0; 32];
     group[4..8].copy_from_slice(&32u32.to_le_bytes());
     group[8..16].copy_from_slice(&csn.to_le_bytes());
-    group[16] = 77;
-    group[22..24].copy_from_slice(&1u16.to_le_bytes());
+    group[16..24].copy_from_slice(&(salt ^ (77 | 1 << 48)).to_le_bytes());
     group[24] = 1;
     let mut sealed = salt.to_le_bytes().to_vec();
     sealed.extend_from_slice(&offset.to_le_bytes());
@@ -207,12 +205,28 @@ fn break_bytes(bytes: &mut Vec<u8>, random: &mut Random) {
     }
 }
 
+/// Old or hostile bytes in which every granule looks like a header of a long group are told apart without summing up
+/// the rest of the lane for each.
+#[test]
+fn plausible_headers_do_not_make_the_scan_slow() {
+    let mut bytes = vec![0; 16 << 20];
+    for at in (0..bytes.len()).step_by(64) {
+        let length = (bytes.len() - at) as u32;
+        bytes[at + 4..at + 8].copy_from_slice(&length.to_le_bytes());
+        bytes[at + 16] = 5;
+        bytes[at + 24] = 2;
+    }
+    let mut groups = 0;
+    perdura_log::scan(&bytes, 0x9e37_79b9_7f4a_7c15, 0, 1 << 21, |_, _| groups += 1);
+    assert_eq!(groups, 0);
+}
+
 proptest! {
     /// Whatever lies in a lane, the scan ends, stays inside, and reports ascending groups.
     #[test]
     fn any_bytes_can_be_scanned(bytes in proptest::collection::vec(any::<u8>(), 0..3000), salt: u64, lane in 0u32..64) {
         let mut next = 0;
-        perdura_log::scan(&bytes, salt, lane, |offset, header| {
+        perdura_log::scan(&bytes, salt, lane, 1 << 48, |offset, header| {
             assert!(offset >= next && offset % 64 == 0);
             next = offset + u64::from(header.length);
             assert!(next <= bytes.len() as u64);
