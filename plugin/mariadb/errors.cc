@@ -77,8 +77,11 @@ int ha_perdura::failed(PerduraCode code)
   return handler_error(code, table->in_use);
 }
 
-bool ha_perdura::get_error_message(int, String *message)
+/* For errors the server has no text of its own for; to its text for a deadlock it would append this one. */
+bool ha_perdura::get_error_message(int error, String *message)
 {
+  if (error == HA_ERR_LOCK_DEADLOCK)
+    return false;
   char text[MESSAGE_BYTES];
   perdura_message(reinterpret_cast<uint8_t *>(text), sizeof(text));
   message->copy(text, strlen(text), &my_charset_utf8mb3_general_ci);

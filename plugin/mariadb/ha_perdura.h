@@ -49,6 +49,8 @@ public:
   int delete_table(const char *name) override;
   int rename_table(const char *from, const char *to) override;
   int truncate() override;
+  enum_alter_inplace_result check_if_supported_inplace_alter(TABLE *altered, Alter_inplace_info *info) override;
+  bool check_if_incompatible_data(HA_CREATE_INFO *info, uint table_changes) override;
 
   /* -- statements and locks (ha_perdura_txn.cc) */
   int external_lock(THD *thd, int lock_type) override;

@@ -30,8 +30,11 @@ public:
     m_fields.reserve(table->s->fields);
     for (uint i= 0; i < table->s->fields; i++)
       m_fields.push_back(describe(table->field[i], table->record[0]));
-    m_definition.version= table->s->tabledef_version.str;
-    m_definition.version_bytes= table->s->tabledef_version.length;
+    if (!table->s->partition_info_str)
+    {
+      m_definition.version= table->s->tabledef_version.str;
+      m_definition.version_bytes= table->s->tabledef_version.length;
+    }
     m_definition.fields= m_fields.data();
     m_definition.field_count= m_fields.size();
     m_definition.record_bytes= table->s->reclength;
@@ -120,6 +123,9 @@ int ha_perdura::open(const char *name, int, uint)
   if (code != PERDURA_CODE_OK)
   {
     m_cursor= nullptr;
+    /* The server would take its word for it and forget its definition, of which a partitioned table has no other copy. */
+    if (code == PERDURA_CODE_NOT_FOUND && table->s->partition_info_str)
+      return HA_ERR_INTERNAL_ERROR;
     return table_error(code);
   }
   return info(HA_STATUS_VARIABLE | HA_STATUS_CONST | HA_STATUS_OPEN);
@@ -141,6 +147,18 @@ int ha_perdura::delete_table(const char *name)
 int ha_perdura::rename_table(const char *from, const char *to)
 {
   return table_error(perdura_table_rename(pool, from, to));
+}
+
+/* The pool keeps the server's definition, so each change of it makes a new table, even where the rows could stay. */
+enum_alter_inplace_result ha_perdura::check_if_supported_inplace_alter(TABLE *, Alter_inplace_info *)
+{
+  return HA_ALTER_INPLACE_NOT_SUPPORTED;
+}
+
+/* Asked for EXCHANGE PARTITION: whether rows of one table can be those of the other. */
+bool ha_perdura::check_if_incompatible_data(HA_CREATE_INFO *, uint table_changes)
+{
+  return table_changes == IS_EQUAL_YES ? COMPATIBLE_DATA_YES : COMPATIBLE_DATA_NO;
 }
 
 int ha_perdura::truncate()

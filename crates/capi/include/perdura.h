@@ -106,7 +106,7 @@ typedef struct PerduraField {
 
 // How the server sees a table.
 typedef struct PerduraDefinition {
-  // The server's id of the definition.
+  // The server's id of the definition; null for a partition.
   const uint8_t *version;
   // Its bytes.
   size_t version_bytes;
@@ -291,7 +291,8 @@ const uint8_t *perdura_frm_data(const struct PerduraFrm *frm, size_t *bytes);
 // `frm` must be fetched, and nobody may use it any more.
 void perdura_frm_release(struct PerduraFrm *frm);
 
-// Calls `found` with the file name of each table a user may see in `database` (a name in the file name encoding).
+// Calls `found` with the file name of each table a user may see in `database` (a name in the file name encoding) and whose
+// definition is in the pool.
 // Stops when that returns true.
 //
 // # Safety
@@ -394,7 +395,8 @@ const uint8_t *perdura_frm_data(const struct PerduraFrm *frm, size_t *bytes);
 // `frm` must be fetched, and nobody may use it any more.
 void perdura_frm_release(struct PerduraFrm *frm);
 
-// Calls `found` with the file name of each table a user may see in `database` (a name in the file name encoding).
+// Calls `found` with the file name of each table a user may see in `database` (a name in the file name encoding) and whose
+// definition is in the pool.
 // Stops when that returns true.
 //
 // # Safety

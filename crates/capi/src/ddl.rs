@@ -174,7 +174,8 @@ pub unsafe extern "C" fn perdura_frm_release(frm: *mut PerduraFrm) {
     drop(unsafe { Box::from_raw(frm) });
 }
 
-/// Calls `found` with the file name of each table a user may see in `database` (a name in the file name encoding).
+/// Calls `found` with the file name of each table a user may see in `database` (a name in the file name encoding) and whose
+/// definition is in the pool.
 /// Stops when that returns true.
 ///
 /// # Safety
@@ -192,6 +193,9 @@ pub unsafe extern "C" fn perdura_tables_list(
         for table in engine.tables() {
             let name = table.name();
             let Some(listed) = name::listed(&name, &database.to_string_lossy()) else { continue };
+            if Definition::decode(&table.definition()).is_some_and(|definition| definition.frm.is_empty()) {
+                continue;
+            }
             let file_name = [listed.as_bytes(), &[0]].concat();
             // SAFETY: as the caller vouches for; the name ends with a zero byte.
             if unsafe { found(context, file_name.as_ptr().cast()) } {

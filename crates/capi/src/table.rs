@@ -43,7 +43,7 @@ pub struct PerduraField {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct PerduraDefinition {
-    /// The server's id of the definition.
+    /// The server's id of the definition; null for a partition.
     pub version: *const u8,
     /// Its bytes.
     pub version_bytes: usize,
@@ -131,9 +131,12 @@ fn open(engine: &Engine, path: &CStr, given: &Definition<'_>) -> Outcome<Perdura
             format!("the definition of table {} cannot be read; run `perdura check` on the pool", table.name()),
         )
     })?;
-    if stored.version != given.version || stored.layout != given.layout {
+    // The server keeps the definitions of partitions itself and changes their id at will: there only the layout counts.
+    let found_by_pool = !stored.frm.is_empty() && !given.version.is_empty();
+    if stored.layout != given.layout || found_by_pool && stored.version != given.version {
+        let code = if found_by_pool { PerduraCode::DefinitionChanged } else { PerduraCode::Damaged };
         let message = format!("table {} has another definition in the pool than in the server", table.name());
-        return Err(Failure::new(PerduraCode::DefinitionChanged, message));
+        return Err(Failure::new(code, message));
     }
     Ok(PerduraCursor::new(engine.clone(), table, stored.layout))
 }
