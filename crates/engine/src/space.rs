@@ -229,7 +229,7 @@ impl Table {
         self.settle_or_free(&mut space, segment.id, &segment.cells);
     }
 
-    /// Takes a run of segments for a version of `bytes`. Durable in its use on return.
+    /// Takes a run of segments for a version of `bytes`. Its use is flushed; the owner's fence covers it with the version.
     pub(crate) fn take_run(&self, bytes: u64) -> Result<Word> {
         let segment_bytes = self.context.geometry.segment_bytes;
         let count = bytes.div_ceil(segment_bytes);
@@ -245,14 +245,10 @@ impl Table {
         }
         let first = self.take_free(count as u32)?;
         let file = self.file_of(first);
+        file.set_kind(first.index, SegmentKind::Run(count as u32));
         for distance in 1..count as u32 {
             file.set_kind(first.index + distance, SegmentKind::RunTail(distance));
         }
-        if count > 1 {
-            file.region().fence();
-        }
-        file.set_kind(first.index, SegmentKind::Run(count as u32));
-        file.region().fence();
         let cells = Arc::new(CellMap::run());
         cells.taken.store(true, Ordering::Release);
         cells.mark(0);
@@ -305,9 +301,6 @@ impl Table {
             return;
         }
         if let Ok(SegmentKind::Run(count)) = file.kind(id.index) {
-            // The head goes first and durably: a tail with another use inside a run would be damage.
-            file.set_kind(id.index, SegmentKind::Free);
-            file.region().fence();
             *file.segment(id.index).cells.lock() = None;
             for index in id.index..id.index + count {
                 space.put_free(SegmentId { file: id.file, index });
@@ -335,6 +328,7 @@ impl Table {
     }
 
     fn add_directory_segment(&self) -> Result<()> {
+        let _span = perdura_pmem::trace::span("directory_growth");
         let id = self.take_free(1)?;
         let file = self.file_of(id);
         let at = file.segment_offset(id.index);

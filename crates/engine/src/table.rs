@@ -137,37 +137,20 @@ impl Table {
         let mut directory = Vec::new();
         let mut space = self.space.lock();
         for (_, file) in &self.files {
-            let mut run_left = 0;
-            for index in 0..file.segment_count() {
+            let mut index = 0;
+            while index < file.segment_count() {
                 let id = SegmentId { file: file.sequence(), index };
-                let kind = file.kind(index)?;
-                if run_left > 0 && !matches!(kind, SegmentKind::RunTail(_)) {
-                    return Err(Error::damaged(
-                        file.region().name(),
-                        file.segment_offset(index),
-                        "a run of segments is cut off here",
-                    ));
-                }
-                match kind {
-                    SegmentKind::Free => space.put_free(id),
+                index += 1;
+                match file.kind(id.index)? {
                     SegmentKind::Cells(_) => space.put_unswept(id),
                     SegmentKind::Directory(number) => directory.push((number, id)),
-                    SegmentKind::Run(count) => {
+                    SegmentKind::Run(count) if self.is_whole_run(file, id.index, count)? => {
                         space.put_unswept(id);
-                        run_left = count;
+                        index += count - 1;
                     }
-                    // A tail whose run was never finished, or is gone.
-                    SegmentKind::RunTail(_) if run_left == 0 => space.put_free(id),
-                    SegmentKind::RunTail(_) => {}
+                    // Part of a run that was never finished, or is gone and was partly used again.
+                    SegmentKind::Run(_) | SegmentKind::RunTail(_) | SegmentKind::Free => space.put_free(id),
                 }
-                run_left = run_left.saturating_sub(1);
-            }
-            if run_left > 0 {
-                return Err(Error::damaged(
-                    file.region().name(),
-                    file.region().len(),
-                    "a run of segments passes the end of the file",
-                ));
             }
         }
         directory.sort_unstable_by_key(|(number, _)| *number);
@@ -181,6 +164,16 @@ impl Table {
             space.put_unswept_directory(u64::from(number));
         }
         Ok(())
+    }
+
+    /// Whether the segments after `first` belong to its run. A run that holds a committed version is whole.
+    fn is_whole_run(&self, file: &DataFile, first: u32, count: u32) -> Result<bool> {
+        for distance in 1..count {
+            if file.kind(first + distance)? != SegmentKind::RunTail(distance) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Adds a file at the end of the chain in DRAM, all of it free.

@@ -49,6 +49,8 @@ pub struct Depth {
     pub muted: Option<CallSite>,
     /// Whether recoveries are cut off too.
     pub nested: bool,
+    /// Place in the trace before which nothing is looked at.
+    pub from: usize,
 }
 
 /// Crash points after the end of a labelled stretch that still belong to it: what it did is put to use there.
@@ -83,7 +85,7 @@ pub fn explore(run: &Run, depth: &Depth) -> Tally {
     let mut tally = Tally::default();
     let mut seen = Seen::default();
     let mut random = Random::new(run.seed ^ 0x0c7a_5e0f);
-    let mut oracle = Oracle::default();
+    let mut oracle = run.prior.clone();
     let mut aftermath = Aftermath::default();
     let mut marks = 0;
     let options = ReplayOptions { muted: depth.muted, salt: run.seed };
@@ -93,7 +95,7 @@ pub fn explore(run: &Run, depth: &Depth) -> Tally {
         }
         marks = point.marks().len();
         aftermath.follow(point);
-        if !aftermath.is_in_focus(run.scenario.focus) {
+        if point.index < depth.from || !aftermath.is_in_focus(run.scenario.focus) {
             return ControlFlow::Continue(());
         }
         point.for_each_image(&mut random, &mut seen, depth.choices, |image| {

@@ -132,7 +132,7 @@ fn explore_run(arguments: &Arguments, number: u64) -> Tally {
         None => &SCENARIOS[number as usize % SCENARIOS.len()],
     };
     let seed = arguments.seed + number / if arguments.scenario.is_some() { 1 } else { SCENARIOS.len() as u64 };
-    let depth = Depth { choices: 12, images_max: 6000, violations_max: 3, muted: None, nested: true };
+    let depth = Depth { choices: 12, images_max: 6000, violations_max: 3, muted: None, nested: true, from: 0 };
     match std::panic::catch_unwind(|| scenario.run(seed)) {
         Ok(run) => explore(&run, &depth),
         Err(panic) => {
@@ -179,7 +179,8 @@ fn lint(seed: u64) -> bool {
 }
 
 fn test_mutations(seed: u64) -> Vec<Verdict> {
-    let runs = sample_runs(seed);
+    let mut runs = sample_runs(seed);
+    runs.extend(mutation::recovery_runs(&runs));
     let sites = mutation::reached_sites(&runs);
     std::panic::set_hook(Box::new(|_| {}));
     let next = AtomicU64::new(0);
@@ -188,8 +189,8 @@ fn test_mutations(seed: u64) -> Vec<Verdict> {
         for _ in 0..WORKERS {
             scope.spawn(|| {
                 while let Some(site) = sites.get(next.fetch_add(1, Ordering::Relaxed) as usize) {
-                    let tested = mutation::test_all(&runs, &[*site], IMAGES_PER_MUTATION);
-                    verdicts.lock().expect("no worker panics with it").extend(tested);
+                    let verdict = mutation::test(&runs, *site, IMAGES_PER_MUTATION);
+                    verdicts.lock().expect("no worker panics with it").push(verdict);
                 }
             });
         }

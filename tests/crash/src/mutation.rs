@@ -3,9 +3,14 @@
 //! A call site no run reached counts as not caught; those are found by looking through the sources.
 
 use crate::explore::{Depth, explore};
-use crate::scenario::Run;
-use perdura_pmem::sim::recorder::{CallSite, SiteKind};
+use crate::scenario::{Run, SCENARIOS};
+use crate::verdict;
+use perdura_pmem::sim::Random;
+use perdura_pmem::sim::image::Seen;
+use perdura_pmem::sim::recorder::{CallSite, Event, SiteKind};
+use perdura_pmem::sim::replay::ReplayOptions;
 use std::collections::BTreeSet;
+use std::ops::ControlFlow;
 use std::path::Path;
 
 /// Outcome for one call site.
@@ -16,15 +21,69 @@ pub struct Verdict {
     pub caught: bool,
 }
 
-/// Switches each call site off in turn; `share` and `of` split the sites among callers.
-pub fn test_all(runs: &[Run], sites: &[CallSite], images_each: u64) -> Vec<Verdict> {
-    sites.iter().map(|site| Verdict { site: site.to_string(), caught: is_caught(runs, *site, images_each) }).collect()
+/// Seeds of the runs in which a thread is kept from going on right after the site.
+const STALLED_SEEDS: u64 = 6;
+
+/// Switches one call site off: in the runs that reach it, then in runs in which other threads get far between the site and the
+/// next fence of its thread.
+pub fn test(runs: &[Run], site: CallSite, images_each: u64) -> Verdict {
+    let caught = runs.iter().any(|run| is_caught(run, site, images_each))
+        || (0..STALLED_SEEDS).any(|seed| {
+            let reaching = SCENARIOS.iter().filter(|scenario| {
+                runs.iter().any(|run| run.scenario.name == scenario.name && run.trace.sites().contains_key(&site))
+            });
+            reaching.into_iter().any(|scenario| {
+                let run = scenario.run_stalled(seed, site.file, site.line);
+                is_caught(&run, site, images_each)
+            })
+        });
+    Verdict { site: site.to_string(), caught }
 }
 
-fn is_caught(runs: &[Run], site: CallSite, images_each: u64) -> bool {
-    let depth = Depth { choices: 8, images_max: images_each, violations_max: 1, muted: Some(site), nested: false };
-    let reached = runs.iter().filter(|run| run.trace.sites().contains_key(&site));
-    reached.into_iter().any(|run| !explore(run, &depth).violations.is_empty())
+fn is_caught(run: &Run, site: CallSite, images_each: u64) -> bool {
+    let Some(from) = first_event(run, &site) else { return false };
+    // A recovery is short, and what it leaves unfenced must survive just so for the loss to show.
+    let choices = if run.trace.events().len() < 3000 { 40 } else { 4 };
+    let depth = Depth { choices, images_max: images_each, violations_max: 1, muted: Some(site), nested: false, from };
+    !explore(run, &depth).violations.is_empty()
+}
+
+/// Place in the trace of the first event of a call site.
+fn first_event(run: &Run, site: &CallSite) -> Option<usize> {
+    let is_here = |event: &Event| {
+        let at = run.trace.site(event.site);
+        at.file() == site.file && at.line() == site.line && at.column() == site.column
+    };
+    run.trace.events().iter().position(is_here)
+}
+
+/// Recoveries of crash images of the runs, recorded, to be explored like runs.
+pub fn recovery_runs(runs: &[Run]) -> Vec<Run> {
+    const IMAGES_ONE_IN: u64 = 400;
+    const EACH: usize = 6;
+    let mut recoveries = Vec::new();
+    for run in runs {
+        let (mut oracle, mut marks, mut count, mut seen) = (run.prior.clone(), 0, 0, Seen::default());
+        let mut random = Random::new(run.seed);
+        let wanted = recoveries.len() + EACH;
+        run.trace.replay(&ReplayOptions { muted: None, salt: run.seed }, |point| {
+            for mark in &point.marks()[marks..] {
+                oracle.mark(mark.payload, &run.history);
+            }
+            marks = point.marks().len();
+            point.for_each_image(&mut random, &mut seen, 2, |image| {
+                count += 1;
+                if count % IMAGES_ONE_IN == 0
+                    && let Ok(trace) = verdict::record_recovery(image, run.scenario)
+                {
+                    let (history, prior) = (run.history.clone(), oracle.clone());
+                    recoveries.push(Run { scenario: run.scenario, seed: run.seed, trace, history, prior });
+                }
+            });
+            if recoveries.len() >= wanted { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+    }
+    recoveries
 }
 
 /// Flush, fence and sync sites outside `pmem` that the runs reached.

@@ -103,13 +103,14 @@ impl History {
     }
 }
 
+#[derive(Clone)]
 struct Pending {
     txn: usize,
     step: Step,
 }
 
 /// The model at one point of a trace.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Oracle {
     base: State,
     pending: Vec<Pending>,

@@ -1,6 +1,6 @@
 //! The scenarios: small pools shaped so that one hazard after another comes up, and the runs recorded of them.
 
-use crate::oracle::{Change, History};
+use crate::oracle::{Change, History, Oracle};
 use crate::workload::{Mix, Worker, prelude};
 use perdura_engine::{Config, Engine, LogConfig};
 use perdura_pmem::sim::recorder::{Recorder, Trace};
@@ -36,6 +36,7 @@ const NONE: Mix = Mix {
     savepoint: 0,
     rollback: 0,
     prepare: 0,
+    hold: 0,
     ddl: 0,
     large: 0,
     checkpoint: 0,
@@ -43,7 +44,7 @@ const NONE: Mix = Mix {
 };
 
 /// All scenarios.
-pub const SCENARIOS: [Scenario; 7] = [
+pub const SCENARIOS: [Scenario; 9] = [
     Scenario {
         name: "mixed",
         threads: 2,
@@ -75,8 +76,8 @@ pub const SCENARIOS: [Scenario; 7] = [
     Scenario {
         name: "expansion",
         threads: 2,
-        transactions: 8,
-        mix: Mix { insert: 1, bulk: 4, large: 2, delete: 1, ..NONE },
+        transactions: 10,
+        mix: Mix { insert: 1, bulk: 4, large: 3, delete: 2, purge: 1, ..NONE },
         focus: &[],
         lane_bytes: 8 << 10,
         first_file_bytes: 16 << 10,
@@ -100,10 +101,28 @@ pub const SCENARIOS: [Scenario; 7] = [
         first_file_bytes: 64 << 10,
     },
     Scenario {
+        name: "held",
+        threads: 2,
+        transactions: 60,
+        mix: Mix { insert: 6, update: 6, hold: 3, checkpoint: 1, ..NONE },
+        focus: &["generation_switch", "wrap_around", "log_growth", "prepared"],
+        lane_bytes: 4 << 10,
+        first_file_bytes: 64 << 10,
+    },
+    Scenario {
+        name: "directory growth",
+        threads: 2,
+        transactions: 30,
+        mix: Mix { bulk: 6, large: 4, delete: 4, purge: 4, ..NONE },
+        focus: &["file_expansion", "directory_growth"],
+        lane_bytes: 8 << 10,
+        first_file_bytes: 64 << 10,
+    },
+    Scenario {
         name: "prepared",
         threads: 2,
-        transactions: 20,
-        mix: Mix { insert: 2, update: 3, prepare: 8, checkpoint: 2, purge: 1, ..NONE },
+        transactions: 24,
+        mix: Mix { insert: 2, update: 3, prepare: 6, hold: 3, checkpoint: 2, purge: 1, ..NONE },
         focus: &[],
         lane_bytes: 4 << 10,
         first_file_bytes: 64 << 10,
@@ -128,7 +147,9 @@ pub struct Run {
     /// All events.
     pub trace: Trace,
     /// What each transaction changed.
-    pub history: Vec<Vec<Change>>,
+    pub history: Arc<Vec<Vec<Change>>>,
+    /// The oracle when the trace begins.
+    pub prior: Oracle,
 }
 
 impl Scenario {
@@ -149,6 +170,15 @@ impl Scenario {
 
     /// Runs it on recorded memory, interleaved as `seed` decides.
     pub fn run(&'static self, seed: u64) -> Run {
+        self.run_scheduled(seed, Scheduler::new(seed))
+    }
+
+    /// As [`Scenario::run`], but a thread that passes this line is kept from going on while the others do.
+    pub fn run_stalled(&'static self, seed: u64, file: &'static str, line: u32) -> Run {
+        self.run_scheduled(seed, Scheduler::new(seed).stall_after(file, line))
+    }
+
+    fn run_scheduled(&'static self, seed: u64, scheduler: Scheduler) -> Run {
         let (medium, recorder) = Recorder::attach(SimMedium::new());
         let medium: Arc<dyn Medium> = Arc::new(medium);
         let history = History::default();
@@ -163,9 +193,10 @@ impl Scenario {
                     Worker::new(engine, history, shared, thread, seed).run(&self.mix, self.transactions);
                 }) as Body<'_>
             });
-            Scheduler::new(seed).run(bodies.collect());
+            scheduler.run(bodies.collect());
             engine.close();
         }
-        Run { scenario: self, seed, trace: recorder.finish(), history: history.into_inner() }
+        let (trace, history) = (recorder.finish(), Arc::new(history.into_inner()));
+        Run { scenario: self, seed, trace, history, prior: Oracle::default() }
     }
 }

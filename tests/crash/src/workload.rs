@@ -27,6 +27,8 @@ pub struct Mix {
     pub rollback: u32,
     /// Prepared, then committed or rolled back.
     pub prepare: u32,
+    /// Prepared in a session of its own, and decided only at the next such action.
+    pub hold: u32,
     /// Create, rename, truncate, drop.
     pub ddl: u32,
     /// A row larger than a segment.
@@ -46,6 +48,7 @@ enum Action {
     Savepoint,
     Rollback,
     Prepare,
+    Hold,
     Ddl,
     Large,
     Checkpoint,
@@ -62,6 +65,7 @@ impl Mix {
             (Action::Savepoint, self.savepoint),
             (Action::Rollback, self.rollback),
             (Action::Prepare, self.prepare),
+            (Action::Hold, self.hold),
             (Action::Ddl, self.ddl),
             (Action::Large, self.large),
             (Action::Checkpoint, self.checkpoint),
@@ -85,7 +89,12 @@ pub struct Worker<'a> {
     random: Random,
     thread: u64,
     next_key: u64,
+    /// The session in use.
     txn: Box<Txn>,
+    /// Others, so that threads meet in each shard of a table.
+    spare: Vec<Box<Txn>>,
+    /// A prepared transaction, its number and the rows it inserts.
+    held: Option<(Box<Txn>, usize)>,
     table: Arc<Table>,
     rows: BTreeMap<Key, Rid>,
     shared: Vec<(Key, Rid)>,
@@ -125,6 +134,8 @@ impl<'a> Worker<'a> {
         let isolation = if random.one_in(2) { Isolation::ReadCommitted } else { Isolation::RepeatableRead };
         Worker {
             txn: engine.begin(isolation),
+            spare: (0..3).map(|_| engine.begin(isolation)).collect(),
+            held: None,
             table: engine.table(TABLE).expect("the prelude made it"),
             engine: engine.clone(),
             history,
@@ -145,9 +156,11 @@ impl<'a> Worker<'a> {
     pub fn run(&mut self, mix: &Mix, count: u32) {
         for _ in 0..count {
             let action = mix.choose(&mut self.random);
+            let session = self.random.below(self.spare.len() as u64) as usize;
+            std::mem::swap(&mut self.txn, &mut self.spare[session]);
             self.act(action);
         }
-        self.txn.rollback();
+        self.decide_held();
     }
 
     fn act(&mut self, action: Action) {
@@ -160,6 +173,7 @@ impl<'a> Worker<'a> {
             Action::Large => self.transaction("large_row", |worker| worker.insert_large()),
             Action::Rollback => self.roll_back(),
             Action::Prepare => self.prepare(),
+            Action::Hold => self.hold(),
             Action::Ddl => self.ddl(),
             Action::Checkpoint => {
                 self.engine.checkpoint().expect("simulated memory takes it");
@@ -237,7 +251,7 @@ impl<'a> Worker<'a> {
 
     fn insert_some(&mut self, least: u64, spread: u64) -> bool {
         for _ in 0..least + self.random.below(spread) {
-            let bytes = self.random.below(60);
+            let bytes = if self.random.one_in(120) { 5000 } else { self.random.below(60) };
             self.insert_one(bytes);
         }
         true
@@ -329,6 +343,9 @@ impl<'a> Worker<'a> {
         trace::mark(Step::Begin.mark(number));
         self.txn.prepare(&(number as u64).to_le_bytes()).expect("there is room");
         trace::ack(Step::Prepared.mark(number));
+        if self.random.one_in(2) {
+            self.engine.checkpoint().expect("simulated memory takes it");
+        }
         if commit {
             trace::mark(Step::Deciding.mark(number));
             self.txn.commit_ordered();
@@ -338,6 +355,37 @@ impl<'a> Worker<'a> {
         } else {
             trace::mark(Step::Undoing.mark(number));
             self.give_up();
+            trace::ack(Step::Undone.mark(number));
+        }
+    }
+
+    /// Prepares a transaction that inserts rows, and leaves it so for a while.
+    fn hold(&mut self) {
+        let _label = trace::span("prepared");
+        self.decide_held();
+        let mut txn = self.engine.begin(Isolation::ReadCommitted);
+        std::mem::swap(&mut self.txn, &mut txn);
+        let many = self.random.one_in(3);
+        self.insert_some(1, if many { 90 } else { 3 });
+        let number = self.write_down();
+        self.changes.clear();
+        self.rids.clear();
+        trace::mark(Step::Begin.mark(number));
+        self.txn.prepare(&(number as u64).to_le_bytes()).expect("there is room");
+        trace::ack(Step::Prepared.mark(number));
+        std::mem::swap(&mut self.txn, &mut txn);
+        self.held = Some((txn, number));
+    }
+
+    fn decide_held(&mut self) {
+        let Some((mut txn, number)) = self.held.take() else { return };
+        if self.random.one_in(2) {
+            trace::mark(Step::Deciding.mark(number));
+            txn.commit().expect("a prepared transaction commits");
+            trace::ack(Step::Committed.mark(number));
+        } else {
+            trace::mark(Step::Undoing.mark(number));
+            txn.rollback();
             trace::ack(Step::Undone.mark(number));
         }
     }

@@ -3,7 +3,7 @@
 //! Every event may first pass the scheduler's token on, so that a seed decides the interleaving.
 
 use crate::region::WORD_BYTES;
-use crate::sync::step;
+use crate::sync::{reached, step};
 use crate::trace::{Access, Site, Tap};
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
@@ -42,6 +42,7 @@ pub(crate) struct Event<'a> {
 impl Event<'_> {
     pub(crate) fn record(&self, access: Access<'_>, site: Site) {
         self.tap.record(access, site);
+        reached(site);
     }
 }
 

@@ -14,12 +14,15 @@ use crate::trace;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::any::Any;
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Simulated time of a step.
 const STEP: Duration = Duration::from_micros(10);
+/// Steps for which a stalled thread is kept from going on, unless all others wait.
+const STALL_STEPS: u64 = 600;
 /// Steps after which a run counts as hung.
 const STEPS_MAX: u64 = 1 << 30;
 
@@ -31,6 +34,7 @@ pub type Body<'env> = Box<dyn FnOnce() + Send + 'env>;
 pub struct Scheduler {
     seed: u64,
     switch_one_in: u64,
+    stall_after: Option<(&'static str, u32)>,
 }
 
 /// What a run took.
@@ -73,6 +77,10 @@ enum Status {
         seen: u64,
         deadline: Option<u64>,
     },
+    /// Kept from going on before step `until`.
+    Stalled {
+        until: u64,
+    },
     Done,
 }
 
@@ -90,6 +98,7 @@ struct State {
 struct Shared {
     seed: u64,
     switch_one_in: u64,
+    stall_after: Option<(&'static str, u32)>,
     state: Mutex<State>,
     seats: Vec<Condvar>,
 }
@@ -100,12 +109,18 @@ struct TornDown;
 impl Scheduler {
     /// A scheduler that passes the token at one event in eight.
     pub fn new(seed: u64) -> Scheduler {
-        Scheduler { seed, switch_one_in: 8 }
+        Scheduler { seed, switch_one_in: 8, stall_after: None }
     }
 
     /// The same scheduler, passing the token at one event in `n` (at least 1).
     pub fn switch_one_in(self, n: u64) -> Scheduler {
         Scheduler { switch_one_in: n.max(1), ..self }
+    }
+
+    /// The same scheduler, which after each event from this line of a source file keeps the thread from going on for a
+    /// long time: whatever others may wrongly rely on before the thread's next fence, they come to rely on.
+    pub fn stall_after(self, file: &'static str, line: u32) -> Scheduler {
+        Scheduler { stall_after: Some((file, line)), ..self }
     }
 
     /// Runs all closures to their end. Panics with the seed if one panics or all are deadlocked.
@@ -128,6 +143,7 @@ impl Scheduler {
         let shared = Arc::new(Shared {
             seed: self.seed,
             switch_one_in: self.switch_one_in,
+            stall_after: self.stall_after,
             state: Mutex::new(state),
             seats: (0..count).map(|_| Condvar::new()).collect(),
         });
@@ -138,7 +154,8 @@ impl Scheduler {
         }
         std::thread::scope(|scope| {
             for (index, body) in bodies.into_iter().enumerate() {
-                let (seat, tap) = (Arc::new(Seat { shared: shared.clone(), index }), tap.clone());
+                let seat = Arc::new(Seat { shared: shared.clone(), index, stalls: AtomicBool::new(false) });
+                let tap = tap.clone();
                 let builder = std::thread::Builder::new().name(format!("simulated-{index}"));
                 let spawned = builder.spawn_scoped(scope, move || seat.occupy(tap, body));
                 spawned.expect("the system starts a thread");
@@ -158,6 +175,7 @@ impl State {
         let able = |status: &Status| match status {
             Status::Ready => true,
             Status::Waiting { seen, deadline } => *seen != self.progress || deadline.is_some_and(|at| at <= self.now),
+            Status::Stalled { until } => *until <= self.now,
             Status::Done => false,
         };
         let count = self.threads.iter().filter(|status| able(status)).count() as u64;
@@ -167,7 +185,7 @@ impl State {
             return place.map(|(index, _)| index);
         }
         let deadline = |(index, status): (usize, &Status)| match status {
-            Status::Waiting { deadline: Some(at), .. } => Some((*at, index)),
+            Status::Waiting { deadline: Some(at), .. } | Status::Stalled { until: at } => Some((*at, index)),
             _ => None,
         };
         let (at, index) = self.threads.iter().enumerate().filter_map(deadline).min()?;
@@ -212,6 +230,8 @@ impl Shared {
 struct Seat {
     shared: Arc<Shared>,
     index: usize,
+    /// At its next step the thread is kept from going on.
+    stalls: AtomicBool,
 }
 
 impl Seat {
@@ -271,12 +291,26 @@ impl Seat {
 impl Agent for Seat {
     fn step(&self, yielding: bool) {
         let Some(mut state) = self.count_step() else { return };
+        if self.stalls.swap(false, Ordering::Relaxed) {
+            state.threads[self.index] = Status::Stalled { until: state.now + STALL_STEPS };
+            state.progress += 1;
+            self.shared.pass(&mut state);
+            self.await_token(state);
+            self.shared.state.lock().threads[self.index] = Status::Ready;
+            return;
+        }
         if !yielding && !state.random.one_in(self.shared.switch_one_in) {
             return;
         }
         state.progress += 1;
         self.shared.pass(&mut state);
         self.await_token(state);
+    }
+
+    fn reached(&self, site: &'static Location<'static>) {
+        if self.shared.stall_after.is_some_and(|(file, line)| line == site.line() && file == site.file()) {
+            self.stalls.store(true, Ordering::Relaxed);
+        }
     }
 
     fn wait(&self, timeout: Option<Duration>, ready: &mut dyn FnMut() -> bool) -> bool {

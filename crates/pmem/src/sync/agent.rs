@@ -4,6 +4,7 @@
 
 use std::cell::RefCell;
 use std::marker::PhantomData;
+use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -12,6 +13,8 @@ use std::time::Duration;
 pub(crate) trait Agent {
     /// May let other threads run; always does if there are any and `yielding`.
     fn step(&self, yielding: bool);
+    /// An event of a simulated medium took effect at this call site.
+    fn reached(&self, site: &'static Location<'static>);
     /// Lets others run until `ready` is true, or `timeout` of simulated time has passed: then false.
     fn wait(&self, timeout: Option<Duration>, ready: &mut dyn FnMut() -> bool) -> bool;
 }
@@ -54,5 +57,13 @@ pub(crate) fn agent() -> Option<Arc<dyn Agent>> {
 pub(crate) fn step() {
     if let Some(agent) = agent() {
         agent.step(false);
+    }
+}
+
+/// Tells the calling thread's agent, if it is simulated, that an event took effect.
+#[inline]
+pub(crate) fn reached(site: &'static Location<'static>) {
+    if let Some(agent) = agent() {
+        agent.reached(site);
     }
 }
