@@ -23,7 +23,7 @@ const LAYERS: [Layer; 10] = [
     layer("perdura-kv", 2, false),
     layer("perdura-capi", 3, true),
     layer("perdura-cli", 3, false),
-    layer("perdura-crash", 4, false),
+    layer("perdura-crash", 4, true),
     layer("perdura-tests", 4, false),
     layer("xtask", 5, false),
 ];
