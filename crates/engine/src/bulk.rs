@@ -5,9 +5,11 @@
 //! DRAM cost: a page's and a segment's entry, some 0.2 bytes a row. Later changes of the same transaction to these rows
 //! replace the word in the unpublished page. Flushes are by the writing thread; it fences before it hands over (I3).
 
+use crate::bulk_segment::BulkSegment;
 use crate::cells;
 use crate::error::Result;
 use crate::format::{PageState, Record, Rid, VERSION_HEADER, VersionHeader, Word, extent_crc, fold_row};
+use crate::shard::write_at;
 use crate::space::{FreePage, OpenSegment};
 use crate::table::Table;
 use rustc_hash::FxHashMap;
@@ -15,8 +17,7 @@ use std::sync::Arc;
 
 /// Inserts into one table before a transaction turns to pages of its own.
 pub const BULK_AFTER: u64 = 64;
-const LINE: u64 = 64;
-const WORDS_IN_LINE: u64 = LINE / 8;
+const WORDS_IN_LINE: u64 = 8;
 
 struct BulkPage {
     page: u64,
@@ -29,14 +30,6 @@ struct BulkPage {
     line_dirty: bool,
     /// Rows were changed after their insert: checksums are gone over before the commit.
     edited: bool,
-}
-
-struct BulkSegment {
-    open: OpenSegment,
-    /// Versions before this offset of the file are flushed.
-    flushed: u64,
-    /// Versions end here.
-    end: u64,
 }
 
 struct Edit {
@@ -104,12 +97,11 @@ impl BulkInsert {
         if self.pages.last().is_none_or(|page| page.next == page.end) {
             self.add_page()?;
         }
-        let bytes = VERSION_HEADER + row.len() as u64;
-        let word = self.place(bytes)?;
-        let page = self.pages.last_mut().expect("just made sure");
+        let page = self.pages.last().expect("just made sure");
         let rid = Rid::new(page.next, 0);
         let header = VersionHeader::new(Word::EMPTY, rid, row, false);
-        self.table.write_version(word, &header, row, sequence);
+        let word = self.write_version(&header, row, sequence)?;
+        let page = self.pages.last_mut().expect("just made sure");
         self.table.directory.store(page.next, word);
         page.folded ^= fold_row(page.next, header.crc);
         page.next += 1;
@@ -118,7 +110,6 @@ impl BulkInsert {
             self.table.directory.flush(page.next - 1);
         }
         self.rows += 1;
-        self.flush_filled_lines(word, bytes);
         Ok(rid)
     }
 
@@ -137,74 +128,47 @@ impl BulkInsert {
         Ok(())
     }
 
-    /// Space for a version in a segment of its own, or in a run.
-    fn place(&mut self, bytes: u64) -> Result<Word> {
-        const OPEN_MAX: usize = 8;
+    /// Writes a version into a segment of its own, or into a run, flushed as far as its lines are full.
+    fn write_version(&mut self, header: &VersionHeader, row: &[u8], sequence: u64) -> Result<Word> {
+        let bytes = VERSION_HEADER + row.len() as u64;
+        self.written = true;
         let Some(units) = cells::class_for(bytes, self.table.context.geometry.segment_bytes) else {
-            return self.table.take_run(bytes);
+            let word = self.table.take_run(bytes)?;
+            let (region, at) = self.table.write_version(word, header, row, sequence);
+            region.flush(at, bytes);
+            return Ok(word);
         };
         loop {
-            let position = match self.segments.iter().position(|segment| segment.open.cells.units() == units) {
-                Some(position) => position,
-                None => {
-                    let open = self.table.take_fresh_cells(units)?;
-                    let start = self.table.segment_offset(open.id);
-                    if self.segments.len() >= OPEN_MAX {
-                        self.retire(0);
-                    }
-                    self.segments.push(BulkSegment { open, flushed: start, end: start });
-                    self.segments.len() - 1
-                }
-            };
-            if let Some(word) = self.table.claim(&mut self.segments[position].open) {
+            let position = self.segment_of_class(units)?;
+            let segment = &mut self.segments[position];
+            if let Some(word) = segment.claim() {
+                write_at(segment.region(), word.offset(), header, row, sequence);
+                segment.written(word.offset(), bytes);
                 return Ok(word);
             }
             self.retire(position);
         }
     }
 
+    /// Position of the segment being filled with cells of `units`, newly taken if there is none.
+    fn segment_of_class(&mut self, units: u32) -> Result<usize> {
+        const OPEN_MAX: usize = 8;
+        if let Some(position) = self.segments.iter().position(|segment| segment.units() == units) {
+            return Ok(position);
+        }
+        let open = self.table.take_fresh_cells(units)?;
+        let start = self.table.segment_offset(open.id);
+        let region = self.table.file(open.id.file).expect("its own file").region().clone();
+        if self.segments.len() >= OPEN_MAX {
+            self.retire(0);
+        }
+        self.segments.push(BulkSegment::new(open, region, start));
+        Ok(self.segments.len() - 1)
+    }
+
     fn retire(&mut self, position: usize) {
-        self.flush_segment(position);
         let segment = self.segments.remove(position);
-        self.filled.push(segment.open);
-    }
-
-    /// After a version was written at `word`: flushes the lines nothing more will be written to. Runs are flushed at once.
-    fn flush_filled_lines(&mut self, word: Word, bytes: u64) {
-        self.written = true;
-        let region = self.table.file(word.file()).expect("allocated there").region();
-        let (at, end) = (word.offset(), word.offset() + bytes);
-        let start_of = |segment: &BulkSegment| self.table.segment_offset(segment.open.id);
-        let within = |segment: &&mut BulkSegment| {
-            segment.open.id.file == word.file()
-                && (start_of(segment)..start_of(segment) + self.table.context.geometry.segment_bytes).contains(&at)
-        };
-        match self.segments.iter_mut().find(within) {
-            Some(segment) => {
-                let line = at & !(LINE - 1);
-                if line > segment.flushed && segment.end > segment.flushed {
-                    region.flush(segment.flushed, segment.end - segment.flushed);
-                }
-                // Lines between the last version's end and this one's start were never stored to.
-                segment.flushed = segment.flushed.max(line);
-                segment.end = end;
-                let full = end & !(LINE - 1);
-                if full > segment.flushed {
-                    region.flush(segment.flushed, full - segment.flushed);
-                    segment.flushed = full;
-                }
-            }
-            None => region.flush(at, bytes),
-        }
-    }
-
-    fn flush_segment(&mut self, position: usize) {
-        let segment = &mut self.segments[position];
-        if segment.end > segment.flushed {
-            let region = self.table.file(segment.open.id.file).expect("its own file").region();
-            region.flush(segment.flushed, segment.end - segment.flushed);
-            segment.flushed = segment.end;
-        }
+        self.filled.push(segment.retire());
     }
 
     /// Newest own word of a row it owns, published or not.
@@ -215,12 +179,11 @@ impl BulkInsert {
     /// Replaces the version of an own row.
     pub fn edit(&mut self, rid: Rid, row: Option<&[u8]>, sequence: u64) -> Result<()> {
         let before = self.word(rid.row());
-        let bytes = row.map_or(0, <[u8]>::len) as u64 + VERSION_HEADER;
-        let word = self.place(bytes)?;
         let header = VersionHeader::new(before, rid, row.unwrap_or_default(), row.is_none());
-        let word = if row.is_none() { word.tombstone() } else { word };
-        self.table.write_version(word, &header, row.unwrap_or_default(), sequence);
-        self.flush_filled_lines(word, bytes);
+        let mut word = self.write_version(&header, row.unwrap_or_default(), sequence)?;
+        if row.is_none() {
+            word = word.tombstone();
+        }
         self.set_word(rid.row(), word);
         self.edits.push(Edit { row: rid.row(), before });
         Ok(())
@@ -288,8 +251,8 @@ impl BulkInsert {
         if !std::mem::take(&mut self.written) {
             return false;
         }
-        for position in 0..self.segments.len() {
-            self.flush_segment(position);
+        for segment in &mut self.segments {
+            segment.flush();
         }
         for page in &mut self.pages {
             if std::mem::take(&mut page.line_dirty) {
@@ -365,7 +328,7 @@ impl BulkInsert {
     }
 
     /// After publication: gives back what is left of its pages and segments.
-    pub fn finish(self) {
+    pub fn finish(mut self) {
         self.release_segments();
         let mut space = self.table.space.lock();
         for page in &self.pages {
@@ -382,8 +345,9 @@ impl BulkInsert {
         self.release_segments();
     }
 
-    fn release_segments(&self) {
-        for open in self.filled.iter().chain(self.segments.iter().map(|segment| &segment.open)) {
+    fn release_segments(&mut self) {
+        self.filled.extend(self.segments.drain(..).map(BulkSegment::retire));
+        for open in &self.filled {
             self.table.release(open);
         }
     }

@@ -113,6 +113,22 @@ impl CellMap {
         None
     }
 
+    /// Claims all cells of an empty map at once.
+    pub fn claim_all(&self) {
+        for (index, word) in (0..).zip(&self.words) {
+            let cells = (self.count - index * 64).min(64);
+            word.store(u64::MAX >> (64 - cells), Ordering::Release);
+        }
+        self.used.store(self.count, Ordering::Release);
+    }
+
+    /// Frees the cells from `index` on, which were claimed and never used.
+    pub fn free_from(&self, index: u32) {
+        for cell in index..self.count {
+            self.free(cell);
+        }
+    }
+
     /// Marks cell `index` used, for a sweep. Returns whether it was free.
     pub fn mark(&self, index: u32) -> bool {
         let bit = 1 << (index % 64);

@@ -32,8 +32,13 @@ impl Txn {
                 }
             },
         };
-        self.publish(csn);
-        Ok(csn)
+        if self.engine.log.wait_durable(csn) {
+            self.publish(csn);
+            return Ok(csn);
+        }
+        // An earlier commit will never be durable: nothing may be published (I4); the next start decides.
+        self.forget();
+        self.engine.check_writable().map(|()| csn)
     }
 
     /// Makes the transaction able to commit at any time, even after a crash, under the name `xid`.
@@ -89,9 +94,8 @@ impl Txn {
         gather(&self.writes, &self.bulk, &mut self.records, log, self.engine.chunk_bytes)
     }
 
-    /// After the commit record is fenced: publishes, waits until all of it is visible, acknowledges.
+    /// After all records up to the commit's are durable: publishes, waits until all of it is visible, acknowledges.
     fn publish(&mut self, csn: Csn) {
-        self.engine.log.wait_durable(csn);
         self.stamp(csn);
         for write in self.writes.entries().iter().filter(|write| !write.is_nothing()) {
             let row = write.rid.row();
@@ -200,7 +204,10 @@ impl Drop for Txn {
     fn drop(&mut self) {
         match self.state {
             State::Prepared => self.engine.clone().keep_prepared(self),
-            State::Ordered(csn) => self.publish(csn),
+            State::Ordered(_) => {
+                // A pool that failed stop says so at the next call.
+                let _ = self.commit();
+            }
             State::Active => self.rollback(),
         }
         self.engine.snapshots.release_slot(self.slot);

@@ -9,6 +9,7 @@
 mod audit;
 mod background;
 mod bulk;
+mod bulk_segment;
 mod catalog;
 mod cells;
 pub mod check;

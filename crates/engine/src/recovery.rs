@@ -87,6 +87,8 @@ fn recover(medium: Arc<dyn Medium>, config: &Config, random: &mut crate::random:
     redo(&recovery, |id| by_id.get(&id).map(|table| &**table))?;
     catalog.files.get(0).expect("a first file").region().fence();
     let (log, prepared) = recovery.finish(&mut || random.next())?;
+    let lanes = context.services.clone();
+    log.set_prefault(Box::new(move |region| lanes.prefault(region)));
     remove_orphans(&*medium, &catalog, &by_id)?;
     let tables = by_id.values().map(|table| (table.name(), table.clone())).collect();
     let inner = Arc::new(Inner::new(context, log, catalog, tables, config, lane_bytes));

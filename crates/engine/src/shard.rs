@@ -94,11 +94,16 @@ impl Table {
         sequence: u64,
     ) -> (&Region, u64) {
         let region = self.file(word.file()).expect("allocated in a file of the chain").region();
-        let at = word.offset();
-        region.write(at, &header.encode(sequence));
-        if !row.is_empty() {
-            region.write(at + VERSION_HEADER, row);
-        }
-        (region, at)
+        write_at(region, word.offset(), header, row, sequence);
+        (region, word.offset())
+    }
+}
+
+/// Writes a version at offset `at`, neither flushed nor fenced.
+#[inline]
+pub(crate) fn write_at(region: &Region, at: u64, header: &VersionHeader, row: &[u8], sequence: u64) {
+    region.write(at, &header.encode(sequence));
+    if !row.is_empty() {
+        region.write(at + VERSION_HEADER, row);
     }
 }

@@ -1,6 +1,6 @@
 //! A pool with every structure in it, to be damaged, and the judgement whether damage went by unnoticed.
 
-use super::{reopen, row_bytes, rows};
+use super::{reopen, row_bytes, try_rows};
 use perdura_engine::check::{Report, check};
 use perdura_engine::{Engine, Error, ErrorKind, Isolation};
 use perdura_pmem::sim::Image;
@@ -71,7 +71,7 @@ pub fn content(engine: &Engine) -> Result<Content, Error> {
     let mut txn = engine.begin(Isolation::ReadCommitted);
     let mut content = Content::new();
     for table in engine.tables() {
-        let mut of_table: Vec<_> = rows(&mut txn, &table)?.into_iter().map(|(_, row)| row).collect();
+        let mut of_table: Vec<_> = try_rows(&mut txn, &table)?.into_iter().map(|(_, row)| row).collect();
         of_table.sort();
         content.insert(table.name(), of_table);
     }

@@ -42,7 +42,12 @@ pub fn row_bytes(number: u32) -> Vec<u8> {
 }
 
 /// All rows a transaction sees, in scan order.
-pub fn rows(txn: &mut Txn, table: &Arc<Table>) -> Result<Vec<(Rid, Vec<u8>)>, Error> {
+pub fn rows(txn: &mut Txn, table: &Arc<Table>) -> Vec<(Rid, Vec<u8>)> {
+    try_rows(txn, table).expect("the scan reads")
+}
+
+/// All rows a transaction sees, in scan order, or what kept the scan from going on.
+pub fn try_rows(txn: &mut Txn, table: &Arc<Table>) -> Result<Vec<(Rid, Vec<u8>)>, Error> {
     let mut scan = txn.scan(table);
     let mut rows = Vec::new();
     while let Some((rid, row)) = scan.next(txn)? {
@@ -55,7 +60,7 @@ pub fn rows(txn: &mut Txn, table: &Arc<Table>) -> Result<Vec<(Rid, Vec<u8>)>, Er
 /// All committed rows, sorted.
 pub fn committed(engine: &Engine, table: &Arc<Table>) -> Vec<Vec<u8>> {
     let mut txn = engine.begin(Isolation::ReadCommitted);
-    let mut rows: Vec<_> = rows(&mut txn, table).expect("the scan reads").into_iter().map(|(_, row)| row).collect();
+    let mut rows: Vec<_> = rows(&mut txn, table).into_iter().map(|(_, row)| row).collect();
     rows.sort();
     rows
 }
