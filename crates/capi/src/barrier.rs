@@ -8,11 +8,20 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// Runs the body of a call. `engine` is taken out of service if the body panics.
 #[inline]
 pub(crate) fn call(engine: Option<&Engine>, body: impl FnOnce() -> Outcome) -> PerduraCode {
+    call_within(|| engine, body)
+}
+
+/// The same, for a body that has the engine's owner to itself: `engine` is asked only after the body has ended.
+#[inline]
+pub(crate) fn call_within<'a>(
+    engine: impl FnOnce() -> Option<&'a Engine>,
+    body: impl FnOnce() -> Outcome,
+) -> PerduraCode {
     // What a panic leaves half changed is never used to write again: the pool has failed stop.
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(code)) => code,
         Ok(Err(failure)) => fail(&failure),
-        Err(panic) => caught(engine, &*panic),
+        Err(panic) => caught(engine(), &*panic),
     }
 }
 
@@ -41,4 +50,44 @@ fn caught(engine: Option<&Engine>, panic: &(dyn Any + Send)) -> PerduraCode {
     }
     keep_message(&message);
     PerduraCode::Internal
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::code::perdura_message;
+    use perdura_engine::{Config, Isolation};
+    use perdura_pmem::SimMedium;
+    use std::sync::Arc;
+
+    fn last_message() -> String {
+        let mut text = [0u8; 200];
+        // SAFETY: the buffer has as many bytes.
+        unsafe { perdura_message(text.as_mut_ptr(), text.len()) };
+        let end = text.iter().position(|byte| *byte == 0).expect("an end");
+        String::from_utf8(text[..end].to_vec()).expect("text")
+    }
+
+    #[test]
+    fn a_panic_becomes_an_error_and_the_pool_takes_no_more_writes() {
+        let config = Config { background: false, prefault: false, ..Config::default() };
+        let engine = Engine::open(Arc::new(SimMedium::new()), config).expect("a pool");
+        let table = engine.create_table("d/t", b"").expect("a table");
+        let code = call(Some(&engine), || panic!("a defect of {}", "some kind"));
+        assert_eq!(code, PerduraCode::Internal);
+        assert!(last_message().contains("a defect of some kind"), "{}", last_message());
+        assert_eq!(call_or(Some(&engine), 7, || panic!("another")), 7);
+
+        let mut txn = engine.begin(Isolation::ReadCommitted);
+        assert!(txn.insert(&table, b"row").is_err(), "the pool was written to after a defect");
+    }
+
+    #[test]
+    fn long_messages_are_cut_at_a_character() {
+        keep_message("größer");
+        let mut text = [1u8; 5];
+        // SAFETY: the buffer has as many bytes.
+        unsafe { perdura_message(text.as_mut_ptr(), text.len()) };
+        assert_eq!(&text, b"gr\xc3\xb6\0");
+    }
 }

@@ -130,7 +130,10 @@ pub unsafe extern "C" fn perdura_message(target: *mut u8, bytes: usize) {
 /// `target` must be writable for `bytes` bytes.
 pub(crate) unsafe fn copy_text(text: &str, target: *mut u8, bytes: usize) {
     let Some(room) = bytes.checked_sub(1) else { return };
-    let end = text.floor_char_boundary(room.min(text.len()));
+    let mut end = room.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
     // SAFETY: `end` is less than `bytes`, which the caller vouches for.
     unsafe {
         std::ptr::copy_nonoverlapping(text.as_ptr(), target, end);

@@ -6,7 +6,7 @@ use crate::cursor::PerduraCursor;
 use crate::definition::Definition;
 use crate::engine::PerduraEngine;
 use crate::name;
-use crate::table::PerduraDefinition;
+use crate::table::{PerduraDefinition, alone};
 use perdura_engine::{Engine, Table};
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::Arc;
@@ -86,14 +86,14 @@ pub unsafe extern "C" fn perdura_table_rename(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn perdura_table_truncate(cursor: *mut PerduraCursor) -> PerduraCode {
     // SAFETY: as the caller vouches for.
-    let cursor = unsafe { &mut *cursor };
-    let engine = cursor.engine().clone();
-    barrier::call(Some(&engine), || {
-        cursor.reset();
-        let emptied = engine.truncate_table(&cursor.table().name())?;
-        cursor.set_table(emptied);
-        Ok(PerduraCode::Ok)
-    })
+    unsafe {
+        alone(cursor, |cursor| {
+            cursor.reset();
+            let emptied = cursor.engine().truncate_table(&cursor.table().name())?;
+            cursor.set_table(emptied);
+            Ok(PerduraCode::Ok)
+        })
+    }
 }
 
 /// Whether the pool has a table.

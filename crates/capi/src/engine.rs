@@ -5,7 +5,7 @@ use crate::code::{Failure, Outcome, PerduraCode};
 use perdura_engine::{Config, Engine, LogConfig};
 use perdura_pmem::{FileMedium, Options};
 use std::ffi::{CStr, c_char};
-use std::path::Path;
+use std::path::{Path, absolute};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -78,8 +78,10 @@ fn open(options: &PerduraOptions, directory: &CStr) -> Outcome<Engine> {
     let directory = directory.to_str().map_err(|_| {
         Failure::new(PerduraCode::Configuration, format!("directory {directory:?} is not a name in UTF-8"))
     })?;
+    // Messages name the directory in full, wherever the server was started.
+    let directory = absolute(Path::new(directory)).unwrap_or_else(|_| directory.into());
     let medium_options = Options { emulate: options.emulate, create_dir: options.create_directory };
-    let medium = FileMedium::open(Path::new(directory), medium_options)?;
+    let medium = FileMedium::open(&directory, medium_options)?;
     let defaults = Config::default();
     let config = Config {
         log: LogConfig {
@@ -87,7 +89,6 @@ fn open(options: &PerduraOptions, directory: &CStr) -> Outcome<Engine> {
             lane_bytes: options.log_lane_size,
             generations: options.log_generations,
             generations_max: options.log_generations_max,
-            ..defaults.log
         },
         data_file_bytes: options.data_file_size,
         first_file_bytes: defaults.first_file_bytes.min(options.data_file_size),

@@ -167,6 +167,18 @@ unsafe fn on(
     unsafe { with(session, |session| body(&mut *cursor, session)) }
 }
 
+/// Runs a call on a cursor without a session.
+///
+/// # Safety
+/// `cursor` must be open and used by this thread alone.
+pub(crate) unsafe fn alone(
+    cursor: *mut PerduraCursor,
+    body: impl FnOnce(&mut PerduraCursor) -> Outcome,
+) -> PerduraCode {
+    // SAFETY: as the caller vouches for; the body's borrow has ended when the engine is asked for.
+    unsafe { barrier::call_within(|| Some((*cursor).engine()), || body(&mut *cursor)) }
+}
+
 /// Prepares for a statement: how rows are locked when read, whether locked ones are left out.
 ///
 /// # Safety
@@ -178,13 +190,13 @@ pub unsafe extern "C" fn perdura_cursor_prepare(
     skip_locked: bool,
 ) -> PerduraCode {
     // SAFETY: as the caller vouches for.
-    let cursor = unsafe { &mut *cursor };
-    let engine = cursor.engine().clone();
-    barrier::call(Some(&engine), || {
-        cursor.refresh()?;
-        cursor.set_lock(lock, skip_locked);
-        Ok(PerduraCode::Ok)
-    })
+    unsafe {
+        alone(cursor, |cursor| {
+            cursor.refresh()?;
+            cursor.set_lock(lock, skip_locked);
+            Ok(PerduraCode::Ok)
+        })
+    }
 }
 
 /// Ends a statement's use of the cursor.

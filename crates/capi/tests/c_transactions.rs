@@ -1,0 +1,285 @@
+//! Hazard: the calls the plugin makes for a statement, in their order and from their threads, and a row, a lock or a
+//! transaction that is not what SQL means by it.
+
+mod support;
+
+use perdura_capi::code::PerduraCode;
+use perdura_capi::cursor::PerduraLock;
+use perdura_capi::session::*;
+use perdura_capi::table::*;
+use perdura_capi::xa::*;
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicU32, Ordering};
+use support::*;
+
+#[test]
+fn rows_come_back_with_their_blobs() {
+    let pool = Pool::new();
+    let table = pool.table("./d/t");
+    let session = pool.session();
+    let rows = vec![
+        row(1, "one"),
+        Row { id: 2, name: None, blob: Some(vec![7; 300_000]) },
+        Row { id: 3, name: Some(String::new()), blob: Some(Vec::new()) },
+    ];
+    session.begin(false);
+    for row in &rows {
+        ok(table.insert(&session, row));
+    }
+    assert_eq!(table.rows(&session), rows, "own rows");
+    session.commit();
+    session.begin(false);
+    assert_eq!(table.rows(&session), rows, "committed rows");
+    session.commit();
+}
+
+#[test]
+fn changes_are_of_the_row_read_last() {
+    let pool = Pool::new();
+    let table = pool.table("./d/t");
+    let session = pool.session();
+    session.begin(false);
+    for id in 1..=4 {
+        ok(table.insert(&session, &row(id, "old")));
+    }
+    session.commit();
+
+    session.begin(false);
+    table.start_scan(&session);
+    let mut second = 0;
+    while let Some(found) = table.next(&session).unwrap() {
+        match found.id {
+            1 => ok(table.delete(&session)),
+            2 => second = table.position(),
+            3 => ok(table.update(&session, &row(30, "a longer one"))),
+            _ => {}
+        }
+    }
+    assert_eq!(table.read(&session, second), Ok(Some(row(2, "old"))));
+    ok(table.update(&session, &row(20, "")));
+    session.commit();
+    session.begin(false);
+    assert_eq!(table.rows(&session), [row(20, ""), row(30, "a longer one"), row(4, "old")]);
+    session.commit();
+}
+
+#[test]
+fn an_update_never_meets_its_own_rows() {
+    let pool = Pool::new();
+    let table = pool.table("./d/t");
+    let session = pool.session();
+    session.begin(false);
+    for id in 0..100 {
+        ok(table.insert(&session, &row(id, "x")));
+    }
+    table.start_scan(&session);
+    let mut seen = 0;
+    while let Some(found) = table.next(&session).unwrap() {
+        seen += 1;
+        ok(table.update(&session, &row(found.id + 1000, "y")));
+        ok(table.insert(&session, &row(found.id + 2000, "z")));
+        assert!(seen <= 100, "the scan met rows of its own statement");
+    }
+    assert_eq!(seen, 100);
+    assert_eq!(table.rows(&session).len(), 200);
+    session.rollback();
+}
+
+#[test]
+fn statements_and_savepoints_are_taken_back_alone() {
+    let pool = Pool::new();
+    let table = pool.table("./d/t");
+    let session = pool.session();
+    session.begin(false);
+    ok(table.insert(&session, &row(1, "kept")));
+    session.end_statement();
+    let mut savepoint = 0;
+    // SAFETY: the session is live and used by this thread.
+    ok(unsafe { perdura_savepoint(session.0, &mut savepoint) });
+    session.begin(false);
+    ok(table.insert(&session, &row(2, "after the savepoint")));
+    session.end_statement();
+    session.begin(false);
+    ok(table.insert(&session, &row(3, "fails")));
+    // SAFETY: as above.
+    ok(unsafe { perdura_statement_rollback(session.0) });
+    session.begin(false);
+    assert_eq!(table.rows(&session), [row(1, "kept"), row(2, "after the savepoint")]);
+    session.end_statement();
+    // SAFETY: as above.
+    ok(unsafe { perdura_rollback_to_savepoint(session.0, savepoint) });
+    session.begin(false);
+    assert_eq!(table.rows(&session), [row(1, "kept")]);
+    session.commit();
+}
+
+#[test]
+fn semi_consistent_reads_give_a_locked_row_once_unlocked() {
+    let pool = Pool::new();
+    let (table, other_table) = (pool.table("./d/t"), pool.open("./d/t", b"v1").unwrap());
+    let (session, other) = (pool.session(), pool.session());
+    session.begin(true);
+    for id in 1..=3 {
+        ok(table.insert(&session, &row(id, "x")));
+    }
+    session.commit();
+
+    other.begin(true);
+    other_table.start_scan(&other);
+    assert_eq!(other_table.next(&other), Ok(Some(row(1, "x"))));
+    ok(other_table.update(&other, &row(1, "changed")));
+
+    session.begin(true);
+    table.prepare(PerduraLock::Exclusive);
+    // SAFETY: the cursor is open.
+    unsafe { perdura_cursor_allow_semi_consistent(table.0, true) };
+    table.start_scan(&session);
+    assert_eq!(table.next(&session), Ok(Some(row(1, "x"))), "the committed row, without a wait");
+    // SAFETY: the cursor is open.
+    assert!(unsafe { perdura_cursor_was_semi_consistent(table.0) });
+    std::thread::scope(|scope| {
+        // The caller found that the row matters: it is read again, which waits.
+        let waiting = scope.spawn(move || {
+            let read = table.next(&session);
+            session.commit();
+            read
+        });
+        other.commit();
+        assert_eq!(waiting.join().unwrap(), Ok(Some(row(1, "changed"))));
+    });
+}
+
+#[test]
+fn locks_of_rows_that_do_not_match_are_given_back() {
+    let pool = Pool::new();
+    let (table, other_table) = (pool.table("./d/t"), pool.open("./d/t", b"v1").unwrap());
+    let (session, other) = (pool.session(), pool.session());
+    session.begin(true);
+    ok(table.insert(&session, &row(1, "x")));
+    ok(table.insert(&session, &row(2, "x")));
+    session.commit();
+
+    session.begin(true);
+    table.prepare(PerduraLock::Exclusive);
+    table.start_scan(&session);
+    table.next(&session).unwrap();
+    // SAFETY: both are live.
+    unsafe { perdura_unlock(table.0, session.0) };
+    table.next(&session).unwrap();
+
+    // SAFETY: the session is live and used by this thread.
+    ok(unsafe { perdura_statement_begin(other.0, true, 0) });
+    other_table.prepare(PerduraLock::Exclusive);
+    other_table.start_scan(&other);
+    assert_eq!(other_table.next(&other), Ok(Some(row(1, "x"))));
+    assert_eq!(other_table.next(&other), Err(PerduraCode::LockWaitTimeout));
+    other.rollback();
+    session.commit();
+}
+
+#[test]
+fn a_wait_is_told_about_and_can_be_killed() {
+    static WAITS: AtomicU32 = AtomicU32::new(0);
+    unsafe extern "C" fn begins(_: *mut c_void) {
+        WAITS.fetch_add(1, Ordering::SeqCst);
+    }
+    unsafe extern "C" fn ends(_: *mut c_void) {
+        WAITS.fetch_add(100, Ordering::SeqCst);
+    }
+    let pool = Pool::new();
+    let (table, other_table) = (pool.table("./d/t"), pool.open("./d/t", b"v1").unwrap());
+    let session = pool.session();
+    session.begin(true);
+    ok(table.insert(&session, &row(1, "x")));
+    session.commit();
+    session.begin(true);
+    table.prepare(PerduraLock::Exclusive);
+    table.start_scan(&session);
+    table.next(&session).unwrap();
+
+    let hooks = PerduraWaitHooks { begin: Some(begins), end: Some(ends), context: std::ptr::null_mut() };
+    // SAFETY: the engine is open, the hooks are functions.
+    let waiter = Session(unsafe { perdura_session_begin(pool.engine, hooks) });
+    std::thread::scope(|scope| {
+        let waiter = &waiter;
+        let waiting = scope.spawn(move || {
+            waiter.begin(true);
+            other_table.prepare(PerduraLock::Exclusive);
+            other_table.start_scan(waiter);
+            let read = other_table.next(waiter);
+            waiter.rollback();
+            read
+        });
+        while !waiting.is_finished() {
+            // SAFETY: the session is live.
+            unsafe { perdura_session_kill(waiter.0) };
+            std::thread::yield_now();
+        }
+        assert_eq!(waiting.join().unwrap(), Err(PerduraCode::Killed));
+    });
+    assert_eq!(WAITS.load(Ordering::SeqCst), 101);
+    session.commit();
+}
+
+unsafe extern "C" fn collect(context: *mut c_void, xid: *const u8, bytes: usize) {
+    // SAFETY: the test gives a vector, the pool a name of as many bytes.
+    unsafe { (*context.cast::<Vec<Vec<u8>>>()).push(std::slice::from_raw_parts(xid, bytes).to_vec()) };
+}
+
+fn prepared(pool: &Pool) -> Vec<Vec<u8>> {
+    let mut names: Vec<Vec<u8>> = Vec::new();
+    // SAFETY: the engine is open; the context is what `collect` expects.
+    ok(unsafe { perdura_prepared_list(pool.engine, collect, (&raw mut names).cast()) });
+    names.sort();
+    names
+}
+
+fn decide(pool: &Pool, xid: &[u8], commit: bool) -> PerduraCode {
+    // SAFETY: the engine is open.
+    unsafe { perdura_prepared_decide(pool.engine, xid.as_ptr(), xid.len(), commit) }
+}
+
+#[test]
+fn prepared_transactions_outlive_their_session_and_the_server() {
+    let pool = Pool::new();
+    let table = pool.table("./d/t");
+    for (id, xid) in [(1, b"commit"), (2, b"forget")] {
+        let session = pool.session();
+        session.begin(false);
+        ok(table.insert(&session, &row(id, "prepared")));
+        // SAFETY: the session is live and used by this thread.
+        ok(unsafe { perdura_prepare(session.0, xid.as_ptr(), xid.len()) });
+    }
+    assert_eq!(prepared(&pool), [b"commit", b"forget"]);
+    drop(table);
+    let pool = pool.reopen();
+    assert_eq!(prepared(&pool), [b"commit", b"forget"]);
+    ok(decide(&pool, b"commit", true));
+    ok(decide(&pool, b"forget", false));
+    assert_eq!(decide(&pool, b"commit", true), PerduraCode::NotFound);
+    assert!(prepared(&pool).is_empty());
+    let (table, session) = (pool.open("./d/t", b"v1").unwrap(), pool.session());
+    session.begin(false);
+    assert_eq!(table.rows(&session), [row(1, "prepared")]);
+    session.commit();
+}
+
+#[test]
+fn the_order_of_commits_is_given_by_another_thread() {
+    let pool = Pool::new();
+    let table = pool.table("./d/t");
+    let session = pool.session();
+    session.begin(false);
+    ok(table.insert(&session, &row(1, "ordered")));
+    // SAFETY: the session is live and used by this thread.
+    ok(unsafe { perdura_prepare(session.0, b"xid".as_ptr(), 3) });
+    std::thread::scope(|scope| {
+        let session = &session;
+        // SAFETY: the session's own thread waits meanwhile.
+        scope.spawn(move || unsafe { perdura_commit_ordered(session.0) });
+    });
+    session.commit();
+    session.begin(false);
+    assert_eq!(table.rows(&session), [row(1, "ordered")]);
+    session.commit();
+}
