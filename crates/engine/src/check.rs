@@ -7,7 +7,7 @@ use crate::catalog::Entry;
 use crate::config::Config;
 use crate::datafile;
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{CATALOG_ID, Geometry, Record, Rid, SegmentKind, Word};
+use crate::format::{CATALOG_ID, Geometry, PENDING, Record, Rid, SegmentKind, Word};
 use crate::recovery;
 use crate::service::Services;
 use crate::table::{Table, TableContext};
@@ -78,11 +78,11 @@ pub fn check(medium: Arc<dyn Medium>, progress: &mut dyn FnMut(&str, u64)) -> Re
     };
     let records = records_by_table(&recovery)?;
     let catalog = Table::open(context.clone(), CATALOG_ID, recovery::CATALOG_NAME, &[])?;
-    check_table(&catalog, &records, &mut report, progress);
+    check_table(&catalog, recovery.horizon, &records, &mut report, progress);
     for entry in catalog_entries(&catalog, &records)? {
         let Entry::Table { id, name, definition } = entry else { continue };
         match Table::open(context.clone(), id, &name, &definition) {
-            Ok(table) => check_table(&table, &records, &mut report, progress),
+            Ok(table) => check_table(&table, recovery.horizon, &records, &mut report, progress),
             Err(error) => report.problems.push(format!("table {name}: {error}")),
         }
     }
@@ -133,6 +133,7 @@ fn catalog_entries(catalog: &Table, records: &BTreeMap<u32, Vec<Record>>) -> Res
 
 fn check_table(
     table: &Table,
+    horizon: u64,
     records: &BTreeMap<u32, Vec<Record>>,
     report: &mut Report,
     progress: &mut dyn FnMut(&str, u64),
@@ -154,10 +155,7 @@ fn check_table(
             continue;
         }
         for row in table.directory.page_rows(page) {
-            let word = table.directory.raw_word(row);
-            if !word.is_empty()
-                && let Err(error) = check_row(table, row, word, &mut owners, &mut found)
-            {
+            if let Err(error) = check_row(table, row, horizon, &mut owners, &mut found) {
                 report.problems.push(format!("table {name}: {error}"));
             }
         }
@@ -188,13 +186,22 @@ fn count_segments(table: &Table, found: &mut TableReport) {
 fn check_row(
     table: &Table,
     row: u64,
-    word: Word,
+    horizon: u64,
     owners: &mut FxHashMap<(u32, u64), u64>,
     found: &mut TableReport,
 ) -> Result<()> {
+    let word = table.directory.sound_word(row)?;
+    if word.is_empty() {
+        return Ok(());
+    }
     let rid = Rid::new(row, word.incarnation());
     recovery::version_checksum(table, rid, word)?;
     let (region, at, header) = table.header(word, rid)?;
+    let csn = region.load(at);
+    if csn & PENDING == 0 && csn > horizon {
+        let what = format_args!("the version of row {row:#x} has CSN {csn}, the last one given was {horizon}");
+        return Err(Error::damaged(region.name(), at, what));
+    }
     let file = table.file(word.file()).expect("located above");
     let fits = match file.segment_of(at).map(|index| (index, file.kind(index))) {
         Some((index, Ok(SegmentKind::Cells(units)))) => {

@@ -18,6 +18,8 @@ const HEADER_BYTES: usize = 56;
 const CRC_AT: u64 = 56;
 const LINK_AT: u64 = 64;
 const DESCRIPTORS_AT: u64 = 128;
+/// Content of the link word if there is a next file; 0 if there is none. No bit that flips makes the one of the other.
+const LINKED: u64 = u64::from_le_bytes(*b"PRDLINK1");
 /// Files a chain can have.
 pub const FILES_MAX: u32 = 1 << 16;
 
@@ -118,7 +120,8 @@ impl DataFile {
         if word(0) != MAGIC {
             return Err(Error::damaged(&name, 0, format_args!("magic number {:#x} is not a data file's", word(0))));
         }
-        if word(8) as u32 as u64 > FORMAT_VERSION {
+        let whole = word(56) == u64::from(crc32c(&header[..HEADER_BYTES]));
+        if whole && word(8) as u32 as u64 > FORMAT_VERSION {
             return Err(Error::new(
                 ErrorKind::NotSupported,
                 format!(
@@ -127,7 +130,8 @@ impl DataFile {
                 ),
             ));
         }
-        let segments = segments_for_bytes(word(40), segment_bytes);
+        // The size is looked at before anything is computed from it.
+        let segments = if word(40) == bytes { segments_for_bytes(bytes, segment_bytes) } else { word(48) };
         let expected = encode_header(identity, word(40), segment_bytes, segments);
         if header != expected {
             let at = header.iter().zip(&expected).position(|(seen, wanted)| seen != wanted).unwrap_or(0);
@@ -141,8 +145,8 @@ impl DataFile {
             ));
         }
         let file = DataFile::mapped(region, identity, segment_bytes, segments);
-        if ![0, 1].contains(&file.region.load(LINK_AT)) {
-            return Err(Error::damaged(&name, LINK_AT, "the link word is neither 0 nor 1"));
+        if ![0, LINKED].contains(&file.region.load(LINK_AT)) {
+            return Err(Error::damaged(&name, LINK_AT, "the link word is not valid"));
         }
         Ok(file)
     }
@@ -159,13 +163,13 @@ impl DataFile {
 
     /// Links the file's successor, which must be synced. Durable on return.
     pub fn link_next(&self) {
-        self.region.store(LINK_AT, 1);
+        self.region.store(LINK_AT, LINKED);
         self.region.persist(LINK_AT, 8);
     }
 
     /// Whether a successor is linked.
     pub fn has_next(&self) -> bool {
-        self.region.load(LINK_AT) == 1
+        self.region.load(LINK_AT) == LINKED
     }
 
     /// The mapping.

@@ -126,6 +126,31 @@ impl Directory {
         region.flush(at, 8);
     }
 
+    /// Checks the states of a segment's pages: a damaged one would make a page's rows vanish.
+    pub fn check_states(&self, segment: u64) -> Result<()> {
+        for page in segment * PAGES_PER_SEGMENT..(segment + 1) * PAGES_PER_SEGMENT {
+            let (region, at) = self.state_place(page).expect("a segment that exists");
+            let state = PageState(region.load(at));
+            if !state.is_sound() {
+                let what = format_args!("the state {:#x} of directory page {page} is not valid", state.0);
+                return Err(Error::damaged(region.name(), at, what));
+            }
+        }
+        Ok(())
+    }
+
+    /// Word of row `row`, published or not, if it is sound.
+    pub fn sound_word(&self, row: u64) -> Result<Word> {
+        let word = self.raw_word(row);
+        match self.place(row) {
+            Some((region, at)) if !word.is_sound() => {
+                let what = format_args!("the directory word {:#018x} of row {row:#x} is not valid", word.0);
+                Err(Error::damaged(region.name(), at, what))
+            }
+            _ => Ok(word),
+        }
+    }
+
     /// Checks a RID from a record or from a user: its row must exist.
     pub fn check(&self, file: &str, rid: Rid) -> Result<()> {
         match self.place(rid.row()) {

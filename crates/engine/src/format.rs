@@ -60,14 +60,17 @@ impl Geometry {
 
 /// A 48-bit place of a version, with flags: the content of a directory word and of a version's `prev`.
 ///
-/// Bits 0..32 offset in 16-byte units, 32..48 file number, 48..60 incarnation of the RID, 63 tombstone.
-/// A place of 0 is "no version": offset 0 of file 0 is a file header.
+/// Bits 0..32 offset in 16-byte units, 32..48 file number, 48..60 incarnation of the RID, 60 parity, 63 tombstone.
+/// A place of 0 is "no version": offset 0 of file 0 is a file header. Sound iff the number of bits set is even and bits
+/// 61 and 62 are 0: so no single bit that flips at rest makes a row vanish, or an older version of it come back, unnoticed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Word(pub u64);
 
 const PLACE_MASK: u64 = (1 << 48) - 1;
 const INCARNATION_MASK: u64 = (1 << 12) - 1;
 const TOMBSTONE: u64 = 1 << 63;
+const UNUSED: u64 = 0b11 << 61;
+const PARITY_BIT: u32 = 60;
 
 impl Word {
     /// No version, incarnation 0: what zeroed memory holds.
@@ -76,17 +79,27 @@ impl Word {
     /// A word naming the version at `offset` bytes of file `file`.
     pub fn new(file: u32, offset: u64, incarnation: u16) -> Word {
         debug_assert!(file < 1 << 16 && offset % UNIT_BYTES == 0 && offset / UNIT_BYTES < 1 << 32);
-        Word(offset / UNIT_BYTES | u64::from(file) << 32 | (u64::from(incarnation) & INCARNATION_MASK) << 48)
+        Word::even(offset / UNIT_BYTES | u64::from(file) << 32 | (u64::from(incarnation) & INCARNATION_MASK) << 48)
+    }
+
+    /// The word with these bits, which lack the parity.
+    fn even(bits: u64) -> Word {
+        Word(bits | u64::from(bits.count_ones() & 1) << PARITY_BIT)
+    }
+
+    /// Whether it can have been written so.
+    pub fn is_sound(self) -> bool {
+        self.0.count_ones().is_multiple_of(2) && self.0 & UNUSED == 0
     }
 
     /// An empty word that remembers the incarnation the RID's next row gets.
     pub fn empty(incarnation: u16) -> Word {
-        Word((u64::from(incarnation) & INCARNATION_MASK) << 48)
+        Word::even((u64::from(incarnation) & INCARNATION_MASK) << 48)
     }
 
     /// The same place marked as a deletion.
     pub fn tombstone(self) -> Word {
-        Word(self.0 | TOMBSTONE)
+        Word::even(self.0 & !(1 << PARITY_BIT) | TOMBSTONE)
     }
 
     /// Whether it names no version.
@@ -221,7 +234,8 @@ impl VersionHeader {
     }
 }
 
-/// State word of a directory page: 0 is unpublished; otherwise `csn << 1 | 1`, csn 0 for pages published empty.
+/// State word of a directory page: 0 is unpublished; otherwise bit 0 is set, bit 1 is parity, and bits 2 and up are the
+/// CSN of the commit that published it (0 if it was published empty). Sound iff it is 0, or bit 0 is set and the number of bits set is even.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageState(pub u64);
 
@@ -229,11 +243,11 @@ impl PageState {
     /// Nothing in the page counts.
     pub const UNPUBLISHED: PageState = PageState(0);
     /// Published before any row was in it.
-    pub const OPEN: PageState = PageState(1);
+    pub const OPEN: PageState = PageState(0b11);
 
     /// Published, with the rows in it, by commit `csn`.
     pub fn extent(csn: u64) -> PageState {
-        PageState(csn << 1 | 1)
+        PageState(csn << 2 | u64::from(csn.count_ones() + 1 & 1) << 1 | 1)
     }
 
     /// Whether its words count.
@@ -243,7 +257,12 @@ impl PageState {
 
     /// The commit that published its first rows.
     pub fn csn(self) -> u64 {
-        self.0 >> 1
+        self.0 >> 2
+    }
+
+    /// Whether it can have been written so.
+    pub fn is_sound(self) -> bool {
+        self.0 == 0 || self.is_published() && self.0.count_ones().is_multiple_of(2)
     }
 }
 

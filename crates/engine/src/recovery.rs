@@ -125,7 +125,10 @@ pub(crate) fn catalog_entries(catalog: &Table, redone: &BTreeMap<u64, Word>) -> 
             continue;
         }
         for row in catalog.directory.page_rows(page) {
-            let word = redone.get(&row).copied().unwrap_or_else(|| catalog.directory.raw_word(row));
+            let word = match redone.get(&row) {
+                Some(word) => *word,
+                None => catalog.directory.sound_word(row)?,
+            };
             if word.is_empty() || word.is_tombstone() {
                 continue;
             }

@@ -76,7 +76,7 @@ impl Table {
                     continue;
                 }
                 for row in self.directory.page_rows(page) {
-                    let word = self.directory.raw_word(row);
+                    let word = self.directory.sound_word(row)?;
                     let rid = Rid::new(row, word.incarnation());
                     if word.is_tombstone() {
                         tombstones.push(Superseded { csn: 0, rid, word });

@@ -161,6 +161,7 @@ impl Table {
                 return Err(Error::damaged(file.region().name(), file.segment_offset(id.index), what));
             }
             self.directory.push(DirectorySegment { region: file.region().clone(), at: file.segment_offset(id.index) });
+            self.directory.check_states(u64::from(number))?;
             space.put_unswept_directory(u64::from(number));
         }
         Ok(())

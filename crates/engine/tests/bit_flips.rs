@@ -96,7 +96,7 @@ fn flips_in_the_row_directory() {
         let mut random = Random::new(2);
         let directories: Vec<_> =
             segments(&subject).into_iter().filter(|(_, _, kind)| matches!(kind, SegmentKind::Directory(_))).collect();
-        assert!(directories.len() >= 4, "each table has one");
+        assert!(directories.len() >= 3, "each table with rows has one");
         for (name, index, _) in directories {
             let start = SEGMENTS_AT + index * SEGMENT_BYTES;
             let (_, harmless) = flip_each(&subject, all_bits(&name, start..start + 128).filter(|_| random.one_in(2)));
@@ -117,7 +117,7 @@ fn flips_in_versions() {
                 continue;
             }
             let start = SEGMENTS_AT + index * SEGMENT_BYTES;
-            let places = all_bits(&name, start..start + SEGMENT_BYTES).filter(|_| random.one_in(600));
+            let places = all_bits(&name, start..start + SEGMENT_BYTES).filter(|_| random.one_in(900));
             let (more_found, more_harmless) = flip_each(&subject, places);
             found += more_found;
             harmless += more_harmless;
@@ -129,11 +129,11 @@ fn flips_in_versions() {
 #[test]
 fn flips_in_log_records_and_superblock() {
     for closed in [true, false] {
-        let subject = subject(closed);
+        let subject = Subject { prepared_may_go: true, ..subject(closed) };
         let mut random = Random::new(4);
         for (name, len) in subject.image.list() {
             if name.starts_with("log.") {
-                flip_each(&subject, all_bits(&name, 0..len).filter(|_| random.one_in(250)));
+                flip_each(&subject, all_bits(&name, 0..len).filter(|_| random.one_in(500)));
             }
         }
         flip_each(&subject, all_bits("super", 0..8192).filter(|_| random.one_in(250)));
