@@ -105,7 +105,7 @@ impl BulkInsert {
         self.table.directory.store(page.next, word);
         page.folded ^= fold_row(page.next, header.crc);
         page.next += 1;
-        page.line_dirty = page.next % WORDS_IN_LINE != 0;
+        page.line_dirty = !page.next.is_multiple_of(WORDS_IN_LINE);
         if !page.line_dirty {
             self.table.directory.flush(page.next - 1);
         }

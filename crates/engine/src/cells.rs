@@ -93,7 +93,7 @@ impl CellMap {
         if size == 0 {
             return (offset == 0).then_some(0);
         }
-        (offset % size == 0 && offset / size < u64::from(self.count)).then(|| (offset / size) as u32)
+        (offset.is_multiple_of(size) && offset / size < u64::from(self.count)).then(|| (offset / size) as u32)
     }
 
     /// Claims a free cell at or after `from`. Only the segment's owner calls it.

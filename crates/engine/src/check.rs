@@ -205,7 +205,7 @@ fn check_row(
     let file = table.file(word.file()).expect("located above");
     let fits = match file.segment_of(at).map(|index| (index, file.kind(index))) {
         Some((index, Ok(SegmentKind::Cells(units)))) => {
-            (at - file.segment_offset(index)) % (u64::from(units) * crate::format::UNIT_BYTES) == 0
+            (at - file.segment_offset(index)).is_multiple_of(u64::from(units) * crate::format::UNIT_BYTES)
         }
         Some((index, Ok(SegmentKind::Run(_)))) => at == file.segment_offset(index),
         _ => false,

@@ -51,7 +51,7 @@ impl Directory {
     /// Rows of page `page`, as a range of row numbers. The first page of a segment is shorter: state words are not rows.
     pub fn page_rows(&self, page: u64) -> std::ops::Range<u64> {
         let first = page << self.page_shift;
-        let skip = if page % PAGES_PER_SEGMENT == 0 { PAGES_PER_SEGMENT } else { 0 };
+        let skip = if page.is_multiple_of(PAGES_PER_SEGMENT) { PAGES_PER_SEGMENT } else { 0 };
         first + skip..first + (1 << self.page_shift)
     }
 

@@ -78,8 +78,8 @@ impl Word {
 
     /// A word naming the version at `offset` bytes of file `file`.
     pub fn new(file: u32, offset: u64, incarnation: u16) -> Word {
-        debug_assert!(file < 1 << 16 && offset % UNIT_BYTES == 0 && offset / UNIT_BYTES < 1 << 32);
-        Word::even(offset / UNIT_BYTES | u64::from(file) << 32 | (u64::from(incarnation) & INCARNATION_MASK) << 48)
+        debug_assert!(file < 1 << 16 && offset.is_multiple_of(UNIT_BYTES) && offset / UNIT_BYTES < 1 << 32);
+        Word::even((offset / UNIT_BYTES) | (u64::from(file) << 32) | (u64::from(incarnation) & INCARNATION_MASK) << 48)
     }
 
     /// The word with these bits, which lack the parity.
@@ -247,7 +247,7 @@ impl PageState {
 
     /// Published, with the rows in it, by commit `csn`.
     pub fn extent(csn: u64) -> PageState {
-        PageState(csn << 2 | u64::from(csn.count_ones() + 1 & 1) << 1 | 1)
+        PageState(csn << 2 | u64::from((csn.count_ones() + 1) & 1) << 1 | 1)
     }
 
     /// Whether its words count.
