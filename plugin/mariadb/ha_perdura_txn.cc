@@ -109,16 +109,23 @@ static bool ends_transaction(THD *thd, bool all)
   return all || !in_transaction(thd);
 }
 
+/* The server knows only the number of what went wrong while a transaction ended; cause and remedy are said here, first. */
+static int end_error(PerduraCode code, THD *thd)
+{
+  if (likely(code == PERDURA_CODE_OK))
+    return 0;
+  char message[MESSAGE_BYTES];
+  perdura_message(reinterpret_cast<uint8_t *>(message), sizeof(message));
+  my_printf_error(ER_ERROR_DURING_COMMIT, "Perdura: the transaction was not committed: %s", MYF(ME_ERROR_LOG), message);
+  return handler_error(code, thd);
+}
+
 static int commit(handlerton *, THD *thd, bool all)
 {
   PerduraSession *session= session_of(thd);
   if (!ends_transaction(thd, all))
     return handler_error(perdura_statement_end(session), thd);
-  PerduraCode code= perdura_commit(session);
-  if (likely(code == PERDURA_CODE_OK))
-    return 0;
-  log_last_error("committing");
-  return handler_error(code, thd);
+  return end_error(perdura_commit(session), thd);
 }
 
 static int rollback(handlerton *, THD *thd, bool all)
@@ -171,7 +178,7 @@ static int prepare(handlerton *, THD *thd, bool all)
   XID xid;
   thd_get_xid(thd, reinterpret_cast<MYSQL_XID *>(&xid));
   Name name(&xid);
-  return handler_error(perdura_prepare(session, name.bytes, name.length), thd);
+  return end_error(perdura_prepare(session, name.bytes, name.length), thd);
 }
 
 /* In the binary log's order, maybe in another connection's thread. */
