@@ -6,10 +6,10 @@
 
 use crate::bulk::BulkInsert;
 use crate::error::Result;
-use crate::format::{RECORD_BYTES, Record, Word};
+use crate::format::{RECORD_BYTES, Record};
 use crate::purge::Superseded;
 use crate::txn::{State, Txn};
-use crate::writes::{Write, WriteSet};
+use crate::writes::WriteSet;
 use perdura_log::{Csn, LogTxn};
 use std::sync::atomic::Ordering;
 
@@ -86,12 +86,22 @@ impl Txn {
         for bulk in &mut self.bulk {
             bulk.settle();
         }
+        self.skip_replaced()?;
         self.fence_writes();
         let log = match &mut self.log {
             Some(log) => log,
             slot => slot.insert(self.engine.log.begin(self.id)),
         };
         gather(&self.writes, &self.bulk, &mut self.records, log, self.engine.chunk_bytes)
+    }
+
+    /// Links rows written more than once to their committed version: own versions between are nobody's business, and soon free.
+    fn skip_replaced(&mut self) -> Result<()> {
+        for write in self.writes.entries().iter().filter(|write| write.versions > 1 && !write.is_nothing()) {
+            write.table.relink(write.head, write.rid, write.base)?;
+            self.unfenced = true;
+        }
+        Ok(())
     }
 
     /// After all records up to the commit's are durable: publishes, waits until all of it is visible, acknowledges.
@@ -132,10 +142,12 @@ impl Txn {
 
     /// Hands replaced versions to purge, frees those nobody but this transaction ever saw, and counts rows.
     fn retire_versions(&mut self, csn: Csn) {
+        for (write, version) in self.writes.replaced() {
+            write.table.free(version);
+        }
         for write in self.writes.entries().iter().filter(|write| !write.void) {
-            let newest_counts = !write.is_nothing();
-            free_own_versions(write, newest_counts);
-            if !newest_counts {
+            if write.is_nothing() {
+                write.table.free(write.head);
                 write.table.space.lock().put_rids([write.rid]);
                 continue;
             }
@@ -211,20 +223,6 @@ impl Drop for Txn {
             State::Active => self.rollback(),
         }
         self.engine.snapshots.release_slot(self.slot);
-    }
-}
-
-fn free_own_versions(write: &Write, keep_newest: bool) {
-    let mut word = write.head;
-    for position in 0..write.versions {
-        let prev = write.table.header(word, write.rid).map_or(Word::EMPTY, |(_, _, header)| header.prev);
-        if position > 0 || !keep_newest {
-            write.table.free(word);
-        }
-        if prev.is_empty() {
-            return;
-        }
-        word = prev;
     }
 }
 

@@ -99,6 +99,19 @@ impl Table {
     }
 }
 
+impl Table {
+    /// Makes `prev` what the version at `word`, which nobody else can reach, replaces. Flushed, not fenced.
+    pub(crate) fn relink(&self, word: Word, rid: Rid, prev: Word) -> Result<()> {
+        let (region, at, mut header) = self.header(word, rid)?;
+        header.prev = prev;
+        // SAFETY: the version is the caller's own and unpublished: nobody stores there, nobody frees it.
+        header.crc = header.checksum(unsafe { Table::row(region, at, &header) });
+        region.write(at + 8, &header.encode(0)[8..]);
+        region.flush(at, VERSION_HEADER);
+        Ok(())
+    }
+}
+
 /// Writes a version at offset `at`, neither flushed nor fenced.
 #[inline]
 pub(crate) fn write_at(region: &Region, at: u64, header: &VersionHeader, row: &[u8], sequence: u64) {

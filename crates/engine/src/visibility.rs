@@ -62,7 +62,8 @@ impl Table {
             if Table::version_csn(region, at, state) <= csn_limit {
                 return Ok((!header.tombstone).then(|| RowRef::new(region, at, &header)));
             }
-            word = header.prev;
+            // What came with its page has nothing committed before it.
+            word = if region.load(at) & PENDING == 0 { header.prev } else { Word::EMPTY };
         }
         Ok(None)
     }

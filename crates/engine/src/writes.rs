@@ -139,6 +139,11 @@ impl WriteSet {
         Some(Undone { table: self.entries[undo.entry as usize].table.clone(), version, rid })
     }
 
+    /// Own versions that a later write of the transaction replaced, with their rows.
+    pub fn replaced(&self) -> impl Iterator<Item = (&Write, Word)> {
+        self.undo.iter().filter_map(|undo| Some((&self.entries[undo.entry as usize], undo.before?)))
+    }
+
     /// Forgets everything, keeping memory for the next transaction within reason.
     pub fn clear(&mut self) {
         const KEPT: usize = 1024;

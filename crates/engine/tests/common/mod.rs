@@ -1,6 +1,7 @@
 //! Shared by the engine's tests: a small pool in simulated memory.
 #![allow(dead_code, reason = "each test uses a part")]
 
+pub mod bank;
 pub mod damage;
 
 use perdura_engine::{Config, Engine, Error, Isolation, LogConfig, Rid, Table, Txn};

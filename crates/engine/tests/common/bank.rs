@@ -1,0 +1,113 @@
+//! Accounts and transfers between them: whatever runs at the same time, the sum never changes.
+
+use super::try_rows;
+use perdura_engine::{Engine, Error, ErrorKind, Isolation, ReadView, Rid, Table, Txn};
+use perdura_pmem::sim::Random;
+use std::sync::Arc;
+
+/// What an account begins with.
+pub const START: i64 = 1000;
+
+/// Accounts in a table.
+#[derive(Clone)]
+pub struct Bank {
+    /// The table.
+    pub table: Arc<Table>,
+    /// Rows of the accounts.
+    pub accounts: Vec<Rid>,
+}
+
+/// An account's row: its balance and padding, so that versions have several sizes.
+pub fn account(balance: i64, padding: usize) -> Vec<u8> {
+    let mut row = balance.to_le_bytes().to_vec();
+    row.resize(8 + padding, 0x5a);
+    row
+}
+
+/// The balance in an account's row.
+pub fn balance(row: &[u8]) -> i64 {
+    assert!(row[8..].iter().all(|byte| *byte == 0x5a), "a torn row: {row:?}");
+    i64::from_le_bytes(row[..8].try_into().expect("a balance"))
+}
+
+impl Bank {
+    /// Opens `count` accounts in a new table.
+    pub fn create(engine: &Engine, name: &str, count: u32) -> Bank {
+        let table = engine.create_table(name, b"bank").unwrap();
+        let mut txn = engine.begin(Isolation::ReadCommitted);
+        let accounts = (0..count).map(|n| txn.insert(&table, &account(START, n as usize * 3)).unwrap()).collect();
+        txn.commit().unwrap();
+        Bank { table, accounts }
+    }
+
+    /// What all accounts hold together.
+    pub fn total(&self) -> i64 {
+        self.accounts.len() as i64 * START
+    }
+
+    /// The sum as the transaction sees it, in one scan.
+    pub fn sum(&self, txn: &mut Txn) -> Result<i64, Error> {
+        Ok(try_rows(txn, &self.table)?.iter().map(|(_, row)| balance(row)).sum())
+    }
+
+    /// Moves money between two accounts, within a statement, at times by way of a savepoint, or of a row deleted and inserted again.
+    /// Does not commit.
+    pub fn transfer(&self, txn: &mut Txn, random: &mut Random) -> Result<(), Error> {
+        txn.start_statement();
+        let amount = random.below(50) as i64;
+        let from = self.pick(random);
+        let to = self.pick(random);
+        self.add(txn, from, -amount, random)?;
+        if random.one_in(4) {
+            let savepoint = txn.savepoint();
+            self.add(txn, self.pick(random), amount * 3, random)?;
+            txn.rollback_to(&savepoint);
+        }
+        self.add(txn, to, amount, random)?;
+        txn.end_statement();
+        Ok(())
+    }
+
+    fn pick(&self, random: &mut Random) -> Rid {
+        self.accounts[random.below(self.accounts.len() as u64) as usize]
+    }
+
+    /// Adds to a balance under the row's lock.
+    pub fn add(&self, txn: &mut Txn, rid: Rid, amount: i64, random: &mut Random) -> Result<(), Error> {
+        txn.lock_row(&self.table, rid, perdura_engine::LockMode::Exclusive)?;
+        let view = match txn.isolation() {
+            Isolation::ReadCommitted => ReadView::Newest,
+            // Who changes a row since this snapshot is found out by the update.
+            Isolation::RepeatableRead => ReadView::Snapshot,
+        };
+        let row = txn.read(&self.table, rid, view)?.expect("an account is there");
+        // SAFETY: the statement is not over.
+        let before = balance(unsafe { row.bytes() });
+        txn.update(&self.table, rid, &account(before + amount, random.below(90) as usize))
+    }
+
+    /// Transfers `count` times, each in a transaction that is tried again when another came first. Returns how often.
+    pub fn transfer_often(&self, txn: &mut Txn, count: u32, random: &mut Random) -> u32 {
+        let mut retries = 0;
+        for _ in 0..count {
+            loop {
+                let outcome = self.transfer(txn, random);
+                if outcome.is_ok() && random.one_in(10) {
+                    txn.rollback();
+                    break;
+                }
+                match outcome.and_then(|()| txn.commit().map(|_| ())) {
+                    Ok(()) => break,
+                    Err(error) => {
+                        let expected = [ErrorKind::Deadlock, ErrorKind::RecordChanged, ErrorKind::LockWaitTimeout]
+                            .contains(&error.kind());
+                        assert!(expected, "{:?}: {error}", error.kind());
+                        txn.rollback();
+                        retries += 1;
+                    }
+                }
+            }
+        }
+        retries
+    }
+}
