@@ -178,7 +178,7 @@ impl LockTable {
         mode: LockMode,
         timeout: Option<Duration>,
     ) -> Result<LockOutcome, LockRefused> {
-        {
+        let held = {
             let mut shard = self.shard(key).lock();
             let lock = shard.entry(key).or_default();
             let held = lock.holders.contains(&owner.id);
@@ -194,11 +194,15 @@ impl LockTable {
             }
             *owner.wait.lock() = Wait::Waiting(key);
             let waiter = Waiter { owner: owner.clone(), mode };
-            if held { lock.queue.push_front(waiter) } else { lock.queue.push_back(waiter) }
-        }
+            if held {
+                lock.queue.push_front(waiter)
+            } else {
+                lock.queue.push_back(waiter)
+            }
+            held
+        };
         self.waits.fetch_add(1, Ordering::Relaxed);
         let outcome = if self.closes_circle(owner, key) {
-            self.deadlocks.fetch_add(1, Ordering::Relaxed);
             Err(LockRefused::Deadlock)
         } else {
             self.wait(owner, timeout.unwrap_or_default())
@@ -206,14 +210,15 @@ impl LockTable {
         self.waiting.lock().remove(&owner.id);
         let granted = self.leave_queue(owner, key);
         match outcome {
-            _ if granted => Ok(LockOutcome::New),
-            Ok(()) => Ok(LockOutcome::New),
-            Err(refused) => {
-                if refused == LockRefused::Timeout {
-                    self.timeouts.fetch_add(1, Ordering::Relaxed);
-                }
+            Err(refused) if !granted => {
+                match refused {
+                    LockRefused::Timeout => self.timeouts.fetch_add(1, Ordering::Relaxed),
+                    LockRefused::Deadlock => self.deadlocks.fetch_add(1, Ordering::Relaxed),
+                    LockRefused::Killed | LockRefused::WouldWait => 0,
+                };
                 Err(refused)
             }
+            _ => Ok(if held { LockOutcome::Held } else { LockOutcome::New }),
         }
     }
 
@@ -287,11 +292,12 @@ impl LockTable {
         false
     }
 
-    /// Whom `waiter` waits for at `key`: holders and those before it in the queue.
+    /// Whom `waiter` waits for at `key`: holders and those before it in the queue. Nobody, if it was granted the lock meanwhile.
     fn blockers(&self, waiter: u64, key: RowKey) -> Vec<u64> {
         let shard = self.shard(key).lock();
         let Some(lock) = shard.get(&key) else { return Vec::new() };
-        let before = lock.queue.iter().map(|other| other.owner.id).take_while(|id| *id != waiter);
+        let Some(place) = lock.queue.iter().position(|other| other.owner.id == waiter) else { return Vec::new() };
+        let before = lock.queue.iter().take(place).map(|other| other.owner.id);
         lock.holders.iter().copied().chain(before).filter(|id| *id != waiter).collect()
     }
 
