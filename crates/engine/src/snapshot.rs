@@ -61,10 +61,13 @@ impl Snapshots {
     }
 
     /// Raises the limit towards `wanted` (at most visible_csn) as far as live snapshots allow; returns how far purge may go.
+    /// One caller at a time. The limit never falls: a slot below it is of a snapshot that is about to be taken again.
     pub fn purge_limit(&self, wanted: u64) -> u64 {
+        let purged = self.limit.load(Ordering::SeqCst);
+        let wanted = wanted.max(purged);
         self.limit.store(wanted, Ordering::SeqCst);
         fence(Ordering::SeqCst);
-        let limit = self.oldest().map_or(wanted, |oldest| oldest.min(wanted));
+        let limit = self.oldest().map_or(wanted, |oldest| oldest.clamp(purged, wanted));
         self.limit.store(limit, Ordering::SeqCst);
         limit
     }
