@@ -12,6 +12,7 @@ use crc32c::crc32c;
 use perdura_pmem::sync::Mutex;
 use perdura_pmem::{Medium, Region};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"PRDDATA1");
 const HEADER_BYTES: usize = 56;
@@ -66,11 +67,13 @@ pub struct FileIdentity {
     pub sequence: u32,
 }
 
-/// DRAM side of a segment. `cells` is `None` until the segment is swept or taken into use.
+/// DRAM side of a segment.
 #[derive(Default)]
 pub struct Segment {
-    /// Which cells are in use.
+    /// Which cells are in use; `None` until the segment is swept or taken into use, and when it is free again.
     pub cells: Mutex<Option<Arc<CellMap>>>,
+    /// Swept once: what it holds is known from here on. Changed with `cells` locked.
+    pub swept: AtomicBool,
 }
 
 /// A mapped data file.

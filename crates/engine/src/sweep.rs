@@ -14,6 +14,7 @@ use crate::space::{FreePage, SegmentId};
 use crate::table::Table;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// Directory segments whose rows are counted when a table is opened; the rest is extrapolated.
 const COUNTED_AT_OPEN: u64 = 256;
@@ -29,11 +30,12 @@ impl Table {
         }
     }
 
-    /// Sweeps a segment unless it is swept; `None` if it holds no cells.
+    /// Sweeps a segment unless it is swept; `None` if it holds no cells. Only once: after that it may be free, or in other hands.
     fn sweep_segment(&self, id: SegmentId) -> Result<Option<Arc<CellMap>>> {
         let file = self.file(id.file).expect("a segment's file is in the chain");
-        let mut cells = file.segment(id.index).cells.lock();
-        if cells.is_none() {
+        let segment = file.segment(id.index);
+        let mut cells = segment.cells.lock();
+        if cells.is_none() && !segment.swept.swap(true, Ordering::Relaxed) {
             *cells = match file.kind(id.index)? {
                 SegmentKind::Cells(units) => Some(Arc::new(CellMap::new(units, self.context.geometry.segment_bytes))),
                 SegmentKind::Run(_) => Some(Arc::new(CellMap::run())),
