@@ -139,14 +139,14 @@ impl Inner {
 
     /// Drops a table and gives its files back.
     pub(crate) fn drop_table(self: &Arc<Self>, name: &str) -> Result<()> {
-        let table = self.table(name)?;
-        self.ddl(|txn, catalog| {
+        let table = self.ddl(|txn, catalog| {
+            let table = self.table(name)?;
             let rid = self.find_entry(txn, catalog, table.id())?;
             txn.delete(catalog, rid)?;
             txn.commit()?;
             table.set_dropped();
-            self.tables.write().remove(&table.name());
-            Ok(())
+            self.tables.write().remove(name);
+            Ok(table)
         })?;
         self.remove_files(&table)
     }
@@ -173,17 +173,17 @@ impl Inner {
 
     /// Replaces a table by an empty one of the same name and definition; returns the new one.
     pub(crate) fn truncate_table(self: &Arc<Self>, name: &str) -> Result<Arc<Table>> {
-        let old = self.table(name)?;
-        let new = self.ddl(|txn, catalog| {
+        let (old, new) = self.ddl(|txn, catalog| {
+            let old = self.table(name)?;
+            let rid = self.find_entry(txn, catalog, old.id())?;
             let id = self.next_table_id(txn, catalog)?;
             let new = Arc::new(Table::create(self.context.clone(), id, name, &old.definition())?);
             let entry = Entry::Table { id, name: name.to_owned(), definition: old.definition().to_vec() };
-            let rid = self.find_entry(txn, catalog, old.id())?;
             match txn.update(catalog, rid, &entry.encode()).and_then(|()| txn.commit()) {
                 Ok(_) => {
                     old.set_dropped();
                     self.tables.write().insert(name.to_owned(), new.clone());
-                    Ok(new)
+                    Ok((old, new))
                 }
                 Err(error) => {
                     self.remove_files(&new)?;
@@ -198,6 +198,8 @@ impl Inner {
     /// Removes the files of a table that the catalog does not name. What a crash leaves of them goes at the next start.
     fn remove_files(&self, table: &Table) -> Result<()> {
         let _span = perdura_pmem::trace::span("file_removal");
+        let _not_growing = table.growing.lock();
+        table.set_dropped();
         for sequence in 0..table.files.count() as u32 {
             self.context.medium.remove(&datafile::file_name(table.id(), sequence))?;
         }

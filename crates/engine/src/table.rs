@@ -195,6 +195,9 @@ impl Table {
         if sequence > files_seen {
             return Ok(());
         }
+        if self.is_dropped() {
+            return Err(Error::new(ErrorKind::NotFound, format!("table {} was dropped", self.name())));
+        }
         let sequence = sequence as u32;
         if sequence >= datafile::FILES_MAX {
             return Err(Error::new(
