@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use crate::process;
 
-/// `explore [--seed N] [--images N | --minutes N]`, handed on as it is.
+/// `explore [--seed N] [--images N | --minutes N | --forever]`, handed on as it is.
 pub fn run(arguments: &[String]) -> Result<()> {
     let mut command = process::cargo();
     command.args(["run", "--quiet", "--release", "--package", "perdura-crash", "--"]).args(arguments);

@@ -1,4 +1,5 @@
-//! `perdura-crash [--seed N] [--images N | --minutes N] [--scenario NAME] [--no-mutations]`: explores until enough is seen.
+//! `perdura-crash [--seed N] [--images N | --minutes N | --forever] [--scenario NAME] [--no-mutations]`: explores until enough is
+//! seen, the time is over, or (`--forever`) it is told to stop by an interrupt or finds a violation.
 //!
 //! Prints images per hazard, the lint's findings, and last `images N, violations N, mutations caught C/T`. Exit status 1 on a
 //! violation, an uncaught mutation or a finding of the lint.
@@ -15,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// Hazards of which so many images are wanted each.
-const HAZARDS: [&str; 14] = [
+const HAZARDS: [&str; 16] = [
     "insert",
     "bulk_insert",
     "update",
@@ -28,6 +29,8 @@ const HAZARDS: [&str; 14] = [
     "wrap_around",
     "checkpoint",
     "purge",
+    "reuse",
+    "log_growth",
     "prepared",
     "recovery",
 ];
@@ -84,6 +87,7 @@ fn parse() -> Result<Arguments, lexopt::Error> {
             Long("seed") => arguments.seed = parser.value()?.parse()?,
             Long("images") => arguments.images = parser.value()?.parse()?,
             Long("minutes") => arguments.minutes = Some(parser.value()?.parse()?),
+            Long("forever") => arguments.minutes = Some(u64::MAX / 60),
             Long("scenario") => arguments.scenario = Some(parser.value()?.string()?),
             Long("no-mutations") => arguments.mutations = false,
             other => return Err(other.unexpected()),
@@ -110,6 +114,9 @@ fn explore_all(arguments: &Arguments) -> Tally {
                         Some(minutes) => begin.elapsed() >= Duration::from_secs(60 * minutes),
                         None => is_enough(&total, arguments),
                     };
+                    if arguments.minutes.is_some() && number % 100 == 99 {
+                        println!("images {}, violations {}", total.images, total.violations.len());
+                    }
                     if over || total.violations.len() >= 10 {
                         enough.store(true, Ordering::Relaxed);
                     }

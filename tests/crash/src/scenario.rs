@@ -32,6 +32,7 @@ const NONE: Mix = Mix {
     insert: 0,
     bulk: 0,
     update: 0,
+    huge: 0,
     delete: 0,
     savepoint: 0,
     rollback: 0,
@@ -44,7 +45,7 @@ const NONE: Mix = Mix {
 };
 
 /// All scenarios.
-pub const SCENARIOS: [Scenario; 9] = [
+pub const SCENARIOS: [Scenario; 10] = [
     Scenario {
         name: "mixed",
         threads: 2,
@@ -99,6 +100,15 @@ pub const SCENARIOS: [Scenario; 9] = [
         focus: &[],
         lane_bytes: 8 << 10,
         first_file_bytes: 64 << 10,
+    },
+    Scenario {
+        name: "large transactions",
+        threads: 2,
+        transactions: 9,
+        mix: Mix { insert: 1, bulk: 4, huge: 3, checkpoint: 1, ..NONE },
+        focus: &["generation_switch", "wrap_around", "log_growth"],
+        lane_bytes: 4 << 10,
+        first_file_bytes: 128 << 10,
     },
     Scenario {
         name: "held",

@@ -19,6 +19,8 @@ pub struct Mix {
     pub bulk: u32,
     /// Changes of own and shared rows.
     pub update: u32,
+    /// Changes of so many own rows that the redo comes in chunks over several generations.
+    pub huge: u32,
     /// Deletions of own rows.
     pub delete: u32,
     /// Writes of all kinds, some of them taken back to a savepoint.
@@ -44,6 +46,7 @@ enum Action {
     Insert,
     Bulk,
     Update,
+    Huge,
     Delete,
     Savepoint,
     Rollback,
@@ -61,6 +64,7 @@ impl Mix {
             (Action::Insert, self.insert),
             (Action::Bulk, self.bulk),
             (Action::Update, self.update),
+            (Action::Huge, self.huge),
             (Action::Delete, self.delete),
             (Action::Savepoint, self.savepoint),
             (Action::Rollback, self.rollback),
@@ -168,6 +172,7 @@ impl<'a> Worker<'a> {
             Action::Insert => self.transaction("insert", |worker| worker.insert_some(1, 3)),
             Action::Bulk => self.transaction("bulk_insert", |worker| worker.insert_some(70, 130)),
             Action::Update => self.transaction("update", |worker| worker.update_some(3)),
+            Action::Huge => self.transaction("large_transaction", Worker::update_all),
             Action::Delete => self.transaction("delete", |worker| worker.delete_some(3)),
             Action::Savepoint => self.transaction("savepoint", Worker::write_with_savepoint),
             Action::Large => self.transaction("large_row", |worker| worker.insert_large()),
@@ -287,6 +292,19 @@ impl<'a> Worker<'a> {
             let Some((key, rid)) = target else { continue };
             let bytes = self.random.below(90);
             let row = self.row(key, bytes);
+            if self.txn.update(&self.table, rid, &row).is_err() {
+                return false;
+            }
+            self.changes.insert(key, Some(row));
+        }
+        true
+    }
+
+    fn update_all(&mut self) -> bool {
+        const MOST: usize = 400;
+        let rows: Vec<(Key, Rid)> = self.rows.iter().take(MOST).map(|(key, rid)| (*key, *rid)).collect();
+        for (key, rid) in rows {
+            let row = self.row(key, 8);
             if self.txn.update(&self.table, rid, &row).is_err() {
                 return false;
             }
