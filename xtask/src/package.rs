@@ -32,7 +32,7 @@ pub fn run() -> Result<()> {
         (target.join("release/perdura"), "perdura"),
         (paths::top().join("LICENSE-MIT"), "LICENSE-MIT"),
         (paths::top().join("LICENSE-APACHE"), "LICENSE-APACHE"),
-        (paths::top().join("plugin/mariadb/LICENSE"), "LICENSE-GPL-2.0"),
+        (paths::top().join("LICENSE-GPL-2.0"), "LICENSE-GPL-2.0"),
         (paths::top().join("README.md"), "README.md"),
     ];
     for (source, to) in files {
