@@ -59,8 +59,8 @@ fn first_event(run: &Run, site: &CallSite) -> Option<usize> {
 
 /// Recoveries of crash images of the runs, recorded, to be explored like runs.
 pub fn recovery_runs(runs: &[Run]) -> Vec<Run> {
-    const IMAGES_ONE_IN: u64 = 400;
-    const EACH: usize = 6;
+    const IMAGES_ONE_IN: u64 = 150;
+    const EACH: usize = 20;
     let mut recoveries = Vec::new();
     for run in runs {
         let (mut oracle, mut marks, mut count, mut seen) = (run.prior.clone(), 0, 0, Seen::default());
@@ -146,7 +146,8 @@ fn call_sites(text: &str) -> Vec<(u32, SiteKind)> {
             (".sync()", &[SiteKind::Sync]),
         ];
         for (call, found) in kinds {
-            if code.contains(call) {
+            // Without arguments it is a method of ours that flushes within.
+            if code.contains(call) && !code.contains(".flush()") {
                 sites.extend(found.iter().map(|kind| (number as u32 + 1, *kind)));
             }
         }
