@@ -23,7 +23,13 @@ impl Background {
         let worker = inner.clone();
         let thread = std::thread::Builder::new()
             .name("perdura-background".into())
-            .spawn(move || run(&worker))
+            .spawn(move || {
+                if let Some(node) = worker.context.medium.info().numa_node {
+                    // Where it cannot be pinned it runs all the same, only farther from the memory.
+                    perdura_pmem::numa::pin_to_node(node);
+                }
+                run(&worker)
+            })
             .expect("a thread can be started");
         Background { inner, thread }
     }
