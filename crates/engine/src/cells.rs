@@ -8,7 +8,7 @@ use crate::format::UNIT_BYTES;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// Fewest units in a cell: a version header and one unit of row.
-const UNITS_MIN: u32 = 2;
+pub const UNITS_MIN: u32 = 2;
 /// Up to so many cells in a segment, they share it evenly.
 const FEW_CELLS: u32 = 8;
 

@@ -44,19 +44,26 @@ impl Txn {
     /// Makes the transaction able to commit at any time, even after a crash, under the name `xid`.
     ///
     /// # Errors
-    /// DeviceFull, LogFull, ReadOnlyPool; the transaction is then still active.
+    /// DeviceFull, LogFull, ReadOnlyPool; the transaction has then been rolled back: parts of it may be in the log already.
     pub fn prepare(&mut self, xid: &[u8]) -> Result<()> {
         if self.is_read_only() {
             return Ok(());
         }
         let _span = perdura_pmem::trace::span("prepared");
-        self.engine.check_writable()?;
-        self.write_records()?;
-        let log = self.log.as_mut().expect("write_records made it");
-        log.prepare(xid, &self.records)?;
+        if let Err(error) = self.log_prepare(xid) {
+            self.rollback();
+            return Err(error);
+        }
         self.xid = xid.to_vec();
         self.state = State::Prepared;
         Ok(())
+    }
+
+    fn log_prepare(&mut self, xid: &[u8]) -> Result<()> {
+        self.engine.check_writable()?;
+        self.write_records()?;
+        let log = self.log.as_mut().expect("write_records made it");
+        Ok(log.prepare(xid, &self.records)?)
     }
 
     /// Gives a prepared transaction its place in the commit order and makes its commit durable. Cannot fail.

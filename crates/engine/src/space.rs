@@ -3,7 +3,7 @@
 //! All of it is DRAM: after a restart it is found again by sweeping. A segment's new use is durable before anything in it can be
 //! named by a committed record (I3).
 
-use crate::cells::CellMap;
+use crate::cells::{self, CellMap};
 use crate::datafile::{self, DataFile};
 use crate::directory::DirectorySegment;
 use crate::error::{Error, ErrorKind, Result};
@@ -141,7 +141,11 @@ impl Space {
         self.reusable.entry(cells.units()).or_default().push(id);
     }
 
-    fn take_run(&mut self, count: u32) -> Option<SegmentId> {
+    /// Takes `count` contiguous free segments if `kept` are left after that.
+    fn take_run(&mut self, count: u32, kept: u32) -> Option<SegmentId> {
+        if self.free.len() < (count + kept) as usize {
+            return None;
+        }
         let (mut start, mut length) = (None::<SegmentId>, 0);
         for &id in &self.free {
             let follows =
@@ -172,13 +176,13 @@ impl Table {
         self.file_of(id).segment_offset(id.index)
     }
 
-    /// Takes `count` contiguous free segments, sweeping or growing when there are none.
-    fn take_free(&self, count: u32) -> Result<SegmentId> {
+    /// Takes `count` contiguous free segments, sweeping or growing when there are none. `kept` segments stay free.
+    fn take_free(&self, count: u32, kept: u32) -> Result<SegmentId> {
         loop {
             let files_seen = self.files.count();
             let taken = {
                 let mut space = self.space.lock();
-                let taken = space.take_run(count);
+                let taken = space.take_run(count, kept);
                 let low = self.file(files_seen as u32 - 1).map_or(0, |file| file.segment_count() as usize / 2);
                 if space.free_count() < low {
                     self.context.services.ask_for_file(self.id());
@@ -188,7 +192,7 @@ impl Table {
             match taken {
                 Some(id) => return Ok(id),
                 None if self.sweep_some(64)? => {}
-                None => self.grow(files_seen, count)?,
+                None => self.grow(files_seen, count + kept)?,
             }
         }
     }
@@ -211,8 +215,10 @@ impl Table {
     }
 
     /// Takes an empty segment for cells of `units`. Durable in its use on return.
+    ///
+    /// The smallest class, that of deletions, may have the last free segment: with a full device rows can still be deleted.
     pub(crate) fn take_fresh_cells(&self, units: u32) -> Result<OpenSegment> {
-        let id = self.take_free(1)?;
+        let id = self.take_free(1, u32::from(units > cells::UNITS_MIN))?;
         let file = self.file_of(id);
         file.set_kind(id.index, SegmentKind::Cells(units));
         file.region().fence();
@@ -243,7 +249,7 @@ impl Table {
                 ),
             ));
         }
-        let first = self.take_free(count as u32)?;
+        let first = self.take_free(count as u32, 1)?;
         let file = self.file_of(first);
         file.set_kind(first.index, SegmentKind::Run(count as u32));
         for distance in 1..count as u32 {
@@ -329,7 +335,7 @@ impl Table {
 
     fn add_directory_segment(&self) -> Result<()> {
         let _span = perdura_pmem::trace::span("directory_growth");
-        let id = self.take_free(1)?;
+        let id = self.take_free(1, 1)?;
         let file = self.file_of(id);
         let at = file.segment_offset(id.index);
         file.region().zero(at, self.context.geometry.segment_bytes);

@@ -1,0 +1,336 @@
+//! A full device stops one statement, nothing else: committed rows stay, the transaction goes on or is rolled back as its owner
+//! likes, other sessions go on, rows can still be deleted, and what was deleted makes room.
+//!
+//! The device fills up at every step in turn: in the middle of a row, of an expansion, of DDL, of a commit, of the log's growth.
+
+mod common;
+
+use common::{committed, pool, row_bytes, small};
+use perdura_engine::{Config, Engine, Error, ErrorKind, Isolation, LogConfig, Rid, Table, Txn};
+use perdura_pmem::sim::Random;
+use perdura_pmem::{Medium, SimMedium};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Rows of a table as they must be, by RID.
+type Model = BTreeMap<u64, Vec<u8>>;
+
+fn open(medium: &Arc<SimMedium>, config: Config) -> Result<Engine, Error> {
+    let shared: Arc<dyn Medium> = medium.clone();
+    Engine::open(shared, config)
+}
+
+/// Bytes a new pool takes.
+fn empty_pool_bytes() -> u64 {
+    let (medium, _engine) = pool();
+    medium.list().unwrap().iter().map(|(_, len)| len.next_multiple_of(4096)).sum()
+}
+
+#[test]
+fn a_device_too_small_for_a_pool_is_refused_and_a_larger_one_taken() {
+    let needed = empty_pool_bytes();
+    for capacity in (0..needed).step_by(4096) {
+        let medium = Arc::new(SimMedium::with_capacity(capacity));
+        let error = open(&medium, small()).map(|_| ()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::DeviceFull, "{capacity}: {error}");
+        assert!(error.to_string().contains("free space"), "{error}");
+        // What is left behind is no obstacle once there is room.
+        let medium = Arc::new(SimMedium::from_image(medium.image()).limited_to(needed));
+        let engine = open(&medium, small()).unwrap_or_else(|error| panic!("{capacity}: {error}"));
+        assert!(engine.tables().is_empty());
+    }
+}
+
+/// One session's work, and what must be there.
+struct Worker {
+    txn: Box<Txn>,
+    table: Arc<Table>,
+    model: Model,
+    random: Random,
+    full: u32,
+}
+
+impl Worker {
+    fn new(engine: &Engine, table: &Arc<Table>, seed: u64) -> Worker {
+        let txn = engine.begin(Isolation::ReadCommitted);
+        Worker { txn, table: table.clone(), model: Model::new(), random: Random::new(seed), full: 0 }
+    }
+
+    /// A transaction of a few statements, some of which may not find room.
+    fn transact(&mut self) {
+        let mut changed = self.model.clone();
+        for _ in 0..=self.random.below(3) {
+            self.txn.start_statement();
+            let mut after = changed.clone();
+            match self.statement(&mut after) {
+                Ok(()) => changed = after,
+                Err(error) => {
+                    assert_eq!(error.kind(), ErrorKind::DeviceFull, "{error}");
+                    self.full += 1;
+                    self.txn.rollback_statement();
+                }
+            }
+            self.txn.end_statement();
+        }
+        if self.random.one_in(5) {
+            return self.txn.rollback();
+        }
+        match self.txn.commit() {
+            Ok(_) => self.model = changed,
+            Err(error) => {
+                assert!([ErrorKind::DeviceFull, ErrorKind::LogFull].contains(&error.kind()), "{error}");
+                self.full += 1;
+            }
+        }
+    }
+
+    fn statement(&mut self, model: &mut Model) -> Result<(), Error> {
+        let count = match self.random.below(8) {
+            0 => 90,
+            _ => 1 + self.random.below(6),
+        };
+        for _ in 0..count {
+            let bytes = match self.random.below(30) {
+                0 => 3000 + self.random.below(30_000) as usize,
+                _ => self.random.below(300) as usize,
+            };
+            let row = vec![self.random.next_u64() as u8; bytes];
+            let known = model.keys().copied().nth(self.random.below(model.len().max(1) as u64) as usize);
+            match (self.random.below(4), known) {
+                (0, Some(rid)) => {
+                    self.txn.update(&self.table, Rid::from_u64(rid), &row)?;
+                    model.insert(rid, row);
+                }
+                (1, Some(rid)) if count < 90 => {
+                    self.txn.delete(&self.table, Rid::from_u64(rid))?;
+                    model.remove(&rid);
+                }
+                _ => {
+                    let rid = self.txn.insert(&self.table, &row)?;
+                    assert!(model.insert(rid.to_u64(), row).is_none(), "a RID given twice");
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletes all rows, few at a time. Each deletion must find room.
+    fn delete_all(&mut self, engine: &Engine) {
+        let rids: Vec<_> = std::mem::take(&mut self.model).into_keys().collect();
+        for batch in rids.chunks(20) {
+            for rid in batch {
+                self.txn.delete(&self.table, Rid::from_u64(*rid)).unwrap_or_else(|error| panic!("{error}"));
+            }
+            self.txn.commit().unwrap();
+            engine.checkpoint().unwrap();
+            engine.purge();
+        }
+    }
+
+    fn check(&self, engine: &Engine) {
+        let mut rows: Vec<_> = self.model.values().cloned().collect();
+        rows.sort();
+        assert!(committed(engine, &self.table) == rows, "rows of {} differ", self.table.name());
+    }
+}
+
+#[test]
+fn every_step_meets_a_full_device() {
+    let empty = empty_pool_bytes();
+    let mut full = 0;
+    for (seed, room) in (64..900u64).step_by(12).enumerate() {
+        let medium = Arc::new(SimMedium::with_capacity(empty + (room << 10)));
+        let engine = open(&medium, small()).unwrap();
+        let Ok(table) = engine.create_table("t", b"") else { continue };
+        let other = engine.create_table("other", b"").unwrap_or_else(|error| {
+            assert_eq!(error.kind(), ErrorKind::DeviceFull, "{error}");
+            table.clone()
+        });
+        let mut workers = [Worker::new(&engine, &table, seed as u64), Worker::new(&engine, &other, seed as u64 + 1000)];
+        let shared = Arc::ptr_eq(&table, &other);
+        for round in 0..25 {
+            workers[0].transact();
+            if !shared {
+                workers[1].transact();
+            }
+            if round % 5 == 0 {
+                ddl(&engine, round);
+                engine.checkpoint().unwrap();
+                engine.purge();
+            }
+        }
+        for worker in &mut workers[..if shared { 1 } else { 2 }] {
+            worker.check(&engine);
+            full += worker.full;
+            let was_full = worker.full > 0;
+            let rows = worker.model.len();
+            worker.delete_all(&engine);
+            if was_full {
+                for number in 0..rows as u32 / 2 {
+                    let row = row_bytes(number);
+                    let rid = worker.txn.insert(&worker.table, &row).unwrap_or_else(|error| panic!("{error}"));
+                    worker.model.insert(rid.to_u64(), row);
+                }
+                worker.txn.commit().unwrap();
+            }
+            worker.check(&engine);
+        }
+        survives(&medium, engine, workers);
+    }
+    assert!(full > 100, "{full} statements met a full device");
+}
+
+/// DDL on a device that may be full: it is done, or fails for want of room and leaves nothing behind.
+fn ddl(engine: &Engine, round: u32) {
+    let name = format!("ddl{round}");
+    match engine.create_table(&name, &[1; 200]) {
+        Ok(_) => {
+            match engine.truncate_table(&name) {
+                Ok(_) => {}
+                Err(error) => assert_eq!(error.kind(), ErrorKind::DeviceFull, "{error}"),
+            }
+            engine.rename_table(&name, "renamed").unwrap();
+            engine.drop_table("renamed").unwrap();
+        }
+        Err(error) => assert_eq!(error.kind(), ErrorKind::DeviceFull, "{error}"),
+    }
+}
+
+/// All is there after a restart, and no space was lost on the way.
+fn survives(medium: &Arc<SimMedium>, engine: Engine, workers: [Worker; 2]) {
+    engine.checkpoint().unwrap();
+    engine.purge();
+    for table in engine.tables() {
+        table.audit().unwrap_or_else(|error| panic!("{error}"));
+    }
+    let before: Vec<_> = engine.tables().iter().map(|table| (table.name(), committed(&engine, table))).collect();
+    drop((workers, engine));
+    let engine = open(medium, small()).unwrap();
+    let after: Vec<_> = engine.tables().iter().map(|table| (table.name(), committed(&engine, table))).collect();
+    assert!(before == after, "rows differ after the restart");
+    if engine.table("other").is_ok() {
+        // The device is as full as before.
+        engine.drop_table("other").unwrap_or_else(|error| panic!("{error}"));
+    }
+    engine.sweep().unwrap();
+    engine.checkpoint().unwrap();
+    engine.purge();
+    for table in engine.tables() {
+        table.audit().unwrap_or_else(|error| panic!("after the restart: {error}"));
+    }
+}
+
+#[test]
+fn a_row_larger_than_a_data_file_is_refused_alone() {
+    let (_medium, engine) = pool();
+    let table = engine.create_table("t", b"").unwrap();
+    let mut txn = engine.begin(Isolation::ReadCommitted);
+    let rid = txn.insert(&table, b"small").unwrap();
+    let most = (0..200_000).rev().step_by(500).find(|bytes| txn.insert(&table, &vec![1; *bytes]).is_ok()).unwrap();
+    assert!((100_000..128 << 10).contains(&most), "{most}");
+    for bytes in [130_000, 200_000, 3_000_000] {
+        for attempt in 0..3 {
+            let error = match attempt {
+                0 => txn.insert(&table, &vec![1; bytes]).map(|_| ()).unwrap_err(),
+                1 => txn.update(&table, rid, &vec![1; bytes]).unwrap_err(),
+                _ => {
+                    for number in 0..70 {
+                        txn.insert(&table, &row_bytes(number)).unwrap();
+                    }
+                    txn.insert(&table, &vec![1; bytes]).map(|_| ()).unwrap_err()
+                }
+            };
+            assert_eq!(error.kind(), ErrorKind::RowTooLarge, "{error}");
+            assert!(error.to_string().contains("perdura_data_file_size"), "{error}");
+        }
+    }
+    txn.commit().unwrap();
+    let rows = committed(&engine, &table);
+    assert_eq!(rows.len(), 2 + 3 * 70);
+    engine.checkpoint().unwrap();
+    engine.purge();
+    table.audit().unwrap();
+}
+
+/// A transaction that the whole log cannot hold is rolled back, with others at work beside it.
+#[test]
+fn a_transaction_larger_than_the_log_is_rolled_back_alone() {
+    let config = Config {
+        log: LogConfig { lanes: 2, lane_bytes: 4 << 10, generations: 2, generations_max: 3 },
+        data_file_bytes: 4 << 20,
+        ..small()
+    };
+    let medium = Arc::new(SimMedium::new());
+    let engine = open(&medium, config.clone()).unwrap();
+    let table = engine.create_table("t", b"").unwrap();
+    let other = engine.create_table("other", b"").unwrap();
+    let mut txn = engine.begin(Isolation::ReadCommitted);
+    let rids: Vec<_> = (0..3000).map(|number| txn.insert(&table, &row_bytes(number)).unwrap()).collect();
+    txn.commit().unwrap();
+    let before = committed(&engine, &table);
+    std::thread::scope(|scope| {
+        let beside = scope.spawn(|| {
+            let mut small = engine.begin(Isolation::ReadCommitted);
+            for number in 0..300 {
+                small.insert(&other, &row_bytes(number)).unwrap();
+                small.commit().unwrap();
+            }
+        });
+        for rid in &rids {
+            txn.update(&table, *rid, b"changed").unwrap();
+        }
+        let error = txn.commit().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::LogFull, "{error}");
+        assert!(error.to_string().contains("smaller"), "{error}");
+        beside.join().unwrap();
+    });
+    assert!(txn.is_read_only(), "it was rolled back");
+    assert_eq!(committed(&engine, &table), before);
+    for rid in &rids {
+        txn.update(&table, *rid, b"changed").unwrap();
+    }
+    assert_eq!(txn.prepare(b"large").unwrap_err().kind(), ErrorKind::LogFull);
+    assert!(txn.is_read_only(), "so it was by its prepare");
+    for rid in &rids[..300] {
+        txn.update(&table, *rid, b"fits").unwrap();
+    }
+    txn.commit().unwrap();
+    assert_eq!(committed(&engine, &other).len(), 300);
+    engine.checkpoint().unwrap();
+    engine.purge();
+    table.audit().unwrap();
+    let after = committed(&engine, &table);
+    drop((txn, table, other, engine));
+    let engine = open(&medium, config).unwrap();
+    assert_eq!(committed(&engine, &engine.table("t").unwrap()), after);
+    assert!(engine.prepared().is_empty());
+}
+
+/// A prepare that failed leaves parts of the transaction in the log: no later commit of the session may bring them back.
+#[test]
+fn a_failed_prepare_leaves_nothing_to_come_back() {
+    let config = Config {
+        log: LogConfig { lanes: 1, lane_bytes: 4 << 10, generations: 2, generations_max: 2 },
+        data_file_bytes: 4 << 20,
+        ..small()
+    };
+    let medium = Arc::new(SimMedium::new());
+    let engine = open(&medium, config.clone()).unwrap();
+    let table = engine.create_table("t", b"").unwrap();
+    let mut txn = engine.begin(Isolation::ReadCommitted);
+    let rids: Vec<_> = (0..600).map(|number| txn.insert(&table, &row_bytes(number)).unwrap()).collect();
+    txn.commit().unwrap();
+    let savepoint = txn.savepoint();
+    for rid in &rids {
+        txn.update(&table, *rid, b"too much").unwrap();
+    }
+    assert_eq!(txn.prepare(b"large").unwrap_err().kind(), ErrorKind::LogFull);
+    txn.rollback_to(&savepoint);
+    txn.update(&table, rids[0], b"kept").unwrap();
+    txn.commit().unwrap();
+    let after = committed(&engine, &table);
+    assert!(after.len() == 600 && !after.contains(&b"too much".to_vec()));
+    drop((txn, table, engine));
+    let engine = open(&medium, config).unwrap();
+    assert_eq!(committed(&engine, &engine.table("t").unwrap()), after);
+}
