@@ -18,11 +18,9 @@ pub(crate) fn call_within<'a>(
     body: impl FnOnce() -> Outcome,
 ) -> PerduraCode {
     // What a panic leaves half changed is never used to write again: the pool has failed stop.
-    match catch_unwind(AssertUnwindSafe(body)) {
-        Ok(Ok(code)) => code,
-        Ok(Err(failure)) => fail(&failure),
-        Err(panic) => caught(engine(), &*panic),
-    }
+    // The failure is dealt with inside, so that what comes out of the barrier is a number and stays in a register.
+    catch_unwind(AssertUnwindSafe(|| body().unwrap_or_else(|failure| fail(&failure))))
+        .unwrap_or_else(|panic| caught(engine(), &*panic))
 }
 
 /// Runs the body of a call that has no way to fail. A panic gives `otherwise`.
