@@ -86,7 +86,7 @@ impl Server {
     fn install(&self) -> Result<()> {
         let basedir = paths::mariadb()?;
         let mut command = Command::new(basedir.join("bin/mariadb-install-db"));
-        command.args(["--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db"]);
+        command.args(["--no-defaults", "--force", "--auth-root-authentication-method=normal", "--skip-test-db"]);
         command
             .arg(format!("--basedir={}", basedir.display()))
             .arg(format!("--datadir={}", self.dir.join("data").display()));
