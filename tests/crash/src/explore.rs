@@ -124,7 +124,7 @@ fn check_one(image: Image, here: &Here<'_>, depth: &Depth, tally: &mut Tally) {
     for label in aftermath.labels() {
         *tally.hazards.entry(label).or_default() += 1;
     }
-    let nested = depth.nested && tally.images % NESTED_ONE_IN == 0;
+    let nested = depth.nested && tally.images.is_multiple_of(NESTED_ONE_IN);
     if nested {
         check_recovery(image.clone(), run, oracle, tally);
     }

@@ -130,7 +130,7 @@ fn explore_all(arguments: &Arguments) -> Tally {
 fn is_enough(total: &Tally, arguments: &Arguments) -> bool {
     let wanted = IMAGES_PER_HAZARD.min(arguments.images / HAZARDS.len() as u64);
     let covered = |hazard: &&str| total.hazards.get(*hazard).is_some_and(|count| *count >= wanted);
-    total.images >= arguments.images && (arguments.scenario.is_some() || HAZARDS.iter().all(|hazard| covered(&hazard)))
+    total.images >= arguments.images && (arguments.scenario.is_some() || HAZARDS.iter().all(covered))
 }
 
 fn explore_run(arguments: &Arguments, number: u64) -> Tally {

@@ -22,11 +22,11 @@ pub fn check(
         let medium: Arc<dyn Medium> = Arc::new(SimMedium::from_image(image));
         let engine =
             Engine::open(medium.clone(), scenario.config()).map_err(|error| format!("recovery refused: {error}"))?;
-        let decided = decide(&engine, depth % 2 == 0)?;
+        let decided = decide(&engine, depth.is_multiple_of(2))?;
         let state = read(&engine)?;
         oracle.check(&state, &decided, history)?;
         audit(&engine)?;
-        if depth % 16 == 0 {
+        if depth.is_multiple_of(16) {
             use_and_reopen(engine, &medium, scenario, state)?;
         }
         Ok(())

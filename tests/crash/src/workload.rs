@@ -96,7 +96,7 @@ pub struct Worker<'a> {
     /// The session in use.
     txn: Box<Txn>,
     /// Others, so that threads meet in each shard of a table.
-    spare: Vec<Box<Txn>>,
+    spare: Vec<Txn>,
     /// A prepared transaction, its number and the rows it inserts.
     held: Option<(Box<Txn>, usize)>,
     table: Arc<Table>,
@@ -138,7 +138,7 @@ impl<'a> Worker<'a> {
         let isolation = if random.one_in(2) { Isolation::ReadCommitted } else { Isolation::RepeatableRead };
         Worker {
             txn: engine.begin(isolation),
-            spare: (0..3).map(|_| engine.begin(isolation)).collect(),
+            spare: (0..3).map(|_| *engine.begin(isolation)).collect(),
             held: None,
             table: engine.table(TABLE).expect("the prelude made it"),
             engine: engine.clone(),
@@ -161,7 +161,7 @@ impl<'a> Worker<'a> {
         for _ in 0..count {
             let action = mix.choose(&mut self.random);
             let session = self.random.below(self.spare.len() as u64) as usize;
-            std::mem::swap(&mut self.txn, &mut self.spare[session]);
+            std::mem::swap(&mut *self.txn, &mut self.spare[session]);
             self.act(action);
         }
         self.decide_held();
