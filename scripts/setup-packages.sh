@@ -9,7 +9,7 @@ packages=(
     libpmem2-dev pkg-config make python3 xz-utils unzip ca-certificates     # build and data
     libaio1 liburing2 libnuma1 libpcre2-8-0 libpcre2-posix3 libedit2        # the unpacked server and clients
     libncurses6 libssl3 libsystemd0 libssl-dev zlib1g-dev
-    perl libdbi-perl procps                                                 # mysql-test-run
+    perl libdbi-perl procps patch                                           # mysql-test-run
 )
 command -v pip3 >/dev/null || packages+=(python3-pip)
 
