@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 
-use crate::{paths, plugin};
+use crate::{paths, plugin, server};
 
 /// Runs all suites, or the tests named, and closes with `N passed, N failed`.
 pub fn run(tests: &[String]) -> Result<()> {
@@ -25,6 +25,7 @@ pub fn run(tests: &[String]) -> Result<()> {
     ensure!(!names.is_empty(), "tests/mysql-test holds no suite");
     let scratch = paths::medium().join(format!("mtr-{}", std::process::id()));
     std::fs::create_dir_all(&scratch)?;
+    server::remove_leftovers(&paths::medium())?;
     let mut command = Command::new("perl");
     command.current_dir(&driver).arg("./mariadb-test-run.pl").arg(format!("--vardir={}", scratch.display()));
     command.args(["--force", "--max-test-fail=0", "--retry=0", "--testcase-timeout=5", "--suite-timeout=20"]);

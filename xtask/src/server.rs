@@ -220,15 +220,13 @@ impl Drop for Server {
     }
 }
 
-/// Removes `server-PID-N` directories whose process is gone.
-fn remove_leftovers(medium: &Path) -> Result<()> {
+/// Removes the directories that tests of processes now gone left in the medium's directory: `server-PID-N`, `mtr-PID`.
+pub fn remove_leftovers(medium: &Path) -> Result<()> {
     for entry in std::fs::read_dir(medium)? {
         let entry = entry?;
         let name = entry.file_name().to_string_lossy().into_owned();
-        let pid = name
-            .strip_prefix("server-")
-            .and_then(|rest| rest.split('-').next())
-            .and_then(|pid| pid.parse::<u32>().ok());
+        let rest = name.strip_prefix("server-").or_else(|| name.strip_prefix("mtr-"));
+        let pid = rest.and_then(|rest| rest.split('-').next()).and_then(|pid| pid.parse::<u32>().ok());
         if pid.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
             std::fs::remove_dir_all(entry.path())?;
         }
