@@ -148,7 +148,8 @@ impl Scan {
                 self.rows = rows;
                 return true;
             }
-            if self.state.is_published() && self.state.csn() <= self.snapshot {
+            // A page published by a later commit may have room left that own rows took.
+            if self.state.is_published() && (self.own || self.state.csn() <= self.snapshot) {
                 self.rows = self.table.directory.page_rows(page);
                 return true;
             }

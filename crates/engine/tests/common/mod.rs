@@ -37,6 +37,12 @@ pub fn reopen(medium: &Arc<SimMedium>) -> Engine {
     Engine::open(shared, small()).expect("the pool opens")
 }
 
+/// Seeds 0 to `count`, or that many times what the environment variable `PERDURA_SOAK` says.
+pub fn seeds(count: u64) -> std::ops::Range<u64> {
+    let factor = std::env::var("PERDURA_SOAK").ok().and_then(|text| text.parse::<u64>().ok()).unwrap_or(1);
+    0..count * factor
+}
+
 /// A row of 11 bytes or more.
 pub fn row_bytes(number: u32) -> Vec<u8> {
     format!("row {number:06} {}", "x".repeat((number % 37) as usize)).into_bytes()

@@ -1,0 +1,265 @@
+//! Sessions on real threads beside the background thread, everything so small that it grows, wraps around and is used again all
+//! the time: sums hold in every snapshot, each session finds what it committed, space adds up, and a restart changes nothing.
+
+mod common;
+
+use common::bank::Bank;
+use common::{committed, row_bytes, rows, seeds, small, try_rows};
+use perdura_engine::{Config, Engine, ErrorKind, Isolation, Rid, Table, Txn};
+use perdura_pmem::sim::Random;
+use perdura_pmem::{FileMedium, Medium, Options, SimMedium};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+/// One session that inserts, updates, deletes, fills in bulk, and goes back to savepoints, in a table shared with others; it knows
+/// what it committed.
+struct Churner {
+    txn: Box<Txn>,
+    table: Arc<Table>,
+    random: Random,
+    committed: BTreeMap<Rid, Vec<u8>>,
+    thread: u32,
+    number: u32,
+}
+
+impl Churner {
+    fn new(engine: &Engine, table: &Arc<Table>, committed: BTreeMap<Rid, Vec<u8>>, thread: u32, seed: u64) -> Churner {
+        let isolation = [Isolation::ReadCommitted, Isolation::RepeatableRead][thread as usize % 2];
+        let mut txn = engine.begin(isolation);
+        txn.set_lock_wait_timeout(Duration::from_secs(20));
+        let random = Random::new(seed * 100 + u64::from(thread));
+        Churner { txn, table: table.clone(), random, committed, thread, number: 0 }
+    }
+
+    /// A row that says whose it is: `thread`, a number, and up to 6 KB.
+    fn row(&mut self) -> Vec<u8> {
+        self.number += 1;
+        let mut row = format!("{} {:05} ", self.thread, self.number).into_bytes();
+        let padding = if self.random.one_in(25) { self.random.below(6000) } else { self.random.below(120) };
+        row.resize(row.len() + padding as usize, b'.');
+        row
+    }
+
+    fn pick(&mut self, rows: &BTreeMap<Rid, Vec<u8>>) -> Option<Rid> {
+        let position = self.random.below(rows.len().max(1) as u64) as usize;
+        rows.keys().nth(position).copied()
+    }
+
+    fn transact(&mut self) {
+        let mut mine = self.committed.clone();
+        for _ in 0..=self.random.below(4) {
+            self.txn.start_statement();
+            let (savepoint, before) = (self.txn.savepoint(), mine.clone());
+            let steps = if self.random.one_in(12) { 150 } else { self.random.below(8) };
+            for _ in 0..steps {
+                self.step(&mut mine, steps);
+            }
+            if self.random.one_in(5) {
+                self.txn.rollback_to(&savepoint);
+                mine = before;
+            }
+            if self.random.one_in(6) {
+                self.check_scan(&mine);
+            }
+            self.txn.end_statement();
+        }
+        if self.random.one_in(5) {
+            return self.txn.rollback();
+        }
+        self.txn.commit().unwrap_or_else(|error| panic!("{error}"));
+        self.committed = mine;
+    }
+
+    fn step(&mut self, mine: &mut BTreeMap<Rid, Vec<u8>>, steps: u64) {
+        let known = self.pick(mine);
+        let crowded = mine.len() > 150;
+        match (self.random.below(4), known) {
+            (0, Some(rid)) => {
+                let row = self.row();
+                self.txn.update(&self.table, rid, &row).unwrap_or_else(|error| panic!("{error}"));
+                mine.insert(rid, row);
+            }
+            (choice, Some(rid)) if choice == 1 && steps < 100 || crowded => {
+                self.txn.delete(&self.table, rid).unwrap_or_else(|error| panic!("{error}"));
+                mine.remove(&rid);
+            }
+            _ => {
+                let row = self.row();
+                let rid = self.txn.insert(&self.table, &row).unwrap_or_else(|error| panic!("{error}"));
+                assert!(mine.insert(rid, row).is_none(), "a RID given twice");
+            }
+        }
+    }
+
+    /// Its own rows are all in a scan, and others' rows are whole.
+    fn check_scan(&mut self, mine: &BTreeMap<Rid, Vec<u8>>) {
+        let prefix = format!("{} ", self.thread).into_bytes();
+        let seen = try_rows(&mut self.txn, &self.table).unwrap_or_else(|error| panic!("{error}"));
+        let of_mine: BTreeMap<_, _> = seen.into_iter().filter(|(_, row)| row.starts_with(&prefix)).collect();
+        let text = |rows: &BTreeMap<Rid, Vec<u8>>, rid: &Rid| {
+            let head = rows.get(rid).map(|row| String::from_utf8_lossy(&row[..8]).into_owned());
+            format!("{:#x} {head:?}", rid.to_u64())
+        };
+        for rid in mine.keys().chain(of_mine.keys()) {
+            let (wanted, seen) = (text(mine, rid), text(&of_mine, rid));
+            assert!(mine.get(rid) == of_mine.get(rid), "session {}: {wanted} wanted, {seen} seen", self.thread);
+        }
+    }
+}
+
+/// Counts a writer down when it ends, however it ends: nobody waits for one that panicked.
+struct Ends<'a>(&'a AtomicU32);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Release);
+    }
+}
+
+/// Sums in snapshots of both kinds, until the writers are done.
+fn read_sums(engine: &Engine, bank: &Bank, writers: &AtomicU32) {
+    while writers.load(Ordering::Acquire) > 0 {
+        for isolation in [Isolation::RepeatableRead, Isolation::ReadCommitted] {
+            let mut txn = engine.begin(isolation);
+            for _ in 0..3 {
+                txn.start_statement();
+                assert_eq!(bank.sum(&mut txn).unwrap(), bank.total(), "{isolation:?}");
+                txn.end_statement();
+            }
+            let snapshots_differ = isolation == Isolation::RepeatableRead && {
+                let first = rows(&mut txn, &bank.table);
+                std::thread::yield_now();
+                first != rows(&mut txn, &bank.table)
+            };
+            assert!(!snapshots_differ, "a snapshot moved");
+        }
+    }
+}
+
+/// Tables come and go.
+fn run_ddl(engine: &Engine, writers: &AtomicU32, seed: u64) {
+    let mut random = Random::new(seed);
+    let mut number = 0;
+    while writers.load(Ordering::Acquire) > 0 {
+        number += 1;
+        let table = engine.create_table("passing", &[1; 100]).unwrap();
+        let mut txn = engine.begin(Isolation::ReadCommitted);
+        for row in 0..random.below(120) as u32 {
+            txn.insert(&table, &row_bytes(row)).unwrap();
+        }
+        txn.commit().unwrap();
+        let table = if random.one_in(2) { engine.truncate_table("passing").unwrap() } else { table };
+        assert!(random.one_in(2) || !table.is_dropped());
+        engine.rename_table("passing", "passing by").unwrap();
+        assert_eq!(engine.table("passing").map(|_| ()).unwrap_err().kind(), ErrorKind::NotFound);
+        engine.drop_table("passing by").unwrap();
+        std::thread::sleep(Duration::from_millis(random.below(3)));
+    }
+    assert!(number > 0);
+}
+
+/// What the sessions of one run left, to be found by the next.
+type Left = Vec<BTreeMap<Rid, Vec<u8>>>;
+
+/// One run of all threads on an opened pool.
+fn run(engine: &Engine, seed: u64, rounds: u32, left: Left) -> Left {
+    let churned = engine.table("churned").or_else(|_| engine.create_table("churned", b"")).unwrap();
+    let bank = match engine.table("bank") {
+        Ok(table) => {
+            let mut txn = engine.begin(Isolation::ReadCommitted);
+            let accounts = rows(&mut txn, &table).into_iter().map(|(rid, _)| rid).collect();
+            Bank { table, accounts }
+        }
+        Err(_) => Bank::create(engine, "bank", 12),
+    };
+    let mut txn = engine.begin(Isolation::ReadCommitted);
+    assert_eq!(bank.sum(&mut txn).unwrap(), bank.total(), "after the restart");
+    drop(txn);
+    let writers = AtomicU32::new(4);
+    let left = std::thread::scope(|scope| {
+        let mut churners = Vec::new();
+        for (thread, committed) in (0..).zip(left) {
+            let (writers, churned) = (&writers, &churned);
+            churners.push(scope.spawn(move || {
+                let _ends = Ends(writers);
+                let mut churner = Churner::new(engine, churned, committed, thread, seed);
+                churner.check_scan(&churner.committed.clone());
+                (0..rounds).for_each(|_| churner.transact());
+                churner.committed
+            }));
+        }
+        for (thread, isolation) in [(7, Isolation::ReadCommitted), (8, Isolation::RepeatableRead)] {
+            let (writers, bank) = (&writers, &bank);
+            scope.spawn(move || {
+                let _ends = Ends(writers);
+                let mut random = Random::new(seed * 100 + thread);
+                let mut txn = engine.begin(isolation);
+                txn.set_lock_wait_timeout(Duration::from_secs(20));
+                bank.transfer_often(&mut txn, rounds * 2, &mut random);
+            });
+        }
+        scope.spawn(|| read_sums(engine, &bank, &writers));
+        scope.spawn(|| run_ddl(engine, &writers, seed));
+        scope.spawn(|| {
+            while writers.load(Ordering::Acquire) > 0 {
+                engine.checkpoint().unwrap();
+                engine.purge();
+                std::thread::yield_now();
+            }
+        });
+        churners.into_iter().map(|churner| churner.join().unwrap()).collect::<Left>()
+    });
+    let mut expected: Vec<_> = left.iter().flat_map(|rows| rows.values().cloned()).collect();
+    expected.sort();
+    assert!(committed(engine, &churned) == expected, "rows at the end of the run");
+    left
+}
+
+fn audit(engine: &Engine) {
+    engine.sweep().unwrap();
+    engine.checkpoint().unwrap();
+    engine.purge();
+    assert_eq!(engine.counters().failed, 0);
+    assert_eq!((engine.counters().locks_held, engine.counters().snapshots), (0, 0));
+    for table in engine.tables() {
+        table.audit().unwrap_or_else(|error| panic!("{error}"));
+    }
+}
+
+fn background() -> Config {
+    Config { background: true, prefault: true, lock_wait_timeout: Duration::from_secs(20), ..small() }
+}
+
+#[test]
+fn in_simulated_memory_through_restarts_of_both_kinds() {
+    let medium = Arc::new(SimMedium::new());
+    let mut left = vec![BTreeMap::new(); 2];
+    for seed in seeds(6) {
+        let shared: Arc<dyn Medium> = medium.clone();
+        let orderly = seed % 2 == 0;
+        let config = if orderly { background() } else { small() };
+        let engine = Engine::open(shared, config).unwrap_or_else(|error| panic!("run {seed}: {error}"));
+        left = run(&engine, seed, 400, left);
+        if orderly {
+            engine.close();
+            audit(&engine);
+        }
+    }
+}
+
+#[test]
+fn in_files_through_restarts() {
+    let directory = tempfile::tempdir_in(Path::new("/dev/shm")).or_else(|_| tempfile::tempdir()).unwrap();
+    let mut left = vec![BTreeMap::new(); 2];
+    for seed in seeds(3) {
+        let options = Options { emulate: true, ..Options::default() };
+        let medium: Arc<dyn Medium> = Arc::new(FileMedium::open(directory.path(), options).unwrap());
+        let engine = Engine::open(medium, background()).unwrap_or_else(|error| panic!("run {seed}: {error}"));
+        left = run(&engine, 50 + seed, 400, left);
+        engine.close();
+        audit(&engine);
+    }
+}
