@@ -362,8 +362,10 @@ impl BulkInsert {
             end: range.end,
             folded,
             line_dirty: false,
-            edited: false,
+            // It may have holes.
+            edited: true,
         });
-        self.rows += i64::from(rows);
+        self.rows +=
+            (range.start..range.start + u64::from(rows)).filter(|row| !self.word(*row).is_empty()).count() as i64;
     }
 }

@@ -137,10 +137,20 @@ impl Inner {
         Ok(created)
     }
 
+    /// Refuses to touch the definition of a table that a prepared transaction without a session has changed.
+    fn check_undecided(&self, table: &Table) -> Result<()> {
+        if !self.is_written_by_prepared(table.id()) {
+            return Ok(());
+        }
+        let what = "was changed by a prepared transaction; commit it or roll it back first (XA RECOVER lists it)";
+        Err(Error::new(ErrorKind::LockWaitTimeout, format!("table {} {what}", table.name())))
+    }
+
     /// Drops a table and gives its files back.
     pub(crate) fn drop_table(self: &Arc<Self>, name: &str) -> Result<()> {
         let table = self.ddl(|txn, catalog| {
             let table = self.table(name)?;
+            self.check_undecided(&table)?;
             let rid = self.find_entry(txn, catalog, table.id())?;
             txn.delete(catalog, rid)?;
             txn.commit()?;
@@ -159,6 +169,7 @@ impl Inner {
                 return Err(Error::new(ErrorKind::Exists, format!("table {to} exists already")));
             }
             let table = self.table(from)?;
+            self.check_undecided(&table)?;
             let rid = self.find_entry(txn, catalog, table.id())?;
             let entry = Entry::Table { id: table.id(), name: to.to_owned(), definition: table.definition().to_vec() };
             txn.update(catalog, rid, &entry.encode())?;
@@ -175,6 +186,7 @@ impl Inner {
     pub(crate) fn truncate_table(self: &Arc<Self>, name: &str) -> Result<Arc<Table>> {
         let (old, new) = self.ddl(|txn, catalog| {
             let old = self.table(name)?;
+            self.check_undecided(&old)?;
             let rid = self.find_entry(txn, catalog, old.id())?;
             let id = self.next_table_id(txn, catalog)?;
             let new = Arc::new(Table::create(self.context.clone(), id, name, &old.definition())?);
@@ -197,6 +209,10 @@ impl Inner {
 
     /// Removes the files of a table that the catalog does not name. What a crash leaves of them goes at the next start.
     fn remove_files(&self, table: &Table) -> Result<()> {
+        if self.log.is_failed() {
+            // Whether the table is there is for the next start to find out.
+            return Ok(());
+        }
         let _span = perdura_pmem::trace::span("file_removal");
         let _not_growing = table.growing.lock();
         table.set_dropped();

@@ -32,6 +32,7 @@ impl Txn {
                 }
             },
         };
+        self.state = State::Ordered(csn);
         if self.engine.log.wait_durable(csn) {
             self.publish(csn);
             return Ok(csn);
@@ -56,6 +57,8 @@ impl Txn {
         }
         self.xid = xid.to_vec();
         self.state = State::Prepared;
+        // It reads nothing any more, and may stay so for long: purge does not wait for it.
+        self.close_snapshot();
         Ok(())
     }
 
@@ -177,6 +180,8 @@ impl Txn {
             && let Err(error) = log.rollback()
         {
             self.engine.log.fail_stop(&format!("a prepared transaction's rollback could not be logged: {error}"));
+            // The log still names what it wrote: the next start finds it prepared.
+            return self.forget();
         }
         if !self.is_read_only() {
             self.take_back();
@@ -188,7 +193,7 @@ impl Txn {
 
     /// Frees what the transaction wrote, and leaves no line of it dirty.
     fn take_back(&mut self) {
-        self.rollback_to(&crate::txn::Savepoint::default());
+        self.undo_to(&crate::txn::Savepoint::default());
         self.fence_writes();
         for bulk in self.bulk.drain(..) {
             bulk.abandon();

@@ -126,6 +126,13 @@ impl Directory {
         region.flush(at, 8);
     }
 
+    /// Makes durable what a process that was killed left of segment `number` in the cache only.
+    pub fn reclaim(&self, number: u64) {
+        if let Some(segment) = self.segments.get(number as usize) {
+            segment.region.reclaim(segment.at, 8 << self.segment_shift);
+        }
+    }
+
     /// Checks the states of a segment's pages: a damaged one would make a page's rows vanish.
     pub fn check_states(&self, segment: u64) -> Result<()> {
         for page in segment * PAGES_PER_SEGMENT..(segment + 1) * PAGES_PER_SEGMENT {

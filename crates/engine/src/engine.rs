@@ -117,6 +117,12 @@ impl Inner {
         Some(prepared.swap_remove(position))
     }
 
+    /// Whether a prepared transaction without a session wrote to the table.
+    pub(crate) fn is_written_by_prepared(&self, table: u32) -> bool {
+        let wrote = |txn: &Txn| txn.writes.touches(table) || txn.bulk.iter().any(|bulk| bulk.table().id() == table);
+        self.prepared.lock().iter().any(wrote)
+    }
+
     pub(crate) fn prepared_xids(&self) -> Vec<Vec<u8>> {
         self.prepared.lock().iter().map(|txn| txn.xid.clone()).collect()
     }

@@ -51,7 +51,9 @@ impl Table {
             let next = Word::empty(item.rid.incarnation().wrapping_add(1));
             self.directory.store(item.rid.row(), next);
             self.directory.flush(item.rid.row());
-            if !space.is_unswept_directory(self.directory.segment_of(item.rid.row())) {
+            let row = item.rid.row();
+            let reserved = space.is_reserved_row(row) || space.is_reserved_page(self.directory.page_of(row));
+            if reserved || !space.is_unswept_directory(self.directory.segment_of(row)) {
                 cleared.push(Rid::new(item.rid.row(), next.incarnation()));
             }
         }

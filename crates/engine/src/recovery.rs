@@ -178,15 +178,12 @@ fn redo_record(table: &Table, record: &Record, csn: u64) -> Result<()> {
     verify_record(table, record)?;
     match *record {
         Record::Row { rid, word, .. } => {
-            if table.directory.raw_word(rid.row()) != word {
-                table.directory.store(rid.row(), word);
-                table.directory.flush(rid.row());
-            }
+            // Also if it is there: what a process that was killed had stored may be in the cache only.
+            table.directory.store(rid.row(), word);
+            table.directory.flush(rid.row());
         }
         Record::Extent { page, .. } => {
-            if !table.directory.state(page).is_published() {
-                table.directory.publish(page, PageState::extent(csn));
-            }
+            table.directory.publish(page, PageState::extent(csn));
         }
     }
     Ok(())
@@ -238,10 +235,10 @@ pub(crate) fn version_checksum(table: &Table, rid: Rid, word: Word) -> Result<u3
 /// Verifies an extent's words and versions; returns the folded checksums.
 fn verify_extent(table: &Table, page: u64, rows: u32, crc: u32) -> Result<u64> {
     let name = datafile::file_name(table.id(), 0);
-    let (region, at, bytes) = table
-        .directory
-        .page_bytes(page)
-        .ok_or_else(|| Error::damaged(&name, 0, format_args!("directory page {page} of an extent does not exist")))?;
+    let (region, at, bytes) =
+        table.directory.page_bytes(page).filter(|_| page < table.directory.page_count()).ok_or_else(|| {
+            Error::damaged(&name, 0, format_args!("directory page {page} of an extent does not exist"))
+        })?;
     let range = table.directory.page_rows(page);
     if u64::from(rows) > range.end - range.start {
         return Err(Error::damaged(&name, at, format_args!("an extent of {rows} rows is longer than a page")));

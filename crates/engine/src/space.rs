@@ -105,7 +105,9 @@ impl Space {
 
     /// Whether free RIDs of that directory segment are still to be found by its sweep.
     pub(crate) fn is_unswept_directory(&self, number: u64) -> bool {
-        self.unswept_directory.contains(&number)
+        // The queue is ascending.
+        let ends = self.unswept_directory.front().zip(self.unswept_directory.back());
+        ends.is_some_and(|(first, last)| (*first..=*last).contains(&number))
     }
 
     /// Keeps a sweep off a row that a prepared transaction inserted.
@@ -167,6 +169,13 @@ impl Space {
 }
 
 impl Table {
+    /// Whether so many RIDs are free that they are to be used before more of the directory is.
+    pub(crate) fn has_many_free_rids(&self) -> bool {
+        let geometry = self.context.geometry;
+        let free = self.space.lock().rids.len() as u64;
+        free >= geometry.words_per_page() && free * 4 >= self.directory.segment_count() * geometry.words_per_segment()
+    }
+
     fn file_of(&self, id: SegmentId) -> &DataFile {
         self.file(id.file).expect("a segment's file is in the chain")
     }
@@ -303,11 +312,13 @@ impl Table {
 
     fn free_run(&self, space: &mut Space, id: SegmentId, cells: &CellMap) {
         let file = self.file_of(id);
-        if cells.used() > 0 {
+        let mut slot = file.segment(id.index).cells.lock();
+        let present = slot.as_deref().is_some_and(|present| std::ptr::eq(present, cells));
+        if cells.used() > 0 || !present {
             return;
         }
         if let Ok(SegmentKind::Run(count)) = file.kind(id.index) {
-            *file.segment(id.index).cells.lock() = None;
+            *slot = None;
             for index in id.index..id.index + count {
                 space.put_free(SegmentId { file: id.file, index });
             }

@@ -68,6 +68,7 @@ impl Table {
         for done in 0..count {
             let mut space = self.space.lock();
             let Some(number) = space.next_unswept_directory() else { return Ok(done) };
+            self.directory.reclaim(number);
             let mut tombstones = Vec::new();
             for page in number * PAGES_PER_SEGMENT..(number + 1) * PAGES_PER_SEGMENT {
                 if space.is_reserved_page(page) {

@@ -4,7 +4,7 @@ use crate::config::Config;
 use crate::datafile::{self, DataFile, FileIdentity};
 use crate::directory::{Directory, DirectorySegment};
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{Geometry, Rid, SegmentKind, VERSION_HEADER, VersionHeader, Word};
+use crate::format::{Geometry, PAGES_PER_SEGMENT, Rid, SegmentKind, VERSION_HEADER, VersionHeader, Word};
 use crate::purge::Superseded;
 use crate::service::Services;
 use crate::shard::Shard;
@@ -137,6 +137,8 @@ impl Table {
         let mut directory = Vec::new();
         let mut space = self.space.lock();
         for (_, file) in &self.files {
+            // Descriptors and link word.
+            file.region().reclaim(0, file.segment_offset(0));
             let mut index = 0;
             while index < file.segment_count() {
                 let id = SegmentId { file: file.sequence(), index };
@@ -162,6 +164,8 @@ impl Table {
             }
             self.directory.push(DirectorySegment { region: file.region().clone(), at: file.segment_offset(id.index) });
             self.directory.check_states(u64::from(number))?;
+            // The pages' states; the words follow with the sweep, those of the log's commits with redo.
+            file.region().reclaim(file.segment_offset(id.index), PAGES_PER_SEGMENT * 8);
             space.put_unswept_directory(u64::from(number));
         }
         Ok(())

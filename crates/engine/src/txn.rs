@@ -160,8 +160,16 @@ impl Txn {
         Savepoint { writes: self.writes.position(), bulk: self.bulk.iter().map(BulkInsert::mark).collect() }
     }
 
-    /// Takes back what was written since `savepoint`. Locks stay.
+    /// Takes back what was written since `savepoint`. Locks stay. A prepared transaction stays as it is.
     pub fn rollback_to(&mut self, savepoint: &Savepoint) {
+        if self.state == State::Active {
+            self.undo_to(savepoint);
+            // The next statement may run on another thread.
+            self.fence_writes();
+        }
+    }
+
+    pub(crate) fn undo_to(&mut self, savepoint: &Savepoint) {
         for (index, bulk) in self.bulk.iter_mut().enumerate() {
             bulk.rollback_to(savepoint.bulk.get(index).copied().unwrap_or(BulkInsert::START));
         }
@@ -172,8 +180,8 @@ impl Txn {
     }
 
     pub(crate) fn fence_writes(&mut self) {
-        if self.bulk.iter_mut().any(|bulk| bulk.flush_rest()) {
-            self.unfenced = true;
+        for bulk in &mut self.bulk {
+            self.unfenced |= bulk.flush_rest();
         }
         if std::mem::take(&mut self.unfenced) {
             self.engine.fence();
@@ -205,16 +213,15 @@ impl Txn {
 
     /// Inserts a row.
     pub fn insert(&mut self, table: &Arc<Table>, row: &[u8]) -> Result<Rid> {
+        self.check_writable(table)?;
+        check_length(row)?;
         if let Some(bulk) = self.bulk.last_mut()
             && bulk.table().id() == table.id()
         {
-            self.engine.check_writable()?;
             self.sequence += 1;
             return bulk.insert(row, self.sequence - 1);
         }
-        self.check_writable(table)?;
-        check_length(row)?;
-        if self.writes.inserts(table.id()) >= BULK_AFTER {
+        if self.writes.inserts(table.id()) >= BULK_AFTER && !table.has_many_free_rids() {
             return self.insert_bulk(table, row);
         }
         let sequence = self.next_sequence();
@@ -304,7 +311,11 @@ impl Txn {
         if word.is_empty() || word.incarnation() != rid.incarnation() {
             return Err(gone(table, rid));
         }
-        let (region, at, header) = table.header(word, rid)?;
+        let (region, at, header) = match table.header(word, rid) {
+            // A deletion that is being purged right now.
+            Err(_) if table.directory.word(rid.row()) != word => return Err(gone(table, rid)),
+            found => found?,
+        };
         let state = table.directory.state(table.directory.page_of(rid.row()));
         if Table::version_csn(region, at, state) > limit {
             return Err(Error::new(

@@ -245,6 +245,18 @@ impl Region {
         self.fence_from(Location::caller());
     }
 
+    /// Makes durable what a process that died before this one may have stored here and not flushed: it is seen as if it
+    /// were on the medium, and is in the cache only. In simulated memory there is no such thing.
+    pub fn reclaim(&self, offset: u64, len: u64) {
+        let target = self.at(offset, len);
+        if !self.hooked {
+            // SAFETY: the range is in bounds.
+            unsafe { (self.mapping.functions.flush)(target.cast(), len as usize) };
+            // SAFETY: draining has no precondition.
+            unsafe { (self.mapping.functions.drain)() };
+        }
+    }
+
     #[inline]
     fn flush_from(&self, offset: u64, len: u64, site: &'static Location<'static>) {
         let target = self.at(offset, len);
