@@ -167,7 +167,7 @@ maria_declare_plugin(perdura)
 {
   MYSQL_STORAGE_ENGINE_PLUGIN,
   &engine_info,
-  "PERDURA",
+  "Perdura",
   "The Perdura developers",
   "Transactional tables in persistent memory",
   PLUGIN_LICENSE_GPL,

@@ -88,7 +88,7 @@ static int check_options(const HA_CREATE_INFO *info)
     refused= "INDEX DIRECTORY";
   if (!refused)
     return 0;
-  my_error(ER_ILLEGAL_HA_CREATE_OPTION, MYF(0), "PERDURA", refused);
+  my_error(ER_ILLEGAL_HA_CREATE_OPTION, MYF(0), "Perdura", refused);
   return HA_WRONG_CREATE_OPTION;
 }
 

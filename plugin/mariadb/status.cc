@@ -74,7 +74,7 @@ bool show_status(handlerton *, THD *thd, stat_print_fn *print, ha_stat_type type
   PerduraReport *report= perdura_report(pool);
   size_t bytes;
   const uint8_t *text= perdura_report_text(report, &bytes);
-  bool failed= print(thd, STRING_WITH_LEN("PERDURA"), STRING_WITH_LEN(""), reinterpret_cast<const char *>(text), bytes);
+  bool failed= print(thd, STRING_WITH_LEN("Perdura"), STRING_WITH_LEN(""), reinterpret_cast<const char *>(text), bytes);
   perdura_report_release(report);
   return failed;
 }
