@@ -224,6 +224,7 @@ impl DataFile {
     }
 
     /// Checks that `word` can name a version in this file: inside a segment, header and all.
+    #[inline]
     pub fn place_of(&self, word: Word) -> Result<u64> {
         let offset = word.offset();
         if offset < self.segments_at || offset + VERSION_HEADER > self.region.len() {

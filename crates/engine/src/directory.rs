@@ -66,6 +66,7 @@ impl Directory {
     }
 
     /// Mapping and offset of row `row`'s word; `None` if the directory has no such row.
+    #[inline]
     pub fn place(&self, row: u64) -> Option<(&Region, u64)> {
         let position = row & ((1 << self.segment_shift) - 1);
         if position < PAGES_PER_SEGMENT {
@@ -91,6 +92,7 @@ impl Directory {
     }
 
     /// Word of row `row`, published or not. For the page's owner.
+    #[inline]
     pub fn raw_word(&self, row: u64) -> Word {
         self.place(row).map_or(Word::EMPTY, |(region, at)| Word(region.load(at)))
     }

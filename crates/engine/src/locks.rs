@@ -10,7 +10,7 @@ use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
 use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 const SHARDS: usize = 64;
@@ -68,21 +68,31 @@ pub struct Owner {
     id: u64,
     wait: Mutex<Wait>,
     wake: Condvar,
+    /// Killed, perhaps between two waits: no further wait begins.
+    killed: AtomicBool,
 }
 
 impl Owner {
     /// An owner; `id` is unique among the living.
     pub fn new(id: u64) -> Owner {
-        Owner { id, wait: Mutex::new(Wait::Idle), wake: Condvar::new() }
+        Owner { id, wait: Mutex::new(Wait::Idle), wake: Condvar::new(), killed: AtomicBool::new(false) }
     }
 
-    /// Interrupts the wait the owner is in, if it is in one.
+    /// Interrupts the wait the owner is in, and lets it begin none until [`Owner::revive`].
     pub fn kill(&self) {
+        self.killed.store(true, Ordering::Release);
         let mut wait = self.wait.lock();
         if matches!(*wait, Wait::Waiting(_)) {
             *wait = Wait::Killed;
             self.wake.notify_all();
         }
+    }
+}
+
+impl Owner {
+    /// Ends the effect of a kill: a new statement begins.
+    pub fn revive(&self) {
+        self.killed.store(false, Ordering::Relaxed);
     }
 }
 
@@ -224,6 +234,9 @@ impl LockTable {
 
     fn wait(&self, owner: &Owner, timeout: Duration) -> Result<(), LockRefused> {
         let mut wait = owner.wait.lock();
+        if owner.killed.load(Ordering::Acquire) && matches!(*wait, Wait::Waiting(_)) {
+            return Err(LockRefused::Killed);
+        }
         loop {
             match *wait {
                 Wait::Granted => return Ok(()),

@@ -46,7 +46,8 @@ pub struct Savepoint {
 pub struct Killer(Arc<Owner>);
 
 impl Killer {
-    /// Interrupts the lock wait the transaction is in, if it is in one; that call then fails with [`ErrorKind::Killed`].
+    /// Interrupts the lock wait the transaction is in, and any that would begin before its next statement: the call fails with
+    /// [`ErrorKind::Killed`].
     pub fn kill(&self) {
         self.0.kill();
     }
@@ -135,6 +136,7 @@ impl Txn {
     /// Begins a statement: a place to roll back to, and under READ COMMITTED a new snapshot when something is read.
     pub fn start_statement(&mut self) {
         self.statement = self.savepoint();
+        self.owner.revive();
         if self.isolation == Isolation::ReadCommitted {
             self.close_snapshot();
         }
