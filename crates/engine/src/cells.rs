@@ -144,6 +144,6 @@ impl CellMap {
         let bit = 1 << (index % 64);
         let before = self.words[(index / 64) as usize].fetch_and(!bit, Ordering::AcqRel);
         debug_assert!(before & bit != 0, "cell freed twice");
-        self.used.fetch_sub(1, Ordering::AcqRel) - 1
+        if before & bit == 0 { self.used() } else { self.used.fetch_sub(1, Ordering::AcqRel) - 1 }
     }
 }

@@ -7,11 +7,11 @@ use crate::catalog::Entry;
 use crate::config::Config;
 use crate::datafile;
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{CATALOG_ID, Geometry, PENDING, Record, Rid, SegmentKind, Word};
+use crate::format::{CATALOG_ID, PENDING, Record, Rid, SegmentKind, Word};
 use crate::recovery;
 use crate::service::Services;
 use crate::table::{Table, TableContext};
-use perdura_log::Recovery;
+use perdura_log::{Recovery, SUPERBLOCK_NAME as SUPERBLOCK};
 use perdura_pmem::Medium;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
@@ -58,16 +58,17 @@ pub struct Report {
 /// # Errors
 /// Only what keeps the check from going on at all: no pool, another format, the superblock lost.
 pub fn check(medium: Arc<dyn Medium>, progress: &mut dyn FnMut(&str, u64)) -> Result<Report> {
-    if medium.list()?.iter().all(|(name, _)| name != "super") {
+    let files = medium.list()?;
+    if files.iter().all(|(name, _)| name != SUPERBLOCK) {
+        recovery::refuse_lost_superblock(&files)?;
         return Err(Error::new(
             ErrorKind::NotFound,
-            "there is no pool here: the directory has no superblock file `super`",
+            "there is no pool here: the directory has no superblock file `super`; check the path",
         ));
     }
     let config = Config::default();
     let recovery = Recovery::open(medium.clone(), &config.log)?;
-    let geometry =
-        Geometry::from_words(recovery.superblock.geometry).map_err(|what| Error::new(ErrorKind::NotSupported, what))?;
+    let geometry = recovery::geometry(&recovery)?;
     let services = Arc::new(Services::new(None));
     let context = Arc::new(TableContext::new(medium, recovery.superblock.pool, geometry, &config, services));
     let mut report = Report {

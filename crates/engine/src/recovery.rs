@@ -34,23 +34,30 @@ pub(crate) fn open(medium: Arc<dyn Medium>, config: &Config) -> Result<Arc<Inner
     let files = medium.list()?;
     let has = |name: &str| files.iter().any(|(file, _)| file == name);
     if !has(SUPERBLOCK) {
-        let ours: Vec<&str> = files.iter().map(|(name, _)| name.as_str()).filter(|name| is_pool_file(name)).collect();
-        // Log files alone are what a creation leaves that was cut off before it made the superblock.
-        let had_tables = ours.iter().any(|name| datafile::parse_name(name).is_some());
-        if !has(SUPERBLOCK_NEW) && had_tables {
-            return Err(Error::damaged(
-                SUPERBLOCK,
-                0,
-                format_args!("the superblock is missing beside {} files of a pool", ours.len()),
-            ));
-        }
-        for name in ours {
+        refuse_lost_superblock(&files)?;
+        for (name, _) in files.iter().filter(|(name, _)| is_pool_file(name)) {
             medium.remove(name)?;
         }
         medium.sync_dir()?;
         create(&medium, config, &mut random)?;
     }
     recover(medium, config, &mut random)
+}
+
+/// Fails if files without a superblock are not just those of a creation that was cut off: log files alone, or `super.new` with others.
+pub(crate) fn refuse_lost_superblock(files: &[(String, u64)]) -> Result<()> {
+    let tables = files.iter().filter(|(name, _)| datafile::parse_name(name).is_some()).count();
+    if tables == 0 || files.iter().any(|(name, _)| name == SUPERBLOCK_NEW) {
+        return Ok(());
+    }
+    let what = format_args!("the superblock is missing beside {tables} data files of a pool");
+    Err(Error::damaged(SUPERBLOCK, 0, what))
+}
+
+/// Sizes fixed at creation, as the superblock has them.
+pub(crate) fn geometry(recovery: &Recovery) -> Result<Geometry> {
+    let words = recovery.superblock.geometry;
+    Geometry::from_words(words).map_err(|what| Error::new(ErrorKind::NotSupported, format!("{SUPERBLOCK}: {what}")))
 }
 
 pub(crate) fn is_pool_file(name: &str) -> bool {
@@ -73,8 +80,7 @@ fn create(medium: &Arc<dyn Medium>, config: &Config, random: &mut crate::random:
 fn recover(medium: Arc<dyn Medium>, config: &Config, random: &mut crate::random::Source) -> Result<Arc<Inner>> {
     let _span = perdura_pmem::trace::span("recovery");
     let recovery = Recovery::open(medium.clone(), &config.log)?;
-    let geometry =
-        Geometry::from_words(recovery.superblock.geometry).map_err(|what| Error::new(ErrorKind::NotSupported, what))?;
+    let geometry = geometry(&recovery)?;
     let (pool, lane_bytes) = (recovery.superblock.pool, recovery.superblock.lane_bytes);
     let prefault =
         config.prefault.then(|| Prefault::start(config.prefault_threads as usize, true, medium.info().numa_node));
@@ -289,6 +295,7 @@ fn resurrect_row(txn: &mut Txn, table: &Arc<Table>, rid: Rid, word: Word, crc: u
     if base.is_empty() {
         table.space.lock().reserve_row(rid.row());
     } else {
+        table.header(base, rid)?;
         table.ensure_swept(base)?;
         let key = crate::locks::RowKey { table: table.id(), rid };
         let locked = txn.engine.locks.lock(&txn.owner, key, LockMode::Exclusive, Some(Duration::ZERO));

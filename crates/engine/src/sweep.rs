@@ -7,7 +7,7 @@
 use crate::cells::CellMap;
 use crate::datafile::DataFile;
 use crate::directory::Directory;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::format::{PAGES_PER_SEGMENT, Rid, SegmentKind, UNIT_BYTES, Word};
 use crate::purge::Superseded;
 use crate::space::{FreePage, SegmentId};
@@ -20,13 +20,15 @@ use std::sync::atomic::Ordering;
 const COUNTED_AT_OPEN: u64 = 256;
 
 impl Table {
-    /// Makes sure that the segment of the version `word` names is swept.
+    /// Makes sure that the segment of the version `word` names is swept, and that the version is in one of its cells.
     pub(crate) fn ensure_swept(&self, word: Word) -> Result<()> {
-        let (_, at) = self.locate(word)?;
+        let (region, at) = self.locate(word)?;
         let file = self.file(word.file()).expect("located");
-        match file.segment_of(at) {
-            Some(index) => self.sweep_segment(SegmentId { file: word.file(), index }).map(|_| ()),
-            None => Ok(()),
+        let index = file.segment_of(at).expect("located in a segment");
+        let cells = self.sweep_segment(SegmentId { file: word.file(), index })?;
+        match cells.and_then(|cells| cells.cell_at(at - file.segment_offset(index))) {
+            Some(_) => Ok(()),
+            None => Err(Error::damaged(region.name(), at, "a directory word names a place where no version can begin")),
         }
     }
 

@@ -289,7 +289,8 @@ impl Table {
     pub(crate) fn header(&self, word: Word, rid: Rid) -> Result<(&Region, u64, VersionHeader)> {
         let (region, at) = self.locate(word)?;
         let header = VersionHeader::decode(region.load(at + 8), region.load(at + 16), region.load(at + 24));
-        if header.rid != rid || at + VERSION_HEADER + u64::from(header.len) > region.len() {
+        let belongs = header.rid == rid && header.tombstone == word.is_tombstone();
+        if !belongs || at + VERSION_HEADER + u64::from(header.len) > region.len() {
             return Err(Error::damaged(
                 region.name(),
                 at,

@@ -10,6 +10,7 @@ use perdura_engine::format::SegmentKind;
 use perdura_pmem::sim::Random;
 use perdura_pmem::{Medium, SimMedium};
 use std::ops::Range;
+use std::sync::Arc;
 
 const SEGMENT_BYTES: u64 = 4096;
 const SEGMENTS_AT: u64 = 4096;
@@ -26,7 +27,7 @@ fn flip_each(subject: &Subject, places: impl IntoIterator<Item = (String, u64, u
         region.read(at, &mut byte);
         region.write(at, &[byte[0] ^ 1 << bit]);
         drop(region);
-        match judge(subject, medium, &format!("bit {bit} of {file} at offset {at:#x} flipped")) {
+        match judge(subject, Arc::new(medium), &format!("bit {bit} of {file} at offset {at:#x} flipped")) {
             Verdict::Found => found += 1,
             Verdict::Harmless => harmless += 1,
         }

@@ -90,14 +90,12 @@ pub enum Verdict {
 }
 
 /// Opens damaged files. Panics, saying what `hint` is, if something was lost and nobody was told.
-pub fn judge(subject: &Subject, medium: SimMedium, hint: &str) -> Verdict {
-    let medium = Arc::new(medium);
+pub fn judge(subject: &Subject, medium: Arc<dyn Medium>, hint: &str) -> Verdict {
     let found = match check(medium.clone(), &mut |_, _| ()) {
         Ok(report) => is_found(&report, hint),
         Err(error) => is_told(&error, hint),
     };
-    let shared: Arc<dyn Medium> = medium.clone();
-    match Engine::open(shared, super::small()) {
+    match Engine::open(medium.clone(), super::small()) {
         Err(error) => {
             is_told(&error, hint);
             assert!(found, "{hint}: the pool does not open ({error}), but the check says it is sound");
@@ -120,7 +118,7 @@ fn is_found(report: &Report, hint: &str) -> bool {
 }
 
 /// An error for a person: of a kind that fits, naming a file and what to do.
-fn is_told(error: &Error, hint: &str) -> bool {
+pub fn is_told(error: &Error, hint: &str) -> bool {
     let text = error.to_string();
     let kind = matches!(error.kind(), ErrorKind::Damaged | ErrorKind::NotSupported | ErrorKind::NotFound);
     let file = ["super", "log", "t."].iter().any(|name| text.contains(name));
@@ -130,7 +128,7 @@ fn is_told(error: &Error, hint: &str) -> bool {
 }
 
 /// Whether everything is there, and still is after the pool was swept, written to and opened again.
-fn outlives(subject: &Subject, medium: &Arc<SimMedium>, engine: Engine) -> Result<(), String> {
+fn outlives(subject: &Subject, medium: &Arc<dyn Medium>, engine: Engine) -> Result<(), String> {
     let compare = |engine: &Engine, when: &str| {
         let seen = content(engine).map_err(|error| format!("{when}: {error}"))?;
         (seen == subject.content).then_some(()).ok_or_else(|| format!("{when}: rows differ"))?;
@@ -157,6 +155,5 @@ fn outlives(subject: &Subject, medium: &Arc<SimMedium>, engine: Engine) -> Resul
     compare(&engine, "written to")?;
     engine.close();
     drop(engine);
-    let shared: Arc<dyn Medium> = medium.clone();
-    compare(&Engine::open(shared, super::small()).map_err(failed)?, "opened again")
+    compare(&Engine::open(medium.clone(), super::small()).map_err(failed)?, "opened again")
 }
