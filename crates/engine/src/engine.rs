@@ -128,11 +128,42 @@ impl Inner {
     }
 }
 
-/// A pool, opened. Clones share it.
+/// A pool, opened. Clones share it. When the last one is dropped without [`Engine::close`] its threads end, but no checkpoint is
+/// taken.
 #[derive(Clone)]
 pub struct Engine {
     inner: Arc<Inner>,
-    background: Arc<Mutex<Option<Background>>>,
+    running: Arc<Running>,
+}
+
+/// What ends with the last clone of an engine.
+struct Running {
+    inner: Arc<Inner>,
+    background: Mutex<Option<Background>>,
+}
+
+impl Running {
+    fn stop_background(&self) {
+        let background = self.background.lock().take();
+        if let Some(background) = background {
+            background.stop();
+        }
+    }
+
+    /// Prepared transactions hold the pool that holds them: without this the medium would stay in use.
+    fn forget_prepared(&self) {
+        let prepared = std::mem::take(&mut *self.inner.prepared.lock());
+        for mut txn in prepared {
+            txn.forget();
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop_background();
+        self.forget_prepared();
+    }
 }
 
 impl Engine {
@@ -140,23 +171,19 @@ impl Engine {
     pub fn open(medium: Arc<dyn Medium>, config: Config) -> Result<Engine> {
         let inner = crate::recovery::open(medium, &config)?;
         let background = config.background.then(|| Background::start(inner.clone()));
-        Ok(Engine { inner, background: Arc::new(Mutex::new(background)) })
+        let running = Running { inner: inner.clone(), background: Mutex::new(background) };
+        Ok(Engine { inner, running: Arc::new(running) })
     }
 
     /// Ends background work after a last checkpoint. Prepared transactions stay prepared in the pool.
     pub fn close(&self) {
-        let background = self.background.lock().take();
-        if let Some(background) = background {
-            background.stop();
-        }
+        self.running.stop_background();
         if !self.inner.log.is_failed()
             && let Err(error) = self.inner.log.checkpoint()
         {
             self.inner.log.fail_stop(&error.to_string());
         }
-        for mut txn in std::mem::take(&mut *self.inner.prepared.lock()) {
-            txn.forget();
-        }
+        self.running.forget_prepared();
     }
 
     /// Creates a table. `definition` is kept and given back, not looked at.

@@ -106,3 +106,21 @@ fn a_file_that_cannot_be_opened() {
     std::fs::write(&file, bytes).unwrap();
     Engine::open(open(), small()).unwrap().table("t").unwrap();
 }
+
+/// An engine dropped without being closed, with its thread running and a transaction prepared, gives the directory back.
+#[test]
+fn a_directory_of_an_engine_that_was_dropped() {
+    let own = directory();
+    for round in 0..3u8 {
+        let medium: Arc<dyn Medium> = Arc::new(FileMedium::open(own.path(), EMULATED).unwrap());
+        let engine =
+            Engine::open(medium, perdura_engine::Config { background: true, prefault: true, ..small() }).unwrap();
+        assert_eq!(engine.prepared().len(), usize::from(round));
+        let table = engine.table("t").or_else(|_| engine.create_table("t", b"")).unwrap();
+        let mut txn = engine.begin(Isolation::ReadCommitted);
+        txn.insert(&table, &[round]).unwrap();
+        txn.prepare(&[round]).unwrap();
+        drop(txn);
+        assert_eq!(engine.prepared().len(), usize::from(round) + 1);
+    }
+}

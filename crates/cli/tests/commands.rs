@@ -1,0 +1,188 @@
+//! `perdura inspect` and `perdura check` as a person meets them: what they print, where, and with which exit status.
+
+use perdura_engine::{Config, Engine, Isolation, LogConfig};
+use perdura_pmem::{FileMedium, Medium, Options};
+use std::collections::BTreeMap;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::process::{Command, Output};
+use std::sync::Arc;
+use tempfile::TempDir;
+
+fn directory() -> TempDir {
+    tempfile::tempdir_in(Path::new("/dev/shm")).or_else(|_| tempfile::tempdir()).unwrap()
+}
+
+fn medium(directory: &TempDir) -> Arc<dyn Medium> {
+    let options = Options { emulate: true, ..Options::default() };
+    Arc::new(FileMedium::open(directory.path(), options).unwrap())
+}
+
+/// A pool with two tables; `closed` leaves nothing to redo.
+fn pool(closed: bool) -> TempDir {
+    let directory = directory();
+    let config = Config {
+        log: LogConfig { lanes: 2, lane_bytes: 64 << 10, generations: 2, generations_max: 4 },
+        data_file_bytes: 1 << 20,
+        first_file_bytes: 128 << 10,
+        segment_bytes: 4 << 10,
+        prefault: false,
+        background: false,
+        ..Config::default()
+    };
+    let engine = Engine::open(medium(&directory), config).unwrap();
+    let mut txn = engine.begin(Isolation::ReadCommitted);
+    for (name, rows) in [("flights", 300u32), ("planes", 20)] {
+        let table = engine.create_table(name, b"definition").unwrap();
+        let rids: Vec<_> = (0..rows).map(|n| txn.insert(&table, &n.to_le_bytes()).unwrap()).collect();
+        txn.commit().unwrap();
+        txn.delete(&table, rids[0]).unwrap();
+        txn.insert(&table, &vec![9; 20_000]).unwrap();
+        txn.commit().unwrap();
+    }
+    let table = engine.table("planes").unwrap();
+    txn.insert(&table, b"prepared").unwrap();
+    txn.prepare(b"branch").unwrap();
+    drop(txn);
+    if closed {
+        engine.close();
+    }
+    directory
+}
+
+fn perdura(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_perdura")).args(arguments).output().expect("it runs")
+}
+
+/// Runs a command on a directory: exit status, standard output, standard error.
+fn run(command: &str, directory: &Path) -> (i32, String, String) {
+    let output = perdura(&[command, directory.to_str().unwrap()]);
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code().expect("it was not killed"), text(output.stdout), text(output.stderr))
+}
+
+/// Files of a directory without the lock.
+fn content(directory: &Path) -> BTreeMap<String, Vec<u8>> {
+    let entries = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap());
+    let files = entries.filter(|entry| entry.file_name() != ".lock");
+    files.map(|entry| (entry.file_name().into_string().unwrap(), std::fs::read(entry.path()).unwrap())).collect()
+}
+
+fn flip(directory: &TempDir, file: &str, at: u64) {
+    let file = std::fs::OpenOptions::new().read(true).write(true).open(directory.path().join(file)).unwrap();
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, at).unwrap();
+    file.write_all_at(&[byte[0] ^ 4], at).unwrap();
+}
+
+#[test]
+fn a_sound_pool() {
+    for closed in [true, false] {
+        let pool = pool(closed);
+        let before = content(pool.path());
+        let (status, out, err) = run("check", pool.path());
+        assert_eq!((status, err.as_str()), (0, ""), "{out}");
+        assert!(out.contains("2 tables, 320 rows") && out.contains("1 prepared"), "{out}");
+        assert!(out.trim_end().ends_with("the pool is sound"), "{out}");
+        let (status, out, err) = run("inspect", pool.path());
+        assert_eq!((status, err.as_str()), (0, ""), "{out}");
+        let expected = [
+            "emulated",
+            "2 lanes of 65536 bytes",
+            "checkpoint CSN",
+            "table perdura.catalog (id 1)",
+            "table flights (id 2)",
+            "table planes (id 3)",
+            "300 rows of 21196 bytes",
+            "segments:",
+            "the pool is sound",
+        ];
+        for part in expected {
+            assert!(out.contains(part), "{part:?} is not in {out}");
+        }
+        assert_eq!(content(pool.path()), before, "nothing is changed");
+    }
+}
+
+#[test]
+fn a_pool_with_commits_to_redo_says_how_many() {
+    let pool = pool(false);
+    let (status, out, _) = run("check", pool.path());
+    assert_eq!(status, 0);
+    assert!(out.contains("6 commits for the next start to redo"), "{out}");
+}
+
+#[test]
+fn a_damaged_row_is_named() {
+    let pool = pool(true);
+    let file = content(pool.path())["t.00000002.00000"].clone();
+    let at = file.windows(4).rposition(|bytes| bytes == [9; 4]).expect("the large row") as u64;
+    flip(&pool, "t.00000002.00000", at);
+    for command in ["check", "inspect"] {
+        let (status, out, err) = run(command, pool.path());
+        assert_eq!((status, err.as_str()), (1, ""), "{out}");
+        assert!(out.contains("DAMAGED table flights: t.00000002.00000 at offset"), "{out}");
+        assert!(out.contains("restore") && out.contains("1 problems"), "{out}");
+        assert!(!out.contains("is sound"), "{out}");
+    }
+}
+
+#[test]
+fn a_lost_or_damaged_file_is_named() {
+    for name in ["super", "log.000.01", "t.00000001.00000", "t.00000003.00000"] {
+        let lost = pool(true);
+        std::fs::remove_file(lost.path().join(name)).unwrap();
+        let cut = pool(true);
+        std::fs::OpenOptions::new().write(true).open(cut.path().join(name)).unwrap().set_len(100).unwrap();
+        for damaged in [lost, cut] {
+            let (status, out, err) = run("check", damaged.path());
+            assert_eq!(status, 1, "{name}: {out}{err}");
+            let said = format!("{out}{err}");
+            assert!(said.contains(name) && said.contains("restore"), "{name}: {said}");
+        }
+    }
+}
+
+#[test]
+fn a_directory_without_a_pool() {
+    let empty = directory();
+    let (status, out, err) = run("check", empty.path());
+    assert_eq!((status, out.as_str()), (2, ""));
+    assert!(err.starts_with("perdura: there is no pool here") && err.contains("check the path"), "{err}");
+    let (status, _, err) = run("inspect", &empty.path().join("missing"));
+    assert_eq!(status, 2);
+    assert!(err.contains("missing does not exist"), "{err}");
+    let file = empty.path().join("file");
+    std::fs::write(&file, b"").unwrap();
+    let (status, _, err) = run("check", &file);
+    assert_eq!(status, 2);
+    assert!(err.contains("Not a directory"), "{err}");
+}
+
+#[test]
+fn a_pool_in_use() {
+    let pool = pool(true);
+    let held = medium(&pool);
+    for command in ["check", "inspect"] {
+        let (status, out, err) = run(command, pool.path());
+        assert_eq!((status, out.as_str()), (2, ""));
+        assert!(err.contains("in use by another server"), "{err}");
+    }
+    drop(held);
+    assert_eq!(run("check", pool.path()).0, 0);
+}
+
+#[test]
+fn wrong_commands_are_answered_with_the_usage() {
+    for arguments in [&[][..], &["check"], &["chek", "."], &["check", ".", "more"], &["--all"], &["check", "--fast"]] {
+        let output = perdura(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        let err = String::from_utf8(output.stderr).unwrap();
+        assert!(err.starts_with("perdura: ") && err.contains("usage: perdura inspect DIR"), "{err}");
+    }
+    for arguments in [["--help"], ["-h"], ["--version"], ["-V"]] {
+        let output = perdura(&arguments);
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}");
+        assert!(String::from_utf8(output.stdout).unwrap().contains("perdura"));
+    }
+}
