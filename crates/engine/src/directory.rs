@@ -76,8 +76,11 @@ impl Directory {
         Some((&segment.region, segment.at + position * 8))
     }
 
-    /// Mapping and offset of the rows of page `page` as bytes.
+    /// Mapping and offset of the rows of page `page` as bytes; `None` if there is no such page.
     pub fn page_bytes(&self, page: u64) -> Option<(&Region, u64, u64)> {
+        if page >= self.page_count() {
+            return None;
+        }
         let rows = self.page_rows(page);
         let (region, at) = self.place(rows.start)?;
         Some((region, at, (rows.end - rows.start) * 8))

@@ -272,19 +272,27 @@ fn verify_extent(table: &Table, page: u64, rows: u32, crc: u32) -> Result<u64> {
 /// Gives a prepared transaction back its write set, cells and locks.
 fn resurrect(inner: &Arc<Inner>, prepared: PreparedTxn, tables: &BTreeMap<u32, Arc<Table>>) -> Result<()> {
     let mut txn = Txn::new(inner.clone(), Isolation::RepeatableRead);
-    for body in &prepared.bodies {
-        for record in records(body)? {
-            let Some(table) = tables.get(&record.table()) else { continue };
-            match record {
-                Record::Row { rid, word, crc, .. } => resurrect_row(&mut txn, table, rid, word, crc)?,
-                Record::Extent { page, rows, crc, .. } => resurrect_extent(&mut txn, table, page, rows, crc)?,
-            }
-        }
+    if let Err(error) = resurrect_writes(&mut txn, &prepared.bodies, tables) {
+        txn.forget();
+        return Err(error);
     }
     txn.xid = prepared.xid;
     txn.log = Some(prepared.log);
     txn.state = State::Prepared;
     inner.add_prepared(txn);
+    Ok(())
+}
+
+fn resurrect_writes(txn: &mut Txn, bodies: &[Vec<u8>], tables: &BTreeMap<u32, Arc<Table>>) -> Result<()> {
+    for body in bodies {
+        for record in records(body)? {
+            let Some(table) = tables.get(&record.table()) else { continue };
+            match record {
+                Record::Row { rid, word, crc, .. } => resurrect_row(txn, table, rid, word, crc)?,
+                Record::Extent { page, rows, crc, .. } => resurrect_extent(txn, table, page, rows, crc)?,
+            }
+        }
+    }
     Ok(())
 }
 
@@ -314,6 +322,10 @@ fn resurrect_row(txn: &mut Txn, table: &Arc<Table>, rid: Rid, word: Word, crc: u
 
 fn resurrect_extent(txn: &mut Txn, table: &Arc<Table>, page: u64, rows: u32, crc: u32) -> Result<()> {
     let folded = verify_extent(table, page, rows, crc)?;
+    if table.directory.state(page).is_published() {
+        let what = format_args!("a prepared transaction filled directory page {page}, which is published");
+        return Err(Error::damaged(&datafile::file_name(table.id(), 0), 0, what));
+    }
     let first = table.directory.page_rows(page).start;
     for row in first..first + u64::from(rows) {
         let word = table.directory.raw_word(row);

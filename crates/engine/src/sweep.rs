@@ -132,10 +132,13 @@ impl Table {
     /// Keeps a prepared transaction's version: its segment is swept and its cell taken.
     pub(crate) fn keep_cell(&self, word: Word) -> Result<()> {
         self.ensure_swept(word)?;
-        if let Some((_, cells, cell)) = self.cell(word) {
-            cells.mark(cell);
+        match self.cell(word) {
+            Some((_, cells, cell)) if cells.mark(cell) => Ok(()),
+            _ => {
+                let (region, at) = self.locate(word)?;
+                Err(Error::damaged(region.name(), at, "a prepared transaction wrote where another version is"))
+            }
         }
-        Ok(())
     }
 
     /// Segments and directory segments not swept yet.

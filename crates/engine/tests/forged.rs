@@ -1,0 +1,182 @@
+//! Records and rows whose checksums are right and whose content is not: written by a faulty build, or by somebody who means harm.
+//! Recovery and check refuse them or take them for what they say; they never panic, hang, or write outside of a table.
+
+mod common;
+
+use common::damage::{Subject, is_told, subject};
+use common::{row_bytes, seeds, small, try_rows};
+use perdura_engine::check::check;
+use perdura_engine::format::{Record, Rid, SegmentKind, UNIT_BYTES, VersionHeader, Word};
+use perdura_engine::{Engine, Isolation};
+use perdura_log::Recovery;
+use perdura_pmem::sim::Random;
+use perdura_pmem::{Medium, Region, SimMedium};
+use std::sync::Arc;
+
+const SEGMENTS_AT: u64 = 4096;
+const SEGMENT_BYTES: u64 = 4096;
+
+/// A record that names things that are there, things that are not, and everything between.
+fn record(random: &mut Random, real: &[Record]) -> Record {
+    let any = if random.one_in(8) { u64::MAX >> random.below(40) } else { random.next_u64() };
+    let near = random.below(300);
+    let page = if random.one_in(3) { any } else { random.below(40) };
+    let row = if random.one_in(6) { any } else { near };
+    let word = match random.below(3) {
+        0 => Word(any),
+        1 => Word(near * 64),
+        _ => Word::new(random.below(3) as u32, SEGMENTS_AT + near * UNIT_BYTES, 0),
+    };
+    let table = random.below(6) as u32;
+    match random.below(4) {
+        0 => Record::Extent {
+            table,
+            page,
+            rows: if random.one_in(3) { any as u32 } else { near as u32 },
+            crc: any as u32,
+        },
+        1 => Record::Row { table, rid: Rid::from_u64(row), word, crc: any as u32 },
+        // A real one, of another time or changed a little.
+        _ => match real[random.below(real.len() as u64) as usize] {
+            Record::Row { table, rid, word, crc } => match random.below(4) {
+                0 => Record::Row { table: random.below(6) as u32, rid, word, crc },
+                1 => Record::Row { table, rid: Rid::from_u64(row), word, crc },
+                2 => Record::Row { table, rid, word: word.tombstone(), crc },
+                _ => Record::Row { table, rid, word, crc },
+            },
+            Record::Extent { table, page: real, crc, .. } => {
+                let page = if random.one_in(2) { page } else { real };
+                Record::Extent { table, page, rows: near as u32, crc }
+            }
+        },
+    }
+}
+
+/// Opens, checks and uses a pool; errors must say what is wrong.
+fn open_and_use(medium: Arc<dyn Medium>, hint: &str) -> bool {
+    if let Err(error) = check(medium.clone(), &mut |_, _| ()) {
+        is_told(&error, hint);
+    }
+    match Engine::open(medium, small()) {
+        Err(error) => {
+            is_told(&error, hint);
+            false
+        }
+        Ok(engine) => {
+            let mut txn = engine.begin(Isolation::ReadCommitted);
+            for table in engine.tables() {
+                let _ = try_rows(&mut txn, &table);
+                for number in 0..80 {
+                    let _ = txn.insert(&table, &row_bytes(number));
+                }
+            }
+            let _ = txn.commit();
+            drop(txn);
+            let _ = (engine.create_table("new", b""), engine.sweep(), engine.checkpoint());
+            true
+        }
+    }
+}
+
+#[test]
+fn forged_log_records() {
+    let subject = subject(false);
+    let (mut opened, mut refused) = (0, 0);
+    let real = real_records(&subject);
+    for seed in seeds(1500) {
+        let mut random = Random::new(seed);
+        let medium: Arc<dyn Medium> = Arc::new(SimMedium::from_image(subject.image.clone()));
+        // The log's own recovery voids the old records, so the tables are opened first and stay as they are.
+        Engine::open(medium.clone(), small()).unwrap().close();
+        let recovery = Recovery::open(medium.clone(), &small().log).unwrap();
+        let (log, _prepared) = recovery.finish(&mut || 7).unwrap();
+        for n in 0..=random.below(3) {
+            let mut body: Vec<u8> = (0..=random.below(3)).flat_map(|_| record(&mut random, &real).encode()).collect();
+            if random.one_in(12) {
+                body.truncate(random.below(body.len() as u64) as usize);
+            }
+            let mut txn = log.begin(n);
+            if random.one_in(4) {
+                txn.prepare(b"forged", &body).unwrap();
+            } else {
+                let reservation = txn.reserve(body.len()).unwrap();
+                log.publish(txn.commit(reservation, &body));
+            }
+        }
+        drop((log, _prepared));
+        if open_and_use(medium, &format!("seed {seed}")) { opened += 1 } else { refused += 1 }
+    }
+    assert!(opened > 50 && refused > 500, "{opened} opened, {refused} refused");
+}
+
+/// The redo records in a pool's log.
+fn real_records(subject: &Subject) -> Vec<Record> {
+    let medium: Arc<dyn Medium> = Arc::new(SimMedium::from_image(subject.image.clone()));
+    let recovery = Recovery::open(medium, &small().log).unwrap();
+    let mut all = Vec::new();
+    for committed in &recovery.committed {
+        let mut each = |body: &[u8]| {
+            all.extend(body.as_chunks().0.iter().map(Record::decode));
+            Ok::<(), ()>(())
+        };
+        recovery.for_each_body(&committed.bodies, &mut each).unwrap();
+    }
+    assert!(all.len() > 20);
+    all
+}
+
+#[test]
+fn forged_catalog_rows() {
+    let subject = subject(true);
+    let (mut opened, mut refused) = (0, 0);
+    for seed in seeds(1000) {
+        let mut random = Random::new(seed);
+        let medium = SimMedium::from_image(subject.image.clone());
+        let region = medium.open("t.00000001.00000").unwrap();
+        let entries = versions(&region);
+        let (at, room) = entries[random.below(entries.len() as u64) as usize];
+        forge_row(&region, at, room, &mut random);
+        drop(region);
+        if open_and_use(Arc::new(medium), &format!("seed {seed}")) { opened += 1 } else { refused += 1 }
+    }
+    assert!(opened > 50 && refused > 50, "{opened} opened, {refused} refused");
+}
+
+/// Offsets of the versions the catalog's directory names, and the bytes of their cells.
+fn versions(region: &Region) -> Vec<(u64, u64)> {
+    let kind = |index: u64| SegmentKind::decode(region.load(128 + index * 8), 1 << 32 ^ index).expect("sound");
+    let mut found = Vec::new();
+    for index in (0..14).filter(|index| matches!(kind(*index), SegmentKind::Directory(_))) {
+        for row in 16..512 {
+            let word = Word(region.load(SEGMENTS_AT + index * SEGMENT_BYTES + row * 8));
+            if !word.is_empty() && !word.is_tombstone() {
+                let SegmentKind::Cells(units) = kind((word.offset() - SEGMENTS_AT) / SEGMENT_BYTES) else { continue };
+                found.push((word.offset(), u64::from(units) * UNIT_BYTES));
+            }
+        }
+    }
+    assert!(found.len() >= 4, "three tables and the next id");
+    found
+}
+
+/// Replaces the row of a version by another that fits its cell, with the right checksum.
+fn forge_row(region: &Region, at: u64, room: u64, random: &mut Random) {
+    let old = VersionHeader::decode(region.load(at + 8), region.load(at + 16), region.load(at + 24));
+    let mut row = vec![0; old.len as usize];
+    region.read(at + 32, &mut row);
+    match random.below(4) {
+        0 => row.resize(random.below(room - 31) as usize, 0x41),
+        1 => row.iter_mut().for_each(|byte| *byte = random.next_u64() as u8),
+        _ => {
+            for _ in 0..=random.below(3) {
+                let at = random.below(row.len().clamp(1, 12) as u64) as usize;
+                if let Some(byte) = row.get_mut(at) {
+                    *byte = random.below(8) as u8;
+                }
+            }
+        }
+    }
+    let header = VersionHeader::new(old.prev, old.rid, &row, old.tombstone);
+    region.write(at + 8, &header.encode(0)[8..]);
+    region.write(at + 32, &row);
+}
