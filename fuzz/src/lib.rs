@@ -1,0 +1,140 @@
+//! What the fuzz targets share: a pool with every structure in it, bytes put into one of its files, and the use of what opens.
+//!
+//! Input is XORed onto a sound structure, so that the empty input is sound and mutations stay close to what recovery
+//! expects. The same hazards are met, seeded, by `crates/engine/tests/bit_flips.rs`, `bad_files.rs` and `forged.rs` in every `make test`.
+
+#[path = "../../crates/engine/tests/common/mod.rs"]
+mod common;
+
+use common::damage::{Subject, subject};
+use common::{row_bytes, small, try_rows};
+use perdura_engine::check::check;
+use perdura_engine::format::{SegmentKind, VersionHeader};
+use perdura_engine::{Engine, Isolation};
+use perdura_log::Recovery;
+use perdura_pmem::{Medium, Region, SimMedium};
+use std::sync::{Arc, OnceLock};
+
+const FILE: &str = "t.00000002.00000";
+const TABLE: u64 = 2;
+const DESCRIPTORS_AT: u64 = 128;
+const SEGMENTS_AT: u64 = 4096;
+const SEGMENT_BYTES: u64 = 4096;
+
+/// The pool every run begins with: crashed, with redo to do.
+fn base() -> &'static Subject {
+    static BASE: OnceLock<Subject> = OnceLock::new();
+    BASE.get_or_init(|| subject(false))
+}
+
+fn medium() -> (Arc<dyn Medium>, Region) {
+    let medium: Arc<dyn Medium> = Arc::new(SimMedium::from_image(base().image.clone()));
+    let region = medium.open(FILE).expect("the pool has it");
+    (medium, region)
+}
+
+/// XORs `data` onto the bytes from `at` on, as far as they go.
+fn xor(region: &Region, at: u64, data: &[u8]) {
+    let mut bytes = vec![0; data.len().min((region.len() - at) as usize)];
+    region.read(at, &mut bytes);
+    bytes.iter_mut().zip(data).for_each(|(byte, change)| *byte ^= change);
+    region.write(at, &bytes);
+}
+
+/// Segments of the file that `wanted` wants, with their numbers.
+fn segments(region: &Region, wanted: fn(SegmentKind) -> bool) -> Vec<u64> {
+    let count = (region.len() - SEGMENTS_AT) / SEGMENT_BYTES;
+    let kind = |index: &u64| SegmentKind::decode(region.load(DESCRIPTORS_AT + index * 8), TABLE << 32 ^ index);
+    (0..count).filter(|index| kind(index).is_some_and(wanted)).collect()
+}
+
+/// A place below `bound` from the input's first two bytes, and the rest.
+fn place(data: &[u8], bound: u64) -> (u64, &[u8]) {
+    match data.split_first_chunk::<2>() {
+        Some((place, rest)) => (u64::from(u16::from_le_bytes(*place)) % bound, rest),
+        None => (0, &[]),
+    }
+}
+
+/// Checks, opens and uses a pool: errors are as good as rows, panics are not.
+fn open_and_use(medium: Arc<dyn Medium>) {
+    let _ = check(medium.clone(), &mut |_, _| ());
+    let Ok(engine) = Engine::open(medium, small()) else { return };
+    let mut txn = engine.begin(Isolation::ReadCommitted);
+    txn.set_lock_wait_timeout(std::time::Duration::ZERO);
+    for table in engine.tables() {
+        for (number, (rid, _)) in try_rows(&mut txn, &table).unwrap_or_default().into_iter().enumerate() {
+            let _ = if number % 2 == 0 { txn.update(&table, rid, &row_bytes(7)) } else { txn.delete(&table, rid) };
+        }
+        for number in 0..80 {
+            let _ = txn.insert(&table, &row_bytes(number));
+        }
+    }
+    let _ = txn.commit();
+    drop(txn);
+    for name in engine.prepared() {
+        let _ = engine.commit_prepared(&name);
+    }
+    let _ = (engine.create_table("new", b""), engine.sweep(), engine.checkpoint(), engine.drop_table("small"));
+    engine.close();
+}
+
+/// Header, link word and segment descriptors of a data file. With the first byte odd, the header's checksum is made right.
+pub fn header(data: &[u8]) {
+    let (medium, region) = medium();
+    if let Some((mend, data)) = data.split_first() {
+        xor(&region, 0, data);
+        if mend % 2 == 1 {
+            let mut bytes = [0; 56];
+            region.read(0, &mut bytes);
+            region.write(56, &crc32c::crc32c(&bytes).to_le_bytes());
+        }
+    }
+    open_and_use(medium);
+}
+
+/// States and words of a directory segment.
+pub fn directory(data: &[u8]) {
+    let (medium, region) = medium();
+    let segment = segments(&region, |kind| matches!(kind, SegmentKind::Directory(_)))[0];
+    let (at, data) = place(data, 1000);
+    xor(&region, SEGMENTS_AT + segment * SEGMENT_BYTES + at, data);
+    open_and_use(medium);
+}
+
+/// A version, at any place of a segment with cells. If the place is even the checksum of what is there then is made right.
+pub fn version(data: &[u8]) {
+    let (medium, region) = medium();
+    let cells = segments(&region, |kind| matches!(kind, SegmentKind::Cells(_)));
+    let (at, data) = place(data, cells.len() as u64 * SEGMENT_BYTES / 16);
+    let offset = SEGMENTS_AT + cells[(at * 16 / SEGMENT_BYTES) as usize] * SEGMENT_BYTES + at * 16 % SEGMENT_BYTES;
+    xor(&region, offset, data);
+    let word = |at: u64| if offset + at < region.len() { region.load(offset + at) } else { 0 };
+    let header = VersionHeader::decode(word(8), word(16), word(24));
+    if at % 2 == 0 && offset + 32 + u64::from(header.len) <= region.len() {
+        let mut row = vec![0; header.len as usize];
+        region.read(offset + 32, &mut row);
+        region.write(offset + 28, &header.checksum(&row).to_le_bytes());
+    }
+    open_and_use(medium);
+}
+
+/// Redo records, in a commit or a prepared transaction that the log itself wrote.
+pub fn log_record(data: &[u8]) {
+    let (medium, region) = medium();
+    drop(region);
+    let config = small().log;
+    let Ok(recovery) = Recovery::open(medium.clone(), &config) else { return };
+    let Ok((log, prepared)) = recovery.finish(&mut || 7) else { return };
+    for (number, body) in data.chunks(97).enumerate() {
+        let Some((kind, body)) = body.split_first() else { continue };
+        let mut txn = log.begin(number as u64);
+        if kind % 4 == 0 {
+            let _ = txn.prepare(&[number as u8], body);
+        } else if let Ok(reservation) = txn.reserve(body.len()) {
+            log.publish(txn.commit(reservation, body));
+        }
+    }
+    drop((log, prepared));
+    open_and_use(medium);
+}
