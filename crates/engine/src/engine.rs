@@ -123,6 +123,14 @@ impl Inner {
         self.prepared.lock().iter().any(wrote)
     }
 
+    /// Leaves prepared transactions to the pool on the medium. They hold this one, which holds them: without this it would never go.
+    pub(crate) fn forget_prepared(&self) {
+        let prepared = std::mem::take(&mut *self.prepared.lock());
+        for mut txn in prepared {
+            txn.forget();
+        }
+    }
+
     pub(crate) fn prepared_xids(&self) -> Vec<Vec<u8>> {
         self.prepared.lock().iter().map(|txn| txn.xid.clone()).collect()
     }
@@ -149,20 +157,12 @@ impl Running {
             background.stop();
         }
     }
-
-    /// Prepared transactions hold the pool that holds them: without this the medium would stay in use.
-    fn forget_prepared(&self) {
-        let prepared = std::mem::take(&mut *self.inner.prepared.lock());
-        for mut txn in prepared {
-            txn.forget();
-        }
-    }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
         self.stop_background();
-        self.forget_prepared();
+        self.inner.forget_prepared();
     }
 }
 
@@ -183,7 +183,7 @@ impl Engine {
         {
             self.inner.log.fail_stop(&error.to_string());
         }
-        self.running.forget_prepared();
+        self.inner.forget_prepared();
     }
 
     /// Creates a table. `definition` is kept and given back, not looked at.

@@ -99,7 +99,7 @@ fn recover(medium: Arc<dyn Medium>, config: &Config, random: &mut crate::random:
     let tables = by_id.values().map(|table| (table.name(), table.clone())).collect();
     let inner = Arc::new(Inner::new(context, log, catalog, tables, config, lane_bytes));
     for txn in prepared {
-        resurrect(&inner, txn, &by_id)?;
+        resurrect(&inner, txn, &by_id).inspect_err(|_| inner.forget_prepared())?;
     }
     for table in inner.table_list() {
         table.estimate_rows();

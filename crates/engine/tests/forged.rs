@@ -54,6 +54,12 @@ fn record(random: &mut Random, real: &[Record]) -> Record {
 
 /// Opens, checks and uses a pool; errors must say what is wrong.
 fn open_and_use(medium: Arc<dyn Medium>, hint: &str) -> bool {
+    let opened = open_and_close(medium.clone(), hint);
+    assert_eq!(Arc::strong_count(&medium), 1, "{hint}: the medium is still held");
+    opened
+}
+
+fn open_and_close(medium: Arc<dyn Medium>, hint: &str) -> bool {
     if let Err(error) = check(medium.clone(), &mut |_, _| ()) {
         is_told(&error, hint);
     }
