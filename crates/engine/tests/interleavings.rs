@@ -6,48 +6,15 @@
 mod common;
 
 use common::bank::Bank;
-use common::{committed, reopen, row_bytes, rows, seeds};
+use common::simulated::{audit, pool, survives};
+use common::{reopen, row_bytes, rows, seeds};
 use perdura_engine::{Engine, ErrorKind, Isolation, LockMode, LockOutcome, ReadView};
-use perdura_pmem::sim::{Body, Random, Scheduler, SimMedium};
-use perdura_pmem::trace::{Access, Site, Tap};
-use perdura_pmem::{Medium, SimMedium as Sim};
+use perdura_pmem::sim::{Body, Random, Scheduler};
+use perdura_pmem::{Medium, SimMedium};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
-
-/// Makes every store, flush and fence a point at which the scheduler may switch threads.
-struct Unheard;
-
-impl Tap for Unheard {
-    fn record(&self, _access: Access<'_>, _site: Site) {}
-}
-
-fn pool() -> (Arc<SimMedium>, Engine) {
-    let medium = Arc::new(Sim::new().recording(Arc::new(Unheard)));
-    let engine = reopen(&medium);
-    (medium, engine)
-}
-
-/// Space adds up in every table, once nothing runs.
-fn audit(engine: &Engine) {
-    engine.checkpoint().unwrap();
-    engine.purge();
-    engine.sweep().unwrap();
-    for table in engine.tables() {
-        table.audit().unwrap_or_else(|error| panic!("{error}"));
-    }
-}
-
-/// Rows are the same after a restart, and space still adds up.
-fn survives(medium: &Arc<SimMedium>, engine: Engine) {
-    let before: Vec<_> = engine.tables().iter().map(|table| (table.name(), committed(&engine, table))).collect();
-    drop(engine);
-    let engine = reopen(medium);
-    let after: Vec<_> = engine.tables().iter().map(|table| (table.name(), committed(&engine, table))).collect();
-    assert_eq!(before, after);
-    audit(&engine);
-}
 
 #[test]
 fn one_row_wanted_by_all_is_never_a_deadlock() {

@@ -1,0 +1,125 @@
+//! Two-phase commit among threads, as a server with a binary log does it: prepared one by one, ordered under the log's lock,
+//! published later; consistent snapshots agree with that order. Each seed is one interleaving.
+
+mod common;
+
+use common::bank::Bank;
+use common::simulated::{audit, pool, survives};
+use common::{committed, reopen, seeds};
+use perdura_engine::{Csn, Engine, ErrorKind, Isolation};
+use perdura_pmem::sim::{Body, Random, Scheduler};
+use perdura_pmem::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+/// Transfers money `count` times by two-phase commit. `order` is the binary log.
+fn transfer_in_two_phases(engine: &Engine, bank: &Bank, order: &Mutex<Vec<Csn>>, thread: u64, random: &mut Random) {
+    let mut txn = engine.begin(Isolation::ReadCommitted);
+    txn.set_lock_wait_timeout(Duration::from_secs(100));
+    for number in 0..6 {
+        if let Err(error) = bank.transfer(&mut txn, random) {
+            assert_eq!(error.kind(), ErrorKind::Deadlock, "{error}");
+            txn.rollback();
+            continue;
+        }
+        txn.prepare(format!("{thread} {number}").as_bytes()).unwrap();
+        assert_eq!(txn.update(&bank.table, bank.accounts[0], b"").unwrap_err().kind(), ErrorKind::NotSupported);
+        if random.one_in(4) {
+            txn.rollback();
+            continue;
+        }
+        let csn = {
+            let mut order = order.lock();
+            let csn = txn.commit_ordered();
+            order.push(csn);
+            csn
+        };
+        assert_eq!(txn.commit().unwrap(), csn);
+    }
+}
+
+#[test]
+fn ordered_commits_and_consistent_snapshots() {
+    for seed in seeds(80) {
+        let (medium, engine) = pool();
+        let bank = Bank::create(&engine, "t", 6);
+        let (order, writers) = (Mutex::new(Vec::new()), AtomicU32::new(3));
+        let mut bodies: Vec<Body<'_>> = Vec::new();
+        for thread in 0..3u64 {
+            let (engine, bank, order, writers) = (&engine, &bank, &order, &writers);
+            bodies.push(Box::new(move || {
+                transfer_in_two_phases(engine, bank, order, thread, &mut Random::new(seed * 7 + thread));
+                writers.fetch_sub(1, Ordering::Relaxed);
+            }));
+        }
+        bodies.push(Box::new(|| {
+            while writers.load(Ordering::Relaxed) > 0 {
+                let mut txn = engine.begin(Isolation::RepeatableRead);
+                let logged = {
+                    let order = order.lock();
+                    txn.take_snapshot();
+                    order.last().copied().unwrap_or_default()
+                };
+                assert_eq!(bank.sum(&mut txn).unwrap(), bank.total());
+                assert!(engine.counters().visible_csn >= logged, "the first read waits for what was ordered");
+                engine.checkpoint().unwrap();
+                engine.purge();
+                assert_eq!(bank.sum(&mut txn).unwrap(), bank.total());
+            }
+        }));
+        Scheduler::new(seed).run(bodies);
+        let order = order.into_inner();
+        assert!(order.is_sorted() && !order.is_empty(), "seed {seed}: the order of the binary log is that of the CSNs");
+        assert!(engine.prepared().is_empty());
+        drop(bank);
+        audit(&engine);
+        survives(&medium, engine);
+    }
+}
+
+/// Sessions that end while prepared leave their transactions to be decided by name, before or after a restart.
+#[test]
+fn sessions_that_end_while_prepared() {
+    for seed in seeds(60) {
+        let (medium, engine) = pool();
+        let bank = Bank::create(&engine, "t", 9);
+        let body = |thread: usize| -> Body<'_> {
+            let (engine, bank) = (&engine, &bank);
+            Box::new(move || {
+                let mut random = Random::new(seed * 3 + thread as u64);
+                let mut txn = engine.begin(Isolation::ReadCommitted);
+                // Three accounts each, so that nobody waits for a transaction that nobody decides.
+                for account in &bank.accounts[thread * 3..thread * 3 + 3] {
+                    bank.add(&mut txn, *account, 10, &mut random).unwrap();
+                }
+                txn.prepare(&[thread as u8]).unwrap();
+            })
+        };
+        Scheduler::new(seed).run((0..3).map(body).collect());
+        let total = bank.total();
+        drop(bank);
+        let mut random = Random::new(seed);
+        let mut engine = engine;
+        let mut kept = 0;
+        for thread in 0..3u8 {
+            if random.one_in(2) {
+                drop(engine);
+                engine = reopen(&medium);
+            }
+            let mut left = engine.prepared();
+            left.sort();
+            assert_eq!(left, (thread..3).map(|name| vec![name]).collect::<Vec<_>>(), "seed {seed}");
+            if random.one_in(2) {
+                assert!(engine.commit_prepared(&[thread]).unwrap());
+                kept += 30;
+            } else {
+                assert!(engine.rollback_prepared(&[thread]).unwrap());
+            }
+            assert!(!engine.commit_prepared(&[thread]).unwrap());
+            let rows = committed(&engine, &engine.table("t").unwrap());
+            assert_eq!(rows.iter().map(|row| common::bank::balance(row)).sum::<i64>(), total + kept, "seed {seed}");
+        }
+        audit(&engine);
+        survives(&medium, engine);
+    }
+}
