@@ -367,7 +367,8 @@ fn ddl_beside_ddl_on_the_same_names() {
         let mut names: Vec<_> = engine.tables().iter().map(|table| table.name()).collect();
         names.sort();
         assert_eq!(names, ["after", "t0", "t1", "t2"], "seed {seed}");
-        let files = |medium: &Sim| medium.list().unwrap().iter().filter(|(name, _)| name.starts_with("t.")).count();
+        let files =
+            |medium: &SimMedium| medium.list().unwrap().iter().filter(|(name, _)| name.starts_with("t.")).count();
         assert_eq!(files(&medium), 5, "seed {seed}: no file is left over");
         survives(&medium, engine);
     }
