@@ -5,7 +5,7 @@
 
 mod common;
 
-use common::{committed, pool, row_bytes, small};
+use common::{committed, pool, row_bytes, seeds, small};
 use perdura_engine::{Config, Engine, Error, ErrorKind, Isolation, LogConfig, Rid, Table, Txn};
 use perdura_pmem::sim::Random;
 use perdura_pmem::{Medium, SimMedium};
@@ -333,4 +333,67 @@ fn a_failed_prepare_leaves_nothing_to_come_back() {
     drop((txn, table, engine));
     let engine = open(&medium, config).unwrap();
     assert_eq!(committed(&engine, &engine.table("t").unwrap()), after);
+}
+
+/// Sessions on threads, and the background thread, on a device that is full most of the time.
+#[test]
+fn sessions_share_a_full_device() {
+    for seed in seeds(4) {
+        let medium = Arc::new(SimMedium::with_capacity(empty_pool_bytes() + (600 << 10)));
+        let engine = open(&medium, Config { background: true, ..small() }).unwrap();
+        let tables: Vec<_> = (0..3).map(|n| engine.create_table(&format!("t{n}"), b"").unwrap()).collect();
+        let full = std::thread::scope(|scope| {
+            let workers: Vec<_> = (0..3)
+                .map(|thread| {
+                    let (engine, table) = (&engine, &tables[thread as usize]);
+                    scope.spawn(move || {
+                        let mut worker = Worker::new(engine, table, seed * 10 + thread);
+                        for round in 0..150 {
+                            worker.transact();
+                            if round % 50 == 49 {
+                                worker.check(engine);
+                                worker.delete_all(engine);
+                            }
+                        }
+                        worker.check(engine);
+                        worker.full
+                    })
+                })
+                .collect();
+            workers.into_iter().map(|worker| worker.join().unwrap()).sum::<u32>()
+        });
+        assert!(full > 20, "{full} statements met a full device");
+        engine.close();
+        engine.checkpoint().unwrap();
+        engine.purge();
+        for table in engine.tables() {
+            table.audit().unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        }
+    }
+}
+
+/// The smallest log there can be is enough for any number of small transactions: its two generations take turns.
+#[test]
+fn a_tiny_log_refuses_no_small_transaction() {
+    let config =
+        Config { log: LogConfig { lanes: 1, lane_bytes: 4 << 10, generations: 2, generations_max: 2 }, ..small() };
+    let medium = Arc::new(SimMedium::new());
+    let engine = open(&medium, config).unwrap();
+    let table = engine.create_table("t", b"").unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..4u32 {
+            let (engine, table) = (&engine, &table);
+            scope.spawn(move || {
+                let mut txn = engine.begin(Isolation::ReadCommitted);
+                for number in 0..400 {
+                    for _ in 0..=number % 4 {
+                        txn.insert(table, &row_bytes(thread * 1000 + number)).unwrap();
+                    }
+                    txn.commit().unwrap_or_else(|error| panic!("{error}"));
+                }
+            });
+        }
+    });
+    assert_eq!(committed(&engine, &table).len(), 4 * (400 * 5 / 2));
+    assert!(engine.counters().generation_switches > 20);
 }
