@@ -114,12 +114,20 @@ impl Worker {
         Ok(())
     }
 
-    /// Deletes all rows, few at a time. Each deletion must find room.
-    fn delete_all(&mut self, engine: &Engine) {
+    /// Deletes all rows, few at a time. Each deletion must find room, at the latest when purge has gone on: `patience` times.
+    fn delete_all(&mut self, engine: &Engine, patience: u32) {
         let rids: Vec<_> = std::mem::take(&mut self.model).into_keys().collect();
         for batch in rids.chunks(20) {
             for rid in batch {
-                self.txn.delete(&self.table, Rid::from_u64(*rid)).unwrap_or_else(|error| panic!("{error}"));
+                let mut left = patience;
+                while let Err(error) = self.txn.delete(&self.table, Rid::from_u64(*rid)) {
+                    assert!(left > 0 && error.kind() == ErrorKind::DeviceFull, "{error}");
+                    left -= 1;
+                    self.txn.commit().unwrap();
+                    std::thread::yield_now();
+                    engine.checkpoint().unwrap();
+                    engine.purge();
+                }
             }
             self.txn.commit().unwrap();
             engine.checkpoint().unwrap();
@@ -164,7 +172,7 @@ fn every_step_meets_a_full_device() {
             full += worker.full;
             let was_full = worker.full > 0;
             let rows = worker.model.len();
-            worker.delete_all(&engine);
+            worker.delete_all(&engine, 0);
             if was_full {
                 for number in 0..rows as u32 / 2 {
                     let row = row_bytes(number);
@@ -352,7 +360,8 @@ fn sessions_share_a_full_device() {
                             worker.transact();
                             if round % 50 == 49 {
                                 worker.check(engine);
-                                worker.delete_all(engine);
+                                // Snapshots of the others hold purge up now and then.
+                                worker.delete_all(engine, 1000);
                             }
                         }
                         worker.check(engine);
