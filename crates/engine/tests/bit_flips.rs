@@ -100,9 +100,9 @@ fn flips_in_the_row_directory() {
         assert!(directories.len() >= 3, "each table with rows has one");
         for (name, index, _) in directories {
             let start = SEGMENTS_AT + index * SEGMENT_BYTES;
-            let (_, harmless) = flip_each(&subject, all_bits(&name, start..start + 128).filter(|_| random.one_in(4)));
+            let (_, harmless) = flip_each(&subject, all_bits(&name, start..start + 128).filter(|_| random.one_in(2)));
             assert_eq!(harmless, 0, "{name}: every bit of a page's state counts");
-            flip_each(&subject, all_bits(&name, start + 128..start + 128 + 800).filter(|_| random.one_in(30)));
+            flip_each(&subject, all_bits(&name, start + 128..start + 128 + 800).filter(|_| random.one_in(12)));
         }
     }
 }
@@ -118,7 +118,7 @@ fn flips_in_versions() {
                 continue;
             }
             let start = SEGMENTS_AT + index * SEGMENT_BYTES;
-            let places = all_bits(&name, start..start + SEGMENT_BYTES).filter(|_| random.one_in(2000));
+            let places = all_bits(&name, start..start + SEGMENT_BYTES).filter(|_| random.one_in(800));
             let (more_found, more_harmless) = flip_each(&subject, places);
             found += more_found;
             harmless += more_harmless;
@@ -134,7 +134,7 @@ fn flips_in_log_records_and_superblock() {
         let mut random = Random::new(4);
         for (name, len) in subject.image.list() {
             if name.starts_with("log.") {
-                flip_each(&subject, all_bits(&name, 0..len).filter(|_| random.one_in(900)));
+                flip_each(&subject, all_bits(&name, 0..len).filter(|_| random.one_in(400)));
             }
         }
         flip_each(&subject, all_bits("super", 0..8192).filter(|_| random.one_in(250)));

@@ -60,7 +60,7 @@ fn a_failed_checkpoint_stops_writing_and_nothing_else() {
 /// Each sync may be the one that fails: whatever stops then, what was acknowledged is there after the restart.
 #[test]
 fn each_sync_may_fail() {
-    for seed in seeds(60) {
+    for seed in seeds(150) {
         let (medium, engine) = pool();
         let table = engine.create_table("t", b"").unwrap();
         let mut txn = engine.begin(Isolation::ReadCommitted);

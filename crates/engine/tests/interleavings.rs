@@ -18,7 +18,7 @@ use std::time::Duration;
 
 #[test]
 fn one_row_wanted_by_all_is_never_a_deadlock() {
-    for seed in seeds(60) {
+    for seed in seeds(200) {
         let (medium, engine) = pool();
         let bank = Bank::create(&engine, "t", 1);
         let body = |thread: u64| -> Body<'_> {
@@ -48,7 +48,7 @@ fn one_row_wanted_by_all_is_never_a_deadlock() {
 
 #[test]
 fn transfers_keep_the_sum_beside_readers_and_purge() {
-    for seed in seeds(60) {
+    for seed in seeds(200) {
         let (medium, engine) = pool();
         let bank = Bank::create(&engine, "t", 5);
         let writers = AtomicU32::new(2);
@@ -92,7 +92,7 @@ fn transfers_keep_the_sum_beside_readers_and_purge() {
 #[test]
 fn shared_locks_raised_to_exclusive_lose_no_update() {
     let mut victims = 0;
-    for seed in seeds(80) {
+    for seed in seeds(200) {
         let (_medium, engine) = pool();
         let bank = Bank::create(&engine, "t", 1);
         let rid = bank.accounts[0];
@@ -136,7 +136,7 @@ fn shared_locks_raised_to_exclusive_lose_no_update() {
 /// Raising a lock keeps it one lock: released as one, and said to be held already.
 #[test]
 fn a_raised_lock_is_not_a_new_one() {
-    for seed in seeds(40) {
+    for seed in seeds(200) {
         let (_medium, engine) = pool();
         let bank = Bank::create(&engine, "t", 1);
         let rid = bank.accounts[0];
@@ -169,7 +169,7 @@ fn a_raised_lock_is_not_a_new_one() {
 #[test]
 fn waits_end_by_kill_timeout_or_grant_and_leave_nothing() {
     let mut kinds = BTreeSet::new();
-    for seed in seeds(80) {
+    for seed in seeds(200) {
         let (_medium, engine) = pool();
         let bank = Bank::create(&engine, "t", 1);
         let rid = bank.accounts[0];
@@ -214,7 +214,7 @@ fn waits_end_by_kill_timeout_or_grant_and_leave_nothing() {
 /// After a restart: writers, the sweep and purge share segments nobody has looked at yet.
 #[test]
 fn the_sweep_gives_no_space_twice_beside_writers() {
-    for seed in seeds(60) {
+    for seed in seeds(200) {
         let (medium, engine) = pool();
         let table = engine.create_table("t", b"").unwrap();
         let mut txn = engine.begin(Isolation::ReadCommitted);
@@ -282,7 +282,7 @@ fn churn(engine: &Engine, table: &Arc<perdura_engine::Table>, rids: &[perdura_en
 /// RIDs and cells that purge frees go to other sessions at once.
 #[test]
 fn freed_rids_and_cells_have_one_taker() {
-    for seed in seeds(60) {
+    for seed in seeds(200) {
         let (medium, engine) = pool();
         let table = engine.create_table("t", b"").unwrap();
         let stop = AtomicBool::new(false);
@@ -337,7 +337,7 @@ fn insert_and_delete(engine: &Engine, table: &Arc<perdura_engine::Table>, base: 
 /// DDL on the same names from three sessions: each name is there once, or not, and the catalog says the same after a restart.
 #[test]
 fn ddl_beside_ddl_on_the_same_names() {
-    for seed in seeds(60) {
+    for seed in seeds(200) {
         let (medium, engine) = pool();
         let body = |thread: u64| -> Body<'_> {
             let engine = &engine;

@@ -40,7 +40,7 @@ fn transfer_in_two_phases(engine: &Engine, bank: &Bank, order: &Mutex<Vec<Csn>>,
 
 #[test]
 fn ordered_commits_and_consistent_snapshots() {
-    for seed in seeds(80) {
+    for seed in seeds(200) {
         let (medium, engine) = pool();
         let bank = Bank::create(&engine, "t", 6);
         let (order, writers) = (Mutex::new(Vec::new()), AtomicU32::new(3));
@@ -80,7 +80,7 @@ fn ordered_commits_and_consistent_snapshots() {
 /// Sessions that end while prepared leave their transactions to be decided by name, before or after a restart.
 #[test]
 fn sessions_that_end_while_prepared() {
-    for seed in seeds(60) {
+    for seed in seeds(200) {
         let (medium, engine) = pool();
         let bank = Bank::create(&engine, "t", 9);
         let body = |thread: usize| -> Body<'_> {
