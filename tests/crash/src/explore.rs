@@ -1,7 +1,6 @@
 //! Walks the crash points of recorded runs and checks their images.
 
-use crate::oracle::Oracle;
-use crate::scenario::{Run, Scenario};
+use crate::subject::{Hazard, Oracle, Run, Subject};
 use crate::verdict;
 use perdura_pmem::sim::image::Seen;
 use perdura_pmem::sim::point::Point;
@@ -11,16 +10,13 @@ use perdura_pmem::sim::{Image, Random};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-/// Of so many images, the recovery of one is itself cut off everywhere.
-const NESTED_ONE_IN: u64 = 60;
-
 /// What was found.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     /// Distinct images checked.
     pub images: u64,
-    /// Of these, by label.
-    pub hazards: BTreeMap<&'static str, u64>,
+    /// Of these, by hazard.
+    pub hazards: BTreeMap<Hazard, u64>,
     /// What is wrong.
     pub violations: Vec<String>,
 }
@@ -81,7 +77,7 @@ impl Aftermath {
 }
 
 /// Checks the crash images of a run.
-pub fn explore(run: &Run, depth: &Depth) -> Tally {
+pub fn explore<S: Subject>(run: &Run<S>, depth: &Depth) -> Tally {
     let mut tally = Tally::default();
     let mut seen = Seen::default();
     let mut random = Random::new(run.seed ^ 0x0c7a_5e0f);
@@ -95,7 +91,7 @@ pub fn explore(run: &Run, depth: &Depth) -> Tally {
         }
         marks = point.marks().len();
         aftermath.follow(point);
-        if point.index < depth.from || !aftermath.is_in_focus(run.scenario.focus) {
+        if point.index < depth.from || !aftermath.is_in_focus(run.scenario.focus()) {
             return ControlFlow::Continue(());
         }
         point.for_each_image(&mut random, &mut seen, depth.choices, |image| {
@@ -111,33 +107,33 @@ pub fn explore(run: &Run, depth: &Depth) -> Tally {
 }
 
 /// A crash point of a run.
-struct Here<'a> {
-    run: &'a Run,
+struct Here<'a, S: Subject> {
+    run: &'a Run<S>,
     point: &'a Point<'a>,
     aftermath: &'a Aftermath,
-    oracle: &'a Oracle,
+    oracle: &'a S::Oracle,
 }
 
-fn check_one(image: Image, here: &Here<'_>, depth: &Depth, tally: &mut Tally) {
+fn check_one<S: Subject>(image: Image, here: &Here<'_, S>, depth: &Depth, tally: &mut Tally) {
     let Here { run, point, aftermath, oracle } = here;
     tally.images += 1;
     for label in aftermath.labels() {
-        *tally.hazards.entry(label).or_default() += 1;
+        *tally.hazards.entry((run.scenario.group(), label)).or_default() += 1;
     }
-    let nested = depth.nested && tally.images.is_multiple_of(NESTED_ONE_IN);
+    let nested = depth.nested && tally.images.is_multiple_of(S::PRODUCT.recovery_one_in);
     if nested {
         check_recovery(image.clone(), run, oracle, tally);
     }
     if let Err(what) = verdict::check(image, run.scenario, oracle, &run.history, tally.images) {
         let site = point.site.map_or("the end".to_owned(), |site| format!("{}:{}", site.file(), site.line()));
-        let (name, seed, index) = (run.scenario.name, run.seed, point.index);
+        let (name, seed, index) = (run.scenario.name(), run.seed, point.index);
         tally.violations.push(format!("scenario {name:?} seed {seed} event {index} before {site}: {what}"));
     }
 }
 
 /// Cuts the recovery of an image off at each of its own crash points.
-fn check_recovery(image: Image, run: &Run, oracle: &Oracle, tally: &mut Tally) {
-    let scenario: &Scenario = run.scenario;
+fn check_recovery<S: Subject>(image: Image, run: &Run<S>, oracle: &S::Oracle, tally: &mut Tally) {
+    let scenario = run.scenario;
     // A recovery that fails is reported by the check of the image itself.
     let Ok(trace) = verdict::record_recovery(image, scenario) else { return };
     let mut seen = Seen::default();
@@ -145,9 +141,9 @@ fn check_recovery(image: Image, run: &Run, oracle: &Oracle, tally: &mut Tally) {
     trace.replay(&ReplayOptions { muted: None, salt: 0 }, |point| {
         point.for_each_image(&mut random, &mut seen, 4, |image| {
             tally.images += 1;
-            *tally.hazards.entry("recovery").or_default() += 1;
+            *tally.hazards.entry((scenario.group(), "recovery")).or_default() += 1;
             if let Err(what) = verdict::check(image, scenario, oracle, &run.history, tally.images) {
-                let (name, seed) = (scenario.name, run.seed);
+                let (name, seed) = (scenario.name(), run.seed);
                 tally.violations.push(format!(
                     "scenario {name:?} seed {seed}, recovery cut off at its event {}: {what}",
                     point.index

@@ -1,94 +1,89 @@
-//! `perdura-crash [--seed N] [--images N | --minutes N | --forever] [--scenario NAME] [--no-mutations]`: explores until enough is
-//! seen, the time is over, or (`--forever`) it is told to stop by an interrupt or finds a violation.
+//! `perdura-crash [--seed N] [--images N | --minutes N | --forever] [--product NAME] [--scenario NAME] [--no-mutations]`:
+//! explores each product until enough is seen, or all in turn until the time is over, or (`--forever`) until it is told to stop
+//! by an interrupt or finds a violation.
 //!
-//! Prints images per hazard, the lint's findings, and last `images N, violations N, mutations caught C/T`. Exit status 1 on a
-//! violation, an uncaught mutation or a finding of the lint.
+//! Prints images per hazard and the lint's findings of each product, and last `images N, violations N, mutations caught C/T` of
+//! all. Exit status 1 on a violation, an uncaught mutation or a finding of the lint.
 
 #![forbid(unsafe_code)]
 
-use perdura_crash::explore::{Depth, Tally, explore};
-use perdura_crash::mutation::{self, Verdict};
-use perdura_crash::scenario::{Run, SCENARIOS};
-use std::collections::BTreeMap;
+use perdura_crash::campaign::{Campaign, Extent, Of, explore_all};
+use perdura_crash::engine;
+use perdura_crash::explore::Tally;
 use std::process::ExitCode;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-/// Hazards of which so many images are wanted each.
-const HAZARDS: [&str; 16] = [
-    "insert",
-    "bulk_insert",
-    "update",
-    "delete",
-    "rollback",
-    "savepoint",
-    "ddl",
-    "file_expansion",
-    "generation_switch",
-    "wrap_around",
-    "checkpoint",
-    "purge",
-    "reuse",
-    "log_growth",
-    "prepared",
-    "recovery",
-];
-const IMAGES_PER_HAZARD: u64 = 2000;
-const WORKERS: usize = 2;
-/// Images looked at in each run for one mutation.
-const IMAGES_PER_MUTATION: u64 = 4000;
+const CAMPAIGNS: [&dyn Campaign; 1] = [&Of::<engine::Scenario>::NEW];
 
 struct Arguments {
-    seed: u64,
-    images: u64,
-    minutes: Option<u64>,
-    scenario: Option<String>,
+    extent: Extent,
+    product: Option<String>,
     mutations: bool,
 }
 
+/// What came of one product or of all.
+#[derive(Default)]
+struct Outcome {
+    images: u64,
+    violations: Vec<String>,
+    lint_findings: usize,
+    caught: usize,
+    mutations: usize,
+}
+
 fn main() -> ExitCode {
-    let arguments = match parse() {
-        Ok(arguments) => arguments,
+    let (arguments, campaigns) = match parse().and_then(|arguments| Ok((choose(&arguments)?, arguments))) {
+        Ok((campaigns, arguments)) => (arguments, campaigns),
         Err(error) => {
             eprintln!("perdura-crash: {error}");
             return ExitCode::from(2);
         }
     };
-    // Images that recovery panics on are reported as violations, not as noise.
-    std::panic::set_hook(Box::new(|_| {}));
-    let tally = explore_all(&arguments);
-    let _ = std::panic::take_hook();
-    print_hazards(&tally);
-    let lint = lint(arguments.seed);
-    let verdicts = if arguments.mutations { test_mutations(arguments.seed) } else { Vec::new() };
-    for verdict in verdicts.iter().filter(|verdict| !verdict.caught) {
-        println!("NOT CAUGHT {}", verdict.site);
+    let mut total = Outcome::default();
+    if arguments.extent.time.is_some() {
+        let tallies = quietly(|| explore_all(&campaigns, &arguments.extent));
+        for (campaign, tally) in campaigns.iter().zip(tallies) {
+            total.add(conclude(*campaign, tally, &arguments));
+        }
+    } else {
+        for campaign in &campaigns {
+            let tally = quietly(|| explore_all(&[*campaign], &arguments.extent)).pop().unwrap_or_default();
+            total.add(conclude(*campaign, tally, &arguments));
+        }
     }
-    for violation in tally.violations.iter().take(10) {
+    for violation in total.violations.iter().take(10) {
         println!("VIOLATION {violation}");
     }
-    let caught = verdicts.iter().filter(|verdict| verdict.caught).count();
-    println!(
-        "images {}, violations {}, mutations caught {caught}/{}",
-        tally.images,
-        tally.violations.len(),
-        verdicts.len()
-    );
-    if tally.violations.is_empty() && caught == verdicts.len() && lint { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    let Outcome { images, violations, caught, mutations, lint_findings } = &total;
+    println!("images {images}, violations {}, mutations caught {caught}/{mutations}", violations.len());
+    let clean = violations.is_empty() && caught == mutations && *lint_findings == 0;
+    if clean { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+impl Outcome {
+    fn add(&mut self, other: Outcome) {
+        self.images += other.images;
+        self.violations.extend(other.violations);
+        self.lint_findings += other.lint_findings;
+        self.caught += other.caught;
+        self.mutations += other.mutations;
+    }
 }
 
 fn parse() -> Result<Arguments, lexopt::Error> {
     use lexopt::prelude::{Long, ValueExt};
-    let mut arguments = Arguments { seed: 1, images: 100_000, minutes: None, scenario: None, mutations: true };
+    let extent = Extent { seed: 1, images: 100_000, time: None, scenario: None };
+    let mut arguments = Arguments { extent, product: None, mutations: true };
+    let extent = &mut arguments.extent;
     let mut parser = lexopt::Parser::from_env();
     while let Some(argument) = parser.next()? {
         match argument {
-            Long("seed") => arguments.seed = parser.value()?.parse()?,
-            Long("images") => arguments.images = parser.value()?.parse()?,
-            Long("minutes") => arguments.minutes = Some(parser.value()?.parse()?),
-            Long("forever") => arguments.minutes = Some(u64::MAX / 60),
-            Long("scenario") => arguments.scenario = Some(parser.value()?.string()?),
+            Long("seed") => extent.seed = parser.value()?.parse()?,
+            Long("images") => extent.images = parser.value()?.parse()?,
+            Long("minutes") => extent.time = Some(Duration::from_secs(60 * parser.value()?.parse::<u32>()? as u64)),
+            Long("forever") => extent.time = Some(Duration::MAX),
+            Long("product") => arguments.product = Some(parser.value()?.string()?),
+            Long("scenario") => extent.scenario = Some(parser.value()?.string()?),
             Long("no-mutations") => arguments.mutations = false,
             other => return Err(other.unexpected()),
         }
@@ -96,116 +91,56 @@ fn parse() -> Result<Arguments, lexopt::Error> {
     Ok(arguments)
 }
 
-/// Runs seed after seed on all workers until enough images are seen, or the time is over.
-fn explore_all(arguments: &Arguments) -> Tally {
-    let total = Mutex::new(Tally::default());
-    let next = AtomicU64::new(0);
-    let enough = AtomicBool::new(false);
-    let begin = Instant::now();
-    std::thread::scope(|scope| {
-        for _ in 0..WORKERS {
-            scope.spawn(|| {
-                while !enough.load(Ordering::Relaxed) {
-                    let number = next.fetch_add(1, Ordering::Relaxed);
-                    let tally = explore_run(arguments, number);
-                    let mut total = total.lock().expect("no worker panics with it");
-                    total.add(tally);
-                    let over = match arguments.minutes {
-                        Some(minutes) => begin.elapsed() >= Duration::from_secs(60 * minutes),
-                        None => is_enough(&total, arguments),
-                    };
-                    if arguments.minutes.is_some() && number % 100 == 99 {
-                        println!("images {}, violations {}", total.images, total.violations.len());
-                    }
-                    if over || total.violations.len() >= 10 {
-                        enough.store(true, Ordering::Relaxed);
-                    }
-                }
-            });
-        }
-    });
-    total.into_inner().expect("no worker panics with it")
-}
-
-fn is_enough(total: &Tally, arguments: &Arguments) -> bool {
-    let wanted = IMAGES_PER_HAZARD.min(arguments.images / HAZARDS.len() as u64);
-    let covered = |hazard: &&str| total.hazards.get(*hazard).is_some_and(|count| *count >= wanted);
-    total.images >= arguments.images && (arguments.scenario.is_some() || HAZARDS.iter().all(covered))
-}
-
-fn explore_run(arguments: &Arguments, number: u64) -> Tally {
-    let scenario = match &arguments.scenario {
-        Some(name) => SCENARIOS.iter().find(|scenario| scenario.name == name).unwrap_or(&SCENARIOS[0]),
-        None => &SCENARIOS[number as usize % SCENARIOS.len()],
+/// The campaigns the arguments ask for.
+fn choose(arguments: &Arguments) -> Result<Vec<&'static dyn Campaign>, lexopt::Error> {
+    let is_wanted = |campaign: &&dyn Campaign| {
+        let product = arguments.product.as_ref().is_none_or(|name| campaign.product().name == name);
+        product && arguments.extent.scenario.as_ref().is_none_or(|name| campaign.has_scenario(name))
     };
-    let seed = arguments.seed + number / if arguments.scenario.is_some() { 1 } else { SCENARIOS.len() as u64 };
-    let depth = Depth { choices: 12, images_max: 6000, violations_max: 3, muted: None, nested: true, from: 0 };
-    match std::panic::catch_unwind(|| scenario.run(seed)) {
-        Ok(run) => explore(&run, &depth),
-        Err(panic) => {
-            let text = panic.downcast_ref::<String>().cloned().unwrap_or_default();
-            let violation = format!("scenario {:?} seed {seed}: the run itself failed: {text}", scenario.name);
-            Tally { violations: vec![violation], ..Tally::default() }
-        }
-    }
+    let campaigns: Vec<_> = CAMPAIGNS.into_iter().filter(is_wanted).collect();
+    if campaigns.is_empty() { Err("no product or scenario has this name".into()) } else { Ok(campaigns) }
 }
 
-fn print_hazards(tally: &Tally) {
-    println!("{:<20} {:>9}", "hazard", "images");
-    for (hazard, count) in &tally.hazards {
-        println!("{hazard:<20} {count:>9}");
-    }
+/// Images that recovery panics on are reported as violations, not as noise.
+fn quietly<T>(run: impl FnOnce() -> T) -> T {
+    std::panic::set_hook(Box::new(|_| {}));
+    let result = run();
+    let _ = std::panic::take_hook();
+    result
 }
 
-/// One run of each scenario for the lint and the mutations.
-fn sample_runs(seed: u64) -> Vec<Run> {
-    SCENARIOS.iter().flat_map(|scenario| [scenario.run(seed), scenario.run(seed + 1)]).collect()
+/// Prints what was found, looks for lines left dirty, and tests the explorer itself.
+fn conclude(campaign: &dyn Campaign, tally: Tally, arguments: &Arguments) -> Outcome {
+    let name = campaign.product().name;
+    println!("{:<24} {:>9}", format!("hazard ({name})"), "images");
+    for ((group, label), count) in &tally.hazards {
+        println!("{:<24} {count:>9}", format!("{group} {label}").trim_start());
+    }
+    let mut outcome = Outcome { images: tally.images, violations: tally.violations, ..Outcome::default() };
+    outcome.lint_findings = lint(campaign, arguments.extent.seed);
+    if arguments.mutations {
+        let verdicts = quietly(|| campaign.mutate(arguments.extent.seed));
+        for verdict in verdicts.iter().filter(|verdict| !verdict.caught) {
+            println!("NOT CAUGHT {}", verdict.site);
+        }
+        outcome.caught = verdicts.iter().filter(|verdict| verdict.caught).count();
+        outcome.mutations = verdicts.len();
+    }
+    let Outcome { images, violations, caught, mutations, .. } = &outcome;
+    println!("{name}: images {images}, violations {}, mutations caught {caught}/{mutations}\n", violations.len());
+    outcome
 }
 
-/// Lines left dirty at an acknowledgement, and flushes of clean lines. Returns whether there are none.
-fn lint(seed: u64) -> bool {
-    let mut open = BTreeMap::new();
-    let mut redundant = BTreeMap::new();
-    for run in sample_runs(seed) {
-        let findings = run.trace.lint(|_| true);
-        for (site, count) in findings.open_at_ack {
-            *open.entry(site.to_string()).or_insert(0) += count;
-        }
-        for (site, count) in findings.redundant_flushes {
-            *redundant.entry(site.to_string()).or_insert(0) += count;
-        }
-    }
-    for (site, count) in &open {
+/// Prints the lint's findings; how many call sites it complains of.
+fn lint(campaign: &dyn Campaign, seed: u64) -> usize {
+    let lint = campaign.lint(seed);
+    for (site, count) in &lint.dirty {
         println!("LINT dirty at an acknowledgement: {site}, {count} times");
     }
-    for (site, count) in &redundant {
+    for (site, count) in &lint.redundant {
         println!("LINT flushed while clean: {site}, {count} times");
     }
-    println!("lint: {} sites dirty at an acknowledgement, {} with redundant flushes", open.len(), redundant.len());
-    open.is_empty() && redundant.is_empty()
-}
-
-fn test_mutations(seed: u64) -> Vec<Verdict> {
-    let mut runs = sample_runs(seed);
-    runs.extend(mutation::recovery_runs(&runs));
-    let sites = mutation::reached_sites(&runs);
-    std::panic::set_hook(Box::new(|_| {}));
-    let next = AtomicU64::new(0);
-    let verdicts = Mutex::new(Vec::new());
-    std::thread::scope(|scope| {
-        for _ in 0..WORKERS {
-            scope.spawn(|| {
-                while let Some(site) = sites.get(next.fetch_add(1, Ordering::Relaxed) as usize) {
-                    let verdict = mutation::test(&runs, *site, IMAGES_PER_MUTATION);
-                    verdicts.lock().expect("no worker panics with it").push(verdict);
-                }
-            });
-        }
-    });
-    let _ = std::panic::take_hook();
-    let mut verdicts = verdicts.into_inner().expect("no worker panics with it");
-    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let unreached = mutation::unreached_sites(&root, &sites).unwrap_or_else(|error| vec![format!("sources: {error}")]);
-    verdicts.extend(unreached.into_iter().map(|site| Verdict { site, caught: false }));
-    verdicts
+    let (dirty, redundant) = (lint.dirty.len(), lint.redundant.len());
+    println!("lint: {dirty} sites dirty at an acknowledgement, {redundant} with redundant flushes");
+    dirty + redundant
 }

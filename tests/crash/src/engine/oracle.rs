@@ -4,6 +4,7 @@
 //! acknowledged. Commits of conflicting transactions begin in their commit order (a row lock is released after publication),
 //! so applying changes in the order of the marks gives the state.
 
+use crate::subject;
 use perdura_pmem::sync::Mutex;
 use std::collections::BTreeMap;
 
@@ -124,9 +125,8 @@ pub struct Decided {
     pub txns: Vec<usize>,
 }
 
-impl Oracle {
-    /// Takes one mark of the trace.
-    pub fn mark(&mut self, payload: u64, history: &[Vec<Change>]) {
+impl subject::Oracle<Vec<Vec<Change>>> for Oracle {
+    fn mark(&mut self, payload: u64, history: &Vec<Vec<Change>>) {
         let (txn, step) = Step::of_mark(payload);
         match self.pending.iter_mut().find(|pending| pending.txn == txn) {
             Some(pending) => pending.step = step,
@@ -139,7 +139,9 @@ impl Oracle {
             assert!(made_sense, "the workload's own history of transaction {} is wrong", first.txn);
         }
     }
+}
 
+impl Oracle {
     /// Compares a recovered state, in which the prepared transactions found were `decided`.
     pub fn check(&self, actual: &State, decided: &Decided, history: &[Vec<Change>]) -> Result<(), String> {
         let mut open = Vec::new();

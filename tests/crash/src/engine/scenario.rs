@@ -1,11 +1,10 @@
-//! The scenarios: small pools shaped so that one hazard after another comes up, and the runs recorded of them.
+//! The scenarios: small pools shaped so that one hazard after another comes up.
 
-use crate::oracle::{Change, History, Oracle};
-use crate::workload::{Mix, Worker, prelude};
+use super::oracle::{Change, History};
+use super::workload::{Mix, Worker, prelude};
 use perdura_engine::{Config, Engine, LogConfig};
-use perdura_pmem::sim::recorder::{Recorder, Trace};
+use perdura_pmem::Medium;
 use perdura_pmem::sim::{Body, Scheduler};
-use perdura_pmem::{Medium, SimMedium, trace};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -148,20 +147,6 @@ pub const SCENARIOS: [Scenario; 10] = [
     },
 ];
 
-/// A recorded run: the trace, and what its transactions changed.
-pub struct Run {
-    /// The scenario.
-    pub scenario: &'static Scenario,
-    /// Its seed.
-    pub seed: u64,
-    /// All events.
-    pub trace: Trace,
-    /// What each transaction changed.
-    pub history: Arc<Vec<Vec<Change>>>,
-    /// The oracle when the trace begins.
-    pub prior: Oracle,
-}
-
 impl Scenario {
     /// Settings of its pools.
     pub fn config(&self) -> Config {
@@ -178,35 +163,21 @@ impl Scenario {
         }
     }
 
-    /// Runs it on recorded memory, interleaved as `seed` decides.
-    pub fn run(&'static self, seed: u64) -> Run {
-        self.run_scheduled(seed, Scheduler::new(seed))
-    }
-
-    /// As [`Scenario::run`], but a thread that passes this line is kept from going on while the others do.
-    pub fn run_stalled(&'static self, seed: u64, file: &'static str, line: u32) -> Run {
-        self.run_scheduled(seed, Scheduler::new(seed).stall_after(file, line))
-    }
-
-    fn run_scheduled(&'static self, seed: u64, scheduler: Scheduler) -> Run {
-        let (medium, recorder) = Recorder::attach(SimMedium::new());
-        let medium: Arc<dyn Medium> = Arc::new(medium);
+    /// Runs it on an empty medium, interleaved as the scheduler decides.
+    pub fn run(&self, medium: Arc<dyn Medium>, seed: u64, scheduler: Scheduler) -> Vec<Vec<Change>> {
         let history = History::default();
         {
-            let _attached = trace::attach(recorder.clone());
             let engine = Engine::open(medium, self.config()).expect("an empty medium takes a pool");
             let shared = prelude(&engine, &history);
             let bodies = (0..self.threads).map(|thread| {
-                let (engine, history, shared, recorder) = (&engine, &history, shared.clone(), recorder.clone());
+                let (engine, history, shared) = (&engine, &history, shared.clone());
                 Box::new(move || {
-                    let _attached = trace::attach(recorder);
                     Worker::new(engine, history, shared, thread, seed).run(&self.mix, self.transactions);
                 }) as Body<'_>
             });
             scheduler.run(bodies.collect());
             engine.close();
         }
-        let (trace, history) = (recorder.finish(), Arc::new(history.into_inner()));
-        Run { scenario: self, seed, trace, history, prior: Oracle::default() }
+        history.into_inner()
     }
 }

@@ -3,7 +3,7 @@
 //! Each thread writes rows of its own and changes a few shared ones, so that locks are waited for and conflicts happen. Labels
 //! (spans) tell the explorer which hazards a crash point belongs to.
 
-use crate::oracle::{Change, History, Key, Step, key_of};
+use super::oracle::{Change, History, Key, Step, key_of};
 use perdura_engine::{Engine, Isolation, Rid, Table, Txn};
 use perdura_pmem::sim::Random;
 use perdura_pmem::trace;

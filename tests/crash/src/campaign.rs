@@ -1,0 +1,171 @@
+//! Runs of all scenarios of a product, seed after seed, on all workers; its lint and its mutations.
+
+use crate::explore::{Depth, Tally, explore};
+use crate::mutation::{self, Verdict};
+use crate::subject::{Product, Run, Subject};
+use crate::{sources, verdict};
+use perdura_pmem::sim::CallSite;
+use std::collections::BTreeMap;
+use std::marker::PhantomData;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Images of each hazard that are wanted.
+pub const IMAGES_PER_HAZARD: u64 = 2000;
+const WORKERS: usize = 2;
+/// Violations after which there is enough to do.
+const VIOLATIONS_MAX: usize = 10;
+
+/// How much is explored.
+#[derive(Clone, Debug)]
+pub struct Extent {
+    /// The first seed.
+    pub seed: u64,
+    /// Images after which it is enough, if there are some of every hazard.
+    pub images: u64,
+    /// Instead of that: until this is over.
+    pub time: Option<Duration>,
+    /// The only scenario.
+    pub scenario: Option<String>,
+}
+
+/// What the lint found, by call site.
+#[derive(Debug, Default)]
+pub struct Lint {
+    /// Lines left dirty at an acknowledgement.
+    pub dirty: BTreeMap<CallSite, u64>,
+    /// Flushes of clean lines.
+    pub redundant: BTreeMap<CallSite, u64>,
+}
+
+/// A product to be explored.
+pub trait Campaign: Sync {
+    /// The product.
+    fn product(&self) -> &'static Product;
+    /// Whether it has a scenario of this name.
+    fn has_scenario(&self, name: &str) -> bool;
+    /// Explores one run: scenarios take turns, then comes the next seed.
+    fn explore(&self, extent: &Extent, number: u64) -> Tally;
+    /// Looks over sample runs.
+    fn lint(&self, seed: u64) -> Lint;
+    /// Switches every call site off.
+    fn mutate(&self, seed: u64) -> Vec<Verdict>;
+}
+
+/// The campaign over a subject's scenarios.
+pub struct Of<S>(PhantomData<fn() -> S>);
+
+impl<S: Subject> Of<S> {
+    /// The campaign.
+    pub const NEW: Of<S> = Of(PhantomData);
+
+    /// Two runs of each scenario for the lint and the mutations.
+    fn sample_runs(seed: u64) -> Vec<Run<S>> {
+        S::scenarios()
+            .iter()
+            .flat_map(|scenario| [Run::record(scenario, seed), Run::record(scenario, seed + 1)])
+            .collect()
+    }
+}
+
+impl<S: Subject> Campaign for Of<S> {
+    fn product(&self) -> &'static Product {
+        &S::PRODUCT
+    }
+
+    fn has_scenario(&self, name: &str) -> bool {
+        S::scenarios().iter().any(|scenario| scenario.name() == name)
+    }
+
+    fn explore(&self, extent: &Extent, number: u64) -> Tally {
+        let wanted = |scenario: &&S| extent.scenario.as_ref().is_none_or(|name| scenario.name() == name);
+        let scenarios: Vec<&'static S> = S::scenarios().iter().filter(wanted).collect();
+        let (turn, place) = (number / scenarios.len() as u64, number % scenarios.len() as u64);
+        let (scenario, seed) = (scenarios[place as usize], extent.seed + turn);
+        let depth = Depth { choices: 12, images_max: 6000, violations_max: 3, muted: None, nested: true, from: 0 };
+        match verdict::guarded(|| Ok(Run::record(scenario, seed))) {
+            Ok(run) => explore(&run, &depth),
+            Err(what) => {
+                let violation = format!("scenario {:?} seed {seed}: the run itself failed: {what}", scenario.name());
+                Tally { violations: vec![violation], ..Tally::default() }
+            }
+        }
+    }
+
+    fn lint(&self, seed: u64) -> Lint {
+        let mut lint = Lint::default();
+        for run in Of::<S>::sample_runs(seed) {
+            let findings = run.trace.lint(|_| true);
+            for (site, count) in findings.open_at_ack {
+                *lint.dirty.entry(site).or_default() += count;
+            }
+            for (site, count) in findings.redundant_flushes {
+                *lint.redundant.entry(site).or_default() += count;
+            }
+        }
+        lint
+    }
+
+    fn mutate(&self, seed: u64) -> Vec<Verdict> {
+        let mut runs = Of::<S>::sample_runs(seed);
+        runs.extend(mutation::recovery_runs(&runs));
+        let sites = sources::reached(&runs);
+        let (next, verdicts) = (AtomicU64::new(0), Mutex::new(Vec::new()));
+        on_all_workers(|| {
+            while let Some(site) = sites.get(next.fetch_add(1, Ordering::Relaxed) as usize) {
+                let verdict = mutation::test(&runs, *site);
+                verdicts.lock().expect("no worker panics with it").push(verdict);
+            }
+        });
+        let mut verdicts = verdicts.into_inner().expect("no worker panics with it");
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let unreached = sources::unreached(&S::PRODUCT, &root, &sites);
+        let unreached = unreached.unwrap_or_else(|error| vec![format!("sources: {error}")]);
+        verdicts.extend(unreached.into_iter().map(|site| Verdict { site, caught: false }));
+        verdicts
+    }
+}
+
+fn on_all_workers(work: impl Fn() + Sync) {
+    std::thread::scope(|scope| {
+        for _ in 0..WORKERS {
+            scope.spawn(&work);
+        }
+    });
+}
+
+/// Explores runs of the campaigns in turn until of each enough is seen, or the time is over; what each found.
+pub fn explore_all(campaigns: &[&dyn Campaign], extent: &Extent) -> Vec<Tally> {
+    let totals = Mutex::new(vec![Tally::default(); campaigns.len()]);
+    let (next, enough, begin) = (AtomicU64::new(0), AtomicBool::new(false), Instant::now());
+    on_all_workers(|| {
+        while !enough.load(Ordering::Relaxed) {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            let (turn, place) = (number / campaigns.len() as u64, number as usize % campaigns.len());
+            let tally = campaigns[place].explore(extent, turn);
+            let mut totals = totals.lock().expect("no worker panics with it");
+            totals[place].add(tally);
+            let over = match extent.time {
+                Some(time) => begin.elapsed() >= time,
+                None => campaigns.iter().zip(&*totals).all(|(campaign, total)| is_enough(*campaign, total, extent)),
+            };
+            let violations: usize = totals.iter().map(|total| total.violations.len()).sum();
+            if extent.time.is_some() && number % 100 == 99 {
+                println!("images {}, violations {violations}", totals.iter().map(|total| total.images).sum::<u64>());
+            }
+            if over || violations >= VIOLATIONS_MAX {
+                enough.store(true, Ordering::Relaxed);
+            }
+        }
+    });
+    totals.into_inner().expect("no worker panics with it")
+}
+
+fn is_enough(campaign: &dyn Campaign, total: &Tally, extent: &Extent) -> bool {
+    let hazards = campaign.product().hazards;
+    let wanted = IMAGES_PER_HAZARD.min(extent.images / hazards.len() as u64);
+    let covered = hazards.iter().all(|hazard| total.hazards.get(hazard).is_some_and(|count| *count >= wanted));
+    total.images >= extent.images && (extent.scenario.is_some() || covered)
+}

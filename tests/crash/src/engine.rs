@@ -1,0 +1,82 @@
+//! The engine as a subject: pools of tables and transactions.
+
+pub mod oracle;
+pub mod scenario;
+pub mod verdict;
+pub mod workload;
+
+use crate::subject::{Hazard, Product, Subject};
+use oracle::{Change, Oracle};
+use perdura_engine::Engine;
+use perdura_pmem::Medium;
+use perdura_pmem::sim::Scheduler;
+use perdura_pmem::sim::recorder::SiteKind;
+use scenario::SCENARIOS;
+pub use scenario::Scenario;
+use std::sync::Arc;
+
+/// Hazards of which images are wanted.
+const HAZARDS: [Hazard; 16] = [
+    ("", "insert"),
+    ("", "bulk_insert"),
+    ("", "update"),
+    ("", "delete"),
+    ("", "rollback"),
+    ("", "savepoint"),
+    ("", "ddl"),
+    ("", "file_expansion"),
+    ("", "generation_switch"),
+    ("", "wrap_around"),
+    ("", "checkpoint"),
+    ("", "purge"),
+    ("", "reuse"),
+    ("", "log_growth"),
+    ("", "prepared"),
+    ("", "recovery"),
+];
+
+impl Subject for Scenario {
+    type History = Vec<Vec<Change>>;
+    type Oracle = Oracle;
+
+    const PRODUCT: Product = Product {
+        name: "engine",
+        hazards: &HAZARDS,
+        sources: &["crates/log/src", "crates/engine/src"],
+        calls: &[(".set_kind(", &[SiteKind::Flush]), ("directory.publish(", &[SiteKind::Flush])],
+        recovery_one_in: 60,
+        images_per_mutation: 4000,
+    };
+
+    fn scenarios() -> &'static [Scenario] {
+        &SCENARIOS
+    }
+
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn focus(&self) -> &'static [&'static str] {
+        self.focus
+    }
+
+    fn work(&'static self, medium: Arc<dyn Medium>, seed: u64, scheduler: Scheduler) -> Vec<Vec<Change>> {
+        self.run(medium, seed, scheduler)
+    }
+
+    fn check(
+        &self,
+        medium: &Arc<dyn Medium>,
+        oracle: &Oracle,
+        history: &Vec<Vec<Change>>,
+        depth: u64,
+    ) -> Result<(), String> {
+        verdict::check(medium, self, oracle, history, depth)
+    }
+
+    fn recover(&self, medium: Arc<dyn Medium>) -> Result<(), String> {
+        let engine = Engine::open(medium, self.config()).map_err(|error| format!("recovery refused: {error}"))?;
+        engine.close();
+        Ok(())
+    }
+}

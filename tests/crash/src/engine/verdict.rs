@@ -1,0 +1,90 @@
+//! Recovers a pool and compares it with the oracle.
+
+use super::oracle::{Change, Decided, Oracle, State, key_of};
+use super::scenario::Scenario;
+use perdura_engine::{Engine, Isolation};
+use perdura_pmem::Medium;
+use std::sync::Arc;
+
+/// Checks a recovered pool; an error says what is wrong. `depth` chooses how much is done after the first comparison.
+pub fn check(
+    medium: &Arc<dyn Medium>,
+    scenario: &Scenario,
+    oracle: &Oracle,
+    history: &[Vec<Change>],
+    depth: u64,
+) -> Result<(), String> {
+    let engine =
+        Engine::open(medium.clone(), scenario.config()).map_err(|error| format!("recovery refused: {error}"))?;
+    let decided = decide(&engine, depth.is_multiple_of(2))?;
+    let state = read(&engine)?;
+    oracle.check(&state, &decided, history)?;
+    audit(&engine)?;
+    if depth.is_multiple_of(16) {
+        use_and_reopen(engine, medium, scenario, state)?;
+    }
+    Ok(())
+}
+
+/// Ends all prepared transactions.
+fn decide(engine: &Engine, commit: bool) -> Result<Decided, String> {
+    let mut txns = Vec::new();
+    for xid in engine.prepared() {
+        let number =
+            <[u8; 8]>::try_from(&xid[..]).map_err(|_| format!("a prepared transaction has the name {xid:x?}"))?;
+        txns.push(u64::from_le_bytes(number) as usize);
+        let found = if commit { engine.commit_prepared(&xid) } else { engine.rollback_prepared(&xid) };
+        found.map_err(|error| format!("a prepared transaction could not be ended: {error}"))?;
+    }
+    Ok(Decided { commit, txns })
+}
+
+fn read(engine: &Engine) -> Result<State, String> {
+    let mut state = State::new();
+    let mut txn = engine.begin(Isolation::ReadCommitted);
+    for table in engine.tables() {
+        let rows = state.entry(table.name()).or_default();
+        let mut scan = txn.scan(&table);
+        while let Some((_, row)) = scan.next(&mut txn).map_err(|error| format!("scan: {error}"))? {
+            // SAFETY: the statement is not over.
+            let row = unsafe { row.bytes() };
+            if rows.insert(key_of(row), row.to_vec()).is_some() {
+                return Err(format!("table {} has key {:#x} twice", table.name(), key_of(row)));
+            }
+        }
+    }
+    Ok(state)
+}
+
+fn audit(engine: &Engine) -> Result<(), String> {
+    engine.sweep().map_err(|error| format!("sweep: {error}"))?;
+    for table in engine.tables() {
+        table.audit().map_err(|error| format!("audit: {error}"))?;
+    }
+    Ok(())
+}
+
+/// The recovered pool takes writes, and has them after another restart.
+fn use_and_reopen(
+    engine: Engine,
+    medium: &Arc<dyn Medium>,
+    scenario: &Scenario,
+    mut state: State,
+) -> Result<(), String> {
+    let mut txn = engine.begin(Isolation::ReadCommitted);
+    for table in engine.tables() {
+        for number in 0..40u64 {
+            let row = [&(0x7777_0000 + number).to_le_bytes()[..], b"after recovery"].concat();
+            txn.insert(&table, &row).map_err(|error| format!("insert after recovery: {error}"))?;
+            state.entry(table.name()).or_default().insert(key_of(&row), row);
+        }
+    }
+    txn.commit().map_err(|error| format!("commit after recovery: {error}"))?;
+    engine.checkpoint().map_err(|error| format!("checkpoint after recovery: {error}"))?;
+    engine.purge();
+    audit(&engine)?;
+    drop((txn, engine));
+    let engine =
+        Engine::open(medium.clone(), scenario.config()).map_err(|error| format!("second recovery refused: {error}"))?;
+    if read(&engine)? == state { Ok(()) } else { Err("rows written after recovery did not survive a restart".into()) }
+}

@@ -1,0 +1,88 @@
+//! Call sites of flushes, fences and syncs: those that runs reached, and those that stand in the sources.
+
+use crate::subject::{Product, Run, Subject};
+use perdura_pmem::sim::recorder::{CallSite, SiteKind};
+use std::collections::BTreeSet;
+use std::io;
+use std::path::Path;
+
+/// Calls of `pmem`, and what they do.
+const CALLS: [(&str, &[SiteKind]); 4] = [
+    (".flush(", &[SiteKind::Flush]),
+    (".fence()", &[SiteKind::Fence]),
+    (".persist(", &[SiteKind::Flush, SiteKind::Fence]),
+    (".sync()", &[SiteKind::Sync]),
+];
+
+/// Flush, fence and sync sites of the product that the runs reached.
+pub fn reached<S: Subject>(runs: &[Run<S>]) -> Vec<CallSite> {
+    let sites: BTreeSet<CallSite> = runs.iter().flat_map(|run| run.trace.sites().into_keys()).collect();
+    let is_product = |file: &str| {
+        let file = file.replace('\\', "/");
+        S::PRODUCT.sources.iter().any(|folder| file.contains(folder))
+    };
+    let of_interest = |site: &CallSite| site.kind != SiteKind::Store && is_product(site.file);
+    sites.into_iter().filter(of_interest).collect()
+}
+
+/// Call sites in the sources that no run reached, as file and line. Lines that only hand a call site on are marked by
+/// `#[track_caller]` on their function and are not counted.
+pub fn unreached(product: &Product, root: &Path, reached: &[CallSite]) -> io::Result<Vec<String>> {
+    let calls: Vec<_> = CALLS.iter().chain(product.calls).copied().collect();
+    let mut missing = Vec::new();
+    for name in source_files(product, root)? {
+        let text = std::fs::read_to_string(root.join(&name))?;
+        for (line, kind) in call_sites(&text, &calls) {
+            let is_reached =
+                reached.iter().any(|site| site.file.ends_with(&name) && site.line == line && site.kind == kind);
+            if !is_reached {
+                missing.push(format!("{name}:{line} ({kind:?}) never reached"));
+            }
+        }
+    }
+    Ok(missing)
+}
+
+/// Source files of a product, from the root, in its folders and the folders in them.
+fn source_files(product: &Product, root: &Path) -> io::Result<Vec<String>> {
+    let mut folders: Vec<String> = product.sources.iter().map(|folder| (*folder).to_owned()).collect();
+    let mut files = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(root.join(&folder))? {
+            let entry = entry?;
+            let name = format!("{folder}/{}", entry.file_name().to_string_lossy());
+            let list = if entry.file_type()?.is_dir() { &mut folders } else { &mut files };
+            list.push(name);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// Lines of a source file that flush, fence or sync, outside its tests and outside functions that hand their caller on.
+fn call_sites(text: &str, calls: &[(&str, &[SiteKind])]) -> Vec<(u32, SiteKind)> {
+    let mut sites = Vec::new();
+    let mut hands_on = false;
+    let mut pending = false;
+    for (number, line) in text.lines().enumerate() {
+        let code = line.trim_start();
+        if code.starts_with("#[cfg(test)]") {
+            break;
+        }
+        if code.starts_with("#[track_caller]") {
+            pending = true;
+        } else if code.contains("fn ") && line.contains('(') && !code.starts_with("//") {
+            hands_on = std::mem::take(&mut pending);
+        }
+        if hands_on || code.starts_with("//") {
+            continue;
+        }
+        for (call, found) in calls {
+            // Without arguments it is a method of ours that flushes within.
+            if code.contains(*call) && !code.contains(".flush()") {
+                sites.extend(found.iter().map(|kind| (number as u32 + 1, *kind)));
+            }
+        }
+    }
+    sites
+}
