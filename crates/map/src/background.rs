@@ -1,0 +1,121 @@
+//! The background thread of a map: confirms batches that nobody adds to, and collects garbage when there is much of it.
+//!
+//! It wakes once an interval while there is something to do, and sleeps until it is stirred otherwise.
+
+use crate::index::Index;
+use crate::state::Core;
+use perdura_pmem::sync::{Condvar, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Least time between two looks.
+const INTERVAL_MIN: Duration = Duration::from_micros(50);
+/// Looks without anything to do before it sleeps.
+const IDLE_LOOKS: u32 = 3;
+
+/// Wakes the thread.
+#[derive(Default)]
+pub(crate) struct Wake {
+    signal: Mutex<Signal>,
+    condvar: Condvar,
+}
+
+#[derive(Default)]
+struct Signal {
+    stop: bool,
+    stirred: bool,
+}
+
+impl Wake {
+    pub(crate) fn notify(&self) {
+        self.signal.lock().stirred = true;
+        self.condvar.notify_one();
+    }
+
+    fn stop(&self) {
+        self.signal.lock().stop = true;
+        self.condvar.notify_one();
+    }
+
+    /// Waits; whether to go on.
+    fn wait(&self, timeout: Option<Duration>) -> bool {
+        let mut signal = self.signal.lock();
+        match timeout {
+            Some(timeout) if !signal.stop => _ = self.condvar.wait_for(&mut signal, timeout),
+            Some(_) => {}
+            None => {
+                while !signal.stop && !signal.stirred {
+                    self.condvar.wait(&mut signal);
+                }
+            }
+        }
+        signal.stirred = false;
+        !signal.stop
+    }
+}
+
+/// The running thread; dropping it stops it.
+pub(crate) struct Background {
+    stop: Box<dyn Fn() + Send + Sync>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Background {
+    pub(crate) fn start<I: Index>(core: Arc<Core<I>>) -> Background {
+        let waker = core.clone();
+        let thread = std::thread::Builder::new().name("perdura-map".into()).spawn(move || run(&core));
+        Background { stop: Box::new(move || waker.wake.stop()), thread: thread.ok() }
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        (self.stop)();
+        if let Some(thread) = self.thread.take() {
+            // A thread that panicked has said so; there is nothing to add.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn run<I: Index>(core: &Core<I>) {
+    let interval = core.config.interval.max(INTERVAL_MIN);
+    let mut idle = 0;
+    let mut refused = false;
+    if core.trace().is_err() {
+        // Whoever reads what is damaged is told; the collector leaves the map as it is.
+        refused = true;
+    }
+    loop {
+        if !core.wake.wait(Some(interval)) {
+            return;
+        }
+        let (was_dirty, wants_collection) = {
+            let mut state = core.state.lock();
+            let was_dirty = state.is_dirty;
+            core.confirm(&mut state);
+            (was_dirty, !refused && core.wants_collection(&state))
+        };
+        let mut freed = 0;
+        if wants_collection {
+            match core.collect() {
+                Ok(bytes) => freed = bytes,
+                Err(_) => refused = true,
+            }
+        }
+        idle = if was_dirty || freed > 0 { 0 } else { idle + 1 };
+        if idle >= IDLE_LOOKS {
+            core.asleep.store(true, Ordering::SeqCst);
+            // A change that came before the flag was seen has not stirred us.
+            let is_dirty = core.state.lock().is_dirty;
+            let goes_on = is_dirty || core.wake.wait(None);
+            core.asleep.store(false, Ordering::SeqCst);
+            if !goes_on {
+                return;
+            }
+            idle = 0;
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! Changes: a record is appended, the index changed by copying, the new root published; durable with the confirmation.
+//!
+//! A change that fails has changed nothing: what it made was never published, and is given back.
+
+use crate::error::{ErrorKind, Result};
+use crate::format::{RECORD_HEADER_BYTES, RecordHeader, Ref, bytes_of, link, record_bytes};
+use crate::index::{Index, Store};
+use crate::ordered_map::{KEY_BYTES_MAX, Ts, VALUE_BYTES_MAX};
+use crate::pages::{Stream, Urgency};
+use crate::pending::Change;
+use crate::record::{Target, record_crc};
+use crate::state::{Core, State};
+use crate::tree::{self, Edit};
+use smallvec::SmallVec;
+
+/// Records up to this are put together first and written at once.
+const SMALL_BYTES: usize = 512;
+
+impl<I: Index> Core<I> {
+    pub(crate) fn set(&self, ts: Ts, key: &[u8], value: &[u8]) -> Result<()> {
+        self.check_size(key, Some(value))?;
+        self.with_room(|state| {
+            self.check_change(state, ts)?;
+            self.change(state, ts, key, Some(value))
+        })
+    }
+
+    pub(crate) fn delete(&self, ts: Ts, key: &[u8]) -> Result<bool> {
+        self.with_room(|state| {
+            self.check_change(state, ts)?;
+            let is_there = self.newest(state, key)?.is_some();
+            if is_there {
+                self.change(state, ts, key, None)?;
+            }
+            Ok(is_there)
+        })
+    }
+
+    pub(crate) fn compare_and_set(
+        &self,
+        ts: Ts,
+        key: &[u8],
+        expected: Option<&[u8]>,
+        new: Option<&[u8]>,
+    ) -> Result<bool> {
+        self.check_size(key, new)?;
+        self.with_room(|state| {
+            self.check_change(state, ts)?;
+            let found = self.newest(state, key)?;
+            let matches = found == expected;
+            let is_nothing = found.is_none() && new.is_none();
+            if matches && !is_nothing {
+                self.change(state, ts, key, new)?;
+            }
+            Ok(matches)
+        })
+    }
+
+    /// A change at the next timestamp, applied, and what it replaces forgotten. The timestamp.
+    pub(crate) fn put(&self, key: &[u8], value: &[u8]) -> Result<Ts> {
+        self.check_size(key, Some(value))?;
+        self.with_room(|state| {
+            let ts = state.times.last + 1;
+            self.check_change(state, ts)?;
+            self.change(state, ts, key, Some(value))?;
+            self.apply_and_forget(state, ts)?;
+            Ok(ts)
+        })
+    }
+
+    pub(crate) fn remove(&self, key: &[u8]) -> Result<bool> {
+        self.with_room(|state| {
+            let ts = state.times.last + 1;
+            self.check_change(state, ts)?;
+            if self.newest(state, key)?.is_none() {
+                return Ok(false);
+            }
+            self.change(state, ts, key, None)?;
+            self.apply_and_forget(state, ts)?;
+            Ok(true)
+        })
+    }
+
+    fn apply_and_forget(&self, state: &mut State<I>, ts: Ts) -> Result<()> {
+        state.times.applied = ts;
+        match self.forget_up_to(state, ts) {
+            // The change is made; what it replaces is forgotten with the next one.
+            Err(error) if error.kind() == ErrorKind::Full => Ok(()),
+            other => other,
+        }
+    }
+
+    /// Runs a change under the writer's lock; if there is no room, once more after what has ended is free, and once more
+    /// after garbage has been collected.
+    pub(crate) fn with_room<T>(&self, change: impl Fn(&mut State<I>) -> Result<T>) -> Result<T> {
+        let is_full = |result: &Result<T>| matches!(result, Err(error) if error.kind() == ErrorKind::Full);
+        let mut result = change(&mut self.state.lock());
+        if is_full(&result) {
+            let mut state = self.state.lock();
+            self.make_room(&mut state);
+            result = change(&mut state);
+        }
+        if is_full(&result) && self.config.background && self.collect()? > 0 {
+            result = change(&mut self.state.lock());
+        }
+        result
+    }
+
+    fn check_size(&self, key: &[u8], value: Option<&[u8]>) -> Result<()> {
+        let too_large = |what: &str, found: usize, most: usize| {
+            Err(self.error(ErrorKind::TooLarge, format!("a {what} of {found} bytes; at most {most} are possible")))
+        };
+        if key.len() > KEY_BYTES_MAX {
+            return too_large("key", key.len(), KEY_BYTES_MAX);
+        }
+        match value {
+            Some(value) if value.len() > VALUE_BYTES_MAX => too_large("value", value.len(), VALUE_BYTES_MAX),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_change(&self, state: &State<I>, ts: Ts) -> Result<()> {
+        self.check_writable(state)?;
+        if ts < state.times.last || ts <= state.times.applied || ts == Ts::MAX {
+            let (last, applied) = (state.times.last, state.times.applied);
+            let what =
+                format!("a change at timestamp {ts}: use at least {last}, and more than {applied}, which is applied");
+            return Err(self.error(ErrorKind::Timestamp, what));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn check_writable(&self, state: &State<I>) -> Result<()> {
+        if state.is_loading {
+            return Err(self.error(ErrorKind::ReadOnly, "a snapshot is being loaded; wait until it is finished".into()));
+        }
+        Ok(())
+    }
+
+    /// The value of the newest version, confirmed or not.
+    fn newest(&self, state: &State<I>, key: &[u8]) -> Result<Option<&[u8]>> {
+        let found = tree::find(&self.reader, &self.records, state.root, &Target::new(key, Ts::MAX))?;
+        let Some((record, _)) = found else { return Ok(None) };
+        let record = self.records.get(record)?;
+        Ok((record.key == key && !record.header.deletion).then_some(record.value))
+    }
+
+    fn change(&self, state: &mut State<I>, ts: Ts, key: &[u8], value: Option<&[u8]>) -> Result<()> {
+        let urgency = if value.is_some() { Urgency::Ordinary } else { Urgency::Reserve };
+        let head = state.head;
+        let record = self.append(state, Stream::Records, (ts, key, value), head, urgency)?;
+        let target = Target::new(key, ts);
+        let inserted = self.edit(state, urgency, |nodes, root, edit| {
+            let found = tree::insert(nodes, &self.records, root, &target, record, edit)?;
+            let has_older = match found.before {
+                Some((head, before)) if head == target.head => self.records.get(before)?.key == key,
+                _ => false,
+            };
+            Ok((found.same, has_older))
+        });
+        let ((same, has_older), edit) = match inserted {
+            Ok(inserted) => inserted,
+            Err(error) => {
+                state.pages.cut(record);
+                return Err(error);
+            }
+        };
+        self.complete(state, &edit);
+        state.head = record.offset();
+        state.times.last = ts;
+        state.pending.push(Change { ts, record, has_older, deletion: value.is_none() });
+        match same {
+            // It stays for its link until it is forgotten or rolled back, and is no version any more.
+            Some(same) => _ = state.orphans.insert(same),
+            None => state.versions += 1,
+        }
+        self.changed(state);
+        Ok(())
+    }
+
+    /// Publishes an edit.
+    pub(crate) fn complete(&self, state: &mut State<I>, edit: &Edit) {
+        self.publish(state, edit.root);
+        for link in &edit.replaced {
+            state.store.retire(&mut state.pages, *link);
+        }
+        state.is_dirty = true;
+    }
+
+    /// Makes an edit of the index, to be completed. One that fails gives back what it has made.
+    pub(crate) fn edit<T>(
+        &self,
+        state: &mut State<I>,
+        urgency: Urgency,
+        run: impl FnOnce(&mut <I::Store as Store>::Writer<'_>, u64, &mut Edit) -> Result<T>,
+    ) -> Result<(T, Edit)> {
+        let mut edit = Edit::default();
+        let result = {
+            let mut nodes = state.store.writer(&self.reader, &mut state.pages, urgency);
+            run(&mut nodes, state.root, &mut edit)
+        };
+        match result {
+            Ok(found) => Ok((found, edit)),
+            Err(error) => {
+                edit.made.iter().for_each(|link| state.store.undo(&mut state.pages, *link));
+                Err(error)
+            }
+        }
+    }
+
+    /// Appends a record linked to the one at `next`. Error: `Full`.
+    pub(crate) fn append(
+        &self,
+        state: &mut State<I>,
+        stream: Stream,
+        (ts, key, value): (Ts, &[u8], Option<&[u8]>),
+        next: u64,
+        urgency: Urgency,
+    ) -> Result<Ref> {
+        let content = value.unwrap_or_default();
+        let len = record_bytes(key.len() as u64, content.len() as u64);
+        let Some(offset) = state.pages.allocate(stream, len, urgency) else {
+            return Err(crate::space::full(&state.pages, len));
+        };
+        let mut header = RecordHeader {
+            next: link(next, self.records.salt),
+            ts,
+            deletion: value.is_none(),
+            key_bytes: key.len() as u32,
+            value_bytes: content.len() as u32,
+            crc: 0,
+        };
+        let mut bytes: SmallVec<[u8; SMALL_BYTES]> = SmallVec::new();
+        bytes.extend_from_slice(bytes_of(&header.encode()));
+        bytes.extend_from_slice(key);
+        let apart = if len as usize <= SMALL_BYTES {
+            bytes.extend_from_slice(content);
+            &[]
+        } else {
+            content
+        };
+        header.crc = crc32c::crc32c_append(record_crc(self.records.salt, offset, &bytes), apart);
+        bytes[..RECORD_HEADER_BYTES as usize].copy_from_slice(bytes_of(&header.encode()));
+        state.pages.fill(offset, &bytes);
+        if !apart.is_empty() {
+            state.pages.fill(offset + bytes.len() as u64, apart);
+        }
+        Ok(Ref::new(offset, len))
+    }
+}

@@ -1,0 +1,225 @@
+//! The collector: frees what nothing reachable uses, and empties sparse pages by moving what is left in them.
+//!
+//! Pages without anything held come back by themselves (docs/maps.md). Here pages are chosen that hold little, fullest
+//! last, until what they would give back leaves garbage below a quarter of what is live; what is live in them is copied
+//! elsewhere, one object a turn of the writer's lock; the confirmation after that gives them back.
+
+use crate::config::Kind;
+use crate::error::{ErrorKind, Result};
+use crate::format::Ref;
+use crate::index::{Index, Store};
+use crate::pages::{Pages, Stream, Urgency};
+use crate::record::Target;
+use crate::space::Space;
+use crate::state::{Core, State};
+use crate::tree::{self, Edit, ReadNodes};
+use std::collections::HashSet;
+
+/// Pages fuller than this many sixteenths are left alone.
+const FULL_SIXTEENTHS: u64 = 14;
+/// Garbage that is not worth a round, in pages.
+const GARBAGE_PAGES_MIN: u64 = 64;
+
+/// What the collector remembers from round to round.
+#[derive(Default)]
+pub(crate) struct Collector {
+    /// List: dead deletions whose hidden versions are not linked any more (see [`crate::list_collect`]).
+    pub(crate) aged: HashSet<u64>,
+}
+
+impl<I: Index> Core<I> {
+    /// Whether there is so much garbage, or so little room, that a round is worth it.
+    pub(crate) fn wants_collection(&self, state: &State<I>) -> bool {
+        if state.snapshots > 0 || state.is_loading || !state.is_traced {
+            return false;
+        }
+        let space = space_of(state);
+        let slack = GARBAGE_PAGES_MIN * state.pages.geometry.page_bytes;
+        let much = space.garbage > space.live / 2 + slack;
+        let tight = space.free < space.total / 8 && space.garbage > space.live / 4 + slack;
+        much || tight
+    }
+
+    /// One round. Bytes freed, by it and by what had ended before.
+    pub(crate) fn collect(&self) -> Result<u64> {
+        let mut collector = self.collector.lock();
+        if self.is_held() {
+            return Ok(0);
+        }
+        self.trace()?;
+        let before = self.state.lock().pages.free_pages();
+        let victims = self.choose();
+        let round = match I::KIND {
+            Kind::BTree => self.move_out_of(&victims),
+            Kind::List => self.collect_list(&mut collector, &victims),
+        };
+        let mut state = self.state.lock();
+        self.confirm(&mut state);
+        state.is_dirty = true;
+        self.confirm(&mut state);
+        let freed = state.pages.free_pages().saturating_sub(before) as u64 * state.pages.geometry.page_bytes;
+        match round {
+            // What could not be moved for want of room stays where it is.
+            Err(error) if error.kind() != ErrorKind::Full => Err(error),
+            _ => Ok(freed),
+        }
+    }
+
+    fn is_held(&self) -> bool {
+        let state = self.state.lock();
+        state.snapshots > 0 || state.is_loading
+    }
+
+    /// Confirms, and chooses the pages to be emptied.
+    fn choose(&self) -> Vec<usize> {
+        let mut state = self.state.lock();
+        self.confirm(&mut state);
+        state.pages.end_runs();
+        state.is_dirty = true;
+        self.confirm(&mut state);
+        let space = space_of(&state);
+        let pages = &mut state.pages;
+        let page_bytes = pages.geometry.page_bytes;
+        let mut surplus = space.garbage.saturating_sub(space.live / 4);
+        let mut sparse: Vec<(u64, usize)> = (0..pages.len())
+            .filter(|page| pages.is_settled(*page))
+            .map(|page| (pages.live_in(page), page))
+            .filter(|(live, _)| *live * 16 < page_bytes * FULL_SIXTEENTHS)
+            .collect();
+        sparse.sort_unstable();
+        let mut victims = Vec::new();
+        for (live, page) in sparse {
+            if surplus == 0 {
+                break;
+            }
+            surplus = surplus.saturating_sub(page_bytes - live);
+            victims.push(page);
+            if pages.holds_nodes(page) {
+                pages.retire_nodes(page);
+            }
+        }
+        let State { pages, store, .. } = &mut *state;
+        store.leave_retired(pages);
+        victims
+    }
+
+    /// Moves what is live in the pages of a B+-tree elsewhere.
+    fn move_out_of(&self, victims: &[usize]) -> Result<()> {
+        for page in victims {
+            for (object, is_node) in self.objects_in(*page)? {
+                let mut state = self.state.lock();
+                if state.snapshots > 0 || state.is_loading {
+                    return Ok(());
+                }
+                if is_node {
+                    self.move_node(&mut state, object)?
+                } else {
+                    self.move_record(&mut state, object)?
+                }
+                if state.changes >= self.config.changes_max {
+                    self.confirm(&mut state);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The live objects that lie in a page, at least in part, with whether they are nodes.
+    fn objects_in(&self, page: usize) -> Result<Vec<(Ref, bool)>> {
+        let state = self.state.lock();
+        let pages = &state.pages;
+        let (start, page_bytes) = (pages.geometry.page_at(page), pages.geometry.page_bytes);
+        let is_node = pages.holds_nodes(page);
+        // What begins in the page before may reach into this one, if both hold the same.
+        let reaches = page > 0 && pages.is_settled(page - 1) && pages.holds_nodes(page - 1) == is_node;
+        let first = if reaches { start - page_bytes } else { start };
+        let mut found = Vec::new();
+        for offset in pages.live.within(first, start + page_bytes - first) {
+            let object = match is_node {
+                true => I::Store::place(&self.reader, offset)?,
+                false => self.records.at(offset)?.0,
+            };
+            if object.offset() + object.len() > start {
+                found.push((object, is_node));
+            }
+        }
+        Ok(found)
+    }
+
+    fn move_node(&self, state: &mut State<I>, object: Ref) -> Result<()> {
+        if !state.pages.live.is_set(object.offset()) {
+            return Ok(());
+        }
+        let node = self.reader.node(object.0, None)?;
+        let (level, first) = (node.level(), self.records.get(node.record(0))?);
+        let target = Target::new(first.key, first.header.ts);
+        let (is_moved, edit) = self.edit(state, Urgency::Reserve, |nodes, root, edit| {
+            tree::relocate(nodes, &self.records, root, &target, (object.0, level), edit)
+        })?;
+        if is_moved {
+            self.end_move(state, &edit);
+        }
+        Ok(())
+    }
+
+    fn move_record(&self, state: &mut State<I>, object: Ref) -> Result<()> {
+        if let Some(copy) = self.copy_record(state, object, 0)? {
+            debug_assert_ne!(copy, object);
+        }
+        Ok(())
+    }
+
+    /// Copies a live record that is forgotten (so that no rollback record is it) elsewhere, linked to `next`, and has the
+    /// index name the copy. None if it is not to be moved, or not live any more.
+    pub(crate) fn copy_record(&self, state: &mut State<I>, object: Ref, next: u64) -> Result<Option<Ref>> {
+        if !state.pages.live.is_set(object.offset()) {
+            return Ok(None);
+        }
+        let _span = perdura_pmem::trace::span("map_copy");
+        let found = self.records.get(object)?;
+        let ts = found.header.ts;
+        if ts > state.times.forgotten || state.orphans.contains(&object) {
+            return Ok(None);
+        }
+        let value = (!found.header.deletion).then_some(found.value);
+        let copy = self.append(state, Stream::Moved, (ts, found.key, value), next, Urgency::Reserve)?;
+        let target = Target::new(found.key, ts);
+        let moved = self.edit(state, Urgency::Reserve, |nodes, root, edit| {
+            tree::replace(nodes, &self.records, root, &target, (object, copy), edit)
+        });
+        match moved {
+            Ok((true, edit)) => {
+                self.end_move(state, &edit);
+                state.dead.push(object);
+                Ok(Some(copy))
+            }
+            other => {
+                state.pages.cut(copy);
+                other.map(|_| None)
+            }
+        }
+    }
+
+    fn end_move(&self, state: &mut State<I>, edit: &Edit) {
+        self.complete(state, edit);
+        state.changes += 1;
+        state.store.recycle(&mut state.pages, &self.pins, state.snapshots);
+    }
+
+    pub(crate) fn space(&self) -> Space {
+        let state = self.state.lock();
+        let run = state.pages.longest_free_run() as u64 * state.pages.geometry.page_bytes;
+        Space { free_run_max: run, ..space_of(&state) }
+    }
+}
+
+/// How the region is used, but for the longest free run.
+fn space_of<I: Index>(state: &State<I>) -> Space {
+    let Pages { geometry, .. } = &state.pages;
+    let total = geometry.pages * geometry.page_bytes;
+    let free = state.pages.free_pages() as u64 * geometry.page_bytes;
+    let used = total - free;
+    let live = if state.is_traced { state.pages.live_bytes() } else { state.saved_live.max(state.pages.live_bytes()) };
+    let live = live.min(used);
+    Space { total, used, free, live, garbage: used - live, free_run_max: 0, exact: state.is_traced }
+}

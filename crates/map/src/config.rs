@@ -1,0 +1,96 @@
+//! What a map is made with, and how it is run.
+
+use crate::error::{Error, ErrorKind, Result};
+use std::fmt;
+use std::time::Duration;
+
+/// Which structure a map is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// The persistent append-only list, with its ordered index in DRAM.
+    List,
+    /// The persistent copy-on-write B+-tree.
+    BTree,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Kind::List => "list",
+            Kind::BTree => "btree",
+        })
+    }
+}
+
+/// Least bytes of a page.
+pub const PAGE_BYTES_MIN: u32 = 256;
+/// Most bytes of a page.
+pub const PAGE_BYTES_MAX: u32 = 64 << 10;
+/// Least of the most children a node may have.
+pub const BRANCHING_MIN: u32 = 4;
+/// Most of the most children a node may have.
+pub const BRANCHING_MAX: u32 = 64;
+
+/// What a map is made with; stored in its file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// Bytes of the file.
+    pub bytes: u64,
+    /// Bytes of a page, a power of two from 256 to 65,536.
+    pub page_bytes: u32,
+    /// Most children of a node, from 4 to 64; the least is half of it, rounded up. Of the list, in its DRAM index.
+    pub branching: u32,
+}
+
+impl Layout {
+    /// The best layout found for a list (docs/benchmarks.md).
+    pub fn list(bytes: u64) -> Layout {
+        Layout { bytes, page_bytes: 1024, branching: 32 }
+    }
+
+    /// The best layout found for a B+-tree (docs/benchmarks.md): 4 to 7 children, as in the thesis.
+    pub fn btree(bytes: u64) -> Layout {
+        Layout { bytes, page_bytes: 1024, branching: 7 }
+    }
+
+    pub(crate) fn check(&self) -> Result<()> {
+        let wrong = |what: String| Err(Error::new(ErrorKind::Configuration, what));
+        if !self.page_bytes.is_power_of_two() || !(PAGE_BYTES_MIN..=PAGE_BYTES_MAX).contains(&self.page_bytes) {
+            return wrong(format!(
+                "a page of {} bytes: use a power of two from {PAGE_BYTES_MIN} to {PAGE_BYTES_MAX}",
+                self.page_bytes
+            ));
+        }
+        if !(BRANCHING_MIN..=BRANCHING_MAX).contains(&self.branching) {
+            return wrong(format!("branching {}: use {BRANCHING_MIN} to {BRANCHING_MAX}", self.branching));
+        }
+        Ok(())
+    }
+}
+
+/// How a map is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Changes after which a batch is confirmed (k of the thesis); 1 confirms each.
+    pub changes_max: u32,
+    /// A batch is confirmed when it is older than about this.
+    pub interval: Duration,
+    /// Whether a thread confirms idle batches and collects garbage. Without it the caller does, by
+    /// [`crate::OrderedMap::confirm`] and [`crate::OrderedMap::collect`].
+    pub background: bool,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config { changes_max: 10, interval: Duration::from_millis(1), background: true }
+    }
+}
+
+impl Config {
+    pub(crate) fn check(&self) -> Result<()> {
+        if self.changes_max == 0 {
+            return Err(Error::new(ErrorKind::Configuration, "changes_max 0: use 1 to confirm every change"));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,97 @@
+//! Confirmation: everything changed so far becomes durable, by two fences.
+//!
+//! What the new root record reaches is fenced before the root word names it (I3). What it does without has then ended,
+//! and its place is set aside for when no reader and no snapshot is left that may see it.
+
+use crate::config::Kind;
+use crate::format::{ROOT_WORD_AT, RootRecord, bytes_of};
+use crate::index::{Index, Store};
+use crate::state::{Core, State};
+use perdura_pmem::trace;
+
+impl<I: Index> Core<I> {
+    /// Confirms what there is to confirm.
+    pub(crate) fn confirm(&self, state: &mut State<I>) {
+        self.free_what_left(state);
+        if !state.is_dirty {
+            return;
+        }
+        let _span = trace::span("map_confirm");
+        let region = &self.records.region;
+        let record = state.root_record();
+        let slot = RootRecord::slot_at(record.number);
+        region.write(slot, bytes_of(&record.encode(self.records.salt)));
+        state.pages.batch.add(slot, crate::format::ROOT_RECORD_BYTES);
+        state.pages.batch.flush(region);
+        region.fence();
+        region.store(ROOT_WORD_AT, record.number);
+        region.persist(ROOT_WORD_AT, 8);
+        state.pages.number = record.number + 1;
+        state.times.confirmed = record.last;
+        (state.changes, state.is_dirty) = (0, false);
+        self.settle(state);
+    }
+
+    /// What the confirmation does without has ended.
+    fn settle(&self, state: &mut State<I>) {
+        for record in state.cut.drain(..) {
+            state.pages.cut(record);
+        }
+        for record in state.dead.drain(..) {
+            if I::KIND == Kind::BTree {
+                state.pages.end(record);
+            } else if state.pages.died(record) && self.records.is_deletion(record) {
+                state.dead_deletions.push(record.offset());
+            }
+        }
+        state.store.confirmed(&mut state.pages, &self.pins);
+        state.pages.set_aside(|| self.pins.advance());
+    }
+
+    /// Frees pages set aside by earlier confirmations; their words are durable with the next one.
+    pub(crate) fn free_what_left(&self, state: &mut State<I>) -> u64 {
+        let mut freed = 0;
+        if state.pages.has_leaving() && state.snapshots == 0 {
+            freed = state.pages.free_leaving(self.pins.oldest());
+            state.is_dirty |= freed > 0;
+        }
+        state.store.recycle(&mut state.pages, &self.pins, state.snapshots);
+        freed
+    }
+
+    /// Notes a change, and confirms when the batch is full.
+    #[inline]
+    pub(crate) fn changed(&self, state: &mut State<I>) {
+        state.changes += 1;
+        state.is_dirty = true;
+        if state.changes >= self.config.changes_max {
+            self.confirm(state);
+        } else {
+            state.store.recycle(&mut state.pages, &self.pins, state.snapshots);
+        }
+        self.stir();
+    }
+
+    /// Makes room as far as that goes without moving anything: what has ended becomes free.
+    pub(crate) fn make_room(&self, state: &mut State<I>) {
+        state.is_dirty = true;
+        self.confirm(state);
+        self.free_what_left(state);
+    }
+}
+
+impl<I: Index> State<I> {
+    fn root_record(&self) -> RootRecord {
+        RootRecord {
+            number: self.pages.number,
+            root: I::Store::saved(self.root),
+            head: self.head,
+            last: self.times.last,
+            applied: self.times.applied,
+            forgotten: self.times.forgotten,
+            pending: self.pending.len(),
+            versions: self.versions,
+            live: self.pages.live_bytes(),
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! Records in any order, made into the entries of an index: sorted, without superseded and forgotten ones.
+//!
+//! What a list's start and the loading of a snapshot have in common.
+
+use crate::format::Ref;
+use crate::ordered_map::Ts;
+use crate::record::{Records, head_of};
+
+/// A record that may become an entry.
+#[derive(Clone, Copy)]
+pub(crate) struct Candidate {
+    head: u64,
+    pub(crate) record: Ref,
+    pub(crate) ts: Ts,
+    /// Place among the candidates: of two with one (key, timestamp) the earlier counts.
+    order: u32,
+    pub(crate) deletion: bool,
+}
+
+impl Candidate {
+    pub(crate) fn new(record: Ref, key: &[u8], ts: Ts, deletion: bool, order: usize) -> Candidate {
+        Candidate { head: head_of(key), record, ts, order: u32::try_from(order).unwrap_or(u32::MAX), deletion }
+    }
+}
+
+/// The entries of an index in ascending order: head and record.
+pub(crate) fn entries(records: &Records, candidates: &mut [Candidate], forgotten: Ts) -> Vec<(u64, Ref)> {
+    let key = |candidate: &Candidate| -> &[u8] { records.trusted_key(candidate.record) };
+    candidates.sort_unstable_by(|a, b| {
+        a.head.cmp(&b.head).then_with(|| key(a).cmp(key(b))).then(a.ts.cmp(&b.ts)).then(a.order.cmp(&b.order))
+    });
+    let mut entries = Vec::with_capacity(candidates.len());
+    let mut start = 0;
+    while start < candidates.len() {
+        let first = &candidates[start];
+        let same = |other: &&Candidate| other.head == first.head && key(other) == key(first);
+        let versions = 1 + candidates[start + 1..].iter().take_while(same).count();
+        visible(&candidates[start..start + versions], forgotten, |found| entries.push((found.head, found.record)));
+        start += versions;
+    }
+    entries
+}
+
+/// Of a key's versions in ascending order, those a read at `forgotten` or later can see.
+fn visible(versions: &[Candidate], forgotten: Ts, mut each: impl FnMut(&Candidate)) {
+    let old = versions.partition_point(|version| version.ts <= forgotten);
+    let mut previous = None;
+    if let Some(newest) = versions[..old].last() {
+        // Of those with one timestamp the first counts.
+        let first =
+            versions[..old].iter().find(|version| version.ts == newest.ts).expect("the newest has its timestamp");
+        if !first.deletion {
+            each(first);
+        }
+    }
+    for version in &versions[old..] {
+        if previous.replace(version.ts) != Some(version.ts) {
+            each(version);
+        }
+    }
+}

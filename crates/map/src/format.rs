@@ -1,0 +1,394 @@
+//! Every persistent structure of a map: sizes, words and checks, shared by who writes and who reads.
+//!
+//! docs/format.md draws them. Numbers are little-endian; offsets are from the start of the file, in bytes.
+
+use crate::config::{Kind, Layout, PAGE_BYTES_MAX, PAGE_BYTES_MIN};
+
+/// `PERDMAP1`.
+pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"PERDMAP1");
+/// Of the format.
+pub(crate) const VERSION: u32 = 1;
+
+/// Offset of the root word.
+pub(crate) const ROOT_WORD_AT: u64 = 64;
+/// Offset of the first of two slots for root records.
+pub(crate) const SLOTS_AT: u64 = 128;
+/// Bytes of the identity.
+pub(crate) const IDENTITY_BYTES: usize = 64;
+/// Words of a root record.
+pub(crate) const ROOT_RECORD_WORDS: usize = 16;
+/// Bytes of a root record.
+pub(crate) const ROOT_RECORD_BYTES: u64 = 8 * ROOT_RECORD_WORDS as u64;
+/// Offset of the page table.
+pub(crate) const TABLE_AT: u64 = 4096;
+/// Alignment of the first page.
+const DATA_ALIGNMENT: u64 = 4096;
+/// Objects begin at multiples of this and fill multiples of it.
+pub(crate) const GRAIN_BYTES: u64 = 16;
+/// Fewest pages of a map.
+pub(crate) const PAGES_MIN: u64 = 64;
+
+const _: () = assert!(IDENTITY_BYTES as u64 <= ROOT_WORD_AT);
+const _: () = assert!(SLOTS_AT + 2 * ROOT_RECORD_BYTES <= TABLE_AT);
+
+/// Where things lie in a file of a given size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Geometry {
+    pub(crate) page_bytes: u64,
+    pub(crate) pages: u64,
+    pub(crate) data_at: u64,
+}
+
+impl Geometry {
+    /// As many pages as fit, each with its word.
+    pub(crate) fn new(bytes: u64, page_bytes: u32) -> Geometry {
+        let page_bytes = u64::from(page_bytes);
+        let mut pages = bytes.saturating_sub(TABLE_AT) / (page_bytes + 8);
+        pages = pages.min(u64::from(u32::MAX));
+        loop {
+            let data_at = (TABLE_AT + 8 * pages).next_multiple_of(DATA_ALIGNMENT);
+            if pages == 0 || data_at + pages * page_bytes <= bytes {
+                return Geometry { page_bytes, pages, data_at };
+            }
+            pages -= 1;
+        }
+    }
+
+    pub(crate) fn data_end(&self) -> u64 {
+        self.data_at + self.pages * self.page_bytes
+    }
+
+    /// Whether an object may lie there.
+    #[inline]
+    pub(crate) fn holds(&self, offset: u64, len: u64) -> bool {
+        offset >= self.data_at
+            && offset.is_multiple_of(GRAIN_BYTES)
+            && offset <= self.data_end()
+            && len <= self.data_end() - offset
+    }
+
+    #[inline]
+    pub(crate) fn page_of(&self, offset: u64) -> usize {
+        ((offset - self.data_at) >> self.page_bytes.trailing_zeros()) as usize
+    }
+
+    pub(crate) fn page_at(&self, page: usize) -> u64 {
+        self.data_at + page as u64 * self.page_bytes
+    }
+
+    pub(crate) fn word_at(page: usize) -> u64 {
+        TABLE_AT + 8 * page as u64
+    }
+}
+
+/// What a file says it is. Valid iff magic, version and CRC32C match, and all numbers agree with the file's length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Identity {
+    pub(crate) kind: Kind,
+    pub(crate) layout: Layout,
+    pub(crate) salt: u64,
+}
+
+impl Identity {
+    pub(crate) fn encode(&self) -> [u8; IDENTITY_BYTES] {
+        let mut bytes = [0; IDENTITY_BYTES];
+        bytes[0..8].copy_from_slice(&MAGIC.to_le_bytes());
+        bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
+        bytes[12..16].copy_from_slice(&(self.kind as u32).to_le_bytes());
+        bytes[16..20].copy_from_slice(&self.layout.page_bytes.to_le_bytes());
+        bytes[20..24].copy_from_slice(&self.layout.branching.to_le_bytes());
+        bytes[24..32].copy_from_slice(&self.layout.bytes.to_le_bytes());
+        bytes[32..40].copy_from_slice(&self.salt.to_le_bytes());
+        let crc = crc32c::crc32c(&bytes[..60]);
+        bytes[60..64].copy_from_slice(&crc.to_le_bytes());
+        bytes
+    }
+
+    /// The identity, or what is wrong with it.
+    pub(crate) fn decode(bytes: &[u8; IDENTITY_BYTES], file_bytes: u64) -> Result<Identity, Wrong> {
+        let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
+        let long = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
+        if long(0) != MAGIC {
+            return Err(Wrong::Foreign);
+        }
+        if word(8) != VERSION {
+            return Err(Wrong::Version(word(8)));
+        }
+        if word(60) != crc32c::crc32c(&bytes[..60]) {
+            return Err(Wrong::Damaged("the checksum of its identity does not match".into()));
+        }
+        let kind = match word(12) {
+            0 => Kind::List,
+            1 => Kind::BTree,
+            other => return Err(Wrong::Damaged(format!("structure {other} is unknown"))),
+        };
+        let layout = Layout { bytes: long(24), page_bytes: word(16), branching: word(20) };
+        if !layout.page_bytes.is_power_of_two() || !(PAGE_BYTES_MIN..=PAGE_BYTES_MAX).contains(&layout.page_bytes) {
+            return Err(Wrong::Damaged(format!("a page size of {} bytes", layout.page_bytes)));
+        }
+        if let Err(error) = layout.check() {
+            return Err(Wrong::Damaged(error.to_string()));
+        }
+        if layout.bytes != file_bytes {
+            return Err(Wrong::Damaged(format!("made with {} bytes, found {file_bytes}", layout.bytes)));
+        }
+        if Geometry::new(layout.bytes, layout.page_bytes).pages < PAGES_MIN {
+            return Err(Wrong::Damaged(format!("{} bytes hold fewer than {PAGES_MIN} pages", layout.bytes)));
+        }
+        Ok(Identity { kind, layout, salt: long(32) })
+    }
+}
+
+/// What is wrong with an identity.
+#[derive(Debug)]
+pub(crate) enum Wrong {
+    Foreign,
+    Version(u32),
+    Damaged(String),
+}
+
+/// One consistent state. Valid iff the CRC32C matches and its number is the root word.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RootRecord {
+    /// Of the confirmation; counts from 1.
+    pub(crate) number: u64,
+    /// B+-tree: reference to the root node. 0: no entries.
+    pub(crate) root: u64,
+    /// Offset of the newest record; 0: none.
+    pub(crate) head: u64,
+    pub(crate) last: u64,
+    pub(crate) applied: u64,
+    pub(crate) forgotten: u64,
+    /// Records from the head that are not forgotten.
+    pub(crate) pending: u64,
+    /// Entries of the index.
+    pub(crate) versions: u64,
+    /// Bytes of live objects.
+    pub(crate) live: u64,
+}
+
+impl RootRecord {
+    pub(crate) fn encode(&self, salt: u64) -> [u64; ROOT_RECORD_WORDS] {
+        let mut words = [0; ROOT_RECORD_WORDS];
+        words[..9].copy_from_slice(&[
+            self.number,
+            self.root,
+            self.head,
+            self.last,
+            self.applied,
+            self.forgotten,
+            self.pending,
+            self.versions,
+            self.live,
+        ]);
+        words[ROOT_RECORD_WORDS - 1] = u64::from(checksum(salt, 0, &words[..ROOT_RECORD_WORDS - 1]));
+        words
+    }
+
+    pub(crate) fn decode(words: &[u64; ROOT_RECORD_WORDS], salt: u64) -> Option<RootRecord> {
+        let valid = words[ROOT_RECORD_WORDS - 1] == u64::from(checksum(salt, 0, &words[..ROOT_RECORD_WORDS - 1]));
+        let [number, root, head, last, applied, forgotten, pending, versions, live, ..] = *words;
+        valid.then_some(RootRecord { number, root, head, last, applied, forgotten, pending, versions, live })
+    }
+
+    /// Offset of the slot a number goes to.
+    pub(crate) fn slot_at(number: u64) -> u64 {
+        SLOTS_AT + (number & 1) * ROOT_RECORD_BYTES
+    }
+}
+
+/// CRC32C of words, bound to their file (`salt`) and place.
+#[inline]
+pub(crate) fn checksum(salt: u64, place: u64, words: &[u64]) -> u32 {
+    crc32c::crc32c_append(seed(salt, place), bytes_of(words))
+}
+
+/// Start value of a checksum: the same bytes elsewhere, or in another file, do not match.
+#[inline]
+pub(crate) fn seed(salt: u64, place: u64) -> u32 {
+    let mixed = (salt ^ place).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed >> 32) as u32
+}
+
+/// The bytes of words, as they lie in memory (which is little-endian on all platforms supported).
+#[inline]
+pub(crate) fn bytes_of(words: &[u64]) -> &[u8] {
+    // SAFETY: any eight bytes of a word are eight bytes; the length is that of the words.
+    unsafe { std::slice::from_raw_parts(words.as_ptr().cast(), words.len() * 8) }
+}
+
+const _: () = assert!(cfg!(target_endian = "little"), "the format is little-endian");
+
+/// Place and length of an object, in one word: 40 bits of offset and 24 bits of length, both in grains. 0: none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Ref(pub(crate) u64);
+
+impl Ref {
+    #[inline]
+    pub(crate) fn new(offset: u64, len: u64) -> Ref {
+        debug_assert!(offset.is_multiple_of(GRAIN_BYTES) && len.is_multiple_of(GRAIN_BYTES));
+        debug_assert!(offset / GRAIN_BYTES < 1 << 40 && len / GRAIN_BYTES < 1 << 24);
+        Ref((offset / GRAIN_BYTES) | ((len / GRAIN_BYTES) << 40))
+    }
+
+    #[inline]
+    pub(crate) fn offset(self) -> u64 {
+        (self.0 & ((1 << 40) - 1)) * GRAIN_BYTES
+    }
+
+    #[inline]
+    pub(crate) fn len(self) -> u64 {
+        (self.0 >> 40) * GRAIN_BYTES
+    }
+}
+
+/// Most confirmations of a map: page words have 48 bits for their number.
+pub(crate) const NUMBER_MAX: u64 = (1 << 48) - 1;
+
+/// The word of a page taken for confirmation `number`: the number, and 16 bits of check bound to the page and its map.
+pub(crate) fn page_word(number: u64, page: usize, salt: u64) -> u64 {
+    debug_assert!(number <= NUMBER_MAX);
+    let check = (number ^ salt ^ (page as u64) << 32).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48;
+    number | check << 48
+}
+
+/// The number in a page's word; 0 if the page is free, none if the check does not match.
+pub(crate) fn page_number(word: u64, page: usize, salt: u64) -> Option<u64> {
+    let number = word & NUMBER_MAX;
+    (word == 0 || number != 0 && page_word(number, page, salt) == word).then_some(number)
+}
+
+/// Bytes of a record before its key.
+pub(crate) const RECORD_HEADER_BYTES: u64 = 32;
+/// In the word of the key's length: the record is a deletion.
+const DELETION: u32 = 1 << 31;
+
+/// Bytes of a record before what its checksum covers: the link and the checksum itself.
+pub(crate) const RECORD_UNCHECKED_BYTES: usize = 16;
+
+/// Header of a record: link, checksum, timestamp, lengths. Valid iff the CRC32C over timestamp, lengths, key and value,
+/// bound to the place, matches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RecordHeader {
+    /// Link to the record before, see [`link`].
+    pub(crate) next: u64,
+    pub(crate) ts: u64,
+    pub(crate) deletion: bool,
+    pub(crate) key_bytes: u32,
+    pub(crate) value_bytes: u32,
+    pub(crate) crc: u32,
+}
+
+impl RecordHeader {
+    #[inline]
+    pub(crate) fn encode(&self) -> [u64; 4] {
+        let key = self.key_bytes | if self.deletion { DELETION } else { 0 };
+        [self.next, u64::from(self.crc), self.ts, u64::from(key) | u64::from(self.value_bytes) << 32]
+    }
+
+    #[inline]
+    pub(crate) fn decode(words: [u64; 4]) -> RecordHeader {
+        let key = words[3] as u32;
+        RecordHeader {
+            next: words[0],
+            ts: words[2],
+            deletion: key & DELETION != 0,
+            key_bytes: key & !DELETION,
+            value_bytes: (words[3] >> 32) as u32,
+            crc: words[1] as u32,
+        }
+    }
+
+    /// Bytes of the whole record, in grains.
+    #[inline]
+    pub(crate) fn record_bytes(&self) -> u64 {
+        record_bytes(u64::from(self.key_bytes), u64::from(self.value_bytes))
+    }
+}
+
+/// Bytes of a record with a key and a value of these lengths.
+#[inline]
+pub(crate) fn record_bytes(key_bytes: u64, value_bytes: u64) -> u64 {
+    (RECORD_HEADER_BYTES + key_bytes + value_bytes).next_multiple_of(GRAIN_BYTES)
+}
+
+/// The word that names the record at `offset` as the one before: 40 bits of offset in grains, and 24 bits of check.
+#[inline]
+pub(crate) fn link(offset: u64, salt: u64) -> u64 {
+    if offset == 0 {
+        return 0;
+    }
+    let grains = offset / GRAIN_BYTES;
+    grains | link_check(grains, salt) << 40
+}
+
+/// The offset a link names; none if its check does not match.
+#[inline]
+pub(crate) fn linked(link: u64, salt: u64) -> Option<u64> {
+    if link == 0 {
+        return Some(0);
+    }
+    let grains = link & ((1 << 40) - 1);
+    (link >> 40 == link_check(grains, salt) && grains != 0).then_some(grains * GRAIN_BYTES)
+}
+
+#[inline]
+fn link_check(grains: u64, salt: u64) -> u64 {
+    (grains ^ salt).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40
+}
+
+/// Nodes are whole cache lines.
+const NODE_ALIGNMENT: u64 = 64;
+
+/// Bytes of a leaf (level 0) or inner node: a header word, then the heads, the records and, of inner nodes, the children.
+#[inline]
+pub(crate) fn node_bytes(level: u8, branching: u32) -> u64 {
+    let arrays = if level == 0 { 2 } else { 3 };
+    (8 * (1 + arrays * u64::from(branching))).next_multiple_of(NODE_ALIGNMENT)
+}
+
+/// The header word of a node: entries, level, and the CRC32C of the words after it.
+#[inline]
+pub(crate) fn node_header(entries: usize, level: u8, crc: u32) -> u64 {
+    entries as u64 | u64::from(level) << 8 | u64::from(crc) << 32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn geometry_fills_the_file_and_no_more() {
+        for bytes in [0, 4096, 70_000, 1 << 20, (1 << 30) + 12_345] {
+            for page_bytes in [256, 1024, 65_536] {
+                let geometry = Geometry::new(bytes, page_bytes);
+                assert!(geometry.pages == 0 || geometry.data_end() <= bytes);
+                assert!(geometry.data_end() + 2 * (u64::from(page_bytes) + 4096) > bytes);
+                assert!(TABLE_AT + 8 * geometry.pages <= geometry.data_at);
+            }
+        }
+    }
+
+    #[test]
+    fn references_and_links_come_back() {
+        let one = Ref::new(4096 + 160, 64);
+        assert_eq!((one.offset(), one.len()), (4256, 64));
+        assert_eq!(linked(link(4256, 7), 7), Some(4256));
+        assert_eq!(linked(link(4256, 7), 8), None);
+        assert_eq!(linked(link(4256, 7) ^ 1, 7), None);
+        assert_eq!(linked(0, 7), Some(0));
+    }
+
+    #[test]
+    fn a_root_record_with_a_wrong_bit_is_refused() {
+        let record = RootRecord { number: 9, head: 4096, last: 3, ..RootRecord::default() };
+        let words = record.encode(5);
+        assert_eq!(RootRecord::decode(&words, 5), Some(record));
+        assert_eq!(RootRecord::decode(&words, 6), None);
+        for bit in 0..64 * ROOT_RECORD_WORDS {
+            let mut flipped = words;
+            flipped[bit / 64] ^= 1 << (bit % 64);
+            assert_eq!(RootRecord::decode(&flipped, 5), None, "bit {bit}");
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Which pages are free, in DRAM: one bit a page, and runs of adjacent free pages found from where the last search ended.
+
+/// One bit a page, set if free.
+pub(crate) struct FreeMap {
+    bits: Vec<u64>,
+    pages: usize,
+    free: usize,
+    cursor: usize,
+}
+
+impl FreeMap {
+    /// All pages used.
+    pub(crate) fn new(pages: usize) -> FreeMap {
+        FreeMap { bits: vec![0; pages.div_ceil(64)], pages, free: 0, cursor: 0 }
+    }
+
+    /// Free pages.
+    pub(crate) fn len(&self) -> usize {
+        self.free
+    }
+
+    pub(crate) fn is_free(&self, page: usize) -> bool {
+        page < self.pages && self.bits[page / 64] >> (page % 64) & 1 == 1
+    }
+
+    pub(crate) fn insert(&mut self, page: usize) {
+        debug_assert!(!self.is_free(page));
+        self.bits[page / 64] |= 1 << (page % 64);
+        self.free += 1;
+    }
+
+    fn remove(&mut self, page: usize) {
+        debug_assert!(self.is_free(page));
+        self.bits[page / 64] &= !(1 << (page % 64));
+        self.free -= 1;
+    }
+
+    /// Takes up to `wanted` pages from `first` on, as far as they are free. How many.
+    pub(crate) fn take_at(&mut self, first: usize, wanted: usize) -> usize {
+        let mut taken = 0;
+        while taken < wanted && self.is_free(first + taken) {
+            self.remove(first + taken);
+            taken += 1;
+        }
+        taken
+    }
+
+    /// Takes the next run of at least `needed` adjacent free pages, at most `wanted` of it. Its first page and length.
+    pub(crate) fn take_run(&mut self, needed: usize, wanted: usize) -> Option<(usize, usize)> {
+        let from = self.cursor;
+        let first = self.find(from, self.pages, needed).or_else(|| {
+            // A run may begin before the cursor and end after it.
+            self.find(0, (from + needed).min(self.pages), needed)
+        })?;
+        let taken = self.take_at(first, wanted);
+        self.cursor = if first + taken < self.pages { first + taken } else { 0 };
+        Some((first, taken))
+    }
+
+    /// First page of a run of `needed` free pages within `from..to`.
+    fn find(&self, from: usize, to: usize, needed: usize) -> Option<usize> {
+        let mut first = self.next_free(from, to)?;
+        loop {
+            let end = self.next_used(first, to.min(first + needed));
+            if end - first >= needed {
+                return Some(first);
+            }
+            first = self.next_free(end, to)?;
+        }
+    }
+
+    fn next_free(&self, from: usize, to: usize) -> Option<usize> {
+        let mut page = from;
+        while page < to {
+            let rest = self.bits[page / 64] >> (page % 64);
+            if rest != 0 {
+                page += rest.trailing_zeros() as usize;
+                return (page < to).then_some(page);
+            }
+            page = (page / 64 + 1) * 64;
+        }
+        None
+    }
+
+    /// The first page of `from..to` that is not free; `to` if all are.
+    fn next_used(&self, from: usize, to: usize) -> usize {
+        let mut page = from;
+        while page < to {
+            let rest = !self.bits[page / 64] >> (page % 64);
+            if rest != 0 {
+                return (page + rest.trailing_zeros() as usize).min(to);
+            }
+            page = (page / 64 + 1) * 64;
+        }
+        to
+    }
+
+    /// Pages of the longest run. Linear.
+    pub(crate) fn longest_run(&self) -> usize {
+        let (mut longest, mut from) = (0, 0);
+        while let Some(first) = self.next_free(from, self.pages) {
+            from = self.next_used(first, self.pages);
+            longest = longest.max(from - first);
+        }
+        longest
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::FreeMap;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    proptest! {
+        #[test]
+        fn agrees_with_a_set(pages in 1usize..300, steps in prop::collection::vec((any::<bool>(), 1usize..20, 0usize..300), 1..80)) {
+            let (mut map, mut model) = (FreeMap::new(pages), BTreeSet::new());
+            for (free, length, page) in steps {
+                if free {
+                    for page in page..(page + length).min(pages) {
+                        if model.insert(page) {
+                            map.insert(page);
+                        }
+                    }
+                } else if let Some((first, taken)) = map.take_run(length, length + 3) {
+                    prop_assert!((length..=length + 3).contains(&taken));
+                    for page in first..first + taken {
+                        prop_assert!(model.remove(&page));
+                    }
+                } else {
+                    let fits = |first: &usize| (*first..first + length).all(|page| model.contains(&page));
+                    prop_assert!(!model.iter().any(fits));
+                }
+                prop_assert_eq!(map.len(), model.len());
+                let longest = model.iter().map(|first| (*first..).take_while(|page| model.contains(page)).count()).max();
+                prop_assert_eq!(map.longest_run(), longest.unwrap_or(0));
+            }
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Ordered maps with versions in persistent memory: an append-only list and a copy-on-write B+-tree over collected pages.
+//!
+//! [`List`] and [`BTree`] implement [`OrderedMap`]; both are files of a [`perdura_pmem::Medium`]. After chapter 3 of
+//! M. Surin, "Consensus algorithms on non-volatile random access memory" (MIPT 2020); docs/maps.md has the thinking,
+//! docs/format.md the bytes, docs/invariants.md the rules (I1) to (I11).
+//!
+//! From the outside in: `ordered_map`, `map`; `change`, `retention`, `scan`, `snapshot`, `load`; `confirm`, `collector`,
+//! `list_collect`, `trace`, `rebuild`, `audit`, `background`; `tree`, `node`, `dram_nodes`, `page_nodes`, `index`; `record`,
+//! `pages`, `free_map`, `live_bits`, `batch`, `pin`; `format`.
+
+mod atomic;
+mod audit;
+mod background;
+mod batch;
+mod change;
+mod collector;
+mod config;
+mod confirm;
+mod dram_nodes;
+mod entries;
+mod error;
+mod format;
+mod free_map;
+mod index;
+mod list_collect;
+mod live_bits;
+mod load;
+mod map;
+mod node;
+mod ordered_map;
+mod page_nodes;
+mod pages;
+mod pending;
+mod pin;
+mod rebuild;
+mod record;
+mod retention;
+mod scan;
+mod snapshot;
+mod space;
+mod state;
+mod stream;
+mod trace;
+mod tree;
+
+pub use config::{BRANCHING_MAX, BRANCHING_MIN, Config, Kind, Layout, PAGE_BYTES_MAX, PAGE_BYTES_MIN};
+pub use dram_nodes::ListIndex;
+pub use error::{Error, ErrorKind, Result};
+pub use index::Index;
+pub use load::Loader;
+pub use map::{BTree, List, Map, open};
+pub use ordered_map::{KEY_BYTES_MAX, Mutation, OrderedMap, Timestamps, Ts, VALUE_BYTES_MAX};
+pub use page_nodes::TreeIndex;
+pub use scan::{Entry, Scan, Value};
+pub use snapshot::{Chunks, Snapshot};
+pub use space::Space;

@@ -1,0 +1,175 @@
+//! The list's rounds: dead entries are unlinked, and live ones of sparse pages copied, by storing `next` words.
+//!
+//! A round walks the chain from the newest forgotten record, which it never unlinks, so that the writer, which changes
+//! what is newer only, is not disturbed. It goes in stretches: what happens to the records of one is decided first;
+//! copies are made, linked to what follows, and confirmed; then the words before them are stored, flushed and fenced; then
+//! what is unlinked is released. Each word's old and new value lead to a whole chain (I2, I3).
+//!
+//! A deletion hides older versions of its key until they are unlinked. It is itself unlinked only when it was known to be
+//! dead before a whole round began and ended: all it hides was dead too, and that round has unlinked it, durably.
+
+use crate::collector::Collector;
+use crate::error::Result;
+use crate::format::{Ref, link};
+use crate::index::Index;
+use crate::state::Core;
+use perdura_pmem::trace;
+
+/// Records of a stretch.
+const STRETCH: usize = 64;
+
+/// What is to become of a record.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Keep,
+    Move,
+    Drop,
+}
+
+impl<I: Index> Core<I> {
+    /// One round. When a snapshot is taken it ends early.
+    pub(crate) fn collect_list(&self, collector: &mut Collector, chosen: &[usize]) -> Result<()> {
+        let mut victims = vec![false; self.records.geometry.pages as usize];
+        chosen.iter().for_each(|page| victims[*page] = true);
+        let (mut before, fresh) = {
+            let mut state = self.state.lock();
+            self.read_pending(&mut state)?;
+            let first = match state.pending.oldest() {
+                Some(oldest) => self.records.next(oldest.record.offset())?,
+                None => state.head,
+            };
+            (first, std::mem::take(&mut state.dead_deletions))
+        };
+        let mut is_whole = before != 0;
+        while before != 0 {
+            if self.is_interrupted() {
+                is_whole = false;
+                break;
+            }
+            match self.collect_stretch(before, collector, &victims) {
+                Ok(last) => before = last,
+                Err(error) => {
+                    self.state.lock().dead_deletions.extend(fresh);
+                    return Err(error);
+                }
+            }
+        }
+        if is_whole {
+            collector.aged.extend(fresh);
+        } else {
+            self.state.lock().dead_deletions.extend(fresh);
+        }
+        Ok(())
+    }
+
+    fn is_interrupted(&self) -> bool {
+        let state = self.state.lock();
+        state.snapshots > 0 || state.is_loading
+    }
+
+    /// Works on the records after `before`, which is kept. The last record kept; 0 at the end of the chain.
+    fn collect_stretch(&self, before: u64, collector: &mut Collector, victims: &[bool]) -> Result<u64> {
+        let (stretch, after) = self.decide(before, collector, victims)?;
+        let mut relinks: Vec<(u64, u64)> = Vec::new();
+        let mut released = Vec::new();
+        let mut next = after;
+        let mut last = 0;
+        let (mut moved, mut failure) = (0, None);
+        for (record, fate) in stretch.iter().rev() {
+            let copy = match fate {
+                // One that cannot be copied stays; copies made before it are to be linked all the same.
+                Fate::Move if failure.is_none() => {
+                    self.copy_record(&mut self.state.lock(), *record, next).unwrap_or_else(|error| {
+                        failure = Some(error);
+                        None
+                    })
+                }
+                _ => None,
+            };
+            let place = match (fate, copy) {
+                (Fate::Drop, _) => {
+                    released.push(*record);
+                    continue;
+                }
+                (_, Some(copy)) => {
+                    released.push(*record);
+                    moved += 1;
+                    copy.offset()
+                }
+                (_, None) => {
+                    relinks.push((record.offset(), next));
+                    record.offset()
+                }
+            };
+            if last == 0 {
+                last = place;
+            }
+            next = place;
+        }
+        relinks.push((before, next));
+        if moved > 0 {
+            self.confirm(&mut self.state.lock());
+        }
+        self.relink(&relinks);
+        self.release(released, collector);
+        match failure {
+            Some(error) => Err(error),
+            None if after == 0 => Ok(0),
+            None => Ok(if last == 0 { before } else { last }),
+        }
+    }
+
+    /// The next records after `before` with their fates, and the record after them.
+    fn decide(&self, before: u64, collector: &Collector, victims: &[bool]) -> Result<(Vec<(Ref, Fate)>, u64)> {
+        let mut stretch = Vec::with_capacity(STRETCH);
+        let mut offset = self.records.next(before)?;
+        while offset != 0 && stretch.len() < STRETCH {
+            let (record, found) = self.records.linked(offset)?;
+            let is_live = self.records.live.is_set(offset);
+            let in_victim = || {
+                let last = self.records.geometry.page_of(offset + record.len() - 1);
+                (self.records.geometry.page_of(offset)..=last).any(|page| victims[page])
+            };
+            let fate = match is_live {
+                true if in_victim() => Fate::Move,
+                true => Fate::Keep,
+                false if found.deletion && !collector.aged.contains(&offset) => Fate::Keep,
+                false => Fate::Drop,
+            };
+            stretch.push((record, fate));
+            offset = self.records.next(offset)?;
+        }
+        Ok((stretch, offset))
+    }
+
+    /// Stores the links that change, durably.
+    fn relink(&self, relinks: &[(u64, u64)]) {
+        let _span = trace::span("map_relink");
+        let region = &self.records.region;
+        let mut changed = false;
+        for (offset, next) in relinks {
+            let word = link(*next, self.records.salt);
+            if region.load(*offset) != word {
+                region.store(*offset, word);
+                region.flush(*offset, 8);
+                changed = true;
+            }
+        }
+        if changed {
+            region.fence();
+        }
+    }
+
+    /// Nothing is linked to these records any more, durably.
+    fn release(&self, released: Vec<Ref>, collector: &mut Collector) {
+        if released.is_empty() {
+            return;
+        }
+        let mut state = self.state.lock();
+        for record in released {
+            collector.aged.remove(&record.offset());
+            state.pages.released(record);
+        }
+        state.is_dirty = true;
+    }
+}

@@ -1,0 +1,196 @@
+//! Loading a snapshot: the new content is built beside the old one and takes its place by one confirmation.
+//!
+//! Records are appended as they come, linked to nothing. At the end they are sorted, what is superseded or forgotten is
+//! left out, the rest is linked (oldest first, so that what may still be rolled back is at the head), and the index is built.
+
+use crate::config::Kind;
+use crate::entries::{Candidate, entries};
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::{Ref, link};
+use crate::index::{Index, Store};
+use crate::ordered_map::{Timestamps, Ts};
+use crate::pages::{Stream, Urgency};
+use crate::pending::{Change, Pending};
+use crate::state::{Core, State};
+use crate::stream::{self, Header, Parser, Part};
+use crate::tree;
+use perdura_pmem::trace;
+use std::collections::HashSet;
+
+/// Who content is loaded into.
+trait Target: Sync {
+    fn add(&self, ts: Ts, key: &[u8], value: Option<&[u8]>, order: usize) -> Result<Candidate>;
+    fn replace(&self, header: &Header, candidates: &mut [Candidate]) -> Result<()>;
+    fn end(&self, abandoned: &[Candidate]);
+    fn refuse(&self, what: &str) -> Error;
+}
+
+/// Takes the chunks of a snapshot. Dropped before it is finished, it leaves the map as it was.
+pub struct Loader<'m> {
+    target: &'m dyn Target,
+    parser: Parser,
+    header: Option<Header>,
+    candidates: Vec<Candidate>,
+    number: u32,
+    failed: bool,
+}
+
+impl<I: Index> Core<I> {
+    pub(crate) fn load_snapshot(&self) -> Result<Loader<'_>> {
+        // Not while the collector works on what is there.
+        let _collector = self.collector.lock();
+        let mut state = self.state.lock();
+        self.check_writable(&state)?;
+        if state.snapshots > 0 {
+            let what = "a snapshot of this map is held; drop it before another is loaded";
+            return Err(self.error(ErrorKind::ReadOnly, what.into()));
+        }
+        state.is_loading = true;
+        let parser = Parser::default();
+        Ok(Loader { target: self, parser, header: None, candidates: Vec::new(), number: 0, failed: false })
+    }
+}
+
+impl Loader<'_> {
+    /// Takes the next chunk, in order. Errors: `Damaged` (wrong bytes or order), `Full`; nothing more is taken then.
+    pub fn push(&mut self, chunk: &[u8]) -> Result<()> {
+        if self.failed {
+            return Err(self.target.refuse("an earlier chunk was refused"));
+        }
+        let found = self.take(chunk);
+        self.failed = found.is_err();
+        self.number += 1;
+        found
+    }
+
+    fn take(&mut self, chunk: &[u8]) -> Result<()> {
+        let Loader { target, parser, header, candidates, number, .. } = self;
+        let piece = stream::unframe(chunk, *number).map_err(|what| target.refuse(&what))?;
+        let fed = parser.feed(piece, |part| match part {
+            Part::Header(found) => {
+                *header = Some(found);
+                Ok(())
+            }
+            Part::Item { ts, key, value, deletion } => {
+                let value = (!deletion).then_some(value);
+                candidates.push(target.add(ts, key, value, candidates.len()).map_err(Refusal::Error)?);
+                Ok(())
+            }
+            Part::End { items } if items == candidates.len() as u64 => Ok(()),
+            Part::End { items } => Err(Refusal::Stream(format!("{} items of {items}", candidates.len()))),
+        });
+        fed.map_err(|refusal| match refusal {
+            Refusal::Stream(what) => target.refuse(&what),
+            Refusal::Error(error) => error,
+        })
+    }
+
+    /// Puts the content in place, durably. Errors: `Damaged` when the stream is not complete, `Full`.
+    pub fn finish(mut self) -> Result<()> {
+        let header = match self.header {
+            Some(header) if self.parser.is_over() && !self.failed => header,
+            _ => return Err(self.target.refuse("the stream is not complete")),
+        };
+        self.target.replace(&header, &mut self.candidates)?;
+        self.candidates.clear();
+        Ok(())
+    }
+}
+
+impl Drop for Loader<'_> {
+    fn drop(&mut self) {
+        self.target.end(&self.candidates);
+    }
+}
+
+enum Refusal {
+    Stream(String),
+    Error(Error),
+}
+
+impl From<String> for Refusal {
+    fn from(what: String) -> Refusal {
+        Refusal::Stream(what)
+    }
+}
+
+impl<I: Index> Target for Core<I> {
+    fn add(&self, ts: Ts, key: &[u8], value: Option<&[u8]>, order: usize) -> Result<Candidate> {
+        let mut state = self.state.lock();
+        let mut added = self.append(&mut state, Stream::Records, (ts, key, value), 0, Urgency::Ordinary);
+        if added.is_err() {
+            self.make_room(&mut state);
+            added = self.append(&mut state, Stream::Records, (ts, key, value), 0, Urgency::Ordinary);
+        }
+        Ok(Candidate::new(added?, key, ts, value.is_none(), order))
+    }
+
+    fn replace(&self, header: &Header, candidates: &mut [Candidate]) -> Result<()> {
+        let _span = trace::span("map_load");
+        let mut guard = self.state.lock();
+        let state = &mut *guard;
+        let found = entries(&self.records, candidates, header.forgotten);
+        let (root, made) = {
+            let built = self.edit(state, Urgency::Ordinary, |nodes, _, edit| tree::build(nodes, &found, edit))?;
+            (built.0, built.1.made)
+        };
+        let chain = self.link_up(state, &found, header);
+        let old_root = state.root;
+        state.store.clear(&mut state.pages, &self.reader, old_root);
+        state.pages.count_anew();
+        found.iter().for_each(|(_, record)| _ = state.pages.born(*record));
+        if I::KIND == Kind::BTree {
+            made.iter().for_each(|link| _ = state.pages.born(Ref(*link)));
+        }
+        self.publish_forgotten(header.forgotten);
+        self.publish(state, root);
+        let (last, applied, forgotten) = (header.last, header.applied, header.forgotten);
+        state.times = Timestamps { last, applied, forgotten, confirmed: state.times.confirmed };
+        state.versions = found.len() as u64;
+        (state.head, state.pending) = chain;
+        (state.orphans, state.is_traced, state.is_dirty) = (HashSet::new(), true, true);
+        state.dead.clear();
+        state.cut.clear();
+        state.dead_deletions.clear();
+        self.confirm(state);
+        Ok(())
+    }
+
+    fn end(&self, abandoned: &[Candidate]) {
+        let mut state = self.state.lock();
+        abandoned.iter().for_each(|candidate| state.pages.cut(candidate.record));
+        state.is_loading = false;
+        state.is_dirty = true;
+        drop(state);
+        self.stir();
+    }
+
+    fn refuse(&self, what: &str) -> Error {
+        let remedy = "ask for a new snapshot; the map is as it was";
+        self.error(ErrorKind::Damaged, format!("snapshot refused: {what}; {remedy}"))
+    }
+}
+
+impl<I: Index> Core<I> {
+    /// Links the new records: those that are forgotten first (of the B+-tree not at all), then the others in the order of
+    /// their timestamps. The head, and what is pending.
+    fn link_up(&self, state: &mut State<I>, found: &[(u64, Ref)], header: &Header) -> (u64, Pending) {
+        let ts = |record: Ref| self.records.trusted_ts(record);
+        let (mut changes, settled): (Vec<_>, Vec<_>) =
+            found.iter().map(|(_, record)| (ts(*record), *record)).partition(|(ts, _)| *ts > header.forgotten);
+        changes.sort_unstable();
+        let mut head = 0;
+        let settled = if I::KIND == Kind::List { &settled[..] } else { &[] };
+        for (_, record) in settled.iter().chain(&changes) {
+            self.records.region.store(record.offset(), link(head, self.records.salt));
+            state.pages.batch.add(record.offset(), 8);
+            head = record.offset();
+        }
+        let mut pending = Pending::default();
+        for (ts, record) in changes {
+            let deletion = self.records.is_deletion(record);
+            pending.push(Change { ts, record, has_older: true, deletion });
+        }
+        (head, pending)
+    }
+}

@@ -1,0 +1,267 @@
+//! The B+-tree's nodes: in pages of persistent memory, so that a root record names a whole version.
+//!
+//! A link is a reference. A node is valid iff it lies within the pages, is as long as its level makes it, has at most
+//! `branching` entries, at least one, and its CRC32C, bound to its place, matches; the checksum is looked at unless the live
+//! bit says that the node was written or checked since the map was opened. A node's place is used again only when neither
+//! the newest confirmation nor a snapshot nor a reader can reach the node that was there.
+
+use crate::config::{Kind, Layout};
+use crate::error::{Error, Result};
+use crate::format::{Geometry, Ref, bytes_of, checksum, node_bytes};
+use crate::index::{Index, Store};
+use crate::live_bits::LiveBits;
+use crate::node::{Build, Node};
+use crate::pages::{Pages, Stream, Urgency};
+use crate::pin::Pins;
+use crate::record::Records;
+use crate::tree::{Nodes, ReadNodes};
+use perdura_pmem::{LINE_BYTES, Region};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// The index of [`crate::BTree`].
+pub struct TreeIndex;
+
+impl Index for TreeIndex {
+    const KIND: Kind = Kind::BTree;
+    type Store = PageNodes;
+}
+
+/// Places that have ended after which it is looked for readers.
+const RETIRED_MAX: usize = 32;
+
+/// Reads nodes in pages.
+pub struct PageReader {
+    region: Region,
+    geometry: Geometry,
+    salt: u64,
+    live: Arc<LiveBits>,
+    branching: u32,
+}
+
+impl PageReader {
+    #[cold]
+    fn damaged(&self, offset: u64, what: &str) -> Error {
+        Error::damaged(self.region.name(), offset, what)
+    }
+
+    #[cold]
+    fn verify(&self, offset: u64, words: &[u64]) -> Result<()> {
+        if words[0] >> 32 == u64::from(checksum(self.salt, offset, &words[1..])) {
+            return Ok(());
+        }
+        Err(self.damaged(offset, "the checksum of a node does not match"))
+    }
+
+    #[inline]
+    fn words(&self, link: u64, level: Option<u8>) -> Result<&[u64]> {
+        let place = Ref(link);
+        let (offset, len) = (place.offset(), place.len());
+        if !self.geometry.holds(offset, len) || len < node_bytes(0, self.branching) || offset % LINE_BYTES != 0 {
+            return Err(self.damaged(offset, "a link to a node points outside the pages"));
+        }
+        // SAFETY: within the region; a published node is not stored to while it can be reached.
+        let bytes = unsafe { self.region.slice(offset, len) };
+        // SAFETY: the offset is a multiple of 64 and so is the region's base.
+        let words = unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast::<u64>(), bytes.len() / 8) };
+        let (count, found) = (words[0] & 0xff, (words[0] >> 8) as u8);
+        let fits = count >= 1 && count <= u64::from(self.branching) && words[0] >> 16 & 0xffff == 0;
+        if !fits || len != node_bytes(found, self.branching) || level.is_some_and(|level| level != found) {
+            return Err(self.damaged(offset, "a node with an impossible header"));
+        }
+        Ok(words)
+    }
+}
+
+impl ReadNodes for PageReader {
+    #[inline]
+    fn node(&self, link: u64, level: Option<u8>) -> Result<Node<'_>> {
+        let words = self.words(link, level)?;
+        if !self.live.is_set(Ref(link).offset()) {
+            self.verify(Ref(link).offset(), words)?;
+        }
+        Ok(Node::new(words, self.branching as usize))
+    }
+
+    #[inline]
+    fn branching(&self) -> usize {
+        self.branching as usize
+    }
+}
+
+/// Makes nodes in pages.
+pub struct PageNodes {
+    /// Set where a node lies that no confirmation covers.
+    fresh: LiveBits,
+    made: Vec<Ref>,
+    /// Places of leaves and inner nodes to be used again.
+    free: [Vec<Ref>; 2],
+    /// Replaced before a confirmation covered them.
+    retired: Vec<Ref>,
+    waiting: VecDeque<(u64, Vec<Ref>)>,
+    /// Replaced since the last confirmation, which covers them.
+    replaced: Vec<Ref>,
+    /// Replaced, as the confirmation has it that closed the epoch.
+    ended: VecDeque<(u64, Vec<Ref>)>,
+    words: Vec<u64>,
+    leaf_bytes: u64,
+    salt: u64,
+}
+
+impl PageNodes {
+    fn give_back(&mut self, pages: &mut Pages, node: Ref) {
+        if pages.end(node) && !pages.is_retired(node) {
+            self.free[usize::from(node.len() > self.leaf_bytes)].push(node);
+        }
+    }
+}
+
+/// Makes the nodes of one change.
+pub struct PageWriter<'s> {
+    reader: &'s PageReader,
+    nodes: &'s mut PageNodes,
+    pages: &'s mut Pages,
+    urgency: Urgency,
+}
+
+impl ReadNodes for PageWriter<'_> {
+    fn node(&self, link: u64, level: Option<u8>) -> Result<Node<'_>> {
+        self.reader.node(link, level)
+    }
+
+    fn branching(&self) -> usize {
+        self.reader.branching()
+    }
+}
+
+impl Nodes for PageWriter<'_> {
+    fn put(&mut self, node: &Build) -> Result<u64> {
+        let len = node_bytes(node.level, self.reader.branching);
+        let free = &mut self.nodes.free[usize::from(node.level > 0)];
+        let place = match free.pop() {
+            Some(place) => {
+                self.pages.born(place);
+                place
+            }
+            None => match self.pages.allocate(Stream::Nodes, len, self.urgency) {
+                Some(offset) => Ref::new(offset, len),
+                None => return Err(crate::space::full(self.pages, len)),
+            },
+        };
+        let offset = place.offset();
+        let words = &mut self.nodes.words;
+        words.resize(len as usize / 8, 0);
+        node.write(words, self.reader.branching as usize, |content| checksum(self.nodes.salt, offset, content));
+        self.pages.fill(offset, bytes_of(words));
+        self.nodes.fresh.set(offset);
+        self.nodes.made.push(place);
+        Ok(place.0)
+    }
+}
+
+impl Store for PageNodes {
+    type Reader = PageReader;
+    type Writer<'s> = PageWriter<'s>;
+
+    fn new(layout: &Layout, pages: &Pages, records: &Records) -> (PageNodes, PageReader) {
+        let nodes = PageNodes {
+            fresh: LiveBits::new(&pages.geometry, LINE_BYTES),
+            made: Vec::new(),
+            free: [Vec::new(), Vec::new()],
+            retired: Vec::new(),
+            waiting: VecDeque::new(),
+            replaced: Vec::new(),
+            ended: VecDeque::new(),
+            words: Vec::new(),
+            leaf_bytes: node_bytes(0, layout.branching),
+            salt: records.salt,
+        };
+        let reader = PageReader {
+            region: pages.region.clone(),
+            geometry: pages.geometry,
+            salt: records.salt,
+            live: pages.live.clone(),
+            branching: layout.branching,
+        };
+        (nodes, reader)
+    }
+
+    fn writer<'s>(&'s mut self, reader: &'s PageReader, pages: &'s mut Pages, urgency: Urgency) -> PageWriter<'s> {
+        PageWriter { reader, nodes: self, pages, urgency }
+    }
+
+    fn undo(&mut self, pages: &mut Pages, link: u64) {
+        let node = Ref(link);
+        self.fresh.clear(node.offset());
+        self.give_back(pages, node);
+    }
+
+    fn retire(&mut self, _pages: &mut Pages, link: u64) {
+        let node = Ref(link);
+        if self.fresh.is_set(node.offset()) {
+            self.retired.push(node);
+        } else {
+            self.replaced.push(node);
+        }
+    }
+
+    fn recycle(&mut self, pages: &mut Pages, pins: &Pins, snapshots: u64) {
+        if self.retired.len() >= RETIRED_MAX {
+            self.waiting.push_back((pins.advance(), std::mem::take(&mut self.retired)));
+        }
+        if self.waiting.is_empty() && (self.ended.is_empty() || snapshots > 0) {
+            return;
+        }
+        let oldest = pins.oldest();
+        while self.waiting.front().is_some_and(|(epoch, _)| *epoch < oldest) {
+            let (_, nodes) = self.waiting.pop_front().expect("there is a front");
+            nodes.into_iter().for_each(|node| self.give_back(pages, node));
+        }
+        while snapshots == 0 && self.ended.front().is_some_and(|(epoch, _)| *epoch < oldest) {
+            let (_, nodes) = self.ended.pop_front().expect("there is a front");
+            nodes.into_iter().for_each(|node| self.give_back(pages, node));
+        }
+    }
+
+    fn confirmed(&mut self, _pages: &mut Pages, pins: &Pins) {
+        for node in self.made.drain(..) {
+            self.fresh.clear(node.offset());
+        }
+        if !self.replaced.is_empty() {
+            self.ended.push_back((pins.advance(), std::mem::take(&mut self.replaced)));
+        }
+    }
+
+    fn saved(link: u64) -> u64 {
+        link
+    }
+
+    fn clear(&mut self, _pages: &mut Pages, _reader: &PageReader, _old_root: u64) {
+        self.free = [Vec::new(), Vec::new()];
+        self.retired.clear();
+        self.waiting.clear();
+        self.replaced.clear();
+        self.ended.clear();
+    }
+
+    fn leave_retired(&mut self, pages: &Pages) {
+        for free in &mut self.free {
+            free.retain(|node| !pages.is_retired(*node));
+        }
+    }
+
+    fn place(reader: &PageReader, offset: u64) -> Result<Ref> {
+        let level = (reader.region.load(offset) >> 8) as u8;
+        Ok(Ref::new(offset, node_bytes(level, reader.branching)))
+    }
+
+    fn waiting_bytes(&self) -> u64 {
+        let lists = self.waiting.iter().chain(&self.ended).map(|(_, nodes)| nodes);
+        lists.chain([&self.retired, &self.replaced]).flatten().map(|node| node.len()).sum()
+    }
+
+    fn verify(reader: &PageReader, link: u64) -> Result<()> {
+        let words = reader.words(link, None)?;
+        reader.verify(Ref(link).offset(), words)
+    }
+}

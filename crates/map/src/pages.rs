@@ -1,0 +1,469 @@
+//! The page allocator: bump allocation through runs of adjacent pages, and pages that come back when nothing uses them.
+//!
+//! A page is used iff the number in its word is not zero and not above that of the newest confirmation
+//! (docs/maps.md). Allocation stores nothing but the words of the pages a run takes, with the number the next
+//! confirmation will have. For each page DRAM holds the bytes of live objects, and of those that must stay though they are
+//! not live (`held`: entries still linked in the list). A page with nothing held that no run is filling is set aside
+//! when a confirmation ends, and free when no pin and no snapshot is older.
+//!
+//! Thread-safety: owned by the writer's lock; the live bits are shared.
+
+use crate::batch::Batch;
+use crate::error::{Error, Result};
+use crate::format::{GRAIN_BYTES, Geometry, Ref, page_number, page_word};
+use crate::free_map::FreeMap;
+use crate::live_bits::LiveBits;
+use perdura_pmem::Region;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Pages a run takes if it can.
+const RUN_PAGES: usize = 16;
+
+/// What a run is filled with. Things that die together lie together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stream {
+    /// Records of the writer.
+    Records = 0,
+    /// Nodes of the tree.
+    Nodes = 1,
+    /// Records the collector has moved: they have lived long.
+    Moved = 2,
+}
+
+/// Who asks: ordinary changes leave a reserve, so that deletions and the collector can still work on a full region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Urgency {
+    Ordinary,
+    Reserve,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Run {
+    at: u64,
+    end: u64,
+    first_page: usize,
+}
+
+#[derive(Clone, Copy, Default)]
+struct PageUse {
+    live: u32,
+    held: u32,
+    /// A run is filling it.
+    open: bool,
+    nodes: bool,
+    /// Of pages of nodes: no node will be put in it any more.
+    retired: bool,
+    /// Was used when the map was opened, and what is in it is not known yet.
+    unknown: bool,
+    /// Set aside: free once the epoch is over.
+    leaving: bool,
+}
+
+impl PageUse {
+    fn may_leave(&self) -> bool {
+        self.held == 0 && !self.open && !self.unknown && (!self.nodes || self.retired)
+    }
+}
+
+/// The pages of a map.
+pub(crate) struct Pages {
+    pub(crate) region: Region,
+    pub(crate) geometry: Geometry,
+    pub(crate) live: Arc<LiveBits>,
+    pub(crate) batch: Batch,
+    /// Number the next confirmation will have.
+    pub(crate) number: u64,
+    free: FreeMap,
+    uses: Vec<PageUse>,
+    runs: [Run; 3],
+    emptied: Vec<u32>,
+    leaving: VecDeque<(u64, Vec<u32>)>,
+    /// Objects in unknown pages that have ended.
+    ended: Vec<Ref>,
+    live_bytes: u64,
+    reserve: usize,
+    salt: u64,
+}
+
+impl Pages {
+    /// Pages of a map confirmed last under `confirmed`: free are those whose words say so. Words of pages that were
+    /// allocated and never confirmed are set to zero, durably.
+    ///
+    /// Error: `Damaged`.
+    pub(crate) fn open(region: Region, geometry: Geometry, confirmed: u64, salt: u64) -> Result<Pages> {
+        let pages = geometry.pages as usize;
+        let mut free = FreeMap::new(pages);
+        let mut batch = Batch::default();
+        for page in 0..pages {
+            let word = region.load(Geometry::word_at(page));
+            let Some(number) = page_number(word, page, salt) else {
+                let what = format!("the word of page {page} fails its check");
+                return Err(Error::damaged(region.name(), Geometry::word_at(page), what));
+            };
+            if number == 0 || number > confirmed {
+                free.insert(page);
+            }
+            if number > confirmed {
+                region.store(Geometry::word_at(page), 0);
+                batch.add(Geometry::word_at(page), 8);
+            }
+        }
+        batch.flush(&region);
+        region.fence();
+        Ok(Pages {
+            live: Arc::new(LiveBits::new(&geometry, GRAIN_BYTES)),
+            region,
+            geometry,
+            batch,
+            number: confirmed + 1,
+            free,
+            uses: vec![PageUse::default(); pages],
+            runs: [Run::default(); 3],
+            emptied: Vec::new(),
+            leaving: VecDeque::new(),
+            ended: Vec::new(),
+            live_bytes: 0,
+            reserve: (pages / 16).clamp(16, 1024),
+            salt,
+        })
+    }
+
+    /// Room for an object of `len` bytes (a multiple of a grain); none when there is no such run of pages. The object is
+    /// live from now on.
+    pub(crate) fn allocate(&mut self, stream: Stream, len: u64, urgency: Urgency) -> Option<u64> {
+        let run = self.runs[stream as usize];
+        let offset = if run.end - run.at >= len {
+            run.at
+        } else {
+            self.extend(stream, len, urgency).or_else(|| self.begin_run(stream, len, urgency))?
+        };
+        self.runs[stream as usize].at = offset + len;
+        self.born(Ref::new(offset, len));
+        Some(offset)
+    }
+
+    fn may_take(&self, pages: usize, urgency: Urgency) -> bool {
+        let reserve = if urgency == Urgency::Ordinary { self.reserve } else { 0 };
+        self.free.len() >= pages + reserve
+    }
+
+    /// Makes the stream's run longer by the free pages after it, if that is enough.
+    fn extend(&mut self, stream: Stream, len: u64, urgency: Urgency) -> Option<u64> {
+        let run = self.runs[stream as usize];
+        if run.end == 0 || run.end == self.geometry.data_end() {
+            return None;
+        }
+        let needed = (len - (run.end - run.at)).div_ceil(self.geometry.page_bytes) as usize;
+        let first = self.geometry.page_of(run.end);
+        if !self.may_take(needed, urgency) {
+            return None;
+        }
+        let taken = self.free.take_at(first, needed);
+        if taken < needed {
+            for page in first..first + taken {
+                self.free.insert(page);
+            }
+            return None;
+        }
+        self.take_pages(first, taken, stream);
+        self.runs[stream as usize].end += taken as u64 * self.geometry.page_bytes;
+        Some(run.at)
+    }
+
+    fn begin_run(&mut self, stream: Stream, len: u64, urgency: Urgency) -> Option<u64> {
+        let needed = len.div_ceil(self.geometry.page_bytes) as usize;
+        if !self.may_take(needed, urgency) {
+            return None;
+        }
+        let spare = self.free.len() - needed;
+        let wanted = needed.max(RUN_PAGES.min(needed + spare / 8));
+        let (first, taken) = self.free.take_run(needed, wanted)?;
+        self.take_pages(first, taken, stream);
+        self.end_run(stream);
+        let at = self.geometry.page_at(first);
+        self.runs[stream as usize] = Run { at, end: at + taken as u64 * self.geometry.page_bytes, first_page: first };
+        Some(at)
+    }
+
+    fn take_pages(&mut self, first: usize, count: usize, stream: Stream) {
+        for page in first..first + count {
+            self.region.store(Geometry::word_at(page), page_word(self.number, page, self.salt));
+            self.uses[page] = PageUse { open: true, nodes: stream == Stream::Nodes, ..PageUse::default() };
+        }
+        self.batch.add(Geometry::word_at(first), 8 * count as u64);
+    }
+
+    /// Lets go of a stream's run: whole pages it did not reach are free again.
+    fn end_run(&mut self, stream: Stream) {
+        let run = std::mem::take(&mut self.runs[stream as usize]);
+        if run.end == 0 {
+            return;
+        }
+        let last = self.geometry.page_of(run.end - 1);
+        for page in run.first_page..=last {
+            self.uses[page].open = false;
+            if self.geometry.page_at(page) >= run.at {
+                self.free_now(page);
+            } else if self.uses[page].may_leave() {
+                self.emptied.push(page as u32);
+            }
+        }
+    }
+
+    /// Lets go of all runs, for example before the space is reported or pages are chosen to be emptied.
+    pub(crate) fn end_runs(&mut self) {
+        for stream in [Stream::Records, Stream::Nodes, Stream::Moved] {
+            self.end_run(stream);
+        }
+    }
+
+    fn free_now(&mut self, page: usize) {
+        debug_assert_eq!(
+            (self.uses[page].live, self.uses[page].held),
+            (0, 0),
+            "page {page} is freed while it holds something"
+        );
+        self.region.store(Geometry::word_at(page), 0);
+        self.batch.add(Geometry::word_at(page), 8);
+        self.uses[page] = PageUse::default();
+        self.free.insert(page);
+    }
+
+    /// Pages an object lies in, with its bytes in each.
+    fn parts(geometry: Geometry, object: Ref) -> impl Iterator<Item = (usize, u32)> {
+        let (start, end) = (object.offset(), object.offset() + object.len());
+        let (first, last) = (geometry.page_of(start), geometry.page_of(end - 1));
+        (first..=last).map(move |page| {
+            let page_start = geometry.page_at(page);
+            let bytes = end.min(page_start + geometry.page_bytes) - start.max(page_start);
+            (page, bytes as u32)
+        })
+    }
+
+    /// Counts an object as live and held, if it was not before.
+    pub(crate) fn born(&mut self, object: Ref) -> bool {
+        let is_new = self.live.set(object.offset());
+        if is_new {
+            for (page, bytes) in Pages::parts(self.geometry, object) {
+                self.uses[page].live += bytes;
+                self.uses[page].held += bytes;
+            }
+            self.live_bytes += object.len();
+        }
+        is_new
+    }
+
+    /// Counts an object as held only: in the list it is linked, though nothing refers to it.
+    pub(crate) fn hold(&mut self, object: Ref) {
+        for (page, bytes) in Pages::parts(self.geometry, object) {
+            self.uses[page].held += bytes;
+        }
+    }
+
+    /// Counts an object as not live, if it was.
+    pub(crate) fn died(&mut self, object: Ref) -> bool {
+        let was_live = self.live.clear(object.offset());
+        if was_live {
+            for (page, bytes) in Pages::parts(self.geometry, object) {
+                self.uses[page].live -= bytes;
+            }
+            self.live_bytes -= object.len();
+        }
+        was_live
+    }
+
+    /// Lets an object go that is not live: its pages may be free once nothing else holds them.
+    pub(crate) fn released(&mut self, object: Ref) {
+        for (page, bytes) in Pages::parts(self.geometry, object) {
+            self.uses[page].held -= bytes;
+            if self.uses[page].may_leave() {
+                self.emptied.push(page as u32);
+            }
+        }
+    }
+
+    /// An object has ended: it is neither live nor held any more. Whether its place can be used again now: not when its
+    /// page is unknown.
+    pub(crate) fn end(&mut self, object: Ref) -> bool {
+        if self.is_unknown(object.offset()) {
+            self.ended.push(object);
+            return false;
+        }
+        if self.died(object) {
+            self.released(object);
+        }
+        true
+    }
+
+    /// An object of the list has ended, and nothing is linked to it.
+    pub(crate) fn cut(&mut self, object: Ref) {
+        if !self.is_unknown(object.offset()) {
+            self.died(object);
+            self.released(object);
+        } else {
+            self.ended.push(object);
+        }
+    }
+
+    /// Whether what lies there was there when the map was opened and has not been found yet.
+    pub(crate) fn is_unknown(&self, offset: u64) -> bool {
+        self.uses[self.geometry.page_of(offset)].unknown
+    }
+
+    /// Takes all used pages for unknown, until [`Pages::all_known`].
+    pub(crate) fn none_known(&mut self) {
+        for page in 0..self.uses.len() {
+            self.uses[page].unknown = !self.free.is_free(page);
+        }
+    }
+
+    /// All objects in unknown pages have been counted ([`Pages::born`]).
+    pub(crate) fn all_known(&mut self) {
+        for page in 0..self.uses.len() {
+            if std::mem::take(&mut self.uses[page].unknown) && self.uses[page].may_leave() {
+                self.emptied.push(page as u32);
+            }
+        }
+        for object in std::mem::take(&mut self.ended) {
+            if self.died(object) {
+                self.released(object);
+            }
+        }
+    }
+
+    /// Everything that is held has been counted: gives up the used pages that hold nothing.
+    pub(crate) fn give_up_empty(&mut self) {
+        for page in 0..self.uses.len() {
+            if !self.free.is_free(page) && self.uses[page].may_leave() {
+                self.emptied.push(page as u32);
+            }
+        }
+    }
+
+    /// Counts nothing as live any more; every used page that is not open is given up unless an object is counted in it
+    /// before the next [`Pages::set_aside`].
+    pub(crate) fn count_anew(&mut self) {
+        for page in 0..self.uses.len() {
+            let start = self.geometry.page_at(page);
+            let offsets: Vec<u64> = self.live.within(start, self.geometry.page_bytes).collect();
+            offsets.into_iter().for_each(|offset| _ = self.live.clear(offset));
+            let page_use = &mut self.uses[page];
+            (page_use.live, page_use.held, page_use.unknown, page_use.retired) = (0, 0, false, page_use.nodes);
+            if !self.free.is_free(page) && !page_use.open && !page_use.leaving {
+                self.emptied.push(page as u32);
+            }
+        }
+        self.ended.clear();
+        self.live_bytes = 0;
+    }
+
+    /// After a confirmation: sets aside the pages that have become empty, under the epoch that `close` names.
+    pub(crate) fn set_aside(&mut self, close: impl FnOnce() -> u64) {
+        let mut going = Vec::new();
+        for page in self.emptied.drain(..) {
+            let page_use = &mut self.uses[page as usize];
+            let is_used = !self.free.is_free(page as usize);
+            if is_used && page_use.may_leave() && !page_use.leaving {
+                page_use.leaving = true;
+                going.push(page);
+            }
+        }
+        if !going.is_empty() {
+            self.leaving.push_back((close(), going));
+        }
+    }
+
+    /// Whether pages wait for an epoch to be over.
+    pub(crate) fn has_leaving(&self) -> bool {
+        !self.leaving.is_empty()
+    }
+
+    /// Frees the pages set aside in epochs before `oldest`. Bytes freed.
+    pub(crate) fn free_leaving(&mut self, oldest: u64) -> u64 {
+        let mut freed = 0;
+        while self.leaving.front().is_some_and(|(epoch, _)| *epoch < oldest) {
+            let _span = perdura_pmem::trace::span("map_free");
+            let (_, pages) = self.leaving.pop_front().expect("there is a front");
+            freed += pages.len() as u64 * self.geometry.page_bytes;
+            for page in pages {
+                self.free_now(page as usize);
+            }
+        }
+        freed
+    }
+
+    /// Whether a page is used, no run is filling it, and it is not about to be free.
+    pub(crate) fn is_settled(&self, page: usize) -> bool {
+        let page_use = &self.uses[page];
+        !self.free.is_free(page) && !page_use.open && !page_use.leaving && !page_use.unknown
+    }
+
+    /// Puts no more nodes into a page, so that it can become free.
+    pub(crate) fn retire_nodes(&mut self, page: usize) {
+        self.uses[page].retired = true;
+        if self.uses[page].may_leave() {
+            self.emptied.push(page as u32);
+        }
+    }
+
+    /// Whether a page that a node's place lies in, at least in part, takes no more nodes.
+    pub(crate) fn is_retired(&self, place: Ref) -> bool {
+        Pages::parts(self.geometry, place).any(|(page, _)| self.uses[page].retired)
+    }
+
+    /// Whether some page an object lies in is free: then something is damaged.
+    pub(crate) fn is_in_free_page(&self, object: Ref) -> bool {
+        Pages::parts(self.geometry, object).any(|(page, _)| self.free.is_free(page))
+    }
+
+    pub(crate) fn holds_nodes(&self, page: usize) -> bool {
+        self.uses[page].nodes
+    }
+
+    /// Bytes of live objects in a page.
+    pub(crate) fn live_in(&self, page: usize) -> u64 {
+        u64::from(self.uses[page].live)
+    }
+
+    /// Bytes counted as live, page by page.
+    pub(crate) fn live_in_all(&self) -> u64 {
+        self.uses.iter().map(|page| u64::from(page.live)).sum()
+    }
+
+    /// Bytes counted as held, page by page.
+    pub(crate) fn held_in_all(&self) -> u64 {
+        self.uses.iter().map(|page| u64::from(page.held)).sum()
+    }
+
+    /// Says of a page used when the map was opened what it holds.
+    pub(crate) fn note_nodes(&mut self, object: Ref) {
+        for (page, _) in Pages::parts(self.geometry, object) {
+            self.uses[page].nodes = true;
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.uses.len()
+    }
+
+    pub(crate) fn free_pages(&self) -> usize {
+        self.free.len()
+    }
+
+    pub(crate) fn longest_free_run(&self) -> usize {
+        self.free.longest_run()
+    }
+
+    pub(crate) fn live_bytes(&self) -> u64 {
+        self.live_bytes
+    }
+
+    /// Puts bytes of an object that was allocated in place.
+    #[track_caller]
+    #[inline]
+    pub(crate) fn fill(&mut self, offset: u64, bytes: &[u8]) {
+        self.region.write(offset, bytes);
+        self.batch.add(offset, bytes.len() as u64);
+    }
+}

@@ -1,0 +1,190 @@
+//! Records, read: bounds and checksum first, then the bytes in the region themselves.
+//!
+//! A record is valid iff its reference lies within the pages, its lengths agree with the reference, and its CRC32C
+//! matches. The checksum is looked at once: a record whose live bit is set was written or checked since the map was opened.
+//!
+//! Safety of the slices: whoever holds one is the writer, a reader with a pin taken before it loaded the root, or the
+//! collector, whose own work alone frees the pages it reads. Confirmed bytes but the link never change.
+
+use crate::error::{Error, Result};
+use crate::format::{
+    GRAIN_BYTES, Geometry, RECORD_HEADER_BYTES, RECORD_UNCHECKED_BYTES, RecordHeader, Ref, linked, seed,
+};
+use crate::live_bits::LiveBits;
+use crate::ordered_map::{KEY_BYTES_MAX, Ts, VALUE_BYTES_MAX};
+use perdura_pmem::Region;
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+/// A record's content.
+#[derive(Clone, Copy)]
+pub(crate) struct Record<'a> {
+    pub(crate) header: RecordHeader,
+    pub(crate) key: &'a [u8],
+    pub(crate) value: &'a [u8],
+}
+
+/// All records of a map.
+#[derive(Clone)]
+pub(crate) struct Records {
+    pub(crate) region: Region,
+    pub(crate) geometry: Geometry,
+    pub(crate) salt: u64,
+    pub(crate) live: Arc<LiveBits>,
+}
+
+/// What is looked for: a key's version not above `ts`.
+#[derive(Clone, Copy)]
+pub(crate) struct Target<'a> {
+    pub(crate) head: u64,
+    pub(crate) key: &'a [u8],
+    pub(crate) ts: Ts,
+}
+
+impl<'a> Target<'a> {
+    #[inline]
+    pub(crate) fn new(key: &'a [u8], ts: Ts) -> Target<'a> {
+        Target { head: head_of(key), key, ts }
+    }
+}
+
+/// The first eight bytes of a key as a number that orders as they do.
+#[inline]
+pub(crate) fn head_of(key: &[u8]) -> u64 {
+    if let Some(first) = key.first_chunk::<8>() {
+        return u64::from_be_bytes(*first);
+    }
+    let mut bytes = [0; 8];
+    bytes[..key.len()].copy_from_slice(key);
+    u64::from_be_bytes(bytes)
+}
+
+impl Records {
+    /// The header of the record a reference names, after checking that it lies where it says.
+    #[inline]
+    fn header(&self, record: Ref) -> Result<RecordHeader> {
+        let offset = record.offset();
+        if !self.geometry.holds(offset, record.len()) || record.len() < RECORD_HEADER_BYTES {
+            return Err(self.damaged(offset, "a reference to a record points outside the pages"));
+        }
+        let header = self.header_at(offset);
+        if header.record_bytes() != record.len() {
+            return Err(self.damaged(offset, "a record is not as long as the reference to it says"));
+        }
+        Ok(header)
+    }
+
+    #[inline]
+    fn header_at(&self, offset: u64) -> RecordHeader {
+        // The link may be stored to by the collector meanwhile; all words are loaded as atomics.
+        RecordHeader::decode([0, 8, 16, 24].map(|at| self.region.load(offset + at)))
+    }
+
+    /// The record a reference names.
+    #[inline]
+    pub(crate) fn get(&self, record: Ref) -> Result<Record<'_>> {
+        let header = self.header(record)?;
+        let found = self.content(record.offset(), header);
+        if !self.live.is_set(record.offset()) {
+            self.verify(record.offset(), &found)?;
+        }
+        Ok(found)
+    }
+
+    #[inline]
+    fn content(&self, offset: u64, header: RecordHeader) -> Record<'_> {
+        let (key_bytes, value_bytes) = (u64::from(header.key_bytes), u64::from(header.value_bytes));
+        // SAFETY: within the region (the lengths were checked); never stored to while it can be reached, see above.
+        let bytes = unsafe { self.region.slice(offset + RECORD_HEADER_BYTES, key_bytes + value_bytes) };
+        let (key, value) = bytes.split_at(key_bytes as usize);
+        Record { header, key, value }
+    }
+
+    /// Compares a record's checksum.
+    #[cold]
+    pub(crate) fn verify(&self, offset: u64, record: &Record<'_>) -> Result<()> {
+        let header = &record.header;
+        if record.key.len() > KEY_BYTES_MAX || record.value.len() > VALUE_BYTES_MAX {
+            return Err(self.damaged(offset, "a record with lengths no map takes"));
+        }
+        let len = RECORD_HEADER_BYTES + (record.key.len() + record.value.len()) as u64;
+        // SAFETY: as in content(); the link, which may be stored to meanwhile, is not looked at.
+        let bytes = unsafe { self.region.slice(offset, len) };
+        if header.crc != record_crc(self.salt, offset, bytes) {
+            return Err(self.damaged(offset, "the checksum of a record does not match"));
+        }
+        Ok(())
+    }
+
+    /// The record at an offset from a link, checked in full, with its reference.
+    pub(crate) fn at(&self, offset: u64) -> Result<(Ref, Record<'_>)> {
+        if !self.geometry.holds(offset, RECORD_HEADER_BYTES) {
+            return Err(self.damaged(offset, "a link points outside the pages"));
+        }
+        let header = self.header_at(offset);
+        let len = header.record_bytes();
+        if len / GRAIN_BYTES >= 1 << 24 || !self.geometry.holds(offset, len) {
+            return Err(self.damaged(offset, "a record ends outside the pages"));
+        }
+        let record = self.content(offset, header);
+        if !self.live.is_set(offset) {
+            self.verify(offset, &record)?;
+        }
+        Ok((Ref::new(offset, len), record))
+    }
+
+    /// Reference and header of the record at an offset from a link that has been followed, and the record checked, before.
+    pub(crate) fn linked(&self, offset: u64) -> Result<(Ref, RecordHeader)> {
+        if !self.geometry.holds(offset, RECORD_HEADER_BYTES) {
+            return Err(self.damaged(offset, "a link points outside the pages"));
+        }
+        let header = self.header_at(offset);
+        let len = header.record_bytes();
+        if !self.geometry.holds(offset, len) {
+            return Err(self.damaged(offset, "a record ends outside the pages"));
+        }
+        Ok((Ref::new(offset, len), header))
+    }
+
+    /// Offset of the record that the one at `offset` is linked to; 0 at the end.
+    pub(crate) fn next(&self, offset: u64) -> Result<u64> {
+        linked(self.region.load(offset), self.salt)
+            .ok_or_else(|| self.damaged(offset, "the check of a link does not match"))
+    }
+
+    /// The key of a record that has been read and checked before.
+    #[inline]
+    pub(crate) fn trusted_key(&self, record: Ref) -> &[u8] {
+        let header = self.header_at(record.offset());
+        let key_bytes = u64::from(header.key_bytes).min(record.len() - RECORD_HEADER_BYTES);
+        // SAFETY: within the record, and so within the region; as in content().
+        unsafe { self.region.slice(record.offset() + RECORD_HEADER_BYTES, key_bytes) }
+    }
+
+    /// The timestamp of a record read before.
+    pub(crate) fn trusted_ts(&self, record: Ref) -> Ts {
+        self.header_at(record.offset()).ts
+    }
+
+    /// Whether a record read before is a deletion.
+    pub(crate) fn is_deletion(&self, record: Ref) -> bool {
+        self.header_at(record.offset()).deletion
+    }
+
+    /// Compares a record's key and timestamp with what is looked for. The head is known to be equal.
+    pub(crate) fn compare(&self, record: Ref, target: &Target<'_>) -> Result<Ordering> {
+        let found = self.get(record)?;
+        Ok(found.key.cmp(target.key).then(found.header.ts.cmp(&target.ts)))
+    }
+
+    /// The error for bytes of this map that cannot be right.
+    #[cold]
+    pub(crate) fn damaged(&self, offset: u64, what: &str) -> Error {
+        Error::damaged(self.region.name(), offset, what)
+    }
+}
+
+/// CRC32C of a record that is all of `bytes`, padding excluded, bound to its map and place.
+pub(crate) fn record_crc(salt: u64, offset: u64, bytes: &[u8]) -> u32 {
+    crc32c::crc32c_append(seed(salt, offset), &bytes[RECORD_UNCHECKED_BYTES..])
+}

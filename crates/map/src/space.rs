@@ -1,0 +1,46 @@
+//! How a region is used.
+
+use crate::error::{Error, ErrorKind};
+use crate::pages::Pages;
+
+/// Bytes of a region by use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Space {
+    /// For pages, in all.
+    pub total: u64,
+    /// Of pages that hold something or may.
+    pub used: u64,
+    /// Of free pages.
+    pub free: u64,
+    /// Of what is reachable from the newest confirmation.
+    pub live: u64,
+    /// In used pages, but not live: superseded, or not filled.
+    pub garbage: u64,
+    /// Of the longest run of free pages: the largest value that fits, less its key and header.
+    pub free_run_max: u64,
+    /// Whether the use of every page is known; after a restart a B+-tree finds that out in the background, and until then
+    /// takes what it has not seen for live.
+    pub exact: bool,
+}
+
+impl Space {
+    /// Share of the free bytes that is not in the longest free run: 0 is not fragmented.
+    pub fn fragmentation(&self) -> f64 {
+        if self.free == 0 { 0.0 } else { 1.0 - self.free_run_max as f64 / self.free as f64 }
+    }
+}
+
+/// The error for a region without room for an object of `len` bytes.
+#[cold]
+pub(crate) fn full(pages: &Pages, len: u64) -> Error {
+    let free = pages.free_pages() as u64 * pages.geometry.page_bytes;
+    let run = pages.longest_free_run() as u64 * pages.geometry.page_bytes;
+    Error::new(
+        ErrorKind::Full,
+        format!(
+            "{}: no room for {len} bytes in one piece: {free} bytes free, {run} in the longest run, a part of them kept \
+             for deletions; delete keys, forget old versions and collect, or copy the map to a larger region by a snapshot",
+            pages.region.name()
+        ),
+    )
+}

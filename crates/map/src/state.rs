@@ -1,0 +1,130 @@
+//! What a map is in DRAM: what readers share, and what the writer's lock guards.
+
+use crate::config::{Config, Layout};
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::Ref;
+use crate::index::{Index, Store};
+use crate::ordered_map::{Timestamps, Ts};
+use crate::pages::Pages;
+use crate::pending::Pending;
+use crate::pin::Pins;
+use crate::record::Records;
+use perdura_pmem::sync::Mutex;
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// A map, as its handles, its background thread and its readers share it.
+pub(crate) struct Core<I: Index> {
+    pub(crate) layout: Layout,
+    pub(crate) config: Config,
+    pub(crate) records: Records,
+    pub(crate) reader: <I::Store as Store>::Reader,
+    pub(crate) pins: Pins,
+    /// The newest root published.
+    root: AtomicU64,
+    /// Stored before a root that does without what it forgets.
+    forgotten: AtomicU64,
+    pub(crate) state: Mutex<State<I>>,
+    /// Held by who collects.
+    pub(crate) collector: Mutex<crate::collector::Collector>,
+    /// Whether the background thread sleeps until it is woken.
+    pub(crate) asleep: AtomicBool,
+    pub(crate) wake: crate::background::Wake,
+    pub(crate) is_closing: AtomicBool,
+}
+
+/// What changes take turns on.
+pub(crate) struct State<I: Index> {
+    pub(crate) pages: Pages,
+    pub(crate) store: I::Store,
+    pub(crate) root: u64,
+    /// Offset of the newest record.
+    pub(crate) head: u64,
+    pub(crate) times: Timestamps,
+    pub(crate) pending: Pending,
+    /// Entries of the index.
+    pub(crate) versions: u64,
+    /// Since the last confirmation.
+    pub(crate) changes: u32,
+    /// Whether there is anything a confirmation would save.
+    pub(crate) is_dirty: bool,
+    /// Records the index does without since the last confirmation.
+    pub(crate) dead: Vec<Ref>,
+    /// Records rolled back since the last confirmation.
+    pub(crate) cut: Vec<Ref>,
+    /// Records whose (key, timestamp) was changed again while they are pending.
+    pub(crate) orphans: HashSet<Ref>,
+    /// List: deletions that are dead and linked still, found since the last round of the collector.
+    pub(crate) dead_deletions: Vec<u64>,
+    /// Held snapshots, and the collector's traversal.
+    pub(crate) snapshots: u64,
+    pub(crate) is_loading: bool,
+    /// B+-tree: whether all pages are known (docs/maps.md, Collection).
+    pub(crate) is_traced: bool,
+    /// Live bytes as of the start, for as long as pages are not known.
+    pub(crate) saved_live: u64,
+}
+
+impl<I: Index> Core<I> {
+    pub(crate) fn new(
+        layout: Layout,
+        config: Config,
+        records: Records,
+        reader: <I::Store as Store>::Reader,
+        state: State<I>,
+    ) -> Core<I> {
+        Core {
+            layout,
+            config,
+            records,
+            reader,
+            pins: Pins::new(),
+            root: AtomicU64::new(state.root),
+            forgotten: AtomicU64::new(state.times.forgotten),
+            state: Mutex::new(state),
+            collector: Mutex::new(crate::collector::Collector::default()),
+            asleep: AtomicBool::new(false),
+            wake: crate::background::Wake::default(),
+            is_closing: AtomicBool::new(false),
+        }
+    }
+
+    /// The root for a reader that has pinned.
+    #[inline]
+    pub(crate) fn root(&self) -> u64 {
+        self.root.load(Ordering::SeqCst)
+    }
+
+    /// Refuses a read below what may be gone. To be called after the root was loaded.
+    #[inline]
+    pub(crate) fn check_readable(&self, at: Ts) -> Result<()> {
+        let forgotten = self.forgotten.load(Ordering::Acquire);
+        if at >= forgotten {
+            return Ok(());
+        }
+        Err(self.error(ErrorKind::Forgotten, format!("versions below {forgotten} are forgotten, read at {at}")))
+    }
+
+    pub(crate) fn publish_forgotten(&self, ts: Ts) {
+        self.forgotten.store(ts, Ordering::Release);
+    }
+
+    /// Makes a root visible.
+    pub(crate) fn publish(&self, state: &mut State<I>, root: u64) {
+        state.root = root;
+        self.root.store(root, Ordering::SeqCst);
+    }
+
+    #[cold]
+    pub(crate) fn error(&self, kind: ErrorKind, what: String) -> Error {
+        Error::new(kind, format!("{}: {what}", self.records.region.name()))
+    }
+
+    /// Wakes the background thread if it sleeps.
+    #[inline]
+    pub(crate) fn stir(&self) {
+        if self.asleep.load(Ordering::Relaxed) {
+            self.wake.notify();
+        }
+    }
+}

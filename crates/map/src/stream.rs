@@ -1,0 +1,159 @@
+//! The stream a snapshot travels as: a header, items, an end; cut into chunks that carry their number and checksum.
+//!
+//! Header: magic, version, and the three timestamps. Item: timestamp, lengths (the key's with the mark of a deletion), key,
+//! value. End: an item header of all ones, then the number of items. Chunk: number (4 bytes), length of what follows the
+//! frame (4), CRC32C of both and the content (4), content. All of it is untrusted until checked.
+
+use crate::ordered_map::{KEY_BYTES_MAX, Ts, VALUE_BYTES_MAX};
+
+/// `PERDSNP1`.
+const MAGIC: u64 = u64::from_le_bytes(*b"PERDSNP1");
+const DELETION: u32 = 1 << 31;
+/// Bytes of a chunk before its content.
+pub(crate) const FRAME_BYTES: usize = 12;
+const HEADER_BYTES: usize = 32;
+const ITEM_BYTES: usize = 16;
+
+/// The timestamps a stream begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Header {
+    pub(crate) last: Ts,
+    pub(crate) applied: Ts,
+    pub(crate) forgotten: Ts,
+}
+
+impl Header {
+    pub(crate) fn write(&self, target: &mut Vec<u8>) {
+        for word in [MAGIC, self.last, self.applied, self.forgotten] {
+            target.extend_from_slice(&word.to_le_bytes());
+        }
+    }
+}
+
+/// Writes what comes before an item's key and value.
+pub(crate) fn write_item(target: &mut Vec<u8>, ts: Ts, key: &[u8], value: &[u8], deletion: bool) {
+    let key_word = key.len() as u32 | if deletion { DELETION } else { 0 };
+    target.extend_from_slice(&ts.to_le_bytes());
+    target.extend_from_slice(&key_word.to_le_bytes());
+    target.extend_from_slice(&(value.len() as u32).to_le_bytes());
+}
+
+/// Writes the end.
+pub(crate) fn write_end(target: &mut Vec<u8>, items: u64) {
+    target.extend_from_slice(&[0xff; ITEM_BYTES]);
+    target.extend_from_slice(&items.to_le_bytes());
+}
+
+/// Completes a chunk: its content stands after room for the frame.
+pub(crate) fn frame(chunk: &mut [u8], number: u32) {
+    let len = (chunk.len() - FRAME_BYTES) as u32;
+    chunk[0..4].copy_from_slice(&number.to_le_bytes());
+    chunk[4..8].copy_from_slice(&len.to_le_bytes());
+    let crc = frame_crc(chunk);
+    chunk[8..12].copy_from_slice(&crc.to_le_bytes());
+}
+
+fn frame_crc(chunk: &[u8]) -> u32 {
+    crc32c::crc32c_append(crc32c::crc32c(&chunk[..8]), &chunk[FRAME_BYTES..])
+}
+
+/// The content of chunk `number`, or what is wrong with it.
+pub(crate) fn unframe(chunk: &[u8], number: u32) -> Result<&[u8], String> {
+    let word = |at: usize| chunk.get(at..at + 4).map(|bytes| u32::from_le_bytes(bytes.try_into().expect("four bytes")));
+    let (Some(found), Some(len), Some(crc)) = (word(0), word(4), word(8)) else {
+        return Err(format!("a chunk of {} bytes", chunk.len()));
+    };
+    if len as usize != chunk.len() - FRAME_BYTES || crc != frame_crc(chunk) {
+        return Err(format!("chunk {number} is not what was sent"));
+    }
+    if found != number {
+        return Err(format!("chunk {found} came where chunk {number} should"));
+    }
+    Ok(&chunk[FRAME_BYTES..])
+}
+
+/// What a parser has found.
+pub(crate) enum Part<'a> {
+    Header(Header),
+    Item { ts: Ts, key: &'a [u8], value: &'a [u8], deletion: bool },
+    End { items: u64 },
+}
+
+/// Takes a stream in pieces of any size.
+#[derive(Default)]
+pub(crate) struct Parser {
+    buffer: Vec<u8>,
+    has_header: bool,
+    is_over: bool,
+}
+
+impl Parser {
+    /// Takes the next piece and hands what is complete to `each`. At most one item is kept back, of a size that has been checked.
+    pub(crate) fn feed<E: From<String>>(
+        &mut self,
+        piece: &[u8],
+        mut each: impl FnMut(Part<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.buffer.extend_from_slice(piece);
+        let mut at = 0;
+        loop {
+            if self.is_over && at < self.buffer.len() {
+                return Err(format!("{} bytes after the end", self.buffer.len() - at).into());
+            }
+            let rest = &self.buffer[at..];
+            let Some((used, part)) = self.parse(rest)? else { break };
+            match part {
+                Part::Header(_) => self.has_header = true,
+                Part::End { .. } => self.is_over = true,
+                Part::Item { .. } => {}
+            }
+            each(part)?;
+            at += used;
+        }
+        self.buffer.drain(..at);
+        Ok(())
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    /// The first part of `rest`, if it is complete, and its length.
+    fn parse<'a>(&self, rest: &'a [u8]) -> Result<Option<(usize, Part<'a>)>, String> {
+        let long = |at: usize| u64::from_le_bytes(rest[at..at + 8].try_into().expect("eight bytes"));
+        let word = |at: usize| u32::from_le_bytes(rest[at..at + 4].try_into().expect("four bytes"));
+        if !self.has_header {
+            if rest.len() < HEADER_BYTES {
+                return Ok(None);
+            }
+            if long(0) != MAGIC {
+                return Err("this is not a snapshot of a map".into());
+            }
+            let header = Header { last: long(8), applied: long(16), forgotten: long(24) };
+            if header.forgotten > header.applied || header.applied > header.last || header.last == Ts::MAX {
+                return Err(format!("impossible timestamps: {header:?}"));
+            }
+            return Ok(Some((HEADER_BYTES, Part::Header(header))));
+        }
+        if self.is_over || rest.len() < ITEM_BYTES {
+            return Ok(None);
+        }
+        if rest[..ITEM_BYTES] == [0xff; ITEM_BYTES] {
+            let complete = rest.len() >= ITEM_BYTES + 8;
+            return Ok(complete.then(|| (ITEM_BYTES + 8, Part::End { items: long(ITEM_BYTES) })));
+        }
+        let (ts, key_word) = (long(0), word(8));
+        let (key_bytes, value_bytes) = ((key_word & !DELETION) as usize, word(12) as usize);
+        if key_bytes > KEY_BYTES_MAX || value_bytes > VALUE_BYTES_MAX || ts == 0 || ts == Ts::MAX {
+            return Err(format!(
+                "an impossible item: timestamp {ts}, key of {key_bytes} bytes, value of {value_bytes}"
+            ));
+        }
+        let end = ITEM_BYTES + key_bytes + value_bytes;
+        if rest.len() < end {
+            return Ok(None);
+        }
+        let (key, value) = rest[ITEM_BYTES..end].split_at(key_bytes);
+        Ok(Some((end, Part::Item { ts, key, value, deletion: key_word & DELETION != 0 })))
+    }
+}

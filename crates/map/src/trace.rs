@@ -1,0 +1,91 @@
+//! After the start of a B+-tree: finds out what the pages used at start hold, by reading all that is reachable.
+//!
+//! Each node and record is checked on the way. Until the traversal is through, pages that were used at start are not
+//! collected, and readers check what they meet. The traversal holds off the collector like a snapshot, nothing else.
+//!
+//! Objects made since the start lie in other pages and are counted already; those that end meanwhile are counted by the
+//! traversal and ended after it ([`Pages::all_known`]).
+
+use crate::error::{ErrorKind, Result};
+use crate::format::Ref;
+use crate::index::{Index, Store, for_each_node};
+use crate::pending::Pending;
+use crate::state::Core;
+use std::sync::atomic::Ordering;
+
+/// Objects counted in one turn of the writer's lock.
+const TURN_OBJECTS: usize = 1024;
+
+/// An object found: a node or a record.
+struct Found {
+    object: Ref,
+    is_node: bool,
+}
+
+impl<I: Index> Core<I> {
+    /// Traverses what the newest confirmation reaches, unless that has been done.
+    pub(crate) fn trace(&self) -> Result<()> {
+        let (root, head, pending) = {
+            let mut state = self.state.lock();
+            if state.is_traced {
+                return Ok(());
+            }
+            self.confirm(&mut state);
+            state.snapshots += 1;
+            (state.root, state.head, state.pending.len())
+        };
+        let traced = self.traverse(root, head, pending);
+        let mut state = self.state.lock();
+        state.snapshots -= 1;
+        traced?;
+        state.pages.all_known();
+        state.is_traced = true;
+        Ok(())
+    }
+
+    fn traverse(&self, root: u64, head: u64, pending: u64) -> Result<()> {
+        let mut turn = Vec::with_capacity(TURN_OBJECTS + self.layout.branching as usize + 1);
+        for_each_node(&self.reader, root, &mut |link, node| {
+            I::Store::verify(&self.reader, link)?;
+            turn.push(Found { object: Ref(link), is_node: true });
+            if node.level() == 0 {
+                for index in 0..node.len() {
+                    self.records.get(node.record(index))?;
+                    turn.push(Found { object: node.record(index), is_node: false });
+                }
+            }
+            if turn.len() >= TURN_OBJECTS { self.count(&mut turn, true) } else { Ok(()) }
+        })?;
+        self.count(&mut turn, true)?;
+        // Rollback records are reachable too; most of them are entries as well.
+        Pending::unread(head, pending).read(&self.records, |change| {
+            turn.push(Found { object: change.record, is_node: false });
+            Ok(())
+        })?;
+        self.count(&mut turn, false)
+    }
+
+    fn count(&self, turn: &mut Vec<Found>, once: bool) -> Result<()> {
+        let mut state = self.state.lock();
+        if self.is_closing.load(Ordering::Relaxed) {
+            return Err(self.error(ErrorKind::ReadOnly, "the map is being closed".into()));
+        }
+        // Nobody else confirms an idle batch meanwhile.
+        self.confirm(&mut state);
+        for Found { object, is_node } in turn.drain(..) {
+            if state.pages.is_in_free_page(object) {
+                return Err(self.records.damaged(object.offset(), "something reachable lies in a page marked free"));
+            }
+            if !state.pages.is_unknown(object.offset()) {
+                continue;
+            }
+            if !state.pages.born(object) && once {
+                return Err(self.records.damaged(object.offset(), "two references to one object"));
+            }
+            if is_node {
+                state.pages.note_nodes(object);
+            }
+        }
+        Ok(())
+    }
+}
