@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Installs, by apt, the libraries and tools that are missing: libpmem2, pkg-config, what the unpacked MariaDB links
-# against and what its test driver runs on. Does nothing, and asks for no root, when all are there.
+# Installs, by apt, the libraries and tools that are missing: libpmem2, pkg-config, a peer of the benchmarks, what the
+# unpacked MariaDB links against and what its test driver runs on. Does nothing, and asks for no root, when all are there.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
 
 packages=(
     libpmem2-dev pkg-config make python3 xz-utils unzip ca-certificates     # build and data
+    libpmemobj-dev                                                          # a peer of the benchmarks
     libaio1 liburing2 libnuma1 libpcre2-8-0 libpcre2-posix3 libedit2        # the unpacked server and clients
     libncurses6 libssl3 libsystemd0 libssl-dev zlib1g-dev
     perl libdbi-perl procps patch                                           # mysql-test-run

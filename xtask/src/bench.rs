@@ -8,6 +8,7 @@ mod commit;
 mod document;
 mod engine;
 mod load;
+mod map;
 mod memory;
 mod recovery;
 mod report;
@@ -43,7 +44,10 @@ impl Plan {
     }
 }
 
-const NAMES: [&str; 6] = ["load", "commit", "scan", "recovery", "memory", "engine"];
+const NAMES: [&str; 7] = ["load", "commit", "scan", "recovery", "memory", "engine", "map"];
+
+/// Those that run without a server.
+const BARE: [&str; 2] = ["engine", "map"];
 
 fn run_one(name: &str, plan: &Plan) -> Result<Report> {
     match name {
@@ -53,6 +57,7 @@ fn run_one(name: &str, plan: &Plan) -> Result<Report> {
         "recovery" => recovery::run(plan),
         "memory" => memory::run(plan),
         "engine" => engine::run(plan),
+        "map" => map::run(plan),
         _ => bail!("no benchmark {name}; there are: {}, all", NAMES.join(", ")),
     }
 }
@@ -64,7 +69,7 @@ pub fn run(mut args: Args) -> Result<()> {
     let docs = args.flag("--docs");
     let name = args.positional().with_context(|| format!("which benchmark? {}, all", NAMES.join(", ")))?;
     args.finish()?;
-    if plan.perdura && name != "engine" {
+    if plan.perdura && !BARE.contains(&name.as_str()) {
         plugin::build()?;
     }
     let names: Vec<&str> = if name == "all" { NAMES.to_vec() } else { vec![name.as_str()] };

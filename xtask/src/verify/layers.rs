@@ -15,7 +15,7 @@ const fn layer(name: &'static str, height: u8, may_be_unsafe: bool) -> Layer {
 }
 
 /// The layers of docs/ARCHITECTURE.md; a crate may depend on those of lower height.
-const LAYERS: [Layer; 10] = [
+const LAYERS: [Layer; 11] = [
     layer("perdura-pmem", 0, true),
     layer("perdura-log", 1, true),
     layer("perdura-map", 1, true),
@@ -23,6 +23,7 @@ const LAYERS: [Layer; 10] = [
     layer("perdura-kv", 2, false),
     layer("perdura-capi", 3, true),
     layer("perdura-cli", 3, false),
+    layer("perdura-bench", 4, true),
     layer("perdura-crash", 4, true),
     layer("perdura-tests", 4, false),
     layer("xtask", 5, false),

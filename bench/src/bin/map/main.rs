@@ -1,0 +1,123 @@
+//! `map --dir DIR [--quick] [--peers-only] [--only SERIES]`: the ordered maps beside their peers, one JSON object a line
+//! (see `perdura_bench::output`); judged and reported by `cargo xtask bench map`.
+//!
+//! All files lie in directories of this process's own below DIR, which are removed. A quick run has the same series with
+//! fewer rounds and smaller sizes, which the names of cases tell; only the growth to ten million keys is left out.
+
+#![forbid(unsafe_code)]
+
+mod allocation;
+mod collector;
+mod dram;
+mod floor;
+mod flushes;
+mod growth;
+mod index;
+mod operations;
+mod space;
+mod start;
+mod sweeps;
+
+use perdura_bench::dram::Counting;
+use perdura_bench::output;
+use perdura_bench::own::medium;
+use perdura_bench::scratch::Scratch;
+use perdura_bench::store::System;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Instant;
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+const USAGE: &str = "usage: map --dir DIR [--quick] [--peers-only] [--only SERIES]";
+
+/// Of the orders of keys; a number like any other, so that runs compare.
+const SEED: u64 = 20_200_601;
+
+/// How the benchmark is to run.
+struct Plan {
+    directory: PathBuf,
+    quick: bool,
+    own: bool,
+    only: Option<String>,
+}
+
+impl Plan {
+    /// `full`, or `quick` in a quick run.
+    fn pick<T>(&self, full: T, quick: T) -> T {
+        if self.quick { quick } else { full }
+    }
+
+    /// Those of `systems` that take part.
+    fn systems(&self, systems: &[System]) -> Vec<System> {
+        systems.iter().copied().filter(|system| self.own || system.kind().is_none()).collect()
+    }
+
+    /// An empty directory.
+    fn scratch(&self) -> Scratch {
+        Scratch::new(&self.directory)
+    }
+}
+
+type Series = (&'static str, fn(&Plan));
+
+const SERIES: [Series; 11] = [
+    ("floor", floor::run),
+    ("operations", operations::run),
+    ("allocation", allocation::run),
+    ("flushes", flushes::run),
+    ("dram", dram::run),
+    ("start", start::run),
+    ("collector", collector::run),
+    ("space", space::run),
+    ("index", index::run),
+    ("sweeps", sweeps::run),
+    ("growth", growth::run),
+];
+
+fn parse() -> Result<Plan, String> {
+    let mut words = std::env::args().skip(1);
+    let mut plan = Plan { directory: PathBuf::new(), quick: false, own: true, only: None };
+    while let Some(word) = words.next() {
+        let mut value = || words.next().ok_or_else(|| format!("{word} needs a value"));
+        match word.as_str() {
+            "--dir" => plan.directory = value()?.into(),
+            "--only" => plan.only = Some(value()?),
+            "--quick" => plan.quick = true,
+            "--peers-only" => plan.own = false,
+            _ => return Err(format!("unexpected argument {word}")),
+        }
+    }
+    if plan.directory.as_os_str().is_empty() {
+        return Err("which directory?".into());
+    }
+    match &plan.only {
+        Some(only) if !SERIES.iter().any(|(name, _)| name == only) => Err(format!("no series {only}")),
+        _ => Ok(plan),
+    }
+}
+
+fn main() -> ExitCode {
+    let plan = match parse() {
+        Ok(plan) => plan,
+        Err(error) => {
+            let names: Vec<&str> = SERIES.iter().map(|(name, _)| *name).collect();
+            eprintln!("map: {error}\n{USAGE}\nseries: {}", names.join(", "));
+            return ExitCode::from(2);
+        }
+    };
+    {
+        let scratch = plan.scratch();
+        let info = medium(scratch.path()).info();
+        output::medium(&format!("mode {}, granularity {}", info.mode, info.granularity));
+    }
+    for (name, run) in SERIES {
+        if plan.only.as_deref().is_none_or(|only| only == name) {
+            let begun = Instant::now();
+            run(&plan);
+            output::progress(format_args!("{name}: {:.1} s", begun.elapsed().as_secs_f64()));
+        }
+    }
+    ExitCode::SUCCESS
+}

@@ -1,0 +1,63 @@
+//! Start: from the closed directory to the answer of the first read, with a million keys.
+
+use crate::operations::REST_BATCH;
+use crate::{Plan, SEED};
+use perdura_bench::keys::{self, Key, Shape};
+use perdura_bench::output;
+use perdura_bench::own::Own;
+use perdura_bench::peers::{lmdb::Lmdb, redb::Redb};
+use perdura_bench::scratch::Scratch;
+use perdura_bench::store::{Store, System};
+use perdura_map::Config;
+use std::hint::black_box;
+use std::path::Path;
+use std::time::Instant;
+
+const KEYS: usize = 1_000_000;
+const VALUE: [u8; 10] = [0x5a; 10];
+const SYSTEMS: [System; 4] = [System::List, System::BTree, System::Lmdb, System::Redb];
+
+/// `start/10B/1000000`, `ready_ms`: opening the directory, the map, and one get.
+pub fn run(plan: &Plan) {
+    let keys = keys::shuffled(KEYS, Shape::Numbers, SEED);
+    for system in plan.systems(&SYSTEMS) {
+        let scratch = plan.scratch();
+        fill(system, &scratch, &keys);
+        for _ in 0..plan.pick(7, 3) {
+            let begun = Instant::now();
+            open_and_read(system, scratch.path(), &keys[..1], |ready| {
+                let took = ready.duration_since(begun);
+                output::value(system.name(), &format!("start/10B/{KEYS}"), "ready_ms", took.as_secs_f64() * 1e3);
+            });
+        }
+    }
+}
+
+fn fill(system: System, scratch: &Scratch, keys: &[Key]) {
+    // A synced environment can only be closed by its own hand.
+    if system == System::Lmdb {
+        let mut lmdb = Lmdb::open(scratch.path(), true);
+        lmdb.insert(keys, &VALUE, REST_BATCH);
+        lmdb.close();
+        return;
+    }
+    let mut store = system.create(scratch.path(), keys.len(), VALUE.len(), 100);
+    store.insert(keys, &VALUE, if system.kind().is_some() { 100 } else { REST_BATCH });
+}
+
+/// Opens what was filled, reads, and calls `ready` with the time; closing is not counted.
+fn open_and_read(system: System, directory: &Path, keys: &[Key], ready: impl FnOnce(Instant)) {
+    let read = |store: &dyn Store| {
+        black_box(store.read(keys));
+        ready(Instant::now());
+    };
+    match system {
+        System::Lmdb => {
+            let lmdb = Lmdb::open(directory, true);
+            read(&lmdb);
+            lmdb.close();
+        }
+        System::Redb => read(&Redb::open(directory, true)),
+        _ => read(&Own::open(directory, &Config::default())),
+    }
+}

@@ -1,0 +1,68 @@
+//! Timing: phases of many operations, rounds of systems whose order turns.
+
+use crate::keys::Key;
+use std::time::{Duration, Instant};
+
+/// Keys between looks at the clock, and so the most that may be done beyond a budget. A multiple of every batch.
+const STRETCH: usize = 20_000;
+
+/// Nanoseconds for each of `count` operations that took `took`.
+pub fn ns_each(took: Duration, count: usize) -> f64 {
+    took.as_secs_f64() * 1e9 / count as f64
+}
+
+/// Nanoseconds a key when `run` does something with each. What is not done within `budget` is done by `rest`, without
+/// being counted: so a slow system ends with the same content as a fast one.
+pub fn phase(keys: &[Key], budget: Duration, mut run: impl FnMut(&[Key])) -> (f64, usize) {
+    let (mut took, mut done) = (Duration::ZERO, 0);
+    for keys in keys.chunks(STRETCH) {
+        if took > budget {
+            break;
+        }
+        let begun = Instant::now();
+        run(keys);
+        took += begun.elapsed();
+        done += keys.len();
+    }
+    (ns_each(took, done), done)
+}
+
+/// `items` in the order of this round: every round begins with another one.
+pub fn turned<T: Copy>(items: &[T], round: usize) -> impl Iterator<Item = T> + '_ {
+    (0..items.len()).map(move |turn| items[(turn + round) % items.len()])
+}
+
+/// The value below which `share` of all lie. Sorts them.
+pub fn percentile(values: &mut [u32], share: f64) -> f64 {
+    values.sort_unstable();
+    let index = ((values.len() - 1) as f64 * share).round() as usize;
+    f64::from(values[index])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{percentile, phase, turned};
+    use std::time::Duration;
+
+    #[test]
+    fn a_phase_stops_when_its_time_is_over() {
+        let keys = [[b'0'; 10]; 50_000];
+        let (_, done) = phase(&keys, Duration::MAX, |_| ());
+        assert_eq!(done, 50_000);
+        let (_, done) = phase(&keys, Duration::ZERO, |_| std::thread::sleep(Duration::from_millis(1)));
+        assert_eq!(done, 20_000);
+    }
+
+    #[test]
+    fn every_round_begins_with_another_one() {
+        assert_eq!(turned(&[1, 2, 3], 0).collect::<Vec<_>>(), [1, 2, 3]);
+        assert_eq!(turned(&[1, 2, 3], 4).collect::<Vec<_>>(), [2, 3, 1]);
+    }
+
+    #[test]
+    fn a_percentile_is_a_value_that_was_there() {
+        let mut values: Vec<u32> = (0..=100).rev().collect();
+        assert_eq!(percentile(&mut values, 0.99), 99.0);
+        assert_eq!(percentile(&mut values, 1.0), 100.0);
+    }
+}

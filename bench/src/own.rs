@@ -1,0 +1,169 @@
+//! The project's own maps as a store, used as the replicated server uses them: each change has a timestamp of its own,
+//! one above the last, and with every batch all so far is applied, and forgotten up to there.
+//!
+//! Thread-safety: one user; the map's own background thread runs unless switched off.
+
+use crate::keys::{KEY_BYTES, Key};
+use crate::store::{Store, looked_at};
+use perdura_map::{BTree, Config, ErrorKind, Kind, Layout, List, OrderedMap, Result, Ts};
+use perdura_pmem::{FileMedium, Medium, Options};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Name of the map's file.
+const FILE: &str = "map";
+/// Tries to make room before a change counts as failed.
+const TRIES: usize = 1000;
+/// What is left free beside the data in any region.
+const ROOM_BYTES: u64 = 32 << 20;
+/// Bytes of a record besides key and value, generously.
+const RECORD_BYTES: u64 = 64;
+/// Bytes of a B+-tree's leaves for one key, generously.
+const LEAF_BYTES: u64 = 256;
+/// Dead nodes that one change may leave until the collector has been there.
+const PATH_BYTES: u64 = 1200;
+/// Changes that the collector may lag behind.
+const LAG: u64 = 1_000_000;
+
+/// What a map is made with, and how it is run.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Which structure.
+    pub kind: Kind,
+    /// What it is made with.
+    pub layout: Layout,
+    /// How it is run.
+    pub config: Config,
+}
+
+impl Settings {
+    /// The defaults, in a region large enough for `keys` values of `value_bytes`, confirmed every `batch` changes.
+    pub fn new(kind: Kind, keys: usize, value_bytes: usize, batch: usize) -> Settings {
+        let keys = keys as u64;
+        let record = KEY_BYTES as u64 + value_bytes as u64 + RECORD_BYTES;
+        // Twice: as much again may be garbage, or, in the list, deletions.
+        let records = 2 * keys * record + ROOM_BYTES;
+        let layout = match kind {
+            Kind::List => Layout::list(records),
+            Kind::BTree => Layout::btree(records + keys * LEAF_BYTES + keys.min(LAG) * PATH_BYTES),
+        };
+        let config = Config { changes_max: batch as u32, ..Config::default() };
+        Settings { kind, layout, config }
+    }
+
+    /// The same without the background thread.
+    pub fn without_background(mut self) -> Settings {
+        self.config.background = false;
+        self
+    }
+}
+
+/// A directory as a medium; emulated unless it lies on persistent memory.
+pub fn medium(directory: &Path) -> Arc<dyn Medium> {
+    let options = Options { emulate: true, create_dir: true };
+    Arc::new(FileMedium::open(directory, options).expect("the directory can be used"))
+}
+
+/// A map and the timestamp of its newest change.
+pub struct Own {
+    map: Box<dyn OrderedMap>,
+    ts: Ts,
+}
+
+impl Own {
+    /// Makes an empty map in `directory`.
+    pub fn create(directory: &Path, settings: &Settings) -> Own {
+        let medium = medium(directory);
+        let (layout, config) = (&settings.layout, &settings.config);
+        let map: Result<Box<dyn OrderedMap>> = match settings.kind {
+            Kind::List => List::create(&medium, FILE, layout, config).map(|map| Box::new(map) as _),
+            Kind::BTree => BTree::create(&medium, FILE, layout, config).map(|map| Box::new(map) as _),
+        };
+        Own { map: map.expect("the map can be made"), ts: 0 }
+    }
+
+    /// Opens the map in `directory`.
+    pub fn open(directory: &Path, config: &Config) -> Own {
+        let map = perdura_map::open(&medium(directory), FILE, config).expect("the map can be opened");
+        let ts = map.timestamps().last;
+        Own { map, ts }
+    }
+
+    /// The map.
+    pub fn map(&self) -> &dyn OrderedMap {
+        &*self.map
+    }
+
+    /// One change of one key, applied and forgotten when it closes a batch; for measurements of single changes.
+    pub fn set(&mut self, key: &Key, value: &[u8], closes: bool) {
+        self.ts += 1;
+        let ts = self.ts;
+        self.change(|map| map.set(ts, key, value));
+        if closes {
+            self.settle();
+        }
+    }
+
+    /// Lets go of all that is superseded.
+    pub fn settle(&self) {
+        // After a crash or when nothing changed there may be nothing above what is applied.
+        let last = self.map.timestamps().last;
+        self.map.apply(last).expect("what was changed can be applied");
+        self.map.forget(last).expect("what was applied can be forgotten");
+    }
+
+    /// A change; when there is no room, what is superseded is let go and collected, as any user must. Its time counts.
+    fn change<T>(&self, mut change: impl FnMut(&dyn OrderedMap) -> Result<T>) -> T {
+        for _ in 0..TRIES {
+            match change(self.map()) {
+                Ok(value) => return value,
+                Err(error) if error.kind() == ErrorKind::Full => self.make_room(),
+                Err(error) => panic!("{}: {error}", self.map.kind()),
+            }
+        }
+        panic!("{}: still full after {TRIES} collections: {:?}", self.map.kind(), self.map.space())
+    }
+
+    #[cold]
+    fn make_room(&self) {
+        self.settle();
+        self.map.confirm().expect("changes can be confirmed");
+        if self.map.collect().expect("garbage can be collected") == 0 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+impl Store for Own {
+    fn insert(&mut self, keys: &[Key], value: &[u8], batch: usize) {
+        for keys in keys.chunks(batch) {
+            for key in keys {
+                self.set(key, value, false);
+            }
+            self.settle();
+        }
+        self.map.confirm().expect("changes can be confirmed");
+    }
+
+    fn read(&self, keys: &[Key]) -> u64 {
+        let at = self.map.timestamps().applied;
+        let read = |key: &Key| {
+            let value = self.map.get(key, at).expect("the map can be read").expect("the key is there");
+            looked_at(&value)
+        };
+        keys.iter().map(read).sum()
+    }
+
+    fn delete(&mut self, keys: &[Key], batch: usize) {
+        for keys in keys.chunks(batch) {
+            for key in keys {
+                self.ts += 1;
+                let ts = self.ts;
+                assert!(self.change(|map| map.delete(ts, key)), "the key is there");
+            }
+            self.settle();
+        }
+        self.map.confirm().expect("changes can be confirmed");
+    }
+}

@@ -1,0 +1,96 @@
+//! Concurrent ordered maps in DRAM that the list could have had as its index: each entry the first 8 bytes of a key and
+//! the place of its record, where the rest of the key is looked up when the beginnings are equal.
+
+use crate::keys::Key;
+use crossbeam_skiplist::SkipSet;
+use scc::{Guard, TreeIndex};
+use std::cmp::Ordering;
+
+/// What stands for a record in the region: it begins a line of its own, as most do there.
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+pub struct Record(pub Key);
+
+/// An entry: ordered as the keys of the records are.
+#[derive(Clone, Copy)]
+pub struct Entry {
+    beginning: u64,
+    record: &'static Record,
+}
+
+impl Entry {
+    /// The entry of a record.
+    pub fn new(record: &'static Record) -> Entry {
+        let beginning = record.0.first_chunk().expect("a key is longer than 8 bytes");
+        Entry { beginning: u64::from_be_bytes(*beginning), record }
+    }
+
+    /// Where the record is.
+    pub fn address(&self) -> usize {
+        std::ptr::from_ref(self.record).addr()
+    }
+}
+
+impl PartialEq for Entry {
+    fn eq(&self, other: &Entry) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Entry {}
+
+impl PartialOrd for Entry {
+    fn partial_cmp(&self, other: &Entry) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Entry {
+    fn cmp(&self, other: &Entry) -> Ordering {
+        self.beginning.cmp(&other.beginning).then_with(|| self.record.0.cmp(&other.record.0))
+    }
+}
+
+/// An ordered index of entries.
+pub trait Index {
+    /// Puts a new entry in.
+    fn insert(&self, entry: Entry);
+    /// Finds the entry that equals `probe`, which must be there.
+    fn find(&self, probe: &Entry) -> Entry;
+    /// Takes out the entry that equals `probe`, which must be there.
+    fn remove(&self, probe: &Entry);
+}
+
+impl Index for SkipSet<Entry> {
+    fn insert(&self, entry: Entry) {
+        SkipSet::insert(self, entry);
+    }
+
+    fn find(&self, probe: &Entry) -> Entry {
+        *self.get(probe).expect("the entry is there").value()
+    }
+
+    fn remove(&self, probe: &Entry) {
+        SkipSet::remove(self, probe).expect("the entry is there");
+    }
+}
+
+impl Index for TreeIndex<Entry, ()> {
+    fn insert(&self, entry: Entry) {
+        assert!(self.insert_sync(entry, ()).is_ok(), "the entry is new");
+    }
+
+    fn find(&self, probe: &Entry) -> Entry {
+        let guard = Guard::new();
+        *self.peek_entry(probe, &guard).expect("the entry is there").0
+    }
+
+    fn remove(&self, probe: &Entry) {
+        assert!(self.remove_sync(probe), "the entry is there");
+    }
+}
+
+/// The indexes there are, by name, each empty.
+pub fn all() -> [(&'static str, Box<dyn Index>); 2] {
+    [("crossbeam_skiplist", Box::new(SkipSet::new())), ("scc_treeindex", Box::new(TreeIndex::new()))]
+}
