@@ -32,6 +32,8 @@ pub struct Loader<'m> {
     header: Option<Header>,
     candidates: Vec<Candidate>,
     number: u32,
+    /// Checksum of the last chunk.
+    crc: u32,
     failed: bool,
 }
 
@@ -47,7 +49,7 @@ impl<I: Index> Core<I> {
         }
         state.is_loading = true;
         let parser = Parser::default();
-        Ok(Loader { target: self, parser, header: None, candidates: Vec::new(), number: 0, failed: false })
+        Ok(Loader { target: self, parser, header: None, candidates: Vec::new(), number: 0, crc: 0, failed: false })
     }
 }
 
@@ -64,8 +66,9 @@ impl Loader<'_> {
     }
 
     fn take(&mut self, chunk: &[u8]) -> Result<()> {
-        let Loader { target, parser, header, candidates, number, .. } = self;
-        let piece = stream::unframe(chunk, *number).map_err(|what| target.refuse(&what))?;
+        let Loader { target, parser, header, candidates, number, crc, .. } = self;
+        let (piece, found) = stream::unframe(chunk, *number, *crc).map_err(|what| target.refuse(&what))?;
+        *crc = found;
         let fed = parser.feed(piece, |part| match part {
             Part::Header(found) => {
                 *header = Some(found);
@@ -172,13 +175,14 @@ impl<I: Index> Target for Core<I> {
 }
 
 impl<I: Index> Core<I> {
-    /// Links the new records: those that are forgotten first (of the B+-tree not at all), then the others in the order of
-    /// their timestamps. The head, and what is pending.
+    /// Links the new records in the order of their timestamps, which [`crate::rebuild`] relies on; of the B+-tree only those
+    /// not forgotten. The head, and what is pending.
     fn link_up(&self, state: &mut State<I>, found: &[(u64, Ref)], header: &Header) -> (u64, Pending) {
         let ts = |record: Ref| self.records.trusted_ts(record);
-        let (mut changes, settled): (Vec<_>, Vec<_>) =
+        let (mut changes, mut settled): (Vec<_>, Vec<_>) =
             found.iter().map(|(_, record)| (ts(*record), *record)).partition(|(ts, _)| *ts > header.forgotten);
         changes.sort_unstable();
+        settled.sort_unstable();
         let mut head = 0;
         let settled = if I::KIND == Kind::List { &settled[..] } else { &[] };
         for (_, record) in settled.iter().chain(&changes) {
