@@ -87,6 +87,7 @@ impl Snapshot<'_> {
             rest: [&[], &[]],
             items: 0,
             number: 0,
+            crc: 0,
             is_over: false,
         }
     }
@@ -140,6 +141,8 @@ pub struct Chunks<'s> {
     rest: [&'s [u8]; 2],
     items: u64,
     number: u32,
+    /// Checksum of the last chunk.
+    crc: u32,
     is_over: bool,
 }
 
@@ -200,7 +203,7 @@ impl Iterator for Chunks<'_> {
         if chunk.len() == FRAME_BYTES {
             return None;
         }
-        stream::frame(&mut chunk, self.number);
+        self.crc = stream::frame(&mut chunk, self.number, self.crc);
         self.number += 1;
         Some(Ok(chunk))
     }

@@ -2,7 +2,8 @@
 //!
 //! Header: magic, version, and the three timestamps. Item: timestamp, lengths (the key's with the mark of a deletion), key,
 //! value. End: an item header of all ones, then the number of items. Chunk: number (4 bytes), length of what follows the
-//! frame (4), CRC32C of both and the content (4), content. All of it is untrusted until checked.
+//! frame (4), CRC32C of both and the content (4), content. The CRC32C goes on from that of the chunk before, so that chunks
+//! of two snapshots do not make one. All of it is untrusted until checked.
 
 use crate::ordered_map::{KEY_BYTES_MAX, Ts, VALUE_BYTES_MAX};
 
@@ -44,32 +45,33 @@ pub(crate) fn write_end(target: &mut Vec<u8>, items: u64) {
     target.extend_from_slice(&items.to_le_bytes());
 }
 
-/// Completes a chunk: its content stands after room for the frame.
-pub(crate) fn frame(chunk: &mut [u8], number: u32) {
+/// Completes a chunk: its content stands after room for the frame. Its checksum, which goes on from that of the chunk before.
+pub(crate) fn frame(chunk: &mut [u8], number: u32, before: u32) -> u32 {
     let len = (chunk.len() - FRAME_BYTES) as u32;
     chunk[0..4].copy_from_slice(&number.to_le_bytes());
     chunk[4..8].copy_from_slice(&len.to_le_bytes());
-    let crc = frame_crc(chunk);
+    let crc = frame_crc(chunk, before);
     chunk[8..12].copy_from_slice(&crc.to_le_bytes());
+    crc
 }
 
-fn frame_crc(chunk: &[u8]) -> u32 {
-    crc32c::crc32c_append(crc32c::crc32c(&chunk[..8]), &chunk[FRAME_BYTES..])
+fn frame_crc(chunk: &[u8], before: u32) -> u32 {
+    crc32c::crc32c_append(crc32c::crc32c_append(before, &chunk[..8]), &chunk[FRAME_BYTES..])
 }
 
-/// The content of chunk `number`, or what is wrong with it.
-pub(crate) fn unframe(chunk: &[u8], number: u32) -> Result<&[u8], String> {
+/// The content and checksum of chunk `number`, which follows one with the checksum `before`; or what is wrong with it.
+pub(crate) fn unframe(chunk: &[u8], number: u32, before: u32) -> Result<(&[u8], u32), String> {
     let word = |at: usize| chunk.get(at..at + 4).map(|bytes| u32::from_le_bytes(bytes.try_into().expect("four bytes")));
     let (Some(found), Some(len), Some(crc)) = (word(0), word(4), word(8)) else {
         return Err(format!("a chunk of {} bytes", chunk.len()));
     };
-    if len as usize != chunk.len() - FRAME_BYTES || crc != frame_crc(chunk) {
+    if len as usize != chunk.len() - FRAME_BYTES || crc != frame_crc(chunk, before) {
         return Err(format!("chunk {number} is not what was sent"));
     }
     if found != number {
         return Err(format!("chunk {found} came where chunk {number} should"));
     }
-    Ok(&chunk[FRAME_BYTES..])
+    Ok((&chunk[FRAME_BYTES..], crc))
 }
 
 /// What a parser has found.
