@@ -110,7 +110,7 @@ pub struct PageNodes {
 
 impl PageNodes {
     fn give_back(&mut self, pages: &mut Pages, node: Ref) {
-        if pages.end(node) && !pages.is_retired(node) {
+        if pages.end(node) && pages.takes_nodes(node) {
             self.free[usize::from(node.len() > self.leaf_bytes)].push(node);
         }
     }

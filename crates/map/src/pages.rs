@@ -412,6 +412,15 @@ impl Pages {
         Pages::parts(self.geometry, place).any(|(page, _)| self.uses[page].retired)
     }
 
+    /// Whether a node may be put in a place where one has ended. Not where none of those known lives: such a page is about to
+    /// be free.
+    pub(crate) fn takes_nodes(&self, place: Ref) -> bool {
+        Pages::parts(self.geometry, place).all(|(page, _)| {
+            let page_use = &self.uses[page];
+            page_use.nodes && !page_use.retired && !page_use.leaving
+        })
+    }
+
     /// Whether some page an object lies in is free: then something is damaged.
     pub(crate) fn is_in_free_page(&self, object: Ref) -> bool {
         Pages::parts(self.geometry, object).any(|(page, _)| self.free.is_free(page))
