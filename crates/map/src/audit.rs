@@ -118,7 +118,8 @@ impl<I: Index> Core<I> {
             return Ok(());
         }
         let entry_bytes: u64 = reachable.entries.iter().map(|record| record.len()).sum();
-        let live = entry_bytes + reachable.orphan_bytes + reachable.node_bytes + state.store.waiting_bytes();
+        let waiting = state.store.waiting_bytes(&state.pages.live);
+        let live = entry_bytes + reachable.orphan_bytes + reachable.node_bytes + waiting;
         let held = if I::KIND == Kind::List { reachable.chain_bytes } else { live };
         let counted = (state.pages.live_bytes(), state.pages.live_in_all(), state.pages.held_in_all());
         if counted != (live, live, held) {

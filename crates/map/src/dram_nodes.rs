@@ -7,6 +7,7 @@ use crate::config::{Kind, Layout};
 use crate::error::Result;
 use crate::format::Ref;
 use crate::index::{Index, Store, for_each_node};
+use crate::live_bits::LiveBits;
 use crate::node::{Build, Node};
 use crate::pages::{Pages, Urgency};
 use crate::pin::Pins;
@@ -179,7 +180,7 @@ impl Store for DramNodes {
         unreachable!("a list has no nodes in pages, but one was looked for at {offset}")
     }
 
-    fn waiting_bytes(&self) -> u64 {
+    fn waiting_bytes(&self, _live: &LiveBits) -> u64 {
         0
     }
 

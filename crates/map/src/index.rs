@@ -7,6 +7,7 @@
 use crate::config::{Kind, Layout};
 use crate::error::Result;
 use crate::format::Ref;
+use crate::live_bits::LiveBits;
 use crate::node::Node;
 use crate::pages::{Pages, Urgency};
 use crate::pin::Pins;
@@ -59,7 +60,7 @@ pub(crate) trait Store: Sized + Send + 'static {
     fn place(reader: &Self::Reader, offset: u64) -> Result<Ref>;
 
     /// Bytes of nodes that have been replaced and still count as live.
-    fn waiting_bytes(&self) -> u64;
+    fn waiting_bytes(&self, live: &LiveBits) -> u64;
 
     /// Reads and checks the node at `link` though the live bits vouch for it.
     fn verify(reader: &Self::Reader, link: u64) -> Result<()>;

@@ -255,9 +255,11 @@ impl Store for PageNodes {
         Ok(Ref::new(offset, node_bytes(level, reader.branching)))
     }
 
-    fn waiting_bytes(&self) -> u64 {
+    fn waiting_bytes(&self, live: &LiveBits) -> u64 {
         let lists = self.waiting.iter().chain(&self.ended).map(|(_, nodes)| nodes);
-        lists.chain([&self.retired, &self.replaced]).flatten().map(|node| node.len()).sum()
+        let nodes = lists.chain([&self.retired, &self.replaced]).flatten();
+        // One that ended before the pages were known was never counted.
+        nodes.filter(|node| live.is_set(node.offset())).map(|node| node.len()).sum()
     }
 
     fn verify(reader: &PageReader, link: u64) -> Result<()> {
