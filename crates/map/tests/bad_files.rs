@@ -1,0 +1,148 @@
+//! Hazard: a file that is no map, or not this one, taken for one: each is refused with an error that says what it is.
+
+mod support;
+
+use perdura_map::{BTree, ErrorKind, Kind, List};
+use perdura_pmem::sim::{Image, Random};
+use perdura_pmem::{Medium, SimMedium};
+use std::sync::Arc;
+use support::damage::{NAME, subject};
+use support::{KINDS, Place, error_kind, quiet, value};
+
+/// Opens a file of these bytes as whatever it is, and as each kind: the errors.
+fn errors(bytes: &[u8]) -> [Option<ErrorKind>; 3] {
+    let medium: Arc<dyn Medium> = Arc::new(SimMedium::from_image(Image::from_files([(NAME, bytes)])));
+    [
+        error_kind(perdura_map::open(&medium, NAME, &quiet())),
+        error_kind(List::open(&medium, NAME, &quiet())),
+        error_kind(BTree::open(&medium, NAME, &quiet())),
+    ]
+}
+
+#[test]
+fn files_of_others_are_foreign() {
+    let mut random = Random::new(1);
+    let noise: Vec<u8> = (0..64 << 10).map(|_| random.next_u64() as u8).collect();
+    let mut log = vec![0; 8192];
+    log[..8].copy_from_slice(b"PERDURA\0");
+    log[8..12].copy_from_slice(&1u32.to_le_bytes());
+    let mut data = vec![0; 64 << 10];
+    data[..8].copy_from_slice(b"PRDDATA1");
+    let text = b"This is no map.".repeat(1000);
+    let elf = [&b"\x7fELF\x02\x01\x01"[..], &[0; 9000]].concat();
+    for bytes in [noise, log, data, text, elf, vec![0; 64 << 10], vec![0xff; 64 << 10]] {
+        assert_eq!(errors(&bytes), [Some(ErrorKind::Foreign); 3], "{:?}", &bytes[..8]);
+    }
+}
+
+#[test]
+fn short_files_are_foreign_or_damaged() {
+    for length in [0, 1, 7, 8, 63, 64, 100, 511, 512, 4095] {
+        for byte in [0, 0xff, b'P'] {
+            for error in errors(&vec![byte; length]) {
+                assert!(matches!(error, Some(ErrorKind::Foreign | ErrorKind::Damaged)), "{length} bytes: {error:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_map_of_one_kind_is_foreign_to_the_other() {
+    for kind in KINDS {
+        let seen = errors(&subject(kind).bytes);
+        let wanted = match kind {
+            Kind::List => [None, None, Some(ErrorKind::Foreign)],
+            Kind::BTree => [None, Some(ErrorKind::Foreign), None],
+        };
+        assert_eq!(seen, wanted, "{kind}");
+    }
+}
+
+/// A refused file is left as it is: it may be another program's, or be repaired.
+#[test]
+fn a_refused_file_is_not_changed() {
+    for kind in KINDS {
+        let subject = subject(kind);
+        let mut wrong = subject.bytes.clone();
+        wrong[9] ^= 0x40;
+        for bytes in [&b"someone else's".repeat(500)[..], &wrong] {
+            let medium = Arc::new(SimMedium::from_image(Image::from_files([(NAME, bytes)])));
+            let shared: Arc<dyn Medium> = medium.clone();
+            let first = error_kind(perdura_map::open(&shared, NAME, &quiet()));
+            assert!(first.is_some(), "{kind}");
+            assert_eq!(error_kind(perdura_map::open(&shared, NAME, &quiet())), first);
+            assert_eq!(medium.image().bytes_of(NAME).as_deref(), Some(bytes), "{kind}: the file was changed");
+        }
+    }
+}
+
+#[test]
+fn a_file_that_was_cut_off_or_grew_is_refused() {
+    for kind in KINDS {
+        let subject = subject(kind);
+        let whole = subject.bytes.len();
+        for length in (0..whole).step_by(97).chain([whole - 1, whole - 8, whole - 64, whole - 256, whole / 2]) {
+            let error = errors(&subject.bytes[..length])[0];
+            assert!(matches!(error, Some(ErrorKind::Foreign | ErrorKind::Damaged)), "{kind}, {length}: {error:?}");
+        }
+        for more in [1, 64, 256, 100_000] {
+            let error = errors(&[&subject.bytes[..], &vec![0; more]].concat())[0];
+            assert!(matches!(error, None | Some(ErrorKind::Damaged)), "{kind}, {more} bytes more: {error:?}");
+        }
+    }
+}
+
+/// A file that was cut off on a real device must be an error too, not a fault of the process.
+#[test]
+fn a_file_cut_off_on_a_device_is_refused() {
+    for kind in KINDS {
+        let place = Place::in_files(kind);
+        let map = place.create("map");
+        map.set(1, b"key", b"value").expect("there is room");
+        map.confirm().expect("confirmed");
+        drop(map);
+        let directory = place.medium.info().directory.expect("files have a directory");
+        let path = directory.join("map");
+        let whole = std::fs::metadata(&path).expect("it exists").len();
+        for length in [whole - 4096, whole / 2, 4096, 100, 0] {
+            std::fs::OpenOptions::new().write(true).open(&path).and_then(|file| file.set_len(length)).expect("cut off");
+            let error = error_kind(perdura_map::open(&place.medium, "map", &quiet()));
+            assert!(matches!(error, Some(ErrorKind::Foreign | ErrorKind::Damaged)), "{kind}, {length}: {error:?}");
+        }
+        std::fs::remove_file(&path).expect("it exists");
+        let map = place.create("map");
+        map.set(1, b"key", b"value").expect("there is room");
+        assert_eq!(value(&*map, b"key", 1), Some(b"value".to_vec()));
+    }
+}
+
+/// What an attempt to make a map left behind does not keep the next from it.
+#[test]
+fn what_is_left_of_an_attempt_is_replaced() {
+    for kind in KINDS {
+        let place = Place::simulated(kind);
+        place.medium.create("map.new", 3 << 20).expect("there is room").store(0, 77);
+        let map = place.create("map");
+        map.set(1, b"key", b"value").expect("there is room");
+        map.confirm().expect("confirmed");
+        drop(map);
+        assert_eq!(value(&*place.open("map"), b"key", 1), Some(b"value".to_vec()));
+        let names: Vec<String> = place.medium.list().expect("it lists").into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["map"], "{kind}");
+    }
+}
+
+/// A medium that refuses to sync: no map that might not be there after a power failure.
+#[test]
+fn a_medium_that_does_not_sync_makes_no_map() {
+    for kind in KINDS {
+        let medium = Arc::new(SimMedium::new());
+        let shared: Arc<dyn Medium> = medium.clone();
+        medium.fail_syncs(true);
+        let made = support::create(&shared, "map", kind, &support::layout(kind, 1 << 20), &quiet());
+        assert_eq!(error_kind(made), Some(ErrorKind::Medium), "{kind}");
+        medium.fail_syncs(false);
+        let made = support::create(&shared, "map", kind, &support::layout(kind, 1 << 20), &quiet());
+        made.unwrap_or_else(|error| panic!("{kind}: {error}"));
+    }
+}

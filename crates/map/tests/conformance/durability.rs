@@ -1,0 +1,133 @@
+//! What a restart finds: all that was confirmed.
+
+use super::Check;
+use crate::support::compare::{audit, compare};
+use crate::support::model::Model;
+use crate::support::{NEWEST, Place, all, layout, quiet, quiet_every, value};
+use perdura_map::{Config, ErrorKind};
+use std::time::Duration;
+
+pub const CHECKS: &[(&str, Check)] = &[
+    ("what is confirmed is there after a restart", what_is_confirmed_is_there),
+    ("a batch closes after so many changes", a_batch_closes_after_so_many_changes),
+    ("a map that was never changed can be opened again", a_map_never_changed),
+    ("restarts do not wear the map out", restarts_do_not_wear_the_map_out),
+    ("restarts find versions, deletions and changes not applied", restarts_find_everything),
+    ("the background thread confirms idle batches", the_background_thread_confirms),
+    ("names that are taken, or not there, are told", names_are_told),
+];
+
+fn what_is_confirmed_is_there(place: &Place) {
+    let map = place.create_with("map", &layout(place.kind, 4 << 20), &quiet_every(1000));
+    for ts in 1..=100u64 {
+        map.set(ts, &ts.to_be_bytes(), &[ts as u8; 77]).expect("there is room");
+    }
+    assert_eq!(map.timestamps().confirmed, 0, "the batch is still open");
+    map.confirm().expect("confirmed");
+    assert_eq!(map.timestamps().confirmed, 100);
+    map.confirm().expect("nothing to do");
+    let before = all(&*map, NEWEST);
+    drop(map);
+    let map = place.open("map");
+    assert_eq!((map.timestamps().last, map.timestamps().confirmed), (100, 100));
+    assert_eq!(all(&*map, NEWEST), before);
+    for at in [1, 50, 99] {
+        assert_eq!(all(&*map, at).len() as u64, at);
+    }
+}
+
+fn a_batch_closes_after_so_many_changes(place: &Place) {
+    for changes_max in [1, 2, 7] {
+        let name = format!("map{changes_max}");
+        let map = place.create_with(&name, &layout(place.kind, 1 << 20), &quiet_every(changes_max));
+        for ts in 1..=50u64 {
+            map.set(ts, b"key", &[1; 20]).expect("there is room");
+            let open = ts - map.timestamps().confirmed;
+            assert!(open < u64::from(changes_max), "{open} changes not confirmed at {ts}");
+            assert!(changes_max == 1 || ts % u64::from(changes_max) == 0 || open > 0, "confirmed early at {ts}");
+        }
+    }
+}
+
+fn a_map_never_changed(place: &Place) {
+    drop(place.create("map"));
+    for _ in 0..3 {
+        let map = place.open("map");
+        compare(&*map, &Model::default()).and_then(|()| audit(&*map, &Model::default())).expect("empty");
+    }
+    let map = place.open("map");
+    map.set(1, b"key", b"value").expect("there is room");
+    map.confirm().expect("confirmed");
+    drop(map);
+    assert_eq!(value(&*place.open("map"), b"key", 1), Some(b"value".to_vec()));
+}
+
+fn restarts_do_not_wear_the_map_out(place: &Place) {
+    drop(place.create_with("map", &layout(place.kind, 256 << 10), &quiet()));
+    for ts in 1..=150u64 {
+        let map = place.open("map");
+        map.set(ts, &[ts as u8 % 5], &ts.to_le_bytes()).expect("a page not filled is collected");
+        map.apply(ts).expect("it is the newest");
+        map.forget(ts).expect("it is applied");
+        map.confirm().expect("confirmed");
+        map.collect().expect("collected");
+    }
+    let map = place.open("map");
+    crate::support::collect_all(&*map);
+    assert_eq!((all(&*map, NEWEST).len(), map.check().expect("sound")), (5, 5));
+    assert!(map.space().used <= 64 << 10, "runs being filled, and no more: {:?}", map.space());
+}
+
+fn restarts_find_everything(place: &Place) {
+    let map = place.create("map");
+    let mut model = super::snapshots::prepare(&*map);
+    map.confirm().expect("confirmed");
+    drop(map);
+    for round in 0..4u64 {
+        let map = place.open("map");
+        compare(&*map, &model).and_then(|()| audit(&*map, &model)).unwrap_or_else(|what| panic!("{round}: {what}"));
+        assert_eq!(map.timestamps().confirmed, model.last);
+        let ts = 61 + round;
+        map.set(ts, b"key b", &ts.to_le_bytes()).expect("there is room");
+        model.change(ts, b"key b", Some(&ts.to_le_bytes()));
+        if round == 1 {
+            map.rollback(58).expect("it is not applied");
+            model.rollback(58, map.timestamps().last).expect("as documented");
+        }
+        if round == 2 {
+            map.apply(50).expect("it is there");
+            model.applied = 50;
+            map.forget(48).expect("it is applied");
+            model.forget(48);
+        }
+        map.confirm().expect("confirmed");
+    }
+}
+
+fn the_background_thread_confirms(place: &Place) {
+    let config = Config { changes_max: 1000, interval: Duration::from_millis(1), background: true };
+    let map = place.create_with("map", &layout(place.kind, 1 << 20), &config);
+    for ts in 1..=20 {
+        map.set(ts, b"key", b"value").expect("there is room");
+        // It says when it has: no test by the clock.
+        while map.timestamps().confirmed < ts {
+            std::thread::yield_now();
+        }
+    }
+    drop(map);
+    assert_eq!(place.open("map").timestamps().last, 20);
+}
+
+fn names_are_told(place: &Place) {
+    let map = place.create("map");
+    map.set(1, b"key", b"value").expect("there is room");
+    map.confirm().expect("confirmed");
+    drop(map);
+    let again = crate::support::create(&place.medium, "map", place.kind, &layout(place.kind, 1 << 20), &quiet());
+    assert_eq!(crate::support::error_kind(again), Some(ErrorKind::Exists));
+    assert_eq!(value(&*place.open("map"), b"key", 1), Some(b"value".to_vec()), "the first is untouched");
+    let absent = perdura_map::open(&place.medium, "absent", &quiet());
+    assert_eq!(crate::support::error_kind(absent), Some(ErrorKind::NotFound));
+    let names: Vec<String> = place.medium.list().expect("it lists").into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["map"], "no attempt leaves a file behind");
+}

@@ -1,0 +1,386 @@
+//! Does operations to a map and to its model, and says where they differ.
+//!
+//! After each operation the model is kept, so that after a restart or a power failure the map can be compared with
+//! every state it may have gone back to: those from the last that is known to be durable to the newest.
+
+use crate::operation::{Expected, Operation, key};
+use crate::power;
+use crate::support::compare::{audit, audit_space, compare};
+use crate::support::model::Model;
+use crate::support::{Map, create, layout, load, other, quiet, stream};
+use perdura_map::{Config, ErrorKind, Kind, Layout, OrderedMap, Result as MapResult, Ts};
+use perdura_pmem::sim::{Image, Recorder};
+use perdura_pmem::{Medium, SimMedium, trace};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Name of the map's file.
+pub const NAME: &str = "map";
+
+/// What a map is made with and run with.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting {
+    /// Structure.
+    pub kind: Kind,
+    /// Layout of the file.
+    pub layout: Layout,
+    /// Changes of a batch.
+    pub changes_max: u32,
+}
+
+impl Setting {
+    /// How the map is run.
+    pub fn config(&self) -> Config {
+        Config { changes_max: self.changes_max, ..quiet() }
+    }
+}
+
+/// The states a map has gone through since it was last opened, and which of them are durable.
+pub struct History {
+    /// The model after each operation.
+    pub states: Vec<Model>,
+    /// Place of the newest state that must survive.
+    durable: usize,
+    /// Places of the states after the last changes, of which the oldest closed its batch.
+    recent: VecDeque<usize>,
+}
+
+impl History {
+    fn new(model: Model) -> History {
+        History { states: vec![model], durable: 0, recent: VecDeque::new() }
+    }
+
+    /// Adds a state, if it is one; its place.
+    fn note(&mut self, model: &Model) -> usize {
+        if self.states.last() != Some(model) {
+            self.states.push(model.clone());
+        }
+        self.states.len() - 1
+    }
+
+    /// A change led to the state at `place`: the one `changes_max` before the next is durable.
+    fn count(&mut self, place: usize, changes_max: u32) {
+        self.recent.push_back(place);
+        if self.recent.len() as u32 >= changes_max {
+            let closed = self.recent.pop_front().expect("one was just added");
+            self.durable = self.durable.max(closed);
+        }
+    }
+
+    /// Those a crash may lead to now, newest first.
+    pub fn possible(&self, from: usize, to: usize) -> impl Iterator<Item = &Model> {
+        self.states[from..=to.min(self.states.len() - 1)].iter().rev()
+    }
+}
+
+/// A map, its medium, and its model.
+pub struct Run {
+    setting: Setting,
+    medium: Arc<SimMedium>,
+    recorder: Arc<Recorder>,
+    map: Option<Arc<Map>>,
+    model: Model,
+    history: History,
+    kept: Option<(Vec<Vec<u8>>, Model)>,
+    /// Whether the operation under way has changed something.
+    is_change: bool,
+}
+
+/// Does all operations to a new map. What differs, if something does.
+pub fn run(setting: &Setting, operations: &[Operation]) -> Result<(), String> {
+    let medium: Arc<dyn Medium> = Arc::new(SimMedium::new());
+    let made = create(&medium, NAME, setting.kind, &setting.layout, &setting.config());
+    drop(made.map_err(|error| format!("creating: {error}"))?);
+    let mut run = Run::open(*setting, power::image_of(&*medium), Model::default())?;
+    for (place, operation) in operations.iter().enumerate() {
+        run.one(operation).map_err(|what| format!("operation {place}, {operation:?}: {what}"))?;
+    }
+    run.end().map_err(|what| format!("at the end: {what}"))
+}
+
+impl Run {
+    /// Opens the map of an image, which is as the model says, and records from then on.
+    fn open(setting: Setting, image: Image, model: Model) -> Result<Run, String> {
+        let (medium, recorder) = Recorder::attach(SimMedium::from_image(image));
+        let medium = Arc::new(medium);
+        let shared: Arc<dyn Medium> = medium.clone();
+        let map = perdura_map::open(&shared, NAME, &setting.config()).map_err(|error| format!("opening: {error}"))?;
+        compare(&*map, &model).map_err(|what| format!("after opening: {what}"))?;
+        let history = History::new(model.clone());
+        Ok(Run { setting, medium, recorder, map: Some(Arc::new(map)), model, history, kept: None, is_change: false })
+    }
+
+    fn map(&self) -> Arc<Map> {
+        self.map.clone().expect("the map is open between operations")
+    }
+
+    /// Does an operation, and tells the recording what must survive from then on.
+    fn one(&mut self, operation: &Operation) -> Result<(), String> {
+        let _attached = trace::attach(self.recorder.clone());
+        trace::mark(power::payload(self.history.durable, self.history.states.len()));
+        self.step(operation)?;
+        let map = self.map();
+        self.model_matches(&**map)?;
+        let newest = self.history.note(&self.model);
+        if std::mem::take(&mut self.is_change) {
+            self.history.count(newest, self.setting.changes_max);
+        }
+        trace::mark(power::payload(self.history.durable, newest));
+        Ok(())
+    }
+
+    /// What is cheap to compare after every operation.
+    fn model_matches(&self, map: &dyn OrderedMap) -> Result<(), String> {
+        let seen = map.timestamps();
+        let model = &self.model;
+        if (seen.last, seen.applied, seen.forgotten) != (model.last, model.applied, model.forgotten) {
+            return Err(format!("{seen:?} instead of {} {} {}", model.last, model.applied, model.forgotten));
+        }
+        audit_space(map)
+    }
+
+    fn step(&mut self, operation: &Operation) -> Result<(), String> {
+        let map = self.map();
+        let last = self.model.last;
+        match operation {
+            Operation::Set { step, key: number, value } => {
+                let (ts, key, value) = (Operation::step(last, *step), key(*number), value.bytes());
+                let result = map.set(ts, &key, &value).map(|()| true);
+                self.changed(result, true, ts, &key, Some(&value))
+            }
+            Operation::Delete { step, key: number } => {
+                let (ts, key) = (Operation::step(last, *step), key(*number));
+                let present = self.model.newest(&key).is_some();
+                self.changed(map.delete(ts, &key), present, ts, &key, None)
+            }
+            Operation::CompareAndSet { step, key: number, expected, new } => {
+                let (ts, key) = (Operation::step(last, *step), key(*number));
+                self.compare_and_set(&**map, ts, &key, *expected, new.map(|new| new.bytes()))
+            }
+            Operation::Put { key: number, value } => {
+                let (key, value) = (key(*number), value.bytes());
+                let result = map.put(&key, &value);
+                self.put(result.map(|ts| ts == last + 1), true, &key, Some(&value))
+            }
+            Operation::Remove { key: number } => {
+                let key = key(*number);
+                let present = self.model.newest(&key).is_some();
+                self.put(map.remove(&key), present, &key, None)
+            }
+            Operation::Held { bytes_max, meanwhile } => self.hold(*bytes_max, meanwhile),
+            Operation::Keep { bytes_max } => {
+                self.kept = Some((stream(&**map, *bytes_max), self.model.clone()));
+                self.confirmed();
+                Ok(())
+            }
+            Operation::Load { finish } => self.load(*finish),
+            Operation::Restart => {
+                drop(map);
+                self.restart()
+            }
+            Operation::PowerFails { seed } => {
+                drop(map);
+                self.power_fails(*seed)
+            }
+            other => self.maintain(&**map, other),
+        }
+    }
+
+    /// What changes no value.
+    fn maintain(&mut self, map: &dyn OrderedMap, operation: &Operation) -> Result<(), String> {
+        let (last, applied) = (self.model.last, self.model.applied);
+        match operation {
+            Operation::Confirm => {
+                map.confirm().map_err(|error| error.to_string())?;
+                let confirmed = map.timestamps().confirmed;
+                self.confirmed();
+                if confirmed == last { Ok(()) } else { Err(format!("{confirmed} confirmed instead of {last}")) }
+            }
+            Operation::Apply { below } => {
+                let ts = Operation::step(last, -below);
+                if allowed(map.apply(ts), ts <= last)? {
+                    self.model.applied = applied.max(ts);
+                }
+                Ok(())
+            }
+            Operation::Rollback { below } => {
+                let from = Operation::step(last, 1 - below);
+                if allowed(map.rollback(from), from > applied)? {
+                    self.model.rollback(from, map.timestamps().last)?;
+                }
+                Ok(())
+            }
+            Operation::Forget { below } => {
+                let up_to = Operation::step(applied, -below);
+                if allowed(map.forget(up_to), up_to <= applied)? {
+                    self.model.forget(up_to);
+                }
+                Ok(())
+            }
+            Operation::Collect => map.collect().map(drop).map_err(|error| format!("{:?}: {error}", error.kind())),
+            _ => compare(map, &self.model).and_then(|()| audit(map, &self.model)),
+        }
+    }
+
+    fn compare_and_set(
+        &mut self,
+        map: &dyn OrderedMap,
+        ts: Ts,
+        key: &[u8],
+        expected: Expected,
+        new: Option<Vec<u8>>,
+    ) -> Result<(), String> {
+        let present = self.model.newest(key).map(<[u8]>::to_vec);
+        let expected = match expected {
+            Expected::Present => present.clone(),
+            Expected::Absent => None,
+            Expected::This(text) => Some(text.bytes()),
+        };
+        let result = map.compare_and_set(ts, key, expected.as_deref(), new.as_deref());
+        if expected.is_none() && present.is_none() && new.is_none() {
+            // What is wanted is there already: nothing changes.
+            return match result {
+                Ok(true) if self.model.takes(ts) => Ok(()),
+                other => allowed(other.map(drop), self.model.takes(ts)).map(drop),
+            };
+        }
+        self.changed(result, expected == present, ts, key, new.as_deref())
+    }
+
+    /// Changes the model as the map was, if it was: `result` must tell what is `expected` unless it is refused.
+    fn changed(
+        &mut self,
+        result: MapResult<bool>,
+        expected: bool,
+        ts: Ts,
+        key: &[u8],
+        value: Option<&[u8]>,
+    ) -> Result<(), String> {
+        let takes = self.model.takes(ts);
+        match result {
+            Ok(done) if done == expected && takes => {
+                if done {
+                    self.model.change(ts, key, value);
+                    self.is_change = true;
+                }
+                Ok(())
+            }
+            Err(error) if error.kind() == ErrorKind::Full && takes => Ok(()),
+            Err(error) if error.kind() == ErrorKind::Timestamp && !takes => Ok(()),
+            other => Err(format!("{other:?} instead of {expected}, the timestamp being allowed: {takes}")),
+        }
+    }
+
+    /// As [`Run::changed`], for changes that are applied at once and forget what they replace.
+    fn put(&mut self, result: MapResult<bool>, expected: bool, key: &[u8], value: Option<&[u8]>) -> Result<(), String> {
+        let ts = self.model.last + 1;
+        let (before, done) = (self.model.version_count(), matches!(result, Ok(true)));
+        self.changed(result, expected, ts, key, value)?;
+        if done {
+            self.model.applied = ts;
+            let forgotten = self.map().timestamps().forgotten;
+            if before > 0 && forgotten != ts && self.map().get(key, ts - 1).is_ok_and(|old| old.is_some()) {
+                return Err(format!("what a put replaced can be read, {forgotten} being forgotten"));
+            }
+            self.model.forget(forgotten);
+        }
+        Ok(())
+    }
+
+    /// All so far is durable.
+    fn confirmed(&mut self) {
+        self.history.durable = self.history.note(&self.model);
+    }
+
+    fn hold(&mut self, bytes_max: usize, meanwhile: &[Operation]) -> Result<(), String> {
+        let map = self.map();
+        let snapshot = map.snapshot().map_err(|error| format!("taking a snapshot: {error}"))?;
+        self.confirmed();
+        let model = self.model.clone();
+        for operation in meanwhile {
+            self.one(operation).map_err(|what| format!("{operation:?} while a snapshot is held: {what}"))?;
+            if matches!(operation, Operation::Collect) && map.collect().map_err(|error| error.to_string())? != 0 {
+                return Err("something is collected while a snapshot is held".to_owned());
+            }
+        }
+        let chunks: MapResult<Vec<_>> = snapshot.chunks(bytes_max).collect();
+        let chunks = chunks.map_err(|error| format!("streaming: {error}"))?;
+        if let Some(chunk) = chunks.iter().find(|chunk| chunk.len() > bytes_max) {
+            return Err(format!("a chunk of {} bytes instead of {bytes_max}", chunk.len()));
+        }
+        for kind in [self.setting.kind, other(self.setting.kind)] {
+            let medium: Arc<dyn Medium> = Arc::new(SimMedium::new());
+            let target = create(&medium, "target", kind, &layout(kind, 1 << 20), &quiet()).expect("there is room");
+            load(&*target, &chunks).map_err(|error| format!("loading into a {kind}: {error}"))?;
+            compare(&*target, &model)
+                .and_then(|()| audit(&*target, &model))
+                .map_err(|what| format!("{kind}: {what}"))?;
+        }
+        Ok(())
+    }
+
+    fn load(&mut self, finish: bool) -> Result<(), String> {
+        let map = self.map();
+        let Some((chunks, model)) = &self.kept else { return Ok(()) };
+        if !finish {
+            let mut loader = map.load_snapshot().map_err(|error| error.to_string())?;
+            for chunk in &chunks[..chunks.len() / 2] {
+                match loader.push(chunk) {
+                    Err(error) if error.kind() != ErrorKind::Full => return Err(error.to_string()),
+                    Err(_) => break,
+                    Ok(()) => {}
+                }
+            }
+            return Ok(());
+        }
+        match load(&**map, chunks) {
+            Ok(()) => {
+                self.model = model.clone();
+                self.history.recent.clear();
+                self.confirmed();
+                Ok(())
+            }
+            Err(error) if error.kind() == ErrorKind::Full => Ok(()),
+            Err(error) => Err(format!("loading: {error}")),
+        }
+    }
+
+    /// The process ends: what was stored is there, whether it was flushed or not.
+    fn restart(&mut self) -> Result<(), String> {
+        self.map = None;
+        let image = self.medium.image();
+        self.go_on_from(image, self.history.durable, self.history.states.len() - 1)
+    }
+
+    /// Checks some images that a power failure may leave, and goes on from one of them.
+    fn power_fails(&mut self, seed: u64) -> Result<(), String> {
+        let trace = self.recorder.trace();
+        self.map = None;
+        let Some(crash) = power::explore(&self.setting, &trace, &self.history, seed)? else { return self.restart() };
+        self.go_on_from(crash.image, crash.durable, crash.newest)
+    }
+
+    fn go_on_from(&mut self, image: Image, durable: usize, newest: usize) -> Result<(), String> {
+        let model = power::find(&self.setting, image.clone(), &self.history, durable, newest)?;
+        let kept = self.kept.take();
+        *self = Run { kept, ..Run::open(self.setting, image, model)? };
+        Ok(())
+    }
+
+    /// The last power failure, and the last look.
+    fn end(mut self) -> Result<(), String> {
+        let map = self.map();
+        compare(&**map, &self.model).and_then(|()| audit(&**map, &self.model))?;
+        drop(map);
+        self.power_fails(self.history.states.len() as u64)
+    }
+}
+
+/// Whether a call was done: it must be if it is allowed, and refused for its timestamp if not.
+fn allowed(result: MapResult<()>, is_allowed: bool) -> Result<bool, String> {
+    match result {
+        Ok(()) if is_allowed => Ok(true),
+        Err(error) if !is_allowed && error.kind() == ErrorKind::Timestamp => Ok(false),
+        other => Err(format!("{other:?}, being allowed: {is_allowed}")),
+    }
+}

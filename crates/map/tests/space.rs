@@ -1,0 +1,173 @@
+//! Hazards: space that overwriting uses up, and pages that a deletion, a restart or a power failure loses.
+
+mod support;
+
+use perdura_map::{Config, Kind, OrderedMap};
+use perdura_pmem::sim::{Random, Recorder, ReplayOptions, Seen};
+use perdura_pmem::{Medium, SimMedium};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use support::compare::audit_space;
+use support::{KINDS, Map, NEWEST, all, collect_all, create, layout, quiet, quiet_every, tiny_layout};
+
+fn map(kind: Kind, bytes: u64) -> Map {
+    let medium: Arc<dyn Medium> = Arc::new(SimMedium::new());
+    create(&medium, "map", kind, &layout(kind, bytes), &quiet_every(100)).expect("there is room")
+}
+
+/// Sets each of `keys` keys ten times, in an order that changes, forgetting as it goes.
+fn overwrite(map: &dyn OrderedMap, keys: u64, value_bytes: usize) {
+    let mut random = Random::new(1);
+    let mut ts = 0;
+    for round in 0..11u8 {
+        let offset = random.below(keys);
+        for n in 0..keys {
+            // A step that shares no factor with the number of keys meets each once.
+            let key = (n * 7919 + offset) % keys;
+            ts += 1;
+            map.set(ts, &format!("{key:010}").into_bytes(), &vec![round; value_bytes]).expect("there is room");
+            if ts % 4000 == 0 {
+                forget_all(map);
+            }
+        }
+    }
+    forget_all(map);
+}
+
+fn forget_all(map: &dyn OrderedMap) {
+    map.apply(map.timestamps().last).expect("it is the newest");
+    map.forget(map.timestamps().applied).expect("it is applied");
+    map.confirm().expect("confirmed");
+    map.collect().expect("collected");
+}
+
+#[test]
+fn ten_overwrites_of_every_key_leave_twice_what_is_live_at_most() {
+    for kind in KINDS {
+        for (keys, value_bytes) in [(20_000, 10), (3000, 1000)] {
+            let map = map(kind, 24 << 20);
+            overwrite(&*map, keys, value_bytes);
+            collect_all(&*map);
+            let space = map.space();
+            audit_space(&*map).expect("it adds up");
+            assert!(space.used <= 2 * space.live, "{kind}, {value_bytes}: {space:?}");
+            let given = keys * (10 + value_bytes as u64);
+            assert!(value_bytes < 1000 || space.used <= 2 * given, "{kind}: {space:?} for {given} bytes given");
+            let found = all(&*map, NEWEST);
+            assert!(found.len() as u64 == keys && found.iter().all(|(_, value, _)| *value == vec![10; value_bytes]));
+            assert_eq!(map.check().expect("sound"), keys);
+        }
+    }
+}
+
+/// Without a call to `collect`, while the background thread does what it can.
+#[test]
+fn the_background_thread_collects_by_itself() {
+    for kind in KINDS {
+        let medium: Arc<dyn Medium> = Arc::new(SimMedium::new());
+        let config = Config { background: true, ..Config::default() };
+        let map = create(&medium, "map", kind, &layout(kind, 1 << 20), &config).expect("there is room");
+        let mut refused = 0u64;
+        let mut ts = 0;
+        while ts < 20_000u64 {
+            match map.put(&(ts % 50).to_be_bytes(), &[ts as u8; 200]) {
+                Ok(_) => ts += 1,
+                Err(error) => {
+                    assert_eq!(error.kind(), perdura_map::ErrorKind::Full, "{error}");
+                    refused += 1;
+                    assert!(refused < 1 << 32, "{kind}: it stays full");
+                    std::thread::yield_now();
+                }
+            }
+        }
+        assert_eq!((all(&*map, NEWEST).len(), map.check().expect("sound")), (50, 50), "{kind}");
+        audit_space(&*map).expect("it adds up");
+    }
+}
+
+/// Nothing is left of what was deleted, wherever it lay.
+#[test]
+fn what_is_deleted_leaves_no_page_behind() {
+    for kind in KINDS {
+        for restart in [false, true] {
+            let medium: Arc<dyn Medium> = Arc::new(SimMedium::new());
+            let mut map = create(&medium, "map", kind, &layout(kind, 4 << 20), &quiet()).expect("there is room");
+            let empty = map.space();
+            for round in 0..3u64 {
+                let mut random = Random::new(round);
+                let first = map.timestamps().last + 1;
+                for n in 0..2000u64 {
+                    let value = vec![1; random.below(if n % 100 == 0 { 5000 } else { 300 }) as usize];
+                    map.set(first, &n.to_be_bytes(), &value).expect("what was deleted makes room");
+                }
+                for n in 0..2000u64 {
+                    assert!(map.delete(first + 1, &n.to_be_bytes()).expect("there is room"));
+                }
+                forget_all(&*map);
+                if restart {
+                    drop(map);
+                    map = perdura_map::open(&medium, "map", &quiet()).expect("it opens");
+                }
+                collect_all(&*map);
+                let space = map.space();
+                audit_space(&*map).expect("it adds up");
+                assert!(space.live <= empty.live + 1024 && space.used <= 16 << 10, "{kind}, {round}: {space:?}");
+                assert_eq!(map.check().expect("sound"), 0);
+            }
+        }
+    }
+}
+
+/// Pages that were allocated, freed or moved when the power failed: none is lost, whatever survived.
+#[test]
+fn no_page_is_lost_by_a_power_failure() {
+    for kind in KINDS {
+        let (medium, recorder) = Recorder::attach(SimMedium::new());
+        let medium: Arc<dyn Medium> = Arc::new(medium);
+        let map = create(&medium, "map", kind, &tiny_layout(96 << 10), &quiet_every(4)).expect("there is room");
+        let mut random = Random::new(5);
+        for ts in 1..=200u64 {
+            let key = [random.below(12) as u8];
+            if random.one_in(4) {
+                map.delete(ts, &key).expect("there is room");
+            } else {
+                map.set(ts, &key, &vec![ts as u8; random.below(700) as usize]).expect("there is room");
+            }
+            if ts % 20 == 0 {
+                forget_all(&*map);
+            }
+        }
+        let trace = recorder.trace();
+        let (mut seen, mut images) = (Seen::default(), 0);
+        trace.replay(&ReplayOptions::default(), |point| {
+            if random.one_in(4) {
+                point.for_each_image(&mut random, &mut seen, 1, |image| {
+                    images += 1;
+                    let medium: Arc<dyn Medium> = Arc::new(SimMedium::from_image(image));
+                    // Before the map was made there is nothing to lose.
+                    if let Ok(map) = perdura_map::open(&medium, "map", &quiet()) {
+                        empties(&*map, &format!("{kind}, event {}", point.index));
+                    }
+                });
+            }
+            ControlFlow::Continue(())
+        });
+        assert!(images > 50, "{kind}: {images} images");
+    }
+}
+
+/// All of the map is deleted and collected: hardly a page is in use then.
+fn empties(map: &dyn OrderedMap, what: &str) {
+    map.check().unwrap_or_else(|error| panic!("{what}: {error}"));
+    audit_space(map).unwrap_or_else(|error| panic!("{what}: {error}"));
+    map.rollback(map.timestamps().applied + 1).unwrap_or_else(|error| panic!("{what}: {error}"));
+    for (key, _, _) in all(map, NEWEST) {
+        let ts = map.timestamps().last.max(map.timestamps().applied) + 1;
+        assert!(map.delete(ts, &key).unwrap_or_else(|error| panic!("{what}: {error}")));
+    }
+    forget_all(map);
+    collect_all(map);
+    let space = map.space();
+    assert!(space.exact && space.used <= 4 << 10, "{what}: {space:?}");
+    assert_eq!(map.check().unwrap_or_else(|error| panic!("{what}: {error}")), 0, "{what}");
+}

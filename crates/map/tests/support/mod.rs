@@ -1,0 +1,203 @@
+//! Shared by the map's tests: places to make maps in, of both kinds, and what is read from them.
+#![allow(dead_code, reason = "each test uses a part")]
+
+pub mod compare;
+pub mod damage;
+pub mod model;
+pub mod signed;
+
+use perdura_map::{BTree, Config, Error, ErrorKind, Kind, Layout, List, OrderedMap, Result, Scan, Ts};
+use perdura_pmem::{FileMedium, Medium, Options, SimMedium};
+use std::path::Path;
+use std::sync::Arc;
+use tempfile::TempDir;
+
+/// Both structures.
+pub const KINDS: [Kind; 2] = [Kind::List, Kind::BTree];
+
+/// At no timestamp is there anything newer.
+pub const NEWEST: Ts = Ts::MAX;
+
+/// A key, its value, and the timestamp that gave it.
+pub type Owned = (Vec<u8>, Vec<u8>, Ts);
+
+/// Without a background thread; ten changes a batch.
+pub fn quiet() -> Config {
+    Config { background: false, ..Config::default() }
+}
+
+/// Without a background thread; so many changes a batch.
+pub fn quiet_every(changes_max: u32) -> Config {
+    Config { changes_max, ..quiet() }
+}
+
+/// The default layout of a kind.
+pub fn layout(kind: Kind, bytes: u64) -> Layout {
+    match kind {
+        Kind::List => Layout::list(bytes),
+        Kind::BTree => Layout::btree(bytes),
+    }
+}
+
+/// The layout with the smallest pages and nodes: a few entries fill several of both.
+pub fn tiny_layout(bytes: u64) -> Layout {
+    Layout { bytes, page_bytes: 256, branching: 4 }
+}
+
+/// Makes a map of a kind.
+pub fn create(medium: &Arc<dyn Medium>, name: &str, kind: Kind, layout: &Layout, config: &Config) -> Result<Map> {
+    Ok(match kind {
+        Kind::List => Box::new(List::create(medium, name, layout, config)?),
+        Kind::BTree => Box::new(BTree::create(medium, name, layout, config)?),
+    })
+}
+
+/// A map of either kind.
+pub type Map = Box<dyn OrderedMap>;
+
+/// A medium to make maps in, and the kind they are of.
+pub struct Place {
+    /// The medium.
+    pub medium: Arc<dyn Medium>,
+    /// The kind.
+    pub kind: Kind,
+    // Dropped after the medium.
+    _directory: Option<TempDir>,
+}
+
+impl Place {
+    /// In simulated memory.
+    pub fn simulated(kind: Kind) -> Place {
+        Place { medium: Arc::new(SimMedium::new()), kind, _directory: None }
+    }
+
+    /// In files of a directory of its own, in memory where there is such a file system.
+    pub fn in_files(kind: Kind) -> Place {
+        let memory = Path::new("/dev/shm");
+        let made = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
+        let directory = made.expect("a temporary directory");
+        let options = Options { emulate: true, create_dir: false };
+        let medium = FileMedium::open(directory.path(), options).expect("the directory opens");
+        Place { medium: Arc::new(medium), kind, _directory: Some(directory) }
+    }
+
+    /// A new map of 4 MiB.
+    pub fn create(&self, name: &str) -> Map {
+        self.create_with(name, &layout(self.kind, 4 << 20), &quiet())
+    }
+
+    /// A new map.
+    pub fn create_with(&self, name: &str, layout: &Layout, config: &Config) -> Map {
+        create(&self.medium, name, self.kind, layout, config).unwrap_or_else(|error| panic!("creating {name}: {error}"))
+    }
+
+    /// A new map of the other kind, of 4 MiB.
+    pub fn create_other(&self, name: &str) -> Map {
+        let kind = other(self.kind);
+        let made = create(&self.medium, name, kind, &layout(kind, 4 << 20), &quiet());
+        made.unwrap_or_else(|error| panic!("creating {name}: {error}"))
+    }
+
+    /// The map in file `name`.
+    pub fn open(&self, name: &str) -> Map {
+        perdura_map::open(&self.medium, name, &quiet()).unwrap_or_else(|error| panic!("opening {name}: {error}"))
+    }
+}
+
+/// The other kind.
+pub fn other(kind: Kind) -> Kind {
+    match kind {
+        Kind::List => Kind::BTree,
+        Kind::BTree => Kind::List,
+    }
+}
+
+/// What a scan yields.
+pub fn collect(mut scan: Scan<'_>) -> Result<Vec<Owned>> {
+    let mut found = Vec::new();
+    while let Some(entry) = scan.advance()? {
+        found.push((entry.key.to_vec(), entry.value.to_vec(), entry.ts));
+    }
+    Ok(found)
+}
+
+/// Everything the map has at a timestamp.
+pub fn all(map: &dyn OrderedMap, at: Ts) -> Vec<Owned> {
+    map.prefix(b"", at).and_then(collect).unwrap_or_else(|error| panic!("scanning at {at}: {error}"))
+}
+
+/// The value of a key at a timestamp.
+pub fn value(map: &dyn OrderedMap, key: &[u8], at: Ts) -> Option<Vec<u8>> {
+    let value = map.get(key, at).unwrap_or_else(|error| panic!("reading {key:?} at {at}: {error}"));
+    value.map(|value| value.to_vec())
+}
+
+/// A change: timestamp, key, value or deletion.
+pub type Change = (Ts, Vec<u8>, Option<Vec<u8>>);
+
+/// The changes from `from` on.
+pub fn mutations(map: &dyn OrderedMap, from: Ts) -> Vec<Change> {
+    let mut found = Vec::new();
+    let each = &mut |mutation: perdura_map::Mutation<'_>| {
+        found.push((mutation.ts, mutation.key.to_vec(), mutation.value.map(<[u8]>::to_vec)));
+        true
+    };
+    map.mutations(from, each).unwrap_or_else(|error| panic!("listing the changes: {error}"));
+    found
+}
+
+/// The kind of a result's error, if it is one.
+pub fn error_kind<T>(result: Result<T>) -> Option<ErrorKind> {
+    result.err().as_ref().map(Error::kind)
+}
+
+/// Panics unless `result` is an error of this kind with a message of some length.
+#[track_caller]
+pub fn refused<T>(result: Result<T>, kind: ErrorKind) {
+    match result {
+        Ok(_) => panic!("it must be refused as {kind:?}"),
+        Err(error) => {
+            assert_eq!(error.kind(), kind, "{error}");
+            assert!(error.to_string().len() > 10, "a message that helps: {error}");
+        }
+    }
+}
+
+/// A whole snapshot as the chunks of its stream.
+pub fn stream(map: &dyn OrderedMap, bytes_max: usize) -> Vec<Vec<u8>> {
+    let snapshot = map.snapshot().expect("a snapshot");
+    let chunks: Result<Vec<_>> = snapshot.chunks(bytes_max).collect();
+    chunks.unwrap_or_else(|error| panic!("streaming: {error}"))
+}
+
+/// Loads the chunks of a stream.
+pub fn load(map: &dyn OrderedMap, chunks: &[Vec<u8>]) -> Result<()> {
+    let mut loader = map.load_snapshot()?;
+    for chunk in chunks {
+        loader.push(chunk)?;
+    }
+    loader.finish()
+}
+
+/// Collects until nothing more is freed, twice in a row: what one round unlinks the next one frees.
+pub fn collect_all(map: &dyn OrderedMap) {
+    let mut idle = 0;
+    for _ in 0..1000 {
+        idle = if map.collect().expect("collecting") == 0 { idle + 1 } else { 0 };
+        map.confirm().expect("confirming");
+        if idle == 3 {
+            return;
+        }
+    }
+    panic!("a thousand rounds of collection still free something");
+}
+
+/// Seeds 0 to `count`, or that many times what the environment variable `PERDURA_SOAK` says, or the one that
+/// `PERDURA_SEED` names.
+pub fn seeds(count: u64) -> std::ops::Range<u64> {
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    match number("PERDURA_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..count * number("PERDURA_SOAK").unwrap_or(1),
+    }
+}
