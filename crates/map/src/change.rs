@@ -6,11 +6,11 @@ use crate::error::{ErrorKind, Result};
 use crate::format::{RECORD_HEADER_BYTES, RecordHeader, Ref, bytes_of, link, record_bytes};
 use crate::index::{Index, Store};
 use crate::ordered_map::{KEY_BYTES_MAX, Ts, VALUE_BYTES_MAX};
-use crate::pages::{Stream, Urgency};
+use crate::pages::{Pages, Stream, Urgency};
 use crate::pending::Change;
 use crate::record::{Target, record_crc};
 use crate::state::{Core, State};
-use crate::tree::{self, Edit};
+use crate::tree::{self, Edit, Inserted, Nodes};
 use smallvec::SmallVec;
 
 /// Records up to this are put together first and written at once.
@@ -21,18 +21,20 @@ impl<I: Index> Core<I> {
         self.check_size(key, Some(value))?;
         self.with_room(|state| {
             self.check_change(state, ts)?;
-            self.change(state, ts, key, Some(value))
+            self.change(state, ts, key, Some(value), |_| true)?;
+            self.changed(state);
+            Ok(())
         })
     }
 
     pub(crate) fn delete(&self, ts: Ts, key: &[u8]) -> Result<bool> {
         self.with_room(|state| {
             self.check_change(state, ts)?;
-            let is_there = self.newest(state, key)?.is_some();
-            if is_there {
-                self.change(state, ts, key, None)?;
+            let changed = self.change(state, ts, key, None, |newest| newest.is_some())?;
+            if changed {
+                self.changed(state);
             }
-            Ok(is_there)
+            Ok(changed)
         })
     }
 
@@ -46,11 +48,14 @@ impl<I: Index> Core<I> {
         self.check_size(key, new)?;
         self.with_room(|state| {
             self.check_change(state, ts)?;
-            let found = self.newest(state, key)?;
-            let matches = found == expected;
-            let is_nothing = found.is_none() && new.is_none();
-            if matches && !is_nothing {
-                self.change(state, ts, key, new)?;
+            let mut matches = false;
+            let changed = self.change(state, ts, key, new, |newest| {
+                matches = newest == expected;
+                // Nothing instead of nothing is no change.
+                matches && (newest.is_some() || new.is_some())
+            })?;
+            if changed {
+                self.changed(state);
             }
             Ok(matches)
         })
@@ -62,7 +67,7 @@ impl<I: Index> Core<I> {
         self.with_room(|state| {
             let ts = state.times.last + 1;
             self.check_change(state, ts)?;
-            self.change(state, ts, key, Some(value))?;
+            self.change(state, ts, key, Some(value), |_| true)?;
             self.apply_and_forget(state, ts)?;
             Ok(ts)
         })
@@ -72,18 +77,20 @@ impl<I: Index> Core<I> {
         self.with_room(|state| {
             let ts = state.times.last + 1;
             self.check_change(state, ts)?;
-            if self.newest(state, key)?.is_none() {
-                return Ok(false);
+            let changed = self.change(state, ts, key, None, |newest| newest.is_some())?;
+            if changed {
+                self.apply_and_forget(state, ts)?;
             }
-            self.change(state, ts, key, None)?;
-            self.apply_and_forget(state, ts)?;
-            Ok(true)
+            Ok(changed)
         })
     }
 
+    /// After a change, before any confirmation of it: no crash leaves it unapplied.
     fn apply_and_forget(&self, state: &mut State<I>, ts: Ts) -> Result<()> {
         state.times.applied = ts;
-        match self.forget_up_to(state, ts) {
+        let forgotten = self.forget_up_to(state, ts);
+        self.changed(state);
+        match forgotten {
             // The change is made; what it replaces is forgotten with the next one.
             Err(error) if error.kind() == ErrorKind::Full => Ok(()),
             other => other,
@@ -92,7 +99,7 @@ impl<I: Index> Core<I> {
 
     /// Runs a change under the writer's lock; if there is no room, once more after what has ended is free, and once more
     /// after garbage has been collected.
-    pub(crate) fn with_room<T>(&self, change: impl Fn(&mut State<I>) -> Result<T>) -> Result<T> {
+    pub(crate) fn with_room<T>(&self, mut change: impl FnMut(&mut State<I>) -> Result<T>) -> Result<T> {
         let is_full = |result: &Result<T>| matches!(result, Err(error) if error.kind() == ErrorKind::Full);
         let mut result = change(&mut self.state.lock());
         if is_full(&result) {
@@ -137,34 +144,45 @@ impl<I: Index> Core<I> {
         Ok(())
     }
 
-    /// The value of the newest version, confirmed or not.
-    fn newest(&self, state: &State<I>, key: &[u8]) -> Result<Option<&[u8]>> {
-        let found = tree::find(&self.reader, &self.records, state.root, &Target::new(key, Ts::MAX))?;
-        let Some((record, _)) = found else { return Ok(None) };
-        let record = self.records.get(record)?;
-        Ok((record.key == key && !record.header.deletion).then_some(record.value))
-    }
-
-    fn change(&self, state: &mut State<I>, ts: Ts, key: &[u8], value: Option<&[u8]>) -> Result<()> {
+    /// Changes a key if `decide`, given the value of its newest version, confirmed or not, says so; whether it did. A change counts
+    /// once [`Core::changed`] is told.
+    fn change(
+        &self,
+        state: &mut State<I>,
+        ts: Ts,
+        key: &[u8],
+        value: Option<&[u8]>,
+        decide: impl FnOnce(Option<&[u8]>) -> bool,
+    ) -> Result<bool> {
         let urgency = if value.is_some() { Urgency::Ordinary } else { Urgency::Reserve };
-        let head = state.head;
-        let record = self.append(state, Stream::Records, (ts, key, value), head, urgency)?;
-        let target = Target::new(key, ts);
-        let inserted = self.edit(state, urgency, |nodes, root, edit| {
-            let found = tree::insert(nodes, &self.records, root, &target, record, edit)?;
-            let has_older = match found.before {
-                Some((head, before)) if head == target.head => self.records.get(before)?.key == key,
-                _ => false,
-            };
-            Ok((found.same, has_older))
+        let (head, target) = (state.head, Target::new(key, ts));
+        let (mut has_older, mut appended) = (false, None);
+        let edited = self.edit(state, urgency, |nodes, root, edit| {
+            tree::insert(nodes, &self.records, root, &target, edit, |nodes, found| {
+                let older = match found.before {
+                    Some((head, before)) if head == target.head => Some(self.records.get(before)?),
+                    _ => None,
+                };
+                let older = older.filter(|older| older.key == key);
+                has_older = older.is_some();
+                let newest = found.same.map(|same| self.records.get(same)).transpose()?.or(older);
+                if decide(newest.filter(|newest| !newest.header.deletion).map(|newest| newest.value)) {
+                    appended = Some(self.append(nodes.pages(), Stream::Records, (ts, key, value), head, urgency)?);
+                }
+                Ok(appended)
+            })
         });
-        let ((same, has_older), edit) = match inserted {
-            Ok(inserted) => inserted,
+        let (inserted, edit) = match edited {
+            Ok((Some(inserted), edit)) => (inserted, edit),
+            Ok((None, _)) => return Ok(false),
             Err(error) => {
-                state.pages.cut(record);
+                if let Some(record) = appended {
+                    state.pages.cut(record);
+                }
                 return Err(error);
             }
         };
+        let Inserted { record, same } = inserted;
         self.complete(state, &edit);
         state.head = record.offset();
         state.times.last = ts;
@@ -174,8 +192,7 @@ impl<I: Index> Core<I> {
             Some(same) => _ = state.orphans.insert(same),
             None => state.versions += 1,
         }
-        self.changed(state);
-        Ok(())
+        Ok(true)
     }
 
     /// Publishes an edit.
@@ -211,7 +228,7 @@ impl<I: Index> Core<I> {
     /// Appends a record linked to the one at `next`. Error: `Full`.
     pub(crate) fn append(
         &self,
-        state: &mut State<I>,
+        pages: &mut Pages,
         stream: Stream,
         (ts, key, value): (Ts, &[u8], Option<&[u8]>),
         next: u64,
@@ -219,8 +236,8 @@ impl<I: Index> Core<I> {
     ) -> Result<Ref> {
         let content = value.unwrap_or_default();
         let len = record_bytes(key.len() as u64, content.len() as u64);
-        let Some(offset) = state.pages.allocate(stream, len, urgency) else {
-            return Err(crate::space::full(&state.pages, len));
+        let Some(offset) = pages.allocate(stream, len, urgency) else {
+            return Err(crate::space::full(pages, len));
         };
         let mut header = RecordHeader {
             next: link(next, self.records.salt),
@@ -241,9 +258,9 @@ impl<I: Index> Core<I> {
         };
         header.crc = crc32c::crc32c_append(record_crc(self.records.salt, offset, &bytes), apart);
         bytes[..RECORD_HEADER_BYTES as usize].copy_from_slice(bytes_of(&header.encode()));
-        state.pages.fill(offset, &bytes);
+        pages.fill(offset, &bytes);
         if !apart.is_empty() {
-            state.pages.fill(offset + bytes.len() as u64, apart);
+            pages.fill(offset + bytes.len() as u64, apart);
         }
         Ok(Ref::new(offset, len))
     }

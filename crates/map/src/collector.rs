@@ -151,7 +151,9 @@ impl<I: Index> Core<I> {
             return Ok(());
         }
         let node = self.reader.node(object.0, None)?;
-        let (level, first) = (node.level(), self.records.get(node.record(0))?);
+        // A node that was replaced counts as live until no reader is left, but what it refers to may have ended before.
+        let Ok(first) = self.records.get(node.record(0)) else { return Ok(()) };
+        let level = node.level();
         let target = Target::new(first.key, first.header.ts);
         let (is_moved, edit) = self.edit(state, Urgency::Reserve, |nodes, root, edit| {
             tree::relocate(nodes, &self.records, root, &target, (object.0, level), edit)
@@ -182,7 +184,7 @@ impl<I: Index> Core<I> {
             return Ok(None);
         }
         let value = (!found.header.deletion).then_some(found.value);
-        let copy = self.append(state, Stream::Moved, (ts, found.key, value), next, Urgency::Reserve)?;
+        let copy = self.append(&mut state.pages, Stream::Moved, (ts, found.key, value), next, Urgency::Reserve)?;
         let target = Target::new(found.key, ts);
         let moved = self.edit(state, Urgency::Reserve, |nodes, root, edit| {
             tree::replace(nodes, &self.records, root, &target, (object, copy), edit)

@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::format::Ref;
 use crate::index::{Index, Store, for_each_node};
 use crate::live_bits::LiveBits;
-use crate::node::{Build, Node};
+use crate::node::{Build, Node, Tweak};
 use crate::pages::{Pages, Urgency};
 use crate::pin::Pins;
 use crate::record::Records;
@@ -102,9 +102,14 @@ impl ReadNodes for DramWriter<'_> {
 pub struct DramWriter<'s> {
     reader: &'s DramReader,
     nodes: &'s mut DramNodes,
+    pages: &'s mut Pages,
 }
 
 impl Nodes for DramWriter<'_> {
+    fn pages(&mut self) -> &mut Pages {
+        self.pages
+    }
+
     fn put(&mut self, node: &Build) -> Result<u64> {
         let link = self.nodes.place(node.level);
         let branching = self.nodes.branching;
@@ -112,6 +117,15 @@ impl Nodes for DramWriter<'_> {
         let words = unsafe { std::slice::from_raw_parts_mut(link as *mut u64, node_words(node.level, branching)) };
         node.write(words, branching, |_| 0);
         Ok(link)
+    }
+
+    fn put_tweaked(&mut self, link: u64, level: u8, tweak: &Tweak) -> Result<u64> {
+        let source = self.reader.node(link, Some(level))?;
+        let new = self.nodes.place(level);
+        // SAFETY: as in put(); the place is free, so it is not the source.
+        let words = unsafe { std::slice::from_raw_parts_mut(new as *mut u64, source.words().len()) };
+        source.write_tweaked(tweak, words, |_| 0);
+        Ok(new)
     }
 }
 
@@ -131,8 +145,8 @@ impl Store for DramNodes {
         (nodes, DramReader { branching })
     }
 
-    fn writer<'s>(&'s mut self, reader: &'s DramReader, _pages: &'s mut Pages, _urgency: Urgency) -> DramWriter<'s> {
-        DramWriter { reader, nodes: self }
+    fn writer<'s>(&'s mut self, reader: &'s DramReader, pages: &'s mut Pages, _urgency: Urgency) -> DramWriter<'s> {
+        DramWriter { reader, nodes: self, pages }
     }
 
     fn undo(&mut self, _pages: &mut Pages, link: u64) {

@@ -120,10 +120,10 @@ impl From<String> for Refusal {
 impl<I: Index> Target for Core<I> {
     fn add(&self, ts: Ts, key: &[u8], value: Option<&[u8]>, order: usize) -> Result<Candidate> {
         let mut state = self.state.lock();
-        let mut added = self.append(&mut state, Stream::Records, (ts, key, value), 0, Urgency::Ordinary);
+        let mut added = self.append(&mut state.pages, Stream::Records, (ts, key, value), 0, Urgency::Ordinary);
         if added.is_err() {
             self.make_room(&mut state);
-            added = self.append(&mut state, Stream::Records, (ts, key, value), 0, Urgency::Ordinary);
+            added = self.append(&mut state.pages, Stream::Records, (ts, key, value), 0, Urgency::Ordinary);
         }
         Ok(Candidate::new(added?, key, ts, value.is_none(), order))
     }

@@ -7,8 +7,8 @@ use crate::config::{Config, Kind, Layout};
 use crate::dram_nodes::ListIndex;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{
-    Geometry, IDENTITY_BYTES, Identity, NUMBER_MAX, PAGES_MIN, ROOT_RECORD_WORDS, ROOT_WORD_AT, RootRecord, TABLE_AT,
-    VERSION, Wrong, bytes_of,
+    Geometry, IDENTITY_BYTES, Identity, NUMBER_MAX, PAGES_MIN, ROOT_RECORD_BYTES, ROOT_RECORD_WORDS, ROOT_WORD_AT,
+    RootRecord, TABLE_AT, VERSION, Wrong, bytes_of,
 };
 use crate::index::{Index, Store};
 use crate::load::Loader;
@@ -83,7 +83,9 @@ impl<I: Index> Map<I> {
         let record = RootRecord { number: 1, ..RootRecord::default() };
         region.write(RootRecord::slot_at(1), bytes_of(&record.encode(salt)));
         region.store(ROOT_WORD_AT, 1);
-        region.persist(0, TABLE_AT);
+        region.flush(0, ROOT_WORD_AT + 8);
+        region.flush(RootRecord::slot_at(1), ROOT_RECORD_BYTES);
+        region.fence();
         region.sync()?;
         medium.rename(&unfinished, name)?;
         medium.sync_dir()?;

@@ -90,6 +90,49 @@ impl<'a> Node<'a> {
     }
 }
 
+/// How a node differs from the one it is copied from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Tweak {
+    /// Another entry at an index.
+    Replace(usize, Slot),
+    /// One entry more, which stands at the index; there is room.
+    Insert(usize, Slot),
+    /// Some entries are left out, from an index up to another; others are left.
+    Remove(usize, usize),
+}
+
+impl Node<'_> {
+    /// Words of the node.
+    pub(crate) fn words(&self) -> &[u64] {
+        self.words
+    }
+
+    /// Writes a copy that differs into `target`, which has the length of this node. The checksum is left to `crc`.
+    #[inline]
+    pub(crate) fn write_tweaked(&self, tweak: &Tweak, target: &mut [u64], crc: impl FnOnce(&[u64]) -> u32) {
+        target.copy_from_slice(self.words);
+        let count = self.len();
+        let arrays = if self.level() == 0 { 2 } else { 3 };
+        let bases = (0..arrays).map(|array| 1 + array * self.branching);
+        let (index, slot, left) = match tweak {
+            Tweak::Replace(index, slot) => (*index, slot, count),
+            Tweak::Insert(index, slot) => {
+                bases.clone().for_each(|base| target.copy_within(base + index..base + count, base + index + 1));
+                (*index, slot, count + 1)
+            }
+            Tweak::Remove(from, to) => {
+                bases.for_each(|base| target.copy_within(base + to..base + count, base + from));
+                target[0] = node_header(count - (to - from), self.level(), crc(&target[1..]));
+                return;
+            }
+        };
+        for (base, word) in bases.zip([slot.head, slot.record.0, slot.child]) {
+            target[base + index] = word;
+        }
+        target[0] = node_header(left, self.level(), crc(&target[1..]));
+    }
+}
+
 /// A node being built. Room for one entry too many, before it is split.
 #[derive(Clone)]
 pub(crate) struct Build {

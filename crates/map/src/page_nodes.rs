@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::format::{Geometry, Ref, bytes_of, checksum, node_bytes};
 use crate::index::{Index, Store};
 use crate::live_bits::LiveBits;
-use crate::node::{Build, Node};
+use crate::node::{Build, Node, Tweak};
 use crate::pages::{Pages, Stream, Urgency};
 use crate::pin::Pins;
 use crate::record::Records;
@@ -134,28 +134,47 @@ impl ReadNodes for PageWriter<'_> {
     }
 }
 
-impl Nodes for PageWriter<'_> {
-    fn put(&mut self, node: &Build) -> Result<u64> {
-        let len = node_bytes(node.level, self.reader.branching);
-        let free = &mut self.nodes.free[usize::from(node.level > 0)];
-        let place = match free.pop() {
-            Some(place) => {
-                self.pages.born(place);
-                place
-            }
-            None => match self.pages.allocate(Stream::Nodes, len, self.urgency) {
-                Some(offset) => Ref::new(offset, len),
-                None => return Err(crate::space::full(self.pages, len)),
-            },
-        };
-        let offset = place.offset();
-        let words = &mut self.nodes.words;
-        words.resize(len as usize / 8, 0);
-        node.write(words, self.reader.branching as usize, |content| checksum(self.nodes.salt, offset, content));
+impl PageWriter<'_> {
+    /// A place for a node, to be used again or new.
+    fn place(&mut self, level: u8) -> Result<Ref> {
+        let len = node_bytes(level, self.reader.branching);
+        if let Some(place) = self.nodes.free[usize::from(level > 0)].pop() {
+            self.pages.born(place);
+            return Ok(place);
+        }
+        match self.pages.allocate(Stream::Nodes, len, self.urgency) {
+            Some(offset) => Ok(Ref::new(offset, len)),
+            None => Err(crate::space::full(self.pages, len)),
+        }
+    }
+
+    /// Fills a place with a node that `write` writes, given its words and how to make their checksum.
+    fn fill(&mut self, place: Ref, write: impl FnOnce(&mut [u64], &dyn Fn(&[u64]) -> u32)) -> u64 {
+        let (offset, salt) = (place.offset(), self.nodes.salt);
+        let words = &mut self.nodes.words[..place.len() as usize / 8];
+        write(words, &|content| checksum(salt, offset, content));
         self.pages.fill(offset, bytes_of(words));
         self.nodes.fresh.set(offset);
         self.nodes.made.push(place);
-        Ok(place.0)
+        place.0
+    }
+}
+
+impl Nodes for PageWriter<'_> {
+    fn pages(&mut self) -> &mut Pages {
+        self.pages
+    }
+
+    fn put(&mut self, node: &Build) -> Result<u64> {
+        let place = self.place(node.level)?;
+        let branching = self.reader.branching as usize;
+        Ok(self.fill(place, |words, crc| node.write(words, branching, crc)))
+    }
+
+    fn put_tweaked(&mut self, link: u64, level: u8, tweak: &Tweak) -> Result<u64> {
+        let place = self.place(level)?;
+        let source = self.reader.node(link, Some(level))?;
+        Ok(self.fill(place, |words, crc| source.write_tweaked(tweak, words, crc)))
     }
 }
 
@@ -172,7 +191,7 @@ impl Store for PageNodes {
             waiting: VecDeque::new(),
             replaced: Vec::new(),
             ended: VecDeque::new(),
-            words: Vec::new(),
+            words: vec![0; node_bytes(1, layout.branching) as usize / 8],
             leaf_bytes: node_bytes(0, layout.branching),
             salt: records.salt,
         };

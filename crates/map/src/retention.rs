@@ -5,7 +5,6 @@
 
 use crate::config::Kind;
 use crate::error::{ErrorKind, Result};
-use crate::format::Ref;
 use crate::index::{Index, Store};
 use crate::ordered_map::{Mutation, Ts};
 use crate::pages::Urgency;
@@ -30,7 +29,7 @@ impl<I: Index> Core<I> {
     }
 
     pub(crate) fn rollback(&self, from: Ts) -> Result<()> {
-        self.with_room(|state| {
+        self.by_steps(|state| {
             self.check_writable(state)?;
             if from <= state.times.applied {
                 let what = format!("no rollback from {from}: changes up to {} are applied", state.times.applied);
@@ -50,12 +49,33 @@ impl<I: Index> Core<I> {
         })
     }
 
+    /// Runs what takes rollback records away one by one: if there is no room, again from where it stopped, as long as that
+    /// gets on. What it has done makes room once it is confirmed.
+    fn by_steps(&self, run: impl Fn(&mut State<I>) -> Result<()>) -> Result<()> {
+        loop {
+            let before = self.state.lock().pending.len();
+            match self.with_room(&run) {
+                Err(error) if error.kind() == ErrorKind::Full && self.state.lock().pending.len() < before => {}
+                other => return other,
+            }
+        }
+    }
+
     /// Takes the newest change back: its version out of the index, its record off the head.
     fn take_back(&self, state: &mut State<I>, change: &Change) -> Result<()> {
         let next = self.records.next(change.record.offset())?;
-        if !state.orphans.remove(&change.record) {
-            let found = self.records.get(change.record)?;
-            self.take_out(state, &Target::new(found.key, change.ts), Some(change.record))?;
+        if state.orphans.contains(&change.record) {
+            state.orphans.remove(&change.record);
+        } else {
+            let target = Target::new(self.records.get(change.record)?.key, change.ts);
+            let (was_there, edit) = self.edit(state, Urgency::Reserve, |nodes, root, edit| {
+                tree::remove(nodes, &self.records, root, &target, change.record, edit)
+            })?;
+            if was_there {
+                self.complete(state, &edit);
+                state.versions -= 1;
+                state.store.recycle(&mut state.pages, &self.pins, state.snapshots);
+            }
         }
         if I::KIND == Kind::List {
             state.cut.push(change.record);
@@ -67,21 +87,8 @@ impl<I: Index> Core<I> {
         Ok(())
     }
 
-    /// Takes a version out of the index; whether it was there.
-    fn take_out(&self, state: &mut State<I>, target: &Target<'_>, expected: Option<Ref>) -> Result<Option<Ref>> {
-        let (found, edit) = self.edit(state, Urgency::Reserve, |nodes, root, edit| {
-            tree::remove(nodes, &self.records, root, target, expected, edit)
-        })?;
-        if found.is_some() {
-            self.complete(state, &edit);
-            state.versions -= 1;
-            state.store.recycle(&mut state.pages, &self.pins, state.snapshots);
-        }
-        Ok(found)
-    }
-
     pub(crate) fn forget(&self, up_to: Ts) -> Result<()> {
-        self.with_room(|state| {
+        self.by_steps(|state| {
             self.check_writable(state)?;
             if up_to > state.times.applied {
                 let what = format!("timestamp {up_to} cannot be forgotten: only {} is applied", state.times.applied);
@@ -112,24 +119,38 @@ impl<I: Index> Core<I> {
 
     /// Drops what a forgotten change supersedes, and the change itself if it is a deletion or was changed again.
     fn forget_change(&self, state: &mut State<I>, change: &Change) -> Result<()> {
+        let is_orphan = !state.orphans.is_empty() && state.orphans.contains(&change.record);
         if change.has_older || change.deletion {
             let key = self.records.get(change.record)?.key;
-            while change.has_older
-                && let Some(ts) = self.older_version(state, key, change.ts)?
-                && let Some(older) = self.take_out(state, &Target::new(key, ts), None)?
+            // A deletion that was changed again at its timestamp is no version any more; what did that is.
+            let mut itself = change.deletion && !is_orphan;
+            let mut ts = change.ts;
+            while self.drop_versions(state, &Target::new(key, ts), itself)?
+                && let Some(older) = self.older_version(state, key, ts)?
             {
-                state.dead.push(older);
-            }
-            if change.deletion
-                && let Some(record) = self.take_out(state, &Target::new(key, change.ts), Some(change.record))?
-            {
-                state.dead.push(record);
+                (ts, itself) = (older, true);
             }
         }
-        if state.orphans.remove(&change.record) {
+        if is_orphan {
+            state.orphans.remove(&change.record);
             state.dead.push(change.record);
         }
         Ok(())
+    }
+
+    /// Drops the versions of the target's key that are older than it, and its own if `itself`, as far as they are in one
+    /// leaf; whether there may be more.
+    fn drop_versions(&self, state: &mut State<I>, target: &Target<'_>, itself: bool) -> Result<bool> {
+        let (removed, edit) = self.edit(state, Urgency::Reserve, |nodes, root, edit| {
+            tree::remove_versions(nodes, &self.records, root, target, itself, edit)
+        })?;
+        if !removed.records.is_empty() {
+            self.complete(state, &edit);
+            state.versions -= removed.records.len() as u64;
+            state.dead.extend_from_slice(&removed.records);
+            state.store.recycle(&mut state.pages, &self.pins, state.snapshots);
+        }
+        Ok(removed.goes_on)
     }
 
     /// Timestamp of the newest version of `key` before `ts`.

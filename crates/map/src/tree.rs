@@ -1,15 +1,18 @@
 //! The copy-on-write B+-tree over nodes that never change, wherever they lie.
 //!
 //! A change copies the nodes from the leaf to the root and yields a new root; the old one still names the old version.
-//! Nodes have between half of `branching` (rounded up) and `branching` entries, but for the root; entry i of an inner node
+//! Nodes have at most `branching` entries; a split leaves half of them on each
+//! side, and only below a quarter, from removals, are siblings joined; entry i of an inner node
 //! is the first entry of child i. [`Nodes`] says where nodes lie: in pages ([`crate::page_nodes`]) or DRAM
 //! ([`crate::dram_nodes`]).
 
 use crate::error::Result;
 use crate::format::Ref;
-use crate::node::{Build, Node, Slot};
+use crate::node::{Build, Node, Slot, Tweak};
+use crate::pages::Pages;
 use crate::record::{Records, Target};
 use smallvec::SmallVec;
+use std::ops::Range;
 
 /// Where nodes are read. Callers hold a pin taken before they loaded the root they come from, or the writer's lock.
 pub(crate) trait ReadNodes {
@@ -21,8 +24,12 @@ pub(crate) trait ReadNodes {
 
 /// Where nodes are made.
 pub(crate) trait Nodes: ReadNodes {
+    /// The pages of the map.
+    fn pages(&mut self) -> &mut Pages;
     /// Puts a node somewhere; its link. Error: `Full`.
     fn put(&mut self, node: &Build) -> Result<u64>;
+    /// Puts a copy of a node somewhere that differs in one entry; its link. Error: `Full`.
+    fn put_tweaked(&mut self, link: u64, level: u8, tweak: &Tweak) -> Result<u64>;
 }
 
 /// Depth no tree reaches: with at least two children a node, 2^48 entries.
@@ -36,10 +43,17 @@ pub(crate) struct Edit {
     pub(crate) replaced: SmallVec<[u64; 24]>,
 }
 
-/// What an insertion found.
+/// What an insertion has done.
+pub(crate) struct Inserted {
+    pub(crate) record: Ref,
+    /// The entry with the same key and timestamp, which was replaced.
+    pub(crate) same: Option<Ref>,
+}
+
+/// What an insertion finds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Found {
-    /// The entry with the same key and timestamp, which was replaced.
+    /// The entry with the same key and timestamp.
     pub(crate) same: Option<Ref>,
     /// The head and record of the entry before, which may be an older version of the key.
     pub(crate) before: Option<(u64, Ref)>,
@@ -76,64 +90,125 @@ pub(crate) fn find(
     }
 }
 
-/// Puts `record` in at the target, in place of an entry with the same key and timestamp if there is one.
-pub(crate) fn insert(
-    nodes: &mut impl Nodes,
+/// Puts the record that `make` makes, told what is there, in at the target: in place of an entry with the same key and
+/// timestamp if there is one. Nothing changes if it makes none.
+pub(crate) fn insert<N: Nodes>(
+    nodes: &mut N,
     records: &Records,
     root: u64,
     target: &Target<'_>,
-    record: Ref,
     edit: &mut Edit,
-) -> Result<Found> {
+    make: impl FnOnce(&mut N, &Found) -> Result<Option<Ref>>,
+) -> Result<Option<Inserted>> {
+    edit.root = root;
+    let mut path = Path::new();
+    let (mut link, mut rank, mut exact, mut found) = (0, 0, false, Found::default());
+    if root != 0 {
+        (link, rank, exact) = descend(nodes, records, root, target, 0, &mut path)?;
+        let leaf = nodes.node(link, Some(0))?;
+        let before = if exact { rank.checked_sub(2) } else { rank.checked_sub(1) };
+        found.before = before.map(|index| leaf.slot(index).entry());
+        found.same = exact.then(|| leaf.record(rank - 1));
+    }
+    let Some(record) = make(nodes, &found)? else { return Ok(None) };
     let slot = Slot { head: target.head, record, child: 0 };
-    let mut found = Found::default();
     if root == 0 {
         let leaf = Build { level: 0, slots: SmallVec::from_slice(&[slot]) };
         edit.root = put(nodes, &leaf, edit)?;
-        return Ok(found);
+        return Ok(Some(Inserted { record, same: None }));
     }
-    let mut path = Path::new();
-    let (link, rank, exact) = descend(nodes, records, root, target, 0, &mut path)?;
     let leaf = nodes.node(link, Some(0))?;
-    let mut build = Build::from(&leaf);
-    if exact {
-        found.same = Some(build.slots[rank - 1].record);
-        found.before = (rank >= 2).then(|| build.slots[rank - 2].entry());
-        build.slots[rank - 1] = slot;
+    if exact || leaf.len() < nodes.branching() {
+        let tweak = if exact { Tweak::Replace(rank - 1, slot) } else { Tweak::Insert(rank, slot) };
+        lift(nodes, path, link, 0, &tweak, edit)?;
     } else {
-        found.before = (rank >= 1).then(|| build.slots[rank - 1].entry());
+        let mut build = Build::from(&leaf);
         build.slots.insert(rank, slot);
+        ascend(nodes, path, link, build, edit)?;
     }
-    ascend(nodes, path, link, build, edit)?;
-    Ok(found)
+    Ok(Some(Inserted { record, same: found.same }))
 }
 
-/// Takes the entry of the target out, if there is one; it must then be `expected`, if that is given. What it was.
+/// Takes the entry of the target out, if it is `expected`. Whether it was there.
 pub(crate) fn remove(
     nodes: &mut impl Nodes,
     records: &Records,
     root: u64,
     target: &Target<'_>,
-    expected: Option<Ref>,
+    expected: Ref,
     edit: &mut Edit,
-) -> Result<Option<Ref>> {
+) -> Result<bool> {
     edit.root = root;
     if root == 0 {
-        return Ok(None);
+        return Ok(false);
     }
     let mut path = Path::new();
     let (link, rank, exact) = descend(nodes, records, root, target, 0, &mut path)?;
-    if !exact {
-        return Ok(None);
+    if !exact || nodes.node(link, Some(0))?.record(rank - 1) != expected {
+        return Ok(false);
     }
-    let mut build = Build::from(&nodes.node(link, Some(0))?);
-    let found = build.slots[rank - 1].record;
-    if expected.is_some_and(|expected| expected != found) {
-        return Ok(None);
+    take_out(nodes, path, link, rank - 1..rank, edit)?;
+    Ok(true)
+}
+
+/// Entries taken out.
+pub(crate) struct Removed {
+    pub(crate) records: SmallVec<[Ref; 4]>,
+    /// Whether older versions may be in another leaf still.
+    pub(crate) goes_on: bool,
+}
+
+/// Takes out the versions of the target's key that are older than it, as far as they are in one leaf, and, if `itself`,
+/// that of the target too.
+pub(crate) fn remove_versions(
+    nodes: &mut impl Nodes,
+    records: &Records,
+    root: u64,
+    target: &Target<'_>,
+    itself: bool,
+    edit: &mut Edit,
+) -> Result<Removed> {
+    edit.root = root;
+    let mut removed = Removed { records: SmallVec::new(), goes_on: false };
+    if root == 0 {
+        return Ok(removed);
     }
-    build.slots.remove(rank - 1);
-    ascend(nodes, path, link, build, edit)?;
-    Ok(Some(found))
+    let mut path = Path::new();
+    let (link, rank, exact) = descend(nodes, records, root, target, 0, &mut path)?;
+    let leaf = nodes.node(link, Some(0))?;
+    let end = if exact && !itself { rank - 1 } else { rank };
+    let mut start = end;
+    while start > 0 {
+        let (head, record) = leaf.slot(start - 1).entry();
+        if head != target.head || records.get(record)?.key != target.key {
+            break;
+        }
+        start -= 1;
+    }
+    removed.goes_on = start == 0;
+    removed.records.extend((start..end).map(|index| leaf.record(index)));
+    if start < end {
+        take_out(nodes, path, link, start..end, edit)?;
+    }
+    Ok(removed)
+}
+
+/// Takes entries out of a leaf.
+fn take_out(nodes: &mut impl Nodes, path: Path, link: u64, entries: Range<usize>, edit: &mut Edit) -> Result<()> {
+    let leaf = nodes.node(link, Some(0))?;
+    let least = if path.is_empty() { 1 } else { least_entries(nodes.branching()) };
+    if leaf.len() - entries.len() >= least {
+        return lift(nodes, path, link, 0, &Tweak::Remove(entries.start, entries.end), edit);
+    }
+    let mut build = Build::from(&leaf);
+    build.slots.drain(entries);
+    ascend(nodes, path, link, build, edit)
+}
+
+/// Entries below which a node is joined with a sibling. Splits leave twice as many, so that removing and inserting in turn does not
+/// split and join in turn.
+fn least_entries(branching: usize) -> usize {
+    branching.div_ceil(4).max(2)
 }
 
 /// Puts `new` in the place of entry `old` of the target. Whether it was there.
@@ -154,12 +229,12 @@ pub(crate) fn replace(
     if !exact {
         return Ok(false);
     }
-    let mut build = Build::from(&nodes.node(link, Some(0))?);
-    if build.slots[rank - 1].record != old {
+    let leaf = nodes.node(link, Some(0))?;
+    if leaf.record(rank - 1) != old {
         return Ok(false);
     }
-    build.slots[rank - 1].record = new;
-    ascend(nodes, path, link, build, edit)?;
+    let slot = Slot { record: new, ..leaf.slot(rank - 1) };
+    lift(nodes, path, link, 0, &Tweak::Replace(rank - 1, slot), edit)?;
     Ok(true)
 }
 
@@ -181,8 +256,8 @@ pub(crate) fn relocate(
     if found != link {
         return Ok(false);
     }
-    let build = Build::from(&nodes.node(link, Some(level))?);
-    ascend(nodes, path, link, build, edit)?;
+    let same = nodes.node(link, Some(level))?.slot(0);
+    lift(nodes, path, link, level, &Tweak::Replace(0, same), edit)?;
     Ok(true)
 }
 
@@ -216,11 +291,35 @@ fn put(nodes: &mut impl Nodes, node: &Build, edit: &mut Edit) -> Result<u64> {
     Ok(link)
 }
 
+/// Puts a copy that differs in one entry in the place of node `link`, and copies of all above it in theirs.
+fn lift(
+    nodes: &mut impl Nodes,
+    mut path: Path,
+    mut link: u64,
+    mut level: u8,
+    tweak: &Tweak,
+    edit: &mut Edit,
+) -> Result<()> {
+    let mut tweak = *tweak;
+    loop {
+        let new = nodes.put_tweaked(link, level, &tweak)?;
+        edit.made.push(new);
+        edit.replaced.push(link);
+        let Some(step) = path.pop() else {
+            edit.root = new;
+            return Ok(());
+        };
+        let first = nodes.node(new, Some(level))?.slot(0);
+        tweak = Tweak::Replace(step.index, Slot { child: new, ..first });
+        link = step.link;
+        level += 1;
+    }
+}
+
 /// Puts `build` in the place of node `link`, and new nodes in that of all above it: split when there are too many entries,
 /// joined or evened out with a sibling when there are too few.
 fn ascend(nodes: &mut impl Nodes, mut path: Path, link: u64, mut build: Build, edit: &mut Edit) -> Result<()> {
-    let most = nodes.branching();
-    let least = most.div_ceil(2);
+    let least = least_entries(nodes.branching());
     edit.replaced.push(link);
     while let Some(Step { link, index }) = path.pop() {
         let mut parent = Build::from(&nodes.node(link, Some(build.level + 1))?);
@@ -241,6 +340,10 @@ fn ascend(nodes: &mut impl Nodes, mut path: Path, link: u64, mut build: Build, e
             edit.replaced.push(sibling);
         }
         let slots = put_split(nodes, build, edit)?;
+        if let ([slot], 1) = (&slots[..], children.len()) {
+            edit.replaced.pop();
+            return lift(nodes, path, link, parent.level, &Tweak::Replace(index, *slot), edit);
+        }
         parent.slots.drain(children.clone());
         parent.slots.insert_many(children.start, slots);
         build = parent;
