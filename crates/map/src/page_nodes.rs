@@ -94,7 +94,7 @@ pub struct PageNodes {
     /// Set where a node lies that no confirmation covers.
     fresh: LiveBits,
     made: Vec<Ref>,
-    /// Places of leaves and inner nodes to be used again.
+    /// Places to be used again: as long as leaves, and longer. (With few children inner nodes are no longer.)
     free: [Vec<Ref>; 2],
     /// Replaced before a confirmation covered them.
     retired: Vec<Ref>,
@@ -138,7 +138,7 @@ impl PageWriter<'_> {
     /// A place for a node, to be used again or new.
     fn place(&mut self, level: u8) -> Result<Ref> {
         let len = node_bytes(level, self.reader.branching);
-        if let Some(place) = self.nodes.free[usize::from(level > 0)].pop() {
+        if let Some(place) = self.nodes.free[usize::from(len > self.nodes.leaf_bytes)].pop() {
             self.pages.born(place);
             return Ok(place);
         }
