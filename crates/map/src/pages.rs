@@ -168,7 +168,21 @@ impl Pages {
         }
         self.take_pages(first, taken, stream);
         self.runs[stream as usize].end += taken as u64 * self.geometry.page_bytes;
+        self.close_filled(stream);
         Some(run.at)
+    }
+
+    /// Lets go of the pages a run has filled: one that is made longer again and again would keep them all.
+    fn close_filled(&mut self, stream: Stream) {
+        let run = self.runs[stream as usize];
+        let first_open = self.geometry.page_of(run.at);
+        for page in run.first_page..first_open {
+            self.uses[page].open = false;
+            if self.uses[page].may_leave() {
+                self.emptied.push(page as u32);
+            }
+        }
+        self.runs[stream as usize].first_page = first_open;
     }
 
     fn begin_run(&mut self, stream: Stream, len: u64, urgency: Urgency) -> Option<u64> {
