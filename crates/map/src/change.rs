@@ -11,10 +11,10 @@ use crate::pending::Change;
 use crate::record::{Target, record_crc};
 use crate::state::{Core, State};
 use crate::tree::{self, Edit, Inserted, Nodes};
-use smallvec::SmallVec;
 
 /// Records up to this are put together first and written at once.
-const SMALL_BYTES: usize = 512;
+const SMALL_BYTES: usize = 256;
+const HEADER: usize = RECORD_HEADER_BYTES as usize;
 
 impl<I: Index> Core<I> {
     pub(crate) fn set(&self, ts: Ts, key: &[u8], value: &[u8]) -> Result<()> {
@@ -239,7 +239,7 @@ impl<I: Index> Core<I> {
         let Some(offset) = pages.allocate(stream, len, urgency) else {
             return Err(crate::space::full(pages, len));
         };
-        let mut header = RecordHeader {
+        let header = RecordHeader {
             next: link(next, self.records.salt),
             ts,
             deletion: value.is_none(),
@@ -247,21 +247,40 @@ impl<I: Index> Core<I> {
             value_bytes: content.len() as u32,
             crc: 0,
         };
-        let mut bytes: SmallVec<[u8; SMALL_BYTES]> = SmallVec::new();
-        bytes.extend_from_slice(bytes_of(&header.encode()));
-        bytes.extend_from_slice(key);
-        let apart = if len as usize <= SMALL_BYTES {
-            bytes.extend_from_slice(content);
-            &[]
+        if len as usize <= SMALL_BYTES {
+            self.fill_small(pages, (offset, len), header, key, content);
         } else {
-            content
-        };
-        header.crc = crc32c::crc32c_append(record_crc(self.records.salt, offset, &bytes), apart);
-        bytes[..RECORD_HEADER_BYTES as usize].copy_from_slice(bytes_of(&header.encode()));
-        pages.fill(offset, &bytes);
-        if !apart.is_empty() {
-            pages.fill(offset + bytes.len() as u64, apart);
+            self.fill_large(pages, offset, header, key, content);
         }
         Ok(Ref::new(offset, len))
+    }
+
+    /// Puts a record together first and writes it at once.
+    #[inline]
+    fn fill_small(
+        &self,
+        pages: &mut Pages,
+        (offset, len): (u64, u64),
+        mut header: RecordHeader,
+        key: &[u8],
+        value: &[u8],
+    ) {
+        let mut bytes = [0; SMALL_BYTES];
+        let key_end = HEADER + key.len();
+        let end = key_end + value.len();
+        bytes[..HEADER].copy_from_slice(bytes_of(&header.encode()));
+        bytes[HEADER..key_end].copy_from_slice(key);
+        bytes[key_end..end].copy_from_slice(value);
+        header.crc = record_crc(self.records.salt, offset, &bytes[..end]);
+        bytes[..HEADER].copy_from_slice(bytes_of(&header.encode()));
+        pages.fill(offset, &bytes[..len as usize]);
+    }
+
+    fn fill_large(&self, pages: &mut Pages, offset: u64, mut header: RecordHeader, key: &[u8], value: &[u8]) {
+        let mut bytes = [bytes_of(&header.encode()), key].concat();
+        header.crc = crc32c::crc32c_append(record_crc(self.records.salt, offset, &bytes), value);
+        bytes[..HEADER].copy_from_slice(bytes_of(&header.encode()));
+        pages.fill(offset, &bytes);
+        pages.fill(offset + bytes.len() as u64, value);
     }
 }

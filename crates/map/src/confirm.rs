@@ -4,7 +4,7 @@
 //! and its place is set aside for when no reader and no snapshot is left that may see it.
 
 use crate::config::Kind;
-use crate::format::{ROOT_WORD_AT, RootRecord, bytes_of};
+use crate::format::{ROOT_WORD_AT, RootRecord, bytes_of, root_word};
 use crate::index::{Index, Store};
 use crate::state::{Core, State};
 use perdura_pmem::trace;
@@ -24,7 +24,7 @@ impl<I: Index> Core<I> {
         state.pages.batch.add(slot, crate::format::ROOT_RECORD_BYTES);
         state.pages.batch.flush(region);
         region.fence();
-        region.store(ROOT_WORD_AT, record.number);
+        region.store(ROOT_WORD_AT, root_word(record.number, self.records.salt));
         region.persist(ROOT_WORD_AT, 8);
         state.pages.number = record.number + 1;
         state.times.confirmed = record.last;

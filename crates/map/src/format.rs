@@ -245,6 +245,17 @@ impl Ref {
 /// Most confirmations of a map: page words have 48 bits for their number.
 pub(crate) const NUMBER_MAX: u64 = (1 << 48) - 1;
 
+/// The root word for confirmation `number`: the number, and 16 bits of check, so that no other confirmation's record is taken
+/// for the newest when the word is damaged.
+pub(crate) fn root_word(number: u64, salt: u64) -> u64 {
+    page_word(number, usize::MAX, salt)
+}
+
+/// The number in a root word; none if the check does not match.
+pub(crate) fn root_number(word: u64, salt: u64) -> Option<u64> {
+    page_number(word, usize::MAX, salt).filter(|number| *number != 0)
+}
+
 /// The word of a page taken for confirmation `number`: the number, and 16 bits of check bound to the page and its map.
 pub(crate) fn page_word(number: u64, page: usize, salt: u64) -> u64 {
     debug_assert!(number <= NUMBER_MAX);
@@ -312,29 +323,24 @@ pub(crate) fn record_bytes(key_bytes: u64, value_bytes: u64) -> u64 {
     (RECORD_HEADER_BYTES + key_bytes + value_bytes).next_multiple_of(GRAIN_BYTES)
 }
 
-/// The word that names the record at `offset` as the one before: 40 bits of offset in grains, and 24 bits of check.
+/// The word that names the record at `offset` as the one before, or (0) says that there is none: 40 bits of offset in
+/// grains, and 24 bits of check, never zero, so that a word of zeros says nothing.
 #[inline]
 pub(crate) fn link(offset: u64, salt: u64) -> u64 {
-    if offset == 0 {
-        return 0;
-    }
     let grains = offset / GRAIN_BYTES;
     grains | link_check(grains, salt) << 40
 }
 
-/// The offset a link names; none if its check does not match.
+/// The offset a link names, 0 at the end; none if its check does not match.
 #[inline]
 pub(crate) fn linked(link: u64, salt: u64) -> Option<u64> {
-    if link == 0 {
-        return Some(0);
-    }
     let grains = link & ((1 << 40) - 1);
-    (link >> 40 == link_check(grains, salt) && grains != 0).then_some(grains * GRAIN_BYTES)
+    (link >> 40 == link_check(grains, salt)).then_some(grains * GRAIN_BYTES)
 }
 
 #[inline]
 fn link_check(grains: u64, salt: u64) -> u64 {
-    (grains ^ salt).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40
+    ((grains ^ salt).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40).max(1)
 }
 
 /// Nodes are whole cache lines.
@@ -376,7 +382,8 @@ mod tests {
         assert_eq!(linked(link(4256, 7), 7), Some(4256));
         assert_eq!(linked(link(4256, 7), 8), None);
         assert_eq!(linked(link(4256, 7) ^ 1, 7), None);
-        assert_eq!(linked(0, 7), Some(0));
+        assert_eq!(linked(link(0, 7), 7), Some(0));
+        assert_eq!(linked(0, 7), None);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::dram_nodes::ListIndex;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{
     Geometry, IDENTITY_BYTES, Identity, NUMBER_MAX, PAGES_MIN, ROOT_RECORD_BYTES, ROOT_RECORD_WORDS, ROOT_WORD_AT,
-    RootRecord, TABLE_AT, VERSION, Wrong, bytes_of,
+    RootRecord, TABLE_AT, VERSION, Wrong, bytes_of, root_number, root_word,
 };
 use crate::index::{Index, Store};
 use crate::load::Loader;
@@ -82,7 +82,7 @@ impl<I: Index> Map<I> {
         region.write(0, &identity.encode());
         let record = RootRecord { number: 1, ..RootRecord::default() };
         region.write(RootRecord::slot_at(1), bytes_of(&record.encode(salt)));
-        region.store(ROOT_WORD_AT, 1);
+        region.store(ROOT_WORD_AT, root_word(1, salt));
         region.flush(0, ROOT_WORD_AT + 8);
         region.flush(RootRecord::slot_at(1), ROOT_RECORD_BYTES);
         region.fence();
@@ -142,7 +142,9 @@ fn identify(region: &Region) -> Result<Identity> {
 /// The root record the root word names. Its bytes were fenced before the word was stored (I3): one that is not valid is
 /// damage, not a torn write.
 fn root_record(region: &Region, salt: u64) -> Result<RootRecord> {
-    let number = region.load(ROOT_WORD_AT);
+    let Some(number) = root_number(region.load(ROOT_WORD_AT), salt) else {
+        return Err(Error::damaged(region.name(), ROOT_WORD_AT, "the root word fails its check"));
+    };
     let slot = RootRecord::slot_at(number);
     let words: [u64; ROOT_RECORD_WORDS] = std::array::from_fn(|index| region.load(slot + 8 * index as u64));
     let valid = RootRecord::decode(&words, salt).filter(|record| record.number == number && number < NUMBER_MAX);

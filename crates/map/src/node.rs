@@ -12,6 +12,9 @@ use crate::record::{Records, Target};
 use smallvec::SmallVec;
 use std::cmp::Ordering;
 
+/// Heads up to which looking at all is faster than halving.
+const FEW: usize = 8;
+
 /// One entry of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Slot {
@@ -76,7 +79,10 @@ impl<'a> Node<'a> {
     #[inline]
     pub(crate) fn rank(&self, records: &Records, target: &Target<'_>) -> Result<(usize, bool)> {
         let heads = self.heads();
-        let mut low = heads.iter().map(|head| usize::from(*head < target.head)).sum::<usize>();
+        let mut low = match heads.len() {
+            ..=FEW => heads.iter().map(|head| usize::from(*head < target.head)).sum::<usize>(),
+            _ => heads.partition_point(|head| *head < target.head),
+        };
         let mut high = low + heads[low..].iter().take_while(|head| **head == target.head).count();
         while low < high {
             let middle = usize::midpoint(low, high);
