@@ -1,0 +1,114 @@
+//! A directory of maps, in use by one process at a time.
+
+use super::argument::{live, target, text};
+use super::barrier::call;
+use super::code::{Failure, Outcome, PerduraMapCode};
+use perdura_pmem::{FileMedium, Medium, Options};
+use std::collections::BTreeSet;
+use std::ffi::{CStr, OsStr, c_char};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, absolute};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A directory of maps. A process opens it once, and all maps in it through it.
+pub struct PerduraMapDirectory {
+    pub(super) medium: Arc<dyn Medium>,
+    pub(super) names: Arc<Names>,
+}
+
+/// Names of the maps that are open.
+#[derive(Default)]
+pub(super) struct Names(Mutex<BTreeSet<String>>);
+
+/// An entry in [`Names`], until dropped.
+pub(super) struct Claim {
+    names: Arc<Names>,
+    name: String,
+}
+
+impl Names {
+    /// Takes `name`, so that a map is not open twice.
+    pub(super) fn claim(self: &Arc<Names>, name: &str) -> Outcome<Claim> {
+        // The set is whole whenever the lock is free.
+        let mut names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if !names.insert(name.to_owned()) {
+            return Err(Failure::new(
+                PerduraMapCode::Busy,
+                format!("map {name} is open in this process; use it by all threads, or close it first"),
+            ));
+        }
+        Ok(Claim { names: self.clone(), name: name.to_owned() })
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        self.names.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.name);
+    }
+}
+
+/// Opens a directory of maps.
+///
+/// `create` makes the directory if there is none. `emulate` goes on if it is not on DAX persistent memory: data then
+/// survive a crash of the process, not a loss of power.
+///
+/// # Errors
+/// NOT_FOUND, MEDIUM (not DAX, in use by another process, or refused by the system).
+///
+/// # Safety
+/// `path` must be null or a C string, `directory` null or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn perdura_map_directory_open(
+    path: *const c_char,
+    create: bool,
+    emulate: bool,
+    directory: *mut *mut PerduraMapDirectory,
+) -> PerduraMapCode {
+    call(|| {
+        let directory = target(directory, "the directory")?;
+        // SAFETY: as the caller vouches for.
+        let medium = open(unsafe { text(path, "path") }?, Options { emulate, create_dir: create })?;
+        let opened = PerduraMapDirectory { medium, names: Arc::default() };
+        // SAFETY: as the caller vouches for.
+        unsafe { directory.write(Box::into_raw(Box::new(opened))) };
+        Ok(PerduraMapCode::Ok)
+    })
+}
+
+fn open(path: &CStr, options: Options) -> Outcome<Arc<dyn Medium>> {
+    let path = Path::new(OsStr::from_bytes(path.to_bytes()));
+    // Messages name the directory in full, wherever the program was started.
+    let path = absolute(path).unwrap_or_else(|_| path.to_owned());
+    Ok(Arc::new(FileMedium::open(&path, options).map_err(perdura_map::Error::from)?))
+}
+
+/// Closes a directory. Its maps may be closed before or after.
+///
+/// # Safety
+/// `directory` must be null or open, and nobody may use it any more.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn perdura_map_directory_close(directory: *mut PerduraMapDirectory) {
+    if !directory.is_null() {
+        call(|| {
+            // SAFETY: as the caller vouches for.
+            drop(unsafe { Box::from_raw(directory) });
+            Ok(PerduraMapCode::Ok)
+        });
+    }
+}
+
+/// The directory, and `name` as a map's.
+///
+/// # Safety
+/// Both must be null or live.
+pub(super) unsafe fn directory_and_name<'a>(
+    directory: *const PerduraMapDirectory,
+    name: *const c_char,
+) -> Outcome<(&'a PerduraMapDirectory, &'a str)> {
+    // SAFETY: as the caller vouches for.
+    let (directory, name) = unsafe { (live(directory, "the directory")?, text(name, "name")?) };
+    let name = name.to_str().map_err(|_| {
+        Failure::new(PerduraMapCode::Argument, format!("name {name:?}: use a-z, 0-9, '.' and '_', not '.' first"))
+    })?;
+    Ok((directory, name))
+}

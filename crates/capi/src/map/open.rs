@@ -1,0 +1,231 @@
+//! Making, opening and closing a map.
+
+use super::argument::{live, target};
+use super::barrier::{call, call_on};
+use super::code::{Failure, Outcome, PerduraMapCode};
+use super::directory::{Claim, PerduraMapDirectory, directory_and_name};
+use perdura_map::{BTree, Config, Layout, List, OrderedMap};
+use std::ffi::c_char;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+/// The persistent append-only list with its ordered index in DRAM: fastest to change.
+pub const PERDURA_MAP_LIST: u32 = 1;
+/// The persistent copy-on-write B+-tree: open at once, however large.
+pub const PERDURA_MAP_BTREE: u32 = 2;
+
+/// An open map.
+pub struct PerduraMap {
+    map: Box<dyn OrderedMap>,
+    /// Values, cursors, snapshots and loaders not released.
+    held: AtomicU64,
+    failed: AtomicBool,
+    /// Goes last, when the file is no longer in use.
+    _claim: Claim,
+}
+
+/// Counts something not released, until dropped.
+pub(super) struct Hold(&'static PerduraMap);
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.0.held.fetch_sub(1, Ordering::Release);
+    }
+}
+
+impl PerduraMap {
+    /// For reading.
+    #[inline]
+    pub(super) fn map(&self) -> &dyn OrderedMap {
+        &*self.map
+    }
+
+    /// For changing.
+    #[inline]
+    pub(super) fn changeable(&self) -> Outcome<&dyn OrderedMap> {
+        if self.failed.load(Ordering::Relaxed) {
+            let message = "a defect was met before; restart the program, and report it";
+            return Err(Failure::new(PerduraMapCode::Internal, message));
+        }
+        Ok(&*self.map)
+    }
+
+    /// Takes no more changes from now on.
+    pub(super) fn fail_stop(&self) {
+        self.failed.store(true, Ordering::Relaxed);
+    }
+
+    /// Keeps the map from being closed as long as the result lives.
+    #[inline]
+    pub(super) fn hold(&'static self) -> Hold {
+        self.held.fetch_add(1, Ordering::Relaxed);
+        Hold(self)
+    }
+}
+
+/// Runs a call on a map.
+///
+/// # Safety
+/// `map` must be null or open. What the body keeps of it must hold it.
+#[inline]
+pub(super) unsafe fn with(map: *const PerduraMap, body: impl FnOnce(&'static PerduraMap) -> Outcome) -> PerduraMapCode {
+    // SAFETY: as the caller vouches for; a map with anything that holds it is not closed.
+    match unsafe { map.as_ref() } {
+        Some(map) => call_on(Some(map), || body(map)),
+        None => call(|| Err(Failure::new(PerduraMapCode::Argument, "the map is null"))),
+    }
+}
+
+/// What a map is made with.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct PerduraMapLayout {
+    /// PERDURA_MAP_LIST or PERDURA_MAP_BTREE.
+    pub kind: u32,
+    /// Bytes of a page, a power of two from 256 to 65,536.
+    pub page_bytes: u32,
+    /// Most children of a node, from 4 to 64.
+    pub branching: u32,
+    /// Bytes of the file; it does not grow.
+    pub bytes: u64,
+}
+
+/// How a map is run.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct PerduraMapConfig {
+    /// Changes after which a batch is confirmed; 1 makes each durable before its call returns.
+    pub changes_max: u32,
+    /// A batch is confirmed when it is older than about so many microseconds.
+    pub interval_us: u64,
+    /// Whether a thread confirms idle batches and collects garbage. Without it the caller does.
+    pub background: bool,
+}
+
+/// The best layout known for a map of `kind` in a file of `bytes` bytes.
+#[unsafe(no_mangle)]
+pub extern "C" fn perdura_map_layout(kind: u32, bytes: u64) -> PerduraMapLayout {
+    let layout = if kind == PERDURA_MAP_LIST { Layout::list(bytes) } else { Layout::btree(bytes) };
+    PerduraMapLayout { kind, page_bytes: layout.page_bytes, branching: layout.branching, bytes: layout.bytes }
+}
+
+/// How a map is run if nobody says.
+#[unsafe(no_mangle)]
+pub extern "C" fn perdura_map_config() -> PerduraMapConfig {
+    let config = Config::default();
+    PerduraMapConfig {
+        changes_max: config.changes_max,
+        interval_us: u64::try_from(config.interval.as_micros()).unwrap_or(u64::MAX),
+        background: config.background,
+    }
+}
+
+/// # Safety
+/// `config` must be null, for the default, or readable.
+unsafe fn read_config(config: *const PerduraMapConfig) -> Config {
+    // SAFETY: as the caller vouches for.
+    unsafe { config.as_ref() }.map_or_else(Config::default, |config| Config {
+        changes_max: config.changes_max,
+        interval: Duration::from_micros(config.interval_us),
+        background: config.background,
+    })
+}
+
+/// Makes an empty map in a new file. `config` may be null for the default.
+///
+/// `name` consists of a-z, 0-9, '.' and '_', and does not begin with '.'.
+///
+/// # Errors
+/// EXISTS, ARGUMENT, FULL, MEDIUM.
+///
+/// # Safety
+/// `directory` must be open, `name` a C string, `layout` and `config` readable, `map` writable; each may be null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn perdura_map_create(
+    directory: *const PerduraMapDirectory,
+    name: *const c_char,
+    layout: *const PerduraMapLayout,
+    config: *const PerduraMapConfig,
+    map: *mut *mut PerduraMap,
+) -> PerduraMapCode {
+    call(|| {
+        let target = target(map, "the map")?;
+        // SAFETY: as the caller vouches for.
+        let ((directory, name), given, config) =
+            unsafe { (directory_and_name(directory, name)?, live(layout, "layout")?, read_config(config)) };
+        let layout = Layout { bytes: given.bytes, page_bytes: given.page_bytes, branching: given.branching };
+        let claim = directory.names.claim(name)?;
+        let medium = &directory.medium;
+        let map: Box<dyn OrderedMap> = match given.kind {
+            PERDURA_MAP_LIST => Box::new(List::create(medium, name, &layout, &config)?),
+            PERDURA_MAP_BTREE => Box::new(BTree::create(medium, name, &layout, &config)?),
+            other => {
+                let message = format!("kind {other}: use PERDURA_MAP_LIST or PERDURA_MAP_BTREE");
+                return Err(Failure::new(PerduraMapCode::Argument, message));
+            }
+        };
+        // SAFETY: as the caller vouches for.
+        unsafe { target.write(hand_out(map, claim)) };
+        Ok(PerduraMapCode::Ok)
+    })
+}
+
+/// Opens the map in file `name`, of whichever kind it is, as its newest confirmation left it. `config` may be null.
+///
+/// # Errors
+/// NOT_FOUND, BUSY (open already), FOREIGN, VERSION, DAMAGED, ARGUMENT, MEDIUM.
+///
+/// # Safety
+/// `directory` must be open, `name` a C string, `config` readable, `map` writable; each may be null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn perdura_map_open(
+    directory: *const PerduraMapDirectory,
+    name: *const c_char,
+    config: *const PerduraMapConfig,
+    map: *mut *mut PerduraMap,
+) -> PerduraMapCode {
+    call(|| {
+        let target = target(map, "the map")?;
+        // SAFETY: as the caller vouches for.
+        let ((directory, name), config) = unsafe { (directory_and_name(directory, name)?, read_config(config)) };
+        let claim = directory.names.claim(name)?;
+        let map = perdura_map::open(&directory.medium, name, &config)?;
+        // SAFETY: as the caller vouches for.
+        unsafe { target.write(hand_out(map, claim)) };
+        Ok(PerduraMapCode::Ok)
+    })
+}
+
+fn hand_out(map: Box<dyn OrderedMap>, claim: Claim) -> *mut PerduraMap {
+    let (held, failed) = (AtomicU64::new(0), AtomicBool::new(false));
+    Box::into_raw(Box::new(PerduraMap { map, held, failed, _claim: claim }))
+}
+
+/// Closes a map, confirmed. Null is no error. After INTERNAL it is not confirmed, and its file stays in use until the
+/// process ends.
+///
+/// # Errors
+/// BUSY: values, cursors, snapshots or loaders are not released; the map stays open.
+///
+/// # Safety
+/// `map` must be null or open, and nobody may use it any more.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn perdura_map_close(map: *mut PerduraMap) -> PerduraMapCode {
+    call(|| {
+        // SAFETY: as the caller vouches for.
+        let Some(open) = (unsafe { map.as_ref() }) else { return Ok(PerduraMapCode::Ok) };
+        let held = open.held.load(Ordering::Acquire);
+        if held > 0 {
+            let message =
+                format!("the map is not closed: {held} values, cursors, snapshots or loaders are not released");
+            return Err(Failure::new(PerduraMapCode::Busy, message));
+        }
+        if open.failed.load(Ordering::Relaxed) {
+            // Closing would confirm what a defect may have left half changed.
+            return Ok(PerduraMapCode::Ok);
+        }
+        // SAFETY: as the caller vouches for; nothing refers to the map any more.
+        drop(unsafe { Box::from_raw(map) });
+        Ok(PerduraMapCode::Ok)
+    })
+}

@@ -1,0 +1,134 @@
+//! Reading one key: in place, or as a copy.
+
+use super::argument::{key as key_of, target};
+use super::barrier::call;
+use super::code::{Failure, Outcome, PerduraMapCode};
+use super::open::{Hold, PerduraMap, with};
+use perdura_map::Value;
+use std::ffi::c_void;
+use std::ptr::null_mut;
+
+/// A timestamp to read at: the newest version of each key, whether confirmed or applied or not.
+pub const PERDURA_MAP_NEWEST: u64 = u64::MAX;
+
+/// What keeps a value in its place.
+pub struct PerduraMapHold {
+    _value: Value<'static>,
+    /// Dropped after the value.
+    _hold: Hold,
+}
+
+/// A value in its place in the region: valid until released, whatever happens to the key meanwhile. It holds off the
+/// reuse of the memory it lies in, so release it soon.
+#[repr(C)]
+#[derive(Debug)]
+pub struct PerduraMapValue {
+    /// Its bytes; not to be written to.
+    pub data: *const c_void,
+    /// Their number.
+    pub bytes: usize,
+    /// The map's own; null if there is nothing to release.
+    pub hold: *mut PerduraMapHold,
+}
+
+impl PerduraMapValue {
+    const NONE: PerduraMapValue = PerduraMapValue { data: std::ptr::null(), bytes: 0, hold: null_mut() };
+}
+
+/// Gives the value `key` has at timestamp `at`, without a copy. It must be released by `perdura_map_value_release`.
+///
+/// ABSENT if it has none. Whenever the outcome is not OK, `value` is empty and needs no release.
+///
+/// # Errors
+/// FORGOTTEN, DAMAGED, TOO_LARGE, ARGUMENT.
+///
+/// # Safety
+/// `map` must be open, `key` readable for `key_bytes` bytes, `value` writable; each may be null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn perdura_map_get(
+    map: *const PerduraMap,
+    key: *const c_void,
+    key_bytes: usize,
+    at: u64,
+    value: *mut PerduraMapValue,
+) -> PerduraMapCode {
+    let get = |map: &'static PerduraMap| {
+        // SAFETY: as the caller vouches for.
+        let found = map.map().get(unsafe { key_of(key, key_bytes) }?, at)?;
+        let Some(found) = found else { return Ok(PerduraMapCode::Absent) };
+        let (data, bytes) = (found.as_ptr().cast(), found.len());
+        let hold = Box::into_raw(Box::new(PerduraMapHold { _value: found, _hold: map.hold() }));
+        // SAFETY: checked not to be null below; as the caller vouches for.
+        unsafe { value.write(PerduraMapValue { data, bytes, hold }) };
+        Ok(PerduraMapCode::Ok)
+    };
+    if value.is_null() {
+        return call(|| {
+            Err(Failure::new(PerduraMapCode::Argument, "the value has no place to go: its pointer is null"))
+        });
+    }
+    // SAFETY: as the caller vouches for.
+    unsafe {
+        value.write(PerduraMapValue::NONE);
+        with(map, get)
+    }
+}
+
+/// Releases a value and empties it. An empty one, and null, are no error.
+///
+/// # Safety
+/// `value` must be null or as `perdura_map_get` left it, and its bytes not be used any more.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn perdura_map_value_release(value: *mut PerduraMapValue) {
+    call(|| {
+        // SAFETY: as the caller vouches for.
+        if let Some(value) = unsafe { value.as_mut() } {
+            let hold = std::mem::replace(value, PerduraMapValue::NONE).hold;
+            if !hold.is_null() {
+                // SAFETY: made by `perdura_map_get`, and released once: the pointer is gone.
+                drop(unsafe { Box::from_raw(hold) });
+            }
+        }
+        Ok(PerduraMapCode::Ok)
+    });
+}
+
+/// Copies the value `key` has at timestamp `at`, as much of it as `buffer_bytes` has room for.
+///
+/// `value_bytes` gets the length of the whole value: if that is more than `buffer_bytes`, the copy is cut. ABSENT if the
+/// key has no value.
+///
+/// # Errors
+/// FORGOTTEN, DAMAGED, TOO_LARGE, ARGUMENT.
+///
+/// # Safety
+/// `map` must be open, `key` readable for `key_bytes` bytes, `buffer` writable for `buffer_bytes` bytes, `value_bytes`
+/// writable; each may be null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn perdura_map_read(
+    map: *const PerduraMap,
+    key: *const c_void,
+    key_bytes: usize,
+    at: u64,
+    buffer: *mut c_void,
+    buffer_bytes: usize,
+    value_bytes: *mut usize,
+) -> PerduraMapCode {
+    let read = |map: &'static PerduraMap| -> Outcome {
+        let length = target(value_bytes, "the value's length")?;
+        let room = if buffer.is_null() { 0 } else { buffer_bytes };
+        // SAFETY: as the caller vouches for.
+        unsafe {
+            let Some(found) = map.map().get(key_of(key, key_bytes)?, at)? else {
+                return Ok(PerduraMapCode::Absent);
+            };
+            if room > 0 {
+                buffer.cast::<u8>().copy_from(found.as_ptr(), found.len().min(room));
+            }
+            length.write(found.len());
+        }
+        Ok(PerduraMapCode::Ok)
+    };
+    // SAFETY: as the caller vouches for.
+    unsafe { with(map, read) }
+}

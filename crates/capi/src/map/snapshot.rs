@@ -1,0 +1,148 @@
+//! The whole map as it is at one moment, as a stream of chunks.
+
+use super::argument::{live, owned, target};
+use super::barrier::{call, call_on};
+use super::code::{Failure, PerduraMapCode};
+use super::open::{Hold, PerduraMap, with};
+use super::progress::PerduraMapTimestamps;
+use perdura_map::{Chunks, Snapshot};
+use std::ffi::c_void;
+use std::ptr::NonNull;
+
+/// Least of the most bytes of a chunk.
+pub const PERDURA_MAP_CHUNK_BYTES_MIN: usize = 64;
+
+/// A snapshot. While it is held nothing is collected; all else goes on.
+pub struct PerduraMapSnapshot {
+    /// Refers to the snapshot below, so it goes before it.
+    chunks: Chunks<'static>,
+    chunk: Vec<u8>,
+    ended: bool,
+    snapshot: Boxed,
+    map: &'static PerduraMap,
+    _hold: Hold,
+}
+
+/// A snapshot that stays where it is, though what refers to it is kept beside it.
+struct Boxed(NonNull<Snapshot<'static>>);
+
+impl Boxed {
+    fn new(snapshot: Snapshot<'static>) -> Boxed {
+        Boxed(NonNull::from(Box::leak(Box::new(snapshot))))
+    }
+
+    fn get(&self) -> &Snapshot<'static> {
+        // SAFETY: it lives until the box is dropped.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl Drop for Boxed {
+    fn drop(&mut self) {
+        // SAFETY: made by a box, and dropped once.
+        drop(unsafe { Box::from_raw(self.0.as_ptr()) });
+    }
+}
+
+/// Takes a snapshot of the map, confirmed first, to be read in chunks of at most `chunk_bytes_max` bytes.
+///
+/// # Errors
+/// ARGUMENT (less than PERDURA_MAP_CHUNK_BYTES_MIN), READ_ONLY, DAMAGED.
+///
+/// # Safety
+/// `map` must be open, `snapshot` writable; each may be null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn perdura_map_snapshot(
+    map: *const PerduraMap,
+    chunk_bytes_max: usize,
+    snapshot: *mut *mut PerduraMapSnapshot,
+) -> PerduraMapCode {
+    let take = |map: &'static PerduraMap| {
+        let target = target(snapshot, "the snapshot")?;
+        if chunk_bytes_max < PERDURA_MAP_CHUNK_BYTES_MIN {
+            let message = format!("chunks of {chunk_bytes_max} bytes: use {PERDURA_MAP_CHUNK_BYTES_MIN} or more");
+            return Err(Failure::new(PerduraMapCode::Argument, message));
+        }
+        let snapshot = Boxed::new(map.changeable()?.snapshot()?);
+        // SAFETY: the snapshot neither moves nor changes until the chunks are gone, which go first.
+        let chunks = unsafe { snapshot.0.as_ref() }.chunks(chunk_bytes_max);
+        let made = PerduraMapSnapshot { chunks, chunk: Vec::new(), ended: false, snapshot, map, _hold: map.hold() };
+        // SAFETY: as the caller vouches for.
+        unsafe { target.write(Box::into_raw(Box::new(made))) };
+        Ok(PerduraMapCode::Ok)
+    };
+    // SAFETY: as the caller vouches for; the snapshot holds the map.
+    unsafe { with(map, take) }
+}
+
+/// Tells where the map stood when the snapshot was taken.
+///
+/// # Errors
+/// ARGUMENT.
+///
+/// # Safety
+/// `snapshot` must be live, `timestamps` writable; each may be null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn perdura_map_snapshot_timestamps(
+    snapshot: *const PerduraMapSnapshot,
+    timestamps: *mut PerduraMapTimestamps,
+) -> PerduraMapCode {
+    call(|| {
+        // SAFETY: as the caller vouches for.
+        unsafe {
+            let stands = live(snapshot, "the snapshot")?.snapshot.get().timestamps();
+            target(timestamps, "the timestamps")?.write(stands.into());
+        }
+        Ok(PerduraMapCode::Ok)
+    })
+}
+
+/// Gives the next chunk, valid until the next call on the snapshot. END after the last one, and after a failure.
+///
+/// # Errors
+/// DAMAGED, ARGUMENT.
+///
+/// # Safety
+/// `snapshot` must be live and used by this thread alone, `data` and `bytes` writable; each may be null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn perdura_map_snapshot_next(
+    snapshot: *mut PerduraMapSnapshot,
+    data: *mut *const c_void,
+    bytes: *mut usize,
+) -> PerduraMapCode {
+    // SAFETY: as the caller vouches for.
+    let map = unsafe { snapshot.as_ref() }.map(|snapshot| snapshot.map);
+    call_on(map, || {
+        // SAFETY: as the caller vouches for.
+        let snapshot = unsafe { owned(snapshot, "the snapshot") }?;
+        let (data, bytes) = (target(data, "the chunk")?, target(bytes, "the chunk's length")?);
+        // Whatever goes wrong on the way, the stream is over.
+        if std::mem::replace(&mut snapshot.ended, true) {
+            return Ok(PerduraMapCode::End);
+        }
+        let Some(chunk) = snapshot.chunks.next() else { return Ok(PerduraMapCode::End) };
+        snapshot.chunk = chunk?;
+        snapshot.ended = false;
+        // SAFETY: as the caller vouches for.
+        unsafe {
+            data.write(snapshot.chunk.as_ptr().cast());
+            bytes.write(snapshot.chunk.len());
+        }
+        Ok(PerduraMapCode::Ok)
+    })
+}
+
+/// Releases a snapshot. Null is no error.
+///
+/// # Safety
+/// `snapshot` must be null or live, and neither it nor its chunk may be used any more.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn perdura_map_snapshot_release(snapshot: *mut PerduraMapSnapshot) {
+    if !snapshot.is_null() {
+        call(|| {
+            // SAFETY: as the caller vouches for.
+            drop(unsafe { Box::from_raw(snapshot) });
+            Ok(PerduraMapCode::Ok)
+        });
+    }
+}

@@ -1,0 +1,426 @@
+//! Hazard: a value that moves under a C program's pointer, an outcome it mistakes for another, a map closed under a cursor.
+
+use perdura_capi::map::change::*;
+use perdura_capi::map::code::{PerduraMapCode, perdura_map_message};
+use perdura_capi::map::cursor::*;
+use perdura_capi::map::directory::*;
+use perdura_capi::map::load::*;
+use perdura_capi::map::open::*;
+use perdura_capi::map::progress::*;
+use perdura_capi::map::read::*;
+use perdura_capi::map::snapshot::*;
+use perdura_capi::map::space::*;
+use std::ffi::{CString, c_void};
+use std::path::Path;
+use std::ptr::{null, null_mut};
+use tempfile::TempDir;
+
+const KINDS: [u32; 2] = [PERDURA_MAP_LIST, PERDURA_MAP_BTREE];
+const NEWEST: u64 = PERDURA_MAP_NEWEST;
+
+fn message() -> String {
+    let mut text = [0u8; 500];
+    // SAFETY: the buffer has as many bytes.
+    unsafe { perdura_map_message(text.as_mut_ptr().cast(), text.len()) };
+    let end = text.iter().position(|byte| *byte == 0).expect("an end");
+    String::from_utf8_lossy(&text[..end]).into_owned()
+}
+
+fn ok(code: PerduraMapCode) {
+    assert_eq!(code, PerduraMapCode::Ok, "{}", message());
+}
+
+/// A directory, open.
+struct Maps {
+    directory: *mut PerduraMapDirectory,
+    _place: TempDir,
+}
+
+impl Maps {
+    fn new() -> Maps {
+        let place = tempfile::tempdir_in(Path::new("/dev/shm")).or_else(|_| tempfile::tempdir()).expect("a directory");
+        let path = CString::new(place.path().to_str().expect("text")).expect("no zero byte");
+        let mut directory = null_mut();
+        // SAFETY: all pointers are to live values.
+        ok(unsafe { perdura_map_directory_open(path.as_ptr(), false, true, &mut directory) });
+        Maps { directory, _place: place }
+    }
+
+    fn create(&self, name: &str, kind: u32) -> Map {
+        let name = CString::new(name).expect("no zero byte");
+        let (layout, config, mut map) = (perdura_map_layout(kind, 4 << 20), config(), null_mut());
+        // SAFETY: all pointers are to live values.
+        ok(unsafe { perdura_map_create(self.directory, name.as_ptr(), &layout, &config, &mut map) });
+        Map(map)
+    }
+
+    fn open(&self, name: &str) -> Result<Map, PerduraMapCode> {
+        let name = CString::new(name).expect("no zero byte");
+        let (config, mut map) = (config(), null_mut());
+        // SAFETY: all pointers are to live values.
+        match unsafe { perdura_map_open(self.directory, name.as_ptr(), &config, &mut map) } {
+            PerduraMapCode::Ok => Ok(Map(map)),
+            code => Err(code),
+        }
+    }
+}
+
+impl Drop for Maps {
+    fn drop(&mut self) {
+        // SAFETY: nobody uses it any more.
+        unsafe { perdura_map_directory_close(self.directory) }
+    }
+}
+
+fn config() -> PerduraMapConfig {
+    PerduraMapConfig { changes_max: u32::MAX, background: false, ..perdura_map_config() }
+}
+
+/// An open map, closed when dropped.
+struct Map(*mut PerduraMap);
+
+impl Drop for Map {
+    fn drop(&mut self) {
+        // SAFETY: tests release what they hold before.
+        let code = unsafe { perdura_map_close(self.0) };
+        assert!(code == PerduraMapCode::Ok || std::thread::panicking(), "{}", message());
+    }
+}
+
+fn pointer(bytes: &[u8]) -> *const c_void {
+    bytes.as_ptr().cast()
+}
+
+/// # Safety
+/// `data` must be readable for `bytes` bytes.
+unsafe fn bytes(data: *const c_void, bytes: usize) -> Vec<u8> {
+    // SAFETY: as the caller vouches for.
+    unsafe { std::slice::from_raw_parts(data.cast(), bytes) }.to_vec()
+}
+
+impl Map {
+    fn put(&self, key: &[u8], value: &[u8]) -> u64 {
+        let mut ts = 0;
+        // SAFETY: the map is open, all pointers are to live values.
+        ok(unsafe { perdura_map_put(self.0, pointer(key), key.len(), pointer(value), value.len(), &mut ts) });
+        ts
+    }
+
+    fn set(&self, ts: u64, key: &[u8], value: &[u8]) -> PerduraMapCode {
+        // SAFETY: as above.
+        unsafe { perdura_map_set(self.0, ts, pointer(key), key.len(), pointer(value), value.len()) }
+    }
+
+    fn hold(&self, key: &[u8]) -> PerduraMapValue {
+        let mut value = PerduraMapValue { data: null(), bytes: 0, hold: null_mut() };
+        // SAFETY: as above.
+        ok(unsafe { perdura_map_get(self.0, pointer(key), key.len(), NEWEST, &mut value) });
+        value
+    }
+
+    fn get(&self, key: &[u8], at: u64) -> Result<Vec<u8>, PerduraMapCode> {
+        let mut value = PerduraMapValue { data: null(), bytes: 0, hold: null_mut() };
+        // SAFETY: as above; the value is released once it is copied.
+        unsafe {
+            match perdura_map_get(self.0, pointer(key), key.len(), at, &mut value) {
+                PerduraMapCode::Ok => {
+                    let copy = bytes(value.data, value.bytes);
+                    perdura_map_value_release(&mut value);
+                    Ok(copy)
+                }
+                code => Err(code),
+            }
+        }
+    }
+
+    fn compare_and_set(&self, ts: u64, key: &[u8], expected: Option<&[u8]>, desired: Option<&[u8]>) -> PerduraMapCode {
+        let pair = |value: &[u8]| PerduraMapBytes { data: pointer(value), bytes: value.len() };
+        let (expected, desired) = (expected.map(pair), desired.map(pair));
+        let expected = expected.as_ref().map_or(null(), |pair| pair);
+        let desired = desired.as_ref().map_or(null(), |pair| pair);
+        // SAFETY: as above.
+        unsafe { perdura_map_compare_and_set(self.0, ts, pointer(key), key.len(), expected, desired) }
+    }
+
+    fn stands(&self) -> PerduraMapTimestamps {
+        let mut stands = PerduraMapTimestamps::default();
+        // SAFETY: as above.
+        ok(unsafe { perdura_map_timestamps(self.0, &mut stands) });
+        stands
+    }
+
+    /// Keys between two bounds, the lower one included or not.
+    fn keys(&self, lower: Option<(&[u8], bool)>, upper: Option<(&[u8], bool)>) -> Vec<Vec<u8>> {
+        let bound =
+            |(key, excluded): (&[u8], bool)| PerduraMapBound { key: pointer(key), key_bytes: key.len(), excluded };
+        let (lower, upper) = (lower.map(bound), upper.map(bound));
+        let lower = lower.as_ref().map_or(null(), |bound| bound);
+        let upper = upper.as_ref().map_or(null(), |bound| bound);
+        let mut cursor = null_mut();
+        // SAFETY: as above.
+        ok(unsafe { perdura_map_scan(self.0, lower, upper, NEWEST, &mut cursor) });
+        rest(cursor).into_iter().map(|(key, _)| key).collect()
+    }
+
+    fn pairs(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let mut cursor = null_mut();
+        // SAFETY: as above.
+        ok(unsafe { perdura_map_prefix(self.0, null(), 0, NEWEST, &mut cursor) });
+        rest(cursor)
+    }
+}
+
+/// All that a cursor has left; releases it.
+fn rest(cursor: *mut PerduraMapCursor) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let mut entry = PerduraMapEntry { key: null(), key_bytes: 0, value: null(), value_bytes: 0, ts: 0 };
+    let mut pairs = Vec::new();
+    // SAFETY: the cursor is live, and released once.
+    unsafe {
+        while perdura_map_cursor_next(cursor, &mut entry) == PerduraMapCode::Ok {
+            pairs.push((bytes(entry.key, entry.key_bytes), bytes(entry.value, entry.value_bytes)));
+        }
+        assert_eq!(perdura_map_cursor_next(cursor, &mut entry), PerduraMapCode::End, "the end is the end");
+        perdura_map_cursor_release(cursor);
+    }
+    pairs
+}
+
+#[test]
+fn a_value_held_stays_though_the_key_goes_on() {
+    for kind in KINDS {
+        let maps = Maps::new();
+        let map = maps.create("m", kind);
+        map.put(b"key", &[1; 3000]);
+        let mut held = map.hold(b"key");
+        for number in 0..200u8 {
+            map.put(b"key", &[number; 3000]);
+            // SAFETY: the map is open.
+            unsafe {
+                ok(perdura_map_confirm(map.0));
+                ok(perdura_map_collect(map.0, null_mut()));
+            }
+        }
+        // SAFETY: the value is held; then it is released, which may be said twice.
+        unsafe {
+            assert_eq!(bytes(held.data, held.bytes), [1; 3000]);
+            assert_eq!(perdura_map_close(map.0), PerduraMapCode::Busy);
+            assert!(message().contains("1 values"), "{}", message());
+            perdura_map_value_release(&mut held);
+            perdura_map_value_release(&mut held);
+        }
+        assert!(held.data.is_null() && held.bytes == 0);
+        assert_eq!(map.get(b"key", NEWEST), Ok(vec![199; 3000]));
+    }
+}
+
+#[test]
+fn a_copy_is_cut_to_the_buffer_and_tells_the_whole_length() {
+    let maps = Maps::new();
+    let map = maps.create("m", PERDURA_MAP_LIST);
+    map.put(b"key", b"12345");
+    let (mut buffer, mut length) = ([0u8; 8], 0);
+    let mut read = |key: &[u8], room: usize| {
+        // SAFETY: the map is open, the buffer has the room said.
+        let code = unsafe {
+            let target = if room > 0 { buffer.as_mut_ptr().cast() } else { null_mut() };
+            perdura_map_read(map.0, pointer(key), key.len(), NEWEST, target, room, &mut length)
+        };
+        (code, length, buffer)
+    };
+    assert_eq!(read(b"key", 3), (PerduraMapCode::Ok, 5, *b"123\0\0\0\0\0"));
+    assert_eq!(read(b"key", 8), (PerduraMapCode::Ok, 5, *b"12345\0\0\0"));
+    assert_eq!(read(b"key", 0), (PerduraMapCode::Ok, 5, *b"12345\0\0\0"));
+    assert_eq!(read(b"no", 8).0, PerduraMapCode::Absent);
+}
+
+#[test]
+fn keys_come_in_order_and_within_their_bounds() {
+    for kind in KINDS {
+        let maps = Maps::new();
+        let map = maps.create("m", kind);
+        for key in ["b", "", "c", "a", "bb"] {
+            map.put(key.as_bytes(), b"value");
+        }
+        let list = |keys: &[&str]| keys.iter().map(|key| key.as_bytes().to_vec()).collect::<Vec<_>>();
+        assert_eq!(map.keys(None, None), list(&["", "a", "b", "bb", "c"]));
+        assert_eq!(map.keys(Some((b"a", false)), Some((b"bb", false))), list(&["a", "b", "bb"]));
+        assert_eq!(map.keys(Some((b"a", true)), Some((b"bb", true))), list(&["b"]));
+        assert_eq!(map.keys(Some((b"", true)), None), list(&["a", "b", "bb", "c"]));
+        assert!(map.keys(Some((b"c", false)), Some((b"a", false))).is_empty());
+        let mut cursor = null_mut();
+        // SAFETY: the map is open; `rest` releases the cursor.
+        unsafe {
+            ok(perdura_map_prefix(map.0, pointer(b"b"), 1, NEWEST, &mut cursor));
+            assert_eq!(perdura_map_close(map.0), PerduraMapCode::Busy);
+        }
+        assert_eq!(rest(cursor).len(), 2);
+    }
+}
+
+#[test]
+fn changes_tell_what_they_found() {
+    for kind in KINDS {
+        let maps = Maps::new();
+        let map = maps.create("m", kind);
+        assert_eq!(map.compare_and_set(1, b"k", Some(b""), Some(b"x")), PerduraMapCode::Differs);
+        assert_eq!(map.compare_and_set(1, b"k", None, Some(b"")), PerduraMapCode::Ok);
+        assert_eq!(map.compare_and_set(2, b"k", None, Some(b"x")), PerduraMapCode::Differs);
+        assert_eq!(map.compare_and_set(2, b"k", Some(b""), Some(b"x")), PerduraMapCode::Ok);
+        assert_eq!(map.compare_and_set(3, b"k", Some(b"x"), None), PerduraMapCode::Ok);
+        assert_eq!(map.get(b"k", NEWEST), Err(PerduraMapCode::Absent));
+        assert_eq!((map.get(b"k", 1), map.get(b"k", 2)), (Ok(vec![]), Ok(b"x".to_vec())));
+        // SAFETY: the map is open.
+        unsafe {
+            assert_eq!(perdura_map_delete(map.0, 3, pointer(b"k"), 1), PerduraMapCode::Absent);
+            assert_eq!(perdura_map_remove(map.0, pointer(b"k"), 1), PerduraMapCode::Absent);
+            map.put(b"k", b"y");
+            assert_eq!(perdura_map_remove(map.0, pointer(b"k"), 1), PerduraMapCode::Ok);
+        }
+    }
+}
+
+#[test]
+fn time_goes_forward_is_applied_rolled_back_and_forgotten() {
+    unsafe extern "C" fn each(context: *mut c_void, mutation: *const PerduraMapMutation) -> bool {
+        // SAFETY: the context is the vector below, the mutation live.
+        unsafe {
+            let (found, mutation) = (&mut *context.cast::<Vec<(u64, bool)>>(), &*mutation);
+            found.push((mutation.ts, mutation.deleted));
+        }
+        true
+    }
+    for kind in KINDS {
+        let maps = Maps::new();
+        let map = maps.create("m", kind);
+        for ts in 1..=5 {
+            ok(map.set(ts, b"k", &[ts as u8]));
+        }
+        assert_eq!(map.set(4, b"k", b""), PerduraMapCode::Timestamp);
+        let mut found: Vec<(u64, bool)> = Vec::new();
+        // SAFETY: the map is open; the context is what `each` expects.
+        unsafe {
+            ok(perdura_map_delete(map.0, 6, pointer(b"k"), 1));
+            ok(perdura_map_apply(map.0, 3));
+            assert_eq!(perdura_map_rollback(map.0, 3), PerduraMapCode::Timestamp);
+            ok(perdura_map_rollback(map.0, 5));
+            assert_eq!(perdura_map_forget(map.0, 4), PerduraMapCode::Timestamp);
+            ok(perdura_map_forget(map.0, 2));
+            ok(perdura_map_confirm(map.0));
+            ok(perdura_map_mutations(map.0, 0, Some(each), (&raw mut found).cast()));
+        }
+        assert_eq!(found, [(3, false), (4, false)]);
+        assert_eq!(map.get(b"k", NEWEST), Ok(vec![4]));
+        assert_eq!(map.get(b"k", 1), Err(PerduraMapCode::Forgotten));
+        assert_eq!(map.stands(), PerduraMapTimestamps { last: 4, applied: 3, forgotten: 2, confirmed: 4 });
+    }
+}
+
+#[test]
+fn a_map_is_there_again_when_it_is_opened_again() {
+    for kind in KINDS {
+        let maps = Maps::new();
+        let map = maps.create("m", kind);
+        map.put(b"k", b"v");
+        // SAFETY: the map is open.
+        ok(unsafe { perdura_map_confirm(map.0) });
+        assert_eq!(maps.open("m").err(), Some(PerduraMapCode::Busy));
+        drop(map);
+        assert_eq!(maps.open("n").err(), Some(PerduraMapCode::NotFound));
+        let map = maps.open("m").expect("a sound map");
+        assert_eq!(map.get(b"k", NEWEST), Ok(b"v".to_vec()));
+        let (mut versions, mut space) = (0, PerduraMapSpace::default());
+        // SAFETY: the map is open.
+        unsafe {
+            ok(perdura_map_check(map.0, &mut versions));
+            ok(perdura_map_space(map.0, &mut space));
+        }
+        assert_eq!(versions, 1);
+        assert!(space.used + space.free == space.total && space.live > 0, "{space:?}");
+    }
+}
+
+#[test]
+fn a_snapshot_goes_from_one_structure_to_the_other() {
+    for (from, to) in [(PERDURA_MAP_LIST, PERDURA_MAP_BTREE), (PERDURA_MAP_BTREE, PERDURA_MAP_LIST)] {
+        let maps = Maps::new();
+        let (source, target) = (maps.create("source", from), maps.create("target", to));
+        for number in 0..100u8 {
+            source.put(&[number], &[number; 100]);
+        }
+        target.put(b"old", b"goes");
+        let (mut snapshot, mut stands) = (null_mut(), PerduraMapTimestamps::default());
+        let (mut loader, mut data, mut length, mut chunks) = (null_mut(), null(), 0, 0);
+        // SAFETY: the maps are open; what is taken is released once.
+        unsafe {
+            assert_eq!(perdura_map_snapshot(source.0, 63, &mut snapshot), PerduraMapCode::Argument);
+            ok(perdura_map_snapshot(source.0, 1000, &mut snapshot));
+            ok(perdura_map_snapshot_timestamps(snapshot, &mut stands));
+            ok(perdura_map_load_begin(target.0, &mut loader));
+            while perdura_map_snapshot_next(snapshot, &mut data, &mut length) == PerduraMapCode::Ok {
+                assert!(length <= 1000);
+                ok(perdura_map_load_push(loader, data, length));
+                assert_eq!(target.get(b"old", NEWEST), Ok(b"goes".to_vec()));
+                chunks += 1;
+            }
+            assert_eq!(perdura_map_snapshot_next(snapshot, &mut data, &mut length), PerduraMapCode::End);
+            assert_eq!(perdura_map_close(source.0), PerduraMapCode::Busy);
+            assert_eq!(perdura_map_close(target.0), PerduraMapCode::Busy);
+            perdura_map_snapshot_release(snapshot);
+            ok(perdura_map_load_finish(loader));
+            // One that is given up, or not complete, changes nothing.
+            ok(perdura_map_load_begin(target.0, &mut loader));
+            perdura_map_load_abandon(loader);
+            ok(perdura_map_load_begin(target.0, &mut loader));
+            assert_eq!(perdura_map_load_finish(loader), PerduraMapCode::Damaged);
+        }
+        assert!(chunks > 10);
+        assert_eq!(target.pairs(), source.pairs());
+        assert_eq!(target.stands().last, stands.last);
+    }
+}
+
+#[test]
+fn null_and_numbers_out_of_range_are_answered() {
+    let maps = Maps::new();
+    let map = maps.create("m", PERDURA_MAP_BTREE);
+    let wrong = |code: PerduraMapCode| assert_eq!(code, PerduraMapCode::Argument, "{}", message());
+    let (mut layout, mut other, mut value) =
+        (perdura_map_layout(9, 1 << 20), null_mut(), PerduraMapBytes { data: null(), bytes: 1 });
+    // SAFETY: pointers are null or to live values; lengths that lie are beyond the limits.
+    unsafe {
+        wrong(perdura_map_directory_open(null(), false, true, null_mut()));
+        wrong(perdura_map_open(null(), c"m".as_ptr(), null(), &mut other));
+        wrong(perdura_map_open(maps.directory, null(), null(), &mut other));
+        wrong(perdura_map_open(maps.directory, c"m".as_ptr(), null(), null_mut()));
+        wrong(perdura_map_open(maps.directory, c"\xff".as_ptr(), null(), &mut other));
+        wrong(perdura_map_create(maps.directory, c"n".as_ptr(), &layout, null(), &mut other));
+        layout.kind = PERDURA_MAP_LIST;
+        layout.page_bytes = 1000;
+        wrong(perdura_map_create(maps.directory, c"n".as_ptr(), &layout, null(), &mut other));
+        wrong(perdura_map_create(maps.directory, c"n".as_ptr(), null(), null(), &mut other));
+        wrong(perdura_map_put(null(), null(), 0, null(), 0, null_mut()));
+        wrong(perdura_map_put(map.0, null(), 1, null(), 0, null_mut()));
+        wrong(perdura_map_compare_and_set(map.0, 1, null(), 0, null(), &value));
+        wrong(perdura_map_get(map.0, null(), 0, NEWEST, null_mut()));
+        wrong(perdura_map_scan(map.0, null(), null(), NEWEST, null_mut()));
+        wrong(perdura_map_cursor_next(null_mut(), null_mut()));
+        wrong(perdura_map_mutations(map.0, 0, None, null_mut()));
+        wrong(perdura_map_load_finish(null_mut()));
+        value.bytes = usize::MAX;
+        let too_large = PerduraMapCode::TooLarge;
+        assert_eq!(perdura_map_put(map.0, null(), 0, null(), usize::MAX, null_mut()), too_large);
+        assert_eq!(perdura_map_set(map.0, 1, pointer(b"k"), (64 << 10) + 1, null(), 0), too_large);
+        assert_eq!(perdura_map_compare_and_set(map.0, 1, null(), 0, &value, null()), too_large);
+        perdura_map_value_release(null_mut());
+        perdura_map_cursor_release(null_mut());
+        perdura_map_snapshot_release(null_mut());
+        perdura_map_load_abandon(null_mut());
+        perdura_map_directory_close(null_mut());
+        perdura_map_message(null_mut(), 7);
+        ok(perdura_map_close(null_mut()));
+        // An empty key and an empty value are as good as others, and null is as good as anywhere for them.
+        ok(perdura_map_put(map.0, null(), 0, null(), 0, null_mut()));
+    }
+    assert!(other.is_null());
+    assert_eq!(map.pairs(), [(vec![], vec![])]);
+}
