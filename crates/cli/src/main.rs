@@ -1,9 +1,11 @@
-//! The `perdura` command: `perdura inspect DIR` prints a pool's structures, `perdura check DIR` verifies them, both offline.
+//! The `perdura` command: `perdura inspect DIR` prints a pool's structures, `perdura check DIR` verifies them, both offline;
+//! `perdura map ...` looks at ordered maps and changes them ([`map`]).
 //!
 //! Exit status: 0 the pool is sound, 1 it is damaged, 2 the command or the directory could not be used.
 
 #![forbid(unsafe_code)]
 
+mod map;
 mod report;
 
 use perdura_engine::ErrorKind;
@@ -17,6 +19,7 @@ use std::sync::Arc;
 const USAGE: &str = "\
 usage: perdura inspect DIR    print the structures of the pool in DIR
        perdura check DIR      verify every structure of the pool in DIR
+       perdura map COMMAND    look at ordered maps and change them: see perdura map --help
        perdura --version
 
 The pool must not be in use by a server. Nothing in it is changed.
@@ -25,6 +28,7 @@ Exit status: 0 sound, 1 damaged, 2 not a pool, in use, or a wrong command.";
 enum Command {
     Inspect(PathBuf),
     Check(PathBuf),
+    Map(lexopt::Parser),
     Version,
     Help,
 }
@@ -41,6 +45,7 @@ fn main() -> ExitCode {
         Command::Help => println!("{USAGE}"),
         Command::Version => println!("perdura {}", env!("CARGO_PKG_VERSION")),
         Command::Inspect(directory) => return run(&directory, report::inspect),
+        Command::Map(words) => return map::run(words),
         Command::Check(directory) => return run(&directory, report::check),
     }
     ExitCode::SUCCESS
@@ -52,6 +57,7 @@ fn parse() -> Result<Command, lexopt::Error> {
     let word = match parser.next()? {
         Some(Long("version") | Short('V')) => return Ok(Command::Version),
         Some(Long("help") | Short('h')) => return Ok(Command::Help),
+        Some(Value(word)) if word == "map" => return Ok(Command::Map(parser)),
         Some(Value(word)) => word,
         Some(argument) => return Err(argument.unexpected()),
         None => return Err("a command is missing".into()),

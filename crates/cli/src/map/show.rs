@@ -1,0 +1,97 @@
+//! `perdura map info`, `check`, `get` and `scan`: what a person or a script reads.
+
+use super::arguments::Range;
+use super::{Outcome, absent, text, written};
+use perdura_map::{OrderedMap, Ts};
+use perdura_pmem::Medium;
+use std::io::{BufWriter, IsTerminal, Write, stdout};
+use std::ops::Bound;
+
+/// Bytes of the map's file.
+pub fn file_bytes(medium: &dyn Medium, name: &str) -> Outcome<u64> {
+    let files = medium.list().map_err(perdura_map::Error::from)?;
+    Ok(files.into_iter().find(|(found, _)| found == name).map_or(0, |(_, bytes)| bytes))
+}
+
+/// Keys with a value, bytes of keys, bytes of values.
+fn count(map: &dyn OrderedMap) -> Outcome<(u64, u64, u64)> {
+    let (mut keys, mut key_bytes, mut value_bytes) = (0, 0, 0);
+    let mut scan = map.scan((Bound::Unbounded, Bound::Unbounded), Ts::MAX)?;
+    while let Some(entry) = scan.advance()? {
+        keys += 1;
+        key_bytes += entry.key.len() as u64;
+        value_bytes += entry.value.len() as u64;
+    }
+    Ok((keys, key_bytes, value_bytes))
+}
+
+/// Kind, timestamps, keys and space.
+pub fn info(medium: &dyn Medium, name: &str, map: &dyn OrderedMap) -> Outcome {
+    let (keys, key_bytes, value_bytes) = count(map)?;
+    let (at, space, bytes) = (map.timestamps(), map.space(), file_bytes(medium, name)?);
+    let exact = if space.exact { "" } else { " (what is garbage is not known yet)" };
+    let lines = [
+        format!("map {name}: {}, {bytes} bytes", map.kind()),
+        format!("  medium: {}", medium.info()),
+        format!("  keys: {keys} with a value, {key_bytes} bytes of keys, {value_bytes} bytes of values"),
+        format!(
+            "  timestamps: last {}, applied {}, forgotten {}, confirmed {}",
+            at.last, at.applied, at.forgotten, at.confirmed
+        ),
+        format!("  pages: {} bytes, {} used, {} free", space.total, space.used, space.free),
+        format!("  in used pages: {} bytes live, {} garbage{exact}", space.live, space.garbage),
+        format!("  longest free run: {} bytes, fragmentation {:.2}", space.free_run_max, space.fragmentation()),
+    ];
+    written(writeln!(stdout(), "{}", lines.join("\n")), "standard output")
+}
+
+/// Verifies the map.
+pub fn check(map: &dyn OrderedMap) -> Outcome {
+    let versions = map.check()?;
+    written(writeln!(stdout(), "{versions} versions; the map is sound"), "standard output")
+}
+
+/// Prints a value, and after it a line end only where a person reads it.
+pub fn get(map: &dyn OrderedMap, key: &[u8], at: Ts, hex: bool) -> Outcome {
+    let value = map.get(key, at)?.ok_or_else(|| absent(key))?;
+    let mut out = stdout().lock();
+    let mut shown = Vec::new();
+    if hex {
+        text::hex(&value, &mut shown)
+    } else {
+        shown.extend_from_slice(&value)
+    }
+    if hex || out.is_terminal() {
+        shown.push(b'\n');
+    }
+    written(out.write_all(&shown).and_then(|()| out.flush()), "standard output")
+}
+
+/// Prints keys and values, a tab between them, in hexadecimal or as db_dump -p prints them.
+pub fn scan(map: &dyn OrderedMap, range: &Range, hex: bool) -> Outcome {
+    let mut scan = match &range.prefix {
+        Some(prefix) => map.prefix(prefix, range.at)?,
+        None => {
+            let from = range.from.as_deref().map_or(Bound::Unbounded, Bound::Included);
+            let to = range.to.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+            map.scan((from, to), range.at)?
+        }
+    };
+    let encode = if hex { text::hex } else { text::print };
+    let mut out = BufWriter::new(stdout().lock());
+    let mut line = Vec::new();
+    let mut outcome = Ok(());
+    for _ in 0..range.limit {
+        let Some(entry) = scan.advance()? else { break };
+        line.clear();
+        encode(entry.key, &mut line);
+        line.push(b'\t');
+        encode(entry.value, &mut line);
+        line.push(b'\n');
+        outcome = out.write_all(&line);
+        if outcome.is_err() {
+            break;
+        }
+    }
+    written(outcome.and_then(|()| out.flush()), "standard output")
+}

@@ -1,0 +1,124 @@
+//! Bytes, sizes and kinds as text.
+
+use perdura_map::Kind;
+
+const DIGITS: &[u8; 16] = b"0123456789abcdef";
+
+/// Appends `bytes` in hexadecimal.
+pub fn hex(bytes: &[u8], target: &mut Vec<u8>) {
+    for byte in bytes {
+        target.push(DIGITS[usize::from(byte >> 4)]);
+        target.push(DIGITS[usize::from(byte & 15)]);
+    }
+}
+
+fn digit(text: u8) -> Option<u8> {
+    char::from(text).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
+}
+
+/// Bytes written in hexadecimal.
+pub fn unhex(text: &[u8]) -> Option<Vec<u8>> {
+    let (pairs, rest) = text.as_chunks::<2>();
+    let bytes = pairs.iter().map(|[high, low]| Some(digit(*high)? << 4 | digit(*low)?)).collect::<Option<_>>();
+    if rest.is_empty() { bytes } else { None }
+}
+
+/// Appends `bytes` as db_dump -p prints them: what is printable as it is, the rest as a backslash and two hexadecimal
+/// digits, a backslash as two.
+pub fn print(bytes: &[u8], target: &mut Vec<u8>) {
+    for byte in bytes {
+        match byte {
+            b'\\' => target.extend(b"\\\\"),
+            b' '..=b'~' => target.push(*byte),
+            _ => {
+                target.push(b'\\');
+                hex(&[*byte], target);
+            }
+        }
+    }
+}
+
+/// Bytes that [`print`] printed.
+pub fn unprint(text: &[u8]) -> Option<Vec<u8>> {
+    let (mut bytes, mut rest) = (Vec::with_capacity(text.len()), text);
+    while let Some((first, after)) = rest.split_first() {
+        rest = after;
+        if *first != b'\\' {
+            bytes.push(*first);
+        } else if let Some(after) = rest.strip_prefix(b"\\") {
+            bytes.push(b'\\');
+            rest = after;
+        } else {
+            let (pair, after) = rest.split_first_chunk::<2>()?;
+            bytes.push(digit(pair[0])? << 4 | digit(pair[1])?);
+            rest = after;
+        }
+    }
+    Some(bytes)
+}
+
+/// A key in a message.
+pub fn printable(bytes: &[u8]) -> String {
+    const SHOWN: usize = 100;
+    let mut text = Vec::new();
+    print(&bytes[..bytes.len().min(SHOWN)], &mut text);
+    let cut = if bytes.len() > SHOWN { "..." } else { "" };
+    format!("\"{}{cut}\"", String::from_utf8_lossy(&text))
+}
+
+/// A size such as 65536, 64K, 64M or 64G.
+pub fn size(text: &str) -> Option<u64> {
+    let (digits, unit) = match text.strip_suffix(['K', 'M', 'G']) {
+        Some(digits) => (digits, &text[digits.len()..]),
+        None => (text, ""),
+    };
+    let shift = match unit {
+        "K" => 10,
+        "M" => 20,
+        "G" => 30,
+        _ => 0,
+    };
+    digits.parse::<u64>().ok()?.checked_mul(1 << shift)
+}
+
+/// A kind's name.
+pub fn kind(text: &str) -> Option<Kind> {
+    match text {
+        "list" => Some(Kind::List),
+        "btree" => Some(Kind::BTree),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_byte_comes_back() {
+        let all: Vec<u8> = (0..=255).collect();
+        for (write, read) in [(hex as fn(&[u8], &mut Vec<u8>), unhex as fn(&[u8]) -> Option<Vec<u8>>), (print, unprint)]
+        {
+            let mut text = Vec::new();
+            write(&all, &mut text);
+            assert!(text.iter().all(|byte| (b' '..=b'~').contains(byte)));
+            assert_eq!(read(&text), Some(all.clone()));
+            assert_eq!(read(b""), Some(Vec::new()));
+        }
+        assert_eq!(unhex(b"4aF"), None);
+        assert_eq!(unhex(b"4g"), None);
+        assert_eq!(unprint(b"a\\"), None);
+        assert_eq!(unprint(b"a\\4"), None);
+        assert_eq!(unprint(b"a\\zz"), None);
+    }
+
+    #[test]
+    fn sizes_have_units() {
+        assert_eq!(size("65536"), Some(65536));
+        assert_eq!(size("64M"), Some(64 << 20));
+        assert_eq!(size("17179869184G"), None);
+        for wrong in ["", "M", "-1", "1.5G", "64m", "64MB"] {
+            assert_eq!(size(wrong), None, "{wrong}");
+        }
+    }
+}
