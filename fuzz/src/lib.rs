@@ -1,10 +1,11 @@
-//! What the fuzz targets share: a pool with every structure in it, bytes put into one of its files, and the use of what opens.
+//! What the fuzz targets of the engine share ([`map`] has those of the ordered maps): a pool with every structure in it, bytes put into one of its files, and the use of what opens.
 //!
 //! Input is XORed onto a sound structure, so that the empty input is sound and mutations stay close to what recovery
 //! expects. The same hazards are met, seeded, by `crates/engine/tests/bit_flips.rs`, `bad_files.rs` and `forged.rs` in every `make test`.
 
 #[path = "../../crates/engine/tests/common/mod.rs"]
 mod common;
+pub mod map;
 
 use common::damage::{Subject, subject};
 use common::{row_bytes, small, try_rows};

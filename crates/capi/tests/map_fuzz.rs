@@ -1,0 +1,89 @@
+//! Hazard: bytes in a map's file, in a snapshot or in an argument that make a map panic, hang or give out what nobody
+//! put in. The bodies of the fuzz targets, seeded; `cargo fuzz` looks further (see `fuzz/`).
+//!
+//! `PERDURA_SEED=N` runs one input alone, `PERDURA_SOAK=N` N times as many.
+
+#[path = "../../../fuzz/src/map/mod.rs"]
+mod map;
+
+use rand::rngs::StdRng;
+use rand::{Rng, RngCore, SeedableRng};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+/// An input that takes longer than this does not end: most take less than a millisecond.
+const DEADLINE: Duration = Duration::from_secs(100);
+
+fn setting(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+/// Ends the process, and says why, if it is not told of a new seed in time. The test's own thread cannot: it is the one that
+/// hangs.
+fn watchdog(name: &'static str) -> Sender<u64> {
+    let (beat, beats) = channel();
+    std::thread::spawn(move || {
+        let mut last = 0;
+        loop {
+            match beats.recv_timeout(DEADLINE) {
+                Ok(seed) => last = seed,
+                Err(RecvTimeoutError::Disconnected) => return,
+                Err(RecvTimeoutError::Timeout) => {
+                    eprintln!("{name}: PERDURA_SEED={last} does not end");
+                    std::process::abort();
+                }
+            }
+        }
+    });
+    beat
+}
+
+/// Runs `body` with an input for each seed; says which one it was that failed.
+fn run(name: &'static str, body: fn(&[u8]), inputs: u64, bytes_max: usize) {
+    let seeds = match setting("PERDURA_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..inputs * setting("PERDURA_SOAK").unwrap_or(1),
+    };
+    let beat = watchdog(name);
+    for seed in seeds {
+        beat.send(seed).expect("the watchdog lives as long as this");
+        let mut random = StdRng::seed_from_u64(seed);
+        let mut input = vec![0; random.random_range(0..=bytes_max)];
+        random.fill_bytes(&mut input);
+        // Small numbers are where most choices lie.
+        for byte in &mut input {
+            if random.random_bool(0.3) {
+                *byte %= 16;
+            }
+        }
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| body(&input))) {
+            eprintln!("{name}: PERDURA_SEED={seed} fails");
+            resume_unwind(panic);
+        }
+    }
+}
+
+#[test]
+fn a_damaged_file_is_refused_or_reads_as_confirmed() {
+    run("region", map::region, 600, 60);
+}
+
+#[test]
+fn a_changed_stream_is_refused_or_does_not_matter() {
+    run("stream", map::stream, 300, 40);
+}
+
+#[test]
+fn no_argument_from_c_does_harm() {
+    run("interface", map::interface, 300, 400);
+}
+
+#[test]
+fn what_is_sound_is_taken() {
+    for choice in 0..4 {
+        map::region(&[choice]);
+        map::stream(&[choice]);
+    }
+    map::interface(&[]);
+}

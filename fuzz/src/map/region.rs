@@ -1,0 +1,69 @@
+//! A map's file, damaged: opened, read, checked, collected, written to and opened again.
+
+use super::input::Input;
+use super::model::{Model, read_all, write_all};
+use super::subject::{NAME, Subject, config, kind, subject};
+use perdura_map::{BTree, List, open};
+use perdura_pmem::sim::Image;
+use perdura_pmem::{Medium, SimMedium};
+use std::sync::Arc;
+
+/// Damages a map's file. Of the first byte, bit 0 chooses the structure, bit 1 the pages, bit 2 makes checksums right
+/// again, bit 3 cuts the file or makes it longer; the rest says what to change.
+pub fn region(data: &[u8]) {
+    let mut input = Input(data);
+    let choice = input.u8();
+    let subject = subject(kind(choice & 1 != 0), choice & 2 != 0);
+    let mut bytes = subject.image.bytes_of(NAME).expect("the map's file");
+    if choice & 8 != 0 {
+        bytes.resize(input.below(bytes.len() as u64 * 2) as usize, 0);
+    }
+    while !input.is_over() {
+        input.change(&mut bytes);
+    }
+    let image = Image::from_files([(NAME, bytes.as_slice())]);
+    let medium: Arc<dyn Medium> = Arc::new(SimMedium::from_image(image));
+    judge(subject, &medium, choice & 4 == 0);
+}
+
+/// Uses what opens. `covered`: nothing was made to look right that is not.
+fn judge(subject: &Subject, medium: &Arc<dyn Medium>, covered: bool) {
+    // Of the other kind, or damaged: an error.
+    let _ = (List::open(medium, NAME, &config()).err(), BTree::open(medium, NAME, &config()).err());
+    let Ok(map) = open(medium, NAME, &config()) else { return };
+    let state = subject.states.last().expect("states");
+    let mut model: Option<Model> = covered.then(|| state.clone());
+    if covered {
+        assert_eq!(map.timestamps(), state.stands, "opened as of something else than the newest confirmation");
+    }
+    let errors = read_all(&*map, model.as_ref());
+    let sound = map.check().is_ok();
+    if covered && sound {
+        assert_eq!(errors, 0, "found sound, but not readable");
+        assert_eq!(read_all(&*map, model.as_ref()), 0, "found sound, but not readable");
+    }
+    let _ = (map.space(), map.collect());
+    read_all(&*map, model.as_ref());
+    snapshot(&*map);
+    write_all(&*map, model.as_mut());
+    let confirmed = map.confirm().is_ok();
+    let stands = map.timestamps();
+    drop(map);
+    let Ok(map) = open(medium, NAME, &config()) else { return };
+    if covered && confirmed {
+        assert_eq!(map.timestamps(), stands, "what was confirmed is not there after reopening");
+    }
+    read_all(&*map, if confirmed { model.as_ref() } else { None });
+    let _ = map.check();
+}
+
+/// Takes a snapshot and streams it to its end.
+fn snapshot(map: &dyn perdura_map::OrderedMap) {
+    let Ok(snapshot) = map.snapshot() else { return };
+    for (count, chunk) in snapshot.chunks(512).enumerate() {
+        assert!(count < 100_000, "a stream does not end");
+        if chunk.is_err() {
+            break;
+        }
+    }
+}
