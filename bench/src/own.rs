@@ -24,7 +24,7 @@ const LEAF_BYTES: u64 = 256;
 /// Dead nodes that one change may leave until the collector has been there.
 const PATH_BYTES: u64 = 1200;
 /// Changes that the collector may lag behind.
-const LAG: u64 = 1_000_000;
+const LAG: u64 = 250_000;
 
 /// What a map is made with, and how it is run.
 #[derive(Clone, Copy, Debug)]
@@ -83,9 +83,9 @@ impl Own {
         Own { map: map.expect("the map can be made"), ts: 0 }
     }
 
-    /// Opens the map in `directory`.
-    pub fn open(directory: &Path, config: &Config) -> Own {
-        let map = perdura_map::open(&medium(directory), FILE, config).expect("the map can be opened");
+    /// Opens the map of a directory.
+    pub fn open(medium: &Arc<dyn Medium>, config: &Config) -> Own {
+        let map = perdura_map::open(medium, FILE, config).expect("the map can be opened");
         let ts = map.timestamps().last;
         Own { map, ts }
     }

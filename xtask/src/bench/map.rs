@@ -17,7 +17,7 @@ use super::report::Report;
 use crate::{paths, process};
 
 /// What the program measures, and in which units.
-const METRICS: [(&str, &str); 16] = [
+const METRICS: [(&str, &str); 17] = [
     ("ns_per_op", "ns"),
     ("persist_floor_ns", "ns"),
     ("fences_per_confirmation", "fences"),
@@ -25,6 +25,7 @@ const METRICS: [(&str, &str); 16] = [
     ("dram_bytes_per_key", "B"),
     ("dram_bytes_per_mib", "B"),
     ("ready_ms", "ms"),
+    ("medium_ms", "ms"),
     ("p50_on_ns", "ns"),
     ("p99_on_ns", "ns"),
     ("p50_off_ns", "ns"),

@@ -25,7 +25,7 @@ pub fn run(plan: &Plan) {
     let keys = keys::shuffled(count, Shape::Numbers, SEED);
     let value = [0x5a; OBJECT_BYTES - KEY_BYTES];
     let systems = [None, Some(System::List), Some(System::BTree)];
-    for round in 0..plan.pick(5, 3) {
+    for round in plan.rounds(5, 3) {
         for batch in [1, 10] {
             for system in turned(&systems, round) {
                 let scratch = plan.scratch();

@@ -21,7 +21,7 @@ pub fn run(plan: &Plan) {
     let keys = keys::shuffled(count, Shape::Numbers, SEED);
     let case = format!("overwrite/10B/{count}/k{BATCH}");
     for system in plan.systems(&[System::List, System::BTree]) {
-        for round in 0..plan.pick(5, 3) {
+        for round in plan.rounds(5, 3) {
             for (background, [median, tail]) in
                 turned(&[(true, ["p50_on_ns", "p99_on_ns"]), (false, ["p50_off_ns", "p99_off_ns"])], round)
             {

@@ -2,7 +2,7 @@
 //! records, confirmations or anything persistent. The list's own operations, which do all that besides, stand beside them.
 
 use crate::Plan;
-use crate::operations::{KEYS, Orders, measure};
+use crate::operations::{KEYS, LARGE_OF_A_QUICK_RUN, Orders, measure};
 use perdura_bench::dram;
 use perdura_bench::keys::{Key, Shape};
 use perdura_bench::measure::{ns_each, turned};
@@ -17,12 +17,12 @@ const BATCH: usize = 10;
 
 /// `index/OPERATION/KEYS`, `ns_per_op`, and `index/KEYS`, `dram_bytes_per_key`.
 pub fn run(plan: &Plan) {
-    for count in [KEYS, plan.pick(1_000_000, 200_000)] {
+    for count in [KEYS, plan.pick(1_000_000, LARGE_OF_A_QUICK_RUN)] {
         let orders = Orders::new(count, Shape::Numbers);
         let records = Records::new(&orders);
         let names: Vec<&str> = index::all().map(|(name, _)| name).to_vec();
         let systems: Vec<Option<&str>> = names.into_iter().map(Some).chain([None]).collect();
-        for round in 0..plan.pick(5, 2) {
+        for round in plan.rounds(5, 2) {
             for system in turned(&systems, round) {
                 match system {
                     Some(name) => one_index(name, &records, count),

@@ -25,7 +25,7 @@ use perdura_bench::scratch::Scratch;
 use perdura_bench::store::System;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -35,8 +35,12 @@ const USAGE: &str = "usage: map --dir DIR [--quick] [--peers-only] [--only SERIE
 /// Of the orders of keys; a number like any other, so that runs compare.
 const SEED: u64 = 20_200_601;
 
+/// After so much of a quick run no series begins a second round.
+const QUICK_TIME: Duration = Duration::from_secs(25);
+
 /// How the benchmark is to run.
 struct Plan {
+    begun: Instant,
     directory: PathBuf,
     quick: bool,
     own: bool,
@@ -47,6 +51,12 @@ impl Plan {
     /// `full`, or `quick` in a quick run.
     fn pick<T>(&self, full: T, quick: T) -> T {
         if self.quick { quick } else { full }
+    }
+
+    /// The numbers of `full` rounds, or `quick` in a quick run, and fewer where that is late.
+    fn rounds(&self, full: usize, quick: usize) -> impl Iterator<Item = usize> {
+        let count = self.pick(full, quick);
+        (0..count).take_while(|round| *round == 0 || !self.quick || self.begun.elapsed() < QUICK_TIME)
     }
 
     /// Those of `systems` that take part.
@@ -78,7 +88,7 @@ const SERIES: [Series; 11] = [
 
 fn parse() -> Result<Plan, String> {
     let mut words = std::env::args().skip(1);
-    let mut plan = Plan { directory: PathBuf::new(), quick: false, own: true, only: None };
+    let mut plan = Plan { begun: Instant::now(), directory: PathBuf::new(), quick: false, own: true, only: None };
     while let Some(word) = words.next() {
         let mut value = || words.next().ok_or_else(|| format!("{word} needs a value"));
         match word.as_str() {

@@ -14,6 +14,8 @@ pub const VALUES: [(usize, &str); 2] = [(10, "10B"), (1024, "1KiB")];
 pub const BATCHES: [usize; 2] = [10, 1];
 /// The small case.
 pub const KEYS: usize = 20_000;
+/// What stands for a million keys in a quick run.
+pub const LARGE_OF_A_QUICK_RUN: usize = 100_000;
 /// Changes in a batch where no time is measured.
 pub const REST_BATCH: usize = 10_000;
 /// Systems that need no limit of time.
@@ -58,21 +60,21 @@ pub fn run(plan: &Plan) {
     say_what_peers_do(plan);
     let small = Orders::new(KEYS, Shape::Numbers);
     let budget = plan.pick(Duration::from_secs(10), Duration::from_millis(500));
-    for round in 0..plan.pick(9, 3) {
+    for round in plan.rounds(9, 3) {
         let systems = if plan.quick && round > 0 { &QUICK[..] } else { &System::ALL[..] };
         one_round(plan, systems, &small, budget, round);
     }
     drop(small);
-    let large = Orders::new(plan.pick(1_000_000, 200_000), Shape::Numbers);
-    for round in 0..plan.pick(3, 1) {
+    let large = Orders::new(plan.pick(1_000_000, LARGE_OF_A_QUICK_RUN), Shape::Numbers);
+    for round in plan.rounds(3, 1) {
         // Once is enough for those that take minutes.
         let systems = if round > 0 { &QUICK[..] } else { &System::ALL[..] };
         one_round(plan, systems, &large, budget, round);
     }
     drop(large);
-    for count in [KEYS, plan.pick(1_000_000, 200_000)] {
+    for count in [KEYS, plan.pick(1_000_000, LARGE_OF_A_QUICK_RUN)] {
         let orders = Orders::new(count, Shape::Spread);
-        for round in 0..plan.pick(3, 2) {
+        for round in plan.rounds(3, 2) {
             let systems = [System::List, System::BTree, System::Dram];
             for system in turned(&plan.systems(&systems), round) {
                 one_case(plan, system, &orders, VALUES[0], BATCHES[0], Duration::MAX, "/spread");

@@ -54,7 +54,7 @@ pub fn run(plan: &Plan) {
         let kind = system.kind().expect("it is a map");
         say_defaults(system, kind);
         let points = points(kind);
-        for round in 0..plan.pick(7, 1) {
+        for round in plan.rounds(7, 1) {
             for point in turned(&points, round) {
                 let scratch = plan.scratch();
                 let mut own = Own::create(scratch.path(), &point.settings);
