@@ -99,7 +99,7 @@ impl<I: Index> Core<I> {
             }
         }
         let State { pages, store, .. } = &mut *state;
-        store.leave_retired(pages);
+        store.leave_retired(pages, &self.pins);
         victims
     }
 

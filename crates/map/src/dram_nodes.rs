@@ -187,7 +187,7 @@ impl Store for DramNodes {
         debug_assert!(found.is_ok(), "nodes in DRAM are never refused");
     }
 
-    fn leave_retired(&mut self, _pages: &Pages) {}
+    fn leave_retired(&mut self, _pages: &Pages, _pins: &Pins) {}
 
     fn place(reader: &DramReader, offset: u64) -> Result<Ref> {
         let _ = reader;

@@ -53,8 +53,8 @@ pub(crate) trait Store: Sized + Send + 'static {
     /// The content has been replaced as a whole: what is known of places to be used again is void.
     fn clear(&mut self, pages: &mut Pages, reader: &Self::Reader, old_root: u64);
 
-    /// Uses no place in retired pages again.
-    fn leave_retired(&mut self, pages: &Pages);
+    /// Uses no place in retired pages again, and lets go of what was replaced so far.
+    fn leave_retired(&mut self, pages: &Pages, pins: &Pins);
 
     /// The node that lies at an offset in a page of nodes.
     fn place(reader: &Self::Reader, offset: u64) -> Result<Ref>;

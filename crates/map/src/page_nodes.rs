@@ -263,7 +263,11 @@ impl Store for PageNodes {
         self.ended.clear();
     }
 
-    fn leave_retired(&mut self, pages: &Pages) {
+    fn leave_retired(&mut self, pages: &Pages, pins: &Pins) {
+        // Few as they may be, they hold their pages.
+        if !self.retired.is_empty() {
+            self.waiting.push_back((pins.advance(), std::mem::take(&mut self.retired)));
+        }
         for free in &mut self.free {
             free.retain(|node| !pages.is_retired(*node));
         }
