@@ -154,7 +154,7 @@ impl<I: Index> Core<I> {
         value: Option<&[u8]>,
         decide: impl FnOnce(Option<&[u8]>) -> bool,
     ) -> Result<bool> {
-        let urgency = if value.is_some() { Urgency::Ordinary } else { Urgency::Reserve };
+        let urgency = if value.is_some() { Urgency::Ordinary } else { Urgency::Deletion };
         let (head, target) = (state.head, Target::new(key, ts));
         let (mut has_older, mut appended) = (false, None);
         let edited = self.edit(state, urgency, |nodes, root, edit| {

@@ -36,8 +36,7 @@ impl<I: Index> Core<I> {
         let space = space_of(state);
         let slack = GARBAGE_PAGES_MIN * state.pages.geometry.page_bytes;
         let much = space.garbage > space.live / 2 + slack;
-        let tight = space.free < space.total / 8 && space.garbage > space.live / 4 + slack;
-        much || tight
+        much || is_tight(&space) && space.garbage > space.live / 16 + slack
     }
 
     /// One round. Bytes freed, by it and by what had ended before.
@@ -80,18 +79,24 @@ impl<I: Index> Core<I> {
         let space = space_of(&state);
         let pages = &mut state.pages;
         let page_bytes = pages.geometry.page_bytes;
-        let mut surplus = space.garbage.saturating_sub(space.live / 4);
+        // With little room, every page that is not full is worth it.
+        let is_tight = is_tight(&space);
+        let mut surplus = if is_tight { space.garbage } else { space.garbage.saturating_sub(space.live / 4) };
+        let full = if is_tight { page_bytes } else { page_bytes * FULL_SIXTEENTHS / 16 };
         let mut sparse: Vec<(u64, usize)> = (0..pages.len())
             .filter(|page| pages.is_settled(*page))
             .map(|page| (pages.live_in(page), page))
-            .filter(|(live, _)| *live * 16 < page_bytes * FULL_SIXTEENTHS)
+            .filter(|(live, _)| *live < full)
             .collect();
         sparse.sort_unstable();
+        // Copies need room before what they are copies of gives any back.
+        let mut room = space.free / 2;
         let mut victims = Vec::new();
         for (live, page) in sparse {
-            if surplus == 0 {
+            if surplus == 0 || room < live {
                 break;
             }
+            room -= live;
             surplus = surplus.saturating_sub(page_bytes - live);
             victims.push(page);
             if pages.holds_nodes(page) {
@@ -155,7 +160,7 @@ impl<I: Index> Core<I> {
         let Ok(first) = self.records.get(node.record(0)) else { return Ok(()) };
         let level = node.level();
         let target = Target::new(first.key, first.header.ts);
-        let (is_moved, edit) = self.edit(state, Urgency::Reserve, |nodes, root, edit| {
+        let (is_moved, edit) = self.edit(state, Urgency::Freeing, |nodes, root, edit| {
             tree::relocate(nodes, &self.records, root, &target, (object.0, level), edit)
         })?;
         if is_moved {
@@ -184,9 +189,9 @@ impl<I: Index> Core<I> {
             return Ok(None);
         }
         let value = (!found.header.deletion).then_some(found.value);
-        let copy = self.append(&mut state.pages, Stream::Moved, (ts, found.key, value), next, Urgency::Reserve)?;
+        let copy = self.append(&mut state.pages, Stream::Moved, (ts, found.key, value), next, Urgency::Freeing)?;
         let target = Target::new(found.key, ts);
-        let moved = self.edit(state, Urgency::Reserve, |nodes, root, edit| {
+        let moved = self.edit(state, Urgency::Freeing, |nodes, root, edit| {
             tree::replace(nodes, &self.records, root, &target, (object, copy), edit)
         });
         match moved {
@@ -213,6 +218,10 @@ impl<I: Index> Core<I> {
         let run = state.pages.longest_free_run() as u64 * state.pages.geometry.page_bytes;
         Space { free_run_max: run, ..space_of(&state) }
     }
+}
+
+fn is_tight(space: &Space) -> bool {
+    space.free < space.total / 8
 }
 
 /// How the region is used, but for the longest free run.

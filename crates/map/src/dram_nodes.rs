@@ -124,8 +124,17 @@ impl Nodes for DramWriter<'_> {
         let new = self.nodes.place(level);
         // SAFETY: as in put(); the place is free, so it is not the source.
         let words = unsafe { std::slice::from_raw_parts_mut(new as *mut u64, source.words().len()) };
-        source.write_tweaked(tweak, words, |_| 0);
+        words.copy_from_slice(source.words());
+        tweak.apply(words, self.nodes.branching, |_| 0);
         Ok(new)
+    }
+
+    fn change(&mut self, link: u64, level: u8, tweak: &Tweak) -> Result<()> {
+        let branching = self.nodes.branching;
+        // SAFETY: as in put(); the node has not been published, so that nobody else looks at it.
+        let words = unsafe { std::slice::from_raw_parts_mut(link as *mut u64, node_words(level, branching)) };
+        tweak.apply(words, branching, |_| 0);
+        Ok(())
     }
 }
 

@@ -256,17 +256,23 @@ pub(crate) fn root_number(word: u64, salt: u64) -> Option<u64> {
     page_number(word, usize::MAX, salt).filter(|number| *number != 0)
 }
 
-/// The word of a page taken for confirmation `number`: the number, and 16 bits of check bound to the page and its map.
+/// The word of a page taken for confirmation `number`, or (0) of a free one: the number, and 16 bits of check bound to the
+/// page and its map, never zero, so that a word of zeros says nothing.
 pub(crate) fn page_word(number: u64, page: usize, salt: u64) -> u64 {
     debug_assert!(number <= NUMBER_MAX);
     let check = (number ^ salt ^ (page as u64) << 32).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48;
-    number | check << 48
+    number | check.max(1) << 48
 }
 
 /// The number in a page's word; 0 if the page is free, none if the check does not match.
 pub(crate) fn page_number(word: u64, page: usize, salt: u64) -> Option<u64> {
     let number = word & NUMBER_MAX;
-    (word == 0 || number != 0 && page_word(number, page, salt) == word).then_some(number)
+    (page_word(number, page, salt) == word).then_some(number)
+}
+
+/// The words of a page table, all of free pages.
+pub(crate) fn free_page_words(pages: u64, salt: u64) -> Vec<u64> {
+    (0..pages as usize).map(|page| page_word(0, page, salt)).collect()
 }
 
 /// Bytes of a record before its key.

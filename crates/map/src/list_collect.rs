@@ -9,7 +9,7 @@
 //! dead before a whole round began and ended: all it hides was dead too, and that round has unlinked it, durably.
 
 use crate::collector::Collector;
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
 use crate::format::{Ref, link};
 use crate::index::Index;
 use crate::state::Core;
@@ -113,9 +113,10 @@ impl<I: Index> Core<I> {
         self.relink(&relinks);
         self.release(released, collector);
         match failure {
-            Some(error) => Err(error),
-            None if after == 0 => Ok(0),
-            None => Ok(if last == 0 { before } else { last }),
+            // What finds no room stays where it is; dead records are unlinked all the same, and make some.
+            Some(error) if error.kind() != ErrorKind::Full => Err(error),
+            _ if after == 0 => Ok(0),
+            _ => Ok(if last == 0 { before } else { last }),
         }
     }
 

@@ -8,7 +8,7 @@ use crate::dram_nodes::ListIndex;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{
     Geometry, IDENTITY_BYTES, Identity, NUMBER_MAX, PAGES_MIN, ROOT_RECORD_BYTES, ROOT_RECORD_WORDS, ROOT_WORD_AT,
-    RootRecord, TABLE_AT, VERSION, Wrong, bytes_of, root_number, root_word,
+    RootRecord, TABLE_AT, VERSION, Wrong, bytes_of, free_page_words, root_number, root_word,
 };
 use crate::index::{Index, Store};
 use crate::load::Loader;
@@ -85,6 +85,8 @@ impl<I: Index> Map<I> {
         region.store(ROOT_WORD_AT, root_word(1, salt));
         region.flush(0, ROOT_WORD_AT + 8);
         region.flush(RootRecord::slot_at(1), ROOT_RECORD_BYTES);
+        region.write(TABLE_AT, bytes_of(&free_page_words(geometry.pages, salt)));
+        region.flush(TABLE_AT, 8 * geometry.pages);
         region.fence();
         region.sync()?;
         medium.rename(&unfinished, name)?;

@@ -112,30 +112,38 @@ impl Node<'_> {
     pub(crate) fn words(&self) -> &[u64] {
         self.words
     }
+}
 
-    /// Writes a copy that differs into `target`, which has the length of this node. The checksum is left to `crc`.
+impl Tweak {
+    /// Whether the first entry changes.
+    pub(crate) fn is_first(&self) -> bool {
+        matches!(self, Tweak::Replace(0, _) | Tweak::Insert(0, _) | Tweak::Remove(0, _))
+    }
+
+    /// Changes the words of a node. The checksum is left to `crc`.
     #[inline]
-    pub(crate) fn write_tweaked(&self, tweak: &Tweak, target: &mut [u64], crc: impl FnOnce(&[u64]) -> u32) {
-        target.copy_from_slice(self.words);
-        let count = self.len();
-        let arrays = if self.level() == 0 { 2 } else { 3 };
-        let bases = (0..arrays).map(|array| 1 + array * self.branching);
-        let (index, slot, left) = match tweak {
-            Tweak::Replace(index, slot) => (*index, slot, count),
-            Tweak::Insert(index, slot) => {
-                bases.clone().for_each(|base| target.copy_within(base + index..base + count, base + index + 1));
-                (*index, slot, count + 1)
+    pub(crate) fn apply(&self, words: &mut [u64], branching: usize, crc: impl FnOnce(&[u64]) -> u32) {
+        let node = Node::new(words, branching);
+        let (count, level) = (node.len(), node.level());
+        let arrays = if level == 0 { 2 } else { 3 };
+        let bases = (0..arrays).map(|array| 1 + array * branching);
+        let left = match self {
+            Tweak::Replace(..) => count,
+            Tweak::Insert(index, _) => {
+                bases.clone().for_each(|base| words.copy_within(base + index..base + count, base + index + 1));
+                count + 1
             }
             Tweak::Remove(from, to) => {
-                bases.for_each(|base| target.copy_within(base + to..base + count, base + from));
-                target[0] = node_header(count - (to - from), self.level(), crc(&target[1..]));
-                return;
+                bases.clone().for_each(|base| words.copy_within(base + to..base + count, base + from));
+                count - (to - from)
             }
         };
-        for (base, word) in bases.zip([slot.head, slot.record.0, slot.child]) {
-            target[base + index] = word;
+        if let Tweak::Replace(index, slot) | Tweak::Insert(index, slot) = self {
+            for (base, word) in bases.zip([slot.head, slot.record.0, slot.child]) {
+                words[base + index] = word;
+            }
         }
-        target[0] = node_header(left, self.level(), crc(&target[1..]));
+        words[0] = node_header(left, level, crc(&words[1..]));
     }
 }
 

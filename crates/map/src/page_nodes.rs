@@ -174,7 +174,22 @@ impl Nodes for PageWriter<'_> {
     fn put_tweaked(&mut self, link: u64, level: u8, tweak: &Tweak) -> Result<u64> {
         let place = self.place(level)?;
         let source = self.reader.node(link, Some(level))?;
-        Ok(self.fill(place, |words, crc| source.write_tweaked(tweak, words, crc)))
+        let branching = self.reader.branching as usize;
+        Ok(self.fill(place, |words, crc| {
+            words.copy_from_slice(source.words());
+            tweak.apply(words, branching, crc);
+        }))
+    }
+
+    fn change(&mut self, link: u64, level: u8, tweak: &Tweak) -> Result<()> {
+        let source = self.reader.node(link, Some(level))?;
+        let branching = self.reader.branching as usize;
+        let (place, salt) = (Ref(link), self.nodes.salt);
+        let words = &mut self.nodes.words[..source.words().len()];
+        words.copy_from_slice(source.words());
+        tweak.apply(words, branching, |content| checksum(salt, place.offset(), content));
+        self.pages.fill(place.offset(), bytes_of(words));
+        Ok(())
     }
 }
 

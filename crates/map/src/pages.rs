@@ -31,11 +31,16 @@ pub(crate) enum Stream {
     Moved = 2,
 }
 
-/// Who asks: ordinary changes leave a reserve, so that deletions and the collector can still work on a full region.
+/// Who asks. On a full region deletions still find room that other changes leave, and who frees room finds some that
+/// deletions leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Urgency {
+    /// A change that adds.
     Ordinary,
-    Reserve,
+    /// A deletion.
+    Deletion,
+    /// Forgetting, rolling back, collecting.
+    Freeing,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -88,7 +93,7 @@ pub(crate) struct Pages {
 
 impl Pages {
     /// Pages of a map confirmed last under `confirmed`: free are those whose words say so. Words of pages that were
-    /// allocated and never confirmed are set to zero, durably.
+    /// allocated and never confirmed are set to free, durably.
     ///
     /// Error: `Damaged`.
     pub(crate) fn open(region: Region, geometry: Geometry, confirmed: u64, salt: u64) -> Result<Pages> {
@@ -105,7 +110,7 @@ impl Pages {
                 free.insert(page);
             }
             if number > confirmed {
-                region.store(Geometry::word_at(page), 0);
+                region.store(Geometry::word_at(page), page_word(0, page, salt));
                 batch.add(Geometry::word_at(page), 8);
             }
         }
@@ -144,7 +149,11 @@ impl Pages {
     }
 
     fn may_take(&self, pages: usize, urgency: Urgency) -> bool {
-        let reserve = if urgency == Urgency::Ordinary { self.reserve } else { 0 };
+        let reserve = match urgency {
+            Urgency::Ordinary => self.reserve,
+            Urgency::Deletion => self.reserve / 2,
+            Urgency::Freeing => 0,
+        };
         self.free.len() >= pages + reserve
     }
 
@@ -238,7 +247,7 @@ impl Pages {
             (0, 0),
             "page {page} is freed while it holds something"
         );
-        self.region.store(Geometry::word_at(page), 0);
+        self.region.store(Geometry::word_at(page), page_word(0, page, self.salt));
         self.batch.add(Geometry::word_at(page), 8);
         self.uses[page] = PageUse::default();
         self.free.insert(page);

@@ -67,6 +67,10 @@ impl Pending {
         self.known.front()
     }
 
+    pub(crate) fn oldest_first(&self) -> impl Iterator<Item = &Change> {
+        self.known.iter()
+    }
+
     pub(crate) fn newest(&self) -> Option<&Change> {
         self.known.back()
     }

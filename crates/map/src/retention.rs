@@ -5,13 +5,18 @@
 
 use crate::config::Kind;
 use crate::error::{ErrorKind, Result};
+use crate::format::Ref;
 use crate::index::{Index, Store};
 use crate::ordered_map::{Mutation, Ts};
 use crate::pages::Urgency;
 use crate::pending::Change;
 use crate::record::Target;
 use crate::state::{Core, State};
-use crate::tree;
+use crate::tree::{self, Edit};
+use smallvec::SmallVec;
+
+/// Changes forgotten by one edit, which copies the nodes they share once.
+const CHANGES_AT_ONCE: usize = 16;
 
 impl<I: Index> Core<I> {
     pub(crate) fn apply(&self, ts: Ts) -> Result<()> {
@@ -68,7 +73,7 @@ impl<I: Index> Core<I> {
             state.orphans.remove(&change.record);
         } else {
             let target = Target::new(self.records.get(change.record)?.key, change.ts);
-            let (was_there, edit) = self.edit(state, Urgency::Reserve, |nodes, root, edit| {
+            let (was_there, edit) = self.edit(state, Urgency::Freeing, |nodes, root, edit| {
                 tree::remove(nodes, &self.records, root, &target, change.record, edit)
             })?;
             if was_there {
@@ -107,58 +112,73 @@ impl<I: Index> Core<I> {
         state.times.forgotten = state.times.forgotten.max(up_to);
         self.publish_forgotten(state.times.forgotten);
         state.is_dirty = true;
-        while let Some(change) = state.pending.oldest().copied()
-            && change.ts <= up_to
-        {
-            self.forget_change(state, &change)?;
-            state.pending.pop_oldest();
-        }
+        while self.forget_some(state, up_to)? {}
         self.stir();
         Ok(())
     }
 
-    /// Drops what a forgotten change supersedes, and the change itself if it is a deletion or was changed again.
-    fn forget_change(&self, state: &mut State<I>, change: &Change) -> Result<()> {
-        let is_orphan = !state.orphans.is_empty() && state.orphans.contains(&change.record);
-        if change.has_older || change.deletion {
-            let key = self.records.get(change.record)?.key;
-            // A deletion that was changed again at its timestamp is no version any more; what did that is.
-            let mut itself = change.deletion && !is_orphan;
-            let mut ts = change.ts;
-            while self.drop_versions(state, &Target::new(key, ts), itself)?
-                && let Some(older) = self.older_version(state, key, ts)?
-            {
-                (ts, itself) = (older, true);
+    /// Forgets the oldest changes up to a timestamp, a few at once, by one edit; whether there were any.
+    fn forget_some(&self, state: &mut State<I>, up_to: Ts) -> Result<bool> {
+        let is_orphan = |change: &Change| !state.orphans.is_empty() && state.orphans.contains(&change.record);
+        let due = state.pending.oldest_first().take(CHANGES_AT_ONCE).take_while(|change| change.ts <= up_to);
+        let due: SmallVec<[(Change, bool); CHANGES_AT_ONCE]> = due.map(|change| (*change, is_orphan(change))).collect();
+        if due.iter().any(|(change, _)| change.has_older || change.deletion) {
+            let (removed, edit) = self.edit(state, Urgency::Freeing, |nodes, root, edit| {
+                edit.root = root;
+                let mut removed = Vec::new();
+                for (change, is_orphan) in &due {
+                    self.drop_versions(nodes, edit, change, *is_orphan, &mut removed)?;
+                }
+                Ok(removed)
+            })?;
+            if !removed.is_empty() {
+                self.complete(state, &edit);
+                state.versions -= removed.len() as u64;
+                state.dead.extend(removed);
+                state.store.recycle(&mut state.pages, &self.pins, state.snapshots);
             }
         }
-        if is_orphan {
-            state.orphans.remove(&change.record);
-            state.dead.push(change.record);
+        for (change, is_orphan) in &due {
+            if *is_orphan {
+                state.orphans.remove(&change.record);
+                state.dead.push(change.record);
+            }
+            state.pending.pop_oldest();
         }
-        Ok(())
+        Ok(!due.is_empty())
     }
 
-    /// Drops the versions of the target's key that are older than it, and its own if `itself`, as far as they are in one
-    /// leaf; whether there may be more.
-    fn drop_versions(&self, state: &mut State<I>, target: &Target<'_>, itself: bool) -> Result<bool> {
-        let (removed, edit) = self.edit(state, Urgency::Reserve, |nodes, root, edit| {
-            tree::remove_versions(nodes, &self.records, root, target, itself, edit)
-        })?;
-        if !removed.records.is_empty() {
-            self.complete(state, &edit);
-            state.versions -= removed.records.len() as u64;
-            state.dead.extend_from_slice(&removed.records);
-            state.store.recycle(&mut state.pages, &self.pins, state.snapshots);
+    /// Takes out of the index what a forgotten change supersedes, and the change itself if it is a deletion.
+    fn drop_versions(
+        &self,
+        nodes: &mut <I::Store as Store>::Writer<'_>,
+        edit: &mut Edit,
+        change: &Change,
+        is_orphan: bool,
+        removed: &mut Vec<Ref>,
+    ) -> Result<()> {
+        if !change.has_older && !change.deletion {
+            return Ok(());
         }
-        Ok(removed.goes_on)
-    }
-
-    /// Timestamp of the newest version of `key` before `ts`.
-    fn older_version(&self, state: &State<I>, key: &[u8], ts: Ts) -> Result<Option<Ts>> {
-        let found = tree::find(&self.reader, &self.records, state.root, &Target::new(key, ts - 1))?;
-        let Some((record, _)) = found else { return Ok(None) };
-        let record = self.records.get(record)?;
-        Ok((record.key == key).then_some(record.header.ts))
+        let key = self.records.get(change.record)?.key;
+        // A deletion that was changed again at its timestamp is no version any more; what did that is.
+        let (mut ts, mut itself) = (change.ts, change.deletion && !is_orphan);
+        loop {
+            let root = edit.root;
+            let found = tree::remove_versions(nodes, &self.records, root, &Target::new(key, ts), itself, edit)?;
+            removed.extend_from_slice(&found.records);
+            if !found.goes_on {
+                return Ok(());
+            }
+            // Older versions may be in the leaf before.
+            let before = tree::find(nodes, &self.records, edit.root, &Target::new(key, ts - 1))?;
+            let Some((before, _)) = before else { return Ok(()) };
+            let before = self.records.get(before)?;
+            if before.key != key {
+                return Ok(());
+            }
+            (ts, itself) = (before.header.ts, true);
+        }
     }
 
     /// Reads the rollback records of before the last restart, if that has not been done.

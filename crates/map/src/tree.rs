@@ -30,6 +30,8 @@ pub(crate) trait Nodes: ReadNodes {
     fn put(&mut self, node: &Build) -> Result<u64>;
     /// Puts a copy of a node somewhere that differs in one entry; its link. Error: `Full`.
     fn put_tweaked(&mut self, link: u64, level: u8, tweak: &Tweak) -> Result<u64>;
+    /// Changes a node that has not been published where it is.
+    fn change(&mut self, link: u64, level: u8, tweak: &Tweak) -> Result<()>;
 }
 
 /// Depth no tree reaches: with at least two children a node, 2^48 entries.
@@ -291,7 +293,8 @@ fn put(nodes: &mut impl Nodes, node: &Build, edit: &mut Edit) -> Result<u64> {
     Ok(link)
 }
 
-/// Puts a copy that differs in one entry in the place of node `link`, and copies of all above it in theirs.
+/// Puts a copy that differs in one entry in the place of node `link`, and copies of all above it in theirs. Nodes that
+/// this edit has made, which nobody else sees, are changed where they are.
 fn lift(
     nodes: &mut impl Nodes,
     mut path: Path,
@@ -302,13 +305,24 @@ fn lift(
 ) -> Result<()> {
     let mut tweak = *tweak;
     loop {
-        let new = nodes.put_tweaked(link, level, &tweak)?;
-        edit.made.push(new);
-        edit.replaced.push(link);
+        let is_own = edit.made.contains(&link);
+        let new = if is_own {
+            nodes.change(link, level, &tweak)?;
+            link
+        } else {
+            let new = nodes.put_tweaked(link, level, &tweak)?;
+            edit.made.push(new);
+            edit.replaced.push(link);
+            new
+        };
         let Some(step) = path.pop() else {
             edit.root = new;
             return Ok(());
         };
+        if is_own && !tweak.is_first() {
+            // Its parent, which this edit has made too, names it already.
+            return Ok(());
+        }
         let first = nodes.node(new, Some(level))?.slot(0);
         tweak = Tweak::Replace(step.index, Slot { child: new, ..first });
         link = step.link;
