@@ -359,10 +359,23 @@ pub(crate) fn node_bytes(level: u8, branching: u32) -> u64 {
     (8 * (1 + arrays * u64::from(branching))).next_multiple_of(NODE_ALIGNMENT)
 }
 
-/// The header word of a node: entries, level, and the CRC32C of the words after it.
+/// The header word of a node: entries, level, and the CRC32C of the words after it, mixed with both.
 #[inline]
 pub(crate) fn node_header(entries: usize, level: u8, crc: u32) -> u64 {
-    entries as u64 | u64::from(level) << 8 | u64::from(crc) << 32
+    let counts = entries as u32 | u32::from(level) << 8;
+    u64::from(counts) | u64::from(crc ^ mixed(counts)) << 32
+}
+
+/// The CRC32C that a node's header word says its other words have, if entries and level are what they were.
+#[inline]
+pub(crate) fn node_crc(header: u64) -> u32 {
+    (header >> 32) as u32 ^ mixed(header as u32)
+}
+
+/// Different for every number.
+#[inline]
+fn mixed(counts: u32) -> u32 {
+    counts.wrapping_mul(0x9e37_79b9)
 }
 
 #[cfg(test)]
@@ -390,6 +403,13 @@ mod tests {
         assert_eq!(linked(link(4256, 7) ^ 1, 7), None);
         assert_eq!(linked(link(0, 7), 7), Some(0));
         assert_eq!(linked(0, 7), None);
+    }
+
+    #[test]
+    fn a_node_with_another_count_or_level_has_another_checksum() {
+        let header = node_header(5, 2, 77);
+        assert_eq!((header & 0xff, header >> 8 & 0xff, node_crc(header)), (5, 2, 77));
+        assert!((0..64).all(|bit| node_crc(header ^ 1 << bit) != 77));
     }
 
     #[test]

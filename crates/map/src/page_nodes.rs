@@ -7,7 +7,7 @@
 
 use crate::config::{Kind, Layout};
 use crate::error::{Error, Result};
-use crate::format::{Geometry, Ref, bytes_of, checksum, node_bytes};
+use crate::format::{Geometry, Ref, bytes_of, checksum, node_bytes, node_crc};
 use crate::index::{Index, Store};
 use crate::live_bits::LiveBits;
 use crate::node::{Build, Node, Tweak};
@@ -47,7 +47,7 @@ impl PageReader {
 
     #[cold]
     fn verify(&self, offset: u64, words: &[u64]) -> Result<()> {
-        if words[0] >> 32 == u64::from(checksum(self.salt, offset, &words[1..])) {
+        if node_crc(words[0]) == checksum(self.salt, offset, &words[1..]) {
             return Ok(());
         }
         Err(self.damaged(offset, "the checksum of a node does not match"))
