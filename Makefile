@@ -30,6 +30,7 @@ demo-kv:
 test: setup
 	cargo test --workspace --exclude xtask --no-fail-fast
 	cargo test --release --package xtask
+	RUSTFLAGS="--cfg loom" cargo test --package perdura-map --lib --target-dir target/loom loom_tests
 	cargo xtask explore
 	cargo xtask mtr
 	cargo xtask crash-server

@@ -1,14 +1,14 @@
 //! Epochs: what readers may still see is not used again.
 //!
-//! A reader pins the present epoch in a slot before it loads a root. A writer, once it has published a new root, closes
-//! the epoch ([`Pins::advance`]) and may use what the old root alone reached when the closed epoch is older than every
-//! pin. Correct because of the order: slot stored, then root loaded (reader); root stored, then slots loaded (writer),
-//! all sequentially consistent: a reader whose slot the writer does not see loads the new root.
+//! A reader pins the present epoch in a slot, fences, and loads a root. A writer, once it has published a new root, closes
+//! the epoch ([`Pins::advance`]), fences, and looks at the slots; what only older roots reached is used again when the
+//! closed epoch is older than every pin. Of the two fences one is first: either the writer sees the slot, or the reader
+//! sees the new root. The loom test below tries every order.
 //!
 //! Thread-safety: all of it; pins are many, and neither side ever waits. Slots come in blocks; a block is added when all
 //! are taken, and stays.
 
-use crate::atomic::{AtomicPtr, AtomicU64, Ordering};
+use crate::atomic::{AtomicPtr, AtomicU64, Ordering, fence};
 use crossbeam_utils::CachePadded;
 use std::ptr;
 
@@ -49,11 +49,12 @@ impl Pins {
         loop {
             for turn in 0..SLOTS {
                 let slot = &*block.slots[(hint + turn) % SLOTS];
-                let epoch = self.epoch.load(Ordering::SeqCst);
+                let epoch = self.epoch.load(Ordering::Acquire);
                 // An epoch that is no longer the present one holds off more than it must, never less.
                 if slot.load(Ordering::Relaxed) == FREE
-                    && slot.compare_exchange(FREE, epoch, Ordering::SeqCst, Ordering::Relaxed).is_ok()
+                    && slot.compare_exchange(FREE, epoch, Ordering::Acquire, Ordering::Relaxed).is_ok()
                 {
+                    fence(Ordering::SeqCst);
                     return Pin { slot };
                 }
             }
@@ -63,22 +64,23 @@ impl Pins {
 
     /// Closes the present epoch and names it. To be called after the root that pins of later epochs will see is stored.
     pub(crate) fn advance(&self) -> u64 {
-        self.epoch.fetch_add(1, Ordering::SeqCst)
+        self.epoch.fetch_add(1, Ordering::AcqRel)
     }
 
     /// The oldest pinned epoch; the largest number if there is no pin. What was retired in an older epoch is free.
     pub(crate) fn oldest(&self) -> u64 {
+        fence(Ordering::SeqCst);
         let mut oldest = u64::MAX;
         let mut block: Option<&Block> = Some(&self.first);
         while let Some(present) = block {
             for slot in &present.slots {
-                let epoch = slot.load(Ordering::SeqCst);
+                let epoch = slot.load(Ordering::Acquire);
                 if epoch != FREE {
                     oldest = oldest.min(epoch);
                 }
             }
             // SAFETY: a block once linked stays until the pins are dropped.
-            block = unsafe { present.next.load(Ordering::SeqCst).as_ref() };
+            block = unsafe { present.next.load(Ordering::Acquire).as_ref() };
         }
         oldest
     }
@@ -86,10 +88,10 @@ impl Pins {
 
 /// The block after `block`, added if there is none.
 fn next_of(block: &Block) -> &Block {
-    let mut next = block.next.load(Ordering::SeqCst);
+    let mut next = block.next.load(Ordering::Acquire);
     if next.is_null() {
         let new = Box::into_raw(Box::new(Block::new()));
-        match block.next.compare_exchange(ptr::null_mut(), new, Ordering::SeqCst, Ordering::SeqCst) {
+        match block.next.compare_exchange(ptr::null_mut(), new, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => next = new,
             Err(other) => {
                 // SAFETY: nobody else has seen this block.
@@ -104,11 +106,11 @@ fn next_of(block: &Block) -> &Block {
 
 impl Drop for Pins {
     fn drop(&mut self) {
-        let mut next = self.first.next.load(Ordering::SeqCst);
+        let mut next = self.first.next.load(Ordering::Acquire);
         while !next.is_null() {
             // SAFETY: linked blocks are owned by the list, and nobody else is left.
             let block = unsafe { Box::from_raw(next) };
-            next = block.next.load(Ordering::SeqCst);
+            next = block.next.load(Ordering::Acquire);
         }
     }
 }
@@ -136,4 +138,84 @@ fn hint() -> usize {
 #[cfg(loom)]
 fn hint() -> usize {
     0
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::Pins;
+    use crate::atomic::{AtomicU64, Ordering};
+    use loom::cell::UnsafeCell;
+    use loom::sync::Arc;
+    use loom::thread;
+
+    struct World {
+        pins: Pins,
+        root: AtomicU64,
+        nodes: [UnsafeCell<u64>; 3],
+    }
+
+    // SAFETY: what loom is to find out: it tells if a node is read and written at once.
+    unsafe impl Sync for World {}
+
+    fn world() -> Arc<World> {
+        let nodes = [UnsafeCell::new(10), UnsafeCell::new(0), UnsafeCell::new(0)];
+        Arc::new(World { pins: Pins::new(), root: AtomicU64::new(0), nodes })
+    }
+
+    fn read(world: &World) {
+        let _pin = world.pins.pin();
+        let root = world.root.load(Ordering::Acquire);
+        // SAFETY: loom checks it.
+        let found = world.nodes[root as usize].with(|node| unsafe { *node });
+        assert_eq!(found, 10 + root);
+    }
+
+    /// Publishes node `new` in place of `old`, and uses the place of `old` again if it may.
+    fn replace(world: &World, old: usize, new: usize) {
+        // SAFETY: loom checks it.
+        world.nodes[new].with_mut(|node| unsafe { *node = 10 + new as u64 });
+        world.root.store(new as u64, Ordering::Release);
+        let closed = world.pins.advance();
+        if closed < world.pins.oldest() {
+            // SAFETY: loom checks it.
+            world.nodes[old].with_mut(|node| unsafe { *node = 99 });
+        }
+    }
+
+    /// Tries every order with at most three preemptions.
+    fn model(run: impl Fn() + Sync + Send + 'static) {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = Some(3);
+        builder.check(run);
+    }
+
+    #[test]
+    fn nothing_a_reader_sees_is_used_again() {
+        model(|| {
+            let world = world();
+            let readers: Vec<_> = (0..2)
+                .map(|_| {
+                    let world = world.clone();
+                    thread::spawn(move || read(&world))
+                })
+                .collect();
+            replace(&world, 0, 1);
+            readers.into_iter().for_each(|reader| reader.join().unwrap());
+        });
+    }
+
+    #[test]
+    fn a_slot_pinned_again_holds_off_the_next_root() {
+        model(|| {
+            let world = world();
+            let other = world.clone();
+            let reader = thread::spawn(move || {
+                read(&other);
+                read(&other);
+            });
+            replace(&world, 0, 1);
+            replace(&world, 1, 2);
+            reader.join().unwrap();
+        });
+    }
 }

@@ -92,7 +92,7 @@ impl<I: Index> Core<I> {
     /// The root for a reader that has pinned.
     #[inline]
     pub(crate) fn root(&self) -> u64 {
-        self.root.load(Ordering::SeqCst)
+        self.root.load(Ordering::Acquire)
     }
 
     /// Refuses a read below what may be gone. To be called after the root was loaded.
@@ -112,7 +112,7 @@ impl<I: Index> Core<I> {
     /// Makes a root visible.
     pub(crate) fn publish(&self, state: &mut State<I>, root: u64) {
         state.root = root;
-        self.root.store(root, Ordering::SeqCst);
+        self.root.store(root, Ordering::Release);
     }
 
     #[cold]
