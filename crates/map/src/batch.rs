@@ -22,6 +22,7 @@ impl Batch {
     }
 
     /// Flushes every line noted, each once, and forgets them. The caller fences.
+    #[track_caller]
     pub(crate) fn flush(&mut self, region: &Region) {
         self.ranges.sort_unstable();
         let mut flushed_to = 0;

@@ -93,7 +93,8 @@ pub(crate) struct Pages {
 
 impl Pages {
     /// Pages of a map confirmed last under `confirmed`: free are those whose words say so. Words of pages that were
-    /// allocated and never confirmed are set to free, durably.
+    /// allocated and never confirmed are set to free; durable before the next confirmation, whose batch they are in, could
+    /// make them valid.
     ///
     /// Error: `Damaged`.
     pub(crate) fn open(region: Region, geometry: Geometry, confirmed: u64, salt: u64) -> Result<Pages> {
@@ -114,8 +115,6 @@ impl Pages {
                 batch.add(Geometry::word_at(page), 8);
             }
         }
-        batch.flush(&region);
-        region.fence();
         Ok(Pages {
             live: Arc::new(LiveBits::new(&geometry, GRAIN_BYTES)),
             region,
