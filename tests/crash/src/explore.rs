@@ -4,7 +4,7 @@ use crate::subject::{Hazard, Oracle, Run, Subject};
 use crate::verdict;
 use perdura_pmem::sim::image::Seen;
 use perdura_pmem::sim::point::Point;
-use perdura_pmem::sim::recorder::CallSite;
+use perdura_pmem::sim::recorder::{CallSite, EventKind, Trace};
 use perdura_pmem::sim::replay::ReplayOptions;
 use perdura_pmem::sim::{Image, Random};
 use std::collections::BTreeMap;
@@ -52,19 +52,26 @@ pub struct Depth {
 /// Crash points after the end of a labelled stretch that still belong to it: what it did is put to use there.
 const AFTERMATH_POINTS: usize = 12;
 
-/// Labels open at the present crash point or a few before it.
+/// Labels of stretches that were open at the present crash point or a few before it, or since that one.
 #[derive(Default)]
 struct Aftermath {
     points: usize,
+    /// Place in the trace up to which stretches were followed.
+    index: usize,
     last_seen: BTreeMap<&'static str, usize>,
 }
 
 impl Aftermath {
-    fn follow(&mut self, point: &Point<'_>) {
+    fn follow(&mut self, trace: &Trace, point: &Point<'_>) {
         self.points += 1;
-        for label in point.labels() {
+        let begun = trace.events()[self.index..point.index].iter().filter_map(|event| match event.kind {
+            EventKind::Enter(label) => Some(trace.labels()[label as usize]),
+            _ => None,
+        });
+        for label in point.labels().chain(begun) {
             self.last_seen.insert(label, self.points);
         }
+        self.index = point.index;
     }
 
     fn labels(&self) -> impl Iterator<Item = &'static str> + '_ {
@@ -90,7 +97,7 @@ pub fn explore<S: Subject>(run: &Run<S>, depth: &Depth) -> Tally {
             oracle.mark(mark.payload, &run.history);
         }
         marks = point.marks().len();
-        aftermath.follow(point);
+        aftermath.follow(&run.trace, point);
         if point.index < depth.from || !aftermath.is_in_focus(run.scenario.focus()) {
             return ControlFlow::Continue(());
         }

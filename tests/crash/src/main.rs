@@ -10,10 +10,11 @@
 use perdura_crash::campaign::{Campaign, Extent, Of, explore_all};
 use perdura_crash::engine;
 use perdura_crash::explore::Tally;
+use perdura_crash::map;
 use std::process::ExitCode;
 use std::time::Duration;
 
-const CAMPAIGNS: [&dyn Campaign; 1] = [&Of::<engine::Scenario>::NEW];
+const CAMPAIGNS: [&dyn Campaign; 2] = [&Of::<engine::Scenario>::NEW, &Of::<map::Scenario>::NEW];
 
 struct Arguments {
     extent: Extent,
@@ -117,6 +118,10 @@ fn conclude(campaign: &dyn Campaign, tally: Tally, arguments: &Arguments) -> Out
         println!("{:<24} {count:>9}", format!("{group} {label}").trim_start());
     }
     let mut outcome = Outcome { images: tally.images, violations: tally.violations, ..Outcome::default() };
+    if !outcome.violations.is_empty() {
+        println!("{name}: violations, so neither lint nor mutations would tell anything");
+        return outcome;
+    }
     outcome.lint_findings = lint(campaign, arguments.extent.seed);
     if arguments.mutations {
         let verdicts = quietly(|| campaign.mutate(arguments.extent.seed));

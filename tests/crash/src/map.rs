@@ -1,0 +1,80 @@
+//! The ordered maps as a subject: the list and the B+-tree, through their one trait.
+
+pub mod bystander;
+pub mod model;
+pub mod oracle;
+pub mod scenario;
+pub mod verdict;
+pub mod workload;
+
+use crate::subject::{Hazard, Product, Subject};
+use model::State;
+use oracle::Oracle;
+use perdura_map::ErrorKind;
+use perdura_pmem::Medium;
+use perdura_pmem::sim::Scheduler;
+use scenario::SCENARIOS;
+pub use scenario::Scenario;
+use std::sync::Arc;
+
+/// Hazards of which images are wanted.
+const HAZARDS: [Hazard; 15] = [
+    ("list", "map_create"),
+    ("list", "map_open"),
+    ("list", "map_confirm"),
+    ("list", "map_free"),
+    ("list", "map_copy"),
+    ("list", "map_relink"),
+    ("list", "map_load"),
+    ("list", "recovery"),
+    ("btree", "map_create"),
+    ("btree", "map_open"),
+    ("btree", "map_confirm"),
+    ("btree", "map_free"),
+    ("btree", "map_copy"),
+    ("btree", "map_load"),
+    ("btree", "recovery"),
+];
+
+impl Subject for Scenario {
+    type History = Vec<State>;
+    type Oracle = Oracle;
+
+    const PRODUCT: Product = Product {
+        name: "map",
+        hazards: &HAZARDS,
+        sources: &["crates/map/src"],
+        calls: &[],
+        recovery_one_in: 20,
+        images_per_mutation: 4000,
+    };
+
+    fn scenarios() -> &'static [Scenario] {
+        &SCENARIOS
+    }
+
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn group(&self) -> &'static str {
+        self.group()
+    }
+
+    fn work(&'static self, medium: Arc<dyn Medium>, seed: u64, scheduler: Scheduler) -> Vec<State> {
+        self.run(&medium, seed, scheduler).into_inner()
+    }
+
+    fn check(&self, medium: &Arc<dyn Medium>, oracle: &Oracle, history: &Vec<State>, depth: u64) -> Result<(), String> {
+        verdict::check(medium, self, oracle, history, depth)
+    }
+
+    fn recover(&self, medium: Arc<dyn Medium>) -> Result<(), String> {
+        let map = match self.open(&medium) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            opened => opened.map_err(|error| format!("recovery refused: {error}"))?,
+        };
+        // The first round finds out which pages are used, frees the others, and confirms.
+        map.collect().map(|_| ()).map_err(|error| format!("collection in recovery: {error}"))
+    }
+}

@@ -1,0 +1,179 @@
+//! The model of a map, and how a real one is compared with it.
+//!
+//! A [`State`] is what a map holds after one call. The model forgets nothing: versions that a map may have dropped are still
+//! in it, and are not looked at.
+
+use perdura_map::{Entry, Mutation, OrderedMap, Timestamps, Ts};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Bound;
+use std::sync::Arc;
+
+/// A key or a value.
+pub type Bytes = Arc<[u8]>;
+
+/// A change of a key: its value, or none if deleted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// Timestamp.
+    pub ts: Ts,
+    /// Key.
+    pub key: Bytes,
+    /// Value.
+    pub value: Option<Bytes>,
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "of {} at {}", brief(&self.key), self.ts)?;
+        match &self.value {
+            Some(value) => write!(f, " to {} ({} bytes)", brief(value), value.len()),
+            None => f.write_str(" to nothing"),
+        }
+    }
+}
+
+/// The begin of a key or a value.
+fn brief(bytes: &[u8]) -> String {
+    const BYTES_MAX: usize = 24;
+    let rest = if bytes.len() > BYTES_MAX { ".." } else { "" };
+    format!("\"{}\"{rest}", bytes[..bytes.len().min(BYTES_MAX)].escape_ascii())
+}
+
+/// Timestamps that belong to a state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stamps {
+    /// Of the newest change.
+    pub last: Ts,
+    /// Of the newest change that is not rolled back any more.
+    pub applied: Ts,
+    /// Up to which versions may be gone.
+    pub forgotten: Ts,
+}
+
+impl From<Timestamps> for Stamps {
+    fn from(timestamps: Timestamps) -> Stamps {
+        let Timestamps { last, applied, forgotten, .. } = timestamps;
+        Stamps { last, applied, forgotten }
+    }
+}
+
+/// What a map holds.
+#[derive(Clone, Debug, Default)]
+pub struct State {
+    /// Where it stands.
+    pub stamps: Stamps,
+    /// All changes, oldest first; of a key changed again at one timestamp the last.
+    changes: Vec<Change>,
+    /// Timestamps and values of each key, oldest first.
+    versions: BTreeMap<Bytes, Vec<(Ts, Option<Bytes>)>>,
+}
+
+impl State {
+    /// Takes a change.
+    pub fn change(&mut self, ts: Ts, key: &Bytes, value: Option<Bytes>) {
+        self.changes.retain(|change| (change.ts, &change.key) != (ts, key));
+        self.changes.push(Change { ts, key: key.clone(), value: value.clone() });
+        let versions = self.versions.entry(key.clone()).or_default();
+        versions.retain(|(at, _)| *at != ts);
+        versions.push((ts, value));
+        self.stamps.last = ts;
+    }
+
+    /// Takes back what is at `from` or later.
+    pub fn roll_back(&mut self, from: Ts) {
+        let kept = self.changes.partition_point(|change| change.ts < from);
+        let mut before = State { stamps: self.stamps, ..State::default() };
+        before.stamps.last = 0;
+        for change in self.changes.drain(..kept) {
+            before.change(change.ts, &change.key, change.value);
+        }
+        *self = before;
+    }
+
+    /// The newest value of a key.
+    pub fn newest(&self, key: &[u8]) -> Option<&Bytes> {
+        self.versions.get(key)?.last()?.1.as_ref()
+    }
+
+    /// Keys with a value at a timestamp: key, timestamp of the version, value.
+    pub fn view(&self, at: Ts) -> impl Iterator<Item = (&Bytes, Ts, &Bytes)> {
+        self.versions.iter().filter_map(move |(key, versions)| {
+            let (ts, value) = versions.iter().rfind(|(ts, _)| *ts <= at)?;
+            Some((key, *ts, value.as_ref()?))
+        })
+    }
+
+    /// The changes that are not forgotten, oldest first.
+    pub fn unforgotten(&self) -> &[Change] {
+        &self.changes[self.changes.partition_point(|change| change.ts <= self.stamps.forgotten)..]
+    }
+
+    /// Compares a map with the model: where it stands, its mutations, and what it holds at `views` timestamps. An error says
+    /// what differs.
+    pub fn compare(&self, map: &dyn OrderedMap, views: u64) -> Result<(), String> {
+        let found = Stamps::from(map.timestamps());
+        if found != self.stamps {
+            return Err(format!("{found:?} instead of {:?}", self.stamps));
+        }
+        self.compare_mutations(map)?;
+        let Stamps { last, forgotten, .. } = self.stamps;
+        self.compare_view(map, last)?;
+        // The others are spread evenly from the oldest on.
+        let step = (last - forgotten).div_ceil(views.max(2) - 1).max(1);
+        (forgotten..last).step_by(step as usize).try_for_each(|at| self.compare_view(map, at))
+    }
+
+    /// Changes of one timestamp are compared in the order of their keys: a snapshot does not tell theirs.
+    fn compare_mutations(&self, map: &dyn OrderedMap) -> Result<(), String> {
+        let mut found: Vec<Change> = Vec::new();
+        let read = map.mutations(0, &mut |mutation: Mutation<'_>| {
+            let Mutation { ts, key, value } = mutation;
+            found.push(Change { ts, key: key.into(), value: value.map(Bytes::from) });
+            true
+        });
+        read.map_err(|error| format!("mutations: {error}"))?;
+        if !found.is_sorted_by_key(|change| change.ts) {
+            return Err("mutations are not in the order of their timestamps".into());
+        }
+        let mut wanted = self.unforgotten().to_vec();
+        for changes in [&mut found, &mut wanted] {
+            changes.sort_by(|one, other| (one.ts, &one.key).cmp(&(other.ts, &other.key)));
+        }
+        match found.iter().zip(&wanted).find(|(found, wanted)| found != wanted) {
+            Some((found, wanted)) => Err(format!("mutation {found} instead of {wanted}")),
+            None if found.len() != wanted.len() => Err(format!("{} mutations of {}", found.len(), wanted.len())),
+            None => Ok(()),
+        }
+    }
+
+    /// Compares what a map holds at one timestamp, by a scan and by reads of single keys.
+    pub fn compare_view(&self, map: &dyn OrderedMap, at: Ts) -> Result<(), String> {
+        let failed = |error| format!("at {at}: {error}");
+        let mut scan = map.scan((Bound::Unbounded, Bound::Unbounded), at).map_err(failed)?;
+        for (key, ts, value) in self.view(at) {
+            match scan.advance().map_err(failed)? {
+                Some(entry) if (entry.key, entry.value, entry.ts) == (&**key, &**value, ts) => {}
+                Some(Entry { key: other, ts: at, value: seen }) => {
+                    let found = Change { ts: at, key: other.into(), value: Some(seen.into()) };
+                    let wanted = Change { ts, key: key.clone(), value: Some(value.clone()) };
+                    return Err(format!("at {at}: a scan has {found} instead of {wanted}"));
+                }
+                None => return Err(format!("at {at}: a scan ends before {}", brief(key))),
+            }
+        }
+        if let Some(entry) = scan.advance().map_err(failed)? {
+            return Err(format!("at {at}: a scan also has {} of {}", brief(entry.key), entry.ts));
+        }
+        let keys = self.versions.keys().step_by(3);
+        keys.into_iter().try_for_each(|key| self.compare_key(map, key, at))
+    }
+
+    fn compare_key(&self, map: &dyn OrderedMap, key: &Bytes, at: Ts) -> Result<(), String> {
+        let found = map.get(key, at).map_err(|error| format!("get {} at {at}: {error}", brief(key)))?;
+        let version = self.versions[key].iter().rfind(|(ts, _)| *ts <= at);
+        let wanted = version.and_then(|(_, value)| value.as_deref());
+        let is_same = found.as_deref() == wanted;
+        if is_same { Ok(()) } else { Err(format!("get {} at {at} differs from the scan", brief(key))) }
+    }
+}

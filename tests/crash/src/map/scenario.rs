@@ -1,0 +1,228 @@
+//! The scenarios: small maps of both structures, shaped so that one hazard after another comes up.
+
+use super::bystander;
+use super::model::Stamps;
+use super::oracle::History;
+use super::workload::{Action, Writer};
+use perdura_map::{BTree, Config, Kind, Layout, List, OrderedMap};
+use perdura_pmem::Medium;
+use perdura_pmem::sim::{Body, Scheduler};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Name of the map.
+pub const NAME: &str = "map";
+
+/// A kind of run.
+#[derive(Clone, Copy, Debug)]
+pub struct Scenario {
+    /// Its name.
+    pub name: &'static str,
+    /// The structure.
+    pub kind: Kind,
+    /// Calls of the writer, and how often each is chosen.
+    pub mix: &'static [(Action, u32)],
+    /// Number of calls in each round; between rounds the map is opened anew.
+    pub calls: u32,
+    /// Rounds.
+    pub rounds: u64,
+    /// Keys.
+    pub keys: u64,
+    /// One value in so many lies in several pages.
+    pub long_value_one_in: u64,
+    /// Bytes of the map's file.
+    pub bytes: u64,
+    /// Changes after which a batch is confirmed.
+    pub changes_max: u32,
+    /// What other threads do.
+    pub bystanders: &'static [Bystander],
+}
+
+/// What a thread beside the writer does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bystander {
+    /// Collects again and again.
+    Collector,
+    /// Confirms what the writer wrote.
+    Confirmer,
+    /// Holds a snapshot, streams it, lets it go.
+    SnapshotHolder,
+    /// Reads, and looks at the value again later.
+    Reader,
+}
+
+use Action::{Apply, CompareAndSet, Confirm, Delete, Forget, Load, Put, Remove, Rollback, Set, Snapshot};
+use Bystander::{Collector, Confirmer, Reader, SnapshotHolder};
+
+const MIXED: Scenario = Scenario {
+    name: "mixed",
+    kind: Kind::List,
+    mix: &[
+        (Set, 12),
+        (Delete, 5),
+        (CompareAndSet, 4),
+        (Put, 2),
+        (Remove, 1),
+        (Apply, 3),
+        (Forget, 3),
+        (Rollback, 2),
+        (Confirm, 3),
+    ],
+    calls: 90,
+    rounds: 1,
+    keys: 24,
+    long_value_one_in: 10,
+    bytes: 64 << 10,
+    changes_max: 4,
+    bystanders: &[Collector, SnapshotHolder],
+};
+
+const EACH: Scenario = Scenario {
+    name: "each confirmed",
+    mix: &[(Set, 8), (Delete, 4), (CompareAndSet, 2), (Put, 6), (Remove, 3), (Apply, 2), (Forget, 2), (Rollback, 1)],
+    calls: 70,
+    keys: 16,
+    changes_max: 1,
+    bystanders: &[Collector, Reader],
+    ..MIXED
+};
+
+const CROWDED: Scenario = Scenario {
+    name: "crowded",
+    mix: &[(Set, 10), (Delete, 3), (Put, 8), (Remove, 3), (Apply, 2), (Forget, 2), (Rollback, 1), (Confirm, 2)],
+    calls: 120,
+    keys: 12,
+    long_value_one_in: 4,
+    bytes: 30 << 10,
+    bystanders: &[Collector, Reader],
+    ..MIXED
+};
+
+const OTHERS: Scenario = Scenario {
+    name: "confirmed by others",
+    mix: &[(Set, 10), (Delete, 4), (CompareAndSet, 3), (Apply, 3), (Forget, 3), (Rollback, 3)],
+    changes_max: 1000,
+    bystanders: &[Collector, Confirmer, SnapshotHolder],
+    ..MIXED
+};
+
+const LOADED: Scenario = Scenario {
+    name: "loaded",
+    mix: &[(Set, 12), (Delete, 4), (Apply, 2), (Forget, 2), (Rollback, 1), (Confirm, 1), (Snapshot, 2), (Load, 3)],
+    calls: 60,
+    keys: 12,
+    bystanders: &[Collector],
+    ..MIXED
+};
+
+const REOPENED: Scenario = Scenario {
+    name: "reopened",
+    mix: &[(Set, 10), (Delete, 4), (Put, 2), (Apply, 2), (Forget, 2), (Rollback, 1), (Confirm, 1)],
+    calls: 18,
+    rounds: 7,
+    bytes: 32 << 10,
+    bystanders: &[Collector],
+    ..MIXED
+};
+
+const fn btree(name: &'static str, scenario: Scenario) -> Scenario {
+    Scenario { name, kind: Kind::BTree, ..scenario }
+}
+
+const fn list(name: &'static str, scenario: Scenario) -> Scenario {
+    Scenario { name, kind: Kind::List, ..scenario }
+}
+
+/// All scenarios.
+pub const SCENARIOS: [Scenario; 12] = [
+    list("list mixed", MIXED),
+    btree("btree mixed", MIXED),
+    list("list each confirmed", EACH),
+    btree("btree each confirmed", EACH),
+    list("list crowded", CROWDED),
+    btree("btree crowded", CROWDED),
+    list("list confirmed by others", OTHERS),
+    btree("btree confirmed by others", OTHERS),
+    list("list loaded", LOADED),
+    btree("btree loaded", LOADED),
+    list("list reopened", REOPENED),
+    btree("btree reopened", REOPENED),
+];
+
+impl Scenario {
+    /// Group under which its hazards are counted.
+    pub fn group(&self) -> &'static str {
+        match self.kind {
+            Kind::List => "list",
+            Kind::BTree => "btree",
+        }
+    }
+
+    /// What its maps are made with.
+    pub fn layout(&self) -> Layout {
+        Layout { bytes: self.bytes, page_bytes: 256, branching: 4 }
+    }
+
+    /// How its maps are run.
+    pub fn config(&self) -> Config {
+        Config { changes_max: self.changes_max, interval: Duration::from_millis(1), background: false }
+    }
+
+    /// Makes its map.
+    pub fn create(&self, medium: &Arc<dyn Medium>) -> perdura_map::Result<Box<dyn OrderedMap>> {
+        let (layout, config) = (self.layout(), self.config());
+        Ok(match self.kind {
+            Kind::List => Box::new(List::create(medium, NAME, &layout, &config)?),
+            Kind::BTree => Box::new(BTree::create(medium, NAME, &layout, &config)?),
+        })
+    }
+
+    /// Opens its map.
+    pub fn open(&self, medium: &Arc<dyn Medium>) -> perdura_map::Result<Box<dyn OrderedMap>> {
+        perdura_map::open(medium, NAME, &self.config())
+    }
+
+    /// Runs it on an empty medium, its threads interleaved as the scheduler decides.
+    pub fn run(&self, medium: &Arc<dyn Medium>, seed: u64, scheduler: Scheduler) -> History {
+        let history = History::new();
+        let made = history.begin(history.state(0));
+        let mut map = self.create(medium).expect("an empty medium takes a map");
+        history.reach(made, Stamps::from(map.timestamps()));
+        history.acknowledge(made);
+        for round in 0..self.rounds {
+            if round > 0 {
+                drop(map);
+                map = self.open(medium).expect("a map that was left opens");
+                self.note_opened(&*map, &history);
+            }
+            self.run_round(&*map, &history, seed.wrapping_add(round << 32), scheduler);
+        }
+        history
+    }
+
+    fn run_round(&self, map: &dyn OrderedMap, history: &History, seed: u64, scheduler: Scheduler) {
+        let is_over = &AtomicBool::new(false);
+        let write = move || {
+            let mut writer = Writer::new(map, history, self, seed);
+            (0..self.calls).for_each(|_| writer.act());
+            is_over.store(true, Ordering::Relaxed);
+        };
+        let mut bodies: Vec<Body<'_>> = vec![Box::new(write)];
+        for (place, bystander) in self.bystanders.iter().enumerate() {
+            let seed = seed ^ (place as u64 + 1) << 16;
+            bodies.push(Box::new(move || bystander::run(*bystander, map, history, is_over, seed)));
+        }
+        scheduler.run(bodies);
+    }
+
+    /// After the map was left without a confirmation and opened again it is in one of the states it may be in, for good.
+    fn note_opened(&self, map: &dyn OrderedMap, history: &History) {
+        let found = history.oracle().find(&history.states(), |state| state.compare(map, 2));
+        let state = history.state(found.expect("an opened map is in a state it was in"));
+        let stamps = state.stamps;
+        let number = history.begin(state);
+        history.reach(number, stamps);
+        history.note_durable(number);
+    }
+}

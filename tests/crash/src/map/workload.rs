@@ -1,0 +1,300 @@
+//! What the writer of a scenario does: seeded calls of every kind, each state written down before the call.
+//!
+//! Where the map stands after a call is what it says; all else the model says.
+
+use super::model::{Bytes, Stamps, State};
+use super::oracle::History;
+use super::scenario::Scenario;
+use perdura_map::{ErrorKind, OrderedMap, Result, Ts};
+use perdura_pmem::sim::Random;
+use perdura_pmem::sync::yield_now;
+use std::collections::VecDeque;
+
+/// Calls of the writer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Gives a key a value.
+    Set,
+    /// Deletes a key.
+    Delete,
+    /// Compares, rightly or wrongly, and sets or deletes.
+    CompareAndSet,
+    /// Sets, applied at once.
+    Put,
+    /// Deletes, applied at once.
+    Remove,
+    /// Applies up to some timestamp.
+    Apply,
+    /// Forgets up to some applied timestamp.
+    Forget,
+    /// Takes back what is not applied, or some of it.
+    Rollback,
+    /// Confirms.
+    Confirm,
+    /// Keeps a snapshot's stream.
+    Snapshot,
+    /// Loads the stream kept, or begins to.
+    Load,
+}
+
+/// Rounds of forgetting, deleting and collecting after which a full map must take a change.
+const ROUNDS_TO_MAKE_ROOM: u32 = 40;
+
+/// The thread that changes the map.
+pub struct Writer<'a> {
+    map: &'a dyn OrderedMap,
+    history: &'a History,
+    scenario: &'a Scenario,
+    random: Random,
+    state: State,
+    /// States after the last changes, as many as a batch has.
+    batch: VecDeque<usize>,
+    /// The stream of a snapshot, and the state it has.
+    stream: Option<(Vec<Vec<u8>>, State)>,
+    /// A call has failed since the last change, and what it stored nobody needs: it is flushed with the next batch.
+    leaves_dirt: bool,
+}
+
+impl<'a> Writer<'a> {
+    /// The writer of a round.
+    pub fn new(map: &'a dyn OrderedMap, history: &'a History, scenario: &'a Scenario, seed: u64) -> Writer<'a> {
+        let state = history.state(history.reached());
+        let random = Random::new(seed ^ 0x3a70_11de);
+        Writer { map, history, scenario, random, state, batch: VecDeque::new(), stream: None, leaves_dirt: false }
+    }
+
+    /// Does one call.
+    pub fn act(&mut self) {
+        match self.choose() {
+            Action::Set => {
+                let (ts, key, value) = (self.ts(), self.key(), self.value());
+                self.set(ts, &key, value);
+            }
+            Action::Delete => {
+                let (ts, key) = (self.ts(), self.key());
+                self.delete(ts, &key);
+            }
+            Action::CompareAndSet => self.compare_and_set(),
+            Action::Put => {
+                let (key, value) = (self.key(), self.value());
+                self.put(&key, value);
+            }
+            Action::Remove => {
+                let key = self.key();
+                self.remove(&key);
+            }
+            Action::Apply => {
+                let Stamps { last, applied, .. } = self.state.stamps;
+                let ts = applied + self.random.below(last.saturating_sub(applied) + 1);
+                self.apply(ts);
+            }
+            Action::Forget => {
+                let Stamps { applied, forgotten, .. } = self.state.stamps;
+                let ts = forgotten + self.random.below(applied.saturating_sub(forgotten) + 1);
+                self.forget(ts);
+            }
+            Action::Rollback => self.roll_back(),
+            Action::Confirm => self.confirm(),
+            Action::Snapshot => self.keep_snapshot(),
+            Action::Load => self.load(),
+        }
+    }
+
+    fn choose(&mut self) -> Action {
+        let mix = self.scenario.mix;
+        let mut pick = self.random.below(mix.iter().map(|(_, weight)| u64::from(*weight)).sum());
+        for (action, weight) in mix {
+            if pick < u64::from(*weight) {
+                return *action;
+            }
+            pick -= u64::from(*weight);
+        }
+        unreachable!("the pick is below the sum of the weights")
+    }
+
+    /// A timestamp for the next change: often that of the last one.
+    fn ts(&mut self) -> Ts {
+        let Stamps { last, applied, .. } = self.state.stamps;
+        let least = last.max(applied + 1);
+        if self.random.one_in(3) { least + 1 } else { least }
+    }
+
+    /// A key: empty, long, or one of many that differ late.
+    fn key(&mut self) -> Bytes {
+        match self.random.below(self.scenario.keys) {
+            0 => Bytes::from(&b""[..]),
+            1 => Bytes::from([b'k'; 300]),
+            number if number % 2 == 0 => Bytes::from(format!("prefix-of-many-{number}").as_bytes()),
+            number => Bytes::from(number.to_be_bytes()),
+        }
+    }
+
+    fn value(&mut self) -> Bytes {
+        let is_long = self.random.one_in(self.scenario.long_value_one_in);
+        let length = if is_long { 250 + self.random.below(1000) } else { self.random.below(48) };
+        let fill = self.random.next_u64() as u8;
+        (0..length).map(|place| fill.wrapping_add(place as u8)).collect()
+    }
+
+    /// Does a call that leads to the state foreseen; if the region is full, to none.
+    fn call<T>(&mut self, foreseen: State, run: impl FnOnce(&dyn OrderedMap) -> Result<T>) -> Option<T> {
+        let number = self.history.begin(foreseen);
+        match run(self.map) {
+            Ok(result) => {
+                self.state = self.history.reach(number, Stamps::from(self.map.timestamps()));
+                Some(result)
+            }
+            Err(error) if error.kind() == ErrorKind::Full => {
+                self.leaves_dirt = true;
+                self.history.withdraw(number, &self.state);
+                None
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Does a call that changes a key. Returns whether there was room.
+    fn change(&mut self, foreseen: State, run: impl FnOnce(&dyn OrderedMap) -> Result<()>) -> bool {
+        if self.call(foreseen, run).is_none() {
+            return false;
+        }
+        self.leaves_dirt = false;
+        self.batch.push_back(self.history.reached());
+        let changes_max = self.scenario.changes_max as usize;
+        if changes_max == 1 {
+            self.history.acknowledge(self.history.reached());
+        } else if self.batch.len() > changes_max {
+            self.batch.pop_front();
+            self.history.note_durable(self.batch[0]);
+        }
+        true
+    }
+
+    fn set(&mut self, ts: Ts, key: &Bytes, value: Bytes) {
+        let mut next = self.state.clone();
+        next.change(ts, key, Some(value.clone()));
+        if !self.change(next, |map| map.set(ts, key, &value)) {
+            self.make_room();
+        }
+    }
+
+    /// Deletes a key; whether there was room.
+    fn delete(&mut self, ts: Ts, key: &Bytes) -> bool {
+        if self.state.newest(key).is_none() {
+            assert!(!self.map.delete(ts, key).expect("nothing is written"), "a key without a value was deleted");
+            return true;
+        }
+        let mut next = self.state.clone();
+        next.change(ts, key, None);
+        self.change(next, |map| map.delete(ts, key).map(|had| assert!(had, "a value was not found")))
+    }
+
+    fn compare_and_set(&mut self) {
+        let (ts, key, value) = (self.ts(), self.key(), self.value());
+        let new = (!self.random.one_in(3)).then_some(value);
+        let newest = self.state.newest(&key).cloned();
+        if self.random.one_in(4) {
+            let wrong = Some(&b"never a value"[..]);
+            let done = self.map.compare_and_set(ts, &key, wrong, new.as_deref()).expect("nothing is written");
+            assert!(!done, "a wrong comparison succeeded");
+        } else if newest.is_some() || new.is_some() {
+            let mut next = self.state.clone();
+            next.change(ts, &key, new.clone());
+            let right = |done: bool| assert!(done, "a right comparison failed");
+            self.change(next, |map| map.compare_and_set(ts, &key, newest.as_deref(), new.as_deref()).map(right));
+        }
+    }
+
+    fn put(&mut self, key: &Bytes, value: Bytes) {
+        let ts = self.state.stamps.last + 1;
+        let mut next = self.state.clone();
+        next.change(ts, key, Some(value.clone()));
+        let put = |map: &dyn OrderedMap| map.put(key, &value).map(|given| assert_eq!(given, ts));
+        if !self.change(next, put) {
+            self.make_room();
+        }
+    }
+
+    fn remove(&mut self, key: &Bytes) {
+        if self.state.newest(key).is_some() {
+            let mut next = self.state.clone();
+            next.change(next.stamps.last + 1, key, None);
+            self.change(next, |map| map.remove(key).map(|had| assert!(had, "a value was not found")));
+        }
+    }
+
+    fn apply(&mut self, ts: Ts) {
+        self.call(self.state.clone(), |map| map.apply(ts)).expect("applying needs no room");
+    }
+
+    fn forget(&mut self, up_to: Ts) {
+        self.call(self.state.clone(), |map| map.forget(up_to)).expect("forgetting needs no room");
+    }
+
+    fn roll_back(&mut self) {
+        let Stamps { last, applied, .. } = self.state.stamps;
+        let from = applied + 1 + self.random.below(last.saturating_sub(applied) + 1);
+        let mut next = self.state.clone();
+        next.roll_back(from);
+        self.batch.clear();
+        self.call(next, |map| map.rollback(from));
+    }
+
+    fn confirm(&mut self) {
+        self.map.confirm().expect("a confirmation needs no room");
+        let timestamps = self.map.timestamps();
+        assert_eq!(timestamps.confirmed, timestamps.last, "confirmed, but not to the last");
+        self.acknowledge();
+    }
+
+    fn acknowledge(&self) {
+        let reached = self.history.reached();
+        if self.leaves_dirt { self.history.note_durable(reached) } else { self.history.acknowledge(reached) }
+    }
+
+    fn keep_snapshot(&mut self) {
+        let snapshot = self.map.snapshot().expect("a snapshot needs no room");
+        self.acknowledge();
+        let bytes_max = 64 + self.random.below(400) as usize;
+        let chunks = snapshot.chunks(bytes_max).collect::<Result<_>>().expect("a snapshot streams");
+        self.stream = Some((chunks, self.state.clone()));
+    }
+
+    fn load(&mut self) {
+        let Some((chunks, state)) = self.stream.clone() else { return };
+        self.batch.clear();
+        if self.random.one_in(4) {
+            let mut loader = self.map.load_snapshot().expect("nothing is being loaded");
+            // With or without room: what is left before its end leaves the map as it was.
+            let _ = chunks[..chunks.len() / 2].iter().try_for_each(|chunk| loader.push(chunk));
+            return;
+        }
+        let loaded = self.call(state, |map| {
+            let mut loader = map.load_snapshot()?;
+            chunks.iter().try_for_each(|chunk| loader.push(chunk))?;
+            loader.finish()
+        });
+        if loaded.is_some() {
+            self.history.acknowledge(self.history.reached());
+        }
+    }
+
+    /// A full map takes changes again once enough is deleted, forgotten and collected.
+    fn make_room(&mut self) {
+        for round in 0..ROUNDS_TO_MAKE_ROOM {
+            self.apply(self.state.stamps.last);
+            self.forget(self.state.stamps.applied);
+            self.confirm();
+            self.map.collect().expect("a full map is collected");
+            // Whoever holds the collector off lets go of it in time.
+            (0..8).for_each(|_| yield_now());
+            let largest = self.state.view(Ts::MAX).max_by_key(|(_, _, value)| value.len()).map(|(key, ..)| key.clone());
+            let Some(largest) = largest else { return };
+            let ts = self.ts();
+            if self.delete(ts, &largest) && round > 0 && self.random.one_in(2) {
+                return;
+            }
+        }
+        panic!("a full map stays full: {:?}", self.map.space());
+    }
+}
