@@ -69,6 +69,28 @@ fn a_damaged_file_is_refused_or_reads_as_confirmed() {
     run("region", map::region, 600, 60);
 }
 
+/// Where all else lies: control block and page table, and a bit of pages.
+const HEAD_BYTES: u32 = 7 << 10;
+
+/// Bytes that are lost read as zeros: each word of the head, and lines of the pages (some; with PERDURA_SOAK each word).
+#[test]
+fn what_is_lost_is_noticed_or_does_not_matter() {
+    const WORD: u8 = 3;
+    const LINE: u8 = 0;
+    let end = map::FILE_BYTES as u32;
+    let (what, step) = if setting("PERDURA_SOAK").is_some() { (WORD, 8) } else { (LINE, 5 * 64) };
+    let head = (0..HEAD_BYTES).step_by(8).map(|at| (WORD, at));
+    for (what, at) in head.chain((HEAD_BYTES..end).step_by(step).map(|at| (what, at))) {
+        for choice in 0..4 {
+            let [a, b, c, d] = at.to_le_bytes();
+            if let Err(panic) = catch_unwind(|| map::region(&[choice, what, a, b, c, d])) {
+                eprintln!("lost at {at}, subject {choice}");
+                resume_unwind(panic);
+            }
+        }
+    }
+}
+
 #[test]
 fn a_changed_stream_is_refused_or_does_not_matter() {
     run("stream", map::stream, 300, 40);

@@ -1,5 +1,8 @@
 //! Input as a sequence of decisions. What is not there is zero.
 
+/// Bytes of a cache line.
+const LINE_BYTES: usize = 64;
+
 /// The rest of an input.
 pub struct Input<'a>(pub &'a [u8]);
 
@@ -27,12 +30,26 @@ impl<'a> Input<'a> {
         taken
     }
 
-    /// XORs some bytes of `target` with some of the input: at a place, at most 16 of them.
+    /// Changes some bytes of `target`: turns bits in at most 16 of them, or loses a cache line, or puts another in its place.
     pub fn change(&mut self, target: &mut [u8]) {
+        let what = self.u8();
         let at = self.below(target.len().max(1) as u64) as usize;
-        let count = 1 + usize::from(self.u8() % 16);
-        for (byte, change) in target[at..].iter_mut().zip(self.bytes(count)) {
-            *byte ^= change;
+        let line = at - at % LINE_BYTES..(at - at % LINE_BYTES + LINE_BYTES).min(target.len());
+        match what % 8 {
+            0 => target[line].fill(0),
+            1 => target[line].fill(0xff),
+            2 => {
+                let from = self.below(target.len().max(1) as u64) as usize;
+                let from = (from - from % LINE_BYTES).min(target.len() - line.len());
+                target.copy_within(from..from + line.len(), line.start);
+            }
+            3 => target[at - at % 8..].iter_mut().take(8).for_each(|byte| *byte = 0),
+            _ => {
+                let count = 1 + usize::from(self.u8() % 16);
+                for (byte, change) in target[at..].iter_mut().zip(self.bytes(count)) {
+                    *byte ^= change;
+                }
+            }
         }
     }
 }

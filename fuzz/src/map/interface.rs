@@ -14,6 +14,8 @@ use perdura_capi::map::space::*;
 use std::ffi::{CString, c_void};
 use std::path::Path;
 use std::ptr::{null, null_mut};
+use std::sync::OnceLock;
+use tempfile::TempDir;
 
 /// Bytes that keys and values are taken from.
 const POOL: [u8; 4096] = [b'p'; 4096];
@@ -49,10 +51,9 @@ struct World {
 
 /// Calls the C interface as the input says, on maps in a directory of its own.
 pub fn interface(data: &[u8]) {
-    let place = tempfile::tempdir_in(Path::new("/dev/shm")).or_else(|_| tempfile::tempdir()).expect("a directory");
-    let path = CString::new(place.path().to_str().expect("text")).expect("no zero byte");
+    let (directory, place) = directory();
     let mut world = World {
-        directory: null_mut(),
+        directory,
         maps: [null_mut(); 2],
         values: Vec::new(),
         cursors: [Handle::NONE; 2],
@@ -63,7 +64,6 @@ pub fn interface(data: &[u8]) {
     let mut input = Input(data);
     // SAFETY: the world holds what was opened and not released, or null; lengths are those of the bytes given.
     unsafe {
-        perdura_map_directory_open(path.as_ptr(), true, true, &mut world.directory);
         world.make(&mut input);
         while !input.is_over() {
             let code = world.step(&mut input);
@@ -75,6 +75,34 @@ pub fn interface(data: &[u8]) {
         }
         world.end();
     }
+    for name in ["m", "n"] {
+        // The input need not have made it.
+        let _ = std::fs::remove_file(place.join(name));
+    }
+}
+
+/// The directory all inputs use, one after the other. Opening one for each would be slow, and wear libpmem2 out, which keeps
+/// a thread-specific key for every file that was ever mapped.
+fn directory() -> (*mut PerduraMapDirectory, &'static Path) {
+    static DIRECTORY: OnceLock<(TempDir, usize)> = OnceLock::new();
+    let (place, address) = DIRECTORY.get_or_init(|| {
+        let place = tempfile::tempdir_in(Path::new("/dev/shm")).or_else(|_| tempfile::tempdir()).expect("a directory");
+        let path = CString::new(place.path().to_str().expect("text")).expect("no zero byte");
+        let mut directory = null_mut();
+        // SAFETY: pointers are null or to live values.
+        let codes = unsafe {
+            [
+                perdura_map_directory_open(null(), true, true, &mut directory),
+                perdura_map_directory_open(path.as_ptr(), true, true, null_mut()),
+                perdura_map_directory_open(c"/nowhere/at/all".as_ptr(), true, true, &mut directory),
+                perdura_map_directory_open(path.as_ptr(), false, true, &mut directory),
+            ]
+        };
+        assert_eq!(codes[3], PerduraMapCode::Ok, "{}", message());
+        assert!(codes[..3].iter().all(|code| *code as u32 >= PerduraMapCode::NotFound as u32), "{codes:?}");
+        (place, directory as usize)
+    });
+    (*address as *mut PerduraMapDirectory, place.path())
 }
 
 fn message() -> String {
@@ -108,15 +136,17 @@ fn timestamp(input: &mut Input<'_>) -> u64 {
     }
 }
 
+/// One of these; mostly the first, which is as good as any.
 fn number(input: &mut Input<'_>, choices: &[u64]) -> u64 {
-    choices[input.below(choices.len() as u64) as usize]
+    let choice = usize::from(input.u8());
+    if choice < 224 { choices[0] } else { choices[choice % choices.len()] }
 }
 
 fn name(input: &mut Input<'_>) -> CString {
     let long = "n".repeat(300);
     let names: [&[u8]; 8] = [b"m", b"n", b"", b"../m", b"M", b".m", b"\xff", long.as_bytes()];
-    let choice = input.u8();
-    CString::new(names[if choice < 8 { usize::from(choice) } else { usize::from(choice) % 2 }]).expect("no zero byte")
+    let choice = usize::from(input.u8());
+    CString::new(names[if choice < 8 { choice } else { choice % 2 }]).expect("no zero byte")
 }
 
 impl World {
@@ -331,7 +361,6 @@ impl World {
                 assert_eq!(perdura_map_check(map, null_mut()), PerduraMapCode::Ok, "{}", message());
                 assert_eq!(perdura_map_close(map), PerduraMapCode::Ok, "{}", message());
             }
-            perdura_map_directory_close(self.directory);
         }
     }
 }

@@ -17,3 +17,4 @@ mod subject;
 pub use interface::interface;
 pub use region::region;
 pub use stream::stream;
+pub use subject::FILE_BYTES;

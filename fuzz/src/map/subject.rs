@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 /// Name of the map.
 pub const NAME: &str = "m";
 /// Bytes of its file.
-const BYTES: u64 = 96 << 10;
+pub const FILE_BYTES: u64 = 96 << 10;
 
 /// A map at rest.
 pub struct Subject {
@@ -25,7 +25,7 @@ pub fn config() -> Config {
 
 /// Makes an empty map.
 pub fn create(medium: &Arc<dyn Medium>, kind: Kind, page_bytes: u32) -> Box<dyn OrderedMap> {
-    let layout = Layout { bytes: BYTES, page_bytes, branching: 4 };
+    let layout = Layout { bytes: FILE_BYTES, page_bytes, branching: 4 };
     match kind {
         Kind::List => Box::new(List::create(medium, NAME, &layout, &config()).expect("room")),
         Kind::BTree => Box::new(BTree::create(medium, NAME, &layout, &config()).expect("room")),
