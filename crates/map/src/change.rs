@@ -159,10 +159,7 @@ impl<I: Index> Core<I> {
         let (mut has_older, mut appended) = (false, None);
         let edited = self.edit(state, urgency, |nodes, root, edit| {
             tree::insert(nodes, &self.records, root, &target, edit, |nodes, found| {
-                let older = match found.before {
-                    Some((head, before)) if head == target.head => Some(self.records.get(before)?),
-                    _ => None,
-                };
+                let older = found.before.map(|before| self.records.get(before)).transpose()?;
                 let older = older.filter(|older| older.key == key);
                 has_older = older.is_some();
                 let newest = found.same.map(|same| self.records.get(same)).transpose()?.or(older);

@@ -4,12 +4,13 @@
 
 use crate::format::Ref;
 use crate::ordered_map::Ts;
-use crate::record::{Records, head_of};
+use crate::record::{Records, head_at};
+use crate::tree::Entry;
 
 /// A record that may become an entry.
 #[derive(Clone, Copy)]
 pub(crate) struct Candidate {
-    head: u64,
+    begin: u128,
     pub(crate) record: Ref,
     pub(crate) ts: Ts,
     /// Place among the candidates: of two with one (key, timestamp) the earlier counts.
@@ -19,23 +20,23 @@ pub(crate) struct Candidate {
 
 impl Candidate {
     pub(crate) fn new(record: Ref, key: &[u8], ts: Ts, deletion: bool, order: usize) -> Candidate {
-        Candidate { head: head_of(key), record, ts, order: u32::try_from(order).unwrap_or(u32::MAX), deletion }
+        Candidate { begin: begin_of(key), record, ts, order: u32::try_from(order).unwrap_or(u32::MAX), deletion }
     }
 }
 
-/// The entries of an index in ascending order: head and record.
-pub(crate) fn entries(records: &Records, candidates: &mut [Candidate], forgotten: Ts) -> Vec<(u64, Ref)> {
+/// The entries of an index in ascending order.
+pub(crate) fn entries(records: &Records, candidates: &mut [Candidate], forgotten: Ts) -> Vec<Entry> {
     let key = |candidate: &Candidate| -> &[u8] { records.trusted_key(candidate.record) };
     candidates.sort_unstable_by(|a, b| {
-        a.head.cmp(&b.head).then_with(|| key(a).cmp(key(b))).then(a.ts.cmp(&b.ts)).then(a.order.cmp(&b.order))
+        a.begin.cmp(&b.begin).then_with(|| key(a).cmp(key(b))).then(a.ts.cmp(&b.ts)).then(a.order.cmp(&b.order))
     });
     let mut entries = Vec::with_capacity(candidates.len());
     let mut start = 0;
     while start < candidates.len() {
         let first = &candidates[start];
-        let same = |other: &&Candidate| other.head == first.head && key(other) == key(first);
+        let same = |other: &&Candidate| other.begin == first.begin && key(other) == key(first);
         let versions = 1 + candidates[start + 1..].iter().take_while(same).count();
-        visible(&candidates[start..start + versions], forgotten, |found| entries.push((found.head, found.record)));
+        visible(&candidates[start..start + versions], forgotten, |found| entries.push((found.begin, found.record)));
         start += versions;
     }
     entries
@@ -58,4 +59,9 @@ fn visible(versions: &[Candidate], forgotten: Ts, mut each: impl FnMut(&Candidat
             each(version);
         }
     }
+}
+
+/// The first sixteen bytes of a key as a number that orders as they do.
+fn begin_of(key: &[u8]) -> u128 {
+    u128::from(head_at(key, 0)) << 64 | u128::from(head_at(key, 8))
 }

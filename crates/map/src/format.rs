@@ -359,10 +359,11 @@ pub(crate) fn node_bytes(level: u8, branching: u32) -> u64 {
     (8 * (1 + arrays * u64::from(branching))).next_multiple_of(NODE_ALIGNMENT)
 }
 
-/// The header word of a node: entries, level, and the CRC32C of the words after it, mixed with both.
+/// The header word of a node: entries, level, bytes its keys have in common, and the CRC32C of the words after it, mixed
+/// with all three.
 #[inline]
-pub(crate) fn node_header(entries: usize, level: u8, crc: u32) -> u64 {
-    let counts = entries as u32 | u32::from(level) << 8;
+pub(crate) fn node_header(entries: usize, level: u8, skip: u16, crc: u32) -> u64 {
+    let counts = entries as u32 | u32::from(level) << 8 | u32::from(skip) << 16;
     u64::from(counts) | u64::from(crc ^ mixed(counts)) << 32
 }
 
@@ -407,7 +408,7 @@ mod tests {
 
     #[test]
     fn a_node_with_another_count_or_level_has_another_checksum() {
-        let header = node_header(5, 2, 77);
+        let header = node_header(5, 2, 9, 77);
         assert_eq!((header & 0xff, header >> 8 & 0xff, node_crc(header)), (5, 2, 77));
         assert!((0..64).all(|bit| node_crc(header ^ 1 << bit) != 77));
     }

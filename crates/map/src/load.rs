@@ -13,7 +13,7 @@ use crate::pages::{Stream, Urgency};
 use crate::pending::{Change, Pending};
 use crate::state::{Core, State};
 use crate::stream::{self, Header, Parser, Part};
-use crate::tree;
+use crate::tree::{self, Entry};
 use perdura_pmem::trace;
 use std::collections::HashSet;
 
@@ -134,7 +134,8 @@ impl<I: Index> Target for Core<I> {
         let state = &mut *guard;
         let found = entries(&self.records, candidates, header.forgotten);
         let (root, made) = {
-            let built = self.edit(state, Urgency::Ordinary, |nodes, _, edit| tree::build(nodes, &found, edit))?;
+            let built =
+                self.edit(state, Urgency::Ordinary, |nodes, _, edit| tree::build(nodes, &self.records, &found, edit))?;
             (built.0, built.1.made)
         };
         let chain = self.link_up(state, &found, header);
@@ -177,7 +178,7 @@ impl<I: Index> Target for Core<I> {
 impl<I: Index> Core<I> {
     /// Links the new records in the order of their timestamps, which [`crate::rebuild`] relies on; of the B+-tree only those
     /// not forgotten. The head, and what is pending.
-    fn link_up(&self, state: &mut State<I>, found: &[(u64, Ref)], header: &Header) -> (u64, Pending) {
+    fn link_up(&self, state: &mut State<I>, found: &[Entry], header: &Header) -> (u64, Pending) {
         let ts = |record: Ref| self.records.trusted_ts(record);
         let (mut changes, mut settled): (Vec<_>, Vec<_>) =
             found.iter().map(|(_, record)| (ts(*record), *record)).partition(|(ts, _)| *ts > header.forgotten);

@@ -171,7 +171,7 @@ fn start<I: Index>(region: Region, identity: &Identity, root: &RootRecord, confi
             let rebuilt = rebuild(&records, &mut pages, root)?;
             {
                 let mut nodes = store.writer(&reader, &mut pages, Urgency::Ordinary);
-                tree_root = tree::build(&mut nodes, &rebuilt.entries, &mut Edit::default())?;
+                tree_root = tree::build(&mut nodes, &records, &rebuilt.entries, &mut Edit::default())?;
             }
             pages.give_up_empty();
             rebuilt

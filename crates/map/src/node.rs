@@ -1,14 +1,17 @@
 //! Nodes of the index: read in place, and built anew for every change.
 //!
-//! A node is a header word (entries, level, CRC32C), then three arrays of `branching` words each: the heads of the keys
-//! (first eight bytes), references to the records, and, in inner nodes, links to the children. The entry of a child is
-//! that child's first one, exactly. Arrays, so that a search reads heads only: with 7 children one cache line.
+//! A node is a header word (entries, level, skip, CRC32C), then three arrays of `branching` words each: heads, references to
+//! the records, and, in inner nodes, links to the children. The entry of a child is that child's first one, exactly.
+//! A head is eight bytes of a key, after the first `skip`, which all keys of the node have in common; so keys with long
+//! common prefixes are told apart as well as others. Arrays, so that a search reads heads only: with 7 children one line.
+//!
+//! Whether a target has a node's prefix is seen, on the way down, from the head in the node above it.
 //!
 //! The same layout serves pages of persistent memory (links are references) and DRAM (links are addresses).
 
 use crate::error::Result;
 use crate::format::{Ref, node_header};
-use crate::record::{Records, Target};
+use crate::record::{Records, Target, common_bytes, head_at};
 use smallvec::SmallVec;
 use std::cmp::Ordering;
 
@@ -24,10 +27,22 @@ pub(crate) struct Slot {
     pub(crate) child: u64,
 }
 
-impl Slot {
-    pub(crate) fn entry(&self) -> (u64, Ref) {
-        (self.head, self.record)
-    }
+/// Where a target stands in a node.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    /// How many entries are not above it.
+    pub(crate) rank: usize,
+    /// Whether the last of those is the target itself.
+    pub(crate) exact: bool,
+    /// Whether the target has the prefix that the node's keys have in common.
+    pub(crate) shares: bool,
+}
+
+/// What the node above says of a node's keys: the head of the first one, after so many bytes that the target has too.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Above {
+    skip: usize,
+    head: u64,
 }
 
 /// A node that lies somewhere.
@@ -54,6 +69,12 @@ impl<'a> Node<'a> {
         (self.words[0] >> 8) as u8
     }
 
+    /// Bytes that all keys have in common and heads leave out.
+    #[inline]
+    pub(crate) fn skip(&self) -> usize {
+        (self.words[0] >> 16 & 0xffff) as usize
+    }
+
     #[inline]
     fn heads(&self) -> &'a [u64] {
         &self.words[1..1 + self.len()]
@@ -75,30 +96,85 @@ impl<'a> Node<'a> {
         Slot { head: self.heads()[index], record: self.record(index), child }
     }
 
-    /// How many entries are not above the target, and whether the last of those is the target itself.
+    /// What is to be known above a child to find a place in it.
     #[inline]
-    pub(crate) fn rank(&self, records: &Records, target: &Target<'_>) -> Result<(usize, bool)> {
+    pub(crate) fn above(&self, index: usize, place: &Place) -> Option<Above> {
+        place.shares.then(|| Above { skip: self.skip(), head: self.heads()[index] })
+    }
+
+    /// Where the target stands.
+    #[inline]
+    pub(crate) fn locate(&self, records: &Records, target: &Target<'_>, above: Option<Above>) -> Result<Place> {
+        let skip = self.skip();
+        if skip > 0 {
+            match self.order_of_prefix(records, target, above)? {
+                Ordering::Equal => {}
+                Ordering::Less => return Ok(Place { rank: 0, exact: false, shares: false }),
+                Ordering::Greater => return Ok(Place { rank: self.len(), exact: false, shares: false }),
+            }
+        }
         let heads = self.heads();
+        let head = head_at(target.key, skip);
         let mut low = match heads.len() {
-            ..=FEW => heads.iter().map(|head| usize::from(*head < target.head)).sum::<usize>(),
-            _ => heads.partition_point(|head| *head < target.head),
+            ..=FEW => heads.iter().map(|other| usize::from(*other < head)).sum::<usize>(),
+            _ => heads.partition_point(|other| *other < head),
         };
-        let mut high = low + heads[low..].iter().take_while(|head| **head == target.head).count();
+        let mut high = low + heads[low..].iter().take_while(|other| **other == head).count();
         while low < high {
             let middle = usize::midpoint(low, high);
             match records.compare(self.record(middle), target)? {
                 Ordering::Less => low = middle + 1,
-                Ordering::Equal => return Ok((middle + 1, true)),
+                Ordering::Equal => return Ok(Place { rank: middle + 1, exact: true, shares: true }),
                 Ordering::Greater => high = middle,
             }
         }
-        Ok((low, false))
+        Ok(Place { rank: low, exact: false, shares: true })
+    }
+
+    /// How the target's begin compares with the prefix of the node's keys.
+    #[inline]
+    fn order_of_prefix(&self, records: &Records, target: &Target<'_>, above: Option<Above>) -> Result<Ordering> {
+        let skip = self.skip();
+        if let Some(above) = above
+            && skip <= above.skip + 8
+            && target.key.len() >= skip
+        {
+            if skip <= above.skip {
+                return Ok(Ordering::Equal);
+            }
+            let beyond = 64 - 8 * (skip - above.skip);
+            return Ok((head_at(target.key, above.skip) >> beyond).cmp(&(above.head >> beyond)));
+        }
+        let first = records.get(self.record(0))?.key;
+        let begin = |key: &'_ [u8]| key.len().min(skip);
+        Ok(target.key[..begin(target.key)].cmp(&first[..begin(first)]))
+    }
+
+    /// Checks that heads and prefix are those of the records. Error: `Damaged`.
+    pub(crate) fn check_heads(&self, records: &Records) -> Result<()> {
+        for index in 0..self.len() {
+            let key = records.get(self.record(index))?.key;
+            if !self.shares(records, key)? || head_at(key, self.skip()) != self.heads()[index] {
+                return Err(
+                    records.damaged(self.record(index).offset(), "a node's head is not that of the record's key")
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a key has the prefix that the node's keys have in common.
+    pub(crate) fn shares(&self, records: &Records, key: &[u8]) -> Result<bool> {
+        let skip = self.skip();
+        Ok(skip == 0 || key.get(..skip) == records.get(self.record(0))?.key.get(..skip))
     }
 }
 
 /// How a node differs from the one it is copied from.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Tweak {
+    /// Another child at an index, whose first entry is the same.
+    Relink(usize, u64),
     /// Another entry at an index.
     Replace(usize, Slot),
     /// One entry more, which stands at the index; there is room.
@@ -124,10 +200,14 @@ impl Tweak {
     #[inline]
     pub(crate) fn apply(&self, words: &mut [u64], branching: usize, crc: impl FnOnce(&[u64]) -> u32) {
         let node = Node::new(words, branching);
-        let (count, level) = (node.len(), node.level());
+        let (count, level, skip) = (node.len(), node.level(), node.skip() as u16);
         let arrays = if level == 0 { 2 } else { 3 };
         let bases = (0..arrays).map(|array| 1 + array * branching);
         let left = match self {
+            Tweak::Relink(index, child) => {
+                words[1 + 2 * branching + index] = *child;
+                count
+            }
             Tweak::Replace(..) => count,
             Tweak::Insert(index, _) => {
                 bases.clone().for_each(|base| words.copy_within(base + index..base + count, base + index + 1));
@@ -143,24 +223,30 @@ impl Tweak {
                 words[base + index] = word;
             }
         }
-        words[0] = node_header(left, level, crc(&words[1..]));
+        words[0] = node_header(left, level, skip, crc(&words[1..]));
     }
 }
+
+/// A common prefix is left out anew when it has grown by so many bytes.
+const PREFIX_GAIN: usize = 4;
 
 /// A node being built. Room for one entry too many, before it is split.
 #[derive(Clone)]
 pub(crate) struct Build {
     pub(crate) level: u8,
+    pub(crate) skip: u16,
+    /// Whether heads do not leave out `skip` bytes, or keys do not have them in common.
+    pub(crate) is_stale: bool,
     pub(crate) slots: SmallVec<[Slot; 36]>,
 }
 
 impl Build {
     pub(crate) fn new(level: u8) -> Build {
-        Build { level, slots: SmallVec::new() }
+        Build { level, skip: 0, is_stale: false, slots: SmallVec::new() }
     }
 
     pub(crate) fn from(node: &Node<'_>) -> Build {
-        let mut build = Build::new(node.level());
+        let mut build = Build { skip: node.skip() as u16, ..Build::new(node.level()) };
         build.append(node);
         build
     }
@@ -169,9 +255,24 @@ impl Build {
         self.slots.extend((0..node.len()).map(|index| node.slot(index)));
     }
 
+    /// Makes heads and skip right, and the skip longer if that is worth it.
+    pub(crate) fn settle(&mut self, records: &Records) -> Result<()> {
+        let (Some(first), Some(last)) = (self.slots.first(), self.slots.last()) else { return Ok(()) };
+        let common = common_bytes(records.get(first.record)?.key, records.get(last.record)?.key);
+        let common = common.min(usize::from(u16::MAX));
+        if self.is_stale || common >= usize::from(self.skip) + PREFIX_GAIN {
+            for slot in &mut self.slots {
+                slot.head = head_at(records.get(slot.record)?.key, common);
+            }
+            (self.skip, self.is_stale) = (common as u16, false);
+        }
+        Ok(())
+    }
+
     /// Writes the node's words; `words` has the length of a node of this level. The checksum is left to `crc`, which is
     /// given all words after the header.
     pub(crate) fn write(&self, words: &mut [u64], branching: usize, crc: impl FnOnce(&[u64]) -> u32) {
+        debug_assert!(!self.is_stale);
         words.fill(0);
         for (index, slot) in self.slots.iter().enumerate() {
             words[1 + index] = slot.head;
@@ -180,6 +281,6 @@ impl Build {
                 words[1 + 2 * branching + index] = slot.child;
             }
         }
-        words[0] = node_header(self.slots.len(), self.level, crc(&words[1..]));
+        words[0] = node_header(self.slots.len(), self.level, self.skip, crc(&words[1..]));
     }
 }

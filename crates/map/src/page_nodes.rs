@@ -65,7 +65,7 @@ impl PageReader {
         // SAFETY: the offset is a multiple of 64 and so is the region's base.
         let words = unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast::<u64>(), bytes.len() / 8) };
         let (count, found) = (words[0] & 0xff, (words[0] >> 8) as u8);
-        let fits = count >= 1 && count <= u64::from(self.branching) && words[0] >> 16 & 0xffff == 0;
+        let fits = count >= 1 && count <= u64::from(self.branching);
         if !fits || len != node_bytes(found, self.branching) || level.is_some_and(|level| level != found) {
             return Err(self.damaged(offset, "a node with an impossible header"));
         }

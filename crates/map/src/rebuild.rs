@@ -10,12 +10,13 @@ use crate::ordered_map::Ts;
 use crate::pages::Pages;
 use crate::pending::{Change, Pending};
 use crate::record::Records;
+use crate::tree::Entry;
 use std::collections::HashSet;
 
 /// What the chain holds.
 pub(crate) struct Rebuilt {
     /// Entries of the index, ascending.
-    pub(crate) entries: Vec<(u64, Ref)>,
+    pub(crate) entries: Vec<Entry>,
     pub(crate) pending: Pending,
     /// Pending records whose (key, timestamp) was changed again.
     pub(crate) orphans: HashSet<Ref>,

@@ -36,7 +36,6 @@ pub(crate) struct Records {
 /// What is looked for: a key's version not above `ts`.
 #[derive(Clone, Copy)]
 pub(crate) struct Target<'a> {
-    pub(crate) head: u64,
     pub(crate) key: &'a [u8],
     pub(crate) ts: Ts,
 }
@@ -44,19 +43,25 @@ pub(crate) struct Target<'a> {
 impl<'a> Target<'a> {
     #[inline]
     pub(crate) fn new(key: &'a [u8], ts: Ts) -> Target<'a> {
-        Target { head: head_of(key), key, ts }
+        Target { key, ts }
     }
 }
 
-/// The first eight bytes of a key as a number that orders as they do.
+/// The eight bytes of a key from `skip` on as a number that orders as they do; what is missing counts as zeros.
 #[inline]
-pub(crate) fn head_of(key: &[u8]) -> u64 {
-    if let Some(first) = key.first_chunk::<8>() {
+pub(crate) fn head_at(key: &[u8], skip: usize) -> u64 {
+    let rest = key.get(skip..).unwrap_or_default();
+    if let Some(first) = rest.first_chunk::<8>() {
         return u64::from_be_bytes(*first);
     }
     let mut bytes = [0; 8];
-    bytes[..key.len()].copy_from_slice(key);
+    bytes[..rest.len()].copy_from_slice(rest);
     u64::from_be_bytes(bytes)
+}
+
+/// How many bytes two keys have in common from their begin on.
+pub(crate) fn common_bytes(one: &[u8], other: &[u8]) -> usize {
+    one.iter().zip(other).take_while(|(one, other)| one == other).count()
 }
 
 impl Records {

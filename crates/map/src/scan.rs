@@ -123,18 +123,17 @@ impl<'m> Cursor<'m> {
         if root == 0 {
             return Ok(cursor);
         }
-        let mut node = nodes.node(root, None)?;
+        let (mut node, mut above) = (nodes.node(root, None)?, None);
         loop {
-            let rank = match start {
-                Some(target) => node.rank(records, target)?.0,
-                None => 0,
-            };
+            let place = start.map(|target| node.locate(records, target, above)).transpose()?;
+            let rank = place.map_or(0, |place| place.rank);
             if node.level() == 0 {
                 cursor.path.push((node, rank));
                 return Ok(cursor);
             }
             let index = rank.saturating_sub(1);
             cursor.path.push((node, index));
+            above = place.and_then(|place| node.above(index, &place));
             node = nodes.node(node.child(index), Some(node.level() - 1))?;
         }
     }

@@ -8,9 +8,9 @@
 
 use crate::error::Result;
 use crate::format::Ref;
-use crate::node::{Build, Node, Slot, Tweak};
+use crate::node::{Build, Node, Place, Slot, Tweak};
 use crate::pages::Pages;
-use crate::record::{Records, Target};
+use crate::record::{Records, Target, common_bytes, head_at};
 use smallvec::SmallVec;
 use std::ops::Range;
 
@@ -57,13 +57,19 @@ pub(crate) struct Inserted {
 pub(crate) struct Found {
     /// The entry with the same key and timestamp.
     pub(crate) same: Option<Ref>,
-    /// The head and record of the entry before, which may be an older version of the key.
-    pub(crate) before: Option<(u64, Ref)>,
+    /// The entry before, if it may be an older version of the key.
+    pub(crate) before: Option<Ref>,
 }
 
 struct Step {
     link: u64,
     index: usize,
+}
+
+/// Where a descent has ended.
+struct End {
+    link: u64,
+    place: Place,
 }
 
 type Path = SmallVec<[Step; 16]>;
@@ -79,16 +85,15 @@ pub(crate) fn find(
     if root == 0 {
         return Ok(None);
     }
-    let mut node = nodes.node(root, None)?;
+    let (mut node, mut above) = (nodes.node(root, None)?, None);
     loop {
-        let (rank, exact) = node.rank(records, target)?;
-        if rank == 0 {
-            return Ok(None);
-        }
+        let place = node.locate(records, target, above)?;
+        let Some(index) = place.rank.checked_sub(1) else { return Ok(None) };
         if node.level() == 0 {
-            return Ok(Some((node.record(rank - 1), exact)));
+            return Ok(Some((node.record(index), place.exact)));
         }
-        node = nodes.node(node.child(rank - 1), Some(node.level() - 1))?;
+        above = node.above(index, &place);
+        node = nodes.node(node.child(index), Some(node.level() - 1))?;
     }
 }
 
@@ -104,31 +109,35 @@ pub(crate) fn insert<N: Nodes>(
 ) -> Result<Option<Inserted>> {
     edit.root = root;
     let mut path = Path::new();
-    let (mut link, mut rank, mut exact, mut found) = (0, 0, false, Found::default());
-    if root != 0 {
-        (link, rank, exact) = descend(nodes, records, root, target, 0, &mut path)?;
+    let mut found = Found::default();
+    let end = if root == 0 { None } else { Some(descend(nodes, records, root, target, 0, &mut path)?) };
+    if let Some(End { link, place: Place { rank, exact, shares } }) = end {
         let leaf = nodes.node(link, Some(0))?;
-        let before = if exact { rank.checked_sub(2) } else { rank.checked_sub(1) };
-        found.before = before.map(|index| leaf.slot(index).entry());
+        let before = (rank - usize::from(exact)).checked_sub(1).filter(|_| shares).map(|index| leaf.slot(index));
+        let head = head_at(target.key, leaf.skip());
+        found.before = before.filter(|before| before.head == head).map(|before| before.record);
         found.same = exact.then(|| leaf.record(rank - 1));
     }
     let Some(record) = make(nodes, &found)? else { return Ok(None) };
-    let slot = Slot { head: target.head, record, child: 0 };
-    if root == 0 {
-        let leaf = Build { level: 0, slots: SmallVec::from_slice(&[slot]) };
-        edit.root = put(nodes, &leaf, edit)?;
-        return Ok(Some(Inserted { record, same: None }));
-    }
+    let same = found.same;
+    let Some(End { link, place: Place { rank, exact, shares } }) = end else {
+        let mut leaf = Build::new(0);
+        leaf.slots.push(Slot { head: head_at(target.key, 0), record, child: 0 });
+        edit.root = put(nodes, records, &mut leaf, edit)?;
+        return Ok(Some(Inserted { record, same }));
+    };
     let leaf = nodes.node(link, Some(0))?;
-    if exact || leaf.len() < nodes.branching() {
+    let slot = Slot { head: head_at(target.key, leaf.skip()), record, child: 0 };
+    if exact || shares && leaf.len() < nodes.branching() {
         let tweak = if exact { Tweak::Replace(rank - 1, slot) } else { Tweak::Insert(rank, slot) };
-        lift(nodes, path, link, 0, &tweak, edit)?;
+        lift(nodes, records, path, link, 0, &tweak, edit)?;
     } else {
         let mut build = Build::from(&leaf);
         build.slots.insert(rank, slot);
-        ascend(nodes, path, link, build, edit)?;
+        build.is_stale = !shares;
+        ascend(nodes, records, path, link, build, edit)?;
     }
-    Ok(Some(Inserted { record, same: found.same }))
+    Ok(Some(Inserted { record, same }))
 }
 
 /// Takes the entry of the target out, if it is `expected`. Whether it was there.
@@ -145,11 +154,11 @@ pub(crate) fn remove(
         return Ok(false);
     }
     let mut path = Path::new();
-    let (link, rank, exact) = descend(nodes, records, root, target, 0, &mut path)?;
+    let End { link, place: Place { rank, exact, .. } } = descend(nodes, records, root, target, 0, &mut path)?;
     if !exact || nodes.node(link, Some(0))?.record(rank - 1) != expected {
         return Ok(false);
     }
-    take_out(nodes, path, link, rank - 1..rank, edit)?;
+    take_out(nodes, records, path, link, rank - 1..rank, edit)?;
     Ok(true)
 }
 
@@ -176,13 +185,14 @@ pub(crate) fn remove_versions(
         return Ok(removed);
     }
     let mut path = Path::new();
-    let (link, rank, exact) = descend(nodes, records, root, target, 0, &mut path)?;
+    let End { link, place: Place { rank, exact, shares } } = descend(nodes, records, root, target, 0, &mut path)?;
     let leaf = nodes.node(link, Some(0))?;
     let end = if exact && !itself { rank - 1 } else { rank };
     let mut start = end;
-    while start > 0 {
-        let (head, record) = leaf.slot(start - 1).entry();
-        if head != target.head || records.get(record)?.key != target.key {
+    let head = head_at(target.key, leaf.skip());
+    while shares && start > 0 {
+        let before = leaf.slot(start - 1);
+        if before.head != head || records.get(before.record)?.key != target.key {
             break;
         }
         start -= 1;
@@ -190,21 +200,28 @@ pub(crate) fn remove_versions(
     removed.goes_on = start == 0;
     removed.records.extend((start..end).map(|index| leaf.record(index)));
     if start < end {
-        take_out(nodes, path, link, start..end, edit)?;
+        take_out(nodes, records, path, link, start..end, edit)?;
     }
     Ok(removed)
 }
 
 /// Takes entries out of a leaf.
-fn take_out(nodes: &mut impl Nodes, path: Path, link: u64, entries: Range<usize>, edit: &mut Edit) -> Result<()> {
+fn take_out(
+    nodes: &mut impl Nodes,
+    records: &Records,
+    path: Path,
+    link: u64,
+    entries: Range<usize>,
+    edit: &mut Edit,
+) -> Result<()> {
     let leaf = nodes.node(link, Some(0))?;
     let least = if path.is_empty() { 1 } else { least_entries(nodes.branching()) };
     if leaf.len() - entries.len() >= least {
-        return lift(nodes, path, link, 0, &Tweak::Remove(entries.start, entries.end), edit);
+        return lift(nodes, records, path, link, 0, &Tweak::Remove(entries.start, entries.end), edit);
     }
     let mut build = Build::from(&leaf);
     build.slots.drain(entries);
-    ascend(nodes, path, link, build, edit)
+    ascend(nodes, records, path, link, build, edit)
 }
 
 /// Entries below which a node is joined with a sibling. Splits leave twice as many, so that removing and inserting in turn does not
@@ -227,7 +244,7 @@ pub(crate) fn replace(
         return Ok(false);
     }
     let mut path = Path::new();
-    let (link, rank, exact) = descend(nodes, records, root, target, 0, &mut path)?;
+    let End { link, place: Place { rank, exact, .. } } = descend(nodes, records, root, target, 0, &mut path)?;
     if !exact {
         return Ok(false);
     }
@@ -236,7 +253,7 @@ pub(crate) fn replace(
         return Ok(false);
     }
     let slot = Slot { record: new, ..leaf.slot(rank - 1) };
-    lift(nodes, path, link, 0, &Tweak::Replace(rank - 1, slot), edit)?;
+    lift(nodes, records, path, link, 0, &Tweak::Replace(rank - 1, slot), edit)?;
     Ok(true)
 }
 
@@ -254,16 +271,15 @@ pub(crate) fn relocate(
         return Ok(false);
     }
     let mut path = Path::new();
-    let (found, ..) = descend(nodes, records, root, target, level, &mut path)?;
-    if found != link {
+    if descend(nodes, records, root, target, level, &mut path)?.link != link {
         return Ok(false);
     }
     let same = nodes.node(link, Some(level))?.slot(0);
-    lift(nodes, path, link, level, &Tweak::Replace(0, same), edit)?;
+    lift(nodes, records, path, link, level, &Tweak::Replace(0, same), edit)?;
     Ok(true)
 }
 
-/// Goes from the root to the node of `level` that the target belongs to. That node's link, and the target's rank in it.
+/// Goes from the root to the node of `level` that the target belongs to, and finds the target's place in it.
 fn descend(
     nodes: &impl Nodes,
     records: &Records,
@@ -271,23 +287,25 @@ fn descend(
     target: &Target<'_>,
     level: u8,
     path: &mut Path,
-) -> Result<(u64, usize, bool)> {
+) -> Result<End> {
     let mut link = root;
-    let mut node = nodes.node(link, None)?;
+    let (mut node, mut above) = (nodes.node(link, None)?, None);
     loop {
-        let (rank, exact) = node.rank(records, target)?;
+        let place = node.locate(records, target, above)?;
         if node.level() <= level {
-            return Ok((link, rank, exact));
+            return Ok(End { link, place });
         }
         // What is below every entry belongs to the first child, and becomes the new first entry on the whole way.
-        let index = rank.saturating_sub(1);
+        let index = place.rank.saturating_sub(1);
         path.push(Step { link, index });
+        above = node.above(index, &place);
         link = node.child(index);
         node = nodes.node(link, Some(node.level() - 1))?;
     }
 }
 
-fn put(nodes: &mut impl Nodes, node: &Build, edit: &mut Edit) -> Result<u64> {
+fn put(nodes: &mut impl Nodes, records: &Records, node: &mut Build, edit: &mut Edit) -> Result<u64> {
+    node.settle(records)?;
     let link = nodes.put(node)?;
     edit.made.push(link);
     Ok(link)
@@ -297,6 +315,7 @@ fn put(nodes: &mut impl Nodes, node: &Build, edit: &mut Edit) -> Result<u64> {
 /// this edit has made, which nobody else sees, are changed where they are.
 fn lift(
     nodes: &mut impl Nodes,
+    records: &Records,
     mut path: Path,
     mut link: u64,
     mut level: u8,
@@ -323,51 +342,93 @@ fn lift(
             // Its parent, which this edit has made too, names it already.
             return Ok(());
         }
-        let first = nodes.node(new, Some(level))?.slot(0);
-        tweak = Tweak::Replace(step.index, Slot { child: new, ..first });
-        link = step.link;
-        level += 1;
+        (link, level) = (step.link, level + 1);
+        if !tweak.is_first() {
+            tweak = Tweak::Relink(step.index, new);
+            continue;
+        }
+        let record = nodes.node(new, Some(level - 1))?.record(0);
+        let (parent, key) = (nodes.node(link, Some(level))?, records.get(record)?.key);
+        let slot = Slot { head: head_at(key, parent.skip()), record, child: new };
+        if !parent.shares(records, key)? {
+            let mut build = Build { is_stale: true, ..Build::from(&parent) };
+            build.slots[step.index] = slot;
+            return ascend(nodes, records, path, link, build, edit);
+        }
+        tweak = Tweak::Replace(step.index, slot);
     }
 }
 
 /// Puts `build` in the place of node `link`, and new nodes in that of all above it: split when there are too many entries,
 /// joined or evened out with a sibling when there are too few.
-fn ascend(nodes: &mut impl Nodes, mut path: Path, link: u64, mut build: Build, edit: &mut Edit) -> Result<()> {
+fn ascend(
+    nodes: &mut impl Nodes,
+    records: &Records,
+    mut path: Path,
+    link: u64,
+    mut build: Build,
+    edit: &mut Edit,
+) -> Result<()> {
     let least = least_entries(nodes.branching());
     edit.replaced.push(link);
     while let Some(Step { link, index }) = path.pop() {
-        let mut parent = Build::from(&nodes.node(link, Some(build.level + 1))?);
-        edit.replaced.push(link);
+        let parent = nodes.node(link, Some(build.level + 1))?;
         let mut children = index..index + 1;
-        if build.slots.len() < least && parent.slots.len() > 1 {
-            children = if index + 1 < parent.slots.len() { index..index + 2 } else { index - 1..index + 1 };
-            let is_left = children.start == index;
-            let sibling = parent.slots[if is_left { index + 1 } else { index - 1 }].child;
-            let sibling_node = nodes.node(sibling, Some(build.level))?;
-            if is_left {
-                build.append(&sibling_node);
-            } else {
-                let mut joined = Build::from(&sibling_node);
-                joined.slots.extend_from_slice(&build.slots);
-                build = joined;
-            }
-            edit.replaced.push(sibling);
+        if build.slots.len() < least && parent.len() > 1 {
+            children = if index + 1 < parent.len() { index..index + 2 } else { index - 1..index + 1 };
+            edit.replaced.push(join(nodes, &parent, index, &children, &mut build)?);
         }
-        let slots = put_split(nodes, build, edit)?;
-        if let ([slot], 1) = (&slots[..], children.len()) {
-            edit.replaced.pop();
-            return lift(nodes, path, link, parent.level, &Tweak::Replace(index, *slot), edit);
+        let mut above = Build::from(&parent);
+        let level = above.level;
+        let mut slots = put_split(nodes, records, build, edit)?;
+        let parent = nodes.node(link, Some(level))?;
+        for slot in &mut slots {
+            let key = records.get(slot.record)?.key;
+            slot.head = head_at(key, parent.skip());
+            above.is_stale |= !parent.shares(records, key)?;
         }
-        parent.slots.drain(children.clone());
-        parent.slots.insert_many(children.start, slots);
-        build = parent;
+        if let ([slot], 1, false) = (&slots[..], children.len(), above.is_stale) {
+            return lift(nodes, records, path, link, level, &Tweak::Replace(index, *slot), edit);
+        }
+        edit.replaced.push(link);
+        above.slots.drain(children.clone());
+        above.slots.insert_many(children.start, slots);
+        build = above;
     }
-    edit.root = put_root(nodes, build, edit)?;
+    edit.root = put_root(nodes, records, build, edit)?;
     Ok(())
 }
 
+/// Adds the entries of the sibling that is among `children` of `parent` to `build`, which is child `index`. Its link.
+fn join(
+    nodes: &impl Nodes,
+    parent: &Node<'_>,
+    index: usize,
+    children: &Range<usize>,
+    build: &mut Build,
+) -> Result<u64> {
+    let is_left = children.start == index;
+    let link = parent.child(if is_left { index + 1 } else { index - 1 });
+    let sibling = nodes.node(link, Some(build.level))?;
+    if is_left {
+        build.append(&sibling);
+    } else {
+        let mut joined = Build::from(&sibling);
+        joined.slots.extend_from_slice(&build.slots);
+        *build = joined;
+    }
+    // The prefixes of two nodes may differ though they are equally long.
+    build.is_stale = true;
+    Ok(link)
+}
+
 /// Puts a node, in two halves if it has too many entries, in none if it has none. The entries for its parent.
-fn put_split(nodes: &mut impl Nodes, mut build: Build, edit: &mut Edit) -> Result<SmallVec<[Slot; 2]>> {
+fn put_split(
+    nodes: &mut impl Nodes,
+    records: &Records,
+    mut build: Build,
+    edit: &mut Edit,
+) -> Result<SmallVec<[Slot; 2]>> {
     let mut slots = SmallVec::new();
     if build.slots.is_empty() {
         return Ok(slots);
@@ -375,19 +436,19 @@ fn put_split(nodes: &mut impl Nodes, mut build: Build, edit: &mut Edit) -> Resul
     let count = build.slots.len();
     let right = if count > nodes.branching() {
         let slots = build.slots.drain(count.div_ceil(2)..).collect();
-        Some(Build { level: build.level, slots })
+        Some(Build { level: build.level, skip: build.skip, is_stale: build.is_stale, slots })
     } else {
         None
     };
-    for half in [Some(build), right].into_iter().flatten() {
-        let child = put(nodes, &half, edit)?;
+    for mut half in [Some(build), right].into_iter().flatten() {
+        let child = put(nodes, records, &mut half, edit)?;
         slots.push(Slot { child, ..half.slots[0] });
     }
     Ok(slots)
 }
 
 /// Puts the root: a level is added when it is split, and taken away when it has one child.
-fn put_root(nodes: &mut impl Nodes, build: Build, edit: &mut Edit) -> Result<u64> {
+fn put_root(nodes: &mut impl Nodes, records: &Records, build: Build, edit: &mut Edit) -> Result<u64> {
     if build.level > 0 && build.slots.len() == 1 {
         let mut link = build.slots[0].child;
         // The only child of a root may itself have one child, if that is the only one.
@@ -403,38 +464,63 @@ fn put_root(nodes: &mut impl Nodes, build: Build, edit: &mut Edit) -> Result<u64
         return Ok(link);
     }
     let level = build.level;
-    let slots = put_split(nodes, build, edit)?;
+    let slots = put_split(nodes, records, build, edit)?;
     match slots.len() {
         0 => Ok(0),
         1 => Ok(slots[0].child),
-        _ => put(nodes, &Build { level: level + 1, slots: slots.into_iter().collect() }, edit),
+        _ => {
+            let mut root = Build { is_stale: true, ..Build::new(level + 1) };
+            root.slots.extend(slots);
+            put(nodes, records, &mut root, edit)
+        }
     }
 }
 
+/// An entry of a tree to be built: the first sixteen bytes of its key as a number, and its record.
+pub(crate) type Entry = (u128, Ref);
+
 /// Builds a tree from entries in ascending order, all of them anew. Its root.
-pub(crate) fn build(nodes: &mut impl Nodes, entries: &[(u64, Ref)], edit: &mut Edit) -> Result<u64> {
+pub(crate) fn build(nodes: &mut impl Nodes, records: &Records, entries: &[Entry], edit: &mut Edit) -> Result<u64> {
     if entries.is_empty() {
         return Ok(0);
     }
     let mut level = 0;
-    let mut slots: Vec<Slot> =
-        entries.iter().map(|(head, record)| Slot { head: *head, record: *record, child: 0 }).collect();
+    let mut row: Vec<(Entry, u64)> = entries.iter().map(|entry| (*entry, 0)).collect();
     loop {
-        let mut above = Vec::with_capacity(slots.len() / nodes.branching() + 1);
-        for group in evenly(&slots, nodes.branching()) {
-            let link = put(nodes, &Build { level, slots: SmallVec::from_slice(group) }, edit)?;
-            above.push(Slot { child: link, ..group[0] });
+        let mut above = Vec::with_capacity(row.len() / nodes.branching() + 1);
+        for group in evenly(&row, nodes.branching()) {
+            let mut node = Build { skip: skip_of(records, group)?, ..Build::new(level) };
+            let shift = 8 * u32::from(node.skip);
+            node.slots.extend(group.iter().map(|((begin, record), child)| Slot {
+                head: (begin << shift >> 64) as u64,
+                record: *record,
+                child: *child,
+            }));
+            let link = nodes.put(&node)?;
+            edit.made.push(link);
+            above.push((group[0].0, link));
         }
         if above.len() == 1 {
-            return Ok(above[0].child);
+            return Ok(above[0].1);
         }
-        slots = above;
+        row = above;
         level += 1;
     }
 }
 
+/// How many bytes the keys of a group have in common, as far as the begins of their keys go that heads are taken from.
+fn skip_of(records: &Records, group: &[(Entry, u64)]) -> Result<u16> {
+    const BYTES_MAX: usize = 8;
+    let (first, last) = (group[0].0, group[group.len() - 1].0);
+    if (first.0 ^ last.0).leading_zeros() < 8 {
+        return Ok(0);
+    }
+    let common = common_bytes(records.get(first.1)?.key, records.get(last.1)?.key);
+    Ok(common.min(BYTES_MAX) as u16)
+}
+
 /// Groups of nearly equal size, at most seven eighths of `most` where that leaves them large enough.
-fn evenly(slots: &[Slot], most: usize) -> impl Iterator<Item = &[Slot]> {
-    let groups = if slots.len() <= most { 1 } else { slots.len().div_ceil(most - most / 8) };
-    (0..groups).map(move |group| &slots[group * slots.len() / groups..(group + 1) * slots.len() / groups])
+fn evenly<T>(row: &[T], most: usize) -> impl Iterator<Item = &[T]> {
+    let groups = if row.len() <= most { 1 } else { row.len().div_ceil(most - most / 8) };
+    (0..groups).map(move |group| &row[group * row.len() / groups..(group + 1) * row.len() / groups])
 }
