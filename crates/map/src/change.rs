@@ -180,7 +180,7 @@ impl<I: Index> Core<I> {
             }
         };
         let Inserted { record, same } = inserted;
-        self.complete(state, &edit);
+        self.complete(state, edit);
         state.head = record.offset();
         state.times.last = ts;
         state.pending.push(Change { ts, record, has_older, deletion: value.is_none() });
@@ -193,11 +193,12 @@ impl<I: Index> Core<I> {
     }
 
     /// Publishes an edit.
-    pub(crate) fn complete(&self, state: &mut State<I>, edit: &Edit) {
+    pub(crate) fn complete(&self, state: &mut State<I>, edit: Edit) {
         self.publish(state, edit.root);
         for link in &edit.replaced {
             state.store.retire(&mut state.pages, *link);
         }
+        state.spare = edit;
         state.is_dirty = true;
     }
 
@@ -208,7 +209,8 @@ impl<I: Index> Core<I> {
         urgency: Urgency,
         run: impl FnOnce(&mut <I::Store as Store>::Writer<'_>, u64, &mut Edit) -> Result<T>,
     ) -> Result<(T, Edit)> {
-        let mut edit = Edit::default();
+        let mut edit = std::mem::take(&mut state.spare);
+        edit.clear();
         let result = {
             let mut nodes = state.store.writer(&self.reader, &mut state.pages, urgency);
             run(&mut nodes, state.root, &mut edit)

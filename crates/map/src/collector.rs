@@ -164,7 +164,7 @@ impl<I: Index> Core<I> {
             tree::relocate(nodes, &self.records, root, &target, (object.0, level), edit)
         })?;
         if is_moved {
-            self.end_move(state, &edit);
+            self.end_move(state, edit);
         }
         Ok(())
     }
@@ -196,7 +196,7 @@ impl<I: Index> Core<I> {
         });
         match moved {
             Ok((true, edit)) => {
-                self.end_move(state, &edit);
+                self.end_move(state, edit);
                 state.dead.push(object);
                 Ok(Some(copy))
             }
@@ -207,7 +207,7 @@ impl<I: Index> Core<I> {
         }
     }
 
-    fn end_move(&self, state: &mut State<I>, edit: &Edit) {
+    fn end_move(&self, state: &mut State<I>, edit: Edit) {
         self.complete(state, edit);
         state.changes += 1;
         state.store.recycle(&mut state.pages, &self.pins, state.snapshots);

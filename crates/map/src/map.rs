@@ -201,6 +201,7 @@ fn start<I: Index>(region: Region, identity: &Identity, root: &RootRecord, confi
         cut: Vec::new(),
         orphans: rebuilt.orphans,
         dead_deletions: rebuilt.dead_deletions,
+        spare: Edit::default(),
         snapshots: 0,
         is_loading: false,
         is_traced: I::KIND == Kind::List,

@@ -256,7 +256,7 @@ impl Pages {
     fn parts(geometry: Geometry, object: Ref) -> impl Iterator<Item = (usize, u32)> {
         let (start, end) = (object.offset(), object.offset() + object.len());
         let (first, last) = (geometry.page_of(start), geometry.page_of(end - 1));
-        (first..=last).map(move |page| {
+        (first..last + 1).map(move |page| {
             let page_start = geometry.page_at(page);
             let bytes = end.min(page_start + geometry.page_bytes) - start.max(page_start);
             (page, bytes as u32)

@@ -79,10 +79,13 @@ impl Records {
         Ok(header)
     }
 
+    /// The header at an offset within the pages. Its link, which may be stored to meanwhile, is read by [`Records::next`].
     #[inline]
     fn header_at(&self, offset: u64) -> RecordHeader {
-        // The link may be stored to by the collector meanwhile; all words are loaded as atomics.
-        RecordHeader::decode([0, 8, 16, 24].map(|at| self.region.load(offset + at)))
+        // SAFETY: as in content(): these bytes are never stored to while they can be reached.
+        let bytes = unsafe { self.region.slice(offset + 8, RECORD_HEADER_BYTES - 8) };
+        let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
+        RecordHeader::decode([0, word(0), word(8), word(16)])
     }
 
     /// The record a reference names.

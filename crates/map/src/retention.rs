@@ -77,7 +77,7 @@ impl<I: Index> Core<I> {
                 tree::remove(nodes, &self.records, root, &target, change.record, edit)
             })?;
             if was_there {
-                self.complete(state, &edit);
+                self.complete(state, edit);
                 state.versions -= 1;
                 state.store.recycle(&mut state.pages, &self.pins, state.snapshots);
             }
@@ -132,7 +132,7 @@ impl<I: Index> Core<I> {
                 Ok(removed)
             })?;
             if !removed.is_empty() {
-                self.complete(state, &edit);
+                self.complete(state, edit);
                 state.versions -= removed.len() as u64;
                 state.dead.extend(removed);
                 state.store.recycle(&mut state.pages, &self.pins, state.snapshots);
@@ -204,6 +204,8 @@ impl<I: Index> Core<I> {
             let mut state = self.state.lock();
             self.read_pending(&mut state)?;
             let orphans = &state.orphans;
+            // For want of room a change may be forgotten before its rollback record is dropped.
+            let from = from.max(state.times.forgotten.saturating_add(1));
             state.pending.since(from).filter(|change| !orphans.contains(&change.record)).copied().collect()
         };
         for change in changes {

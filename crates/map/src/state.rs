@@ -9,6 +9,7 @@ use crate::pages::Pages;
 use crate::pending::Pending;
 use crate::pin::Pins;
 use crate::record::Records;
+use crate::tree::Edit;
 use perdura_pmem::sync::Mutex;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -56,6 +57,8 @@ pub(crate) struct State<I: Index> {
     pub(crate) orphans: HashSet<Ref>,
     /// List: deletions that are dead and linked still, found since the last round of the collector.
     pub(crate) dead_deletions: Vec<u64>,
+    /// An edit that is over, for its memory.
+    pub(crate) spare: Edit,
     /// Held snapshots, and the collector's traversal.
     pub(crate) snapshots: u64,
     pub(crate) is_loading: bool,

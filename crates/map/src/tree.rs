@@ -41,8 +41,17 @@ const LEVELS_MAX: u8 = 48;
 #[derive(Default)]
 pub(crate) struct Edit {
     pub(crate) root: u64,
-    pub(crate) made: SmallVec<[u64; 24]>,
-    pub(crate) replaced: SmallVec<[u64; 24]>,
+    pub(crate) made: Vec<u64>,
+    pub(crate) replaced: Vec<u64>,
+}
+
+impl Edit {
+    /// Nothing made or replaced yet.
+    pub(crate) fn clear(&mut self) {
+        self.root = 0;
+        self.made.clear();
+        self.replaced.clear();
+    }
 }
 
 /// What an insertion has done.
