@@ -110,6 +110,7 @@ impl<I: Index> Core<I> {
 
     /// Moves what is live in the pages of a B+-tree elsewhere.
     fn move_out_of(&self, victims: &[usize]) -> Result<()> {
+        self.read_pending(&mut self.state.lock())?;
         for page in victims {
             for (object, is_node) in self.objects_in(*page)? {
                 let mut state = self.state.lock();
@@ -176,8 +177,9 @@ impl<I: Index> Core<I> {
         Ok(())
     }
 
-    /// Copies a live record that is forgotten (so that no rollback record is it) elsewhere, linked to `next`, and has the
-    /// index name the copy. None if it is not to be moved, or not live any more.
+    /// Copies a live record elsewhere, linked to `next`, and has the index name the copy. None if it is not to be moved, or not
+    /// live any more. Rollback records, which have been read, stay: where there was no room to drop them all, there are some
+    /// of forgotten changes.
     pub(crate) fn copy_record(&self, state: &mut State<I>, object: Ref, next: u64) -> Result<Option<Ref>> {
         if !state.pages.live.is_set(object.offset()) {
             return Ok(None);
@@ -185,7 +187,7 @@ impl<I: Index> Core<I> {
         let _span = perdura_pmem::trace::span("map_copy");
         let found = self.records.get(object)?;
         let ts = found.header.ts;
-        if ts > state.times.forgotten || state.orphans.contains(&object) {
+        if state.pending.oldest().is_some_and(|oldest| ts >= oldest.ts) {
             return Ok(None);
         }
         let value = (!found.header.deletion).then_some(found.value);
