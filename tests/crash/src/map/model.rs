@@ -58,6 +58,22 @@ impl From<Timestamps> for Stamps {
     }
 }
 
+/// What a map and the model differ in.
+#[derive(Clone, Debug)]
+pub enum Difference {
+    /// Where they stand, so that the map is in another state.
+    Stamps(String),
+    /// What they hold, though they stand at the same timestamps.
+    Content(String),
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Difference::Stamps(what) | Difference::Content(what)) = self;
+        f.write_str(what)
+    }
+}
+
 /// What a map holds.
 #[derive(Clone, Debug, Default)]
 pub struct State {
@@ -109,13 +125,16 @@ impl State {
         &self.changes[self.changes.partition_point(|change| change.ts <= self.stamps.forgotten)..]
     }
 
-    /// Compares a map with the model: where it stands, its mutations, and what it holds at `views` timestamps. An error says
-    /// what differs.
-    pub fn compare(&self, map: &dyn OrderedMap, views: u64) -> Result<(), String> {
+    /// Compares a map with the model: where it stands, its mutations, and what it holds at `views` timestamps.
+    pub fn compare(&self, map: &dyn OrderedMap, views: u64) -> Result<(), Difference> {
         let found = Stamps::from(map.timestamps());
         if found != self.stamps {
-            return Err(format!("{found:?} instead of {:?}", self.stamps));
+            return Err(Difference::Stamps(format!("{found:?} instead of {:?}", self.stamps)));
         }
+        self.compare_content(map, views).map_err(Difference::Content)
+    }
+
+    fn compare_content(&self, map: &dyn OrderedMap, views: u64) -> Result<(), String> {
         self.compare_mutations(map)?;
         let Stamps { last, forgotten, .. } = self.stamps;
         self.compare_view(map, last)?;

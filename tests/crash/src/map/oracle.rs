@@ -3,7 +3,7 @@
 //! The writer writes down the state each call leads to and marks in the trace where the call begins. Whoever knows that a
 //! confirmation has covered a state marks that too.
 
-use super::model::{Stamps, State};
+use super::model::{Difference, Stamps, State};
 use crate::subject;
 use perdura_pmem::sync::Mutex;
 use perdura_pmem::trace;
@@ -129,19 +129,17 @@ impl Oracle {
         self.durable == 0
     }
 
-    /// The number of the state that `compare` agrees with; if none, what the newest differs in.
-    pub fn find(&self, history: &[State], compare: impl Fn(&State) -> Result<(), String>) -> Result<usize, String> {
-        let mut difference = "no map was made yet".to_owned();
+    /// The number of the state that `compare` agrees with; if none, what the most similar one differs in.
+    pub fn find(&self, history: &[State], compare: impl Fn(&State) -> Result<(), Difference>) -> Result<usize, String> {
+        let (mut similar, mut difference) = (0, Difference::Stamps("no map was made yet".into()));
         for number in (self.durable.max(1)..=self.begun).rev() {
             match compare(&history[number]) {
                 Ok(()) => return Ok(number),
-                // The durable state, looked at last, must be there at least.
-                Err(what) => difference = what,
+                Err(Difference::Stamps(_)) if matches!(difference, Difference::Content(_)) => {}
+                Err(found) => (similar, difference) = (number, found),
             }
         }
         let Oracle { durable, begun } = self;
-        Err(format!(
-            "none of the states {durable} (durable) to {begun} (begun); from the former it differs: {difference}"
-        ))
+        Err(format!("none of the states {durable} (durable) to {begun} (begun); of {similar} it differs: {difference}"))
     }
 }

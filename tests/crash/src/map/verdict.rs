@@ -32,7 +32,7 @@ pub fn check(
     if timestamps.confirmed != timestamps.last {
         return Err(format!("recovered, and not all is confirmed: {timestamps:?}"));
     }
-    check_whole(&*map)?;
+    check_whole(&*map, "after recovery")?;
     account(&*map)?;
     state.compare(&*map, 2).map_err(|what| format!("after collection: {what}"))?;
     if depth.is_multiple_of(4) {
@@ -48,8 +48,8 @@ fn failed(what: &'static str) -> impl Fn(perdura_map::Error) -> String {
     move |error| format!("{what}: {error}")
 }
 
-fn check_whole(map: &dyn OrderedMap) -> Result<(), String> {
-    map.check().map(|_| ()).map_err(failed("check"))
+fn check_whole(map: &dyn OrderedMap, when: &str) -> Result<(), String> {
+    map.check().map(|_| ()).map_err(|error| format!("check {when}: {error}"))
 }
 
 /// After two collections the use of every page is known, and the sums are right.
@@ -59,7 +59,7 @@ fn account(map: &dyn OrderedMap) -> Result<(), String> {
     }
     let space = map.space();
     let is_right = space.exact && space.used + space.free == space.total && space.live + space.garbage == space.used;
-    if is_right { check_whole(map) } else { Err(format!("after two collections: {space:?}")) }
+    if is_right { check_whole(map, "after collections") } else { Err(format!("after two collections: {space:?}")) }
 }
 
 /// What is not applied can be taken back.
@@ -69,7 +69,7 @@ fn roll_back(map: &dyn OrderedMap, state: &mut State) -> Result<(), String> {
     map.confirm().map_err(failed("confirmation of a rollback after recovery"))?;
     state.roll_back(from);
     state.stamps = map.timestamps().into();
-    check_whole(map)?;
+    check_whole(map, "after a rollback")?;
     state.compare(map, 2).map_err(|what| format!("after a rollback: {what}"))
 }
 
@@ -82,7 +82,7 @@ fn use_and_reopen(
 ) -> Result<(), String> {
     change(&*map, &mut state)?;
     map.confirm().map_err(failed("confirmation after recovery"))?;
-    check_whole(&*map)?;
+    check_whole(&*map, "after changes")?;
     drop(map);
     let map = scenario.open(medium).map_err(failed("second recovery refused"))?;
     state.compare(&*map, 4).map_err(|what| format!("after another restart: {what}"))?;

@@ -227,8 +227,29 @@ impl<'a> Writer<'a> {
         self.call(self.state.clone(), |map| map.apply(ts)).expect("applying needs no room");
     }
 
+    /// Where there is no room to drop versions, as much is forgotten, and they are dropped after a collection.
     fn forget(&mut self, up_to: Ts) {
-        self.call(self.state.clone(), |map| map.forget(up_to)).expect("forgetting needs no room");
+        for _ in 0..ROUNDS_TO_MAKE_ROOM {
+            let mut is_through = true;
+            self.call(self.state.clone(), |map| match map.forget(up_to) {
+                Err(error) if error.kind() == ErrorKind::Full => {
+                    is_through = false;
+                    Ok(())
+                }
+                other => other,
+            });
+            if is_through {
+                return;
+            }
+            self.collect();
+        }
+        panic!("a full map cannot forget: {:?}", self.map.space());
+    }
+
+    fn collect(&self) {
+        self.map.collect().expect("a full map is collected");
+        // Whoever holds the collector off lets go of it in time.
+        (0..8).for_each(|_| yield_now());
     }
 
     fn roll_back(&mut self) {
@@ -285,9 +306,7 @@ impl<'a> Writer<'a> {
             self.apply(self.state.stamps.last);
             self.forget(self.state.stamps.applied);
             self.confirm();
-            self.map.collect().expect("a full map is collected");
-            // Whoever holds the collector off lets go of it in time.
-            (0..8).for_each(|_| yield_now());
+            self.collect();
             let largest = self.state.view(Ts::MAX).max_by_key(|(_, _, value)| value.len()).map(|(key, ..)| key.clone());
             let Some(largest) = largest else { return };
             let ts = self.ts();
