@@ -7,8 +7,9 @@ use crate::config::{Config, Kind, Layout};
 use crate::dram_nodes::ListIndex;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{
-    Geometry, IDENTITY_BYTES, Identity, NUMBER_MAX, PAGES_MIN, ROOT_RECORD_BYTES, ROOT_RECORD_WORDS, ROOT_WORD_AT,
-    RootRecord, TABLE_AT, VERSION, Wrong, bytes_of, free_page_words, root_number, root_word,
+    Geometry, IDENTITY_BYTES, Identity, NUMBER_MAX, PAGES_MIN, RECORD_HEADER_BYTES, ROOT_RECORD_BYTES,
+    ROOT_RECORD_WORDS, ROOT_WORD_AT, RootRecord, TABLE_AT, VERSION, Wrong, bytes_of, free_page_words, root_number,
+    root_word,
 };
 use crate::index::{Index, Store};
 use crate::load::Loader;
@@ -155,6 +156,10 @@ fn root_record(region: &Region, salt: u64) -> Result<RootRecord> {
     let ordered = record.forgotten <= record.applied && record.applied <= record.last && record.last < Ts::MAX;
     if !ordered {
         return Err(Error::damaged(region.name(), slot, "a root record with impossible timestamps"));
+    }
+    let most = region.len() / RECORD_HEADER_BYTES;
+    if record.versions > most || record.pending > most || record.live > region.len() {
+        return Err(Error::damaged(region.name(), slot, "a root record that counts more than the file can hold"));
     }
     Ok(record)
 }

@@ -115,6 +115,9 @@ impl Records {
         if record.key.len() > KEY_BYTES_MAX || record.value.len() > VALUE_BYTES_MAX {
             return Err(self.damaged(offset, "a record with lengths no map takes"));
         }
+        if header.ts == 0 || header.ts == Ts::MAX {
+            return Err(self.damaged(offset, "a record with a timestamp no map gives"));
+        }
         let len = RECORD_HEADER_BYTES + (record.key.len() + record.value.len()) as u64;
         // SAFETY: as in content(); the link, which may be stored to meanwhile, is not looked at.
         let bytes = unsafe { self.region.slice(offset, len) };

@@ -78,7 +78,7 @@ impl<I: Index> Core<I> {
             })?;
             if was_there {
                 self.complete(state, edit);
-                state.versions -= 1;
+                state.versions = state.versions.saturating_sub(1);
                 state.store.recycle(&mut state.pages, &self.pins, state.snapshots);
             }
         }
@@ -133,7 +133,8 @@ impl<I: Index> Core<I> {
             })?;
             if !removed.is_empty() {
                 self.complete(state, edit);
-                state.versions -= removed.len() as u64;
+                // The check compares; a count that was wrong from the start is no reason to stop here.
+                state.versions = state.versions.saturating_sub(removed.len() as u64);
                 state.dead.extend(removed);
                 state.store.recycle(&mut state.pages, &self.pins, state.snapshots);
             }
