@@ -91,6 +91,20 @@ fn what_is_lost_is_noticed_or_does_not_matter() {
     }
 }
 
+/// Forging looks for what it changes by its checksum: it must still find it.
+#[test]
+fn forging_finds_what_there_is() {
+    use map::Shape::{Node, Record, Root};
+    for choice in 0..4 {
+        let is_tree = choice & 1 != 0;
+        let bytes =
+            map::subject(map::kind(is_tree), choice & 2 != 0).image.bytes_of(map::NAME).expect("the map's file");
+        let found = map::objects(&bytes);
+        let count = |shape| found.iter().filter(|object| object.shape == shape).count();
+        assert_eq!((count(Root), count(Record) > 20, count(Node) > 5), (2, true, is_tree), "subject {choice}");
+    }
+}
+
 #[test]
 fn a_changed_stream_is_refused_or_does_not_matter() {
     run("stream", map::stream, 300, 40);

@@ -7,6 +7,7 @@
 //!
 //! The same bodies run, seeded, in every `make test`: see `crates/capi/tests/map_fuzz.rs`.
 
+mod forge;
 mod input;
 mod interface;
 mod model;
@@ -14,7 +15,8 @@ mod region;
 mod stream;
 mod subject;
 
+pub use forge::{Shape, objects};
 pub use interface::interface;
 pub use region::region;
 pub use stream::stream;
-pub use subject::FILE_BYTES;
+pub use subject::{FILE_BYTES, NAME, kind, subject};

@@ -1,5 +1,6 @@
 //! A map's file, damaged: opened, read, checked, collected, written to and opened again.
 
+use super::forge::forge;
 use super::input::Input;
 use super::model::{Model, read_all, write_all};
 use super::subject::{NAME, Subject, config, kind, subject};
@@ -8,14 +9,16 @@ use perdura_pmem::sim::Image;
 use perdura_pmem::{Medium, SimMedium};
 use std::sync::Arc;
 
-/// Damages a map's file. Of the first byte, bit 0 chooses the structure, bit 1 the pages, bit 2 makes checksums right
-/// again, bit 3 cuts the file or makes it longer; the rest says what to change.
+/// Damages a map's file. Of the first byte, bit 0 chooses the structure, bit 1 the pages, bit 2 makes the checksums of what
+/// is changed right again, bit 3 cuts the file or makes it longer; the rest says what to change.
 pub fn region(data: &[u8]) {
     let mut input = Input(data);
     let choice = input.u8();
     let subject = subject(kind(choice & 1 != 0), choice & 2 != 0);
     let mut bytes = subject.image.bytes_of(NAME).expect("the map's file");
-    if choice & 8 != 0 {
+    if choice & 4 != 0 {
+        forge(&mut bytes, &mut input);
+    } else if choice & 8 != 0 {
         bytes.resize(input.below(bytes.len() as u64 * 2) as usize, 0);
     }
     while !input.is_over() {
