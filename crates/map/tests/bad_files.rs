@@ -58,6 +58,48 @@ fn a_map_of_one_kind_is_foreign_to_the_other() {
     }
 }
 
+/// The subject's file with a word (4 bytes) of its identity changed, and the checksum made to match (docs/format.md).
+fn forged(bytes: &[u8], at: usize, word: u32) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    bytes[at..at + 4].copy_from_slice(&word.to_le_bytes());
+    let crc = crc32c::crc32c(&bytes[..60]);
+    bytes[60..64].copy_from_slice(&crc.to_le_bytes());
+    bytes
+}
+
+#[test]
+fn a_file_of_another_version_is_told_by_its_version() {
+    for kind in KINDS {
+        let subject = subject(kind);
+        for version in [0, 2, 77, u32::MAX] {
+            let own = forged(&subject.bytes, 8, version);
+            assert_eq!(errors(&own)[0], Some(ErrorKind::Version), "{kind}, version {version}");
+            let mut without_checksum = own;
+            without_checksum[60..64].fill(0);
+            assert_eq!(errors(&without_checksum)[0], Some(ErrorKind::Version), "another version's checksum is unknown");
+        }
+        assert_eq!(errors(&forged(&subject.bytes, 8, 1))[0], None, "{kind}: as it was");
+    }
+}
+
+/// Numbers that are wrong though the checksum matches: none is relied on before it is checked.
+#[test]
+fn wrong_sizes_and_kinds_are_damage() {
+    for kind in KINDS {
+        let subject = subject(kind);
+        let numbers = |at: usize, wrong: &[u32]| wrong.iter().map(|word| (at, *word)).collect::<Vec<_>>();
+        let unknown_kinds = numbers(12, &[2, 77, u32::MAX]);
+        let page_sizes =
+            numbers(16, &[0, 1, 64, 128, 255, 257, 512, 1000, 1024, 4096, 65_536, 1 << 17, 1 << 31, u32::MAX]);
+        let branchings = numbers(20, &[0, 3, 65, u32::MAX]);
+        let lengths = numbers(24, &[0, 4096, 32 << 20, u32::MAX]);
+        for (at, word) in [unknown_kinds, page_sizes, branchings, lengths].concat() {
+            let error = errors(&forged(&subject.bytes, at, word))[0];
+            assert_eq!(error, Some(ErrorKind::Damaged), "{kind}: {word} at {at}");
+        }
+    }
+}
+
 /// A refused file is left as it is: it may be another program's, or be repaired.
 #[test]
 fn a_refused_file_is_not_changed() {

@@ -45,20 +45,20 @@ fn check(kind: Kind, count: u64, strategy: impl Strategy<Value = Vec<Operation>>
 
 #[test]
 fn a_list_does_what_the_model_does() {
-    check(Kind::List, 60, operations());
+    check(Kind::List, 400, operations());
 }
 
 #[test]
 fn a_btree_does_what_the_model_does() {
-    check(Kind::BTree, 60, operations());
+    check(Kind::BTree, 400, operations());
 }
 
 #[test]
 fn a_list_survives_power_failures_as_a_prefix_of_its_history() {
-    check(Kind::List, 60, operations_with_failures());
+    check(Kind::List, 400, operations_with_failures());
 }
 
 #[test]
 fn a_btree_survives_power_failures_as_a_prefix_of_its_history() {
-    check(Kind::BTree, 60, operations_with_failures());
+    check(Kind::BTree, 400, operations_with_failures());
 }

@@ -15,7 +15,7 @@ use support::signed::{sign, signed_at};
 use support::{KINDS, NEWEST, Owned, all, create, layout, load, other, quiet, tiny_layout};
 
 const KEYS: u64 = 150;
-const CHANGES: u64 = 25_000;
+const CHANGES: u64 = 40_000;
 
 /// Ends the others however the writer ends.
 struct Ends<'a>(&'a AtomicBool);
@@ -62,11 +62,13 @@ fn write(map: &dyn OrderedMap, done: &AtomicBool, seed: u64) -> Truth {
     truth
 }
 
-/// Applies and forgets up to a timestamp, if there is something.
+/// Applies and forgets up to a timestamp, if there is something; begins to, if readers hold what would be needed to go on.
 fn forget(map: &dyn OrderedMap, up_to: Ts) {
     let up_to = up_to.min(map.timestamps().last);
     map.apply(up_to).expect("it is there");
-    map.forget(up_to).expect("it is applied");
+    if let Err(error) = map.forget(up_to) {
+        assert_eq!(error.kind(), ErrorKind::Full, "{error}");
+    }
 }
 
 /// Scans at a timestamp; each value must be whole, its key's, and of the timestamp it says.
@@ -141,7 +143,6 @@ fn run(kind: Kind, seed: u64) {
         (truth, compared)
     });
     println!("{kind}, seed {seed}: {compared} pairs of scans, {:?}", map.space());
-    assert!(compared > 10, "{kind}: {compared} pairs of scans");
     let is_there = |map: &dyn OrderedMap| {
         let found = all(map, NEWEST).into_iter().map(|(key, value, ts)| (key, (value, ts)));
         assert!(found.eq(truth.clone()), "{kind}, seed {seed}: something was lost");
@@ -157,7 +158,7 @@ fn run(kind: Kind, seed: u64) {
 #[test]
 fn pages_are_used_again_under_readers() {
     for kind in KINDS {
-        for seed in support::seeds(1) {
+        for seed in support::seeds(2) {
             run(kind, seed + 1);
         }
     }

@@ -88,10 +88,10 @@ fn compare_and_set_changes_what_is_expected_only(place: &Place) {
         }),
     ];
     let choices: [Option<&[u8]>; 4] = [None, Some(b""), Some(b"value"), Some(b"value2")];
+    let map = place.create("map");
     for (name, present, prepare) in states {
         for expected in choices {
             for new in choices {
-                let map = place.create("map");
                 prepare(&*map);
                 let before = (map.timestamps(), mutations(&*map, 0));
                 let done = map.compare_and_set(5, b"key", expected, new).expect("there is room");
@@ -106,8 +106,8 @@ fn compare_and_set_changes_what_is_expected_only(place: &Place) {
                     assert_eq!(mutations(&*map, 5), [(5, b"key".to_vec(), new.map(<[u8]>::to_vec))], "{what}");
                 }
                 assert_eq!(value(&*map, b"other", NEWEST), None);
-                drop(map);
-                place.medium.remove("map").expect("it exists");
+                map.rollback(1).expect("nothing is applied");
+                assert!(all(&*map, NEWEST).is_empty(), "{what}");
             }
         }
     }

@@ -64,7 +64,7 @@ fn a_map_never_changed(place: &Place) {
 
 fn restarts_do_not_wear_the_map_out(place: &Place) {
     drop(place.create_with("map", &layout(place.kind, 256 << 10), &quiet()));
-    for ts in 1..=150u64 {
+    for ts in 1..=60u64 {
         let map = place.open("map");
         map.set(ts, &[ts as u8 % 5], &ts.to_le_bytes()).expect("a page not filled is collected");
         map.apply(ts).expect("it is the newest");
