@@ -9,9 +9,10 @@ pub(crate) struct FreeMap {
 }
 
 impl FreeMap {
-    /// All pages used.
-    pub(crate) fn new(pages: usize) -> FreeMap {
-        FreeMap { bits: vec![0; pages.div_ceil(64)], pages, free: 0, cursor: 0 }
+    /// Pages whose bits, 64 to a word, are set in `bits`.
+    pub(crate) fn new(bits: Vec<u64>, pages: usize) -> FreeMap {
+        let free = bits.iter().map(|word| word.count_ones() as usize).sum();
+        FreeMap { bits, pages, free, cursor: 0 }
     }
 
     /// Free pages.
@@ -115,7 +116,7 @@ mod tests {
     proptest! {
         #[test]
         fn agrees_with_a_set(pages in 1usize..300, steps in prop::collection::vec((any::<bool>(), 1usize..20, 0usize..300), 1..80)) {
-            let (mut map, mut model) = (FreeMap::new(pages), BTreeSet::new());
+            let (mut map, mut model) = (FreeMap::new(vec![0; pages.div_ceil(64)], pages), BTreeSet::new());
             for (free, length, page) in steps {
                 if free {
                     for page in page..(page + length).min(pages) {

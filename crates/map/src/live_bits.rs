@@ -57,7 +57,7 @@ impl LiveBits {
     }
 }
 
-/// Zeroed atomics, from pages the system hands out zeroed.
+/// Zeroed atomics, from memory that the system hands out zeroed.
 fn zeroed(words: usize) -> Box<[AtomicU64]> {
     let words = vec![0u64; words].into_boxed_slice();
     // SAFETY: AtomicU64 has the size, alignment and bit validity of u64.

@@ -178,11 +178,9 @@ fn start<I: Index>(region: Region, identity: &Identity, root: &RootRecord, confi
                 let mut nodes = store.writer(&reader, &mut pages, Urgency::Ordinary);
                 tree_root = tree::build(&mut nodes, &records, &rebuilt.entries, &mut Edit::default())?;
             }
-            pages.give_up_empty();
             rebuilt
         }
         Kind::BTree => {
-            pages.none_known();
             if root.root != 0 {
                 reader.node(root.root, None)?;
                 tree_root = root.root;

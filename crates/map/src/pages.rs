@@ -51,6 +51,7 @@ struct Run {
 }
 
 #[derive(Clone, Copy, Default)]
+#[repr(C, align(8))]
 struct PageUse {
     live: u32,
     held: u32,
@@ -66,6 +67,14 @@ struct PageUse {
 }
 
 impl PageUse {
+    /// For pages none of which is used, from memory that the system hands out zeroed.
+    fn unused(pages: usize) -> Box<[PageUse]> {
+        const _: () = assert!(size_of::<PageUse>() == 16 && align_of::<PageUse>() == 8);
+        let uses = vec![[0u64; 2]; pages].into_boxed_slice();
+        // SAFETY: size and alignment are those of the words, and zeros are numbers and `false`.
+        unsafe { Box::from_raw(Box::into_raw(uses) as *mut [PageUse]) }
+    }
+
     fn may_leave(&self) -> bool {
         self.held == 0 && !self.open && !self.unknown && (!self.nodes || self.retired)
     }
@@ -80,7 +89,7 @@ pub(crate) struct Pages {
     /// Number the next confirmation will have.
     pub(crate) number: u64,
     free: FreeMap,
-    uses: Vec<PageUse>,
+    uses: Box<[PageUse]>,
     runs: [Run; 3],
     emptied: Vec<u32>,
     leaving: VecDeque<(u64, Vec<u32>)>,
@@ -99,21 +108,26 @@ impl Pages {
     /// Error: `Damaged`.
     pub(crate) fn open(region: Region, geometry: Geometry, confirmed: u64, salt: u64) -> Result<Pages> {
         let pages = geometry.pages as usize;
-        let mut free = FreeMap::new(pages);
+        let mut uses = PageUse::unused(pages);
+        let mut bits = vec![0; pages.div_ceil(64)];
         let mut batch = Batch::default();
-        for page in 0..pages {
-            let word = region.load(Geometry::word_at(page));
-            let Some(number) = page_number(word, page, salt) else {
-                let what = format!("the word of page {page} fails its check");
-                return Err(Error::damaged(region.name(), Geometry::word_at(page), what));
-            };
-            if number == 0 || number > confirmed {
-                free.insert(page);
+        for (page, page_use) in uses.iter_mut().enumerate() {
+            let at = Geometry::word_at(page);
+            let word = region.load(at);
+            let free = page_word(0, page, salt);
+            if word != free {
+                let Some(number) = page_number(word, page, salt) else {
+                    let what = format!("the word of page {page} fails its check");
+                    return Err(Error::damaged(region.name(), at, what));
+                };
+                if number <= confirmed {
+                    page_use.unknown = true;
+                    continue;
+                }
+                region.store(at, free);
+                batch.add(at, 8);
             }
-            if number > confirmed {
-                region.store(Geometry::word_at(page), page_word(0, page, salt));
-                batch.add(Geometry::word_at(page), 8);
-            }
+            bits[page / 64] |= 1 << (page % 64);
         }
         Ok(Pages {
             live: Arc::new(LiveBits::new(&geometry, GRAIN_BYTES)),
@@ -121,8 +135,8 @@ impl Pages {
             geometry,
             batch,
             number: confirmed + 1,
-            free,
-            uses: vec![PageUse::default(); pages],
+            free: FreeMap::new(bits, pages),
+            uses,
             runs: [Run::default(); 3],
             emptied: Vec::new(),
             leaving: VecDeque::new(),
@@ -333,14 +347,7 @@ impl Pages {
         self.uses[self.geometry.page_of(offset)].unknown
     }
 
-    /// Takes all used pages for unknown, until [`Pages::all_known`].
-    pub(crate) fn none_known(&mut self) {
-        for page in 0..self.uses.len() {
-            self.uses[page].unknown = !self.free.is_free(page);
-        }
-    }
-
-    /// All objects in unknown pages have been counted ([`Pages::born`]).
+    /// All objects in unknown pages (those used when the map was opened) have been counted ([`Pages::born`]).
     pub(crate) fn all_known(&mut self) {
         for page in 0..self.uses.len() {
             if std::mem::take(&mut self.uses[page].unknown) && self.uses[page].may_leave() {
@@ -350,15 +357,6 @@ impl Pages {
         for object in std::mem::take(&mut self.ended) {
             if self.died(object) {
                 self.released(object);
-            }
-        }
-    }
-
-    /// Everything that is held has been counted: gives up the used pages that hold nothing.
-    pub(crate) fn give_up_empty(&mut self) {
-        for page in 0..self.uses.len() {
-            if !self.free.is_free(page) && self.uses[page].may_leave() {
-                self.emptied.push(page as u32);
             }
         }
     }

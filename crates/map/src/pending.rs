@@ -71,6 +71,10 @@ impl Pending {
         self.known.iter()
     }
 
+    pub(crate) fn newest_first(&self) -> impl Iterator<Item = &Change> {
+        self.known.iter().rev()
+    }
+
     pub(crate) fn newest(&self) -> Option<&Change> {
         self.known.back()
     }

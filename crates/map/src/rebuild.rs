@@ -55,6 +55,7 @@ pub(crate) fn rebuild(records: &Records, pages: &mut Pages, root: &RootRecord) -
             }
         }
     }
+    pages.all_known();
     let mut pending = Pending::default();
     changes.reverse();
     changes.into_iter().for_each(|change| pending.push(change));

@@ -41,11 +41,12 @@ impl<I: Index> Core<I> {
                 return Err(self.error(ErrorKind::Timestamp, what));
             }
             self.read_pending(state)?;
-            while let Some(change) = state.pending.newest().copied()
-                && change.ts >= from
+            while let Some(ts) = state.pending.newest().map(|change| change.ts)
+                && ts >= from
             {
-                self.take_back(state, &change)?;
-                state.times.last = change.ts;
+                self.take_back(state, ts)?;
+                state.times.last = ts - 1;
+                state.is_dirty = true;
             }
             state.times.last = state.times.last.min(from - 1);
             state.is_dirty = true;
@@ -66,29 +67,35 @@ impl<I: Index> Core<I> {
         }
     }
 
-    /// Takes the newest change back: its version out of the index, its record off the head.
-    fn take_back(&self, state: &mut State<I>, change: &Change) -> Result<()> {
-        let next = self.records.next(change.record.offset())?;
-        if state.orphans.contains(&change.record) {
-            state.orphans.remove(&change.record);
-        } else {
-            let target = Target::new(self.records.get(change.record)?.key, change.ts);
-            let (was_there, edit) = self.edit(state, Urgency::Freeing, |nodes, root, edit| {
-                tree::remove(nodes, &self.records, root, &target, change.record, edit)
-            })?;
-            if was_there {
-                self.complete(state, edit);
-                state.versions = state.versions.saturating_sub(1);
-                state.store.recycle(&mut state.pages, &self.pins, state.snapshots);
+    /// Takes the newest changes of one timestamp back, by one edit: their versions out of the index, their records off the head.
+    fn take_back(&self, state: &mut State<I>, ts: Ts) -> Result<()> {
+        let group: Vec<Change> = state.pending.newest_first().take_while(|change| change.ts == ts).copied().collect();
+        let Some(oldest) = group.last() else { return Ok(()) };
+        let next = self.records.next(oldest.record.offset())?;
+        let entries: Vec<Ref> =
+            group.iter().map(|change| change.record).filter(|record| !state.orphans.contains(record)).collect();
+        let (removed, edit) = self.edit(state, Urgency::Freeing, |nodes, root, edit| {
+            edit.root = root;
+            let mut removed = 0;
+            for record in entries {
+                let (root, target) = (edit.root, Target::new(self.records.get(record)?.key, ts));
+                removed += u64::from(tree::remove(nodes, &self.records, root, &target, record, edit)?);
             }
-        }
-        if I::KIND == Kind::List {
-            state.cut.push(change.record);
-        } else {
-            state.dead.push(change.record);
+            Ok(removed)
+        })?;
+        self.complete(state, edit);
+        state.versions = state.versions.saturating_sub(removed);
+        state.store.recycle(&mut state.pages, &self.pins, state.snapshots);
+        for change in group {
+            state.orphans.remove(&change.record);
+            if I::KIND == Kind::List {
+                state.cut.push(change.record);
+            } else {
+                state.dead.push(change.record);
+            }
+            state.pending.pop_newest();
         }
         state.head = next;
-        state.pending.pop_newest();
         Ok(())
     }
 
@@ -109,19 +116,25 @@ impl<I: Index> Core<I> {
         }
         self.read_pending(state)?;
         // Before a root that does without them is published.
-        state.times.forgotten = state.times.forgotten.max(up_to);
-        self.publish_forgotten(state.times.forgotten);
-        state.is_dirty = true;
+        self.publish_forgotten(state.times.forgotten.max(up_to));
         while self.forget_some(state, up_to)? {}
+        state.times.forgotten = state.times.forgotten.max(up_to);
+        state.is_dirty = true;
         self.stir();
         Ok(())
     }
 
-    /// Forgets the oldest changes up to a timestamp, a few at once, by one edit; whether there were any.
+    /// Forgets the oldest changes up to a timestamp, a few at once, by one edit; whether there were any. The changes of one
+    /// timestamp go together, so that what is pending is, at every confirmation, what is above `forgotten`.
     fn forget_some(&self, state: &mut State<I>, up_to: Ts) -> Result<bool> {
         let is_orphan = |change: &Change| !state.orphans.is_empty() && state.orphans.contains(&change.record);
-        let due = state.pending.oldest_first().take(CHANGES_AT_ONCE).take_while(|change| change.ts <= up_to);
-        let due: SmallVec<[(Change, bool); CHANGES_AT_ONCE]> = due.map(|change| (*change, is_orphan(change))).collect();
+        let mut due: SmallVec<[(Change, bool); CHANGES_AT_ONCE]> = SmallVec::new();
+        for change in state.pending.oldest_first().take_while(|change| change.ts <= up_to) {
+            if due.len() >= CHANGES_AT_ONCE && due.last().is_some_and(|(last, _)| last.ts < change.ts) {
+                break;
+            }
+            due.push((*change, is_orphan(change)));
+        }
         if due.iter().any(|(change, _)| change.has_older || change.deletion) {
             let (removed, edit) = self.edit(state, Urgency::Freeing, |nodes, root, edit| {
                 edit.root = root;
@@ -145,6 +158,8 @@ impl<I: Index> Core<I> {
                 state.dead.push(change.record);
             }
             state.pending.pop_oldest();
+            state.times.forgotten = state.times.forgotten.max(change.ts);
+            state.is_dirty = true;
         }
         Ok(!due.is_empty())
     }
