@@ -2,6 +2,7 @@
 //!
 //! It wakes once an interval while there is something to do, and sleeps until it is stirred otherwise.
 
+use crate::error::{ErrorKind, Result};
 use crate::index::Index;
 use crate::state::Core;
 use perdura_pmem::sync::{Condvar, Mutex};
@@ -63,10 +64,19 @@ pub(crate) struct Background {
 }
 
 impl Background {
-    pub(crate) fn start<I: Index>(core: Arc<Core<I>>) -> Background {
-        let waker = core.clone();
-        let thread = std::thread::Builder::new().name("perdura-map".into()).spawn(move || run(&core));
-        Background { stop: Box::new(move || waker.wake.stop()), thread: thread.ok() }
+    /// Error: `Medium`, when the system gives no thread.
+    pub(crate) fn start<I: Index>(core: Arc<Core<I>>) -> Result<Background> {
+        let spawned = std::thread::Builder::new().name("perdura-map".into()).spawn({
+            let core = core.clone();
+            move || run(&core)
+        });
+        match spawned {
+            Ok(thread) => Ok(Background { stop: Box::new(move || core.wake.stop()), thread: Some(thread) }),
+            Err(error) => {
+                let what = format!("no thread for the background work: {error}; raise the limit, or do without");
+                Err(core.error(ErrorKind::Medium, what))
+            }
+        }
     }
 }
 

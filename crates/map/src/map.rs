@@ -113,7 +113,7 @@ impl<I: Index> Map<I> {
         region.reclaim(0, TABLE_AT);
         let root = root_record(&region, identity.salt)?;
         let core = Arc::new(start::<I>(region, &identity, &root, config)?);
-        let background = config.background.then(|| Background::start(core.clone()));
+        let background = config.background.then(|| Background::start(core.clone())).transpose()?;
         Ok(Map { core, background })
     }
 

@@ -78,6 +78,8 @@ fn walk(records: &Records, root: &RootRecord) -> Result<Vec<Candidate>> {
         candidates.push(Candidate::new(record, found.key, ts, found.header.deletion, candidates.len()));
         offset = records.next(offset)?;
     }
+    // Links are stored to in place: whoever died between a store and its flush left one that this walk has followed.
+    records.region.reclaim_all(candidates.iter().map(|found| (found.record.offset(), 8)));
     let pending = candidates.partition_point(|found| found.ts > root.forgotten);
     if pending as u64 != root.pending {
         return Err(records.damaged(root.head, "the chain of records is not as long as the root record says"));

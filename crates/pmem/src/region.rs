@@ -248,10 +248,19 @@ impl Region {
     /// Makes durable what a process that died before this one may have stored here and not flushed: it is seen as if it
     /// were on the medium, and is in the cache only. In simulated memory there is no such thing.
     pub fn reclaim(&self, offset: u64, len: u64) {
-        let target = self.at(offset, len);
+        self.reclaim_all([(offset, len)]);
+    }
+
+    /// [`Region::reclaim`] of many ranges, each an offset and a length, at once.
+    pub fn reclaim_all(&self, ranges: impl IntoIterator<Item = (u64, u64)>) {
+        for (offset, len) in ranges {
+            let target = self.at(offset, len);
+            if !self.hooked {
+                // SAFETY: the range is in bounds.
+                unsafe { (self.mapping.functions.flush)(target.cast(), len as usize) };
+            }
+        }
         if !self.hooked {
-            // SAFETY: the range is in bounds.
-            unsafe { (self.mapping.functions.flush)(target.cast(), len as usize) };
             // SAFETY: draining has no precondition.
             unsafe { (self.mapping.functions.drain)() };
         }
