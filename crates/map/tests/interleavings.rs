@@ -251,7 +251,8 @@ fn compare_newest(map: &dyn OrderedMap, truth: &Model) {
 fn run(kind: Kind, seed: u64, [readers, collectors, streams]: [u64; 3]) {
     let medium: Arc<dyn Medium> = Arc::new(SimMedium::new().recording(Arc::new(Unheard)));
     let changes_max = [4, 1, 20][seed as usize % 3];
-    let layout = tiny_layout(56 << 10);
+    // Some of these regions are full most of the time.
+    let layout = tiny_layout((36 + seed % 6 * 4) << 10);
     let map = create(&medium, "map", kind, &layout, &quiet_every(changes_max)).expect("there is room");
     let stage = Stage { map, truth: Mutex::new(Model::default()), done: AtomicBool::new(false), seed };
     let shared = &stage;
