@@ -55,7 +55,6 @@ unsafe extern "C" {
     fn pmem2_get_drain_fn(map: *mut RawMap) -> DrainFn;
     fn pmem2_get_memcpy_fn(map: *mut RawMap) -> MemcpyFn;
     fn pmem2_get_memset_fn(map: *mut RawMap) -> MemsetFn;
-    fn pmem2_deep_flush(map: *mut RawMap, address: *mut c_void, size: usize) -> c_int;
     fn pmem2_badblock_context_new(context: *mut *mut RawBadBlocks, source: *const RawSource) -> c_int;
     fn pmem2_badblock_next(context: *mut RawBadBlocks, block: *mut BadBlock) -> c_int;
     fn pmem2_badblock_context_delete(context: *mut *mut RawBadBlocks);
@@ -168,11 +167,6 @@ impl Drop for Source<'_> {
 /// libpmem2's knowledge of a mapping that was made by us.
 pub(super) struct Map(*mut RawMap);
 
-// SAFETY: libpmem2's functions on a mapping may be called from any thread.
-unsafe impl Send for Map {}
-// SAFETY: as for Send.
-unsafe impl Sync for Map {}
-
 impl Map {
     /// Registers `len` bytes at `address`, to be flushed as `granularity` needs.
     ///
@@ -200,15 +194,6 @@ impl Map {
                 memcpy: pmem2_get_memcpy_fn(self.0),
                 memset: pmem2_get_memset_fn(self.0),
             }
-        }
-    }
-
-    /// Flushes `size` bytes at `address` as deep as the platform can.
-    pub(super) fn deep_flush(&self, address: *mut c_void, size: usize) -> io::Result<()> {
-        // SAFETY: a live mapping; libpmem2 checks the range against it.
-        match unsafe { pmem2_deep_flush(self.0, address, size) } {
-            E_NOSUPP => Ok(()),
-            code => check(code),
         }
     }
 }

@@ -2,12 +2,15 @@
 //!
 //! The address range is reserved first (len + 2 MiB, no access), the file is mapped over its aligned part, and
 //! the rest is given back. The descriptor is closed afterwards: a pool may have thousands of files, and msync
-//! on the mapping does what fsync does for size and blocks.
+//! on the mapping does what fsync does for size and blocks, and what libpmem2's deep flush does for a file.
+//!
+//! libpmem2 is asked for its functions once for each granularity, not for each file: it keeps a thread key for every
+//! mapping it is told of (seen with 1.12), of which a process has 1024, and aborts when there are none left.
 
 use super::ffi::{Map, Source};
 use crate::error::{Error, Result};
 use crate::medium::Granularity;
-use crate::region::{Backing, Functions};
+use crate::region::{Backing, Functions, PLAIN};
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, MsyncFlags, ProtFlags, madvise, mmap, mmap_anonymous, msync, munmap};
 use std::ffi::c_void;
@@ -15,6 +18,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
 use std::ptr;
+use std::sync::OnceLock;
 
 /// Alignment of mappings: that of large pages.
 pub(super) const ALIGN: usize = 2 << 20;
@@ -25,8 +29,7 @@ pub(super) struct FileMapping {
     name: String,
     address: *mut c_void,
     len: usize,
-    /// Declared after use in Drop: libpmem2 must forget the range before it is unmapped.
-    map: Option<Map>,
+    functions: Functions,
 }
 
 // SAFETY: the mapping is process-wide; access through it is ordered by the region's users.
@@ -46,11 +49,8 @@ impl FileMapping {
         let failed = |source: io::Error| Error::from_io(what, "mapping", len, source);
         let len = usize::try_from(len).map_err(|_| failed(Errno::FBIG.into()))?;
         let address = map_aligned(file, len, synchronous).map_err(|errno| failed(errno.into()))?;
-        let mut mapping = FileMapping { name: what.to_owned(), address, len, map: None };
-        let source = Source::new(file.as_fd()).map_err(failed)?;
-        // SAFETY: the range was just mapped from this file; `mapping` drops the Map before it unmaps.
-        let map = unsafe { Map::from_existing(&source, address, len, granularity) }.map_err(failed)?;
-        mapping.map = Some(map);
+        let mut mapping = FileMapping { name: what.to_owned(), address, len, functions: PLAIN };
+        mapping.functions = mapping.choose(file, granularity).map_err(failed)?;
         Ok(mapping)
     }
 
@@ -59,11 +59,20 @@ impl FileMapping {
     }
 
     pub(super) fn functions(&self) -> Functions {
-        self.map().functions()
+        self.functions
     }
 
-    fn map(&self) -> &Map {
-        self.map.as_ref().expect("a mapping is registered once made")
+    /// The functions libpmem2 chooses for a granularity; found with the first mapping of it.
+    fn choose(&self, file: &File, granularity: Granularity) -> io::Result<Functions> {
+        static CHOSEN: [OnceLock<Functions>; 3] = [const { OnceLock::new() }; 3];
+        let chosen = &CHOSEN[granularity as usize];
+        if let Some(functions) = chosen.get() {
+            return Ok(*functions);
+        }
+        let source = Source::new(file.as_fd())?;
+        // SAFETY: the range is mapped from this file, and the Map is dropped before it is unmapped.
+        let map = unsafe { Map::from_existing(&source, self.address, self.len, granularity) }?;
+        Ok(*chosen.get_or_init(|| map.functions()))
     }
 
     fn at(&self, offset: u64) -> *mut c_void {
@@ -73,8 +82,11 @@ impl FileMapping {
 
 impl Backing for FileMapping {
     fn deep_flush(&self, offset: u64, len: u64) -> Result<()> {
-        let deep = self.map().deep_flush(self.at(offset), len as usize);
-        deep.map_err(|source| Error::from_io(self.name.as_str(), "deep flush", 0, source))
+        let begin = offset as usize / PAGE * PAGE;
+        let end = (offset + len) as usize;
+        // SAFETY: the range is within this mapping (the region checked it).
+        let flushed = unsafe { msync(self.at(begin as u64), end - begin, MsyncFlags::SYNC) };
+        flushed.map_err(|errno| Error::from_io(self.name.as_str(), "deep flush", 0, errno.into()))
     }
 
     fn sync(&self) -> Result<()> {
@@ -107,7 +119,6 @@ impl Backing for FileMapping {
 
 impl Drop for FileMapping {
     fn drop(&mut self) {
-        self.map = None;
         // SAFETY: mapped by us, and the region that used it is gone.
         let _ = unsafe { munmap(self.address, self.len.next_multiple_of(PAGE)) };
     }
