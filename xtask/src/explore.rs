@@ -1,12 +1,13 @@
 //! Runs the crash explorer: every legal image a power loss may leave, each opened by the real recovery.
 //!
-//! The explorer is a crate of its own, perdura-crash, so that this tooling builds without the engine.
+//! The explorer is a crate of its own, perdura-crash, so that this tooling builds without the engine and the maps.
 
 use anyhow::Result;
 
 use crate::process;
 
-/// `explore [--seed N] [--images N | --minutes N | --forever]`, handed on as it is.
+/// `explore [--seed N] [--images N | --minutes N | --forever] [--product engine|map] [--scenario NAME] [--no-mutations]`, handed
+/// on as it is.
 pub fn run(arguments: &[String]) -> Result<()> {
     let mut command = process::cargo();
     command.args(["run", "--quiet", "--release", "--package", "perdura-crash", "--"]).args(arguments);

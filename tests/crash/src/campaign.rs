@@ -23,8 +23,8 @@ const VIOLATIONS_MAX: usize = 10;
 pub struct Extent {
     /// The first seed.
     pub seed: u64,
-    /// Images after which it is enough, if there are some of every hazard.
-    pub images: u64,
+    /// Images after which it is enough, if there are some of every hazard; by default as many as the product says.
+    pub images: Option<u64>,
     /// Instead of that: until this is over.
     pub time: Option<Duration>,
     /// The only scenario.
@@ -165,7 +165,8 @@ pub fn explore_all(campaigns: &[&dyn Campaign], extent: &Extent) -> Vec<Tally> {
 
 fn is_enough(campaign: &dyn Campaign, total: &Tally, extent: &Extent) -> bool {
     let hazards = campaign.product().hazards;
-    let wanted = IMAGES_PER_HAZARD.min(extent.images / hazards.len() as u64);
+    let images = extent.images.unwrap_or(campaign.product().images);
+    let wanted = IMAGES_PER_HAZARD.min(images / hazards.len() as u64);
     let covered = hazards.iter().all(|hazard| total.hazards.get(hazard).is_some_and(|count| *count >= wanted));
-    total.images >= extent.images && (extent.scenario.is_some() || covered)
+    total.images >= images && (extent.scenario.is_some() || covered)
 }

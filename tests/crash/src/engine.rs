@@ -45,6 +45,7 @@ impl Subject for Scenario {
         sources: &["crates/log/src", "crates/engine/src"],
         calls: &[(".set_kind(", &[SiteKind::Flush]), ("directory.publish(", &[SiteKind::Flush])],
         recovery_one_in: 60,
+        images: 100_000,
         images_per_mutation: 4000,
     };
 

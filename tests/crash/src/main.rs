@@ -73,14 +73,14 @@ impl Outcome {
 
 fn parse() -> Result<Arguments, lexopt::Error> {
     use lexopt::prelude::{Long, ValueExt};
-    let extent = Extent { seed: 1, images: 100_000, time: None, scenario: None };
+    let extent = Extent { seed: 1, images: None, time: None, scenario: None };
     let mut arguments = Arguments { extent, product: None, mutations: true };
     let extent = &mut arguments.extent;
     let mut parser = lexopt::Parser::from_env();
     while let Some(argument) = parser.next()? {
         match argument {
             Long("seed") => extent.seed = parser.value()?.parse()?,
-            Long("images") => extent.images = parser.value()?.parse()?,
+            Long("images") => extent.images = Some(parser.value()?.parse()?),
             Long("minutes") => extent.time = Some(Duration::from_secs(60 * parser.value()?.parse::<u32>()? as u64)),
             Long("forever") => extent.time = Some(Duration::MAX),
             Long("product") => arguments.product = Some(parser.value()?.string()?),

@@ -46,6 +46,7 @@ impl Subject for Scenario {
         sources: &["crates/map/src"],
         calls: &[],
         recovery_one_in: 20,
+        images: 2_000_000,
         images_per_mutation: 4000,
     };
 

@@ -25,6 +25,8 @@ pub struct Product {
     pub calls: &'static [(&'static str, &'static [SiteKind])],
     /// Of so many images, the recovery of one is itself cut off everywhere.
     pub recovery_one_in: u64,
+    /// Images after which it is enough, unless told otherwise.
+    pub images: u64,
     /// Images looked at in each run for one mutation.
     pub images_per_mutation: u64,
 }
