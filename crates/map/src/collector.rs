@@ -35,8 +35,9 @@ impl<I: Index> Core<I> {
         }
         let space = space_of(state);
         let slack = GARBAGE_PAGES_MIN * state.pages.geometry.page_bytes;
-        let much = space.garbage > space.live / 2 + slack;
-        much || is_tight(&space) && space.garbage > space.live / 16 + slack
+        // Not before there is twice what the last round left: live data that shrink make garbage of it by themselves.
+        let much = space.garbage > space.live / 2 + slack && space.garbage >= 2 * state.garbage_left;
+        much || is_tight(&space) && space.garbage > space.live / 16 + slack + state.garbage_left
     }
 
     /// One round. Bytes freed, by it and by what had ended before.
@@ -56,6 +57,7 @@ impl<I: Index> Core<I> {
         self.confirm(&mut state);
         state.is_dirty = true;
         self.confirm(&mut state);
+        state.garbage_left = space_of(&state).garbage;
         let freed = state.pages.free_pages().saturating_sub(before) as u64 * state.pages.geometry.page_bytes;
         match round {
             // What could not be moved for want of room stays where it is.

@@ -38,19 +38,19 @@ pub struct Layout {
     pub bytes: u64,
     /// Bytes of a page, a power of two from 256 to 65,536.
     pub page_bytes: u32,
-    /// Most children of a node, from 4 to 64; the least is half of it, rounded up. Of the list, in its DRAM index.
+    /// Most children of a node, from 4 to 64; siblings are joined below a quarter of it. Of the list, in its DRAM index.
     pub branching: u32,
 }
 
 impl Layout {
     /// The best layout found for a list (docs/benchmarks.md).
     pub fn list(bytes: u64) -> Layout {
-        Layout { bytes, page_bytes: 1024, branching: 32 }
+        Layout { bytes, page_bytes: 1024, branching: 48 }
     }
 
-    /// The best layout found for a B+-tree (docs/benchmarks.md): 4 to 7 children, as in the thesis.
+    /// The best layout found for a B+-tree (docs/benchmarks.md); leaves of 256 bytes. The thesis found 4 to 7 children best.
     pub fn btree(bytes: u64) -> Layout {
-        Layout { bytes, page_bytes: 1024, branching: 7 }
+        Layout { bytes, page_bytes: 1024, branching: 15 }
     }
 
     pub(crate) fn check(&self) -> Result<()> {

@@ -207,6 +207,7 @@ fn start<I: Index>(region: Region, identity: &Identity, root: &RootRecord, confi
         spare: Edit::default(),
         snapshots: 0,
         is_loading: false,
+        garbage_left: 0,
         is_traced: I::KIND == Kind::List,
         saved_live: root.live,
     };

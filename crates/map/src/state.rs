@@ -62,6 +62,8 @@ pub(crate) struct State<I: Index> {
     /// Held snapshots, and the collector's traversal.
     pub(crate) snapshots: u64,
     pub(crate) is_loading: bool,
+    /// Bytes of garbage after the last round of the collector.
+    pub(crate) garbage_left: u64,
     /// B+-tree: whether all pages are known (docs/maps.md, Collection).
     pub(crate) is_traced: bool,
     /// Live bytes as of the start, for as long as pages are not known.
