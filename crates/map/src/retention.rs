@@ -117,20 +117,29 @@ impl<I: Index> Core<I> {
         self.read_pending(state)?;
         // Before a root that does without them is published.
         self.publish_forgotten(state.times.forgotten.max(up_to));
-        while self.forget_some(state, up_to)? {}
+        let mut at_once = CHANGES_AT_ONCE;
+        loop {
+            match self.forget_some(state, up_to, at_once) {
+                Ok(true) => {}
+                Ok(false) => break,
+                // One edit of many changes takes more room than as many edits.
+                Err(error) if error.kind() == ErrorKind::Full && at_once > 1 => at_once = 1,
+                Err(error) => return Err(error),
+            }
+        }
         state.times.forgotten = state.times.forgotten.max(up_to);
         state.is_dirty = true;
         self.stir();
         Ok(())
     }
 
-    /// Forgets the oldest changes up to a timestamp, a few at once, by one edit; whether there were any. The changes of one
-    /// timestamp go together, so that what is pending is, at every confirmation, what is above `forgotten`.
-    fn forget_some(&self, state: &mut State<I>, up_to: Ts) -> Result<bool> {
+    /// Forgets the oldest changes up to a timestamp, about `at_once` of them, by one edit; whether there were any. The changes
+    /// of one timestamp go together, so that what is pending is, at every confirmation, what is above `forgotten`.
+    fn forget_some(&self, state: &mut State<I>, up_to: Ts, at_once: usize) -> Result<bool> {
         let is_orphan = |change: &Change| !state.orphans.is_empty() && state.orphans.contains(&change.record);
         let mut due: SmallVec<[(Change, bool); CHANGES_AT_ONCE]> = SmallVec::new();
         for change in state.pending.oldest_first().take_while(|change| change.ts <= up_to) {
-            if due.len() >= CHANGES_AT_ONCE && due.last().is_some_and(|(last, _)| last.ts < change.ts) {
+            if due.len() >= at_once && due.last().is_some_and(|(last, _)| last.ts < change.ts) {
                 break;
             }
             due.push((*change, is_orphan(change)));
