@@ -29,7 +29,7 @@ pub enum ErrorKind {
     Version,
     /// Bytes in the file or in a snapshot are not what they must be.
     Damaged,
-    /// The map failed stop and takes no more changes.
+    /// The map takes no changes now: a snapshot is being loaded, or one is held that stands in the way.
     ReadOnly,
     /// The medium refused (missing, not DAX, in use, I/O).
     Medium,

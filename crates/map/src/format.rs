@@ -147,7 +147,7 @@ pub(crate) enum Wrong {
     Damaged(String),
 }
 
-/// One consistent state. Valid iff the CRC32C matches and its number is the root word.
+/// One consistent state. Valid iff the CRC32C matches and its number is the one in the root word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RootRecord {
     /// Of the confirmation; counts from 1.

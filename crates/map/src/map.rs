@@ -8,8 +8,8 @@ use crate::dram_nodes::ListIndex;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{
     Geometry, IDENTITY_BYTES, Identity, NUMBER_MAX, PAGES_MIN, RECORD_HEADER_BYTES, ROOT_RECORD_BYTES,
-    ROOT_RECORD_WORDS, ROOT_WORD_AT, RootRecord, TABLE_AT, VERSION, Wrong, bytes_of, free_page_words, root_number,
-    root_word,
+    ROOT_RECORD_WORDS, ROOT_WORD_AT, RootRecord, TABLE_AT, VERSION, Wrong, bytes_of, free_page_words, node_bytes,
+    root_number, root_word,
 };
 use crate::index::{Index, Store};
 use crate::load::Loader;
@@ -167,7 +167,8 @@ fn root_record(region: &Region, salt: u64) -> Result<RootRecord> {
 fn start<I: Index>(region: Region, identity: &Identity, root: &RootRecord, config: &Config) -> Result<Core<I>> {
     let layout = identity.layout;
     let geometry = Geometry::new(layout.bytes, layout.page_bytes);
-    let mut pages = Pages::open(region.clone(), geometry, root.number, identity.salt)?;
+    let node_bytes = if I::KIND == Kind::BTree { node_bytes(1, layout.branching) } else { 0 };
+    let mut pages = Pages::open(region.clone(), geometry, root.number, identity.salt, node_bytes)?;
     let records = Records { region, geometry, salt: identity.salt, live: pages.live.clone() };
     let (mut store, reader) = I::Store::new(&layout, &pages, &records);
     let mut tree_root = 0;

@@ -20,6 +20,9 @@ use std::sync::Arc;
 /// Pages a run takes if it can.
 const RUN_PAGES: usize = 16;
 
+/// Nodes that room is kept for.
+const RESERVED_NODES: u64 = 128;
+
 /// What a run is filled with. Things that die together lie together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stream {
@@ -104,10 +107,18 @@ impl Pages {
     /// Pages of a map confirmed last under `confirmed`: free are those whose words say so. Words of pages that were
     /// allocated and never confirmed are set to free; durable before the next confirmation, whose batch they are in, could
     /// make them valid.
+    /// `node_bytes` is the length of the largest node, if nodes lie in pages: some are kept room for.
     ///
     /// Error: `Damaged`.
-    pub(crate) fn open(region: Region, geometry: Geometry, confirmed: u64, salt: u64) -> Result<Pages> {
+    pub(crate) fn open(
+        region: Region,
+        geometry: Geometry,
+        confirmed: u64,
+        salt: u64,
+        node_bytes: u64,
+    ) -> Result<Pages> {
         let pages = geometry.pages as usize;
+        let reserved = (RESERVED_NODES * node_bytes).div_ceil(geometry.page_bytes) as usize;
         let mut uses = PageUse::unused(pages);
         let mut bits = vec![0; pages.div_ceil(64)];
         let mut batch = Batch::default();
@@ -142,7 +153,7 @@ impl Pages {
             leaving: VecDeque::new(),
             ended: Vec::new(),
             live_bytes: 0,
-            reserve: (pages / 16).clamp(16, 1024),
+            reserve: (pages / 16).clamp(16, 1024).max(reserved).min(pages / 4),
             salt,
         })
     }
@@ -480,8 +491,9 @@ impl Pages {
         self.free.len()
     }
 
+    /// Pages of the longest run that an ordinary change finds.
     pub(crate) fn longest_free_run(&self) -> usize {
-        self.free.longest_run()
+        self.free.longest_run().min(self.free.len().saturating_sub(self.reserve))
     }
 
     pub(crate) fn live_bytes(&self) -> u64 {

@@ -16,7 +16,8 @@ pub struct Space {
     pub live: u64,
     /// In used pages, but not live: superseded, or not filled.
     pub garbage: u64,
-    /// Of the longest run of free pages: the largest value that fits, less its key and header.
+    /// Of the longest run of free pages that changes other than deletions may take: the largest value that fits, less its
+    /// key and header.
     pub free_run_max: u64,
     /// Whether the use of every page is known; after a restart a B+-tree finds that out in the background, and until then
     /// takes what it has not seen for live.

@@ -1,6 +1,6 @@
 //! The stream a snapshot travels as: a header, items, an end; cut into chunks that carry their number and checksum.
 //!
-//! Header: magic, version, and the three timestamps. Item: timestamp, lengths (the key's with the mark of a deletion), key,
+//! Header: magic and the three timestamps. Item: timestamp, lengths (the key's with the mark of a deletion), key,
 //! value. End: an item header of all ones, then the number of items. Chunk: number (4 bytes), length of what follows the
 //! frame (4), CRC32C of both and the content (4), content. The CRC32C goes on from that of the chunk before, so that chunks
 //! of two snapshots do not make one. All of it is untrusted until checked.
