@@ -95,7 +95,7 @@ const CROWDED: Scenario = Scenario {
     keys: 12,
     long_value_one_in: 4,
     bytes: 30 << 10,
-    bystanders: &[Collector, Reader],
+    bystanders: &[Collector, Reader, SnapshotHolder],
     ..MIXED
 };
 
