@@ -186,8 +186,10 @@ typedef struct PerduraMapSpace {
   uint64_t live;
   // In used pages, but not live.
   uint64_t garbage;
-  // Of the longest run of free pages: the largest value that fits, less its key and header.
+  // Of the longest run of free pages. A value fits if its bytes, with key and header, are within this and free less reserved.
   uint64_t free_run_max;
+  // Of the free bytes, those that only deletions, forgetting and the collector may take.
+  uint64_t reserved;
   // Whether the use of every page is known; a B+-tree finds that out in the background after it is opened.
   bool exact;
 } PerduraMapSpace;

@@ -235,8 +235,9 @@ fn space_of<I: Index>(state: &State<I>) -> Space {
     let Pages { geometry, .. } = &state.pages;
     let total = geometry.pages * geometry.page_bytes;
     let free = state.pages.free_pages() as u64 * geometry.page_bytes;
+    let reserved = state.pages.reserved_pages() as u64 * geometry.page_bytes;
     let used = total - free;
     let live = if state.is_traced { state.pages.live_bytes() } else { state.saved_live.max(state.pages.live_bytes()) };
     let live = live.min(used);
-    Space { total, used, free, live, garbage: used - live, free_run_max: 0, exact: state.is_traced }
+    Space { total, used, free, live, garbage: used - live, free_run_max: 0, reserved, exact: state.is_traced }
 }

@@ -491,9 +491,13 @@ impl Pages {
         self.free.len()
     }
 
-    /// Pages of the longest run that an ordinary change finds.
     pub(crate) fn longest_free_run(&self) -> usize {
-        self.free.longest_run().min(self.free.len().saturating_sub(self.reserve))
+        self.free.longest_run()
+    }
+
+    /// Free pages that changes which add leave to others.
+    pub(crate) fn reserved_pages(&self) -> usize {
+        self.reserve.min(self.free.len())
     }
 
     pub(crate) fn live_bytes(&self) -> u64 {

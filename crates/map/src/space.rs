@@ -16,9 +16,11 @@ pub struct Space {
     pub live: u64,
     /// In used pages, but not live: superseded, or not filled.
     pub garbage: u64,
-    /// Of the longest run of free pages that changes other than deletions may take: the largest value that fits, less its
-    /// key and header.
+    /// Of the longest run of free pages.
     pub free_run_max: u64,
+    /// Of the free bytes, those that only deletions, forgetting and the collector may take. A value fits if its bytes, with
+    /// key and header, are within both `free_run_max` and `free - reserved`.
+    pub reserved: u64,
     /// Whether the use of every page is known; after a restart a B+-tree finds that out in the background, and until then
     /// takes what it has not seen for live.
     pub exact: bool,

@@ -190,8 +190,9 @@ fn a_value_that_does_not_fit_leaves_room_for_others() {
         }
         assert_eq!((all(&*map, NEWEST).len(), map.check().expect("sound")), (100, 100));
         // A part is kept for deletions.
-        let Space { free, free_run_max, total, .. } = map.space();
-        let fits = free_run_max.min(free - total / 16 - (16 << 10)) - 200;
+        let Space { free, free_run_max, reserved, .. } = map.space();
+        // A part of what is left holds the nodes that name it.
+        let fits = free_run_max.min(free - reserved) - (8 << 10);
         map.set(101, b"large", &vec![1; fits as usize]).expect("what the space report promises fits");
     }
 }

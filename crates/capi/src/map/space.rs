@@ -19,16 +19,18 @@ pub struct PerduraMapSpace {
     pub live: u64,
     /// In used pages, but not live.
     pub garbage: u64,
-    /// Of the longest run of free pages: the largest value that fits, less its key and header.
+    /// Of the longest run of free pages. A value fits if its bytes, with key and header, are within this and free less reserved.
     pub free_run_max: u64,
+    /// Of the free bytes, those that only deletions, forgetting and the collector may take.
+    pub reserved: u64,
     /// Whether the use of every page is known; a B+-tree finds that out in the background after it is opened.
     pub exact: bool,
 }
 
 impl From<Space> for PerduraMapSpace {
     fn from(from: Space) -> PerduraMapSpace {
-        let Space { total, used, free, live, garbage, free_run_max, exact } = from;
-        PerduraMapSpace { total, used, free, live, garbage, free_run_max, exact }
+        let Space { total, used, free, live, garbage, free_run_max, reserved, exact } = from;
+        PerduraMapSpace { total, used, free, live, garbage, free_run_max, reserved, exact }
     }
 }
 
