@@ -26,7 +26,10 @@ struct Reachable {
 impl<I: Index> Core<I> {
     /// Reads and checks everything; the number of versions.
     pub(crate) fn check(&self) -> Result<u64> {
-        self.trace()?;
+        {
+            let _collector = self.collector.lock();
+            self.trace()?;
+        }
         let snapshot = self.snapshot()?;
         let mut reachable = Reachable::default();
         self.check_nodes(&snapshot, &mut reachable)?;
@@ -100,7 +103,10 @@ impl<I: Index> Core<I> {
             }
             offset = self.records.next(offset)?;
         }
-        let is_unchanged = self.state.lock().pages.number == snapshot.number;
+        let is_unchanged = {
+            let state = self.state.lock();
+            state.pages.number == snapshot.number && !state.is_dirty
+        };
         if is_list && is_unchanged && linked != reachable.entries.len() as u64 {
             let what = format!("{} entries of the index, {linked} of them in the chain", reachable.entries.len());
             return Err(self.records.damaged(snapshot.head, &what));

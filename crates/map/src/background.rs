@@ -94,7 +94,11 @@ fn run<I: Index>(core: &Core<I>) {
     let interval = core.config.interval.max(INTERVAL_MIN);
     let mut idle = 0;
     let mut refused = false;
-    if core.trace().is_err() {
+    let traced = {
+        let _collector = core.collector.lock();
+        core.trace()
+    };
+    if traced.is_err() {
         // Whoever reads what is damaged is told; the collector leaves the map as it is.
         refused = true;
     }

@@ -67,6 +67,7 @@ impl<I: Index> Core<I> {
         self.with_room(|state| {
             let ts = state.times.last + 1;
             self.check_change(state, ts)?;
+            self.read_pending(state)?;
             self.change(state, ts, key, Some(value), |_| true)?;
             self.apply_and_forget(state, ts)?;
             Ok(ts)
@@ -77,6 +78,7 @@ impl<I: Index> Core<I> {
         self.with_room(|state| {
             let ts = state.times.last + 1;
             self.check_change(state, ts)?;
+            self.read_pending(state)?;
             let changed = self.change(state, ts, key, None, |newest| newest.is_some())?;
             if changed {
                 self.apply_and_forget(state, ts)?;

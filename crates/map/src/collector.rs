@@ -138,9 +138,17 @@ impl<I: Index> Core<I> {
         let pages = &state.pages;
         let (start, page_bytes) = (pages.geometry.page_at(page), pages.geometry.page_bytes);
         let is_node = pages.holds_nodes(page);
-        // What begins in the page before may reach into this one, if both hold the same.
-        let reaches = page > 0 && pages.is_settled(page - 1) && pages.holds_nodes(page - 1) == is_node;
-        let first = if reaches { start - page_bytes } else { start };
+        // What begins in pages before may reach into this one, if they hold the same.
+        let mut first = start;
+        for before in (0..page).rev() {
+            if !pages.is_settled(before) || pages.holds_nodes(before) != is_node {
+                break;
+            }
+            first = pages.geometry.page_at(before);
+            if pages.live_in(before) < page_bytes || pages.live.within(first, page_bytes).next().is_some() {
+                break;
+            }
+        }
         let mut found = Vec::new();
         for offset in pages.live.within(first, start + page_bytes - first) {
             let object = match is_node {

@@ -40,13 +40,15 @@ pub struct Loader<'m> {
 impl<I: Index> Core<I> {
     pub(crate) fn load_snapshot(&self) -> Result<Loader<'_>> {
         // Not while the collector works on what is there.
-        let _collector = self.collector.lock();
+        let mut collector = self.collector.lock();
         let mut state = self.state.lock();
         self.check_writable(&state)?;
         if state.snapshots > 0 {
             let what = "a snapshot of this map is held; drop it before another is loaded";
             return Err(self.error(ErrorKind::ReadOnly, what.into()));
         }
+        // What it knows by place is void when other records come to lie there.
+        state.dead_deletions.extend(collector.aged.drain());
         state.is_loading = true;
         let parser = Parser::default();
         Ok(Loader { target: self, parser, header: None, candidates: Vec::new(), number: 0, crc: 0, failed: false })
@@ -75,6 +77,10 @@ impl Loader<'_> {
                 Ok(())
             }
             Part::Item { ts, key, value, deletion } => {
+                let last = header.as_ref().map_or(0, |header| header.last);
+                if ts > last {
+                    return Err(Refusal::Stream(format!("an item at {ts}, after the last change at {last}")));
+                }
                 let value = (!deletion).then_some(value);
                 candidates.push(target.add(ts, key, value, candidates.len()).map_err(Refusal::Error)?);
                 Ok(())
@@ -146,8 +152,10 @@ impl<I: Index> Target for Core<I> {
         if I::KIND == Kind::BTree {
             made.iter().for_each(|link| _ = state.pages.born(Ref(*link)));
         }
-        self.publish_forgotten(header.forgotten);
+        // A mark that rises is stored before the root that needs it, one that falls after; readers look before and after.
+        self.publish_forgotten(header.forgotten.max(state.times.forgotten));
         self.publish(state, root);
+        self.publish_forgotten(header.forgotten);
         let (last, applied, forgotten) = (header.last, header.applied, header.forgotten);
         state.times = Timestamps { last, applied, forgotten, confirmed: state.times.confirmed };
         state.versions = found.len() as u64;

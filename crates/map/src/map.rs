@@ -32,6 +32,9 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+/// End of the name of a file that is being made.
+const UNFINISHED: &str = ".new";
+
 /// A map in a file of a medium. Dropping it confirms what is not confirmed.
 pub struct Map<I: Index> {
     core: Arc<Core<I>>,
@@ -59,6 +62,10 @@ impl<I: Index> Map<I> {
     pub fn create(medium: &Arc<dyn Medium>, name: &str, layout: &Layout, config: &Config) -> Result<Self> {
         layout.check()?;
         config.check()?;
+        if name.ends_with(UNFINISHED) {
+            let what = format!("{name}: names that end in {UNFINISHED} are those of unfinished maps; choose another");
+            return Err(Error::new(ErrorKind::Configuration, what));
+        }
         let geometry = Geometry::new(layout.bytes, layout.page_bytes);
         if geometry.pages < PAGES_MIN {
             let least = TABLE_AT + PAGES_MIN * (u64::from(layout.page_bytes) + 8) + 8192;
@@ -73,7 +80,7 @@ impl<I: Index> Map<I> {
         if files.iter().any(|(file, _)| file == name) {
             return Err(perdura_pmem::Error::Exists { what: name.to_owned() }.into());
         }
-        let unfinished = format!("{name}.new");
+        let unfinished = format!("{name}{UNFINISHED}");
         if files.iter().any(|(file, _)| *file == unfinished) {
             medium.remove(&unfinished)?;
         }
@@ -209,6 +216,7 @@ fn start<I: Index>(region: Region, identity: &Identity, root: &RootRecord, confi
         snapshots: 0,
         is_loading: false,
         garbage_left: 0,
+        damage: None,
         is_traced: I::KIND == Kind::List,
         saved_live: root.live,
     };

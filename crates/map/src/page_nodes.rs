@@ -172,8 +172,8 @@ impl Nodes for PageWriter<'_> {
     }
 
     fn put_tweaked(&mut self, link: u64, level: u8, tweak: &Tweak) -> Result<u64> {
-        let place = self.place(level)?;
         let source = self.reader.node(link, Some(level))?;
+        let place = self.place(level)?;
         let branching = self.reader.branching as usize;
         Ok(self.fill(place, |words, crc| {
             words.copy_from_slice(source.words());

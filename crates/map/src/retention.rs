@@ -29,6 +29,7 @@ impl<I: Index> Core<I> {
         if ts > state.times.applied {
             state.times.applied = ts;
             state.is_dirty = true;
+            self.stir();
         }
         Ok(())
     }

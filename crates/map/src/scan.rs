@@ -59,8 +59,7 @@ impl<I: Index> Core<I> {
     #[inline]
     pub(crate) fn get(&self, key: &[u8], at: Ts) -> Result<Option<Value<'_>>> {
         let pin = self.pins.pin();
-        let root = self.root();
-        self.check_readable(at)?;
+        let root = self.root_at(at)?;
         let target = Target::new(key, at);
         let Some((record, _)) = tree::find(&self.reader, &self.records, root, &target)? else { return Ok(None) };
         let record = self.records.get(record)?;
@@ -72,8 +71,7 @@ impl<I: Index> Core<I> {
 
     pub(crate) fn scan(&self, range: (Bound<&[u8]>, Bound<&[u8]>), at: Ts) -> Result<Scan<'_>> {
         let pin = self.pins.pin();
-        let root = self.root();
-        self.check_readable(at)?;
+        let root = self.root_at(at)?;
         let end = match range.1 {
             Bound::Included(key) => Bound::Included(key.to_vec()),
             Bound::Excluded(key) => Bound::Excluded(key.to_vec()),

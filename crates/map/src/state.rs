@@ -66,6 +66,8 @@ pub(crate) struct State<I: Index> {
     pub(crate) garbage_left: u64,
     /// B+-tree: whether all pages are known (docs/maps.md, Collection).
     pub(crate) is_traced: bool,
+    /// Why that could not be found out.
+    pub(crate) damage: Option<Error>,
     /// Live bytes as of the start, for as long as pages are not known.
     pub(crate) saved_live: u64,
 }
@@ -100,9 +102,19 @@ impl<I: Index> Core<I> {
         self.root.load(Ordering::Acquire)
     }
 
-    /// Refuses a read below what may be gone. To be called after the root was loaded.
+    /// The root for a reader at a timestamp that has pinned. Error: `Forgotten`.
     #[inline]
-    pub(crate) fn check_readable(&self, at: Ts) -> Result<()> {
+    pub(crate) fn root_at(&self, at: Ts) -> Result<u64> {
+        // After, because a root that does without something comes after the mark; before, because a loaded snapshot may
+        // lower the mark once its root is there.
+        self.check_readable(at)?;
+        let root = self.root();
+        self.check_readable(at)?;
+        Ok(root)
+    }
+
+    #[inline]
+    fn check_readable(&self, at: Ts) -> Result<()> {
         let forgotten = self.forgotten.load(Ordering::Acquire);
         if at >= forgotten {
             return Ok(());

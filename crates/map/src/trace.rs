@@ -23,12 +23,16 @@ struct Found {
 }
 
 impl<I: Index> Core<I> {
-    /// Traverses what the newest confirmation reaches, unless that has been done.
+    /// Traverses what the newest confirmation reaches, unless that has been done. One at a time: the caller holds the
+    /// collector's lock.
     pub(crate) fn trace(&self) -> Result<()> {
         let (root, head, pending) = {
             let mut state = self.state.lock();
             if state.is_traced {
                 return Ok(());
+            }
+            if let Some(damage) = &state.damage {
+                return Err(damage.clone());
             }
             self.confirm(&mut state);
             state.snapshots += 1;
@@ -37,7 +41,10 @@ impl<I: Index> Core<I> {
         let traced = self.traverse(root, head, pending);
         let mut state = self.state.lock();
         state.snapshots -= 1;
-        traced?;
+        if let Err(damage) = traced {
+            state.damage = Some(damage.clone());
+            return Err(damage);
+        }
         state.pages.all_known();
         state.is_traced = true;
         Ok(())
