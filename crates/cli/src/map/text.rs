@@ -38,7 +38,7 @@ pub fn print(bytes: &[u8], target: &mut Vec<u8>) {
     }
 }
 
-/// Bytes that [`print`] printed.
+/// Bytes that [`print()`] printed.
 pub fn unprint(text: &[u8]) -> Option<Vec<u8>> {
     let (mut bytes, mut rest) = (Vec::with_capacity(text.len()), text);
     while let Some((first, after)) = rest.split_first() {

@@ -18,9 +18,12 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
+use std::time::Duration;
 
 /// Name of the lock file.
 const LOCK: &str = ".lock";
+const LOCK_ATTEMPTS: u32 = 10;
+const LOCK_PAUSE: Duration = Duration::from_millis(5);
 
 /// How a directory is opened.
 #[derive(Clone, Copy, Debug, Default)]
@@ -242,11 +245,16 @@ fn lock(directory: &Path) -> Result<File> {
     let failed = |source| Error::from_io(path.display().to_string(), "locking", 0, source);
     let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o640).open(&path);
     let file = file.map_err(failed)?;
-    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(file),
-        Err(Errno::WOULDBLOCK) => Err(Error::InUse { what: directory.display().to_string() }),
-        Err(errno) => Err(failed(errno.into())),
+    for attempt in 1.. {
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => break,
+            // A process that is being started inherits the descriptor of a lock just given up, until it runs its own program.
+            Err(Errno::WOULDBLOCK) if attempt < LOCK_ATTEMPTS => std::thread::sleep(LOCK_PAUSE),
+            Err(Errno::WOULDBLOCK) => return Err(Error::InUse { what: directory.display().to_string() }),
+            Err(errno) => return Err(failed(errno.into())),
+        }
     }
+    Ok(file)
 }
 
 /// Gives `file` its length and blocks, so that no later store meets a full device.
