@@ -35,9 +35,10 @@ impl<I: Index> Core<I> {
         }
         let space = space_of(state);
         let slack = GARBAGE_PAGES_MIN * state.pages.geometry.page_bytes;
-        // Not before there is twice what the last round left: live data that shrink make garbage of it by themselves.
-        let much = space.garbage > space.live / 2 + slack && space.garbage >= 2 * state.garbage_left;
-        much || is_tight(&space) && space.garbage > space.live / 16 + slack + state.garbage_left
+        // What the last round left is not worth another one by itself.
+        let new = space.garbage.saturating_sub(state.garbage_left);
+        let much = space.garbage > space.live / 2 + slack && new > space.live / 8 + slack / 4;
+        much || is_tight(&space) && new > space.live / 16 + slack
     }
 
     /// One round. Bytes freed, by it and by what had ended before.
