@@ -37,6 +37,7 @@ test: setup
 
 MINUTES ?= 120
 test-long: setup
+	PERDURA_SOAK=20 cargo test --release --package perdura-map --package perdura-engine
 	cargo xtask explore --minutes $(MINUTES) --seed $$RANDOM
 	cargo xtask crash-server --rounds 500 --seed $$RANDOM
 

@@ -33,7 +33,7 @@ usage: cargo xtask COMMAND
   demo                                         real data, peers and a crash
   plugin                                       build ha_perdura.so and put it before the unpacked server
   mtr [TEST...]                                run the SQL test suites of tests/mysql-test
-  explore [--seed N] [--images N | --minutes N | --forever]
+  explore [--seed N] [--images N | --minutes N | --forever] [--product engine|map] [--scenario NAME]
                                                open every legal image of a power loss
   bench NAME|all [--quick] [--json FILE] [--docs] [--peers-only]
                                                NAME: load, commit, scan, recovery, memory, engine, map

@@ -51,7 +51,9 @@ pub struct Mutation<'a> {
 /// An ordered map with versions in persistent memory.
 ///
 /// Errors of all calls: [`crate::ErrorKind::Damaged`]. Of all changes also: `Full` (nothing is changed), `ReadOnly`,
-/// `Timestamp` when `ts` is below [`Timestamps::last`] or not above [`Timestamps::applied`], and `TooLarge`.
+/// `Timestamp` when `ts` is below [`Timestamps::last`], not above [`Timestamps::applied`] or [`Ts::MAX`], and `TooLarge`.
+/// [`OrderedMap::rollback`] and [`OrderedMap::forget`] that end in `Full` have done a part, whole timestamps: call them again
+/// when there is room.
 pub trait OrderedMap: Send + Sync {
     /// Which structure this is.
     fn kind(&self) -> Kind;
