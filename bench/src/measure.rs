@@ -11,8 +11,8 @@ pub fn ns_each(took: Duration, count: usize) -> f64 {
     took.as_secs_f64() * 1e9 / count as f64
 }
 
-/// Nanoseconds a key when `run` does something with each. What is not done within `budget` is done by `rest`, without
-/// being counted: so a slow system ends with the same content as a fast one.
+/// Nanoseconds a key when `run` does something with each. It ends when `budget` is used up; how many keys were done is
+/// told, so that the caller can do the rest without counting it.
 pub fn phase(keys: &[Key], budget: Duration, mut run: impl FnMut(&[Key])) -> (f64, usize) {
     let (mut took, mut done) = (Duration::ZERO, 0);
     for keys in keys.chunks(STRETCH) {

@@ -53,7 +53,7 @@ typedef enum PerduraMapCode {
   PERDURA_MAP_CODE_VERSION,
   // Bytes in the file or in a snapshot are not what they must be.
   PERDURA_MAP_CODE_DAMAGED,
-  // The map takes no changes now: it failed stop, or a snapshot is being loaded.
+  // The map takes no changes now: a snapshot is being loaded, or one is held that stands in the way.
   PERDURA_MAP_CODE_READ_ONLY,
   // The medium refused.
   PERDURA_MAP_CODE_MEDIUM,
@@ -422,7 +422,7 @@ enum PerduraMapCode perdura_map_close(struct PerduraMap *map);
 // Makes all changes so far durable. Two fences; none when nothing changed.
 //
 // # Errors
-// READ_ONLY, FULL, DAMAGED, MEDIUM.
+// ARGUMENT.
 //
 // # Safety
 // `map` must be null or open.

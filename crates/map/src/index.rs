@@ -66,7 +66,7 @@ pub(crate) trait Store: Sized + Send + 'static {
     fn verify(reader: &Self::Reader, link: u64) -> Result<()>;
 }
 
-/// Calls `each` with the link and level of every node below and at `root`, parents first.
+/// Calls `each` with the link of every node at and below `root`, and the node, parents first.
 pub(crate) fn for_each_node(
     reader: &(impl ReadNodes + ?Sized),
     root: u64,

@@ -258,7 +258,7 @@ impl Pages {
         }
     }
 
-    /// Lets go of all runs, for example before the space is reported or pages are chosen to be emptied.
+    /// Lets go of all runs, before pages are chosen to be emptied.
     pub(crate) fn end_runs(&mut self) {
         for stream in [Stream::Records, Stream::Nodes, Stream::Moved] {
             self.end_run(stream);
@@ -443,8 +443,7 @@ impl Pages {
         Pages::parts(self.geometry, place).any(|(page, _)| self.uses[page].retired)
     }
 
-    /// Whether a node may be put in a place where one has ended. Not where none of those known lives: such a page is about to
-    /// be free.
+    /// Whether a node may be put in a place where one has ended: not in a page that takes no more, or is about to be free.
     pub(crate) fn takes_nodes(&self, place: Ref) -> bool {
         Pages::parts(self.geometry, place).all(|(page, _)| {
             let page_use = &self.uses[page];

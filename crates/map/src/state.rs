@@ -59,7 +59,7 @@ pub(crate) struct State<I: Index> {
     pub(crate) dead_deletions: Vec<u64>,
     /// An edit that is over, for its memory.
     pub(crate) spare: Edit,
-    /// Held snapshots, and the collector's traversal.
+    /// Held snapshots, and the traversal after a start ([`Core::trace`]).
     pub(crate) snapshots: u64,
     pub(crate) is_loading: bool,
     /// Bytes of garbage after the last round of the collector.

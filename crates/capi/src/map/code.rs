@@ -38,7 +38,7 @@ pub enum PerduraMapCode {
     Version,
     /// Bytes in the file or in a snapshot are not what they must be.
     Damaged,
-    /// The map takes no changes now: it failed stop, or a snapshot is being loaded.
+    /// The map takes no changes now: a snapshot is being loaded, or one is held that stands in the way.
     ReadOnly,
     /// The medium refused.
     Medium,

@@ -46,7 +46,7 @@ unsafe fn change(
 /// Makes all changes so far durable. Two fences; none when nothing changed.
 ///
 /// # Errors
-/// READ_ONLY, FULL, DAMAGED, MEDIUM.
+/// ARGUMENT.
 ///
 /// # Safety
 /// `map` must be null or open.

@@ -14,7 +14,7 @@ pub struct Request {
     pub directory: PathBuf,
     pub name: String,
     pub action: Action,
-    /// Whether keys and values are printed in hexadecimal.
+    /// Whether keys and values are given and printed in hexadecimal.
     pub hex: bool,
     /// Whether to go on without persistent memory.
     pub emulate: bool,
