@@ -35,7 +35,7 @@ impl<I: Index> Core<I> {
         }
         let space = space_of(state);
         let slack = GARBAGE_PAGES_MIN * state.pages.geometry.page_bytes;
-        // What the last round left is not worth another one by itself.
+        // What a round could not free is not worth another one by itself.
         let new = space.garbage.saturating_sub(state.garbage_left);
         let much = space.garbage > space.live / 2 + slack && new > space.live / 8 + slack / 4;
         much || is_tight(&space) && new > space.live / 16 + slack
@@ -58,8 +58,8 @@ impl<I: Index> Core<I> {
         self.confirm(&mut state);
         state.is_dirty = true;
         self.confirm(&mut state);
-        state.garbage_left = space_of(&state).garbage;
         let freed = state.pages.free_pages().saturating_sub(before) as u64 * state.pages.geometry.page_bytes;
+        state.garbage_left = if freed == 0 { space_of(&state).garbage } else { 0 };
         match round {
             // What could not be moved for want of room stays where it is.
             Err(error) if error.kind() != ErrorKind::Full => Err(error),

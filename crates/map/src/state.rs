@@ -62,7 +62,7 @@ pub(crate) struct State<I: Index> {
     /// Held snapshots, and the traversal after a start ([`Core::trace`]).
     pub(crate) snapshots: u64,
     pub(crate) is_loading: bool,
-    /// Bytes of garbage after the last round of the collector.
+    /// Bytes of garbage that the last round of the collector found nothing to free of.
     pub(crate) garbage_left: u64,
     /// B+-tree: whether all pages are known (docs/maps.md, Collection).
     pub(crate) is_traced: bool,
