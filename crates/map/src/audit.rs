@@ -5,7 +5,7 @@
 
 use crate::config::Kind;
 use crate::error::Result;
-use crate::format::{RECORD_HEADER_BYTES, Ref};
+use crate::format::Ref;
 use crate::index::{Index, Store, for_each_node};
 use crate::scan::Cursor;
 use crate::snapshot::Snapshot;
@@ -83,7 +83,7 @@ impl<I: Index> Core<I> {
     }
 
     fn check_chain(&self, snapshot: &Snapshot<'_>, reachable: &mut Reachable) -> Result<()> {
-        let most = self.records.geometry.pages * self.records.geometry.page_bytes / RECORD_HEADER_BYTES;
+        let most = self.records.geometry.records_max();
         let is_list = I::KIND == Kind::List;
         let mut offset = snapshot.head;
         let mut count = 0;

@@ -30,7 +30,7 @@ pub(crate) struct Collector {
 impl<I: Index> Core<I> {
     /// Whether there is so much garbage, or so little room, that a round is worth it.
     pub(crate) fn wants_collection(&self, state: &State<I>) -> bool {
-        if state.snapshots > 0 || state.is_loading || !state.is_traced {
+        if state.is_held() || !state.is_traced {
             return false;
         }
         let space = space_of(state);
@@ -44,7 +44,7 @@ impl<I: Index> Core<I> {
     /// One round. Bytes freed, by it and by what had ended before.
     pub(crate) fn collect(&self) -> Result<u64> {
         let mut collector = self.collector.lock();
-        if self.is_held() {
+        if self.state.lock().is_held() {
             return Ok(0);
         }
         self.trace()?;
@@ -65,11 +65,6 @@ impl<I: Index> Core<I> {
             Err(error) if error.kind() != ErrorKind::Full => Err(error),
             _ => Ok(freed),
         }
-    }
-
-    fn is_held(&self) -> bool {
-        let state = self.state.lock();
-        state.snapshots > 0 || state.is_loading
     }
 
     /// Confirms, and chooses the pages to be emptied.
@@ -117,7 +112,7 @@ impl<I: Index> Core<I> {
         for page in victims {
             for (object, is_node) in self.objects_in(*page)? {
                 let mut state = self.state.lock();
-                if state.snapshots > 0 || state.is_loading {
+                if state.is_held() {
                     return Ok(());
                 }
                 if is_node {

@@ -2,7 +2,7 @@
 //!
 //! docs/format.md draws them. Numbers are little-endian; offsets are from the start of the file, in bytes.
 
-use crate::config::{Kind, Layout, PAGE_BYTES_MAX, PAGE_BYTES_MIN};
+use crate::config::{Kind, Layout};
 
 /// `PERDMAP1`.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"PERDMAP1");
@@ -52,6 +52,11 @@ impl Geometry {
             }
             pages -= 1;
         }
+    }
+
+    /// More records than that do not fit.
+    pub(crate) fn records_max(&self) -> u64 {
+        self.pages * self.page_bytes / RECORD_HEADER_BYTES
     }
 
     pub(crate) fn data_end(&self) -> u64 {
@@ -123,9 +128,6 @@ impl Identity {
             other => return Err(Wrong::Damaged(format!("structure {other} is unknown"))),
         };
         let layout = Layout { bytes: long(24), page_bytes: word(16), branching: word(20) };
-        if !layout.page_bytes.is_power_of_two() || !(PAGE_BYTES_MIN..=PAGE_BYTES_MAX).contains(&layout.page_bytes) {
-            return Err(Wrong::Damaged(format!("a page size of {} bytes", layout.page_bytes)));
-        }
         if let Err(error) = layout.check() {
             return Err(Wrong::Damaged(error.to_string()));
         }

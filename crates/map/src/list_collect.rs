@@ -42,7 +42,7 @@ impl<I: Index> Core<I> {
         };
         let mut is_whole = before != 0;
         while before != 0 {
-            if self.is_interrupted() {
+            if self.state.lock().is_held() {
                 is_whole = false;
                 break;
             }
@@ -60,11 +60,6 @@ impl<I: Index> Core<I> {
             self.state.lock().dead_deletions.extend(fresh);
         }
         Ok(())
-    }
-
-    fn is_interrupted(&self) -> bool {
-        let state = self.state.lock();
-        state.snapshots > 0 || state.is_loading
     }
 
     /// Works on the records after `before`, which is kept. The last record kept; 0 at the end of the chain.

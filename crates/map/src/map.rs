@@ -123,11 +123,6 @@ impl<I: Index> Map<I> {
         let background = config.background.then(|| Background::start(core.clone())).transpose()?;
         Ok(Map { core, background })
     }
-
-    /// What the map was made with.
-    pub fn layout(&self) -> Layout {
-        self.core.layout
-    }
 }
 
 /// Reads what a file says it is.

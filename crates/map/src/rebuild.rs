@@ -5,7 +5,7 @@
 
 use crate::entries::{Candidate, entries};
 use crate::error::Result;
-use crate::format::{GRAIN_BYTES, RECORD_HEADER_BYTES, Ref, RootRecord};
+use crate::format::{Ref, RootRecord};
 use crate::ordered_map::Ts;
 use crate::pages::Pages;
 use crate::pending::{Change, Pending};
@@ -64,7 +64,7 @@ pub(crate) fn rebuild(records: &Records, pages: &mut Pages, root: &RootRecord) -
 
 /// The records of the chain, newest first.
 fn walk(records: &Records, root: &RootRecord) -> Result<Vec<Candidate>> {
-    let most = records.geometry.pages * records.geometry.page_bytes / RECORD_HEADER_BYTES.max(GRAIN_BYTES);
+    let most = records.geometry.records_max();
     let mut candidates: Vec<Candidate> = Vec::with_capacity(root.versions.min(most) as usize);
     let mut offset = root.head;
     let mut newest = Ts::MAX;

@@ -72,6 +72,13 @@ pub(crate) struct State<I: Index> {
     pub(crate) saved_live: u64,
 }
 
+impl<I: Index> State<I> {
+    /// Whether nothing may be collected now.
+    pub(crate) fn is_held(&self) -> bool {
+        self.snapshots > 0 || self.is_loading
+    }
+}
+
 impl<I: Index> Core<I> {
     pub(crate) fn new(
         layout: Layout,

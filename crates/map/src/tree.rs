@@ -159,16 +159,26 @@ pub(crate) fn remove(
     edit: &mut Edit,
 ) -> Result<bool> {
     edit.root = root;
+    let Some((path, link, index)) = find_entry(nodes, records, root, target, expected)? else { return Ok(false) };
+    take_out(nodes, records, path, link, index..index + 1, edit)?;
+    Ok(true)
+}
+
+/// The way to the leaf that has the target's entry, the leaf, and the entry's index; none if the entry is not `expected`.
+fn find_entry(
+    nodes: &impl Nodes,
+    records: &Records,
+    root: u64,
+    target: &Target<'_>,
+    expected: Ref,
+) -> Result<Option<(Path, u64, usize)>> {
     if root == 0 {
-        return Ok(false);
+        return Ok(None);
     }
     let mut path = Path::new();
     let End { link, place: Place { rank, exact, .. } } = descend(nodes, records, root, target, 0, &mut path)?;
-    if !exact || nodes.node(link, Some(0))?.record(rank - 1) != expected {
-        return Ok(false);
-    }
-    take_out(nodes, records, path, link, rank - 1..rank, edit)?;
-    Ok(true)
+    let is_it = exact && nodes.node(link, Some(0))?.record(rank - 1) == expected;
+    Ok(is_it.then(|| (path, link, rank - 1)))
 }
 
 /// Entries taken out.
@@ -249,20 +259,9 @@ pub(crate) fn replace(
     edit: &mut Edit,
 ) -> Result<bool> {
     edit.root = root;
-    if root == 0 {
-        return Ok(false);
-    }
-    let mut path = Path::new();
-    let End { link, place: Place { rank, exact, .. } } = descend(nodes, records, root, target, 0, &mut path)?;
-    if !exact {
-        return Ok(false);
-    }
-    let leaf = nodes.node(link, Some(0))?;
-    if leaf.record(rank - 1) != old {
-        return Ok(false);
-    }
-    let slot = Slot { record: new, ..leaf.slot(rank - 1) };
-    lift(nodes, records, path, link, 0, &Tweak::Replace(rank - 1, slot), edit)?;
+    let Some((path, link, index)) = find_entry(nodes, records, root, target, old)? else { return Ok(false) };
+    let slot = Slot { record: new, ..nodes.node(link, Some(0))?.slot(index) };
+    lift(nodes, records, path, link, 0, &Tweak::Replace(index, slot), edit)?;
     Ok(true)
 }
 
