@@ -9,6 +9,7 @@ pub mod engine;
 pub mod explore;
 pub mod map;
 pub mod mutation;
+pub mod planted;
 pub mod sources;
 pub mod subject;
 pub mod verdict;
