@@ -109,7 +109,7 @@ ha_perdura::~ha_perdura()
 handler::Table_flags ha_perdura::table_flags() const
 {
   return HA_REC_NOT_IN_SEQ | HA_CAN_GEOMETRY | HA_CAN_BIT_FIELD | HA_CAN_VIRTUAL_COLUMNS | HA_BINLOG_ROW_CAPABLE |
-         HA_CRASH_SAFE | HA_CAN_SKIP_LOCKED | HA_ONLINE_ANALYZE | HA_CONCURRENT_OPTIMIZE;
+         HA_CAN_TABLE_CONDITION_PUSHDOWN | HA_CRASH_SAFE | HA_CAN_SKIP_LOCKED | HA_ONLINE_ANALYZE | HA_CONCURRENT_OPTIMIZE;
 }
 
 /* In reads of 16 KiB, as the optimizer counts; memory is read about as fast as a cached page. */

@@ -59,6 +59,7 @@ public:
   void unlock_row() override;
   void try_semi_consistent_read(bool yes) override;
   bool was_semi_consistent_read() override;
+  const COND *cond_push(const COND *condition) override;
 
   /* -- changes (ha_perdura_dml.cc) */
   int write_row(const uchar *record) override;
@@ -78,11 +79,22 @@ private:
   int enter_statement(THD *thd, thr_lock_type lock_type);
   int failed(PerduraCode code);
   void choose_columns();
+  void choose_claims();
+  bool is_used(const uchar *record);
+  int next_to_claim(uchar *record, PerduraCode code);
 
   PerduraCursor *m_cursor= nullptr;
   PerduraSession *m_session= nullptr;
   thr_lock_type m_lock_type= TL_UNLOCK;
   bool m_columns_chosen= false;
+  /* Rows are locked when they are read, or claimed. */
+  bool m_locks= false;
+  /* The server tells which rows of an UPDATE it is going to use, and has them read again. */
+  bool m_semi_consistent= false;
+  /* What came of locking such a row, until the next read. */
+  PerduraCode m_claimed= PERDURA_CODE_OK;
+  /* What a row must satisfy to be used, if that can be found out here without any effect. */
+  const COND *m_condition= nullptr;
 };
 
 #endif

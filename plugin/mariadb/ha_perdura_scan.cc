@@ -38,10 +38,60 @@ int ha_perdura::rnd_next(uchar *record)
 {
   if (unlikely(!m_columns_chosen))
     choose_columns();
-  PerduraCode code= perdura_scan_next(m_cursor, m_session, record);
+  PerduraCode code= m_claimed;
+  m_claimed= PERDURA_CODE_OK;
+  if (likely(code == PERDURA_CODE_OK || code == PERDURA_CODE_END))
+    code= perdura_scan_next(m_cursor, m_session, record);
+  if (m_condition)
+    return next_to_claim(record, code);
   if (likely(code == PERDURA_CODE_OK))
     return 0;
   return code == PERDURA_CODE_END ? HA_ERR_END_OF_FILE : failed(code);
+}
+
+/* Whether the server is going to use the row: what it will ask itself, asked before the row is locked. Warnings are left to it. */
+bool ha_perdura::is_used(const uchar *record)
+{
+  if (record != table->record[0])
+    return true;
+  THD *thd= table->in_use;
+  Dummy_error_handler silent;
+  thd->push_internal_handler(&silent);
+  const bool used= const_cast<COND *>(m_condition)->val_int() != 0;
+  thd->pop_internal_handler();
+  return used;
+}
+
+/* Goes on from a read that had the outcome `code`: a row that is going to be used is locked, and read again if it has changed
+   meanwhile. Of rows changed after the transaction's snapshot those are a conflict that are going to be used. */
+int ha_perdura::next_to_claim(uchar *record, PerduraCode code)
+{
+  for (;; code= perdura_scan_next(m_cursor, m_session, record))
+  {
+    if (code == PERDURA_CODE_OK)
+    {
+      if (!is_used(record))
+        return 0;
+      code= perdura_claim(m_cursor, m_session);
+      if (code == PERDURA_CODE_END)
+        continue;
+      return code == PERDURA_CODE_OK ? 0 : failed(code);
+    }
+    if (code != PERDURA_CODE_RECORD_CHANGED || is_used(record))
+      return code == PERDURA_CODE_END ? HA_ERR_END_OF_FILE : failed(code);
+    perdura_unlock(m_cursor, m_session);
+  }
+}
+
+/* The server offers a condition on the rows of this table. It goes on to check it itself; here it tells which rows to lock. Not
+   if its value could change from one look to the next, or a look has an effect or takes long. */
+const COND *ha_perdura::cond_push(const COND *condition)
+{
+  const bool certain= m_locks && !table->vfield && !(condition->used_tables() & RAND_TABLE_BIT) &&
+                      !const_cast<COND *>(condition)->is_expensive();
+  m_condition= certain && !m_semi_consistent ? condition : nullptr;
+  choose_claims();
+  return condition;
 }
 
 int ha_perdura::rnd_pos(uchar *record, uchar *position)
@@ -79,5 +129,8 @@ int ha_perdura::reset()
 {
   perdura_cursor_reset(m_cursor);
   m_columns_chosen= false;
+  m_semi_consistent= false;
+  m_claimed= PERDURA_CODE_OK;
+  m_condition= nullptr;
   return 0;
 }

@@ -310,15 +310,13 @@ void set_transaction_calls(handlerton *target)
 
 /* -- a table's part in a statement */
 
-/* Under REPEATABLE READ the rows of an UPDATE or DELETE are read from the snapshot and locked when they are changed; under
-   READ COMMITTED they are locked as they are read, since there the newest version counts. Locking reads lock in both. */
 static PerduraLock lock_for(THD *thd, thr_lock_type type)
 {
   if (type == TL_READ_WITH_SHARED_LOCKS || type == TL_READ_SKIP_LOCKED)
     return PERDURA_LOCK_SHARED;
   if (type < TL_FIRST_WRITE)
     return PERDURA_LOCK_NONE;
-  return reads_committed(thd) || thd_sql_command(thd) == SQLCOM_SELECT ? PERDURA_LOCK_EXCLUSIVE : PERDURA_LOCK_NONE;
+  return thd_sql_command(thd) == SQLCOM_SELECT ? PERDURA_LOCK_EXCLUSIVE : PERDURA_LOCK_WRITE;
 }
 
 int ha_perdura::enter_statement(THD *thd, thr_lock_type lock_type)
@@ -326,7 +324,9 @@ int ha_perdura::enter_statement(THD *thd, thr_lock_type lock_type)
   if (int error= begin_statement(thd, &m_session))
     return error;
   const bool skip_locked= lock_type == TL_READ_SKIP_LOCKED || lock_type == TL_WRITE_SKIP_LOCKED;
-  return handler_error(perdura_cursor_prepare(m_cursor, lock_for(thd, lock_type), skip_locked), thd);
+  const PerduraLock lock= lock_for(thd, lock_type);
+  m_locks= lock != PERDURA_LOCK_NONE;
+  return handler_error(perdura_cursor_prepare(m_cursor, lock, skip_locked), thd);
 }
 
 int ha_perdura::external_lock(THD *thd, int lock_type)
@@ -353,12 +353,25 @@ void ha_perdura::unlock_row()
   perdura_unlock(m_cursor, m_session);
 }
 
-void ha_perdura::try_semi_consistent_read(bool yes)
+void ha_perdura::choose_claims()
 {
-  perdura_cursor_allow_semi_consistent(m_cursor, yes);
+  perdura_cursor_claims(m_cursor, m_semi_consistent || m_condition);
 }
 
+/* The server is going to ask was_semi_consistent_read of each row it has found to match. */
+void ha_perdura::try_semi_consistent_read(bool yes)
+{
+  m_semi_consistent= yes;
+  m_condition= nullptr;
+  choose_claims();
+}
+
+/* The row matches and is going to be changed. True if it is to be read again: as it is now, locked. A lock that cannot be had
+   without waiting is waited for here; a failure to get it comes back from that read. */
 bool ha_perdura::was_semi_consistent_read()
 {
-  return perdura_cursor_was_semi_consistent(m_cursor);
+  if (!m_semi_consistent)
+    return false;
+  m_claimed= perdura_claim(m_cursor, m_session);
+  return m_claimed != PERDURA_CODE_OK;
 }

@@ -57,7 +57,7 @@ typedef enum PerduraCode {
   PERDURA_CODE_MEDIUM,
   // No memory.
   PERDURA_CODE_OUT_OF_MEMORY,
-  // The table has another definition than the caller thinks.
+  // The table has another definition than the caller thinks, or a newer one than the transaction's snapshot.
   PERDURA_CODE_DEFINITION_CHANGED,
   // A defect: the pool has failed stop.
   PERDURA_CODE_INTERNAL,
@@ -71,6 +71,9 @@ typedef enum PerduraLock {
   PERDURA_LOCK_SHARED,
   // Against everybody who locks.
   PERDURA_LOCK_EXCLUSIVE,
+  // As Exclusive, for a statement that changes rows: once the transaction has a snapshot, rows are read from it and locked when
+  // they are changed.
+  PERDURA_LOCK_WRITE,
 } PerduraLock;
 
 // An open table.
@@ -251,7 +254,7 @@ enum PerduraCode perdura_table_create(const struct PerduraEngine *engine,
 // `engine` must be open, `path` a C string.
 enum PerduraCode perdura_table_drop(const struct PerduraEngine *engine, const char *path);
 
-// Renames a table.
+// Renames a table. If the server filled it to take another's place, snapshots from before this refuse to read it.
 //
 // # Safety
 // `engine` must be open, `from` and `to` C strings.
@@ -414,6 +417,9 @@ enum PerduraCode perdura_commit(const struct PerduraSession *session);
 
 // Rolls the transaction back.
 //
+// # Errors
+// NotSupported after [`perdura_commit_ordered`]: the commit is durable.
+//
 // # Safety
 // As for [`perdura_statement_begin`].
 enum PerduraCode perdura_rollback(const struct PerduraSession *session);
@@ -426,15 +432,23 @@ enum PerduraCode perdura_savepoint(const struct PerduraSession *session, uint64_
 
 // Takes back what was written since a savepoint; it stays, those after it go.
 //
+// # Errors
+// NotFound if this transaction has no such savepoint; nothing is taken back.
+//
 // # Safety
 // As for [`perdura_statement_begin`].
 enum PerduraCode perdura_rollback_to_savepoint(const struct PerduraSession *session, uint64_t id);
 
-// Forgets a savepoint and those after it.
+// Releases a savepoint, and no other: the server releases one that is set again although later ones stay. What is kept of it goes
+// with the transaction.
+//
+// # Errors
+// NotFound if this transaction has no such savepoint.
 //
 // # Safety
 // As for [`perdura_statement_begin`].
-enum PerduraCode perdura_release_savepoint(const struct PerduraSession *session, uint64_t id);
+enum PerduraCode perdura_release_savepoint(const struct PerduraSession *session,
+                                           uint64_t id);
 
 // Reads the counters.
 //
@@ -504,17 +518,24 @@ void perdura_cursor_reset(struct PerduraCursor *cursor);
 // As for [`perdura_cursor_prepare`]; `columns` must have a bit for each column.
 void perdura_cursor_set_columns(struct PerduraCursor *cursor, const uint8_t *columns);
 
-// Sets whether a row somebody else has locked may be given out unlocked once.
+// Sets whether the caller claims the rows of a walk that it is going to use ([`perdura_claim`]), so that no other row is locked.
 //
 // # Safety
 // As for [`perdura_cursor_prepare`].
-void perdura_cursor_allow_semi_consistent(struct PerduraCursor *cursor, bool allowed);
+void perdura_cursor_claims(struct PerduraCursor *cursor,
+                           bool claims);
 
-// Whether the row read last was given out unlocked; the next read gives it again, locked.
+// Locks the row read last, which the caller is going to use; nothing to do if it is locked. End if the row is not to be used as
+// it was read: the walk's next row is the same one as it is now, locked, unless it is gone or locked rows are left out. If the
+// transaction has a snapshot that next row comes with RecordChanged: a conflict, if the caller would use it as it is now.
+//
+// # Errors
+// LockWaitTimeout, Deadlock, Killed.
 //
 // # Safety
-// As for [`perdura_cursor_prepare`].
-bool perdura_cursor_was_semi_consistent(const struct PerduraCursor *cursor);
+// As for [`perdura_insert`].
+enum PerduraCode perdura_claim(struct PerduraCursor *cursor,
+                               const struct PerduraSession *session);
 
 // Inserts a record.
 //

@@ -45,7 +45,7 @@ pub enum PerduraCode {
     Medium,
     /// No memory.
     OutOfMemory,
-    /// The table has another definition than the caller thinks.
+    /// The table has another definition than the caller thinks, or a newer one than the transaction's snapshot.
     DefinitionChanged,
     /// A defect: the pool has failed stop.
     Internal,
@@ -76,6 +76,7 @@ impl From<Error> for Failure {
             ErrorKind::LockWaitTimeout => PerduraCode::LockWaitTimeout,
             ErrorKind::Deadlock => PerduraCode::Deadlock,
             ErrorKind::RecordChanged => PerduraCode::RecordChanged,
+            ErrorKind::DefinitionChanged => PerduraCode::DefinitionChanged,
             ErrorKind::Killed => PerduraCode::Killed,
             ErrorKind::DeviceFull => PerduraCode::DeviceFull,
             ErrorKind::LogFull => PerduraCode::LogFull,

@@ -8,7 +8,7 @@ use crate::layout::Layout;
 use crate::row::{PackError, Packer, Unpacker};
 use crate::session::Session;
 use perdura_engine::format::ROW_BYTES_MAX;
-use perdura_engine::{Engine, Isolation, LockMode, LockOutcome, ReadView, Rid, RowRef, Scan, Table};
+use perdura_engine::{Engine, LockMode, LockOutcome, ReadView, Rid, RowRef, Scan, Table};
 use std::sync::Arc;
 
 /// How rows are locked when they are read.
@@ -21,16 +21,20 @@ pub enum PerduraLock {
     Shared,
     /// Against everybody who locks.
     Exclusive,
+    /// As Exclusive, for a statement that changes rows: once the transaction has a snapshot, rows are read from it and locked when
+    /// they are changed.
+    Write,
 }
 
-/// What to do about a row that somebody else has locked.
+/// How a statement reads the rows it is going to lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Contended {
-    Wait,
-    /// Leave the row out.
-    Skip,
-    /// Give the caller the committed row unlocked, to see whether it matters at all.
-    ReadCommitted,
+enum Reading {
+    /// Unlocked, from the snapshot.
+    Plain,
+    /// Unlocked; the caller claims those it is going to use.
+    ToClaim(LockMode),
+    /// Each locked before the caller gets it.
+    Locked(LockMode),
 }
 
 /// An open table.
@@ -44,10 +48,15 @@ pub struct PerduraCursor {
     buffer: Vec<u8>,
     scan: Option<Scan>,
     rid: Option<Rid>,
-    lock: Option<LockMode>,
+    lock: PerduraLock,
     skip_locked: bool,
-    semi_consistent: bool,
-    read_unlocked: bool,
+    claims: bool,
+    /// How the present walk reads; found out at its first row.
+    reading: Option<Reading>,
+    /// The current row as it was given out unlocked, for the caller to claim.
+    offered: Option<RowRef>,
+    /// The current row was claimed and has changed: the next read gives it again, locked.
+    again: bool,
     newly_locked: bool,
 }
 
@@ -66,10 +75,12 @@ impl PerduraCursor {
             buffer: Vec::new(),
             scan: None,
             rid: None,
-            lock: None,
+            lock: PerduraLock::None,
             skip_locked: false,
-            semi_consistent: false,
-            read_unlocked: false,
+            claims: false,
+            reading: None,
+            offered: None,
+            again: false,
             newly_locked: false,
         }
     }
@@ -88,23 +99,14 @@ impl PerduraCursor {
 
     /// Sets how rows are locked from now on.
     pub(crate) fn set_lock(&mut self, lock: PerduraLock, skip_locked: bool) {
-        self.lock = match lock {
-            PerduraLock::None => None,
-            PerduraLock::Shared => Some(LockMode::Shared),
-            PerduraLock::Exclusive => Some(LockMode::Exclusive),
-        };
+        self.lock = lock;
         self.skip_locked = skip_locked;
+        self.reading = None;
     }
 
-    /// Sets whether a row locked by somebody else may be given out unlocked once, to see whether it matters.
-    pub(crate) fn set_semi_consistent(&mut self, allowed: bool) {
-        self.semi_consistent = allowed;
-        self.read_unlocked = false;
-    }
-
-    /// Whether the row read last was given out unlocked. The next read gives it again, locked.
-    pub(crate) fn was_read_unlocked(&self) -> bool {
-        self.read_unlocked
+    /// Sets whether the caller claims the rows it is going to use, so that others need not be locked.
+    pub(crate) fn set_claims(&mut self, claims: bool) {
+        self.claims = claims;
     }
 
     /// Sets the columns to unpack; `None` for all.
@@ -129,9 +131,8 @@ impl PerduraCursor {
         self.scan = None;
         self.rid = None;
         self.chosen = None;
-        self.semi_consistent = false;
-        self.read_unlocked = false;
-        self.newly_locked = false;
+        self.claims = false;
+        self.leave_row();
         if self.buffer.capacity() > BUFFER_KEPT {
             self.buffer = Vec::new();
         }
@@ -220,13 +221,14 @@ impl PerduraCursor {
 
     /// Locks the row to be written unless it was locked when read, with the session's hooks around a wait.
     fn lock_for_write(&mut self, session: &mut Session, rid: Rid) -> Outcome<()> {
-        if self.lock == Some(LockMode::Exclusive) && !self.read_unlocked {
-            return Ok(());
+        match self.reading {
+            Some(Reading::Locked(LockMode::Exclusive)) => Ok(()),
+            Some(Reading::ToClaim(_)) => match self.claim(session)? {
+                true => Ok(()),
+                false => Err(self.changed(rid)),
+            },
+            _ => lock(session, &self.table, rid, LockMode::Exclusive).map(|_| ()),
         }
-        if session.txn.try_lock_row(&self.table, rid, LockMode::Exclusive)?.is_none() {
-            session.waiting(|txn| txn.lock_row(&self.table, rid, LockMode::Exclusive))?;
-        }
-        Ok(())
     }
 
     /// A row that was read and is gone when it is to be written was deleted by somebody else.
@@ -242,8 +244,12 @@ impl PerduraCursor {
 
     /// Begins a walk over the table.
     pub(crate) fn start_scan(&mut self, session: &mut Session) {
-        self.read_unlocked = false;
-        self.scan = Some(session.txn.scan(&self.table));
+        self.leave_row();
+        self.reading = None;
+        self.scan = Some(match self.lock {
+            PerduraLock::None => session.txn.scan(&self.table),
+            _ => session.txn.scan_to_lock(&self.table),
+        });
     }
 
     /// Ends the walk.
@@ -257,14 +263,26 @@ impl PerduraCursor {
     /// `record` must be a record buffer of this table.
     #[inline]
     pub(crate) unsafe fn next(&mut self, session: &mut Session, record: *mut u8) -> Outcome {
-        if let Some(mode) = self.lock {
+        let reading = self.reading.unwrap_or_else(|| self.choose_reading(session));
+        self.reading = Some(reading);
+        if let Reading::Locked(mode) = reading {
             // SAFETY: as the caller vouches for.
             return unsafe { self.next_locked(session, record, mode) };
+        }
+        if std::mem::take(&mut self.again)
+            // SAFETY: as the caller vouches for.
+            && let Some(code) = unsafe { self.read_again(session, record)? }
+        {
+            return Ok(code);
         }
         let Some(scan) = &mut self.scan else { return Ok(PerduraCode::End) };
         match scan.next(&mut session.txn)? {
             Some((rid, row)) => {
                 self.rid = Some(rid);
+                if reading != Reading::Plain {
+                    self.offered = Some(row);
+                    self.newly_locked = false;
+                }
                 // SAFETY: as the caller vouches for; the row is valid until the statement ends.
                 unsafe { self.unpack(rid, row, record) }
             }
@@ -272,69 +290,90 @@ impl PerduraCursor {
         }
     }
 
+    #[cold]
+    fn choose_reading(&self, session: &Session) -> Reading {
+        let mode = match self.lock {
+            PerduraLock::None => return Reading::Plain,
+            PerduraLock::Write if session.txn.has_snapshot() => return Reading::Plain,
+            PerduraLock::Shared => LockMode::Shared,
+            PerduraLock::Exclusive | PerduraLock::Write => LockMode::Exclusive,
+        };
+        if self.claims { Reading::ToClaim(mode) } else { Reading::Locked(mode) }
+    }
+
+    /// Locks the row that was given out last, which the caller is going to use. False if it is not to be used as it was given
+    /// out: it has changed, and the next read gives it again, locked; or somebody has locked it and it is to be left out.
+    pub(crate) fn claim(&mut self, session: &mut Session) -> Outcome<bool> {
+        let (Some(Reading::ToClaim(mode)), Some(offered), Some(rid)) = (self.reading, self.offered.take(), self.rid)
+        else {
+            return Ok(true);
+        };
+        let Some(outcome) = self.lock_unless_skipped(session, rid, mode)? else { return Ok(false) };
+        self.newly_locked = outcome == LockOutcome::New;
+        let newest = session.txn.read(&self.table, rid, ReadView::Newest)?;
+        self.again = !same_version(newest, Some(offered));
+        Ok(!self.again)
+    }
+
+    /// Gives the claimed row out as it is now, under its lock; nothing if it is gone.
+    ///
+    /// # Safety
+    /// `record` must be a record buffer of this table.
+    unsafe fn read_again(&mut self, session: &mut Session, record: *mut u8) -> Outcome<Option<PerduraCode>> {
+        let rid = self.current()?;
+        let newest = session.txn.read(&self.table, rid, ReadView::Newest)?;
+        if let Some(row) = newest {
+            // SAFETY: as the caller vouches for; the row is locked.
+            unsafe { self.unpack(rid, row, record)? };
+        }
+        if session.txn.has_snapshot() {
+            // The record shows the newest version, or the one that is gone: whether it matters is the caller's to say.
+            return Err(self.changed(rid));
+        }
+        if newest.is_none() {
+            self.unlock(session);
+        }
+        Ok(newest.map(|_| PerduraCode::Ok))
+    }
+
+    #[cold]
+    fn changed(&self, rid: Rid) -> Failure {
+        let (row, table) = (rid.to_u64(), self.table.name());
+        let message =
+            format!("row {row:#x} of table {table} was changed after this transaction's snapshot; try it again");
+        Failure::new(PerduraCode::RecordChanged, message)
+    }
+
     /// # Safety
     /// As for [`PerduraCursor::next`].
     unsafe fn next_locked(&mut self, session: &mut Session, record: *mut u8, mode: LockMode) -> Outcome {
-        let mut again = self.rid.filter(|_| std::mem::take(&mut self.read_unlocked));
         loop {
-            let (rid, contended) = match again.take() {
-                Some(rid) => (rid, Contended::Wait),
-                None => {
-                    let Some(scan) = &mut self.scan else { return Ok(PerduraCode::End) };
-                    let Some((rid, _)) = scan.next(&mut session.txn)? else { return Ok(PerduraCode::End) };
-                    (rid, self.when_contended(session))
-                }
-            };
+            let Some(scan) = &mut self.scan else { return Ok(PerduraCode::End) };
+            let Some((rid, _)) = scan.next(&mut session.txn)? else { return Ok(PerduraCode::End) };
             self.rid = Some(rid);
-            if let Some(row) = self.lock_and_read(session, rid, mode, contended)? {
+            if let Some(row) = self.lock_and_read(session, rid, mode)? {
                 // SAFETY: as the caller vouches for; the row is valid until the statement ends.
                 return unsafe { self.unpack(rid, row, record) };
             }
         }
     }
 
-    fn when_contended(&self, session: &Session) -> Contended {
+    /// Locks a row; `None` if it is locked by somebody else and to be left out.
+    fn lock_unless_skipped(&self, session: &mut Session, rid: Rid, mode: LockMode) -> Outcome<Option<LockOutcome>> {
         if self.skip_locked {
-            Contended::Skip
-        } else if self.semi_consistent && session.txn.isolation() == Isolation::ReadCommitted {
-            Contended::ReadCommitted
-        } else {
-            Contended::Wait
+            return Ok(session.txn.try_lock_row(&self.table, rid, mode)?);
         }
+        lock(session, &self.table, rid, mode).map(Some)
     }
 
     /// Locks a row and reads it; `None` if it is gone or to be left out.
-    fn lock_and_read(
-        &mut self,
-        session: &mut Session,
-        rid: Rid,
-        mode: LockMode,
-        contended: Contended,
-    ) -> Outcome<Option<RowRef>> {
-        let table = &self.table;
+    fn lock_and_read(&mut self, session: &mut Session, rid: Rid, mode: LockMode) -> Outcome<Option<RowRef>> {
         self.newly_locked = false;
-        let outcome = match (session.txn.try_lock_row(table, rid, mode)?, contended) {
-            (Some(outcome), _) => outcome,
-            (None, Contended::Skip) => return Ok(None),
-            (None, Contended::ReadCommitted) => {
-                let row = session.txn.read(table, rid, ReadView::Snapshot)?;
-                self.read_unlocked = row.is_some();
-                return Ok(row);
-            }
-            (None, Contended::Wait) => session.waiting(|txn| txn.lock_row(table, rid, mode))?,
-        };
+        let Some(outcome) = self.lock_unless_skipped(session, rid, mode)? else { return Ok(None) };
         self.newly_locked = outcome == LockOutcome::New;
-        let row = session.txn.read(table, rid, ReadView::Newest)?;
-        if session.txn.isolation() == Isolation::RepeatableRead {
-            let seen = session.txn.read(table, rid, ReadView::Snapshot)?;
-            if !same_version(row, seen) {
-                let message = format!(
-                    "row {:#x} of table {} was changed after this transaction's snapshot",
-                    rid.to_u64(),
-                    table.name()
-                );
-                return Err(Failure::new(PerduraCode::RecordChanged, message));
-            }
+        let row = session.txn.read(&self.table, rid, ReadView::Newest)?;
+        if session.txn.has_snapshot() && !same_version(row, session.txn.read(&self.table, rid, ReadView::Snapshot)?) {
+            return Err(self.changed(rid));
         }
         if row.is_none() {
             self.unlock(session);
@@ -347,14 +386,17 @@ impl PerduraCursor {
     /// # Safety
     /// `record` must be a record buffer of this table.
     pub(crate) unsafe fn read(&mut self, session: &mut Session, rid: Rid, record: *mut u8) -> Outcome {
-        self.read_unlocked = false;
+        self.leave_row();
         self.rid = Some(rid);
-        let row = match self.lock {
-            None => session.txn.read(&self.table, rid, ReadView::Snapshot)?,
-            Some(mode) => {
-                let contended = if self.skip_locked { Contended::Skip } else { Contended::Wait };
-                self.lock_and_read(session, rid, mode, contended)?
-            }
+        // By its position a row is asked for once it matters: no claim comes after.
+        let reading = match self.choose_reading(session) {
+            Reading::ToClaim(mode) => Reading::Locked(mode),
+            other => other,
+        };
+        self.reading = Some(reading);
+        let row = match reading {
+            Reading::Locked(mode) => self.lock_and_read(session, rid, mode)?,
+            _ => session.txn.read(&self.table, rid, ReadView::Snapshot)?,
         };
         match row {
             // SAFETY: as the caller vouches for; the row is valid until the statement ends.
@@ -370,7 +412,22 @@ impl PerduraCursor {
         {
             session.txn.unlock_row(&self.table, rid);
         }
-        self.read_unlocked = false;
+        self.leave_row();
+    }
+
+    /// Forgets what the current row was given out as.
+    fn leave_row(&mut self) {
+        self.offered = None;
+        self.again = false;
+        self.newly_locked = false;
+    }
+}
+
+/// Locks a row, with the session's hooks around a wait.
+fn lock(session: &mut Session, table: &Arc<Table>, rid: Rid, mode: LockMode) -> Outcome<LockOutcome> {
+    match session.txn.try_lock_row(table, rid, mode)? {
+        Some(outcome) => Ok(outcome),
+        None => session.waiting(|txn| txn.lock_row(table, rid, mode)).map_err(Failure::from),
     }
 }
 

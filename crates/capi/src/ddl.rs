@@ -60,7 +60,7 @@ pub unsafe extern "C" fn perdura_table_drop(engine: *const PerduraEngine, path: 
     }
 }
 
-/// Renames a table.
+/// Renames a table. If the server filled it to take another's place, snapshots from before this refuse to read it.
 ///
 /// # Safety
 /// `engine` must be open, `from` and `to` C strings.
@@ -73,7 +73,11 @@ pub unsafe extern "C" fn perdura_table_rename(
     // SAFETY: as the caller vouches for.
     unsafe {
         named(engine, from, |engine, from| {
-            engine.rename_table(from, &name::of_path(CStr::from_ptr(to))?)?;
+            let to = name::of_path(CStr::from_ptr(to))?;
+            match name::is_rebuilt(from) {
+                true => engine.rename_rebuilt_table(from, &to)?,
+                false => engine.rename_table(from, &to)?,
+            }
             Ok(PerduraCode::Ok)
         })
     }

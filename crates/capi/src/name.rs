@@ -38,6 +38,11 @@ pub fn is_garbage(name: &str) -> bool {
     table.starts_with(SERVER_PREFIX) && !table.starts_with(BACKUP_PREFIX)
 }
 
+/// Whether the server has filled the table under a name of its own, so that another name now means it takes a table's place.
+pub fn is_rebuilt(name: &str) -> bool {
+    is_garbage(name)
+}
+
 /// Whether it is the old table of an ALTER TABLE.
 pub fn is_backup(name: &str) -> bool {
     name.split_once('/').is_some_and(|(_, table)| table.starts_with(BACKUP_PREFIX))

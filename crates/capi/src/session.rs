@@ -4,10 +4,11 @@
 //! time, and [`perdura_commit_ordered`] comes from the binary log's group leader while the session's own thread waits.
 
 use crate::barrier;
-use crate::code::{Outcome, PerduraCode};
+use crate::code::{Failure, Outcome, PerduraCode};
 use crate::engine::{PerduraEngine, SessionCounters};
 use perdura_engine::{Engine, Isolation, Killer, Savepoint, Txn};
 use std::cell::UnsafeCell;
+use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -37,8 +38,8 @@ pub(crate) struct Session {
     pub(crate) txn: Box<Txn>,
     hooks: PerduraWaitHooks,
     counters: Arc<SessionCounters>,
-    savepoints: Vec<(u64, Savepoint)>,
-    next_savepoint: u64,
+    /// By name: the number of writes before it. Those set with no write between them are one, so there are no more than writes.
+    savepoints: BTreeMap<u64, Savepoint>,
     in_transaction: bool,
     in_statement: bool,
 }
@@ -113,15 +114,8 @@ pub unsafe extern "C" fn perdura_session_begin(
         let killer = txn.killer();
         counters.open.fetch_add(1, Ordering::Relaxed);
         counters.begun.fetch_add(1, Ordering::Relaxed);
-        let state = Session {
-            txn,
-            hooks,
-            counters,
-            savepoints: Vec::new(),
-            next_savepoint: 0,
-            in_transaction: false,
-            in_statement: false,
-        };
+        let state =
+            Session { txn, hooks, counters, savepoints: BTreeMap::new(), in_transaction: false, in_statement: false };
         Box::into_raw(Box::new(PerduraSession { killer, engine: engine.clone(), state: UnsafeCell::new(state) }))
     })
 }
@@ -302,6 +296,9 @@ pub unsafe extern "C" fn perdura_commit(session: *const PerduraSession) -> Perdu
 
 /// Rolls the transaction back.
 ///
+/// # Errors
+/// NotSupported after [`perdura_commit_ordered`]: the commit is durable.
+///
 /// # Safety
 /// As for [`perdura_statement_begin`].
 #[unsafe(no_mangle)]
@@ -309,8 +306,8 @@ pub unsafe extern "C" fn perdura_rollback(session: *const PerduraSession) -> Per
     // SAFETY: as the caller vouches for.
     unsafe {
         with(session, |session| {
+            session.txn.rollback()?;
             session.ended();
-            session.txn.rollback();
             Ok(PerduraCode::Ok)
         })
     }
@@ -325,15 +322,19 @@ pub unsafe extern "C" fn perdura_savepoint(session: *const PerduraSession, id: *
     // SAFETY: as the caller vouches for.
     unsafe {
         with(session, |session| {
-            session.next_savepoint += 1;
-            session.savepoints.push((session.next_savepoint, session.txn.savepoint()));
-            id.write(session.next_savepoint);
+            let writes = session.txn.writes_so_far();
+            let savepoint = session.txn.savepoint();
+            session.savepoints.insert(writes, savepoint);
+            id.write(writes);
             Ok(PerduraCode::Ok)
         })
     }
 }
 
 /// Takes back what was written since a savepoint; it stays, those after it go.
+///
+/// # Errors
+/// NotFound if this transaction has no such savepoint; nothing is taken back.
 ///
 /// # Safety
 /// As for [`perdura_statement_begin`].
@@ -342,17 +343,19 @@ pub unsafe extern "C" fn perdura_rollback_to_savepoint(session: *const PerduraSe
     // SAFETY: as the caller vouches for.
     unsafe {
         with(session, |session| {
-            session.savepoints.retain(|(other, _)| *other <= id);
-            let found = session.savepoints.iter().rfind(|(other, _)| *other == id);
-            // A savepoint set before this pool took part in the transaction: all of it goes.
-            let savepoint = found.map_or_else(Savepoint::default, |(_, savepoint)| savepoint.clone());
+            let Some(savepoint) = session.savepoints.get(&id).cloned() else { return Err(no_savepoint(id)) };
+            session.savepoints.split_off(&(id + 1));
             session.txn.rollback_to(&savepoint);
             Ok(PerduraCode::Ok)
         })
     }
 }
 
-/// Forgets a savepoint and those after it.
+/// Releases a savepoint, and no other: the server releases one that is set again although later ones stay. What is kept of it goes
+/// with the transaction.
+///
+/// # Errors
+/// NotFound if this transaction has no such savepoint.
 ///
 /// # Safety
 /// As for [`perdura_statement_begin`].
@@ -360,9 +363,14 @@ pub unsafe extern "C" fn perdura_rollback_to_savepoint(session: *const PerduraSe
 pub unsafe extern "C" fn perdura_release_savepoint(session: *const PerduraSession, id: u64) -> PerduraCode {
     // SAFETY: as the caller vouches for.
     unsafe {
-        with(session, |session| {
-            session.savepoints.retain(|(other, _)| *other < id);
-            Ok(PerduraCode::Ok)
+        with(session, |session| match session.savepoints.contains_key(&id) {
+            true => Ok(PerduraCode::Ok),
+            false => Err(no_savepoint(id)),
         })
     }
+}
+
+#[cold]
+fn no_savepoint(id: u64) -> Failure {
+    Failure::new(PerduraCode::NotFound, format!("savepoint {id} was not set in this transaction"))
 }

@@ -223,24 +223,33 @@ pub unsafe extern "C" fn perdura_cursor_set_columns(cursor: *mut PerduraCursor, 
     barrier::call_or(None, (), || cursor.set_columns(if columns.is_null() { None } else { Some(&wanted) }));
 }
 
-/// Sets whether a row somebody else has locked may be given out unlocked once.
+/// Sets whether the caller claims the rows of a walk that it is going to use ([`perdura_claim`]), so that no other row is locked.
 ///
 /// # Safety
 /// As for [`perdura_cursor_prepare`].
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn perdura_cursor_allow_semi_consistent(cursor: *mut PerduraCursor, allowed: bool) {
+pub unsafe extern "C" fn perdura_cursor_claims(cursor: *mut PerduraCursor, claims: bool) {
     // SAFETY: as the caller vouches for.
-    unsafe { &mut *cursor }.set_semi_consistent(allowed);
+    unsafe { &mut *cursor }.set_claims(claims);
 }
 
-/// Whether the row read last was given out unlocked; the next read gives it again, locked.
+/// Locks the row read last, which the caller is going to use; nothing to do if it is locked. End if the row is not to be used as
+/// it was read: the walk's next row is the same one as it is now, locked, unless it is gone or locked rows are left out. If the
+/// transaction has a snapshot that next row comes with RecordChanged: a conflict, if the caller would use it as it is now.
+///
+/// # Errors
+/// LockWaitTimeout, Deadlock, Killed.
 ///
 /// # Safety
-/// As for [`perdura_cursor_prepare`].
+/// As for [`perdura_insert`].
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn perdura_cursor_was_semi_consistent(cursor: *const PerduraCursor) -> bool {
+pub unsafe extern "C" fn perdura_claim(cursor: *mut PerduraCursor, session: *const PerduraSession) -> PerduraCode {
     // SAFETY: as the caller vouches for.
-    unsafe { &*cursor }.was_read_unlocked()
+    unsafe {
+        on(cursor, session, |cursor, session| {
+            Ok(if cursor.claim(session)? { PerduraCode::Ok } else { PerduraCode::End })
+        })
+    }
 }
 
 /// Inserts a record.

@@ -114,39 +114,45 @@ fn statements_and_savepoints_are_taken_back_alone() {
 }
 
 #[test]
-fn semi_consistent_reads_give_a_locked_row_once_unlocked() {
+fn a_savepoint_set_again_leaves_the_later_ones() {
+    // SAVEPOINT a again: the server releases the old a and keeps b, to which one can still roll back.
     let pool = Pool::new();
-    let (table, other_table) = (pool.table("./d/t"), pool.open("./d/t", b"v1").unwrap());
-    let (session, other) = (pool.session(), pool.session());
-    session.begin(true);
-    for id in 1..=3 {
+    let table = pool.table("./d/t");
+    let session = pool.session();
+    let savepoint = || {
+        let mut id = 0;
+        // SAFETY: the session is live and used by this thread.
+        ok(unsafe { perdura_savepoint(session.0, &mut id) });
+        id
+    };
+    let insert = |id| {
+        session.begin(false);
         ok(table.insert(&session, &row(id, "x")));
-    }
+        session.end_statement();
+    };
+    insert(1);
+    let a = savepoint();
+    insert(2);
+    let b = savepoint();
+    insert(3);
+    // SAFETY: the session is live and used by this thread.
+    ok(unsafe { perdura_release_savepoint(session.0, a) });
+    let a_again = savepoint();
+    // SAFETY: as above.
+    ok(unsafe { perdura_rollback_to_savepoint(session.0, b) });
+    session.begin(false);
+    assert_eq!(table.rows(&session), [row(1, "x"), row(2, "x")]);
+    session.end_statement();
+    // What was set after b is gone, and rolling back to it takes nothing back.
+    // SAFETY: as above.
+    assert_eq!(unsafe { perdura_rollback_to_savepoint(session.0, a_again) }, PerduraCode::NotFound);
+    session.begin(false);
+    assert_eq!(table.rows(&session).len(), 2);
     session.commit();
-
-    other.begin(true);
-    other_table.start_scan(&other);
-    assert_eq!(other_table.next(&other), Ok(Some(row(1, "x"))));
-    ok(other_table.update(&other, &row(1, "changed")));
-
-    session.begin(true);
-    table.prepare(PerduraLock::Exclusive);
-    // SAFETY: the cursor is open.
-    unsafe { perdura_cursor_allow_semi_consistent(table.0, true) };
-    table.start_scan(&session);
-    assert_eq!(table.next(&session), Ok(Some(row(1, "x"))), "the committed row, without a wait");
-    // SAFETY: the cursor is open.
-    assert!(unsafe { perdura_cursor_was_semi_consistent(table.0) });
-    std::thread::scope(|scope| {
-        // The caller found that the row matters: it is read again, which waits.
-        let waiting = scope.spawn(move || {
-            let read = table.next(&session);
-            session.commit();
-            read
-        });
-        other.commit();
-        assert_eq!(waiting.join().unwrap(), Ok(Some(row(1, "changed"))));
-    });
+    // SAFETY: as above.
+    assert_eq!(unsafe { perdura_rollback_to_savepoint(session.0, b) }, PerduraCode::NotFound, "of another transaction");
+    // SAFETY: as above.
+    assert_eq!(unsafe { perdura_release_savepoint(session.0, b) }, PerduraCode::NotFound);
 }
 
 #[test]

@@ -56,6 +56,9 @@ pub struct BulkInsert {
     rows: i64,
     /// Something was written since the last [`BulkInsert::flush_rest`].
     written: bool,
+    /// RIDs its edited pages leave free. Collected while nobody else can reach the pages: once they are published, another
+    /// transaction may delete a row and purge may free that RID itself.
+    holes: Vec<Rid>,
 }
 
 impl BulkInsert {
@@ -70,6 +73,7 @@ impl BulkInsert {
             edits: Vec::new(),
             rows: 0,
             written: false,
+            holes: Vec::new(),
         }
     }
 
@@ -272,6 +276,15 @@ impl BulkInsert {
         }
     }
 
+    /// Before publication: notes the RIDs that its edited pages leave free.
+    pub fn collect_holes(&mut self) {
+        let directory = &self.table.directory;
+        for page in self.pages.iter().filter(|page| page.edited) {
+            let rows = directory.page_rows(page.page).start..page.next;
+            self.holes.extend(rows.filter(|row| directory.raw_word(*row).is_empty()).map(|row| Rid::new(row, 0)));
+        }
+    }
+
     /// Frees versions that were replaced by this very transaction, and empties the words of rows it deleted again.
     fn drop_replaced(&mut self) {
         for edit in std::mem::take(&mut self.edits) {
@@ -331,10 +344,8 @@ impl BulkInsert {
     pub fn finish(mut self) {
         self.release_segments();
         let mut space = self.table.space.lock();
+        space.put_rids(std::mem::take(&mut self.holes));
         for page in &self.pages {
-            let first = self.table.directory.page_rows(page.page).start;
-            let holes = page.edited.then(|| (first..page.next).filter(|row| self.word(*row).is_empty()));
-            space.put_rids(holes.into_iter().flatten().map(|row| Rid::new(row, 0)));
             space.put_rids((page.next..page.end).rev().map(|row| Rid::new(row, 0)));
         }
     }

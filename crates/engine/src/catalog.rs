@@ -124,7 +124,8 @@ impl Inner {
             let entry = Entry::Table { id, name: name.to_owned(), definition: definition.to_vec() };
             let inserted = txn.insert(catalog, &entry.encode());
             match inserted.and_then(|_| txn.commit()) {
-                Ok(_) => {
+                Ok(csn) => {
+                    table.set_defined(csn);
                     self.tables.write().insert(name.to_owned(), table.clone());
                     Ok(table)
                 }
@@ -161,8 +162,8 @@ impl Inner {
         self.remove_files(&table)
     }
 
-    /// Gives a table another name.
-    pub(crate) fn rename_table(self: &Arc<Self>, from: &str, to: &str) -> Result<()> {
+    /// Gives a table another name; if it was `rebuilt` under the old one, older snapshots are refused from here on.
+    pub(crate) fn rename_table(self: &Arc<Self>, from: &str, to: &str, rebuilt: bool) -> Result<()> {
         check_name(to)?;
         self.ddl(|txn, catalog| {
             if self.tables.read().contains_key(to) {
@@ -173,7 +174,10 @@ impl Inner {
             let rid = self.find_entry(txn, catalog, table.id())?;
             let entry = Entry::Table { id: table.id(), name: to.to_owned(), definition: table.definition().to_vec() };
             txn.update(catalog, rid, &entry.encode())?;
-            txn.commit()?;
+            let csn = txn.commit()?;
+            if rebuilt {
+                table.set_defined(csn);
+            }
             let mut tables = self.tables.write();
             tables.remove(from);
             table.set_name(to);
@@ -192,7 +196,8 @@ impl Inner {
             let new = Arc::new(Table::create(self.context.clone(), id, name, &old.definition())?);
             let entry = Entry::Table { id, name: name.to_owned(), definition: old.definition().to_vec() };
             match txn.update(catalog, rid, &entry.encode()).and_then(|()| txn.commit()) {
-                Ok(_) => {
+                Ok(csn) => {
+                    new.set_defined(csn);
                     old.set_dropped();
                     self.tables.write().insert(name.to_owned(), new.clone());
                     Ok((old, new))

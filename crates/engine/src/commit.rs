@@ -5,7 +5,7 @@
 //! durable by [`Txn::prepare`], and [`Txn::commit_ordered`] only writes the commit record.
 
 use crate::bulk::BulkInsert;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::format::{RECORD_BYTES, Record};
 use crate::purge::Superseded;
 use crate::txn::{State, Txn};
@@ -27,7 +27,7 @@ impl Txn {
             State::Active => match self.order() {
                 Ok(csn) => csn,
                 Err(error) => {
-                    self.rollback();
+                    self.roll_back();
                     return Err(error);
                 }
             },
@@ -52,13 +52,13 @@ impl Txn {
         }
         let _span = perdura_pmem::trace::span("prepared");
         if let Err(error) = self.log_prepare(xid) {
-            self.rollback();
+            self.roll_back();
             return Err(error);
         }
         self.xid = xid.to_vec();
         self.state = State::Prepared;
         // It reads nothing any more, and may stay so for long: purge does not wait for it.
-        self.close_snapshot();
+        self.close_snapshots();
         Ok(())
     }
 
@@ -122,7 +122,8 @@ impl Txn {
             write.table.directory.store(row, write.head);
             write.table.directory.flush(row);
         }
-        for bulk in &self.bulk {
+        for bulk in &mut self.bulk {
+            bulk.collect_holes();
             bulk.publish(csn);
         }
         self.engine.fence();
@@ -174,7 +175,22 @@ impl Txn {
     }
 
     /// Rolls back, prepared or not.
-    pub fn rollback(&mut self) {
+    ///
+    /// # Errors
+    /// NotSupported after [`Txn::commit_ordered`]: the commit is durable and cannot be taken back. It stays to be completed by
+    /// [`Txn::commit`], which others wait for.
+    pub fn rollback(&mut self) -> Result<()> {
+        if let State::Ordered(csn) = self.state {
+            let what =
+                format!("commit {csn} is durable and cannot be rolled back; commit the transaction to complete it");
+            return Err(Error::new(ErrorKind::NotSupported, what));
+        }
+        self.roll_back();
+        Ok(())
+    }
+
+    /// Rolls back what was not ordered yet.
+    fn roll_back(&mut self) {
         // The log forgets a prepared transaction first: what it wrote may be used again right after this (I8).
         if let Some(log) = self.log.take()
             && let Err(error) = log.rollback()
@@ -213,8 +229,7 @@ impl Txn {
 
     fn reset(&mut self) {
         self.release_locks();
-        self.close_snapshot();
-        self.snapshot_unseen = false;
+        self.close_snapshots();
         self.writes.clear();
         self.records.clear();
         self.xid.clear();
@@ -232,9 +247,9 @@ impl Drop for Txn {
                 // A pool that failed stop says so at the next call.
                 let _ = self.commit();
             }
-            State::Active => self.rollback(),
+            State::Active => self.roll_back(),
         }
-        self.engine.snapshots.release_slot(self.slot);
+        self.snapshots.release(&self.engine.snapshots);
     }
 }
 

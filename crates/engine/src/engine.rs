@@ -201,7 +201,13 @@ impl Engine {
 
     /// Renames a table. Errors: NotFound, Exists.
     pub fn rename_table(&self, from: &str, to: &str) -> Result<()> {
-        self.inner.rename_table(from, to)
+        self.inner.rename_table(from, to, false)
+    }
+
+    /// Renames a table that was filled with another's rows to take its place. A snapshot taken before this does not see those rows:
+    /// its reads fail with [`ErrorKind::DefinitionChanged`] rather than find the table empty. Errors: NotFound, Exists.
+    pub fn rename_rebuilt_table(&self, from: &str, to: &str) -> Result<()> {
+        self.inner.rename_table(from, to, true)
     }
 
     /// Empties a table by replacing it; returns the new one. No transaction may be using it.
@@ -239,8 +245,10 @@ impl Engine {
 
     /// Rolls a prepared transaction back by name; whether there was one.
     pub fn rollback_prepared(&self, xid: &[u8]) -> Result<bool> {
-        let found = self.inner.take_prepared(xid);
-        Ok(found.map(|mut txn| txn.rollback()).is_some())
+        match self.inner.take_prepared(xid) {
+            Some(mut txn) => txn.rollback().map(|()| true),
+            None => Ok(false),
+        }
     }
 
     /// Makes the present visible CSN the start of the next redo, and frees log generations that are not needed any more.

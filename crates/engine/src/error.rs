@@ -16,8 +16,12 @@ pub enum ErrorKind {
     LockWaitTimeout,
     /// Waiting would have closed a circle of waiters. The transaction is to be rolled back.
     Deadlock,
-    /// Another transaction committed a newer version of the row than this snapshot sees. The transaction is to be rolled back.
+    /// Another transaction committed a newer version of the row than this snapshot sees. The transaction is to be rolled back and
+    /// tried again, as after a deadlock.
     RecordChanged,
+    /// The table was created or rebuilt after the transaction's snapshot, which therefore does not see its rows. The transaction is
+    /// to be ended; a new one sees them.
+    DefinitionChanged,
     /// The wait was interrupted by a kill.
     Killed,
     /// The medium has no room. The statement failed, nothing else.

@@ -2,52 +2,143 @@
 
 use crate::error::Result;
 use crate::format::{PageState, Rid, Word};
+use crate::snapshot::{SlotId, Snapshots};
 use crate::table::Table;
-use crate::txn::Txn;
+use crate::txn::{Isolation, Txn};
 use crate::visibility::{OwnVersion, ReadView, RowRef};
 use perdura_log::Csn;
 use std::ops::Range;
 use std::sync::Arc;
 
+/// One snapshot a transaction may hold: its slot in the engine's registry, and what it reads at while it is open.
+struct OpenSnapshot {
+    slot: SlotId,
+    csn: Option<Csn>,
+}
+
+impl OpenSnapshot {
+    fn new(registry: &Snapshots) -> OpenSnapshot {
+        OpenSnapshot { slot: registry.acquire_slot(), csn: None }
+    }
+
+    fn close(&mut self, registry: &Snapshots) {
+        if self.csn.take().is_some() {
+            registry.close(self.slot);
+        }
+    }
+}
+
+/// The snapshots of a transaction. Whatever it may be reading, one of them is at or below: so purge leaves it alone.
+pub(crate) struct OpenSnapshots {
+    /// Of the statement: under READ COMMITTED what it reads; under REPEATABLE READ where it finds the rows that it locks.
+    statement: OpenSnapshot,
+    /// Of the transaction, under REPEATABLE READ, from its first consistent read on.
+    transaction: OpenSnapshot,
+    /// The transaction's is above what was visible when it was taken: the first read waits for it.
+    unseen: bool,
+    /// Newest commit whose rows the transaction has locked and seen. A later snapshot must not be older.
+    met: Csn,
+}
+
+impl OpenSnapshots {
+    pub(crate) fn new(registry: &Snapshots) -> OpenSnapshots {
+        OpenSnapshots {
+            statement: OpenSnapshot::new(registry),
+            transaction: OpenSnapshot::new(registry),
+            unseen: false,
+            met: 0,
+        }
+    }
+
+    /// Notes that the transaction has seen a row of commit `csn` under its lock.
+    pub(crate) fn has_met(&mut self, csn: Csn) {
+        self.met = self.met.max(csn);
+    }
+
+    /// Gives the slots back.
+    pub(crate) fn release(&self, registry: &Snapshots) {
+        registry.release_slot(self.statement.slot);
+        registry.release_slot(self.transaction.slot);
+    }
+}
+
 impl Txn {
-    /// The snapshot in force, taken now if there is none.
-    pub(crate) fn open_snapshot(&mut self) -> Csn {
-        if let Some(csn) = self.snapshot {
-            if std::mem::take(&mut self.snapshot_unseen) {
-                self.engine.log.wait_visible(csn);
+    /// The snapshot of this statement, taken now if there is none.
+    pub(crate) fn statement_snapshot(&mut self) -> Csn {
+        let (log, statement) = (&self.engine.log, &mut self.snapshots.statement);
+        *statement.csn.get_or_insert_with(|| self.engine.snapshots.open(statement.slot, || log.visible_csn()))
+    }
+
+    /// The snapshot of the transaction, if it has taken one.
+    pub(crate) fn transaction_snapshot(&self) -> Option<Csn> {
+        self.snapshots.transaction.csn
+    }
+
+    /// The snapshot consistent reads see, taken now if there is none.
+    pub(crate) fn consistent_snapshot(&mut self) -> Csn {
+        if self.isolation() == Isolation::ReadCommitted {
+            return self.statement_snapshot();
+        }
+        let (log, snapshots) = (&self.engine.log, &mut self.snapshots);
+        if let Some(csn) = snapshots.transaction.csn {
+            if std::mem::take(&mut snapshots.unseen) {
+                log.wait_visible(csn);
             }
             return csn;
         }
-        let log = &self.engine.log;
-        let csn = self.engine.snapshots.open(self.slot, || log.visible_csn());
-        self.snapshot = Some(csn);
+        // A row that was locked may be of a commit that is durable and not visible yet.
+        log.wait_visible(snapshots.met);
+        let csn = self.engine.snapshots.open(snapshots.transaction.slot, || log.visible_csn());
+        snapshots.transaction.csn = Some(csn);
         csn
     }
 
     /// Takes the transaction's snapshot now, at the last CSN given out, so that it agrees with the binary log's
-    /// position; the first read waits until all of it is visible.
+    /// position; the first read waits until all of it is visible. Under READ COMMITTED there is none to take.
     pub fn take_snapshot(&mut self) {
-        if self.snapshot.is_none() {
-            let log = &self.engine.log;
-            self.snapshot = Some(self.engine.snapshots.open(self.slot, || log.last_csn()));
-            self.snapshot_unseen = true;
+        if self.isolation() == Isolation::RepeatableRead && self.snapshots.transaction.csn.is_none() {
+            let (log, transaction) = (&self.engine.log, &mut self.snapshots.transaction);
+            transaction.csn = Some(self.engine.snapshots.open(transaction.slot, || log.last_csn()));
+            self.snapshots.unseen = true;
         }
     }
 
-    pub(crate) fn close_snapshot(&mut self) {
-        if self.snapshot.take().is_some() {
-            self.engine.snapshots.close(self.slot);
-        }
+    /// Whether what it reads from now on is what its snapshot sees, so that a newer version of a row is a conflict. Until then
+    /// its statements lock rows and work on the newest versions.
+    pub fn has_snapshot(&self) -> bool {
+        self.snapshots.transaction.csn.is_some()
+    }
+
+    pub(crate) fn close_statement_snapshot(&mut self) {
+        self.snapshots.statement.close(&self.engine.snapshots);
+    }
+
+    pub(crate) fn close_snapshots(&mut self) {
+        self.close_statement_snapshot();
+        self.snapshots.transaction.close(&self.engine.snapshots);
+        self.snapshots.unseen = false;
+        self.snapshots.met = 0;
     }
 
     /// Reads a row, own writes included.
+    ///
+    /// # Errors
+    /// DefinitionChanged if the table is newer than the snapshot; Damaged.
     pub fn read(&mut self, table: &Arc<Table>, rid: Rid, view: ReadView) -> Result<Option<RowRef>> {
-        let snapshot = self.open_snapshot();
-        let limit = if view == ReadView::Newest { Csn::MAX } else { snapshot };
-        match self.own_version(table, rid, u64::MAX)? {
-            Some(OwnVersion::Seen(row)) => Ok(row),
-            _ => table.committed(rid, limit),
+        let snapshot = match view {
+            ReadView::Snapshot => self.consistent_snapshot(),
+            ReadView::Newest => self.statement_snapshot(),
+        };
+        if let Some(OwnVersion::Seen(row)) = self.own_version(table, rid, u64::MAX)? {
+            return Ok(row);
         }
+        if view == ReadView::Newest {
+            let newest = table.newest(rid)?;
+            self.snapshots.has_met(newest.map_or(0, |(_, csn)| csn));
+            return Ok(newest.map(|(row, _)| row));
+        }
+        table.check_defined(snapshot)?;
+        table.committed(rid, snapshot)
     }
 
     /// The transaction's own version of a row as of write sequence `sequence`; `None` if it never wrote the row.
@@ -62,8 +153,23 @@ impl Txn {
     }
 
     /// Begins a scan of the table along its row directory. It sees the snapshot and what this transaction wrote before.
+    /// If the table is newer than the snapshot its first row is the error DefinitionChanged.
     pub fn scan(&mut self, table: &Arc<Table>) -> Scan {
-        let snapshot = self.open_snapshot();
+        let snapshot = self.consistent_snapshot();
+        self.scan_at(table, snapshot)
+    }
+
+    /// Begins a scan for rows to be locked. A transaction without a snapshot does not take one for it: the rows are those of the
+    /// moment the statement began, and each must be locked and read again ([`ReadView::Newest`]) before anything is made of it.
+    pub fn scan_to_lock(&mut self, table: &Arc<Table>) -> Scan {
+        let snapshot = match self.has_snapshot() {
+            true => self.consistent_snapshot(),
+            false => self.statement_snapshot(),
+        };
+        self.scan_at(table, snapshot)
+    }
+
+    fn scan_at(&self, table: &Arc<Table>, snapshot: Csn) -> Scan {
         Scan {
             pages: table.directory.page_count(),
             table: table.clone(),
@@ -95,7 +201,7 @@ impl Scan {
     pub fn next(&mut self, txn: &mut Txn) -> Result<Option<(Rid, RowRef)>> {
         loop {
             let Some(row) = self.rows.next() else {
-                if !self.next_page(txn) {
+                if !self.next_page(txn)? {
                     return Ok(None);
                 }
                 continue;
@@ -133,7 +239,10 @@ impl Scan {
     }
 
     /// Goes to the next page that can hold a row the scan sees.
-    fn next_page(&mut self, txn: &Txn) -> bool {
+    fn next_page(&mut self, txn: &Txn) -> Result<bool> {
+        if self.page == 0 {
+            self.table.check_defined(self.snapshot)?;
+        }
         while self.page < self.pages {
             let page = self.page;
             self.page += 1;
@@ -146,15 +255,15 @@ impl Scan {
                     .find_map(|bulk| bulk.page_rows(page))
             {
                 self.rows = rows;
-                return true;
+                return Ok(true);
             }
             // A page published by a later commit may have room left that own rows took.
             if self.state.is_published() && (self.own || self.state.csn() <= self.snapshot) {
                 self.rows = self.table.directory.page_rows(page);
-                return true;
+                return Ok(true);
             }
         }
-        false
+        Ok(false)
     }
 
     /// The table scanned.

@@ -9,11 +9,12 @@ use crate::purge::Superseded;
 use crate::service::Services;
 use crate::shard::Shard;
 use crate::space::{SegmentId, Space};
+use perdura_log::Csn;
 use perdura_pmem::sync::Mutex;
 use perdura_pmem::{Medium, Region};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 /// Shards of a table's allocation: sessions spread over them.
 pub const SHARDS: usize = 4;
@@ -78,6 +79,8 @@ pub struct Table {
     pub(crate) superseded: Mutex<VecDeque<Superseded>>,
     rows: AtomicI64,
     dropped: AtomicBool,
+    /// Commit that created the table or put it in another's place; 0 if that was before this run.
+    defined: AtomicU64,
 }
 
 impl Table {
@@ -95,6 +98,7 @@ impl Table {
             superseded: Mutex::new(VecDeque::new()),
             rows: AtomicI64::new(0),
             dropped: AtomicBool::new(false),
+            defined: AtomicU64::new(0),
         }
     }
 
@@ -265,6 +269,20 @@ impl Table {
 
     pub(crate) fn set_dropped(&self) {
         self.dropped.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn set_defined(&self, csn: Csn) {
+        self.defined.store(csn, Ordering::Release);
+    }
+
+    /// Fails if the table as it is came after `snapshot`: its rows would be missing without a word.
+    pub(crate) fn check_defined(&self, snapshot: Csn) -> Result<()> {
+        if self.defined.load(Ordering::Acquire) <= snapshot {
+            return Ok(());
+        }
+        let what =
+            format!("table {} was created or rebuilt after this transaction's snapshot; begin a new one", self.name());
+        Err(Error::new(ErrorKind::DefinitionChanged, what))
     }
 
     pub(crate) fn file(&self, sequence: u32) -> Option<&DataFile> {

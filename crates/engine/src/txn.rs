@@ -1,14 +1,15 @@
 //! A transaction of one session: begins with its first read or write, ends with commit or rollback, and is then ready for the next.
 //!
-//! Snapshot isolation. READ COMMITTED takes a snapshot per statement, REPEATABLE READ one per transaction; the first updater wins.
-//! One thread uses it at a time. Reading is in `read.rs`, ending in `commit.rs`.
+//! Snapshot isolation. READ COMMITTED takes a snapshot per statement. REPEATABLE READ takes one per transaction, at its first
+//! consistent read; from then on the first updater wins. Before it, a statement locks rows and works on their newest versions, so
+//! it conflicts with nobody. One thread uses a transaction at a time. Reading is in `read.rs`, ending in `commit.rs`.
 
 use crate::bulk::{BULK_AFTER, BulkInsert, BulkMark};
 use crate::engine::Inner;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{ROW_BYTES_MAX, Rid, VERSION_HEADER, VersionHeader, Word};
 use crate::locks::{LockMode, LockOutcome, LockRefused, Owner, RowKey};
-use crate::snapshot::SlotId;
+use crate::read::OpenSnapshots;
 use crate::table::{SHARDS, Table};
 use crate::writes::WriteSet;
 use perdura_log::{Csn, LogTxn};
@@ -21,7 +22,7 @@ use std::time::Duration;
 pub enum Isolation {
     /// Each statement sees what was committed when it began.
     ReadCommitted,
-    /// All statements see what was committed at the first read.
+    /// All statements see what was committed at the first consistent read.
     RepeatableRead,
 }
 
@@ -60,10 +61,7 @@ pub struct Txn {
     pub(crate) id: u64,
     isolation: Isolation,
     lock_wait_timeout: Option<Duration>,
-    pub(crate) slot: SlotId,
-    pub(crate) snapshot: Option<Csn>,
-    /// The snapshot is above what was visible when it was taken: the first read waits for it.
-    pub(crate) snapshot_unseen: bool,
+    pub(crate) snapshots: OpenSnapshots,
     pub(crate) log: Option<LogTxn>,
     pub(crate) writes: WriteSet,
     pub(crate) bulk: Vec<BulkInsert>,
@@ -86,9 +84,7 @@ impl Txn {
             id,
             isolation,
             lock_wait_timeout: None,
-            slot: engine.snapshots.acquire_slot(),
-            snapshot: None,
-            snapshot_unseen: false,
+            snapshots: OpenSnapshots::new(&engine.snapshots),
             log: None,
             writes: WriteSet::default(),
             bulk: Vec::new(),
@@ -137,17 +133,13 @@ impl Txn {
     pub fn start_statement(&mut self) {
         self.statement = self.savepoint();
         self.owner.revive();
-        if self.isolation == Isolation::ReadCommitted {
-            self.close_snapshot();
-        }
+        self.close_statement_snapshot();
     }
 
     /// Ends a statement: rows read by it are no longer valid. Its writes are handed over fenced (I3).
     pub fn end_statement(&mut self) {
         self.fence_writes();
-        if self.isolation == Isolation::ReadCommitted {
-            self.close_snapshot();
-        }
+        self.close_statement_snapshot();
     }
 
     /// Takes back what was written since [`Txn::start_statement`].
@@ -155,6 +147,11 @@ impl Txn {
         let statement = std::mem::take(&mut self.statement);
         self.rollback_to(&statement);
         self.statement = statement;
+    }
+
+    /// Writes of this transaction so far, those taken back included: names a position in it.
+    pub fn writes_so_far(&self) -> u64 {
+        self.sequence
     }
 
     /// A position to roll back to.
@@ -264,7 +261,8 @@ impl Txn {
     /// Replaces a row. Locks it, waiting if need be.
     ///
     /// # Errors
-    /// NotFound; RecordChanged (REPEATABLE READ) if someone committed a newer version than the snapshot sees; lock errors; DeviceFull.
+    /// NotFound; RecordChanged if the transaction has a snapshot (REPEATABLE READ) and someone committed a newer version than it
+    /// sees; lock errors; DeviceFull.
     pub fn update(&mut self, table: &Arc<Table>, rid: Rid, row: &[u8]) -> Result<()> {
         check_length(row)?;
         self.write(table, rid, Some(row))
@@ -304,10 +302,9 @@ impl Txn {
 
     /// Locks a committed row for its first write; returns its word.
     fn lock_for_write(&mut self, table: &Arc<Table>, rid: Rid) -> Result<Word> {
-        let limit = match self.isolation {
-            Isolation::RepeatableRead => self.open_snapshot(),
-            Isolation::ReadCommitted => Csn::MAX,
-        };
+        // The version that is to be replaced must stay while it is looked at.
+        self.statement_snapshot();
+        let limit = self.transaction_snapshot().unwrap_or(Csn::MAX);
         self.lock_row(table, rid, LockMode::Exclusive)?;
         let word = table.directory.word(rid.row());
         if word.is_empty() || word.incarnation() != rid.incarnation() {
@@ -319,7 +316,8 @@ impl Txn {
             found => found?,
         };
         let state = table.directory.state(table.directory.page_of(rid.row()));
-        if Table::version_csn(region, at, state) > limit {
+        let csn = Table::version_csn(region, at, state);
+        if csn > limit {
             return Err(Error::new(
                 ErrorKind::RecordChanged,
                 format!(
@@ -333,6 +331,7 @@ impl Txn {
             return Err(gone(table, rid));
         }
         table.ensure_swept(word)?;
+        self.snapshots.has_met(csn);
         Ok(word)
     }
 

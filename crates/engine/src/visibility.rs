@@ -8,6 +8,7 @@
 use crate::error::Result;
 use crate::format::{PENDING, PageState, Rid, VERSION_HEADER, VersionHeader, Word};
 use crate::table::Table;
+use perdura_log::Csn;
 use perdura_pmem::Region;
 
 /// A row image, valid as long as its reader holds it (statement, snapshot or lock).
@@ -42,7 +43,7 @@ impl RowRef {
 pub enum ReadView {
     /// The snapshot of the statement or transaction.
     Snapshot,
-    /// The newest committed version, for rows that are locked.
+    /// The newest committed version, for rows that are locked. Takes no snapshot for the transaction.
     Newest,
 }
 
@@ -82,6 +83,17 @@ impl Table {
                 return seen;
             }
         }
+    }
+
+    /// The newest committed row of `rid`, and the commit it is of; for rows that are locked, or of a page nobody else can change.
+    pub(crate) fn newest(&self, rid: Rid) -> Result<Option<(RowRef, Csn)>> {
+        let word = self.directory.word(rid.row());
+        if word.is_empty() || word.is_tombstone() || word.incarnation() != rid.incarnation() {
+            return Ok(None);
+        }
+        let (region, at, header) = self.header(word, rid)?;
+        let state = self.directory.state(self.directory.page_of(rid.row()));
+        Ok(Some((RowRef::new(region, at, &header), Table::version_csn(region, at, state))))
     }
 
     /// Own version of a row as of write sequence `sequence`: `Ok(Err(base))` when the row was first written later.

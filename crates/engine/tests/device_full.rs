@@ -73,7 +73,7 @@ impl Worker {
             self.txn.end_statement();
         }
         if self.random.one_in(5) {
-            return self.txn.rollback();
+            return self.txn.rollback().unwrap();
         }
         match self.txn.commit() {
             Ok(_) => self.model = changed,

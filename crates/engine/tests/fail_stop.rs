@@ -44,7 +44,7 @@ fn a_failed_checkpoint_stops_writing_and_nothing_else() {
     assert_eq!(engine.counters().failed, 1);
     assert_eq!(committed(&engine, &table), vec![b"acknowledged".to_vec()]);
     assert!(txn.read(&table, rid, ReadView::Newest).unwrap().is_some());
-    waiting.rollback();
+    waiting.rollback().unwrap();
     engine.close();
     drop((txn, open, waiting, table, engine));
     let engine = reopen(&medium);
@@ -79,7 +79,7 @@ fn each_sync_may_fail() {
                 Err(error) => {
                     let kinds = [ErrorKind::ReadOnlyPool, ErrorKind::Medium];
                     assert!(kinds.contains(&error.kind()), "{:?} {error}", error.kind());
-                    txn.rollback();
+                    txn.rollback().unwrap();
                 }
             }
             if random.one_in(4) {
@@ -169,7 +169,7 @@ fn insert_until_refused(engine: &Engine, table: &Arc<perdura_engine::Table>, thr
             // A data file could not be made; the log's next superblock write fails as well.
             Err(error) => {
                 assert_eq!(error.kind(), ErrorKind::Medium, "{error}");
-                txn.rollback();
+                txn.rollback().unwrap();
                 std::thread::yield_now();
             }
         }

@@ -116,7 +116,7 @@ fn shared_locks_raised_to_exclusive_lose_no_update() {
                         }
                         Err(error) => {
                             assert_eq!(error.kind(), ErrorKind::Deadlock, "{error}");
-                            txn.rollback();
+                            txn.rollback().unwrap();
                         }
                     }
                 }
@@ -149,7 +149,7 @@ fn a_raised_lock_is_not_a_new_one() {
             both.fetch_add(1, Ordering::Relaxed);
             perdura_pmem::sync::spin_until(|| both.load(Ordering::Relaxed) == 2);
             assert_eq!(txn.lock_row(&bank.table, rid, LockMode::Exclusive).unwrap(), LockOutcome::Held, "seed {seed}");
-            txn.rollback();
+            txn.rollback().unwrap();
         }));
         bodies.push(Box::new(|| {
             let mut txn = engine.begin(Isolation::ReadCommitted);
@@ -185,7 +185,7 @@ fn waits_end_by_kill_timeout_or_grant_and_leave_nothing() {
                 txn.set_lock_wait_timeout(Duration::from_micros(400 + 200 * waiter as u64));
                 let outcome = txn.update(&bank.table, rid, &common::bank::account(2, 0));
                 outcomes.lock().push(outcome.map_err(|error| error.kind()));
-                txn.rollback();
+                txn.rollback().unwrap();
             }));
         }
         bodies.push(Box::new(|| {
@@ -319,7 +319,7 @@ fn insert_and_delete(engine: &Engine, table: &Arc<perdura_engine::Table>, base: 
     let inserted: Vec<_> =
         (0..4 + random.below(3) as u32).map(|n| (n, txn.insert(table, &row_bytes(base * 10 + n)).unwrap())).collect();
     if random.one_in(4) {
-        return txn.rollback();
+        return txn.rollback().unwrap();
     }
     txn.commit().unwrap();
     for (number, rid) in inserted {

@@ -67,7 +67,7 @@ impl Churner {
             self.txn.end_statement();
         }
         if self.random.one_in(5) {
-            return self.txn.rollback();
+            return self.txn.rollback().unwrap();
         }
         self.txn.commit().unwrap_or_else(|error| panic!("{error}"));
         self.committed = mine;

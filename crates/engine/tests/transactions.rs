@@ -65,7 +65,7 @@ fn the_first_updater_wins() {
     assert_eq!(other.update(&table, rid, b"2").unwrap_err().kind(), ErrorKind::LockWaitTimeout);
     one.commit().unwrap();
     assert_eq!(other.update(&table, rid, b"2").unwrap_err().kind(), ErrorKind::RecordChanged);
-    other.rollback();
+    other.rollback().unwrap();
     other.set_isolation(Isolation::ReadCommitted);
     other.start_statement();
     other.update(&table, rid, b"3").unwrap();
@@ -90,7 +90,7 @@ fn a_deadlock_has_one_victim() {
         two.update(&table_2, b, b"b2").unwrap();
         let outcome = two.update(&table_2, a, b"a2");
         let kind = outcome.map_err(|error| error.kind());
-        two.rollback();
+        two.rollback().unwrap();
         kind
     });
     let mine = loop {
@@ -98,9 +98,9 @@ fn a_deadlock_has_one_victim() {
         if probe.try_lock_row(&table, b, perdura_engine::LockMode::Exclusive).unwrap().is_none() {
             break one.update(&table, b, b"b1").map_err(|error| error.kind());
         }
-        probe.rollback();
+        probe.rollback().unwrap();
     };
-    one.rollback();
+    one.rollback().unwrap();
     let other = thread.join().unwrap();
     assert!(mine == Err(ErrorKind::Deadlock) || other == Err(ErrorKind::Deadlock), "{mine:?} {other:?}");
     assert!(engine.status().last_deadlock.is_some());
@@ -191,7 +191,7 @@ fn space_of_a_lost_transaction_and_of_old_versions_is_found_after_a_restart() {
     for number in 0..300 {
         txn.insert(&table, &row(number)).unwrap();
     }
-    txn.rollback();
+    txn.rollback().unwrap();
     for number in 0..300 {
         txn.insert(&table, &row(number)).unwrap();
     }
@@ -273,7 +273,7 @@ fn prepared_transactions_come_back_with_their_locks() {
     assert_eq!(names, vec![b"keep".to_vec(), b"undo".to_vec()]);
     let mut txn = engine.begin(Isolation::ReadCommitted);
     assert_eq!(txn.update(&table, rid, b"other").unwrap_err().kind(), ErrorKind::LockWaitTimeout);
-    txn.rollback();
+    txn.rollback().unwrap();
     engine.sweep().unwrap();
     for number in 0..300 {
         txn.insert(&table, &row(number)).unwrap();

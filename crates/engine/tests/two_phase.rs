@@ -19,13 +19,13 @@ fn transfer_in_two_phases(engine: &Engine, bank: &Bank, order: &Mutex<Vec<Csn>>,
     for number in 0..6 {
         if let Err(error) = bank.transfer(&mut txn, random) {
             assert_eq!(error.kind(), ErrorKind::Deadlock, "{error}");
-            txn.rollback();
+            txn.rollback().unwrap();
             continue;
         }
         txn.prepare(format!("{thread} {number}").as_bytes()).unwrap();
         assert_eq!(txn.update(&bank.table, bank.accounts[0], b"").unwrap_err().kind(), ErrorKind::NotSupported);
         if random.one_in(4) {
-            txn.rollback();
+            txn.rollback().unwrap();
             continue;
         }
         let csn = {

@@ -232,6 +232,8 @@ pub struct Cursor(pub *mut PerduraCursor);
 
 // SAFETY: a test uses a cursor in one thread at a time.
 unsafe impl Send for Cursor {}
+// SAFETY: as above.
+unsafe impl Sync for Cursor {}
 
 impl Drop for Cursor {
     fn drop(&mut self) {

@@ -93,7 +93,7 @@ impl Bank {
             loop {
                 let outcome = self.transfer(txn, random);
                 if outcome.is_ok() && random.one_in(10) {
-                    txn.rollback();
+                    txn.rollback().unwrap();
                     break;
                 }
                 match outcome.and_then(|()| txn.commit().map(|_| ())) {
@@ -102,7 +102,7 @@ impl Bank {
                         let expected = [ErrorKind::Deadlock, ErrorKind::RecordChanged, ErrorKind::LockWaitTimeout]
                             .contains(&error.kind());
                         assert!(expected, "{:?}: {error}", error.kind());
-                        txn.rollback();
+                        txn.rollback().unwrap();
                         retries += 1;
                     }
                 }

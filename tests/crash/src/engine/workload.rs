@@ -233,7 +233,7 @@ impl<'a> Worker<'a> {
     }
 
     fn give_up(&mut self) {
-        self.txn.rollback();
+        self.txn.rollback().expect("nothing is ordered");
         self.changes.clear();
         self.rids.clear();
     }
@@ -403,7 +403,7 @@ impl<'a> Worker<'a> {
             trace::ack(Step::Committed.mark(number));
         } else {
             trace::mark(Step::Undoing.mark(number));
-            txn.rollback();
+            txn.rollback().expect("nothing is ordered");
             trace::ack(Step::Undone.mark(number));
         }
     }

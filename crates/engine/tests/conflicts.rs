@@ -1,0 +1,169 @@
+//! Hazard: transactions on the same rows. A change must never overwrite one the transaction has not seen; and nobody may be turned
+//! away who has seen nothing that is out of date.
+
+mod common;
+
+use common::{committed, pool, rows};
+use perdura_engine::{Engine, ErrorKind, Isolation, LockMode, ReadView, Rid, Table};
+use std::sync::Arc;
+
+fn counter(engine: &Engine) -> (Arc<Table>, Rid) {
+    let table = engine.create_table("ctr", b"").unwrap();
+    let mut txn = engine.begin(Isolation::RepeatableRead);
+    let rid = txn.insert(&table, &0u64.to_le_bytes()).unwrap();
+    txn.commit().unwrap();
+    (table, rid)
+}
+
+fn value(row: &[u8]) -> u64 {
+    u64::from_le_bytes(row.try_into().unwrap())
+}
+
+/// Eight sessions add one to the same row; no statement may fail, none be lost.
+#[test]
+fn increments_that_lock_first_never_conflict() {
+    const SESSIONS: u64 = 8;
+    const EACH: u64 = 300;
+    for isolation in [Isolation::ReadCommitted, Isolation::RepeatableRead] {
+        let (_medium, engine) = pool();
+        let (table, rid) = counter(&engine);
+        std::thread::scope(|scope| {
+            for _ in 0..SESSIONS {
+                scope.spawn(|| {
+                    let mut txn = engine.begin(isolation);
+                    txn.set_lock_wait_timeout(std::time::Duration::from_secs(60));
+                    for _ in 0..EACH {
+                        txn.start_statement();
+                        txn.lock_row(&table, rid, LockMode::Exclusive).unwrap();
+                        let row = txn.read(&table, rid, ReadView::Newest).unwrap().unwrap();
+                        // SAFETY: the statement is not over.
+                        let now = value(unsafe { row.bytes() });
+                        txn.update(&table, rid, &(now + 1).to_le_bytes()).unwrap();
+                        txn.commit().unwrap();
+                        if now % 64 == 0 {
+                            engine.checkpoint().unwrap();
+                            engine.purge();
+                        }
+                    }
+                });
+            }
+        });
+        assert_eq!(value(&committed(&engine, &table)[0]), SESSIONS * EACH);
+    }
+}
+
+#[test]
+fn a_change_without_a_read_never_conflicts() {
+    let (_medium, engine) = pool();
+    let (table, rid) = counter(&engine);
+    let mut txn = engine.begin(Isolation::RepeatableRead);
+    let mut other = engine.begin(Isolation::RepeatableRead);
+    txn.start_statement();
+    other.update(&table, rid, &1u64.to_le_bytes()).unwrap();
+    other.commit().unwrap();
+    txn.update(&table, rid, &2u64.to_le_bytes()).unwrap();
+    txn.commit().unwrap();
+    assert_eq!(value(&committed(&engine, &table)[0]), 2);
+}
+
+#[test]
+fn a_change_of_what_was_read_before_conflicts() {
+    let (_medium, engine) = pool();
+    let (table, rid) = counter(&engine);
+    let mut other = engine.begin(Isolation::RepeatableRead);
+    for read in [ReadView::Snapshot, ReadView::Newest] {
+        let mut txn = engine.begin(Isolation::RepeatableRead);
+        txn.start_statement();
+        txn.read(&table, rid, read).unwrap();
+        txn.end_statement();
+        other.update(&table, rid, &1u64.to_le_bytes()).unwrap();
+        other.commit().unwrap();
+        txn.start_statement();
+        let outcome = txn.update(&table, rid, &2u64.to_le_bytes());
+        match read {
+            ReadView::Snapshot => assert_eq!(outcome.unwrap_err().kind(), ErrorKind::RecordChanged),
+            ReadView::Newest => outcome.unwrap(),
+        }
+    }
+}
+
+/// The snapshot that follows a locked row includes the commit the row was of, and all of that commit.
+#[test]
+fn a_snapshot_is_not_older_than_the_rows_locked_before_it() {
+    let (_medium, engine) = pool();
+    let (table, rid) = counter(&engine);
+    let mut other = engine.begin(Isolation::RepeatableRead);
+    let second = other.insert(&table, &0u64.to_le_bytes()).unwrap();
+    other.commit().unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for now in 1..2000u64 {
+                other.update(&table, rid, &now.to_le_bytes()).unwrap();
+                other.update(&table, second, &now.to_le_bytes()).unwrap();
+                other.commit().unwrap();
+            }
+        });
+        let mut txn = engine.begin(Isolation::RepeatableRead);
+        txn.set_lock_wait_timeout(std::time::Duration::from_secs(60));
+        for _ in 0..1000 {
+            txn.start_statement();
+            txn.lock_row(&table, rid, LockMode::Exclusive).unwrap();
+            let row = txn.read(&table, rid, ReadView::Newest).unwrap().unwrap();
+            // SAFETY: the statement is not over.
+            let locked = value(unsafe { row.bytes() });
+            txn.end_statement();
+            txn.start_statement();
+            let seen: Vec<u64> = rows(&mut txn, &table).iter().map(|(_, row)| value(row)).collect();
+            assert_eq!(seen, [locked, locked]);
+            txn.commit().unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_durable_commit_is_not_rolled_back() {
+    let (_medium, engine) = pool();
+    let (table, rid) = counter(&engine);
+    let mut txn = engine.begin(Isolation::RepeatableRead);
+    txn.update(&table, rid, &7u64.to_le_bytes()).unwrap();
+    txn.prepare(b"xid").unwrap();
+    let csn = txn.commit_ordered();
+    assert_eq!(txn.rollback().unwrap_err().kind(), ErrorKind::NotSupported);
+    // Others are not held up: the commit is still there to be completed, here by the session's end.
+    drop(txn);
+    let mut next = engine.begin(Isolation::RepeatableRead);
+    next.update(&table, rid, &8u64.to_le_bytes()).unwrap();
+    assert!(next.commit().unwrap() > csn);
+    assert_eq!(value(&committed(&engine, &table)[0]), 8);
+}
+
+#[test]
+fn an_old_snapshot_refuses_a_table_that_is_newer() {
+    let (_medium, engine) = pool();
+    let (table, rid) = counter(&engine);
+    let mut old = engine.begin(Isolation::RepeatableRead);
+    old.take_snapshot();
+    let emptied = engine.truncate_table("ctr").unwrap();
+    let rebuilt = engine.create_table("#sql-alter", b"").unwrap();
+    // Of a time between the creation and the rename: the rows came later.
+    let mut between = engine.begin(Isolation::RepeatableRead);
+    between.take_snapshot();
+    let mut txn = engine.begin(Isolation::RepeatableRead);
+    txn.insert(&rebuilt, b"copied").unwrap();
+    txn.commit().unwrap();
+    engine.rename_rebuilt_table("#sql-alter", "rebuilt").unwrap();
+    let plain = engine.create_table("plain", b"").unwrap();
+    let mut later = engine.begin(Isolation::RepeatableRead);
+    later.take_snapshot();
+    engine.rename_table("plain", "renamed").unwrap();
+
+    let scan = |txn: &mut perdura_engine::Txn, table: &Arc<Table>| common::try_rows(txn, table).map(|rows| rows.len());
+    for table in [&emptied, &rebuilt, &plain] {
+        assert_eq!(scan(&mut old, table).unwrap_err().kind(), ErrorKind::DefinitionChanged);
+    }
+    assert_eq!(old.read(&emptied, rid, ReadView::Snapshot).unwrap_err().kind(), ErrorKind::DefinitionChanged);
+    assert_eq!(scan(&mut between, &emptied).unwrap(), 0);
+    assert_eq!(scan(&mut between, &rebuilt).unwrap_err().kind(), ErrorKind::DefinitionChanged);
+    assert_eq!(scan(&mut later, &plain).unwrap(), 0, "a rename alone takes nothing from a snapshot");
+    assert!(!table.name().is_empty());
+}
