@@ -40,7 +40,7 @@ fn increments_that_lock_first_never_conflict() {
                         let now = value(unsafe { row.bytes() });
                         txn.update(&table, rid, &(now + 1).to_le_bytes()).unwrap();
                         txn.commit().unwrap();
-                        if now % 64 == 0 {
+                        if now.is_multiple_of(64) {
                             engine.checkpoint().unwrap();
                             engine.purge();
                         }
