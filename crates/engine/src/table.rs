@@ -5,6 +5,7 @@ use crate::datafile::{self, DataFile, FileIdentity};
 use crate::directory::{Directory, DirectorySegment};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Geometry, PAGES_PER_SEGMENT, Rid, SegmentKind, VERSION_HEADER, VersionHeader, Word};
+use crate::open_cells::Losses;
 use crate::purge::Superseded;
 use crate::service::Services;
 use crate::shard::Shard;
@@ -75,6 +76,7 @@ pub struct Table {
     pub(crate) space: Mutex<Space>,
     pub(crate) growing: Mutex<()>,
     pub(crate) shards: Box<[Mutex<Shard>]>,
+    pub(crate) losses: Losses,
     pub(crate) superseded: Mutex<VecDeque<Superseded>>,
     rows: AtomicI64,
     dropped: AtomicBool,
@@ -92,6 +94,7 @@ impl Table {
             space: Mutex::new(Space::default()),
             growing: Mutex::new(()),
             shards: (0..SHARDS).map(|_| Mutex::new(Shard::default())).collect(),
+            losses: Losses::default(),
             superseded: Mutex::new(VecDeque::new()),
             rows: AtomicI64::new(0),
             dropped: AtomicBool::new(false),
