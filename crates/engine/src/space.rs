@@ -4,9 +4,9 @@
 //! named by a committed record (I3).
 
 use crate::cells::{self, CellMap};
-use crate::datafile::{self, DataFile};
+use crate::datafile::DataFile;
 use crate::directory::DirectorySegment;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::format::{PAGES_PER_SEGMENT, Rid, SegmentKind, Word};
 use crate::open_cells::OpenCells;
 use crate::table::Table;
@@ -202,8 +202,7 @@ impl Table {
             let taken = {
                 let mut space = self.space.lock();
                 let taken = space.take_run(count, kept);
-                let low = self.file(files_seen as u32 - 1).map_or(0, |file| file.segment_count() as usize / 2);
-                if space.free_count() < low {
+                if space.free_count() < self.low_water() {
                     self.context.services.ask_for_file(self.id());
                 }
                 taken
@@ -282,20 +281,10 @@ impl Table {
         }
     }
 
-    /// Takes a run of segments for a version of `bytes`. Its use is flushed; the owner's fence covers it with the version.
+    /// Takes a run of segments for a version of `bytes`, in a file made for it if no other has room. Its use is flushed; the owner's fence covers it with the version.
     pub(crate) fn take_run(&self, bytes: u64) -> Result<Word> {
         let segment_bytes = self.context.geometry.segment_bytes;
         let count = bytes.div_ceil(segment_bytes);
-        let most = datafile::segments_for_bytes(self.context.data_file_bytes, segment_bytes);
-        if count > most {
-            return Err(Error::new(
-                ErrorKind::RowTooLarge,
-                format!(
-                    "a row of {bytes} bytes does not fit a data file of {} bytes; raise perdura_data_file_size",
-                    self.context.data_file_bytes
-                ),
-            ));
-        }
         let first = self.take_free(count as u32, 1)?;
         let file = self.file_of(first);
         file.set_kind(first.index, SegmentKind::Run(count as u32));
