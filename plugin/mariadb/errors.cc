@@ -94,6 +94,7 @@ void ha_perdura::print_error(int error, myf flags)
 {
   uint number;
   switch (error) {
+  case HA_ERR_RECORD_FILE_FULL: number= ER_RECORD_FILE_FULL; flags|= ME_ERROR_LOG; break;
   case HA_ERR_TO_BIG_ROW: number= ER_TOO_BIG_ROWSIZE; break;
   case HA_ERR_UNDO_REC_TOO_BIG: number= ER_UNDO_RECORD_TOO_BIG; break;
   case HA_ERR_CRASHED_ON_USAGE: number= ER_CRASHED_ON_USAGE; flags|= ME_ERROR_LOG; break;

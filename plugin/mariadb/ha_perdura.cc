@@ -50,6 +50,13 @@ static int ddl_recovery_done(handlerton *)
   return 0;
 }
 
+extern "C" {
+static void log_notice(const uint8_t *text, size_t bytes)
+{
+  sql_print_warning("Perdura: %.*s", static_cast<int>(bytes), reinterpret_cast<const char *>(text));
+}
+}
+
 static void log_medium()
 {
   PerduraReport *report= perdura_medium_report(pool);
@@ -79,6 +86,7 @@ static int start(void *target)
     return 1;
   }
   log_medium();
+  perdura_set_notice_handler(pool, log_notice);
   if (perdura_drop_temporary_tables(pool) != PERDURA_CODE_OK)
     log_last_error("dropping temporary tables of the last run");
   return 0;

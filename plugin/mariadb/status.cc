@@ -35,6 +35,8 @@ static SHOW_VAR counter_list[]= {
   COUNTER(bytes_written_past_cache),
   COUNTER(prefault_queued_bytes),
   COUNTER(prefault_done_bytes),
+  COUNTER(prefault_failures),
+  COUNTER(notices),
   COUNTER(lock_waits),
   COUNTER(lock_timeouts),
   COUNTER(deadlocks),

@@ -13,6 +13,7 @@ mod memory;
 mod recovery;
 mod report;
 mod scan;
+mod space;
 mod systems;
 
 use std::fs::File;
@@ -44,7 +45,7 @@ impl Plan {
     }
 }
 
-const NAMES: [&str; 7] = ["load", "commit", "scan", "recovery", "memory", "engine", "map"];
+const NAMES: [&str; 8] = ["load", "commit", "scan", "recovery", "memory", "space", "engine", "map"];
 
 /// Those that run without a server.
 const BARE: [&str; 2] = ["engine", "map"];
@@ -56,6 +57,7 @@ fn run_one(name: &str, plan: &Plan) -> Result<Report> {
         "scan" => scan::run(plan),
         "recovery" => recovery::run(plan),
         "memory" => memory::run(plan),
+        "space" => space::run(plan),
         "engine" => engine::run(plan),
         "map" => map::run(plan),
         _ => bail!("no benchmark {name}; there are: {}, all", NAMES.join(", ")),

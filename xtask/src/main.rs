@@ -36,7 +36,7 @@ usage: cargo xtask COMMAND
   explore [--seed N] [--images N | --minutes N | --forever] [--product engine|map] [--scenario NAME]
                                                open every legal image of a power loss
   bench NAME|all [--quick] [--json FILE] [--docs] [--peers-only]
-                                               NAME: load, commit, scan, recovery, memory, engine, map
+                                               NAME: load, commit, scan, recovery, memory, space, engine, map
   crash-server [--seed N] [--rounds N] [--engine NAME]
                                                kill -9 a loaded server again and again, and compare
   package                                      a tarball of the plugin

@@ -187,6 +187,10 @@ typedef struct PerduraCounters {
   uint64_t prefault_queued_bytes;
   // Bytes pre-fault has done.
   uint64_t prefault_done_bytes;
+  // Requests that pre-fault gave up because of an error.
+  uint64_t prefault_failures;
+  // Notices for the error log.
+  uint64_t notices;
   // Row lock waits.
   uint64_t lock_waits;
   // Row lock waits that timed out.
@@ -467,6 +471,14 @@ struct PerduraReport *perdura_report(const struct PerduraEngine *engine);
 // # Safety
 // `engine` must be open.
 struct PerduraReport *perdura_medium_report(const struct PerduraEngine *engine);
+
+// Sets who is told of what no statement can report, in UTF-8 and not ended: `notice` is called on whatever thread notices, and at
+// once for what was noticed before.
+//
+// # Safety
+// `engine` must be open, `notice` callable on any thread with that many bytes, as long as the pool is open.
+void perdura_set_notice_handler(const struct PerduraEngine *engine,
+                                void (*notice)(const uint8_t*, size_t));
 
 // The report's bytes, in UTF-8, and their number in `bytes`. Null and 0 for no report.
 //

@@ -30,6 +30,10 @@ pub struct PerduraCounters {
     pub prefault_queued_bytes: u64,
     /// Bytes pre-fault has done.
     pub prefault_done_bytes: u64,
+    /// Requests that pre-fault gave up because of an error.
+    pub prefault_failures: u64,
+    /// Notices for the error log.
+    pub notices: u64,
     /// Row lock waits.
     pub lock_waits: u64,
     /// Row lock waits that timed out.
@@ -88,6 +92,8 @@ fn counters(engine: &PerduraEngine) -> PerduraCounters {
         bytes_written_past_cache: counters.bytes_written_nt,
         prefault_queued_bytes: counters.prefault_queued_bytes,
         prefault_done_bytes: counters.prefault_done_bytes,
+        prefault_failures: counters.prefault_failures,
+        notices: counters.notices,
         lock_waits: counters.lock_waits,
         lock_timeouts: counters.lock_timeouts,
         deadlocks: counters.deadlocks,
@@ -132,6 +138,24 @@ pub unsafe extern "C" fn perdura_medium_report(engine: *const PerduraEngine) -> 
     barrier::call_or(Some(engine), std::ptr::null_mut(), || {
         Box::into_raw(Box::new(PerduraReport(engine.status().medium.to_string())))
     })
+}
+
+/// Sets who is told of what no statement can report, in UTF-8 and not ended: `notice` is called on whatever thread notices, and at
+/// once for what was noticed before.
+///
+/// # Safety
+/// `engine` must be open, `notice` callable on any thread with that many bytes, as long as the pool is open.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn perdura_set_notice_handler(
+    engine: *const PerduraEngine,
+    notice: unsafe extern "C" fn(*const u8, usize),
+) {
+    // SAFETY: as the caller vouches for.
+    let engine = unsafe { &*engine }.engine();
+    barrier::call_or(Some(engine), (), || {
+        // SAFETY: as the caller vouches for.
+        engine.set_notice_handler(move |text| unsafe { notice(text.as_ptr(), text.len()) });
+    });
 }
 
 /// The report's bytes, in UTF-8, and their number in `bytes`. Null and 0 for no report.

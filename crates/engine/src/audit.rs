@@ -7,6 +7,7 @@ use crate::format::{Rid, SegmentKind};
 use crate::space::SegmentId;
 use crate::table::Table;
 use rustc_hash::FxHashSet;
+use std::sync::atomic::Ordering;
 
 impl Table {
     /// Checks that cells in use are just those of live versions, and that each segment, page and RID is in one place.
@@ -27,7 +28,22 @@ impl Table {
             return Err(self
                 .unaccounted(format_args!("{used} cells in use, {live} live versions, {waiting} waiting for purge")));
         }
+        self.audit_reusable()?;
         self.audit_rids()
+    }
+
+    /// Checks that what is offered to the next who needs cells has some, of that class, and is in nobody's hands.
+    fn audit_reusable(&self) -> Result<()> {
+        for (units, id) in self.space.lock().reusable_cells() {
+            let cells = self.file(id.file).expect("in the chain").segment(id.index).cells.lock().clone();
+            let offered = cells.filter(|cells| cells.units() == units && (1..cells.count()).contains(&cells.used()));
+            if offered.is_none_or(|cells| cells.taken.load(Ordering::Acquire)) {
+                return Err(
+                    self.unaccounted(format_args!("segment {id:?} is offered with free cells of {units} units"))
+                );
+            }
+        }
+        Ok(())
     }
 
     fn unaccounted(&self, what: std::fmt::Arguments<'_>) -> Error {

@@ -51,6 +51,9 @@ fn run(inner: &Inner) {
         if !inner.log.is_failed() && inner.checkpoint().is_ok() {
             inner.purge();
         }
+        inner.services.remove_leftovers(&*inner.context.medium);
+        // What is wrong with the medium is for the statement that needs it to say.
+        let _ = inner.context.provide_spare();
         for table in inner.table_list() {
             let swept = table.sweep_directory(1).and_then(|_| table.sweep_some(SWEPT_AT_ONCE));
             if let Err(error) = swept {
@@ -66,8 +69,8 @@ fn grow_ahead(inner: &Inner, id: u32) {
         return;
     };
     let files = table.files.count();
-    if table.free_bytes() * 2 < table.files.get(files - 1).map_or(0, |file| file.region().len())
-        && let Err(error) = table.grow(files, 1)
+    if table.is_low()
+        && let Err(error) = table.grow_ahead(files)
         && error.kind() == ErrorKind::Damaged
     {
         inner.log.fail_stop(&error.to_string());

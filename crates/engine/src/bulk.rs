@@ -5,12 +5,12 @@
 //! DRAM cost: a page's and a segment's entry, some 0.2 bytes a row. Later changes of the same transaction to these rows
 //! replace the word in the unpublished page. Flushes are by the writing thread; it fences before it hands over (I3).
 
-use crate::bulk_segment::BulkSegment;
 use crate::cells;
 use crate::error::Result;
 use crate::format::{PageState, Record, Rid, VERSION_HEADER, VersionHeader, Word, extent_crc, fold_row};
+use crate::open_cells::{Bulk, OpenSet};
 use crate::shard::write_at;
-use crate::space::{FreePage, OpenSegment};
+use crate::space::FreePage;
 use crate::table::Table;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
@@ -50,8 +50,7 @@ pub struct BulkInsert {
     table: Arc<Table>,
     pages: Vec<BulkPage>,
     page_index: FxHashMap<u64, u32>,
-    segments: Vec<BulkSegment>,
-    filled: Vec<OpenSegment>,
+    segments: OpenSet<Bulk>,
     edits: Vec<Edit>,
     rows: i64,
     /// Something was written since the last [`BulkInsert::flush_rest`].
@@ -68,8 +67,7 @@ impl BulkInsert {
             table,
             pages: Vec::new(),
             page_index: FxHashMap::default(),
-            segments: Vec::new(),
-            filled: Vec::new(),
+            segments: OpenSet::default(),
             edits: Vec::new(),
             rows: 0,
             written: false,
@@ -142,37 +140,10 @@ impl BulkInsert {
             region.flush(at, bytes);
             return Ok(word);
         };
-        loop {
-            let position = self.segment_of_class(units)?;
-            let segment = &mut self.segments[position];
-            if let Some(word) = segment.claim() {
-                write_at(segment.region(), word.offset(), header, row, sequence);
-                segment.written(word.offset(), bytes);
-                return Ok(word);
-            }
-            self.retire(position);
-        }
-    }
-
-    /// Position of the segment being filled with cells of `units`, newly taken if there is none.
-    fn segment_of_class(&mut self, units: u32) -> Result<usize> {
-        const OPEN_MAX: usize = 8;
-        if let Some(position) = self.segments.iter().position(|segment| segment.units() == units) {
-            return Ok(position);
-        }
-        let open = self.table.take_fresh_cells(units)?;
-        let start = self.table.segment_offset(open.id);
-        let region = self.table.file(open.id.file).expect("its own file").region().clone();
-        if self.segments.len() >= OPEN_MAX {
-            self.retire(0);
-        }
-        self.segments.push(BulkSegment::new(open, region, start));
-        Ok(self.segments.len() - 1)
-    }
-
-    fn retire(&mut self, position: usize) {
-        let segment = self.segments.remove(position);
-        self.filled.push(segment.retire());
+        let (word, segment) = self.segments.claim(&self.table, units)?;
+        write_at(segment.region(), word.offset(), header, row, sequence);
+        segment.written(word.offset(), bytes);
+        Ok(word)
     }
 
     /// Newest own word of a row it owns, published or not.
@@ -255,7 +226,7 @@ impl BulkInsert {
         if !std::mem::take(&mut self.written) {
             return false;
         }
-        for segment in &mut self.segments {
+        for segment in self.segments.iter_mut() {
             segment.flush();
         }
         for page in &mut self.pages {
@@ -357,10 +328,7 @@ impl BulkInsert {
     }
 
     fn release_segments(&mut self) {
-        self.filled.extend(self.segments.drain(..).map(BulkSegment::retire));
-        for open in &self.filled {
-            self.table.release(open);
-        }
+        self.segments.close_all(&self.table);
     }
 
     /// Takes over a page of a prepared transaction found at recovery.

@@ -1,9 +1,10 @@
-//! A segment in the hands of one bulk insert: cells filled from the first to the last, flushed line by line as lines fill.
+//! A segment in the hands of one bulk insert: its free cells filled from the first to the last, flushed line by line as lines fill.
 //!
-//! The map has all cells in use while the segment is held, so that no atomic operation is needed for a row: a locked
-//! instruction would wait for the flushes before it.
+//! All of them are claimed in its map at once, and those not used given back at the end, so that no atomic operation is needed
+//! for a row: a locked instruction would wait for the flushes before it.
 
 use crate::format::Word;
+use crate::open_cells::OpenCells;
 use crate::space::OpenSegment;
 use perdura_pmem::{LINE_BYTES, Region};
 
@@ -11,10 +12,11 @@ use perdura_pmem::{LINE_BYTES, Region};
 pub struct BulkSegment {
     open: OpenSegment,
     region: Region,
-    /// Offset of its first cell in the file, in bytes.
-    start: u64,
     cell_bytes: u64,
-    next: u32,
+    /// Cells claimed and not used yet, a bit each.
+    claimed: Box<[u64]>,
+    /// Words of `claimed` before this one are 0.
+    next: usize,
     /// Versions before this offset of the file are flushed.
     flushed: u64,
     /// The last version ends here.
@@ -22,26 +24,12 @@ pub struct BulkSegment {
 }
 
 impl BulkSegment {
-    /// Takes over a fresh segment that begins at `start` of `region`.
-    pub fn new(open: OpenSegment, region: Region, start: u64) -> BulkSegment {
-        open.cells.claim_all();
+    /// Takes over a segment in `region`.
+    pub fn new(open: OpenSegment, region: Region) -> BulkSegment {
+        let start = open.start;
+        let claimed = open.cells.claim_rest();
         let cell_bytes = open.cells.cell_offset(1);
-        BulkSegment { open, region, start, cell_bytes, next: 0, flushed: start, end: start }
-    }
-
-    /// Units of its cells.
-    pub fn units(&self) -> u32 {
-        self.open.cells.units()
-    }
-
-    /// The next cell, if there is one.
-    #[inline]
-    pub fn claim(&mut self) -> Option<Word> {
-        if self.next == self.open.cells.count() {
-            return None;
-        }
-        self.next += 1;
-        Some(Word::new(self.open.id.file, self.start + u64::from(self.next - 1) * self.cell_bytes, 0))
+        BulkSegment { open, region, cell_bytes, claimed, next: 0, flushed: start, end: start }
     }
 
     /// The mapping it lies in.
@@ -78,7 +66,26 @@ impl BulkSegment {
     /// Ends the filling: the cells not used are free again.
     pub fn retire(mut self) -> OpenSegment {
         self.flush();
-        self.open.cells.free_from(self.next);
+        self.open.cells.free_rest(&self.claimed);
         self.open
+    }
+}
+
+impl OpenCells for BulkSegment {
+    fn units(&self) -> u32 {
+        self.open.cells.units()
+    }
+
+    #[inline]
+    fn claim(&mut self) -> Option<Word> {
+        while let Some(word) = self.claimed.get_mut(self.next) {
+            if *word != 0 {
+                let cell = self.next as u64 * 64 + u64::from(word.trailing_zeros());
+                *word &= *word - 1;
+                return Some(Word::new(self.open.id.file, self.open.start + cell * self.cell_bytes, 0));
+            }
+            self.next += 1;
+        }
+        None
     }
 }

@@ -130,7 +130,7 @@ impl Inner {
                     Ok(table)
                 }
                 Err(error) => {
-                    self.remove_files(&table)?;
+                    self.remove_files(&table);
                     Err(error)
                 }
             }
@@ -159,7 +159,8 @@ impl Inner {
             self.tables.write().remove(name);
             Ok(table)
         })?;
-        self.remove_files(&table)
+        self.remove_files(&table);
+        Ok(())
     }
 
     /// Gives a table another name; if it was `rebuilt` under the old one, older snapshots are refused from here on.
@@ -193,7 +194,7 @@ impl Inner {
             self.check_undecided(&old)?;
             let rid = self.find_entry(txn, catalog, old.id())?;
             let id = self.next_table_id(txn, catalog)?;
-            let new = Arc::new(Table::create(self.context.clone(), id, name, &old.definition())?);
+            let new = Arc::new(Table::create_in_spare(self.context.clone(), id, name, &old.definition())?);
             let entry = Entry::Table { id, name: name.to_owned(), definition: old.definition().to_vec() };
             match txn.update(catalog, rid, &entry.encode()).and_then(|()| txn.commit()) {
                 Ok(csn) => {
@@ -203,29 +204,30 @@ impl Inner {
                     Ok((old, new))
                 }
                 Err(error) => {
-                    self.remove_files(&new)?;
+                    self.remove_files(&new);
                     Err(error)
                 }
             }
         })?;
-        self.remove_files(&old)?;
+        self.remove_files(&old);
+        drop(old);
+        let _one = self.ddl.lock();
+        // The table is empty all the same; the background thread goes on trying.
+        let _ = self.context.provide_spare();
         Ok(new)
     }
 
     /// Removes the files of a table that the catalog does not name. What a crash leaves of them goes at the next start.
-    fn remove_files(&self, table: &Table) -> Result<()> {
+    fn remove_files(&self, table: &Table) {
         if self.log.is_failed() {
             // Whether the table is there is for the next start to find out.
-            return Ok(());
+            return;
         }
         let _span = perdura_pmem::trace::span("file_removal");
         let _not_growing = table.growing.lock();
         table.set_dropped();
-        for sequence in 0..table.files.count() as u32 {
-            self.context.medium.remove(&datafile::file_name(table.id(), sequence))?;
-        }
-        self.context.medium.sync_dir()?;
-        Ok(())
+        let names = (0..table.files.count() as u32).map(|sequence| datafile::file_name(table.id(), sequence));
+        self.services.remove_files(&*self.context.medium, names);
     }
 }
 

@@ -19,18 +19,39 @@ pub fn class_for(bytes: u64, segment_bytes: u64) -> Option<u32> {
     }
     let units = (bytes.div_ceil(UNIT_BYTES) as u32).max(UNITS_MIN);
     let segment_units = (segment_bytes / UNIT_BYTES) as u32;
-    let cells = segment_units / units;
-    if cells <= FEW_CELLS {
-        return Some(segment_units / cells);
-    }
-    let shift = units.ilog2().saturating_sub(3);
-    let rounded = if units <= 16 { units } else { units.next_multiple_of(1 << shift) };
-    Some(rounded.min(segment_units / FEW_CELLS))
+    let rounded = if segment_units / units <= FEW_CELLS { units } else { units.next_multiple_of(step(units)) };
+    let cells = segment_units / rounded;
+    Some(if cells <= FEW_CELLS { segment_units / cells } else { rounded })
 }
 
-/// Whether `units` is a class.
+/// Classes of more than few cells about `units` are multiples of it.
+fn step(units: u32) -> u32 {
+    if units <= 16 { 1 } else { 1 << (units.ilog2() - 3) }
+}
+
+/// The class to open for `class` where `largest`, a smaller one, is the largest open: twice that if that is more, so that rows that
+/// grow little by little open few classes.
+pub fn grown_class(largest: u32, class: u32, segment_bytes: u64) -> u32 {
+    let segment_units = (segment_bytes / UNIT_BYTES) as u32;
+    let grown = largest.saturating_mul(2).min(segment_units / FEW_CELLS).max(class);
+    class_for(u64::from(grown) * UNIT_BYTES, segment_bytes).unwrap_or(class)
+}
+
+/// Slots that [`class_slot`] spreads the classes over.
+pub const CLASS_SLOTS: usize = 136;
+
+/// A number below [`CLASS_SLOTS`] that no other class of the pool has: eight to a doubling.
+pub fn class_slot(units: u32) -> usize {
+    let log = units.ilog2();
+    let eighth = if log < 3 { units << (3 - log) } else { units >> (log - 3) } & 7;
+    (log * 8 + eighth) as usize
+}
+
+/// Whether a segment may have cells of `units`: those of a class, or what builds before this rounded up to no class.
 pub fn is_class(units: u32, segment_bytes: u64) -> bool {
-    class_for(u64::from(units) * UNIT_BYTES, segment_bytes) == Some(units)
+    let segment_units = (segment_bytes / UNIT_BYTES) as u32;
+    let shares = || units == segment_units / (segment_units / units);
+    (UNITS_MIN..=segment_units).contains(&units) && (units.is_multiple_of(step(units)) || shares())
 }
 
 /// Which cells of a segment are in use.
@@ -39,10 +60,8 @@ pub struct CellMap {
     count: u32,
     words: Box<[AtomicU64]>,
     used: AtomicU32,
-    /// In the hands of a shard or of a bulk insert: not to be put on a list of reusable segments.
+    /// In the hands of a shard or of a bulk insert: not among the reusable segments. Changed with the space locked.
     pub taken: AtomicBool,
-    /// On a list of reusable segments.
-    pub listed: AtomicBool,
 }
 
 impl CellMap {
@@ -63,7 +82,6 @@ impl CellMap {
             words: (0..count.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
             used: AtomicU32::new(0),
             taken: AtomicBool::new(false),
-            listed: AtomicBool::new(false),
         }
     }
 
@@ -113,19 +131,23 @@ impl CellMap {
         None
     }
 
-    /// Claims all cells of an empty map at once.
-    pub fn claim_all(&self) {
-        for (index, word) in (0..).zip(&self.words) {
+    /// Claims all free cells at once: a bit for each. Only the segment's owner calls it.
+    pub fn claim_rest(&self) -> Box<[u64]> {
+        let claim = |(index, word): (u32, &AtomicU64)| {
             let cells = (self.count - index * 64).min(64);
-            word.store(u64::MAX >> (64 - cells), Ordering::Release);
-        }
-        self.used.store(self.count, Ordering::Release);
+            let all = u64::MAX >> (64 - cells);
+            let claimed = all & !word.fetch_or(all, Ordering::AcqRel);
+            self.used.fetch_add(claimed.count_ones(), Ordering::AcqRel);
+            claimed
+        };
+        (0..).zip(&self.words).map(claim).collect()
     }
 
-    /// Frees the cells from `index` on, which were claimed and never used.
-    pub fn free_from(&self, index: u32) {
-        for cell in index..self.count {
-            self.free(cell);
+    /// Frees what [`CellMap::claim_rest`] claimed and nobody used.
+    pub fn free_rest(&self, claimed: &[u64]) {
+        for (word, bits) in self.words.iter().zip(claimed) {
+            word.fetch_and(!bits, Ordering::AcqRel);
+            self.used.fetch_sub(bits.count_ones(), Ordering::AcqRel);
         }
     }
 
@@ -145,5 +167,37 @@ impl CellMap {
         let before = self.words[(index / 64) as usize].fetch_and(!bit, Ordering::AcqRel);
         debug_assert!(before & bit != 0, "cell freed twice");
         if before & bit == 0 { self.used() } else { self.used.fetch_sub(1, Ordering::AcqRel) - 1 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    /// Rows of 7169 to 7280 bytes with their header got cells that were no class: their segments counted as damaged from then on,
+    /// and the pool did not open again.
+    #[test]
+    fn whatever_a_row_gets_is_a_class_of_bounded_waste() {
+        for segment_bytes in (12..=20).map(|shift| 1u64 << shift) {
+            let mut classes = BTreeSet::new();
+            for bytes in (1..=segment_bytes / UNIT_BYTES).map(|units| units * UNIT_BYTES) {
+                let class = class_for(bytes, segment_bytes).expect("it fits a segment");
+                assert!(is_class(class, segment_bytes), "{bytes} of {segment_bytes}: {class}");
+                let cell = u64::from(class) * UNIT_BYTES;
+                assert_eq!(class_for(cell, segment_bytes), Some(class), "{bytes} of {segment_bytes}");
+                assert!(bytes <= cell);
+                let few = segment_bytes / cell <= u64::from(FEW_CELLS);
+                assert!(few || cell - bytes <= bytes / 8 || bytes <= 32, "{bytes} of {segment_bytes}: {cell}");
+                classes.insert(class);
+            }
+            let slots: BTreeSet<_> = classes.iter().map(|class| class_slot(*class)).collect();
+            assert_eq!(slots.len(), classes.len(), "{segment_bytes}");
+            assert!(slots.iter().all(|slot| *slot < CLASS_SLOTS));
+            for (smaller, larger) in classes.iter().zip(classes.iter().skip(1)) {
+                let grown = grown_class(*smaller, *larger, segment_bytes);
+                assert!(grown >= *larger && classes.contains(&grown));
+            }
+        }
     }
 }

@@ -9,7 +9,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::{RECORD_BYTES, Record};
 use crate::purge::Superseded;
 use crate::txn::{State, Txn};
-use crate::writes::WriteSet;
+use crate::writes::{MEMORY_KEPT, WriteSet};
 use perdura_log::{Csn, LogTxn};
 use std::sync::atomic::Ordering;
 
@@ -225,6 +225,7 @@ impl Txn {
 
     fn release_locks(&mut self) {
         self.engine.locks.unlock(&self.owner, self.locks.drain(..));
+        self.locks.shrink_to(MEMORY_KEPT);
     }
 
     fn reset(&mut self) {

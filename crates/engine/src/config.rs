@@ -10,7 +10,7 @@ use std::time::Duration;
 pub struct Config {
     /// Lanes and generations (*lanes and lane size at creation*).
     pub log: LogConfig,
-    /// Size of a table's data files once it has grown, in bytes. Also the limit for one row.
+    /// Size of a table's data files once it has grown, in bytes. A row that does not fit one gets a file of its own size.
     pub data_file_bytes: u64,
     /// Size of a table's first data file, in bytes; each next one is twice as large, up to `data_file_bytes`.
     pub first_file_bytes: u64,

@@ -67,6 +67,13 @@ pub struct FileIdentity {
     pub sequence: u32,
 }
 
+impl FileIdentity {
+    /// Its name.
+    pub fn name(&self) -> String {
+        file_name(self.table, self.sequence)
+    }
+}
+
 /// DRAM side of a segment.
 #[derive(Default)]
 pub struct Segment {
@@ -87,16 +94,31 @@ pub struct DataFile {
 
 impl DataFile {
     /// Creates a file of at most `bytes`, initialised, synced and findable, but linked from nowhere.
+    ///
+    /// The caller knows that no file of that identity is part of its table: one that is there was left by a creation that failed.
     pub fn create(medium: &dyn Medium, identity: FileIdentity, bytes: u64, segment_bytes: u64) -> Result<DataFile> {
         let _span = perdura_pmem::trace::span("file_expansion");
         let segments = segments_for_bytes(bytes, segment_bytes);
-        let name = file_name(identity.table, identity.sequence);
-        let region = medium.create(&name, bytes_for_segments(segments, segment_bytes))?;
+        let (name, bytes) = (identity.name(), bytes_for_segments(segments, segment_bytes));
+        let region = match medium.create(&name, bytes) {
+            Err(perdura_pmem::Error::Exists { .. }) => {
+                medium.remove(&name)?;
+                medium.create(&name, bytes)?
+            }
+            created => created?,
+        };
+        DataFile::begin(medium, identity, region, segment_bytes)
+    }
+
+    /// Makes `region`, which is named as the identity says and all zero behind the header, an empty file: as [`DataFile::create`].
+    pub fn begin(medium: &dyn Medium, identity: FileIdentity, region: Region, segment_bytes: u64) -> Result<DataFile> {
+        let segments = segments_for_bytes(region.len(), segment_bytes);
         region.write(0, &encode_header(identity, region.len(), segment_bytes, segments));
         region.persist(0, CRC_AT + 8);
         let synced = region.sync().and_then(|()| medium.sync_dir());
         if let Err(error) = synced {
-            medium.remove(&name)?;
+            // What cannot be removed now is in the way of nobody: see create().
+            let _ = medium.remove(&identity.name());
             return Err(error.into());
         }
         Ok(DataFile::mapped(region, identity, segment_bytes, segments))

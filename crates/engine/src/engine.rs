@@ -286,6 +286,12 @@ impl Engine {
         }
     }
 
+    /// Sets who is told of what no statement can report: files that cannot be removed, memory that cannot be faulted in. Called on
+    /// whatever thread notices, and at once for what was noticed before.
+    pub fn set_notice_handler(&self, handler: impl Fn(&str) + Send + Sync + 'static) {
+        self.inner.services.notices.set_handler(handler);
+    }
+
     /// Everything a DBA wants to see; its `Display` is the report of SHOW ENGINE PERDURA STATUS.
     pub fn status(&self) -> Status {
         Status::of(&self.inner)

@@ -30,7 +30,7 @@ pub enum ErrorKind {
     LogFull,
     /// The table has as many files as it can have.
     TableFull,
-    /// The row does not fit a data file.
+    /// The row is longer than a row may be.
     RowTooLarge,
     /// Bytes in the pool are not what they must be.
     Damaged,
@@ -65,6 +65,11 @@ impl Error {
                 "{file} at offset {offset}: {what}; run `perdura check` on the pool and restore the file from a backup"
             ),
         )
+    }
+
+    /// The same, said of a table.
+    pub(crate) fn of_table(self, name: &str) -> Error {
+        Error { kind: self.kind, message: format!("table {name} cannot grow: {}", self.message) }
     }
 
     /// What to do about it.

@@ -169,7 +169,7 @@ pub const VERSION_HEADER: u64 = 32;
 /// Set in a version's csn word until its transaction publishes it; the other bits are the write sequence.
 pub const PENDING: u64 = 1 << 63;
 const META_TOMBSTONE: u32 = 1 << 31;
-/// Longest row image, in bytes (further limited by the data file size).
+/// Longest row image, in bytes.
 pub const ROW_BYTES_MAX: u64 = (1 << 31) - 1;
 
 /// The header of a version without its csn word (which changes once, when the version is published).

@@ -4,7 +4,7 @@
 //! `docs/format.md`, the rules (I1) to (I11) in `docs/invariants.md`, the whole in `docs/ARCHITECTURE.md`.
 //!
 //! From the outside in: `engine`, `catalog` and `recovery`; `txn`, `read`, `commit`, `writes`, `bulk`; `visibility`, `snapshot`,
-//! `locks`; `table`, `shard`, `space`, `sweep`, `purge`; `directory`, `cells`, `datafile`; `format`.
+//! `locks`; `table`, `shard`, `open_cells`, `space`, `sweep`, `purge`; `directory`, `cells`, `datafile`; `format`.
 
 mod audit;
 mod background;
@@ -21,6 +21,8 @@ mod engine;
 mod error;
 pub mod format;
 mod locks;
+mod notices;
+mod open_cells;
 mod purge;
 mod random;
 mod read;
@@ -29,6 +31,7 @@ mod service;
 mod shard;
 mod snapshot;
 mod space;
+mod spare;
 mod status;
 mod sweep;
 mod table;

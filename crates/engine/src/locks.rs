@@ -7,6 +7,7 @@
 use crate::format::Rid;
 use perdura_pmem::sync::{Condvar, Mutex};
 use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
+use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -104,7 +105,8 @@ struct Waiter {
 #[derive(Default)]
 struct RowLock {
     exclusive: bool,
-    holders: Vec<u64>,
+    /// Almost always one: no allocation for each row that a large transaction locks.
+    holders: SmallVec<[u64; 2]>,
     queue: VecDeque<Waiter>,
 }
 
@@ -326,6 +328,7 @@ impl LockTable {
             lock.advance();
             if lock.holders.is_empty() && lock.queue.is_empty() {
                 shard.remove(&key);
+                give_back_memory(&mut shard);
             }
         }
     }
@@ -345,5 +348,13 @@ impl LockTable {
     /// The last deadlock found.
     pub fn last_deadlock(&self) -> Option<Deadlock> {
         self.last_deadlock.lock().clone()
+    }
+}
+
+/// Makes a table that held many more rows small again, so that a large transaction leaves nothing behind.
+fn give_back_memory(shard: &mut FxHashMap<RowKey, RowLock>) {
+    const KEPT: usize = 32;
+    if shard.capacity() > KEPT && shard.len() * 8 < shard.capacity() {
+        shard.shrink_to((shard.len() * 2).max(KEPT / 2));
     }
 }

@@ -28,7 +28,13 @@ impl Table {
             let batch: Vec<Superseded> = {
                 let mut superseded = self.superseded.lock();
                 let count = superseded.iter().take(BATCH).take_while(|item| item.csn <= limit).count();
-                superseded.drain(..count).collect()
+                let batch = superseded.drain(..count).collect();
+                // A large transaction leaves no memory behind.
+                if superseded.capacity() > 4 * BATCH && superseded.len() * 8 < superseded.capacity() {
+                    let kept = superseded.len() * 2;
+                    superseded.shrink_to(kept);
+                }
+                batch
             };
             if batch.is_empty() {
                 return freed;

@@ -16,6 +16,7 @@ use crate::format::{
 };
 use crate::locks::LockMode;
 use crate::service::Services;
+use crate::spare;
 use crate::table::{Table, TableContext};
 use crate::txn::{Isolation, State, Txn};
 use perdura_log::{PreparedTxn, Recovery, SUPERBLOCK_NAME as SUPERBLOCK, SUPERBLOCK_NEW_NAME as SUPERBLOCK_NEW};
@@ -61,7 +62,7 @@ pub(crate) fn geometry(recovery: &Recovery) -> Result<Geometry> {
 }
 
 pub(crate) fn is_pool_file(name: &str) -> bool {
-    name == SUPERBLOCK_NEW || name.starts_with("log.") || datafile::parse_name(name).is_some()
+    name == SUPERBLOCK_NEW || name == spare::NAME || name.starts_with("log.") || datafile::parse_name(name).is_some()
 }
 
 /// Creates log and catalog; the superblock gets its name as the last step.
@@ -71,7 +72,8 @@ fn create(medium: &Arc<dyn Medium>, config: &Config, random: &mut crate::random:
     let superblock = perdura_log::create(medium, &config.log, geometry.to_words(), &mut || random.next())?;
     let services = Arc::new(Services::new(None));
     let context = Arc::new(TableContext::new(medium.clone(), superblock.pool, geometry, config, services));
-    Table::create(context, CATALOG_ID, CATALOG_NAME, &[])?;
+    Table::create(context.clone(), CATALOG_ID, CATALOG_NAME, &[])?;
+    context.create_spare()?;
     medium.rename(SUPERBLOCK_NEW, SUPERBLOCK)?;
     medium.sync_dir()?;
     Ok(())
@@ -86,6 +88,7 @@ fn recover(medium: Arc<dyn Medium>, config: &Config, random: &mut crate::random:
         config.prefault.then(|| Prefault::start(config.prefault_threads as usize, true, medium.info().numa_node));
     let services = Arc::new(Services::new(prefault));
     services.set_recovered_csn(recovery.horizon);
+    watch_prefault(&services);
     let context = Arc::new(TableContext::new(medium.clone(), pool, geometry, config, services));
     let catalog = Arc::new(Table::open(context.clone(), CATALOG_ID, CATALOG_NAME, &[])?);
     redo(&recovery, |id| (id == CATALOG_ID).then_some(&*catalog))?;
@@ -96,6 +99,7 @@ fn recover(medium: Arc<dyn Medium>, config: &Config, random: &mut crate::random:
     let lanes = context.services.clone();
     log.set_prefault(Box::new(move |region| lanes.prefault(region)));
     remove_orphans(&*medium, &catalog, &by_id)?;
+    context.find_spare(&medium.list()?)?;
     let tables = by_id.values().map(|table| (table.name(), table.clone())).collect();
     let inner = Arc::new(Inner::new(context, log, catalog, tables, config, lane_bytes));
     for txn in prepared {
@@ -108,6 +112,18 @@ fn recover(medium: Arc<dyn Medium>, config: &Config, random: &mut crate::random:
         }
     }
     Ok(inner)
+}
+
+/// Has failures of pre-fault told: damaged memory shows there first.
+fn watch_prefault(services: &Arc<Services>) {
+    let told = Arc::downgrade(services);
+    if let Some(prefault) = services.prefault_service() {
+        prefault.set_error_handler(move |error| {
+            if let Some(services) = told.upgrade() {
+                services.notices.add(format!("pre-fault: {error}"));
+            }
+        });
+    }
 }
 
 fn open_tables(context: &Arc<TableContext>, catalog: &Arc<Table>) -> Result<BTreeMap<u32, Arc<Table>>> {

@@ -1,9 +1,11 @@
 //! What an engine's tables share in DRAM: pre-fault, requests for files ahead of need, and the background thread's wake-up.
 
+use crate::notices::Notices;
+use crate::spare;
 use perdura_log::Csn;
-use perdura_pmem::Region;
 use perdura_pmem::prefault::{Prefault, Priority};
 use perdura_pmem::sync::{Condvar, Mutex};
+use perdura_pmem::{Medium, Region};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -19,6 +21,9 @@ pub struct Services {
     requests: Mutex<Requests>,
     wake: Condvar,
     recovered_csn: AtomicU64,
+    pub(crate) spare_missing: spare::Missing,
+    pub(crate) notices: Notices,
+    leftovers: Mutex<Vec<String>>,
 }
 
 impl Services {
@@ -29,6 +34,9 @@ impl Services {
             requests: Mutex::new(Requests::default()),
             wake: Condvar::new(),
             recovered_csn: AtomicU64::new(0),
+            spare_missing: spare::Missing::default(),
+            notices: Notices::default(),
+            leftovers: Mutex::new(Vec::new()),
         }
     }
 
@@ -73,6 +81,36 @@ impl Services {
     pub fn stop(&self) {
         self.requests.lock().stop = true;
         self.wake.notify_all();
+    }
+
+    /// Removes files that nothing names any more, and makes that durable. What cannot be removed is tried again by
+    /// [`Services::remove_leftovers`], and at the latest goes at the next start.
+    pub fn remove_files(&self, medium: &dyn Medium, names: impl IntoIterator<Item = String>) {
+        for name in names {
+            match medium.remove(&name) {
+                Ok(()) | Err(perdura_pmem::Error::NotFound { .. }) => {}
+                Err(error) => {
+                    self.notices.add(format!("a data file that is not needed any more stays for now: {error}"));
+                    self.leftovers.lock().push(name);
+                }
+            }
+        }
+        if let Err(error) = medium.sync_dir() {
+            self.notices
+                .add(format!("removed data files may be there again after a crash, until the next start: {error}"));
+        }
+    }
+
+    /// Tries again to remove what [`Services::remove_files`] could not.
+    pub fn remove_leftovers(&self, medium: &dyn Medium) {
+        let mut leftovers = self.leftovers.lock();
+        if leftovers.is_empty() {
+            return;
+        }
+        leftovers.retain(|name| !matches!(medium.remove(name), Ok(()) | Err(perdura_pmem::Error::NotFound { .. })));
+        if leftovers.is_empty() && medium.sync_dir().is_ok() {
+            self.notices.add("data files that could not be removed before are removed now".to_owned());
+        }
     }
 
     /// The CSN recovery ended at: versions at or below it are from before this run.

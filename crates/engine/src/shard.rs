@@ -1,26 +1,40 @@
-//! One shard of a table's allocation: open segments by cell size, and RIDs at hand.
+//! One shard of a table's allocation: open segments by class of cells, and RIDs at hand.
 //!
 //! Sessions are spread over a table's shards, so that two of them seldom meet at one lock. Lock order: shard, then space.
 
 use crate::cells;
 use crate::error::Result;
 use crate::format::{PageState, Rid, VERSION_HEADER, VersionHeader, Word};
+use crate::open_cells::{OpenSet, Owner};
 use crate::space::OpenSegment;
 use crate::table::Table;
 use perdura_pmem::Region;
 use std::ops::Range;
 
-/// Open segments a shard keeps; beyond it the one opened first is given back.
-const OPEN_MAX: usize = 8;
 /// RIDs moved from the table's pool at a time.
 const RIDS_AT_ONCE: usize = 64;
 
 /// A shard.
 #[derive(Default)]
 pub struct Shard {
-    open: Vec<OpenSegment>,
+    open: OpenSet<RowWise>,
     rids: Vec<Rid>,
     fresh_rows: Range<u64>,
+}
+
+/// A shard as an owner of segments.
+enum RowWise {}
+
+impl Owner for RowWise {
+    type Segment = OpenSegment;
+
+    fn open(_: &Table, segment: OpenSegment) -> OpenSegment {
+        segment
+    }
+
+    fn close(table: &Table, segment: OpenSegment) {
+        table.release(&segment);
+    }
 }
 
 impl Shard {
@@ -37,32 +51,7 @@ impl Table {
             return self.take_run(bytes);
         };
         let mut shard = self.shards[shard].lock();
-        loop {
-            let position = match shard.open.iter().position(|segment| segment.cells.units() == units) {
-                Some(position) => position,
-                None => {
-                    let segment = self.take_cells(units)?;
-                    if shard.open.len() >= OPEN_MAX {
-                        let oldest = shard.open.remove(0);
-                        self.release(&oldest);
-                    }
-                    shard.open.push(segment);
-                    shard.open.len() - 1
-                }
-            };
-            if let Some(word) = self.claim(&mut shard.open[position]) {
-                return Ok(word);
-            }
-            let full = shard.open.remove(position);
-            self.release(&full);
-        }
-    }
-
-    /// The next free cell of an owned segment.
-    pub(crate) fn claim(&self, segment: &mut OpenSegment) -> Option<Word> {
-        let cell = segment.cells.claim(segment.cursor)?;
-        segment.cursor = cell + 1;
-        Some(Word::new(segment.id.file, self.segment_offset(segment.id) + segment.cells.cell_offset(cell), 0))
+        shard.open.claim(self, units).map(|(word, _)| word)
     }
 
     /// A RID whose word is empty in a published page.

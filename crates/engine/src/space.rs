@@ -4,13 +4,15 @@
 //! named by a committed record (I3).
 
 use crate::cells::{self, CellMap};
-use crate::datafile::{self, DataFile};
+use crate::datafile::DataFile;
 use crate::directory::DirectorySegment;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::format::{PAGES_PER_SEGMENT, Rid, SegmentKind, Word};
+use crate::open_cells::OpenCells;
 use crate::table::Table;
 use rustc_hash::FxHashSet;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -39,15 +41,30 @@ pub struct OpenSegment {
     pub id: SegmentId,
     /// Its cells.
     pub cells: Arc<CellMap>,
+    /// Offset of its first cell in the file, in bytes.
+    pub start: u64,
     /// Where the search for a free cell goes on.
-    pub cursor: u32,
+    cursor: u32,
+}
+
+impl OpenCells for OpenSegment {
+    fn units(&self) -> u32 {
+        self.cells.units()
+    }
+
+    fn claim(&mut self) -> Option<Word> {
+        let cell = self.cells.claim(self.cursor)?;
+        self.cursor = cell + 1;
+        Some(Word::new(self.id.file, self.start + self.cells.cell_offset(cell), 0))
+    }
 }
 
 /// Free space of a table.
 #[derive(Default)]
 pub struct Space {
     free: BTreeSet<SegmentId>,
-    reusable: BTreeMap<u32, Vec<SegmentId>>,
+    /// Segments with free cells in nobody's hands, by units of their cells.
+    reusable: BTreeSet<(u32, SegmentId)>,
     unswept: VecDeque<SegmentId>,
     unswept_directory: VecDeque<u64>,
     pages: Vec<FreePage>,
@@ -85,6 +102,10 @@ impl Space {
 
     pub(crate) fn is_free(&self, id: SegmentId) -> bool {
         self.free.contains(&id)
+    }
+
+    pub(crate) fn reusable_cells(&self) -> impl Iterator<Item = (u32, SegmentId)> + '_ {
+        self.reusable.iter().copied()
     }
 
     pub(crate) fn free_rids(&self) -> &[Rid] {
@@ -130,17 +151,6 @@ impl Space {
 
     pub(crate) fn unswept_count(&self) -> usize {
         self.unswept.len() + self.unswept_directory.len()
-    }
-
-    /// Puts a swept or released segment where it belongs, unless someone holds it.
-    pub(crate) fn settle(&mut self, id: SegmentId, cells: &CellMap) {
-        let (used, count) = (cells.used(), cells.count());
-        let mostly_used = u64::from(used) * 8 > u64::from(count) * 7;
-        if cells.taken.load(Ordering::Acquire) || cells.listed.load(Ordering::Acquire) || mostly_used {
-            return;
-        }
-        cells.listed.store(true, Ordering::Release);
-        self.reusable.entry(cells.units()).or_default().push(id);
     }
 
     /// Takes `count` contiguous free segments if `kept` are left after that.
@@ -192,8 +202,7 @@ impl Table {
             let taken = {
                 let mut space = self.space.lock();
                 let taken = space.take_run(count, kept);
-                let low = self.file(files_seen as u32 - 1).map_or(0, |file| file.segment_count() as usize / 2);
-                if space.free_count() < low {
+                if space.free_count() < self.low_water() {
                     self.context.services.ask_for_file(self.id());
                 }
                 taken
@@ -206,27 +215,44 @@ impl Table {
         }
     }
 
-    /// Takes a segment with free cells of `units` for one owner. Durable in its use on return.
-    pub(crate) fn take_cells(&self, units: u32) -> Result<OpenSegment> {
-        let reused = {
-            let mut space = self.space.lock();
-            let list = space.reusable.entry(units).or_default();
-            std::iter::from_fn(|| list.pop()).find_map(|id| {
-                let cells = self.file_of(id).segment(id.index).cells.lock().clone()?;
-                let listed = cells.units() == units && cells.listed.swap(false, Ordering::AcqRel);
-                (listed && !cells.taken.swap(true, Ordering::AcqRel)).then_some(OpenSegment { id, cells, cursor: 0 })
-            })
-        };
-        match reused {
-            Some(segment) => Ok(segment),
-            None => self.take_fresh_cells(units),
+    /// Takes a segment with free cells for one owner: of `class`, or of a larger one if `class` has not earned segments of its own.
+    /// `largest` is the largest class the owner has open. Durable in its use on return.
+    pub(crate) fn take_cells(&self, class: u32, earned: bool, largest: Option<u32>) -> Result<OpenSegment> {
+        let reusable = if earned { class..=class } else { class..=class.saturating_mul(2) };
+        if let Some(segment) = self.take_reusable_cells(reusable) {
+            return Ok(segment);
         }
+        let segment_bytes = self.context.geometry.segment_bytes;
+        match largest {
+            Some(largest) if !earned && largest < class => {
+                self.take_fresh_cells(cells::grown_class(largest, class, segment_bytes))
+            }
+            _ => self.take_fresh_cells(class),
+        }
+    }
+
+    /// Takes a segment with free cells of any class larger than `class`.
+    pub(crate) fn take_larger_cells(&self, class: u32) -> Option<OpenSegment> {
+        self.take_reusable_cells(class + 1..=u32::MAX)
+    }
+
+    /// Takes a segment with free cells of the smallest class among `classes`.
+    fn take_reusable_cells(&self, classes: RangeInclusive<u32>) -> Option<OpenSegment> {
+        let first = SegmentId { file: 0, index: 0 };
+        let last = SegmentId { file: u32::MAX, index: u32::MAX };
+        let mut space = self.space.lock();
+        let found = *space.reusable.range((*classes.start(), first)..=(*classes.end(), last)).next()?;
+        space.reusable.remove(&found);
+        let (_, id) = found;
+        let cells = self.file_of(id).segment(id.index).cells.lock().clone().expect("a reusable segment has cells");
+        cells.taken.store(true, Ordering::Release);
+        Some(OpenSegment { id, cells, start: self.segment_offset(id), cursor: 0 })
     }
 
     /// Takes an empty segment for cells of `units`. Durable in its use on return.
     ///
     /// The smallest class, that of deletions, may have the last free segment: with a full device rows can still be deleted.
-    pub(crate) fn take_fresh_cells(&self, units: u32) -> Result<OpenSegment> {
+    fn take_fresh_cells(&self, units: u32) -> Result<OpenSegment> {
         let id = self.take_free(1, u32::from(units > cells::UNITS_MIN))?;
         let file = self.file_of(id);
         file.set_kind(id.index, SegmentKind::Cells(units));
@@ -234,30 +260,31 @@ impl Table {
         let cells = Arc::new(CellMap::new(units, self.context.geometry.segment_bytes));
         cells.taken.store(true, Ordering::Release);
         *file.segment(id.index).cells.lock() = Some(cells.clone());
-        Ok(OpenSegment { id, cells, cursor: 0 })
+        Ok(OpenSegment { id, cells, start: file.segment_offset(id.index), cursor: 0 })
     }
 
-    /// Gives an owned segment back.
+    /// Gives an owned segment back, full but for what others freed in it.
     pub(crate) fn release(&self, segment: &OpenSegment) {
         let mut space = self.space.lock();
         segment.cells.taken.store(false, Ordering::Release);
-        self.settle_or_free(&mut space, segment.id, &segment.cells);
+        self.settle(&mut space, segment.id, &segment.cells);
     }
 
-    /// Takes a run of segments for a version of `bytes`. Its use is flushed; the owner's fence covers it with the version.
+    /// Gives an owned segment back that has cells nobody used yet, be they few: the next owner goes on there.
+    pub(crate) fn release_partly_filled(&self, segment: &OpenSegment) {
+        let cells = &segment.cells;
+        let mut space = self.space.lock();
+        cells.taken.store(false, Ordering::Release);
+        self.settle(&mut space, segment.id, cells);
+        if (1..cells.count()).contains(&cells.used()) {
+            space.reusable.insert((cells.units(), segment.id));
+        }
+    }
+
+    /// Takes a run of segments for a version of `bytes`, in a file made for it if no other has room. Its use is flushed; the owner's fence covers it with the version.
     pub(crate) fn take_run(&self, bytes: u64) -> Result<Word> {
         let segment_bytes = self.context.geometry.segment_bytes;
         let count = bytes.div_ceil(segment_bytes);
-        let most = datafile::segments_for_bytes(self.context.data_file_bytes, segment_bytes);
-        if count > most {
-            return Err(Error::new(
-                ErrorKind::RowTooLarge,
-                format!(
-                    "a row of {bytes} bytes does not fit a data file of {} bytes; raise perdura_data_file_size",
-                    self.context.data_file_bytes
-                ),
-            ));
-        }
         let first = self.take_free(count as u32, 1)?;
         let file = self.file_of(first);
         file.set_kind(first.index, SegmentKind::Run(count as u32));
@@ -281,7 +308,7 @@ impl Table {
         let crowded = u64::from(left) * 8 > u64::from(cells.count()) * 7;
         if cells.units() == 0 || left == 0 || !crowded {
             let mut space = self.space.lock();
-            self.settle_or_free(&mut space, id, &cells);
+            self.settle(&mut space, id, &cells);
         }
     }
 
@@ -294,19 +321,25 @@ impl Table {
         Some((SegmentId { file: word.file(), index }, cells, cell))
     }
 
-    /// With the space locked: an unused segment becomes free, another is listed when it has room.
-    pub(crate) fn settle_or_free(&self, space: &mut Space, id: SegmentId, cells: &CellMap) {
+    /// With the space locked: an unused segment becomes free, another reusable when it has room. One in somebody's hands stays.
+    pub(crate) fn settle(&self, space: &mut Space, id: SegmentId, cells: &CellMap) {
         if cells.units() == 0 {
             return self.free_run(space, id, cells);
         }
-        if cells.used() > 0 || cells.taken.load(Ordering::Acquire) {
-            return space.settle(id, cells);
+        if cells.taken.load(Ordering::Acquire) {
+            return;
         }
         let mut slot = self.file_of(id).segment(id.index).cells.lock();
-        let present = slot.as_deref().is_some_and(|present| std::ptr::eq(present, cells));
-        if present {
+        if !slot.as_deref().is_some_and(|present| std::ptr::eq(present, cells)) {
+            return;
+        }
+        let (used, count) = (cells.used(), cells.count());
+        if used == 0 {
             *slot = None;
+            space.reusable.remove(&(cells.units(), id));
             space.put_free(id);
+        } else if u64::from(used) * 8 <= u64::from(count) * 7 {
+            space.reusable.insert((cells.units(), id));
         }
     }
 

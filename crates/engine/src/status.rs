@@ -33,6 +33,10 @@ pub struct Counters {
     pub prefault_queued_bytes: u64,
     /// Bytes pre-fault has done.
     pub prefault_done_bytes: u64,
+    /// Requests that pre-fault gave up because of an error.
+    pub prefault_failures: u64,
+    /// Notices for the error log: what no statement could report.
+    pub notices: u64,
     /// Row lock waits.
     pub lock_waits: u64,
     /// Row lock waits that timed out.
@@ -79,6 +83,8 @@ impl Counters {
             bytes_written_nt: pmem.nt_bytes,
             prefault_queued_bytes: prefault.map_or(0, |service| service.queued_bytes()),
             prefault_done_bytes: prefault.map_or(0, |service| service.done_bytes()),
+            prefault_failures: prefault.map_or(0, |service| service.failures()),
+            notices: inner.services.notices.last().1,
             lock_waits: inner.locks.waits.load(Ordering::Relaxed),
             lock_timeouts: inner.locks.timeouts.load(Ordering::Relaxed),
             deadlocks: inner.locks.deadlocks.load(Ordering::Relaxed),
@@ -133,6 +139,8 @@ pub struct Status {
     pub waiters: Vec<(u64, u32, u64)>,
     /// The last deadlock.
     pub last_deadlock: Option<Deadlock>,
+    /// The last notices for the error log.
+    pub notices: Vec<String>,
     /// The tables.
     pub tables: Vec<TableStatus>,
 }
@@ -161,6 +169,7 @@ impl Status {
                 .map(|(owner, key)| (owner, key.table, key.rid.to_u64()))
                 .collect(),
             last_deadlock: inner.locks.last_deadlock(),
+            notices: inner.services.notices.last().0,
             tables: tables.collect(),
         }
     }
@@ -221,10 +230,17 @@ impl fmt::Display for Status {
         )?;
         writeln!(
             f,
-            "  pre-fault: {} done, {} to do",
+            "  pre-fault: {} done, {} to do, {} requests failed",
             mib(counters.prefault_done_bytes),
-            mib(counters.prefault_queued_bytes)
+            mib(counters.prefault_queued_bytes),
+            counters.prefault_failures
         )?;
+        if !self.notices.is_empty() {
+            writeln!(f, "NOTICES\n  {} since start, the last ones:", counters.notices)?;
+        }
+        for notice in &self.notices {
+            writeln!(f, "  {notice}")?;
+        }
         writeln!(
             f,
             "TABLES\n  {:<40} {:>12} {:>6} {:>12} {:>12} {:>8} {:>8}",

@@ -58,7 +58,7 @@ impl Table {
             any = true;
             if let Some(cells) = self.sweep_segment(id)? {
                 let mut space = self.space.lock();
-                self.settle_or_free(&mut space, id, &cells);
+                self.settle(&mut space, id, &cells);
             }
         }
         Ok(any)

@@ -4,11 +4,13 @@ use crate::config::Config;
 use crate::datafile::{self, DataFile, FileIdentity};
 use crate::directory::{Directory, DirectorySegment};
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{Geometry, PAGES_PER_SEGMENT, Rid, SegmentKind, VERSION_HEADER, VersionHeader, Word};
+use crate::format::{CATALOG_ID, Geometry, PAGES_PER_SEGMENT, Rid, SegmentKind, VERSION_HEADER, VersionHeader, Word};
+use crate::open_cells::Losses;
 use crate::purge::Superseded;
 use crate::service::Services;
 use crate::shard::Shard;
 use crate::space::{SegmentId, Space};
+use crate::spare;
 use perdura_log::Csn;
 use perdura_pmem::sync::Mutex;
 use perdura_pmem::{Medium, Region};
@@ -58,6 +60,17 @@ impl TableContext {
         FileIdentity { pool: self.pool, table, sequence }
     }
 
+    /// Creates a file of `bytes`, or of half or a quarter and so on where there is no room, but of no less than `least`.
+    fn create_file(&self, identity: FileIdentity, bytes: u64, least: u64) -> Result<DataFile> {
+        let mut bytes = bytes.max(least);
+        loop {
+            match DataFile::create(&*self.medium, identity, bytes, self.geometry.segment_bytes) {
+                Err(error) if error.kind() == ErrorKind::DeviceFull && bytes > least => bytes = (bytes / 2).max(least),
+                created => return created,
+            }
+        }
+    }
+
     /// Size of file `sequence` of a chain: doubling, up to the full size.
     pub fn file_bytes(&self, sequence: u32) -> u64 {
         let doubled = self.first_file_bytes.saturating_mul(1 << sequence.min(32));
@@ -76,6 +89,7 @@ pub struct Table {
     pub(crate) space: Mutex<Space>,
     pub(crate) growing: Mutex<()>,
     pub(crate) shards: Box<[Mutex<Shard>]>,
+    pub(crate) losses: Losses,
     pub(crate) superseded: Mutex<VecDeque<Superseded>>,
     rows: AtomicI64,
     dropped: AtomicBool,
@@ -95,6 +109,7 @@ impl Table {
             space: Mutex::new(Space::default()),
             growing: Mutex::new(()),
             shards: (0..SHARDS).map(|_| Mutex::new(Shard::default())).collect(),
+            losses: Losses::default(),
             superseded: Mutex::new(VecDeque::new()),
             rows: AtomicI64::new(0),
             dropped: AtomicBool::new(false),
@@ -102,10 +117,32 @@ impl Table {
         }
     }
 
-    /// Creates the first file of a new table. Nothing names the table yet.
+    /// Creates the first file of a new table: a smaller one on a device that is nearly full. Nothing names the table yet.
+    ///
+    /// # Errors
+    /// DeviceFull, Medium.
     pub(crate) fn create(context: Arc<TableContext>, id: u32, name: &str, definition: &[u8]) -> Result<Table> {
-        let bytes = context.file_bytes(0);
-        let file = DataFile::create(&*context.medium, context.identity(id, 0), bytes, context.geometry.segment_bytes)?;
+        let least = match id {
+            CATALOG_ID => context.first_file_bytes,
+            _ => spare::least_bytes(context.geometry.segment_bytes, context.first_file_bytes),
+        };
+        let file = context.create_file(context.identity(id, 0), context.file_bytes(0), least);
+        let file = file.map_err(|error| error.of_table(name))?;
+        let table = Table::empty(context, id, name, definition);
+        table.adopt(file);
+        Ok(table)
+    }
+
+    /// As [`Table::create`], with the pool's spare as the first file if there is room for no other.
+    pub(crate) fn create_in_spare(context: Arc<TableContext>, id: u32, name: &str, definition: &[u8]) -> Result<Table> {
+        context.provide_spare()?;
+        let error = match Table::create(context.clone(), id, name, definition) {
+            Err(error) if error.kind() == ErrorKind::DeviceFull => error,
+            created => return created,
+        };
+        let identity = context.identity(id, 0);
+        let region = context.take_spare(&identity.name())?.ok_or(error)?;
+        let file = DataFile::begin(&*context.medium, identity, region, context.geometry.segment_bytes)?;
         let table = Table::empty(context, id, name, definition);
         table.adopt(file);
         Ok(table)
@@ -196,8 +233,22 @@ impl Table {
         }
     }
 
-    /// Lengthens the chain by one file that can hold a run of `run` segments, unless someone else just did.
+    /// Lengthens the chain by one file, unless someone else just did: by the next in size, or by what there is room for, with at
+    /// least `run` segments one after the other.
+    ///
+    /// # Errors
+    /// DeviceFull, TableFull, NotFound (the table was dropped), Medium.
     pub(crate) fn grow(&self, files_seen: usize, run: u32) -> Result<()> {
+        let least = datafile::bytes_for_segments(u64::from(run), self.context.geometry.segment_bytes);
+        self.grow_by(files_seen, least)
+    }
+
+    /// Lengthens the chain by the next file, whole, ahead of need. Errors as of [`Table::grow`].
+    pub(crate) fn grow_ahead(&self, files_seen: usize) -> Result<()> {
+        self.grow_by(files_seen, self.context.file_bytes(files_seen as u32))
+    }
+
+    fn grow_by(&self, files_seen: usize, least: u64) -> Result<()> {
         let _growing = self.growing.lock();
         let sequence = self.files.count();
         if sequence > files_seen {
@@ -214,12 +265,21 @@ impl Table {
             ));
         }
         let context = &self.context;
-        let segment_bytes = context.geometry.segment_bytes;
-        let bytes = context.file_bytes(sequence).max(datafile::bytes_for_segments(u64::from(run), segment_bytes));
-        let file = DataFile::create(&*context.medium, context.identity(self.id, sequence), bytes, segment_bytes)?;
+        let file = context.create_file(context.identity(self.id, sequence), context.file_bytes(sequence), least);
+        let file = file.map_err(|error| error.of_table(&self.name()))?;
         self.files.get(sequence as usize - 1).expect("the last file").link_next();
         self.adopt(file);
         Ok(())
+    }
+
+    /// Free segments below which the chain is to have its next file: half of the last one, as far as it was not made larger or
+    /// smaller than others of its place.
+    pub(crate) fn low_water(&self) -> usize {
+        let last = self.files.count() - 1;
+        let usual =
+            datafile::segments_for_bytes(self.context.file_bytes(last as u32), self.context.geometry.segment_bytes);
+        let segments = self.file(last as u32).map_or(0, |file| u64::from(file.segment_count()));
+        segments.min(usual) as usize / 2
     }
 
     /// Id of the table, never given twice in a pool.
@@ -260,6 +320,11 @@ impl Table {
     /// Bytes in segments that hold nothing.
     pub fn free_bytes(&self) -> u64 {
         self.space.lock().free_count() as u64 * self.context.geometry.segment_bytes
+    }
+
+    /// Whether it is to have its next file.
+    pub(crate) fn is_low(&self) -> bool {
+        self.space.lock().free_count() < self.low_water()
     }
 
     /// Whether it was dropped.

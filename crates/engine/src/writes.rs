@@ -8,6 +8,9 @@ use crate::table::Table;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
+/// Entries a transaction's lists keep room for from one use to the next.
+pub const MEMORY_KEPT: usize = 1024;
+
 /// One row a transaction wrote.
 pub struct Write {
     /// Table of the row.
@@ -146,8 +149,7 @@ impl WriteSet {
 
     /// Forgets everything, keeping memory for the next transaction within reason.
     pub fn clear(&mut self) {
-        const KEPT: usize = 1024;
-        if self.entries.capacity() > KEPT {
+        if self.entries.capacity().max(self.undo.capacity()).max(self.index.capacity()) > 2 * MEMORY_KEPT {
             *self = WriteSet::default();
         } else {
             self.entries.clear();

@@ -44,14 +44,16 @@ fn missing_cut_off_longer_and_empty_files() {
     for (name, bytes) in &whole {
         let mut missing = whole.clone();
         missing.remove(name);
-        assert_eq!(judge_both(&subject, &missing, &format!("{name} missing")), Verdict::Found);
+        // The spare holds nothing that counts.
+        let usual = if name == "spare" { Verdict::Harmless } else { Verdict::Found };
+        assert_eq!(judge_both(&subject, &missing, &format!("{name} missing")), usual);
         let len = bytes.len();
         for new_len in [0, 1, 64, 100, 4095, 4096, len / 2, len - 4096, len - 1, len + 1, len + 4096, len + (2 << 20)] {
             let mut resized = whole.clone();
             resized.get_mut(name).unwrap().resize(new_len, 0);
             let verdict = judge_both(&subject, &resized, &format!("{name} of {new_len} instead of {len} bytes"));
             // What follows the superblock's copies is never read.
-            let expected = if name == "super" && new_len >= len { Verdict::Harmless } else { Verdict::Found };
+            let expected = if name == "super" && new_len >= len { Verdict::Harmless } else { usual };
             assert!(verdict == expected || new_len == len, "{name} of {new_len} instead of {len} bytes");
         }
     }

@@ -46,6 +46,12 @@ impl Lane {
         None
     }
 
+    /// Gives back the `bytes` at `offset`, into which nothing was stored, unless others have reserved behind them.
+    pub(crate) fn give_back(&self, offset: u64, bytes: u64) {
+        // Then the space is lost until the generation is armed again.
+        let _ = self.tail.compare_exchange(offset + bytes, offset, Relaxed, Relaxed);
+    }
+
     /// Whether `bytes` might be had.
     #[inline]
     pub(crate) fn has_room(&self, bytes: u64) -> bool {

@@ -1,11 +1,11 @@
 //! The running log.
 
+use crate::Csn;
 use crate::error::Result;
 use crate::prepared::Prepared;
 use crate::shared::Shared;
 use crate::status::LogStatus;
 use crate::txn::{Home, LogTxn};
-use crate::{Csn, TxnId};
 use perdura_pmem::Region;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Acquire;
@@ -94,13 +94,6 @@ impl Log {
     /// Medium, FailStop.
     pub fn checkpoint(&self) -> Result<Csn> {
         self.shared.control.lock().checkpoint(&self.shared)
-    }
-
-    /// Sets whom to ask when all generations are needed and there may not be more: `evictor` gets the id of the
-    /// transaction that has held a generation longest and says whether it will be rolled back. It is called without locks
-    /// of the log, by a thread that is reserving space.
-    pub fn set_evictor(&self, evictor: Box<dyn Fn(TxnId) -> bool + Send + Sync>) {
-        *self.shared.evictor.write() = Some(evictor.into());
     }
 
     /// Sets what is called with each lane to have it faulted in: now for those there are, later for new ones before their

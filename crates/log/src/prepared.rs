@@ -132,23 +132,35 @@ fn copy_to(log: &Shared, state: &mut State, reserve: Reserve<'_>) -> Result<Opti
     Ok(Some(ending.generation))
 }
 
-/// Room for copies of all records, and for the ending behind the PREPARE record.
+/// Room for copies of all records, and for the ending behind the PREPARE record. What was reserved is given back if there is not
+/// enough for all.
 fn reserve_copies(
     log: &Shared,
     state: &State,
     pins: &mut Pins,
     reserve: Reserve<'_>,
 ) -> Result<Option<(Vec<Placed>, Placed)>> {
-    let mut records = Vec::with_capacity(state.records.len());
+    let mut taken = Vec::with_capacity(state.records.len());
     let mut ending = None;
     for (index, from) in state.records.iter().enumerate() {
         let own = group_bytes(header_at(&log.place(*from)).body_bytes() as usize);
         let last = index + 1 == state.records.len();
         let bytes = if last { own + GRANULE_BYTES } else { own };
-        let Some(to) = reserve(pins, from.lane, bytes)? else { return Ok(None) };
-        ending = Some(Placed { offset: to.offset + own, ..to });
-        records.push(to);
+        match reserve(pins, from.lane, bytes) {
+            Ok(Some(to)) => {
+                ending = Some(Placed { offset: to.offset + own, ..to });
+                taken.push((to, bytes));
+            }
+            refused => {
+                // Pinned still, so that no lane has begun anew.
+                for (to, bytes) in taken.into_iter().rev() {
+                    log.generations.get(to.generation).lanes[to.lane as usize].give_back(to.offset, bytes);
+                }
+                return refused.map(|_| None);
+            }
+        }
     }
+    let records = taken.into_iter().map(|(to, _)| to).collect();
     Ok(ending.map(|ending| (records, ending)))
 }
 

@@ -2,8 +2,8 @@
 //!
 //! The fast path pins a lane of the active generation, looks again whether it is still active, and moves the lane's tail.
 //! A lane without room passes the group on to the next; when none has any the generation is switched. When no generation
-//! can be had the reserver waits a little (publications in flight let go by themselves), then asks the engine to roll back
-//! the transaction that has held a generation longest, and gives up after a bounded number of rounds.
+//! can be had the reserver waits a little (publications in flight let go by themselves) and gives up after a bounded number of
+//! rounds; one that holds a generation itself does so early, those that have held theirs longest first.
 
 use crate::error::{Error, Result};
 use crate::format::{GRANULE_BYTES, HEADER_BYTES};
@@ -14,7 +14,7 @@ use std::time::Duration;
 
 /// Rounds of waiting before nothing more is hoped for.
 const ROUNDS_MAX: u32 = 200;
-/// Of these, rounds before the first transaction is evicted.
+/// Of these, rounds before the first that holds a generation itself gives up, and with it perhaps makes room.
 const ROUNDS_PATIENT: u32 = 3;
 /// Length of a round.
 const ROUND: Duration = Duration::from_millis(1);
@@ -98,7 +98,7 @@ impl Shared {
     #[cold]
     fn reserve_slow(&self, txid: TxnId, pins: &mut Pins, home: u32, bytes: u64, full: Active) -> Result<Placed> {
         let mut full = full;
-        let mut eviction = Eviction::default();
+        let mut rounds = 0;
         loop {
             match self.switch_from(full, home, bytes)? {
                 Switched::Here(placed) => {
@@ -106,7 +106,10 @@ impl Shared {
                     return Ok(placed);
                 }
                 Switched::Elsewhere => {}
-                Switched::NoRoom => eviction.round(self, txid)?,
+                Switched::NoRoom => {
+                    rounds += 1;
+                    self.wait_for_room(rounds, txid)?;
+                }
             }
             self.check_running()?;
             match self.try_reserve(pins, home, bytes) {
@@ -133,6 +136,19 @@ impl Shared {
         Ok(Switched::Here(placed))
     }
 
+    /// Waits for the round of number `round`. Error: LogFull when there is nothing more to wait for.
+    fn wait_for_room(&self, round: u32, txid: TxnId) -> Result<()> {
+        let patience = match self.holders.lock().iter().position(|(_, holder)| *holder == txid) {
+            Some(older) => ROUNDS_PATIENT + older as u32,
+            None => ROUNDS_MAX,
+        };
+        if round > patience.min(ROUNDS_MAX) {
+            return Err(self.held());
+        }
+        self.wait_freed(ROUND);
+        Ok(())
+    }
+
     fn held(&self) -> Error {
         let holders = self.holders.lock();
         let seen = match holders.first() {
@@ -146,42 +162,5 @@ impl Shared {
     pub(crate) fn full(&self, seen: String) -> Error {
         let generations = self.generations.count() as u32;
         Error::LogFull { generations, bytes: u64::from(generations) * u64::from(self.lanes) * self.lane_bytes, seen }
-    }
-}
-
-/// One reserver's attempts to get a generation freed.
-#[derive(Default)]
-struct Eviction {
-    rounds: u32,
-    /// Transactions asked for, and whether they will go.
-    asked: Vec<(TxnId, bool)>,
-}
-
-impl Eviction {
-    /// Waits for a round, after having asked the oldest holder to go. Error: LogFull when there is nothing to wait for.
-    fn round(&mut self, log: &Shared, txid: TxnId) -> Result<()> {
-        self.rounds += 1;
-        if self.rounds > ROUNDS_MAX {
-            return Err(log.held());
-        }
-        if self.rounds > ROUNDS_PATIENT {
-            self.evict(log, txid)?;
-        }
-        log.wait_freed(ROUND);
-        Ok(())
-    }
-
-    fn evict(&mut self, log: &Shared, txid: TxnId) -> Result<()> {
-        let refused = |holder: TxnId| self.asked.contains(&(holder, false));
-        let oldest = log.holders.lock().iter().map(|(_, holder)| *holder).find(|holder| !refused(*holder));
-        match oldest {
-            Some(oldest) if oldest == txid => Err(log.held()),
-            Some(oldest) if !self.asked.contains(&(oldest, true)) => {
-                let evictor = log.evictor.read().clone();
-                self.asked.push((oldest, evictor.is_some_and(|evict| evict(oldest))));
-                Ok(())
-            }
-            _ => Ok(()),
-        }
     }
 }

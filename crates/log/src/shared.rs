@@ -19,8 +19,6 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::time::Duration;
 
-/// Asks the engine to roll a transaction back; whether it will.
-pub(crate) type Evictor = dyn Fn(TxnId) -> bool + Send + Sync;
 /// Has a region's pages mapped ahead of use.
 pub(crate) type PrefaultHook = dyn Fn(&Region) + Send + Sync;
 
@@ -69,7 +67,6 @@ pub(crate) struct Shared {
     pub(crate) prepared: Registry,
     failed: AtomicBool,
     reason: Mutex<Option<String>>,
-    pub(crate) evictor: RwLock<Option<Arc<Evictor>>>,
     pub(crate) prefault: RwLock<Option<Arc<PrefaultHook>>>,
     waiting: AtomicU32,
     freed_lock: Mutex<()>,
@@ -109,7 +106,6 @@ impl Shared {
             prepared: Registry::new(start.lanes),
             failed: AtomicBool::new(false),
             reason: Mutex::new(None),
-            evictor: RwLock::new(None),
             prefault: RwLock::new(None),
             waiting: AtomicU32::new(0),
             freed_lock: Mutex::new(()),

@@ -1,10 +1,9 @@
-//! The generation switch: wrap-around, growth, waiting, eviction, and the full log.
+//! The generation switch: wrap-around, growth, waiting, and the full log.
 
 mod support;
 
 use perdura_log::{Error, GenerationState, LogConfig, Recovery};
 use perdura_pmem::{Medium, SimMedium};
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use support::{commit, create, found, opened, recover, tiny};
 
@@ -98,49 +97,12 @@ fn an_old_reservation_is_good_after_many_switches() {
 }
 
 #[test]
-fn at_the_limit_the_oldest_holder_goes() {
-    let config = tiny(1, 3);
-    let (medium, log) = opened(&config);
-    let log = Arc::new(log);
-    let holders = Arc::new(Mutex::new(Vec::new()));
-    for _ in 0..3 {
-        let mut txn = log.begin(0);
-        txn.append_chunk(&[1; 3000]).expect("room");
-        holders.lock().expect("unpoisoned").push(txn);
-    }
-    let first = holders.lock().expect("unpoisoned")[0].id();
-    let evicted = Arc::new(AtomicU64::new(0));
-    log.set_evictor(Box::new({
-        let (holders, evicted) = (holders.clone(), evicted.clone());
-        move |txid| {
-            evicted.store(txid, SeqCst);
-            let mut holders = holders.lock().expect("unpoisoned");
-            let position = holders.iter().position(|txn| txn.id() == txid);
-            position.map(|position| holders.remove(position).rollback()).is_some()
-        }
-    }));
-    for n in 0..35u64 {
-        commit(&log, n, &[2; 40]);
-    }
-    assert_eq!(evicted.load(SeqCst), first);
-    assert_eq!(holders.lock().expect("unpoisoned").len(), 2, "one was enough");
-    let recovery = Recovery::open(medium, &config).expect("it recovers");
-    assert_eq!(recovery.horizon, 35);
-}
-
-#[test]
 fn a_transaction_larger_than_all_log_space_is_refused_itself() {
     let config = tiny(2, 3);
     let (_, log) = opened(&config);
-    let asked = Arc::new(AtomicU64::new(0));
-    log.set_evictor(Box::new({
-        let asked = asked.clone();
-        move |_| asked.fetch_add(1, SeqCst) > u64::MAX - 1
-    }));
     let mut large = log.begin(0);
     let error = (0..100).find_map(|_| large.append_chunk(&[3; 2000]).err()).expect("it cannot fit");
     assert!(matches!(error, Error::LogFull { generations: 3, bytes: 24576, .. }), "{error}");
-    assert_eq!(asked.load(SeqCst), 0, "it is the oldest itself");
     assert!(large.append_chunk(&[3; 2000]).is_err(), "and stays so");
     large.rollback().expect("nothing is written");
     commit(&log, 1, &[1; 1000]);
@@ -148,7 +110,7 @@ fn a_transaction_larger_than_all_log_space_is_refused_itself() {
 }
 
 #[test]
-fn without_an_evictor_the_younger_is_refused() {
+fn of_two_that_hold_the_log_one_is_refused() {
     let (_, log) = opened(&tiny(1, 2));
     let mut older = log.begin(0);
     older.append_chunk(&[0; 2100]).expect("room");

@@ -108,14 +108,15 @@ fn an_ending_outlives_all_copies_of_its_prepare() {
         }
         let second = holders.lock().expect("unpoisoned").remove(1);
         second.rollback().expect("nothing is written");
-        log.set_evictor(Box::new({
-            let holders = holders.clone();
-            move |_| holders.lock().expect("unpoisoned").pop().is_some()
-        }));
+        // The second generation is free.
         fill();
-        assert_eq!(holders.lock().expect("unpoisoned").len(), 1, "the second generation was free");
+        // The third is not while the first is held.
+        let before = activation();
+        let full = (0..100).find_map(|_| log.begin(0).reserve(20).err()).expect("no generation is free");
+        assert!(matches!(full, Error::LogFull { .. }), "{full}");
+        assert_eq!(activation(), before);
+        holders.lock().expect("unpoisoned").pop().expect("the first").rollback().expect("nothing is written");
         fill();
-        assert!(holders.lock().expect("unpoisoned").is_empty(), "the third was not while the first was held");
         for _ in 0..300 {
             assert!(xids(&medium).is_empty());
             churn(&log, 1);
@@ -190,4 +191,27 @@ fn a_prepared_commit_behind_a_gap_is_prepared_still() {
     assert!(log.wait_durable(1));
     let recovery = Recovery::open(medium, &config).expect("it recovers");
     assert_eq!(found(&recovery), [(1, b"redo".to_vec())]);
+}
+
+/// A copy that found no room for all of a transaction left what it had reserved unused, with each attempt.
+#[test]
+fn a_copy_that_does_not_fit_takes_no_room() {
+    let config = tiny(1, 2);
+    let (medium, log) = opened(&config);
+    let mut prepared = log.begin(0);
+    prepared.append_chunk(&[1; 1300]).expect("room");
+    prepared.prepare(b"p", &[2; 1300]).expect("room");
+    // Fits the next generation only, and leaves room there for the transaction's first record, not for both.
+    commit(&log, 1, &[3; 2000]);
+    assert_eq!(log.status().switches, 1);
+    for n in 0..15 {
+        commit(&log, n, &[4; 60]);
+    }
+    assert_eq!(log.status().switches, 1);
+    assert_eq!(xids(&medium), [b"p"]);
+    let csn = prepared.commit_prepared();
+    log.publish(csn);
+    drop(prepared);
+    churn(&log, 200);
+    assert!(xids(&medium).is_empty());
 }

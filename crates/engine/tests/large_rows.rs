@@ -1,0 +1,77 @@
+//! A row had to fit a data file, 64 MiB: documents and images of a hundred megabytes were refused though a BLOB may have 2 GiB.
+
+mod common;
+
+use perdura_engine::{Config, Engine, ErrorKind, Isolation, LogConfig};
+use perdura_pmem::{FileMedium, Medium, Options};
+use std::path::Path;
+use std::sync::Arc;
+
+const GIB: usize = 1 << 30;
+
+/// One row of a gibibyte: written, there after a restart, and its file used again when it is gone.
+#[test]
+fn a_row_may_have_a_gibibyte() {
+    let directory = tempfile::tempdir_in(Path::new("/dev/shm")).or_else(|_| tempfile::tempdir()).unwrap();
+    let options = Options { emulate: true, ..Options::default() };
+    let open = || -> (Arc<dyn Medium>, Engine) {
+        let medium: Arc<dyn Medium> = Arc::new(FileMedium::open(directory.path(), options.clone()).unwrap());
+        let config = Config {
+            log: LogConfig { lanes: 1, lane_bytes: 1 << 20, generations: 2, generations_max: 2 },
+            prefault: false,
+            background: false,
+            ..Config::default()
+        };
+        let engine = Engine::open(medium.clone(), config).unwrap();
+        (medium, engine)
+    };
+    let (medium, engine) = open();
+    if medium.free_bytes().is_some_and(|free| free < 2 * GIB as u64) {
+        println!("skipped: less than 2 GiB are free");
+        return;
+    }
+    let table = engine.create_table("t", b"").unwrap();
+    let mut txn = engine.begin(Isolation::ReadCommitted);
+    // Zeroes that are never touched take no memory.
+    let mut row = vec![0u8; GIB];
+    row[0] = 1;
+    row[GIB / 2] = 2;
+    row[GIB - 1] = 3;
+    let rid = txn.insert(&table, &row).unwrap();
+    txn.commit().unwrap();
+    drop((txn, table, engine, medium));
+
+    // Redo verifies its checksum.
+    let (medium, engine) = open();
+    let table = engine.table("t").unwrap();
+    let mut txn = engine.begin(Isolation::ReadCommitted);
+    let mut scan = txn.scan(&table);
+    let (found, stored) = scan.next(&mut txn).unwrap().expect("the row");
+    // SAFETY: the statement is not over.
+    let bytes = unsafe { stored.bytes() };
+    assert!(found == rid && bytes == row);
+    drop(scan);
+    txn.end_statement();
+    txn.delete(&table, rid).unwrap();
+    txn.commit().unwrap();
+    engine.checkpoint().unwrap();
+    engine.purge();
+    let data_bytes = table.data_bytes();
+    let rid = txn.insert(&table, &row[..GIB - 100]).unwrap();
+    txn.commit().unwrap();
+    assert_eq!(table.data_bytes(), data_bytes, "the file is used again");
+
+    // What there is no room for fails alone, by name and size.
+    let free = medium.free_bytes().unwrap_or(u64::MAX);
+    if (free as usize) < GIB {
+        let error = txn.update(&table, rid, &row).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::DeviceFull, "{error}");
+        txn.rollback();
+    }
+    drop(row);
+    let too_long = vec![0u8; 1 << 31];
+    let error = txn.insert(&table, &too_long).map(|_| ()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::RowTooLarge, "{error}");
+    drop((txn, table));
+    engine.drop_table("t").unwrap();
+}

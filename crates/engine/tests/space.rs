@@ -1,0 +1,176 @@
+//! Rows of many lengths took a segment each: beyond a few sizes of cells every row evicted an open segment and took a fresh one, so
+//! that ten megabytes became gigabytes, for good.
+//!
+//! Bounded here: segments in use and the headers of files, against the rows' bytes, their versions' headers and their directory words.
+
+mod common;
+
+use common::{rows, small};
+use perdura_engine::{Config, Engine, Isolation, LogConfig, Table, Txn};
+use perdura_pmem::sim::Random;
+use perdura_pmem::{Medium, SimMedium};
+use std::sync::Arc;
+
+/// A version's header and its directory word, in bytes.
+const HEADERS: u64 = 32 + 8;
+const SEGMENT: u64 = 64 << 10;
+
+fn open() -> Engine {
+    let config = Config {
+        log: LogConfig { lanes: 2, lane_bytes: 4 << 20, generations: 2, generations_max: 4 },
+        data_file_bytes: 64 << 20,
+        first_file_bytes: 1 << 20,
+        segment_bytes: SEGMENT,
+        ..small()
+    };
+    let medium: Arc<dyn Medium> = Arc::new(SimMedium::new());
+    Engine::open(medium, config).unwrap()
+}
+
+/// How lengths are drawn from 0 to a most.
+#[derive(Clone, Copy, Debug)]
+enum Lengths {
+    Uniform,
+    /// Mostly short.
+    Skewed,
+    /// Longer and longer: no row fits the cells of those before.
+    Ascending,
+}
+
+impl Lengths {
+    fn draw(self, random: &mut Random, most: u64, share: f64) -> usize {
+        (match self {
+            Lengths::Uniform => random.below(most + 1),
+            Lengths::Skewed => {
+                let short = random.below(most + 1) as f64 / most as f64;
+                (short * short * short * most as f64) as u64
+            }
+            Lengths::Ascending => (most as f64 * share) as u64,
+        }) as usize
+    }
+}
+
+/// What a row has beside its text: an id, as in a table of two columns.
+const FIXED: usize = 9;
+
+fn fill(txn: &mut Txn, table: &Arc<Table>, rows: u64, at_once: u64, draw: &mut dyn FnMut(f64) -> usize) -> u64 {
+    let mut given = 0;
+    for number in 0..rows {
+        let bytes = FIXED + draw(number as f64 / rows as f64);
+        txn.insert(table, &vec![number as u8; bytes]).unwrap();
+        given += bytes as u64 + HEADERS;
+        if (number + 1) % at_once == 0 {
+            txn.commit().unwrap();
+        }
+    }
+    txn.commit().unwrap();
+    given
+}
+
+fn in_use(table: &Table) -> u64 {
+    table.data_bytes() - table.free_bytes()
+}
+
+/// Bulk inserts, row by row, and in between: transactions that turn to a bulk insert for their last rows only.
+#[test]
+fn rows_of_all_lengths_take_little_more_than_their_bytes() {
+    for (most, count) in [(200, 100_000), (2000, 40_000), (8192, 15_000)] {
+        for lengths in [Lengths::Uniform, Lengths::Skewed, Lengths::Ascending] {
+            for at_once in [1, 100, u64::MAX] {
+                let seed = most + at_once % 97;
+                let engine = open();
+                let table = engine.create_table("t", b"").unwrap();
+                let mut random = Random::new(seed);
+                let mut txn = engine.begin(Isolation::ReadCommitted);
+                let mut draw = |share| lengths.draw(&mut random, most, share);
+                let given = fill(&mut txn, &table, count, at_once, &mut draw);
+                let ratio = in_use(&table) as f64 / given as f64;
+                println!("0 to {most}, {lengths:?}, {at_once} at once, seed {seed}: {ratio:.3}");
+                assert!(ratio <= 1.3, "0 to {most}, {lengths:?}, {at_once} at once, seed {seed}: {ratio:.3}");
+                table.audit().unwrap();
+            }
+        }
+    }
+}
+
+/// A hundred rows of a hundred lengths are a small table, not a segment for each length.
+#[test]
+fn a_small_table_of_many_lengths_stays_small() {
+    for (most, segments) in [(200, 8), (2000, 12), (8192, 20)] {
+        for lengths in [Lengths::Uniform, Lengths::Skewed, Lengths::Ascending] {
+            for at_once in [1, u64::MAX] {
+                let engine = open();
+                let table = engine.create_table("t", b"").unwrap();
+                let mut random = Random::new(most);
+                let mut txn = engine.begin(Isolation::ReadCommitted);
+                fill(&mut txn, &table, 100, at_once, &mut |share| lengths.draw(&mut random, most, share));
+                let taken = in_use(&table).div_ceil(SEGMENT);
+                println!("0 to {most}, {lengths:?}, {at_once} at once: {taken} segments");
+                assert!(taken <= segments, "0 to {most}, {lengths:?}, {at_once} at once: {taken} segments");
+            }
+        }
+    }
+}
+
+/// Loads that were rolled back, and rows deleted, leave room that later loads of other lengths use.
+#[test]
+fn what_loads_leave_is_used_by_the_next() {
+    let engine = open();
+    let table = engine.create_table("t", b"").unwrap();
+    let mut txn = engine.begin(Isolation::ReadCommitted);
+    let mut most = 0;
+    for round in 0..12u64 {
+        let mut random = Random::new(round);
+        for number in 0..20_000u64 {
+            txn.insert(&table, &vec![number as u8; random.below(400) as usize]).unwrap();
+        }
+        if round % 2 == 0 {
+            txn.rollback();
+        } else {
+            txn.commit().unwrap();
+            for (rid, _) in rows(&mut txn, &table) {
+                txn.delete(&table, rid).unwrap();
+            }
+            txn.commit().unwrap();
+        }
+        for _ in 0..3 {
+            engine.checkpoint().unwrap();
+            engine.purge();
+        }
+        table.audit().unwrap();
+        if round == 3 {
+            most = table.data_bytes();
+        }
+    }
+    assert_eq!(table.data_bytes(), most, "later rounds found the room of the first");
+}
+
+/// Rows of some lengths got cells of a size that no opening of the pool took for one.
+#[test]
+fn rows_of_every_length_are_there_after_a_restart() {
+    let config = Config { data_file_bytes: 64 << 20, segment_bytes: SEGMENT, ..small() };
+    let config = Config { first_file_bytes: 1 << 20, ..config };
+    let medium = Arc::new(SimMedium::new());
+    let shared: Arc<dyn Medium> = medium.clone();
+    let engine = Engine::open(shared.clone(), config.clone()).unwrap();
+    let mut txn = engine.begin(Isolation::ReadCommitted);
+    let lengths: Vec<usize> = (0..70_000).step_by(97).collect();
+    for (number, bytes) in lengths.iter().enumerate() {
+        // In tables of few lengths each, so that each length has cells of its own class.
+        let name = format!("t{}", number / 8);
+        let table = engine.table(&name).or_else(|_| engine.create_table(&name, b"")).unwrap();
+        txn.insert(&table, &vec![number as u8; *bytes]).unwrap();
+        txn.commit().unwrap();
+    }
+    drop((txn, engine));
+    let engine = Engine::open(shared, config).unwrap();
+    let mut txn = engine.begin(Isolation::ReadCommitted);
+    let mut found = Vec::new();
+    for table in engine.tables() {
+        found.extend(rows(&mut txn, &table).into_iter().map(|(_, row)| row.len()));
+        engine.sweep().unwrap();
+        table.audit().unwrap();
+    }
+    found.sort_unstable();
+    assert_eq!(found, lengths);
+}
