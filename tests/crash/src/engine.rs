@@ -1,10 +1,12 @@
 //! The engine as a subject: pools of tables and transactions.
 
 pub mod oracle;
+pub mod planted;
 pub mod scenario;
 pub mod verdict;
 pub mod workload;
 
+use crate::planted::Planted;
 use crate::subject::{Hazard, Product, Subject};
 use oracle::{Change, Oracle};
 use perdura_engine::Engine;
@@ -51,6 +53,10 @@ impl Subject for Scenario {
 
     fn scenarios() -> &'static [Scenario] {
         &SCENARIOS
+    }
+
+    fn planted() -> &'static [Planted] {
+        planted::PLANTED
     }
 
     fn name(&self) -> &'static str {

@@ -3,10 +3,12 @@
 pub mod bystander;
 pub mod model;
 pub mod oracle;
+pub mod planted;
 pub mod scenario;
 pub mod verdict;
 pub mod workload;
 
+use crate::planted::Planted;
 use crate::subject::{Hazard, Product, Subject};
 use model::State;
 use oracle::Oracle;
@@ -52,6 +54,10 @@ impl Subject for Scenario {
 
     fn scenarios() -> &'static [Scenario] {
         &SCENARIOS
+    }
+
+    fn planted() -> &'static [Planted] {
+        planted::PLANTED
     }
 
     fn name(&self) -> &'static str {

@@ -11,9 +11,10 @@ use perdura_pmem::sim::recorder::{CallSite, Event};
 use perdura_pmem::sim::replay::ReplayOptions;
 use std::ops::ControlFlow;
 
-/// Outcome for one call site.
+/// Outcome for one call site or planted error.
+#[derive(Clone, Debug)]
 pub struct Verdict {
-    /// The call site.
+    /// The call site, or the error.
     pub site: String,
     /// Whether switching it off was noticed.
     pub caught: bool,

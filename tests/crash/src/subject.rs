@@ -3,6 +3,7 @@
 //! A subject knows what is done, what must be there after a crash, and how to look. The explorer knows where to crash, and what a
 //! crash may leave.
 
+use crate::planted::Planted;
 use perdura_pmem::Medium;
 use perdura_pmem::sim::recorder::{Recorder, SiteKind, Trace};
 use perdura_pmem::sim::{Scheduler, SimMedium};
@@ -37,6 +38,17 @@ pub trait Oracle<History>: Clone + Default + Send + Sync {
     fn mark(&mut self, payload: u64, history: &History);
 }
 
+/// Threads that run without a crash, in an interleaving that a seed decides; what they leave is compared and audited.
+#[derive(Clone, Copy)]
+pub struct Drill {
+    /// Its name, among scenarios and drills.
+    pub name: &'static str,
+    /// Seeds tried in each campaign.
+    pub seeds: u64,
+    /// Runs it with a seed; an error, or a panic, says what is wrong.
+    pub run: fn(u64) -> Result<(), String>,
+}
+
 /// One kind of run.
 pub trait Subject: Sized + Sync + 'static {
     /// What a run writes down for the oracle.
@@ -49,6 +61,16 @@ pub trait Subject: Sized + Sync + 'static {
 
     /// All kinds.
     fn scenarios() -> &'static [Self];
+
+    /// Errors of reasoning that can be planted in its product.
+    fn planted() -> &'static [Planted] {
+        &[]
+    }
+
+    /// Runs without a crash.
+    fn drills() -> &'static [Drill] {
+        &[]
+    }
 
     /// Its name.
     fn name(&self) -> &'static str;
