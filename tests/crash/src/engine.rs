@@ -1,14 +1,18 @@
 //! The engine as a subject: pools of tables and transactions.
 
+pub mod history;
+pub mod mix;
 pub mod oracle;
 pub mod planted;
+pub mod reader;
 pub mod scenario;
 pub mod verdict;
 pub mod workload;
 
 use crate::planted::Planted;
 use crate::subject::{Hazard, Product, Subject};
-use oracle::{Change, Oracle};
+use history::History;
+use oracle::Oracle;
 use perdura_engine::Engine;
 use perdura_pmem::Medium;
 use perdura_pmem::sim::Scheduler;
@@ -38,7 +42,7 @@ const HAZARDS: [Hazard; 16] = [
 ];
 
 impl Subject for Scenario {
-    type History = Vec<Vec<Change>>;
+    type History = History;
     type Oracle = Oracle;
 
     const PRODUCT: Product = Product {
@@ -67,17 +71,11 @@ impl Subject for Scenario {
         self.focus
     }
 
-    fn work(&'static self, medium: Arc<dyn Medium>, seed: u64, scheduler: Scheduler) -> Vec<Vec<Change>> {
+    fn work(&'static self, medium: Arc<dyn Medium>, seed: u64, scheduler: Scheduler) -> History {
         self.run(medium, seed, scheduler)
     }
 
-    fn check(
-        &self,
-        medium: &Arc<dyn Medium>,
-        oracle: &Oracle,
-        history: &Vec<Vec<Change>>,
-        depth: u64,
-    ) -> Result<(), String> {
+    fn check(&self, medium: &Arc<dyn Medium>, oracle: &Oracle, history: &History, depth: u64) -> Result<(), String> {
         verdict::check(medium, self, oracle, history, depth)
     }
 

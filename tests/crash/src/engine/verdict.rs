@@ -1,7 +1,9 @@
 //! Recovers a pool and compares it with the oracle.
 
-use super::oracle::{Change, Decided, Oracle, State, key_of};
+use super::history::{History, State, key_of};
+use super::oracle::{Decided, Oracle};
 use super::scenario::Scenario;
+use super::workload::TABLE;
 use perdura_engine::{Engine, Isolation};
 use perdura_pmem::Medium;
 use std::sync::Arc;
@@ -11,7 +13,7 @@ pub fn check(
     medium: &Arc<dyn Medium>,
     scenario: &Scenario,
     oracle: &Oracle,
-    history: &[Vec<Change>],
+    history: &History,
     depth: u64,
 ) -> Result<(), String> {
     let engine =
@@ -24,6 +26,14 @@ pub fn check(
         use_and_reopen(engine, medium, scenario, state)?;
     }
     Ok(())
+}
+
+/// Checks a pool whose run is over: all commits are there, nothing else, readers saw states there were, and no space is lost.
+pub fn check_end(engine: &Engine, history: &History) -> Result<(), String> {
+    let decided = Decided { commit: false, txns: Vec::new() };
+    Oracle::of_all(history, TABLE).check(&read(engine)?, &decided, history)?;
+    history.check_readers(TABLE)?;
+    audit(engine)
 }
 
 /// Ends all prepared transactions.
