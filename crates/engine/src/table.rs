@@ -150,7 +150,10 @@ impl Table {
                 match file.kind(id.index)? {
                     SegmentKind::Cells(_) => space.put_unswept(id),
                     SegmentKind::Directory(number) => directory.push((number, id)),
-                    SegmentKind::Run(count) if self.is_whole_run(file, id.index, count)? => {
+                    // Planted: a run counts though parts of it are in other use.
+                    SegmentKind::Run(count)
+                        if perdura_pmem::planted(48) || self.is_whole_run(file, id.index, count)? =>
+                    {
                         space.put_unswept(id);
                         index += count - 1;
                     }
@@ -216,6 +219,10 @@ impl Table {
         let context = &self.context;
         let segment_bytes = context.geometry.segment_bytes;
         let bytes = context.file_bytes(sequence).max(datafile::bytes_for_segments(u64::from(run), segment_bytes));
+        // Planted: the link leads to a file before there is one.
+        if perdura_pmem::planted(47) {
+            self.files.get(sequence as usize - 1).expect("the last file").link_next();
+        }
         let file = DataFile::create(&*context.medium, context.identity(self.id, sequence), bytes, segment_bytes)?;
         self.files.get(sequence as usize - 1).expect("the last file").link_next();
         self.adopt(file);

@@ -195,7 +195,7 @@ fn waits_end_by_kill_timeout_or_grant_and_leave_nothing() {
             }
             match random.below(3) {
                 0 => killers[0].kill(),
-                1 => holder.rollback(),
+                1 => holder.rollback().unwrap(),
                 _ => {}
             }
         }));
@@ -270,7 +270,7 @@ fn churn(engine: &Engine, table: &Arc<perdura_engine::Table>, rids: &[perdura_en
             _ => txn.delete(table, *rid).unwrap(),
         }
         match random.below(6) {
-            0 => txn.rollback(),
+            0 => txn.rollback().unwrap(),
             1 | 2 => txn.commit().map(|_| ()).unwrap(),
             _ => {}
         }

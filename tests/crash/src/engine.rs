@@ -1,5 +1,6 @@
 //! The engine as a subject: pools of tables and transactions.
 
+pub mod drill;
 pub mod history;
 pub mod mix;
 pub mod oracle;
@@ -10,7 +11,7 @@ pub mod verdict;
 pub mod workload;
 
 use crate::planted::Planted;
-use crate::subject::{Hazard, Product, Subject};
+use crate::subject::{Drill, Hazard, Product, Subject};
 use history::History;
 use oracle::Oracle;
 use perdura_engine::Engine;
@@ -22,7 +23,7 @@ pub use scenario::Scenario;
 use std::sync::Arc;
 
 /// Hazards of which images are wanted.
-const HAZARDS: [Hazard; 16] = [
+const HAZARDS: [Hazard; 18] = [
     ("", "insert"),
     ("", "bulk_insert"),
     ("", "update"),
@@ -39,6 +40,8 @@ const HAZARDS: [Hazard; 16] = [
     ("", "log_growth"),
     ("", "prepared"),
     ("", "recovery"),
+    ("", "second_recovery"),
+    ("", "killed"),
 ];
 
 impl Subject for Scenario {
@@ -51,6 +54,7 @@ impl Subject for Scenario {
         sources: &["crates/log/src", "crates/engine/src"],
         calls: &[(".set_kind(", &[SiteKind::Flush]), ("directory.publish(", &[SiteKind::Flush])],
         recovery_one_in: 60,
+        kill_one_in: 60,
         images: 100_000,
         images_per_mutation: 4000,
     };
@@ -61,6 +65,10 @@ impl Subject for Scenario {
 
     fn planted() -> &'static [Planted] {
         planted::PLANTED
+    }
+
+    fn drills() -> &'static [Drill] {
+        &drill::DRILLS
     }
 
     fn name(&self) -> &'static str {
@@ -81,6 +89,7 @@ impl Subject for Scenario {
 
     fn recover(&self, medium: Arc<dyn Medium>) -> Result<(), String> {
         let engine = Engine::open(medium, self.config()).map_err(|error| format!("recovery refused: {error}"))?;
+        verdict::use_space(&engine)?;
         engine.close();
         Ok(())
     }

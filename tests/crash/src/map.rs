@@ -48,6 +48,7 @@ impl Subject for Scenario {
         sources: &["crates/map/src"],
         calls: &[],
         recovery_one_in: 20,
+        kill_one_in: 60,
         images: 2_000_000,
         images_per_mutation: 4000,
     };

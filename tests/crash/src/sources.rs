@@ -7,11 +7,13 @@ use std::io;
 use std::path::Path;
 
 /// Calls of `pmem`, and what they do.
-const CALLS: [(&str, &[SiteKind]); 4] = [
+const CALLS: [(&str, &[SiteKind]); 6] = [
     (".flush(", &[SiteKind::Flush]),
     (".fence()", &[SiteKind::Fence]),
     (".persist(", &[SiteKind::Flush, SiteKind::Fence]),
     (".sync()", &[SiteKind::Sync]),
+    (".reclaim(", &[SiteKind::Reclaim]),
+    (".reclaim_all(", &[SiteKind::Reclaim]),
 ];
 
 /// Flush, fence and sync sites of the product that the runs reached.

@@ -26,6 +26,8 @@ pub struct Product {
     pub calls: &'static [(&'static str, &'static [SiteKind])],
     /// Of so many images, the recovery of one is itself cut off everywhere.
     pub recovery_one_in: u64,
+    /// At one of so many crash points the process is killed, and its successor's recovery is cut off everywhere.
+    pub kill_one_in: u64,
     /// Images after which it is enough, unless told otherwise.
     pub images: u64,
     /// Images looked at in each run for one mutation.
@@ -97,7 +99,7 @@ pub trait Subject: Sized + Sync + 'static {
         depth: u64,
     ) -> Result<(), String>;
 
-    /// Recovers, no more.
+    /// Recovers, and uses what is free, but commits nothing.
     fn recover(&self, medium: Arc<dyn Medium>) -> Result<(), String>;
 }
 

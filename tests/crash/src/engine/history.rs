@@ -42,6 +42,11 @@ pub fn stamp_of(row: &[u8]) -> u64 {
     word_at(row, 8)
 }
 
+/// Stamp of the image that this one replaces, as its writer read it; 0 if it did not look.
+pub fn replaced_by(row: &[u8]) -> u64 {
+    word_at(row, 16)
+}
+
 fn word_at(row: &[u8], at: usize) -> u64 {
     row.get(at..at + 8).map_or(0, |bytes| u64::from_le_bytes(bytes.try_into().expect("eight bytes")))
 }

@@ -33,6 +33,8 @@ pub enum Action {
     Checkpoint,
     /// Purge.
     Purge,
+    /// Sweeps what is unswept after a restart.
+    Sweep,
 }
 
 /// How often each kind is chosen.

@@ -2,7 +2,8 @@
 
 use super::history::{History, Ledger};
 use super::mix::Action::{
-    Bulk, Checkpoint, Ddl, Delete, EditedBulk, Hold, Huge, Insert, Large, Prepare, Purge, Rollback, Savepoint, Update,
+    Bulk, Checkpoint, Ddl, Delete, EditedBulk, Hold, Huge, Insert, Large, Prepare, Purge, Rollback, Savepoint, Sweep,
+    Update,
 };
 use super::mix::Mix;
 use super::reader;
@@ -25,6 +26,8 @@ pub struct Scenario {
     pub transactions: u32,
     /// What they are.
     pub mix: Mix,
+    /// Times the pool is opened; the process is killed in between.
+    pub rounds: u64,
     /// Most scans of the thread that reads; 0: there is none.
     pub scans: u32,
     /// Labels at and shortly after which its crash points are looked at; none: all points.
@@ -43,6 +46,7 @@ const USUAL: Scenario = Scenario {
     threads: 2,
     transactions: 16,
     mix: &[],
+    rounds: 1,
     scans: 0,
     focus: &[],
     lane_bytes: 8 << 10,
@@ -51,7 +55,7 @@ const USUAL: Scenario = Scenario {
 };
 
 /// All scenarios.
-pub const SCENARIOS: [Scenario; 12] = [
+pub const SCENARIOS: [Scenario; 13] = [
     Scenario {
         name: "mixed",
         mix: &[
@@ -148,6 +152,14 @@ pub const SCENARIOS: [Scenario; 12] = [
         ..USUAL
     },
     Scenario {
+        name: "restarted",
+        transactions: 10,
+        mix: &[(Insert, 4), (Bulk, 1), (Update, 5), (Delete, 5), (Large, 1), (Checkpoint, 2), (Purge, 3), (Sweep, 2)],
+        rounds: 3,
+        scans: 3,
+        ..USUAL
+    },
+    Scenario {
         name: "ddl",
         transactions: 10,
         mix: &[(Insert, 2), (Update, 1), (Ddl, 8), (Checkpoint, 1), (Purge, 1)],
@@ -176,25 +188,36 @@ impl Scenario {
     /// Runs it on an empty medium, interleaved as the scheduler decides; then looks whether the pool is as the commits say, and
     /// whether each reader saw states of the commit order. Panics if not.
     pub fn run(&self, medium: Arc<dyn Medium>, seed: u64, scheduler: Scheduler) -> History {
-        let engine = Engine::open(medium, self.config()).expect("an empty medium takes a pool");
         let ledger = Ledger::default();
+        let mut engine = Engine::open(medium.clone(), self.config()).expect("an empty medium takes a pool");
         prelude(&engine, &ledger);
+        self.run_round(&engine, &ledger, 0, seed, scheduler);
+        for round in 1..self.rounds {
+            drop(engine);
+            engine =
+                Engine::open(medium.clone(), self.config()).unwrap_or_else(|error| panic!("round {round}: {error}"));
+            self.run_round(&engine, &ledger, round, seed, scheduler);
+        }
+        let history = ledger.into_history();
+        super::verdict::check_end(&engine, &history).unwrap_or_else(|what| panic!("at the end: {what}"));
+        engine.close();
+        history
+    }
+
+    fn run_round(&self, engine: &Engine, ledger: &Ledger, round: u64, seed: u64, scheduler: Scheduler) {
         let writers = AtomicU64::new(self.threads);
         let mut bodies: Vec<Body<'_>> = Vec::new();
         for thread in 0..self.threads {
-            let (engine, ledger, writers) = (&engine, &ledger, &writers);
+            let writers = &writers;
+            let (thread, seed) = (round * self.threads + thread, seed + round);
             bodies.push(Box::new(move || {
                 Worker::new(engine, ledger, thread, seed).run(self.mix, self.transactions);
                 writers.fetch_sub(1, Ordering::Relaxed);
             }));
         }
         if self.scans > 0 {
-            bodies.push(Box::new(|| reader::read(&engine, &ledger, &writers, self.scans, seed)));
+            bodies.push(Box::new(|| reader::read(engine, ledger, &writers, self.scans, seed)));
         }
         scheduler.run(bodies);
-        let history = ledger.into_history();
-        super::verdict::check_end(&engine, &history).unwrap_or_else(|what| panic!("at the end: {what}"));
-        engine.close();
-        history
     }
 }

@@ -4,10 +4,10 @@
 //! asked for again, since nobody may find another row under an old RID. Labels (spans) tell the explorer which hazards a crash
 //! point belongs to.
 
-use super::history::{Change, Key, Ledger, key_of};
+use super::history::{Change, Key, Ledger, key_of, stamp_of};
 use super::mix::{Action, Mix, choose};
 use super::oracle::Step;
-use perdura_engine::{Engine, Error, ErrorKind, Isolation, ReadView, Rid, Table, Txn};
+use perdura_engine::{Engine, Error, ErrorKind, Isolation, LockMode, ReadView, Rid, Table, Txn};
 use perdura_pmem::sim::Random;
 use perdura_pmem::{sync, trace};
 use std::collections::BTreeMap;
@@ -123,6 +123,7 @@ impl<'a> Worker<'a> {
             Action::Checkpoint => {
                 self.engine.checkpoint().expect("simulated memory takes it");
             }
+            Action::Sweep => self.engine.sweep().unwrap_or_else(|error| panic!("a sweep beside others: {error}")),
             Action::Purge => self.purged |= self.engine.purge() > 0,
         }
     }
@@ -166,7 +167,12 @@ impl<'a> Worker<'a> {
     }
 
     fn row(&mut self, key: Key, bytes: u64) -> Vec<u8> {
-        let mut row = [key.to_le_bytes(), self.ledger.next_stamp().to_le_bytes()].concat();
+        self.row_after(key, 0, bytes)
+    }
+
+    /// An image of a row that replaces the one with the stamp `replaced`; 0 if that is not known.
+    fn row_after(&mut self, key: Key, replaced: u64, bytes: u64) -> Vec<u8> {
+        let mut row = [key, self.ledger.next_stamp(), replaced].map(u64::to_le_bytes).concat();
         let fill = self.random.next_u64() as u8;
         row.extend((0..bytes).map(|position| fill.wrapping_add(position as u8)));
         row
@@ -230,11 +236,35 @@ impl<'a> Worker<'a> {
         }
     }
 
+    /// Reads a row as one does who computes the new one from it, under a lock that is raised by the change: the stamp, or 0 if the
+    /// row is not there or may change before it is written. `None` if the transaction cannot go on.
+    fn look_at(&mut self, key: Key, rid: Rid) -> Option<u64> {
+        if self.random.one_in(2) || self.writes.rows.contains_key(&key) {
+            return Some(0);
+        }
+        let (mode, view) = match self.txn.isolation() {
+            Isolation::ReadCommitted => (LockMode::Shared, ReadView::Newest),
+            // Who changes the row since this snapshot is found out by the change.
+            Isolation::RepeatableRead => (LockMode::Shared, ReadView::Snapshot),
+        };
+        match self.txn.lock_row(&self.table, rid, mode) {
+            Ok(_) => {}
+            Err(error) if is_conflict(&error) => return None,
+            Err(error) => panic!("a shared lock of row {:#x}: {error}", rid.to_u64()),
+        }
+        sync::yield_now();
+        let found = self.txn.read(&self.table, rid, view);
+        let found = found.unwrap_or_else(|error| panic!("row {:#x} is read under its lock: {error}", rid.to_u64()));
+        // SAFETY: the statement is not over.
+        Some(found.map_or(0, |row| stamp_of(unsafe { row.bytes() })))
+    }
+
     fn update_some(&mut self, most: u64) -> bool {
         for _ in 0..1 + self.random.below(most) {
             let Some((key, rid)) = self.any_row() else { continue };
+            let Some(replaced) = self.look_at(key, rid) else { return false };
             let bytes = self.random.below(90);
-            let row = self.row(key, bytes);
+            let row = self.row_after(key, replaced, bytes);
             if !self.change(key, rid, Some(row)) {
                 return false;
             }
