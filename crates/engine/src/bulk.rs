@@ -202,7 +202,7 @@ impl BulkInsert {
                 self.forget_row(row);
             }
             self.page_index.remove(&page.page);
-            self.table.space.lock().put_page(FreePage { page: page.page, dirty: true });
+            self.table.space.lock().put_page(FreePage { page: page.page, dirty: !perdura_pmem::planted(53) });
         }
         while let Some(row) =
             self.pages.last().map(|page| page.next - 1).filter(|row| mark.pages > 0 && *row >= mark.next)
@@ -241,7 +241,8 @@ impl BulkInsert {
     pub fn settle(&mut self) {
         self.drop_replaced();
         for index in 0..self.pages.len() {
-            if self.pages[index].edited {
+            // Planted: the checksum is that of the rows as they were inserted.
+            if self.pages[index].edited && !perdura_pmem::planted(52) {
                 self.pages[index].folded = self.fold_again(index);
             }
         }
@@ -314,6 +315,11 @@ impl BulkInsert {
     /// After publication: gives back what is left of its pages and segments.
     pub fn finish(mut self) {
         self.release_segments();
+        // Planted: holes are counted when others may have made more of them.
+        if perdura_pmem::planted(65) {
+            self.holes.clear();
+            self.collect_holes();
+        }
         let mut space = self.table.space.lock();
         space.put_rids(std::mem::take(&mut self.holes));
         for page in &self.pages {

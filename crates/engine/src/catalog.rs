@@ -93,7 +93,9 @@ impl Inner {
             Entry::NextId(id) => Some((rid, id)),
             Entry::Table { .. } => None,
         });
-        let id = counter.map_or(CATALOG_ID + 1, |(_, id)| id);
+        // Planted: ids of dropped tables are given again.
+        let used = || self.table_list().iter().map(|table| table.id()).max().unwrap_or(CATALOG_ID);
+        let id = counter.map_or(CATALOG_ID + 1, |(_, id)| if perdura_pmem::planted(46) { used() + 1 } else { id });
         let next = id
             .checked_add(1)
             .ok_or_else(|| Error::new(ErrorKind::TableFull, "the pool has given out all table ids"))?;
@@ -153,6 +155,12 @@ impl Inner {
             let table = self.table(name)?;
             self.check_undecided(&table)?;
             let rid = self.find_entry(txn, catalog, table.id())?;
+            // Planted: the files go before the catalog has forgotten them.
+            if perdura_pmem::planted(45) {
+                self.context.medium.remove(&datafile::file_name(table.id(), 0))?;
+                self.context.medium.sync_dir()?;
+                self.context.medium.create(&datafile::file_name(table.id(), 0), 64)?;
+            }
             txn.delete(catalog, rid)?;
             txn.commit()?;
             table.set_dropped();

@@ -33,6 +33,17 @@ impl Txn {
             },
         };
         self.state = State::Ordered(csn);
+        // Planted: publication before all earlier commits are durable; only that of bulk inserts; locks let go of before it.
+        if perdura_pmem::planted(30) {
+            self.publish(csn);
+            return Ok(csn);
+        }
+        if perdura_pmem::planted(31) {
+            self.bulk.iter().for_each(|bulk| bulk.publish(csn));
+        }
+        if perdura_pmem::planted(32) {
+            self.release_locks();
+        }
         if self.engine.log.wait_durable(csn) {
             self.publish(csn);
             return Ok(csn);
@@ -107,7 +118,10 @@ impl Txn {
 
     /// Links rows written more than once to their committed version: own versions between are nobody's business, and soon free.
     fn skip_replaced(&mut self) -> Result<()> {
-        for write in self.writes.entries().iter().filter(|write| write.versions > 1 && !write.is_nothing()) {
+        // Planted: versions lead to own ones that are soon free.
+        let skips =
+            |write: &&crate::writes::Write| write.versions > 1 && !write.is_nothing() && !perdura_pmem::planted(37);
+        for write in self.writes.entries().iter().filter(skips) {
             write.table.relink(write.head, write.rid, write.base)?;
             self.unfenced = true;
         }
@@ -116,7 +130,10 @@ impl Txn {
 
     /// After all records up to the commit's are durable: publishes, waits until all of it is visible, acknowledges.
     fn publish(&mut self, csn: Csn) {
-        self.stamp(csn);
+        // Planted: readers find no CSN in what was published.
+        if !perdura_pmem::planted(33) {
+            self.stamp(csn);
+        }
         for write in self.writes.entries().iter().filter(|write| !write.is_nothing()) {
             let row = write.rid.row();
             write.table.directory.store(row, write.head);
@@ -125,6 +142,10 @@ impl Txn {
         for bulk in &mut self.bulk {
             bulk.collect_holes();
             bulk.publish(csn);
+        }
+        // Planted: said to be published before it is fenced.
+        if perdura_pmem::planted(34) {
+            self.engine.log.publish(csn);
         }
         self.engine.fence();
         self.engine.log.publish(csn);
@@ -136,7 +157,8 @@ impl Txn {
         self.engine.counters.commits.fetch_add(1, Ordering::Relaxed);
         let log = self.log.take();
         self.release_locks();
-        self.engine.log.wait_visible(csn);
+        // Planted: acknowledged before it is visible.
+        let _ = perdura_pmem::planted(35) || self.engine.log.wait_visible(csn);
         drop(log);
         self.reset();
     }
@@ -162,6 +184,8 @@ impl Txn {
                 write.table.space.lock().put_rids([write.rid]);
                 continue;
             }
+            // Planted: what a commit replaced may go before the commit is covered.
+            let csn = if perdura_pmem::planted(36) { csn - 1 } else { csn };
             let was_row = !write.base.is_empty();
             write.table.count_rows(i64::from(!write.head.is_tombstone()) - i64::from(was_row));
             let mut superseded = write.table.superseded.lock();
@@ -191,6 +215,10 @@ impl Txn {
 
     /// Rolls back what was not ordered yet.
     fn roll_back(&mut self) {
+        // Planted: what a prepared transaction wrote is given away before the log forgets it.
+        if perdura_pmem::planted(38) && !self.is_read_only() {
+            self.take_back();
+        }
         // The log forgets a prepared transaction first: what it wrote may be used again right after this (I8).
         if let Some(log) = self.log.take()
             && let Err(error) = log.rollback()

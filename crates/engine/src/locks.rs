@@ -114,7 +114,11 @@ impl RowLock {
     fn admits(&self, owner: u64, mode: LockMode) -> bool {
         match mode {
             LockMode::Shared => !self.exclusive,
-            LockMode::Exclusive => self.holders.iter().all(|holder| *holder == owner),
+            // Planted: who holds a shared lock may raise it beside others.
+            LockMode::Exclusive => {
+                let raises = perdura_pmem::planted(63) && self.holders.contains(&owner);
+                raises || self.holders.iter().all(|holder| *holder == owner)
+            }
         }
     }
 

@@ -54,7 +54,8 @@ impl Table {
         let mut space = self.space.lock();
         let mut cleared = Vec::new();
         for item in batch.iter().filter(|item| item.word.is_tombstone()) {
-            let next = Word::empty(item.rid.incarnation().wrapping_add(1));
+            // Planted: a row that is used again has its old incarnation.
+            let next = Word::empty(item.rid.incarnation().wrapping_add(u16::from(!perdura_pmem::planted(55))));
             self.directory.store(item.rid.row(), next);
             self.directory.flush(item.rid.row());
             let row = item.rid.row();
@@ -79,7 +80,9 @@ impl Inner {
     /// Purges all tables as far as snapshots and the checkpoint allow; returns how many versions were freed.
     pub(crate) fn purge(&self) -> usize {
         let _one = self.purging.lock();
-        let limit = self.snapshots.purge_limit(self.log.checkpoint_csn());
+        // Planted: purge goes beyond the checkpoint.
+        let covered = if perdura_pmem::planted(54) { self.log.visible_csn() } else { self.log.checkpoint_csn() };
+        let limit = self.snapshots.purge_limit(covered);
         self.table_list().iter().map(|table| table.purge(limit)).sum()
     }
 }

@@ -81,13 +81,15 @@ impl Txn {
         }
         let (log, snapshots) = (&self.engine.log, &mut self.snapshots);
         if let Some(csn) = snapshots.transaction.csn {
-            if std::mem::take(&mut snapshots.unseen) {
+            // Planted: a snapshot ahead of what is visible is read at once.
+            if std::mem::take(&mut snapshots.unseen) && !perdura_pmem::planted(57) {
                 log.wait_visible(csn);
             }
             return csn;
         }
         // A row that was locked may be of a commit that is durable and not visible yet.
-        log.wait_visible(snapshots.met);
+        // Planted: it is not waited for.
+        let _ = perdura_pmem::planted(66) || log.wait_visible(snapshots.met);
         let csn = self.engine.snapshots.open(snapshots.transaction.slot, || log.visible_csn());
         snapshots.transaction.csn = Some(csn);
         csn

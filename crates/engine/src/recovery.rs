@@ -200,6 +200,10 @@ fn redo_record(table: &Table, record: &Record, csn: u64) -> Result<()> {
     verify_record(table, record)?;
     match *record {
         Record::Row { rid, word, .. } => {
+            // Planted: what is seen is taken to be durable.
+            if perdura_pmem::planted(39) && table.directory.raw_word(rid.row()) == word {
+                return Ok(());
+            }
             // Also if it is there: what a process that was killed had stored may be in the cache only.
             table.directory.store(rid.row(), word);
             table.directory.flush(rid.row());
@@ -314,7 +318,10 @@ fn resurrect_writes(txn: &mut Txn, bodies: &[Vec<u8>], tables: &BTreeMap<u32, Ar
 
 fn resurrect_row(txn: &mut Txn, table: &Arc<Table>, rid: Rid, word: Word, crc: u32) -> Result<()> {
     verify_row(table, rid, word, crc)?;
-    table.keep_cell(word)?;
+    // Planted: the cell of a prepared transaction is not kept for it.
+    if !perdura_pmem::planted(40) {
+        table.keep_cell(word)?;
+    }
     let base = table.directory.word(rid.row());
     if base.is_empty() {
         table.space.lock().reserve_row(rid.row());
@@ -322,6 +329,11 @@ fn resurrect_row(txn: &mut Txn, table: &Arc<Table>, rid: Rid, word: Word, crc: u
         table.header(base, rid)?;
         table.ensure_swept(base)?;
         let key = crate::locks::RowKey { table: table.id(), rid };
+        // Planted: a prepared transaction does not get its locks back.
+        if perdura_pmem::planted(41) {
+            txn.writes.add(table, rid, base, word);
+            return Ok(());
+        }
         let locked = txn.engine.locks.lock(&txn.owner, key, LockMode::Exclusive, Some(Duration::ZERO));
         if locked.is_err() {
             return Err(Error::damaged(

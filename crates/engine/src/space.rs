@@ -326,7 +326,8 @@ impl Table {
         if cells.units() == 0 {
             return self.free_run(space, id, cells);
         }
-        if cells.taken.load(Ordering::Acquire) {
+        // Planted: an empty segment is free though somebody fills it.
+        if cells.taken.load(Ordering::Acquire) && !perdura_pmem::planted(51) {
             return;
         }
         let mut slot = self.file_of(id).segment(id.index).cells.lock();
@@ -364,7 +365,8 @@ impl Table {
             let page = self.space.lock().pages.pop();
             match page {
                 Some(page) => {
-                    if page.dirty {
+                    // Planted: words that a rollback or a crash left come with the page.
+                    if page.dirty && !perdura_pmem::planted(50) {
                         let (region, at, bytes) = self.directory.page_bytes(page.page).expect("a free page exists");
                         region.zero(at, bytes);
                         region.fence();
@@ -382,7 +384,10 @@ impl Table {
         let id = self.take_free(1, 1)?;
         let file = self.file_of(id);
         let at = file.segment_offset(id.index);
-        file.region().zero(at, self.context.geometry.segment_bytes);
+        // Planted: the directory begins with whatever was there.
+        if !perdura_pmem::planted(49) {
+            file.region().zero(at, self.context.geometry.segment_bytes);
+        }
         file.region().fence();
         let mut space = self.space.lock();
         let number = self.directory.segment_count();

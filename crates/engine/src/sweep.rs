@@ -85,7 +85,8 @@ impl Table {
                     let rid = Rid::new(row, word.incarnation());
                     if word.is_tombstone() {
                         tombstones.push(Superseded { csn: 0, rid, word });
-                    } else if word.is_empty() && !space.is_reserved_row(row) {
+                    // Planted: the row of a prepared transaction's insert is given to others.
+                    } else if word.is_empty() && (!space.is_reserved_row(row) || perdura_pmem::planted(42)) {
                         space.put_rids([rid]);
                     }
                 }
@@ -102,7 +103,8 @@ impl Table {
         for item in tombstones {
             let Ok((region, at, _)) = self.header(item.word, item.rid) else { continue };
             let state = self.directory.state(self.directory.page_of(item.rid.row()));
-            if Table::version_csn(region, at, state) <= recovered {
+            // Planted: deletions of this run go to purge as if they were from before it.
+            if Table::version_csn(region, at, state) <= recovered || perdura_pmem::planted(43) {
                 self.ensure_swept(item.word)?;
                 self.superseded.lock().push_front(item);
             }
@@ -154,7 +156,9 @@ fn mark_live(file: &DataFile, id: SegmentId, map: &CellMap, directory: &Director
         let at = start + map.cell_offset(cell);
         let rid = Rid::from_u64(file.region().load(at + UNIT_BYTES));
         let word = directory.word(rid.row());
-        if !word.is_empty() && word.file() == id.file && word.offset() == at {
+        // Planted: a cell is in use if its row is.
+        let named = word.file() == id.file && word.offset() == at || perdura_pmem::planted(44);
+        if !word.is_empty() && named {
             map.mark(cell);
         }
     }

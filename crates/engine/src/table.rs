@@ -187,7 +187,10 @@ impl Table {
                 match file.kind(id.index)? {
                     SegmentKind::Cells(_) => space.put_unswept(id),
                     SegmentKind::Directory(number) => directory.push((number, id)),
-                    SegmentKind::Run(count) if self.is_whole_run(file, id.index, count)? => {
+                    // Planted: a run counts though parts of it are in other use.
+                    SegmentKind::Run(count)
+                        if perdura_pmem::planted(48) || self.is_whole_run(file, id.index, count)? =>
+                    {
                         space.put_unswept(id);
                         index += count - 1;
                     }
@@ -265,6 +268,10 @@ impl Table {
             ));
         }
         let context = &self.context;
+        // Planted: the link leads to a file before there is one.
+        if perdura_pmem::planted(47) {
+            self.files.get(sequence as usize - 1).expect("the last file").link_next();
+        }
         let file = context.create_file(context.identity(self.id, sequence), context.file_bytes(sequence), least);
         let file = file.map_err(|error| error.of_table(&self.name()))?;
         self.files.get(sequence as usize - 1).expect("the last file").link_next();

@@ -174,7 +174,8 @@ impl Txn {
         }
         while let Some(undone) = self.writes.undo_one(savepoint.writes) {
             undone.table.free(undone.version);
-            undone.table.space.lock().put_rids(undone.rid);
+            // Planted: the RID of an insert that was taken back is lost.
+            undone.table.space.lock().put_rids(undone.rid.filter(|_| !perdura_pmem::planted(62)));
         }
     }
 
@@ -317,7 +318,8 @@ impl Txn {
         };
         let state = table.directory.state(table.directory.page_of(rid.row()));
         let csn = Table::version_csn(region, at, state);
-        if csn > limit {
+        // Planted: the first updater does not win.
+        if csn > limit && !perdura_pmem::planted(59) {
             return Err(Error::new(
                 ErrorKind::RecordChanged,
                 format!(
@@ -327,8 +329,12 @@ impl Txn {
                 ),
             ));
         }
-        if header.tombstone {
+        // Planted: a deleted row is changed; a version is replaced in a segment that a sweep has yet to look at.
+        if header.tombstone && !perdura_pmem::planted(60) {
             return Err(gone(table, rid));
+        }
+        if perdura_pmem::planted(61) {
+            return Ok(word);
         }
         table.ensure_swept(word)?;
         self.snapshots.has_met(csn);

@@ -6,6 +6,7 @@
 mod common;
 
 use common::bank::Bank;
+use common::raid::Raid;
 use common::simulated::{audit, pool, survives};
 use common::{reopen, row_bytes, rows, seeds};
 use perdura_engine::{Engine, ErrorKind, Isolation, LockMode, LockOutcome, ReadView};
@@ -308,6 +309,41 @@ fn freed_rids_and_cells_have_one_taker() {
         }));
         Scheduler::new(seed).run(bodies);
         drop(table);
+        audit(&engine);
+        survives(&medium, engine);
+    }
+}
+
+/// Every session works on all sessions' rows, so that one deletes what another has just inserted, changed or is about to change,
+/// while purge gives RIDs and cells to the next: the last commit on each row counts, and no other.
+#[test]
+fn sessions_change_and_delete_each_others_rows() {
+    for seed in seeds(120) {
+        let (medium, engine) = pool();
+        let raid = Raid::new(engine.create_table("t", b"").unwrap());
+        let left = AtomicU32::new(3);
+        let mut bodies: Vec<Body<'_>> = Vec::new();
+        for (session, isolation) in
+            [Isolation::ReadCommitted, Isolation::RepeatableRead, Isolation::ReadCommitted].into_iter().enumerate()
+        {
+            let (engine, raid, left) = (&engine, &raid, &left);
+            bodies.push(Box::new(move || {
+                let mut random = Random::new(seed * 3 + session as u64);
+                raid.take_part(&mut engine.begin(isolation), session as u32, 10, &mut random);
+                left.fetch_sub(1, Ordering::Relaxed);
+            }));
+        }
+        bodies.push(Box::new(|| {
+            while left.load(Ordering::Relaxed) > 0 {
+                engine.checkpoint().unwrap();
+                engine.purge();
+                let mut txn = engine.begin(Isolation::RepeatableRead);
+                assert_eq!(rows(&mut txn, &raid.table), rows(&mut txn, &raid.table), "seed {seed}: a snapshot moved");
+            }
+        }));
+        Scheduler::new(seed).run(bodies);
+        raid.check(&engine);
+        drop(raid);
         audit(&engine);
         survives(&medium, engine);
     }

@@ -4,6 +4,7 @@
 mod common;
 
 use common::bank::Bank;
+use common::raid::Raid;
 use common::{committed, row_bytes, rows, seeds, small, try_rows};
 use perdura_engine::{Config, Engine, ErrorKind, Isolation, Rid, Table, Txn};
 use perdura_pmem::sim::Random;
@@ -178,7 +179,9 @@ fn run(engine: &Engine, seed: u64, rounds: u32, left: Left) -> Left {
     let mut txn = engine.begin(Isolation::ReadCommitted);
     assert_eq!(bank.sum(&mut txn).unwrap(), bank.total(), "after the restart");
     drop(txn);
-    let writers = AtomicU32::new(4);
+    // A table of its own for each run, whose sessions change and delete each other's rows.
+    let raid = Raid::new(engine.create_table(&format!("raided {seed}"), b"").unwrap());
+    let writers = AtomicU32::new(6);
     let left = std::thread::scope(|scope| {
         let mut churners = Vec::new();
         for (thread, committed) in (0..).zip(left) {
@@ -201,6 +204,16 @@ fn run(engine: &Engine, seed: u64, rounds: u32, left: Left) -> Left {
                 bank.transfer_often(&mut txn, rounds * 2, &mut random);
             });
         }
+        for (session, isolation) in [(0, Isolation::ReadCommitted), (1, Isolation::RepeatableRead)] {
+            let (writers, raid) = (&writers, &raid);
+            scope.spawn(move || {
+                let _ends = Ends(writers);
+                let mut random = Random::new(seed * 100 + 50 + u64::from(session));
+                let mut txn = engine.begin(isolation);
+                txn.set_lock_wait_timeout(Duration::from_secs(20));
+                raid.take_part(&mut txn, session, rounds, &mut random);
+            });
+        }
         scope.spawn(|| read_sums(engine, &bank, &writers));
         scope.spawn(|| run_ddl(engine, &writers, seed));
         scope.spawn(|| {
@@ -212,6 +225,8 @@ fn run(engine: &Engine, seed: u64, rounds: u32, left: Left) -> Left {
         });
         churners.into_iter().map(|churner| churner.join().unwrap()).collect::<Left>()
     });
+    raid.check(engine);
+    engine.drop_table(&format!("raided {seed}")).unwrap();
     let mut expected: Vec<_> = left.iter().flat_map(|rows| rows.values().cloned()).collect();
     expected.sort();
     assert!(committed(engine, &churned) == expected, "rows at the end of the run");

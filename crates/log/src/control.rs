@@ -54,6 +54,10 @@ impl Control {
             self.superfile.write(next)
         };
         if let Err(error) = written {
+            // Planted: on after a failed persist.
+            if perdura_pmem::planted(12) {
+                return Err(error);
+            }
             log.fail_stop(&format!("the superblock could not be written: {error}"));
             return Err(error);
         }
@@ -65,7 +69,8 @@ impl Control {
     /// Makes visible_csn the durable checkpoint, unless it is.
     pub(crate) fn checkpoint(&mut self, log: &Shared) -> Result<Csn> {
         log.check_running()?;
-        let csn = log.visible.load();
+        // Planted: what is durable is said to be published.
+        let csn = if perdura_pmem::planted(8) { log.durable.load() } else { log.visible.load() };
         if csn != self.superblock().checkpoint_csn {
             let _span = span("checkpoint");
             self.write(log, |superblock| superblock.checkpoint_csn = csn)?;
@@ -89,7 +94,9 @@ impl Control {
         let own = generation.activation();
         let holds_endings = || log.generations.iter().any(|other| (since..own).contains(&other.activation()));
         // Without pins csn_max is final: look at it last.
-        generation.is_unpinned() && generation.csn_max() <= csn && !holds_endings()
+        // Planted: records above the checkpoint go; an ending goes before its PREPARE record.
+        let published = generation.csn_max() <= csn || perdura_pmem::planted(4);
+        generation.is_unpinned() && published && (!holds_endings() || perdura_pmem::planted(5))
     }
 
     /// The reusable generation that was armed first.
@@ -125,7 +132,10 @@ impl Control {
         let number = target.number as usize;
         let entry = self.next_entry();
         self.write(log, |superblock| {
-            superblock.checkpoint_csn = csn;
+            // Planted: records go that no checkpoint covers.
+            if !perdura_pmem::planted(6) {
+                superblock.checkpoint_csn = csn;
+            }
             superblock.activation_next = entry.activation + 1;
             superblock.generations.resize(log.generations.count(), GenerationEntry::FREE);
             superblock.generations[number] = entry;
@@ -138,7 +148,9 @@ impl Control {
     /// The entry of the generation to be armed next.
     fn next_entry(&self) -> GenerationEntry {
         let activation = self.superblock().activation_next;
-        GenerationEntry { activation, salt: mix(self.seed ^ activation) }
+        // Planted: one salt for all activations.
+        let salt = if perdura_pmem::planted(7) { mix(self.seed) } else { mix(self.seed ^ activation) };
+        GenerationEntry { activation, salt }
     }
 
     /// Adds a generation up to `most`: its number. `None` at the limit, or when the device has no room.
@@ -174,14 +186,19 @@ impl Control {
     /// Ends a recovery: one superblock write that makes `horizon` final, leaves only the records of generations in
     /// `keep` valid, and arms one if there are none.
     pub(crate) fn finish(&mut self, log: &Shared, horizon: Csn, keep: &[u32]) -> Result<()> {
-        let kept = |number: u32| keep.contains(&number);
+        // Planted: prepared transactions are voided with the rest.
+        let kept = |number: u32| keep.contains(&number) && !perdura_pmem::planted(11);
         let fresh = self.next_entry();
         self.write(log, |superblock| {
-            superblock.checkpoint_csn = horizon;
+            // Planted: the next redo begins where this one did.
+            if !perdura_pmem::planted(9) {
+                superblock.checkpoint_csn = horizon;
+            }
             superblock.horizon = horizon;
             superblock.epoch += 1;
             for (number, entry) in superblock.generations.iter_mut().enumerate() {
-                if !kept(number as u32) {
+                // Planted: what is above the horizon stays valid.
+                if !kept(number as u32) && !perdura_pmem::planted(10) {
                     *entry = GenerationEntry::FREE;
                 }
             }

@@ -18,6 +18,8 @@ pub fn scan(bytes: &[u8], salt: u64, lane: u32, txid_limit: u64, mut found: impl
                 found(at as u64, &header);
                 at += group_bytes(header.body_bytes() as usize) as usize;
             }
+            // Planted: an invalid granule ends the scan.
+            None if perdura_pmem::planted(18) => return,
             None => at += granule,
         }
     }

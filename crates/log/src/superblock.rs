@@ -135,7 +135,8 @@ impl Superblock {
             Copy::Valid(superblock) => Some(superblock.sequence),
             _ => None,
         };
-        let newest = usize::from(sequence(&copies[1]) > sequence(&copies[0]));
+        // Planted: of two valid copies the first counts.
+        let newest = usize::from(sequence(&copies[1]) > sequence(&copies[0]) && !perdura_pmem::planted(14));
         let offset = |copy: usize| copy as u64 * COPY_BYTES;
         for (copy, content) in copies.iter().enumerate() {
             if let Copy::Newer(seen) = *content {

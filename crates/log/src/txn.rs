@@ -149,6 +149,10 @@ impl LogTxn {
     #[inline]
     pub fn reserve(&mut self, body_bytes: usize) -> Result<Reservation> {
         let placed = self.home.log.reserve(self.id, &mut self.pins, self.home.lane, group_bytes(body_bytes))?;
+        // Planted: a CSN is taken that nobody fills.
+        if perdura_pmem::planted(20) {
+            self.home.log.take_csn();
+        }
         Ok(Reservation { txid: self.id, placed, body_bytes })
     }
 
@@ -238,6 +242,10 @@ impl LogTxn {
         let Some(prepared) = self.prepared.take() else { return Ok(()) };
         let log = &*self.home.log;
         log.check_running()?;
+        // Planted: the rollback of a prepared transaction is not logged.
+        if perdura_pmem::planted(19) {
+            return Ok(());
+        }
         {
             let mut state = prepared.state.lock();
             let place = log.place(state.ending.expect("reserved by prepare or recovery"));

@@ -74,7 +74,10 @@ impl Watermark {
     pub(crate) fn mark(&self, csn: Csn) {
         if self.value.compare_exchange(csn - 1, csn, SeqCst, SeqCst).is_ok() {
             self.wake(csn);
-            self.follow(csn);
+            // Planted: marks beyond the gap that this one closed are forgotten.
+            if !perdura_pmem::planted(1) {
+                self.follow(csn);
+            }
         } else {
             self.mark_ahead(csn);
         }
@@ -86,6 +89,10 @@ impl Watermark {
             return;
         }
         self.slot(csn).store(csn, SeqCst);
+        // Planted: the mark leaps over a gap.
+        if perdura_pmem::planted(2) && self.value.fetch_max(csn, SeqCst) < csn {
+            self.wake(csn);
+        }
         self.follow(self.load());
     }
 

@@ -246,16 +246,20 @@ impl Region {
     }
 
     /// Makes durable what a process that died before this one may have stored here and not flushed: it is seen as if it
-    /// were on the medium, and is in the cache only. In simulated memory there is no such thing.
+    /// were on the medium, and is in the cache only.
+    #[track_caller]
     pub fn reclaim(&self, offset: u64, len: u64) {
         self.reclaim_all([(offset, len)]);
     }
 
     /// [`Region::reclaim`] of many ranges, each an offset and a length, at once.
+    #[track_caller]
     pub fn reclaim_all(&self, ranges: impl IntoIterator<Item = (u64, u64)>) {
         for (offset, len) in ranges {
             let target = self.at(offset, len);
-            if !self.hooked {
+            if self.hooked {
+                self.hook().reclaim(offset, len, Location::caller());
+            } else {
                 // SAFETY: the range is in bounds.
                 unsafe { (self.mapping.functions.flush)(target.cast(), len as usize) };
             }

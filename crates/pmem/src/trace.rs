@@ -35,6 +35,15 @@ pub enum Access<'a> {
         /// Length in bytes.
         len: u64,
     },
+    /// What is seen of a range is made durable, whoever stored it.
+    Reclaim {
+        /// File.
+        region: u32,
+        /// Offset in bytes.
+        offset: u64,
+        /// Length in bytes.
+        len: u64,
+    },
     /// Fence.
     Fence,
     /// Sync of a file's size and blocks.

@@ -2,12 +2,12 @@
 
 use crate::explore::{Depth, Tally, explore};
 use crate::mutation::{self, Verdict};
-use crate::subject::{Product, Run, Subject};
-use crate::{sources, verdict};
+use crate::subject::{Drill, Product, Run, Subject};
+use crate::{planted, sources, verdict};
 use perdura_pmem::sim::CallSite;
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -46,12 +46,20 @@ pub trait Campaign: Sync {
     fn product(&self) -> &'static Product;
     /// Whether it has a scenario of this name.
     fn has_scenario(&self, name: &str) -> bool;
+    /// Whether it has a drill of this name.
+    fn has_drill(&self, name: &str) -> bool;
     /// Explores one run: scenarios take turns, then comes the next seed.
     fn explore(&self, extent: &Extent, number: u64) -> Tally;
     /// Looks over sample runs.
     fn lint(&self, seed: u64) -> Lint;
+    /// Runs the drills; what is wrong.
+    fn drill(&self, extent: &Extent) -> Vec<String>;
     /// Switches every call site off.
     fn mutate(&self, seed: u64) -> Vec<Verdict>;
+    /// Plants every error of reasoning.
+    fn plant(&self, seed: u64) -> Vec<Verdict>;
+    /// Plants one error: what shows it, or why it was not noticed. `None` if the product has no such error.
+    fn plant_one(&self, number: u32, seed: u64) -> Option<Result<String, &'static str>>;
 }
 
 /// The campaign over a subject's scenarios.
@@ -79,9 +87,16 @@ impl<S: Subject> Campaign for Of<S> {
         S::scenarios().iter().any(|scenario| scenario.name() == name)
     }
 
+    fn has_drill(&self, name: &str) -> bool {
+        S::drills().iter().any(|drill| drill.name == name)
+    }
+
     fn explore(&self, extent: &Extent, number: u64) -> Tally {
         let wanted = |scenario: &&S| extent.scenario.as_ref().is_none_or(|name| scenario.name() == name);
         let scenarios: Vec<&'static S> = S::scenarios().iter().filter(wanted).collect();
+        if scenarios.is_empty() {
+            return Tally::default();
+        }
         let (turn, place) = (number / scenarios.len() as u64, number % scenarios.len() as u64);
         let (scenario, seed) = (scenarios[place as usize], extent.seed + turn);
         let depth = Depth { choices: 12, images_max: 6000, violations_max: 3, muted: None, nested: true, from: 0 };
@@ -108,6 +123,30 @@ impl<S: Subject> Campaign for Of<S> {
         lint
     }
 
+    fn drill(&self, extent: &Extent) -> Vec<String> {
+        let wanted = |drill: &&Drill| extent.scenario.as_ref().is_none_or(|name| drill.name == name);
+        let seeds = |drill: &'static Drill| (0..drill.seeds).map(move |seed| (drill, seed));
+        let runs: Vec<_> = S::drills().iter().filter(wanted).flat_map(seeds).collect();
+        let (next, violations) = (AtomicU64::new(0), Mutex::new(Vec::new()));
+        on_all_workers(|| {
+            while let Some((drill, seed)) = runs.get(next.fetch_add(1, Ordering::Relaxed) as usize) {
+                if let Err(what) = planted::run_drill(drill, extent.seed + seed) {
+                    violations.lock().expect("no worker panics with it").push(what);
+                }
+            }
+        });
+        violations.into_inner().expect("no worker panics with it")
+    }
+
+    fn plant(&self, seed: u64) -> Vec<Verdict> {
+        planted::test::<S>(seed, &root())
+    }
+
+    fn plant_one(&self, number: u32, seed: u64) -> Option<Result<String, &'static str>> {
+        let planted = S::planted().iter().find(|planted| planted.number == number)?;
+        Some(planted::look_for::<S>(planted, seed))
+    }
+
     fn mutate(&self, seed: u64) -> Vec<Verdict> {
         let mut runs = Of::<S>::sample_runs(seed);
         runs.extend(mutation::recovery_runs(&runs));
@@ -120,15 +159,20 @@ impl<S: Subject> Campaign for Of<S> {
             }
         });
         let mut verdicts = verdicts.into_inner().expect("no worker panics with it");
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        let unreached = sources::unreached(&S::PRODUCT, &root, &sites);
+        let unreached = sources::unreached(&S::PRODUCT, &root(), &sites);
         let unreached = unreached.unwrap_or_else(|error| vec![format!("sources: {error}")]);
         verdicts.extend(unreached.into_iter().map(|site| Verdict { site, caught: false }));
         verdicts
     }
 }
 
-fn on_all_workers(work: impl Fn() + Sync) {
+/// The project's root folder.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Runs `work` on all workers at once.
+pub(crate) fn on_all_workers(work: impl Fn() + Sync) {
     std::thread::scope(|scope| {
         for _ in 0..WORKERS {
             scope.spawn(&work);
@@ -164,6 +208,9 @@ pub fn explore_all(campaigns: &[&dyn Campaign], extent: &Extent) -> Vec<Tally> {
 }
 
 fn is_enough(campaign: &dyn Campaign, total: &Tally, extent: &Extent) -> bool {
+    if extent.scenario.as_ref().is_some_and(|name| !campaign.has_scenario(name)) {
+        return true;
+    }
     let hazards = campaign.product().hazards;
     let images = extent.images.unwrap_or(campaign.product().images);
     let wanted = IMAGES_PER_HAZARD.min(images / hazards.len() as u64);

@@ -1,12 +1,19 @@
 //! The engine as a subject: pools of tables and transactions.
 
+pub mod drill;
+pub mod history;
+pub mod mix;
 pub mod oracle;
+pub mod planted;
+pub mod reader;
 pub mod scenario;
 pub mod verdict;
 pub mod workload;
 
-use crate::subject::{Hazard, Product, Subject};
-use oracle::{Change, Oracle};
+use crate::planted::Planted;
+use crate::subject::{Drill, Hazard, Product, Subject};
+use history::History;
+use oracle::Oracle;
 use perdura_engine::Engine;
 use perdura_pmem::Medium;
 use perdura_pmem::sim::Scheduler;
@@ -16,7 +23,7 @@ pub use scenario::Scenario;
 use std::sync::Arc;
 
 /// Hazards of which images are wanted.
-const HAZARDS: [Hazard; 16] = [
+const HAZARDS: [Hazard; 18] = [
     ("", "insert"),
     ("", "bulk_insert"),
     ("", "update"),
@@ -33,10 +40,12 @@ const HAZARDS: [Hazard; 16] = [
     ("", "log_growth"),
     ("", "prepared"),
     ("", "recovery"),
+    ("", "second_recovery"),
+    ("", "killed"),
 ];
 
 impl Subject for Scenario {
-    type History = Vec<Vec<Change>>;
+    type History = History;
     type Oracle = Oracle;
 
     const PRODUCT: Product = Product {
@@ -45,12 +54,21 @@ impl Subject for Scenario {
         sources: &["crates/log/src", "crates/engine/src"],
         calls: &[(".set_kind(", &[SiteKind::Flush]), ("directory.publish(", &[SiteKind::Flush])],
         recovery_one_in: 60,
+        kill_one_in: 60,
         images: 100_000,
         images_per_mutation: 4000,
     };
 
     fn scenarios() -> &'static [Scenario] {
         &SCENARIOS
+    }
+
+    fn planted() -> &'static [Planted] {
+        planted::PLANTED
+    }
+
+    fn drills() -> &'static [Drill] {
+        &drill::DRILLS
     }
 
     fn name(&self) -> &'static str {
@@ -61,22 +79,17 @@ impl Subject for Scenario {
         self.focus
     }
 
-    fn work(&'static self, medium: Arc<dyn Medium>, seed: u64, scheduler: Scheduler) -> Vec<Vec<Change>> {
+    fn work(&'static self, medium: Arc<dyn Medium>, seed: u64, scheduler: Scheduler) -> History {
         self.run(medium, seed, scheduler)
     }
 
-    fn check(
-        &self,
-        medium: &Arc<dyn Medium>,
-        oracle: &Oracle,
-        history: &Vec<Vec<Change>>,
-        depth: u64,
-    ) -> Result<(), String> {
+    fn check(&self, medium: &Arc<dyn Medium>, oracle: &Oracle, history: &History, depth: u64) -> Result<(), String> {
         verdict::check(medium, self, oracle, history, depth)
     }
 
     fn recover(&self, medium: Arc<dyn Medium>) -> Result<(), String> {
         let engine = Engine::open(medium, self.config()).map_err(|error| format!("recovery refused: {error}"))?;
+        verdict::use_space(&engine)?;
         engine.close();
         Ok(())
     }

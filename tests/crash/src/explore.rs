@@ -1,7 +1,7 @@
 //! Walks the crash points of recorded runs and checks their images.
 
 use crate::subject::{Hazard, Oracle, Run, Subject};
-use crate::verdict;
+use crate::verdict::{self, Start};
 use perdura_pmem::sim::image::Seen;
 use perdura_pmem::sim::point::Point;
 use perdura_pmem::sim::recorder::{CallSite, EventKind, Trace};
@@ -90,7 +90,7 @@ pub fn explore<S: Subject>(run: &Run<S>, depth: &Depth) -> Tally {
     let mut random = Random::new(run.seed ^ 0x0c7a_5e0f);
     let mut oracle = run.prior.clone();
     let mut aftermath = Aftermath::default();
-    let mut marks = 0;
+    let (mut marks, mut points) = (0, 0);
     let options = ReplayOptions { muted: depth.muted, salt: run.seed };
     run.trace.replay(&options, |point| {
         for mark in &point.marks()[marks..] {
@@ -107,6 +107,10 @@ pub fn explore<S: Subject>(run: &Run<S>, depth: &Depth) -> Tally {
                 check_one(image, &here, depth, &mut tally);
             }
         });
+        points += 1;
+        if depth.nested && points % S::PRODUCT.kill_one_in == 0 {
+            check_recovery(Start::Killed(point.kill()), Stage::Killed, run, &oracle, &mut tally);
+        }
         let full = tally.images >= depth.images_max || tally.violations.len() >= depth.violations_max;
         if full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
@@ -127,9 +131,8 @@ fn check_one<S: Subject>(image: Image, here: &Here<'_, S>, depth: &Depth, tally:
     for label in aftermath.labels() {
         *tally.hazards.entry((run.scenario.group(), label)).or_default() += 1;
     }
-    let nested = depth.nested && tally.images.is_multiple_of(S::PRODUCT.recovery_one_in);
-    if nested {
-        check_recovery(image.clone(), run, oracle, tally);
+    if depth.nested && tally.images.is_multiple_of(S::PRODUCT.recovery_one_in) {
+        check_recovery(Start::Image(image.clone()), Stage::Recovery, run, oracle, tally);
     }
     if let Err(what) = verdict::check(image, run.scenario, oracle, &run.history, tally.images) {
         let site = point.site.map_or("the end".to_owned(), |site| format!("{}:{}", site.file(), site.line()));
@@ -138,25 +141,65 @@ fn check_one<S: Subject>(image: Image, here: &Here<'_, S>, depth: &Depth, tally:
     }
 }
 
-/// Cuts the recovery of an image off at each of its own crash points.
-fn check_recovery<S: Subject>(image: Image, run: &Run<S>, oracle: &S::Oracle, tally: &mut Tally) {
+/// What comes before the loss of power.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// A recovery from an earlier one.
+    Recovery,
+    /// A recovery that was cut off itself, and another.
+    SecondRecovery,
+    /// A recovery in a new process after the first one was killed.
+    Killed,
+}
+
+impl Stage {
+    fn label(self) -> &'static str {
+        match self {
+            Stage::Recovery => "recovery",
+            Stage::SecondRecovery => "second_recovery",
+            Stage::Killed => "killed",
+        }
+    }
+
+    /// Seeded choices at each of the recovery's crash points.
+    fn choices(self) -> usize {
+        match self {
+            Stage::Recovery => 4,
+            Stage::SecondRecovery => 1,
+            Stage::Killed => 6,
+        }
+    }
+}
+
+/// Of so many images that a recovery leaves when it is cut off, the recovery of one is cut off too.
+const SECOND_ONE_IN: u64 = 400;
+
+/// Cuts a recovery off at each of its own crash points.
+fn check_recovery<S: Subject>(start: Start, stage: Stage, run: &Run<S>, oracle: &S::Oracle, tally: &mut Tally) {
     let scenario = run.scenario;
     // A recovery that fails is reported by the check of the image itself.
-    let Ok(trace) = verdict::record_recovery(image, scenario) else { return };
+    let Ok(trace) = verdict::record_recovery(start, scenario) else { return };
     let mut seen = Seen::default();
     let mut random = Random::new(run.seed ^ tally.images);
+    let mut second = None;
     trace.replay(&ReplayOptions { muted: None, salt: 0 }, |point| {
-        point.for_each_image(&mut random, &mut seen, 4, |image| {
+        point.for_each_image(&mut random, &mut seen, stage.choices(), |image| {
             tally.images += 1;
-            *tally.hazards.entry((scenario.group(), "recovery")).or_default() += 1;
+            *tally.hazards.entry((scenario.group(), stage.label())).or_default() += 1;
+            if stage != Stage::SecondRecovery && tally.images.is_multiple_of(SECOND_ONE_IN) {
+                second = Some(image.clone());
+            }
             if let Err(what) = verdict::check(image, scenario, oracle, &run.history, tally.images) {
-                let (name, seed) = (scenario.name(), run.seed);
-                tally.violations.push(format!(
-                    "scenario {name:?} seed {seed}, recovery cut off at its event {}: {what}",
-                    point.index
-                ));
+                let (name, seed, stage) = (scenario.name(), run.seed, stage.label());
+                let at = point.index;
+                tally
+                    .violations
+                    .push(format!("scenario {name:?} seed {seed}, {stage} cut off at its event {at}: {what}"));
             }
         });
-        ControlFlow::Continue(())
+        if tally.violations.is_empty() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     });
+    if let Some(image) = second {
+        check_recovery(Start::Image(image), Stage::SecondRecovery, run, oracle, tally);
+    }
 }

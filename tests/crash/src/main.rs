@@ -1,9 +1,11 @@
-//! `perdura-crash [--seed N] [--images N | --minutes N | --forever] [--product NAME] [--scenario NAME] [--no-mutations]`:
+//! `perdura-crash [--seed N] [--images N | --minutes N | --forever] [--product NAME] [--scenario NAME] [--no-mutations] [--plant N]`:
 //! explores each product until enough is seen, or all in turn until the time is over, or (`--forever`) until it is told to stop
 //! by an interrupt or finds a violation.
 //!
+//! `--plant N` only plants that error of reasoning and says what shows it.
+//!
 //! Prints images per hazard and the lint's findings of each product, and last `images N, violations N, mutations caught C/T` of
-//! all. Exit status 1 on a violation, an uncaught mutation or a finding of the lint.
+//! all: call sites switched off, and errors of reasoning planted. Exit status 1 on a violation, an uncaught mutation or a finding of the lint.
 
 #![forbid(unsafe_code)]
 
@@ -20,6 +22,7 @@ struct Arguments {
     extent: Extent,
     product: Option<String>,
     mutations: bool,
+    plant: Option<u32>,
 }
 
 /// What came of one product or of all.
@@ -40,6 +43,9 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
+    if let Some(number) = arguments.plant {
+        return plant_one(&campaigns, number, arguments.extent.seed);
+    }
     let mut total = Outcome::default();
     if arguments.extent.time.is_some() {
         let tallies = quietly(|| explore_all(&campaigns, &arguments.extent));
@@ -61,6 +67,23 @@ fn main() -> ExitCode {
     if clean { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
+fn plant_one(campaigns: &[&dyn Campaign], number: u32, seed: u64) -> ExitCode {
+    match quietly(|| campaigns.iter().find_map(|campaign| campaign.plant_one(number, seed))) {
+        Some(Ok(shown)) => {
+            println!("planted error {number} is caught: {shown}");
+            ExitCode::SUCCESS
+        }
+        Some(Err(why)) => {
+            println!("NOT CAUGHT planted error {number}: {why}");
+            ExitCode::FAILURE
+        }
+        None => {
+            eprintln!("perdura-crash: there is no planted error {number}");
+            ExitCode::from(2)
+        }
+    }
+}
+
 impl Outcome {
     fn add(&mut self, other: Outcome) {
         self.images += other.images;
@@ -74,7 +97,7 @@ impl Outcome {
 fn parse() -> Result<Arguments, lexopt::Error> {
     use lexopt::prelude::{Long, ValueExt};
     let extent = Extent { seed: 1, images: None, time: None, scenario: None };
-    let mut arguments = Arguments { extent, product: None, mutations: true };
+    let mut arguments = Arguments { extent, product: None, mutations: true, plant: None };
     let extent = &mut arguments.extent;
     let mut parser = lexopt::Parser::from_env();
     while let Some(argument) = parser.next()? {
@@ -85,6 +108,7 @@ fn parse() -> Result<Arguments, lexopt::Error> {
             Long("forever") => extent.time = Some(Duration::MAX),
             Long("product") => arguments.product = Some(parser.value()?.string()?),
             Long("scenario") => extent.scenario = Some(parser.value()?.string()?),
+            Long("plant") => arguments.plant = Some(parser.value()?.parse()?),
             Long("no-mutations") => arguments.mutations = false,
             other => return Err(other.unexpected()),
         }
@@ -96,10 +120,15 @@ fn parse() -> Result<Arguments, lexopt::Error> {
 fn choose(arguments: &Arguments) -> Result<Vec<&'static dyn Campaign>, lexopt::Error> {
     let is_wanted = |campaign: &&dyn Campaign| {
         let product = arguments.product.as_ref().is_none_or(|name| campaign.product().name == name);
-        product && arguments.extent.scenario.as_ref().is_none_or(|name| campaign.has_scenario(name))
+        product
+            && arguments
+                .extent
+                .scenario
+                .as_ref()
+                .is_none_or(|name| campaign.has_scenario(name) || campaign.has_drill(name))
     };
     let campaigns: Vec<_> = CAMPAIGNS.into_iter().filter(is_wanted).collect();
-    if campaigns.is_empty() { Err("no product or scenario has this name".into()) } else { Ok(campaigns) }
+    if campaigns.is_empty() { Err("no product, scenario or drill has this name".into()) } else { Ok(campaigns) }
 }
 
 /// Images that recovery panics on are reported as violations, not as noise.
@@ -118,13 +147,15 @@ fn conclude(campaign: &dyn Campaign, tally: Tally, arguments: &Arguments) -> Out
         println!("{:<24} {count:>9}", format!("{group} {label}").trim_start());
     }
     let mut outcome = Outcome { images: tally.images, violations: tally.violations, ..Outcome::default() };
+    outcome.violations.extend(quietly(|| campaign.drill(&arguments.extent)));
     if !outcome.violations.is_empty() {
         println!("{name}: violations, so neither lint nor mutations would tell anything");
         return outcome;
     }
     outcome.lint_findings = lint(campaign, arguments.extent.seed);
     if arguments.mutations {
-        let verdicts = quietly(|| campaign.mutate(arguments.extent.seed));
+        let seed = arguments.extent.seed;
+        let verdicts = quietly(|| [campaign.mutate(seed), campaign.plant(seed)].concat());
         for verdict in verdicts.iter().filter(|verdict| !verdict.caught) {
             println!("NOT CAUGHT {}", verdict.site);
         }

@@ -3,10 +3,12 @@
 pub mod bystander;
 pub mod model;
 pub mod oracle;
+pub mod planted;
 pub mod scenario;
 pub mod verdict;
 pub mod workload;
 
+use crate::planted::Planted;
 use crate::subject::{Hazard, Product, Subject};
 use model::State;
 use oracle::Oracle;
@@ -46,12 +48,17 @@ impl Subject for Scenario {
         sources: &["crates/map/src"],
         calls: &[],
         recovery_one_in: 20,
+        kill_one_in: 60,
         images: 2_000_000,
         images_per_mutation: 4000,
     };
 
     fn scenarios() -> &'static [Scenario] {
         &SCENARIOS
+    }
+
+    fn planted() -> &'static [Planted] {
+        planted::PLANTED
     }
 
     fn name(&self) -> &'static str {

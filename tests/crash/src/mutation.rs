@@ -4,16 +4,17 @@
 
 use crate::explore::{Depth, explore};
 use crate::subject::{Oracle, Run, Subject};
-use crate::verdict;
+use crate::verdict::{self, Start};
 use perdura_pmem::sim::Random;
 use perdura_pmem::sim::image::Seen;
 use perdura_pmem::sim::recorder::{CallSite, Event};
 use perdura_pmem::sim::replay::ReplayOptions;
 use std::ops::ControlFlow;
 
-/// Outcome for one call site.
+/// Outcome for one call site or planted error.
+#[derive(Clone, Debug)]
 pub struct Verdict {
-    /// The call site.
+    /// The call site, or the error.
     pub site: String,
     /// Whether switching it off was noticed.
     pub caught: bool,
@@ -57,13 +58,15 @@ fn first_event<S: Subject>(run: &Run<S>, site: &CallSite) -> Option<usize> {
     run.trace.events().iter().position(is_here)
 }
 
-/// Recoveries of crash images of the runs, recorded, to be explored like runs.
+/// Recoveries of crash images of the runs, and of what a killed process leaves, recorded, to be explored like runs.
 pub fn recovery_runs<S: Subject>(runs: &[Run<S>]) -> Vec<Run<S>> {
     const IMAGES_ONE_IN: u64 = 150;
+    const POINTS_ONE_IN: u64 = 40;
     const EACH: usize = 20;
     let mut recoveries = Vec::new();
     for run in runs {
-        let (mut oracle, mut marks, mut count, mut seen) = (run.prior.clone(), 0, 0, Seen::default());
+        let (mut oracle, mut seen) = (run.prior.clone(), Seen::default());
+        let (mut marks, mut points, mut count) = (0, 0, 0);
         let mut random = Random::new(run.seed);
         let wanted = recoveries.len() + EACH;
         run.trace.replay(&ReplayOptions { muted: None, salt: run.seed }, |point| {
@@ -71,13 +74,20 @@ pub fn recovery_runs<S: Subject>(runs: &[Run<S>]) -> Vec<Run<S>> {
                 oracle.mark(mark.payload, &run.history);
             }
             marks = point.marks().len();
-            point.for_each_image(&mut random, &mut seen, 2, |image| {
-                count += 1;
-                if count % IMAGES_ONE_IN == 0
-                    && let Ok(trace) = verdict::record_recovery(image, run.scenario)
-                {
+            let mut record = |start: Start| {
+                if let Ok(trace) = verdict::record_recovery(start, run.scenario) {
                     let (history, prior) = (run.history.clone(), oracle.clone());
                     recoveries.push(Run { scenario: run.scenario, seed: run.seed, trace, history, prior });
+                }
+            };
+            points += 1;
+            if points % POINTS_ONE_IN == 0 {
+                record(Start::Killed(point.kill()));
+            }
+            point.for_each_image(&mut random, &mut seen, 2, |image| {
+                count += 1;
+                if count % IMAGES_ONE_IN == 0 {
+                    record(Start::Image(image));
                 }
             });
             if recoveries.len() >= wanted { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }

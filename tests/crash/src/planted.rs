@@ -1,6 +1,19 @@
 //! Tests the explorer itself: each error of reasoning that is compiled in ([`perdura_pmem::planted`]) must be noticed.
 //!
-//! An error is planted in the whole process; all workers look for it, then the next is planted.
+//! An error is planted in the whole process; all workers look for it, in crash images and in runs without a crash, then the next
+//! is planted. One whose line no run reaches counts as not noticed, and so does a number that stands in the sources and not in
+//! the list, or in the list and not exactly once in the sources.
+
+use crate::campaign::on_all_workers;
+use crate::explore::{Depth, explore};
+use crate::mutation::Verdict;
+use crate::sources;
+use crate::subject::{Drill, Run, Subject};
+use crate::verdict::guarded;
+use perdura_pmem::planted::{plant, reached};
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// An error that can be planted.
 #[derive(Clone, Copy, Debug)]
@@ -11,4 +24,142 @@ pub struct Planted {
     pub rule: &'static str,
     /// What is wrong with it in force.
     pub error: &'static str,
+    /// The scenario or drill that is known to notice it, to be tried first.
+    pub shown_by: &'static str,
+}
+
+/// Runs of what is known to notice the error, before all else is tried.
+const HINTED: u64 = 60;
+/// Runs of everything after that.
+const ROUNDS: u64 = 8;
+/// Images looked at in one run.
+const IMAGES_EACH: u64 = 2500;
+
+/// One run to look at.
+enum Attempt<S: 'static> {
+    Crash(&'static S, u64),
+    Drill(&'static Drill, u64),
+}
+
+impl<S: Subject> Attempt<S> {
+    fn name(&self) -> &'static str {
+        match self {
+            Attempt::Crash(scenario, _) => scenario.name(),
+            Attempt::Drill(drill, _) => drill.name,
+        }
+    }
+
+    /// What is wrong, if anything is seen to be.
+    fn look(&self) -> Option<String> {
+        match self {
+            Attempt::Drill(drill, seed) => run_drill(drill, *seed).err(),
+            Attempt::Crash(scenario, seed) => {
+                let run = match guarded(|| Ok(Run::record(*scenario, *seed))) {
+                    Ok(run) => run,
+                    Err(what) => return Some(format!("scenario {:?} seed {seed}: {what}", self.name())),
+                };
+                let depth = Depth {
+                    choices: 12,
+                    images_max: IMAGES_EACH,
+                    violations_max: 1,
+                    muted: None,
+                    nested: true,
+                    from: 0,
+                };
+                explore(&run, &depth).violations.pop()
+            }
+        }
+    }
+}
+
+/// Runs a drill; an error says its seed.
+pub fn run_drill(drill: &Drill, seed: u64) -> Result<(), String> {
+    guarded(|| (drill.run)(seed)).map_err(|what| format!("drill {:?} seed {seed}: {what}", drill.name))
+}
+
+/// Plants an error and looks for it with all workers: what shows it, or why it counts as not noticed.
+pub fn look_for<S: Subject>(planted: &Planted, seed: u64) -> Result<String, &'static str> {
+    let attempts = attempts::<S>(planted.shown_by, seed);
+    let (next, found) = (AtomicU64::new(0), Mutex::new(None::<String>));
+    plant(planted.number);
+    on_all_workers(|| {
+        while found.lock().expect("no worker panics with it").is_none() {
+            let Some(attempt) = attempts.get(next.fetch_add(1, Ordering::Relaxed) as usize) else { return };
+            if let Some(what) = attempt.look() {
+                *found.lock().expect("no worker panics with it") = Some(what);
+            }
+        }
+    });
+    let was_reached = reached();
+    plant(0);
+    let found = found.into_inner().expect("no worker panics with it");
+    found.ok_or(if was_reached { "not noticed" } else { "never reached" })
+}
+
+/// Runs to be looked at, those of `shown_by` first.
+fn attempts<S: Subject>(shown_by: &str, seed: u64) -> Vec<Attempt<S>> {
+    let all = |seed: u64| {
+        let crashes = S::scenarios().iter().map(move |scenario| Attempt::Crash(scenario, seed));
+        crashes.chain(S::drills().iter().map(move |drill| Attempt::Drill(drill, seed)))
+    };
+    let hinted = (0..HINTED).flat_map(|turn| all(seed + turn).filter(|attempt| attempt.name() == shown_by));
+    let others = (0..ROUNDS).flat_map(|turn| all(seed + turn).filter(|attempt| attempt.name() != shown_by));
+    hinted.chain(others).collect()
+}
+
+/// Plants each error of the product in turn, and compares the list with the sources.
+pub fn test<S: Subject>(seed: u64, root: &Path) -> Vec<Verdict> {
+    let mut verdicts: Vec<Verdict> = S::planted()
+        .iter()
+        .map(|planted| {
+            let Planted { number, rule, error, .. } = planted;
+            let found = look_for::<S>(planted, seed);
+            let why = found.as_ref().err().map_or(String::new(), |why| format!(" ({why})"));
+            Verdict { site: format!("planted error {number}, {rule}: {error}{why}"), caught: found.is_ok() }
+        })
+        .collect();
+    let wrong = match sources::planted(&S::PRODUCT, root) {
+        Ok(places) => mismatches(S::planted(), &places),
+        Err(error) => vec![format!("sources: {error}")],
+    };
+    verdicts.extend(wrong.into_iter().map(|site| Verdict { site, caught: false }));
+    verdicts
+}
+
+/// Numbers that the list and the sources do not agree about.
+fn mismatches(list: &[Planted], places: &[(u32, String)]) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for (number, place) in places.iter().filter(|(number, _)| list.iter().all(|planted| planted.number != *number)) {
+        wrong.push(format!("planted error {number} at {place} is not in the list"));
+    }
+    for (index, planted) in list.iter().enumerate() {
+        let count = places.iter().filter(|(number, _)| *number == planted.number).count();
+        if count != 1 {
+            wrong.push(format!("planted error {} stands in {count} places, must stand in one", planted.number));
+        }
+        if list[..index].iter().any(|before| before.number == planted.number) {
+            wrong.push(format!("planted error {} is twice in the list", planted.number));
+        }
+    }
+    wrong
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn planted(number: u32) -> Planted {
+        Planted { number, rule: "(I1)", error: "", shown_by: "" }
+    }
+
+    /// An error that stands nowhere would never be looked for, and one not listed never be planted.
+    #[test]
+    fn list_and_sources_must_agree() {
+        let at = |number: u32| (number, "a.rs:1".to_owned());
+        assert!(mismatches(&[planted(1), planted(2)], &[at(2), at(1)]).is_empty());
+        assert_eq!(mismatches(&[planted(1)], &[at(1), at(2)]).len(), 1, "not listed");
+        assert_eq!(mismatches(&[planted(1), planted(2)], &[at(1)]).len(), 1, "nowhere");
+        assert_eq!(mismatches(&[planted(1)], &[at(1), at(1)]).len(), 1, "in two places");
+        assert_eq!(mismatches(&[planted(1), planted(1)], &[at(1)]).len(), 1, "listed twice");
+    }
 }

@@ -7,11 +7,13 @@ use std::io;
 use std::path::Path;
 
 /// Calls of `pmem`, and what they do.
-const CALLS: [(&str, &[SiteKind]); 4] = [
+const CALLS: [(&str, &[SiteKind]); 6] = [
     (".flush(", &[SiteKind::Flush]),
     (".fence()", &[SiteKind::Fence]),
     (".persist(", &[SiteKind::Flush, SiteKind::Fence]),
     (".sync()", &[SiteKind::Sync]),
+    (".reclaim(", &[SiteKind::Reclaim]),
+    (".reclaim_all(", &[SiteKind::Reclaim]),
 ];
 
 /// Flush, fence and sync sites of the product that the runs reached.
@@ -41,6 +43,19 @@ pub fn unreached(product: &Product, root: &Path, reached: &[CallSite]) -> io::Re
         }
     }
     Ok(missing)
+}
+
+/// Errors that can be planted in the product: their numbers, and file and line.
+pub fn planted(product: &Product, root: &Path) -> io::Result<Vec<(u32, String)>> {
+    let mut places = Vec::new();
+    for name in source_files(product, root)? {
+        let text = std::fs::read_to_string(root.join(&name))?;
+        for (line, code) in text.lines().enumerate() {
+            let numbers = code.split("planted(").skip(1).filter_map(|rest| rest.split(')').next()?.parse::<u32>().ok());
+            places.extend(numbers.map(|number| (number, format!("{name}:{}", line + 1))));
+        }
+    }
+    Ok(places)
 }
 
 /// Source files of a product, from the root, in its folders and the folders in them.

@@ -3,6 +3,7 @@
 //! A subject knows what is done, what must be there after a crash, and how to look. The explorer knows where to crash, and what a
 //! crash may leave.
 
+use crate::planted::Planted;
 use perdura_pmem::Medium;
 use perdura_pmem::sim::recorder::{Recorder, SiteKind, Trace};
 use perdura_pmem::sim::{Scheduler, SimMedium};
@@ -25,6 +26,8 @@ pub struct Product {
     pub calls: &'static [(&'static str, &'static [SiteKind])],
     /// Of so many images, the recovery of one is itself cut off everywhere.
     pub recovery_one_in: u64,
+    /// At one of so many crash points the process is killed, and its successor's recovery is cut off everywhere.
+    pub kill_one_in: u64,
     /// Images after which it is enough, unless told otherwise.
     pub images: u64,
     /// Images looked at in each run for one mutation.
@@ -35,6 +38,17 @@ pub struct Product {
 pub trait Oracle<History>: Clone + Default + Send + Sync {
     /// Takes one mark of the trace.
     fn mark(&mut self, payload: u64, history: &History);
+}
+
+/// Threads that run without a crash, in an interleaving that a seed decides; what they leave is compared and audited.
+#[derive(Clone, Copy)]
+pub struct Drill {
+    /// Its name, among scenarios and drills.
+    pub name: &'static str,
+    /// Seeds tried in each campaign.
+    pub seeds: u64,
+    /// Runs it with a seed; an error, or a panic, says what is wrong.
+    pub run: fn(u64) -> Result<(), String>,
 }
 
 /// One kind of run.
@@ -49,6 +63,16 @@ pub trait Subject: Sized + Sync + 'static {
 
     /// All kinds.
     fn scenarios() -> &'static [Self];
+
+    /// Errors of reasoning that can be planted in its product.
+    fn planted() -> &'static [Planted] {
+        &[]
+    }
+
+    /// Runs without a crash.
+    fn drills() -> &'static [Drill] {
+        &[]
+    }
 
     /// Its name.
     fn name(&self) -> &'static str;
@@ -75,7 +99,7 @@ pub trait Subject: Sized + Sync + 'static {
         depth: u64,
     ) -> Result<(), String>;
 
-    /// Recovers, no more.
+    /// Recovers, and uses what is free, but commits nothing.
     fn recover(&self, medium: Arc<dyn Medium>) -> Result<(), String>;
 }
 

@@ -1,8 +1,8 @@
 //! Opens a crash image with the real recovery. A panic there is a finding like any other.
 
 use crate::subject::Subject;
-use perdura_pmem::sim::Image;
 use perdura_pmem::sim::recorder::{Recorder, Trace};
+use perdura_pmem::sim::{Image, Killed};
 use perdura_pmem::{Medium, SimMedium};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -22,10 +22,21 @@ pub fn check<S: Subject>(
     })
 }
 
-/// Records the recovery of an image.
-pub fn record_recovery<S: Subject>(image: Image, scenario: &S) -> Result<Trace, String> {
+/// What a recovery begins with.
+pub enum Start {
+    /// What a loss of power left.
+    Image(Image),
+    /// What a killed process left.
+    Killed(Killed),
+}
+
+/// Records a recovery.
+pub fn record_recovery<S: Subject>(start: Start, scenario: &S) -> Result<Trace, String> {
     guarded(|| {
-        let (medium, recorder) = Recorder::attach(SimMedium::from_image(image));
+        let (medium, recorder) = match start {
+            Start::Image(image) => Recorder::attach(SimMedium::from_image(image)),
+            Start::Killed(killed) => Recorder::resume(killed),
+        };
         {
             let _attached = perdura_pmem::trace::attach(recorder.clone());
             scenario.recover(Arc::new(medium))?;

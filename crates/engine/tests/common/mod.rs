@@ -3,6 +3,7 @@
 
 pub mod bank;
 pub mod damage;
+pub mod raid;
 pub mod simulated;
 
 use perdura_engine::{Config, Engine, Error, Isolation, LogConfig, Rid, Table, Txn};

@@ -125,6 +125,12 @@ impl Hook {
         }
     }
 
+    pub(crate) fn reclaim(&self, offset: u64, len: u64, site: Site) {
+        if len > 0 {
+            self.wire.begin().record(Access::Reclaim { region: self.region, offset, len }, site);
+        }
+    }
+
     pub(crate) fn fence(&self, site: Site) {
         self.wire.begin().record(Access::Fence, site);
     }

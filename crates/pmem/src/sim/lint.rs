@@ -33,7 +33,8 @@ impl Trace {
     pub fn lint(&self, checked: impl Fn(&str) -> bool) -> Findings {
         let mut findings = Findings::default();
         let mut machine = Machine::new(self);
-        let mut names: FxHashMap<u32, &str> = self.base.iter().map(|(number, file)| (*number, &*file.name)).collect();
+        let mut names: FxHashMap<u32, &str> = FxHashMap::default();
+        names.extend(self.base.directory.durable.iter().map(|(name, number)| (*number, &**name)));
         let mut lines = FxHashMap::<(u32, u32), Flushed>::default();
         let mut unfenced = FxHashMap::<u16, Vec<(u32, u32)>>::default();
         let mut own = FxHashSet::<(u16, u32, u32)>::default();
@@ -88,8 +89,10 @@ impl Trace {
     ) {
         for (_, file) in machine.files.iter().filter(|(number, _)| checked(number)) {
             let stores = file.open.values().flat_map(|line| &line.pending);
-            for pending in stores.filter(|store| store.thread == thread && !transient.stores.contains(&store.at)) {
-                let site = self.site(self.events[pending.at as usize].site);
+            // Those of a killed process are nobody's.
+            let places = stores.filter(|store| store.thread == thread && store.at >= self.base.places);
+            for index in places.map(|store| store.at - self.base.places).filter(|at| !transient.stores.contains(at)) {
+                let site = self.site(self.events[index as usize].site);
                 *findings.open_at_ack.entry(CallSite::new(site, SiteKind::Store)).or_default() += 1;
             }
         }

@@ -12,6 +12,7 @@ use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
 /// A file of the replayed medium.
+#[derive(Clone)]
 pub(crate) struct FileState {
     pub(crate) len: u64,
     /// Whether its size and blocks are durable.
@@ -28,7 +29,8 @@ impl FileState {
         FileState { len, synced: false, pages, content: 0, open: FxHashMap::default() }
     }
 
-    fn of(image: &ImageFile) -> FileState {
+    /// A file that is durable as it is.
+    pub(crate) fn of(image: &ImageFile) -> FileState {
         let mut file = FileState {
             synced: true,
             pages: image.pages.clone(),
@@ -61,7 +63,7 @@ impl FileState {
     }
 
     /// Makes those stores of an open line durable that `settled` selects.
-    fn settle(&mut self, line: u32, settled: impl Fn(&Pending) -> bool) {
+    pub(crate) fn settle(&mut self, line: u32, settled: impl Fn(&Pending) -> bool) {
         let Some(open) = self.open.get_mut(&line) else { return };
         let at = line as usize * LINE;
         let page = &self.pages[at / PAGE_BYTES];
@@ -92,20 +94,19 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// The state at the begin of a trace, all durable.
+    /// The state at the begin of a trace.
     pub(crate) fn new(trace: &Trace) -> Machine {
-        let files = trace.base.iter().map(|(number, file)| (*number, FileState::of(file))).collect();
-        let durable = trace.base.iter().map(|(number, file)| (file.name.clone(), *number)).collect();
         let threads = trace.events.iter().map(|event| usize::from(event.thread) + 1).max().unwrap_or(0);
         Machine {
-            files,
-            directory: Directory { durable, open: Vec::new() },
+            files: trace.base.files.clone(),
+            directory: trace.base.directory.clone(),
             threads: (0..threads).map(|_| ThreadState::default()).collect(),
         }
     }
 
-    /// Lets the event at place `at` of the trace take effect.
-    pub(crate) fn apply(&mut self, trace: &Trace, at: u32, event: &Event) {
+    /// Lets event `index` of the trace take effect.
+    pub(crate) fn apply(&mut self, trace: &Trace, index: u32, event: &Event) {
+        let at = trace.base.places + index;
         let name = |number: u32| trace.names[number as usize].clone();
         match event.kind {
             EventKind::Store { file, word, count, values, nt } => {
@@ -120,6 +121,12 @@ impl Machine {
                 let Some(state) = self.files.get(&file) else { return };
                 let open = (line..line + count).filter(|line| state.open.contains_key(line));
                 self.threads[usize::from(event.thread)].flushed.extend(open.map(|line| (file, line, at)));
+            }
+            EventKind::Reclaim { file, line, count } => {
+                let Some(state) = self.files.get_mut(&file) else { return };
+                for line in line..line + count {
+                    state.settle(line, |pending| !pending.nt && pending.at < at);
+                }
             }
             EventKind::Fence => self.fence(event.thread),
             EventKind::Sync { file } => {

@@ -11,6 +11,7 @@ use crate::medium::{Granularity, Medium, MediumInfo, Mode, check_name};
 use crate::region::{Backing, Mapping, PLAIN, Region};
 use crate::trace::{Access, Site, Tap};
 use parking_lot::Mutex;
+use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::panic::Location;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -113,6 +114,20 @@ impl SimMedium {
             for file in image.files {
                 let (name, number) = (file.name.to_string(), directory.next);
                 directory.next += 1;
+                directory.by_name.insert(name, SimFile::new(number, file.len, Some(file), &medium.used));
+            }
+        }
+        medium
+    }
+
+    /// A medium with these files; new ones get numbers that none of `known` has.
+    pub(super) fn of_files<T>(files: Vec<(u32, ImageFile)>, known: &FxHashMap<u32, T>) -> SimMedium {
+        let medium = SimMedium::new();
+        {
+            let mut directory = medium.files.lock();
+            directory.next = known.keys().max().map_or(0, |number| number + 1);
+            for (number, file) in files {
+                let name = file.name.to_string();
                 directory.by_name.insert(name, SimFile::new(number, file.len, Some(file), &medium.used));
             }
         }

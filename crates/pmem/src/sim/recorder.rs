@@ -5,7 +5,8 @@
 //! decided when the trace is replayed, and one trace serves every mutation.
 
 use super::SimMedium;
-use super::image::{Image, ImageFile};
+use super::image::Image;
+use super::killed::{Before, Killed};
 use crate::region::{LINE_BYTES, WORD_BYTES, lines};
 use crate::trace::{Access, Site, Tap};
 use parking_lot::Mutex;
@@ -44,6 +45,15 @@ pub enum EventKind {
     },
     /// Flush of `count` lines.
     Flush {
+        /// File.
+        file: u32,
+        /// First line.
+        line: u32,
+        /// Number of lines.
+        count: u32,
+    },
+    /// What was seen of `count` lines is made durable, whoever stored it.
+    Reclaim {
         /// File.
         file: u32,
         /// First line.
@@ -115,6 +125,8 @@ pub enum SiteKind {
     Store,
     /// Sync of a file.
     Sync,
+    /// Reclaim of what a killed process left.
+    Reclaim,
 }
 
 /// A place from which something was called. One place of a persist is two: its flush and its fence.
@@ -143,6 +155,7 @@ impl fmt::Display for CallSite {
             SiteKind::Fence => "fence",
             SiteKind::Store => "store",
             SiteKind::Sync => "sync",
+            SiteKind::Reclaim => "reclaim",
         };
         write!(f, "{}:{}:{} ({kind})", self.file, self.line, self.column)
     }
@@ -151,7 +164,7 @@ impl fmt::Display for CallSite {
 /// A recording: what the medium held at its begin, and all that happened since.
 #[derive(Clone, Default)]
 pub struct Trace {
-    pub(crate) base: Vec<(u32, ImageFile)>,
+    pub(crate) base: Before,
     pub(crate) events: Vec<Event>,
     pub(crate) values: Vec<u64>,
     pub(crate) sites: Vec<Site>,
@@ -183,9 +196,7 @@ impl Trace {
 
     /// The medium's content when the recording began.
     pub fn base(&self) -> Image {
-        let mut files: Vec<ImageFile> = self.base.iter().map(|(_, file)| file.clone()).collect();
-        files.sort_by(|one, other| one.name.cmp(&other.name));
-        Image::of(files)
+        Killed(self.base.clone()).image()
     }
 
     /// All call sites reached, with the number of calls from each, by place.
@@ -197,6 +208,7 @@ impl Trace {
                 EventKind::Fence => SiteKind::Fence,
                 EventKind::Store { .. } => SiteKind::Store,
                 EventKind::Sync { .. } => SiteKind::Sync,
+                EventKind::Reclaim { .. } => SiteKind::Reclaim,
                 _ => continue,
             };
             *counts.entry((event.site, kind)).or_default() += 1;
@@ -229,7 +241,16 @@ impl Recorder {
     /// The same medium, recorded from now on, and its recorder. Regions mapped earlier stay unrecorded.
     pub fn attach(medium: SimMedium) -> (SimMedium, Arc<Recorder>) {
         let recorder = Arc::new(Recorder::default());
-        recorder.inner.lock().trace.base = medium.numbered_files();
+        recorder.inner.lock().trace.base = Before::durable(medium.numbered_files());
+        (medium.recording(recorder.clone()), recorder)
+    }
+
+    /// The medium that a killed process left, recorded from now on, and its recorder. What was not durable then is not until it
+    /// is flushed and fenced, or reclaimed.
+    pub fn resume(killed: Killed) -> (SimMedium, Arc<Recorder>) {
+        let recorder = Arc::new(Recorder::default());
+        let medium = SimMedium::of_files(killed.0.seen(), &killed.0.files);
+        recorder.inner.lock().trace.base = killed.0;
         (medium.recording(recorder.clone()), recorder)
     }
 
@@ -306,6 +327,10 @@ impl Inner {
             }
             Access::Flush { region, offset, len } => {
                 EventKind::Flush { file: region, line: narrow(offset / LINE_BYTES), count: narrow(lines(offset, len)) }
+            }
+            Access::Reclaim { region, offset, len } => {
+                let (line, count) = (narrow(offset / LINE_BYTES), narrow(lines(offset, len)));
+                EventKind::Reclaim { file: region, line, count }
             }
             Access::Fence => EventKind::Fence,
             Access::Sync { region } => EventKind::Sync { file: region },

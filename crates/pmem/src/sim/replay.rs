@@ -79,6 +79,7 @@ fn kind_of(kind: &EventKind) -> Option<SiteKind> {
         EventKind::Flush { .. } => Some(SiteKind::Flush),
         EventKind::Fence => Some(SiteKind::Fence),
         EventKind::Sync { .. } => Some(SiteKind::Sync),
+        EventKind::Reclaim { .. } => Some(SiteKind::Reclaim),
         _ => None,
     }
 }

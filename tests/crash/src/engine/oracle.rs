@@ -1,54 +1,12 @@
-//! What a pool must hold after a crash: every acknowledged transaction, and of those under way each whole or not at all.
+//! What a pool must hold after a crash: the commits up to some place of the commit order, not before the last one that was
+//! acknowledged or seen by a reader, and nothing else.
 //!
-//! The workload writes down what each transaction changes and marks in the trace where its commit begins and where it is
-//! acknowledged. Commits of conflicting transactions begin in their commit order (a row lock is released after publication),
-//! so applying changes in the order of the marks gives the state.
+//! The workload marks in the trace where a commit begins, where it is acknowledged, and where a reader has seen it. The CSN of
+//! each commit is in the [`History`]. Definitions of tables have no CSN there: one under way counts or does not, whole.
 
+use super::history::{Change, History, State, replaced_by, stamp_of};
 use crate::subject;
-use perdura_pmem::sync::Mutex;
 use std::collections::BTreeMap;
-
-/// A row's key in the model; the first eight bytes of its image.
-pub type Key = u64;
-/// Tables by name, rows by key.
-pub type State = BTreeMap<String, BTreeMap<Key, Vec<u8>>>;
-
-/// One change a transaction makes.
-#[derive(Clone, Debug)]
-pub enum Change {
-    /// A row becomes this.
-    Put(String, Vec<u8>),
-    /// A row goes.
-    Remove(String, Key),
-    /// A table comes.
-    Create(String),
-    /// A table goes.
-    Drop(String),
-    /// A table gets another name.
-    Rename(String, String),
-    /// A table becomes empty.
-    Truncate(String),
-}
-
-/// Key of a row image.
-pub fn key_of(row: &[u8]) -> Key {
-    Key::from_le_bytes(row[..8].try_into().expect("rows begin with their key"))
-}
-
-/// Applies changes; whether they make sense in this state (a combination of transactions may not).
-fn apply(state: &mut State, changes: &[Change]) -> bool {
-    changes.iter().all(|change| match change {
-        Change::Put(table, row) => state.get_mut(table).map(|rows| rows.insert(key_of(row), row.clone())).is_some(),
-        Change::Remove(table, key) => state.get_mut(table).map(|rows| rows.remove(key)).is_some(),
-        Change::Create(table) => state.insert(table.clone(), BTreeMap::new()).is_none(),
-        Change::Drop(table) => state.remove(table).is_some(),
-        Change::Rename(from, to) => match state.remove(from) {
-            Some(rows) => state.insert(to.clone(), rows).is_none(),
-            None => false,
-        },
-        Change::Truncate(table) => state.get_mut(table).map(BTreeMap::clear).is_some(),
-    })
-}
 
 /// What happens to a transaction, as marked in the trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,10 +23,13 @@ pub enum Step {
     Committed,
     /// It is acknowledged as rolled back after it was prepared.
     Undone,
+    /// A reader has seen what it wrote, and says so.
+    Seen,
 }
 
 impl Step {
-    const ALL: [Step; 6] = [Step::Begin, Step::Prepared, Step::Deciding, Step::Undoing, Step::Committed, Step::Undone];
+    const ALL: [Step; 7] =
+        [Step::Begin, Step::Prepared, Step::Deciding, Step::Undoing, Step::Committed, Step::Undone, Step::Seen];
 
     /// As a mark's payload.
     pub fn mark(self, txn: usize) -> u64 {
@@ -79,42 +40,38 @@ impl Step {
     pub fn of_mark(payload: u64) -> (usize, Step) {
         ((payload >> 8) as usize, Step::ALL[(payload & 0xff) as usize])
     }
-
-    /// Whether the mark is an acknowledgement, after which nothing of the thread's may be unfenced.
-    pub fn is_ack(self) -> bool {
-        matches!(self, Step::Prepared | Step::Committed | Step::Undone)
-    }
 }
 
-/// What each transaction of a run changes, written down before its commit begins.
-#[derive(Default)]
-pub struct History(Mutex<Vec<Vec<Change>>>);
-
-impl History {
-    /// Writes down a transaction; returns its number.
-    pub fn add(&self, changes: Vec<Change>) -> usize {
-        let mut txns = self.0.lock();
-        txns.push(changes);
-        txns.len() - 1
-    }
-
-    /// The transactions.
-    pub fn into_inner(self) -> Vec<Vec<Change>> {
-        self.0.into_inner()
-    }
-}
-
-#[derive(Clone)]
-struct Pending {
-    txn: usize,
-    step: Step,
+/// Applies a transaction's changes; whether they make sense in this state.
+pub fn apply(state: &mut State, changes: &[Change]) -> bool {
+    changes.iter().all(|change| match change {
+        Change::Put(table, key, row) => state.get_mut(table).is_some_and(|rows| {
+            let before = rows.insert(*key, row.clone());
+            // Who computes a row from the one before must have seen the one before.
+            [0, before.as_deref().map_or(0, stamp_of)].contains(&replaced_by(row))
+        }),
+        Change::Remove(table, key) => state.get_mut(table).map(|rows| rows.remove(key)).is_some(),
+        Change::Create(table) => state.insert(table.clone(), BTreeMap::new()).is_none(),
+        Change::Drop(table) => state.remove(table).is_some(),
+        Change::Rename(from, to) => match state.remove(from) {
+            Some(rows) => state.insert(to.clone(), rows).is_none(),
+            None => false,
+        },
+        Change::Truncate(table) => state.get_mut(table).map(BTreeMap::clear).is_some(),
+    })
 }
 
 /// The model at one point of a trace.
 #[derive(Clone, Default)]
 pub struct Oracle {
+    /// The state that must be there at least.
     base: State,
-    pending: Vec<Pending>,
+    /// Every commit up to this CSN was acknowledged, or precedes one that was.
+    floor: u64,
+    /// Commits in the base, of the history's commit order.
+    applied: usize,
+    /// The others that have begun.
+    under_way: BTreeMap<usize, Step>,
 }
 
 /// Prepared transactions of a pool after recovery and what became of them by the checker's hand.
@@ -125,64 +82,110 @@ pub struct Decided {
     pub txns: Vec<usize>,
 }
 
-impl subject::Oracle<Vec<Vec<Change>>> for Oracle {
-    fn mark(&mut self, payload: u64, history: &Vec<Vec<Change>>) {
+impl subject::Oracle<History> for Oracle {
+    fn mark(&mut self, payload: u64, history: &History) {
         let (txn, step) = Step::of_mark(payload);
-        match self.pending.iter_mut().find(|pending| pending.txn == txn) {
-            Some(pending) => pending.step = step,
-            None => self.pending.push(Pending { txn, step }),
-        }
-        self.pending.retain(|pending| pending.step != Step::Undone);
-        while self.pending.first().is_some_and(|first| first.step == Step::Committed) {
-            let first = self.pending.remove(0);
-            let made_sense = apply(&mut self.base, &history[first.txn]);
-            assert!(made_sense, "the workload's own history of transaction {} is wrong", first.txn);
+        match (step, history.txns[txn].csn) {
+            (Step::Undone, _) => {
+                self.under_way.remove(&txn);
+            }
+            (Step::Committed | Step::Seen, Some(csn)) => self.raise(csn, history),
+            (Step::Committed | Step::Seen, None) => {
+                self.under_way.remove(&txn);
+                self.add(txn, history);
+            }
+            _ => {
+                self.under_way.insert(txn, step);
+            }
         }
     }
 }
 
 impl Oracle {
+    /// All commits of a run.
+    ///
+    /// Rows that several threads change come in commit order, all else in the order in which its one thread wrote it down.
+    pub fn of_all(history: &History, common: &str) -> Oracle {
+        let mut oracle = Oracle { applied: history.order.len(), ..Oracle::default() };
+        let is_common = |txn: &usize| history.txns[*txn].changes_rows_of(common);
+        let ended = (0..history.txns.len()).filter(|txn| !history.txns[*txn].is_undone && !is_common(txn));
+        ended.for_each(|txn| oracle.add(txn, history));
+        let common = history.order.iter().map(|(_, txn)| *txn).filter(is_common);
+        common.for_each(|txn| oracle.add(txn, history));
+        oracle
+    }
+
+    /// The state that must be there at least.
+    pub fn state(&self) -> &State {
+        &self.base
+    }
+
+    /// All commits up to `csn` must be there.
+    fn raise(&mut self, csn: u64, history: &History) {
+        self.floor = self.floor.max(csn);
+        while let Some((csn, txn)) = history.order.get(self.applied)
+            && *csn <= self.floor
+        {
+            self.applied += 1;
+            self.under_way.remove(txn);
+            self.add(*txn, history);
+        }
+    }
+
+    fn add(&mut self, txn: usize, history: &History) {
+        let made_sense = apply(&mut self.base, &history.txns[txn].changes);
+        assert!(made_sense, "the workload's own history of transaction {txn} is wrong");
+    }
+
     /// Compares a recovered state, in which the prepared transactions found were `decided`.
-    pub fn check(&self, actual: &State, decided: &Decided, history: &[Vec<Change>]) -> Result<(), String> {
-        let mut open = Vec::new();
-        for pending in &self.pending {
-            let found = decided.txns.contains(&pending.txn);
-            match pending.step {
-                Step::Prepared if !found => return Err(format!("prepared transaction {} is lost", pending.txn)),
-                Step::Committed if found => {
-                    return Err(format!("committed transaction {} is prepared again", pending.txn));
-                }
-                Step::Begin | Step::Deciding if !found => open.push(pending.txn),
+    pub fn check(&self, actual: &State, decided: &Decided, history: &History) -> Result<(), String> {
+        if let Some(ghost) = decided.txns.iter().find(|txn| !self.under_way.contains_key(txn)) {
+            return Err(format!("transaction {ghost} is prepared though it was not under way"));
+        }
+        let is_found = |txn: &usize| decided.txns.contains(txn);
+        let mut least = self.floor;
+        for (txn, step) in self.under_way.iter().filter(|(txn, _)| !is_found(txn)) {
+            match (step, history.txns[*txn].csn) {
+                (Step::Prepared, _) => return Err(format!("prepared transaction {txn} is lost")),
+                // It must have been committed then.
+                (Step::Deciding, Some(csn)) => least = least.max(csn),
                 _ => {}
             }
         }
-        if let Some(ghost) = decided.txns.iter().find(|txn| self.pending.iter().all(|pending| pending.txn != **txn)) {
-            return Err(format!("transaction {ghost} is prepared though it was not under way"));
-        }
-        let combinations = 1u32 << open.len().min(8);
-        for chosen in 0..combinations {
-            let mut expected = self.base.clone();
-            let mut makes_sense = true;
-            for pending in &self.pending {
-                let is_open = open.iter().position(|txn| *txn == pending.txn);
-                let present = match is_open {
-                    Some(position) => chosen & 1 << position != 0,
-                    None if decided.txns.contains(&pending.txn) => decided.commit,
-                    None => pending.step == Step::Committed,
-                };
-                if present {
-                    makes_sense &= apply(&mut expected, &history[pending.txn]);
-                }
-            }
-            if makes_sense && expected == *actual {
+        let is_open = |(txn, step): &(&usize, &Step)| **step == Step::Begin && history.txns[**txn].is_definition();
+        let open: Vec<usize> = self.under_way.iter().filter(is_open).map(|(txn, _)| *txn).collect();
+        for chosen in 0..1u32 << open.len() {
+            let mut state = self.base.clone();
+            let definitions = open.iter().enumerate().filter(|(position, _)| chosen & 1 << position != 0);
+            let makes_sense =
+                definitions.fold(true, |sense, (_, txn)| sense & apply(&mut state, &history.txns[*txn].changes));
+            if makes_sense && self.is_prefix(state, least, actual, decided, history) {
                 return Ok(());
             }
         }
-        Err(self.difference(actual, &open))
+        Err(self.difference(actual))
     }
 
-    fn difference(&self, actual: &State, open: &[usize]) -> String {
-        let mut text = format!("with transactions {open:?} under way (first difference from the acknowledged state): ");
+    /// Whether `state` and some of the next commits, at least up to `least`, are the actual state.
+    fn is_prefix(&self, mut state: State, least: u64, actual: &State, decided: &Decided, history: &History) -> bool {
+        let mut reached = self.floor;
+        let mut rest = history.order[self.applied..].iter();
+        loop {
+            if reached >= least && is_with(&state, decided, history, actual) {
+                return true;
+            }
+            let Some((csn, txn)) = rest.next() else { return false };
+            let has_begun = matches!(self.under_way.get(txn), Some(Step::Begin | Step::Deciding));
+            if !has_begun || decided.txns.contains(txn) || !apply(&mut state, &history.txns[*txn].changes) {
+                return false;
+            }
+            reached = *csn;
+        }
+    }
+
+    fn difference(&self, actual: &State) -> String {
+        let steps: Vec<_> = self.under_way.iter().collect();
+        let mut text = format!("with {steps:?} under way (first difference from the acknowledged state): ");
         for (table, rows) in &self.base {
             let Some(found) = actual.get(table) else { return text + &format!("table {table} is missing") };
             let lost = rows.iter().find(|(key, row)| found.get(key) != Some(row));
@@ -198,4 +201,13 @@ impl Oracle {
         text += "only tables differ: ";
         text + &format!("{:?} instead of {:?}", actual.keys().collect::<Vec<_>>(), self.base.keys().collect::<Vec<_>>())
     }
+}
+
+/// Whether `state`, with what the checker decided, is the actual one.
+fn is_with(state: &State, decided: &Decided, history: &History, actual: &State) -> bool {
+    if !decided.commit || decided.txns.is_empty() {
+        return state == actual;
+    }
+    let mut state = state.clone();
+    decided.txns.iter().all(|txn| apply(&mut state, &history.txns[*txn].changes)) && state == *actual
 }

@@ -1,11 +1,18 @@
 //! The scenarios: small pools shaped so that one hazard after another comes up.
 
-use super::oracle::{Change, History};
-use super::workload::{Mix, Worker, prelude};
+use super::history::{History, Ledger};
+use super::mix::Action::{
+    Bulk, Checkpoint, Ddl, Delete, EditedBulk, Hold, Huge, Insert, Large, Prepare, Purge, Rollback, Savepoint, Sweep,
+    Update,
+};
+use super::mix::Mix;
+use super::reader;
+use super::workload::{Worker, prelude};
 use perdura_engine::{Config, Engine, LogConfig};
 use perdura_pmem::Medium;
 use perdura_pmem::sim::{Body, Scheduler};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// A kind of run.
@@ -19,139 +26,154 @@ pub struct Scenario {
     pub transactions: u32,
     /// What they are.
     pub mix: Mix,
+    /// Times the pool is opened; the process is killed in between.
+    pub rounds: u64,
+    /// Most scans of the thread that reads; 0: there is none.
+    pub scans: u32,
     /// Labels at and shortly after which its crash points are looked at; none: all points.
     pub focus: &'static [&'static str],
     /// Bytes of a log lane.
     pub lane_bytes: u64,
+    /// Generations the log may grow to.
+    pub generations_max: u32,
     /// Bytes of a table's first file.
     pub first_file_bytes: u64,
 }
 
-const NONE: Mix = Mix {
-    insert: 0,
-    bulk: 0,
-    update: 0,
-    huge: 0,
-    delete: 0,
-    savepoint: 0,
-    rollback: 0,
-    prepare: 0,
-    hold: 0,
-    ddl: 0,
-    large: 0,
-    checkpoint: 0,
-    purge: 0,
+/// What most scenarios have in common.
+const USUAL: Scenario = Scenario {
+    name: "",
+    threads: 2,
+    transactions: 16,
+    mix: &[],
+    rounds: 1,
+    scans: 0,
+    focus: &[],
+    lane_bytes: 8 << 10,
+    generations_max: 6,
+    first_file_bytes: 64 << 10,
 };
 
 /// All scenarios.
-pub const SCENARIOS: [Scenario; 10] = [
+pub const SCENARIOS: [Scenario; 13] = [
     Scenario {
         name: "mixed",
-        threads: 2,
-        transactions: 16,
-        mix: Mix {
-            insert: 3,
-            bulk: 1,
-            update: 4,
-            delete: 2,
-            savepoint: 2,
-            rollback: 2,
-            checkpoint: 1,
-            purge: 1,
-            ..NONE
-        },
-        focus: &[],
-        lane_bytes: 8 << 10,
-        first_file_bytes: 64 << 10,
+        mix: &[
+            (Insert, 3),
+            (Bulk, 1),
+            (Update, 4),
+            (Delete, 2),
+            (Savepoint, 2),
+            (Rollback, 2),
+            (Checkpoint, 1),
+            (Purge, 1),
+        ],
+        scans: 6,
+        ..USUAL
     },
     Scenario {
         name: "three threads",
         threads: 3,
         transactions: 12,
-        mix: Mix { insert: 4, update: 5, delete: 3, rollback: 1, checkpoint: 1, purge: 1, ..NONE },
-        focus: &[],
-        lane_bytes: 8 << 10,
-        first_file_bytes: 64 << 10,
+        mix: &[(Insert, 4), (Update, 5), (Delete, 3), (Rollback, 1), (Checkpoint, 1), (Purge, 1)],
+        scans: 8,
+        ..USUAL
     },
     Scenario {
         name: "expansion",
-        threads: 2,
         transactions: 10,
-        mix: Mix { insert: 1, bulk: 4, large: 3, delete: 2, purge: 1, ..NONE },
-        focus: &[],
-        lane_bytes: 8 << 10,
+        mix: &[(Insert, 1), (Bulk, 4), (Large, 3), (Delete, 2), (Checkpoint, 1), (Purge, 1)],
         first_file_bytes: 16 << 10,
+        ..USUAL
     },
     Scenario {
         name: "wrap-around",
-        threads: 2,
         transactions: 150,
-        mix: Mix { insert: 6, update: 6, delete: 3, checkpoint: 1, ..NONE },
+        mix: &[(Insert, 6), (Update, 6), (Delete, 3), (Checkpoint, 1)],
         focus: &["generation_switch", "wrap_around", "log_growth"],
         lane_bytes: 4 << 10,
-        first_file_bytes: 64 << 10,
+        ..USUAL
     },
     Scenario {
         name: "reuse",
-        threads: 2,
         transactions: 40,
-        mix: Mix { insert: 5, bulk: 1, update: 5, delete: 6, large: 1, purge: 5, ..NONE },
-        focus: &[],
-        lane_bytes: 8 << 10,
-        first_file_bytes: 64 << 10,
+        mix: &[(Insert, 5), (Bulk, 1), (Update, 5), (Delete, 6), (Large, 1), (Checkpoint, 3), (Purge, 5)],
+        scans: 4,
+        ..USUAL
     },
     Scenario {
         name: "large transactions",
-        threads: 2,
         transactions: 9,
-        mix: Mix { insert: 1, bulk: 4, huge: 3, checkpoint: 1, ..NONE },
+        mix: &[(Insert, 1), (Bulk, 4), (Huge, 3), (Checkpoint, 1)],
         focus: &["generation_switch", "wrap_around", "log_growth"],
         lane_bytes: 4 << 10,
         first_file_bytes: 128 << 10,
+        ..USUAL
     },
     Scenario {
         name: "held",
-        threads: 2,
         transactions: 60,
-        mix: Mix { insert: 6, update: 6, hold: 3, checkpoint: 1, ..NONE },
+        mix: &[(Insert, 6), (Update, 6), (Hold, 3), (Checkpoint, 1)],
         focus: &["generation_switch", "wrap_around", "log_growth", "prepared"],
         lane_bytes: 4 << 10,
-        first_file_bytes: 64 << 10,
+        ..USUAL
+    },
+    Scenario {
+        name: "copied forward",
+        threads: 3,
+        transactions: 24,
+        mix: &[(Insert, 4), (Bulk, 1), (Update, 3), (Huge, 4), (Hold, 8), (Checkpoint, 1)],
+        focus: &["generation_switch", "wrap_around", "prepared"],
+        lane_bytes: 4 << 10,
+        generations_max: 4,
+        first_file_bytes: 128 << 10,
+        ..USUAL
     },
     Scenario {
         name: "directory growth",
-        threads: 2,
         transactions: 30,
-        mix: Mix { bulk: 6, large: 4, delete: 4, purge: 4, ..NONE },
+        mix: &[(Bulk, 6), (EditedBulk, 2), (Large, 4), (Delete, 4), (Checkpoint, 2), (Purge, 4)],
         focus: &["file_expansion", "directory_growth"],
-        lane_bytes: 8 << 10,
-        first_file_bytes: 64 << 10,
+        ..USUAL
+    },
+    Scenario {
+        name: "edited bulk",
+        transactions: 14,
+        mix: &[(EditedBulk, 5), (Delete, 4), (Insert, 2), (Checkpoint, 2), (Purge, 3), (Hold, 1)],
+        scans: 4,
+        ..USUAL
     },
     Scenario {
         name: "prepared",
-        threads: 2,
         transactions: 24,
-        mix: Mix { insert: 2, update: 3, prepare: 6, hold: 3, checkpoint: 2, purge: 1, ..NONE },
-        focus: &[],
+        mix: &[(Insert, 2), (Update, 3), (Delete, 1), (Prepare, 6), (Hold, 3), (Checkpoint, 2), (Purge, 2)],
+        scans: 4,
         lane_bytes: 4 << 10,
-        first_file_bytes: 64 << 10,
+        ..USUAL
+    },
+    Scenario {
+        name: "restarted",
+        transactions: 10,
+        mix: &[(Insert, 4), (Bulk, 1), (Update, 5), (Delete, 5), (Large, 1), (Checkpoint, 2), (Purge, 3), (Sweep, 2)],
+        rounds: 3,
+        scans: 3,
+        ..USUAL
     },
     Scenario {
         name: "ddl",
-        threads: 2,
         transactions: 10,
-        mix: Mix { insert: 2, update: 1, ddl: 8, checkpoint: 1, purge: 1, ..NONE },
-        focus: &[],
-        lane_bytes: 8 << 10,
+        mix: &[(Insert, 2), (Update, 1), (Ddl, 8), (Checkpoint, 1), (Purge, 1)],
         first_file_bytes: 16 << 10,
+        ..USUAL
     },
 ];
 
 impl Scenario {
     /// Settings of its pools.
     pub fn config(&self) -> Config {
+        let (lane_bytes, generations_max) = (self.lane_bytes, self.generations_max);
         Config {
-            log: LogConfig { lanes: 2, lane_bytes: self.lane_bytes, generations: 2, generations_max: 6 },
+            log: LogConfig { lanes: 2, lane_bytes, generations: 2, generations_max },
             data_file_bytes: 128 << 10,
             first_file_bytes: self.first_file_bytes,
             segment_bytes: 4 << 10,
@@ -163,21 +185,39 @@ impl Scenario {
         }
     }
 
-    /// Runs it on an empty medium, interleaved as the scheduler decides.
-    pub fn run(&self, medium: Arc<dyn Medium>, seed: u64, scheduler: Scheduler) -> Vec<Vec<Change>> {
-        let history = History::default();
-        {
-            let engine = Engine::open(medium, self.config()).expect("an empty medium takes a pool");
-            let shared = prelude(&engine, &history);
-            let bodies = (0..self.threads).map(|thread| {
-                let (engine, history, shared) = (&engine, &history, shared.clone());
-                Box::new(move || {
-                    Worker::new(engine, history, shared, thread, seed).run(&self.mix, self.transactions);
-                }) as Body<'_>
-            });
-            scheduler.run(bodies.collect());
-            engine.close();
+    /// Runs it on an empty medium, interleaved as the scheduler decides; then looks whether the pool is as the commits say, and
+    /// whether each reader saw states of the commit order. Panics if not.
+    pub fn run(&self, medium: Arc<dyn Medium>, seed: u64, scheduler: Scheduler) -> History {
+        let ledger = Ledger::default();
+        let mut engine = Engine::open(medium.clone(), self.config()).expect("an empty medium takes a pool");
+        prelude(&engine, &ledger);
+        self.run_round(&engine, &ledger, 0, seed, scheduler);
+        for round in 1..self.rounds {
+            drop(engine);
+            engine =
+                Engine::open(medium.clone(), self.config()).unwrap_or_else(|error| panic!("round {round}: {error}"));
+            self.run_round(&engine, &ledger, round, seed, scheduler);
         }
-        history.into_inner()
+        let history = ledger.into_history();
+        super::verdict::check_end(&engine, &history).unwrap_or_else(|what| panic!("at the end: {what}"));
+        engine.close();
+        history
+    }
+
+    fn run_round(&self, engine: &Engine, ledger: &Ledger, round: u64, seed: u64, scheduler: Scheduler) {
+        let writers = AtomicU64::new(self.threads);
+        let mut bodies: Vec<Body<'_>> = Vec::new();
+        for thread in 0..self.threads {
+            let writers = &writers;
+            let (thread, seed) = (round * self.threads + thread, seed + round);
+            bodies.push(Box::new(move || {
+                Worker::new(engine, ledger, thread, seed).run(self.mix, self.transactions);
+                writers.fetch_sub(1, Ordering::Relaxed);
+            }));
+        }
+        if self.scans > 0 {
+            bodies.push(Box::new(|| reader::read(engine, ledger, &writers, self.scans, seed)));
+        }
+        scheduler.run(bodies);
     }
 }

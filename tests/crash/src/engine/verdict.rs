@@ -1,9 +1,12 @@
 //! Recovers a pool and compares it with the oracle.
 
-use super::oracle::{Change, Decided, Oracle, State, key_of};
+use super::history::{Change, History, State, key_of};
+use super::oracle::{Decided, Oracle};
 use super::scenario::Scenario;
-use perdura_engine::{Engine, Isolation};
+use super::workload::TABLE;
+use perdura_engine::{Engine, Isolation, LockMode};
 use perdura_pmem::Medium;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Checks a recovered pool; an error says what is wrong. `depth` chooses how much is done after the first comparison.
@@ -11,11 +14,14 @@ pub fn check(
     medium: &Arc<dyn Medium>,
     scenario: &Scenario,
     oracle: &Oracle,
-    history: &[Vec<Change>],
+    history: &History,
     depth: u64,
 ) -> Result<(), String> {
     let engine =
         Engine::open(medium.clone(), scenario.config()).map_err(|error| format!("recovery refused: {error}"))?;
+    if !engine.prepared().is_empty() {
+        check_prepared(&engine, history)?;
+    }
     let decided = decide(&engine, depth.is_multiple_of(2))?;
     let state = read(&engine)?;
     oracle.check(&state, &decided, history)?;
@@ -26,13 +32,53 @@ pub fn check(
     Ok(())
 }
 
+/// Checks a pool whose run is over: all commits are there, nothing else, readers saw states there were, and no space is lost.
+pub fn check_end(engine: &Engine, history: &History) -> Result<(), String> {
+    let decided = Decided { commit: false, txns: Vec::new() };
+    Oracle::of_all(history, TABLE).check(&read(engine)?, &decided, history)?;
+    history.check_readers(TABLE)?;
+    audit(engine)
+}
+
+/// Rows that prepared transactions changed are locked, and space they wrote to goes to nobody.
+fn check_prepared(engine: &Engine, history: &History) -> Result<(), String> {
+    let mut changed = BTreeSet::new();
+    for xid in engine.prepared() {
+        let number = number_of(&xid)?;
+        for change in &history.txns.get(number).ok_or("an unknown transaction is prepared")?.changes {
+            if let Change::Put(_, key, _) | Change::Remove(_, key) = change {
+                changed.insert(*key);
+            }
+        }
+    }
+    let table = engine.table(TABLE).map_err(|error| error.to_string())?;
+    let mut txn = engine.begin(Isolation::ReadCommitted);
+    let mut there = Vec::new();
+    let mut scan = txn.scan(&table);
+    while let Some((rid, row)) = scan.next(&mut txn).map_err(|error| format!("scan: {error}"))? {
+        // SAFETY: the statement is not over.
+        there.push((key_of(unsafe { row.bytes() }), rid));
+    }
+    for (key, rid) in there.into_iter().filter(|(key, _)| changed.contains(key)) {
+        let locked = txn.try_lock_row(&table, rid, LockMode::Exclusive).map_err(|error| error.to_string())?;
+        if locked.is_some() {
+            return Err(format!("key {key:#x} was changed by a prepared transaction and is not locked"));
+        }
+    }
+    drop(txn);
+    use_space(engine)
+}
+
+fn number_of(xid: &[u8]) -> Result<usize, String> {
+    let number = <[u8; 8]>::try_from(xid).map_err(|_| format!("a prepared transaction has the name {xid:x?}"))?;
+    Ok(u64::from_le_bytes(number) as usize)
+}
+
 /// Ends all prepared transactions.
 fn decide(engine: &Engine, commit: bool) -> Result<Decided, String> {
     let mut txns = Vec::new();
     for xid in engine.prepared() {
-        let number =
-            <[u8; 8]>::try_from(&xid[..]).map_err(|_| format!("a prepared transaction has the name {xid:x?}"))?;
-        txns.push(u64::from_le_bytes(number) as usize);
+        txns.push(number_of(&xid)?);
         let found = if commit { engine.commit_prepared(&xid) } else { engine.rollback_prepared(&xid) };
         found.map_err(|error| format!("a prepared transaction could not be ended: {error}"))?;
     }
@@ -61,6 +107,22 @@ fn audit(engine: &Engine) -> Result<(), String> {
     for table in engine.tables() {
         table.audit().map_err(|error| format!("audit: {error}"))?;
     }
+    Ok(())
+}
+
+/// Gives free space and RIDs of a recovered pool to a transaction that is then rolled back: whatever they held that is still
+/// needed is overwritten.
+pub fn use_space(engine: &Engine) -> Result<(), String> {
+    engine.sweep().map_err(|error| format!("sweep: {error}"))?;
+    engine.purge();
+    let mut txn = engine.begin(Isolation::ReadCommitted);
+    for table in engine.tables() {
+        for number in 0..80u64 {
+            let row = [&number.to_le_bytes()[..], &vec![0x5a; (number * 7 % 70) as usize]].concat();
+            txn.insert(&table, &row).map_err(|error| format!("insert after recovery: {error}"))?;
+        }
+    }
+    txn.rollback().map_err(|error| format!("rollback after recovery: {error}"))?;
     Ok(())
 }
 

@@ -1,95 +1,23 @@
 //! What the threads of a scenario do: seeded transactions of every kind, written down for the oracle before they commit.
 //!
-//! Each thread writes rows of its own and changes a few shared ones, so that locks are waited for and conflicts happen. Labels
-//! (spans) tell the explorer which hazards a crash point belongs to.
+//! All threads change and delete each other's rows, so that locks are waited for and conflicts happen; rows that are gone are
+//! asked for again, since nobody may find another row under an old RID. Labels (spans) tell the explorer which hazards a crash
+//! point belongs to.
 
-use super::oracle::{Change, History, Key, Step, key_of};
-use perdura_engine::{Engine, Isolation, Rid, Table, Txn};
+use super::history::{Change, Key, Ledger, key_of, stamp_of};
+use super::mix::{Action, Mix, choose};
+use super::oracle::Step;
+use perdura_engine::{Engine, Error, ErrorKind, Isolation, LockMode, ReadView, Rid, Table, Txn};
 use perdura_pmem::sim::Random;
-use perdura_pmem::trace;
+use perdura_pmem::{sync, trace};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
-
-/// Kinds of transactions, and how often each is chosen.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Mix {
-    /// A few single rows.
-    pub insert: u32,
-    /// So many rows that pages and segments of its own are used.
-    pub bulk: u32,
-    /// Changes of own and shared rows.
-    pub update: u32,
-    /// Changes of so many own rows that the redo comes in chunks over several generations.
-    pub huge: u32,
-    /// Deletions of own rows.
-    pub delete: u32,
-    /// Writes of all kinds, some of them taken back to a savepoint.
-    pub savepoint: u32,
-    /// Writes of all kinds, all taken back.
-    pub rollback: u32,
-    /// Prepared, then committed or rolled back.
-    pub prepare: u32,
-    /// Prepared in a session of its own, and decided only at the next such action.
-    pub hold: u32,
-    /// Create, rename, truncate, drop.
-    pub ddl: u32,
-    /// A row larger than a segment.
-    pub large: u32,
-    /// Checkpoint.
-    pub checkpoint: u32,
-    /// Checkpoint and purge.
-    pub purge: u32,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Action {
-    Insert,
-    Bulk,
-    Update,
-    Huge,
-    Delete,
-    Savepoint,
-    Rollback,
-    Prepare,
-    Hold,
-    Ddl,
-    Large,
-    Checkpoint,
-    Purge,
-}
-
-impl Mix {
-    fn choose(&self, random: &mut Random) -> Action {
-        let weights = [
-            (Action::Insert, self.insert),
-            (Action::Bulk, self.bulk),
-            (Action::Update, self.update),
-            (Action::Huge, self.huge),
-            (Action::Delete, self.delete),
-            (Action::Savepoint, self.savepoint),
-            (Action::Rollback, self.rollback),
-            (Action::Prepare, self.prepare),
-            (Action::Hold, self.hold),
-            (Action::Ddl, self.ddl),
-            (Action::Large, self.large),
-            (Action::Checkpoint, self.checkpoint),
-            (Action::Purge, self.purge),
-        ];
-        let mut pick = random.below(weights.iter().map(|(_, weight)| u64::from(*weight)).sum());
-        for (action, weight) in weights {
-            if pick < u64::from(weight) {
-                return action;
-            }
-            pick -= u64::from(weight);
-        }
-        unreachable!("the pick is below the sum of the weights")
-    }
-}
 
 /// One thread of a scenario.
 pub struct Worker<'a> {
     engine: Engine,
-    history: &'a History,
+    ledger: &'a Ledger,
     random: Random,
     thread: u64,
     next_key: u64,
@@ -97,43 +25,54 @@ pub struct Worker<'a> {
     txn: Box<Txn>,
     /// Others, so that threads meet in each shard of a table.
     spare: Vec<Txn>,
-    /// A prepared transaction, its number and the rows it inserts.
-    held: Option<(Box<Txn>, usize)>,
+    /// A prepared transaction and what it would leave.
+    held: Option<(Box<Txn>, usize, Writes)>,
     table: Arc<Table>,
-    rows: BTreeMap<Key, Rid>,
-    shared: Vec<(Key, Rid)>,
     purged: bool,
     own_tables: Vec<String>,
     tables_made: u32,
-    /// The rows as the transaction under way would leave them, and its changes.
-    changes: BTreeMap<Key, Option<Vec<u8>>>,
-    rids: BTreeMap<Key, Rid>,
+    /// The rows as the transaction under way would leave them.
+    writes: Writes,
+}
+
+/// Rows a transaction changes, and the RIDs of those it inserts.
+#[derive(Clone, Default)]
+struct Writes {
+    rows: BTreeMap<Key, Option<Vec<u8>>>,
+    inserted: BTreeMap<Key, Rid>,
 }
 
 /// Name of the table all threads write to.
 pub const TABLE: &str = "main";
-/// Number of shared rows.
-pub const SHARED: u64 = 3;
+/// Rows there are when the threads begin.
+const FIRST_ROWS: u64 = 3;
 
-/// Creates the table and the shared rows; returns them.
-pub fn prelude(engine: &Engine, history: &History) -> Vec<(Key, Rid)> {
-    let create = history.add(vec![Change::Create(TABLE.into())]);
+/// Creates the table and its first rows.
+pub fn prelude(engine: &Engine, ledger: &Ledger) {
+    let create = ledger.add(vec![Change::Create(TABLE.into())]);
     trace::mark(Step::Begin.mark(create));
     let table = engine.create_table(TABLE, b"definition").expect("the table is new");
     trace::ack(Step::Committed.mark(create));
     let mut txn = engine.begin(Isolation::ReadCommitted);
-    let rows: Vec<Vec<u8>> = (0..SHARED).map(|key| [&key.to_le_bytes()[..], b"shared"].concat()).collect();
-    let shared = rows.iter().map(|row| (key_of(row), txn.insert(&table, row).expect("there is room"))).collect();
-    let fill = history.add(rows.into_iter().map(|row| Change::Put(TABLE.into(), row)).collect());
+    let row = |key: u64| [&key.to_le_bytes()[..], &ledger.next_stamp().to_le_bytes(), b"first"].concat();
+    let rows: Vec<Vec<u8>> = (0..FIRST_ROWS).map(row).collect();
+    let rids: Vec<_> = rows.iter().map(|row| (key_of(row), txn.insert(&table, row).expect("there is room"))).collect();
+    let put = |row: Vec<u8>| Change::Put(TABLE.into(), key_of(&row), row);
+    let fill = ledger.add(rows.into_iter().map(put).collect());
     trace::mark(Step::Begin.mark(fill));
-    txn.commit().expect("there is room");
+    ledger.committed(fill, txn.commit().expect("there is room"));
     trace::ack(Step::Committed.mark(fill));
-    shared
+    ledger.settle(rids, []);
+}
+
+/// Whether an error is one that a transaction beside others may meet; it is then rolled back.
+fn is_conflict(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Deadlock | ErrorKind::LockWaitTimeout | ErrorKind::RecordChanged)
 }
 
 impl<'a> Worker<'a> {
-    /// A worker; `thread` distinguishes its rows.
-    pub fn new(engine: &Engine, history: &'a History, shared: Vec<(Key, Rid)>, thread: u64, seed: u64) -> Worker<'a> {
+    /// A worker; `thread` distinguishes the rows it inserts.
+    pub fn new(engine: &Engine, ledger: &'a Ledger, thread: u64, seed: u64) -> Worker<'a> {
         let mut random = Random::new(seed ^ (thread + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let isolation = if random.one_in(2) { Isolation::ReadCommitted } else { Isolation::RepeatableRead };
         Worker {
@@ -142,27 +81,27 @@ impl<'a> Worker<'a> {
             held: None,
             table: engine.table(TABLE).expect("the prelude made it"),
             engine: engine.clone(),
-            history,
+            ledger,
             random,
             thread,
             next_key: 0,
-            rows: BTreeMap::new(),
-            shared,
             purged: false,
             own_tables: Vec::new(),
             tables_made: 0,
-            changes: BTreeMap::new(),
-            rids: BTreeMap::new(),
+            writes: Writes::default(),
         }
     }
 
     /// Runs `count` transactions of `mix`.
-    pub fn run(&mut self, mix: &Mix, count: u32) {
+    pub fn run(&mut self, mix: Mix, count: u32) {
         for _ in 0..count {
-            let action = mix.choose(&mut self.random);
+            let action = choose(mix, &mut self.random);
             let session = self.random.below(self.spare.len() as u64) as usize;
             std::mem::swap(&mut *self.txn, &mut self.spare[session]);
             self.act(action);
+            if self.random.one_in(4) {
+                self.look_for_gone();
+            }
         }
         self.decide_held();
     }
@@ -171,6 +110,7 @@ impl<'a> Worker<'a> {
         match action {
             Action::Insert => self.transaction("insert", |worker| worker.insert_some(1, 3)),
             Action::Bulk => self.transaction("bulk_insert", |worker| worker.insert_some(70, 130)),
+            Action::EditedBulk => self.transaction("edited_bulk", Worker::insert_and_edit),
             Action::Update => self.transaction("update", |worker| worker.update_some(3)),
             Action::Huge => self.transaction("large_transaction", Worker::update_all),
             Action::Delete => self.transaction("delete", |worker| worker.delete_some(3)),
@@ -183,75 +123,72 @@ impl<'a> Worker<'a> {
             Action::Checkpoint => {
                 self.engine.checkpoint().expect("simulated memory takes it");
             }
-            Action::Purge => {
-                self.engine.checkpoint().expect("simulated memory takes it");
-                self.purged |= self.engine.purge() > 0;
-            }
+            Action::Sweep => self.engine.sweep().unwrap_or_else(|error| panic!("a sweep beside others: {error}")),
+            Action::Purge => self.purged |= self.engine.purge() > 0,
         }
     }
 
-    /// Runs `write`, then commits. A lock conflict rolls everything back.
+    /// Runs `write`, then commits. A conflict rolls everything back.
     fn transaction(&mut self, label: &'static str, write: impl FnOnce(&mut Self) -> bool) {
         let _label = trace::span(label);
         let _reuse = self.purged.then(|| trace::span("reuse"));
         self.txn.start_statement();
-        if !write(self) {
+        if !write(self) || self.txn.is_read_only() {
             return self.give_up();
         }
         let number = self.write_down();
         trace::mark(Step::Begin.mark(number));
-        self.txn.commit().expect("there is room");
-        trace::ack(Step::Committed.mark(number));
-        self.settle();
+        let csn = self.txn.commit().expect("there is room");
+        self.settle(number, csn);
     }
 
     fn write_down(&mut self) -> usize {
-        let changes = self.changes.iter().map(|(key, row)| match row {
-            Some(row) => Change::Put(TABLE.into(), row.clone()),
+        let changes = self.writes.rows.iter().map(|(key, row)| match row {
+            Some(row) => Change::Put(TABLE.into(), *key, row.clone()),
             None => Change::Remove(TABLE.into(), *key),
         });
-        self.history.add(changes.collect())
+        self.ledger.add(changes.collect())
     }
 
     /// After a commit: what was pending is so.
-    fn settle(&mut self) {
-        for (key, row) in std::mem::take(&mut self.changes) {
-            if key < SHARED {
-                continue;
-            }
-            match (row, self.rids.get(&key)) {
-                (Some(_), Some(rid)) => {
-                    self.rows.insert(key, *rid);
-                }
-                (Some(_), None) => {}
-                (None, _) => {
-                    self.rows.remove(&key);
-                }
-            }
-        }
-        self.rids.clear();
+    fn settle(&mut self, number: usize, csn: u64) {
+        let writes = std::mem::take(&mut self.writes);
+        self.ledger.committed(number, csn);
+        trace::ack(Step::Committed.mark(number));
+        let is_there = |key: &Key| writes.rows.get(key).is_some_and(Option::is_some);
+        let inserted = writes.inserted.iter().filter(|(key, _)| is_there(key)).map(|(key, rid)| (*key, *rid));
+        let removed = writes.rows.iter().filter(|(_, row)| row.is_none()).map(|(key, _)| *key);
+        self.ledger.settle(inserted, removed);
     }
 
     fn give_up(&mut self) {
         self.txn.rollback().expect("nothing is ordered");
-        self.changes.clear();
-        self.rids.clear();
+        self.writes = Writes::default();
     }
 
     fn row(&mut self, key: Key, bytes: u64) -> Vec<u8> {
-        let mut row = key.to_le_bytes().to_vec();
+        self.row_after(key, 0, bytes)
+    }
+
+    /// An image of a row that replaces the one with the stamp `replaced`; 0 if that is not known.
+    fn row_after(&mut self, key: Key, replaced: u64, bytes: u64) -> Vec<u8> {
+        let mut row = [key, self.ledger.next_stamp(), replaced].map(u64::to_le_bytes).concat();
         let fill = self.random.next_u64() as u8;
         row.extend((0..bytes).map(|position| fill.wrapping_add(position as u8)));
         row
     }
 
+    fn own_keys(&self) -> Range<Key> {
+        (self.thread + 1) << 32..(self.thread + 2) << 32
+    }
+
     fn insert_one(&mut self, bytes: u64) {
         self.next_key += 1;
-        let key = (self.thread + 1) << 32 | self.next_key;
+        let key = self.own_keys().start | self.next_key;
         let row = self.row(key, bytes);
         let rid = self.txn.insert(&self.table, &row).expect("there is room");
-        self.changes.insert(key, Some(row));
-        self.rids.insert(key, rid);
+        self.writes.rows.insert(key, Some(row));
+        self.writes.inserted.insert(key, rid);
     }
 
     fn insert_some(&mut self, least: u64, spread: u64) -> bool {
@@ -268,58 +205,91 @@ impl<'a> Worker<'a> {
         true
     }
 
-    /// A row of its own, as the transaction under way sees it.
-    fn own_row(&mut self) -> Option<(Key, Rid)> {
-        let deleted = |key: &Key| self.changes.get(key).is_some_and(Option::is_none);
-        let rows: Vec<(Key, Rid)> = self
-            .rows
-            .iter()
-            .chain(&self.rids)
-            .filter(|(key, _)| !deleted(key))
-            .map(|(key, rid)| (*key, *rid))
-            .collect();
-        (!rows.is_empty()).then(|| rows[self.random.below(rows.len() as u64) as usize])
+    /// A row as the transaction under way sees it: one it inserted itself, one of this thread's or anybody's.
+    fn any_row(&mut self) -> Option<(Key, Rid)> {
+        let (new, pick) = (self.writes.inserted.len() as u64, self.random.next_u64());
+        let found = if new > 0 && self.random.one_in(2) {
+            self.writes.inserted.iter().nth((pick % new) as usize).map(|(key, rid)| (*key, *rid))
+        } else {
+            let keys = if self.random.one_in(2) { self.own_keys() } else { 0..Key::MAX };
+            let count = self.ledger.count(keys.clone());
+            self.ledger.row(keys, pick % count.max(1))
+        };
+        found.filter(|(key, _)| self.writes.rows.get(key).is_none_or(Option::is_some))
+    }
+
+    /// Changes or deletes a row that may be anybody's; whether the transaction can go on.
+    fn change(&mut self, key: Key, rid: Rid, row: Option<Vec<u8>>) -> bool {
+        let outcome = match &row {
+            Some(row) => self.txn.update(&self.table, rid, row),
+            None => self.txn.delete(&self.table, rid),
+        };
+        match outcome {
+            Ok(()) => {
+                self.writes.rows.insert(key, row);
+                true
+            }
+            // Somebody else deleted it.
+            Err(error) if error.kind() == ErrorKind::NotFound => !self.writes.rows.contains_key(&key),
+            Err(error) if is_conflict(&error) => false,
+            Err(error) => panic!("a change of row {:#x}: {error}", rid.to_u64()),
+        }
+    }
+
+    /// Reads a row as one does who computes the new one from it, under a lock that is raised by the change: the stamp, or 0 if the
+    /// row is not there or may change before it is written. `None` if the transaction cannot go on.
+    fn look_at(&mut self, key: Key, rid: Rid) -> Option<u64> {
+        if self.random.one_in(2) || self.writes.rows.contains_key(&key) {
+            return Some(0);
+        }
+        let (mode, view) = match self.txn.isolation() {
+            Isolation::ReadCommitted => (LockMode::Shared, ReadView::Newest),
+            // Who changes the row since this snapshot is found out by the change.
+            Isolation::RepeatableRead => (LockMode::Shared, ReadView::Snapshot),
+        };
+        match self.txn.lock_row(&self.table, rid, mode) {
+            Ok(_) => {}
+            Err(error) if is_conflict(&error) => return None,
+            Err(error) => panic!("a shared lock of row {:#x}: {error}", rid.to_u64()),
+        }
+        sync::yield_now();
+        let found = self.txn.read(&self.table, rid, view);
+        let found = found.unwrap_or_else(|error| panic!("row {:#x} is read under its lock: {error}", rid.to_u64()));
+        // SAFETY: the statement is not over.
+        Some(found.map_or(0, |row| stamp_of(unsafe { row.bytes() })))
     }
 
     fn update_some(&mut self, most: u64) -> bool {
         for _ in 0..1 + self.random.below(most) {
-            let target = if self.random.one_in(4) {
-                let position = self.random.below(self.shared.len() as u64) as usize;
-                Some(self.shared[position])
-            } else {
-                self.own_row()
-            };
-            let Some((key, rid)) = target else { continue };
+            let Some((key, rid)) = self.any_row() else { continue };
+            let Some(replaced) = self.look_at(key, rid) else { return false };
             let bytes = self.random.below(90);
-            let row = self.row(key, bytes);
-            if self.txn.update(&self.table, rid, &row).is_err() {
+            let row = self.row_after(key, replaced, bytes);
+            if !self.change(key, rid, Some(row)) {
                 return false;
             }
-            self.changes.insert(key, Some(row));
         }
         true
     }
 
     fn update_all(&mut self) -> bool {
-        const MOST: usize = 400;
-        let rows: Vec<(Key, Rid)> = self.rows.iter().take(MOST).map(|(key, rid)| (*key, *rid)).collect();
-        for (key, rid) in rows {
+        const MOST: u64 = 400;
+        for place in 0..self.ledger.count(self.own_keys()).min(MOST) {
+            let Some((key, rid)) = self.ledger.row(self.own_keys(), place) else { break };
             let row = self.row(key, 8);
-            if self.txn.update(&self.table, rid, &row).is_err() {
+            if !self.change(key, rid, Some(row)) {
                 return false;
             }
-            self.changes.insert(key, Some(row));
         }
         true
     }
 
     fn delete_some(&mut self, most: u64) -> bool {
         for _ in 0..1 + self.random.below(most) {
-            let Some((key, rid)) = self.own_row() else { return true };
-            if self.txn.delete(&self.table, rid).is_err() {
+            let Some((key, rid)) = self.any_row() else { return true };
+            if !self.change(key, rid, None) {
                 return false;
             }
-            self.changes.insert(key, None);
         }
         true
     }
@@ -335,12 +305,22 @@ impl<'a> Worker<'a> {
 
     fn write_with_savepoint(&mut self) -> bool {
         let mut going = self.write_anything();
-        let savepoint = self.txn.savepoint();
-        let (changes, rids) = (self.changes.clone(), self.rids.clone());
+        let (savepoint, writes) = (self.txn.savepoint(), self.writes.clone());
         going = going && self.write_anything() && self.write_anything();
         self.txn.rollback_to(&savepoint);
-        (self.changes, self.rids) = (changes, rids);
+        self.writes = writes;
         going && self.write_anything()
+    }
+
+    fn insert_and_edit(&mut self) -> bool {
+        self.insert_some(70, 30);
+        let (savepoint, writes) = (self.txn.savepoint(), self.writes.clone());
+        self.insert_some(1, 12);
+        if self.random.one_in(2) {
+            self.txn.rollback_to(&savepoint);
+            self.writes = writes;
+        }
+        self.delete_some(3) && self.update_some(3) && self.insert_some(1, 3)
     }
 
     fn roll_back(&mut self) {
@@ -350,10 +330,35 @@ impl<'a> Worker<'a> {
         self.give_up();
     }
 
+    /// Asks for a row that is gone: its RID must lead nowhere, whatever has taken its place.
+    fn look_for_gone(&mut self) {
+        let Some((key, rid)) = self.ledger.gone(24, self.random.next_u64()) else { return };
+        self.txn.start_statement();
+        let found = self.txn.read(&self.table, rid, ReadView::Snapshot);
+        let found = found.unwrap_or_else(|error| panic!("a row that is gone is read: {error}"));
+        if let Some(row) = found {
+            // An older snapshot may see it still.
+            // SAFETY: the statement is not over.
+            let there = key_of(unsafe { row.bytes() });
+            assert!(there == key, "row {:#x} leads to key {there:#x} instead of {key:#x}", rid.to_u64());
+        }
+        if self.random.one_in(2) {
+            let row = self.row(key, 10);
+            match self.txn.update(&self.table, rid, &row) {
+                Ok(()) => panic!("row {:#x} is gone and was changed", rid.to_u64()),
+                Err(error) if error.kind() == ErrorKind::NotFound || is_conflict(&error) => {}
+                Err(error) => panic!("a change of a row that is gone: {error}"),
+            }
+        }
+        self.give_up();
+    }
+}
+
+impl Worker<'_> {
     fn prepare(&mut self) {
         let _label = trace::span("prepared");
         self.txn.start_statement();
-        if !self.write_anything() || self.changes.is_empty() {
+        if !self.write_anything() || self.txn.is_read_only() {
             return self.give_up();
         }
         let number = self.write_down();
@@ -367,17 +372,21 @@ impl<'a> Worker<'a> {
         if commit {
             trace::mark(Step::Deciding.mark(number));
             self.txn.commit_ordered();
-            self.txn.commit().expect("a prepared transaction commits");
-            trace::ack(Step::Committed.mark(number));
-            self.settle();
+            // As in a group commit others get far before the rest is done.
+            for _ in 0..self.random.below(4) * 100 {
+                sync::yield_now();
+            }
+            let csn = self.txn.commit().expect("a prepared transaction commits");
+            self.settle(number, csn);
         } else {
             trace::mark(Step::Undoing.mark(number));
+            self.ledger.undone(number);
             self.give_up();
             trace::ack(Step::Undone.mark(number));
         }
     }
 
-    /// Prepares a transaction that inserts rows, and leaves it so for a while.
+    /// Prepares a transaction and leaves it so for a while.
     fn hold(&mut self) {
         let _label = trace::span("prepared");
         self.decide_held();
@@ -385,24 +394,30 @@ impl<'a> Worker<'a> {
         std::mem::swap(&mut self.txn, &mut txn);
         let many = self.random.one_in(3);
         self.insert_some(1, if many { 90 } else { 3 });
-        let number = self.write_down();
-        self.changes.clear();
-        self.rids.clear();
-        trace::mark(Step::Begin.mark(number));
-        self.txn.prepare(&(number as u64).to_le_bytes()).expect("there is room");
-        trace::ack(Step::Prepared.mark(number));
-        std::mem::swap(&mut self.txn, &mut txn);
-        self.held = Some((txn, number));
+        let going = !self.random.one_in(3) || self.update_some(1) && self.delete_some(1);
+        if going {
+            let number = self.write_down();
+            trace::mark(Step::Begin.mark(number));
+            self.txn.prepare(&(number as u64).to_le_bytes()).expect("there is room");
+            trace::ack(Step::Prepared.mark(number));
+            std::mem::swap(&mut self.txn, &mut txn);
+            self.held = Some((txn, number, std::mem::take(&mut self.writes)));
+        } else {
+            self.give_up();
+            std::mem::swap(&mut self.txn, &mut txn);
+        }
     }
 
     fn decide_held(&mut self) {
-        let Some((mut txn, number)) = self.held.take() else { return };
+        let Some((mut txn, number, writes)) = self.held.take() else { return };
         if self.random.one_in(2) {
             trace::mark(Step::Deciding.mark(number));
-            txn.commit().expect("a prepared transaction commits");
-            trace::ack(Step::Committed.mark(number));
+            let csn = txn.commit().expect("a prepared transaction commits");
+            self.writes = writes;
+            self.settle(number, csn);
         } else {
             trace::mark(Step::Undoing.mark(number));
+            self.ledger.undone(number);
             txn.rollback().expect("nothing is ordered");
             trace::ack(Step::Undone.mark(number));
         }
@@ -440,9 +455,11 @@ impl<'a> Worker<'a> {
         for row in &rows {
             self.txn.insert(&table, row).expect("there is room");
         }
-        let number = self.history.add(rows.into_iter().map(|row| Change::Put(name.clone(), row)).collect());
+        let put = |row: Vec<u8>| Change::Put(name.clone(), key_of(&row), row);
+        let number = self.ledger.add(rows.into_iter().map(put).collect());
         trace::mark(Step::Begin.mark(number));
-        self.txn.commit().expect("there is room");
+        let csn = self.txn.commit().expect("there is room");
+        self.ledger.committed(number, csn);
         trace::ack(Step::Committed.mark(number));
     }
 
@@ -456,7 +473,7 @@ impl<'a> Worker<'a> {
             }
             _ => {}
         }
-        let number = self.history.add(vec![change]);
+        let number = self.ledger.add(vec![change]);
         trace::mark(Step::Begin.mark(number));
         run(&self.engine).expect("there is room and the table is the thread's own");
         trace::ack(Step::Committed.mark(number));

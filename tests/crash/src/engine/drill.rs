@@ -1,0 +1,63 @@
+//! Runs without a crash, of which many can be had: races between sessions, and what follows a failed persist.
+
+use super::scenario::{SCENARIOS, Scenario};
+use super::verdict;
+use crate::subject::Drill;
+use perdura_engine::{Engine, ErrorKind, Isolation};
+use perdura_pmem::sim::Scheduler;
+use perdura_pmem::trace::{Access, Site, Tap};
+use perdura_pmem::{Medium, SimMedium};
+use std::sync::Arc;
+
+/// All of them.
+pub const DRILLS: [Drill; 6] = [
+    Drill { name: "races, mixed", seeds: 40, run: |seed| races("mixed", seed) },
+    Drill { name: "races, reuse", seeds: 40, run: |seed| races("reuse", seed) },
+    Drill { name: "races, edited bulk", seeds: 40, run: |seed| races("edited bulk", seed) },
+    Drill { name: "races, prepared", seeds: 40, run: |seed| races("prepared", seed) },
+    Drill { name: "races, restarted", seeds: 40, run: |seed| races("restarted", seed) },
+    Drill { name: "failed persist", seeds: 1, run: failed_persist },
+];
+
+/// Makes every store, flush and fence a point at which the scheduler may switch threads, and keeps nothing.
+struct Unheard;
+
+impl Tap for Unheard {
+    fn record(&self, _access: Access<'_>, _site: Site) {}
+}
+
+fn scenario(name: &str) -> Result<&'static Scenario, String> {
+    SCENARIOS.iter().find(|scenario| scenario.name == name).ok_or(format!("there is no scenario {name:?}"))
+}
+
+/// Runs a scenario, which compares its end itself, then opens what a killed process would leave.
+fn races(name: &str, seed: u64) -> Result<(), String> {
+    let scenario = scenario(name)?;
+    let medium = Arc::new(SimMedium::new().recording(Arc::new(Unheard)));
+    let history = scenario.run(medium.clone(), seed, Scheduler::new(seed).switch_one_in(1 + seed % 12));
+    let shared: Arc<dyn Medium> = medium;
+    let engine = Engine::open(shared, scenario.config()).map_err(|error| format!("after the restart: {error}"))?;
+    verdict::check_end(&engine, &history).map_err(|what| format!("after the restart: {what}"))
+}
+
+/// After a persist that failed, and then would have worked again, the pool takes no more changes (I11).
+fn failed_persist(_seed: u64) -> Result<(), String> {
+    let medium = Arc::new(SimMedium::new());
+    let shared: Arc<dyn Medium> = medium.clone();
+    let engine = Engine::open(shared, scenario("wrap-around")?.config()).map_err(|error| error.to_string())?;
+    let table = engine.create_table("t", b"").map_err(|error| error.to_string())?;
+    let mut txn = engine.begin(Isolation::ReadCommitted);
+    medium.fail_syncs(true);
+    // The log wraps around before long, and cannot arm a generation.
+    let refused = (0..1000u64).find_map(|number| {
+        let written = txn.insert(&table, &number.to_le_bytes()).and_then(|_| txn.commit());
+        written.err()
+    });
+    medium.fail_syncs(false);
+    refused.ok_or("a thousand commits went by a log that could not be armed")?;
+    match txn.insert(&table, b"after the failure").and_then(|_| txn.commit()) {
+        Err(error) if error.kind() == ErrorKind::ReadOnlyPool => Ok(()),
+        Err(error) => Err(format!("after a failed persist: {error}")),
+        Ok(csn) => Err(format!("commit {csn} after a failed persist")),
+    }
+}

@@ -1,0 +1,238 @@
+//! What a run did: each transaction's changes and CSN, and what its readers saw.
+//!
+//! The workload writes into a [`Ledger`] that all its threads share; what is left of it at the end is the [`History`].
+
+use super::oracle::apply;
+use perdura_engine::Rid;
+use perdura_pmem::sync::Mutex;
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+/// A row's key in the model; the first eight bytes of its image. The next eight, its stamp, no other image has.
+pub type Key = u64;
+/// Rows of a table by key.
+pub type Rows = BTreeMap<Key, Vec<u8>>;
+/// Tables by name.
+pub type State = BTreeMap<String, Rows>;
+
+/// One change a transaction makes.
+#[derive(Clone, Debug)]
+pub enum Change {
+    /// A row becomes this.
+    Put(String, Key, Vec<u8>),
+    /// A row goes.
+    Remove(String, Key),
+    /// A table comes.
+    Create(String),
+    /// A table goes.
+    Drop(String),
+    /// A table gets another name.
+    Rename(String, String),
+    /// A table becomes empty.
+    Truncate(String),
+}
+
+/// Key of a row image.
+pub fn key_of(row: &[u8]) -> Key {
+    word_at(row, 0)
+}
+
+/// Stamp of a row image.
+pub fn stamp_of(row: &[u8]) -> u64 {
+    word_at(row, 8)
+}
+
+/// Stamp of the image that this one replaces, as its writer read it; 0 if it did not look.
+pub fn replaced_by(row: &[u8]) -> u64 {
+    word_at(row, 16)
+}
+
+fn word_at(row: &[u8], at: usize) -> u64 {
+    row.get(at..at + 8).map_or(0, |bytes| u64::from_le_bytes(bytes.try_into().expect("eight bytes")))
+}
+
+/// A transaction that was committed, or prepared.
+#[derive(Clone, Debug, Default)]
+pub struct Written {
+    /// What it changes.
+    pub changes: Vec<Change>,
+    /// Its CSN once committed; a definition's is not known.
+    pub csn: Option<u64>,
+    /// Prepared, then rolled back.
+    pub is_undone: bool,
+}
+
+impl Written {
+    /// Whether it changes rows of a table.
+    pub fn changes_rows_of(&self, table: &str) -> bool {
+        self.changes.iter().any(|change| match change {
+            Change::Put(name, ..) | Change::Remove(name, _) => name == table,
+            _ => false,
+        })
+    }
+
+    /// Whether it defines a table.
+    pub fn is_definition(&self) -> bool {
+        self.changes.iter().any(|change| !matches!(change, Change::Put(..) | Change::Remove(..)))
+    }
+}
+
+/// What a reader saw of the table in one snapshot.
+pub struct Observation {
+    /// Hash of the rows.
+    pub rows: u64,
+    /// CSN of a commit that was acknowledged before the snapshot was taken.
+    pub at_least: u64,
+}
+
+/// What a run did.
+#[derive(Default)]
+pub struct History {
+    /// Transactions by number.
+    pub txns: Vec<Written>,
+    /// CSN and number of those with a CSN, in commit order.
+    pub order: Vec<(u64, usize)>,
+    /// By reader, in the order it saw them.
+    pub seen: Vec<Vec<Observation>>,
+}
+
+impl History {
+    /// Whether each reader saw one state after the other of the commit order, none older than what was acknowledged before it
+    /// looked.
+    pub fn check_readers(&self, table: &str) -> Result<(), String> {
+        let mut state = State::from([(table.to_owned(), Rows::new())]);
+        let mut states = vec![(0, hash_of(&state[table]))];
+        for (csn, txn) in &self.order {
+            let changes = &self.txns[*txn].changes;
+            let here =
+                |change: &&Change| matches!(change, Change::Put(name, ..) | Change::Remove(name, _) if name == table);
+            let changes: Vec<Change> = changes.iter().filter(here).cloned().collect();
+            if !changes.is_empty() {
+                apply(&mut state, &changes);
+                states.push((*csn, hash_of(&state[table])));
+            }
+        }
+        for (reader, seen) in self.seen.iter().enumerate() {
+            let mut from = 0;
+            for (number, observation) in seen.iter().enumerate() {
+                let known = states.iter().rposition(|(csn, _)| *csn <= observation.at_least).unwrap_or(0);
+                from = from.max(known);
+                let Some(place) = states[from..].iter().position(|(_, hash)| *hash == observation.rows) else {
+                    return Err(format!("what reader {reader} saw in scan {number} is no state, or one too old"));
+                };
+                from += place;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Hash of a table's rows.
+pub fn hash_of(rows: &Rows) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    rows.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// What all threads of a run know, and write down.
+#[derive(Default)]
+pub struct Ledger(Mutex<Inner>);
+
+#[derive(Default)]
+struct Inner {
+    history: History,
+    /// Transaction that wrote the row image with this stamp.
+    stamps: BTreeMap<u64, usize>,
+    stamp: u64,
+    /// Rows that are committed, for anyone to change.
+    rows: BTreeMap<Key, Rid>,
+    /// Rows whose deletion is committed.
+    gone: Vec<(Key, Rid)>,
+    acknowledged: u64,
+}
+
+impl Ledger {
+    /// Writes down a transaction before its commit begins; returns its number.
+    pub fn add(&self, changes: Vec<Change>) -> usize {
+        let mut inner = self.0.lock();
+        let number = inner.history.txns.len();
+        for change in &changes {
+            if let Change::Put(_, _, row) = change {
+                inner.stamps.insert(stamp_of(row), number);
+            }
+        }
+        inner.history.txns.push(Written { changes, ..Written::default() });
+        number
+    }
+
+    /// Writes down the CSN of a commit that returned.
+    pub fn committed(&self, txn: usize, csn: u64) {
+        let mut inner = self.0.lock();
+        inner.history.txns[txn].csn = Some(csn);
+        inner.acknowledged = inner.acknowledged.max(csn);
+    }
+
+    /// Writes down that a prepared transaction is rolled back.
+    pub fn undone(&self, txn: usize) {
+        self.0.lock().history.txns[txn].is_undone = true;
+    }
+
+    /// A stamp no row image has.
+    pub fn next_stamp(&self) -> u64 {
+        let mut inner = self.0.lock();
+        inner.stamp += 1;
+        inner.stamp
+    }
+
+    /// The transaction that wrote a row image, if it has begun to commit.
+    pub fn writer_of(&self, row: &[u8]) -> Option<usize> {
+        self.0.lock().stamps.get(&stamp_of(row)).copied()
+    }
+
+    /// Highest CSN acknowledged.
+    pub fn acknowledged(&self) -> u64 {
+        self.0.lock().acknowledged
+    }
+
+    /// Makes rows known to all that were inserted, and others gone, by a commit that returned.
+    pub fn settle(&self, inserted: impl IntoIterator<Item = (Key, Rid)>, removed: impl IntoIterator<Item = Key>) {
+        let mut inner = self.0.lock();
+        inner.rows.extend(inserted);
+        for key in removed {
+            if let Some(rid) = inner.rows.remove(&key) {
+                inner.gone.push((key, rid));
+            }
+        }
+    }
+
+    /// Number of rows that are known with a key in the range.
+    pub fn count(&self, keys: std::ops::Range<Key>) -> u64 {
+        self.0.lock().rows.range(keys).count() as u64
+    }
+
+    /// The row that many places into the range.
+    pub fn row(&self, keys: std::ops::Range<Key>, place: u64) -> Option<(Key, Rid)> {
+        self.0.lock().rows.range(keys).nth(place as usize).map(|(key, rid)| (*key, *rid))
+    }
+
+    /// A row that is gone: one of the last `most`, chosen by `pick`.
+    pub fn gone(&self, most: usize, pick: u64) -> Option<(Key, Rid)> {
+        let inner = self.0.lock();
+        let some = &inner.gone[inner.gone.len().saturating_sub(most)..];
+        (!some.is_empty()).then(|| some[(pick % some.len() as u64) as usize])
+    }
+
+    /// Adds what a reader saw.
+    pub fn saw(&self, seen: Vec<Observation>) {
+        self.0.lock().history.seen.push(seen);
+    }
+
+    /// What the run did.
+    pub fn into_history(self) -> History {
+        let mut history = self.0.into_inner().history;
+        let order = history.txns.iter().enumerate().filter_map(|(txn, written)| Some((written.csn?, txn)));
+        history.order = order.collect();
+        history.order.sort_unstable();
+        history
+    }
+}

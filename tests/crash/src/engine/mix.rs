@@ -1,0 +1,53 @@
+//! Kinds of transactions, and how often each is chosen.
+
+use perdura_pmem::sim::Random;
+
+/// What a worker does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// A few single rows.
+    Insert,
+    /// So many rows that pages and segments of its own are used.
+    Bulk,
+    /// The same, with changes of these very rows and savepoints before its end.
+    EditedBulk,
+    /// Changes of rows, its own and others'.
+    Update,
+    /// Changes of so many own rows that the redo comes in chunks over several generations.
+    Huge,
+    /// Deletions of rows, its own and others'.
+    Delete,
+    /// Writes of all kinds, some of them taken back to a savepoint.
+    Savepoint,
+    /// Writes of all kinds, all taken back.
+    Rollback,
+    /// Prepared, then committed or rolled back.
+    Prepare,
+    /// Prepared in a session of its own, and decided only at the next such action.
+    Hold,
+    /// Create, rename, truncate, drop.
+    Ddl,
+    /// A row larger than a segment.
+    Large,
+    /// Checkpoint.
+    Checkpoint,
+    /// Purge.
+    Purge,
+    /// Sweeps what is unswept after a restart.
+    Sweep,
+}
+
+/// How often each kind is chosen.
+pub type Mix = &'static [(Action, u32)];
+
+/// Chooses one.
+pub fn choose(mix: Mix, random: &mut Random) -> Action {
+    let mut pick = random.below(mix.iter().map(|(_, weight)| u64::from(*weight)).sum());
+    for (action, weight) in mix {
+        if pick < u64::from(*weight) {
+            return *action;
+        }
+        pick -= u64::from(*weight);
+    }
+    unreachable!("the pick is below the sum of the weights")
+}
