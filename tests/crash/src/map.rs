@@ -4,14 +4,15 @@ pub mod bystander;
 pub mod model;
 pub mod oracle;
 pub mod planted;
+pub mod rivals;
 pub mod scenario;
+pub mod stream;
 pub mod verdict;
 pub mod workload;
 
 use crate::planted::Planted;
 use crate::subject::{Hazard, Product, Subject};
-use model::State;
-use oracle::Oracle;
+use oracle::{Oracle, Past};
 use perdura_map::ErrorKind;
 use perdura_pmem::Medium;
 use perdura_pmem::sim::Scheduler;
@@ -39,7 +40,7 @@ const HAZARDS: [Hazard; 15] = [
 ];
 
 impl Subject for Scenario {
-    type History = Vec<State>;
+    type History = Past;
     type Oracle = Oracle;
 
     const PRODUCT: Product = Product {
@@ -69,12 +70,12 @@ impl Subject for Scenario {
         self.group()
     }
 
-    fn work(&'static self, medium: Arc<dyn Medium>, seed: u64, scheduler: Scheduler) -> Vec<State> {
-        self.run(&medium, seed, scheduler).into_inner()
+    fn work(&'static self, medium: Arc<dyn Medium>, seed: u64, scheduler: Scheduler) -> Past {
+        self.run(&medium, seed, scheduler)
     }
 
-    fn check(&self, medium: &Arc<dyn Medium>, oracle: &Oracle, history: &Vec<State>, depth: u64) -> Result<(), String> {
-        verdict::check(medium, self, oracle, history, depth)
+    fn check(&self, medium: &Arc<dyn Medium>, oracle: &Oracle, past: &Past, depth: u64) -> Result<(), String> {
+        verdict::check(medium, self, oracle, &past.states, depth)
     }
 
     fn recover(&self, medium: Arc<dyn Medium>) -> Result<(), String> {

@@ -1,17 +1,18 @@
 //! What threads beside the writer do until it is through.
 
+use super::model::{Bytes, Entries, State};
 use super::oracle::History;
 use super::scenario::Bystander;
-use perdura_map::{ErrorKind, OrderedMap};
+use super::stream;
+use perdura_map::{ErrorKind, OrderedMap, Ts};
 use perdura_pmem::sim::Random;
 use perdura_pmem::sync::yield_now;
 use std::ops::Bound;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Runs a bystander.
-pub fn run(kind: Bystander, map: &dyn OrderedMap, history: &History, is_over: &AtomicBool, seed: u64) {
+/// Runs a bystander as long as there is somebody to stand by.
+pub fn run(kind: Bystander, map: &dyn OrderedMap, history: &History, goes_on: &dyn Fn() -> bool, seed: u64) {
     let mut random = Random::new(seed);
-    while !is_over.load(Ordering::Relaxed) {
+    while goes_on() {
         match kind {
             Bystander::Collector => {
                 map.collect().expect("garbage can be collected at any time");
@@ -27,38 +28,67 @@ pub fn run(kind: Bystander, map: &dyn OrderedMap, history: &History, is_over: &A
                 hold_snapshot(map, history, &mut random);
                 wait(&mut random, 60);
             }
-            Bystander::Reader => read(map, &mut random),
+            Bystander::Reader => read(map, history, &mut random),
         }
     }
 }
 
 /// Lets the others go on for a while.
-fn wait(random: &mut Random, steps: u64) {
+pub fn wait(random: &mut Random, steps: u64) {
     (0..1 + random.below(steps)).for_each(|_| yield_now());
 }
 
+/// Holds on to something: shortly, or until it has been replaced and what it lies in would be used again.
+fn hold(random: &mut Random) {
+    let steps = if random.one_in(3) { 400 } else { 20 };
+    wait(random, steps);
+}
+
+/// A snapshot that is held stays what the map was when it was taken, whatever is changed, forgotten and collected meanwhile.
 fn hold_snapshot(map: &dyn OrderedMap, history: &History, random: &mut Random) {
     let reached = history.reached();
     let snapshot = map.snapshot().expect("a snapshot needs no room");
+    let begun = history.begun();
     history.acknowledge(reached);
+    let mut chunks = Vec::new();
+    hold(random);
     for chunk in snapshot.chunks(200) {
         let chunk = chunk.expect("a snapshot streams");
         assert!(chunk.len() <= 200, "a chunk of {} bytes", chunk.len());
+        chunks.push(chunk);
         wait(random, 3);
     }
+    drop(snapshot);
+    let held = stream::read(&chunks).expect("a snapshot's stream can be read");
+    let is_one = history.between(reached, begun).iter().any(|state| state.is_same(&held));
+    assert!(is_one, "a snapshot at {:?} holds what the map never was", held.stamps);
 }
 
-/// Values read stay what they are while they are held.
-fn read(map: &dyn OrderedMap, random: &mut Random) {
+/// Values read stay what they are while they are held, and all of a scan are of one moment.
+fn read(map: &dyn OrderedMap, history: &History, random: &mut Random) {
     let at = map.timestamps().last;
+    wait(random, 12);
+    let Some((entries, possible)) = scan(map, history, at, random) else { return wait(random, 3) };
+    let is_one = possible.iter().any(|state| state.entries(at) == entries);
+    assert!(is_one, "a scan at {at} has {} keys that the map never had at once", entries.len());
+}
+
+/// What a slow scan has seen, and the states it may be of; none if what it asks for is forgotten.
+fn scan(map: &dyn OrderedMap, history: &History, at: Ts, random: &mut Random) -> Option<(Entries, Vec<State>)> {
+    let reached = history.reached();
     let mut scan = match map.scan((Bound::Unbounded, Bound::Unbounded), at) {
         Ok(scan) => scan,
-        Err(error) if error.kind() == ErrorKind::Forgotten => return wait(random, 3),
+        Err(error) if error.kind() == ErrorKind::Forgotten => return None,
         Err(error) => panic!("{error}"),
     };
+    let possible = history.between(reached, history.begun());
+    let mut entries = Vec::new();
+    let is_slow = random.one_in(4);
     while let Some(entry) = scan.advance().expect("what is held stays readable") {
         let before = entry.value.to_vec();
-        wait(random, 6);
+        wait(random, if is_slow { 60 } else { 4 });
         assert_eq!(entry.value, before, "a value changed while it was held");
+        entries.push((Bytes::from(entry.key), entry.ts, Bytes::from(entry.value)));
     }
+    Some((entries, possible))
 }

@@ -12,6 +12,9 @@ use std::sync::Arc;
 /// A key or a value.
 pub type Bytes = Arc<[u8]>;
 
+/// What a scan finds: keys, timestamps of their versions, values.
+pub type Entries = Vec<(Bytes, Ts, Bytes)>;
+
 /// A change of a key: its value, or none if deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
@@ -96,15 +99,32 @@ impl State {
         self.stamps.last = ts;
     }
 
+    /// Takes a change that is applied at once, and for which what it replaces is forgotten.
+    pub fn put(&mut self, ts: Ts, key: &Bytes, value: Option<Bytes>) {
+        self.change(ts, key, value);
+        self.apply(ts);
+        self.forget(ts);
+    }
+
+    /// Nothing up to `ts` is rolled back any more.
+    pub fn apply(&mut self, ts: Ts) {
+        self.stamps.applied = self.stamps.applied.max(ts);
+    }
+
+    /// What no read at `up_to` or later sees may be gone.
+    pub fn forget(&mut self, up_to: Ts) {
+        self.stamps.forgotten = self.stamps.forgotten.max(up_to);
+    }
+
     /// Takes back what is at `from` or later.
     pub fn roll_back(&mut self, from: Ts) {
         let kept = self.changes.partition_point(|change| change.ts < from);
-        let mut before = State { stamps: self.stamps, ..State::default() };
-        before.stamps.last = 0;
+        let stamps = Stamps { last: self.stamps.last.min(from - 1), ..self.stamps };
+        let mut before = State::default();
         for change in self.changes.drain(..kept) {
             before.change(change.ts, &change.key, change.value);
         }
-        *self = before;
+        *self = State { stamps, ..before };
     }
 
     /// The newest value of a key.
@@ -120,9 +140,27 @@ impl State {
         })
     }
 
+    /// What a scan finds at a timestamp.
+    pub fn entries(&self, at: Ts) -> Entries {
+        self.view(at).map(|(key, ts, value)| (key.clone(), ts, value.clone())).collect()
+    }
+
     /// The changes that are not forgotten, oldest first.
     pub fn unforgotten(&self) -> &[Change] {
         &self.changes[self.changes.partition_point(|change| change.ts <= self.stamps.forgotten)..]
+    }
+
+    /// Whether another model cannot be told from this one by any read that is not below `forgotten`, nor by its mutations.
+    pub fn is_same(&self, other: &State) -> bool {
+        let Stamps { last, forgotten, .. } = self.stamps;
+        let unforgotten = |state: &State| {
+            let mut changes = state.unforgotten().to_vec();
+            changes.sort_by(|one, other| (one.ts, &one.key).cmp(&(other.ts, &other.key)));
+            changes
+        };
+        self.stamps == other.stamps
+            && unforgotten(self) == unforgotten(other)
+            && (forgotten..=last).all(|at| self.view(at).eq(other.view(at)))
     }
 
     /// Compares a map with the model: where it stands, its mutations, and what it holds at `views` timestamps.

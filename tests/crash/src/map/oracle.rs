@@ -1,30 +1,73 @@
 //! What a map must hold after a crash: one of the states from the newest durable one to the newest begun one.
 //!
 //! The writer writes down the state each call leads to and marks in the trace where the call begins. Whoever knows that a
-//! confirmation has covered a state marks that too.
+//! confirmation has covered a state marks that too. Of several writers it is known only afterwards whose call came first:
+//! their marks number the calls, and [`Past`] says which state each has led to.
 
 use super::model::{Difference, Stamps, State};
 use crate::subject;
+use perdura_map::Ts;
 use perdura_pmem::sync::Mutex;
 use perdura_pmem::trace;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What happens to a state.
+/// What is told of a state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
-    /// The call that leads to it begins.
-    Begun,
-    /// It, or a newer one, survives any crash from now on.
-    Durable,
+    /// The call of that number, which leads to it, begins.
+    Begun(usize),
+    /// The one that the call of that number has led to, or a newer one, survives any crash from now on.
+    Durable(usize),
+    /// Somebody was told that all up to this timestamp is confirmed.
+    Observed(Ts),
 }
 
 impl Step {
-    fn mark(self, number: usize) -> u64 {
-        (number as u64) << 1 | u64::from(self == Step::Durable)
+    fn mark(self) -> u64 {
+        match self {
+            Step::Begun(number) => (number as u64) << 2,
+            Step::Durable(number) => (number as u64) << 2 | 1,
+            Step::Observed(ts) => ts << 2 | 2,
+        }
     }
 
-    fn of_mark(payload: u64) -> (usize, Step) {
-        ((payload >> 1) as usize, if payload & 1 == 1 { Step::Durable } else { Step::Begun })
+    fn of_mark(payload: u64) -> Step {
+        match payload & 3 {
+            0 => Step::Begun((payload >> 2) as usize),
+            1 => Step::Durable((payload >> 2) as usize),
+            _ => Step::Observed(payload >> 2),
+        }
+    }
+}
+
+/// Marks that a call begins.
+pub fn note_begun(number: usize) {
+    trace::mark(Step::Begun(number).mark());
+}
+
+/// Marks that the map has called everything up to a timestamp confirmed. For runs in which each change has a timestamp of its
+/// own and none is taken back.
+pub fn note_observed(confirmed: Ts) {
+    trace::mark(Step::Observed(confirmed).mark());
+}
+
+/// What a run has written down.
+#[derive(Default)]
+pub struct Past {
+    /// The states, in order; that before the map is made, 0, has no content.
+    pub states: Vec<State>,
+    /// Of the calls of several writers, the state each has led to; without it calls are numbered as their states are.
+    pub places: Option<Vec<usize>>,
+}
+
+impl Past {
+    fn place(&self, number: usize) -> usize {
+        self.places.as_ref().map_or(number, |places| places[number])
+    }
+
+    /// The newest state without changes after `ts`.
+    fn up_to(&self, ts: Ts) -> usize {
+        self.states.partition_point(|state| state.stamps.last <= ts).saturating_sub(1)
     }
 }
 
@@ -51,7 +94,7 @@ impl History {
             states.push(state);
             states.len() - 1
         };
-        trace::mark(Step::Begun.mark(number));
+        note_begun(number);
         number
     }
 
@@ -79,16 +122,26 @@ impl History {
         self.states.lock()[number].clone()
     }
 
+    /// Number of the newest state whose call has begun.
+    pub fn begun(&self) -> usize {
+        self.states.lock().len() - 1
+    }
+
+    /// The states that a map may have been in between two moments, told by their numbers.
+    pub fn between(&self, reached: usize, begun: usize) -> Vec<State> {
+        self.states.lock()[reached..=begun].to_vec()
+    }
+
     /// Acknowledges a state: it is durable, and this thread has nothing unfenced.
     pub fn acknowledge(&self, number: usize) {
         self.durable.fetch_max(number, Ordering::Relaxed);
-        trace::ack(Step::Durable.mark(number));
+        trace::ack(Step::Durable(number).mark());
     }
 
     /// A state is durable, by the promise of how many changes a batch has. This thread may have begun the next batch.
     pub fn note_durable(&self, number: usize) {
         self.durable.fetch_max(number, Ordering::Relaxed);
-        trace::mark(Step::Durable.mark(number));
+        trace::mark(Step::Durable(number).mark());
     }
 
     /// The model as it is now.
@@ -96,9 +149,9 @@ impl History {
         Oracle { durable: self.durable.load(Ordering::Relaxed), begun: self.states.lock().len() - 1 }
     }
 
-    /// The states.
-    pub fn into_inner(self) -> Vec<State> {
-        self.states.into_inner()
+    /// All that was written down.
+    pub fn into_past(self) -> Past {
+        Past { states: self.states.into_inner(), places: None }
     }
 
     /// The states so far.
@@ -114,11 +167,12 @@ pub struct Oracle {
     begun: usize,
 }
 
-impl subject::Oracle<Vec<State>> for Oracle {
-    fn mark(&mut self, payload: u64, _: &Vec<State>) {
+impl subject::Oracle<Past> for Oracle {
+    fn mark(&mut self, payload: u64, past: &Past) {
         match Step::of_mark(payload) {
-            (number, Step::Begun) => self.begun = self.begun.max(number),
-            (number, Step::Durable) => self.durable = self.durable.max(number),
+            Step::Begun(number) => self.begun = self.begun.max(past.place(number)),
+            Step::Durable(number) => self.durable = self.durable.max(past.place(number)),
+            Step::Observed(ts) => self.durable = self.durable.max(past.up_to(ts)),
         }
     }
 }

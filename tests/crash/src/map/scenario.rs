@@ -2,7 +2,8 @@
 
 use super::bystander;
 use super::model::Stamps;
-use super::oracle::History;
+use super::oracle::{History, Past};
+use super::rivals;
 use super::workload::{Action, Writer};
 use perdura_map::{BTree, Config, Kind, Layout, List, OrderedMap};
 use perdura_pmem::Medium;
@@ -10,6 +11,9 @@ use perdura_pmem::sim::{Body, Scheduler};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+
+/// Keys up to which a run ends by deleting all of them.
+const KEYS_EMPTIED_MAX: u64 = 24;
 
 /// Name of the map.
 pub const NAME: &str = "map";
@@ -21,7 +25,7 @@ pub struct Scenario {
     pub name: &'static str,
     /// The structure.
     pub kind: Kind,
-    /// Calls of the writer, and how often each is chosen.
+    /// Calls of the writer, and how often each is chosen; without any there are rivals instead.
     pub mix: &'static [(Action, u32)],
     /// Number of calls in each round; between rounds the map is opened anew.
     pub calls: u32,
@@ -126,6 +130,20 @@ const REOPENED: Scenario = Scenario {
     ..MIXED
 };
 
+const RIVALS: Scenario = Scenario { name: "rivals", mix: &[], calls: 45, keys: 10, bystanders: &[Collector], ..MIXED };
+
+/// More records than the collector takes at once.
+const LONG: Scenario = Scenario {
+    name: "long",
+    mix: &[(Set, 30), (Delete, 6), (CompareAndSet, 2), (Apply, 2), (Forget, 2), (Confirm, 1)],
+    calls: 260,
+    keys: 150,
+    long_value_one_in: 40,
+    bytes: 96 << 10,
+    changes_max: 10,
+    ..MIXED
+};
+
 const fn btree(name: &'static str, scenario: Scenario) -> Scenario {
     Scenario { name, kind: Kind::BTree, ..scenario }
 }
@@ -135,7 +153,7 @@ const fn list(name: &'static str, scenario: Scenario) -> Scenario {
 }
 
 /// All scenarios.
-pub const SCENARIOS: [Scenario; 12] = [
+pub const SCENARIOS: [Scenario; 15] = [
     list("list mixed", MIXED),
     btree("btree mixed", MIXED),
     list("list each confirmed", EACH),
@@ -148,6 +166,9 @@ pub const SCENARIOS: [Scenario; 12] = [
     btree("btree loaded", LOADED),
     list("list reopened", REOPENED),
     btree("btree reopened", REOPENED),
+    list("list rivals", RIVALS),
+    btree("btree rivals", RIVALS),
+    list("list long", LONG),
 ];
 
 impl Scenario {
@@ -184,12 +205,15 @@ impl Scenario {
     }
 
     /// Runs it on an empty medium, its threads interleaved as the scheduler decides.
-    pub fn run(&self, medium: &Arc<dyn Medium>, seed: u64, scheduler: Scheduler) -> History {
+    pub fn run(&self, medium: &Arc<dyn Medium>, seed: u64, scheduler: Scheduler) -> Past {
         let history = History::new();
         let made = history.begin(history.state(0));
         let mut map = self.create(medium).expect("an empty medium takes a map");
         history.reach(made, Stamps::from(map.timestamps()));
         history.acknowledge(made);
+        if self.mix.is_empty() {
+            return rivals::run(&*map, self, history, seed, scheduler);
+        }
         for round in 0..self.rounds {
             if round > 0 {
                 drop(map);
@@ -198,7 +222,14 @@ impl Scenario {
             }
             self.run_round(&*map, &history, seed.wrapping_add(round << 32), scheduler);
         }
-        history
+        let empties = seed.is_multiple_of(2) && self.keys <= KEYS_EMPTIED_MAX;
+        Writer::new(&*map, &history, self, seed).finish(empties);
+        history.into_past()
+    }
+
+    /// Whether its maps may be full.
+    pub fn is_crowded(&self) -> bool {
+        self.bytes < 64 << 10
     }
 
     fn run_round(&self, map: &dyn OrderedMap, history: &History, seed: u64, scheduler: Scheduler) {
@@ -209,9 +240,10 @@ impl Scenario {
             is_over.store(true, Ordering::Relaxed);
         };
         let mut bodies: Vec<Body<'_>> = vec![Box::new(write)];
+        let goes_on = move || !is_over.load(Ordering::Relaxed);
         for (place, bystander) in self.bystanders.iter().enumerate() {
             let seed = seed ^ (place as u64 + 1) << 16;
-            bodies.push(Box::new(move || bystander::run(*bystander, map, history, is_over, seed)));
+            bodies.push(Box::new(move || bystander::run(*bystander, map, history, &goes_on, seed)));
         }
         scheduler.run(bodies);
     }

@@ -68,7 +68,6 @@ fn roll_back(map: &dyn OrderedMap, state: &mut State) -> Result<(), String> {
     map.rollback(from).map_err(failed("rollback after recovery"))?;
     map.confirm().map_err(failed("confirmation of a rollback after recovery"))?;
     state.roll_back(from);
-    state.stamps = map.timestamps().into();
     check_whole(map, "after a rollback")?;
     state.compare(map, 2).map_err(|what| format!("after a rollback: {what}"))
 }
@@ -106,7 +105,6 @@ fn change(map: &dyn OrderedMap, state: &mut State) -> Result<(), String> {
             Err(error) => return Err(format!("a change after recovery: {error}")),
         }
     }
-    state.stamps = map.timestamps().into();
     state.compare(map, 2).map_err(|what| format!("changed after recovery: {what}"))
 }
 
@@ -118,14 +116,13 @@ fn empty(map: &dyn OrderedMap, state: &mut State) -> Result<(), String> {
         forget_all(map, state)?;
         map.delete(ts, &key).map_err(failed("a deletion after recovery"))?;
         state.change(ts, &key, None);
-        state.stamps = map.timestamps().into();
     }
     // Deletions go one round after what they hide, and pages one confirmation after what was in them.
     (0..4).try_for_each(|_| forget_all(map, state))
 }
 
 /// Sees that an emptied map has all its space: a page lost in the crash or before it would show.
-fn check_emptied(map: &dyn OrderedMap, scenario: &Scenario) -> Result<(), String> {
+pub fn check_emptied(map: &dyn OrderedMap, scenario: &Scenario) -> Result<(), String> {
     let pages_max = match scenario.kind {
         Kind::List => LIST_PAGES_MAX,
         Kind::BTree => 0,
@@ -140,6 +137,7 @@ fn forget_all(map: &dyn OrderedMap, state: &mut State) -> Result<(), String> {
     map.forget(state.stamps.last).map_err(failed("forgetting after recovery"))?;
     map.confirm().map_err(failed("confirmation after recovery"))?;
     map.collect().map_err(failed("collection after recovery"))?;
-    state.stamps = map.timestamps().into();
+    state.apply(state.stamps.last);
+    state.forget(state.stamps.last);
     Ok(())
 }

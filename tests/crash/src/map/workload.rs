@@ -1,10 +1,12 @@
 //! What the writer of a scenario does: seeded calls of every kind, each state written down before the call.
 //!
-//! Where the map stands after a call is what it says; all else the model says.
+//! After each call the map stands where the model says.
 
 use super::model::{Bytes, Stamps, State};
 use super::oracle::History;
 use super::scenario::Scenario;
+use super::stream;
+use super::verdict;
 use perdura_map::{ErrorKind, OrderedMap, Result, Ts};
 use perdura_pmem::sim::Random;
 use perdura_pmem::sync::yield_now;
@@ -138,10 +140,18 @@ impl<'a> Writer<'a> {
 
     /// Does a call that leads to the state foreseen; if the region is full, to none.
     fn call<T>(&mut self, foreseen: State, run: impl FnOnce(&dyn OrderedMap) -> Result<T>) -> Option<T> {
+        let wanted = foreseen.stamps;
+        let least = wanted.forgotten.min(self.state.stamps.forgotten);
         let number = self.history.begin(foreseen);
         match run(self.map) {
             Ok(result) => {
-                self.state = self.history.reach(number, Stamps::from(self.map.timestamps()));
+                let found = Stamps::from(self.map.timestamps());
+                // Where there is no room to forget, that is left to a later call.
+                let is_right = (found.last, found.applied) == (wanted.last, wanted.applied)
+                    && (least..=wanted.forgotten).contains(&found.forgotten)
+                    && (found.forgotten == wanted.forgotten || self.scenario.is_crowded());
+                assert!(is_right, "the map stands at {found:?} instead of {wanted:?}");
+                self.state = self.history.reach(number, found);
                 Some(result)
             }
             Err(error) if error.kind() == ErrorKind::Full => {
@@ -208,7 +218,7 @@ impl<'a> Writer<'a> {
     fn put(&mut self, key: &Bytes, value: Bytes) {
         let ts = self.state.stamps.last + 1;
         let mut next = self.state.clone();
-        next.change(ts, key, Some(value.clone()));
+        next.put(ts, key, Some(value.clone()));
         let put = |map: &dyn OrderedMap| map.put(key, &value).map(|given| assert_eq!(given, ts));
         if !self.change(next, put) {
             self.make_room();
@@ -218,20 +228,24 @@ impl<'a> Writer<'a> {
     fn remove(&mut self, key: &Bytes) {
         if self.state.newest(key).is_some() {
             let mut next = self.state.clone();
-            next.change(next.stamps.last + 1, key, None);
+            next.put(next.stamps.last + 1, key, None);
             self.change(next, |map| map.remove(key).map(|had| assert!(had, "a value was not found")));
         }
     }
 
     fn apply(&mut self, ts: Ts) {
-        self.call(self.state.clone(), |map| map.apply(ts)).expect("applying needs no room");
+        let mut next = self.state.clone();
+        next.apply(ts);
+        self.call(next, |map| map.apply(ts)).expect("applying needs no room");
     }
 
     /// Where there is no room to drop versions, as much is forgotten, and they are dropped after a collection.
     fn forget(&mut self, up_to: Ts) {
         for _ in 0..ROUNDS_TO_MAKE_ROOM {
             let mut is_through = true;
-            self.call(self.state.clone(), |map| match map.forget(up_to) {
+            let mut next = self.state.clone();
+            next.forget(up_to);
+            self.call(next, |map| match map.forget(up_to) {
                 Err(error) if error.kind() == ErrorKind::Full => {
                     is_through = false;
                     Ok(())
@@ -249,7 +263,7 @@ impl<'a> Writer<'a> {
     fn collect(&self) {
         self.map.collect().expect("a full map is collected");
         // Whoever holds the collector off lets go of it in time.
-        (0..8).for_each(|_| yield_now());
+        (0..40).for_each(|_| yield_now());
     }
 
     fn roll_back(&mut self) {
@@ -277,7 +291,9 @@ impl<'a> Writer<'a> {
         let snapshot = self.map.snapshot().expect("a snapshot needs no room");
         self.acknowledge();
         let bytes_max = 64 + self.random.below(400) as usize;
-        let chunks = snapshot.chunks(bytes_max).collect::<Result<_>>().expect("a snapshot streams");
+        let chunks = snapshot.chunks(bytes_max).collect::<Result<Vec<_>>>().expect("a snapshot streams");
+        let held = stream::read(&chunks).expect("a snapshot's stream can be read");
+        assert!(self.state.is_same(&held), "a snapshot at {:?} is not of the map", held.stamps);
         self.stream = Some((chunks, self.state.clone()));
     }
 
@@ -300,13 +316,35 @@ impl<'a> Writer<'a> {
         }
     }
 
+    /// After all threads are through: the map accounts for its space and, if `empty`, has all of it when nothing is left.
+    pub fn finish(&mut self, empty: bool) {
+        self.confirm();
+        self.map.check().expect("a map that nobody changes is whole");
+        if !empty {
+            return;
+        }
+        let keys: Vec<Bytes> = self.state.view(Ts::MAX).map(|(key, ..)| key.clone()).collect();
+        for key in keys {
+            self.forget_all();
+            let ts = self.ts();
+            assert!(self.delete(ts, &key), "no room to delete");
+        }
+        // Deletions go one round after what they hide, and pages one confirmation after what was in them.
+        (0..4).for_each(|_| self.forget_all());
+        verdict::check_emptied(self.map, self.scenario).expect("nothing is lost");
+    }
+
+    fn forget_all(&mut self) {
+        self.apply(self.state.stamps.last);
+        self.forget(self.state.stamps.applied);
+        self.confirm();
+        self.collect();
+    }
+
     /// A full map takes changes again once enough is deleted, forgotten and collected.
     fn make_room(&mut self) {
         for round in 0..ROUNDS_TO_MAKE_ROOM {
-            self.apply(self.state.stamps.last);
-            self.forget(self.state.stamps.applied);
-            self.confirm();
-            self.collect();
+            self.forget_all();
             let largest = self.state.view(Ts::MAX).max_by_key(|(_, _, value)| value.len()).map(|(key, ..)| key.clone());
             let Some(largest) = largest else { return };
             let ts = self.ts();

@@ -1,0 +1,61 @@
+//! The stream of a snapshot, read by rules of its own (docs/format.md), not by the loader: what it holds, as a model.
+
+use super::model::{Bytes, Stamps, State};
+use perdura_map::Ts;
+use std::collections::BTreeMap;
+
+/// Bytes of a chunk before its content.
+const FRAME_BYTES: usize = 12;
+/// In the word of the key's length: the item is a deletion.
+const DELETION: u32 = 1 << 31;
+
+/// A stream that is being read.
+struct Reader {
+    bytes: Vec<u8>,
+    at: usize,
+}
+
+impl Reader {
+    fn take(&mut self, len: usize) -> Result<&[u8], String> {
+        let taken = self.bytes.get(self.at..self.at + len).ok_or("a stream ends too early")?;
+        self.at += len;
+        Ok(taken)
+    }
+
+    fn long(&mut self) -> Result<u64, String> {
+        Ok(u64::from_le_bytes(self.take(8)?.try_into().expect("eight bytes")))
+    }
+
+    fn word(&mut self) -> Result<u32, String> {
+        Ok(u32::from_le_bytes(self.take(4)?.try_into().expect("four bytes")))
+    }
+}
+
+/// The map whose snapshot was cut into these chunks; an error says what no snapshot holds.
+pub fn read(chunks: &[Vec<u8>]) -> Result<State, String> {
+    let mut reader = Reader { bytes: chunks.iter().flat_map(|chunk| &chunk[FRAME_BYTES..]).copied().collect(), at: 0 };
+    if reader.take(8)? != b"PERDSNP1" {
+        return Err("a stream without its magic".into());
+    }
+    let stamps = Stamps { last: reader.long()?, applied: reader.long()?, forgotten: reader.long()? };
+    // Of several items with one timestamp and key the first counts.
+    let mut items: BTreeMap<(Ts, Bytes), Option<Bytes>> = BTreeMap::new();
+    let mut count = 0;
+    loop {
+        let (ts, key_word, value_bytes) = (reader.long()?, reader.word()?, reader.word()?);
+        if (ts, key_word, value_bytes) == (u64::MAX, u32::MAX, u32::MAX) {
+            break;
+        }
+        let key = Bytes::from(reader.take((key_word & !DELETION) as usize)?);
+        let value = Bytes::from(reader.take(value_bytes as usize)?);
+        items.entry((ts, key)).or_insert((key_word & DELETION == 0).then_some(value));
+        count += 1;
+    }
+    if reader.long()? != count || reader.at != reader.bytes.len() {
+        return Err(format!("a stream of {count} items ends otherwise"));
+    }
+    let mut state = State::default();
+    items.into_iter().for_each(|((ts, key), value)| state.change(ts, &key, value));
+    state.stamps = stamps;
+    Ok(state)
+}
