@@ -11,6 +11,7 @@ use crate::pending::Change;
 use crate::record::{Target, record_crc};
 use crate::state::{Core, State};
 use crate::tree::{self, Edit, Inserted, Nodes};
+use perdura_pmem::planted;
 
 /// Records up to this are put together first and written at once.
 const SMALL_BYTES: usize = 256;
@@ -89,6 +90,8 @@ impl<I: Index> Core<I> {
 
     /// After a change, before any confirmation of it: no crash leaves it unapplied.
     fn apply_and_forget(&self, state: &mut State<I>, ts: Ts) -> Result<()> {
+        // Planted: the batch closes before the change is applied.
+        planted(136).then(|| self.confirm(state));
         state.times.applied = ts;
         let forgotten = self.forget_up_to(state, ts);
         self.changed(state);
@@ -175,7 +178,8 @@ impl<I: Index> Core<I> {
             Ok((Some(inserted), edit)) => (inserted, edit),
             Ok((None, _)) => return Ok(false),
             Err(error) => {
-                if let Some(record) = appended {
+                // Planted: a change that fails keeps its record's place.
+                if let Some(record) = appended.filter(|_| !planted(135)) {
                     state.pages.cut(record);
                 }
                 return Err(error);
@@ -188,6 +192,8 @@ impl<I: Index> Core<I> {
         state.pending.push(Change { ts, record, has_older, deletion: value.is_none() });
         match same {
             // It stays for its link until it is forgotten or rolled back, and is no version any more.
+            // Planted: it ends though it is linked.
+            Some(same) if planted(134) => state.dead.push(same),
             Some(same) => _ = state.orphans.insert(same),
             None => state.versions += 1,
         }

@@ -13,6 +13,7 @@ use crate::record::Target;
 use crate::space::Space;
 use crate::state::{Core, State};
 use crate::tree::{self, Edit, ReadNodes};
+use perdura_pmem::planted;
 use std::collections::HashSet;
 
 /// Pages fuller than this many sixteenths are left alone.
@@ -195,7 +196,8 @@ impl<I: Index> Core<I> {
         // As in move_node().
         let Ok(found) = self.records.get(object) else { return Ok(None) };
         let ts = found.header.ts;
-        if state.pending.oldest().is_some_and(|oldest| ts >= oldest.ts) {
+        // Planted: records that may be rolled back are moved.
+        if state.pending.oldest().is_some_and(|oldest| ts >= oldest.ts) && !planted(127) {
             return Ok(None);
         }
         let value = (!found.header.deletion).then_some(found.value);

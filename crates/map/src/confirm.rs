@@ -7,13 +7,16 @@ use crate::config::Kind;
 use crate::format::{ROOT_WORD_AT, RootRecord, bytes_of, root_word};
 use crate::index::{Index, Store};
 use crate::state::{Core, State};
-use perdura_pmem::trace;
+use perdura_pmem::{planted, trace};
 
 impl<I: Index> Core<I> {
     /// Confirms what there is to confirm.
     pub(crate) fn confirm(&self, state: &mut State<I>) {
+        // Planted: what the confirmation does without is given up before it is durable.
+        planted(105).then(|| self.settle(state));
         self.free_what_left(state);
-        if !state.is_dirty {
+        // Planted: timestamps that moved without a change are nothing to confirm.
+        if !state.is_dirty || planted(104) && state.changes == 0 {
             return;
         }
         let _span = trace::span("map_confirm");
@@ -22,11 +25,14 @@ impl<I: Index> Core<I> {
         let slot = RootRecord::slot_at(record.number);
         region.write(slot, bytes_of(&record.encode(self.records.salt)));
         state.pages.batch.add(slot, crate::format::ROOT_RECORD_BYTES);
+        // Planted: the root word is stored before what it names is fenced.
+        planted(100).then(|| region.store(ROOT_WORD_AT, root_word(record.number, self.records.salt)));
         state.pages.batch.flush(region);
         region.fence();
         region.store(ROOT_WORD_AT, root_word(record.number, self.records.salt));
         region.persist(ROOT_WORD_AT, 8);
-        state.pages.number = record.number + 1;
+        // Planted: the next confirmation has the same number.
+        state.pages.number = record.number + u64::from(!planted(102));
         state.times.confirmed = record.last;
         (state.changes, state.is_dirty) = (0, false);
         self.settle(state);
@@ -51,7 +57,8 @@ impl<I: Index> Core<I> {
     /// Frees pages set aside by earlier confirmations; their words are durable with the next one.
     pub(crate) fn free_what_left(&self, state: &mut State<I>) -> u64 {
         let mut freed = 0;
-        if state.pages.has_leaving() && state.snapshots == 0 {
+        // Planted: a snapshot does not hold off the freeing of pages.
+        if state.pages.has_leaving() && (state.snapshots == 0 || planted(109)) {
             freed = state.pages.free_leaving(self.pins.oldest());
             state.is_dirty |= freed > 0;
         }
@@ -64,7 +71,10 @@ impl<I: Index> Core<I> {
     pub(crate) fn changed(&self, state: &mut State<I>) {
         state.changes += 1;
         state.is_dirty = true;
-        if state.changes >= self.config.changes_max {
+        // Planted: a change is told to be durable when it is made.
+        planted(106).then(|| state.times.confirmed = state.times.last);
+        // Planted: a batch closes one change late.
+        if state.changes >= self.config.changes_max + u32::from(planted(103)) {
             self.confirm(state);
         } else {
             state.store.recycle(&mut state.pages, &self.pins, state.snapshots);

@@ -13,6 +13,7 @@ use crate::pages::{Pages, Urgency};
 use crate::pin::Pins;
 use crate::record::Records;
 use crate::tree::{Nodes, ReadNodes};
+use perdura_pmem::planted;
 use std::collections::VecDeque;
 
 /// The index of [`crate::List`].
@@ -172,7 +173,8 @@ impl Store for DramNodes {
         }
         self.waiting.push_back((pins.advance(), std::mem::take(&mut self.retired)));
         let oldest = pins.oldest();
-        while self.waiting.front().is_some_and(|(epoch, _)| *epoch < oldest) {
+        // Planted: a node is used again though a reader is pinned.
+        while self.waiting.front().is_some_and(|(epoch, _)| *epoch < oldest || planted(120)) {
             let (_, mut links) = self.waiting.pop_front().expect("there is a front");
             links.drain(..).for_each(|link| self.give_back(link));
             if self.retired.capacity() == 0 {

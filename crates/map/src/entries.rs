@@ -6,6 +6,7 @@ use crate::format::Ref;
 use crate::ordered_map::Ts;
 use crate::record::{Records, head_at};
 use crate::tree::Entry;
+use perdura_pmem::planted;
 
 /// A record that may become an entry.
 #[derive(Clone, Copy)]
@@ -44,7 +45,8 @@ pub(crate) fn entries(records: &Records, candidates: &mut [Candidate], forgotten
 
 /// Of a key's versions in ascending order, those a read at `forgotten` or later can see.
 fn visible(versions: &[Candidate], forgotten: Ts, mut each: impl FnMut(&Candidate)) {
-    let old = versions.partition_point(|version| version.ts <= forgotten);
+    // Planted: the version that is read at `forgotten` goes with those it supersedes.
+    let old = versions.partition_point(|version| version.ts <= forgotten + u64::from(planted(142)));
     let mut previous = None;
     if let Some(newest) = versions[..old].last() {
         // Of those with one timestamp the first counts.
@@ -55,7 +57,8 @@ fn visible(versions: &[Candidate], forgotten: Ts, mut each: impl FnMut(&Candidat
         }
     }
     for version in &versions[old..] {
-        if previous.replace(version.ts) != Some(version.ts) {
+        // Planted: of several changes at one timestamp all count.
+        if previous.replace(version.ts) != Some(version.ts) || planted(141) {
             each(version);
         }
     }

@@ -13,7 +13,7 @@ use crate::error::{ErrorKind, Result};
 use crate::format::{Ref, link};
 use crate::index::Index;
 use crate::state::Core;
-use perdura_pmem::trace;
+use perdura_pmem::{planted, trace};
 
 /// Records of a stretch.
 const STRETCH: usize = 64;
@@ -102,9 +102,12 @@ impl<I: Index> Core<I> {
             next = place;
         }
         relinks.push((before, next));
-        if moved > 0 {
+        // Planted: links name copies that are not confirmed.
+        if moved > 0 && !planted(122) {
             self.confirm(&mut self.state.lock());
         }
+        // Planted: what is unlinked is released before the links are durable.
+        planted(123).then(|| self.release(std::mem::take(&mut released), collector));
         self.relink(&relinks);
         self.release(released, collector);
         match failure {
@@ -129,7 +132,8 @@ impl<I: Index> Core<I> {
             let fate = match is_live {
                 true if in_victim() => Fate::Move,
                 true => Fate::Keep,
-                false if found.deletion && !collector.aged.contains(&offset) => Fate::Keep,
+                // Planted: a deletion is unlinked with what it hides.
+                false if found.deletion && !collector.aged.contains(&offset) && !planted(124) => Fate::Keep,
                 false => Fate::Drop,
             };
             stretch.push((record, fate));

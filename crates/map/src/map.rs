@@ -24,7 +24,7 @@ use crate::snapshot::Snapshot;
 use crate::space::Space;
 use crate::state::{Core, State};
 use crate::tree::{self, Edit, ReadNodes};
-use perdura_pmem::{Medium, Region, trace};
+use perdura_pmem::{Medium, Region, planted, trace};
 use std::collections::HashSet;
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
@@ -80,7 +80,8 @@ impl<I: Index> Map<I> {
         if files.iter().any(|(file, _)| file == name) {
             return Err(perdura_pmem::Error::Exists { what: name.to_owned() }.into());
         }
-        let unfinished = format!("{name}{UNFINISHED}");
+        // Planted: a map has its name before it is whole.
+        let unfinished = format!("{name}{}", if planted(145) { "" } else { UNFINISHED });
         if files.iter().any(|(file, _)| *file == unfinished) {
             medium.remove(&unfinished)?;
         }

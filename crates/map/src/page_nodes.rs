@@ -15,7 +15,7 @@ use crate::pages::{Pages, Stream, Urgency};
 use crate::pin::Pins;
 use crate::record::Records;
 use crate::tree::{Nodes, ReadNodes};
-use perdura_pmem::{LINE_BYTES, Region};
+use perdura_pmem::{LINE_BYTES, Region, planted};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -232,7 +232,8 @@ impl Store for PageNodes {
 
     fn retire(&mut self, _pages: &mut Pages, link: u64) {
         let node = Ref(link);
-        if self.fresh.is_set(node.offset()) {
+        // Planted: a node that a confirmation covers is used again before one does without it.
+        if self.fresh.is_set(node.offset()) || planted(117) {
             self.retired.push(node);
         } else {
             self.replaced.push(node);
@@ -247,11 +248,13 @@ impl Store for PageNodes {
             return;
         }
         let oldest = pins.oldest();
-        while self.waiting.front().is_some_and(|(epoch, _)| *epoch < oldest) {
+        // Planted: a node's place is used again though a reader is pinned.
+        while self.waiting.front().is_some_and(|(epoch, _)| *epoch < oldest || planted(119)) {
             let (_, nodes) = self.waiting.pop_front().expect("there is a front");
             nodes.into_iter().for_each(|node| self.give_back(pages, node));
         }
-        while snapshots == 0 && self.ended.front().is_some_and(|(epoch, _)| *epoch < oldest) {
+        // Planted: a snapshot does not hold off the reuse of nodes.
+        while (snapshots == 0 || planted(118)) && self.ended.front().is_some_and(|(epoch, _)| *epoch < oldest) {
             let (_, nodes) = self.ended.pop_front().expect("there is a front");
             nodes.into_iter().for_each(|node| self.give_back(pages, node));
         }
@@ -271,6 +274,10 @@ impl Store for PageNodes {
     }
 
     fn clear(&mut self, _pages: &mut Pages, _reader: &PageReader, _old_root: u64) {
+        // Planted: places of nodes outlive the content they were in.
+        if planted(121) {
+            return;
+        }
         self.free = [Vec::new(), Vec::new()];
         self.retired.clear();
         self.waiting.clear();

@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::format::{GRAIN_BYTES, Geometry, Ref, page_number, page_word};
 use crate::free_map::FreeMap;
 use crate::live_bits::LiveBits;
-use perdura_pmem::Region;
+use perdura_pmem::{Region, planted};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -79,7 +79,8 @@ impl PageUse {
     }
 
     fn may_leave(&self) -> bool {
-        self.held == 0 && !self.open && !self.unknown && (!self.nodes || self.retired)
+        // Planted: a page that a run is filling leaves when what it had has ended.
+        self.held == 0 && (!self.open || planted(115)) && !self.unknown && (!self.nodes || self.retired)
     }
 }
 
@@ -131,7 +132,8 @@ impl Pages {
                     let what = format!("the word of page {page} fails its check");
                     return Err(Error::damaged(region.name(), at, what));
                 };
-                if number <= confirmed {
+                // Planted: the pages of the newest confirmation are free.
+                if number <= confirmed - u64::from(planted(108)) {
                     page_use.unknown = true;
                     continue;
                 }
@@ -235,7 +237,9 @@ impl Pages {
 
     fn take_pages(&mut self, first: usize, count: usize, stream: Stream) {
         for page in first..first + count {
-            self.region.store(Geometry::word_at(page), page_word(self.number, page, self.salt));
+            // Planted: a page belongs to the confirmation after the one that covers it.
+            let number = self.number + u64::from(planted(107));
+            self.region.store(Geometry::word_at(page), page_word(number, page, self.salt));
             self.uses[page] = PageUse { open: true, nodes: stream == Stream::Nodes, ..PageUse::default() };
         }
         self.batch.add(Geometry::word_at(first), 8 * count as u64);
@@ -250,7 +254,8 @@ impl Pages {
         let last = self.geometry.page_of(run.end - 1);
         for page in run.first_page..=last {
             self.uses[page].open = false;
-            if self.geometry.page_at(page) >= run.at {
+            // Planted: a run gives up the page that it has filled in part.
+            if self.geometry.page_at(page) + u64::from(planted(111)) * (self.geometry.page_bytes - 1) >= run.at {
                 self.free_now(page);
             } else if self.uses[page].may_leave() {
                 self.emptied.push(page as u32);
@@ -281,6 +286,8 @@ impl Pages {
     fn parts(geometry: Geometry, object: Ref) -> impl Iterator<Item = (usize, u32)> {
         let (start, end) = (object.offset(), object.offset() + object.len());
         let (first, last) = (geometry.page_of(start), geometry.page_of(end - 1));
+        // Planted: an object is counted in the page it begins in.
+        let last = if planted(113) { first } else { last };
         (first..last + 1).map(move |page| {
             let page_start = geometry.page_at(page);
             let bytes = end.min(page_start + geometry.page_bytes) - start.max(page_start);
@@ -303,6 +310,10 @@ impl Pages {
 
     /// Counts an object as held only: in the list it is linked, though nothing refers to it.
     pub(crate) fn hold(&mut self, object: Ref) {
+        // Planted: a page may go when nothing in it is live, though records in it are linked.
+        if planted(112) {
+            return;
+        }
         for (page, bytes) in Pages::parts(self.geometry, object) {
             self.uses[page].held += bytes;
         }
@@ -381,7 +392,8 @@ impl Pages {
             offsets.into_iter().for_each(|offset| _ = self.live.clear(offset));
             let page_use = &mut self.uses[page];
             (page_use.live, page_use.held, page_use.unknown, page_use.retired) = (0, 0, false, page_use.nodes);
-            if !self.free.is_free(page) && !page_use.open && !page_use.leaving {
+            // Planted: a load does not give up the pages of what was there before.
+            if !self.free.is_free(page) && !page_use.open && !page_use.leaving && !planted(148) {
                 self.emptied.push(page as u32);
             }
         }
@@ -413,7 +425,8 @@ impl Pages {
     /// Frees the pages set aside in epochs before `oldest`. Bytes freed.
     pub(crate) fn free_leaving(&mut self, oldest: u64) -> u64 {
         let mut freed = 0;
-        while self.leaving.front().is_some_and(|(epoch, _)| *epoch < oldest) {
+        // Planted: pages are free though a reader is pinned.
+        while self.leaving.front().is_some_and(|(epoch, _)| *epoch < oldest || planted(110)) {
             let _span = perdura_pmem::trace::span("map_free");
             let (_, pages) = self.leaving.pop_front().expect("there is a front");
             freed += pages.len() as u64 * self.geometry.page_bytes;
@@ -447,7 +460,8 @@ impl Pages {
     pub(crate) fn takes_nodes(&self, place: Ref) -> bool {
         Pages::parts(self.geometry, place).all(|(page, _)| {
             let page_use = &self.uses[page];
-            page_use.nodes && !page_use.retired && !page_use.leaving
+            // Planted: nodes are put into pages that are about to be free.
+            page_use.nodes && (!page_use.retired && !page_use.leaving || planted(114))
         })
     }
 

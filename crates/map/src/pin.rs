@@ -10,6 +10,7 @@
 
 use crate::atomic::{AtomicPtr, AtomicU64, Ordering, fence};
 use crossbeam_utils::CachePadded;
+use perdura_pmem::planted;
 use std::ptr;
 
 /// Slots in a block.
@@ -49,7 +50,8 @@ impl Pins {
         loop {
             for turn in 0..SLOTS {
                 let slot = &*block.slots[(hint + turn) % SLOTS];
-                let epoch = self.epoch.load(Ordering::Acquire);
+                // Planted: a reader pins the epoch after the one it reads in.
+                let epoch = self.epoch.load(Ordering::Acquire) + u64::from(planted(144));
                 // An epoch that is no longer the present one holds off more than it must, never less.
                 if slot.load(Ordering::Relaxed) == FREE
                     && slot.compare_exchange(FREE, epoch, Ordering::Acquire, Ordering::Relaxed).is_ok()
@@ -64,7 +66,8 @@ impl Pins {
 
     /// Closes the present epoch and names it. To be called after the root that pins of later epochs will see is stored.
     pub(crate) fn advance(&self) -> u64 {
-        self.epoch.fetch_add(1, Ordering::AcqRel)
+        // Planted: what is retired counts as retired in the epoch before.
+        self.epoch.fetch_add(1, Ordering::AcqRel) - u64::from(planted(149))
     }
 
     /// The oldest pinned epoch; the largest number if there is no pin. What was retired in an older epoch is free.

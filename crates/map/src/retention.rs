@@ -13,6 +13,7 @@ use crate::pending::Change;
 use crate::record::Target;
 use crate::state::{Core, State};
 use crate::tree::{self, Edit};
+use perdura_pmem::planted;
 use smallvec::SmallVec;
 
 /// Changes forgotten by one edit, which copies the nodes they share once.
@@ -49,7 +50,8 @@ impl<I: Index> Core<I> {
                 state.times.last = ts - 1;
                 state.is_dirty = true;
             }
-            state.times.last = state.times.last.min(from - 1);
+            // Planted: a rollback leaves the newest timestamp one too high.
+            state.times.last = state.times.last.min(from - u64::from(!planted(129)));
             state.is_dirty = true;
             self.stir();
             Ok(())
@@ -96,7 +98,8 @@ impl<I: Index> Core<I> {
             }
             state.pending.pop_newest();
         }
-        state.head = next;
+        // Planted: what is rolled back stays linked.
+        state.head = if planted(128) { state.head } else { next };
         Ok(())
     }
 
@@ -116,8 +119,10 @@ impl<I: Index> Core<I> {
             return Ok(());
         }
         self.read_pending(state)?;
-        // Before a root that does without them is published.
-        self.publish_forgotten(state.times.forgotten.max(up_to));
+        // Before a root that does without them is published. (Planted: not before.)
+        if !planted(132) {
+            self.publish_forgotten(state.times.forgotten.max(up_to));
+        }
         let mut at_once = CHANGES_AT_ONCE;
         loop {
             match self.forget_some(state, up_to, at_once) {
@@ -188,7 +193,8 @@ impl<I: Index> Core<I> {
         }
         let key = self.records.get(change.record)?.key;
         // A deletion that was changed again at its timestamp is no version any more; what did that is.
-        let (mut ts, mut itself) = (change.ts, change.deletion && !is_orphan);
+        // Planted: the newest version goes with those it supersedes; a deletion goes with what replaced it.
+        let (mut ts, mut itself) = (change.ts, change.deletion && (!is_orphan || planted(131)) || planted(130));
         loop {
             let root = edit.root;
             let found = tree::remove_versions(nodes, &self.records, root, &Target::new(key, ts), itself, edit)?;
@@ -216,7 +222,8 @@ impl<I: Index> Core<I> {
         pending.read(&self.records, |change| {
             let key = self.records.get(change.record)?.key;
             let found = tree::find(&self.reader, &self.records, *root, &Target::new(key, change.ts))?;
-            if found != Some((change.record, true)) {
+            // Planted: after a restart all that was changed counts as a version.
+            if found != Some((change.record, true)) && !planted(133) {
                 orphans.insert(change.record);
             }
             Ok(())

@@ -10,6 +10,7 @@ use crate::pending::Pending;
 use crate::pin::Pins;
 use crate::record::Records;
 use crate::tree::Edit;
+use perdura_pmem::planted;
 use perdura_pmem::sync::Mutex;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -75,7 +76,8 @@ pub(crate) struct State<I: Index> {
 impl<I: Index> State<I> {
     /// Whether nothing may be collected now.
     pub(crate) fn is_held(&self) -> bool {
-        self.snapshots > 0 || self.is_loading
+        // Planted: a snapshot does not hold off the collector.
+        self.snapshots > 0 && !planted(126) || self.is_loading
     }
 }
 

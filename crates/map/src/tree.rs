@@ -11,6 +11,7 @@ use crate::format::Ref;
 use crate::node::{Build, Node, Place, Slot, Tweak};
 use crate::pages::Pages;
 use crate::record::{Records, Target, common_bytes, head_at};
+use perdura_pmem::planted;
 use smallvec::SmallVec;
 use std::ops::Range;
 
@@ -332,7 +333,8 @@ fn lift(
 ) -> Result<()> {
     let mut tweak = *tweak;
     loop {
-        let is_own = edit.made.contains(&link);
+        // Planted: a leaf is changed where it lies.
+        let is_own = edit.made.contains(&link) || planted(138) && level == 0;
         let new = if is_own {
             nodes.change(link, level, &tweak)?;
             link
@@ -351,7 +353,8 @@ fn lift(
             return Ok(());
         }
         (link, level) = (step.link, level + 1);
-        if !tweak.is_first() {
+        // Planted: the entry of a child is not its first one any more.
+        if !tweak.is_first() || planted(140) {
             tweak = Tweak::Relink(step.index, new);
             continue;
         }
@@ -459,6 +462,8 @@ fn put_split(
 fn put_root(nodes: &mut impl Nodes, records: &Records, build: Build, edit: &mut Edit) -> Result<u64> {
     if build.level > 0 && build.slots.len() == 1 {
         let mut link = build.slots[0].child;
+        // Planted: the only child of a root goes with it.
+        planted(139).then(|| edit.replaced.push(link));
         // The only child of a root may itself have one child, if that is the only one.
         for _ in 0..LEVELS_MAX {
             let node = nodes.node(link, None)?;

@@ -2,5 +2,73 @@
 
 use crate::planted::Planted;
 
-/// All of them, by number, from 100 on.
-pub const PLANTED: &[Planted] = &[];
+/// A line of the list.
+const fn error(number: u32, rule: &'static str, error: &'static str, shown_by: &'static str) -> Planted {
+    Planted { number, rule, error, shown_by }
+}
+
+/// All of them, by number, from 100 on. A rule that is not one of the invariants is named by its page and heading, or by the
+/// source file that states it.
+pub const PLANTED: &[Planted] = &[
+    error(100, "(I3)", "the root word is stored before what it names is fenced", "list mixed"),
+    error(101, "(I2)", "the root record in force is overwritten", "list mixed"),
+    error(102, "maps.md, Confirmation", "two confirmations have one number", "list mixed"),
+    error(103, "(I1)", "a batch closes one change late", "btree each confirmed"),
+    error(104, "(I1)", "timestamps that moved without a change are not confirmed", "list mixed"),
+    error(105, "(I8)", "what a confirmation does without is given up before it is durable", "btree mixed"),
+    error(106, "(I1)", "a change is called confirmed when it is made", "btree rivals"),
+    error(107, "maps.md, Pages", "a page belongs to the confirmation after the one that covers it", "list mixed"),
+    error(108, "maps.md, Pages", "at a start the pages of the newest confirmation are free", "list mixed"),
+    error(109, "(I8)", "a snapshot does not hold off the freeing of pages", "btree crowded"),
+    error(110, "(I8)", "pages are free though a reader is pinned", "btree crowded"),
+    error(111, "maps.md, Pages", "a run gives up the page that it has filled in part", "list mixed"),
+    error(
+        112,
+        "maps.md, Collection",
+        "a page may go when nothing in it is live, though records in it are linked",
+        "list mixed",
+    ),
+    error(113, "maps.md, Collection", "an object is counted in the page it begins in only", "list mixed"),
+    error(114, "maps.md, Readers", "nodes are put into pages that are about to be free", "btree mixed"),
+    error(115, "maps.md, Collection", "a page that a run is filling may leave", "btree reopened"),
+    error(117, "(I8)", "a node that a confirmation covers is used again before one does without it", "btree mixed"),
+    error(118, "maps.md, Snapshots", "a snapshot does not hold off the reuse of nodes", "btree crowded"),
+    error(119, "maps.md, Readers", "a node in a page is used again though a reader is pinned", "btree crowded"),
+    error(120, "maps.md, Readers", "a node in DRAM is used again though a reader is pinned", "list each confirmed"),
+    error(121, "maps.md, Snapshots", "places of nodes outlive the content that a load replaces", "btree loaded"),
+    error(122, "(I3)", "a link names a copy that is not confirmed", "list mixed"),
+    error(123, "(I8)", "what is unlinked is released before the links are durable", "list mixed"),
+    error(124, "maps.md, Collection", "a deletion is unlinked with what it hides", "list mixed"),
+    error(126, "maps.md, Snapshots", "a snapshot does not hold off the collector", "list crowded"),
+    error(127, "maps.md, Rollback records", "the collector moves records that may be rolled back", "btree mixed"),
+    error(128, "maps.md, Rollback records", "what is rolled back stays linked", "list mixed"),
+    error(129, "ordered_map.rs, rollback", "a rollback leaves the newest timestamp one too high", "list mixed"),
+    error(130, "ordered_map.rs, forget", "forgetting drops the newest version", "list mixed"),
+    error(
+        131,
+        "ordered_map.rs, forget",
+        "a deletion that was changed again takes what replaced it along",
+        "list crowded",
+    ),
+    error(132, "state.rs, forgotten", "readers learn what is forgotten after it is gone", "list each confirmed"),
+    error(133, "maps.md, Rollback records", "after a restart all that was changed counts as a version", "btree mixed"),
+    error(134, "maps.md, Rollback records", "a record that was changed again ends while it is linked", "btree loaded"),
+    error(135, "change.rs", "a change that fails keeps its room", "btree crowded"),
+    error(136, "(I1)", "a batch closes between a change and its application", "list each confirmed"),
+    error(137, "maps.md, Snapshots", "a snapshot names what is not confirmed", "list loaded"),
+    error(138, "(I2)", "a leaf is changed where it lies", "btree mixed"),
+    error(139, "tree.rs", "the only child of a root goes with it", "btree mixed"),
+    error(140, "maps.md, One idea", "the entry of a node in its parent is not its first one", "list mixed"),
+    error(141, "maps.md, Snapshots", "of several changes of a key at one timestamp all count", "list mixed"),
+    error(
+        142,
+        "ordered_map.rs, forget",
+        "a start drops the version that is read at the forgotten timestamp",
+        "list mixed",
+    ),
+    error(143, "load.rs", "a load links what may be rolled back in the order of its keys", "list loaded"),
+    error(144, "(I8)", "a reader pins the epoch after the one it reads in", "btree each confirmed"),
+    error(145, "maps.md, Crash story", "a map has its name before it is whole", "list mixed"),
+    error(148, "maps.md, Snapshots", "a load does not give up the pages of what it replaces", "list loaded"),
+    error(149, "(I8)", "what is retired counts as retired an epoch before", "btree each confirmed"),
+];
