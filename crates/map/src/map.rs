@@ -118,7 +118,10 @@ impl<I: Index> Map<I> {
             return Err(Error::new(ErrorKind::Foreign, what));
         }
         let _span = trace::span("map_open");
-        region.reclaim(0, TABLE_AT);
+        // Planted: the root word that a killed process has stored is taken for durable.
+        if !planted(146) {
+            region.reclaim(0, TABLE_AT);
+        }
         let root = root_record(&region, identity.salt)?;
         let core = Arc::new(start::<I>(region, &identity, &root, config)?);
         let background = config.background.then(|| Background::start(core.clone())).transpose()?;

@@ -21,7 +21,7 @@ pub use scenario::Scenario;
 use std::sync::Arc;
 
 /// Hazards of which images are wanted.
-const HAZARDS: [Hazard; 15] = [
+const HAZARDS: [Hazard; 19] = [
     ("list", "map_create"),
     ("list", "map_open"),
     ("list", "map_confirm"),
@@ -30,6 +30,8 @@ const HAZARDS: [Hazard; 15] = [
     ("list", "map_relink"),
     ("list", "map_load"),
     ("list", "recovery"),
+    ("list", "second_recovery"),
+    ("list", "killed"),
     ("btree", "map_create"),
     ("btree", "map_open"),
     ("btree", "map_confirm"),
@@ -37,6 +39,8 @@ const HAZARDS: [Hazard; 15] = [
     ("btree", "map_copy"),
     ("btree", "map_load"),
     ("btree", "recovery"),
+    ("btree", "second_recovery"),
+    ("btree", "killed"),
 ];
 
 impl Subject for Scenario {
@@ -49,7 +53,8 @@ impl Subject for Scenario {
         sources: &["crates/map/src"],
         calls: &[],
         recovery_one_in: 20,
-        kill_one_in: 60,
+        // Odd: of the two fences of a confirmation both have their turn.
+        kill_one_in: 31,
         images: 2_000_000,
         images_per_mutation: 4000,
     };

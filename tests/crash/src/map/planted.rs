@@ -69,6 +69,8 @@ pub const PLANTED: &[Planted] = &[
     error(143, "load.rs", "a load links what may be rolled back in the order of its keys", "list loaded"),
     error(144, "(I8)", "a reader pins the epoch after the one it reads in", "btree each confirmed"),
     error(145, "maps.md, Crash story", "a map has its name before it is whole", "list mixed"),
+    error(146, "(I2)", "the root word that a killed process has stored is taken for durable", "btree each confirmed"),
+    error(147, "(I2)", "a link that a killed process has stored is taken for durable", "list each confirmed"),
     error(148, "maps.md, Snapshots", "a load does not give up the pages of what it replaces", "list loaded"),
     error(149, "(I8)", "what is retired counts as retired an epoch before", "btree each confirmed"),
 ];
