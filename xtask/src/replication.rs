@@ -86,7 +86,7 @@ fn modes(name: &str) -> Result<Vec<Mode>> {
 /// All rounds in one mode; returns how many failed. A replica that stopped stays stopped: the first failure is the last round.
 fn in_mode(plan: &Plan, mode: Mode) -> Result<u32> {
     let mut random = StdRng::seed_from_u64(plan.seed.wrapping_mul(2).wrapping_add(u64::from(mode == Mode::Optimistic)));
-    let replica_logs = (plan.seed % 2 == 0) == (mode == Mode::Optimistic);
+    let replica_logs = plan.seed.is_multiple_of(2) == (mode == Mode::Optimistic);
     println!(
         "replication: {CLIENTS} clients, {} rounds, {}, engine {}, replica {} binary log, seed {}",
         plan.rounds,

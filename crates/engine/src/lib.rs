@@ -4,7 +4,7 @@
 //! `docs/format.md`, the rules (I1) to (I11) in `docs/invariants.md`, the whole in `docs/ARCHITECTURE.md`.
 //!
 //! From the outside in: `engine`, `catalog` and `recovery`; `txn`, `read`, `commit`, `writes`, `bulk`; `visibility`, `snapshot`,
-//! `locks`; `table`, `shard`, `space`, `sweep`, `purge`; `directory`, `cells`, `datafile`; `format`.
+//! `locks`, `owner`; `table`, `shard`, `space`, `sweep`, `purge`; `directory`, `cells`, `datafile`; `format`.
 
 mod audit;
 mod background;
@@ -21,11 +21,13 @@ mod engine;
 mod error;
 pub mod format;
 mod locks;
+mod owner;
 mod purge;
 mod random;
 mod read;
 mod recovery;
 mod service;
+mod sessions;
 mod shard;
 mod snapshot;
 mod space;
@@ -40,9 +42,11 @@ pub use config::Config;
 pub use engine::Engine;
 pub use error::{Error, ErrorKind, Result};
 pub use format::Rid;
-pub use locks::{LockMode, LockOutcome};
+pub use locks::{Deadlock, Deadlocked, LockMode, LockOutcome, RowKey};
+pub use owner::{Client, Clock, Description};
 pub use perdura_log::{Csn, LogConfig};
 pub use read::Scan;
+pub use sessions::{TransactionStatus, WaitStatus};
 pub use status::{Counters, Status, TableStatus};
 pub use table::Table;
 pub use txn::{Isolation, Killer, Savepoint, Txn};
