@@ -72,7 +72,7 @@ static size_t copy_statement(void *thd, uint8_t *target, size_t bytes)
 static void identify(THD *thd, PerduraSession *session)
 {
   const Security_context &context= thd->main_security_ctx;
-  const char *user= context.user ? context.user : "nobody", *host= context.host_or_ip ? context.host_or_ip : "";
+  const char *user= context.user ? context.user : "system user", *host= context.host_or_ip ? context.host_or_ip : "";
   char name[USERNAME_LENGTH + HOSTNAME_LENGTH + 2];
   size_t length= strxnmov(name, sizeof(name) - 1, user, *host ? "@" : "", host, NullS) - name;
   perdura_session_identify(session, thd_get_thread_id(thd), reinterpret_cast<const uint8_t *>(name), length);
@@ -108,6 +108,12 @@ bool reads_committed(THD *thd)
   return thd_tx_isolation(thd) <= ISO_READ_COMMITTED;
 }
 
+/* Changes of rows come with no statement of their own. */
+bool applies_row_events(THD *thd)
+{
+  return thd->rgi_slave && thd_sql_command(thd) == SQLCOM_END;
+}
+
 static bool in_transaction(THD *thd)
 {
   return thd_test_options(thd, OPTION_NOT_AUTOCOMMIT | OPTION_BEGIN);
@@ -130,7 +136,8 @@ int begin_statement(THD *thd, PerduraSession **session)
   if (perdura_statement_is_open(*session))
     return 0;
   identify(thd, *session);
-  return handler_error(perdura_statement_begin(*session, reads_committed(thd), lock_wait_ms(thd)), thd);
+  /* A replica's thread works on the newest rows, whatever its isolation level: the primary has seen to isolation. */
+  return handler_error(perdura_statement_begin(*session, reads_committed(thd) || thd->rgi_slave, lock_wait_ms(thd)), thd);
 }
 
 /* -- ends of statements and transactions */

@@ -15,6 +15,7 @@ use anyhow::{Result, bail, ensure};
 use load::Client;
 use pair::{Pair, Side};
 use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 
 use crate::args::Args;
@@ -57,7 +58,7 @@ pub fn run(mut args: Args) -> Result<()> {
     let plan = Plan {
         engine: args.option("--engine")?.unwrap_or_else(|| "Perdura".to_owned()),
         seed: args.option("--seed")?.unwrap_or(1),
-        rounds: args.option("--rounds")?.unwrap_or(4),
+        rounds: args.option("--rounds")?.unwrap_or(3),
     };
     let modes = modes(&args.option::<String>("--mode")?.unwrap_or_else(|| "both".to_owned()))?;
     args.finish()?;
@@ -97,12 +98,13 @@ fn in_mode(plan: &Plan, mode: Mode) -> Result<u32> {
     );
     let mut pair = Pair::start(plan, mode, replica_logs)?;
     let mut clients: Vec<Client> = (0..CLIENTS).map(|number| Client::new(number, random.random())).collect();
+    // Each of three rounds in a row has its own, in some order.
+    let mut kills = [Some(Side::Primary), Some(Side::Replica), None];
     for round in 1..=plan.rounds {
-        let killed = match random.random_range(0..5) {
-            0 | 1 => Some(Side::Primary),
-            2 | 3 => Some(Side::Replica),
-            _ => None,
-        };
+        if round % 3 == 1 {
+            kills.shuffle(&mut random);
+        }
+        let killed = kills[round as usize % 3];
         let before = Duration::from_millis(random.random_range(LOAD_MS));
         let after = Duration::from_millis(random.random_range(LOAD_MS));
         let lags = random.random_bool(0.5);

@@ -583,6 +583,22 @@ enum PerduraCode perdura_delete(struct PerduraCursor *cursor, const struct Perdu
 enum PerduraCode perdura_scan_begin(struct PerduraCursor *cursor,
                                     const struct PerduraSession *session);
 
+// Begins a walk to find a row that is to be changed as the primary changed it (replication). It goes over all that has its place in
+// the order of commits, not over a snapshot; the row is locked when it is changed, which fails with RecordChanged if it is not the
+// one that was read any more. The transaction must be READ COMMITTED.
+//
+// # Safety
+// As for [`perdura_insert`].
+enum PerduraCode perdura_search_begin(struct PerduraCursor *cursor,
+                                      const struct PerduraSession *session);
+
+// Begins the search again if more was committed since it began; End if not.
+//
+// # Safety
+// As for [`perdura_insert`].
+enum PerduraCode perdura_search_again(struct PerduraCursor *cursor,
+                                      const struct PerduraSession *session);
+
 // The walk's next row, or End. Blobs are valid until the statement ends.
 //
 // # Safety

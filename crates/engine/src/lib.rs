@@ -3,7 +3,7 @@
 //! [`Engine`] is an opened pool, [`Txn`] a session's transaction. Rows are opaque bytes. The layout of everything persistent is in
 //! `docs/format.md`, the rules (I1) to (I11) in `docs/invariants.md`, the whole in `docs/ARCHITECTURE.md`.
 //!
-//! From the outside in: `engine`, `catalog` and `recovery`; `txn`, `read`, `commit`, `writes`, `bulk`; `visibility`, `snapshot`,
+//! From the outside in: `engine`, `catalog` and `recovery`; `txn`, `read`, `catch_up`, `commit`, `writes`, `bulk`; `visibility`, `snapshot`,
 //! `locks`, `owner`; `table`, `shard`, `space`, `sweep`, `purge`; `directory`, `cells`, `datafile`; `format`.
 
 mod audit;
@@ -11,6 +11,7 @@ mod background;
 mod bulk;
 mod bulk_segment;
 mod catalog;
+mod catch_up;
 mod cells;
 pub mod check;
 mod commit;

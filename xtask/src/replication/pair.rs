@@ -110,13 +110,24 @@ impl Pair {
             let error = field(&status, "Last_SQL_Error");
             ensure!(error.is_empty(), "the replica stopped: {error}");
         }
-        let workers: Vec<Row> = replica.query("SHOW FULL PROCESSLIST")?;
-        let engine = client::engine_status(&mut replica)?.unwrap_or_default();
+        self.hang(&wanted)
+    }
+
+    /// What there is to say about a replica that does not go on.
+    fn hang(&mut self, wanted: &str) -> Result<Duration> {
+        let mut replica = self.replica.connect()?;
+        let has: String = client::value(&mut replica, "SELECT @@gtid_slave_pos")?;
+        let threads: Vec<(u64, String, Option<String>, Option<String>)> =
+            replica.query("SELECT id, command, state, info FROM information_schema.processlist ORDER BY id")?;
+        let threads: Vec<String> = threads.iter().map(|thread| format!("  {thread:?}")).collect();
         let status = slave_status(&mut replica)?;
+        let (io, sql) = (field(&status, "Slave_IO_Running"), field(&status, "Slave_SQL_Running"));
+        let engine = client::engine_status(&mut replica)?.unwrap_or_default();
         bail!(
-            "the replica did not catch up in {CATCH_UP:?}: wanted {wanted}, has {}\n{workers:?}\n{status:?}\n{engine}",
-            client::value::<String>(&mut replica, "SELECT @@gtid_slave_pos")?
-        );
+            "the replica did not catch up in {CATCH_UP:?}: wanted {wanted}, has {has}; I/O thread {io}, SQL thread {sql} {}\n{}\n{engine}",
+            field(&status, "Last_IO_Error"),
+            threads.join("\n"),
+        )
     }
 
     /// Both sides must hold the same rows. Their order is not the same: it follows from where there was room.
