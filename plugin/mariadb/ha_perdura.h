@@ -82,11 +82,14 @@ private:
   void choose_claims();
   bool is_used(const uchar *record);
   int next_to_claim(uchar *record, PerduraCode code);
+  int search_again(uchar *record);
 
   PerduraCursor *m_cursor= nullptr;
   PerduraSession *m_session= nullptr;
   thr_lock_type m_lock_type= TL_UNLOCK;
   bool m_columns_chosen= false;
+  /* A replica's search for the row of an event: not one, before and after waiting for earlier transactions. */
+  enum class Search { NONE, FIRST, LAST } m_search= Search::NONE;
   /* Rows are locked when they are read, or claimed. */
   bool m_locks= false;
   /* The server tells which rows of an UPDATE it is going to use, and has them read again. */

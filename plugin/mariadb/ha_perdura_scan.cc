@@ -28,10 +28,28 @@ void ha_perdura::choose_columns()
 int ha_perdura::rnd_init(bool scan)
 {
   choose_columns();
+  m_search= Search::NONE;
   if (!scan)
     return 0;
-  PerduraCode code= perdura_scan_begin(m_cursor, m_session);
+  const bool searches= m_lock_type >= TL_FIRST_WRITE && perdura::applies_row_events(table->in_use);
+  if (unlikely(searches))
+    m_search= Search::FIRST;
+  PerduraCode code= searches ? perdura_search_begin(m_cursor, m_session) : perdura_scan_begin(m_cursor, m_session);
   return code == PERDURA_CODE_OK ? 0 : failed(code);
+}
+
+/* A replica's search has not found its row: it may be what an earlier transaction makes of it that has not committed yet. The
+   primary's order says that it is there after those. A later transaction that waits here with locks that an earlier one needs is
+   killed and done again. */
+int ha_perdura::search_again(uchar *record)
+{
+  m_search= Search::LAST;
+  if (table->in_use->wait_for_prior_commit())
+    return HA_ERR_GENERIC;
+  PerduraCode code= perdura_search_again(m_cursor, m_session);
+  if (code == PERDURA_CODE_END)
+    return HA_ERR_END_OF_FILE;
+  return code == PERDURA_CODE_OK ? rnd_next(record) : failed(code);
 }
 
 int ha_perdura::rnd_next(uchar *record)
@@ -46,7 +64,9 @@ int ha_perdura::rnd_next(uchar *record)
     return next_to_claim(record, code);
   if (likely(code == PERDURA_CODE_OK))
     return 0;
-  return code == PERDURA_CODE_END ? HA_ERR_END_OF_FILE : failed(code);
+  if (code != PERDURA_CODE_END)
+    return failed(code);
+  return unlikely(m_search == Search::FIRST) ? search_again(record) : HA_ERR_END_OF_FILE;
 }
 
 /* Whether the server is going to use the row: what it will ask itself, asked before the row is locked. Warnings are left to it. */
@@ -130,6 +150,7 @@ int ha_perdura::reset()
   perdura_cursor_reset(m_cursor);
   m_columns_chosen= false;
   m_semi_consistent= false;
+  m_search= Search::NONE;
   m_claimed= PERDURA_CODE_OK;
   m_condition= nullptr;
   return 0;

@@ -23,9 +23,24 @@ namespace perdura {
 
 /* -- sessions */
 
+static PerduraSession *existing_session(THD *thd)
+{
+  return static_cast<PerduraSession *>(thd_get_ha_data(thd, hton));
+}
+
+/* Called with LOCK_thd_kill and LOCK_thd_data held: only wakes the session. */
+static void kill_query(handlerton *, THD *thd, enum thd_kill_levels)
+{
+  if (PerduraSession *session= existing_session(thd))
+    perdura_session_kill(session);
+}
+
 extern "C" {
+/* A kill that came while nothing was waited for has been forgotten: whoever is killed begins no wait. */
 static void wait_begins(void *thd)
 {
+  if (thd_kill_level(static_cast<THD *>(thd)) != THD_IS_NOT_KILLED)
+    kill_query(hton, static_cast<THD *>(thd), THD_ABORT_ASAP);
   thd_wait_begin(static_cast<THD *>(thd), THD_WAIT_ROW_LOCK);
 }
 
@@ -33,11 +48,34 @@ static void wait_ends(void *thd)
 {
   thd_wait_end(static_cast<THD *>(thd));
 }
+
+/* Workers of parallel replication commit in the primary's order: a later one that holds what an earlier one needs is killed, by a
+   thread of the server's own, and does its transaction again. */
+static bool conflicts(void *waiter, void *holder)
+{
+  THD *thd= static_cast<THD *>(waiter);
+  return thd_need_wait_reports(thd) && thd_rpl_deadlock_check(thd, static_cast<THD *>(holder));
 }
 
-static PerduraSession *existing_session(THD *thd)
+/* The server only tries for the mutex of the statement: whoever kills that connection holds it too, but not for long. */
+static size_t copy_statement(void *thd, uint8_t *target, size_t bytes)
 {
-  return static_cast<PerduraSession *>(thd_get_ha_data(thd, hton));
+  constexpr int TRIES= 50;
+  size_t copied= 0;
+  for (int tries= 0; copied == 0 && tries < TRIES; tries++)
+    copied= thd_query_safe(static_cast<THD *>(thd), reinterpret_cast<char *>(target), bytes);
+  return copied;
+}
+}
+
+/* Who the connection's user is, kept by the session, so that others need not look into the connection. */
+static void identify(THD *thd, PerduraSession *session)
+{
+  const Security_context &context= thd->main_security_ctx;
+  const char *user= context.user ? context.user : "system user", *host= context.host_or_ip ? context.host_or_ip : "";
+  char name[USERNAME_LENGTH + HOSTNAME_LENGTH + 2];
+  size_t length= strxnmov(name, sizeof(name) - 1, user, *host ? "@" : "", host, NullS) - name;
+  perdura_session_identify(session, thd_get_thread_id(thd), reinterpret_cast<const uint8_t *>(name), length);
 }
 
 PerduraSession *session_of(THD *thd)
@@ -45,7 +83,7 @@ PerduraSession *session_of(THD *thd)
   PerduraSession *session= existing_session(thd);
   if (unlikely(!session))
   {
-    session= perdura_session_begin(pool, PerduraWaitHooks{wait_begins, wait_ends, thd});
+    session= perdura_session_begin(pool, PerduraWaitHooks{wait_begins, wait_ends, conflicts, copy_statement, thd});
     if (session)
       thd_set_ha_data(thd, hton, session);
   }
@@ -63,18 +101,17 @@ static int close_connection(handlerton *, THD *thd)
   return 0;
 }
 
-/* Called with LOCK_thd_kill and LOCK_thd_data held: only wakes the session. */
-static void kill_query(handlerton *, THD *thd, enum thd_kill_levels)
-{
-  if (PerduraSession *session= existing_session(thd))
-    perdura_session_kill(session);
-}
-
 /* -- statements */
 
 bool reads_committed(THD *thd)
 {
   return thd_tx_isolation(thd) <= ISO_READ_COMMITTED;
+}
+
+/* Changes of rows come with no statement of their own. */
+bool applies_row_events(THD *thd)
+{
+  return thd->rgi_slave && thd_sql_command(thd) == SQLCOM_END;
 }
 
 static bool in_transaction(THD *thd)
@@ -98,7 +135,9 @@ int begin_statement(THD *thd, PerduraSession **session)
     trans_register_ha(thd, true, hton, 0);
   if (perdura_statement_is_open(*session))
     return 0;
-  return handler_error(perdura_statement_begin(*session, reads_committed(thd), lock_wait_ms(thd)), thd);
+  identify(thd, *session);
+  /* A replica's thread works on the newest rows, whatever its isolation level: the primary has seen to isolation. */
+  return handler_error(perdura_statement_begin(*session, reads_committed(thd) || thd->rgi_slave, lock_wait_ms(thd)), thd);
 }
 
 /* -- ends of statements and transactions */

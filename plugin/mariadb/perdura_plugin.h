@@ -36,6 +36,8 @@ PerduraSession *session_of(THD *thd);
 int begin_statement(THD *thd, PerduraSession **session);
 /* Whether the connection's transactions take a snapshot per statement. */
 bool reads_committed(THD *thd);
+/* Whether the thread is a replica's, and is applying changes of rows and not a statement. */
+bool applies_row_events(THD *thd);
 /* Fills in the transaction half of the handlerton. */
 void set_transaction_calls(handlerton *target);
 

@@ -37,6 +37,11 @@
 #error "Perdura is written against MariaDB 10.6 to 10.11"
 #endif
 
+/* Parallel replication and the binary log want to know who waits for whom; the server has no header for these. The second returns
+   whether the holder will be killed, to be done again after the waiter. */
+extern "C" int thd_need_wait_reports(const MYSQL_THD waiter);
+extern "C" int thd_rpl_deadlock_check(MYSQL_THD waiter, MYSQL_THD holder);
+
 /* Outcomes of deciding a distributed transaction, as the X/Open specification numbers them; the server has no header for them. */
 constexpr int XA_OK= 0;
 constexpr int XAER_RMERR= -3;

@@ -18,6 +18,7 @@ mod paths;
 mod plugin;
 mod process;
 mod progress;
+mod replication;
 mod server;
 mod verify;
 
@@ -39,6 +40,8 @@ usage: cargo xtask COMMAND
                                                NAME: load, commit, scan, recovery, memory, space, engine, map
   crash-server [--seed N] [--rounds N] [--engine NAME]
                                                kill -9 a loaded server again and again, and compare
+  replication [--seed N] [--rounds N] [--mode conservative|optimistic|both] [--engine NAME]
+                                               a replica with parallel workers, kill -9 of either side, and compare
   package                                      a tarball of the plugin
 ";
 
@@ -66,6 +69,7 @@ fn run() -> Result<()> {
         "mtr" => mtr::run(&args.rest()),
         "bench" => bench::run(args),
         "crash-server" => crash_server::run(args),
+        "replication" => replication::run(args),
         _ => bail!("unknown command {command}\n{USAGE}"),
     }
 }

@@ -153,13 +153,20 @@ typedef struct PerduraOptions {
   uint64_t lock_wait_ms;
 } PerduraOptions;
 
-// Told when a session begins and ends to wait for a row lock, so that a thread pool can use the time.
+// What a session tells and asks the server about row lock waits. Any may be null.
 typedef struct PerduraWaitHooks {
-  // Called before a wait.
+  // Called before a wait, so that a thread pool can use the time.
   void (*begin)(void*);
   // Called after it.
   void (*end)(void*);
-  // Given to both.
+  // Called before a wait, for each session that holds the row or comes first: the contexts of the waiter and of that session,
+  // whose transaction cannot end meanwhile. Returns whether that one will be killed, and so is no cause of a deadlock.
+  // Called under internal locks: it may call nothing of this library.
+  bool (*conflict)(void*, void*);
+  // Copies what the session executes to the target, cut to its number of bytes; returns how many were copied. From any thread,
+  // under internal locks as above.
+  size_t (*statement)(void*, uint8_t*, size_t);
+  // Given to all.
   void *context;
 } PerduraWaitHooks;
 
@@ -359,6 +366,16 @@ void perdura_session_end(struct PerduraSession *session);
 // # Safety
 // `session` must be live.
 void perdura_session_kill(const struct PerduraSession *session);
+
+// Says whose session it is, for reports: the number of its connection, and its user as text. To be called again when the user
+// changes, with no transaction active.
+//
+// # Safety
+// As for [`perdura_statement_begin`]; `user` must be readable for `bytes` bytes.
+void perdura_session_identify(const struct PerduraSession *session,
+                              uint64_t connection,
+                              const uint8_t *user,
+                              size_t bytes);
 
 // Begins a statement, and a transaction if none is active. Does nothing within a statement.
 // `lock_wait_ms` is how long row locks are waited for, in milliseconds.
@@ -577,6 +594,22 @@ enum PerduraCode perdura_delete(struct PerduraCursor *cursor, const struct Perdu
 // As for [`perdura_insert`].
 enum PerduraCode perdura_scan_begin(struct PerduraCursor *cursor,
                                     const struct PerduraSession *session);
+
+// Begins a walk to find a row that is to be changed as the primary changed it (replication). It goes over all that has its place in
+// the order of commits, not over a snapshot; the row is locked when it is changed, which fails with RecordChanged if it is not the
+// one that was read any more. The transaction must be READ COMMITTED.
+//
+// # Safety
+// As for [`perdura_insert`].
+enum PerduraCode perdura_search_begin(struct PerduraCursor *cursor,
+                                      const struct PerduraSession *session);
+
+// Begins the search again if more was committed since it began; End if not.
+//
+// # Safety
+// As for [`perdura_insert`].
+enum PerduraCode perdura_search_again(struct PerduraCursor *cursor,
+                                      const struct PerduraSession *session);
 
 // The walk's next row, or End. Blobs are valid until the statement ends.
 //

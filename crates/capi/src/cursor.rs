@@ -8,7 +8,7 @@ use crate::layout::Layout;
 use crate::row::{PackError, Packer, Unpacker};
 use crate::session::Session;
 use perdura_engine::format::ROW_BYTES_MAX;
-use perdura_engine::{Engine, LockMode, LockOutcome, ReadView, Rid, RowRef, Scan, Table};
+use perdura_engine::{Csn, Engine, LockMode, LockOutcome, ReadView, Rid, RowRef, Scan, Table};
 use std::sync::Arc;
 
 /// How rows are locked when they are read.
@@ -51,6 +51,8 @@ pub struct PerduraCursor {
     lock: PerduraLock,
     skip_locked: bool,
     claims: bool,
+    /// The last commit a search has seen.
+    searched: Csn,
     /// How the present walk reads; found out at its first row.
     reading: Option<Reading>,
     /// The current row as it was given out unlocked, for the caller to claim.
@@ -78,6 +80,7 @@ impl PerduraCursor {
             lock: PerduraLock::None,
             skip_locked: false,
             claims: false,
+            searched: 0,
             reading: None,
             offered: None,
             again: false,
@@ -250,6 +253,24 @@ impl PerduraCursor {
             PerduraLock::None => session.txn.scan(&self.table),
             _ => session.txn.scan_to_lock(&self.table),
         });
+    }
+
+    /// Begins a search for a row to change as the primary changed it, among the newest rows. None is locked by it: a row is claimed
+    /// when it is changed, and if it is another by then that is a conflict, and the transaction is to be done again.
+    pub(crate) fn start_search(&mut self, session: &mut Session) -> Outcome<()> {
+        self.searched = session.txn.catch_up()?;
+        self.claims = true;
+        self.start_scan(session);
+        Ok(())
+    }
+
+    /// Begins the search again if more was committed since it began.
+    pub(crate) fn search_again(&mut self, session: &mut Session) -> Outcome<bool> {
+        let again = session.txn.is_behind(self.searched);
+        if again {
+            self.start_search(session)?;
+        }
+        Ok(again)
     }
 
     /// Ends the walk.

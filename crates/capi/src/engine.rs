@@ -6,9 +6,9 @@ use perdura_engine::{Config, Engine, LogConfig};
 use perdura_pmem::{FileMedium, Options};
 use std::ffi::{CStr, c_char};
 use std::path::{Path, absolute};
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::time::Duration;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 /// What sessions count.
 #[derive(Default)]
@@ -74,6 +74,12 @@ pub unsafe extern "C" fn perdura_open(options: *const PerduraOptions, engine: *m
     })
 }
 
+/// Time since this was first asked.
+fn since_start() -> Duration {
+    static START: OnceLock<Instant> = OnceLock::new();
+    START.get_or_init(Instant::now).elapsed()
+}
+
 fn open(options: &PerduraOptions, directory: &CStr) -> Outcome<Engine> {
     let directory = directory.to_str().map_err(|_| {
         Failure::new(PerduraCode::Configuration, format!("directory {directory:?} is not a name in UTF-8"))
@@ -98,6 +104,7 @@ fn open(options: &PerduraOptions, directory: &CStr) -> Outcome<Engine> {
         prefault: options.prefault,
         prefault_threads: options.prefault_threads,
         lock_wait_timeout: Duration::from_millis(options.lock_wait_ms),
+        clock: since_start,
         ..defaults
     };
     Ok(Engine::open(Arc::new(medium), config)?)

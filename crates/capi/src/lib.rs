@@ -19,6 +19,7 @@ pub mod map;
 pub mod name;
 pub mod row;
 pub mod session;
+mod session_client;
 pub mod status;
 pub mod table;
 pub mod xa;

@@ -6,6 +6,7 @@
 use crate::barrier;
 use crate::code::{Failure, Outcome, PerduraCode};
 use crate::engine::{PerduraEngine, SessionCounters};
+use crate::session_client::SessionClient;
 use perdura_engine::{Engine, Isolation, Killer, Savepoint, Txn};
 use std::cell::UnsafeCell;
 use std::collections::BTreeMap;
@@ -14,15 +15,22 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Told when a session begins and ends to wait for a row lock, so that a thread pool can use the time.
+/// What a session tells and asks the server about row lock waits. Any may be null.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct PerduraWaitHooks {
-    /// Called before a wait.
+    /// Called before a wait, so that a thread pool can use the time.
     pub begin: Option<unsafe extern "C" fn(*mut c_void)>,
     /// Called after it.
     pub end: Option<unsafe extern "C" fn(*mut c_void)>,
-    /// Given to both.
+    /// Called before a wait, for each session that holds the row or comes first: the contexts of the waiter and of that session,
+    /// whose transaction cannot end meanwhile. Returns whether that one will be killed, and so is no cause of a deadlock.
+    /// Called under internal locks: it may call nothing of this library.
+    pub conflict: Option<unsafe extern "C" fn(*mut c_void, *mut c_void) -> bool>,
+    /// Copies what the session executes to the target, cut to its number of bytes; returns how many were copied. From any thread,
+    /// under internal locks as above.
+    pub statement: Option<unsafe extern "C" fn(*mut c_void, *mut u8, usize) -> usize>,
+    /// Given to all.
     pub context: *mut c_void,
 }
 
@@ -36,6 +44,7 @@ pub struct PerduraSession {
 /// What only the session's own thread touches.
 pub(crate) struct Session {
     pub(crate) txn: Box<Txn>,
+    client: Arc<SessionClient>,
     hooks: PerduraWaitHooks,
     counters: Arc<SessionCounters>,
     /// By name: the number of writes before it. Those set with no write between them are one, so there are no more than writes.
@@ -48,7 +57,7 @@ impl Session {
     /// Runs `wait`, which may wait for a row lock, between the hooks.
     #[cold]
     pub(crate) fn waiting<T>(&mut self, wait: impl FnOnce(&mut Txn) -> T) -> T {
-        let PerduraWaitHooks { begin, end, context } = self.hooks;
+        let PerduraWaitHooks { begin, end, context, .. } = self.hooks;
         if let Some(begin) = begin {
             // SAFETY: whoever made the session vouched for its hooks.
             unsafe { begin(context) };
@@ -110,12 +119,21 @@ pub unsafe extern "C" fn perdura_session_begin(
     // SAFETY: as the caller vouches for.
     let (engine, counters) = unsafe { ((*engine).engine(), (*engine).sessions.clone()) };
     barrier::call_or(Some(engine), std::ptr::null_mut(), || {
-        let txn = engine.begin(Isolation::RepeatableRead);
+        let mut txn = engine.begin(Isolation::RepeatableRead);
+        let client = Arc::new(SessionClient::new(hooks));
+        txn.set_client(Some(client.clone()));
         let killer = txn.killer();
         counters.open.fetch_add(1, Ordering::Relaxed);
         counters.begun.fetch_add(1, Ordering::Relaxed);
-        let state =
-            Session { txn, hooks, counters, savepoints: BTreeMap::new(), in_transaction: false, in_statement: false };
+        let state = Session {
+            txn,
+            client,
+            hooks,
+            counters,
+            savepoints: BTreeMap::new(),
+            in_transaction: false,
+            in_statement: false,
+        };
         Box::into_raw(Box::new(PerduraSession { killer, engine: engine.clone(), state: UnsafeCell::new(state) }))
     })
 }
@@ -143,6 +161,27 @@ pub unsafe extern "C" fn perdura_session_kill(session: *const PerduraSession) {
     barrier::call_or(Some(&session.engine), (), || session.killer.kill());
 }
 
+/// Says whose session it is, for reports: the number of its connection, and its user as text. To be called again when the user
+/// changes, with no transaction active.
+///
+/// # Safety
+/// As for [`perdura_statement_begin`]; `user` must be readable for `bytes` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn perdura_session_identify(
+    session: *const PerduraSession,
+    connection: u64,
+    user: *const u8,
+    bytes: usize,
+) {
+    // SAFETY: as the caller vouches for.
+    unsafe {
+        with(session, |session| {
+            session.client.identify(connection, std::slice::from_raw_parts(user, bytes));
+            Ok(PerduraCode::Ok)
+        });
+    }
+}
+
 /// Begins a statement, and a transaction if none is active. Does nothing within a statement.
 /// `lock_wait_ms` is how long row locks are waited for, in milliseconds.
 ///
@@ -163,6 +202,7 @@ pub unsafe extern "C" fn perdura_statement_begin(
             if !session.in_transaction {
                 let isolation = if read_committed { Isolation::ReadCommitted } else { Isolation::RepeatableRead };
                 session.txn.set_isolation(isolation);
+                session.txn.mark_begun();
                 session.in_transaction = true;
                 session.counters.transactions.fetch_add(1, Ordering::Relaxed);
             }

@@ -305,6 +305,39 @@ pub unsafe extern "C" fn perdura_scan_begin(cursor: *mut PerduraCursor, session:
     }
 }
 
+/// Begins a walk to find a row that is to be changed as the primary changed it (replication). It goes over all that has its place in
+/// the order of commits, not over a snapshot; the row is locked when it is changed, which fails with RecordChanged if it is not the
+/// one that was read any more. The transaction must be READ COMMITTED.
+///
+/// # Safety
+/// As for [`perdura_insert`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn perdura_search_begin(
+    cursor: *mut PerduraCursor,
+    session: *const PerduraSession,
+) -> PerduraCode {
+    // SAFETY: as the caller vouches for.
+    unsafe { on(cursor, session, |cursor, session| cursor.start_search(session).map(|()| PerduraCode::Ok)) }
+}
+
+/// Begins the search again if more was committed since it began; End if not.
+///
+/// # Safety
+/// As for [`perdura_insert`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn perdura_search_again(
+    cursor: *mut PerduraCursor,
+    session: *const PerduraSession,
+) -> PerduraCode {
+    // SAFETY: as the caller vouches for.
+    unsafe {
+        on(cursor, session, |cursor, session| match cursor.search_again(session)? {
+            true => Ok(PerduraCode::Ok),
+            false => Ok(PerduraCode::End),
+        })
+    }
+}
+
 /// The walk's next row, or End. Blobs are valid until the statement ends.
 ///
 /// # Safety

@@ -203,7 +203,13 @@ fn a_wait_is_told_about_and_can_be_killed() {
     table.start_scan(&session);
     table.next(&session).unwrap();
 
-    let hooks = PerduraWaitHooks { begin: Some(begins), end: Some(ends), context: std::ptr::null_mut() };
+    let hooks = PerduraWaitHooks {
+        begin: Some(begins),
+        end: Some(ends),
+        conflict: None,
+        statement: None,
+        context: std::ptr::null_mut(),
+    };
     // SAFETY: the engine is open, the hooks are functions.
     let waiter = Session(unsafe { perdura_session_begin(pool.engine, hooks) });
     std::thread::scope(|scope| {

@@ -258,6 +258,7 @@ impl Txn {
 
     fn reset(&mut self) {
         self.release_locks();
+        self.owner.end();
         self.close_snapshots();
         self.writes.clear();
         self.records.clear();
@@ -270,6 +271,8 @@ impl Txn {
 
 impl Drop for Txn {
     fn drop(&mut self) {
+        // Its session ends: from here on nobody asks it, not even while this waits.
+        self.owner.set_client(None);
         match self.state {
             State::Prepared => self.engine.clone().keep_prepared(self),
             State::Ordered(_) => {
@@ -278,6 +281,7 @@ impl Drop for Txn {
             }
             State::Active => self.roll_back(),
         }
+        self.engine.locks.leave(&self.owner);
         self.snapshots.release(&self.engine.snapshots);
     }
 }

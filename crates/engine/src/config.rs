@@ -2,6 +2,7 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::Geometry;
+use crate::owner::Clock;
 use perdura_log::LogConfig;
 use std::time::Duration;
 
@@ -26,6 +27,8 @@ pub struct Config {
     pub background: bool,
     /// Seed of pool ids and log salts; `None` takes it from the operating system.
     pub seed: Option<u64>,
+    /// The clock of reports: ages of transactions and waits. The default stands still.
+    pub clock: Clock,
 }
 
 impl Default for Config {
@@ -40,6 +43,7 @@ impl Default for Config {
             lock_wait_timeout: Duration::from_secs(50),
             background: true,
             seed: None,
+            clock: || Duration::ZERO,
         }
     }
 }

@@ -53,7 +53,7 @@ impl Inner {
             context,
             log,
             snapshots: Snapshots::default(),
-            locks: LockTable::default(),
+            locks: LockTable::new(config.clock),
             tables: RwLock::new(tables),
             catalog,
             ddl: Mutex::new(()),
@@ -93,6 +93,12 @@ impl Inner {
     pub(crate) fn table(&self, name: &str) -> Result<Arc<Table>> {
         let found = self.tables.read().get(name).cloned();
         found.ok_or_else(|| Error::new(ErrorKind::NotFound, format!("table {name} does not exist in the pool")))
+    }
+
+    /// The name of a table for reports; one that was dropped has only its id.
+    pub(crate) fn name_of(&self, table: u32) -> String {
+        let found = self.table_list().into_iter().find(|one| one.id() == table);
+        found.map_or_else(|| format!("a dropped table (id {table})"), |found| found.name())
     }
 
     /// All tables, the catalog first.

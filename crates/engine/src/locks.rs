@@ -2,16 +2,18 @@
 //!
 //! A lock exists only while somebody holds it or waits for it. Waiters are served in order; one who already holds a shared lock and
 //! wants it exclusive goes first. When a wait begins, the waits-for graph is searched from the new waiter; a circle makes
-//! it the victim. Lock order: `waiting`, then a shard, then a waiter's state.
+//! it the victim. Before that the server is told of each blocker, and may make it give way instead: parallel replication must commit
+//! in an order of its own. Lock order: `waiting`, a shard, `owners`, then an owner's state or client.
 
 use crate::format::Rid;
-use perdura_pmem::sync::{Condvar, Mutex};
+use crate::owner::{Clock, Description, Owner, Wait};
+use perdura_pmem::sync::Mutex;
 use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 const SHARDS: usize = 64;
@@ -56,47 +58,6 @@ pub enum LockRefused {
     WouldWait,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wait {
-    Idle,
-    Waiting(RowKey),
-    Granted,
-    Killed,
-}
-
-/// A transaction as the lock table knows it.
-pub struct Owner {
-    id: u64,
-    wait: Mutex<Wait>,
-    wake: Condvar,
-    /// Killed, perhaps between two waits: no further wait begins.
-    killed: AtomicBool,
-}
-
-impl Owner {
-    /// An owner; `id` is unique among the living.
-    pub fn new(id: u64) -> Owner {
-        Owner { id, wait: Mutex::new(Wait::Idle), wake: Condvar::new(), killed: AtomicBool::new(false) }
-    }
-
-    /// Interrupts the wait the owner is in, and lets it begin none until [`Owner::revive`].
-    pub fn kill(&self) {
-        self.killed.store(true, Ordering::Release);
-        let mut wait = self.wait.lock();
-        if matches!(*wait, Wait::Waiting(_)) {
-            *wait = Wait::Killed;
-            self.wake.notify_all();
-        }
-    }
-}
-
-impl Owner {
-    /// Ends the effect of a kill: a new statement begins.
-    pub fn revive(&self) {
-        self.killed.store(false, Ordering::Relaxed);
-    }
-}
-
 struct Waiter {
     owner: Arc<Owner>,
     mode: LockMode,
@@ -129,6 +90,13 @@ impl RowLock {
         self.exclusive |= mode == LockMode::Exclusive;
     }
 
+    /// Whom `waiter` waits for: holders and those before it in the queue. Nobody, if it is not in the queue.
+    fn blockers(&self, waiter: u64) -> Vec<u64> {
+        let Some(place) = self.queue.iter().position(|other| other.owner.id == waiter) else { return Vec::new() };
+        let before = self.queue.iter().take(place).map(|other| other.owner.id);
+        self.holders.iter().copied().chain(before).filter(|id| *id != waiter).collect()
+    }
+
     /// Grants from the front of the queue what can be granted.
     fn advance(&mut self) {
         while let Some(waiter) = self.queue.front() {
@@ -146,18 +114,43 @@ impl RowLock {
     }
 }
 
+/// A transaction of a deadlock, as it was when the deadlock was found.
+#[derive(Clone, Debug)]
+pub struct Deadlocked {
+    /// Number of the session.
+    pub session: u64,
+    /// Whose it was and what it executed; `None` without a session.
+    pub client: Option<Description>,
+    /// The row it waited for.
+    pub key: RowKey,
+    /// Name of that row's table.
+    pub table: String,
+}
+
 /// A deadlock, for the status report.
 #[derive(Clone, Debug)]
 pub struct Deadlock {
-    /// The transactions of the circle, the victim first, and the row each waits for.
-    pub circle: Vec<(u64, RowKey)>,
+    /// Clock when it was found.
+    pub found: Duration,
+    /// The transactions of the circle, the victim first. Each waited for the next, the last for the first.
+    pub circle: Vec<Deadlocked>,
+}
+
+/// A wait, for the status report.
+#[derive(Clone, Debug)]
+pub(crate) struct Waiting {
+    pub(crate) key: RowKey,
+    /// Sessions that hold the row or come first.
+    pub(crate) blockers: Vec<u64>,
 }
 
 /// The lock table.
 pub struct LockTable {
     shards: Box<[Mutex<FxHashMap<RowKey, RowLock>>]>,
     waiting: Mutex<FxHashMap<u64, RowKey>>,
+    owners: Mutex<FxHashMap<u64, Arc<Owner>>>,
     last_deadlock: Mutex<Option<Deadlock>>,
+    clock: Clock,
     /// Waits begun.
     pub waits: AtomicU64,
     /// Deadlocks found.
@@ -166,20 +159,36 @@ pub struct LockTable {
     pub timeouts: AtomicU64,
 }
 
-impl Default for LockTable {
-    fn default() -> Self {
+impl LockTable {
+    /// A table without locks, whose reports go by `clock`.
+    pub fn new(clock: Clock) -> LockTable {
         LockTable {
             shards: (0..SHARDS).map(|_| Mutex::new(FxHashMap::default())).collect(),
             waiting: Mutex::new(FxHashMap::default()),
+            owners: Mutex::new(FxHashMap::default()),
             last_deadlock: Mutex::new(None),
+            clock,
             waits: AtomicU64::new(0),
             deadlocks: AtomicU64::new(0),
             timeouts: AtomicU64::new(0),
         }
     }
-}
 
-impl LockTable {
+    /// The clock of reports.
+    pub fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    /// Makes an owner known, so that who waits for it can ask whose it is.
+    pub fn enter(&self, owner: &Arc<Owner>) {
+        self.owners.lock().insert(owner.id, owner.clone());
+    }
+
+    /// Forgets an owner; it holds no lock and waits for none.
+    pub fn leave(&self, owner: &Owner) {
+        self.owners.lock().remove(&owner.id);
+    }
+
     fn shard(&self, key: RowKey) -> &Mutex<FxHashMap<RowKey, RowLock>> {
         let mut hasher = FxHasher::default();
         key.hash(&mut hasher);
@@ -194,7 +203,7 @@ impl LockTable {
         mode: LockMode,
         timeout: Option<Duration>,
     ) -> Result<LockOutcome, LockRefused> {
-        let held = {
+        let (held, giving_way) = {
             let mut shard = self.shard(key).lock();
             let lock = shard.entry(key).or_default();
             let held = lock.holders.contains(&owner.id);
@@ -208,6 +217,7 @@ impl LockTable {
             if timeout.is_none() {
                 return Err(LockRefused::WouldWait);
             }
+            owner.note_wait(self.clock);
             *owner.wait.lock() = Wait::Waiting(key);
             let waiter = Waiter { owner: owner.clone(), mode };
             if held {
@@ -215,10 +225,10 @@ impl LockTable {
             } else {
                 lock.queue.push_back(waiter)
             }
-            held
+            (held, self.report_conflicts(owner, lock))
         };
         self.waits.fetch_add(1, Ordering::Relaxed);
-        let outcome = if self.closes_circle(owner, key) {
+        let outcome = if self.closes_circle(owner, key, giving_way) {
             Err(LockRefused::Deadlock)
         } else {
             self.wait(owner, timeout.unwrap_or_default())
@@ -236,6 +246,17 @@ impl LockTable {
             }
             _ => Ok(if held { LockOutcome::Held } else { LockOutcome::New }),
         }
+    }
+
+    /// Tells the server whom the new waiter waits for, one by one; returns those that will be made to give way. The shard is locked, so
+    /// none of them can let go of the row, and so end its transaction, meanwhile.
+    fn report_conflicts(&self, waiter: &Owner, lock: &RowLock) -> FxHashSet<u64> {
+        let Some(client) = waiter.own_client() else { return FxHashSet::default() };
+        let gives_way = |blocker: &u64| {
+            let blocker = self.owners.lock().get(blocker).cloned();
+            blocker.and_then(|blocker| blocker.with_client(|holder| client.conflict(holder.context()))) == Some(true)
+        };
+        lock.blockers(waiter.id).into_iter().filter(gives_way).collect()
     }
 
     fn wait(&self, owner: &Owner, timeout: Duration) -> Result<(), LockRefused> {
@@ -273,17 +294,38 @@ impl LockTable {
         false
     }
 
-    /// Registers that `owner` waits for `key`, and searches for a circle through it.
-    fn closes_circle(&self, owner: &Owner, key: RowKey) -> bool {
+    /// Registers that `owner` waits for `key`, and searches for a circle through it, `seen` apart.
+    fn closes_circle(&self, owner: &Owner, key: RowKey, mut seen: FxHashSet<u64>) -> bool {
         let mut waiting = self.waiting.lock();
         waiting.insert(owner.id, key);
-        let mut seen = FxHashSet::default();
         let mut path = vec![(owner.id, key)];
         let found = self.search(&waiting, owner.id, &mut path, &mut seen);
         if found {
-            *self.last_deadlock.lock() = Some(Deadlock { circle: path });
+            // The others of the circle wait, and so are still at the statement that is to blame.
+            let circle = path.into_iter().map(|(session, key)| Deadlocked {
+                session,
+                client: self.describe(session),
+                key,
+                table: String::new(),
+            });
+            *self.last_deadlock.lock() = Some(Deadlock { found: (self.clock)(), circle: circle.collect() });
         }
         found
+    }
+
+    /// Whose the transaction of an owner is.
+    pub(crate) fn describe(&self, owner: u64) -> Option<Description> {
+        let owner = self.owners.lock().get(&owner).cloned();
+        owner.and_then(|owner| owner.with_client(|client| client.describe()))
+    }
+
+    /// Puts names to the tables of the last deadlock that have none yet.
+    pub(crate) fn name_deadlock(&self, name: impl Fn(u32) -> String) {
+        if let Some(deadlock) = self.last_deadlock.lock().as_mut() {
+            for one in deadlock.circle.iter_mut().filter(|one| one.table.is_empty()) {
+                one.table = name(one.key.table);
+            }
+        }
     }
 
     fn search(
@@ -314,10 +356,7 @@ impl LockTable {
     /// Whom `waiter` waits for at `key`: holders and those before it in the queue. Nobody, if it was granted the lock meanwhile.
     fn blockers(&self, waiter: u64, key: RowKey) -> Vec<u64> {
         let shard = self.shard(key).lock();
-        let Some(lock) = shard.get(&key) else { return Vec::new() };
-        let Some(place) = lock.queue.iter().position(|other| other.owner.id == waiter) else { return Vec::new() };
-        let before = lock.queue.iter().take(place).map(|other| other.owner.id);
-        lock.holders.iter().copied().chain(before).filter(|id| *id != waiter).collect()
+        shard.get(&key).map_or_else(Vec::new, |lock| lock.blockers(waiter))
     }
 
     /// Unlocks rows of an owner.
@@ -342,11 +381,18 @@ impl LockTable {
         (self.shards.iter().map(|shard| shard.lock().len()).sum(), self.waiting.lock().len())
     }
 
-    /// Who waits for which row.
-    pub fn waiters(&self) -> Vec<(u64, RowKey)> {
-        let mut waiters: Vec<_> = self.waiting.lock().iter().map(|(owner, key)| (*owner, *key)).collect();
-        waiters.sort_unstable_by_key(|(owner, _)| *owner);
-        waiters
+    /// Those that have a transaction, oldest first; no order among those of one age.
+    pub(crate) fn active(&self, now: Duration) -> Vec<(Duration, Arc<Owner>)> {
+        let owners: Vec<_> = self.owners.lock().values().cloned().collect();
+        let mut active: Vec<_> = owners.into_iter().filter_map(|owner| Some((owner.age(now)?, owner))).collect();
+        active.sort_by_key(|(age, owner)| (std::cmp::Reverse(*age), owner.id));
+        active
+    }
+
+    /// What an owner waits for.
+    pub(crate) fn wait_of(&self, owner: u64) -> Option<Waiting> {
+        let key = *self.waiting.lock().get(&owner)?;
+        Some(Waiting { key, blockers: self.blockers(owner, key) })
     }
 
     /// The last deadlock found.

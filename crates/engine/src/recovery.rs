@@ -343,6 +343,7 @@ fn resurrect_row(txn: &mut Txn, table: &Arc<Table>, rid: Rid, word: Word, crc: u
             ));
         }
         txn.locks.push(key);
+        txn.owner.count_locks(txn.locks.len());
     }
     txn.writes.add(table, rid, base, word);
     Ok(())

@@ -2,10 +2,12 @@
 
 use crate::engine::Inner;
 use crate::locks::Deadlock;
+use crate::sessions::TransactionStatus;
 use perdura_log::LogStatus;
 use perdura_pmem::MediumInfo;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 /// Counters the engine keeps itself.
 #[derive(Default)]
@@ -135,18 +137,24 @@ pub struct Status {
     pub oldest_snapshot: Option<u64>,
     /// Prepared transactions without a session.
     pub prepared: usize,
-    /// Sessions waiting for a row: session, table id, RID.
-    pub waiters: Vec<(u64, u32, u64)>,
+    /// Transactions that hold locks, wrote or wait, oldest first, up to a hundred.
+    pub transactions: Vec<TransactionStatus>,
+    /// How many there are.
+    pub transactions_active: usize,
     /// The last deadlock.
     pub last_deadlock: Option<Deadlock>,
     /// The last notices for the error log.
     pub notices: Vec<String>,
+    /// The clock when this was taken.
+    pub now: Duration,
     /// The tables.
     pub tables: Vec<TableStatus>,
 }
 
 impl Status {
     pub(crate) fn of(inner: &Inner) -> Status {
+        let now = (inner.locks.clock())();
+        let (transactions, transactions_active) = crate::sessions::active(inner, now);
         let tables = inner.table_list().into_iter().map(|table| TableStatus {
             name: table.name(),
             rows: table.row_count_estimate(),
@@ -162,14 +170,11 @@ impl Status {
             counters: Counters::of(inner),
             oldest_snapshot: inner.snapshots.oldest(),
             prepared: inner.prepared_xids().len(),
-            waiters: inner
-                .locks
-                .waiters()
-                .into_iter()
-                .map(|(owner, key)| (owner, key.table, key.rid.to_u64()))
-                .collect(),
+            transactions,
+            transactions_active,
             last_deadlock: inner.locks.last_deadlock(),
             notices: inner.services.notices.last().0,
+            now,
             tables: tables.collect(),
         }
     }
@@ -211,15 +216,8 @@ impl fmt::Display for Status {
             counters.lock_timeouts,
             counters.deadlocks
         )?;
-        for (session, table, rid) in &self.waiters {
-            writeln!(f, "  session {session} waits for row {rid:#x} of table id {table}")?;
-        }
-        if let Some(deadlock) = &self.last_deadlock {
-            writeln!(f, "  last deadlock (the first session was the victim):")?;
-            for (session, key) in &deadlock.circle {
-                writeln!(f, "    session {session} waits for row {:#x} of table id {}", key.rid.to_u64(), key.table)?;
-            }
-        }
+        self.write_transactions(f)?;
+        self.write_deadlock(f)?;
         writeln!(
             f,
             "TRAFFIC\n  {} fences, {} lines flushed, {} stored through the cache, {} past it",

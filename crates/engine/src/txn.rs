@@ -8,7 +8,8 @@ use crate::bulk::{BULK_AFTER, BulkInsert, BulkMark};
 use crate::engine::Inner;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{ROW_BYTES_MAX, Rid, VERSION_HEADER, VersionHeader, Word};
-use crate::locks::{LockMode, LockOutcome, LockRefused, Owner, RowKey};
+use crate::locks::{LockMode, LockOutcome, LockRefused, RowKey};
+use crate::owner::{Client, Owner};
 use crate::read::OpenSnapshots;
 use crate::table::{SHARDS, Table};
 use crate::writes::WriteSet;
@@ -79,8 +80,10 @@ pub struct Txn {
 impl Txn {
     pub(crate) fn new(engine: Arc<Inner>, isolation: Isolation) -> Txn {
         let id = engine.next_session.fetch_add(1, Ordering::Relaxed);
+        let owner = Arc::new(Owner::new(id));
+        engine.locks.enter(&owner);
         Txn {
-            owner: Arc::new(Owner::new(id)),
+            owner,
             id,
             isolation,
             lock_wait_timeout: None,
@@ -117,6 +120,16 @@ impl Txn {
     /// Sets how long this session waits for a row lock, instead of the pool's setting.
     pub fn set_lock_wait_timeout(&mut self, timeout: Duration) {
         self.lock_wait_timeout = Some(timeout);
+    }
+
+    /// Says whose session it is. Nobody calls the client once this has returned for another, or the transaction was dropped.
+    pub fn set_client(&mut self, client: Option<Arc<dyn Client>>) {
+        self.owner.set_client(client);
+    }
+
+    /// The transaction begins: its age in reports counts from here, or else from its first lock or write.
+    pub fn mark_begun(&mut self) {
+        self.owner.begin(self.engine.locks.clock());
     }
 
     /// A handle to interrupt its lock waits.
@@ -203,6 +216,8 @@ impl Txn {
     }
 
     fn next_sequence(&mut self) -> u64 {
+        self.owner.begin(self.engine.locks.clock());
+        self.owner.count_change();
         self.sequence += 1;
         self.sequence - 1
     }
@@ -219,6 +234,7 @@ impl Txn {
             && bulk.table().id() == table.id()
         {
             self.sequence += 1;
+            self.owner.count_change();
             return bulk.insert(row, self.sequence - 1);
         }
         if self.writes.inserts(table.id()) >= BULK_AFTER && !table.has_many_free_rids() {
@@ -367,14 +383,19 @@ impl Txn {
             return Ok(LockOutcome::Held);
         }
         let key = RowKey { table: table.id(), rid };
+        self.owner.begin(self.engine.locks.clock());
         let refused = match self.engine.locks.lock(&self.owner, key, mode, timeout) {
             Ok(LockOutcome::New) => {
                 self.locks.push(key);
+                self.owner.count_locks(self.locks.len());
                 return Ok(LockOutcome::New);
             }
             Ok(LockOutcome::Held) => return Ok(LockOutcome::Held),
             Err(refused) => refused,
         };
+        if refused == LockRefused::Deadlock {
+            self.engine.locks.name_deadlock(|id| self.engine.name_of(id));
+        }
         let (kind, what) = match refused {
             LockRefused::Timeout => (ErrorKind::LockWaitTimeout, "was not free within the lock wait timeout"),
             LockRefused::WouldWait => (ErrorKind::LockWaitTimeout, "is locked by another transaction"),
@@ -397,6 +418,7 @@ impl Txn {
         }
         if let Some(position) = self.locks.iter().rposition(|held| *held == key) {
             self.locks.swap_remove(position);
+            self.owner.count_locks(self.locks.len());
             self.engine.locks.unlock(&self.owner, [key]);
         }
     }

@@ -80,7 +80,7 @@ impl Pool {
     }
 
     pub fn session(&self) -> Session {
-        let hooks = PerduraWaitHooks { begin: None, end: None, context: null_mut() };
+        let hooks = PerduraWaitHooks { begin: None, end: None, conflict: None, statement: None, context: null_mut() };
         // SAFETY: the engine is open.
         Session(unsafe { perdura_session_begin(self.engine, hooks) })
     }

@@ -1,0 +1,91 @@
+//! A session as the lock table and the status report ask it, through the server's hooks.
+
+use crate::session::PerduraWaitHooks;
+use perdura_engine::{Client, Description};
+use std::sync::{Mutex, PoisonError};
+
+/// Bytes of a statement that reports show at most.
+const STATEMENT_BYTES: usize = 1024;
+/// Bytes of a user's name that reports show at most.
+const USER_BYTES: usize = 256;
+
+/// What stands behind a session.
+pub(crate) struct SessionClient {
+    hooks: PerduraWaitHooks,
+    identity: Mutex<Identity>,
+}
+
+#[derive(Default)]
+struct Identity {
+    connection: u64,
+    /// As given, and as shown.
+    user: (Vec<u8>, String),
+}
+
+// SAFETY: the context is only handed to hooks that are made to be called from any thread.
+unsafe impl Send for SessionClient {}
+// SAFETY: as above.
+unsafe impl Sync for SessionClient {}
+
+impl SessionClient {
+    pub(crate) fn new(hooks: PerduraWaitHooks) -> SessionClient {
+        SessionClient { hooks, identity: Mutex::default() }
+    }
+
+    /// Says whose session it is. Quick when that is known already.
+    pub(crate) fn identify(&self, connection: u64, user: &[u8]) {
+        let user = &user[..user.len().min(USER_BYTES)];
+        let mut identity = self.identity.lock().unwrap_or_else(PoisonError::into_inner);
+        identity.connection = connection;
+        if identity.user.0 != user {
+            identity.user = (user.to_vec(), one_line(user));
+        }
+    }
+
+    fn statement(&self) -> String {
+        let Some(hook) = self.hooks.statement else { return String::new() };
+        let mut bytes = vec![0; STATEMENT_BYTES];
+        // SAFETY: the engine calls while the session lives, and whoever made the session vouched for its hooks; the target is as
+        // long as said.
+        let copied = unsafe { hook(self.hooks.context, bytes.as_mut_ptr(), STATEMENT_BYTES) };
+        bytes.truncate(copied);
+        one_line(&bytes)
+    }
+}
+
+impl Client for SessionClient {
+    fn context(&self) -> usize {
+        self.hooks.context.expose_provenance()
+    }
+
+    fn conflict(&self, holder: usize) -> bool {
+        let Some(hook) = self.hooks.conflict else { return false };
+        // SAFETY: whoever made the sessions vouched for their hooks; the engine keeps the holder's session alive meanwhile.
+        unsafe { hook(self.hooks.context, std::ptr::with_exposed_provenance_mut(holder)) }
+    }
+
+    fn describe(&self) -> Description {
+        let (connection, user) = {
+            let identity = self.identity.lock().unwrap_or_else(PoisonError::into_inner);
+            (identity.connection, identity.user.1.clone())
+        };
+        Description { connection, user, statement: self.statement() }
+    }
+}
+
+/// The bytes as a line of text: what is no text, and what would break the line, is replaced.
+fn one_line(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    text.chars().map(|one| if one.is_control() { ' ' } else { one }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::one_line;
+
+    #[test]
+    fn a_statement_cannot_forge_lines_of_the_report() {
+        assert_eq!(one_line(b"SELECT 1\n  session 7\r\0"), "SELECT 1   session 7  ");
+        assert_eq!(one_line(b"caf\xe9 \xf0\x9f"), "caf\u{fffd} \u{fffd}");
+    }
+}

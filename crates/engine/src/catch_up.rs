@@ -1,0 +1,29 @@
+//! Reading what is committed now instead of what was when the statement began.
+//!
+//! A worker of parallel replication is woken as soon as the transaction before it has its place in the order of commits; that this
+//! one is visible comes a moment later. The worker's rows are as that transaction left them.
+
+use crate::error::Result;
+use crate::txn::Txn;
+use perdura_log::Csn;
+
+impl Txn {
+    /// Waits until all that has its place in the order of commits is visible, and lets the statement see it from here on. Rows the
+    /// statement read before are no longer valid. Returns the last commit seen. A transaction that has a snapshot keeps to it.
+    ///
+    /// # Errors
+    /// ReadOnlyPool if a commit will not become visible because the pool failed stop.
+    pub fn catch_up(&mut self) -> Result<Csn> {
+        let csn = self.engine.log.last_csn();
+        if !self.engine.log.wait_visible(csn) {
+            self.engine.check_writable()?;
+        }
+        self.close_statement_snapshot();
+        Ok(csn)
+    }
+
+    /// Whether more has been committed than `seen`, or is about to be.
+    pub fn is_behind(&self, seen: Csn) -> bool {
+        self.engine.log.last_csn() > seen
+    }
+}

@@ -1,0 +1,137 @@
+//! The report's part about sessions: active transactions, who waits for whom, the last deadlock.
+
+use crate::engine::Inner;
+use crate::owner::{Description, Owner};
+use crate::status::Status;
+use std::fmt;
+use std::time::Duration;
+
+/// Transactions listed at most.
+const LISTED: usize = 100;
+/// Blockers named for a wait at most.
+const BLOCKERS_NAMED: usize = 8;
+
+/// A wait for a row.
+#[derive(Clone, Debug)]
+pub struct WaitStatus {
+    /// Name of the row's table.
+    pub table: String,
+    /// The row.
+    pub rid: u64,
+    /// How long it has taken.
+    pub waited: Duration,
+    /// Sessions that hold the row or come first, and their connections, if they have one.
+    pub blockers: Vec<(u64, Option<u64>)>,
+}
+
+/// A transaction that holds locks, wrote or waits.
+#[derive(Clone, Debug)]
+pub struct TransactionStatus {
+    /// Number of its session.
+    pub session: u64,
+    /// Whose it is and what it executes; `None` if it has no session any more.
+    pub client: Option<Description>,
+    /// How long it has been active.
+    pub age: Duration,
+    /// Rows it has locked.
+    pub locks: u64,
+    /// Rows it wrote, each as often as it did.
+    pub changes: u64,
+    /// What it waits for.
+    pub wait: Option<WaitStatus>,
+}
+
+/// Those to be listed, and how many there are.
+pub(crate) fn active(inner: &Inner, now: Duration) -> (Vec<TransactionStatus>, usize) {
+    let mut listed = Vec::new();
+    let mut count = 0;
+    for (age, owner) in inner.locks.active(now) {
+        let (locks, changes) = owner.counts();
+        let wait = inner.locks.wait_of(owner.id);
+        if locks == 0 && changes == 0 && wait.is_none() {
+            continue;
+        }
+        count += 1;
+        if listed.len() < LISTED {
+            let wait = wait.map(|wait| WaitStatus {
+                table: inner.name_of(wait.key.table),
+                rid: wait.key.rid.to_u64(),
+                waited: owner.waited(now),
+                blockers: wait.blockers.into_iter().map(|blocker| (blocker, connection(inner, blocker))).collect(),
+            });
+            listed.push(status(&owner, age, locks, changes, wait));
+        }
+    }
+    (listed, count)
+}
+
+fn connection(inner: &Inner, owner: u64) -> Option<u64> {
+    inner.locks.describe(owner).map(|client| client.connection)
+}
+
+fn status(owner: &Owner, age: Duration, locks: u64, changes: u64, wait: Option<WaitStatus>) -> TransactionStatus {
+    let client = owner.with_client(|client| client.describe());
+    TransactionStatus { session: owner.id, client, age, locks, changes, wait }
+}
+
+/// A session's name in the report.
+fn write_session(f: &mut fmt::Formatter<'_>, session: u64, client: Option<&Description>) -> fmt::Result {
+    match client {
+        Some(client) => write!(f, "session {session}, connection {} of {}", client.connection, client.user),
+        None => write!(f, "session {session}, without a connection"),
+    }
+}
+
+fn write_statement(f: &mut fmt::Formatter<'_>, client: Option<&Description>) -> fmt::Result {
+    match client {
+        Some(client) if client.statement.is_empty() => writeln!(f, "    executes nothing"),
+        Some(client) => writeln!(f, "    executes: {}", client.statement),
+        None => Ok(()),
+    }
+}
+
+impl Status {
+    pub(crate) fn write_transactions(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "TRANSACTIONS")?;
+        if self.transactions.is_empty() {
+            return writeln!(f, "  none that wrote, holds locks or waits");
+        }
+        for one in &self.transactions {
+            f.write_str("  ")?;
+            write_session(f, one.session, one.client.as_ref())?;
+            let (age, locks, changes) = (one.age.as_secs(), one.locks, one.changes);
+            writeln!(f, ": active {age} s, {locks} row locks, {changes} changes")?;
+            write_statement(f, one.client.as_ref())?;
+            let Some(wait) = &one.wait else { continue };
+            write!(f, "    waits {} s for row {:#x} of table {}", wait.waited.as_secs(), wait.rid, wait.table)?;
+            for (index, (session, connection)) in wait.blockers.iter().take(BLOCKERS_NAMED).enumerate() {
+                write!(f, "{} session {session}", if index == 0 { ", held by" } else { "," })?;
+                connection.map_or(Ok(()), |connection| write!(f, " (connection {connection})"))?;
+            }
+            match wait.blockers.len().checked_sub(BLOCKERS_NAMED) {
+                Some(more) if more > 0 => writeln!(f, " and {more} more")?,
+                _ => writeln!(f)?,
+            }
+        }
+        match self.transactions_active - self.transactions.len() {
+            0 => Ok(()),
+            more => writeln!(f, "  and {more} more"),
+        }
+    }
+
+    pub(crate) fn write_deadlock(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(deadlock) = &self.last_deadlock else { return Ok(()) };
+        let ago = self.now.saturating_sub(deadlock.found).as_secs();
+        writeln!(f, "LAST DEADLOCK\n  {ago} s ago, {} transactions; the first was rolled back", deadlock.circle.len())?;
+        for (index, one) in deadlock.circle.iter().take(LISTED).enumerate() {
+            f.write_str("  ")?;
+            write_session(f, one.session, one.client.as_ref())?;
+            f.write_str(if index == 0 { " (rolled back)\n" } else { "\n" })?;
+            write_statement(f, one.client.as_ref())?;
+            let next = &deadlock.circle[(index + 1) % deadlock.circle.len()];
+            let (rid, table) = (one.key.rid.to_u64(), &one.table);
+            writeln!(f, "    waited for row {rid:#x} of table {table}, held by session {}", next.session)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,148 @@
+//! The clients: point updates of few rows, inserts, deletes, transactions that cross each other; rows that are equal in all columns.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use mysql::Conn;
+use mysql::prelude::Queryable;
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+use super::pair::{Pair, Side};
+use crate::client;
+
+/// Rows that all clients update.
+pub const ROWS: u32 = 40;
+/// Different contents among the rows of the table of doubles.
+const DOUBLES: u32 = 5;
+/// Errors after which a client rolls back and goes on: lock wait timeout, deadlock, record changed since last read.
+const EXPECTED_ERRORS: [u16; 3] = [1205, 1213, 1020];
+
+/// One client; lives through all rounds.
+pub struct Client {
+    number: usize,
+    random: StdRng,
+    next_id: u64,
+    /// Transactions acknowledged.
+    pub transactions: u64,
+    /// Transactions refused for conflicts.
+    pub refusals: u64,
+}
+
+enum Trouble {
+    Refused,
+    Gone(mysql::Error),
+    Unexpected(mysql::Error),
+}
+
+type Step = Result<(), Trouble>;
+
+/// Lets all clients work for `time`, then kills one side at once, or ends the load.
+pub fn run(pair: &mut Pair, clients: &mut [Client], time: Duration, kill: Option<Side>) -> Result<()> {
+    let (done, primary_dies) = (AtomicBool::new(false), kill == Some(Side::Primary));
+    let socket = pair.primary_socket();
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = clients
+            .iter_mut()
+            .map(|client| {
+                let (socket, done) = (&socket, &done);
+                scope.spawn(move || client.run(socket, done, primary_dies))
+            })
+            .collect();
+        std::thread::sleep(time);
+        // The replica dies while the load goes on; the clients of a primary that dies find out by themselves.
+        if let Some(side) = kill {
+            if primary_dies {
+                done.store(true, Ordering::SeqCst);
+            }
+            pair.kill(side)?;
+        }
+        done.store(true, Ordering::SeqCst);
+        for thread in threads {
+            thread.join().expect("a client does not panic")?;
+        }
+        Ok(())
+    })
+}
+
+impl Client {
+    /// Client `number`, its choices made from `seed`.
+    pub fn new(number: usize, seed: u64) -> Self {
+        let random = StdRng::seed_from_u64(seed);
+        Self { number, random, next_id: 0, transactions: 0, refusals: 0 }
+    }
+
+    /// Works until `done`. With `dies` the connection may go away once `done` is set, and work goes on until it does.
+    fn run(&mut self, socket: &Path, done: &AtomicBool, dies: bool) -> Result<()> {
+        let mut connection = client::connect(socket)?;
+        while dies || !done.load(Ordering::SeqCst) {
+            match self.one(&mut connection) {
+                Ok(()) => self.transactions += 1,
+                Err(Trouble::Refused) => self.refusals += 1,
+                Err(Trouble::Gone(_)) if dies && done.load(Ordering::SeqCst) => return Ok(()),
+                Err(Trouble::Gone(error)) => {
+                    bail!("client {}: connection lost though nobody killed: {error}", self.number)
+                }
+                Err(Trouble::Unexpected(error)) => bail!("client {}: {error}", self.number),
+            }
+        }
+        Ok(())
+    }
+
+    fn one(&mut self, connection: &mut Conn) -> Step {
+        if self.random.random_bool(0.7) {
+            let statement = self.statement();
+            return send(connection, &statement);
+        }
+        send(connection, "BEGIN")?;
+        for _ in 0..self.random.random_range(2..=5) {
+            let statement = self.statement();
+            if let Err(trouble) = send(connection, &statement) {
+                if matches!(trouble, Trouble::Refused) {
+                    send(connection, "ROLLBACK")?;
+                }
+                return Err(trouble);
+            }
+        }
+        send(connection, if self.random.random_bool(0.1) { "ROLLBACK" } else { "COMMIT" })
+    }
+
+    fn statement(&mut self) -> String {
+        let random = &mut self.random;
+        let (number, double) = (self.number, random.random_range(0..DOUBLES));
+        match random.random_range(0..100) {
+            0..65 => format!("UPDATE few SET v = v + 1 WHERE id = {}", random.random_range(0..ROWS)),
+            65..70 => {
+                let first = random.random_range(0..ROWS);
+                format!(
+                    "UPDATE few SET v = v + 100, body = REPEAT('{number}', v % 30) WHERE id IN ({first}, {})",
+                    (first + 7) % ROWS
+                )
+            }
+            70..80 => {
+                self.next_id += 1;
+                format!(
+                    "INSERT INTO queue VALUES ({number}, {}, REPEAT('q', {}))",
+                    self.next_id,
+                    random.random_range(0..50)
+                )
+            }
+            // Of any client: the rows of one that is just inserting too.
+            80..86 => format!("DELETE FROM queue WHERE client = {} LIMIT 3", random.random_range(0..super::CLIENTS)),
+            86..91 => format!("INSERT INTO doubles VALUES ({double}, 'same', NULL)"),
+            91..96 => format!("DELETE FROM doubles WHERE v = {double} LIMIT 1"),
+            _ => format!("UPDATE doubles SET v = {} WHERE v = {double} LIMIT 1", (double + 1) % DOUBLES),
+        }
+    }
+}
+
+fn send(connection: &mut Conn, statement: &str) -> Step {
+    connection.query_drop(statement).map_err(|error| match &error {
+        mysql::Error::MySqlError(server) if EXPECTED_ERRORS.contains(&server.code) => Trouble::Refused,
+        mysql::Error::MySqlError(server) if server.code == 1053 => Trouble::Gone(error),
+        mysql::Error::MySqlError(_) => Trouble::Unexpected(error),
+        _ => Trouble::Gone(error),
+    })
+}

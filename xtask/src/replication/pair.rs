@@ -1,0 +1,228 @@
+//! A primary and its replica: two servers on loopback, each with a directory of its own.
+//!
+//! What makes them safe in a crash: the primary syncs its binary log with each commit and recovers the engine by it; the replica
+//! writes its position (mysql.gtid_slave_pos, an InnoDB table) in the transaction it stands for, which binary log or tc.log then
+//! commit in both engines or in none.
+
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use mysql::prelude::Queryable;
+use mysql::{Conn, Row};
+
+use super::load::ROWS;
+use super::{Mode, Plan};
+use crate::client;
+use crate::server::{Options, Server};
+
+/// A replica that needs longer to catch up hangs. Less than its lock wait timeout: a wait that only that ends is a hang too.
+const CATCH_UP: Duration = Duration::from_secs(40);
+const LOCK_WAIT_SECONDS: u32 = 60;
+const TABLES: [&str; 3] = ["few", "queue", "doubles"];
+
+/// One of the two servers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// Whom the clients talk to.
+    Primary,
+    /// Who follows.
+    Replica,
+}
+
+impl Side {
+    /// For messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Side::Primary => "primary",
+            Side::Replica => "replica",
+        }
+    }
+}
+
+/// The two servers.
+pub struct Pair {
+    primary: Server,
+    replica: Server,
+}
+
+impl Pair {
+    /// Starts both, makes the tables and lets the replica follow.
+    pub fn start(plan: &Plan, mode: Mode, replica_logs: bool) -> Result<Self> {
+        let port = free_port()?;
+        let mut of_primary = vec!["--server-id=1".to_owned(), "--skip-networking=OFF".to_owned()];
+        of_primary.extend(["--log-bin".to_owned(), "--bind-address=127.0.0.1".to_owned(), format!("--port={port}")]);
+        // Larger groups of commits are more to do side by side.
+        of_primary.extend(["--binlog-commit-wait-count=4", "--binlog-commit-wait-usec=2000"].map(str::to_owned));
+        let mut of_replica = vec!["--server-id=2".to_owned(), "--slave-parallel-threads=4".to_owned()];
+        of_replica.push(format!("--slave-parallel-mode={}", mode.name()));
+        of_replica.push("--slave-net-timeout=10".to_owned());
+        if replica_logs {
+            of_replica.extend(["--log-bin".to_owned(), "--log-slave-updates".to_owned()]);
+        }
+        let primary = Server::start_new(options(plan, of_primary))?;
+        let replica = Server::start_new(options(plan, of_replica))?;
+        let pair = Self { primary, replica };
+        create_tables(&mut pair.primary.connect()?, &plan.engine)?;
+        let follow = format!(
+            "CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_PORT={port}, MASTER_USER='root', MASTER_CONNECT_RETRY=1, \
+             MASTER_USE_GTID=slave_pos"
+        );
+        client::execute(&mut pair.replica.connect()?, &[follow.as_str(), "START SLAVE"])?;
+        Ok(pair)
+    }
+
+    /// Where clients connect to.
+    pub fn primary_socket(&self) -> PathBuf {
+        self.primary.socket()
+    }
+
+    fn server(&mut self, side: Side) -> &mut Server {
+        match side {
+            Side::Primary => &mut self.primary,
+            Side::Replica => &mut self.replica,
+        }
+    }
+
+    /// kill -9.
+    pub fn kill(&mut self, side: Side) -> Result<()> {
+        self.server(side).kill()
+    }
+
+    /// Starts the side that was killed. The replica goes on by itself.
+    pub fn restart(&mut self, side: Side) -> Result<()> {
+        self.server(side).start().with_context(|| format!("the {} does not come back", side.name()))?;
+        Ok(())
+    }
+
+    /// Waits until the replica has applied all the primary has; returns how long that took.
+    pub fn catch_up(&mut self) -> Result<Duration> {
+        let begun = Instant::now();
+        let wanted: String = client::value(&mut self.primary.connect()?, "SELECT @@gtid_binlog_pos")?;
+        let mut replica = self.replica.connect()?;
+        let wait = format!("SELECT MASTER_GTID_WAIT('{wanted}', 0.5)");
+        while begun.elapsed() < CATCH_UP {
+            if client::value::<i64>(&mut replica, &wait)? == 0 {
+                return Ok(begun.elapsed());
+            }
+            let status = slave_status(&mut replica)?;
+            let error = field(&status, "Last_SQL_Error");
+            ensure!(error.is_empty(), "the replica stopped: {error}");
+        }
+        self.hang(&wanted)
+    }
+
+    /// What there is to say about a replica that does not go on.
+    fn hang(&mut self, wanted: &str) -> Result<Duration> {
+        let mut replica = self.replica.connect()?;
+        let has: String = client::value(&mut replica, "SELECT @@gtid_slave_pos")?;
+        let threads: Vec<(u64, String, Option<String>, Option<String>)> =
+            replica.query("SELECT id, command, state, info FROM information_schema.processlist ORDER BY id")?;
+        let threads: Vec<String> = threads.iter().map(|thread| format!("  {thread:?}")).collect();
+        let status = slave_status(&mut replica)?;
+        let (io, sql) = (field(&status, "Slave_IO_Running"), field(&status, "Slave_SQL_Running"));
+        let engine = client::engine_status(&mut replica)?.unwrap_or_default();
+        bail!(
+            "the replica did not catch up in {CATCH_UP:?}: wanted {wanted}, has {has}; I/O thread {io}, SQL thread {sql} {}\n{}\n{engine}",
+            field(&status, "Last_IO_Error"),
+            threads.join("\n"),
+        )
+    }
+
+    /// Both sides must hold the same rows. Their order is not the same: it follows from where there was room.
+    pub fn compare(&mut self) -> Result<()> {
+        let (mut primary, mut replica) = (self.primary.connect()?, self.replica.connect()?);
+        for table in TABLES {
+            let rows = |connection: &mut Conn| -> Result<Vec<Row>> {
+                Ok(connection.query(format!("SELECT * FROM {table} ORDER BY 1, 2, 3"))?)
+            };
+            let (left, right) = (rows(&mut primary)?, rows(&mut replica)?);
+            let text = |row: &Row| format!("{row:?}");
+            let differs = left.iter().map(text).ne(right.iter().map(text));
+            ensure!(
+                !differs,
+                "table {table} differs: the primary has {} rows, the replica {}; first: {:?}",
+                left.len(),
+                right.len(),
+                left.iter().zip(&right).find(|(left, right)| text(left) != text(right))
+            );
+            let checksum = |connection: &mut Conn| -> Result<Option<(String, Option<u64>)>> {
+                Ok(connection.query_first(format!("CHECKSUM TABLE {table}"))?)
+            };
+            let (left, right) = (checksum(&mut primary)?, checksum(&mut replica)?);
+            ensure!(left == right && left.is_some(), "checksums differ: {left:?} and {right:?}");
+        }
+        let few: u64 = client::value(&mut primary, "SELECT COUNT(DISTINCT id) FROM few")?;
+        ensure!(few == u64::from(ROWS), "{few} rows of {ROWS} are left");
+        Ok(())
+    }
+
+    /// What the replica did, for the progress line.
+    pub fn replica_counts(&mut self) -> Result<String> {
+        let mut replica = self.replica.connect()?;
+        let mut count = |name: &str| -> Result<String> {
+            let row: Option<(String, String)> = replica.query_first(format!("SHOW GLOBAL STATUS LIKE '{name}'"))?;
+            Ok(row.map_or_else(|| "none".to_owned(), |(_, value)| value))
+        };
+        Ok(format!(
+            "replica: {} retries, {} lock waits, {} deadlocks",
+            count("Slave_retried_transactions")?,
+            count("Perdura_lock_waits")?,
+            count("Perdura_deadlocks")?
+        ))
+    }
+
+    /// Ordinary shutdowns, the replica first.
+    pub fn stop(&mut self) -> Result<()> {
+        self.replica.stop()?;
+        self.primary.stop()
+    }
+
+    /// Leaves both directories for a look; returns their names.
+    pub fn keep(&mut self) -> String {
+        format!("{} {}", self.primary.keep().display(), self.replica.keep().display())
+    }
+}
+
+fn options(plan: &Plan, further: Vec<String>) -> Options {
+    let perdura = plan.engine.eq_ignore_ascii_case("perdura");
+    let mut extra = vec!["--binlog-format=ROW".to_owned(), "--sync-binlog=1".to_owned()];
+    extra.push("--innodb-flush-log-at-trx-commit=1".to_owned());
+    extra.push(format!("--innodb-lock-wait-timeout={LOCK_WAIT_SECONDS}"));
+    if perdura {
+        extra.push(format!("--perdura-lock-wait-timeout={LOCK_WAIT_SECONDS}"));
+    }
+    extra.extend(further);
+    Options { perdura, extra, own_log_mount: false }
+}
+
+/// A port nobody listens on now. It lies below those the system gives to connections that go out.
+fn free_port() -> Result<u16> {
+    let base = 20_000 + (std::process::id() % 10_000) as u16;
+    (0..1_000)
+        .map(|step| base + step)
+        .find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok())
+        .context("no free port on the loopback interface")
+}
+
+fn create_tables(connection: &mut Conn, engine: &str) -> Result<()> {
+    client::execute(
+        connection,
+        &[
+            format!("CREATE TABLE few (id INT, v BIGINT, body VARCHAR(40)) ENGINE={engine}"),
+            format!("CREATE TABLE queue (client INT, id BIGINT, body VARCHAR(60)) ENGINE={engine}"),
+            // A third column, so that all are sorted alike.
+            format!("CREATE TABLE doubles (v INT, body CHAR(4), none INT) ENGINE={engine}"),
+            format!("INSERT INTO few SELECT seq, 0, '' FROM seq_0_to_{}", ROWS - 1),
+        ],
+    )
+}
+
+fn slave_status(connection: &mut Conn) -> Result<Row> {
+    connection.query_first("SHOW SLAVE STATUS")?.context("the replica follows nobody")
+}
+
+fn field(row: &Row, name: &str) -> String {
+    row.get::<Option<String>, _>(name).flatten().unwrap_or_default()
+}
