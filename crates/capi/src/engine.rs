@@ -114,6 +114,32 @@ pub unsafe extern "C" fn perdura_close(engine: *mut PerduraEngine) {
     barrier::call_or(None, (), move || engine.engine.close());
 }
 
+/// Holds the pool still, so that its files can be copied, until [`perdura_release`]: whoever would store to it waits. Gives up if
+/// statements that write do not end within `timeout_ms` milliseconds.
+///
+/// # Safety
+/// `engine` must be open.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn perdura_hold(engine: *const PerduraEngine, timeout_ms: u64) -> PerduraCode {
+    // SAFETY: as the caller vouches for.
+    let engine = unsafe { &*engine }.engine();
+    barrier::call(Some(engine), || {
+        engine.hold(Duration::from_millis(timeout_ms))?;
+        Ok(PerduraCode::Ok)
+    })
+}
+
+/// Lets the pool go again; whether it was held.
+///
+/// # Safety
+/// `engine` must be open.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn perdura_release(engine: *const PerduraEngine) -> bool {
+    // SAFETY: as the caller vouches for.
+    let engine = unsafe { &*engine }.engine();
+    barrier::call_or(Some(engine), false, || engine.release())
+}
+
 /// Switches pre-fault on or off.
 ///
 /// # Safety

@@ -85,6 +85,7 @@ impl Inner {
         self.check_writable()?;
         let catalog = self.catalog();
         let mut txn = Txn::new(self.clone(), Isolation::ReadCommitted);
+        txn.begin_ending();
         change(&mut txn, &catalog)
     }
 
@@ -158,6 +159,7 @@ impl Inner {
             self.tables.write().remove(name);
             Ok(table)
         })?;
+        let _changing = self.hold.change();
         self.remove_files(&table)
     }
 
@@ -203,6 +205,7 @@ impl Inner {
                 }
             }
         })?;
+        let _changing = self.hold.change();
         self.remove_files(&old)?;
         Ok(new)
     }

@@ -21,6 +21,7 @@ impl Txn {
             self.reset();
             return Ok(csn);
         }
+        self.begin_ending();
         let csn = match self.state {
             State::Ordered(csn) => csn,
             State::Prepared => self.commit_ordered(),
@@ -51,6 +52,7 @@ impl Txn {
             return Ok(());
         }
         let _span = perdura_pmem::trace::span("prepared");
+        self.begin_ending();
         if let Err(error) = self.log_prepare(xid) {
             self.rollback();
             return Err(error);
@@ -59,6 +61,7 @@ impl Txn {
         self.state = State::Prepared;
         // It reads nothing any more, and may stay so for long: purge does not wait for it.
         self.close_snapshot();
+        self.end_change();
         Ok(())
     }
 
@@ -72,6 +75,9 @@ impl Txn {
     /// Gives a prepared transaction its place in the commit order and makes its commit durable. Cannot fail.
     /// [`Txn::commit`] does the rest. A transaction that wrote nothing gets the last CSN.
     pub fn commit_ordered(&mut self) -> Csn {
+        if self.state == State::Prepared {
+            self.begin_ending();
+        }
         match (self.state, self.log.as_mut()) {
             (State::Prepared, Some(log)) => {
                 let csn = log.commit_prepared();
@@ -175,6 +181,9 @@ impl Txn {
 
     /// Rolls back, prepared or not.
     pub fn rollback(&mut self) {
+        if !self.is_read_only() || self.log.is_some() {
+            self.begin_ending();
+        }
         // The log forgets a prepared transaction first: what it wrote may be used again right after this (I8).
         if let Some(log) = self.log.take()
             && let Err(error) = log.rollback()
@@ -220,6 +229,7 @@ impl Txn {
         self.xid.clear();
         self.unfenced = false;
         self.state = State::Active;
+        self.end_change();
         self.start_statement();
     }
 }

@@ -20,6 +20,7 @@ mod directory;
 mod engine;
 mod error;
 pub mod format;
+mod hold;
 mod locks;
 mod purge;
 mod random;
