@@ -29,6 +29,10 @@
 #include "sql_table.h"
 #include "table.h"
 
+#include "backup.h"
+#include "my_dir.h"
+#include "myisampack.h"
+
 #include <algorithm>
 #include <mysql/plugin.h>
 #include <mysql/service_thd_wait.h>
@@ -36,6 +40,9 @@
 #if MYSQL_VERSION_ID < 100600 || MYSQL_VERSION_ID >= 101200
 #error "Perdura is written against MariaDB 10.6 to 10.11"
 #endif
+
+/* Exported by the server for engines whose directory lies among the databases, but in no header. */
+bool ignore_db_dirs_append(const char *name);
 
 /* Outcomes of deciding a distributed transaction, as the X/Open specification numbers them; the server has no header for them. */
 constexpr int XA_OK= 0;

@@ -8,7 +8,7 @@ use std::ffi::{CStr, c_char};
 use std::path::{Path, absolute};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// What sessions count.
 #[derive(Default)]
@@ -98,9 +98,14 @@ fn open(options: &PerduraOptions, directory: &CStr) -> Outcome<Engine> {
         prefault: options.prefault,
         prefault_threads: options.prefault_threads,
         lock_wait_timeout: Duration::from_millis(options.lock_wait_ms),
+        clock: Some(seconds_since_1970),
         ..defaults
     };
     Ok(Engine::open(Arc::new(medium), config)?)
+}
+
+fn seconds_since_1970() -> u64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
 /// Closes a pool. Prepared transactions stay prepared in it.

@@ -196,6 +196,7 @@ impl Inner {
             match txn.update(catalog, rid, &entry.encode()).and_then(|()| txn.commit()) {
                 Ok(_) => {
                     old.set_dropped();
+                    new.set_changed(self.context.now());
                     self.tables.write().insert(name.to_owned(), new.clone());
                     Ok((old, new))
                 }

@@ -135,6 +135,7 @@ impl Txn {
         self.engine.log.publish(csn);
         self.retire_versions(csn);
         for bulk in self.bulk.drain(..) {
+            bulk.table().set_changed(self.engine.context.now());
             bulk.table().count_rows(bulk.rows());
             bulk.finish();
         }
@@ -161,12 +162,14 @@ impl Txn {
         for (write, version) in self.writes.replaced() {
             write.table.free(version);
         }
+        let now = self.engine.context.now();
         for write in self.writes.entries().iter().filter(|write| !write.void) {
             if write.is_nothing() {
                 write.table.free(write.head);
                 write.table.space.lock().put_rids([write.rid]);
                 continue;
             }
+            write.table.set_changed(now);
             let was_row = !write.base.is_empty();
             write.table.count_rows(i64::from(!write.head.is_tombstone()) - i64::from(was_row));
             let mut superseded = write.table.superseded.lock();

@@ -24,6 +24,8 @@ pub struct Config {
     pub lock_wait_timeout: Duration,
     /// Whether threads of the engine checkpoint, purge and create files ahead. Off, the caller does it (tests, tools).
     pub background: bool,
+    /// Seconds since 1970, for the time of a table's last change; `None`: it has none.
+    pub clock: Option<fn() -> u64>,
     /// Seed of pool ids and log salts; `None` takes it from the operating system.
     pub seed: Option<u64>,
 }
@@ -39,6 +41,7 @@ impl Default for Config {
             prefault_threads: 1,
             lock_wait_timeout: Duration::from_secs(50),
             background: true,
+            clock: None,
             seed: None,
         }
     }

@@ -13,7 +13,7 @@ use perdura_pmem::sync::Mutex;
 use perdura_pmem::{Medium, Region};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 /// Shards of a table's allocation: sessions spread over them.
 pub const SHARDS: usize = 4;
@@ -32,6 +32,7 @@ pub struct TableContext {
     pub data_file_bytes: u64,
     /// Pre-fault and files ahead.
     pub services: Arc<Services>,
+    clock: Option<fn() -> u64>,
 }
 
 impl TableContext {
@@ -50,7 +51,13 @@ impl TableContext {
             first_file_bytes: config.first_file_bytes,
             data_file_bytes: config.data_file_bytes,
             services,
+            clock: config.clock,
         }
+    }
+
+    /// Seconds since 1970, or 0 without a clock.
+    pub(crate) fn now(&self) -> u64 {
+        self.clock.map_or(0, |clock| clock())
     }
 
     fn identity(&self, table: u32, sequence: u32) -> FileIdentity {
@@ -78,6 +85,7 @@ pub struct Table {
     pub(crate) superseded: Mutex<VecDeque<Superseded>>,
     rows: AtomicI64,
     dropped: AtomicBool,
+    changed_at: AtomicU64,
 }
 
 impl Table {
@@ -95,6 +103,21 @@ impl Table {
             superseded: Mutex::new(VecDeque::new()),
             rows: AtomicI64::new(0),
             dropped: AtomicBool::new(false),
+            changed_at: AtomicU64::new(0),
+        }
+    }
+
+    /// When a commit last changed the table, in seconds since 1970; 0 if none did since the pool was opened.
+    pub fn changed_at(&self) -> u64 {
+        self.changed_at.load(Ordering::Relaxed)
+    }
+
+    /// Notes a change.
+    #[inline]
+    pub(crate) fn set_changed(&self, now: u64) {
+        // Loaded first: most commits come within a second of the last, and the line is shared.
+        if self.changed_at() < now {
+            self.changed_at.fetch_max(now, Ordering::Relaxed);
         }
     }
 
