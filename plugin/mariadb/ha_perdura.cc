@@ -50,13 +50,6 @@ static int ddl_recovery_done(handlerton *)
   return 0;
 }
 
-/* BACKUP STAGE END, or the connection that made the backup is gone. */
-static void end_backup()
-{
-  if (pool && perdura_release(pool))
-    sql_print_information("Perdura: the backup has ended; the pool takes changes again");
-}
-
 static void log_medium()
 {
   PerduraReport *report= perdura_medium_report(pool);

@@ -71,8 +71,10 @@ static int set_hold(THD *thd, st_mysql_sys_var *, void *target, st_mysql_value *
   *static_cast<my_bool *>(target)= wanted != 0;
   if (!wanted)
   {
-    perdura_release(pool);
-    return 0;
+    if (perdura_release(pool))
+      return 0;
+    my_printf_error(ER_GET_ERRMSG, "Perdura: the pool was not held any more", MYF(0));
+    return 1;
   }
   if (perdura_hold(pool, HOLD_TIMEOUT_MS) == PERDURA_CODE_OK)
   {
@@ -85,9 +87,24 @@ static int set_hold(THD *thd, st_mysql_sys_var *, void *target, st_mysql_value *
   return 1;
 }
 
+/* SET GLOBAL perdura_hold=DEFAULT comes here unchecked. */
+static void update_hold(THD *, st_mysql_sys_var *, void *target, const void *value)
+{
+  *static_cast<my_bool *>(target)= *static_cast<const my_bool *>(value);
+  if (!hold && pool)
+    perdura_release(pool);
+}
+
+void end_backup()
+{
+  hold= false;
+  if (pool && perdura_release(pool))
+    sql_print_information("Perdura: the backup has ended; the pool takes changes again");
+}
+
 static MYSQL_SYSVAR_BOOL(hold, hold, PLUGIN_VAR_OPCMDARG | PLUGIN_VAR_NOCMDOPT,
   "Holds the pool still for a backup: changes wait until it is OFF again or BACKUP STAGE ends. Set by the connection in BACKUP "
-  "STAGE BLOCK_COMMIT", set_hold, nullptr, false);
+  "STAGE BLOCK_COMMIT", set_hold, update_hold, false);
 
 static MYSQL_SYSVAR_STR(dir, directory, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
   "Directory of the pool, on a file system mounted with -o dax", nullptr, nullptr, default_directory);

@@ -13,6 +13,7 @@ mod csv;
 mod demo;
 mod explore;
 mod mtr;
+mod operations;
 mod package;
 mod paths;
 mod plugin;
@@ -39,6 +40,7 @@ usage: cargo xtask COMMAND
                                                NAME: load, commit, scan, recovery, memory, engine, map
   crash-server [--seed N] [--rounds N] [--engine NAME]
                                                kill -9 a loaded server again and again, and compare
+  operations [--rounds N] [--seed N]           the operator's page, backup under load, the package unpacked
   package                                      a tarball of the plugin
 ";
 
@@ -66,6 +68,7 @@ fn run() -> Result<()> {
         "mtr" => mtr::run(&args.rest()),
         "bench" => bench::run(args),
         "crash-server" => crash_server::run(args),
+        "operations" => operations::run(args),
         _ => bail!("unknown command {command}\n{USAGE}"),
     }
 }
