@@ -33,6 +33,7 @@ test: setup
 	RUSTFLAGS="--cfg loom" cargo test --package perdura-map --lib --target-dir target/loom loom_tests
 	cargo xtask explore
 	cargo xtask mtr
+	cargo xtask operations
 	cargo xtask crash-server
 	cargo xtask replication
 

@@ -75,10 +75,13 @@ static int start(void *target)
   hton->drop_table= drop_table;
   hton->show_status= show_status;
   hton->signal_ddl_recovery_done= ddl_recovery_done;
+  hton->end_backup= end_backup;
   set_transaction_calls(hton);
   set_discovery_calls(hton);
 
-  PerduraOptions chosen= options();
+  PerduraOptions chosen;
+  if (!options(&chosen))
+    return 1;
   if (perdura_open(&chosen, &pool) != PERDURA_CODE_OK)
   {
     pool= nullptr;
@@ -87,6 +90,9 @@ static int start(void *target)
   }
   log_medium();
   perdura_set_notice_handler(pool, log_notice);
+  hide_directory();
+  sql_print_information("Perdura: back up with `perdura backup` (see docs/operations.md); mariadb-backup and mariabackup copy "
+                        "nothing of this engine");
   if (perdura_drop_temporary_tables(pool) != PERDURA_CODE_OK)
     log_last_error("dropping temporary tables of the last run");
   return 0;
@@ -113,11 +119,12 @@ ha_perdura::~ha_perdura()
 }
 
 /* Not HA_PARTIAL_COLUMN_READ, although reads that change nothing may be partial: it is about UPDATE, which gets whole rows
-   and so can leave out those that would not change. */
+   and so can leave out those that would not change. Not HA_CAN_BIT_FIELD: the server would keep bits among the NULL bits,
+   where UPDATE ... SET bits=DEFAULT stores wrong ones. */
 handler::Table_flags ha_perdura::table_flags() const
 {
-  return HA_REC_NOT_IN_SEQ | HA_CAN_GEOMETRY | HA_CAN_BIT_FIELD | HA_CAN_VIRTUAL_COLUMNS | HA_BINLOG_ROW_CAPABLE |
-         HA_CAN_TABLE_CONDITION_PUSHDOWN | HA_CRASH_SAFE | HA_CAN_SKIP_LOCKED | HA_ONLINE_ANALYZE | HA_CONCURRENT_OPTIMIZE;
+  return HA_REC_NOT_IN_SEQ | HA_CAN_GEOMETRY | HA_CAN_VIRTUAL_COLUMNS | HA_BINLOG_ROW_CAPABLE | HA_CAN_TABLE_CONDITION_PUSHDOWN |
+         HA_CRASH_SAFE | HA_CAN_SKIP_LOCKED | HA_ONLINE_ANALYZE | HA_CONCURRENT_OPTIMIZE;
 }
 
 /* In reads of 16 KiB, as the optimizer counts; memory is read about as fast as a cached page. */
@@ -129,6 +136,19 @@ double ha_perdura::scan_time()
 double ha_perdura::read_time(uint, uint ranges, ha_rows rows)
 {
   return static_cast<double>(ranges + rows);
+}
+
+/* When a definition was made: its id is a UUID of version 1, which begins with the time in units of 100 ns since 1582. The pool
+   keeps it, and so takes it along. 0 if the id is another one. */
+static time_t defined_at(const LEX_CUSTRING &id)
+{
+  constexpr ulonglong UNITS= 10000000, FROM_1582_TO_1970= 12219292800ULL;
+  if (id.length != MY_UUID_SIZE || id.str[6] >> 4 != 1)
+    return 0;
+  const ulonglong time= (static_cast<ulonglong>(mi_uint2korr(id.str + 6) & 0xfff) << 48) |
+                        (static_cast<ulonglong>(mi_uint2korr(id.str + 4)) << 32) | mi_uint4korr(id.str);
+  const ulonglong seconds= time / UNITS;
+  return seconds < FROM_1582_TO_1970 ? 0 : static_cast<time_t>(seconds - FROM_1582_TO_1970);
 }
 
 int ha_perdura::info(uint flag)
@@ -145,6 +165,13 @@ int ha_perdura::info(uint flag)
     stats.data_file_length= found.data_bytes - found.free_bytes;
     stats.delete_length= found.free_bytes;
     stats.mean_rec_length= found.rows ? static_cast<ulong>(stats.data_file_length / found.rows) : 0;
+  }
+  if (flag & HA_STATUS_TIME)
+  {
+    PerduraTableInfo found;
+    perdura_table_info(m_cursor, &found);
+    stats.create_time= defined_at(table->s->tabledef_version);
+    stats.update_time= static_cast<time_t>(found.changed_at);
   }
   if (flag & HA_STATUS_CONST)
     stats.block_size= 16 * 1024;
@@ -163,10 +190,23 @@ int ha_perdura::check(THD *thd, HA_CHECK_OPT *)
   ha_rnd_end();
   tmp_restore_column_map(&table->read_set, columns);
   if (error == HA_ERR_END_OF_FILE)
-    return HA_ADMIN_OK;
+    return has_old_bits() ? HA_ADMIN_NEEDS_ALTER : HA_ADMIN_OK;
   if (error)
     print_error(error, MYF(ME_WARNING));
   return error ? HA_ADMIN_CORRUPT : HA_ADMIN_FAILED;
+}
+
+/* Bits among the NULL bits, as they were kept by the first builds: read and written as ever, but not set to their default. */
+bool ha_perdura::has_old_bits() const
+{
+  return std::any_of(table->field, table->field + table->s->fields, [](const Field *field) {
+    return field->real_type() == MYSQL_TYPE_BIT && static_cast<const Field_bit *>(field)->bit_len > 0;
+  });
+}
+
+int ha_perdura::check_for_upgrade(HA_CHECK_OPT *)
+{
+  return has_old_bits() ? HA_ADMIN_NEEDS_ALTER : HA_ADMIN_OK;
 }
 
 static st_mysql_storage_engine engine_info= {MYSQL_HANDLERTON_INTERFACE_VERSION};

@@ -39,6 +39,7 @@ public:
   int analyze(THD *, HA_CHECK_OPT *) override { return HA_ADMIN_OK; }
   int optimize(THD *, HA_CHECK_OPT *) override { return HA_ADMIN_TRY_ALTER; }
   int check(THD *thd, HA_CHECK_OPT *options) override;
+  int check_for_upgrade(HA_CHECK_OPT *options) override;
   bool get_error_message(int error, String *message) override;
   void print_error(int error, myf flags) override;
 
@@ -76,6 +77,7 @@ public:
   int reset() override;
 
 private:
+  bool has_old_bits() const;
   int enter_statement(THD *thd, thr_lock_type lock_type);
   int failed(PerduraCode code);
   void choose_columns();

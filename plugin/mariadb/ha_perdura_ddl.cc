@@ -79,13 +79,24 @@ private:
 };
 
 /* Options that ask for something the engine would silently not do. */
-static int check_options(const HA_CREATE_INFO *info)
+static int check_options(THD *thd, const HA_CREATE_INFO *info)
 {
   const char *refused= nullptr;
   if (info->data_file_name)
     refused= "DATA DIRECTORY";
   else if (info->index_file_name)
     refused= "INDEX DIRECTORY";
+  else if (info->row_type == ROW_TYPE_COMPRESSED)
+  {
+    refused= "ROW_FORMAT=COMPRESSED";
+    /* What another engine's table brings along in ALTER is not what was asked for. */
+    if (!thd->is_strict_mode() || !(info->used_fields & HA_CREATE_USED_ROW_FORMAT))
+    {
+      push_warning_printf(thd, Sql_condition::WARN_LEVEL_WARN, ER_ILLEGAL_HA_CREATE_OPTION,
+                          ER_THD(thd, ER_ILLEGAL_HA_CREATE_OPTION), "Perdura", refused);
+      return 0;
+    }
+  }
   if (!refused)
     return 0;
   my_error(ER_ILLEGAL_HA_CREATE_OPTION, MYF(0), "Perdura", refused);
@@ -94,7 +105,7 @@ static int check_options(const HA_CREATE_INFO *info)
 
 int ha_perdura::create(const char *name, TABLE *form, HA_CREATE_INFO *info)
 {
-  if (int error= check_options(info))
+  if (int error= check_options(ha_thd(), info))
     return error;
   Definition definition(form);
   /* With it the pool can be found by another server. The server itself keeps the definitions of partitioned tables. */

@@ -61,8 +61,12 @@ constexpr size_t MESSAGE_BYTES= 512;
 extern st_mysql_sys_var *system_variables[];
 extern st_mysql_show_var status_variables[];
 
-/* What the pool is to be opened with. `directory` lives as long as the settings. */
-PerduraOptions options();
+/* What the pool is to be opened with; `directory` lives as long as the settings. False if that cannot be said. */
+bool options(PerduraOptions *chosen);
+/* Releases the pool when BACKUP STAGE ends, or the connection that was in it. */
+void end_backup();
+/* Keeps the pool's directory, if it lies among the databases, from being taken for one. */
+void hide_directory();
 /* How long the connection waits for row locks, in milliseconds. */
 ulonglong lock_wait_ms(THD *thd);
 /* SHOW ENGINE PERDURA STATUS. */

@@ -29,6 +29,10 @@
 #include "sql_table.h"
 #include "table.h"
 
+#include "backup.h"
+#include "my_dir.h"
+#include "myisampack.h"
+
 #include <algorithm>
 #include <mysql/plugin.h>
 #include <mysql/service_thd_wait.h>
@@ -41,6 +45,8 @@
    whether the holder will be killed, to be done again after the waiter. */
 extern "C" int thd_need_wait_reports(const MYSQL_THD waiter);
 extern "C" int thd_rpl_deadlock_check(MYSQL_THD waiter, MYSQL_THD holder);
+/* Exported by the server for engines whose directory lies among the databases, but in no header. */
+bool ignore_db_dirs_append(const char *name);
 
 /* Outcomes of deciding a distributed transaction, as the X/Open specification numbers them; the server has no header for them. */
 constexpr int XA_OK= 0;

@@ -27,10 +27,13 @@ static ulonglong log_lane_size;
 static uint log_generations;
 static uint log_generations_max;
 static my_bool prefault;
+static my_bool hold;
 static uint prefault_threads;
 
-/* Where the pool is if nothing is said: beside the server's own data, and made there. */
-static char default_directory[]= "./perdura";
+/* Where the pool is if nothing is said: among the server's own data, and made there. No database can have that name. */
+static char default_directory[]= "./#perdura";
+/* Where it was in the first builds: one that is there goes on being used. */
+static char former_directory[]= "./perdura";
 
 static constexpr ulonglong KIB= 1024, MIB= 1024 * KIB, GIB= 1024 * MIB;
 
@@ -40,6 +43,68 @@ static void update_prefault(THD *, st_mysql_sys_var *, void *target, const void 
   if (pool)
     perdura_set_prefault(pool, prefault);
 }
+
+/* How long running statements are waited for, in milliseconds. */
+static constexpr ulonglong HOLD_TIMEOUT_MS= 10000;
+
+/* SET GLOBAL perdura_hold acts while it is checked: there it may wait and fail, and no lock on variables is held. */
+static int set_hold(THD *thd, st_mysql_sys_var *, void *target, st_mysql_value *value)
+{
+  longlong wanted= 0;
+  char buffer[8];
+  int length= sizeof(buffer);
+  if (value->value_type(value) == MYSQL_VALUE_TYPE_STRING)
+  {
+    const char *word= value->val_str(value, buffer, &length);
+    if (!word || (my_strcasecmp(system_charset_info, word, "ON") && my_strcasecmp(system_charset_info, word, "OFF")))
+      return 1;
+    wanted= !my_strcasecmp(system_charset_info, word, "ON");
+  }
+  else if (value->val_int(value, &wanted) || (wanted != 0 && wanted != 1))
+    return 1;
+  if (!pool || thd->current_backup_stage != BACKUP_LOCK_COMMIT)
+  {
+    my_printf_error(ER_GET_ERRMSG, "Perdura: perdura_hold can be set only by the connection that is in BACKUP STAGE BLOCK_COMMIT; "
+                                   "the pool is released with BACKUP STAGE END, or when the connection ends", MYF(0));
+    return 1;
+  }
+  *static_cast<my_bool *>(target)= wanted != 0;
+  if (!wanted)
+  {
+    if (perdura_release(pool))
+      return 0;
+    my_printf_error(ER_GET_ERRMSG, "Perdura: the pool was not held any more", MYF(0));
+    return 1;
+  }
+  if (perdura_hold(pool, HOLD_TIMEOUT_MS) == PERDURA_CODE_OK)
+  {
+    sql_print_information("Perdura: the pool is held for a backup");
+    return 0;
+  }
+  char message[MESSAGE_BYTES];
+  perdura_message(reinterpret_cast<uint8_t *>(message), sizeof(message));
+  my_printf_error(ER_LOCK_WAIT_TIMEOUT, "Perdura: the pool cannot be held: %s", MYF(0), message);
+  return 1;
+}
+
+/* SET GLOBAL perdura_hold=DEFAULT comes here unchecked. */
+static void update_hold(THD *, st_mysql_sys_var *, void *target, const void *value)
+{
+  *static_cast<my_bool *>(target)= *static_cast<const my_bool *>(value);
+  if (!hold && pool)
+    perdura_release(pool);
+}
+
+void end_backup()
+{
+  hold= false;
+  if (pool && perdura_release(pool))
+    sql_print_information("Perdura: the backup has ended; the pool takes changes again");
+}
+
+static MYSQL_SYSVAR_BOOL(hold, hold, PLUGIN_VAR_OPCMDARG | PLUGIN_VAR_NOCMDOPT,
+  "Holds the pool still for a backup: changes wait until it is OFF again or BACKUP STAGE ends. Set by the connection in BACKUP "
+  "STAGE BLOCK_COMMIT", set_hold, update_hold, false);
 
 static MYSQL_SYSVAR_STR(dir, directory, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
   "Directory of the pool, on a file system mounted with -o dax", nullptr, nullptr, default_directory);
@@ -76,6 +141,7 @@ static MYSQL_THDVAR_ULONG(lock_wait_timeout, PLUGIN_VAR_RQCMDARG,
 st_mysql_sys_var *system_variables[]= {
   MYSQL_SYSVAR(dir),
   MYSQL_SYSVAR(emulate),
+  MYSQL_SYSVAR(hold),
   MYSQL_SYSVAR(data_file_size),
   MYSQL_SYSVAR(log_lanes),
   MYSQL_SYSVAR(log_lane_size),
@@ -87,21 +153,61 @@ st_mysql_sys_var *system_variables[]= {
   nullptr
 };
 
-PerduraOptions options()
+/* Whether there are files of a pool, whole or not. */
+static bool has_pool(const char *place)
 {
-  PerduraOptions chosen= {};
-  chosen.directory= directory;
-  chosen.create_directory= !strcmp(directory, default_directory);
-  chosen.emulate= emulate;
-  chosen.prefault= prefault;
-  chosen.prefault_threads= prefault_threads;
-  chosen.data_file_size= data_file_size;
-  chosen.log_lanes= log_lanes;
-  chosen.log_lane_size= log_lane_size;
-  chosen.log_generations= log_generations;
-  chosen.log_generations_max= log_generations_max;
-  chosen.lock_wait_ms= THDVAR(nullptr, lock_wait_timeout) * 1000ULL;
-  return chosen;
+  for (const char *name : {"super", "super.new", "t.00000001.00000"})
+  {
+    char path[FN_REFLEN];
+    strxnmov(path, sizeof(path) - 1, place, "/", name, NullS);
+    if (!access(path, F_OK))
+      return true;
+  }
+  return false;
+}
+
+/* Nobody said where the pool is: the former place counts if a pool is there, so that no empty one is made beside it. */
+static bool find_directory()
+{
+  if (strcmp(directory, default_directory) || !has_pool(former_directory))
+    return true;
+  if (has_pool(default_directory))
+  {
+    sql_print_error("Perdura: there are pools in both %s and %s below the data directory; say which one with perdura_dir",
+                    default_directory, former_directory);
+    return false;
+  }
+  directory= former_directory;
+  return true;
+}
+
+bool options(PerduraOptions *chosen)
+{
+  if (!find_directory())
+    return false;
+  *chosen= {};
+  chosen->directory= directory;
+  chosen->create_directory= !strcmp(directory, default_directory);
+  chosen->emulate= emulate;
+  chosen->prefault= prefault;
+  chosen->prefault_threads= prefault_threads;
+  chosen->data_file_size= data_file_size;
+  chosen->log_lanes= log_lanes;
+  chosen->log_lane_size= log_lane_size;
+  chosen->log_generations= log_generations;
+  chosen->log_generations_max= log_generations_max;
+  chosen->lock_wait_ms= THDVAR(nullptr, lock_wait_timeout) * 1000ULL;
+  return true;
+}
+
+void hide_directory()
+{
+  char above[FN_REFLEN], data[FN_REFLEN], place[FN_REFLEN], parent[FN_REFLEN];
+  strxnmov(above, sizeof(above) - 1, directory, "/..", NullS);
+  if (my_realpath(place, directory, MYF(0)) || my_realpath(parent, above, MYF(0)) || my_realpath(data, mysql_real_data_home, MYF(0)))
+    return;
+  if (!strcmp(parent, data))
+    ignore_db_dirs_append(place + dirname_length(place));
 }
 
 /* The server's own timeout counts too: with it come NOWAIT and WAIT n. */

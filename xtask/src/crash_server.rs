@@ -62,7 +62,7 @@ fn options(plan: &Plan, binlog: bool) -> Options {
     if binlog {
         extra.extend(["--log-bin", "--sync-binlog=1", "--binlog-format=ROW", "--server-id=1"].map(str::to_owned));
     }
-    Options { perdura, extra, own_log_mount: false }
+    Options { perdura, extra, ..Options::default() }
 }
 
 /// All rounds with or without binary log; returns how many failed.

@@ -33,7 +33,7 @@ pub fn run() -> Result<()> {
     println!("\nPerdura: tables on persistent memory, in an unmodified MariaDB");
     println!("  machine: {}", process::machine());
     let extra = ["--max-heap-table-size=4G", "--innodb-buffer-pool-size=1G", "--innodb-log-file-size=512M"];
-    let options = Options { perdura: true, extra: extra.map(str::to_owned).to_vec(), own_log_mount: false };
+    let options = Options { perdura: true, extra: extra.map(str::to_owned).to_vec(), ..Options::default() };
     let mut server = Server::start_new(options)?;
     let mut connection = server.connect()?;
     let version: String = client::value(&mut connection, "SELECT VERSION()")?;

@@ -13,6 +13,7 @@ mod csv;
 mod demo;
 mod explore;
 mod mtr;
+mod operations;
 mod package;
 mod paths;
 mod plugin;
@@ -42,6 +43,7 @@ usage: cargo xtask COMMAND
                                                kill -9 a loaded server again and again, and compare
   replication [--seed N] [--rounds N] [--mode conservative|optimistic|both] [--engine NAME]
                                                a replica with parallel workers, kill -9 of either side, and compare
+  operations [--rounds N] [--seed N]           the operator's page, backup under load, the package unpacked
   package                                      a tarball of the plugin
 ";
 
@@ -70,6 +72,7 @@ fn run() -> Result<()> {
         "bench" => bench::run(args),
         "crash-server" => crash_server::run(args),
         "replication" => replication::run(args),
+        "operations" => operations::run(args),
         _ => bail!("unknown command {command}\n{USAGE}"),
     }
 }

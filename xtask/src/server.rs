@@ -32,6 +32,8 @@ pub struct Options {
     /// Keeps InnoDB's redo log on a tmpfs of the server's own, which it then writes with pwrite: it maps the log as
     /// persistent memory only on /dev/shm. The log is gone with the process, so such a server cannot start again.
     pub own_log_mount: bool,
+    /// Takes configuration and plugins from an unpacked package instead.
+    pub package: Option<PathBuf>,
 }
 
 /// Mounts a tmpfs at $1 in a mount namespace of the server alone, moves the redo log at $2 there and becomes the server.
@@ -108,13 +110,20 @@ impl Server {
         } else {
             Command::new("setpriv")
         };
-        command.args(["--pdeathsig", "KILL"]).arg(basedir.join("sbin/mariadbd")).arg("--no-defaults");
+        command.args(["--pdeathsig", "KILL"]).arg(basedir.join("sbin/mariadbd"));
+        let (defaults, plugins) = match &self.options.package {
+            Some(package) => {
+                (format!("--defaults-file={}", package.join("perdura.cnf").display()), package.join("plugins"))
+            }
+            None => ("--no-defaults".to_owned(), paths::server_plugins()?),
+        };
+        command.arg(defaults);
         if self.options.own_log_mount {
             std::fs::create_dir_all(self.dir.join("log"))?;
             command.arg(format!("--innodb-log-group-home-dir={}", at("log")));
         }
         command.arg(format!("--basedir={}", basedir.display()));
-        command.arg(format!("--plugin-dir={}", paths::server_plugins()?.display()));
+        command.arg(format!("--plugin-dir={}", plugins.display()));
         command.arg(format!("--datadir={}", at("data"))).arg(format!("--socket={}", at("s")));
         command.arg(format!("--tmpdir={}", at("tmp"))).arg(format!("--log-error={}", at("server.err")));
         command.args([
@@ -189,6 +198,14 @@ impl Server {
             }
             std::thread::sleep(POLL);
         }
+    }
+
+    /// Where `name` would be in the server's directory, with nothing there: for what a test makes, to be removed with it.
+    pub fn free_path(&self, name: &str) -> PathBuf {
+        let path = self.dir.join(name);
+        // There may be an empty one, and need not be one.
+        let _ = std::fs::remove_dir(&path);
+        path
     }
 
     /// Leaves the directory in place on drop, for a look at what went wrong, and returns it.

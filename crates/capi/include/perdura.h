@@ -236,6 +236,8 @@ typedef struct PerduraTableInfo {
   uint64_t data_bytes;
   // Bytes of those that hold nothing.
   uint64_t free_bytes;
+  // When a commit last changed it, in seconds since 1970; 0 if none did since the pool was opened.
+  uint64_t changed_at;
 } PerduraTableInfo;
 
 
@@ -341,6 +343,20 @@ enum PerduraCode perdura_open(const struct PerduraOptions *options, struct Perdu
 // # Safety
 // `engine` must be open, with no session or cursor left, and nobody may use it any more.
 void perdura_close(struct PerduraEngine *engine);
+
+// Holds the pool still, so that its files can be copied, until [`perdura_release`]: whoever would store to it waits. Gives up if
+// statements that write do not end within `timeout_ms` milliseconds.
+//
+// # Safety
+// `engine` must be open.
+enum PerduraCode perdura_hold(const struct PerduraEngine *engine,
+                              uint64_t timeout_ms);
+
+// Lets the pool go again; whether it was held.
+//
+// # Safety
+// `engine` must be open.
+bool perdura_release(const struct PerduraEngine *engine);
 
 // Switches pre-fault on or off.
 //

@@ -6,9 +6,9 @@ use perdura_engine::{Config, Engine, LogConfig};
 use perdura_pmem::{FileMedium, Options};
 use std::ffi::{CStr, c_char};
 use std::path::{Path, absolute};
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::{Duration, SystemTime};
 
 /// What sessions count.
 #[derive(Default)]
@@ -74,12 +74,6 @@ pub unsafe extern "C" fn perdura_open(options: *const PerduraOptions, engine: *m
     })
 }
 
-/// Time since this was first asked.
-fn since_start() -> Duration {
-    static START: OnceLock<Instant> = OnceLock::new();
-    START.get_or_init(Instant::now).elapsed()
-}
-
 fn open(options: &PerduraOptions, directory: &CStr) -> Outcome<Engine> {
     let directory = directory.to_str().map_err(|_| {
         Failure::new(PerduraCode::Configuration, format!("directory {directory:?} is not a name in UTF-8"))
@@ -104,10 +98,14 @@ fn open(options: &PerduraOptions, directory: &CStr) -> Outcome<Engine> {
         prefault: options.prefault,
         prefault_threads: options.prefault_threads,
         lock_wait_timeout: Duration::from_millis(options.lock_wait_ms),
-        clock: since_start,
+        clock: since_1970,
         ..defaults
     };
     Ok(Engine::open(Arc::new(medium), config)?)
+}
+
+fn since_1970() -> Duration {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }
 
 /// Closes a pool. Prepared transactions stay prepared in it.
@@ -119,6 +117,32 @@ pub unsafe extern "C" fn perdura_close(engine: *mut PerduraEngine) {
     // SAFETY: as the caller vouches for.
     let engine = unsafe { Box::from_raw(engine) };
     barrier::call_or(None, (), move || engine.engine.close());
+}
+
+/// Holds the pool still, so that its files can be copied, until [`perdura_release`]: whoever would store to it waits. Gives up if
+/// statements that write do not end within `timeout_ms` milliseconds.
+///
+/// # Safety
+/// `engine` must be open.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn perdura_hold(engine: *const PerduraEngine, timeout_ms: u64) -> PerduraCode {
+    // SAFETY: as the caller vouches for.
+    let engine = unsafe { &*engine }.engine();
+    barrier::call(Some(engine), || {
+        engine.hold(Duration::from_millis(timeout_ms))?;
+        Ok(PerduraCode::Ok)
+    })
+}
+
+/// Lets the pool go again; whether it was held.
+///
+/// # Safety
+/// `engine` must be open.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn perdura_release(engine: *const PerduraEngine) -> bool {
+    // SAFETY: as the caller vouches for.
+    let engine = unsafe { &*engine }.engine();
+    barrier::call_or(Some(engine), false, || engine.release())
 }
 
 /// Switches pre-fault on or off.

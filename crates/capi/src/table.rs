@@ -413,6 +413,8 @@ pub struct PerduraTableInfo {
     pub data_bytes: u64,
     /// Bytes of those that hold nothing.
     pub free_bytes: u64,
+    /// When a commit last changed it, in seconds since 1970; 0 if none did since the pool was opened.
+    pub changed_at: u64,
 }
 
 /// Sizes of the cursor's table.
@@ -429,6 +431,7 @@ pub unsafe extern "C" fn perdura_table_info(cursor: *const PerduraCursor, info: 
             rows: table.row_count_estimate(),
             data_bytes: table.data_bytes(),
             free_bytes: table.free_bytes(),
+            changed_at: table.changed_at(),
         }
     });
     // SAFETY: as the caller vouches for.

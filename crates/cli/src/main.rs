@@ -1,36 +1,44 @@
-//! The `perdura` command: `perdura inspect DIR` prints a pool's structures, `perdura check DIR` verifies them, both offline;
-//! `perdura map ...` looks at ordered maps and changes them ([`map`]).
+//! The `perdura` command: `inspect` prints a pool's structures, `check` verifies them, both offline; `backup` copies the pool of a
+//! running server, `restore` puts the copy back ([`backup`]); `map` looks at ordered maps and changes them ([`map`]).
 //!
 //! Exit status: 0 the pool is sound, 1 it is damaged, 2 the command or the directory could not be used.
 
 #![forbid(unsafe_code)]
 
+mod backup;
+mod copy;
 mod map;
 mod report;
+mod server;
 
 use perdura_engine::ErrorKind;
 use perdura_engine::check::{Report, check};
 use perdura_pmem::{FileMedium, Medium, Options};
+use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
 const USAGE: &str = "\
-usage: perdura inspect DIR    print the structures of the pool in DIR
-       perdura check DIR      verify every structure of the pool in DIR
-       perdura map COMMAND    look at ordered maps and change them: see perdura map --help
+usage: perdura inspect DIR              print the structures of the pool in DIR
+       perdura check DIR                verify every structure of the pool in DIR
+       perdura backup SOCKET TARGET     copy the pool of a running server: see perdura backup --help
+       perdura restore SOURCE POOLDIR   put a backup back: see perdura restore --help
+       perdura map COMMAND              look at ordered maps and change them: see perdura map --help
        perdura --version
 
-The pool must not be in use by a server. Nothing in it is changed.
+inspect and check: the pool must not be in use by a server; nothing in it is changed.
 Exit status: 0 sound, 1 damaged, 2 not a pool, in use, or a wrong command.";
 
 enum Command {
     Inspect(PathBuf),
     Check(PathBuf),
+    Backup(backup::Request),
+    Restore(PathBuf, PathBuf),
     Map(lexopt::Parser),
     Version,
-    Help,
+    Help(&'static str),
 }
 
 fn main() -> ExitCode {
@@ -42,11 +50,13 @@ fn main() -> ExitCode {
         }
     };
     match command {
-        Command::Help => println!("{USAGE}"),
+        Command::Help(text) => println!("{text}"),
         Command::Version => println!("perdura {}", env!("CARGO_PKG_VERSION")),
         Command::Inspect(directory) => return run(&directory, report::inspect),
         Command::Map(words) => return map::run(words),
         Command::Check(directory) => return run(&directory, report::check),
+        Command::Backup(request) => return status(backup::run(&request)),
+        Command::Restore(source, pool) => return status(backup::restore(&source, &pool)),
     }
     ExitCode::SUCCESS
 }
@@ -56,24 +66,69 @@ fn parse() -> Result<Command, lexopt::Error> {
     let mut parser = lexopt::Parser::from_env();
     let word = match parser.next()? {
         Some(Long("version") | Short('V')) => return Ok(Command::Version),
-        Some(Long("help") | Short('h')) => return Ok(Command::Help),
+        Some(Long("help") | Short('h')) => return Ok(Command::Help(USAGE)),
+        Some(Value(word)) if word == "help" => return Ok(Command::Help(USAGE)),
         Some(Value(word)) if word == "map" => return Ok(Command::Map(parser)),
         Some(Value(word)) => word,
         Some(argument) => return Err(argument.unexpected()),
         None => return Err("a command is missing".into()),
     };
-    let directory = match parser.next()? {
-        Some(Value(directory)) => PathBuf::from(directory),
-        Some(argument) => return Err(argument.unexpected()),
-        None => return Err("the pool's directory is missing".into()),
+    let (help, wanted): (&'static str, &[&str]) = match word.to_str() {
+        Some("inspect" | "check") => (USAGE, &["the pool's directory"]),
+        Some("backup") => (backup::USAGE, &["the server's socket", "the target directory"]),
+        Some("restore") => (backup::RESTORE_USAGE, &["the backup's directory", "the pool's directory"]),
+        _ => return Err(format!("{} is not a command", word.display()).into()),
     };
-    if let Some(argument) = parser.next()? {
-        return Err(argument.unexpected());
+    let mut paths = Vec::new();
+    let mut options = ServerOptions::default();
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Long("help") | Short('h') => return Ok(Command::Help(help)),
+            Long("version") | Short('V') => return Ok(Command::Version),
+            Long("user") if word == "backup" => options.user = Some(parser.value()?),
+            Long("password-file") if word == "backup" => options.password_file = Some(parser.value()?.into()),
+            Long("pool") if word == "backup" => options.pool = Some(parser.value()?.into()),
+            Value(path) if paths.len() < wanted.len() => paths.push(PathBuf::from(path)),
+            argument => return Err(argument.unexpected()),
+        }
     }
-    match word.to_str() {
-        Some("inspect") => Ok(Command::Inspect(directory)),
-        Some("check") => Ok(Command::Check(directory)),
-        _ => Err(format!("{} is not a command", word.display()).into()),
+    if let Some(missing) = wanted.get(paths.len()) {
+        return Err(format!("{missing} is missing").into());
+    }
+    let last = paths.pop().unwrap_or_default();
+    let first = paths.pop().unwrap_or_default();
+    Ok(match word.to_str() {
+        Some("inspect") => Command::Inspect(last),
+        Some("check") => Command::Check(last),
+        Some("restore") => Command::Restore(first, last),
+        _ => Command::Backup(options.request(first, last)?),
+    })
+}
+
+/// Options of `perdura backup`.
+#[derive(Default)]
+struct ServerOptions {
+    user: Option<OsString>,
+    password_file: Option<PathBuf>,
+    pool: Option<PathBuf>,
+}
+
+impl ServerOptions {
+    fn request(self, socket: PathBuf, target: PathBuf) -> Result<backup::Request, lexopt::Error> {
+        let ServerOptions { user, password_file, pool } = self;
+        let user = user.unwrap_or_else(|| "root".into()).into_string()?;
+        Ok(backup::Request { socket, target, user, password_file, pool })
+    }
+}
+
+/// Says what went wrong, if anything did.
+fn status(outcome: Result<(), (u8, String)>) -> ExitCode {
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err((status, message)) => {
+            eprintln!("perdura: {message}");
+            ExitCode::from(status)
+        }
     }
 }
 
@@ -83,14 +138,12 @@ fn run(directory: &Path, print: fn(&dyn Medium, &Report)) -> ExitCode {
             print(&*medium, &report);
             if report.problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) }
         }
-        Err((status, message)) => {
-            eprintln!("perdura: {message}");
-            ExitCode::from(status)
-        }
+        Err(failure) => status(Err(failure)),
     }
 }
 
-fn open_and_check(directory: &Path) -> Result<(Arc<dyn Medium>, Report), (u8, String)> {
+/// Checks the pool in a directory. An error has the exit status it stands for.
+pub(crate) fn open_and_check(directory: &Path) -> Result<(Arc<dyn Medium>, Report), (u8, String)> {
     // Reading needs no persistence, so any medium will do.
     let options = Options { emulate: true, ..Options::default() };
     let medium: Arc<dyn Medium> =

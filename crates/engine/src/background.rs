@@ -45,6 +45,7 @@ impl Background {
 
 fn run(inner: &Inner) {
     while let Some(asked) = inner.services.wait(PERIOD) {
+        let _changing = inner.hold.change();
         for id in asked {
             grow_ahead(inner, id);
         }

@@ -85,6 +85,7 @@ impl Inner {
         self.check_writable()?;
         let catalog = self.catalog();
         let mut txn = Txn::new(self.clone(), Isolation::ReadCommitted);
+        txn.begin_ending();
         change(&mut txn, &catalog)
     }
 
@@ -167,6 +168,7 @@ impl Inner {
             self.tables.write().remove(name);
             Ok(table)
         })?;
+        let _changing = self.hold.change();
         self.remove_files(&table);
         Ok(())
     }
@@ -208,6 +210,7 @@ impl Inner {
                 Ok(csn) => {
                     new.set_defined(csn);
                     old.set_dropped();
+                    new.set_changed(self.context.now());
                     self.tables.write().insert(name.to_owned(), new.clone());
                     Ok((old, new))
                 }
@@ -217,6 +220,7 @@ impl Inner {
                 }
             }
         })?;
+        let _changing = self.hold.change();
         self.remove_files(&old);
         drop(old);
         let _one = self.ddl.lock();

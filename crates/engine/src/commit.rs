@@ -21,6 +21,7 @@ impl Txn {
             self.reset();
             return Ok(csn);
         }
+        self.begin_ending();
         let csn = match self.state {
             State::Ordered(csn) => csn,
             State::Prepared => self.commit_ordered(),
@@ -62,6 +63,7 @@ impl Txn {
             return Ok(());
         }
         let _span = perdura_pmem::trace::span("prepared");
+        self.begin_ending();
         if let Err(error) = self.log_prepare(xid) {
             self.roll_back();
             return Err(error);
@@ -70,6 +72,7 @@ impl Txn {
         self.state = State::Prepared;
         // It reads nothing any more, and may stay so for long: purge does not wait for it.
         self.close_snapshots();
+        self.end_change();
         Ok(())
     }
 
@@ -83,6 +86,9 @@ impl Txn {
     /// Gives a prepared transaction its place in the commit order and makes its commit durable. Cannot fail.
     /// [`Txn::commit`] does the rest. A transaction that wrote nothing gets the last CSN.
     pub fn commit_ordered(&mut self) -> Csn {
+        if self.state == State::Prepared {
+            self.begin_ending();
+        }
         match (self.state, self.log.as_mut()) {
             (State::Prepared, Some(log)) => {
                 let csn = log.commit_prepared();
@@ -151,6 +157,7 @@ impl Txn {
         self.engine.log.publish(csn);
         self.retire_versions(csn);
         for bulk in self.bulk.drain(..) {
+            bulk.table().set_changed(self.engine.context.now());
             bulk.table().count_rows(bulk.rows());
             bulk.finish();
         }
@@ -178,6 +185,7 @@ impl Txn {
         for (write, version) in self.writes.replaced() {
             write.table.free(version);
         }
+        let now = self.engine.context.now();
         for write in self.writes.entries().iter().filter(|write| !write.void) {
             if write.is_nothing() {
                 write.table.free(write.head);
@@ -186,6 +194,7 @@ impl Txn {
             }
             // Planted: what a commit replaced may go before the commit is covered.
             let csn = if perdura_pmem::planted(36) { csn - 1 } else { csn };
+            write.table.set_changed(now);
             let was_row = !write.base.is_empty();
             write.table.count_rows(i64::from(!write.head.is_tombstone()) - i64::from(was_row));
             let mut superseded = write.table.superseded.lock();
@@ -215,6 +224,9 @@ impl Txn {
 
     /// Rolls back what was not ordered yet.
     fn roll_back(&mut self) {
+        if !self.is_read_only() || self.log.is_some() {
+            self.begin_ending();
+        }
         // Planted: what a prepared transaction wrote is given away before the log forgets it.
         if perdura_pmem::planted(38) && !self.is_read_only() {
             self.take_back();
@@ -265,6 +277,7 @@ impl Txn {
         self.xid.clear();
         self.unfenced = false;
         self.state = State::Active;
+        self.end_change();
         self.start_statement();
     }
 }

@@ -4,6 +4,7 @@ use crate::background::Background;
 use crate::config::Config;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::RECORD_BYTES;
+use crate::hold::Hold;
 use crate::locks::LockTable;
 use crate::service::Services;
 use crate::snapshot::Snapshots;
@@ -31,6 +32,7 @@ pub(crate) struct Inner {
     catalog: Arc<Table>,
     pub(crate) ddl: Mutex<()>,
     pub(crate) purging: Mutex<()>,
+    pub(crate) hold: Hold,
     prepared: Mutex<Vec<Txn>>,
     pub(crate) next_session: AtomicU64,
     lock_wait_timeout_ms: AtomicU64,
@@ -58,6 +60,7 @@ impl Inner {
             catalog,
             ddl: Mutex::new(()),
             purging: Mutex::new(()),
+            hold: Hold::default(),
             prepared: Mutex::new(Vec::new()),
             next_session: AtomicU64::new(1),
             lock_wait_timeout_ms: AtomicU64::new(config.lock_wait_timeout.as_millis() as u64),
@@ -158,6 +161,7 @@ struct Running {
 
 impl Running {
     fn stop_background(&self) {
+        self.inner.hold.release();
         let background = self.background.lock().take();
         if let Some(background) = background {
             background.stop();
@@ -259,16 +263,47 @@ impl Engine {
 
     /// Makes the present visible CSN the start of the next redo, and frees log generations that are not needed any more.
     pub fn checkpoint(&self) -> Result<Csn> {
+        let _changing = self.inner.hold.change();
         self.inner.checkpoint()
+    }
+
+    /// Holds the pool still, so that its files can be copied, until [`Engine::release`]: running statements are waited for, then
+    /// whoever would write, commit, prepare, roll back or change a definition waits, and the background thread rests. Reading goes
+    /// on.
+    ///
+    /// # Errors
+    /// LockWaitTimeout, if statements that write do not end within about `timeout`; Exists, if it is held; Killed, if it was
+    /// released in between; ReadOnlyPool, Medium.
+    pub fn hold(&self, timeout: Duration) -> Result<()> {
+        self.inner.check_writable()?;
+        // The copy then has little to redo.
+        self.checkpoint_unless_held()?;
+        self.inner.hold.hold(timeout)
+    }
+
+    fn checkpoint_unless_held(&self) -> Result<()> {
+        if self.is_held() { Ok(()) } else { self.checkpoint().map(|_| ()) }
+    }
+
+    /// Ends [`Engine::hold`]; whether the pool was held.
+    pub fn release(&self) -> bool {
+        self.inner.hold.release()
+    }
+
+    /// Whether the pool is held.
+    pub fn is_held(&self) -> bool {
+        self.inner.hold.is_held()
     }
 
     /// Frees versions nobody needs; returns how many.
     pub fn purge(&self) -> usize {
+        let _changing = self.inner.hold.change();
         self.inner.purge()
     }
 
     /// Sweeps all that is unswept after a restart.
     pub fn sweep(&self) -> Result<()> {
+        let _changing = self.inner.hold.change();
         for table in self.inner.table_list() {
             while table.sweep_directory(1)? > 0 || table.sweep_some(64)? {}
         }

@@ -21,6 +21,7 @@ mod directory;
 mod engine;
 mod error;
 pub mod format;
+mod hold;
 mod locks;
 mod notices;
 mod open_cells;

@@ -89,6 +89,11 @@ impl Owner {
         }
     }
 
+    /// Whether the statement was killed.
+    pub fn is_killed(&self) -> bool {
+        self.killed.load(Ordering::Acquire)
+    }
+
     /// Ends the effect of a kill: a new statement begins.
     pub fn revive(&self) {
         self.killed.store(false, Ordering::Relaxed);

@@ -6,6 +6,7 @@ use crate::directory::{Directory, DirectorySegment};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{CATALOG_ID, Geometry, PAGES_PER_SEGMENT, Rid, SegmentKind, VERSION_HEADER, VersionHeader, Word};
 use crate::open_cells::Losses;
+use crate::owner::Clock;
 use crate::purge::Superseded;
 use crate::service::Services;
 use crate::shard::Shard;
@@ -35,6 +36,7 @@ pub struct TableContext {
     pub data_file_bytes: u64,
     /// Pre-fault and files ahead.
     pub services: Arc<Services>,
+    clock: Clock,
 }
 
 impl TableContext {
@@ -53,7 +55,13 @@ impl TableContext {
             first_file_bytes: config.first_file_bytes,
             data_file_bytes: config.data_file_bytes,
             services,
+            clock: config.clock,
         }
+    }
+
+    /// Seconds since 1970.
+    pub(crate) fn now(&self) -> u64 {
+        (self.clock)().as_secs()
     }
 
     fn identity(&self, table: u32, sequence: u32) -> FileIdentity {
@@ -95,6 +103,7 @@ pub struct Table {
     dropped: AtomicBool,
     /// Commit that created the table or put it in another's place; 0 if that was before this run.
     defined: AtomicU64,
+    changed_at: AtomicU64,
 }
 
 impl Table {
@@ -114,6 +123,21 @@ impl Table {
             rows: AtomicI64::new(0),
             dropped: AtomicBool::new(false),
             defined: AtomicU64::new(0),
+            changed_at: AtomicU64::new(0),
+        }
+    }
+
+    /// When a commit last changed the table, in seconds since 1970; 0 if none did since the pool was opened.
+    pub fn changed_at(&self) -> u64 {
+        self.changed_at.load(Ordering::Relaxed)
+    }
+
+    /// Notes a change.
+    #[inline]
+    pub(crate) fn set_changed(&self, now: u64) {
+        // Loaded first: most commits come within a second of the last, and the line is shared.
+        if self.changed_at() < now {
+            self.changed_at.fetch_max(now, Ordering::Relaxed);
         }
     }
 

@@ -72,6 +72,8 @@ pub struct Txn {
     statement: Savepoint,
     /// Versions were flushed by this thread and not fenced yet.
     pub(crate) unfenced: bool,
+    /// Within a change, which keeps the pool from being held.
+    changing: bool,
     pub(crate) state: State,
     pub(crate) xid: Vec<u8>,
     pub(crate) records: Vec<u8>,
@@ -95,6 +97,7 @@ impl Txn {
             locks: Vec::new(),
             statement: Savepoint::default(),
             unfenced: false,
+            changing: false,
             state: State::Active,
             xid: Vec::new(),
             records: Vec::new(),
@@ -152,6 +155,7 @@ impl Txn {
     /// Ends a statement: rows read by it are no longer valid. Its writes are handed over fenced (I3).
     pub fn end_statement(&mut self) {
         self.fence_writes();
+        self.end_change();
         self.close_statement_snapshot();
     }
 
@@ -175,9 +179,14 @@ impl Txn {
     /// Takes back what was written since `savepoint`. Locks stay. A prepared transaction stays as it is.
     pub fn rollback_to(&mut self, savepoint: &Savepoint) {
         if self.state == State::Active {
+            let within = self.changing;
+            self.begin_ending();
             self.undo_to(savepoint);
             // The next statement may run on another thread.
             self.fence_writes();
+            if !within {
+                self.end_change();
+            }
         }
     }
 
@@ -201,7 +210,34 @@ impl Txn {
         }
     }
 
-    fn check_writable(&self, table: &Table) -> Result<()> {
+    /// Begins a change that is the end of something, and cannot be interrupted, unless the transaction is within one.
+    pub(crate) fn begin_ending(&mut self) {
+        if !self.changing {
+            self.changing = self.engine.hold.enter(self.id, || false);
+        }
+    }
+
+    /// Ends the change, if the transaction is within one.
+    pub(crate) fn end_change(&mut self) {
+        if std::mem::take(&mut self.changing) {
+            self.engine.hold.leave(self.id);
+        }
+    }
+
+    #[cold]
+    fn begin_change(&mut self) -> Result<()> {
+        let owner = &self.owner;
+        self.changing = self.engine.hold.enter(self.id, || owner.is_killed());
+        if self.changing {
+            return Ok(());
+        }
+        Err(Error::new(ErrorKind::Killed, "the pool was held for a backup when the statement was killed"))
+    }
+
+    fn check_writable(&mut self, table: &Table) -> Result<()> {
+        if !self.changing {
+            self.begin_change()?;
+        }
         self.engine.check_writable()?;
         if table.is_dropped() {
             return Err(Error::new(ErrorKind::NotFound, format!("table {} was dropped", table.name())));

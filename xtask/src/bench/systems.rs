@@ -75,7 +75,7 @@ pub fn options(perdura: bool) -> Options {
         "--innodb-flush-log-at-trx-commit=1",
         "--innodb-doublewrite=ON",
     ];
-    Options { perdura, extra: extra.map(str::to_owned).to_vec(), own_log_mount: false }
+    Options { perdura, extra: extra.map(str::to_owned).to_vec(), ..Options::default() }
 }
 
 /// The running servers of a benchmark.

@@ -1,0 +1,130 @@
+//! Copies of a pool's files that are durable when they are said to be made.
+
+use perdura_engine::check::is_pool_file;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, IsTerminal, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, chown};
+use std::path::Path;
+
+/// The superblock's file: copied last, so that a copy without it is known to be a part.
+const SUPERBLOCK: &str = "super";
+const BUFFER_BYTES: usize = 1 << 20;
+/// Pieces of zeros as long as this are left out of a copy that may be sparse.
+const HOLE_BYTES: usize = 64 << 10;
+
+/// Whether room is kept for zeros.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Zeros {
+    /// Left out: the copy takes less room than its length.
+    Sparse,
+    /// Written: what is mapped for writing must have its room before.
+    Allocated,
+}
+
+/// What was copied.
+#[derive(Clone, Copy, Default)]
+pub struct Copied {
+    /// Files.
+    pub files: u64,
+    /// Their lengths, in bytes.
+    pub bytes: u64,
+}
+
+/// An I/O error that names the path it is about.
+pub fn at(path: &Path, doing: &str, error: io::Error) -> String {
+    format!("{}: {doing}: {error}", path.display())
+}
+
+/// Makes a directory that only its owner and group may enter, or takes an empty one that is there.
+pub fn claim_directory(path: &Path) -> Result<(), String> {
+    match DirBuilder::new().mode(0o750).create(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            let mut entries = fs::read_dir(path).map_err(|error| at(path, "cannot be listed", error))?;
+            match entries.next() {
+                None => Ok(()),
+                Some(_) => Err(format!("{} is not empty; name a new directory, or empty this one", path.display())),
+            }
+        }
+        made => made.map_err(|error| at(path, "cannot be made", error)),
+    }
+}
+
+/// Makes names in a directory durable.
+pub fn sync_directory(path: &Path) -> Result<(), String> {
+    File::open(path).and_then(|directory| directory.sync_all()).map_err(|error| at(path, "cannot be synced", error))
+}
+
+/// Copies all files of the pool in `from` to the directory `to`, which is empty. Durable on return. The superblock goes last, data
+/// files first: what an interrupted copy leaves is refused as damaged, and never taken for a pool that is yet to be made.
+pub fn pool(from: &Path, to: &Path, zeros: Zeros) -> Result<Copied, String> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(from).map_err(|error| at(from, "cannot be listed", error))? {
+        let entry = entry.map_err(|error| at(from, "cannot be listed", error))?;
+        names.extend(entry.file_name().into_string().ok().filter(|name| is_pool_file(name)));
+    }
+    if names.iter().all(|name| name != SUPERBLOCK) {
+        return Err(format!("{} holds no pool that this user can see: it has no file `super`", from.display()));
+    }
+    names.sort_by_key(|name| (name == SUPERBLOCK, !name.starts_with("t."), name.clone()));
+    let mut copied = Copied::default();
+    for name in &names {
+        copied.bytes += file(&from.join(name), &to.join(name), zeros)?;
+        copied.files += 1;
+        show_progress(copied, names.len());
+        if name != SUPERBLOCK && copied.files as usize == names.len() - 1 {
+            sync_directory(to)?;
+        }
+    }
+    end_progress();
+    sync_directory(to)?;
+    Ok(copied)
+}
+
+/// Copies a file, which is synced on return; its owner is that of the directory it is put in. Returns its length.
+fn file(from: &Path, to: &Path, zeros: Zeros) -> Result<u64, String> {
+    let mut source = File::open(from).map_err(|error| at(from, "cannot be opened", error))?;
+    let mut options = OpenOptions::new();
+    let target = options.write(true).create_new(true).mode(0o640).open(to);
+    let mut target = target.map_err(|error| at(to, "cannot be made", error))?;
+    let (mut buffer, mut bytes) = (vec![0; BUFFER_BYTES], 0);
+    loop {
+        let read = source.read(&mut buffer).map_err(|error| at(from, "cannot be read", error))?;
+        if read == 0 {
+            break;
+        }
+        for piece in buffer[..read].chunks(HOLE_BYTES) {
+            let skipped = zeros == Zeros::Sparse && piece.iter().all(|byte| *byte == 0);
+            let written = match skipped {
+                true => target.seek(SeekFrom::Current(piece.len() as i64)).map(|_| ()),
+                false => target.write_all(piece),
+            };
+            written.map_err(|error| at(to, "cannot be written", error))?;
+        }
+        bytes += read as u64;
+    }
+    let finished = target.set_len(bytes).and_then(|()| give_to_owner(to)).and_then(|()| target.sync_all());
+    finished.map_err(|error| at(to, "cannot be finished", error))?;
+    Ok(bytes)
+}
+
+/// Gives a file to the owner of its directory, where that is somebody else.
+fn give_to_owner(path: &Path) -> io::Result<()> {
+    let Some(parent) = path.parent() else { return Ok(()) };
+    let (directory, own) = (fs::metadata(parent)?, fs::metadata(path)?);
+    if (directory.uid(), directory.gid()) == (own.uid(), own.gid()) || own.uid() != 0 {
+        return Ok(());
+    }
+    chown(path, Some(directory.uid()), Some(directory.gid()))
+}
+
+fn show_progress(copied: Copied, files: usize) {
+    if io::stderr().is_terminal() {
+        eprint!("\r\x1b[Kcopied {} of {files} files, {} MiB", copied.files, copied.bytes >> 20);
+    }
+}
+
+fn end_progress() {
+    if io::stderr().is_terminal() {
+        eprint!("\r\x1b[K");
+    }
+}

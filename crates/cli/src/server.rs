@@ -1,0 +1,128 @@
+//! The running server as a backup sees it: what it says of itself, its backup lock, and the hold on the pool.
+
+use crate::backup::Request;
+use mysql::prelude::Queryable;
+use mysql::{Conn, OptsBuilder, Row, Value};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// How often the locks are tried for, with a pause in between in which the server works as ever.
+const ATTEMPTS: u32 = 5;
+const PAUSE: Duration = Duration::from_secs(2);
+/// Seconds the server's backup lock is waited for at each step.
+const LOCK_WAIT_S: u32 = 60;
+/// A statement waited too long for a lock.
+const ER_LOCK_WAIT_TIMEOUT: u16 = 1205;
+
+/// A session of the server.
+pub struct Server {
+    connection: Conn,
+    held_since: Option<Instant>,
+}
+
+/// What was found when the pool was held.
+pub struct Held {
+    /// The pool's directory, as the server sees it.
+    pub pool: PathBuf,
+    /// What `backup.info` says of the server, in order.
+    pub facts: Vec<(String, String)>,
+}
+
+fn said(doing: &str, error: &mysql::Error) -> String {
+    format!("{doing}: the server says: {error}")
+}
+
+impl Server {
+    /// Connects.
+    pub fn connect(request: &Request) -> Result<Server, String> {
+        let password = match &request.password_file {
+            Some(file) => {
+                let text = std::fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
+                text.lines().next().map(str::to_owned)
+            }
+            None => std::env::var("MYSQL_PWD").ok(),
+        };
+        let options = OptsBuilder::new()
+            .socket(Some(request.socket.to_string_lossy()))
+            .user(Some(&request.user))
+            .pass(password)
+            // The pool is another one's if the session reaches another server by the network.
+            .prefer_socket(false);
+        let connection = Conn::new(options)
+            .map_err(|error| format!("no session at {} as {}: {error}", request.socket.display(), request.user))?;
+        Ok(Server { connection, held_since: None })
+    }
+
+    fn run(&mut self, statement: &str) -> Result<(), mysql::Error> {
+        self.connection.query_drop(statement)
+    }
+
+    /// Takes the backup lock and holds the pool, once no statement that writes is running.
+    pub fn hold(&mut self) -> Result<Held, String> {
+        let known: Option<Row> = self
+            .connection
+            .query_first("SHOW GLOBAL VARIABLES LIKE 'perdura_hold'")
+            .map_err(|error| said("asking for the engine", &error))?;
+        if known.is_none() {
+            return Err("the server has no Perdura engine, or one too old for `perdura backup`".to_owned());
+        }
+        let mut attempt = 1;
+        loop {
+            match self.try_hold() {
+                Ok(held) => return Ok(held),
+                Err(mysql::Error::MySqlError(error)) if error.code == ER_LOCK_WAIT_TIMEOUT && attempt < ATTEMPTS => {
+                    // An end without a beginning is refused, and so nothing new.
+                    let _ = self.run("BACKUP STAGE END");
+                    eprintln!("perdura: {error}; attempt {attempt} of {ATTEMPTS}");
+                    std::thread::sleep(PAUSE);
+                    attempt += 1;
+                }
+                Err(error) => return Err(said("holding the pool", &error)),
+            }
+        }
+    }
+
+    fn try_hold(&mut self) -> Result<Held, mysql::Error> {
+        self.run(&format!("SET SESSION lock_wait_timeout = {LOCK_WAIT_S}"))?;
+        for stage in ["START", "FLUSH", "BLOCK_DDL", "BLOCK_COMMIT"] {
+            self.run(&format!("BACKUP STAGE {stage}"))?;
+        }
+        // Looked at before the hold: then a session that waits for the pool cannot stand in the way.
+        let facts = self.facts()?;
+        let (directory, data): (String, String) =
+            self.connection.query_first("SELECT @@global.perdura_dir, @@global.datadir")?.unwrap_or_default();
+        self.held_since = Some(Instant::now());
+        self.run("SET GLOBAL perdura_hold = ON")?;
+        Ok(Held { pool: Path::new(&data).join(directory), facts })
+    }
+
+    /// The server's version, its time, and where its binary log is.
+    fn facts(&mut self) -> Result<Vec<(String, String)>, mysql::Error> {
+        let columns = "VERSION(), DATE_FORMAT(UTC_TIMESTAMP(), '%Y-%m-%dT%H:%i:%SZ'), @@global.gtid_binlog_pos, \
+                       @@global.gtid_slave_pos, @@global.server_id";
+        let names = ["server", "time", "gtid_binlog_pos", "gtid_slave_pos", "server_id"];
+        let row: Option<Row> = self.connection.query_first(format!("SELECT {columns}"))?;
+        let values = row.map(Row::unwrap).unwrap_or_default();
+        let mut facts: Vec<_> =
+            names.iter().zip(values).map(|(name, value)| ((*name).to_owned(), text(value))).collect();
+        let status: Option<Row> = self.connection.query_first("SHOW MASTER STATUS")?;
+        let position = status.map(Row::unwrap).unwrap_or_default().into_iter().map(text);
+        facts.extend(["binlog_file", "binlog_position"].map(str::to_owned).into_iter().zip(position));
+        Ok(facts)
+    }
+
+    /// Lets the server go on: how long the pool was held. An error means that it may not have been, all the time.
+    pub fn release(&mut self) -> Result<Duration, String> {
+        let released = self.run("SET GLOBAL perdura_hold = OFF").and_then(|()| self.run("BACKUP STAGE END"));
+        released.map_err(|error| said("the pool may have been changed while it was copied", &error))?;
+        Ok(self.held_since.take().map(|since| since.elapsed()).unwrap_or_default())
+    }
+}
+
+fn text(value: Value) -> String {
+    match value {
+        Value::Bytes(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+        Value::NULL => String::new(),
+        other => other.as_sql(true),
+    }
+}

@@ -1,0 +1,183 @@
+//! A backup copies the pool's files one after the other while the server runs. Anything stored meanwhile (a commit in flight, purge, a
+//! file added ahead of need, a definition, a rollback) would leave files of different moments, which are no pool. While the pool is
+//! held nothing is stored; what is copied then is what a crash at that moment leaves.
+
+mod common;
+
+use common::bank::Bank;
+use common::simulated::{audit, pool, survives};
+use common::{committed, reopen, row_bytes, seeds};
+use perdura_engine::check::check;
+use perdura_engine::{Engine, ErrorKind, Isolation};
+use perdura_pmem::sim::{Body, Image, Random, Scheduler};
+use perdura_pmem::sync::yield_now;
+use perdura_pmem::{Medium, SimMedium};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Waits until all but the backup have ended.
+fn run_until_done(writers: &AtomicU32, mut once: impl FnMut()) {
+    while writers.load(Ordering::Relaxed) > 0 {
+        once();
+        yield_now();
+    }
+}
+
+/// Tables come and go, are emptied and renamed; transactions are prepared, left alone and decided by name.
+fn other_work(engine: &Engine, random: &mut Random) {
+    for round in 0..4u32 {
+        let table = engine.create_table("made", b"").unwrap();
+        let mut txn = engine.begin(Isolation::ReadCommitted);
+        for number in 0..80 {
+            txn.insert(&table, &row_bytes(number)).unwrap();
+        }
+        txn.end_statement();
+        let savepoint = txn.savepoint();
+        txn.insert(&table, b"taken back").unwrap();
+        txn.end_statement();
+        txn.rollback_to(&savepoint);
+        let xid = round.to_le_bytes();
+        txn.prepare(&xid).unwrap();
+        drop(txn);
+        let decided = if random.one_in(2) { engine.commit_prepared(&xid) } else { engine.rollback_prepared(&xid) };
+        assert!(decided.unwrap());
+        drop(table);
+        drop(engine.truncate_table("made").unwrap());
+        engine.rename_table("made", "renamed").unwrap();
+        engine.drop_table("renamed").unwrap();
+    }
+}
+
+/// Holds the pool, looks at it for a while, and returns what a copy made meanwhile would be.
+fn copy_held(engine: &Engine, medium: &SimMedium, random: &mut Random) -> Image {
+    engine.hold(PATIENCE).unwrap();
+    let first = medium.image();
+    for _ in 0..random.below(60) {
+        yield_now();
+    }
+    let last = medium.image();
+    assert!(engine.release(), "nobody else let go of it");
+    assert_eq!(first.hash(), last.hash(), "the files changed while the pool was held");
+    last
+}
+
+#[test]
+fn nothing_is_stored_while_the_pool_is_held() {
+    for seed in seeds(150) {
+        let (medium, engine) = pool();
+        let bank = Bank::create(&engine, "t", 5);
+        let writers = AtomicU32::new(3);
+        let mut copies = Vec::new();
+        let mut bodies: Vec<Body<'_>> = Vec::new();
+        for (thread, isolation) in [Isolation::ReadCommitted, Isolation::RepeatableRead].into_iter().enumerate() {
+            let (engine, bank, writers) = (&engine, &bank, &writers);
+            bodies.push(Box::new(move || {
+                let mut random = Random::new(seed * 10 + thread as u64);
+                let mut txn = engine.begin(isolation);
+                bank.transfer_often(&mut txn, 10, &mut random);
+                writers.fetch_sub(1, Ordering::Relaxed);
+            }));
+        }
+        bodies.push(Box::new(|| {
+            other_work(&engine, &mut Random::new(seed * 10 + 7));
+            writers.fetch_sub(1, Ordering::Relaxed);
+        }));
+        bodies.push(Box::new(|| {
+            run_until_done(&writers, || {
+                engine.checkpoint().unwrap();
+                engine.purge();
+            });
+        }));
+        bodies.push(Box::new(|| {
+            let mut random = Random::new(seed * 10 + 9);
+            run_until_done(&writers, || {
+                copies.push(copy_held(&engine, &medium, &mut random));
+                for _ in 0..random.below(200) {
+                    yield_now();
+                }
+            });
+        }));
+        Scheduler::new(seed).run(bodies);
+        for copy in copies {
+            is_whole(copy, &bank, seed);
+        }
+        drop(bank);
+        audit(&engine);
+        survives(&medium, engine);
+    }
+}
+
+/// The copy passes the check, and a server opened on it finds all of the money.
+fn is_whole(copy: Image, bank: &Bank, seed: u64) {
+    let medium = Arc::new(SimMedium::from_image(copy));
+    let shared: Arc<dyn Medium> = medium.clone();
+    let report = check(shared, &mut |_, _| ()).unwrap();
+    assert!(report.problems.is_empty(), "seed {seed}: {:?}", report.problems);
+    let engine = reopen(&medium);
+    let bank = Bank { table: engine.table("t").unwrap(), accounts: bank.accounts.clone() };
+    let mut txn = engine.begin(Isolation::ReadCommitted);
+    assert_eq!(bank.sum(&mut txn).unwrap(), bank.total(), "seed {seed}");
+}
+
+/// A transaction somebody left open overnight, and a prepared one, do not keep a backup from being made.
+#[test]
+fn idle_transactions_do_not_keep_the_pool_from_being_held() {
+    let (_medium, engine) = common::pool();
+    let table = engine.create_table("t", b"").unwrap();
+    let mut open = engine.begin(Isolation::ReadCommitted);
+    open.start_statement();
+    open.insert(&table, b"open").unwrap();
+    open.end_statement();
+    let mut prepared = engine.begin(Isolation::ReadCommitted);
+    prepared.insert(&table, b"prepared").unwrap();
+    prepared.prepare(b"branch").unwrap();
+    engine.hold(Duration::ZERO).unwrap();
+    assert!(engine.is_held());
+    assert_eq!(engine.hold(PATIENCE).unwrap_err().kind(), ErrorKind::Exists);
+    assert!(engine.release());
+    assert!(!engine.release(), "it was let go of already");
+    open.commit().unwrap();
+    prepared.commit().unwrap();
+    assert_eq!(committed(&engine, &table).len(), 2);
+}
+
+/// A statement that does not end must not make the backup, and with it all other writers, wait for ever.
+#[test]
+fn a_hold_that_waits_too_long_gives_up_and_lets_everybody_go_on() {
+    let (_medium, engine) = common::pool();
+    let table = engine.create_table("t", b"").unwrap();
+    let mut running = engine.begin(Isolation::ReadCommitted);
+    running.start_statement();
+    running.insert(&table, b"one of many").unwrap();
+    let error = engine.hold(Duration::from_millis(20)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::LockWaitTimeout, "{error}");
+    assert!(!engine.is_held());
+    let mut other = engine.begin(Isolation::ReadCommitted);
+    other.insert(&table, b"goes on").unwrap();
+    other.commit().unwrap();
+    running.commit().unwrap();
+    engine.hold(Duration::ZERO).unwrap();
+}
+
+/// KILL reaches a statement that waits for the end of a backup; a shutdown does not wait for one.
+#[test]
+fn who_waits_for_the_release_can_be_killed_and_closing_releases() {
+    let (_medium, engine) = common::pool();
+    let table = engine.create_table("t", b"").unwrap();
+    engine.hold(Duration::ZERO).unwrap();
+    let mut txn = engine.begin(Isolation::ReadCommitted);
+    let killer = txn.killer();
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| txn.insert(&table, b"waits").unwrap_err());
+        std::thread::sleep(Duration::from_millis(10));
+        assert!(!waiting.is_finished(), "nothing was stored while the pool was held");
+        killer.kill();
+        assert_eq!(waiting.join().unwrap().kind(), ErrorKind::Killed);
+    });
+    drop(txn);
+    engine.close();
+    assert!(!engine.is_held());
+}

@@ -1,0 +1,91 @@
+//! What an operator relies on: the page that names every variable and counter, the backup of a server under load, and the package.
+//!
+//! The hazards: a variable nobody can look up; a backup that says it is complete and holds half a transfer, or nothing; a package that
+//! does not load where it is unpacked, or a server that starts without its tables.
+
+mod backup;
+mod package;
+
+use anyhow::{Result, ensure};
+use mysql::prelude::Queryable;
+
+use crate::args::Args;
+use crate::server::{Options, Server};
+use crate::{paths, plugin, process};
+
+/// `operations [--rounds N] [--seed N]`: all three, and `N passed, N failed`.
+pub fn run(mut args: Args) -> Result<()> {
+    let rounds = args.option("--rounds")?.unwrap_or(4);
+    let seed = args.option("--seed")?.unwrap_or(1);
+    args.finish()?;
+    plugin::build()?;
+    process::run(process::cargo().args(["build", "--quiet", "--release", "--package", "perdura-cli"]))?;
+    let steps: [(&str, Box<dyn Fn() -> Result<()>>); 3] = [
+        ("docs/operations.md names every variable and counter", Box::new(page)),
+        ("backup of a server under load, restored", Box::new(move || backup::run(rounds, seed))),
+        ("the package, unpacked beside a fresh server", Box::new(package::run)),
+    ];
+    let mut failed = 0;
+    for (name, step) in &steps {
+        match step() {
+            Ok(()) => println!("operations: {name}: ok"),
+            Err(error) => {
+                failed += 1;
+                println!("operations: {name}: FAILED\n{error:#}");
+            }
+        }
+    }
+    println!("operations: {} passed, {failed} failed", steps.len() - failed);
+    ensure!(failed == 0, "{failed} failed; run again with --seed {seed}");
+    Ok(())
+}
+
+/// Every system variable with its default, and every counter, has a line in the page, and the page names no other.
+fn page() -> Result<()> {
+    let server = Server::start_new(Options { perdura: true, ..Options::default() })?;
+    let mut connection = server.connect()?;
+    let variables: Vec<(String, String)> = connection.query(
+        "SELECT LOWER(variable_name), COALESCE(default_value, '') FROM information_schema.system_variables \
+         WHERE variable_name LIKE 'perdura%'",
+    )?;
+    let counters: Vec<(String, String)> = connection.query("SHOW GLOBAL STATUS LIKE 'perdura%'")?;
+    ensure!(variables.len() > 5 && counters.len() > 10, "the server shows too few: {variables:?}, {counters:?}");
+    let text = std::fs::read_to_string(paths::top().join("docs/operations.md"))?;
+    let rows: Vec<Vec<&str>> = text.lines().filter_map(named_row).collect();
+    let mut wrong = Vec::new();
+    for (name, default) in &variables {
+        match rows.iter().find(|row| row[0] == name) {
+            Some(row) if row.get(2).is_some_and(|cell| cell.trim_matches('`') == default) => {}
+            Some(row) => wrong.push(format!("{name}: the default is {default}, the page says {:?}", row.get(2))),
+            None => wrong.push(format!("{name} is not in the page")),
+        }
+    }
+    for (name, _) in &counters {
+        if !rows.iter().any(|row| row[0] == name && row.len() > 2) {
+            wrong.push(format!("{name} is not in the page"));
+        }
+    }
+    let known = |name: &str| variables.iter().chain(&counters).any(|(known, _)| known == name);
+    wrong.extend(rows.iter().filter(|row| !known(row[0])).map(|row| format!("{} is no variable any more", row[0])));
+    ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
+    Ok(())
+}
+
+/// The cells of a table's row whose first is `perdura_...` or `Perdura_...`.
+fn named_row(line: &str) -> Option<Vec<&str>> {
+    let cells: Vec<&str> = line.strip_prefix('|')?.trim_end_matches('|').split('|').map(str::trim).collect();
+    let name = cells.first()?.strip_prefix('`')?.strip_suffix('`')?;
+    let named = name.to_ascii_lowercase().starts_with("perdura_");
+    named.then(|| std::iter::once(name).chain(cells.into_iter().skip(1)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn rows_of_variables_are_told_from_others() {
+        let row = super::named_row("| `perdura_dir` | path | `x` |").unwrap();
+        assert_eq!(row, ["perdura_dir", "path", "`x`"]);
+        assert!(super::named_row("| name | unit |").is_none());
+        assert!(super::named_row("`perdura_dir` is a variable").is_none());
+    }
+}
