@@ -19,6 +19,7 @@ mod plugin;
 mod process;
 mod progress;
 mod server;
+mod sqldiff;
 mod verify;
 
 use std::process::ExitCode;
@@ -39,6 +40,8 @@ usage: cargo xtask COMMAND
                                                NAME: load, commit, scan, recovery, memory, space, engine, map
   crash-server [--seed N] [--rounds N] [--engine NAME]
                                                kill -9 a loaded server again and again, and compare
+  sqldiff [--seed N] [--statements N] [--shrink]
+                                               one stream of statements to Perdura and InnoDB, and compare
   package                                      a tarball of the plugin
 ";
 
@@ -65,6 +68,7 @@ fn run() -> Result<()> {
         "explore" => explore::run(&args.rest()),
         "mtr" => mtr::run(&args.rest()),
         "bench" => bench::run(args),
+        "sqldiff" => sqldiff::run(args),
         "crash-server" => crash_server::run(args),
         _ => bail!("unknown command {command}\n{USAGE}"),
     }
