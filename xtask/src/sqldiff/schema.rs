@@ -183,6 +183,16 @@ impl Table {
         format!("SELECT {} FROM {}", self.all_columns(), self.name)
     }
 
+    /// What to add to the condition of an UPDATE: with ON UPDATE CURRENT_TIMESTAMP it counts whether a row changes, which
+    /// the server can tell only when the statement reads all columns.
+    pub fn reads_all(&self, prefix: &str) -> String {
+        if !self.columns.iter().any(|column| column.default.as_ref().is_some_and(|text| text.contains("ON UPDATE"))) {
+            return String::new();
+        }
+        let columns = self.columns.iter().map(|column| format!(", {prefix}{}", column.name));
+        format!(" AND CONCAT_WS('', {prefix}id{}) IS NOT NULL", columns.collect::<String>())
+    }
+
     /// Some `id` that may be there.
     pub fn some_id(&self, random: &mut StdRng) -> u64 {
         random.random_range(1..=self.next_id.max(2))

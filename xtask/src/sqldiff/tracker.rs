@@ -7,6 +7,9 @@
 //! - 1205: another open transaction has changed or locked rows of a table the statement touches;
 //! - 1020: another session has committed changes of such a table since this session's snapshot.
 //!
+//! A statement that fails keeps the locks of the rows it has met, and the two engines meet rows in different orders. So
+//! Perdura alone may refuse with 1205 if a statement of another open transaction on such a table has failed before.
+//!
 //! After an explained refusal both servers roll the session's transaction back, so that they stay equal.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,6 +26,8 @@ pub enum Explained {
     WiderConflict,
     /// Both refuse, over different rows: one waits, the other has a conflict.
     OtherRowFirst,
+    /// Perdura waits for a row that a failed statement has locked.
+    LockOfFailure,
 }
 
 /// One session's transaction.
@@ -36,6 +41,8 @@ pub struct Session {
     pub used: BTreeSet<String>,
     /// Tables of which it may hold row locks.
     pub locked: BTreeSet<String>,
+    /// Tables a statement of it has failed on.
+    failed: BTreeSet<String>,
     /// Tables it may have changed.
     pub written: BTreeSet<String>,
     /// When its snapshot was taken.
@@ -110,6 +117,8 @@ impl Tracker {
     /// Why InnoDB's outcome may differ from ours here, if it may. InnoDB's conflicts count as deadlocks already.
     pub fn explain(&self, step: &Step, ours: &Outcome, theirs: &Outcome) -> Option<Explained> {
         let locks = || step.tables().any(|table| self.locked_by_others(step.session, table));
+        let failures =
+            || step.tables().any(|table| self.others(step.session).any(|other| other.failed.contains(table)));
         let changes = || step.tables().any(|table| self.changed_since_snapshot(step.session, table));
         match (ours.code(), theirs.code()) {
             (None, Some(LOCK_WAIT)) if ours.is_done() && locks() => Some(Explained::WiderLock),
@@ -120,6 +129,7 @@ impl Tracker {
             // InnoDB stops at a lock or conflict before it meets the row with the error.
             (Some(_), Some(LOCK_WAIT)) if !ours.is_conflict() && locks() => Some(Explained::WiderLock),
             (Some(_), Some(DEADLOCK)) if !ours.is_conflict() && changes() => Some(Explained::WiderConflict),
+            (Some(LOCK_WAIT), _) if !theirs.is_conflict() && failures() => Some(Explained::LockOfFailure),
             (None, Some(1412)) if std::env::var("SQLDIFF_KNOWN").is_ok() => Some(Explained::OtherRowFirst), // TEMPORARY
             _ => None,
         }
@@ -174,6 +184,9 @@ impl Tracker {
         session.first_use.get_or_insert(clock);
         if step.kind != Kind::Query {
             session.locked.extend(step.tables().cloned());
+            if !theirs.is_done() {
+                session.failed.extend(step.tables().cloned());
+            }
         }
         if step.kind == Kind::Change {
             session.written.extend(step.writes.iter().cloned());
@@ -247,6 +260,20 @@ mod tests {
         assert_eq!(tracker.explain(&change(1, "t"), &done(), &refused(DEADLOCK)), Some(Explained::WiderConflict));
         assert_eq!(tracker.explain(&change(1, "u"), &done(), &refused(DEADLOCK)), None);
         assert_eq!(tracker.explain(&change(1, "t"), &refused(DEADLOCK), &done()), None, "Perdura alone refuses");
+    }
+
+    #[test]
+    fn perdura_alone_waits_only_for_what_a_failed_statement_locked() {
+        let mut tracker = Tracker::default();
+        begin(&mut tracker, 0);
+        tracker.note(&change(0, "t"), &done());
+        let explain = |tracker: &Tracker, table| tracker.explain(&change(1, table), &refused(LOCK_WAIT), &done());
+        assert_eq!(explain(&tracker, "t"), None);
+        tracker.note(&change(0, "t"), &refused(1264));
+        assert_eq!(explain(&tracker, "t"), Some(Explained::LockOfFailure));
+        assert_eq!(explain(&tracker, "u"), None, "another table");
+        tracker.note(&Step::new(0, Kind::Rollback, ""), &done());
+        assert_eq!(explain(&tracker, "t"), None, "rolled back");
     }
 
     #[test]
