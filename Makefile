@@ -34,12 +34,14 @@ test: setup
 	cargo xtask explore
 	cargo xtask mtr
 	cargo xtask crash-server
+	cargo xtask sqldiff
 
 MINUTES ?= 120
 test-long: setup
 	PERDURA_SOAK=20 cargo test --release --package perdura-map --package perdura-engine
 	cargo xtask explore --minutes $(MINUTES) --seed $$RANDOM
 	cargo xtask crash-server --rounds 500 --seed $$RANDOM
+	cargo xtask sqldiff --statements 1000000 --seed $$RANDOM
 
 verify:
 	@scripts/setup-packages.sh

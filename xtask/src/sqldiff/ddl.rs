@@ -250,7 +250,8 @@ impl Generator {
         if let Some(index) = mine {
             let name = self.tables[index].name.clone();
             if chance(&mut self.random, 40) {
-                let step = Step::new(session, Kind::Temporary, format!("TRUNCATE TABLE {name}"));
+                // Unlike CREATE and DROP it commits.
+                let step = Step::new(session, Kind::Definition, format!("TRUNCATE TABLE {name}"));
                 return step.writing([&name]).into();
             }
             let step = Step::new(session, Kind::Temporary, format!("DROP TEMPORARY TABLE {name}"));

@@ -69,8 +69,7 @@ impl Pair {
             return Ok(Verdict::Same(Outcome::nothing()));
         }
         let (ours, theirs) = self.both(step);
-        let (ours, theirs) = (named_alike(step, ours), named_alike(step, theirs.with_conflict_as_deadlock()));
-        let ours = if std::env::var("SQLDIFF_KNOWN").is_ok() { ours.with_conflict_as_deadlock() } else { ours }; // TEMPORARY
+        let (ours, theirs) = (named_alike(step, ours), named_alike(step, theirs.in_our_numbers()));
         let Some(what) = difference(step, &ours, &theirs) else { return Ok(Verdict::Same(theirs)) };
         if let Some(reason) = tracker.explain(step, &ours, &theirs) {
             *self.explained.entry(reason).or_default() += 1;

@@ -130,7 +130,6 @@ impl Tracker {
             (Some(_), Some(LOCK_WAIT)) if !ours.is_conflict() && locks() => Some(Explained::WiderLock),
             (Some(_), Some(DEADLOCK)) if !ours.is_conflict() && changes() => Some(Explained::WiderConflict),
             (Some(LOCK_WAIT), _) if !theirs.is_conflict() && failures() => Some(Explained::LockOfFailure),
-            (None, Some(1412)) if std::env::var("SQLDIFF_KNOWN").is_ok() => Some(Explained::OtherRowFirst), // TEMPORARY
             _ => None,
         }
     }
