@@ -214,7 +214,7 @@ impl Table {
 }
 
 fn partitions(random: &mut StdRng) -> &'static str {
-    *pick(
+    pick::<&str>(
         random,
         &[
             " PARTITION BY HASH (id) PARTITIONS 3",

@@ -92,10 +92,9 @@ impl Side {
     pub fn execute(&mut self, step: &Step) -> Outcome {
         debug_assert!(!matches!(step.kind, Kind::Restart { .. }), "a restart is no statement");
         let dir = self.dir();
-        if let Some((name, content)) = &step.file {
-            if let Err(error) = std::fs::write(dir.join(name), content) {
-                return Outcome::Gone(format!("cannot write {name}: {error}"));
-            }
+        let written = step.file.as_ref().map(|(name, content)| std::fs::write(dir.join(name), content));
+        if let Some(Err(error)) = written {
+            return Outcome::Gone(format!("cannot write a file to load: {error}"));
         }
         let text = step.text.replace("{DIR}", &dir.display().to_string());
         match run(&mut self.sessions[step.session], &text) {

@@ -35,10 +35,9 @@ impl Generator {
 
     /// The first statement of a transaction, perhaps a change, and a read that makes InnoDB take its snapshot too.
     fn open_with_read(&mut self, session: usize) {
-        if chance(&mut self.random, 60) {
-            if let Some(step) = self.change(session) {
-                self.plan(step);
-            }
+        let change = chance(&mut self.random, 60).then(|| self.change(session)).flatten();
+        if let Some(step) = change {
+            self.plan(step);
         }
         if let Some(index) = self.some_base_table() {
             let table = &self.tables[index];
