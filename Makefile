@@ -36,6 +36,7 @@ test: setup
 	cargo xtask operations
 	cargo xtask crash-server
 	cargo xtask replication
+	cargo xtask sqldiff
 
 MINUTES ?= 120
 test-long: setup
@@ -43,6 +44,7 @@ test-long: setup
 	cargo xtask explore --minutes $(MINUTES) --seed $$RANDOM
 	cargo xtask crash-server --rounds 500 --seed $$RANDOM
 	cargo xtask replication --rounds 100 --seed $$RANDOM
+	cargo xtask sqldiff --statements 1000000 --seed $$RANDOM
 
 verify:
 	@scripts/setup-packages.sh

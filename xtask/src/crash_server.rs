@@ -1,11 +1,13 @@
 //! Process-crash test: the real mariadbd, 8 clients with mixed load and DDL, kill -9 at random moments.
 //!
 //! The hazard: an acknowledged transaction that a crash of the server process loses, a half transaction it leaves, or a
-//! table definition that server and engine see differently. The oracle lives here, outside the server. Half of the
+//! table definition that server and engine see differently. Clients have rows of their own and change and delete each
+//! other's (contest.rs). The oracle lives here, outside the server. Half of the
 //! rounds run without binary log (with XA transactions), half with it; each half has a server and a pool of its own,
 //! which live through all its rounds.
 
 mod check;
+mod contest;
 mod model;
 mod worker;
 
@@ -73,6 +75,7 @@ fn half(plan: &Plan, binlog: bool, rounds: u32) -> Result<u32> {
     let mut random = StdRng::seed_from_u64(seed);
     let mut workers: Vec<Worker> = (0..CLIENTS).map(|number| Worker::new(number, seed, &plan.engine)).collect();
     let label = if binlog { "with binary log" } else { "without binary log" };
+    let mut contested = contest::Rows::new();
     let mut failed = 0;
     for round in 1..=rounds {
         let lifetime = Duration::from_millis(random.random_range(30..900));
@@ -80,7 +83,7 @@ fn half(plan: &Plan, binlog: bool, rounds: u32) -> Result<u32> {
         let begun = Instant::now();
         server.start().with_context(|| format!("round {round} {label}: the server does not come back"))?;
         let restart = begun.elapsed();
-        violations.extend(check::check(&mut server.connect()?, &mut workers)?);
+        violations.extend(check::check(&mut server.connect()?, &mut workers, &mut contested)?);
         let sum = |count: fn(&Worker) -> u64| workers.iter().map(count).sum::<u64>();
         println!(
             "crash-server: round {round}/{rounds} {label}: killed after {} ms, back in {} ms; so far {} transactions, {} DDL, {} refusals",
@@ -105,7 +108,7 @@ fn half(plan: &Plan, binlog: bool, rounds: u32) -> Result<u32> {
     );
     server.stop()?;
     server.start().context("the server does not start after an ordinary shutdown")?;
-    let violations = check::check(&mut server.connect()?, &mut workers)?;
+    let violations = check::check(&mut server.connect()?, &mut workers, &mut contested)?;
     ensure!(violations.is_empty(), "after an ordinary shutdown: {violations:?}");
     server.stop()?;
     Ok(failed)
@@ -117,6 +120,9 @@ fn create_tables(server: &Server, engine: &str) -> Result<()> {
     let mut statements: Vec<String> =
         (0..CLIENTS).map(|client| format!("CREATE TABLE own_{client} ({columns}) ENGINE={engine}")).collect();
     statements.push(format!("CREATE TABLE shared ({columns}) ENGINE={engine}"));
+    statements.push(format!(
+        "CREATE TABLE contested (slot BIGINT, id BIGINT, version BIGINT, writer BIGINT, body MEDIUMTEXT) ENGINE={engine}"
+    ));
     statements.push(format!("CREATE TABLE accounts (id INT, amount BIGINT) ENGINE={engine}"));
     statements.push(format!(
         "CREATE TABLE ledger (client INT, id BIGINT, source INT, target INT, amount BIGINT) ENGINE={engine}"

@@ -21,6 +21,7 @@ mod process;
 mod progress;
 mod replication;
 mod server;
+mod sqldiff;
 mod verify;
 
 use std::process::ExitCode;
@@ -44,6 +45,8 @@ usage: cargo xtask COMMAND
   replication [--seed N] [--rounds N] [--mode conservative|optimistic|both] [--engine NAME]
                                                a replica with parallel workers, kill -9 of either side, and compare
   operations [--rounds N] [--seed N]           the operator's page, backup under load, the package unpacked
+  sqldiff [--seed N] [--statements N] [--shrink]
+                                               one stream of statements to Perdura and InnoDB, and compare
   package                                      a tarball of the plugin
 ";
 
@@ -70,6 +73,7 @@ fn run() -> Result<()> {
         "explore" => explore::run(&args.rest()),
         "mtr" => mtr::run(&args.rest()),
         "bench" => bench::run(args),
+        "sqldiff" => sqldiff::run(args),
         "crash-server" => crash_server::run(args),
         "replication" => replication::run(args),
         "operations" => operations::run(args),

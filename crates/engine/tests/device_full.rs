@@ -332,7 +332,7 @@ fn a_row_larger_than_a_data_file_gets_one_of_its_own() {
         txn.update(&table, large, &model[0]).unwrap();
         txn.commit().unwrap();
         txn.insert(&table, &row(3, 2_000_000)).unwrap();
-        txn.rollback();
+        txn.rollback().unwrap();
         for _ in 0..2 {
             engine.checkpoint().unwrap();
             engine.purge();

@@ -66,7 +66,7 @@ fn a_row_may_have_a_gibibyte() {
     if (free as usize) < GIB {
         let error = txn.update(&table, rid, &row).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::DeviceFull, "{error}");
-        txn.rollback();
+        txn.rollback().unwrap();
     }
     drop(row);
     let too_long = vec![0u8; 1 << 31];

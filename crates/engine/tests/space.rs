@@ -125,7 +125,7 @@ fn what_loads_leave_is_used_by_the_next() {
             txn.insert(&table, &vec![number as u8; random.below(400) as usize]).unwrap();
         }
         if round % 2 == 0 {
-            txn.rollback();
+            txn.rollback().unwrap();
         } else {
             txn.commit().unwrap();
             for (rid, _) in rows(&mut txn, &table) {

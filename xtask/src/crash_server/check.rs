@@ -1,27 +1,30 @@
 //! After a restart: is the database what the oracle allows? Open outcomes are settled by what is found.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, bail, ensure};
 use mysql::Conn;
 use mysql::prelude::Queryable;
 
-use super::model::{InFlight, Place, Row, State, Transfer, body};
+use super::contest::{Rows, Version, explain};
+use super::model::{InFlight, Place, Row, State, Transfer, body, contested};
 use super::worker::Worker;
 use super::{ACCOUNTS, AMOUNT_AT_START};
 
 /// Checks everything and brings the workers' books up to date. Each broken promise is one line of the result.
-pub fn check(connection: &mut Conn, workers: &mut [Worker]) -> Result<Vec<String>> {
+/// `base` holds the contested rows as they were found last time.
+pub fn check(connection: &mut Conn, workers: &mut [Worker], base: &mut Rows) -> Result<Vec<String>> {
     let mut violations = Vec::new();
     settle_prepared(connection, workers, &mut violations)?;
     let tables = tables(connection)?;
-    for worker in workers.iter_mut() {
+    let decided = contested_rows(connection, workers, base, &mut violations)?;
+    for (worker, decided) in workers.iter_mut().zip(decided) {
         match observe(connection, worker.number, &tables) {
-            Ok(found) => settle(worker, found, &mut violations),
+            Ok(found) => settle(worker, found, decided, &mut violations),
             Err(error) => violations.push(format!("client {}: {error:#}", worker.number)),
         }
     }
-    let expected: usize = workers.iter().map(|worker| worker.state.tables.len() + 1).sum::<usize>() + 3;
+    let expected: usize = workers.iter().map(|worker| worker.state.tables.len() + 1).sum::<usize>() + 4;
     if violations.is_empty() && tables.len() != expected {
         violations.push(format!("{} tables found, {expected} expected: {:?}", tables.len(), tables.keys()));
     }
@@ -44,7 +47,7 @@ fn settle_prepared(connection: &mut Conn, workers: &mut [Worker], violations: &m
             Some(index) => {
                 listed.swap_remove(index);
                 connection.query_drop(format!("XA COMMIT '{name}'")).with_context(|| format!("XA COMMIT '{name}'"))?;
-                worker.state.apply(&changes);
+                worker.apply(&changes);
                 InFlight::Nothing
             }
             None if must_be_prepared => {
@@ -61,16 +64,57 @@ fn settle_prepared(connection: &mut Conn, workers: &mut [Worker], violations: &m
     Ok(())
 }
 
-/// The state must be the acknowledged one, or that with the whole transaction in flight.
-fn settle(worker: &mut Worker, found: State, violations: &mut Vec<String>) {
-    if found == worker.state {
+/// Checks the contested rows. The result says of each client's open transaction whether they show it, if it wrote any.
+fn contested_rows(
+    connection: &mut Conn,
+    workers: &mut [Worker],
+    base: &mut Rows,
+    violations: &mut Vec<String>,
+) -> Result<Vec<Option<bool>>> {
+    let mut found = Rows::new();
+    let rows: Vec<(u64, u64, u64, String)> = connection.query("SELECT id, version, writer, body FROM contested")?;
+    for (id, number, writer, text) in rows {
+        if text != body(0, id, Row { v: writer as i64, n: 0 }) {
+            violations.push(format!("contested row {id}, version {number}: a body of another version"));
+        }
+        if found.insert(id, Version { id, number, writer }).is_some() {
+            violations.push(format!("contested row {id} is there twice"));
+        }
+    }
+    let mut acknowledged = Vec::new();
+    let mut seen = BTreeSet::new();
+    let (mut open, mut owners) = (Vec::new(), Vec::new());
+    for (index, worker) in workers.iter_mut().enumerate() {
+        acknowledged.append(&mut worker.contested);
+        seen.append(&mut worker.seen);
+        if let InFlight::Commit(changes) = &worker.in_flight {
+            let writes = contested(changes);
+            if !writes.is_empty() {
+                open.push(writes);
+                owners.push(index);
+            }
+        }
+    }
+    let mut decided = vec![None; workers.len()];
+    match explain(base, &acknowledged, &open, &seen, &found) {
+        Ok(chosen) => owners.into_iter().zip(chosen).for_each(|(owner, there)| decided[owner] = Some(there)),
+        Err(what) => violations.push(what),
+    }
+    *base = found;
+    Ok(decided)
+}
+
+/// The state must be the acknowledged one, or that with the whole transaction in flight; which of them, the contested rows
+/// may have decided.
+fn settle(worker: &mut Worker, found: State, decided: Option<bool>, violations: &mut Vec<String>) {
+    if found == worker.state && decided != Some(true) {
         worker.in_flight = InFlight::Nothing;
         return;
     }
     let open = std::mem::take(&mut worker.in_flight);
     if let InFlight::Commit(changes) = &open {
         let with = worker.state.with(changes);
-        if found == with {
+        if found == with && decided != Some(false) {
             worker.state = with;
             return;
         }
@@ -150,8 +194,23 @@ mod tests {
         worker.state.apply(acknowledged);
         worker.in_flight = open;
         let mut violations = Vec::new();
-        settle(&mut worker, State::default().with(found), &mut violations);
+        settle(&mut worker, State::default().with(found), None, &mut violations);
         violations.len()
+    }
+
+    #[test]
+    fn a_transaction_whose_contested_rows_are_there_is_there_with_all_its_rows() {
+        let settled = |decided, found: &[Change]| {
+            let mut worker = Worker::new(0, 1, "any");
+            worker.in_flight = InFlight::Commit(vec![FIRST]);
+            let mut violations = Vec::new();
+            settle(&mut worker, State::default().with(found), Some(decided), &mut violations);
+            violations.len()
+        };
+        assert_eq!(settled(true, &[FIRST]), 0);
+        assert_eq!(settled(false, &[]), 0);
+        assert_ne!(settled(true, &[]), 0);
+        assert_ne!(settled(false, &[FIRST]), 0);
     }
 
     #[test]

@@ -2,10 +2,12 @@
 //!
 //! A transaction is a list of changes. Acknowledged changes are applied to the client's state; those of a transaction
 //! whose outcome a crash hid are kept aside, and the database must show the state with all of them or with none.
-//! Clients write disjoint rows, so a client's state is its own business; only accounts are shared, and their sums follow
-//! from everybody's transfers.
+//! A client's state holds what it alone changes. Accounts are shared, and their sums follow from everybody's transfers;
+//! so are the contested rows, whose books contest.rs keeps.
 
 use std::collections::BTreeMap;
+
+use super::contest::Write;
 
 /// A row's columns besides its id; its body follows from them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +47,8 @@ pub enum Change {
     Remove(Place, u64),
     /// A transfer was made and entered in the ledger.
     Transfer(u64, Transfer),
+    /// A contested row has a new version or is gone.
+    Contest(Write),
     /// A table has ids 0 to n; `None`: there is no such table.
     Table(String, Option<u64>),
 }
@@ -86,6 +90,7 @@ impl State {
                 Change::Put(place, id, row) => drop(self.rows_mut(*place).insert(*id, *row)),
                 Change::Remove(place, id) => drop(self.rows_mut(*place).remove(id)),
                 Change::Transfer(id, transfer) => drop(self.transfers.insert(*id, *transfer)),
+                Change::Contest(_) => {}
                 Change::Table(name, Some(rows)) => drop(self.tables.insert(name.clone(), *rows)),
                 Change::Table(name, None) => drop(self.tables.remove(name)),
             }
@@ -107,6 +112,12 @@ impl State {
             .or_else(|| first_difference("table", &self.tables, &found.tables))
             .unwrap_or_else(|| "no difference".to_owned())
     }
+}
+
+/// What the changes do to contested rows.
+pub fn contested(changes: &[Change]) -> Vec<Write> {
+    let write = |change: &Change| if let Change::Contest(write) = change { Some(*write) } else { None };
+    changes.iter().filter_map(write).collect()
 }
 
 fn first_difference<K, V>(what: &str, expected: &BTreeMap<K, V>, found: &BTreeMap<K, V>) -> Option<String>

@@ -3,6 +3,7 @@
 //! Invariant: `state` holds exactly what was acknowledged; before anything is sent that may commit, `in_flight` names
 //! what it would change, and it is cleared, and `state` moved on, only by the answer. An error answer means "not done".
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -13,13 +14,16 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use super::ACCOUNTS;
-use super::model::{Change, InFlight, Place, Row, State, Transfer, body};
+use super::contest::{Version, Write};
+use super::model::{Change, InFlight, Place, Row, State, Transfer, body, contested};
 use crate::client;
 
 /// More rows than this in a place, and the client deletes before it inserts.
 const ROWS_MAX: usize = 150;
 /// More tables than this, and the client drops before it creates.
 const TABLES_MAX: usize = 4;
+/// Places for contested rows: few, so that clients meet.
+const SLOTS: u64 = 48;
 
 /// Errors after which a client rolls back and goes on: lock wait timeout, deadlock, record changed since last read.
 const EXPECTED_ERRORS: [u16; 3] = [1205, 1213, 1020];
@@ -32,6 +36,17 @@ enum Trouble {
     Gone(mysql::Error),
     /// An error no client should see.
     Unexpected(mysql::Error),
+}
+
+impl From<mysql::Error> for Trouble {
+    fn from(error: mysql::Error) -> Self {
+        match &error {
+            mysql::Error::MySqlError(server) if EXPECTED_ERRORS.contains(&server.code) => Self::Refused,
+            mysql::Error::MySqlError(server) if server.code == 1053 => Self::Gone(error),
+            mysql::Error::MySqlError(_) => Self::Unexpected(error),
+            _ => Self::Gone(error),
+        }
+    }
 }
 
 type Step<T = ()> = Result<T, Trouble>;
@@ -55,6 +70,10 @@ pub struct Worker {
     pub state: State,
     /// What the crash left open.
     pub in_flight: InFlight,
+    /// What it did to contested rows since the last crash, acknowledged.
+    pub contested: Vec<Write>,
+    /// The versions of contested rows it has read since then.
+    pub seen: BTreeSet<Version>,
     /// Totals.
     pub counts: Counts,
     engine: String,
@@ -68,7 +87,25 @@ impl Worker {
     pub fn new(number: usize, seed: u64, engine: &str) -> Self {
         let random = StdRng::seed_from_u64(seed.wrapping_mul(1000).wrapping_add(number as u64));
         let (state, in_flight, counts) = (State::default(), InFlight::Nothing, Counts::default());
-        Self { number, state, in_flight, counts, engine: engine.to_owned(), random, next_id: 1, xa: true }
+        let (contested, seen) = (Vec::new(), BTreeSet::new());
+        Self {
+            number,
+            state,
+            in_flight,
+            contested,
+            seen,
+            counts,
+            engine: engine.to_owned(),
+            random,
+            next_id: 1,
+            xa: true,
+        }
+    }
+
+    /// Books what was acknowledged.
+    pub fn apply(&mut self, changes: &[Change]) {
+        self.state.apply(changes);
+        self.contested.extend(contested(changes));
     }
 
     /// Works until the connection is gone. Fails when it goes before `killed` is set, or on an error that must not be.
@@ -99,17 +136,48 @@ impl Worker {
             0..6 => self.define(connection),
             6..26 => self.single(connection),
             26..30 if self.xa => self.two_phase(connection),
+            30..36 => self.look(connection),
             _ => self.transaction(connection),
         }
     }
 
     fn send(connection: &mut Conn, statement: &str) -> Step {
-        connection.query_drop(statement).map_err(|error| match &error {
-            mysql::Error::MySqlError(server) if EXPECTED_ERRORS.contains(&server.code) => Trouble::Refused,
-            mysql::Error::MySqlError(server) if server.code == 1053 => Trouble::Gone(error),
-            mysql::Error::MySqlError(_) => Trouble::Unexpected(error),
-            _ => Trouble::Gone(error),
-        })
+        connection.query_drop(statement).map_err(Trouble::from)
+    }
+
+    /// Reads all contested rows: what it sees is committed, and must survive.
+    fn look(&mut self, connection: &mut Conn) -> Step {
+        let rows: Vec<(u64, u64, u64)> = connection.query("SELECT id, version, writer FROM contested")?;
+        self.seen.extend(rows.into_iter().map(|(id, number, writer)| Version { id, number, writer }));
+        Ok(())
+    }
+
+    /// Changes or deletes a row, whoever wrote it, or makes one where there is none.
+    fn contend(&mut self, connection: &mut Conn, writer: u64, changes: &mut Vec<Change>) -> Step {
+        let slot = self.random.random_range(0..SLOTS);
+        let query = format!("SELECT id, version FROM contested WHERE slot = {slot} FOR UPDATE");
+        let rows: Vec<(u64, u64)> = connection.query(query)?;
+        let (statement, write) = match rows.first() {
+            None => {
+                let id = ((self.number as u64) << 40) | self.new_id();
+                let text = body(0, id, Row { v: writer as i64, n: 0 });
+                let statement = format!("INSERT INTO contested VALUES ({slot}, {id}, 0, {writer}, '{text}')");
+                (statement, Write::Put(Version { id, number: 0, writer }))
+            }
+            Some(&(id, number)) => {
+                let version = Version { id, number: number + 1, writer };
+                if self.random.random_bool(0.2) {
+                    (format!("DELETE FROM contested WHERE id = {id}"), Write::Delete(version))
+                } else {
+                    let text = body(0, id, Row { v: writer as i64, n: 0 });
+                    let set = format!("version = version + 1, writer = {writer}, body = '{text}'");
+                    (format!("UPDATE contested SET {set} WHERE id = {id}"), Write::Put(version))
+                }
+            }
+        };
+        Self::send(connection, &statement)?;
+        changes.push(Change::Contest(write));
+        Ok(())
     }
 
     /// Sends what may commit `changes`, and books the answer.
@@ -120,7 +188,7 @@ impl Worker {
             return sent;
         }
         if let (Ok(()), InFlight::Commit(changes)) = (&sent, std::mem::take(&mut self.in_flight)) {
-            self.state.apply(&changes);
+            self.apply(&changes);
         }
         sent
     }
@@ -161,9 +229,11 @@ impl Worker {
         let mut changes = Vec::new();
         let mut view = self.state.clone();
         let mut savepoint = None;
+        let writer = ((self.number as u64) << 40) | self.new_id();
         for _ in 0..self.random.random_range(1..=6) {
-            match self.random.random_range(0..10) {
+            match self.random.random_range(0..14) {
                 0 => self.transfer(connection, &mut changes)?,
+                10.. => self.contend(connection, writer, &mut changes)?,
                 1 if savepoints => {
                     Self::send(connection, "SAVEPOINT here")?;
                     savepoint = Some(changes.len());
@@ -219,7 +289,7 @@ impl Worker {
         Self::send(connection, &format!("XA {} '{name}'", if commits { "COMMIT" } else { "ROLLBACK" }))?;
         self.in_flight = InFlight::Nothing;
         if commits {
-            self.state.apply(&changes);
+            self.apply(&changes);
             self.counts.transactions += 1;
         }
         Ok(())

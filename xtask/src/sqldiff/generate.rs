@@ -1,0 +1,252 @@
+//! The seeded stream of statements. What comes next depends on the seed and on which statements succeeded, on both
+//! servers alike, so a seed gives the same stream again.
+
+use std::collections::VecDeque;
+
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+use super::ddl::ModelChange;
+use super::outcome::{DEADLOCK, Outcome};
+use super::random::{chance, pick};
+use super::schema::Table;
+use super::step::{Kind, OBSERVER, SESSIONS, Step};
+use super::tracker::Tracker;
+
+/// Statements between two restarts.
+const RESTART_EVERY: u32 = 4_000;
+/// And at least so many.
+const RESTART_APART: u32 = 1_500;
+
+/// A step, and what its success does to the model.
+#[derive(Clone, Debug)]
+pub struct Planned {
+    /// The statement.
+    pub step: Step,
+    /// Applied when both servers accept it.
+    pub change: Option<ModelChange>,
+}
+
+impl Planned {
+    /// A step that changes the model.
+    pub fn with(step: Step, change: ModelChange) -> Self {
+        Self { step, change: Some(change) }
+    }
+}
+
+impl From<Step> for Planned {
+    fn from(step: Step) -> Self {
+        Self { step, change: None }
+    }
+}
+
+/// The generator and all it knows.
+pub struct Generator {
+    /// Every choice.
+    pub random: StdRng,
+    /// Tables there are, temporary ones too.
+    pub tables: Vec<Table>,
+    /// Open transactions.
+    pub tracker: Tracker,
+    /// What must come next, in one go.
+    pub queue: VecDeque<Planned>,
+    /// Number for the next name.
+    pub next_name: u32,
+    /// The session DDL is made for.
+    pub current: usize,
+    /// Number for the next file.
+    pub files: u32,
+    since_restart: u32,
+}
+
+impl Generator {
+    /// A stream of its own for each seed.
+    pub fn new(seed: u64) -> Self {
+        let mut generator = Self {
+            random: StdRng::seed_from_u64(seed),
+            tables: Vec::new(),
+            tracker: Tracker::default(),
+            queue: VecDeque::new(),
+            next_name: 0,
+            current: 0,
+            files: 0,
+            since_restart: 0,
+        };
+        generator.create_log_table();
+        generator
+    }
+
+    /// A name not used before.
+    pub fn new_name(&mut self, start: &str) -> String {
+        self.next_name += 1;
+        format!("{start}{}", self.next_name)
+    }
+
+    /// A table the session can see: sometimes a temporary one of its own.
+    pub fn some_table(&mut self, session: usize) -> Option<usize> {
+        let seen = |table: &Table| table.owner.is_none_or(|owner| owner == session);
+        let indexes: Vec<usize> = (0..self.tables.len()).filter(|&index| seen(&self.tables[index])).collect();
+        (!indexes.is_empty()).then(|| *pick(&mut self.random, &indexes))
+    }
+
+    /// A table everybody can see.
+    pub fn some_base_table(&mut self) -> Option<usize> {
+        let indexes: Vec<usize> = (0..self.tables.len()).filter(|&index| self.tables[index].owner.is_none()).collect();
+        (!indexes.is_empty()).then(|| *pick(&mut self.random, &indexes))
+    }
+
+    /// Whether it is long enough since the servers were started.
+    pub fn may_restart(&self) -> bool {
+        self.since_restart > RESTART_APART
+    }
+
+    /// The next statement.
+    pub fn next(&mut self) -> Planned {
+        loop {
+            if let Some(planned) = self.queue.pop_front() {
+                return planned;
+            }
+            self.compose();
+        }
+    }
+
+    /// Plans one statement or a few that belong together.
+    fn compose(&mut self) {
+        if self.may_restart() && self.random.random_range(0..RESTART_EVERY - RESTART_APART) == 0 {
+            let kill = chance(&mut self.random, 60);
+            let text = if kill { "kill -9" } else { "SHUTDOWN" };
+            self.plan(Step::new(0, Kind::Restart { kill }, text));
+            return;
+        }
+        let session = self.random.random_range(0..SESSIONS);
+        if self.tables.iter().filter(|table| table.owner.is_none()).count() < 2 {
+            let planned = self.create(session);
+            self.plan(planned);
+            return;
+        }
+        let is_open = self.tracker.session(session).is_open;
+        match self.random.random_range(0..100) {
+            0..58 => {
+                if let Some(step) = self.change(session) {
+                    self.guarded(session, step);
+                }
+            }
+            58..71 => {
+                if let Some(step) = self.query(session) {
+                    self.plan(step);
+                }
+            }
+            71..79 if is_open => self.end(session),
+            71..79 => self.begin(session),
+            79..89 => {
+                let step = self.savepoint(session);
+                self.plan(step);
+            }
+            // DDL would end most transactions at once.
+            89..95 if !is_open || chance(&mut self.random, 15) => {
+                if let Some(planned) = self.define(session) {
+                    self.plan(planned);
+                }
+            }
+            95 => {
+                let planned = self.temporary(session);
+                self.plan(planned);
+            }
+            96 if !is_open => drop(self.distributed(session)),
+            _ => drop(self.extra(session)),
+        }
+    }
+
+    /// The looks at tables that follow a step: by the session itself inside its transaction, and by the observer.
+    /// Called before the step is booked.
+    pub fn checks(&mut self, step: &Step) -> Vec<Step> {
+        let session = self.tracker.session(step.session);
+        let was_open = session.is_open;
+        let mut tables: Vec<String> = step.writes.clone();
+        let by_itself = match step.kind {
+            Kind::Change => was_open,
+            Kind::Savepoint if was_open => {
+                tables = session.written.iter().cloned().collect();
+                true
+            }
+            Kind::Commit | Kind::Rollback | Kind::Begin { .. } => {
+                tables = session.written.iter().cloned().collect();
+                false
+            }
+            Kind::Definition => false,
+            Kind::Temporary => true,
+            Kind::Restart { .. } => {
+                let names = self.tables.iter().filter(|table| table.owner.is_none()).map(|table| table.name.clone());
+                tables = names.chain([self.log_table()]).collect();
+                false
+            }
+            _ => return Vec::new(),
+        };
+        tables.sort_unstable();
+        tables.dedup();
+        let mut checks = Vec::new();
+        for name in &tables {
+            let of_session = self.tables.iter().any(|table| table.name == *name && table.owner.is_some());
+            if by_itself || of_session {
+                checks.push(self.look(step.session, name));
+            }
+            if !of_session && (!by_itself || chance(&mut self.random, 10)) {
+                checks.push(self.look(OBSERVER, name));
+            }
+        }
+        if matches!(step.kind, Kind::Definition | Kind::Restart { .. }) {
+            for name in &tables {
+                let text = format!("SHOW CREATE TABLE {name}");
+                checks.push(Step { is_check: true, ..Step::new(OBSERVER, Kind::Setting, text) });
+            }
+        }
+        checks
+    }
+
+    /// A look at all of a table.
+    fn look(&self, session: usize, name: &String) -> Step {
+        let table = self.tables.iter().find(|table| table.name == *name);
+        let text = table.map_or_else(|| format!("SELECT * FROM {name}"), Table::select_all);
+        Step { is_check: true, ..Step::new(session, Kind::Query, text).reading([name]) }
+    }
+
+    /// Learns how a step ended, on both servers alike.
+    pub fn learn(&mut self, planned: Planned, outcome: &Outcome) {
+        let step = &planned.step;
+        self.tracker.note(step, outcome);
+        if !step.is_check {
+            self.since_restart += 1;
+        }
+        if let (true, [name]) = (step.is_check && outcome.is_done(), step.reads.as_slice()) {
+            for table in self.tables.iter_mut().filter(|table| table.name == *name) {
+                table.rows = outcome.rows().len();
+            }
+        }
+        match step.kind {
+            Kind::Restart { .. } => {
+                self.tables.retain(|table| table.owner.is_none());
+                self.since_restart = 0;
+            }
+            _ if outcome.code() == Some(DEADLOCK) => {
+                self.queue.clear();
+                self.plan(Step::new(step.session, Kind::Rollback, "ROLLBACK"));
+            }
+            Kind::Commit | Kind::Definition if step.text.starts_with("XA COMMIT") && !outcome.is_done() => {
+                let text = step.text.replace("COMMIT", "ROLLBACK").replace(" ONE PHASE", "");
+                self.plan(Step::new(step.session, Kind::Rollback, text));
+            }
+            _ => {}
+        }
+        if let (Some(change), true) = (planned.change, outcome.is_done()) {
+            self.apply(change);
+        }
+    }
+
+    /// A session's transaction was rolled back on both servers because InnoDB alone refused a statement.
+    pub fn give_up(&mut self, session: usize) {
+        self.queue.clear();
+        let rollback = Step::new(session, Kind::Rollback, "ROLLBACK");
+        let done = Outcome::nothing();
+        self.tracker.note(&rollback, &done);
+    }
+}

@@ -1,0 +1,285 @@
+//! What a statement did on one server, and whether two such outcomes are the same.
+
+use std::fmt::Write;
+
+use super::step::{Kind, Step};
+
+/// A value as the server sent it; `None` is NULL.
+pub type Cell = Option<Vec<u8>>;
+/// Rows in the order they came.
+pub type Rows = Vec<Vec<Cell>>;
+
+/// Errors that say which row was met first: which of them a statement gives depends on the order of rows.
+const ROW_ERRORS: [u16; 17] =
+    [1048, 1264, 1265, 1292, 1365, 1366, 1406, 1411, 1416, 1441, 1644, 1690, 4025, 4037, 4038, 4078, 4161];
+/// Write conflict, as InnoDB and as Perdura report it.
+pub const RECORD_CHANGED: u16 = 1020;
+/// Deadlock; Perdura reports write conflicts so, since applications retry it.
+pub const DEADLOCK: u16 = 1213;
+/// Lock wait timeout.
+pub const LOCK_WAIT: u16 = 1205;
+
+/// The table is younger than the snapshot: the server's number, and the handler's.
+const TABLE_CHANGED: u16 = 1412;
+const HANDLER_TABLE_CHANGED: u16 = 159;
+
+/// How a statement ended on one server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Well.
+    Done {
+        /// Its result sets.
+        sets: Vec<Rows>,
+        /// Rows it says it changed.
+        affected: u64,
+        /// Number of warnings.
+        warnings: u16,
+        /// The text beside it: rows matched, records, duplicates.
+        info: String,
+    },
+    /// With an error.
+    Refused {
+        /// Its number.
+        code: u16,
+        /// Its text.
+        message: String,
+    },
+    /// The connection is gone, or the answer makes no sense.
+    Gone(String),
+}
+
+impl Outcome {
+    /// Success without rows.
+    pub fn nothing() -> Self {
+        Self::Done { sets: vec![], affected: 0, warnings: 0, info: String::new() }
+    }
+
+    /// The error's number, if it is one.
+    pub fn code(&self) -> Option<u16> {
+        match self {
+            Self::Refused { code, .. } => Some(*code),
+            _ => None,
+        }
+    }
+
+    /// Whether the statement ended well.
+    pub fn is_done(&self) -> bool {
+        matches!(self, Self::Done { .. })
+    }
+
+    /// Whether this refusal says that another session stands in the way.
+    pub fn is_conflict(&self) -> bool {
+        matches!(self.code(), Some(RECORD_CHANGED | DEADLOCK | LOCK_WAIT))
+    }
+
+    /// The rows of the first result set.
+    pub fn rows(&self) -> &[Vec<Cell>] {
+        match self {
+            Self::Done { sets, .. } => sets.first().map_or(&[], Vec::as_slice),
+            _ => &[],
+        }
+    }
+
+    /// InnoDB's outcome with two of its numbers changed: a write conflict becomes the error applications retry, and the
+    /// handler's number for a table younger than the snapshot, which some statements let through, the server's.
+    pub fn in_our_numbers(self) -> Self {
+        match self {
+            Self::Refused { code: RECORD_CHANGED, message } => Self::Refused { code: DEADLOCK, message },
+            Self::Refused { code: HANDLER_TABLE_CHANGED, message } => Self::Refused { code: TABLE_CHANGED, message },
+            other => other,
+        }
+    }
+
+    /// The outcome for a report, long rows cut.
+    pub fn describe(&self) -> String {
+        match self {
+            Self::Done { sets, affected, warnings, info } => {
+                let mut text = format!("ok, {affected} rows affected, {warnings} warnings {info}");
+                for rows in sets {
+                    let _ = write!(text, "\n  {} rows", rows.len());
+                    for row in rows.iter().take(12) {
+                        let _ = write!(text, "\n    {}", show_row(row));
+                    }
+                }
+                text
+            }
+            Self::Refused { code, message } => format!("error {code}: {message}"),
+            Self::Gone(message) => format!("connection gone: {message}"),
+        }
+    }
+}
+
+/// A value, printable and short.
+fn show_cell(cell: &Cell) -> String {
+    const SHOWN: usize = 48;
+    let Some(bytes) = cell else { return "NULL".to_owned() };
+    let text = String::from_utf8_lossy(&bytes[..bytes.len().min(SHOWN)]).escape_debug().to_string();
+    if bytes.len() > SHOWN { format!("'{text}...' ({} bytes)", bytes.len()) } else { format!("'{text}'") }
+}
+
+fn show_row(row: &[Cell]) -> String {
+    row.iter().map(show_cell).collect::<Vec<_>>().join(" | ")
+}
+
+/// What differs between the two outcomes of a step; `None` when they say the same.
+pub fn difference(step: &Step, ours: &Outcome, theirs: &Outcome) -> Option<String> {
+    match (ours, theirs) {
+        (
+            Outcome::Done { sets, affected, warnings, info },
+            Outcome::Done { sets: other_sets, affected: other_affected, warnings: other_warnings, info: other_info },
+        ) => {
+            if step.rows_differ {
+                return None;
+            }
+            if affected != other_affected && !(affected < other_affected && leaves_out_unchanged(info, other_info)) {
+                return Some(format!("rows affected: {affected} and {other_affected}"));
+            }
+            if info != other_info && !leaves_out_unchanged(info, other_info) {
+                return Some(format!("what is said beside: {info:?} and {other_info:?}"));
+            }
+            if warnings != other_warnings {
+                return Some(format!("warnings: {warnings} and {other_warnings}"));
+            }
+            if sets.len() != other_sets.len() {
+                return Some(format!("result sets: {} and {}", sets.len(), other_sets.len()));
+            }
+            sets.iter().zip(other_sets).find_map(|(rows, others)| rows_difference(rows, others, step.ordered))
+        }
+        (Outcome::Refused { code, .. }, Outcome::Refused { code: other, .. }) => {
+            let either_row = |code| ROW_ERRORS.contains(code);
+            let by_order = !step.ordered && step.kind == Kind::Change && either_row(code) && either_row(other);
+            (code != other && !by_order).then(|| format!("errors: {code} and {other}"))
+        }
+        (Outcome::Gone(_), _) | (_, Outcome::Gone(_)) => Some("a connection is gone".to_owned()),
+        _ => Some("one succeeds, the other fails".to_owned()),
+    }
+}
+
+/// The three numbers of an UPDATE: rows matched, changed, warnings.
+fn update_counts(info: &str) -> Option<[u64; 3]> {
+    let rest = info.strip_prefix("Rows matched: ")?;
+    let (matched, rest) = rest.split_once("  Changed: ")?;
+    let (changed, warnings) = rest.split_once("  Warnings: ")?;
+    Some([matched.parse().ok()?, changed.parse().ok()?, warnings.parse().ok()?])
+}
+
+/// InnoDB may read only the columns an UPDATE needs; the server then cannot compare the rows, and counts those that stay
+/// as they were. Perdura reads whole rows.
+fn leaves_out_unchanged(ours: &str, theirs: &str) -> bool {
+    let (Some(ours), Some(theirs)) = (update_counts(ours), update_counts(theirs)) else { return false };
+    ours[0] == theirs[0] && ours[1] < theirs[1] && ours[2] == theirs[2]
+}
+
+/// Rows are a sequence where the statement orders them, and else a multiset.
+fn rows_difference(ours: &Rows, theirs: &Rows, ordered: bool) -> Option<String> {
+    if ours == theirs {
+        return None;
+    }
+    let (mut ours, mut theirs): (Vec<_>, Vec<_>) = (ours.iter().collect(), theirs.iter().collect());
+    if !ordered {
+        ours.sort_unstable();
+        theirs.sort_unstable();
+        if ours == theirs {
+            return None;
+        }
+    }
+    let at = ours.iter().zip(&theirs).position(|(own, other)| own != other).unwrap_or(ours.len().min(theirs.len()));
+    let show = |rows: &[&Vec<Cell>]| rows.get(at).map_or_else(|| "no row".to_owned(), |row| show_row(row));
+    let column = ours.get(at).zip(theirs.get(at)).and_then(|(own, other)| {
+        let column = own.iter().zip(other.iter()).position(|(one, two)| one != two)?;
+        Some(format!(" in column {}: {} and {}", column + 1, show_cell(&own[column]), show_cell(&other[column])))
+    });
+    Some(format!(
+        "{} rows and {} rows; the first that differs{}: {} and {}",
+        ours.len(),
+        theirs.len(),
+        column.unwrap_or_default(),
+        show(&ours),
+        show(&theirs)
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::step::{Kind, Step};
+    use super::{Cell, DEADLOCK, LOCK_WAIT, Outcome, RECORD_CHANGED, difference};
+
+    fn cell(text: &str) -> Cell {
+        Some(text.as_bytes().to_vec())
+    }
+
+    fn rows(rows: &[&[&str]]) -> Outcome {
+        let rows = rows.iter().map(|row| row.iter().map(|text| cell(text)).collect()).collect();
+        Outcome::Done { sets: vec![rows], affected: 0, warnings: 0, info: String::new() }
+    }
+
+    fn changed(affected: u64, warnings: u16, info: &str) -> Outcome {
+        Outcome::Done { sets: vec![], affected, warnings, info: info.to_owned() }
+    }
+
+    fn error(code: u16) -> Outcome {
+        Outcome::Refused { code, message: String::new() }
+    }
+
+    fn differ(kind: Kind, ordered: bool, ours: &Outcome, theirs: &Outcome) -> bool {
+        difference(&Step::new(0, kind, "").in_order(ordered), ours, theirs).is_some()
+    }
+
+    #[test]
+    fn one_value_changed_on_one_side_is_noticed() {
+        let truth = rows(&[&["1", "a"], &["2", "b"]]);
+        assert!(!differ(Kind::Query, false, &truth, &truth));
+        assert!(differ(Kind::Query, false, &rows(&[&["1", "a"], &["2", "B"]]), &truth));
+        assert!(differ(Kind::Query, false, &rows(&[&["1", "a"]]), &truth));
+        assert!(differ(Kind::Query, false, &rows(&[&["1", "a"], &["2", "b"], &["2", "b"]]), &truth));
+        let null = Outcome::Done { sets: vec![vec![vec![None]]], affected: 0, warnings: 0, info: String::new() };
+        assert!(differ(Kind::Query, false, &null, &rows(&[&["NULL"]])), "NULL is not the word NULL");
+    }
+
+    #[test]
+    fn the_order_of_rows_counts_only_where_the_statement_fixes_it() {
+        let (forth, back) = (rows(&[&["1"], &["2"]]), rows(&[&["2"], &["1"]]));
+        assert!(!differ(Kind::Query, false, &forth, &back));
+        assert!(differ(Kind::Query, true, &forth, &back));
+    }
+
+    #[test]
+    fn counts_errors_and_success_are_compared() {
+        assert!(differ(Kind::Change, false, &changed(1, 0, ""), &changed(2, 0, "")));
+        assert!(differ(Kind::Change, false, &changed(1, 0, ""), &changed(1, 1, "")));
+        assert!(differ(Kind::Change, false, &changed(1, 0, "Rows matched: 1"), &changed(1, 0, "Rows matched: 2")));
+        assert!(differ(Kind::Change, false, &changed(1, 0, ""), &error(1264)));
+        assert!(differ(Kind::Change, false, &error(1264), &changed(1, 0, "")));
+        assert!(differ(Kind::Change, false, &Outcome::Gone(String::new()), &error(2013)));
+        assert!(differ(Kind::Query, false, &error(1412), &error(1213)));
+    }
+
+    #[test]
+    fn only_innodb_may_count_rows_that_stay_as_they_were() {
+        let update = |matched, changed, warnings| super::Outcome::Done {
+            sets: vec![],
+            affected: changed,
+            warnings: 0,
+            info: format!("Rows matched: {matched}  Changed: {changed}  Warnings: {warnings}"),
+        };
+        assert!(!differ(Kind::Change, false, &update(5, 2, 0), &update(5, 5, 0)));
+        assert!(differ(Kind::Change, false, &update(5, 5, 0), &update(5, 2, 0)), "Perdura counts more");
+        assert!(differ(Kind::Change, false, &update(4, 2, 0), &update(5, 5, 0)), "other rows matched");
+        assert!(differ(Kind::Change, false, &update(5, 2, 1), &update(5, 5, 0)), "other warnings");
+    }
+
+    #[test]
+    fn which_row_fails_first_may_differ_only_between_errors_about_rows() {
+        assert!(!differ(Kind::Change, false, &error(1264), &error(4025)));
+        assert!(differ(Kind::Change, true, &error(1264), &error(4025)), "an ordered statement meets them in order");
+        assert!(differ(Kind::Change, false, &error(1264), &error(1205)));
+        assert!(differ(Kind::Query, false, &error(1264), &error(4025)));
+    }
+
+    #[test]
+    fn only_a_write_conflict_of_innodb_counts_as_a_deadlock() {
+        assert_eq!(error(RECORD_CHANGED).in_our_numbers().code(), Some(DEADLOCK));
+        assert_eq!(error(LOCK_WAIT).in_our_numbers().code(), Some(LOCK_WAIT));
+        assert!(differ(Kind::Change, false, &error(RECORD_CHANGED), &error(RECORD_CHANGED).in_our_numbers()));
+    }
+}

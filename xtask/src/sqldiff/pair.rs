@@ -1,0 +1,93 @@
+//! The two servers side by side: each step goes to both, and its outcomes are judged.
+
+use std::collections::BTreeMap;
+
+use anyhow::Result;
+
+use super::outcome::{Outcome, difference};
+use super::side::Side;
+use super::step::{Kind, Step};
+use super::tracker::{Explained, Tracker};
+
+/// What comes of a step.
+pub enum Verdict {
+    /// Both servers say the same.
+    Same(Outcome),
+    /// InnoDB alone refuses, as its locks explain; the session's transaction was rolled back on both.
+    Explained,
+    /// They say different things.
+    Different(Box<Difference>),
+}
+
+/// A difference found.
+pub struct Difference {
+    /// What differs.
+    pub what: String,
+    /// Perdura's outcome.
+    pub ours: Outcome,
+    /// InnoDB's.
+    pub theirs: Outcome,
+}
+
+/// Perdura and InnoDB.
+pub struct Pair {
+    /// Perdura.
+    pub ours: Side,
+    /// InnoDB.
+    pub theirs: Side,
+    /// How often InnoDB's refusals were explained, and how.
+    pub explained: BTreeMap<Explained, u64>,
+}
+
+impl Pair {
+    /// Starts both.
+    pub fn start() -> Result<Self> {
+        let (ours, theirs) = (Side::start("Perdura")?, Side::start("InnoDB")?);
+        Ok(Self { ours, theirs, explained: BTreeMap::new() })
+    }
+
+    /// Empties both.
+    pub fn reset(&mut self) -> Result<()> {
+        self.ours.reset()?;
+        self.theirs.reset()
+    }
+
+    fn both(&mut self, step: &Step) -> (Outcome, Outcome) {
+        let (ours, theirs) = (&mut self.ours, &mut self.theirs);
+        std::thread::scope(|scope| {
+            let other = scope.spawn(|| theirs.execute(step));
+            let outcome = ours.execute(step);
+            (outcome, other.join().expect("a session does not panic"))
+        })
+    }
+
+    /// Runs a step on both and compares. Fails when a server does not come back.
+    pub fn run(&mut self, tracker: &Tracker, step: &Step) -> Result<Verdict> {
+        if let Kind::Restart { kill } = step.kind {
+            self.ours.restart(kill)?;
+            self.theirs.restart(kill)?;
+            return Ok(Verdict::Same(Outcome::nothing()));
+        }
+        let (ours, theirs) = self.both(step);
+        let (ours, theirs) = (named_alike(step, ours), named_alike(step, theirs.in_our_numbers()));
+        let Some(what) = difference(step, &ours, &theirs) else { return Ok(Verdict::Same(theirs)) };
+        if let Some(reason) = tracker.explain(step, &ours, &theirs) {
+            *self.explained.entry(reason).or_default() += 1;
+            self.both(&Step::new(step.session, Kind::Rollback, "ROLLBACK"));
+            return Ok(Verdict::Explained);
+        }
+        Ok(Verdict::Different(Box::new(Difference { what, ours, theirs })))
+    }
+}
+
+/// SHOW CREATE TABLE without the engine's name.
+fn named_alike(step: &Step, mut outcome: Outcome) -> Outcome {
+    if let (Outcome::Done { sets, .. }, true) = (&mut outcome, step.text.starts_with("SHOW CREATE")) {
+        for cell in sets.iter_mut().flatten().flatten().flatten() {
+            let text =
+                String::from_utf8_lossy(cell).replace("ENGINE=Perdura", "ENGINE=").replace("ENGINE=InnoDB", "ENGINE=");
+            *cell = text.replace("ENGINE = Perdura", "ENGINE = ").replace("ENGINE = InnoDB", "ENGINE = ").into_bytes();
+        }
+    }
+    outcome
+}

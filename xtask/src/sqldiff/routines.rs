@@ -1,0 +1,212 @@
+//! Triggers, views, procedures, functions, prepared statements and user variables: a little of each.
+
+use rand::Rng;
+
+use super::ddl::ModelChange;
+use super::expression::condition;
+use super::generate::{Generator, Planned};
+use super::random::{chance, pick};
+use super::step::{Kind, Step};
+
+/// Where triggers write.
+const LOG_TABLE: &str = "trigger_log";
+
+fn text_literal(text: &str) -> String {
+    format!("'{}'", text.replace('\\', "\\\\").replace('\'', "''"))
+}
+
+impl Generator {
+    /// The table triggers write to.
+    pub fn log_table(&self) -> String {
+        LOG_TABLE.to_owned()
+    }
+
+    /// Makes it.
+    pub fn create_log_table(&mut self) {
+        let text = format!("CREATE TABLE {LOG_TABLE} (id BIGINT, what VARCHAR(20), old_id BIGINT, new_id BIGINT)");
+        self.plan(Step::new(0, Kind::Definition, text).writing([&LOG_TABLE.to_owned()]));
+    }
+
+    /// One of the things here.
+    pub fn extra(&mut self, session: usize) -> Option<()> {
+        match self.random.random_range(0..10) {
+            0..3 => self.prepared(session),
+            3..5 => self.variables(session),
+            5 => self.trigger(session),
+            6 => self.view(session),
+            7 => self.procedure(session),
+            8 => self.function(session),
+            _ => {
+                self.setting(session);
+                Some(())
+            }
+        }
+    }
+
+    fn setting(&mut self, session: usize) {
+        let strict = "STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION";
+        let text = match self.random.random_range(0..6) {
+            0 => "SET sql_mode = ''".to_owned(),
+            1..4 => format!("SET sql_mode = '{strict}'"),
+            _ => format!("SET timestamp = {}", 1_700_000_000 + self.random.random_range(0..1_000_000)),
+        };
+        self.plan(Step::new(session, Kind::Setting, text));
+    }
+
+    fn prepared(&mut self, session: usize) -> Option<()> {
+        if chance(&mut self.random, 50) {
+            let step = self.change(session).filter(|step| step.file.is_none())?;
+            self.plan(Step::new(session, Kind::Setting, format!("PREPARE s FROM {}", text_literal(&step.text))));
+            let times = self.random.random_range(1..=2);
+            for _ in 0..times {
+                let again = Step { text: "EXECUTE s".to_owned(), ordered: false, ..step.clone() };
+                self.guarded(session, again);
+            }
+            return Some(());
+        }
+        let index = self.some_table(session)?;
+        let table = self.tables[index].clone();
+        let column = (*table.assignable().first()?).clone();
+        let (value, id) = (column.kind.value(&mut self.random), table.some_id(&mut self.random));
+        self.plan(Step::new(session, Kind::Setting, format!("SET @value = {value}, @id = {id}")));
+        let text = format!(
+            "PREPARE s FROM 'UPDATE {} SET {} = ? WHERE id >= ?{}'",
+            table.name,
+            column.name,
+            table.reads_all("").replace('\'', "''")
+        );
+        self.plan(Step::new(session, Kind::Setting, text));
+        let log = (!table.triggers.is_empty()).then(|| self.log_table());
+        let step = Step::new(session, Kind::Change, "EXECUTE s USING @value, @id");
+        self.guarded(session, step.writing([&table.name]).writing(log.as_ref()));
+        Some(())
+    }
+
+    fn variables(&mut self, session: usize) -> Option<()> {
+        let index = self.some_table(session)?;
+        let table = self.tables[index].clone();
+        let condition = condition(&mut self.random, &table, "");
+        let text = format!("SELECT MAX(id), COUNT(*) INTO @id, @count FROM {} WHERE {condition}", table.name);
+        self.plan(Step::new(session, Kind::Query, text).reading([&table.name]));
+        self.plan(Step::new(session, Kind::Query, "SELECT @id, @count"));
+        let column = table.assignable().first()?.name.clone();
+        let text = format!("UPDATE {} SET {column} = @count WHERE id = @id{}", table.name, table.reads_all(""));
+        let log = (!table.triggers.is_empty()).then(|| self.log_table());
+        let step = Step::new(session, Kind::Change, text).writing([&table.name]).writing(log.as_ref());
+        self.guarded(session, step);
+        Some(())
+    }
+
+    fn trigger(&mut self, session: usize) -> Option<()> {
+        self.current = session;
+        let index = self.some_base_table()?;
+        let mut table = self.tables[index].clone();
+        if self.tracker.any_open() {
+            return None;
+        }
+        if let Some(name) = table.triggers.pop() {
+            let step = Step::new(session, Kind::Definition, format!("DROP TRIGGER {name}")).writing([&table.name]);
+            self.plan(Planned::with(step, ModelChange::Put(Box::new(table))));
+            self.plan(
+                Step::new(session, Kind::Change, format!("DELETE FROM {LOG_TABLE}")).writing([&LOG_TABLE.to_owned()]),
+            );
+            return Some(());
+        }
+        let name = self.new_name("g");
+        let log = |what: &str, old: &str, new: &str| {
+            format!("INSERT INTO {LOG_TABLE} VALUES (COALESCE({new}, {old}), '{what}', {old}, {new})")
+        };
+        let (when, body) = match self.random.random_range(0..5) {
+            0 => ("AFTER INSERT", log("insert", "NULL", "NEW.id")),
+            1 => ("AFTER UPDATE", log("update", "OLD.id", "NEW.id")),
+            2 => ("BEFORE DELETE", log("delete", "OLD.id", "NULL")),
+            3 => ("BEFORE INSERT", log("before", "NULL", "NEW.id")),
+            _ => (
+                "BEFORE UPDATE",
+                "IF NEW.id % 11 = 3 THEN SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'refused'; END IF".to_owned(),
+            ),
+        };
+        let text = format!("CREATE TRIGGER {name} {when} ON {} FOR EACH ROW {body}", table.name);
+        table.triggers.push(name);
+        let step = Step::new(session, Kind::Definition, text).writing([&table.name]);
+        self.plan(Planned::with(step, ModelChange::Put(Box::new(table))));
+        Some(())
+    }
+
+    fn view(&mut self, session: usize) -> Option<()> {
+        let index = self.some_base_table()?;
+        let table = self.tables[index].clone();
+        if self.tracker.any_open() {
+            return None;
+        }
+        let option = *pick(&mut self.random, &["", " WITH CHECK OPTION"]);
+        let bound = table.some_id(&mut self.random);
+        let text = format!("CREATE OR REPLACE VIEW v AS {} WHERE id > {bound}{option}", table.select_all());
+        self.plan(Step::new(session, Kind::Definition, text).reading([&table.name]));
+        self.plan(Step::new(session, Kind::Query, "SELECT * FROM v").reading([&table.name]));
+        let log = (!table.triggers.is_empty()).then(|| self.log_table());
+        let id = table.some_id(&mut self.random);
+        for text in [
+            format!("UPDATE v SET id = id WHERE id <= {id}{}", table.reads_all("")),
+            format!("DELETE FROM v WHERE id = {id}"),
+        ] {
+            self.plan(Step::new(session, Kind::Change, text).writing([&table.name]).writing(log.as_ref()));
+        }
+        if table.unique {
+            let fresh = table.next_id;
+            self.tables[index].next_id += 1;
+            let text = format!("INSERT INTO v (id) VALUES ({fresh})");
+            self.plan(Step::new(session, Kind::Change, text).writing([&table.name]).writing(log.as_ref()));
+        }
+        self.plan(Step::new(session, Kind::Definition, "DROP VIEW v").reading([&table.name]));
+        Some(())
+    }
+
+    /// Statements that fail inside a procedure that goes on.
+    fn procedure(&mut self, session: usize) -> Option<()> {
+        let index = self.some_base_table()?;
+        if self.tracker.any_open() {
+            return None;
+        }
+        let count = self.random.random_range(2..6);
+        let mut body = String::new();
+        let mut tables = Vec::new();
+        for _ in 0..count {
+            let step = self.change(session).filter(|step| step.file.is_none() && !step.text.contains("RETURNING"))?;
+            if self.tables.iter().any(|table| table.owner.is_some() && step.tables().any(|name| *name == table.name)) {
+                return None;
+            }
+            body += &format!("{}; ", step.text);
+            tables.extend(step.tables().cloned());
+        }
+        let end = *pick(&mut self.random, &["COMMIT", "ROLLBACK", "SET @ended = 1"]);
+        let start = if end.starts_with("SET") { "SET @ended = 0" } else { "START TRANSACTION" };
+        let text = format!(
+            "CREATE PROCEDURE p() BEGIN DECLARE CONTINUE HANDLER FOR SQLEXCEPTION SET @errors = @errors + 1; {start}; {body}{end}; END"
+        );
+        let name = self.tables[index].name.clone();
+        self.plan(Step::new(session, Kind::Definition, text));
+        self.plan(Step::new(session, Kind::Setting, "SET @errors = 0"));
+        let call = Step::new(session, Kind::Change, "CALL p()").writing(&tables).reading([&name]).engine_shows();
+        self.plan(call);
+        self.plan(Step::new(session, Kind::Query, "SELECT @errors"));
+        self.plan(Step::new(session, Kind::Definition, "DROP PROCEDURE p"));
+        Some(())
+    }
+
+    fn function(&mut self, session: usize) -> Option<()> {
+        let (index, other) = (self.some_base_table()?, self.some_base_table()?);
+        if self.tracker.any_open() {
+            return None;
+        }
+        let (table, other) = (self.tables[index].name.clone(), self.tables[other].name.clone());
+        let text = format!(
+            "CREATE FUNCTION f(n BIGINT) RETURNS BIGINT READS SQL DATA RETURN (SELECT COUNT(*) FROM {other} WHERE id <= n)"
+        );
+        self.plan(Step::new(session, Kind::Definition, text));
+        let text = format!("SELECT id, f(id) FROM {table}");
+        self.plan(Step::new(session, Kind::Query, text).reading([&table, &other]));
+        self.plan(Step::new(session, Kind::Definition, "DROP FUNCTION f"));
+        Some(())
+    }
+}

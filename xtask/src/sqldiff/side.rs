@@ -1,0 +1,145 @@
+//! One of the two servers with all its sessions.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use mysql::prelude::Queryable;
+use mysql::{Conn, Value};
+
+use super::outcome::{Outcome, Rows};
+use super::step::{Kind, OBSERVER, Step};
+use crate::server::{Options, Server};
+
+/// What the clock of every session stands at first: neither server may see the time of day.
+const FIRST_SECOND: u32 = 1_700_000_000;
+
+/// A server and its connections.
+pub struct Side {
+    /// The engine its tables get.
+    pub engine: &'static str,
+    server: Server,
+    sessions: Vec<Conn>,
+}
+
+impl Side {
+    /// Starts a server whose tables are of `engine`.
+    pub fn start(engine: &'static str) -> Result<Self> {
+        let perdura = engine == "Perdura";
+        let own: &[&str] = if perdura {
+            &["--perdura-lock-wait-timeout=0", "--perdura-data-file-size=4194304", "--innodb-buffer-pool-size=16M"]
+        } else {
+            &["--innodb-lock-wait-timeout=0", "--innodb-snapshot-isolation=ON", "--innodb-buffer-pool-size=256M"]
+        };
+        let common = [
+            // DDL meets the purge thread's short locks on definitions: it waits, a little.
+            "--lock-wait-timeout=1",
+            "--alter-algorithm=COPY",
+            "--innodb-stats-persistent=OFF",
+            "--innodb-flush-log-at-trx-commit=1",
+            "--innodb-log-file-size=64M",
+            "--table-open-cache=400",
+        ];
+        let mut extra: Vec<String> = own.iter().chain(&common).map(|&option| option.to_owned()).collect();
+        extra.push(format!("--default-storage-engine={engine}"));
+        let server = Server::start_new(Options { perdura, extra, own_log_mount: false, package: None })?;
+        let mut side = Self { engine, server, sessions: Vec::new() };
+        side.connect()?;
+        Ok(side)
+    }
+
+    /// Opens all sessions afresh.
+    fn connect(&mut self) -> Result<()> {
+        self.sessions.clear();
+        for number in 0..=OBSERVER {
+            let mut session = self.server.connect()?;
+            let level = if number == OBSERVER { "READ COMMITTED" } else { "REPEATABLE READ" };
+            session.query_drop(format!("SET SESSION TRANSACTION ISOLATION LEVEL {level}"))?;
+            session.query_drop(format!("SET timestamp = {FIRST_SECOND}, time_zone = '+00:00'"))?;
+            self.sessions.push(session);
+        }
+        Ok(())
+    }
+
+    /// Forgets all tables, views and routines, and opens all sessions afresh.
+    pub fn reset(&mut self) -> Result<()> {
+        // A prepared transaction would hold its tables.
+        let mut session = self.server.connect()?;
+        self.sessions.clear();
+        let prepared: Vec<(u64, u64, u64, String)> = session.query("XA RECOVER")?;
+        for (.., name) in prepared {
+            session.query_drop(format!("XA ROLLBACK '{name}'"))?;
+        }
+        session.query_drop("SET SESSION lock_wait_timeout = 30")?;
+        session.query_drop("DROP DATABASE test")?;
+        session.query_drop("CREATE DATABASE test")?;
+        self.connect()
+    }
+
+    /// Ends the server and starts it again, in the thread that started it.
+    pub fn restart(&mut self, kill: bool) -> Result<()> {
+        if kill {
+            self.server.kill()?;
+            self.sessions.clear();
+        } else {
+            self.sessions.clear();
+            self.server.stop()?;
+        }
+        self.server.start().with_context(|| format!("{} does not come back (kill: {kill})", self.engine))?;
+        self.connect()
+    }
+
+    /// Sends a statement and reads all it answers.
+    pub fn execute(&mut self, step: &Step) -> Outcome {
+        debug_assert!(!matches!(step.kind, Kind::Restart { .. }), "a restart is no statement");
+        let dir = self.dir();
+        let written = step.file.as_ref().map(|(name, content)| std::fs::write(dir.join(name), content));
+        if let Some(Err(error)) = written {
+            return Outcome::Gone(format!("cannot write a file to load: {error}"));
+        }
+        let text = step.text.replace("{DIR}", &dir.display().to_string());
+        match run(&mut self.sessions[step.session], &text) {
+            Ok(outcome) => outcome,
+            Err(mysql::Error::MySqlError(error)) => Outcome::Refused { code: error.code, message: error.message },
+            Err(error) => Outcome::Gone(format!("{error}\n{}", self.server.log_tail())),
+        }
+    }
+
+    /// The server's own directory.
+    fn dir(&self) -> PathBuf {
+        self.server.socket().parent().expect("the socket lies in the server's directory").to_owned()
+    }
+
+    /// Leaves the server's directory in place when all is over, and returns it.
+    pub fn keep(&mut self) -> PathBuf {
+        self.server.keep().to_owned()
+    }
+}
+
+fn run(session: &mut Conn, text: &str) -> mysql::Result<Outcome> {
+    let mut result = session.query_iter(text)?;
+    let (mut sets, mut affected) = (Vec::new(), 0);
+    let (mut warnings, mut info) = (0_u16, String::new());
+    while let Some(set) = result.iter() {
+        let has_columns = !set.columns().as_ref().is_empty();
+        affected += set.affected_rows();
+        warnings = warnings.saturating_add(set.warnings());
+        info += &set.info_str();
+        let mut rows: Rows = Vec::new();
+        for row in set {
+            rows.push(row?.unwrap().into_iter().map(bytes).collect());
+        }
+        if has_columns {
+            sets.push(rows);
+        }
+    }
+    Ok(Outcome::Done { sets, affected, warnings, info })
+}
+
+/// The text protocol gives text; anything else would be an error of the client's.
+fn bytes(value: Value) -> Option<Vec<u8>> {
+    match value {
+        Value::NULL => None,
+        Value::Bytes(bytes) => Some(bytes),
+        other => Some(other.as_sql(false).into_bytes()),
+    }
+}
