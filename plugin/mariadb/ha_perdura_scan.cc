@@ -107,7 +107,7 @@ int ha_perdura::next_to_claim(uchar *record, PerduraCode code)
    if its value could change from one look to the next, or a look has an effect or takes long. */
 const COND *ha_perdura::cond_push(const COND *condition)
 {
-  const bool certain= m_locks && !table->vfield && !(condition->used_tables() & RAND_TABLE_BIT) &&
+  const bool certain= m_locks && !table->vfield && !(condition->used_tables() & RAND_TABLE_BIT) && !condition->with_subquery() &&
                       !const_cast<COND *>(condition)->is_expensive();
   m_condition= certain && !m_semi_consistent ? condition : nullptr;
   choose_claims();
