@@ -13,6 +13,8 @@ use crate::args::Args;
 use crate::server::{Options, Server};
 use crate::{paths, plugin, process};
 
+type Step = (&'static str, Box<dyn Fn() -> Result<()>>);
+
 /// `operations [--rounds N] [--seed N]`: all three, and `N passed, N failed`.
 pub fn run(mut args: Args) -> Result<()> {
     let rounds = args.option("--rounds")?.unwrap_or(4);
@@ -20,7 +22,7 @@ pub fn run(mut args: Args) -> Result<()> {
     args.finish()?;
     plugin::build()?;
     process::run(process::cargo().args(["build", "--quiet", "--release", "--package", "perdura-cli"]))?;
-    let steps: [(&str, Box<dyn Fn() -> Result<()>>); 3] = [
+    let steps: [Step; 3] = [
         ("docs/operations.md names every variable and counter", Box::new(page)),
         ("backup of a server under load, restored", Box::new(move || backup::run(rounds, seed))),
         ("the package, unpacked beside a fresh server", Box::new(package::run)),
