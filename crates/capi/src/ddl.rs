@@ -39,7 +39,10 @@ pub unsafe extern "C" fn perdura_table_create(
     unsafe {
         named(engine, path, |engine, name| {
             let definition = (*definition).checked()?;
-            engine.create_table(name, &definition.encode())?;
+            let table = engine.create_table(name, &definition.encode())?;
+            if name::is_temporary(name) {
+                table.set_private();
+            }
             Ok(PerduraCode::Ok)
         })
     }
@@ -78,6 +81,9 @@ pub unsafe extern "C" fn perdura_table_rename(
                 true => engine.rename_rebuilt_table(from, &to)?,
                 false => engine.rename_table(from, &to)?,
             }
+            if name::is_temporary(&to) {
+                engine.table(&to)?.set_private();
+            }
             Ok(PerduraCode::Ok)
         })
     }
@@ -93,7 +99,11 @@ pub unsafe extern "C" fn perdura_table_truncate(cursor: *mut PerduraCursor) -> P
     unsafe {
         alone(cursor, |cursor| {
             cursor.reset();
-            let emptied = cursor.engine().truncate_table(&cursor.table().name())?;
+            let name = cursor.table().name();
+            let emptied = cursor.engine().truncate_table(&name)?;
+            if name::is_temporary(&name) {
+                emptied.set_private();
+            }
             cursor.set_table(emptied);
             Ok(PerduraCode::Ok)
         })

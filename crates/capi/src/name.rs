@@ -27,6 +27,11 @@ pub fn of_path(path: &CStr) -> Outcome<String> {
     Ok(format!("{database}/{table}"))
 }
 
+/// Whether the table belongs to one session.
+pub fn is_temporary(name: &str) -> bool {
+    name.split_once('/').is_some_and(|(database, _)| database == TEMPORARY)
+}
+
 /// The table part of `name` if the table belongs to `database` and is one a user may see.
 pub fn listed<'a>(name: &'a str, database: &str) -> Option<&'a str> {
     name.strip_prefix(database)?.strip_prefix('/').filter(|table| !table.contains('#'))

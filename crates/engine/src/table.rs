@@ -371,6 +371,11 @@ impl Table {
         self.defined.store(csn, Ordering::Release);
     }
 
+    /// Lets every snapshot read the table: it belongs to one session, so none can miss rows in it.
+    pub fn set_private(&self) {
+        self.set_defined(0);
+    }
+
     /// Fails if the table as it is came after `snapshot`: its rows would be missing without a word.
     pub(crate) fn check_defined(&self, snapshot: Csn) -> Result<()> {
         if self.defined.load(Ordering::Acquire) <= snapshot {

@@ -185,14 +185,11 @@ impl Generator {
         let random = &mut self.random;
         let condition = condition(random, &table, "");
         let ignore = if chance(random, 12) { "IGNORE " } else { "" };
-        // Rows that are sorted first are read again with fewer columns.
-        let sortable = table.unique && table.reads_all("").is_empty();
         let (tail, ordered) = match random.random_range(0..6) {
-            0 if sortable => (format!(" ORDER BY id LIMIT {}", random.random_range(0..9)), true),
-            1 if sortable => (" ORDER BY id DESC".to_owned(), true),
+            0 if table.unique => (format!(" ORDER BY id LIMIT {}", random.random_range(0..9)), true),
+            1 if table.unique => (" ORDER BY id DESC".to_owned(), true),
             _ => (String::new(), false),
         };
-        let condition = condition + &table.reads_all("");
         let text = format!("UPDATE {ignore}{} SET {set} WHERE {condition}{tail}", table.name);
         Step::new(session, Kind::Change, text).in_order(ordered)
     }
@@ -208,7 +205,7 @@ impl Generator {
         if both {
             set = format!("{set}, {}", self.assignments(&other, "b."));
         }
-        let condition = condition(&mut self.random, &table, "a.") + &table.reads_all("a.") + &other.reads_all("b.");
+        let condition = condition(&mut self.random, &table, "a.");
         let joined = self.joined(&table.name, &other.name);
         let text = format!("UPDATE {joined} ON a.id = b.id SET {set} WHERE {condition}");
         let step = Step::new(session, Kind::Change, text);

@@ -69,12 +69,7 @@ impl Generator {
         let column = (*table.assignable().first()?).clone();
         let (value, id) = (column.kind.value(&mut self.random), table.some_id(&mut self.random));
         self.plan(Step::new(session, Kind::Setting, format!("SET @value = {value}, @id = {id}")));
-        let text = format!(
-            "PREPARE s FROM 'UPDATE {} SET {} = ? WHERE id >= ?{}'",
-            table.name,
-            column.name,
-            table.reads_all("").replace('\'', "''")
-        );
+        let text = format!("PREPARE s FROM 'UPDATE {} SET {} = ? WHERE id >= ?'", table.name, column.name);
         self.plan(Step::new(session, Kind::Setting, text));
         let log = (!table.triggers.is_empty()).then(|| self.log_table());
         let step = Step::new(session, Kind::Change, "EXECUTE s USING @value, @id");
@@ -90,7 +85,7 @@ impl Generator {
         self.plan(Step::new(session, Kind::Query, text).reading([&table.name]));
         self.plan(Step::new(session, Kind::Query, "SELECT @id, @count"));
         let column = table.assignable().first()?.name.clone();
-        let text = format!("UPDATE {} SET {column} = @count WHERE id = @id{}", table.name, table.reads_all(""));
+        let text = format!("UPDATE {} SET {column} = @count WHERE id = @id", table.name);
         let log = (!table.triggers.is_empty()).then(|| self.log_table());
         let step = Step::new(session, Kind::Change, text).writing([&table.name]).writing(log.as_ref());
         self.guarded(session, step);
@@ -146,10 +141,7 @@ impl Generator {
         self.plan(Step::new(session, Kind::Query, "SELECT * FROM v").reading([&table.name]));
         let log = (!table.triggers.is_empty()).then(|| self.log_table());
         let id = table.some_id(&mut self.random);
-        for text in [
-            format!("UPDATE v SET id = id WHERE id <= {id}{}", table.reads_all("")),
-            format!("DELETE FROM v WHERE id = {id}"),
-        ] {
+        for text in [format!("UPDATE v SET id = id WHERE id <= {id}"), format!("DELETE FROM v WHERE id = {id}")] {
             self.plan(Step::new(session, Kind::Change, text).writing([&table.name]).writing(log.as_ref()));
         }
         if table.unique {

@@ -44,9 +44,8 @@ impl Column {
             2 if kind.family == Family::Text => Some("(CONCAT('d', id % 10))".to_owned()),
             3..6 if clock => {
                 let digits = kind.sql.chars().nth_back(1).unwrap_or('0');
-                let update =
-                    if chance(random, 50) { format!(" ON UPDATE CURRENT_TIMESTAMP({digits})") } else { String::new() };
-                Some(format!("CURRENT_TIMESTAMP({digits}){update}"))
+                // No ON UPDATE: whether a row changes the server decides by the columns the engine has read.
+                Some(format!("CURRENT_TIMESTAMP({digits})"))
             }
             _ => None,
         };
@@ -181,16 +180,6 @@ impl Table {
     /// The query that shows all there is.
     pub fn select_all(&self) -> String {
         format!("SELECT {} FROM {}", self.all_columns(), self.name)
-    }
-
-    /// What to add to the condition of an UPDATE: with ON UPDATE CURRENT_TIMESTAMP it counts whether a row changes, which
-    /// the server can tell only when the statement reads all columns.
-    pub fn reads_all(&self, prefix: &str) -> String {
-        if !self.columns.iter().any(|column| column.default.as_ref().is_some_and(|text| text.contains("ON UPDATE"))) {
-            return String::new();
-        }
-        let columns = self.columns.iter().map(|column| format!(", {prefix}{}", column.name));
-        format!(" AND CONCAT_WS('', {prefix}id{}) IS NOT NULL", columns.collect::<String>())
     }
 
     /// Some `id` that may be there.
