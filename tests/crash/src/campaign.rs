@@ -144,7 +144,7 @@ impl<S: Subject> Campaign for Of<S> {
 
     fn plant_one(&self, number: u32, seed: u64) -> Option<Result<String, &'static str>> {
         let planted = S::planted().iter().find(|planted| planted.number == number)?;
-        Some(planted::look_for::<S>(planted, seed))
+        Some(planted::look_for::<S>(planted, seed, &root()))
     }
 
     fn mutate(&self, seed: u64) -> Vec<Verdict> {

@@ -1,6 +1,6 @@
 //! Walks the crash points of recorded runs and checks their images.
 
-use crate::subject::{Hazard, Oracle, Run, Subject};
+use crate::subject::{Hazard, Run, Subject};
 use crate::verdict::{self, Start};
 use perdura_pmem::sim::image::Seen;
 use perdura_pmem::sim::point::Point;
@@ -94,7 +94,7 @@ pub fn explore<S: Subject>(run: &Run<S>, depth: &Depth) -> Tally {
     let options = ReplayOptions { muted: depth.muted, salt: run.seed };
     run.trace.replay(&options, |point| {
         for mark in &point.marks()[marks..] {
-            oracle.mark(mark.payload, &run.history);
+            run.follow(&mut oracle, mark);
         }
         marks = point.marks().len();
         aftermath.follow(&run.trace, point);
@@ -178,18 +178,20 @@ const SECOND_ONE_IN: u64 = 400;
 fn check_recovery<S: Subject>(start: Start, stage: Stage, run: &Run<S>, oracle: &S::Oracle, tally: &mut Tally) {
     let scenario = run.scenario;
     // A recovery that fails is reported by the check of the image itself.
-    let Ok(trace) = verdict::record_recovery(start, scenario) else { return };
-    let mut seen = Seen::default();
+    let Ok(recovery) = run.recovery(start, oracle) else { return };
+    let (mut seen, mut marks, mut second) = (Seen::default(), 0, None);
     let mut random = Random::new(run.seed ^ tally.images);
-    let mut second = None;
-    trace.replay(&ReplayOptions { muted: None, salt: 0 }, |point| {
+    let mut oracle = recovery.prior.clone();
+    recovery.trace.replay(&ReplayOptions { muted: None, salt: 0 }, |point| {
+        point.marks()[marks..].iter().for_each(|mark| recovery.follow(&mut oracle, mark));
+        marks = point.marks().len();
         point.for_each_image(&mut random, &mut seen, stage.choices(), |image| {
             tally.images += 1;
             *tally.hazards.entry((scenario.group(), stage.label())).or_default() += 1;
             if stage != Stage::SecondRecovery && tally.images.is_multiple_of(SECOND_ONE_IN) {
-                second = Some(image.clone());
+                second = Some((image.clone(), oracle.clone()));
             }
-            if let Err(what) = verdict::check(image, scenario, oracle, &run.history, tally.images) {
+            if let Err(what) = verdict::check(image, scenario, &oracle, &run.history, tally.images) {
                 let (name, seed, stage) = (scenario.name(), run.seed, stage.label());
                 let at = point.index;
                 tally
@@ -199,7 +201,7 @@ fn check_recovery<S: Subject>(start: Start, stage: Stage, run: &Run<S>, oracle: 
         });
         if tally.violations.is_empty() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     });
-    if let Some(image) = second {
-        check_recovery(Start::Image(image), Stage::SecondRecovery, run, oracle, tally);
+    if let Some((image, oracle)) = second {
+        check_recovery(Start::Image(image), Stage::SecondRecovery, run, &oracle, tally);
     }
 }

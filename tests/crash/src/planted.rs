@@ -38,37 +38,37 @@ const IMAGES_EACH: u64 = 2500;
 /// One run to look at.
 enum Attempt<S: 'static> {
     Crash(&'static S, u64),
+    /// Threads that come to the planted line are kept from going on.
+    Stalled(&'static S, u64, (&'static str, u32)),
     Drill(&'static Drill, u64),
 }
 
 impl<S: Subject> Attempt<S> {
     fn name(&self) -> &'static str {
         match self {
-            Attempt::Crash(scenario, _) => scenario.name(),
+            Attempt::Crash(scenario, _) | Attempt::Stalled(scenario, ..) => scenario.name(),
             Attempt::Drill(drill, _) => drill.name,
         }
     }
 
     /// What is wrong, if anything is seen to be.
     fn look(&self) -> Option<String> {
-        match self {
-            Attempt::Drill(drill, seed) => run_drill(drill, *seed).err(),
-            Attempt::Crash(scenario, seed) => {
-                let run = match guarded(|| Ok(Run::record(*scenario, *seed))) {
-                    Ok(run) => run,
-                    Err(what) => return Some(format!("scenario {:?} seed {seed}: {what}", self.name())),
-                };
-                let depth = Depth {
-                    choices: 12,
-                    images_max: IMAGES_EACH,
-                    violations_max: 1,
-                    muted: None,
-                    nested: true,
-                    from: 0,
-                };
-                explore(&run, &depth).violations.pop()
-            }
-        }
+        let (scenario, seed, stall) = match *self {
+            Attempt::Drill(drill, seed) => return run_drill(drill, seed).err(),
+            Attempt::Crash(scenario, seed) => (scenario, seed, None),
+            Attempt::Stalled(scenario, seed, place) => (scenario, seed, Some(place)),
+        };
+        let record = || match stall {
+            Some((file, line)) => Run::record_stalled(scenario, seed, file, line),
+            None => Run::record(scenario, seed),
+        };
+        let run = match guarded(|| Ok(record())) {
+            Ok(run) => run,
+            Err(what) => return Some(format!("scenario {:?} seed {seed}: {what}", self.name())),
+        };
+        let depth =
+            Depth { choices: 12, images_max: IMAGES_EACH, violations_max: 1, muted: None, nested: true, from: 0 };
+        explore(&run, &depth).violations.pop()
     }
 }
 
@@ -78,8 +78,11 @@ pub fn run_drill(drill: &Drill, seed: u64) -> Result<(), String> {
 }
 
 /// Plants an error and looks for it with all workers: what shows it, or why it counts as not noticed.
-pub fn look_for<S: Subject>(planted: &Planted, seed: u64) -> Result<String, &'static str> {
-    let attempts = attempts::<S>(planted.shown_by, seed);
+pub fn look_for<S: Subject>(planted: &Planted, seed: u64, root: &Path) -> Result<String, &'static str> {
+    let places = sources::planted(&S::PRODUCT, root).unwrap_or_default();
+    let here = places.into_iter().find(|(number, ..)| *number == planted.number);
+    let place = here.map(|(_, file, line)| (&*file.leak(), line));
+    let attempts = attempts::<S>(planted.shown_by, place, seed);
     let (next, found) = (AtomicU64::new(0), Mutex::new(None::<String>));
     plant(planted.number);
     on_all_workers(|| {
@@ -96,14 +99,18 @@ pub fn look_for<S: Subject>(planted: &Planted, seed: u64) -> Result<String, &'st
     found.ok_or(if was_reached { "not noticed" } else { "never reached" })
 }
 
-/// Runs to be looked at, those of `shown_by` first.
-fn attempts<S: Subject>(shown_by: &str, seed: u64) -> Vec<Attempt<S>> {
-    let all = |seed: u64| {
-        let crashes = S::scenarios().iter().map(move |scenario| Attempt::Crash(scenario, seed));
-        crashes.chain(S::drills().iter().map(move |drill| Attempt::Drill(drill, seed)))
+/// Runs to be looked at, those of `shown_by` first; every third one stalled at the planted line.
+fn attempts<S: Subject>(shown_by: &str, place: Option<(&'static str, u32)>, seed: u64) -> Vec<Attempt<S>> {
+    let all = |turn: u64| {
+        let crash = move |scenario: &'static S| match place {
+            Some(place) if turn % 3 == 2 => Attempt::Stalled(scenario, seed + turn, place),
+            _ => Attempt::Crash(scenario, seed + turn),
+        };
+        let drills = S::drills().iter().map(move |drill| Attempt::Drill(drill, seed + turn));
+        S::scenarios().iter().map(crash).chain(drills)
     };
-    let hinted = (0..HINTED).flat_map(|turn| all(seed + turn).filter(|attempt| attempt.name() == shown_by));
-    let others = (0..ROUNDS).flat_map(|turn| all(seed + turn).filter(|attempt| attempt.name() != shown_by));
+    let hinted = (0..HINTED).flat_map(|turn| all(turn).filter(|attempt| attempt.name() == shown_by));
+    let others = (0..ROUNDS).flat_map(|turn| all(turn).filter(|attempt| attempt.name() != shown_by));
     hinted.chain(others).collect()
 }
 
@@ -113,7 +120,7 @@ pub fn test<S: Subject>(seed: u64, root: &Path) -> Vec<Verdict> {
         .iter()
         .map(|planted| {
             let Planted { number, rule, error, .. } = planted;
-            let found = look_for::<S>(planted, seed);
+            let found = look_for::<S>(planted, seed, root);
             let why = found.as_ref().err().map_or(String::new(), |why| format!(" ({why})"));
             Verdict { site: format!("planted error {number}, {rule}: {error}{why}"), caught: found.is_ok() }
         })
@@ -127,13 +134,15 @@ pub fn test<S: Subject>(seed: u64, root: &Path) -> Vec<Verdict> {
 }
 
 /// Numbers that the list and the sources do not agree about.
-fn mismatches(list: &[Planted], places: &[(u32, String)]) -> Vec<String> {
+fn mismatches(list: &[Planted], places: &[(u32, String, u32)]) -> Vec<String> {
     let mut wrong = Vec::new();
-    for (number, place) in places.iter().filter(|(number, _)| list.iter().all(|planted| planted.number != *number)) {
-        wrong.push(format!("planted error {number} at {place} is not in the list"));
+    for (number, file, line) in
+        places.iter().filter(|(number, ..)| list.iter().all(|planted| planted.number != *number))
+    {
+        wrong.push(format!("planted error {number} at {file}:{line} is not in the list"));
     }
     for (index, planted) in list.iter().enumerate() {
-        let count = places.iter().filter(|(number, _)| *number == planted.number).count();
+        let count = places.iter().filter(|(number, ..)| *number == planted.number).count();
         if count != 1 {
             wrong.push(format!("planted error {} stands in {count} places, must stand in one", planted.number));
         }
@@ -155,7 +164,7 @@ mod tests {
     /// An error that stands nowhere would never be looked for, and one not listed never be planted.
     #[test]
     fn list_and_sources_must_agree() {
-        let at = |number: u32| (number, "a.rs:1".to_owned());
+        let at = |number: u32| (number, "a.rs".to_owned(), 1);
         assert!(mismatches(&[planted(1), planted(2)], &[at(2), at(1)]).is_empty());
         assert_eq!(mismatches(&[planted(1)], &[at(1), at(2)]).len(), 1, "not listed");
         assert_eq!(mismatches(&[planted(1), planted(2)], &[at(1)]).len(), 1, "nowhere");
