@@ -43,8 +43,10 @@ pub struct Depth {
     pub violations_max: usize,
     /// A flush or fence that does not happen.
     pub muted: Option<CallSite>,
-    /// Whether recoveries are cut off too.
-    pub nested: bool,
+    /// Of so many images, the recovery of one is itself cut off everywhere; 0: of none.
+    pub recovery_one_in: u64,
+    /// At one of so many crash points the process is killed, and its successor's recovery is cut off everywhere; 0: at none.
+    pub kill_one_in: u64,
     /// Place in the trace before which nothing is looked at.
     pub from: usize,
 }
@@ -90,7 +92,7 @@ pub fn explore<S: Subject>(run: &Run<S>, depth: &Depth) -> Tally {
     let mut random = Random::new(run.seed ^ 0x0c7a_5e0f);
     let mut oracle = run.prior.clone();
     let mut aftermath = Aftermath::default();
-    let (mut marks, mut points) = (0, 0);
+    let (mut marks, mut points) = (0, 0u64);
     let options = ReplayOptions { muted: depth.muted, salt: run.seed };
     run.trace.replay(&options, |point| {
         for mark in &point.marks()[marks..] {
@@ -108,7 +110,7 @@ pub fn explore<S: Subject>(run: &Run<S>, depth: &Depth) -> Tally {
             }
         });
         points += 1;
-        if depth.nested && points % S::PRODUCT.kill_one_in == 0 {
+        if depth.kill_one_in > 0 && (points + run.seed).is_multiple_of(depth.kill_one_in) {
             check_recovery(Start::Killed(point.kill()), Stage::Killed, run, &oracle, &mut tally);
         }
         let full = tally.images >= depth.images_max || tally.violations.len() >= depth.violations_max;
@@ -131,7 +133,7 @@ fn check_one<S: Subject>(image: Image, here: &Here<'_, S>, depth: &Depth, tally:
     for label in aftermath.labels() {
         *tally.hazards.entry((run.scenario.group(), label)).or_default() += 1;
     }
-    if depth.nested && tally.images.is_multiple_of(S::PRODUCT.recovery_one_in) {
+    if depth.recovery_one_in > 0 && tally.images.is_multiple_of(depth.recovery_one_in) {
         check_recovery(Start::Image(image.clone()), Stage::Recovery, run, oracle, tally);
     }
     if let Err(what) = verdict::check(image, run.scenario, oracle, &run.history, tally.images) {

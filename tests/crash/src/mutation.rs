@@ -45,7 +45,15 @@ fn is_caught<S: Subject>(run: &Run<S>, site: CallSite, images_each: u64) -> bool
     let Some(from) = first_event(run, &site) else { return false };
     // A recovery is short, and what it leaves unfenced must survive just so for the loss to show.
     let choices = if run.trace.events().len() < 3000 { 40 } else { 4 };
-    let depth = Depth { choices, images_max: images_each, violations_max: 1, muted: Some(site), nested: false, from };
+    let depth = Depth {
+        choices,
+        images_max: images_each,
+        violations_max: 1,
+        muted: Some(site),
+        recovery_one_in: 0,
+        kill_one_in: 0,
+        from,
+    };
     !explore(run, &depth).violations.is_empty()
 }
 

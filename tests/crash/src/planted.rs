@@ -11,6 +11,7 @@ use crate::sources;
 use crate::subject::{Drill, Run, Subject};
 use crate::verdict::guarded;
 use perdura_pmem::planted::{plant, reached};
+use perdura_pmem::sim::Random;
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -38,27 +39,26 @@ const IMAGES_EACH: u64 = 2500;
 /// One run to look at.
 enum Attempt<S: 'static> {
     Crash(&'static S, u64),
-    /// Threads that come to the planted line are kept from going on.
-    Stalled(&'static S, u64, (&'static str, u32)),
     Drill(&'static Drill, u64),
 }
 
 impl<S: Subject> Attempt<S> {
     fn name(&self) -> &'static str {
         match self {
-            Attempt::Crash(scenario, _) | Attempt::Stalled(scenario, ..) => scenario.name(),
+            Attempt::Crash(scenario, _) => scenario.name(),
             Attempt::Drill(drill, _) => drill.name,
         }
     }
 
-    /// What is wrong, if anything is seen to be.
-    fn look(&self) -> Option<String> {
-        let (scenario, seed, stall) = match *self {
+    /// What is wrong, if anything is seen to be. `place` is that of the planted line. The turns look at four things one after the
+    /// other: many images, those of a run whose threads are stalled at the planted line, killed processes, and recoveries cut off.
+    fn look(&self, place: Option<(&'static str, u32)>) -> Option<String> {
+        let (scenario, seed) = match *self {
             Attempt::Drill(drill, seed) => return run_drill(drill, seed).err(),
-            Attempt::Crash(scenario, seed) => (scenario, seed, None),
-            Attempt::Stalled(scenario, seed, place) => (scenario, seed, Some(place)),
+            Attempt::Crash(scenario, seed) => (scenario, seed),
         };
-        let record = || match stall {
+        let turn = seed % 4;
+        let record = || match place.filter(|_| turn == 2) {
             Some((file, line)) => Run::record_stalled(scenario, seed, file, line),
             None => Run::record(scenario, seed),
         };
@@ -66,8 +66,20 @@ impl<S: Subject> Attempt<S> {
             Ok(run) => run,
             Err(what) => return Some(format!("scenario {:?} seed {seed}: {what}", self.name())),
         };
-        let depth =
-            Depth { choices: 12, images_max: IMAGES_EACH, violations_max: 1, muted: None, nested: true, from: 0 };
+        let (choices, recovery_one_in, kill_one_in) = [(2, 60, 0), (12, 0, 0), (12, 0, 0), (0, 0, 12)][turn as usize];
+        // Not always its begin: the limit is met before its end.
+        let from = Random::new(seed)
+            .below(2 * run.trace.events().len() as u64)
+            .saturating_sub(run.trace.events().len() as u64);
+        let depth = Depth {
+            choices,
+            images_max: IMAGES_EACH,
+            violations_max: 1,
+            muted: None,
+            recovery_one_in,
+            kill_one_in,
+            from: from as usize,
+        };
         explore(&run, &depth).violations.pop()
     }
 }
@@ -82,13 +94,13 @@ pub fn look_for<S: Subject>(planted: &Planted, seed: u64, root: &Path) -> Result
     let places = sources::planted(&S::PRODUCT, root).unwrap_or_default();
     let here = places.into_iter().find(|(number, ..)| *number == planted.number);
     let place = here.map(|(_, file, line)| (&*file.leak(), line));
-    let attempts = attempts::<S>(planted.shown_by, place, seed);
+    let attempts = attempts::<S>(planted.shown_by, seed);
     let (next, found) = (AtomicU64::new(0), Mutex::new(None::<String>));
     plant(planted.number);
     on_all_workers(|| {
         while found.lock().expect("no worker panics with it").is_none() {
             let Some(attempt) = attempts.get(next.fetch_add(1, Ordering::Relaxed) as usize) else { return };
-            if let Some(what) = attempt.look() {
+            if let Some(what) = attempt.look(place) {
                 *found.lock().expect("no worker panics with it") = Some(what);
             }
         }
@@ -99,18 +111,14 @@ pub fn look_for<S: Subject>(planted: &Planted, seed: u64, root: &Path) -> Result
     found.ok_or(if was_reached { "not noticed" } else { "never reached" })
 }
 
-/// Runs to be looked at, those of `shown_by` first; every third one stalled at the planted line.
-fn attempts<S: Subject>(shown_by: &str, place: Option<(&'static str, u32)>, seed: u64) -> Vec<Attempt<S>> {
-    let all = |turn: u64| {
-        let crash = move |scenario: &'static S| match place {
-            Some(place) if turn % 3 == 2 => Attempt::Stalled(scenario, seed + turn, place),
-            _ => Attempt::Crash(scenario, seed + turn),
-        };
-        let drills = S::drills().iter().map(move |drill| Attempt::Drill(drill, seed + turn));
-        S::scenarios().iter().map(crash).chain(drills)
+/// Runs to be looked at, those of `shown_by` first.
+fn attempts<S: Subject>(shown_by: &str, seed: u64) -> Vec<Attempt<S>> {
+    let all = |seed: u64| {
+        let crashes = S::scenarios().iter().map(move |scenario| Attempt::Crash(scenario, seed));
+        crashes.chain(S::drills().iter().map(move |drill| Attempt::Drill(drill, seed)))
     };
-    let hinted = (0..HINTED).flat_map(|turn| all(turn).filter(|attempt| attempt.name() == shown_by));
-    let others = (0..ROUNDS).flat_map(|turn| all(turn).filter(|attempt| attempt.name() != shown_by));
+    let hinted = (0..HINTED).flat_map(|turn| all(seed + turn).filter(|attempt| attempt.name() == shown_by));
+    let others = (0..ROUNDS).flat_map(|turn| all(seed + turn).filter(|attempt| attempt.name() != shown_by));
     hinted.chain(others).collect()
 }
 

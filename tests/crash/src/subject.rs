@@ -117,9 +117,6 @@ pub trait Subject: Sized + Sync + 'static {
     fn recover(&self, medium: Arc<dyn Medium>) -> Result<(), String>;
 }
 
-/// Events between two pauses of a thread, on average.
-const PAUSE_ONE_IN: u64 = 60;
-
 /// A recorded run: the trace, and what was written down.
 pub struct Run<S: Subject> {
     /// The scenario.
@@ -159,9 +156,12 @@ impl<S: Subject> Run<S> {
 
     /// Runs a scenario on recorded memory, interleaved as `seed` decides.
     pub fn record(scenario: &'static S, seed: u64) -> Run<S> {
-        let scheduler = Scheduler::new(seed);
-        // Every other run has long pauses, in which the others get far.
-        let scheduler = if seed.is_multiple_of(2) { scheduler.pause_one_in(PAUSE_ONE_IN) } else { scheduler };
+        // Two of three runs have long pauses, in which the others get far.
+        let scheduler = match seed % 3 {
+            0 => Scheduler::new(seed),
+            1 => Scheduler::new(seed).pause_one_in(60),
+            _ => Scheduler::new(seed).pause_one_in(12),
+        };
         Run::scheduled(scenario, seed, scheduler)
     }
 

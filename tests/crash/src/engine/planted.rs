@@ -32,7 +32,7 @@ pub const PLANTED: &[Planted] = &[
     planted(17, "a prepared transaction's end", "a COMMIT_PREPARED above the horizon ends its transaction", "prepared"),
     planted(18, "(I6), scan", "an invalid granule ends the scan of a lane", "mixed"),
     planted(19, "two-phase rollback", "the rollback of a prepared transaction is not logged", "prepared"),
-    planted(20, "(I5)", "a CSN is taken that nobody fills", "mixed"),
+    planted(20, "(I5)", "a CSN counts as filled when it is taken", "three threads"),
     planted(30, "(I4)", "a commit is published before those before it are durable", "three threads"),
     planted(
         31,
@@ -74,7 +74,7 @@ pub const PLANTED: &[Planted] = &[
     planted(53, "(I4), bulk", "a page that a rollback returns is taken for clean", "mixed"),
     planted(54, "(I8)", "purge goes beyond the checkpoint", "reuse"),
     planted(55, "(I8), incarnations", "a RID that is used again has its old incarnation", "reuse"),
-    planted(56, "(I8), snapshots", "purge does not look at snapshots", "reuse"),
+    planted(56, "(I8), snapshots", "purge does not look at snapshots", "races, reuse"),
     planted(57, "snapshots: visible in order", "a snapshot ahead of what is visible is read at once", "three threads"),
     planted(58, "visibility", "a snapshot does not see the last commit before it", "mixed"),
     planted(59, "the first updater wins", "a row that changed since the snapshot is written over", "races, mixed"),
