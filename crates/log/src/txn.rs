@@ -149,10 +149,6 @@ impl LogTxn {
     #[inline]
     pub fn reserve(&mut self, body_bytes: usize) -> Result<Reservation> {
         let placed = self.home.log.reserve(self.id, &mut self.pins, self.home.lane, group_bytes(body_bytes))?;
-        // Planted: a CSN is taken that nobody fills.
-        if perdura_pmem::planted(20) {
-            self.home.log.take_csn();
-        }
         Ok(Reservation { txid: self.id, placed, body_bytes })
     }
 
@@ -277,6 +273,10 @@ fn write_commit(log: &Shared, placed: Placed, body: &[u8], kind: Kind, of: (TxnI
     let (length, (txid, chunks, chained)) = (staged.length(), of);
     let unfinished = Unfinished(log);
     let (csn, lag) = log.take_csn();
+    // Planted: a CSN counts as filled when it is taken.
+    if perdura_pmem::planted(20) {
+        log.durable.mark(csn);
+    }
     staged.seal(&Header { length, csn, txid, lag, kind, chunks, chained });
     place.region.fence();
     std::mem::forget(unfinished);

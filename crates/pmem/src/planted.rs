@@ -16,18 +16,22 @@ pub use switched::{plant, planted, reached};
 
 #[cfg(feature = "planted")]
 mod switched {
+    use std::panic::Location;
     use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
     /// The one error in force in this process; 0 for none.
     static CHOSEN: AtomicU32 = AtomicU32::new(0);
     static REACHED: AtomicBool = AtomicBool::new(false);
 
-    /// Whether the error of that number is planted now.
+    /// Whether the error of that number is planted now. The seeded scheduler may stall the thread here: what others may wrongly
+    /// rely on, they come to rely on.
     #[inline]
+    #[track_caller]
     pub fn planted(number: u32) -> bool {
         let chosen = CHOSEN.load(Ordering::Relaxed) == number;
         if chosen {
             REACHED.store(true, Ordering::Relaxed);
+            crate::sync::reached(Location::caller());
         }
         chosen
     }

@@ -99,7 +99,15 @@ impl<S: Subject> Campaign for Of<S> {
         }
         let (turn, place) = (number / scenarios.len() as u64, number % scenarios.len() as u64);
         let (scenario, seed) = (scenarios[place as usize], extent.seed + turn);
-        let depth = Depth { choices: 12, images_max: 6000, violations_max: 3, muted: None, nested: true, from: 0 };
+        let depth = Depth {
+            choices: 12,
+            images_max: 6000,
+            violations_max: 3,
+            muted: None,
+            recovery_one_in: S::PRODUCT.recovery_one_in,
+            kill_one_in: S::PRODUCT.kill_one_in,
+            from: 0,
+        };
         match verdict::guarded(|| Ok(Run::record(scenario, seed))) {
             Ok(run) => explore(&run, &depth),
             Err(what) => {
@@ -144,7 +152,7 @@ impl<S: Subject> Campaign for Of<S> {
 
     fn plant_one(&self, number: u32, seed: u64) -> Option<Result<String, &'static str>> {
         let planted = S::planted().iter().find(|planted| planted.number == number)?;
-        Some(planted::look_for::<S>(planted, seed))
+        Some(planted::look_for::<S>(planted, seed, &root()))
     }
 
     fn mutate(&self, seed: u64) -> Vec<Verdict> {

@@ -11,13 +11,13 @@ pub mod verdict;
 pub mod workload;
 
 use crate::planted::Planted;
-use crate::subject::{Drill, Hazard, Product, Subject};
+use crate::subject::{Drill, Hazard, Product, RECOVERED, Subject};
 use history::History;
 use oracle::Oracle;
 use perdura_engine::Engine;
 use perdura_pmem::Medium;
-use perdura_pmem::sim::Scheduler;
 use perdura_pmem::sim::recorder::SiteKind;
+use perdura_pmem::sim::{Scheduler, trace};
 use scenario::SCENARIOS;
 pub use scenario::Scenario;
 use std::sync::Arc;
@@ -87,8 +87,13 @@ impl Subject for Scenario {
         verdict::check(medium, self, oracle, history, depth)
     }
 
+    fn settled(&self, medium: Arc<dyn Medium>, oracle: &Oracle, history: &History) -> Result<Option<Oracle>, String> {
+        verdict::settled(medium, self, oracle, history).map(Some)
+    }
+
     fn recover(&self, medium: Arc<dyn Medium>) -> Result<(), String> {
         let engine = Engine::open(medium, self.config()).map_err(|error| format!("recovery refused: {error}"))?;
+        trace::ack(RECOVERED);
         verdict::use_space(&engine)?;
         engine.close();
         Ok(())

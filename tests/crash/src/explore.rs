@@ -1,6 +1,6 @@
 //! Walks the crash points of recorded runs and checks their images.
 
-use crate::subject::{Hazard, Oracle, Run, Subject};
+use crate::subject::{Hazard, Run, Subject};
 use crate::verdict::{self, Start};
 use perdura_pmem::sim::image::Seen;
 use perdura_pmem::sim::point::Point;
@@ -43,8 +43,10 @@ pub struct Depth {
     pub violations_max: usize,
     /// A flush or fence that does not happen.
     pub muted: Option<CallSite>,
-    /// Whether recoveries are cut off too.
-    pub nested: bool,
+    /// Of so many images, the recovery of one is itself cut off everywhere; 0: of none.
+    pub recovery_one_in: u64,
+    /// At one of so many crash points the process is killed, and its successor's recovery is cut off everywhere; 0: at none.
+    pub kill_one_in: u64,
     /// Place in the trace before which nothing is looked at.
     pub from: usize,
 }
@@ -90,11 +92,11 @@ pub fn explore<S: Subject>(run: &Run<S>, depth: &Depth) -> Tally {
     let mut random = Random::new(run.seed ^ 0x0c7a_5e0f);
     let mut oracle = run.prior.clone();
     let mut aftermath = Aftermath::default();
-    let (mut marks, mut points) = (0, 0);
+    let (mut marks, mut points) = (0, 0u64);
     let options = ReplayOptions { muted: depth.muted, salt: run.seed };
     run.trace.replay(&options, |point| {
         for mark in &point.marks()[marks..] {
-            oracle.mark(mark.payload, &run.history);
+            run.follow(&mut oracle, mark);
         }
         marks = point.marks().len();
         aftermath.follow(&run.trace, point);
@@ -108,7 +110,7 @@ pub fn explore<S: Subject>(run: &Run<S>, depth: &Depth) -> Tally {
             }
         });
         points += 1;
-        if depth.nested && points % S::PRODUCT.kill_one_in == 0 {
+        if depth.kill_one_in > 0 && (points + run.seed).is_multiple_of(depth.kill_one_in) {
             check_recovery(Start::Killed(point.kill()), Stage::Killed, run, &oracle, &mut tally);
         }
         let full = tally.images >= depth.images_max || tally.violations.len() >= depth.violations_max;
@@ -131,7 +133,7 @@ fn check_one<S: Subject>(image: Image, here: &Here<'_, S>, depth: &Depth, tally:
     for label in aftermath.labels() {
         *tally.hazards.entry((run.scenario.group(), label)).or_default() += 1;
     }
-    if depth.nested && tally.images.is_multiple_of(S::PRODUCT.recovery_one_in) {
+    if depth.recovery_one_in > 0 && tally.images.is_multiple_of(depth.recovery_one_in) {
         check_recovery(Start::Image(image.clone()), Stage::Recovery, run, oracle, tally);
     }
     if let Err(what) = verdict::check(image, run.scenario, oracle, &run.history, tally.images) {
@@ -178,18 +180,20 @@ const SECOND_ONE_IN: u64 = 400;
 fn check_recovery<S: Subject>(start: Start, stage: Stage, run: &Run<S>, oracle: &S::Oracle, tally: &mut Tally) {
     let scenario = run.scenario;
     // A recovery that fails is reported by the check of the image itself.
-    let Ok(trace) = verdict::record_recovery(start, scenario) else { return };
-    let mut seen = Seen::default();
+    let Ok(recovery) = run.recovery(start, oracle) else { return };
+    let (mut seen, mut marks, mut second) = (Seen::default(), 0, None);
     let mut random = Random::new(run.seed ^ tally.images);
-    let mut second = None;
-    trace.replay(&ReplayOptions { muted: None, salt: 0 }, |point| {
+    let mut oracle = recovery.prior.clone();
+    recovery.trace.replay(&ReplayOptions { muted: None, salt: 0 }, |point| {
+        point.marks()[marks..].iter().for_each(|mark| recovery.follow(&mut oracle, mark));
+        marks = point.marks().len();
         point.for_each_image(&mut random, &mut seen, stage.choices(), |image| {
             tally.images += 1;
             *tally.hazards.entry((scenario.group(), stage.label())).or_default() += 1;
             if stage != Stage::SecondRecovery && tally.images.is_multiple_of(SECOND_ONE_IN) {
-                second = Some(image.clone());
+                second = Some((image.clone(), oracle.clone()));
             }
-            if let Err(what) = verdict::check(image, scenario, oracle, &run.history, tally.images) {
+            if let Err(what) = verdict::check(image, scenario, &oracle, &run.history, tally.images) {
                 let (name, seed, stage) = (scenario.name(), run.seed, stage.label());
                 let at = point.index;
                 tally
@@ -199,7 +203,7 @@ fn check_recovery<S: Subject>(start: Start, stage: Stage, run: &Run<S>, oracle: 
         });
         if tally.violations.is_empty() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     });
-    if let Some(image) = second {
-        check_recovery(Start::Image(image), Stage::SecondRecovery, run, oracle, tally);
+    if let Some((image, oracle)) = second {
+        check_recovery(Start::Image(image), Stage::SecondRecovery, run, &oracle, tally);
     }
 }

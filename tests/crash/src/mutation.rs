@@ -3,8 +3,8 @@
 //! A call site no run reached counts as not caught; those are found by looking through the sources ([`crate::sources`]).
 
 use crate::explore::{Depth, explore};
-use crate::subject::{Oracle, Run, Subject};
-use crate::verdict::{self, Start};
+use crate::subject::{Run, Subject};
+use crate::verdict::Start;
 use perdura_pmem::sim::Random;
 use perdura_pmem::sim::image::Seen;
 use perdura_pmem::sim::recorder::{CallSite, Event};
@@ -45,7 +45,15 @@ fn is_caught<S: Subject>(run: &Run<S>, site: CallSite, images_each: u64) -> bool
     let Some(from) = first_event(run, &site) else { return false };
     // A recovery is short, and what it leaves unfenced must survive just so for the loss to show.
     let choices = if run.trace.events().len() < 3000 { 40 } else { 4 };
-    let depth = Depth { choices, images_max: images_each, violations_max: 1, muted: Some(site), nested: false, from };
+    let depth = Depth {
+        choices,
+        images_max: images_each,
+        violations_max: 1,
+        muted: Some(site),
+        recovery_one_in: 0,
+        kill_one_in: 0,
+        from,
+    };
     !explore(run, &depth).violations.is_empty()
 }
 
@@ -71,15 +79,10 @@ pub fn recovery_runs<S: Subject>(runs: &[Run<S>]) -> Vec<Run<S>> {
         let wanted = recoveries.len() + EACH;
         run.trace.replay(&ReplayOptions { muted: None, salt: run.seed }, |point| {
             for mark in &point.marks()[marks..] {
-                oracle.mark(mark.payload, &run.history);
+                run.follow(&mut oracle, mark);
             }
             marks = point.marks().len();
-            let mut record = |start: Start| {
-                if let Ok(trace) = verdict::record_recovery(start, run.scenario) {
-                    let (history, prior) = (run.history.clone(), oracle.clone());
-                    recoveries.push(Run { scenario: run.scenario, seed: run.seed, trace, history, prior });
-                }
-            };
+            let mut record = |start: Start| recoveries.extend(run.recovery(start, &oracle));
             points += 1;
             if points % POINTS_ONE_IN == 0 {
                 record(Start::Killed(point.kill()));

@@ -11,6 +11,7 @@ use crate::sources;
 use crate::subject::{Drill, Run, Subject};
 use crate::verdict::guarded;
 use perdura_pmem::planted::{plant, reached};
+use perdura_pmem::sim::Random;
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -49,26 +50,37 @@ impl<S: Subject> Attempt<S> {
         }
     }
 
-    /// What is wrong, if anything is seen to be.
-    fn look(&self) -> Option<String> {
-        match self {
-            Attempt::Drill(drill, seed) => run_drill(drill, *seed).err(),
-            Attempt::Crash(scenario, seed) => {
-                let run = match guarded(|| Ok(Run::record(*scenario, *seed))) {
-                    Ok(run) => run,
-                    Err(what) => return Some(format!("scenario {:?} seed {seed}: {what}", self.name())),
-                };
-                let depth = Depth {
-                    choices: 12,
-                    images_max: IMAGES_EACH,
-                    violations_max: 1,
-                    muted: None,
-                    nested: true,
-                    from: 0,
-                };
-                explore(&run, &depth).violations.pop()
-            }
-        }
+    /// What is wrong, if anything is seen to be. `place` is that of the planted line. The turns look at four things one after the
+    /// other: many images, those of a run whose threads are stalled at the planted line, killed processes, and recoveries cut off.
+    fn look(&self, place: Option<(&'static str, u32)>) -> Option<String> {
+        let (scenario, seed) = match *self {
+            Attempt::Drill(drill, seed) => return run_drill(drill, seed).err(),
+            Attempt::Crash(scenario, seed) => (scenario, seed),
+        };
+        let turn = seed % 4;
+        let record = || match place.filter(|_| turn == 2) {
+            Some((file, line)) => Run::record_stalled(scenario, seed, file, line),
+            None => Run::record(scenario, seed),
+        };
+        let run = match guarded(|| Ok(record())) {
+            Ok(run) => run,
+            Err(what) => return Some(format!("scenario {:?} seed {seed}: {what}", self.name())),
+        };
+        let (choices, recovery_one_in, kill_one_in) = [(2, 60, 0), (12, 0, 0), (12, 0, 0), (0, 0, 12)][turn as usize];
+        // Not always its begin: the limit is met before its end.
+        let from = Random::new(seed)
+            .below(2 * run.trace.events().len() as u64)
+            .saturating_sub(run.trace.events().len() as u64);
+        let depth = Depth {
+            choices,
+            images_max: IMAGES_EACH,
+            violations_max: 1,
+            muted: None,
+            recovery_one_in,
+            kill_one_in,
+            from: from as usize,
+        };
+        explore(&run, &depth).violations.pop()
     }
 }
 
@@ -78,14 +90,17 @@ pub fn run_drill(drill: &Drill, seed: u64) -> Result<(), String> {
 }
 
 /// Plants an error and looks for it with all workers: what shows it, or why it counts as not noticed.
-pub fn look_for<S: Subject>(planted: &Planted, seed: u64) -> Result<String, &'static str> {
+pub fn look_for<S: Subject>(planted: &Planted, seed: u64, root: &Path) -> Result<String, &'static str> {
+    let places = sources::planted(&S::PRODUCT, root).unwrap_or_default();
+    let here = places.into_iter().find(|(number, ..)| *number == planted.number);
+    let place = here.map(|(_, file, line)| (&*file.leak(), line));
     let attempts = attempts::<S>(planted.shown_by, seed);
     let (next, found) = (AtomicU64::new(0), Mutex::new(None::<String>));
     plant(planted.number);
     on_all_workers(|| {
         while found.lock().expect("no worker panics with it").is_none() {
             let Some(attempt) = attempts.get(next.fetch_add(1, Ordering::Relaxed) as usize) else { return };
-            if let Some(what) = attempt.look() {
+            if let Some(what) = attempt.look(place) {
                 *found.lock().expect("no worker panics with it") = Some(what);
             }
         }
@@ -113,7 +128,7 @@ pub fn test<S: Subject>(seed: u64, root: &Path) -> Vec<Verdict> {
         .iter()
         .map(|planted| {
             let Planted { number, rule, error, .. } = planted;
-            let found = look_for::<S>(planted, seed);
+            let found = look_for::<S>(planted, seed, root);
             let why = found.as_ref().err().map_or(String::new(), |why| format!(" ({why})"));
             Verdict { site: format!("planted error {number}, {rule}: {error}{why}"), caught: found.is_ok() }
         })
@@ -127,13 +142,15 @@ pub fn test<S: Subject>(seed: u64, root: &Path) -> Vec<Verdict> {
 }
 
 /// Numbers that the list and the sources do not agree about.
-fn mismatches(list: &[Planted], places: &[(u32, String)]) -> Vec<String> {
+fn mismatches(list: &[Planted], places: &[(u32, String, u32)]) -> Vec<String> {
     let mut wrong = Vec::new();
-    for (number, place) in places.iter().filter(|(number, _)| list.iter().all(|planted| planted.number != *number)) {
-        wrong.push(format!("planted error {number} at {place} is not in the list"));
+    for (number, file, line) in
+        places.iter().filter(|(number, ..)| list.iter().all(|planted| planted.number != *number))
+    {
+        wrong.push(format!("planted error {number} at {file}:{line} is not in the list"));
     }
     for (index, planted) in list.iter().enumerate() {
-        let count = places.iter().filter(|(number, _)| *number == planted.number).count();
+        let count = places.iter().filter(|(number, ..)| *number == planted.number).count();
         if count != 1 {
             wrong.push(format!("planted error {} stands in {count} places, must stand in one", planted.number));
         }
@@ -155,7 +172,7 @@ mod tests {
     /// An error that stands nowhere would never be looked for, and one not listed never be planted.
     #[test]
     fn list_and_sources_must_agree() {
-        let at = |number: u32| (number, "a.rs:1".to_owned());
+        let at = |number: u32| (number, "a.rs".to_owned(), 1);
         assert!(mismatches(&[planted(1), planted(2)], &[at(2), at(1)]).is_empty());
         assert_eq!(mismatches(&[planted(1)], &[at(1), at(2)]).len(), 1, "not listed");
         assert_eq!(mismatches(&[planted(1), planted(2)], &[at(1)]).len(), 1, "nowhere");

@@ -4,8 +4,9 @@
 //! crash may leave.
 
 use crate::planted::Planted;
+use crate::verdict::{self, Start};
 use perdura_pmem::Medium;
-use perdura_pmem::sim::recorder::{Recorder, SiteKind, Trace};
+use perdura_pmem::sim::recorder::{Mark, Recorder, SiteKind, Trace};
 use perdura_pmem::sim::{Scheduler, SimMedium};
 use perdura_pmem::trace;
 use std::sync::Arc;
@@ -50,6 +51,9 @@ pub struct Drill {
     /// Runs it with a seed; an error, or a panic, says what is wrong.
     pub run: fn(u64) -> Result<(), String>,
 }
+
+/// Mark of a recovery that is over: what it found is seen by everybody from here on.
+pub const RECOVERED: u64 = u64::MAX;
 
 /// One kind of run.
 pub trait Subject: Sized + Sync + 'static {
@@ -99,7 +103,17 @@ pub trait Subject: Sized + Sync + 'static {
         depth: u64,
     ) -> Result<(), String>;
 
-    /// Recovers, and uses what is free, but commits nothing.
+    /// What is expected for good once a recovery of this medium is over ([`RECOVERED`]), if that is known.
+    fn settled(
+        &self,
+        _medium: Arc<dyn Medium>,
+        _oracle: &Self::Oracle,
+        _history: &Self::History,
+    ) -> Result<Option<Self::Oracle>, String> {
+        Ok(None)
+    }
+
+    /// Recovers, marks that it has, and uses what is free, but commits nothing.
     fn recover(&self, medium: Arc<dyn Medium>) -> Result<(), String>;
 }
 
@@ -115,12 +129,40 @@ pub struct Run<S: Subject> {
     pub history: Arc<S::History>,
     /// The oracle when the trace begins.
     pub prior: S::Oracle,
+    /// If it is a recovery: the oracle when that is over.
+    pub settled: Option<S::Oracle>,
 }
 
 impl<S: Subject> Run<S> {
+    /// Lets an oracle follow a mark of the run.
+    pub fn follow(&self, oracle: &mut S::Oracle, mark: &Mark) {
+        match (mark.payload, &self.settled) {
+            (RECOVERED, Some(settled)) => oracle.clone_from(settled),
+            (RECOVERED, None) => {}
+            (payload, _) => oracle.mark(payload, &self.history),
+        }
+    }
+
+    /// Records the recovery of what this run leaves when it is cut off where `oracle` stands. An error is for the check of the
+    /// image itself to report.
+    pub fn recovery(&self, start: Start, oracle: &S::Oracle) -> Result<Run<S>, String> {
+        let scenario = self.scenario;
+        let medium: Arc<dyn Medium> = Arc::new(SimMedium::from_image(start.image()));
+        let settled = verdict::guarded(|| scenario.settled(medium, oracle, &self.history))?;
+        let trace = verdict::record_recovery(start, scenario)?;
+        let (history, prior) = (self.history.clone(), oracle.clone());
+        Ok(Run { scenario, seed: self.seed, trace, history, prior, settled })
+    }
+
     /// Runs a scenario on recorded memory, interleaved as `seed` decides.
     pub fn record(scenario: &'static S, seed: u64) -> Run<S> {
-        Run::scheduled(scenario, seed, Scheduler::new(seed))
+        // Two of three runs have long pauses, in which the others get far.
+        let scheduler = match seed % 3 {
+            0 => Scheduler::new(seed),
+            1 => Scheduler::new(seed).pause_one_in(60),
+            _ => Scheduler::new(seed).pause_one_in(12),
+        };
+        Run::scheduled(scenario, seed, scheduler)
     }
 
     /// As [`Run::record`], but a thread that passes this line is kept from going on while the others do.
@@ -128,12 +170,20 @@ impl<S: Subject> Run<S> {
         Run::scheduled(scenario, seed, Scheduler::new(seed).stall_after(file, line))
     }
 
-    fn scheduled(scenario: &'static S, seed: u64, scheduler: Scheduler) -> Run<S> {
+    /// As [`Run::record`], interleaved by this scheduler.
+    pub fn scheduled(scenario: &'static S, seed: u64, scheduler: Scheduler) -> Run<S> {
         let (medium, recorder) = Recorder::attach(SimMedium::new());
         let history = {
             let _attached = trace::attach(recorder.clone());
             scenario.work(Arc::new(medium), seed, scheduler)
         };
-        Run { scenario, seed, trace: recorder.finish(), history: Arc::new(history), prior: S::Oracle::default() }
+        Run {
+            scenario,
+            seed,
+            trace: recorder.finish(),
+            history: Arc::new(history),
+            prior: S::Oracle::default(),
+            settled: None,
+        }
     }
 }

@@ -30,6 +30,16 @@ pub enum Start {
     Killed(Killed),
 }
 
+impl Start {
+    /// What the recovery sees.
+    pub fn image(&self) -> Image {
+        match self {
+            Start::Image(image) => image.clone(),
+            Start::Killed(killed) => killed.image(),
+        }
+    }
+}
+
 /// Records a recovery.
 pub fn record_recovery<S: Subject>(start: Start, scenario: &S) -> Result<Trace, String> {
     guarded(|| {

@@ -32,6 +32,8 @@ pub enum PointKind {
     Sync,
     /// The directory becomes durable.
     SyncDir,
+    /// What a killed process left becomes durable.
+    Reclaim,
     /// The recording ends.
     End,
 }

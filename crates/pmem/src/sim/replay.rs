@@ -1,4 +1,5 @@
-//! Walks a trace and stops at each moment that matters: before each fence, file sync and directory sync, and at the end.
+//! Walks a trace and stops at each moment that matters: before each fence, file sync, directory sync and
+//! reclaim, and at the end.
 //!
 //! Between two such moments the durable state does not change and more only becomes open, so their images cover
 //! every moment. A mutation lets the calls of one site have no effect, as if they were not in the program.
@@ -31,6 +32,7 @@ impl Trace {
                 EventKind::Fence => Some(PointKind::Fence),
                 EventKind::Sync { .. } => Some(PointKind::Sync),
                 EventKind::SyncDir => Some(PointKind::SyncDir),
+                EventKind::Reclaim { .. } => Some(PointKind::Reclaim),
                 EventKind::Enter(label) => {
                     labels[label as usize] += 1;
                     None

@@ -34,6 +34,7 @@ pub type Body<'env> = Box<dyn FnOnce() + Send + 'env>;
 pub struct Scheduler {
     seed: u64,
     switch_one_in: u64,
+    pause_one_in: u64,
     stall_after: Option<(&'static str, u32)>,
 }
 
@@ -98,6 +99,7 @@ struct State {
 struct Shared {
     seed: u64,
     switch_one_in: u64,
+    pause_one_in: u64,
     stall_after: Option<(&'static str, u32)>,
     state: Mutex<State>,
     seats: Vec<Condvar>,
@@ -109,12 +111,17 @@ struct TornDown;
 impl Scheduler {
     /// A scheduler that passes the token at one event in eight.
     pub fn new(seed: u64) -> Scheduler {
-        Scheduler { seed, switch_one_in: 8, stall_after: None }
+        Scheduler { seed, switch_one_in: 8, pause_one_in: 0, stall_after: None }
     }
 
     /// The same scheduler, passing the token at one event in `n` (at least 1).
     pub fn switch_one_in(self, n: u64) -> Scheduler {
         Scheduler { switch_one_in: n.max(1), ..self }
+    }
+
+    /// The same scheduler, which at one event in `n` keeps the thread from going on for a long time while the others do.
+    pub fn pause_one_in(self, n: u64) -> Scheduler {
+        Scheduler { pause_one_in: n, ..self }
     }
 
     /// The same scheduler, which after each event from this line of a source file keeps the thread from going on for a
@@ -143,6 +150,7 @@ impl Scheduler {
         let shared = Arc::new(Shared {
             seed: self.seed,
             switch_one_in: self.switch_one_in,
+            pause_one_in: self.pause_one_in,
             stall_after: self.stall_after,
             state: Mutex::new(state),
             seats: (0..count).map(|_| Condvar::new()).collect(),
@@ -291,7 +299,8 @@ impl Seat {
 impl Agent for Seat {
     fn step(&self, yielding: bool) {
         let Some(mut state) = self.count_step() else { return };
-        if self.stalls.swap(false, Ordering::Relaxed) {
+        let pauses = self.shared.pause_one_in > 0 && state.random.one_in(self.shared.pause_one_in);
+        if self.stalls.swap(false, Ordering::Relaxed) || pauses {
             state.threads[self.index] = Status::Stalled { until: state.now + STALL_STEPS };
             state.progress += 1;
             self.shared.pass(&mut state);

@@ -34,7 +34,9 @@ fn scenario(name: &str) -> Result<&'static Scenario, String> {
 fn races(name: &str, seed: u64) -> Result<(), String> {
     let scenario = scenario(name)?;
     let medium = Arc::new(SimMedium::new().recording(Arc::new(Unheard)));
-    let history = scenario.run(medium.clone(), seed, Scheduler::new(seed).switch_one_in(1 + seed % 12));
+    let scheduler = Scheduler::new(seed).switch_one_in(1 + seed % 12);
+    let scheduler = if seed.is_multiple_of(3) { scheduler.pause_one_in(80) } else { scheduler };
+    let history = scenario.run(medium.clone(), seed, scheduler);
     let shared: Arc<dyn Medium> = medium;
     let engine = Engine::open(shared, scenario.config()).map_err(|error| format!("after the restart: {error}"))?;
     verdict::check_end(&engine, &history).map_err(|what| format!("after the restart: {what}"))

@@ -139,6 +139,19 @@ impl Oracle {
 
     /// Compares a recovered state, in which the prepared transactions found were `decided`.
     pub fn check(&self, actual: &State, decided: &Decided, history: &History) -> Result<(), String> {
+        self.place_of(actual, decided, history).map(|_| ())
+    }
+
+    /// What must be there from now on when a recovery has left `actual` and the `prepared` transactions: just this.
+    pub fn settled(&self, actual: &State, prepared: &[usize], history: &History) -> Result<Oracle, String> {
+        let undecided = Decided { commit: false, txns: prepared.to_vec() };
+        let (floor, applied) = self.place_of(actual, &undecided, history)?;
+        let under_way = prepared.iter().map(|txn| (*txn, Step::Prepared)).collect();
+        Ok(Oracle { base: actual.clone(), floor, applied, under_way })
+    }
+
+    /// The place in the commit order that a recovered state stands for: CSN, and commits up to it.
+    fn place_of(&self, actual: &State, decided: &Decided, history: &History) -> Result<(u64, usize), String> {
         if let Some(ghost) = decided.txns.iter().find(|txn| !self.under_way.contains_key(txn)) {
             return Err(format!("transaction {ghost} is prepared though it was not under way"));
         }
@@ -159,27 +172,34 @@ impl Oracle {
             let definitions = open.iter().enumerate().filter(|(position, _)| chosen & 1 << position != 0);
             let makes_sense =
                 definitions.fold(true, |sense, (_, txn)| sense & apply(&mut state, &history.txns[*txn].changes));
-            if makes_sense && self.is_prefix(state, least, actual, decided, history) {
-                return Ok(());
+            let place = self.place_from(state, least, actual, decided, history).filter(|_| makes_sense);
+            if let Some(place) = place {
+                return Ok(place);
             }
         }
         Err(self.difference(actual))
     }
 
-    /// Whether `state` and some of the next commits, at least up to `least`, are the actual state.
-    fn is_prefix(&self, mut state: State, least: u64, actual: &State, decided: &Decided, history: &History) -> bool {
-        let mut reached = self.floor;
-        let mut rest = history.order[self.applied..].iter();
+    /// As [`Oracle::place_of`], if `state` and some of the next commits, at least up to `least`, are the actual state.
+    fn place_from(
+        &self,
+        mut state: State,
+        least: u64,
+        actual: &State,
+        decided: &Decided,
+        history: &History,
+    ) -> Option<(u64, usize)> {
+        let (mut reached, mut applied) = (self.floor, self.applied);
         loop {
             if reached >= least && is_with(&state, decided, history, actual) {
-                return true;
+                return Some((reached, applied));
             }
-            let Some((csn, txn)) = rest.next() else { return false };
+            let (csn, txn) = history.order.get(applied)?;
             let has_begun = matches!(self.under_way.get(txn), Some(Step::Begin | Step::Deciding));
             if !has_begun || decided.txns.contains(txn) || !apply(&mut state, &history.txns[*txn].changes) {
-                return false;
+                return None;
             }
-            reached = *csn;
+            (reached, applied) = (*csn, applied + 1);
         }
     }
 

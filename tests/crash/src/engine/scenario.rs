@@ -2,8 +2,8 @@
 
 use super::history::{History, Ledger};
 use super::mix::Action::{
-    Bulk, Checkpoint, Ddl, Delete, EditedBulk, Hold, Huge, Insert, Large, Prepare, Purge, Rollback, Savepoint, Sweep,
-    Update,
+    Bulk, Checkpoint, Ddl, Delete, EditedBulk, Hold, Huge, Insert, Large, Order, Prepare, Purge, Rollback, Savepoint,
+    Sweep, Toss, Update,
 };
 use super::mix::Mix;
 use super::reader;
@@ -55,7 +55,7 @@ const USUAL: Scenario = Scenario {
 };
 
 /// All scenarios.
-pub const SCENARIOS: [Scenario; 13] = [
+pub const SCENARIOS: [Scenario; 14] = [
     Scenario {
         name: "mixed",
         mix: &[
@@ -152,6 +152,17 @@ pub const SCENARIOS: [Scenario; 13] = [
         ..USUAL
     },
     Scenario {
+        name: "ordered",
+        threads: 3,
+        transactions: 18,
+        mix: &[(Insert, 1), (Bulk, 2), (Order, 4), (Toss, 10), (Hold, 4)],
+        focus: &["wrap_around"],
+        lane_bytes: 4 << 10,
+        generations_max: 4,
+        first_file_bytes: 128 << 10,
+        ..USUAL
+    },
+    Scenario {
         name: "restarted",
         transactions: 10,
         mix: &[(Insert, 4), (Bulk, 1), (Update, 5), (Delete, 5), (Large, 1), (Checkpoint, 2), (Purge, 3), (Sweep, 2)],
@@ -190,7 +201,7 @@ impl Scenario {
     pub fn run(&self, medium: Arc<dyn Medium>, seed: u64, scheduler: Scheduler) -> History {
         let ledger = Ledger::default();
         let mut engine = Engine::open(medium.clone(), self.config()).expect("an empty medium takes a pool");
-        prelude(&engine, &ledger);
+        scheduler.run(vec![Box::new(|| prelude(&engine, &ledger))]);
         self.run_round(&engine, &ledger, 0, seed, scheduler);
         for round in 1..self.rounds {
             drop(engine);

@@ -26,7 +26,7 @@ pub fn check(
     let state = read(&engine)?;
     oracle.check(&state, &decided, history)?;
     audit(&engine)?;
-    if depth.is_multiple_of(16) {
+    if depth.is_multiple_of(8) {
         use_and_reopen(engine, medium, scenario, state)?;
     }
     Ok(())
@@ -38,6 +38,18 @@ pub fn check_end(engine: &Engine, history: &History) -> Result<(), String> {
     Oracle::of_all(history, TABLE).check(&read(engine)?, &decided, history)?;
     history.check_readers(TABLE)?;
     audit(engine)
+}
+
+/// What must be there once the recovery of this pool is over.
+pub fn settled(
+    medium: Arc<dyn Medium>,
+    scenario: &Scenario,
+    oracle: &Oracle,
+    history: &History,
+) -> Result<Oracle, String> {
+    let engine = Engine::open(medium, scenario.config()).map_err(|error| format!("recovery refused: {error}"))?;
+    let prepared = engine.prepared().iter().map(|xid| number_of(xid)).collect::<Result<Vec<_>, _>>()?;
+    oracle.settled(&read(&engine)?, &prepared, history)
 }
 
 /// Rows that prepared transactions changed are locked, and space they wrote to goes to nobody.

@@ -117,8 +117,10 @@ impl<'a> Worker<'a> {
             Action::Savepoint => self.transaction("savepoint", Worker::write_with_savepoint),
             Action::Large => self.transaction("large_row", |worker| worker.insert_large()),
             Action::Rollback => self.roll_back(),
-            Action::Prepare => self.prepare(),
+            Action::Prepare => self.prepare(300),
             Action::Hold => self.hold(),
+            Action::Order => self.prepare(1500),
+            Action::Toss => self.toss(),
             Action::Ddl => self.ddl(),
             Action::Checkpoint => {
                 self.engine.checkpoint().expect("simulated memory takes it");
@@ -355,7 +357,27 @@ impl<'a> Worker<'a> {
 }
 
 impl Worker<'_> {
-    fn prepare(&mut self) {
+    fn toss(&mut self) {
+        let _label = trace::span("prepared");
+        self.txn.start_statement();
+        if !self.update_all() || self.txn.is_read_only() {
+            return self.give_up();
+        }
+        let number = self.write_down();
+        self.ledger.undone(number);
+        trace::mark(Step::Begin.mark(number));
+        match self.txn.prepare(&(number as u64).to_le_bytes()) {
+            Ok(()) => trace::ack(Step::Prepared.mark(number)),
+            // It has been rolled back.
+            Err(error) => assert!(error.kind() == ErrorKind::LogFull, "{error}"),
+        }
+        trace::mark(Step::Undoing.mark(number));
+        self.give_up();
+        trace::ack(Step::Undone.mark(number));
+    }
+
+    /// Prepares a transaction and decides it; others get a chance to run, up to so many times, before its commit is published.
+    fn prepare(&mut self, patience: u64) {
         let _label = trace::span("prepared");
         self.txn.start_statement();
         if !self.write_anything() || self.txn.is_read_only() {
@@ -373,7 +395,7 @@ impl Worker<'_> {
             trace::mark(Step::Deciding.mark(number));
             self.txn.commit_ordered();
             // As in a group commit others get far before the rest is done.
-            for _ in 0..self.random.below(4) * 100 {
+            for _ in 0..self.random.below(patience) {
                 sync::yield_now();
             }
             let csn = self.txn.commit().expect("a prepared transaction commits");
