@@ -233,7 +233,7 @@ fn large_rows_go_to_runs_of_segments() {
     txn.commit().unwrap();
     // Larger than a data file, and taken back.
     txn.insert(&table, &vec![1u8; 200_000]).unwrap();
-    txn.rollback();
+    txn.rollback().unwrap();
     engine.checkpoint().unwrap();
     assert_eq!(engine.purge(), 1);
     drop((txn, engine, table));
