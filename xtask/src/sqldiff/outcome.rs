@@ -131,10 +131,11 @@ pub fn difference(step: &Step, ours: &Outcome, theirs: &Outcome) -> Option<Strin
             if step.rows_differ {
                 return None;
             }
-            if affected != other_affected && !(affected < other_affected && leaves_out_unchanged(info, other_info)) {
+            let unchanged_apart = leaves_out_unchanged(info, other_info);
+            if affected != other_affected && !unchanged_apart {
                 return Some(format!("rows affected: {affected} and {other_affected}"));
             }
-            if info != other_info && !leaves_out_unchanged(info, other_info) {
+            if info != other_info && !unchanged_apart {
                 return Some(format!("what is said beside: {info:?} and {other_info:?}"));
             }
             if warnings != other_warnings {
@@ -155,19 +156,26 @@ pub fn difference(step: &Step, ours: &Outcome, theirs: &Outcome) -> Option<Strin
     }
 }
 
-/// The three numbers of an UPDATE: rows matched, changed, warnings.
-fn update_counts(info: &str) -> Option<[u64; 3]> {
+/// The numbers of an UPDATE: rows matched, changed, history rows inserted (of a versioned table), warnings.
+fn update_counts(info: &str) -> Option<[Option<u64>; 4]> {
     let rest = info.strip_prefix("Rows matched: ")?;
     let (matched, rest) = rest.split_once("  Changed: ")?;
-    let (changed, warnings) = rest.split_once("  Warnings: ")?;
-    Some([matched.parse().ok()?, changed.parse().ok()?, warnings.parse().ok()?])
+    let (counts, warnings) = rest.split_once("  Warnings: ")?;
+    let (changed, inserted) = counts.split_once("  Inserted: ").map_or((counts, None), |(one, two)| (one, Some(two)));
+    let number = |text: &str| text.parse().ok();
+    Some([number(matched), number(changed), inserted.and_then(number), number(warnings)])
 }
 
+/// Whether only the rows that stay as they were are counted differently.
+///
 /// InnoDB may read only the columns an UPDATE needs; the server then cannot compare the rows, and counts those that stay
-/// as they were. Perdura reads whole rows.
+/// as they were. Perdura reads whole rows. Of a versioned table the server compares the written columns with InnoDB and
+/// whole rows with Perdura, their new start in time included, and so counts none or all of them.
 fn leaves_out_unchanged(ours: &str, theirs: &str) -> bool {
     let (Some(ours), Some(theirs)) = (update_counts(ours), update_counts(theirs)) else { return false };
-    ours[0] == theirs[0] && ours[1] < theirs[1] && ours[2] == theirs[2]
+    let others_equal = [0, 2, 3].into_iter().all(|index| ours[index] == theirs[index]);
+    let versioned = ours[2].is_some();
+    others_equal && if versioned { ours[1] > theirs[1] } else { ours[1] < theirs[1] }
 }
 
 /// Rows are a sequence where the statement orders them, and else a multiset.
@@ -255,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn only_innodb_may_count_rows_that_stay_as_they_were() {
+    fn only_rows_that_stay_as_they_were_may_count_differently() {
         let update = |matched, changed, warnings| super::Outcome::Done {
             sets: vec![],
             affected: changed,
@@ -266,6 +274,12 @@ mod tests {
         assert!(differ(Kind::Change, false, &update(5, 5, 0), &update(5, 2, 0)), "Perdura counts more");
         assert!(differ(Kind::Change, false, &update(4, 2, 0), &update(5, 5, 0)), "other rows matched");
         assert!(differ(Kind::Change, false, &update(5, 2, 1), &update(5, 5, 0)), "other warnings");
+        let versioned = |count: u64, inserted: u64| {
+            changed(count, 0, &format!("Rows matched: 3  Changed: {count}  Inserted: {inserted}  Warnings: 0"))
+        };
+        assert!(!differ(Kind::Change, false, &versioned(3, 3), &versioned(0, 3)));
+        assert!(differ(Kind::Change, false, &versioned(3, 3), &versioned(0, 0)), "other history");
+        assert!(differ(Kind::Change, false, &versioned(0, 3), &versioned(3, 3)), "InnoDB counts more");
     }
 
     #[test]
