@@ -17,6 +17,9 @@
 
 #include "ha_perdura.h"
 
+#include <string>
+#include <vector>
+
 /* Reads that change nothing need only the columns the statement uses; a changed row is stored whole, so there all are read. */
 void ha_perdura::choose_columns()
 {
@@ -69,16 +72,60 @@ int ha_perdura::rnd_next(uchar *record)
   return unlikely(m_search == Search::FIRST) ? search_again(record) : HA_ERR_END_OF_FILE;
 }
 
-/* Whether the server is going to use the row: what it will ask itself, asked before the row is locked. Warnings are left to it. */
+/* Keeps the warnings of a look at a condition back. Errors go through. */
+class Held_warnings : public Internal_error_handler
+{
+public:
+  bool handle_condition(THD *, uint number, const char *, Sql_condition::enum_warning_level *level, const char *text,
+                        Sql_condition **) override
+  {
+    if (*level == Sql_condition::WARN_LEVEL_ERROR)
+      return false;
+    m_held.push_back({number, *level, text});
+    return true;
+  }
+
+  bool empty() const { return m_held.empty(); }
+
+  void give(THD *thd) const
+  {
+    for (const Held &held : m_held)
+      push_warning(thd, held.level, held.number, held.text.c_str());
+  }
+
+private:
+  struct Held
+  {
+    uint number;
+    Sql_condition::enum_warning_level level;
+    std::string text;
+  };
+  std::vector<Held> m_held;
+};
+
+static bool look_at(const COND *condition, THD *thd, Held_warnings *warnings)
+{
+  thd->push_internal_handler(warnings);
+  const bool satisfied= const_cast<COND *>(condition)->val_int() != 0;
+  thd->pop_internal_handler();
+  return satisfied;
+}
+
+/* Whether the server is going to use the row: what it will ask itself, asked before the row is locked. Warnings are left to it,
+   except those of a first look alone, at a constant that is converted once: it would not come to see them. */
 bool ha_perdura::is_used(const uchar *record)
 {
   if (record != table->record[0])
     return true;
   THD *thd= table->in_use;
-  Dummy_error_handler silent;
-  thd->push_internal_handler(&silent);
-  const bool used= const_cast<COND *>(m_condition)->val_int() != 0;
-  thd->pop_internal_handler();
+  Held_warnings first, second;
+  const bool used= look_at(m_condition, thd, &first);
+  if (unlikely(!first.empty()))
+  {
+    look_at(m_condition, thd, &second);
+    if (second.empty())
+      first.give(thd);
+  }
   return used;
 }
 

@@ -1,4 +1,4 @@
-//! Tests the explorer itself: each error of reasoning that is compiled in ([`perdura_pmem::planted`]) must be noticed.
+//! Tests the explorer itself: each error of reasoning that is compiled in ([`mod@perdura_pmem::planted`]) must be noticed.
 //!
 //! An error is planted in the whole process; all workers look for it, in crash images and in runs without a crash, then the next
 //! is planted. One whose line no run reaches counts as not noticed, and so does a number that stands in the sources and not in
