@@ -1,6 +1,6 @@
 //! Runs without a crash, of which many can be had: races between sessions, and what follows a failed persist.
 
-use super::scenario::{SCENARIOS, Scenario};
+use super::scenario::{CONTENDED, SCENARIOS, Scenario};
 use super::verdict;
 use crate::subject::Drill;
 use perdura_engine::{Engine, ErrorKind, Isolation};
@@ -10,12 +10,13 @@ use perdura_pmem::{Medium, SimMedium};
 use std::sync::Arc;
 
 /// All of them.
-pub const DRILLS: [Drill; 6] = [
+pub const DRILLS: [Drill; 7] = [
     Drill { name: "races, mixed", seeds: 40, run: |seed| races("mixed", seed) },
     Drill { name: "races, reuse", seeds: 40, run: |seed| races("reuse", seed) },
     Drill { name: "races, edited bulk", seeds: 40, run: |seed| races("edited bulk", seed) },
     Drill { name: "races, prepared", seeds: 40, run: |seed| races("prepared", seed) },
     Drill { name: "races, restarted", seeds: 40, run: |seed| races("restarted", seed) },
+    Drill { name: "races, contended", seeds: 60, run: |seed| races("contended", seed) },
     Drill { name: "failed persist", seeds: 1, run: failed_persist },
 ];
 
@@ -27,7 +28,11 @@ impl Tap for Unheard {
 }
 
 fn scenario(name: &str) -> Result<&'static Scenario, String> {
-    SCENARIOS.iter().find(|scenario| scenario.name == name).ok_or(format!("there is no scenario {name:?}"))
+    SCENARIOS
+        .iter()
+        .chain([&CONTENDED])
+        .find(|scenario| scenario.name == name)
+        .ok_or(format!("there is no scenario {name:?}"))
 }
 
 /// Runs a scenario, which compares its end itself, then opens what a killed process would leave.

@@ -179,6 +179,15 @@ pub const SCENARIOS: [Scenario; 14] = [
     },
 ];
 
+/// A few rows that all threads want, and many versions of each: for runs without a crash.
+pub const CONTENDED: Scenario = Scenario {
+    name: "contended",
+    transactions: 70,
+    mix: &[(Insert, 1), (Update, 12), (Delete, 1), (Checkpoint, 3), (Purge, 4)],
+    scans: 40,
+    ..USUAL
+};
+
 impl Scenario {
     /// Settings of its pools.
     pub fn config(&self) -> Config {

@@ -220,6 +220,19 @@ impl<'a> Worker<'a> {
         found.filter(|(key, _)| self.writes.rows.get(key).is_none_or(Option::is_some))
     }
 
+    /// One of the last rows a scan finds, perhaps of a commit that has not returned yet.
+    fn newest_row(&mut self) -> Option<(Key, Rid)> {
+        let mut rows = Vec::new();
+        let mut scan = self.txn.scan(&self.table);
+        while let Some((rid, row)) = scan.next(&mut self.txn).unwrap_or_else(|error| panic!("a scan: {error}")) {
+            // SAFETY: the statement is not over.
+            rows.push((key_of(unsafe { row.bytes() }), rid));
+        }
+        let last = &rows[rows.len().saturating_sub(8)..];
+        let found = last.get(self.random.below(last.len().max(1) as u64) as usize).copied();
+        found.filter(|(key, _)| self.writes.rows.get(key).is_none_or(Option::is_some))
+    }
+
     /// Changes or deletes a row that may be anybody's; whether the transaction can go on.
     fn change(&mut self, key: Key, rid: Rid, row: Option<Vec<u8>>) -> bool {
         let outcome = match &row {
@@ -288,7 +301,8 @@ impl<'a> Worker<'a> {
 
     fn delete_some(&mut self, most: u64) -> bool {
         for _ in 0..1 + self.random.below(most) {
-            let Some((key, rid)) = self.any_row() else { return true };
+            let found = if self.random.one_in(4) { self.newest_row() } else { self.any_row() };
+            let Some((key, rid)) = found else { return true };
             if !self.change(key, rid, None) {
                 return false;
             }
