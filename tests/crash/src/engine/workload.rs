@@ -379,11 +379,13 @@ impl Worker<'_> {
         let number = self.write_down();
         self.ledger.undone(number);
         trace::mark(Step::Begin.mark(number));
-        match self.txn.prepare(&(number as u64).to_le_bytes()) {
-            Ok(()) => trace::ack(Step::Prepared.mark(number)),
-            // It has been rolled back.
-            Err(error) => assert!(error.kind() == ErrorKind::LogFull, "{error}"),
+        if let Err(error) = self.txn.prepare(&(number as u64).to_le_bytes()) {
+            assert!(error.kind() == ErrorKind::LogFull, "{error}");
+            // It has been rolled back: nobody needs what it wrote ahead, so it is not fenced.
+            trace::mark(Step::Undone.mark(number));
+            return self.give_up();
         }
+        trace::ack(Step::Prepared.mark(number));
         trace::mark(Step::Undoing.mark(number));
         self.give_up();
         trace::ack(Step::Undone.mark(number));
