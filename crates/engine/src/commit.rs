@@ -276,6 +276,8 @@ impl Txn {
         self.writes.clear();
         self.records.clear();
         self.xid.clear();
+        self.taken_back = Vec::new();
+        self.ended += 1;
         self.unfenced = false;
         self.state = State::Active;
         self.end_change();

@@ -322,7 +322,7 @@ impl<'a> Worker<'a> {
         let mut going = self.write_anything();
         let (savepoint, writes) = (self.txn.savepoint(), self.writes.clone());
         going = going && self.write_anything() && self.write_anything();
-        self.txn.rollback_to(&savepoint);
+        self.txn.rollback_to(&savepoint).expect("set in this transaction");
         self.writes = writes;
         going && self.write_anything()
     }
@@ -332,7 +332,7 @@ impl<'a> Worker<'a> {
         let (savepoint, writes) = (self.txn.savepoint(), self.writes.clone());
         self.insert_some(1, 12);
         if self.random.one_in(2) {
-            self.txn.rollback_to(&savepoint);
+            self.txn.rollback_to(&savepoint).expect("set in this transaction");
             self.writes = writes;
         }
         self.delete_some(3) && self.update_some(3) && self.insert_some(1, 3)
