@@ -15,7 +15,7 @@ fn a_row_may_have_a_gibibyte() {
     let directory = tempfile::tempdir_in(Path::new("/dev/shm")).or_else(|_| tempfile::tempdir()).unwrap();
     let options = Options { emulate: true, ..Options::default() };
     let open = || -> (Arc<dyn Medium>, Engine) {
-        let medium: Arc<dyn Medium> = Arc::new(FileMedium::open(directory.path(), options.clone()).unwrap());
+        let medium: Arc<dyn Medium> = Arc::new(FileMedium::open(directory.path(), options).unwrap());
         let config = Config {
             log: LogConfig { lanes: 1, lane_bytes: 1 << 20, generations: 2, generations_max: 2 },
             prefault: false,
