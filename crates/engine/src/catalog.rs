@@ -220,10 +220,11 @@ impl Inner {
                 }
             }
         })?;
+        // In the order of ddl(): who has the one waits for the other while the pool is held.
+        let _one = self.ddl.lock();
         let _changing = self.hold.change();
         self.remove_files(&old);
         drop(old);
-        let _one = self.ddl.lock();
         // The table is empty all the same; the background thread goes on trying.
         let _ = self.context.provide_spare();
         Ok(new)

@@ -47,11 +47,18 @@ pub fn class_slot(units: u32) -> usize {
     (log * 8 + eighth) as usize
 }
 
-/// Whether a segment may have cells of `units`: those of a class, or what builds before this rounded up to no class.
+/// Whether a segment may have cells of `units`: those of a class, or what builds before this rounded up to no class. No two of
+/// these have one slot ([`class_slot`]): whoever asks for a class must not get smaller cells.
 pub fn is_class(units: u32, segment_bytes: u64) -> bool {
     let segment_units = (segment_bytes / UNIT_BYTES) as u32;
-    let shares = || units == segment_units / (segment_units / units);
-    (UNITS_MIN..=segment_units).contains(&units) && (units.is_multiple_of(step(units)) || shares())
+    if !(UNITS_MIN..=segment_units).contains(&units) {
+        return false;
+    }
+    match segment_units / units {
+        cells if cells > FEW_CELLS => units.is_multiple_of(step(units)),
+        FEW_CELLS if units < segment_units / FEW_CELLS => units.is_multiple_of(step(units)),
+        cells => units == segment_units / cells,
+    }
 }
 
 /// Which cells of a segment are in use.
@@ -194,6 +201,11 @@ mod tests {
             let slots: BTreeSet<_> = classes.iter().map(|class| class_slot(*class)).collect();
             assert_eq!(slots.len(), classes.len(), "{segment_bytes}");
             assert!(slots.iter().all(|slot| *slot < CLASS_SLOTS));
+            // Cells of 576 units shared a slot with the class of 585, so that a version of 577 to 585 units could be written into one
+            // of them, and over the begin of the next.
+            let accepted: Vec<_> = (0..=65536 + 1).filter(|units| is_class(*units, segment_bytes)).collect();
+            let slots: BTreeSet<_> = accepted.iter().map(|units| class_slot(*units)).collect();
+            assert_eq!(slots.len(), accepted.len(), "{segment_bytes}: {accepted:?}");
             for (smaller, larger) in classes.iter().zip(classes.iter().skip(1)) {
                 let grown = grown_class(*smaller, *larger, segment_bytes);
                 assert!(grown >= *larger && classes.contains(&grown));

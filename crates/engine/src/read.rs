@@ -65,8 +65,19 @@ impl OpenSnapshots {
 impl Txn {
     /// The snapshot of this statement, taken now if there is none.
     pub(crate) fn statement_snapshot(&mut self) -> Csn {
+        if let Some(csn) = self.snapshots.statement.csn {
+            return csn;
+        }
+        self.wait_for_met();
         let (log, statement) = (&self.engine.log, &mut self.snapshots.statement);
-        *statement.csn.get_or_insert_with(|| self.engine.snapshots.open(statement.slot, || log.visible_csn()))
+        *statement.csn.insert(self.engine.snapshots.open(statement.slot, || log.visible_csn()))
+    }
+
+    /// Waits until a snapshot sees the rows that the transaction has locked: they may be of a commit that is durable and not visible
+    /// yet. Whoever is to make that visible waits for nobody's locks.
+    fn wait_for_met(&self) {
+        // Planted: it is not waited for.
+        let _ = perdura_pmem::planted(66) || self.engine.log.wait_visible(self.snapshots.met);
     }
 
     /// The snapshot of the transaction, if it has taken one.
@@ -79,19 +90,16 @@ impl Txn {
         if self.isolation() == Isolation::ReadCommitted {
             return self.statement_snapshot();
         }
-        let (log, snapshots) = (&self.engine.log, &mut self.snapshots);
-        if let Some(csn) = snapshots.transaction.csn {
+        if let Some(csn) = self.snapshots.transaction.csn {
             // Planted: a snapshot ahead of what is visible is read at once.
-            if std::mem::take(&mut snapshots.unseen) && !perdura_pmem::planted(57) {
-                log.wait_visible(csn);
+            if std::mem::take(&mut self.snapshots.unseen) && !perdura_pmem::planted(57) {
+                self.engine.log.wait_visible(csn);
             }
             return csn;
         }
-        // A row that was locked may be of a commit that is durable and not visible yet.
-        log.wait_visible(snapshots.met);
-        let csn = self.engine.snapshots.open(snapshots.transaction.slot, || log.visible_csn());
-        snapshots.transaction.csn = Some(csn);
-        csn
+        self.wait_for_met();
+        let (log, transaction) = (&self.engine.log, &mut self.snapshots.transaction);
+        *transaction.csn.insert(self.engine.snapshots.open(transaction.slot, || log.visible_csn()))
     }
 
     /// Takes the transaction's snapshot now, at the last CSN given out, so that it agrees with the binary log's

@@ -91,7 +91,7 @@ impl Services {
                 Ok(()) | Err(perdura_pmem::Error::NotFound { .. }) => {}
                 Err(error) => {
                     self.notices.add(format!("a data file that is not needed any more stays for now: {error}"));
-                    self.leftovers.lock().push(name);
+                    self.add_leftover(name);
                 }
             }
         }
@@ -111,6 +111,19 @@ impl Services {
         if leftovers.is_empty() && medium.sync_dir().is_ok() {
             self.notices.add("data files that could not be removed before are removed now".to_owned());
         }
+    }
+
+    /// The caller is about to make a file of this name: it is left alone from here on. Whether there was one to be removed.
+    pub fn forget_leftover(&self, name: &str) -> bool {
+        let mut leftovers = self.leftovers.lock();
+        let before = leftovers.len();
+        leftovers.retain(|left| left != name);
+        leftovers.len() < before
+    }
+
+    /// Has a file removed in the background.
+    pub fn add_leftover(&self, name: String) {
+        self.leftovers.lock().push(name);
     }
 
     /// The CSN recovery ended at: versions at or below it are from before this run.

@@ -56,8 +56,10 @@ impl TableContext {
         if *missing {
             return Ok(None);
         }
-        *missing = true;
-        match self.medium.rename(NAME, name) {
+        self.services.forget_leftover(name);
+        let renamed = self.medium.rename(NAME, name);
+        *missing = matches!(renamed, Ok(()) | Err(perdura_pmem::Error::NotFound { .. }));
+        match renamed {
             Ok(()) => {
                 let found = Some(self.medium.open(name)?).filter(|region| region.len() == self.spare_bytes());
                 if let Some(region) = &found {

@@ -70,13 +70,18 @@ impl TableContext {
 
     /// Creates a file of `bytes`, or of half or a quarter and so on where there is no room, but of no less than `least`.
     fn create_file(&self, identity: FileIdentity, bytes: u64, least: u64) -> Result<DataFile> {
+        let was_left = self.services.forget_leftover(&identity.name());
         let mut bytes = bytes.max(least);
-        loop {
+        let created = loop {
             match DataFile::create(&*self.medium, identity, bytes, self.geometry.segment_bytes) {
                 Err(error) if error.kind() == ErrorKind::DeviceFull && bytes > least => bytes = (bytes / 2).max(least),
-                created => return created,
+                created => break created,
             }
+        };
+        if was_left && created.is_err() {
+            self.services.add_leftover(identity.name());
         }
+        created
     }
 
     /// Size of file `sequence` of a chain: doubling, up to the full size.

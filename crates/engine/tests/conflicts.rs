@@ -4,8 +4,9 @@
 mod common;
 
 use common::{committed, pool, rows};
-use perdura_engine::{Engine, ErrorKind, Isolation, LockMode, ReadView, Rid, Table};
+use perdura_engine::{Engine, ErrorKind, Isolation, LockMode, ReadView, Rid, Table, Txn};
 use std::sync::Arc;
+use std::time::Duration;
 
 fn counter(engine: &Engine) -> (Arc<Table>, Rid) {
     let table = engine.create_table("ctr", b"").unwrap();
@@ -90,34 +91,75 @@ fn a_change_of_what_was_read_before_conflicts() {
 /// The snapshot that follows a locked row includes the commit the row was of, and all of that commit.
 #[test]
 fn a_snapshot_is_not_older_than_the_rows_locked_before_it() {
+    for isolation in [Isolation::RepeatableRead, Isolation::ReadCommitted] {
+        let seen_after = |txn: &mut Txn, table: &Arc<Table>| rows(txn, table);
+        locked_rows_are_seen_by_what_follows(isolation, seen_after);
+    }
+}
+
+/// So does the search for rows to lock: it would pass by a row that matches as the transaction has locked it, if it saw the row as it was.
+#[test]
+fn a_search_for_rows_to_lock_is_not_older_than_the_rows_locked_before_it() {
+    for isolation in [Isolation::RepeatableRead, Isolation::ReadCommitted] {
+        locked_rows_are_seen_by_what_follows(isolation, |txn, table| {
+            let mut scan = txn.scan_to_lock(table);
+            let mut found = Vec::new();
+            while let Some((rid, row)) = scan.next(txn).unwrap() {
+                // SAFETY: the statement is not over.
+                found.push((rid, unsafe { row.bytes() }.to_vec()));
+            }
+            found
+        });
+    }
+}
+
+fn locked_rows_are_seen_by_what_follows(
+    isolation: Isolation,
+    look: impl Fn(&mut Txn, &Arc<Table>) -> Vec<(Rid, Vec<u8>)>,
+) {
     let (_medium, engine) = pool();
     let (table, rid) = counter(&engine);
+    let late = engine.create_table("late", b"").unwrap();
     let mut other = engine.begin(Isolation::RepeatableRead);
     let second = other.insert(&table, &0u64.to_le_bytes()).unwrap();
     other.commit().unwrap();
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            for now in 1..2000u64 {
+    for now in 1..20u64 {
+        // A commit that has its place and is not published yet: whatever is published after it is not visible so far.
+        let mut before = engine.begin(Isolation::RepeatableRead);
+        before.insert(&late, b"late").unwrap();
+        before.end_statement();
+        before.prepare(&now.to_le_bytes()).unwrap();
+        before.commit_ordered();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
                 other.update(&table, rid, &now.to_le_bytes()).unwrap();
                 other.update(&table, second, &now.to_le_bytes()).unwrap();
                 other.commit().unwrap();
-            }
-        });
-        let mut txn = engine.begin(Isolation::RepeatableRead);
-        txn.set_lock_wait_timeout(std::time::Duration::from_secs(60));
-        for _ in 0..1000 {
+            });
+            let mut txn = engine.begin(isolation);
+            txn.set_lock_wait_timeout(Duration::from_secs(60));
+            let locked = loop {
+                txn.start_statement();
+                txn.lock_row(&table, rid, LockMode::Exclusive).unwrap();
+                let row = txn.read(&table, rid, ReadView::Newest).unwrap().unwrap();
+                // SAFETY: the statement is not over.
+                let locked = value(unsafe { row.bytes() });
+                txn.end_statement();
+                if locked == now {
+                    break locked;
+                }
+                txn.rollback().unwrap();
+            };
+            scope.spawn(move || {
+                std::thread::sleep(Duration::from_millis(5));
+                before.commit().unwrap();
+            });
             txn.start_statement();
-            txn.lock_row(&table, rid, LockMode::Exclusive).unwrap();
-            let row = txn.read(&table, rid, ReadView::Newest).unwrap().unwrap();
-            // SAFETY: the statement is not over.
-            let locked = value(unsafe { row.bytes() });
-            txn.end_statement();
-            txn.start_statement();
-            let seen: Vec<u64> = rows(&mut txn, &table).iter().map(|(_, row)| value(row)).collect();
-            assert_eq!(seen, [locked, locked]);
+            let seen: Vec<u64> = look(&mut txn, &table).iter().map(|(_, row)| value(row)).collect();
+            assert_eq!(seen, [locked, locked], "{isolation:?}");
             txn.commit().unwrap();
-        }
-    });
+        });
+    }
 }
 
 #[test]

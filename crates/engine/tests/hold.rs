@@ -144,6 +144,37 @@ fn idle_transactions_do_not_keep_the_pool_from_being_held() {
     assert_eq!(committed(&engine, &table).len(), 2);
 }
 
+/// Whoever had emptied a table waited, within its change, for the definition lock of one who waited for the release: the pool could
+/// not be held.
+#[test]
+fn definitions_changed_by_two_sessions_do_not_keep_the_pool_from_being_held() {
+    for seed in seeds(60) {
+        let (_medium, engine) = pool();
+        let writers = AtomicU32::new(2);
+        let mut bodies: Vec<Body<'_>> = Vec::new();
+        for name in ["one", "other"] {
+            let (engine, writers) = (&engine, &writers);
+            bodies.push(Box::new(move || {
+                engine.create_table(name, b"").unwrap();
+                for _ in 0..6 {
+                    engine.truncate_table(name).unwrap();
+                }
+                engine.drop_table(name).unwrap();
+                writers.fetch_sub(1, Ordering::Relaxed);
+            }));
+        }
+        bodies.push(Box::new(|| {
+            run_until_done(&writers, || {
+                let held = engine.hold(PATIENCE);
+                assert!(held.is_ok(), "seed {seed}: {held:?}");
+                engine.release();
+            });
+        }));
+        Scheduler::new(seed).run(bodies);
+        audit(&engine);
+    }
+}
+
 /// A statement that does not end must not make the backup, and with it all other writers, wait for ever.
 #[test]
 fn a_hold_that_waits_too_long_gives_up_and_lets_everybody_go_on() {

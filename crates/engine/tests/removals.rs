@@ -14,6 +14,9 @@ use std::time::{Duration, Instant};
 struct Stubborn {
     inner: SimMedium,
     keeps: AtomicBool,
+    /// Only the background thread cannot remove files.
+    keeps_from_background: AtomicBool,
+    keeps_name: AtomicBool,
 }
 
 impl Medium for Stubborn {
@@ -26,7 +29,8 @@ impl Medium for Stubborn {
     }
 
     fn remove(&self, name: &str) -> Result<()> {
-        if self.keeps.load(Ordering::Relaxed) {
+        let in_background = std::thread::current().name() == Some("perdura-background");
+        if self.keeps.load(Ordering::Relaxed) || in_background && self.keeps_from_background.load(Ordering::Relaxed) {
             let source = std::io::Error::other("told to keep it by a test");
             return Err(Error::Io { what: name.to_owned(), action: "removing", source });
         }
@@ -34,6 +38,10 @@ impl Medium for Stubborn {
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {
+        if self.keeps_name.load(Ordering::Relaxed) {
+            let source = std::io::Error::other("told to keep the name by a test");
+            return Err(Error::Io { what: from.to_owned(), action: "renaming", source });
+        }
         self.inner.rename(from, to)
     }
 
@@ -55,6 +63,15 @@ impl Medium for Stubborn {
 }
 
 impl Stubborn {
+    fn new(inner: SimMedium) -> Arc<Stubborn> {
+        Arc::new(Stubborn {
+            inner,
+            keeps: AtomicBool::new(false),
+            keeps_from_background: AtomicBool::new(false),
+            keeps_name: AtomicBool::new(false),
+        })
+    }
+
     fn table_files(&self) -> Vec<String> {
         let files = self.list().unwrap().into_iter().map(|(name, _)| name);
         files.filter(|name| name.starts_with("t.") && !name.starts_with("t.00000001.")).collect()
@@ -63,7 +80,7 @@ impl Stubborn {
 
 #[test]
 fn a_file_that_stays_blocks_no_table_and_goes_later() {
-    let medium = Arc::new(Stubborn { inner: SimMedium::new(), keeps: AtomicBool::new(false) });
+    let medium = Stubborn::new(SimMedium::new());
     let shared: Arc<dyn Medium> = medium.clone();
     let config = perdura_engine::Config { background: true, ..small() };
     let engine = Engine::open(shared, config).unwrap();
@@ -98,4 +115,50 @@ fn a_file_that_stays_blocks_no_table_and_goes_later() {
         assert!(Instant::now() < patience, "{:?} are left", medium.table_files());
         std::thread::sleep(Duration::from_millis(10));
     }
+}
+
+/// A creation that is taken back gives its id to the next. If its file could not be removed, the background thread went on trying, and
+/// removed the file of the table that had got the id and the name meanwhile.
+#[test]
+fn a_file_that_was_replaced_is_not_removed_any_more() {
+    let medium = Stubborn::new(SimMedium::with_capacity(4 << 20));
+    let shared: Arc<dyn Medium> = medium.clone();
+    let engine = Engine::open(shared.clone(), perdura_engine::Config { background: true, ..small() }).unwrap();
+    medium.keeps.store(true, Ordering::Relaxed);
+    let error = engine.create_table("t", &vec![1; 8 << 20]).map(|_| ()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::DeviceFull, "{error}");
+    assert_eq!(medium.table_files(), ["t.00000002.00000"]);
+    medium.keeps_from_background.store(true, Ordering::Relaxed);
+    medium.keeps.store(false, Ordering::Relaxed);
+    let table = engine.create_table("t", b"").unwrap();
+    let mut txn = engine.begin(Isolation::ReadCommitted);
+    txn.insert(&table, b"row").unwrap();
+    txn.commit().unwrap();
+    medium.keeps_from_background.store(false, Ordering::Relaxed);
+    // Some rounds of the background thread.
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!(medium.table_files(), ["t.00000002.00000"]);
+    engine.close();
+    drop((txn, table, engine));
+    let engine = Engine::open(shared, small()).unwrap();
+    assert_eq!(common::committed(&engine, &engine.table("t").unwrap()).len(), 1);
+}
+
+/// A spare that could not be given its new name was taken to be gone: making it again failed for ever, and each TRUNCATE with it.
+#[test]
+fn a_spare_that_could_not_be_renamed_is_still_the_spare() {
+    let medium = Stubborn::new(SimMedium::with_capacity(2 << 20));
+    let shared: Arc<dyn Medium> = medium.clone();
+    let engine = Engine::open(shared, small()).unwrap();
+    let table = engine.create_table("t", b"").unwrap();
+    let mut txn = engine.begin(Isolation::ReadCommitted);
+    while txn.insert(&table, &[7; 1000]).is_ok() {}
+    txn.commit().unwrap();
+    drop((txn, table));
+    medium.keeps_name.store(true, Ordering::Relaxed);
+    let error = engine.truncate_table("t").map(|_| ()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Medium, "{error}");
+    medium.keeps_name.store(false, Ordering::Relaxed);
+    let table = engine.truncate_table("t").unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(common::committed(&engine, &table).len(), 0);
 }
