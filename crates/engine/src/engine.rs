@@ -277,12 +277,10 @@ impl Engine {
     pub fn hold(&self, timeout: Duration) -> Result<()> {
         self.inner.check_writable()?;
         // The copy then has little to redo.
-        self.checkpoint_unless_held()?;
+        if !self.is_held() {
+            self.checkpoint()?;
+        }
         self.inner.hold.hold(timeout)
-    }
-
-    fn checkpoint_unless_held(&self) -> Result<()> {
-        if self.is_held() { Ok(()) } else { self.checkpoint().map(|_| ()) }
     }
 
     /// Ends [`Engine::hold`]; whether the pool was held.

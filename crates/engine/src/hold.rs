@@ -14,6 +14,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 const SHARDS: usize = 64;
+/// Counts the changes of no session; sessions are numbered from 1.
+const NO_SESSION: u64 = 0;
 /// How often the counts are looked at, and waiting threads look whether they were killed.
 const POLL: Duration = Duration::from_millis(1);
 
@@ -30,11 +32,11 @@ pub(crate) struct Hold {
 }
 
 /// A change, until it is dropped.
-pub(crate) struct Change<'a>(&'a Hold, u64);
+pub(crate) struct Change<'a>(&'a Hold);
 
 impl Drop for Change<'_> {
     fn drop(&mut self) {
-        self.0.leave(self.1);
+        self.0.leave(NO_SESSION);
     }
 }
 
@@ -89,8 +91,8 @@ impl Hold {
 
     /// A change that nobody can interrupt, of no session.
     pub(crate) fn change(&self) -> Change<'_> {
-        self.enter(0, || false);
-        Change(self, 0)
+        self.enter(NO_SESSION, || false);
+        Change(self)
     }
 
     /// Holds the pool, once all changes have ended; gives up after about `timeout`.

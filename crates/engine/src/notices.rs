@@ -49,9 +49,13 @@ impl Notices {
         last.iter().for_each(|notice| handler(notice));
     }
 
-    /// The last ones, and how many there were.
-    pub fn last(&self) -> (Vec<String>, u64) {
-        let state = self.0.lock();
-        (state.last.iter().cloned().collect(), state.count)
+    /// The last ones, oldest first.
+    pub fn last(&self) -> Vec<String> {
+        self.0.lock().last.iter().cloned().collect()
+    }
+
+    /// How many there were.
+    pub fn count(&self) -> u64 {
+        self.0.lock().count
     }
 }
