@@ -53,7 +53,7 @@ pub struct PerduraCursor {
     claims: bool,
     /// The last commit a search has seen.
     searched: Csn,
-    /// How the present walk reads; found out at its first row.
+    /// How the present walk reads; chosen at its first row.
     reading: Option<Reading>,
     /// The current row as it was given out unlocked, for the caller to claim.
     offered: Option<RowRef>,
@@ -255,8 +255,8 @@ impl PerduraCursor {
         });
     }
 
-    /// Begins a search for a row to change as the primary changed it, among the newest rows. None is locked by it: a row is claimed
-    /// when it is changed, and if it is another by then that is a conflict, and the transaction is to be done again.
+    /// Begins a search among the newest rows for one to change as the primary changed it. The search locks none: the change claims its
+    /// row, and if the row is another by then that is a conflict, and the server repeats the transaction.
     pub(crate) fn start_search(&mut self, session: &mut Session) -> Outcome<()> {
         self.searched = session.txn.catch_up()?;
         self.claims = true;
@@ -322,8 +322,8 @@ impl PerduraCursor {
         if self.claims { Reading::ToClaim(mode) } else { Reading::Locked(mode) }
     }
 
-    /// Locks the row that was given out last, which the caller is going to use. False if it is not to be used as it was given
-    /// out: it has changed, and the next read gives it again, locked; or somebody has locked it and it is to be left out.
+    /// Locks the row that was given out last, which the caller is going to use. False if the caller must not use it as it was
+    /// given out: it has changed, and the next read gives it again, locked; or somebody has locked it and it is left out.
     pub(crate) fn claim(&mut self, session: &mut Session) -> Outcome<bool> {
         let (Some(Reading::ToClaim(mode)), Some(offered), Some(rid)) = (self.reading, self.offered.take(), self.rid)
         else {
@@ -409,7 +409,7 @@ impl PerduraCursor {
     pub(crate) unsafe fn read(&mut self, session: &mut Session, rid: Rid, record: *mut u8) -> Outcome {
         self.leave_row();
         self.rid = Some(rid);
-        // By its position a row is asked for once it matters: no claim comes after.
+        // The server asks for a row by its position only when it uses it: no claim follows.
         let reading = match self.choose_reading(session) {
             Reading::ToClaim(mode) => Reading::Locked(mode),
             other => other,
@@ -436,7 +436,7 @@ impl PerduraCursor {
         self.leave_row();
     }
 
-    /// Forgets what the current row was given out as.
+    /// Forgets how the current row was given out.
     fn leave_row(&mut self) {
         self.offered = None;
         self.again = false;
