@@ -385,7 +385,7 @@ pub unsafe extern "C" fn perdura_rollback_to_savepoint(session: *const PerduraSe
         with(session, |session| {
             let Some(savepoint) = session.savepoints.get(&id).cloned() else { return Err(no_savepoint(id)) };
             session.savepoints.split_off(&(id + 1));
-            session.txn.rollback_to(&savepoint);
+            session.txn.rollback_to(&savepoint)?;
             Ok(PerduraCode::Ok)
         })
     }

@@ -34,13 +34,10 @@ impl Txn {
             },
         };
         self.state = State::Ordered(csn);
-        // Planted: publication before all earlier commits are durable; only that of bulk inserts; locks let go of before it.
+        // Planted: publication before all earlier commits are durable; locks let go of before it.
         if perdura_pmem::planted(30) {
             self.publish(csn);
             return Ok(csn);
-        }
-        if perdura_pmem::planted(31) {
-            self.bulk.iter().for_each(|bulk| bulk.publish(csn));
         }
         if perdura_pmem::planted(32) {
             self.release_locks();
@@ -105,6 +102,10 @@ impl Txn {
         self.write_records()?;
         let log = self.log.as_mut().expect("write_records made it");
         let reservation = log.reserve(self.records.len())?;
+        // Planted: the pages of a bulk insert are published before its record is durable.
+        if perdura_pmem::planted(31) {
+            self.bulk.iter().for_each(|bulk| bulk.publish(self.engine.log.last_csn()));
+        }
         Ok(log.commit(reservation, &self.records))
     }
 
@@ -275,6 +276,8 @@ impl Txn {
         self.writes.clear();
         self.records.clear();
         self.xid.clear();
+        self.taken_back = Vec::new();
+        self.ended += 1;
         self.unfenced = false;
         self.state = State::Active;
         self.end_change();

@@ -88,8 +88,7 @@ impl Txn {
             return csn;
         }
         // A row that was locked may be of a commit that is durable and not visible yet.
-        // Planted: it is not waited for.
-        let _ = perdura_pmem::planted(66) || log.wait_visible(snapshots.met);
+        log.wait_visible(snapshots.met);
         let csn = self.engine.snapshots.open(snapshots.transaction.slot, || log.visible_csn());
         snapshots.transaction.csn = Some(csn);
         csn

@@ -211,10 +211,7 @@ impl Table {
                 match file.kind(id.index)? {
                     SegmentKind::Cells(_) => space.put_unswept(id),
                     SegmentKind::Directory(number) => directory.push((number, id)),
-                    // Planted: a run counts though parts of it are in other use.
-                    SegmentKind::Run(count)
-                        if perdura_pmem::planted(48) || self.is_whole_run(file, id.index, count)? =>
-                    {
+                    SegmentKind::Run(count) if self.is_whole_run(file, id.index, count)? => {
                         space.put_unswept(id);
                         index += count - 1;
                     }

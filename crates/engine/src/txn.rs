@@ -14,6 +14,7 @@ use crate::read::OpenSnapshots;
 use crate::table::{SHARDS, Table};
 use crate::writes::WriteSet;
 use perdura_log::{Csn, LogTxn};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -40,6 +41,10 @@ pub(crate) enum State {
 /// A position in a transaction to roll back to.
 #[derive(Clone, Debug, Default)]
 pub struct Savepoint {
+    /// Which of the session's transactions.
+    transaction: u64,
+    /// Sequence number of the next write.
+    sequence: u64,
     writes: usize,
     bulk: Vec<BulkMark>,
 }
@@ -70,6 +75,10 @@ pub struct Txn {
     pub(crate) sequence: u64,
     pub(crate) locks: Vec<RowKey>,
     statement: Savepoint,
+    /// Transactions that the session has ended.
+    pub(crate) ended: u64,
+    /// Sequence numbers of what was rolled back to savepoints, in order: savepoints of these are gone. No more ranges than writes.
+    pub(crate) taken_back: Vec<RangeInclusive<u64>>,
     /// Versions were flushed by this thread and not fenced yet.
     pub(crate) unfenced: bool,
     /// Within a change (`hold.rs`), which keeps the pool from being held.
@@ -96,6 +105,8 @@ impl Txn {
             sequence: 0,
             locks: Vec::new(),
             statement: Savepoint::default(),
+            ended: 0,
+            taken_back: Vec::new(),
             unfenced: false,
             changing: false,
             state: State::Active,
@@ -163,7 +174,7 @@ impl Txn {
     /// Takes back what was written since [`Txn::start_statement`].
     pub fn rollback_statement(&mut self) {
         let statement = std::mem::take(&mut self.statement);
-        self.rollback_to(&statement);
+        self.take_back_to(&statement);
         self.statement = statement;
     }
 
@@ -174,12 +185,34 @@ impl Txn {
 
     /// A position to roll back to.
     pub fn savepoint(&self) -> Savepoint {
-        Savepoint { writes: self.writes.position(), bulk: self.bulk.iter().map(BulkInsert::mark).collect() }
+        Savepoint {
+            transaction: self.ended,
+            sequence: self.sequence,
+            writes: self.writes.position(),
+            bulk: self.bulk.iter().map(BulkInsert::mark).collect(),
+        }
     }
 
-    /// Takes back what was written since `savepoint`. Locks stay. A prepared transaction stays as it is.
-    pub fn rollback_to(&mut self, savepoint: &Savepoint) {
+    /// Takes back what was written since `savepoint`, which stays. Locks stay. A prepared transaction stays as it is.
+    ///
+    /// # Errors
+    /// NotFound if the savepoint is of another transaction, or was itself taken back; nothing is taken back then.
+    pub fn rollback_to(&mut self, savepoint: &Savepoint) -> Result<()> {
+        let gone = self.taken_back.iter().any(|range| range.contains(&savepoint.sequence));
+        if savepoint.transaction != self.ended || gone {
+            return Err(Error::new(ErrorKind::NotFound, "the savepoint is of another transaction or was rolled back"));
+        }
+        self.take_back_to(savepoint);
+        Ok(())
+    }
+
+    fn take_back_to(&mut self, savepoint: &Savepoint) {
         if self.state == State::Active {
+            self.taken_back.retain(|range| *range.start() <= savepoint.sequence);
+            if self.sequence > savepoint.sequence {
+                let last = self.next_sequence();
+                self.taken_back.push(savepoint.sequence + 1..=last);
+            }
             let within = self.changing;
             self.begin_ending();
             self.undo_to(savepoint);

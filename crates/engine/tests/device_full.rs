@@ -439,7 +439,7 @@ fn a_failed_prepare_leaves_nothing_to_come_back() {
         txn.update(&table, *rid, b"too much").unwrap();
     }
     assert_eq!(txn.prepare(b"large").unwrap_err().kind(), ErrorKind::LogFull);
-    txn.rollback_to(&savepoint);
+    txn.rollback_to(&savepoint).unwrap();
     txn.update(&table, rids[0], b"kept").unwrap();
     txn.commit().unwrap();
     let after = committed(&engine, &table);

@@ -27,7 +27,7 @@ fn load(engine: &Engine, table: &Arc<Table>) {
         if round == 1 {
             txn.delete(table, own[1]).unwrap();
         } else {
-            txn.rollback_to(&savepoint);
+            txn.rollback_to(&savepoint).unwrap();
         }
         txn.commit().unwrap();
     }

@@ -38,7 +38,7 @@ fn other_work(engine: &Engine, random: &mut Random) {
         let savepoint = txn.savepoint();
         txn.insert(&table, b"taken back").unwrap();
         txn.end_statement();
-        txn.rollback_to(&savepoint);
+        txn.rollback_to(&savepoint).unwrap();
         let xid = round.to_le_bytes();
         txn.prepare(&xid).unwrap();
         drop(txn);

@@ -59,7 +59,7 @@ impl Churner {
                 self.step(&mut mine, steps);
             }
             if self.random.one_in(5) {
-                self.txn.rollback_to(&savepoint);
+                self.txn.rollback_to(&savepoint).unwrap();
                 mine = before;
             }
             if self.random.one_in(6) {

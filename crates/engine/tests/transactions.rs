@@ -127,7 +127,7 @@ fn savepoints_take_back_single_and_bulk_writes() {
         txn.delete(&table, *rid).unwrap();
     }
     assert_eq!(rows(&mut txn, &table).len(), 400 - 55);
-    txn.rollback_to(&savepoint);
+    txn.rollback_to(&savepoint).unwrap();
     assert_eq!(rows(&mut txn, &table), seen);
     txn.delete(&table, seen[99].0).unwrap();
     txn.update(&table, seen[98].0, b"last").unwrap();
@@ -317,4 +317,33 @@ fn ddl_is_atomic_and_durable() {
     let engine = reopen(&medium);
     assert_eq!(engine.tables().iter().map(|table| table.name()).collect::<Vec<_>>(), names);
     assert_eq!(&*engine.table("five").unwrap().definition(), &[5]);
+}
+
+#[test]
+fn a_savepoint_that_is_not_the_transactions_is_refused() {
+    let (_medium, engine) = pool();
+    let table = engine.create_table("t", b"").unwrap();
+    let mut txn = engine.begin(Isolation::RepeatableRead);
+    let earlier = txn.savepoint();
+    txn.insert(&table, b"0").unwrap();
+    txn.commit().unwrap();
+    let begin = txn.savepoint();
+    txn.insert(&table, b"1").unwrap();
+    assert_eq!(txn.rollback_to(&earlier).unwrap_err().kind(), ErrorKind::NotFound, "of the transaction before");
+    let first = txn.savepoint();
+    txn.insert(&table, b"2").unwrap();
+    let second = txn.savepoint();
+    txn.insert(&table, b"3").unwrap();
+    txn.rollback_to(&first).unwrap();
+    txn.insert(&table, b"4").unwrap();
+    assert_eq!(txn.rollback_to(&second).unwrap_err().kind(), ErrorKind::NotFound, "taken back with what was before it");
+    let third = txn.savepoint();
+    txn.insert(&table, b"5").unwrap();
+    txn.rollback_to(&third).unwrap();
+    txn.rollback_to(&third).unwrap();
+    assert_eq!(rows(&mut txn, &table).len(), 3);
+    txn.rollback_to(&first).unwrap();
+    assert_eq!(txn.rollback_to(&third).unwrap_err().kind(), ErrorKind::NotFound);
+    txn.rollback_to(&begin).unwrap();
+    assert_eq!(rows(&mut txn, &table).len(), 1);
 }

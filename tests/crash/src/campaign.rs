@@ -106,6 +106,7 @@ impl<S: Subject> Campaign for Of<S> {
             muted: None,
             recovery_one_in: S::PRODUCT.recovery_one_in,
             kill_one_in: S::PRODUCT.kill_one_in,
+            check_step: 1,
             from: 0,
         };
         match verdict::guarded(|| Ok(Run::record(scenario, seed))) {

@@ -47,6 +47,8 @@ pub struct Depth {
     pub recovery_one_in: u64,
     /// At one of so many crash points the process is killed, and its successor's recovery is cut off everywhere; 0: at none.
     pub kill_one_in: u64,
+    /// What is done after the first comparison goes by the number of the image times this.
+    pub check_step: u64,
     /// Place in the trace before which nothing is looked at.
     pub from: usize,
 }
@@ -136,7 +138,7 @@ fn check_one<S: Subject>(image: Image, here: &Here<'_, S>, depth: &Depth, tally:
     if depth.recovery_one_in > 0 && tally.images.is_multiple_of(depth.recovery_one_in) {
         check_recovery(Start::Image(image.clone()), Stage::Recovery, run, oracle, tally);
     }
-    if let Err(what) = verdict::check(image, run.scenario, oracle, &run.history, tally.images) {
+    if let Err(what) = verdict::check(image, run.scenario, oracle, &run.history, tally.images * depth.check_step) {
         let site = point.site.map_or("the end".to_owned(), |site| format!("{}:{}", site.file(), site.line()));
         let (name, seed, index) = (run.scenario.name(), run.seed, point.index);
         tally.violations.push(format!("scenario {name:?} seed {seed} event {index} before {site}: {what}"));

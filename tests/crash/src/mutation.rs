@@ -52,6 +52,7 @@ fn is_caught<S: Subject>(run: &Run<S>, site: CallSite, images_each: u64) -> bool
         muted: Some(site),
         recovery_one_in: 0,
         kill_one_in: 0,
+        check_step: 1,
         from,
     };
     !explore(run, &depth).violations.is_empty()

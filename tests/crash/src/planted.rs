@@ -66,7 +66,8 @@ impl<S: Subject> Attempt<S> {
             Ok(run) => run,
             Err(what) => return Some(format!("scenario {:?} seed {seed}: {what}", self.name())),
         };
-        let (choices, recovery_one_in, kill_one_in) = [(2, 60, 0), (12, 0, 0), (12, 0, 0), (0, 0, 12)][turn as usize];
+        let (choices, recovery_one_in, kill_one_in) = [(4, 60, 0), (12, 0, 0), (12, 0, 0), (0, 0, 12)][turn as usize];
+        let check_step = if turn == 0 { 8 } else { 1 };
         // Not always its begin: the limit is met before its end.
         let from = Random::new(seed)
             .below(2 * run.trace.events().len() as u64)
@@ -78,6 +79,7 @@ impl<S: Subject> Attempt<S> {
             muted: None,
             recovery_one_in,
             kill_one_in,
+            check_step,
             from: from as usize,
         };
         explore(&run, &depth).violations.pop()

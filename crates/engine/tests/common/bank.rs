@@ -61,7 +61,7 @@ impl Bank {
         if random.one_in(4) {
             let savepoint = txn.savepoint();
             self.add(txn, self.pick(random), amount * 3, random)?;
-            txn.rollback_to(&savepoint);
+            txn.rollback_to(&savepoint).unwrap();
         }
         self.add(txn, to, amount, random)?;
         txn.end_statement();

@@ -1,6 +1,6 @@
 //! Runs without a crash, of which many can be had: races between sessions, and what follows a failed persist.
 
-use super::scenario::{SCENARIOS, Scenario};
+use super::scenario::{CONTENDED, EMPTIED, SCENARIOS, Scenario};
 use super::verdict;
 use crate::subject::Drill;
 use perdura_engine::{Engine, ErrorKind, Isolation};
@@ -10,12 +10,14 @@ use perdura_pmem::{Medium, SimMedium};
 use std::sync::Arc;
 
 /// All of them.
-pub const DRILLS: [Drill; 6] = [
+pub const DRILLS: [Drill; 8] = [
     Drill { name: "races, mixed", seeds: 40, run: |seed| races("mixed", seed) },
     Drill { name: "races, reuse", seeds: 40, run: |seed| races("reuse", seed) },
     Drill { name: "races, edited bulk", seeds: 40, run: |seed| races("edited bulk", seed) },
     Drill { name: "races, prepared", seeds: 40, run: |seed| races("prepared", seed) },
     Drill { name: "races, restarted", seeds: 40, run: |seed| races("restarted", seed) },
+    Drill { name: "races, contended", seeds: 60, run: |seed| races("contended", seed) },
+    Drill { name: "races, emptied", seeds: 40, run: |seed| races("emptied", seed) },
     Drill { name: "failed persist", seeds: 1, run: failed_persist },
 ];
 
@@ -27,7 +29,11 @@ impl Tap for Unheard {
 }
 
 fn scenario(name: &str) -> Result<&'static Scenario, String> {
-    SCENARIOS.iter().find(|scenario| scenario.name == name).ok_or(format!("there is no scenario {name:?}"))
+    SCENARIOS
+        .iter()
+        .chain([&CONTENDED, &EMPTIED])
+        .find(|scenario| scenario.name == name)
+        .ok_or(format!("there is no scenario {name:?}"))
 }
 
 /// Runs a scenario, which compares its end itself, then opens what a killed process would leave.
@@ -35,7 +41,7 @@ fn races(name: &str, seed: u64) -> Result<(), String> {
     let scenario = scenario(name)?;
     let medium = Arc::new(SimMedium::new().recording(Arc::new(Unheard)));
     let scheduler = Scheduler::new(seed).switch_one_in(1 + seed % 12);
-    let scheduler = if seed.is_multiple_of(3) { scheduler.pause_one_in(80) } else { scheduler };
+    let scheduler = if seed.is_multiple_of(3) { scheduler.pause_one_in(40) } else { scheduler };
     let history = scenario.run(medium.clone(), seed, scheduler);
     let shared: Arc<dyn Medium> = medium;
     let engine = Engine::open(shared, scenario.config()).map_err(|error| format!("after the restart: {error}"))?;

@@ -25,10 +25,8 @@ pub enum Action {
     Prepare,
     /// Prepared in a session of its own, and decided only at the next such action.
     Hold,
-    /// Prepared and ordered, then left so for long while the log goes round.
+    /// Prepared and ordered, and left unpublished while the log goes round.
     Order,
-    /// So many changes that they fill a good part of the log, prepared and then rolled back: nobody's commit is waited for.
-    Toss,
     /// Create, rename, truncate, drop.
     Ddl,
     /// A row larger than a segment.

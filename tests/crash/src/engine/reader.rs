@@ -41,7 +41,10 @@ fn snapshot(engine: &Engine, table: &Arc<Table>, random: &mut Random) -> Rows {
     let found = scan(&mut txn, table);
     if repeatable {
         txn.end_statement();
-        sync::yield_now();
+        // What the snapshot sees is replaced, purged and written over meanwhile, were it not for the snapshot.
+        for _ in 0..random.below(80) {
+            sync::yield_now();
+        }
         assert!(found == scan(&mut txn, table), "a snapshot moved");
     }
     if let Some((rid, row)) = found.get(random.below(found.len().max(1) as u64) as usize) {

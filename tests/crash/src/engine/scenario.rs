@@ -3,7 +3,7 @@
 use super::history::{History, Ledger};
 use super::mix::Action::{
     Bulk, Checkpoint, Ddl, Delete, EditedBulk, Hold, Huge, Insert, Large, Order, Prepare, Purge, Rollback, Savepoint,
-    Sweep, Toss, Update,
+    Sweep, Update,
 };
 use super::mix::Mix;
 use super::reader;
@@ -153,12 +153,11 @@ pub const SCENARIOS: [Scenario; 14] = [
     },
     Scenario {
         name: "ordered",
-        threads: 3,
-        transactions: 18,
-        mix: &[(Insert, 1), (Bulk, 2), (Order, 4), (Toss, 10), (Hold, 4)],
-        focus: &["wrap_around"],
+        threads: 1,
+        mix: &[(Insert, 2), (Bulk, 1), (Order, 3)],
+        focus: &["generation_switch", "wrap_around"],
         lane_bytes: 4 << 10,
-        generations_max: 4,
+        generations_max: 3,
         first_file_bytes: 128 << 10,
         ..USUAL
     },
@@ -178,6 +177,24 @@ pub const SCENARIOS: [Scenario; 14] = [
         ..USUAL
     },
 ];
+
+/// A few rows that all threads want, and many versions of each: for runs without a crash.
+pub const CONTENDED: Scenario = Scenario {
+    name: "contended",
+    transactions: 70,
+    mix: &[(Insert, 1), (Update, 12), (Delete, 1), (Checkpoint, 3), (Purge, 4)],
+    scans: 40,
+    ..USUAL
+};
+
+/// Bulk inserts whose rows are deleted and purged while they end: for runs without a crash.
+pub const EMPTIED: Scenario = Scenario {
+    name: "emptied",
+    threads: 4,
+    transactions: 30,
+    mix: &[(EditedBulk, 2), (Delete, 6), (Checkpoint, 5), (Purge, 5)],
+    ..USUAL
+};
 
 impl Scenario {
     /// Settings of its pools.

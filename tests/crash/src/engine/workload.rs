@@ -117,10 +117,9 @@ impl<'a> Worker<'a> {
             Action::Savepoint => self.transaction("savepoint", Worker::write_with_savepoint),
             Action::Large => self.transaction("large_row", |worker| worker.insert_large()),
             Action::Rollback => self.roll_back(),
-            Action::Prepare => self.prepare(300),
+            Action::Prepare => self.prepare(),
             Action::Hold => self.hold(),
-            Action::Order => self.prepare(1500),
-            Action::Toss => self.toss(),
+            Action::Order => self.order(),
             Action::Ddl => self.ddl(),
             Action::Checkpoint => {
                 self.engine.checkpoint().expect("simulated memory takes it");
@@ -220,6 +219,19 @@ impl<'a> Worker<'a> {
         found.filter(|(key, _)| self.writes.rows.get(key).is_none_or(Option::is_some))
     }
 
+    /// One of the last rows a scan finds, perhaps of a commit that has not returned yet.
+    fn newest_row(&mut self) -> Option<(Key, Rid)> {
+        let mut rows = Vec::new();
+        let mut scan = self.txn.scan(&self.table);
+        while let Some((rid, row)) = scan.next(&mut self.txn).unwrap_or_else(|error| panic!("a scan: {error}")) {
+            // SAFETY: the statement is not over.
+            rows.push((key_of(unsafe { row.bytes() }), rid));
+        }
+        let last = &rows[rows.len().saturating_sub(8)..];
+        let found = last.get(self.random.below(last.len().max(1) as u64) as usize).copied();
+        found.filter(|(key, _)| self.writes.rows.get(key).is_none_or(Option::is_some))
+    }
+
     /// Changes or deletes a row that may be anybody's; whether the transaction can go on.
     fn change(&mut self, key: Key, rid: Rid, row: Option<Vec<u8>>) -> bool {
         let outcome = match &row {
@@ -288,7 +300,8 @@ impl<'a> Worker<'a> {
 
     fn delete_some(&mut self, most: u64) -> bool {
         for _ in 0..1 + self.random.below(most) {
-            let Some((key, rid)) = self.any_row() else { return true };
+            let found = if self.random.one_in(4) { self.newest_row() } else { self.any_row() };
+            let Some((key, rid)) = found else { return true };
             if !self.change(key, rid, None) {
                 return false;
             }
@@ -309,7 +322,7 @@ impl<'a> Worker<'a> {
         let mut going = self.write_anything();
         let (savepoint, writes) = (self.txn.savepoint(), self.writes.clone());
         going = going && self.write_anything() && self.write_anything();
-        self.txn.rollback_to(&savepoint);
+        self.txn.rollback_to(&savepoint).expect("set in this transaction");
         self.writes = writes;
         going && self.write_anything()
     }
@@ -319,7 +332,7 @@ impl<'a> Worker<'a> {
         let (savepoint, writes) = (self.txn.savepoint(), self.writes.clone());
         self.insert_some(1, 12);
         if self.random.one_in(2) {
-            self.txn.rollback_to(&savepoint);
+            self.txn.rollback_to(&savepoint).expect("set in this transaction");
             self.writes = writes;
         }
         self.delete_some(3) && self.update_some(3) && self.insert_some(1, 3)
@@ -366,18 +379,50 @@ impl Worker<'_> {
         let number = self.write_down();
         self.ledger.undone(number);
         trace::mark(Step::Begin.mark(number));
-        match self.txn.prepare(&(number as u64).to_le_bytes()) {
-            Ok(()) => trace::ack(Step::Prepared.mark(number)),
-            // It has been rolled back.
-            Err(error) => assert!(error.kind() == ErrorKind::LogFull, "{error}"),
+        if let Err(error) = self.txn.prepare(&(number as u64).to_le_bytes()) {
+            assert!(error.kind() == ErrorKind::LogFull, "{error}");
+            // It has been rolled back: nobody needs what it wrote ahead, so it is not fenced.
+            trace::mark(Step::Undone.mark(number));
+            return self.give_up();
         }
+        trace::ack(Step::Prepared.mark(number));
         trace::mark(Step::Undoing.mark(number));
         self.give_up();
         trace::ack(Step::Undone.mark(number));
     }
 
-    /// Prepares a transaction and decides it; others get a chance to run, up to so many times, before its commit is published.
-    fn prepare(&mut self, patience: u64) {
+    /// Orders a commit and leaves it unpublished while the log goes round: first past a held transaction, which is copied forward
+    /// and rolled back then, and on to where its ending lies.
+    fn order(&mut self) {
+        self.hold();
+        let mut txn = self.engine.begin(Isolation::ReadCommitted);
+        std::mem::swap(&mut self.txn, &mut txn);
+        self.insert_some(1, 3);
+        let number = self.write_down();
+        let writes = std::mem::take(&mut self.writes);
+        trace::mark(Step::Begin.mark(number));
+        self.txn.prepare(&(number as u64).to_le_bytes()).expect("there is room");
+        trace::ack(Step::Prepared.mark(number));
+        trace::mark(Step::Deciding.mark(number));
+        self.txn.commit_ordered();
+        std::mem::swap(&mut self.txn, &mut txn);
+        let (rounds, decides) = (8 + self.random.below(8), 3 + self.random.below(6));
+        for round in 0..rounds {
+            if round == decides {
+                self.undo_held();
+            }
+            self.toss();
+        }
+        self.undo_held();
+        std::mem::swap(&mut self.txn, &mut txn);
+        let csn = self.txn.commit().expect("a prepared transaction commits");
+        self.writes = writes;
+        self.settle(number, csn);
+        std::mem::swap(&mut self.txn, &mut txn);
+    }
+
+    /// Prepares a transaction and decides it; others get a chance to run before its commit is published.
+    fn prepare(&mut self) {
         let _label = trace::span("prepared");
         self.txn.start_statement();
         if !self.write_anything() || self.txn.is_read_only() {
@@ -395,7 +440,7 @@ impl Worker<'_> {
             trace::mark(Step::Deciding.mark(number));
             self.txn.commit_ordered();
             // As in a group commit others get far before the rest is done.
-            for _ in 0..self.random.below(patience) {
+            for _ in 0..self.random.below(300) {
                 sync::yield_now();
             }
             let csn = self.txn.commit().expect("a prepared transaction commits");
@@ -431,18 +476,23 @@ impl Worker<'_> {
     }
 
     fn decide_held(&mut self) {
-        let Some((mut txn, number, writes)) = self.held.take() else { return };
         if self.random.one_in(2) {
+            let Some((mut txn, number, writes)) = self.held.take() else { return };
             trace::mark(Step::Deciding.mark(number));
             let csn = txn.commit().expect("a prepared transaction commits");
             self.writes = writes;
             self.settle(number, csn);
         } else {
-            trace::mark(Step::Undoing.mark(number));
-            self.ledger.undone(number);
-            txn.rollback().expect("nothing is ordered");
-            trace::ack(Step::Undone.mark(number));
+            self.undo_held();
         }
+    }
+
+    fn undo_held(&mut self) {
+        let Some((mut txn, number, _)) = self.held.take() else { return };
+        trace::mark(Step::Undoing.mark(number));
+        self.ledger.undone(number);
+        txn.rollback().expect("nothing is ordered");
+        trace::ack(Step::Undone.mark(number));
     }
 
     fn ddl(&mut self) {
