@@ -31,7 +31,7 @@ static int common_error(PerduraCode code)
   case PERDURA_CODE_EXISTS: return HA_ERR_TABLE_EXIST;
   case PERDURA_CODE_LOCK_WAIT_TIMEOUT: return HA_ERR_LOCK_WAIT_TIMEOUT;
   case PERDURA_CODE_DEADLOCK: return HA_ERR_LOCK_DEADLOCK;
-  /* Applications try again after a deadlock, and after this they should. */
+  /* Applications retry after a deadlock, as they should after this. */
   case PERDURA_CODE_RECORD_CHANGED: return HA_ERR_LOCK_DEADLOCK;
   case PERDURA_CODE_KILLED: return HA_ERR_ABORTED_BY_USER;
   case PERDURA_CODE_DEVICE_FULL: return HA_ERR_RECORD_FILE_FULL;

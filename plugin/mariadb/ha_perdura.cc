@@ -139,7 +139,7 @@ double ha_perdura::read_time(uint, uint ranges, ha_rows rows)
 }
 
 /* When a definition was made: its id is a UUID of version 1, which begins with the time in units of 100 ns since 1582. The pool
-   keeps it, and so takes it along. 0 if the id is another one. */
+   keeps the id, so the time moves with the pool. 0 if the id is of another kind. */
 static time_t defined_at(const LEX_CUSTRING &id)
 {
   constexpr ulonglong UNITS= 10000000, FROM_1582_TO_1970= 12219292800ULL;
@@ -196,7 +196,7 @@ int ha_perdura::check(THD *thd, HA_CHECK_OPT *)
   return error ? HA_ADMIN_CORRUPT : HA_ADMIN_FAILED;
 }
 
-/* Bits among the NULL bits, as they were kept by the first builds: read and written as ever, but not set to their default. */
+/* Bits among the NULL bits, as the first builds kept them: reads and writes are right, but SET bits=DEFAULT stores wrong bits. */
 bool ha_perdura::has_old_bits() const
 {
   return std::any_of(table->field, table->field + table->s->fields, [](const Field *field) {

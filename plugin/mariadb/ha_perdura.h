@@ -90,15 +90,15 @@ private:
   PerduraSession *m_session= nullptr;
   thr_lock_type m_lock_type= TL_UNLOCK;
   bool m_columns_chosen= false;
-  /* A replica's search for the row of an event: not one, before and after waiting for earlier transactions. */
+  /* A replica's search for the row of an event: none, one before waiting for earlier transactions, one after. */
   enum class Search { NONE, FIRST, LAST } m_search= Search::NONE;
   /* Rows are locked when they are read, or claimed. */
   bool m_locks= false;
   /* The server tells which rows of an UPDATE it is going to use, and has them read again. */
   bool m_semi_consistent= false;
-  /* What came of locking such a row, until the next read. */
+  /* Outcome of locking such a row, until the next read. */
   PerduraCode m_claimed= PERDURA_CODE_OK;
-  /* What a row must satisfy to be used, if that can be found out here without any effect. */
+  /* The condition on rows that are used, if it can be evaluated here without any effect. */
   const COND *m_condition= nullptr;
 };
 

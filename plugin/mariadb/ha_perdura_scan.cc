@@ -41,9 +41,9 @@ int ha_perdura::rnd_init(bool scan)
   return code == PERDURA_CODE_OK ? 0 : failed(code);
 }
 
-/* A replica's search has not found its row: it may be what an earlier transaction makes of it that has not committed yet. The
-   primary's order says that it is there after those. A later transaction that waits here with locks that an earlier one needs is
-   killed and done again. */
+/* A replica's search has not found its row: an earlier transaction that has not committed yet may bring it. By the primary's order
+   the row is there after those. The server kills a later transaction that waits here with locks that an earlier one needs, and does
+   it again. */
 int ha_perdura::search_again(uchar *record)
 {
   m_search= Search::LAST;
@@ -72,7 +72,7 @@ int ha_perdura::rnd_next(uchar *record)
   return unlikely(m_search == Search::FIRST) ? search_again(record) : HA_ERR_END_OF_FILE;
 }
 
-/* Keeps the warnings of a look at a condition back. Errors go through. */
+/* Holds back the warnings of evaluating a condition. Errors pass. */
 class Held_warnings : public Internal_error_handler
 {
 public:
@@ -111,8 +111,8 @@ static bool look_at(const COND *condition, THD *thd, Held_warnings *warnings)
   return satisfied;
 }
 
-/* Whether the server is going to use the row: what it will ask itself, asked before the row is locked. Warnings are left to it,
-   except those of a first look alone, at a constant that is converted once: it would not come to see them. */
+/* Whether the server is going to use the row: evaluates the server's own condition before the row is locked. The server gives the
+   warnings when it evaluates the condition itself, except those that only a first evaluation has (a constant converted once). */
 bool ha_perdura::is_used(const uchar *record)
 {
   if (record != table->record[0])
@@ -129,8 +129,8 @@ bool ha_perdura::is_used(const uchar *record)
   return used;
 }
 
-/* Goes on from a read that had the outcome `code`: a row that is going to be used is locked, and read again if it has changed
-   meanwhile. Of rows changed after the transaction's snapshot those are a conflict that are going to be used. */
+/* Goes on from a read with the outcome `code`: locks a row that the server is going to use, and reads it again if it has changed
+   meanwhile. A row changed after the transaction's snapshot is a conflict only if the server is going to use it. */
 int ha_perdura::next_to_claim(uchar *record, PerduraCode code)
 {
   for (;; code= perdura_scan_next(m_cursor, m_session, record))
@@ -150,13 +150,24 @@ int ha_perdura::next_to_claim(uchar *record, PerduraCode code)
   }
 }
 
-/* The server offers a condition on the rows of this table. It goes on to check it itself; here it tells which rows to lock. Not
-   if its value could change from one look to the next, or a look has an effect or takes long. */
+/* Whether evaluating the condition once more changes nothing, neither its value nor anything else, and takes little time. */
+static bool is_repeatable(COND *condition, LEX *lex)
+{
+  if (condition->used_tables() & RAND_TABLE_BIT || condition->with_subquery() || condition->is_expensive() ||
+      condition->walk(&Item::limit_index_condition_pushdown_processor, false, nullptr))
+    return false;
+  for (const TABLE_LIST *used= lex->query_tables; used; used= used->next_global)
+    if (used->sequence)
+      return false;
+  return true;
+}
+
+/* The server offers a condition on the rows of this table, and still checks it itself; here it tells which rows to lock. */
 const COND *ha_perdura::cond_push(const COND *condition)
 {
-  const bool certain= m_locks && !table->vfield && !(condition->used_tables() & RAND_TABLE_BIT) && !condition->with_subquery() &&
-                      !const_cast<COND *>(condition)->is_expensive();
-  m_condition= certain && !m_semi_consistent ? condition : nullptr;
+  const bool usable= m_locks && !m_semi_consistent && !table->vfield &&
+                     is_repeatable(const_cast<COND *>(condition), table->in_use->lex);
+  m_condition= usable ? condition : nullptr;
   choose_claims();
   return condition;
 }

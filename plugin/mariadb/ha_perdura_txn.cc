@@ -36,7 +36,7 @@ static void kill_query(handlerton *, THD *thd, enum thd_kill_levels)
 }
 
 extern "C" {
-/* A kill that came while nothing was waited for has been forgotten: whoever is killed begins no wait. */
+/* A new statement makes the session forget an earlier kill, so this repeats it: a killed session begins no wait. */
 static void wait_begins(void *thd)
 {
   if (thd_kill_level(static_cast<THD *>(thd)) != THD_IS_NOT_KILLED)
@@ -68,7 +68,7 @@ static size_t copy_statement(void *thd, uint8_t *target, size_t bytes)
 }
 }
 
-/* Who the connection's user is, kept by the session, so that others need not look into the connection. */
+/* Tells the session its connection and user, so that reports need not look into the connection. */
 static void identify(THD *thd, PerduraSession *session)
 {
   const Security_context &context= thd->main_security_ctx;
@@ -108,7 +108,7 @@ bool reads_committed(THD *thd)
   return thd_tx_isolation(thd) <= ISO_READ_COMMITTED;
 }
 
-/* Changes of rows come with no statement of their own. */
+/* A replica applies row events without a statement of their own. */
 bool applies_row_events(THD *thd)
 {
   return thd->rgi_slave && thd_sql_command(thd) == SQLCOM_END;
@@ -405,8 +405,8 @@ void ha_perdura::try_semi_consistent_read(bool yes)
   choose_claims();
 }
 
-/* The row matches and is going to be changed. True if it is to be read again: as it is now, locked. A lock that cannot be had
-   without waiting is waited for here; a failure to get it comes back from that read. */
+/* The row matches and the server is going to change it. Locks it, waiting if need be; true if the server must read it again: as it
+   is now, locked. That read returns the error if the lock failed. */
 bool ha_perdura::was_semi_consistent_read()
 {
   if (!m_semi_consistent)

@@ -61,7 +61,8 @@ constexpr size_t MESSAGE_BYTES= 512;
 extern st_mysql_sys_var *system_variables[];
 extern st_mysql_show_var status_variables[];
 
-/* What the pool is to be opened with; `directory` lives as long as the settings. False if that cannot be said. */
+/* What the pool is to be opened with; `directory` lives as long as the settings. False, and an error in the log, if the settings leave
+   open which pool is meant. */
 bool options(PerduraOptions *chosen);
 /* Releases the pool when BACKUP STAGE ends, or the connection that was in it. */
 void end_backup();

@@ -30,9 +30,9 @@ static my_bool prefault;
 static my_bool hold;
 static uint prefault_threads;
 
-/* Where the pool is if nothing is said: among the server's own data, and made there. No database can have that name. */
+/* The pool's place unless perdura_dir is set: among the server's own data, where it is made. No database can have that name. */
 static char default_directory[]= "./#perdura";
-/* Where it was in the first builds: one that is there goes on being used. */
+/* Its place in the first builds: a pool that is there is still used. */
 static char former_directory[]= "./perdura";
 
 static constexpr ulonglong KIB= 1024, MIB= 1024 * KIB, GIB= 1024 * MIB;
@@ -44,10 +44,10 @@ static void update_prefault(THD *, st_mysql_sys_var *, void *target, const void 
     perdura_set_prefault(pool, prefault);
 }
 
-/* How long running statements are waited for, in milliseconds. */
+/* How long a hold waits for running statements, in milliseconds. */
 static constexpr ulonglong HOLD_TIMEOUT_MS= 10000;
 
-/* SET GLOBAL perdura_hold acts while it is checked: there it may wait and fail, and no lock on variables is held. */
+/* SET GLOBAL perdura_hold acts in its check, where it may wait and fail: the server holds no lock on variables there. */
 static int set_hold(THD *thd, st_mysql_sys_var *, void *target, st_mysql_value *value)
 {
   longlong wanted= 0;
@@ -166,7 +166,7 @@ static bool has_pool(const char *place)
   return false;
 }
 
-/* Nobody said where the pool is: the former place counts if a pool is there, so that no empty one is made beside it. */
+/* Without perdura_dir a pool at the former place counts, so that no empty one is made beside it. */
 static bool find_directory()
 {
   if (strcmp(directory, default_directory) || !has_pool(former_directory))

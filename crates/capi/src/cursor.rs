@@ -37,6 +37,14 @@ enum Reading {
     Locked(LockMode),
 }
 
+impl Reading {
+    /// Of rows that are locked or claimed.
+    fn of_locked(lock: PerduraLock, claims: bool) -> Reading {
+        let mode = if lock == PerduraLock::Shared { LockMode::Shared } else { LockMode::Exclusive };
+        if claims { Reading::ToClaim(mode) } else { Reading::Locked(mode) }
+    }
+}
+
 /// An open table.
 pub struct PerduraCursor {
     engine: Engine,
@@ -53,7 +61,9 @@ pub struct PerduraCursor {
     claims: bool,
     /// The last commit a search has seen.
     searched: Csn,
-    /// How the present walk reads; found out at its first row.
+    /// How the present walk reads. Settled when it begins as far as its snapshot decides it, else at its first row.
+    walk: Option<Reading>,
+    /// How the current row was read.
     reading: Option<Reading>,
     /// The current row as it was given out unlocked, for the caller to claim.
     offered: Option<RowRef>,
@@ -81,6 +91,7 @@ impl PerduraCursor {
             skip_locked: false,
             claims: false,
             searched: 0,
+            walk: None,
             reading: None,
             offered: None,
             again: false,
@@ -104,6 +115,7 @@ impl PerduraCursor {
     pub(crate) fn set_lock(&mut self, lock: PerduraLock, skip_locked: bool) {
         self.lock = lock;
         self.skip_locked = skip_locked;
+        self.walk = None;
         self.reading = None;
     }
 
@@ -248,7 +260,8 @@ impl PerduraCursor {
     /// Begins a walk over the table.
     pub(crate) fn start_scan(&mut self, session: &mut Session) {
         self.leave_row();
-        self.reading = None;
+        // Were it settled later, a snapshot taken meanwhile could be newer than what the walk sees.
+        self.walk = self.reads_plainly(session).then_some(Reading::Plain);
         self.scan = Some(match self.lock {
             PerduraLock::None => session.txn.scan(&self.table),
             _ => session.txn.scan_to_lock(&self.table),
@@ -284,7 +297,7 @@ impl PerduraCursor {
     /// `record` must be a record buffer of this table.
     #[inline]
     pub(crate) unsafe fn next(&mut self, session: &mut Session, record: *mut u8) -> Outcome {
-        let reading = self.reading.unwrap_or_else(|| self.choose_reading(session));
+        let reading = *self.walk.get_or_insert_with(|| Reading::of_locked(self.lock, self.claims));
         self.reading = Some(reading);
         if let Reading::Locked(mode) = reading {
             // SAFETY: as the caller vouches for.
@@ -311,19 +324,17 @@ impl PerduraCursor {
         }
     }
 
-    #[cold]
-    fn choose_reading(&self, session: &Session) -> Reading {
-        let mode = match self.lock {
-            PerduraLock::None => return Reading::Plain,
-            PerduraLock::Write if session.txn.has_snapshot() => return Reading::Plain,
-            PerduraLock::Shared => LockMode::Shared,
-            PerduraLock::Exclusive | PerduraLock::Write => LockMode::Exclusive,
-        };
-        if self.claims { Reading::ToClaim(mode) } else { Reading::Locked(mode) }
+    /// Whether rows are read from the snapshot and locked, if at all, when they are changed.
+    fn reads_plainly(&self, session: &Session) -> bool {
+        match self.lock {
+            PerduraLock::None => true,
+            PerduraLock::Write => session.txn.has_snapshot(),
+            PerduraLock::Shared | PerduraLock::Exclusive => false,
+        }
     }
 
-    /// Locks the row that was given out last, which the caller is going to use. False if it is not to be used as it was given
-    /// out: it has changed, and the next read gives it again, locked; or somebody has locked it and it is to be left out.
+    /// Locks the row that was given out last, which the caller is going to use. False if the caller must not use it as it was
+    /// given out: it has changed, and the next read gives it again, locked; or somebody has locked it and it is left out.
     pub(crate) fn claim(&mut self, session: &mut Session) -> Outcome<bool> {
         let (Some(Reading::ToClaim(mode)), Some(offered), Some(rid)) = (self.reading, self.offered.take(), self.rid)
         else {
@@ -347,7 +358,7 @@ impl PerduraCursor {
             // SAFETY: as the caller vouches for; the row is locked.
             unsafe { self.unpack(rid, row, record)? };
         }
-        if session.txn.has_snapshot() {
+        if self.is_conflict(session, rid, newest)? {
             // The record shows the newest version, or the one that is gone: whether it matters is the caller's to say.
             return Err(self.changed(rid));
         }
@@ -387,13 +398,21 @@ impl PerduraCursor {
         lock(session, &self.table, rid, mode).map(Some)
     }
 
+    /// Whether a locked row, whose newest version is this, has changed since the transaction's snapshot, if there is one.
+    fn is_conflict(&self, session: &mut Session, rid: Rid, newest: Option<RowRef>) -> Outcome<bool> {
+        if !session.txn.has_snapshot() {
+            return Ok(false);
+        }
+        Ok(!same_version(newest, session.txn.read(&self.table, rid, ReadView::Snapshot)?))
+    }
+
     /// Locks a row and reads it; `None` if it is gone or to be left out.
     fn lock_and_read(&mut self, session: &mut Session, rid: Rid, mode: LockMode) -> Outcome<Option<RowRef>> {
         self.newly_locked = false;
         let Some(outcome) = self.lock_unless_skipped(session, rid, mode)? else { return Ok(None) };
         self.newly_locked = outcome == LockOutcome::New;
         let row = session.txn.read(&self.table, rid, ReadView::Newest)?;
-        if session.txn.has_snapshot() && !same_version(row, session.txn.read(&self.table, rid, ReadView::Snapshot)?) {
+        if self.is_conflict(session, rid, row)? {
             return Err(self.changed(rid));
         }
         if row.is_none() {
@@ -409,10 +428,10 @@ impl PerduraCursor {
     pub(crate) unsafe fn read(&mut self, session: &mut Session, rid: Rid, record: *mut u8) -> Outcome {
         self.leave_row();
         self.rid = Some(rid);
-        // By its position a row is asked for once it matters: no claim comes after.
-        let reading = match self.choose_reading(session) {
-            Reading::ToClaim(mode) => Reading::Locked(mode),
-            other => other,
+        // The server asks for a row by its position only when it uses it: no claim follows.
+        let reading = match self.reads_plainly(session) {
+            true => Reading::Plain,
+            false => Reading::of_locked(self.lock, false),
         };
         self.reading = Some(reading);
         let row = match reading {
@@ -436,7 +455,7 @@ impl PerduraCursor {
         self.leave_row();
     }
 
-    /// Forgets what the current row was given out as.
+    /// Forgets how the current row was given out.
     fn leave_row(&mut self) {
         self.offered = None;
         self.again = false;

@@ -32,7 +32,7 @@ impl SessionClient {
         SessionClient { hooks, identity: Mutex::default() }
     }
 
-    /// Says whose session it is. Quick when that is known already.
+    /// Sets whose session it is. Quick if that has not changed.
     pub(crate) fn identify(&self, connection: u64, user: &[u8]) {
         let user = &user[..user.len().min(USER_BYTES)];
         let mut identity = self.identity.lock().unwrap_or_else(PoisonError::into_inner);

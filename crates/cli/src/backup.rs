@@ -1,8 +1,8 @@
 //! `perdura backup` and `perdura restore`: a pool copied while its server runs, and put back.
 //!
 //! The server's own backup lock comes first (no commit is under way between engine and binary log, so their positions agree), then
-//! `perdura_hold`, which waits for every store to the pool to end and lets no other begin. So the files copied are those of one moment,
-//! in any order (I2). Both end with this command's connection, however it ends.
+//! `perdura_hold`, which waits for every store to the pool to end and lets no other begin. So the copied files are those of one
+//! moment, in any order (I2). Both end with this command's connection, however it ends.
 //!
 //! A backup is a directory with `pool/` and, written last, `backup.info`. Without that file it is none.
 
@@ -87,7 +87,7 @@ fn make(request: &Request) -> Result<(), Failure> {
     let held = server.hold().map_err(failed)?;
     let pool = request.pool.as_ref().unwrap_or(&held.pool);
     let copied = copy::pool(pool, &partial, Zeros::Sparse);
-    // First the server goes on; that it was held until now is what makes the copy one.
+    // First let the server go on. The copy counts only if the pool was held until now, which release() tells.
     let released = server.release();
     let copied = copied.map_err(failed)?;
     let took = released.map_err(failed)?;

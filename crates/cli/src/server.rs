@@ -6,7 +6,7 @@ use mysql::{Conn, OptsBuilder, Row, Value};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How often the locks are tried for, with a pause in between in which the server works as ever.
+/// Attempts to get the locks, with a pause in between in which the server works as ever.
 const ATTEMPTS: u32 = 5;
 const PAUSE: Duration = Duration::from_secs(2);
 /// Seconds the server's backup lock is waited for at each step.
@@ -46,7 +46,7 @@ impl Server {
             .socket(Some(request.socket.to_string_lossy()))
             .user(Some(&request.user))
             .pass(password)
-            // The pool is another one's if the session reaches another server by the network.
+            // Over the network the session might reach another server, whose pool is not this one.
             .prefer_socket(false);
         let connection = Conn::new(options)
             .map_err(|error| format!("no session at {} as {}: {error}", request.socket.display(), request.user))?;

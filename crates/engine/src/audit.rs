@@ -32,7 +32,7 @@ impl Table {
         self.audit_rids()
     }
 
-    /// Checks that what is offered to the next who needs cells has some, of that class, and is in nobody's hands.
+    /// Checks that each reusable segment has free cells of its class, and has no owner.
     fn audit_reusable(&self) -> Result<()> {
         for (units, id) in self.space.lock().reusable_cells() {
             let cells = self.file(id.file).expect("in the chain").segment(id.index).cells.lock().clone();

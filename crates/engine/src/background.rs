@@ -53,7 +53,7 @@ fn run(inner: &Inner) {
             inner.purge();
         }
         inner.services.remove_leftovers(&*inner.context.medium);
-        // What is wrong with the medium is for the statement that needs it to say.
+        // The statement that needs the medium reports what is wrong with it.
         let _ = inner.context.provide_spare();
         for table in inner.table_list() {
             let swept = table.sweep_directory(1).and_then(|_| table.sweep_some(SWEPT_AT_ONCE));

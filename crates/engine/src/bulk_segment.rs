@@ -1,7 +1,8 @@
-//! A segment in the hands of one bulk insert: its free cells filled from the first to the last, flushed line by line as lines fill.
+//! A segment in the hands of one bulk insert, which fills its free cells from the first to the last and flushes lines
+//! as they fill.
 //!
-//! All of them are claimed in its map at once, and those not used given back at the end, so that no atomic operation is needed
-//! for a row: a locked instruction would wait for the flushes before it.
+//! The insert claims all free cells in the segment's map at once and gives back those it did not use, so a row needs no
+//! atomic operation: a locked instruction would wait for the flushes before it.
 
 use crate::format::Word;
 use crate::open_cells::OpenCells;

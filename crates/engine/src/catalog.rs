@@ -173,7 +173,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Gives a table another name; if it was `rebuilt` under the old one, older snapshots are refused from here on.
+    /// Gives a table another name. If the server `rebuilt` it under the old one, the table refuses older snapshots from
+    /// here on.
     pub(crate) fn rename_table(self: &Arc<Self>, from: &str, to: &str, rebuilt: bool) -> Result<()> {
         check_name(to)?;
         self.ddl(|txn, catalog| {
@@ -225,12 +226,12 @@ impl Inner {
         let _changing = self.hold.change();
         self.remove_files(&old);
         drop(old);
-        // The table is empty all the same; the background thread goes on trying.
+        // The table is empty even if this fails; the background thread tries again.
         let _ = self.context.provide_spare();
         Ok(new)
     }
 
-    /// Removes the files of a table that the catalog does not name. What a crash leaves of them goes at the next start.
+    /// Removes the files of a table that the catalog does not name. The next start removes what a crash leaves of them.
     fn remove_files(&self, table: &Table) {
         if self.log.is_failed() {
             // Whether the table is there is for the next start to find out.

@@ -1,7 +1,8 @@
 //! Reading what is committed now instead of what was when the statement began.
 //!
-//! A worker of parallel replication is woken as soon as the transaction before it has its place in the order of commits; that this
-//! one is visible comes a moment later. The worker's rows are as that transaction left them.
+//! The server wakes a worker of parallel replication as soon as the transaction before it has its place in the order of
+//! commits. That transaction becomes visible a moment later, and the worker must find its rows as that transaction left
+//! them.
 
 use crate::error::Result;
 use crate::txn::Txn;

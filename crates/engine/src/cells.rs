@@ -29,15 +29,15 @@ fn step(units: u32) -> u32 {
     if units <= 16 { 1 } else { 1 << (units.ilog2() - 3) }
 }
 
-/// The class to open for `class` where `largest`, a smaller one, is the largest open: twice that if that is more, so that rows that
-/// grow little by little open few classes.
+/// The class to open for `class` while `largest`, a smaller one, is the largest open: twice `largest`, or `class` if
+/// that is larger. So rows that grow little by little open few classes.
 pub fn grown_class(largest: u32, class: u32, segment_bytes: u64) -> u32 {
     let segment_units = (segment_bytes / UNIT_BYTES) as u32;
     let grown = largest.saturating_mul(2).min(segment_units / FEW_CELLS).max(class);
     class_for(u64::from(grown) * UNIT_BYTES, segment_bytes).unwrap_or(class)
 }
 
-/// Slots that [`class_slot`] spreads the classes over.
+/// Number of slots that [`class_slot`] maps classes to.
 pub const CLASS_SLOTS: usize = 136;
 
 /// A number below [`CLASS_SLOTS`] that no other class of the pool has: eight to a doubling.

@@ -287,7 +287,7 @@ impl Txn {
 
 impl Drop for Txn {
     fn drop(&mut self) {
-        // Its session ends: from here on nobody asks it, not even while this waits.
+        // The session ends: from here on nobody calls its client, not even while this waits.
         self.owner.set_client(None);
         match self.state {
             State::Prepared => self.engine.clone().keep_prepared(self),

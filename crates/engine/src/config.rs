@@ -27,7 +27,8 @@ pub struct Config {
     pub background: bool,
     /// Seed of pool ids and log salts; `None` takes it from the operating system.
     pub seed: Option<u64>,
-    /// The time since 1970, for reports: ages of transactions and waits, a table's last change. The default stands still there.
+    /// The time since 1970, for reports: ages of transactions and waits, a table's last change. The default always
+    /// returns 0.
     pub clock: Clock,
 }
 

@@ -68,7 +68,7 @@ pub struct FileIdentity {
 }
 
 impl FileIdentity {
-    /// Its name.
+    /// Name of the file.
     pub fn name(&self) -> String {
         file_name(self.table, self.sequence)
     }
@@ -95,7 +95,8 @@ pub struct DataFile {
 impl DataFile {
     /// Creates a file of at most `bytes`, initialised, synced and findable, but linked from nowhere.
     ///
-    /// The caller knows that no file of that identity is part of its table: one that is there was left by a creation that failed.
+    /// The caller knows that no file of that identity is part of its table: a creation that failed left any that is
+    /// there.
     pub fn create(medium: &dyn Medium, identity: FileIdentity, bytes: u64, segment_bytes: u64) -> Result<DataFile> {
         let _span = perdura_pmem::trace::span("file_expansion");
         let segments = segments_for_bytes(bytes, segment_bytes);
@@ -110,14 +111,15 @@ impl DataFile {
         DataFile::begin(medium, identity, region, segment_bytes)
     }
 
-    /// Makes `region`, which is named as the identity says and all zero behind the header, an empty file: as [`DataFile::create`].
+    /// Makes `region` an empty file, as [`DataFile::create`] does. It has the identity's name and is all zero behind
+    /// the header.
     pub fn begin(medium: &dyn Medium, identity: FileIdentity, region: Region, segment_bytes: u64) -> Result<DataFile> {
         let segments = segments_for_bytes(region.len(), segment_bytes);
         region.write(0, &encode_header(identity, region.len(), segment_bytes, segments));
         region.persist(0, CRC_AT + 8);
         let synced = region.sync().and_then(|()| medium.sync_dir());
         if let Err(error) = synced {
-            // What cannot be removed now is in the way of nobody: see create().
+            // A file that cannot be removed now does no harm: create() replaces it.
             let _ = medium.remove(&identity.name());
             return Err(error.into());
         }

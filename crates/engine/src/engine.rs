@@ -214,8 +214,9 @@ impl Engine {
         self.inner.rename_table(from, to, false)
     }
 
-    /// Renames a table that was filled with another's rows to take its place. A snapshot taken before this does not see those rows:
-    /// its reads fail with [`ErrorKind::DefinitionChanged`] rather than find the table empty. Errors: NotFound, Exists.
+    /// Renames a table that the server filled with another's rows to take its place. A snapshot taken before this does
+    /// not see those rows: its reads fail with [`ErrorKind::DefinitionChanged`] rather than find the table empty.
+    /// Errors: NotFound, Exists.
     pub fn rename_rebuilt_table(&self, from: &str, to: &str) -> Result<()> {
         self.inner.rename_table(from, to, true)
     }
@@ -267,9 +268,9 @@ impl Engine {
         self.inner.checkpoint()
     }
 
-    /// Holds the pool still, so that its files can be copied, until [`Engine::release`]: running statements are waited for, then
-    /// whoever would write, commit, prepare, roll back or change a definition waits, and the background thread rests. Reading goes
-    /// on.
+    /// Holds the pool still, so that its files can be copied, until [`Engine::release`]. Waits for running statements;
+    /// after that whoever would write, commit, prepare, roll back or change a definition waits, and so does the
+    /// background thread. Reading goes on.
     ///
     /// # Errors
     /// LockWaitTimeout, if statements that write do not end within about `timeout`; Exists, if it is held; Killed, if it was
@@ -277,12 +278,10 @@ impl Engine {
     pub fn hold(&self, timeout: Duration) -> Result<()> {
         self.inner.check_writable()?;
         // The copy then has little to redo.
-        self.checkpoint_unless_held()?;
+        if !self.is_held() {
+            self.checkpoint()?;
+        }
         self.inner.hold.hold(timeout)
-    }
-
-    fn checkpoint_unless_held(&self) -> Result<()> {
-        if self.is_held() { Ok(()) } else { self.checkpoint().map(|_| ()) }
     }
 
     /// Ends [`Engine::hold`]; whether the pool was held.
@@ -327,8 +326,8 @@ impl Engine {
         }
     }
 
-    /// Sets who is told of what no statement can report: files that cannot be removed, memory that cannot be faulted in. Called on
-    /// whatever thread notices, and at once for what was noticed before.
+    /// Sets a handler for what no statement can report: files that cannot be removed, memory that cannot be faulted in.
+    /// Any thread may call it; it is called at once with the notices kept so far.
     pub fn set_notice_handler(&self, handler: impl Fn(&str) + Send + Sync + 'static) {
         self.inner.services.notices.set_handler(handler);
     }

@@ -67,7 +67,7 @@ impl Error {
         )
     }
 
-    /// The same, said of a table.
+    /// The same error, said of table `name`, for which a file could not be made.
     pub(crate) fn of_table(self, name: &str) -> Error {
         Error { kind: self.kind, message: format!("table {name} cannot grow: {}", self.message) }
     }

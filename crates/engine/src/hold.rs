@@ -1,12 +1,14 @@
 //! Holding a pool still while its files are copied.
 //!
-//! A *change* is a time in which a thread may store to the medium: from a statement's first write to its end, a commit, a prepare, a
-//! rollback, DDL, a round of the background thread. While the pool is held there is none, so its files are those of one moment, with
-//! everything stored in them: one of the images a crash may leave (I2), whatever order they are copied in. Between statements a
-//! transaction has no change, so one that is left open does not keep the pool from being held; its next write waits.
+//! A *change* is a time in which a thread may store to the medium: from a statement's first write to its end, a commit,
+//! a prepare, a rollback, DDL, a round of the background thread. While the pool is held there is none, so its files are
+//! those of one moment, with everything stored in them: one of the images a crash may leave (I2), in whatever order a
+//! backup copies them. A transaction between statements has no change, so an open transaction does not keep the pool
+//! from being held; its next write waits.
 //!
-//! Who begins a change counts it and then looks whether the pool is held; who holds it says so and then looks at the counts. Both
-//! sides are sequentially consistent, so one of them sees the other. Counts are spread by session: a change costs no shared line.
+//! A thread that begins a change counts it, then looks whether the pool is held; the holder sets its mark, then looks
+//! at the counts. Both sides are sequentially consistent, so one of them sees the other. Counts are spread by session:
+//! a change costs no shared line.
 
 use crate::error::{Error, ErrorKind, Result};
 use perdura_pmem::sync::{Condvar, Mutex};
@@ -14,7 +16,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 const SHARDS: usize = 64;
-/// How often the counts are looked at, and waiting threads look whether they were killed.
+/// Counts the changes of no session; sessions are numbered from 1.
+const NO_SESSION: u64 = 0;
+/// How often the holder looks at the counts, and a waiting thread looks whether it was killed.
 const POLL: Duration = Duration::from_millis(1);
 
 #[derive(Default)]
@@ -30,11 +34,11 @@ pub(crate) struct Hold {
 }
 
 /// A change, until it is dropped.
-pub(crate) struct Change<'a>(&'a Hold, u64);
+pub(crate) struct Change<'a>(&'a Hold);
 
 impl Drop for Change<'_> {
     fn drop(&mut self) {
-        self.0.leave(self.1);
+        self.0.leave(NO_SESSION);
     }
 }
 
@@ -89,8 +93,8 @@ impl Hold {
 
     /// A change that nobody can interrupt, of no session.
     pub(crate) fn change(&self) -> Change<'_> {
-        self.enter(0, || false);
-        Change(self, 0)
+        self.enter(NO_SESSION, || false);
+        Change(self)
     }
 
     /// Holds the pool, once all changes have ended; gives up after about `timeout`.
@@ -112,7 +116,7 @@ impl Hold {
                 return Err(Error::new(ErrorKind::LockWaitTimeout, what));
             }
             polls -= 1;
-            // A release in between gives this one up as well.
+            // A release in between ends this wait as well.
             self.released.wait_for(&mut turn, POLL);
             if !self.held.load(Ordering::SeqCst) {
                 return Err(Error::new(ErrorKind::Killed, "the pool was released while it was waited for"));

@@ -3,8 +3,10 @@
 //! [`Engine`] is an opened pool, [`Txn`] a session's transaction. Rows are opaque bytes. The layout of everything persistent is in
 //! `docs/format.md`, the rules (I1) to (I11) in `docs/invariants.md`, the whole in `docs/ARCHITECTURE.md`.
 //!
-//! From the outside in: `engine`, `catalog` and `recovery`; `txn`, `read`, `catch_up`, `commit`, `writes`, `bulk`; `visibility`,
-//! `snapshot`, `locks`, `owner`; `table`, `shard`, `open_cells`, `space`, `sweep`, `purge`; `directory`, `cells`, `datafile`; `format`.
+//! From the outside in: `engine`, `hold`, `status`, `sessions`, `check`, `catalog` and `recovery`; `txn`, `read`,
+//! `catch_up`, `commit`, `writes`, `bulk`; `visibility`, `snapshot`, `locks`, `owner`; `table`, `shard`, `open_cells`,
+//! `bulk_segment`, `space`, `spare`, `sweep`, `purge`; `background`, `service`, `notices`; `directory`, `cells`,
+//! `datafile`; `format`.
 
 mod audit;
 mod background;

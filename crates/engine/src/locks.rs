@@ -1,9 +1,10 @@
 //! Row locks, in DRAM.
 //!
-//! A lock exists only while somebody holds it or waits for it. Waiters are served in order; one who already holds a shared lock and
-//! wants it exclusive goes first. When a wait begins, the waits-for graph is searched from the new waiter; a circle makes
-//! it the victim. Before that the server is told of each blocker, and may make it give way instead: parallel replication must commit
-//! in an order of its own. Lock order: `waiting`, a shard, `owners`, then an owner's state or client.
+//! A lock exists only while somebody holds it or waits for it. Waiters are served in order; one who already holds a
+//! shared lock and wants it exclusive goes first. When a wait begins, the waits-for graph is searched from the new
+//! waiter; a circle makes it the victim. Before that the lock table tells the server of each blocker, which the server
+//! may make give way instead: parallel replication must commit in the primary's order. Lock order: `waiting`, a shard,
+//! `owners`, then an owner's state or client.
 
 use crate::format::Rid;
 use crate::owner::{Clock, Description, Owner, Wait};
@@ -179,7 +180,7 @@ impl LockTable {
         self.clock
     }
 
-    /// Makes an owner known, so that who waits for it can ask whose it is.
+    /// Registers an owner, so that whoever waits for it can ask whose it is.
     pub fn enter(&self, owner: &Arc<Owner>) {
         self.owners.lock().insert(owner.id, owner.clone());
     }
@@ -248,8 +249,8 @@ impl LockTable {
         }
     }
 
-    /// Tells the server whom the new waiter waits for, one by one; returns those that will be made to give way. The shard is locked, so
-    /// none of them can let go of the row, and so end its transaction, meanwhile.
+    /// Tells the server of each transaction that the new waiter waits for; returns those that the server will make give
+    /// way. The shard is locked, so none of them can let go of the row, and end its transaction, meanwhile.
     fn report_conflicts(&self, waiter: &Owner, lock: &RowLock) -> FxHashSet<u64> {
         let Some(client) = waiter.own_client() else { return FxHashSet::default() };
         let gives_way = |blocker: &u64| {
@@ -294,14 +295,14 @@ impl LockTable {
         false
     }
 
-    /// Registers that `owner` waits for `key`, and searches for a circle through it, `seen` apart.
+    /// Registers that `owner` waits for `key`, and searches for a circle through it that avoids `seen`.
     fn closes_circle(&self, owner: &Owner, key: RowKey, mut seen: FxHashSet<u64>) -> bool {
         let mut waiting = self.waiting.lock();
         waiting.insert(owner.id, key);
         let mut path = vec![(owner.id, key)];
         let found = self.search(&waiting, owner.id, &mut path, &mut seen);
         if found {
-            // The others of the circle wait, and so are still at the statement that is to blame.
+            // The others of the circle wait, so each still executes the statement that waits.
             let circle = path.into_iter().map(|(session, key)| Deadlocked {
                 session,
                 client: self.describe(session),
@@ -319,7 +320,7 @@ impl LockTable {
         owner.and_then(|owner| owner.with_client(|client| client.describe()))
     }
 
-    /// Puts names to the tables of the last deadlock that have none yet.
+    /// Fills in the table names that the last deadlock lacks.
     pub(crate) fn name_deadlock(&self, name: impl Fn(u32) -> String) {
         if let Some(deadlock) = self.last_deadlock.lock().as_mut() {
             for one in deadlock.circle.iter_mut().filter(|one| one.table.is_empty()) {
@@ -381,7 +382,7 @@ impl LockTable {
         (self.shards.iter().map(|shard| shard.lock().len()).sum(), self.waiting.lock().len())
     }
 
-    /// Those that have a transaction, oldest first; no order among those of one age.
+    /// Owners with an active transaction and its age, oldest first, and by number among those of one age.
     pub(crate) fn active(&self, now: Duration) -> Vec<(Duration, Arc<Owner>)> {
         let owners: Vec<_> = self.owners.lock().values().cloned().collect();
         let mut active: Vec<_> = owners.into_iter().filter_map(|owner| Some((owner.age(now)?, owner))).collect();
@@ -401,7 +402,7 @@ impl LockTable {
     }
 }
 
-/// Makes a table that held many more rows small again, so that a large transaction leaves nothing behind.
+/// Shrinks a shard that held many more rows before, so that a large transaction leaves no memory behind.
 fn give_back_memory(shard: &mut FxHashMap<RowKey, RowLock>) {
     const KEPT: usize = 32;
     if shard.capacity() > KEPT && shard.len() * 8 < shard.capacity() {

@@ -1,5 +1,5 @@
-//! What an operator should hear of though no statement failed: data files that could not be removed, memory that could not be
-//! faulted in.
+//! Warnings for the operator that no statement can report: data files that could not be removed, memory that could not
+//! be faulted in.
 
 use perdura_pmem::sync::Mutex;
 use std::collections::VecDeque;
@@ -22,7 +22,7 @@ struct State {
 pub struct Notices(Mutex<State>);
 
 impl Notices {
-    /// Adds one, and passes it on.
+    /// Keeps a notice and passes it to the handler.
     pub fn add(&self, notice: String) {
         let handler = {
             let mut state = self.0.lock();
@@ -38,7 +38,7 @@ impl Notices {
         }
     }
 
-    /// Sets who is told of each, on whatever thread it comes up; at once of those kept so far.
+    /// Sets the handler, which any thread may call, and calls it at once with the notices kept so far.
     pub fn set_handler(&self, handler: impl Fn(&str) + Send + Sync + 'static) {
         let handler: Handler = Arc::new(handler);
         let last = {
@@ -49,9 +49,13 @@ impl Notices {
         last.iter().for_each(|notice| handler(notice));
     }
 
-    /// The last ones, and how many there were.
-    pub fn last(&self) -> (Vec<String>, u64) {
-        let state = self.0.lock();
-        (state.last.iter().cloned().collect(), state.count)
+    /// The last ones, oldest first.
+    pub fn last(&self) -> Vec<String> {
+        self.0.lock().last.iter().cloned().collect()
+    }
+
+    /// How many there were.
+    pub fn count(&self) -> u64 {
+        self.0.lock().count
     }
 }

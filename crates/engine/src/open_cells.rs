@@ -1,13 +1,14 @@
 //! Segments with cells that one owner, a shard or a bulk insert, fills at the same time: at most one of each class of cells.
 //!
-//! A table may have rows of any mix of lengths, and there are some sixty classes. A segment for each from the start would make a small
-//! table large; too few would waste cells. So a class has to earn its segment: its versions go to the next larger open cells until
-//! what they lost there comes to a quarter of a segment ([`Losses`], kept for the whole table). From then on it has a segment
-//! with each owner. A segment that no open one is large enough for is opened at twice the largest one's class, so that rows that
-//! grow open few. What an owner gives back partly filled goes to the next who asks for that class.
+//! A table may have rows of any mix of lengths, and there are some sixty classes. A segment for each from the start
+//! would make a small table large; too few would waste cells. So a class has to earn its segment: its versions go to
+//! the next larger open cells until they have lost a quarter of a segment there ([`Losses`], kept for the whole table).
+//! From then on each owner opens a segment of that class. For a version larger than all open cells the owner opens a
+//! class twice the largest open one, or larger still if the version needs it, so that rows that grow open few. The next
+//! owner that asks for a class goes on in a segment that another gave back partly filled.
 //!
-//! So beside the rounding of versions to cells an owner wastes, for each class in use, at most a quarter and what is not filled yet
-//! of one segment.
+//! So beside the rounding of versions to cells an owner wastes at most a quarter of a segment, and the unfilled part of
+//! one, for each class in use.
 
 use crate::bulk_segment::BulkSegment;
 use crate::cells::{self, CLASS_SLOTS};
@@ -17,7 +18,8 @@ use crate::space::OpenSegment;
 use crate::table::Table;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// What versions of each class lost to larger cells, in units: up to where the class has earned segments of its own.
+/// Units that versions of each class have lost by lying in larger cells, until the class has earned segments of its
+/// own.
 pub struct Losses([AtomicU32; CLASS_SLOTS]);
 
 impl Default for Losses {
@@ -46,7 +48,7 @@ pub trait OpenCells {
     fn claim(&mut self) -> Option<Word>;
 }
 
-/// What a kind of owner does with the segments it gets and gives back.
+/// How a kind of owner takes segments over and gives them back.
 pub trait Owner {
     /// A segment in its hands.
     type Segment: OpenCells;
@@ -151,7 +153,7 @@ impl<O: Owner> OpenSet<O> {
         segment
     }
 
-    /// The segments.
+    /// All open segments.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut O::Segment> {
         self.segments.iter_mut()
     }

@@ -1,7 +1,9 @@
-//! A transaction as the lock table and the status report know it: who waits, who can be interrupted, and whose it is.
+//! A transaction as the lock table and the status report know it: what it waits for, how to interrupt it, and whose it
+//! is.
 //!
-//! The session behind a transaction may end while others look at it: it is reached only under the owner's mutex, which the end
-//! of the session takes too ([`Owner::set_client`]). Lock order: a shard of the lock table, then an owner's client.
+//! The session behind a transaction may end while others look at it. They reach it only under the owner's mutex, which
+//! the end of the session takes too ([`Owner::set_client`]). Lock order: a shard of the lock table, then an owner's
+//! client.
 
 use crate::locks::RowKey;
 use perdura_pmem::sync::{Condvar, Mutex};
@@ -9,8 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Tells the time that has passed since some moment. Only reports depend on it; the default stands still, so that a run can be
-/// replayed from its seed.
+/// Tells the time since 1970. Only reports depend on it; the default always returns 0, so that a seed replays a run.
 pub type Clock = fn() -> Duration;
 
 /// Who a transaction belongs to, in words.
@@ -20,7 +21,8 @@ pub struct Description {
     pub connection: u64,
     /// Its user.
     pub user: String,
-    /// What it is executing, cut to a reasonable length; empty if nothing, or if that cannot be told now.
+    /// The statement it executes, cut to a reasonable length; empty if it executes none, or if the server cannot tell
+    /// now.
     pub statement: String,
 }
 
@@ -55,7 +57,7 @@ pub struct Owner {
     /// Killed, perhaps between two waits: no further wait begins.
     pub(crate) killed: AtomicBool,
     client: Mutex<Option<Arc<dyn Client>>>,
-    /// Clock when the transaction began, in milliseconds and one; 0 while none is active.
+    /// Clock when the transaction began, in milliseconds, plus one; 0 while none is active.
     begun: AtomicU64,
     /// Clock when the wait began, in milliseconds.
     waits_since: AtomicU64,
@@ -99,7 +101,7 @@ impl Owner {
         self.killed.store(false, Ordering::Relaxed);
     }
 
-    /// Says whose transaction it is; after `None` nobody calls the one before any more.
+    /// Sets whose transaction it is. Once this returns nobody calls the previous client any more.
     pub fn set_client(&self, client: Option<Arc<dyn Client>>) {
         *self.client.lock() = client;
     }
@@ -109,7 +111,7 @@ impl Owner {
         self.client.lock().as_deref().map(body)
     }
 
-    /// The session behind it; only its own thread may use that without fear of its end.
+    /// The session behind it. Only the session's own thread may call this: the session cannot end under it.
     pub(crate) fn own_client(&self) -> Option<Arc<dyn Client>> {
         self.client.lock().clone()
     }

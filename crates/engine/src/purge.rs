@@ -29,7 +29,7 @@ impl Table {
                 let mut superseded = self.superseded.lock();
                 let count = superseded.iter().take(BATCH).take_while(|item| item.csn <= limit).count();
                 let batch = superseded.drain(..count).collect();
-                // A large transaction leaves no memory behind.
+                // Gives back the memory that a large transaction needed.
                 if superseded.capacity() > 4 * BATCH && superseded.len() * 8 < superseded.capacity() {
                     let kept = superseded.len() * 2;
                     superseded.shrink_to(kept);

@@ -28,7 +28,7 @@ impl OpenSnapshot {
     }
 }
 
-/// The snapshots of a transaction. Whatever it may be reading, one of them is at or below: so purge leaves it alone.
+/// The snapshots of a transaction. One of them is at or below whatever it reads, so purge does not free that.
 pub(crate) struct OpenSnapshots {
     /// Of the statement: under READ COMMITTED what it reads; under REPEATABLE READ where it finds the rows that it locks.
     statement: OpenSnapshot,
@@ -36,7 +36,7 @@ pub(crate) struct OpenSnapshots {
     transaction: OpenSnapshot,
     /// The transaction's is above what was visible when it was taken: the first read waits for it.
     unseen: bool,
-    /// Newest commit whose rows the transaction has locked and seen. A later snapshot must not be older.
+    /// Newest commit whose rows the transaction has locked and seen. A snapshot taken later must not be older.
     met: Csn,
 }
 
@@ -50,7 +50,7 @@ impl OpenSnapshots {
         }
     }
 
-    /// Notes that the transaction has seen a row of commit `csn` under its lock.
+    /// Notes that the transaction has read a row of commit `csn` under its lock.
     pub(crate) fn has_met(&mut self, csn: Csn) {
         self.met = self.met.max(csn);
     }
@@ -112,7 +112,7 @@ impl Txn {
         }
     }
 
-    /// Whether what it reads from now on is what its snapshot sees, so that a newer version of a row is a conflict. Until then
+    /// Whether it has taken the transaction's snapshot: from then on a newer version of a row is a conflict. Before,
     /// its statements lock rows and work on the newest versions.
     pub fn has_snapshot(&self) -> bool {
         self.snapshots.transaction.csn.is_some()
@@ -168,8 +168,9 @@ impl Txn {
         self.scan_at(table, snapshot)
     }
 
-    /// Begins a scan for rows to be locked. A transaction without a snapshot does not take one for it: the rows are those of the
-    /// moment the statement began, and each must be locked and read again ([`ReadView::Newest`]) before anything is made of it.
+    /// Begins a scan for rows to be locked. A transaction without a snapshot takes none for it: the scan finds the rows
+    /// of the moment the statement began, and the caller locks each and reads it again ([`ReadView::Newest`]) before it
+    /// uses it.
     pub fn scan_to_lock(&mut self, table: &Arc<Table>) -> Scan {
         let snapshot = match self.has_snapshot() {
             true => self.consistent_snapshot(),

@@ -114,7 +114,7 @@ fn recover(medium: Arc<dyn Medium>, config: &Config, random: &mut crate::random:
     Ok(inner)
 }
 
-/// Has failures of pre-fault told: damaged memory shows there first.
+/// Makes notices of pre-fault's failures: damaged memory shows there first.
 fn watch_prefault(services: &Arc<Services>) {
     let told = Arc::downgrade(services);
     if let Some(prefault) = services.prefault_service() {

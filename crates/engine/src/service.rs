@@ -1,4 +1,5 @@
-//! What an engine's tables share in DRAM: pre-fault, requests for files ahead of need, and the background thread's wake-up.
+//! What an engine's tables share in DRAM: pre-fault, requests for files ahead of need, the background thread's wake-up,
+//! notices, and files that are still to be removed.
 
 use crate::notices::Notices;
 use crate::spare;
@@ -83,8 +84,8 @@ impl Services {
         self.wake.notify_all();
     }
 
-    /// Removes files that nothing names any more, and makes that durable. What cannot be removed is tried again by
-    /// [`Services::remove_leftovers`], and at the latest goes at the next start.
+    /// Removes files that nothing names any more, and makes that durable. [`Services::remove_leftovers`] retries those
+    /// that cannot be removed; the next start removes them at the latest.
     pub fn remove_files(&self, medium: &dyn Medium, names: impl IntoIterator<Item = String>) {
         for name in names {
             match medium.remove(&name) {
@@ -101,7 +102,7 @@ impl Services {
         }
     }
 
-    /// Tries again to remove what [`Services::remove_files`] could not.
+    /// Retries the files that [`Services::remove_files`] could not remove.
     pub fn remove_leftovers(&self, medium: &dyn Medium) {
         let mut leftovers = self.leftovers.lock();
         if leftovers.is_empty() {

@@ -35,13 +35,13 @@ pub struct TransactionStatus {
     pub age: Duration,
     /// Rows it has locked.
     pub locks: u64,
-    /// Rows it wrote, each as often as it did.
+    /// Writes: a row counts as often as it was written.
     pub changes: u64,
-    /// What it waits for.
+    /// The lock it waits for.
     pub wait: Option<WaitStatus>,
 }
 
-/// Those to be listed, and how many there are.
+/// The transactions to list, and how many there are in all.
 pub(crate) fn active(inner: &Inner, now: Duration) -> (Vec<TransactionStatus>, usize) {
     let mut listed = Vec::new();
     let mut count = 0;

@@ -63,7 +63,7 @@ impl OpenCells for OpenSegment {
 #[derive(Default)]
 pub struct Space {
     free: BTreeSet<SegmentId>,
-    /// Segments with free cells in nobody's hands, by units of their cells.
+    /// Segments with free cells and no owner, by units of their cells.
     reusable: BTreeSet<(u32, SegmentId)>,
     unswept: VecDeque<SegmentId>,
     unswept_directory: VecDeque<u64>,
@@ -263,14 +263,14 @@ impl Table {
         Ok(OpenSegment { id, cells, start: file.segment_offset(id.index), cursor: 0 })
     }
 
-    /// Gives an owned segment back, full but for what others freed in it.
+    /// Gives back an owned segment that is full but for cells freed meanwhile.
     pub(crate) fn release(&self, segment: &OpenSegment) {
         let mut space = self.space.lock();
         segment.cells.taken.store(false, Ordering::Release);
         self.settle(&mut space, segment.id, &segment.cells);
     }
 
-    /// Gives an owned segment back that has cells nobody used yet, be they few: the next owner goes on there.
+    /// Gives back an owned segment with unused cells. However few, the next owner goes on there.
     pub(crate) fn release_partly_filled(&self, segment: &OpenSegment) {
         let cells = &segment.cells;
         let mut space = self.space.lock();
@@ -281,7 +281,8 @@ impl Table {
         }
     }
 
-    /// Takes a run of segments for a version of `bytes`, in a file made for it if no other has room. Its use is flushed; the owner's fence covers it with the version.
+    /// Takes a run of segments for a version of `bytes`, in a file made for it if no other has room. Flushes the
+    /// descriptors; the owner's fence covers them with the version.
     pub(crate) fn take_run(&self, bytes: u64) -> Result<Word> {
         let segment_bytes = self.context.geometry.segment_bytes;
         let count = bytes.div_ceil(segment_bytes);
@@ -321,7 +322,8 @@ impl Table {
         Some((SegmentId { file: word.file(), index }, cells, cell))
     }
 
-    /// With the space locked: an unused segment becomes free, another reusable when it has room. One in somebody's hands stays.
+    /// With the space locked: an empty segment becomes free, another reusable if it has room. One with an owner stays
+    /// as it is.
     pub(crate) fn settle(&self, space: &mut Space, id: SegmentId, cells: &CellMap) {
         if cells.units() == 0 {
             return self.free_run(space, id, cells);

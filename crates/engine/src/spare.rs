@@ -13,10 +13,10 @@ use crate::table::TableContext;
 use perdura_pmem::Region;
 use perdura_pmem::sync::Mutex;
 
-/// Its name.
+/// Name of its file.
 pub const NAME: &str = "spare";
 
-/// Segments of it: one each for directory, rows and deletions.
+/// Its segments: one each for directory, rows and deletions.
 const SEGMENTS: u64 = 3;
 
 /// Bytes of the smallest first file a table can begin with.
@@ -63,7 +63,7 @@ impl TableContext {
             Ok(()) => {
                 let found = Some(self.medium.open(name)?).filter(|region| region.len() == self.spare_bytes());
                 if let Some(region) = &found {
-                    // Whatever it has been through: no segment is in use. Fenced with the header.
+                    // Whatever an earlier use left in it, no segment is in use. Fenced with the header.
                     region.zero(0, datafile::bytes_for_segments(SEGMENTS, 0));
                 }
                 Ok(found)
@@ -76,7 +76,7 @@ impl TableContext {
     /// Makes the spare again if it is gone and there is room.
     ///
     /// # Errors
-    /// Medium. No room is none: it is tried again later.
+    /// Medium. A full device is no error: the background thread tries again.
     pub(crate) fn provide_spare(&self) -> Result<()> {
         let mut missing = self.services.spare_missing.0.lock();
         if *missing {

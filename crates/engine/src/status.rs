@@ -86,7 +86,7 @@ impl Counters {
             prefault_queued_bytes: prefault.map_or(0, |service| service.queued_bytes()),
             prefault_done_bytes: prefault.map_or(0, |service| service.done_bytes()),
             prefault_failures: prefault.map_or(0, |service| service.failures()),
-            notices: inner.services.notices.last().1,
+            notices: inner.services.notices.count(),
             lock_waits: inner.locks.waits.load(Ordering::Relaxed),
             lock_timeouts: inner.locks.timeouts.load(Ordering::Relaxed),
             deadlocks: inner.locks.deadlocks.load(Ordering::Relaxed),
@@ -173,7 +173,7 @@ impl Status {
             transactions,
             transactions_active,
             last_deadlock: inner.locks.last_deadlock(),
-            notices: inner.services.notices.last().0,
+            notices: inner.services.notices.last(),
             now,
             tables: tables.collect(),
         }

@@ -305,8 +305,8 @@ impl Table {
         Ok(())
     }
 
-    /// Free segments below which the chain is to have its next file: half of the last one, as far as it was not made larger or
-    /// smaller than others of its place.
+    /// Number of free segments below which the chain needs its next file: half of the last file, or half of the usual
+    /// size for its place if the file is larger.
     pub(crate) fn low_water(&self) -> usize {
         let last = self.files.count() - 1;
         let usual =
@@ -355,7 +355,7 @@ impl Table {
         self.space.lock().free_count() as u64 * self.context.geometry.segment_bytes
     }
 
-    /// Whether it is to have its next file.
+    /// Whether its free segments have run low: it needs its next file soon.
     pub(crate) fn is_low(&self) -> bool {
         self.space.lock().free_count() < self.low_water()
     }
@@ -378,7 +378,7 @@ impl Table {
         self.set_defined(0);
     }
 
-    /// Fails if the table as it is came after `snapshot`: its rows would be missing without a word.
+    /// Fails if the table was created or rebuilt after `snapshot`, which would silently see none of its rows.
     pub(crate) fn check_defined(&self, snapshot: Csn) -> Result<()> {
         if self.defined.load(Ordering::Acquire) <= snapshot {
             return Ok(());

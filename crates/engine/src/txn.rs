@@ -81,7 +81,7 @@ pub struct Txn {
     pub(crate) taken_back: Vec<RangeInclusive<u64>>,
     /// Versions were flushed by this thread and not fenced yet.
     pub(crate) unfenced: bool,
-    /// Within a change, which keeps the pool from being held.
+    /// Within a change (`hold.rs`), which keeps the pool from being held.
     changing: bool,
     pub(crate) state: State,
     pub(crate) xid: Vec<u8>,
@@ -136,12 +136,13 @@ impl Txn {
         self.lock_wait_timeout = Some(timeout);
     }
 
-    /// Says whose session it is. Nobody calls the client once this has returned for another, or the transaction was dropped.
+    /// Sets whose session it is. Nobody calls a client any more once this has set another, or the transaction was
+    /// dropped.
     pub fn set_client(&mut self, client: Option<Arc<dyn Client>>) {
         self.owner.set_client(client);
     }
 
-    /// The transaction begins: its age in reports counts from here, or else from its first lock or write.
+    /// Marks the transaction as begun: reports count its age from here, or else from its first lock or write.
     pub fn mark_begun(&mut self) {
         self.owner.begin(self.engine.locks.clock());
     }
@@ -243,7 +244,8 @@ impl Txn {
         }
     }
 
-    /// Begins a change that is the end of something, and cannot be interrupted, unless the transaction is within one.
+    /// Begins a change that no kill interrupts (a commit, prepare, rollback or DDL), unless the transaction is within
+    /// one.
     pub(crate) fn begin_ending(&mut self) {
         if !self.changing {
             self.changing = self.engine.hold.enter(self.id, || false);
@@ -388,7 +390,7 @@ impl Txn {
 
     /// Locks a committed row for its first write; returns its word.
     fn lock_for_write(&mut self, table: &Arc<Table>, rid: Rid) -> Result<Word> {
-        // The version that is to be replaced must stay while it is looked at.
+        // Keeps purge off the version to be replaced while this looks at it.
         self.statement_snapshot();
         let limit = self.transaction_snapshot().unwrap_or(Csn::MAX);
         self.lock_row(table, rid, LockMode::Exclusive)?;

@@ -86,7 +86,8 @@ impl Table {
         }
     }
 
-    /// The newest committed row of `rid`, and the commit it is of; for rows that are locked, or of a page nobody else can change.
+    /// The newest committed row of `rid` and its commit; for rows that are locked, or in a page that nobody else can
+    /// change.
     pub(crate) fn newest(&self, rid: Rid) -> Result<Option<(RowRef, Csn)>> {
         let word = self.directory.word(rid.row());
         if word.is_empty() || word.is_tombstone() || word.incarnation() != rid.incarnation() {

@@ -132,8 +132,8 @@ fn copy_to(log: &Shared, state: &mut State, reserve: Reserve<'_>) -> Result<Opti
     Ok(Some(ending.generation))
 }
 
-/// Room for copies of all records, and for the ending behind the PREPARE record. What was reserved is given back if there is not
-/// enough for all.
+/// Reserves room for copies of all records, and for the ending behind the PREPARE record. If there is not enough for
+/// all, gives back what it reserved.
 fn reserve_copies(
     log: &Shared,
     state: &State,

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 /// Rounds of waiting before nothing more is hoped for.
 const ROUNDS_MAX: u32 = 200;
-/// Of these, rounds before the first that holds a generation itself gives up, and with it perhaps makes room.
+/// Of these, rounds before the longest holder of a generation gives up, which may make room for others.
 const ROUNDS_PATIENT: u32 = 3;
 /// Length of a round.
 const ROUND: Duration = Duration::from_millis(1);
