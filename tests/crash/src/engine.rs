@@ -53,7 +53,7 @@ impl Subject for Scenario {
         hazards: &HAZARDS,
         sources: &["crates/log/src", "crates/engine/src"],
         calls: &[(".set_kind(", &[SiteKind::Flush]), ("directory.publish(", &[SiteKind::Flush])],
-        recovery_one_in: 60,
+        recovery_one_in: 160,
         kill_one_in: 60,
         images: 100_000,
         images_per_mutation: 4000,

@@ -4,7 +4,7 @@
 
 use crate::explore::{Depth, explore};
 use crate::subject::{Run, Subject};
-use crate::verdict::Start;
+use crate::verdict::{self, Start};
 use perdura_pmem::sim::Random;
 use perdura_pmem::sim::image::Seen;
 use perdura_pmem::sim::recorder::{CallSite, Event};
@@ -26,19 +26,33 @@ const STALLED_SEEDS: u64 = 12;
 /// Switches one call site off: in the runs that reach it, then in runs in which other threads get far between the site and the
 /// next fence of its thread.
 pub fn test<S: Subject>(runs: &[Run<S>], site: CallSite) -> Verdict {
+    match look_for(runs, site) {
+        Ok(caught) => Verdict { site: site.to_string(), caught },
+        Err(what) => Verdict { site: format!("{site}: {what}"), caught: false },
+    }
+}
+
+/// Whether a violation is found. An error says which run failed by itself.
+fn look_for<S: Subject>(runs: &[Run<S>], site: CallSite) -> Result<bool, String> {
     let images_each = S::PRODUCT.images_per_mutation;
-    let caught = runs.iter().any(|run| is_caught(run, site, images_each))
-        || (0..STALLED_SEEDS).any(|seed| {
-            let reaching = S::scenarios().iter().filter(|scenario| {
-                runs.iter().any(|run| run.scenario.name() == scenario.name() && run.trace.sites().contains_key(&site))
-            });
-            reaching.into_iter().any(|scenario| {
-                let stalled = Run::record_stalled(scenario, seed, site.file, site.line);
-                is_caught(&stalled, site, images_each)
-                    || is_caught(&Run::record(scenario, 100 + seed), site, images_each)
-            })
+    if runs.iter().any(|run| is_caught(run, site, images_each)) {
+        return Ok(true);
+    }
+    for seed in 0..STALLED_SEEDS {
+        let reaching = S::scenarios().iter().filter(|scenario| {
+            runs.iter().any(|run| run.scenario.name() == scenario.name() && run.trace.sites().contains_key(&site))
         });
-    Verdict { site: site.to_string(), caught }
+        for scenario in reaching {
+            let failed = |what| format!("scenario {:?} seed {seed}, stalled there: {what}", scenario.name());
+            let stalled =
+                verdict::guarded(|| Ok(Run::record_stalled(scenario, seed, site.file, site.line))).map_err(failed)?;
+            let plain = verdict::guarded(|| Ok(Run::record(scenario, 100 + seed))).map_err(failed)?;
+            if is_caught(&stalled, site, images_each) || is_caught(&plain, site, images_each) {
+                return Ok(true);
+            }
+        }
+    }
+    Ok(false)
 }
 
 fn is_caught<S: Subject>(run: &Run<S>, site: CallSite, images_each: u64) -> bool {
@@ -71,7 +85,7 @@ fn first_event<S: Subject>(run: &Run<S>, site: &CallSite) -> Option<usize> {
 pub fn recovery_runs<S: Subject>(runs: &[Run<S>]) -> Vec<Run<S>> {
     const IMAGES_ONE_IN: u64 = 150;
     const POINTS_ONE_IN: u64 = 40;
-    const EACH: usize = 20;
+    const EACH: usize = 12;
     let mut recoveries = Vec::new();
     for run in runs {
         let (mut oracle, mut seen) = (run.prior.clone(), Seen::default());
