@@ -53,8 +53,8 @@ impl Subject for Scenario {
         hazards: &HAZARDS,
         sources: &["crates/log/src", "crates/engine/src"],
         calls: &[(".set_kind(", &[SiteKind::Flush]), ("directory.publish(", &[SiteKind::Flush])],
-        recovery_one_in: 160,
-        kill_one_in: 60,
+        recovery_one_in: 250,
+        kill_one_in: 100,
         images: 100_000,
         images_per_mutation: 4000,
     };
@@ -95,6 +95,7 @@ impl Subject for Scenario {
         let engine = Engine::open(medium, self.config()).map_err(|error| format!("recovery refused: {error}"))?;
         trace::ack(RECOVERED);
         verdict::use_space(&engine)?;
+        verdict::commit_after(&engine)?;
         engine.close();
         Ok(())
     }

@@ -113,7 +113,7 @@ pub trait Subject: Sized + Sync + 'static {
         Ok(None)
     }
 
-    /// Recovers, marks that it has, and uses what is free, but commits nothing.
+    /// Recovers, marks that it has, and goes on for a while in a manner that the oracle knows.
     fn recover(&self, medium: Arc<dyn Medium>) -> Result<(), String>;
 }
 

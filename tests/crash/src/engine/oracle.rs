@@ -4,7 +4,7 @@
 //! The workload marks in the trace where a commit begins, where it is acknowledged, and where a reader has seen it. The CSN of
 //! each commit is in the [`History`]. Definitions of tables have no CSN there: one under way counts or does not, whole.
 
-use super::history::{Change, History, State, replaced_by, stamp_of};
+use super::history::{Change, History, Key, State, replaced_by, stamp_of};
 use crate::subject;
 use std::collections::BTreeMap;
 
@@ -72,7 +72,16 @@ pub struct Oracle {
     applied: usize,
     /// The others that have begun.
     under_way: BTreeMap<usize, Step>,
+    /// Whether a recovered pool has acknowledged its first commit ([`AFTER`]).
+    after: bool,
 }
+
+/// Mark of the commit that a recovered pool makes: [`AFTER_ROWS`] rows of the common table with keys from [`AFTER_KEYS`] on.
+pub const AFTER: u64 = u64::MAX - 1;
+/// First key of these rows.
+pub const AFTER_KEYS: Key = 0x7000_0000;
+/// How many they are.
+pub const AFTER_ROWS: u64 = 80;
 
 /// Prepared transactions of a pool after recovery and what became of them by the checker's hand.
 pub struct Decided {
@@ -84,6 +93,10 @@ pub struct Decided {
 
 impl subject::Oracle<History> for Oracle {
     fn mark(&mut self, payload: u64, history: &History) {
+        if payload == AFTER {
+            self.after = true;
+            return;
+        }
         let (txn, step) = Step::of_mark(payload);
         match (step, history.txns[txn].csn) {
             (Step::Undone, _) => {
@@ -139,15 +152,33 @@ impl Oracle {
 
     /// Compares a recovered state, in which the prepared transactions found were `decided`.
     pub fn check(&self, actual: &State, decided: &Decided, history: &History) -> Result<(), String> {
-        self.place_of(actual, decided, history).map(|_| ())
+        let (actual, _) = self.without_after(actual)?;
+        self.place_of(&actual, decided, history).map(|_| ())
     }
 
     /// What must be there from now on when a recovery has left `actual` and the `prepared` transactions: just this.
     pub fn settled(&self, actual: &State, prepared: &[usize], history: &History) -> Result<Oracle, String> {
         let undecided = Decided { commit: false, txns: prepared.to_vec() };
-        let (floor, applied) = self.place_of(actual, &undecided, history)?;
+        let (actual, after) = self.without_after(actual)?;
+        let (floor, applied) = self.place_of(&actual, &undecided, history)?;
         let under_way = prepared.iter().map(|txn| (*txn, Step::Prepared)).collect();
-        Ok(Oracle { base: actual.clone(), floor, applied, under_way })
+        Ok(Oracle { base: actual, floor, applied, under_way, after })
+    }
+
+    /// A state without the rows that a recovered pool committed, and whether these are there: all or none.
+    fn without_after(&self, actual: &State) -> Result<(State, bool), String> {
+        let mut state = actual.clone();
+        let mut count = 0;
+        for rows in state.values_mut() {
+            let before = rows.len();
+            rows.retain(|key, _| !(AFTER_KEYS..AFTER_KEYS + AFTER_ROWS).contains(key));
+            count += (before - rows.len()) as u64;
+        }
+        match count {
+            AFTER_ROWS => Ok((state, true)),
+            0 if !self.after => Ok((state, false)),
+            _ => Err(format!("of {AFTER_ROWS} rows that a recovered pool committed there are {count}")),
+        }
     }
 
     /// The place in the commit order that a recovered state stands for: CSN, and commits up to it.

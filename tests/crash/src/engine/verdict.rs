@@ -1,11 +1,11 @@
 //! Recovers a pool and compares it with the oracle.
 
 use super::history::{Change, History, State, key_of};
-use super::oracle::{Decided, Oracle};
+use super::oracle::{AFTER, AFTER_KEYS, AFTER_ROWS, Decided, Oracle};
 use super::scenario::Scenario;
 use super::workload::TABLE;
 use perdura_engine::{Engine, Isolation, LockMode};
-use perdura_pmem::Medium;
+use perdura_pmem::{Medium, trace};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -131,10 +131,29 @@ pub fn use_space(engine: &Engine) -> Result<(), String> {
     for table in engine.tables() {
         for number in 0..80u64 {
             let row = [&number.to_le_bytes()[..], &vec![0x5a; (number * 7 % 70) as usize]].concat();
-            txn.insert(&table, &row).map_err(|error| format!("insert after recovery: {error}"))?;
+            let rid = txn.insert(&table, &row).map_err(|error| format!("insert after recovery: {error}"))?;
+            if number % 2 == 0 {
+                txn.delete(&table, rid).map_err(|error| format!("deletion after recovery: {error}"))?;
+            }
         }
     }
     txn.rollback().map_err(|error| format!("rollback after recovery: {error}"))?;
+    Ok(())
+}
+
+/// The first commit of a recovered pool, unless an earlier recovery made it: rows in single pages and in bulk, and a large one.
+pub fn commit_after(engine: &Engine) -> Result<(), String> {
+    let table = engine.table(TABLE).map_err(|error| error.to_string());
+    let is_there = |state: &State| state.get(TABLE).is_some_and(|rows| rows.contains_key(&AFTER_KEYS));
+    let (Ok(table), false) = (table, is_there(&read(engine)?)) else { return Ok(()) };
+    let mut txn = engine.begin(Isolation::ReadCommitted);
+    for number in 0..AFTER_ROWS {
+        let bytes = if number == 0 { 6000 } else { 30 };
+        let row = [&(AFTER_KEYS + number).to_le_bytes()[..], &vec![0x77; bytes]].concat();
+        txn.insert(&table, &row).map_err(|error| format!("insert after recovery: {error}"))?;
+    }
+    txn.commit().map_err(|error| format!("commit after recovery: {error}"))?;
+    trace::ack(AFTER);
     Ok(())
 }
 

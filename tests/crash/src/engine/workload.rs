@@ -139,8 +139,20 @@ impl<'a> Worker<'a> {
         }
         let number = self.write_down();
         trace::mark(Step::Begin.mark(number));
-        let csn = self.txn.commit().expect("there is room");
-        self.settle(number, csn);
+        match self.txn.commit() {
+            Ok(csn) => self.settle(number, csn),
+            // It has been rolled back: large ones that others have begun hold the whole log.
+            Err(error) if error.kind() == ErrorKind::LogFull => self.refused(number),
+            Err(error) => panic!("a commit: {error}"),
+        }
+    }
+
+    /// A transaction that was written down found no room in the log.
+    fn refused(&mut self, number: usize) {
+        self.ledger.undone(number);
+        // Nobody needs what it wrote ahead, so it is not fenced.
+        trace::mark(Step::Undone.mark(number));
+        self.give_up();
     }
 
     fn write_down(&mut self) -> usize {
@@ -381,9 +393,7 @@ impl Worker<'_> {
         trace::mark(Step::Begin.mark(number));
         if let Err(error) = self.txn.prepare(&(number as u64).to_le_bytes()) {
             assert!(error.kind() == ErrorKind::LogFull, "{error}");
-            // It has been rolled back: nobody needs what it wrote ahead, so it is not fenced.
-            trace::mark(Step::Undone.mark(number));
-            return self.give_up();
+            return self.refused(number);
         }
         trace::ack(Step::Prepared.mark(number));
         trace::mark(Step::Undoing.mark(number));
@@ -465,7 +475,11 @@ impl Worker<'_> {
         if going {
             let number = self.write_down();
             trace::mark(Step::Begin.mark(number));
-            self.txn.prepare(&(number as u64).to_le_bytes()).expect("there is room");
+            if let Err(error) = self.txn.prepare(&(number as u64).to_le_bytes()) {
+                assert!(error.kind() == ErrorKind::LogFull, "{error}");
+                self.refused(number);
+                return std::mem::swap(&mut self.txn, &mut txn);
+            }
             trace::ack(Step::Prepared.mark(number));
             std::mem::swap(&mut self.txn, &mut txn);
             self.held = Some((txn, number, std::mem::take(&mut self.writes)));
