@@ -98,10 +98,26 @@ fn work(connection: &mut Conn, number: u64, seed: u64, stop: &AtomicBool, acknow
                 format!("TRUNCATE made_{number}"),
                 format!("DROP TABLE made_{number}"),
             ];
-            client::execute(connection, &definitions)?;
+            for definition in &definitions {
+                execute_patiently(connection, definition)?;
+            }
         }
     }
     Ok(())
+}
+
+/// Executes DDL beside BACKUP STAGE. The server makes it the victim when the two wait for each other's metadata locks, and expects it
+/// to be tried again.
+fn execute_patiently(connection: &mut Conn, definition: &str) -> Result<()> {
+    const TRIES: u32 = 20;
+    const ER_LOCK_DEADLOCK: u16 = 1213;
+    for _ in 1..TRIES {
+        match connection.query_drop(definition) {
+            Err(mysql::Error::MySqlError(error)) if error.code == ER_LOCK_DEADLOCK => {}
+            outcome => return outcome.with_context(|| definition.to_owned()),
+        }
+    }
+    connection.query_drop(definition).with_context(|| definition.to_owned())
 }
 
 fn command(words: &[&str], socket_or_source: &Path, target: &Path) -> Result<Output> {
