@@ -439,7 +439,8 @@ fn a_failed_prepare_leaves_nothing_to_come_back() {
         txn.update(&table, *rid, b"too much").unwrap();
     }
     assert_eq!(txn.prepare(b"large").unwrap_err().kind(), ErrorKind::LogFull);
-    txn.rollback_to(&savepoint).unwrap();
+    // The failed prepare has rolled the transaction back, and its savepoints went with it.
+    assert_eq!(txn.rollback_to(&savepoint).unwrap_err().kind(), ErrorKind::NotFound);
     txn.update(&table, rids[0], b"kept").unwrap();
     txn.commit().unwrap();
     let after = committed(&engine, &table);
