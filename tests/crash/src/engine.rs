@@ -55,6 +55,7 @@ impl Subject for Scenario {
         calls: &[(".set_kind(", &[SiteKind::Flush]), ("directory.publish(", &[SiteKind::Flush])],
         recovery_one_in: 250,
         kill_one_in: 100,
+        kill_within: &["purge", "directory_growth", "file_expansion", "insert"],
         images: 100_000,
         images_per_mutation: 4000,
     };

@@ -55,6 +55,7 @@ impl Subject for Scenario {
         recovery_one_in: 20,
         // Odd: of the two fences of a confirmation both have their turn.
         kill_one_in: 31,
+        kill_within: &[],
         images: 2_000_000,
         images_per_mutation: 4000,
     };

@@ -7,7 +7,7 @@ use crate::subject::{Run, Subject};
 use crate::verdict::{self, Start};
 use perdura_pmem::sim::Random;
 use perdura_pmem::sim::image::Seen;
-use perdura_pmem::sim::recorder::{CallSite, Event};
+use perdura_pmem::sim::recorder::{CallSite, Event, SiteKind};
 use perdura_pmem::sim::replay::ReplayOptions;
 use std::ops::ControlFlow;
 
@@ -35,6 +35,9 @@ pub fn test<S: Subject>(runs: &[Run<S>], site: CallSite) -> Verdict {
 /// Whether a violation is found. An error says which run failed by itself.
 fn look_for<S: Subject>(runs: &[Run<S>], site: CallSite) -> Result<bool, String> {
     let images_each = S::PRODUCT.images_per_mutation;
+    if site.kind == SiteKind::Reclaim && look_for_reclaim::<S>(site)? {
+        return Ok(true);
+    }
     if runs.iter().any(|run| is_caught(run, site, images_each)) {
         return Ok(true);
     }
@@ -55,15 +58,35 @@ fn look_for<S: Subject>(runs: &[Run<S>], site: CallSite) -> Result<bool, String>
     Ok(false)
 }
 
+/// What a reclaim makes durable matters only after a process was killed, so more of them are, and where it matters most.
+fn look_for_reclaim<S: Subject>(site: CallSite) -> Result<bool, String> {
+    const SEEDS: u64 = 3;
+    for seed in 0..SEEDS {
+        for scenario in S::scenarios() {
+            let failed = |what| format!("scenario {:?} seed {seed}: {what}", scenario.name());
+            let run = verdict::guarded(|| Ok(Run::record(scenario, 100 + seed))).map_err(failed)?;
+            let killed = recoveries(&run, None, Kills::Within(S::PRODUCT.kill_within), 60);
+            if killed.iter().any(|recovery| is_caught_in(recovery, site, 4, 200)) {
+                return Ok(true);
+            }
+        }
+    }
+    Ok(false)
+}
+
 fn is_caught<S: Subject>(run: &Run<S>, site: CallSite, images_each: u64) -> bool {
-    let Some(from) = first_event(run, &site) else { return false };
     // A recovery is short, and what it leaves unfenced must survive just so for the loss to show.
-    let choices = if run.trace.events().len() < 3000 { 40 } else { 4 };
+    is_caught_in(run, site, if run.trace.events().len() < 3000 { 40 } else { 4 }, images_each)
+}
+
+fn is_caught_in<S: Subject>(run: &Run<S>, site: CallSite, choices: usize, images_max: u64) -> bool {
+    let Some(from) = first_event(run, &site) else { return false };
+    let muted = Some(site);
     let depth = Depth {
         choices,
-        images_max: images_each,
+        images_max,
         violations_max: 1,
-        muted: Some(site),
+        muted,
         recovery_one_in: 0,
         kill_one_in: 0,
         check_step: 1,
@@ -83,33 +106,47 @@ fn first_event<S: Subject>(run: &Run<S>, site: &CallSite) -> Option<usize> {
 
 /// Recoveries of crash images of the runs, and of what a killed process leaves, recorded, to be explored like runs.
 pub fn recovery_runs<S: Subject>(runs: &[Run<S>]) -> Vec<Run<S>> {
-    const IMAGES_ONE_IN: u64 = 150;
-    const POINTS_ONE_IN: u64 = 40;
     const EACH: usize = 12;
+    runs.iter().flat_map(|run| recoveries(run, Some(150), Kills::OneIn(40), EACH)).collect()
+}
+
+/// Where processes are killed.
+enum Kills {
+    /// At one of so many crash points.
+    OneIn(u64),
+    /// Wherever a stretch with one of these labels is open, or anywhere if there are none.
+    Within(&'static [&'static str]),
+}
+
+/// Up to `most` recoveries of one of so many images, and of what killed processes leave.
+fn recoveries<S: Subject>(run: &Run<S>, images_one_in: Option<u64>, kills: Kills, most: usize) -> Vec<Run<S>> {
     let mut recoveries = Vec::new();
-    for run in runs {
-        let (mut oracle, mut seen) = (run.prior.clone(), Seen::default());
-        let (mut marks, mut points, mut count) = (0, 0, 0);
-        let mut random = Random::new(run.seed);
-        let wanted = recoveries.len() + EACH;
-        run.trace.replay(&ReplayOptions { muted: None, salt: run.seed }, |point| {
-            for mark in &point.marks()[marks..] {
-                run.follow(&mut oracle, mark);
-            }
-            marks = point.marks().len();
-            let mut record = |start: Start| recoveries.extend(run.recovery(start, &oracle));
-            points += 1;
-            if points % POINTS_ONE_IN == 0 {
-                record(Start::Killed(point.kill()));
-            }
+    let (mut oracle, mut seen) = (run.prior.clone(), Seen::default());
+    let (mut marks, mut points, mut count) = (0, run.seed, 0u64);
+    let mut random = Random::new(run.seed);
+    run.trace.replay(&ReplayOptions { muted: None, salt: run.seed }, |point| {
+        for mark in &point.marks()[marks..] {
+            run.follow(&mut oracle, mark);
+        }
+        marks = point.marks().len();
+        let mut record = |start: Start| recoveries.extend(run.recovery(start, &oracle));
+        points += 1;
+        let here = match kills {
+            Kills::OneIn(count) => points.is_multiple_of(count),
+            Kills::Within(labels) => labels.is_empty() || point.labels().any(|label| labels.contains(&label)),
+        };
+        if here {
+            record(Start::Killed(point.kill()));
+        }
+        if let Some(one_in) = images_one_in {
             point.for_each_image(&mut random, &mut seen, 2, |image| {
                 count += 1;
-                if count % IMAGES_ONE_IN == 0 {
+                if count.is_multiple_of(one_in) {
                     record(Start::Image(image));
                 }
             });
-            if recoveries.len() >= wanted { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        });
-    }
+        }
+        if recoveries.len() >= most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
     recoveries
 }

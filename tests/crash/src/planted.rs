@@ -67,7 +67,7 @@ impl<S: Subject> Attempt<S> {
             Err(what) => return Some(format!("scenario {:?} seed {seed}: {what}", self.name())),
         };
         let (choices, recovery_one_in, kill_one_in) = [(4, 60, 0), (12, 0, 0), (12, 0, 0), (0, 0, 12)][turn as usize];
-        let check_step = if turn == 0 { 8 } else { 1 };
+        let check_step = if turn == 0 { 16 } else { 1 };
         // Not always its begin: the limit is met before its end.
         let from = Random::new(seed)
             .below(2 * run.trace.events().len() as u64)

@@ -29,6 +29,8 @@ pub struct Product {
     pub recovery_one_in: u64,
     /// At one of so many crash points the process is killed, and its successor's recovery is cut off everywhere.
     pub kill_one_in: u64,
+    /// Labels of stretches in which a killed process leaves what its successor must reclaim; none: anywhere.
+    pub kill_within: &'static [&'static str],
     /// Images after which it is enough, unless told otherwise.
     pub images: u64,
     /// Images looked at in each run for one mutation.

@@ -26,7 +26,7 @@ pub fn check(
     let state = read(&engine)?;
     oracle.check(&state, &decided, history)?;
     audit(&engine)?;
-    if depth.is_multiple_of(8) {
+    if depth.is_multiple_of(16) {
         use_and_reopen(engine, medium, scenario, state)?;
     }
     Ok(())
