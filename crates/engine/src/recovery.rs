@@ -36,10 +36,17 @@ pub(crate) fn open(medium: Arc<dyn Medium>, config: &Config) -> Result<Arc<Inner
     let has = |name: &str| files.iter().any(|(file, _)| file == name);
     if !has(SUPERBLOCK) {
         refuse_lost_superblock(&files)?;
-        for (name, _) in files.iter().filter(|(name, _)| is_pool_file(name)) {
-            medium.remove(name)?;
+        // The data files for good before `super.new`, which says that they are of a creation that was cut off.
+        let (tables, others): (Vec<_>, Vec<_>) = files
+            .iter()
+            .filter(|(name, _)| is_pool_file(name))
+            .partition(|(name, _)| datafile::parse_name(name).is_some());
+        for names in [tables, others] {
+            for (name, _) in names {
+                medium.remove(name)?;
+            }
+            medium.sync_dir()?;
         }
-        medium.sync_dir()?;
         create(&medium, config, &mut random)?;
     }
     recover(medium, config, &mut random)

@@ -74,6 +74,8 @@ pub enum Access<'a> {
     },
     /// Sync of the directory.
     SyncDir,
+    /// The process ended: its processors have drained what it stored past the cache.
+    Ended,
     /// Begin of a labelled stretch.
     Enter(&'static str),
     /// End of a labelled stretch.
@@ -156,6 +158,15 @@ impl Drop for Span {
         if let Some(tap) = &self.tap {
             tap.record(Access::Leave(self.label), Location::caller());
         }
+    }
+}
+
+/// Says that the process that ran until now is dead, though its successor runs in the same recording. What it stored past the cache
+/// is on the medium; what it left in the cache is not.
+#[track_caller]
+pub fn ended() {
+    if let Some(tap) = current() {
+        tap.record(Access::Ended, Location::caller());
     }
 }
 

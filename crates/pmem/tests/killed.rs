@@ -114,3 +114,19 @@ fn a_second_kill_hands_on_what_the_first_left() {
     assert_eq!(medium.open("data").unwrap().load(0), 3);
     assert_eq!(words(&recorder.trace(), 1), BTreeSet::from([vec![1], vec![2], vec![3]]));
 }
+
+/// A recording that goes on past the end of a process: its flushes are nobody's any more, its stores past the cache are drained.
+#[test]
+fn a_process_that_ends_within_a_recording_leaves_its_cached_stores_open() {
+    let (medium, recorder) = Recorder::attach(SimMedium::new());
+    let _attached = perdura_pmem::trace::attach(recorder.clone());
+    let region = medium.create("data", 4096).unwrap();
+    region.sync().unwrap();
+    medium.sync_dir().unwrap();
+    region.store(0, 2);
+    region.flush(0, 8);
+    region.write_nt(8, &7u64.to_le_bytes());
+    perdura_pmem::trace::ended();
+    region.fence();
+    assert_eq!(words(&recorder.trace(), 2), BTreeSet::from([vec![0, 7], vec![2, 7]]));
+}

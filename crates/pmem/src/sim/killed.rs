@@ -62,8 +62,7 @@ impl Point<'_> {
         let mut before =
             Before { files: self.machine.files.clone(), directory: self.machine.directory.clone(), places: 0 };
         for file in before.files.values_mut() {
-            let lines: Vec<u32> = file.open.keys().copied().collect();
-            lines.into_iter().for_each(|line| file.settle(line, |pending| pending.nt));
+            file.drain();
             for open in file.open.values_mut() {
                 for (place, pending) in open.pending.iter_mut().enumerate() {
                     (pending.at, pending.thread) = (place as u32, DEAD);

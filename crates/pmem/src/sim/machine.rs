@@ -62,6 +62,12 @@ impl FileState {
         Arc::make_mut(page).0[at % PAGE_BYTES..][..LINE].copy_from_slice(bytes);
     }
 
+    /// Makes all stores past the cache durable.
+    pub(crate) fn drain(&mut self) {
+        let lines: Vec<u32> = self.open.keys().copied().collect();
+        lines.into_iter().for_each(|line| self.settle(line, |pending| pending.nt));
+    }
+
     /// Makes those stores of an open line durable that `settled` selects.
     pub(crate) fn settle(&mut self, line: u32, settled: impl Fn(&Pending) -> bool) {
         let Some(open) = self.open.get_mut(&line) else { return };
@@ -146,6 +152,12 @@ impl Machine {
                 self.directory.sync();
                 let Machine { files, directory, .. } = self;
                 files.retain(|number, _| directory.can_name(*number));
+            }
+            EventKind::Ended => {
+                for file in self.files.values_mut() {
+                    file.drain();
+                }
+                self.threads.iter_mut().for_each(|thread| *thread = ThreadState::default());
             }
             EventKind::Enter(_) | EventKind::Leave(_) | EventKind::Mark(_) | EventKind::Ack(_) => {}
         }

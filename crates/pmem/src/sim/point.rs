@@ -34,6 +34,8 @@ pub enum PointKind {
     SyncDir,
     /// What a killed process left becomes durable.
     Reclaim,
+    /// The process ends.
+    Ended,
     /// The recording ends.
     End,
 }

@@ -91,6 +91,8 @@ pub enum EventKind {
     },
     /// Sync of the directory.
     SyncDir,
+    /// The process ended, and what it stored past the cache is on the medium.
+    Ended,
     /// Begin of a labelled stretch.
     Enter(u32),
     /// End of a labelled stretch.
@@ -338,6 +340,7 @@ impl Inner {
             Access::Remove { name } => EventKind::Remove { name: self.name(name) },
             Access::Rename { from, to } => EventKind::Rename { from: self.name(from), to: self.name(to) },
             Access::SyncDir => EventKind::SyncDir,
+            Access::Ended => EventKind::Ended,
             Access::Enter(label) => EventKind::Enter(self.label(label)),
             Access::Leave(label) => EventKind::Leave(self.label(label)),
             Access::Mark(payload) => {

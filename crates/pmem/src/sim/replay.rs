@@ -33,6 +33,7 @@ impl Trace {
                 EventKind::Sync { .. } => Some(PointKind::Sync),
                 EventKind::SyncDir => Some(PointKind::SyncDir),
                 EventKind::Reclaim { .. } => Some(PointKind::Reclaim),
+                EventKind::Ended => Some(PointKind::Ended),
                 EventKind::Enter(label) => {
                     labels[label as usize] += 1;
                     None

@@ -11,6 +11,7 @@ use super::workload::{Worker, prelude};
 use perdura_engine::{Config, Engine, LogConfig};
 use perdura_pmem::Medium;
 use perdura_pmem::sim::{Body, Scheduler};
+use perdura_pmem::trace;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -222,6 +223,7 @@ impl Scenario {
         self.run_round(&engine, &ledger, 0, seed, scheduler);
         for round in 1..self.rounds {
             drop(engine);
+            trace::ended();
             engine =
                 Engine::open(medium.clone(), self.config()).unwrap_or_else(|error| panic!("round {round}: {error}"));
             self.run_round(&engine, &ledger, round, seed, scheduler);
