@@ -61,7 +61,7 @@ fn place(data: &[u8], bound: u64) -> (u64, &[u8]) {
 fn open_and_use(medium: Arc<dyn Medium>) {
     let _ = check(medium.clone(), &mut |_, _| ());
     let Ok(engine) = Engine::open(medium, small()) else { return };
-    let mut txn = engine.begin(Isolation::ReadCommitted);
+    let mut txn = engine.session(Isolation::ReadCommitted);
     txn.set_lock_wait_timeout(std::time::Duration::ZERO);
     for table in engine.tables() {
         for (number, (rid, _)) in try_rows(&mut txn, &table).unwrap_or_default().into_iter().enumerate() {

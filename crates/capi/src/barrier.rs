@@ -76,7 +76,7 @@ mod tests {
         assert!(last_message().contains("a defect of some kind"), "{}", last_message());
         assert_eq!(call_or(Some(&engine), 7, || panic!("another")), 7);
 
-        let mut txn = engine.begin(Isolation::ReadCommitted);
+        let mut txn = engine.session(Isolation::ReadCommitted);
         assert!(txn.insert(&table, b"row").is_err(), "the pool was written to after a defect");
     }
 

@@ -7,7 +7,7 @@ use crate::barrier;
 use crate::code::{Failure, Outcome, PerduraCode};
 use crate::engine::{PerduraEngine, SessionCounters};
 use crate::session_client::SessionClient;
-use perdura_engine::{Engine, Isolation, Killer, Savepoint, Txn};
+use perdura_engine::{Engine, Isolation, Killer, Savepoint};
 use std::cell::UnsafeCell;
 use std::collections::BTreeMap;
 use std::ffi::c_void;
@@ -43,7 +43,7 @@ pub struct PerduraSession {
 
 /// What only the session's own thread touches.
 pub(crate) struct Session {
-    pub(crate) txn: Box<Txn>,
+    pub(crate) txn: perdura_engine::Session,
     client: Arc<SessionClient>,
     hooks: PerduraWaitHooks,
     counters: Arc<SessionCounters>,
@@ -56,7 +56,7 @@ pub(crate) struct Session {
 impl Session {
     /// Runs `wait`, which may wait for a row lock, between the hooks.
     #[cold]
-    pub(crate) fn waiting<T>(&mut self, wait: impl FnOnce(&mut Txn) -> T) -> T {
+    pub(crate) fn waiting<T>(&mut self, wait: impl FnOnce(&mut perdura_engine::Session) -> T) -> T {
         let PerduraWaitHooks { begin, end, context, .. } = self.hooks;
         if let Some(begin) = begin {
             // SAFETY: whoever made the session vouched for its hooks.
@@ -119,7 +119,7 @@ pub unsafe extern "C" fn perdura_session_begin(
     // SAFETY: as the caller vouches for.
     let (engine, counters) = unsafe { ((*engine).engine(), (*engine).sessions.clone()) };
     barrier::call_or(Some(engine), std::ptr::null_mut(), || {
-        let mut txn = engine.begin(Isolation::RepeatableRead);
+        let mut txn = engine.session(Isolation::RepeatableRead);
         let client = Arc::new(SessionClient::new(hooks));
         txn.set_client(Some(client.clone()));
         let killer = txn.killer();

@@ -34,7 +34,7 @@ fn backup() -> TempDir {
     fs::create_dir_all(&pool).unwrap();
     let engine = open(&pool).unwrap();
     let table = engine.create_table("d/flights", b"definition").unwrap();
-    let mut txn = engine.begin(Isolation::ReadCommitted);
+    let mut txn = engine.session(Isolation::ReadCommitted);
     for number in 0..300u32 {
         txn.insert(&table, &number.to_le_bytes()).unwrap();
     }

@@ -31,7 +31,7 @@ fn pool(closed: bool) -> TempDir {
         ..Config::default()
     };
     let engine = Engine::open(medium(&directory), config).unwrap();
-    let mut txn = engine.begin(Isolation::ReadCommitted);
+    let mut txn = engine.session(Isolation::ReadCommitted);
     for (name, rows) in [("flights", 300u32), ("planes", 20)] {
         let table = engine.create_table(name, b"definition").unwrap();
         let rids: Vec<_> = (0..rows).map(|n| txn.insert(&table, &n.to_le_bytes()).unwrap()).collect();

@@ -62,7 +62,7 @@ fn insert(directory: &Path, threads: usize, rows: usize, row: &[u8]) -> f64 {
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
-                let mut txn = engine.begin(Isolation::RepeatableRead);
+                let mut txn = engine.session(Isolation::RepeatableRead);
                 for _ in 0..rows {
                     txn.insert(&table, black_box(row)).expect("there is room");
                 }

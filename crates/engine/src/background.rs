@@ -1,7 +1,7 @@
 //! The background thread of a pool: continuous checkpoint, purge, sweep after a restart, files ahead of need.
 
-use crate::engine::Inner;
 use crate::error::ErrorKind;
+use crate::pool::Pool;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -13,14 +13,14 @@ const SWEPT_AT_ONCE: usize = 256;
 
 /// The thread.
 pub struct Background {
-    inner: Arc<Inner>,
+    pool: Arc<Pool>,
     thread: JoinHandle<()>,
 }
 
 impl Background {
     /// Starts it.
-    pub(crate) fn start(inner: Arc<Inner>) -> Background {
-        let worker = inner.clone();
+    pub(crate) fn start(pool: Arc<Pool>) -> Background {
+        let worker = pool.clone();
         let thread = std::thread::Builder::new()
             .name("perdura-background".into())
             .spawn(move || {
@@ -31,49 +31,49 @@ impl Background {
                 run(&worker)
             })
             .expect("a thread can be started");
-        Background { inner, thread }
+        Background { pool, thread }
     }
 
     /// Ends it and waits for it.
     pub fn stop(self) {
-        self.inner.services.stop();
+        self.pool.services().stop();
         if self.thread.join().is_err() {
-            self.inner.log.fail_stop("the background thread panicked");
+            self.pool.log.fail_stop("the background thread panicked");
         }
     }
 }
 
-fn run(inner: &Inner) {
-    while let Some(asked) = inner.services.wait(PERIOD) {
-        let _changing = inner.hold.change();
+fn run(pool: &Pool) {
+    while let Some(asked) = pool.services().wait(PERIOD) {
+        let _changing = pool.hold.change();
         for id in asked {
-            grow_ahead(inner, id);
+            grow_ahead(pool, id);
         }
-        if !inner.log.is_failed() && inner.checkpoint().is_ok() {
-            inner.purge();
+        if !pool.log.is_failed() && pool.checkpoint().is_ok() {
+            pool.purge();
         }
-        inner.services.remove_leftovers(&*inner.context.medium);
+        pool.services().remove_leftovers(&*pool.context.medium);
         // The statement that needs the medium reports what is wrong with it.
-        let _ = inner.context.provide_spare();
-        for table in inner.table_list() {
-            let swept = table.sweep_directory(1).and_then(|_| table.sweep_some(SWEPT_AT_ONCE));
+        let _ = pool.context.spare.provide(&*pool.context.medium);
+        for table in pool.table_list() {
+            let swept = table.space().sweep(SWEPT_AT_ONCE, 1);
             if let Err(error) = swept {
-                inner.log.fail_stop(&error.to_string());
+                pool.log.fail_stop(&error.to_string());
             }
         }
     }
 }
 
 /// Creates a table's next file. A full device is the inserting statement's business, not this thread's.
-fn grow_ahead(inner: &Inner, id: u32) {
-    let Some(table) = inner.table_list().into_iter().find(|table| table.id() == id && !table.is_dropped()) else {
+fn grow_ahead(pool: &Pool, id: u32) {
+    let Some(table) = pool.table_list().into_iter().find(|table| table.id() == id && !table.is_dropped()) else {
         return;
     };
-    let files = table.files.count();
-    if table.is_low()
-        && let Err(error) = table.grow_ahead(files)
+    let segments = table.space().segments();
+    if segments.is_low()
+        && let Err(error) = segments.grow_ahead()
         && error.kind() == ErrorKind::Damaged
     {
-        inner.log.fail_stop(&error.to_string());
+        pool.log.fail_stop(&error.to_string());
     }
 }

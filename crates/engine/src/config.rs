@@ -1,10 +1,12 @@
 //! Settings of a pool and of its running.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::Geometry;
-use crate::owner::Clock;
+use crate::format::{Geometry, bytes_for_segments};
 use perdura_log::LogConfig;
 use std::time::Duration;
+
+/// Tells the time since 1970. Only reports depend on it; the default always returns 0, so that a seed replays a run.
+pub type Clock = fn() -> Duration;
 
 /// Settings. Those marked *at creation* are kept in the pool and ignored for one that exists.
 #[derive(Clone, Debug)]
@@ -60,7 +62,7 @@ impl Config {
                 Err(format!("{name} is {value}; it must be from {low} to {high}"))
             }
         };
-        let least = crate::datafile::bytes_for_segments(2, self.segment_bytes);
+        let least = bytes_for_segments(2, self.segment_bytes);
         geometry
             .check()
             .and_then(|()| range("data file size", self.data_file_bytes, least, 64 << 30))

@@ -2,7 +2,6 @@
 //! notices, and files that are still to be removed.
 
 use crate::notices::Notices;
-use crate::spare;
 use perdura_log::Csn;
 use perdura_pmem::prefault::{Prefault, Priority};
 use perdura_pmem::sync::{Condvar, Mutex};
@@ -22,7 +21,6 @@ pub struct Services {
     requests: Mutex<Requests>,
     wake: Condvar,
     recovered_csn: AtomicU64,
-    pub(crate) spare_missing: spare::Missing,
     pub(crate) notices: Notices,
     leftovers: Mutex<Vec<String>>,
 }
@@ -35,7 +33,6 @@ impl Services {
             requests: Mutex::new(Requests::default()),
             wake: Condvar::new(),
             recovered_csn: AtomicU64::new(0),
-            spare_missing: spare::Missing::default(),
             notices: Notices::default(),
             leftovers: Mutex::new(Vec::new()),
         }

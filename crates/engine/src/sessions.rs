@@ -1,8 +1,8 @@
 //! The report's part about sessions: active transactions, who waits for whom, the last deadlock.
 
-use crate::engine::Inner;
-use crate::owner::{Description, Owner};
-use crate::status::Status;
+use crate::pool::Pool;
+use crate::pool::locks::Deadlock;
+use crate::pool::owner::{Description, Owner};
 use std::fmt;
 use std::time::Duration;
 
@@ -42,22 +42,22 @@ pub struct TransactionStatus {
 }
 
 /// The transactions to list, and how many there are in all.
-pub(crate) fn active(inner: &Inner, now: Duration) -> (Vec<TransactionStatus>, usize) {
+pub(crate) fn active(pool: &Pool, now: Duration) -> (Vec<TransactionStatus>, usize) {
     let mut listed = Vec::new();
     let mut count = 0;
-    for (age, owner) in inner.locks.active(now) {
+    for (age, owner) in pool.locks.active(now) {
         let (locks, changes) = owner.counts();
-        let wait = inner.locks.wait_of(owner.id);
+        let wait = pool.locks.wait_of(owner.id);
         if locks == 0 && changes == 0 && wait.is_none() {
             continue;
         }
         count += 1;
         if listed.len() < LISTED {
             let wait = wait.map(|wait| WaitStatus {
-                table: inner.name_of(wait.key.table),
+                table: pool.name_of(wait.key.table),
                 rid: wait.key.rid.to_u64(),
                 waited: owner.waited(now),
-                blockers: wait.blockers.into_iter().map(|blocker| (blocker, connection(inner, blocker))).collect(),
+                blockers: wait.blockers.into_iter().map(|blocker| (blocker, connection(pool, blocker))).collect(),
             });
             listed.push(status(&owner, age, locks, changes, wait));
         }
@@ -65,8 +65,8 @@ pub(crate) fn active(inner: &Inner, now: Duration) -> (Vec<TransactionStatus>, u
     (listed, count)
 }
 
-fn connection(inner: &Inner, owner: u64) -> Option<u64> {
-    inner.locks.describe(owner).map(|client| client.connection)
+fn connection(pool: &Pool, owner: u64) -> Option<u64> {
+    pool.locks.describe(owner).map(|client| client.connection)
 }
 
 fn status(owner: &Owner, age: Duration, locks: u64, changes: u64, wait: Option<WaitStatus>) -> TransactionStatus {
@@ -90,48 +90,52 @@ fn write_statement(f: &mut fmt::Formatter<'_>, client: Option<&Description>) -> 
     }
 }
 
-impl Status {
-    pub(crate) fn write_transactions(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "TRANSACTIONS")?;
-        if self.transactions.is_empty() {
-            return writeln!(f, "  none that wrote, holds locks or waits");
+/// Writes the report's part about transactions, of which there are `active`.
+pub(crate) fn write_transactions(
+    f: &mut fmt::Formatter<'_>,
+    transactions: &[TransactionStatus],
+    active: usize,
+) -> fmt::Result {
+    writeln!(f, "TRANSACTIONS")?;
+    if transactions.is_empty() {
+        return writeln!(f, "  none that wrote, holds locks or waits");
+    }
+    for one in transactions {
+        f.write_str("  ")?;
+        write_session(f, one.session, one.client.as_ref())?;
+        let (age, locks, changes) = (one.age.as_secs(), one.locks, one.changes);
+        writeln!(f, ": active {age} s, {locks} row locks, {changes} changes")?;
+        write_statement(f, one.client.as_ref())?;
+        let Some(wait) = &one.wait else { continue };
+        write!(f, "    waits {} s for row {:#x} of table {}", wait.waited.as_secs(), wait.rid, wait.table)?;
+        for (index, (session, connection)) in wait.blockers.iter().take(BLOCKERS_NAMED).enumerate() {
+            write!(f, "{} session {session}", if index == 0 { ", held by" } else { "," })?;
+            connection.map_or(Ok(()), |connection| write!(f, " (connection {connection})"))?;
         }
-        for one in &self.transactions {
-            f.write_str("  ")?;
-            write_session(f, one.session, one.client.as_ref())?;
-            let (age, locks, changes) = (one.age.as_secs(), one.locks, one.changes);
-            writeln!(f, ": active {age} s, {locks} row locks, {changes} changes")?;
-            write_statement(f, one.client.as_ref())?;
-            let Some(wait) = &one.wait else { continue };
-            write!(f, "    waits {} s for row {:#x} of table {}", wait.waited.as_secs(), wait.rid, wait.table)?;
-            for (index, (session, connection)) in wait.blockers.iter().take(BLOCKERS_NAMED).enumerate() {
-                write!(f, "{} session {session}", if index == 0 { ", held by" } else { "," })?;
-                connection.map_or(Ok(()), |connection| write!(f, " (connection {connection})"))?;
-            }
-            match wait.blockers.len().checked_sub(BLOCKERS_NAMED) {
-                Some(more) if more > 0 => writeln!(f, " and {more} more")?,
-                _ => writeln!(f)?,
-            }
-        }
-        match self.transactions_active - self.transactions.len() {
-            0 => Ok(()),
-            more => writeln!(f, "  and {more} more"),
+        match wait.blockers.len().checked_sub(BLOCKERS_NAMED) {
+            Some(more) if more > 0 => writeln!(f, " and {more} more")?,
+            _ => writeln!(f)?,
         }
     }
+    match active - transactions.len() {
+        0 => Ok(()),
+        more => writeln!(f, "  and {more} more"),
+    }
+}
 
-    pub(crate) fn write_deadlock(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Some(deadlock) = &self.last_deadlock else { return Ok(()) };
-        let ago = self.now.saturating_sub(deadlock.found).as_secs();
-        writeln!(f, "LAST DEADLOCK\n  {ago} s ago, {} transactions; the first was rolled back", deadlock.circle.len())?;
-        for (index, one) in deadlock.circle.iter().take(LISTED).enumerate() {
-            f.write_str("  ")?;
-            write_session(f, one.session, one.client.as_ref())?;
-            f.write_str(if index == 0 { " (rolled back)\n" } else { "\n" })?;
-            write_statement(f, one.client.as_ref())?;
-            let next = &deadlock.circle[(index + 1) % deadlock.circle.len()];
-            let (rid, table) = (one.key.rid.to_u64(), &one.table);
-            writeln!(f, "    waited for row {rid:#x} of table {table}, held by session {}", next.session)?;
-        }
-        Ok(())
+/// Writes the report's part about the last deadlock.
+pub(crate) fn write_deadlock(f: &mut fmt::Formatter<'_>, deadlock: Option<&Deadlock>, now: Duration) -> fmt::Result {
+    let Some(deadlock) = deadlock else { return Ok(()) };
+    let ago = now.saturating_sub(deadlock.found).as_secs();
+    writeln!(f, "LAST DEADLOCK\n  {ago} s ago, {} transactions; the first was rolled back", deadlock.circle.len())?;
+    for (index, one) in deadlock.circle.iter().take(LISTED).enumerate() {
+        f.write_str("  ")?;
+        write_session(f, one.session, one.client.as_ref())?;
+        f.write_str(if index == 0 { " (rolled back)\n" } else { "\n" })?;
+        write_statement(f, one.client.as_ref())?;
+        let next = &deadlock.circle[(index + 1) % deadlock.circle.len()];
+        let (rid, table) = (one.key.rid.to_u64(), &one.table);
+        writeln!(f, "    waited for row {rid:#x} of table {table}, held by session {}", next.session)?;
     }
+    Ok(())
 }

@@ -1,20 +1,13 @@
 //! What a DBA wants to see: counters for status variables and the report of SHOW ENGINE PERDURA STATUS.
 
-use crate::engine::Inner;
-use crate::locks::Deadlock;
-use crate::sessions::TransactionStatus;
+use crate::pool::Pool;
+use crate::pool::locks::Deadlock;
+use crate::sessions::{self, TransactionStatus};
 use perdura_log::LogStatus;
 use perdura_pmem::MediumInfo;
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
-
-/// Counters the engine keeps itself.
-#[derive(Default)]
-pub(crate) struct EventCounters {
-    pub(crate) commits: AtomicU64,
-    pub(crate) rollbacks: AtomicU64,
-}
 
 /// Counters for status variables. All since the pool was opened, except gauges (said so).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -70,15 +63,15 @@ pub struct Counters {
 }
 
 impl Counters {
-    pub(crate) fn of(inner: &Inner) -> Counters {
+    pub(crate) fn of(pool: &Pool) -> Counters {
         let pmem = perdura_pmem::counters();
-        let (locks_held, locks_waited_for) = inner.locks.counts();
-        let log = inner.log.status();
-        let tables = inner.table_list();
-        let prefault = inner.services.prefault_service();
+        let (locks_held, locks_waited_for) = pool.locks.counts();
+        let log = pool.log.status();
+        let tables = pool.table_list();
+        let prefault = pool.services().prefault_service();
         Counters {
-            commits: inner.counters.commits.load(Ordering::Relaxed),
-            rollbacks: inner.counters.rollbacks.load(Ordering::Relaxed),
+            commits: pool.counters.commits.load(Ordering::Relaxed),
+            rollbacks: pool.counters.rollbacks.load(Ordering::Relaxed),
             fences: pmem.fences,
             lines_flushed: pmem.flushed_lines,
             bytes_written: pmem.written_bytes,
@@ -86,21 +79,21 @@ impl Counters {
             prefault_queued_bytes: prefault.map_or(0, |service| service.queued_bytes()),
             prefault_done_bytes: prefault.map_or(0, |service| service.done_bytes()),
             prefault_failures: prefault.map_or(0, |service| service.failures()),
-            notices: inner.services.notices.count(),
-            lock_waits: inner.locks.waits.load(Ordering::Relaxed),
-            lock_timeouts: inner.locks.timeouts.load(Ordering::Relaxed),
-            deadlocks: inner.locks.deadlocks.load(Ordering::Relaxed),
+            notices: pool.services().notices.count(),
+            lock_waits: pool.locks.waits.load(Ordering::Relaxed),
+            lock_timeouts: pool.locks.timeouts.load(Ordering::Relaxed),
+            deadlocks: pool.locks.deadlocks.load(Ordering::Relaxed),
             locks_held: locks_held as u64,
             locks_waited_for: locks_waited_for as u64,
             generation_switches: log.switches,
-            durable_csn: inner.log.durable_csn(),
-            visible_csn: inner.log.visible_csn(),
-            checkpoint_csn: inner.log.checkpoint_csn(),
-            snapshots: inner.snapshots.count() as u64,
+            durable_csn: pool.log.durable_csn(),
+            visible_csn: pool.log.visible_csn(),
+            checkpoint_csn: pool.log.checkpoint_csn(),
+            snapshots: pool.snapshots.count() as u64,
             purge_lag: tables.iter().map(|table| table.purge_lag() as u64).sum(),
             data_bytes: tables.iter().map(|table| table.data_bytes()).sum(),
             free_bytes: tables.iter().map(|table| table.free_bytes()).sum(),
-            failed: u64::from(inner.log.is_failed()),
+            failed: u64::from(pool.log.is_failed()),
         }
     }
 }
@@ -152,28 +145,28 @@ pub struct Status {
 }
 
 impl Status {
-    pub(crate) fn of(inner: &Inner) -> Status {
-        let now = (inner.locks.clock())();
-        let (transactions, transactions_active) = crate::sessions::active(inner, now);
-        let tables = inner.table_list().into_iter().map(|table| TableStatus {
+    pub(crate) fn of(pool: &Pool) -> Status {
+        let now = (pool.locks.clock())();
+        let (transactions, transactions_active) = sessions::active(pool, now);
+        let tables = pool.table_list().into_iter().map(|table| TableStatus {
             name: table.name(),
             rows: table.row_count_estimate(),
-            files: table.files.count(),
+            files: table.chain().file_count(),
             data_bytes: table.data_bytes(),
             free_bytes: table.free_bytes(),
             purge_lag: table.purge_lag(),
-            unswept: table.unswept(),
+            unswept: table.space().unswept(),
         });
         Status {
-            medium: inner.context.medium.info(),
-            log: inner.log.status(),
-            counters: Counters::of(inner),
-            oldest_snapshot: inner.snapshots.oldest(),
-            prepared: inner.prepared_xids().len(),
+            medium: pool.context.medium.info(),
+            log: pool.log.status(),
+            counters: Counters::of(pool),
+            oldest_snapshot: pool.snapshots.oldest(),
+            prepared: pool.prepared.xids().len(),
             transactions,
             transactions_active,
-            last_deadlock: inner.locks.last_deadlock(),
-            notices: inner.services.notices.last(),
+            last_deadlock: pool.locks.last_deadlock(),
+            notices: pool.services().notices.last(),
             now,
             tables: tables.collect(),
         }
@@ -216,8 +209,8 @@ impl fmt::Display for Status {
             counters.lock_timeouts,
             counters.deadlocks
         )?;
-        self.write_transactions(f)?;
-        self.write_deadlock(f)?;
+        sessions::write_transactions(f, &self.transactions, self.transactions_active)?;
+        sessions::write_deadlock(f, self.last_deadlock.as_ref(), self.now)?;
         writeln!(
             f,
             "TRAFFIC\n  {} fences, {} lines flushed, {} stored through the cache, {} past it",

@@ -76,7 +76,7 @@ fn a_directory_in_use() {
     let medium: Arc<dyn Medium> = Arc::new(FileMedium::open(own.path(), EMULATED).unwrap());
     let engine = Engine::open(medium.clone(), small()).unwrap();
     let table = engine.create_table("t", b"").unwrap();
-    let mut txn = engine.begin(Isolation::ReadCommitted);
+    let mut txn = engine.session(Isolation::ReadCommitted);
     txn.insert(&table, b"row").unwrap();
     for _ in 0..3 {
         assert!(refused(own.path(), EMULATED).to_string().contains("in use by another server"));
@@ -117,7 +117,7 @@ fn a_directory_of_an_engine_that_was_dropped() {
             Engine::open(medium, perdura_engine::Config { background: true, prefault: true, ..small() }).unwrap();
         assert_eq!(engine.prepared().len(), usize::from(round));
         let table = engine.table("t").or_else(|_| engine.create_table("t", b"")).unwrap();
-        let mut txn = engine.begin(Isolation::ReadCommitted);
+        let mut txn = engine.session(Isolation::ReadCommitted);
         txn.insert(&table, &[round]).unwrap();
         txn.prepare(&[round]).unwrap();
         drop(txn);

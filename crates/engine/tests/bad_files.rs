@@ -215,7 +215,7 @@ fn spoil(bytes: &mut [u8], random: &mut Random) {
 
 /// Uses all of an engine; errors are as good as rows.
 fn exercise(engine: &Engine, sound: bool, random: &mut Random) {
-    let mut txn = engine.begin(Isolation::ReadCommitted);
+    let mut txn = engine.session(Isolation::ReadCommitted);
     txn.set_lock_wait_timeout(std::time::Duration::ZERO);
     for table in engine.tables() {
         txn.start_statement();

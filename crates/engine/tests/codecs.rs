@@ -3,8 +3,8 @@
 mod common;
 
 use perdura_engine::format::{
-    Geometry, PENDING, PageState, RECORD_BYTES, Record, Rid, SegmentKind, UNIT_BYTES, VersionHeader, Word, extent_crc,
-    fold_row,
+    Geometry, PENDING, PageState, RECORD_BYTES, Record, Rid, SegmentKind, UNIT_BYTES, VersionHeader, Word, fold_row,
+    page_crc,
 };
 use proptest::prelude::*;
 
@@ -23,8 +23,8 @@ fn kind() -> impl Strategy<Value = SegmentKind> {
     (0..4, any::<u32>()).prop_map(|(kind, argument)| match kind {
         0 => SegmentKind::Cells(argument),
         1 => SegmentKind::Directory(argument),
-        2 => SegmentKind::Run(argument),
-        _ => SegmentKind::RunTail(argument),
+        2 => SegmentKind::Extent(argument),
+        _ => SegmentKind::ExtentTail(argument),
     })
 }
 
@@ -57,12 +57,12 @@ proptest! {
 
     #[test]
     fn page_states(csn in 0..1u64 << 62, bit in 0..64u32) {
-        let state = PageState::extent(csn);
+        let state = PageState::published(csn);
         prop_assert!(state.is_published() && state.is_sound() && state.csn() == csn);
         for state in [state, PageState::OPEN, PageState::UNPUBLISHED] {
             prop_assert!(!PageState(state.0 ^ 1u64 << bit).is_sound(), "a flipped bit passes");
         }
-        prop_assert_eq!(PageState::extent(0), PageState::OPEN);
+        prop_assert_eq!(PageState::published(0), PageState::OPEN);
     }
 
     #[test]
@@ -102,7 +102,7 @@ proptest! {
 
     #[test]
     fn records(table: u32, rid in rid(), word in word(), page in 0..1u64 << 40, rows: u32, crc: u32) {
-        for record in [Record::Row { table, rid, word, crc }, Record::Extent { table, page, rows, crc }] {
+        for record in [Record::Row { table, rid, word, crc }, Record::Page { table, page, rows, crc }] {
             prop_assert_eq!(Record::decode(&record.encode()), record);
             prop_assert_eq!(record.table(), table);
         }
@@ -119,7 +119,7 @@ proptest! {
         let forward = rows.iter().fold(0, |sum, (row, crc)| sum ^ fold_row(*row, *crc));
         let backward = rows.iter().rev().fold(0, |sum, (row, crc)| sum ^ fold_row(*row, *crc));
         prop_assert_eq!(forward, backward);
-        prop_assert_eq!(extent_crc(b"words", forward), extent_crc(b"words", backward));
+        prop_assert_eq!(page_crc(b"words", forward), page_crc(b"words", backward));
     }
 
     #[test]

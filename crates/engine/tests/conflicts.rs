@@ -4,13 +4,13 @@
 mod common;
 
 use common::{committed, pool, rows};
-use perdura_engine::{Engine, ErrorKind, Isolation, LockMode, ReadView, Rid, Table, Txn};
+use perdura_engine::{Engine, ErrorKind, Isolation, LockMode, ReadView, Rid, Session, Table};
 use std::sync::Arc;
 use std::time::Duration;
 
 fn counter(engine: &Engine) -> (Arc<Table>, Rid) {
     let table = engine.create_table("ctr", b"").unwrap();
-    let mut txn = engine.begin(Isolation::RepeatableRead);
+    let mut txn = engine.session(Isolation::RepeatableRead);
     let rid = txn.insert(&table, &0u64.to_le_bytes()).unwrap();
     txn.commit().unwrap();
     (table, rid)
@@ -31,7 +31,7 @@ fn increments_that_lock_first_never_conflict() {
         std::thread::scope(|scope| {
             for _ in 0..SESSIONS {
                 scope.spawn(|| {
-                    let mut txn = engine.begin(isolation);
+                    let mut txn = engine.session(isolation);
                     txn.set_lock_wait_timeout(std::time::Duration::from_secs(60));
                     for _ in 0..EACH {
                         txn.start_statement();
@@ -57,8 +57,8 @@ fn increments_that_lock_first_never_conflict() {
 fn a_change_without_a_read_never_conflicts() {
     let (_medium, engine) = pool();
     let (table, rid) = counter(&engine);
-    let mut txn = engine.begin(Isolation::RepeatableRead);
-    let mut other = engine.begin(Isolation::RepeatableRead);
+    let mut txn = engine.session(Isolation::RepeatableRead);
+    let mut other = engine.session(Isolation::RepeatableRead);
     txn.start_statement();
     other.update(&table, rid, &1u64.to_le_bytes()).unwrap();
     other.commit().unwrap();
@@ -71,9 +71,9 @@ fn a_change_without_a_read_never_conflicts() {
 fn a_change_of_what_was_read_before_conflicts() {
     let (_medium, engine) = pool();
     let (table, rid) = counter(&engine);
-    let mut other = engine.begin(Isolation::RepeatableRead);
+    let mut other = engine.session(Isolation::RepeatableRead);
     for read in [ReadView::Snapshot, ReadView::Newest] {
-        let mut txn = engine.begin(Isolation::RepeatableRead);
+        let mut txn = engine.session(Isolation::RepeatableRead);
         txn.start_statement();
         txn.read(&table, rid, read).unwrap();
         txn.end_statement();
@@ -92,7 +92,7 @@ fn a_change_of_what_was_read_before_conflicts() {
 #[test]
 fn a_snapshot_is_not_older_than_the_rows_locked_before_it() {
     for isolation in [Isolation::RepeatableRead, Isolation::ReadCommitted] {
-        let seen_after = |txn: &mut Txn, table: &Arc<Table>| rows(txn, table);
+        let seen_after = |txn: &mut Session, table: &Arc<Table>| rows(txn, table);
         locked_rows_are_seen_by_what_follows(isolation, seen_after);
     }
 }
@@ -115,17 +115,17 @@ fn a_search_for_rows_to_lock_is_not_older_than_the_rows_locked_before_it() {
 
 fn locked_rows_are_seen_by_what_follows(
     isolation: Isolation,
-    look: impl Fn(&mut Txn, &Arc<Table>) -> Vec<(Rid, Vec<u8>)>,
+    look: impl Fn(&mut Session, &Arc<Table>) -> Vec<(Rid, Vec<u8>)>,
 ) {
     let (_medium, engine) = pool();
     let (table, rid) = counter(&engine);
     let late = engine.create_table("late", b"").unwrap();
-    let mut other = engine.begin(Isolation::RepeatableRead);
+    let mut other = engine.session(Isolation::RepeatableRead);
     let second = other.insert(&table, &0u64.to_le_bytes()).unwrap();
     other.commit().unwrap();
     for now in 1..20u64 {
         // A commit that has its place and is not published yet: whatever is published after it is not visible so far.
-        let mut before = engine.begin(Isolation::RepeatableRead);
+        let mut before = engine.session(Isolation::RepeatableRead);
         before.insert(&late, b"late").unwrap();
         before.end_statement();
         before.prepare(&now.to_le_bytes()).unwrap();
@@ -136,7 +136,7 @@ fn locked_rows_are_seen_by_what_follows(
                 other.update(&table, second, &now.to_le_bytes()).unwrap();
                 other.commit().unwrap();
             });
-            let mut txn = engine.begin(isolation);
+            let mut txn = engine.session(isolation);
             txn.set_lock_wait_timeout(Duration::from_secs(60));
             let locked = loop {
                 txn.start_statement();
@@ -166,14 +166,14 @@ fn locked_rows_are_seen_by_what_follows(
 fn a_durable_commit_is_not_rolled_back() {
     let (_medium, engine) = pool();
     let (table, rid) = counter(&engine);
-    let mut txn = engine.begin(Isolation::RepeatableRead);
+    let mut txn = engine.session(Isolation::RepeatableRead);
     txn.update(&table, rid, &7u64.to_le_bytes()).unwrap();
     txn.prepare(b"xid").unwrap();
     let csn = txn.commit_ordered();
     assert_eq!(txn.rollback().unwrap_err().kind(), ErrorKind::NotSupported);
     // Others are not held up: the commit is still there to be completed, here by the session's end.
     drop(txn);
-    let mut next = engine.begin(Isolation::RepeatableRead);
+    let mut next = engine.session(Isolation::RepeatableRead);
     next.update(&table, rid, &8u64.to_le_bytes()).unwrap();
     assert!(next.commit().unwrap() > csn);
     assert_eq!(value(&committed(&engine, &table)[0]), 8);
@@ -183,23 +183,24 @@ fn a_durable_commit_is_not_rolled_back() {
 fn an_old_snapshot_refuses_a_table_that_is_newer() {
     let (_medium, engine) = pool();
     let (table, rid) = counter(&engine);
-    let mut old = engine.begin(Isolation::RepeatableRead);
+    let mut old = engine.session(Isolation::RepeatableRead);
     old.take_snapshot();
     let emptied = engine.truncate_table("ctr").unwrap();
     let rebuilt = engine.create_table("#sql-alter", b"").unwrap();
     // Of a time between the creation and the rename: the rows came later.
-    let mut between = engine.begin(Isolation::RepeatableRead);
+    let mut between = engine.session(Isolation::RepeatableRead);
     between.take_snapshot();
-    let mut txn = engine.begin(Isolation::RepeatableRead);
+    let mut txn = engine.session(Isolation::RepeatableRead);
     txn.insert(&rebuilt, b"copied").unwrap();
     txn.commit().unwrap();
     engine.rename_rebuilt_table("#sql-alter", "rebuilt").unwrap();
     let plain = engine.create_table("plain", b"").unwrap();
-    let mut later = engine.begin(Isolation::RepeatableRead);
+    let mut later = engine.session(Isolation::RepeatableRead);
     later.take_snapshot();
     engine.rename_table("plain", "renamed").unwrap();
 
-    let scan = |txn: &mut perdura_engine::Txn, table: &Arc<Table>| common::try_rows(txn, table).map(|rows| rows.len());
+    let scan =
+        |txn: &mut perdura_engine::Session, table: &Arc<Table>| common::try_rows(txn, table).map(|rows| rows.len());
     for table in [&emptied, &rebuilt, &plain] {
         assert_eq!(scan(&mut old, table).unwrap_err().kind(), ErrorKind::DefinitionChanged);
     }

@@ -6,7 +6,7 @@
 mod common;
 
 use common::{committed, pool, row_bytes, seeds, small};
-use perdura_engine::{Config, Engine, Error, ErrorKind, Isolation, LogConfig, Rid, Table, Txn};
+use perdura_engine::{Config, Engine, Error, ErrorKind, Isolation, LogConfig, Rid, Session, Table};
 use perdura_pmem::sim::Random;
 use perdura_pmem::{Medium, SimMedium};
 use std::collections::BTreeMap;
@@ -43,7 +43,7 @@ fn a_device_too_small_for_a_pool_is_refused_and_a_larger_one_taken() {
 
 /// One session's work, and what must be there.
 struct Worker {
-    txn: Box<Txn>,
+    txn: Session,
     table: Arc<Table>,
     model: Model,
     random: Random,
@@ -52,7 +52,7 @@ struct Worker {
 
 impl Worker {
     fn new(engine: &Engine, table: &Arc<Table>, seed: u64) -> Worker {
-        let txn = engine.begin(Isolation::ReadCommitted);
+        let txn = engine.session(Isolation::ReadCommitted);
         Worker { txn, table: table.clone(), model: Model::new(), random: Random::new(seed), full: 0 }
     }
 
@@ -234,7 +234,7 @@ fn survives(medium: &Arc<SimMedium>, engine: Engine, workers: [Worker; 2]) {
 
 /// Fills the device with rows of `table`, to the last that fits.
 fn fill_up(engine: &Engine, table: &Arc<Table>) -> u32 {
-    let mut txn = engine.begin(Isolation::ReadCommitted);
+    let mut txn = engine.session(Isolation::ReadCommitted);
     let mut rows = 0;
     for bytes in [3000, 300, 1] {
         loop {
@@ -298,7 +298,7 @@ fn a_nearly_full_device_is_used_to_its_end() {
         let left = empty_pool_bytes() + room - used;
         assert!(left < 4 * 4096, "{left} bytes are left");
         assert!(table.free_bytes() <= 4 * 4096, "{} bytes of the files are free", table.free_bytes());
-        let mut txn = engine.begin(Isolation::ReadCommitted);
+        let mut txn = engine.session(Isolation::ReadCommitted);
         let error = txn.insert(&table, &[1; 3000]).map(|_| ()).unwrap_err().to_string();
         for part in ["table t ", "t.00000002.", "bytes wanted", "free space on the device"] {
             assert!(error.contains(part), "{part} is not in: {error}");
@@ -311,7 +311,7 @@ fn a_nearly_full_device_is_used_to_its_end() {
 fn a_row_larger_than_a_data_file_gets_one_of_its_own() {
     let (medium, engine) = pool();
     let table = engine.create_table("t", b"").unwrap();
-    let mut txn = engine.begin(Isolation::ReadCommitted);
+    let mut txn = engine.session(Isolation::ReadCommitted);
     let row = |seed: u64, bytes: usize| {
         let mut random = Random::new(seed);
         (0..bytes).map(|_| random.next_u64() as u8).collect::<Vec<u8>>()
@@ -356,7 +356,7 @@ fn a_row_larger_than_a_data_file_gets_one_of_its_own() {
     assert!(committed(&engine, &table) == model);
     engine.sweep().unwrap();
     table.audit().unwrap();
-    let mut txn = engine.begin(Isolation::ReadCommitted);
+    let mut txn = engine.session(Isolation::ReadCommitted);
     txn.delete(&table, large).unwrap();
     txn.commit().unwrap();
     for _ in 0..2 {
@@ -378,13 +378,13 @@ fn a_transaction_larger_than_the_log_is_rolled_back_alone() {
     let engine = open(&medium, config.clone()).unwrap();
     let table = engine.create_table("t", b"").unwrap();
     let other = engine.create_table("other", b"").unwrap();
-    let mut txn = engine.begin(Isolation::ReadCommitted);
+    let mut txn = engine.session(Isolation::ReadCommitted);
     let rids: Vec<_> = (0..3000).map(|number| txn.insert(&table, &row_bytes(number)).unwrap()).collect();
     txn.commit().unwrap();
     let before = committed(&engine, &table);
     std::thread::scope(|scope| {
         let beside = scope.spawn(|| {
-            let mut small = engine.begin(Isolation::ReadCommitted);
+            let mut small = engine.session(Isolation::ReadCommitted);
             for number in 0..300 {
                 small.insert(&other, &row_bytes(number)).unwrap();
                 small.commit().unwrap();
@@ -431,7 +431,7 @@ fn a_failed_prepare_leaves_nothing_to_come_back() {
     let medium = Arc::new(SimMedium::new());
     let engine = open(&medium, config.clone()).unwrap();
     let table = engine.create_table("t", b"").unwrap();
-    let mut txn = engine.begin(Isolation::ReadCommitted);
+    let mut txn = engine.session(Isolation::ReadCommitted);
     let rids: Vec<_> = (0..600).map(|number| txn.insert(&table, &row_bytes(number)).unwrap()).collect();
     txn.commit().unwrap();
     let savepoint = txn.savepoint();
@@ -500,7 +500,7 @@ fn a_tiny_log_refuses_no_small_transaction() {
         for thread in 0..4u32 {
             let (engine, table) = (&engine, &table);
             scope.spawn(move || {
-                let mut txn = engine.begin(Isolation::ReadCommitted);
+                let mut txn = engine.session(Isolation::ReadCommitted);
                 for number in 0..400 {
                     for _ in 0..=number % 4 {
                         txn.insert(table, &row_bytes(thread * 1000 + number)).unwrap();

@@ -14,12 +14,12 @@ use std::sync::Arc;
 fn a_failed_checkpoint_stops_writing_and_nothing_else() {
     let (medium, engine) = pool();
     let table = engine.create_table("t", b"").unwrap();
-    let mut txn = engine.begin(Isolation::ReadCommitted);
+    let mut txn = engine.session(Isolation::ReadCommitted);
     let rid = txn.insert(&table, b"acknowledged").unwrap();
     txn.commit().unwrap();
-    let mut open = engine.begin(Isolation::ReadCommitted);
+    let mut open = engine.session(Isolation::ReadCommitted);
     open.insert(&table, b"on its way").unwrap();
-    let mut waiting = engine.begin(Isolation::ReadCommitted);
+    let mut waiting = engine.session(Isolation::ReadCommitted);
     waiting.update(&table, rid, b"prepared").unwrap();
     waiting.prepare(b"branch").unwrap();
     medium.fail_syncs(true);
@@ -52,7 +52,7 @@ fn a_failed_checkpoint_stops_writing_and_nothing_else() {
     assert_eq!(engine.prepared(), vec![b"branch".to_vec()], "its rollback was not durable");
     assert!(engine.rollback_prepared(b"branch").unwrap());
     assert_eq!(committed(&engine, &table), vec![b"acknowledged".to_vec()]);
-    let mut txn = engine.begin(Isolation::ReadCommitted);
+    let mut txn = engine.session(Isolation::ReadCommitted);
     txn.insert(&table, b"after").unwrap();
     txn.commit().unwrap();
 }
@@ -63,7 +63,7 @@ fn each_sync_may_fail() {
     for seed in seeds(150) {
         let (medium, engine) = pool();
         let table = engine.create_table("t", b"").unwrap();
-        let mut txn = engine.begin(Isolation::ReadCommitted);
+        let mut txn = engine.session(Isolation::ReadCommitted);
         let mut random = Random::new(seed);
         let mut model = Vec::new();
         let fails_at = random.below(25);
@@ -110,7 +110,7 @@ fn a_recovery_that_cannot_persist_is_repeated() {
     let (medium, engine) = pool();
     let bank = Bank::create(&engine, "t", 20);
     let mut random = Random::new(7);
-    bank.transfer_often(&mut engine.begin(Isolation::ReadCommitted), 40, &mut random);
+    bank.transfer_often(&mut engine.session(Isolation::ReadCommitted), 40, &mut random);
     let before = committed(&engine, &bank.table);
     drop((bank, engine));
     for _ in 0..3 {
@@ -144,7 +144,7 @@ fn nobody_hangs_when_the_medium_fails_under_load() {
             writers.into_iter().map(|writer| writer.join().unwrap()).collect::<Vec<_>>()
         });
         assert_eq!(engine.counters().failed, 1);
-        let mut txn = engine.begin(Isolation::ReadCommitted);
+        let mut txn = engine.session(Isolation::ReadCommitted);
         rows(&mut txn, &table);
         engine.close();
         drop((txn, table, engine));
@@ -159,7 +159,7 @@ fn nobody_hangs_when_the_medium_fails_under_load() {
 
 /// Inserts and commits until the pool refuses; the rows acknowledged.
 fn insert_until_refused(engine: &Engine, table: &Arc<perdura_engine::Table>, thread: u32) -> Vec<Vec<u8>> {
-    let mut txn = engine.begin(Isolation::ReadCommitted);
+    let mut txn = engine.session(Isolation::ReadCommitted);
     let mut acknowledged = Vec::new();
     for number in 0.. {
         let row = row_bytes(thread * 1_000_000 + number);

@@ -29,12 +29,9 @@ fn record(random: &mut Random, real: &[Record]) -> Record {
     };
     let table = random.below(6) as u32;
     match random.below(4) {
-        0 => Record::Extent {
-            table,
-            page,
-            rows: if random.one_in(3) { any as u32 } else { near as u32 },
-            crc: any as u32,
-        },
+        0 => {
+            Record::Page { table, page, rows: if random.one_in(3) { any as u32 } else { near as u32 }, crc: any as u32 }
+        }
         1 => Record::Row { table, rid: Rid::from_u64(row), word, crc: any as u32 },
         // A real one, of another time or changed a little.
         _ => match real[random.below(real.len() as u64) as usize] {
@@ -44,9 +41,9 @@ fn record(random: &mut Random, real: &[Record]) -> Record {
                 2 => Record::Row { table, rid, word: word.tombstone(), crc },
                 _ => Record::Row { table, rid, word, crc },
             },
-            Record::Extent { table, page: real, crc, .. } => {
+            Record::Page { table, page: real, crc, .. } => {
                 let page = if random.one_in(2) { page } else { real };
-                Record::Extent { table, page, rows: near as u32, crc }
+                Record::Page { table, page, rows: near as u32, crc }
             }
         },
     }
@@ -69,7 +66,7 @@ fn open_and_close(medium: Arc<dyn Medium>, hint: &str) -> bool {
             false
         }
         Ok(engine) => {
-            let mut txn = engine.begin(Isolation::ReadCommitted);
+            let mut txn = engine.session(Isolation::ReadCommitted);
             for table in engine.tables() {
                 let _ = try_rows(&mut txn, &table);
                 for number in 0..80 {

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Fills a page and leaves holes in it, three times.
 fn load(engine: &Engine, table: &Arc<Table>) {
-    let mut txn = engine.begin(Isolation::ReadCommitted);
+    let mut txn = engine.session(Isolation::ReadCommitted);
     for round in 0..3 {
         txn.start_statement();
         for number in 0..75 {
@@ -35,7 +35,7 @@ fn load(engine: &Engine, table: &Arc<Table>) {
 
 /// Deletes the newest rows, those of pages just published.
 fn delete_newest(engine: &Engine, table: &Arc<Table>) {
-    let mut txn = engine.begin(Isolation::ReadCommitted);
+    let mut txn = engine.session(Isolation::ReadCommitted);
     txn.start_statement();
     for (rid, _) in rows(&mut txn, table).into_iter().rev().take(4) {
         txn.delete(table, rid).unwrap();
@@ -46,7 +46,7 @@ fn delete_newest(engine: &Engine, table: &Arc<Table>) {
 /// Inserts rows that take whatever RIDs are free, and counts them.
 fn rows_inserted_now_all_stay(engine: &Engine, table: &Arc<Table>, seed: u64) {
     const ROWS: u32 = 60;
-    let mut txn = engine.begin(Isolation::ReadCommitted);
+    let mut txn = engine.session(Isolation::ReadCommitted);
     txn.start_statement();
     let before = rows(&mut txn, table).len();
     let rids: BTreeSet<u64> = (0..ROWS).map(|number| txn.insert(table, &row_bytes(number)).unwrap().row()).collect();

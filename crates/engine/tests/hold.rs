@@ -30,7 +30,7 @@ fn run_until_done(writers: &AtomicU32, mut once: impl FnMut()) {
 fn other_work(engine: &Engine, random: &mut Random) {
     for round in 0..4u32 {
         let table = engine.create_table("made", b"").unwrap();
-        let mut txn = engine.begin(Isolation::ReadCommitted);
+        let mut txn = engine.session(Isolation::ReadCommitted);
         for number in 0..80 {
             txn.insert(&table, &row_bytes(number)).unwrap();
         }
@@ -76,7 +76,7 @@ fn nothing_is_stored_while_the_pool_is_held() {
             let (engine, bank, writers) = (&engine, &bank, &writers);
             bodies.push(Box::new(move || {
                 let mut random = Random::new(seed * 10 + thread as u64);
-                let mut txn = engine.begin(isolation);
+                let mut txn = engine.session(isolation);
                 bank.transfer_often(&mut txn, 10, &mut random);
                 writers.fetch_sub(1, Ordering::Relaxed);
             }));
@@ -118,7 +118,7 @@ fn is_whole(copy: Image, bank: &Bank, seed: u64) {
     assert!(report.problems.is_empty(), "seed {seed}: {:?}", report.problems);
     let engine = reopen(&medium);
     let bank = Bank { table: engine.table("t").unwrap(), accounts: bank.accounts.clone() };
-    let mut txn = engine.begin(Isolation::ReadCommitted);
+    let mut txn = engine.session(Isolation::ReadCommitted);
     assert_eq!(bank.sum(&mut txn).unwrap(), bank.total(), "seed {seed}");
 }
 
@@ -127,11 +127,11 @@ fn is_whole(copy: Image, bank: &Bank, seed: u64) {
 fn idle_transactions_do_not_keep_the_pool_from_being_held() {
     let (_medium, engine) = common::pool();
     let table = engine.create_table("t", b"").unwrap();
-    let mut open = engine.begin(Isolation::ReadCommitted);
+    let mut open = engine.session(Isolation::ReadCommitted);
     open.start_statement();
     open.insert(&table, b"open").unwrap();
     open.end_statement();
-    let mut prepared = engine.begin(Isolation::ReadCommitted);
+    let mut prepared = engine.session(Isolation::ReadCommitted);
     prepared.insert(&table, b"prepared").unwrap();
     prepared.prepare(b"branch").unwrap();
     engine.hold(Duration::ZERO).unwrap();
@@ -180,13 +180,13 @@ fn definitions_changed_by_two_sessions_do_not_keep_the_pool_from_being_held() {
 fn a_hold_that_waits_too_long_gives_up_and_lets_everybody_go_on() {
     let (_medium, engine) = common::pool();
     let table = engine.create_table("t", b"").unwrap();
-    let mut running = engine.begin(Isolation::ReadCommitted);
+    let mut running = engine.session(Isolation::ReadCommitted);
     running.start_statement();
     running.insert(&table, b"one of many").unwrap();
     let error = engine.hold(Duration::from_millis(20)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::LockWaitTimeout, "{error}");
     assert!(!engine.is_held());
-    let mut other = engine.begin(Isolation::ReadCommitted);
+    let mut other = engine.session(Isolation::ReadCommitted);
     other.insert(&table, b"goes on").unwrap();
     other.commit().unwrap();
     running.commit().unwrap();
@@ -199,7 +199,7 @@ fn who_waits_for_the_release_can_be_killed_and_closing_releases() {
     let (_medium, engine) = common::pool();
     let table = engine.create_table("t", b"").unwrap();
     engine.hold(Duration::ZERO).unwrap();
-    let mut txn = engine.begin(Isolation::ReadCommitted);
+    let mut txn = engine.session(Isolation::ReadCommitted);
     let killer = txn.killer();
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| txn.insert(&table, b"waits").unwrap_err());

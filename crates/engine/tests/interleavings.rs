@@ -26,7 +26,7 @@ fn one_row_wanted_by_all_is_never_a_deadlock() {
             let (engine, bank) = (&engine, &bank);
             Box::new(move || {
                 let mut random = Random::new(seed * 10 + thread);
-                let mut txn = engine.begin(Isolation::ReadCommitted);
+                let mut txn = engine.session(Isolation::ReadCommitted);
                 txn.set_lock_wait_timeout(Duration::from_secs(100));
                 for _ in 0..6 {
                     txn.start_statement();
@@ -36,7 +36,7 @@ fn one_row_wanted_by_all_is_never_a_deadlock() {
             })
         };
         Scheduler::new(seed).run((0..4).map(body).collect());
-        let mut txn = engine.begin(Isolation::ReadCommitted);
+        let mut txn = engine.session(Isolation::ReadCommitted);
         assert_eq!(bank.sum(&mut txn).unwrap(), bank.total() + 24, "seed {seed}");
         drop(txn);
         let counters = engine.counters();
@@ -58,19 +58,19 @@ fn transfers_keep_the_sum_beside_readers_and_purge() {
             let (engine, bank, writers) = (&engine, &bank, &writers);
             bodies.push(Box::new(move || {
                 let mut random = Random::new(seed * 10 + thread as u64);
-                let mut txn = engine.begin(isolation);
+                let mut txn = engine.session(isolation);
                 bank.transfer_often(&mut txn, 8, &mut random);
                 writers.fetch_sub(1, Ordering::Relaxed);
             }));
         }
         bodies.push(Box::new(|| {
             while writers.load(Ordering::Relaxed) > 0 {
-                let mut txn = engine.begin(Isolation::RepeatableRead);
+                let mut txn = engine.session(Isolation::RepeatableRead);
                 let first = rows(&mut txn, &bank.table);
                 let again = rows(&mut txn, &bank.table);
                 assert_eq!(first, again, "a snapshot does not move");
                 assert_eq!(bank.sum(&mut txn).unwrap(), bank.total());
-                let mut txn = engine.begin(Isolation::ReadCommitted);
+                let mut txn = engine.session(Isolation::ReadCommitted);
                 txn.start_statement();
                 assert_eq!(bank.sum(&mut txn).unwrap(), bank.total());
                 txn.end_statement();
@@ -102,7 +102,7 @@ fn shared_locks_raised_to_exclusive_lose_no_update() {
             let (engine, bank, done) = (&engine, &bank, &done);
             Box::new(move || {
                 let mut random = Random::new(seed * 10 + thread);
-                let mut txn = engine.begin(Isolation::ReadCommitted);
+                let mut txn = engine.session(Isolation::ReadCommitted);
                 txn.set_lock_wait_timeout(Duration::from_secs(100));
                 for _ in 0..4 {
                     txn.start_statement();
@@ -124,7 +124,7 @@ fn shared_locks_raised_to_exclusive_lose_no_update() {
             })
         };
         Scheduler::new(seed).run((0..3).map(body).collect());
-        let mut txn = engine.begin(Isolation::ReadCommitted);
+        let mut txn = engine.session(Isolation::ReadCommitted);
         assert_eq!(bank.sum(&mut txn).unwrap() - bank.total(), i64::from(done.into_inner()), "seed {seed}");
         drop(txn);
         let counters = engine.counters();
@@ -144,7 +144,7 @@ fn a_raised_lock_is_not_a_new_one() {
         let both = AtomicU32::new(0);
         let mut bodies: Vec<Body<'_>> = Vec::new();
         bodies.push(Box::new(|| {
-            let mut txn = engine.begin(Isolation::ReadCommitted);
+            let mut txn = engine.session(Isolation::ReadCommitted);
             txn.set_lock_wait_timeout(Duration::from_secs(100));
             assert_eq!(txn.lock_row(&bank.table, rid, LockMode::Shared).unwrap(), LockOutcome::New);
             both.fetch_add(1, Ordering::Relaxed);
@@ -153,7 +153,7 @@ fn a_raised_lock_is_not_a_new_one() {
             txn.rollback().unwrap();
         }));
         bodies.push(Box::new(|| {
-            let mut txn = engine.begin(Isolation::ReadCommitted);
+            let mut txn = engine.session(Isolation::ReadCommitted);
             txn.lock_row(&bank.table, rid, LockMode::Shared).unwrap();
             both.fetch_add(1, Ordering::Relaxed);
             perdura_pmem::sync::spin_until(|| both.load(Ordering::Relaxed) == 2);
@@ -174,9 +174,9 @@ fn waits_end_by_kill_timeout_or_grant_and_leave_nothing() {
         let (_medium, engine) = pool();
         let bank = Bank::create(&engine, "t", 1);
         let rid = bank.accounts[0];
-        let mut holder = engine.begin(Isolation::ReadCommitted);
+        let mut holder = engine.session(Isolation::ReadCommitted);
         holder.update(&bank.table, rid, &common::bank::account(1, 0)).unwrap();
-        let mut waiters: Vec<_> = (0..2).map(|_| engine.begin(Isolation::ReadCommitted)).collect();
+        let mut waiters: Vec<_> = (0..2).map(|_| engine.session(Isolation::ReadCommitted)).collect();
         let killers: Vec<_> = waiters.iter().map(|txn| txn.killer()).collect();
         let outcomes = perdura_pmem::sync::Mutex::new(Vec::new());
         let mut bodies: Vec<Body<'_>> = Vec::new();
@@ -218,7 +218,7 @@ fn the_sweep_gives_no_space_twice_beside_writers() {
     for seed in seeds(200) {
         let (medium, engine) = pool();
         let table = engine.create_table("t", b"").unwrap();
-        let mut txn = engine.begin(Isolation::ReadCommitted);
+        let mut txn = engine.session(Isolation::ReadCommitted);
         let mut random = Random::new(seed);
         let mut rids = Vec::new();
         for number in 0..160 {
@@ -263,7 +263,7 @@ fn the_sweep_gives_no_space_twice_beside_writers() {
 
 /// Deletes and updates these rows and inserts others.
 fn churn(engine: &Engine, table: &Arc<perdura_engine::Table>, rids: &[perdura_engine::Rid], random: &mut Random) {
-    let mut txn = engine.begin(Isolation::ReadCommitted);
+    let mut txn = engine.session(Isolation::ReadCommitted);
     for (number, rid) in rids.iter().enumerate() {
         match random.below(4) {
             0 => txn.update(table, *rid, &row_bytes(5000 + number as u32)).unwrap(),
@@ -329,7 +329,7 @@ fn sessions_change_and_delete_each_others_rows() {
             let (engine, raid, left) = (&engine, &raid, &left);
             bodies.push(Box::new(move || {
                 let mut random = Random::new(seed * 3 + session as u64);
-                raid.take_part(&mut engine.begin(isolation), session as u32, 10, &mut random);
+                raid.take_part(&mut engine.session(isolation), session as u32, 10, &mut random);
                 left.fetch_sub(1, Ordering::Relaxed);
             }));
         }
@@ -337,7 +337,7 @@ fn sessions_change_and_delete_each_others_rows() {
             while left.load(Ordering::Relaxed) > 0 {
                 engine.checkpoint().unwrap();
                 engine.purge();
-                let mut txn = engine.begin(Isolation::RepeatableRead);
+                let mut txn = engine.session(Isolation::RepeatableRead);
                 assert_eq!(rows(&mut txn, &raid.table), rows(&mut txn, &raid.table), "seed {seed}: a snapshot moved");
             }
         }));
@@ -351,7 +351,7 @@ fn sessions_change_and_delete_each_others_rows() {
 
 /// Inserts rows, reads each back by its RID, and deletes most of them.
 fn insert_and_delete(engine: &Engine, table: &Arc<perdura_engine::Table>, base: u32, random: &mut Random) {
-    let mut txn = engine.begin(Isolation::ReadCommitted);
+    let mut txn = engine.session(Isolation::ReadCommitted);
     let inserted: Vec<_> =
         (0..4 + random.below(3) as u32).map(|n| (n, txn.insert(table, &row_bytes(base * 10 + n)).unwrap())).collect();
     if random.one_in(4) {

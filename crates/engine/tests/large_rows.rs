@@ -31,7 +31,7 @@ fn a_row_may_have_a_gibibyte() {
         return;
     }
     let table = engine.create_table("t", b"").unwrap();
-    let mut txn = engine.begin(Isolation::ReadCommitted);
+    let mut txn = engine.session(Isolation::ReadCommitted);
     // Zeroes that are never touched take no memory.
     let mut row = vec![0u8; GIB];
     row[0] = 1;
@@ -44,7 +44,7 @@ fn a_row_may_have_a_gibibyte() {
     // Redo verifies its checksum.
     let (medium, engine) = open();
     let table = engine.table("t").unwrap();
-    let mut txn = engine.begin(Isolation::ReadCommitted);
+    let mut txn = engine.session(Isolation::ReadCommitted);
     let mut scan = txn.scan(&table);
     let (found, stored) = scan.next(&mut txn).unwrap().expect("the row");
     // SAFETY: the statement is not over.

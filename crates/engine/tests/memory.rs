@@ -49,7 +49,7 @@ fn a_large_transaction_leaves_no_memory_behind() {
         ..small()
     };
     let engine = Engine::open(Arc::new(medium), config).unwrap();
-    let mut txn = engine.begin(Isolation::RepeatableRead);
+    let mut txn = engine.session(Isolation::RepeatableRead);
     let mut run = |rows: usize| {
         let table = engine.create_table("t", b"").unwrap();
         let rids: Vec<_> = (0..rows).map(|_| txn.insert(&table, &[1; 20]).unwrap()).collect();

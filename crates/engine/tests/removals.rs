@@ -106,7 +106,7 @@ fn a_file_that_stays_blocks_no_table_and_goes_later() {
     assert_eq!(medium.table_files().len(), 2);
     medium.keeps.store(false, Ordering::Relaxed);
     let table = engine.create_table("t", b"").unwrap_or_else(|error| panic!("the id is blocked: {error}"));
-    let mut txn = engine.begin(Isolation::ReadCommitted);
+    let mut txn = engine.session(Isolation::ReadCommitted);
     txn.insert(&table, b"row").unwrap();
     txn.commit().unwrap();
 
@@ -131,7 +131,7 @@ fn a_file_that_was_replaced_is_not_removed_any_more() {
     medium.keeps_from_background.store(true, Ordering::Relaxed);
     medium.keeps.store(false, Ordering::Relaxed);
     let table = engine.create_table("t", b"").unwrap();
-    let mut txn = engine.begin(Isolation::ReadCommitted);
+    let mut txn = engine.session(Isolation::ReadCommitted);
     txn.insert(&table, b"row").unwrap();
     txn.commit().unwrap();
     medium.keeps_from_background.store(false, Ordering::Relaxed);
@@ -151,7 +151,7 @@ fn a_spare_that_could_not_be_renamed_is_still_the_spare() {
     let shared: Arc<dyn Medium> = medium.clone();
     let engine = Engine::open(shared, small()).unwrap();
     let table = engine.create_table("t", b"").unwrap();
-    let mut txn = engine.begin(Isolation::ReadCommitted);
+    let mut txn = engine.session(Isolation::ReadCommitted);
     while txn.insert(&table, &[7; 1000]).is_ok() {}
     txn.commit().unwrap();
     drop((txn, table));

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{pool, small};
-use perdura_engine::{Client, Description, Engine, ErrorKind, Isolation, Killer, LockMode, Rid, Table, Txn};
+use perdura_engine::{Client, Description, Engine, ErrorKind, Isolation, Killer, LockMode, Rid, Session, Table};
 use perdura_pmem::SimMedium;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -21,7 +21,7 @@ struct Fake {
 }
 
 impl Fake {
-    fn behind(txn: &mut Txn, number: usize, ordered: bool) -> Arc<Fake> {
+    fn behind(txn: &mut Session, number: usize, ordered: bool) -> Arc<Fake> {
         let fake = Arc::new(Fake {
             number,
             ordered,
@@ -63,14 +63,14 @@ const LONG: Duration = Duration::from_secs(20);
 
 fn two_rows(engine: &Engine) -> (Arc<Table>, Rid, Rid) {
     let table = engine.create_table("d/t", b"").unwrap();
-    let mut txn = engine.begin(Isolation::ReadCommitted);
+    let mut txn = engine.session(Isolation::ReadCommitted);
     let rows = (txn.insert(&table, b"a").unwrap(), txn.insert(&table, b"b").unwrap());
     txn.commit().unwrap();
     (table, rows.0, rows.1)
 }
 
-fn session(engine: &Engine, number: usize, ordered: bool) -> (Box<Txn>, Arc<Fake>) {
-    let mut txn = engine.begin(Isolation::ReadCommitted);
+fn session(engine: &Engine, number: usize, ordered: bool) -> (Session, Arc<Fake>) {
+    let mut txn = engine.session(Isolation::ReadCommitted);
     txn.set_lock_wait_timeout(LONG);
     let fake = Fake::behind(&mut txn, number, ordered);
     (txn, fake)

@@ -12,11 +12,11 @@ use perdura_engine::{Isolation, ReadView};
 fn rows_written_twice_by_a_later_transaction() {
     let (_medium, engine) = pool();
     let table = engine.create_table("t", b"").unwrap();
-    let mut writer = engine.begin(Isolation::ReadCommitted);
+    let mut writer = engine.session(Isolation::ReadCommitted);
     let updated = writer.insert(&table, b"committed").unwrap();
     let deleted = writer.insert(&table, b"committed too").unwrap();
     writer.commit().unwrap();
-    let mut reader = engine.begin(Isolation::RepeatableRead);
+    let mut reader = engine.session(Isolation::RepeatableRead);
     let before = rows(&mut reader, &table);
     for rid in [updated, deleted] {
         for step in 0..3 {
@@ -43,9 +43,9 @@ fn rows_written_twice_by_a_later_transaction() {
 fn rows_of_an_extent_written_again_before_it_was_published() {
     let (_medium, engine) = pool();
     let table = engine.create_table("t", b"").unwrap();
-    let mut reader = engine.begin(Isolation::RepeatableRead);
+    let mut reader = engine.session(Isolation::RepeatableRead);
     assert!(rows(&mut reader, &table).is_empty());
-    let mut writer = engine.begin(Isolation::ReadCommitted);
+    let mut writer = engine.session(Isolation::ReadCommitted);
     let rids: Vec<_> = (0..200u8).map(|number| writer.insert(&table, &[number; 20]).unwrap()).collect();
     for rid in &rids {
         writer.update(&table, *rid, b"again").unwrap();
@@ -63,7 +63,7 @@ fn rows_of_an_extent_written_again_before_it_was_published() {
 fn rows_written_twice_by_a_transaction_prepared_before_a_restart() {
     let (medium, engine) = pool();
     let table = engine.create_table("t", b"").unwrap();
-    let mut txn = engine.begin(Isolation::ReadCommitted);
+    let mut txn = engine.session(Isolation::ReadCommitted);
     let rid = txn.insert(&table, b"committed").unwrap();
     txn.commit().unwrap();
     txn.update(&table, rid, b"step").unwrap();
@@ -72,7 +72,7 @@ fn rows_written_twice_by_a_transaction_prepared_before_a_restart() {
     drop((txn, table, engine));
     let engine = reopen(&medium);
     let table = engine.table("t").unwrap();
-    let mut reader = engine.begin(Isolation::RepeatableRead);
+    let mut reader = engine.session(Isolation::RepeatableRead);
     assert_eq!(rows(&mut reader, &table), vec![(rid, b"committed".to_vec())]);
     assert!(engine.commit_prepared(b"branch").unwrap());
     assert_eq!(rows(&mut reader, &table), vec![(rid, b"committed".to_vec())]);
@@ -84,9 +84,9 @@ fn rows_written_twice_by_a_transaction_prepared_before_a_restart() {
 fn own_rows_in_a_page_newer_than_the_snapshot() {
     let (_medium, engine) = pool();
     let table = engine.create_table("t", b"").unwrap();
-    let mut reader = engine.begin(Isolation::RepeatableRead);
+    let mut reader = engine.session(Isolation::RepeatableRead);
     assert!(rows(&mut reader, &table).is_empty());
-    let mut writer = engine.begin(Isolation::ReadCommitted);
+    let mut writer = engine.session(Isolation::ReadCommitted);
     for number in 0..100u8 {
         writer.insert(&table, &[number; 20]).unwrap();
     }

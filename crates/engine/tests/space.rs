@@ -6,7 +6,7 @@
 mod common;
 
 use common::{rows, small};
-use perdura_engine::{Config, Engine, Isolation, LogConfig, Table, Txn};
+use perdura_engine::{Config, Engine, Isolation, LogConfig, Session, Table};
 use perdura_pmem::sim::Random;
 use perdura_pmem::{Medium, SimMedium};
 use std::sync::Arc;
@@ -53,7 +53,7 @@ impl Lengths {
 /// What a row has beside its text: an id, as in a table of two columns.
 const FIXED: usize = 9;
 
-fn fill(txn: &mut Txn, table: &Arc<Table>, rows: u64, at_once: u64, draw: &mut dyn FnMut(f64) -> usize) -> u64 {
+fn fill(txn: &mut Session, table: &Arc<Table>, rows: u64, at_once: u64, draw: &mut dyn FnMut(f64) -> usize) -> u64 {
     let mut given = 0;
     for number in 0..rows {
         let bytes = FIXED + draw(number as f64 / rows as f64);
@@ -81,7 +81,7 @@ fn rows_of_all_lengths_take_little_more_than_their_bytes() {
                 let engine = open();
                 let table = engine.create_table("t", b"").unwrap();
                 let mut random = Random::new(seed);
-                let mut txn = engine.begin(Isolation::ReadCommitted);
+                let mut txn = engine.session(Isolation::ReadCommitted);
                 let mut draw = |share| lengths.draw(&mut random, most, share);
                 let given = fill(&mut txn, &table, count, at_once, &mut draw);
                 let ratio = in_use(&table) as f64 / given as f64;
@@ -102,7 +102,7 @@ fn a_small_table_of_many_lengths_stays_small() {
                 let engine = open();
                 let table = engine.create_table("t", b"").unwrap();
                 let mut random = Random::new(most);
-                let mut txn = engine.begin(Isolation::ReadCommitted);
+                let mut txn = engine.session(Isolation::ReadCommitted);
                 fill(&mut txn, &table, 100, at_once, &mut |share| lengths.draw(&mut random, most, share));
                 let taken = in_use(&table).div_ceil(SEGMENT);
                 println!("0 to {most}, {lengths:?}, {at_once} at once: {taken} segments");
@@ -117,7 +117,7 @@ fn a_small_table_of_many_lengths_stays_small() {
 fn what_loads_leave_is_used_by_the_next() {
     let engine = open();
     let table = engine.create_table("t", b"").unwrap();
-    let mut txn = engine.begin(Isolation::ReadCommitted);
+    let mut txn = engine.session(Isolation::ReadCommitted);
     let mut most = 0;
     for round in 0..12u64 {
         let mut random = Random::new(round);
@@ -153,7 +153,7 @@ fn rows_of_every_length_are_there_after_a_restart() {
     let medium = Arc::new(SimMedium::new());
     let shared: Arc<dyn Medium> = medium.clone();
     let engine = Engine::open(shared.clone(), config.clone()).unwrap();
-    let mut txn = engine.begin(Isolation::ReadCommitted);
+    let mut txn = engine.session(Isolation::ReadCommitted);
     let lengths: Vec<usize> = (0..70_000).step_by(97).collect();
     for (number, bytes) in lengths.iter().enumerate() {
         // In tables of few lengths each, so that each length has cells of its own class.
@@ -164,7 +164,7 @@ fn rows_of_every_length_are_there_after_a_restart() {
     }
     drop((txn, engine));
     let engine = Engine::open(shared, config).unwrap();
-    let mut txn = engine.begin(Isolation::ReadCommitted);
+    let mut txn = engine.session(Isolation::ReadCommitted);
     let mut found = Vec::new();
     for table in engine.tables() {
         found.extend(rows(&mut txn, &table).into_iter().map(|(_, row)| row.len()));

@@ -17,7 +17,7 @@ fn earlier_and_later() -> (Image, Image) {
     let medium = Arc::new(SimMedium::new());
     let engine = reopen(&medium);
     let table = engine.create_table("t", b"").unwrap();
-    let mut sessions: Vec<_> = (0..4).map(|_| engine.begin(Isolation::ReadCommitted)).collect();
+    let mut sessions: Vec<_> = (0..4).map(|_| engine.session(Isolation::ReadCommitted)).collect();
     let rids: Vec<_> = (0..40).map(|number| sessions[0].insert(&table, &row_bytes(number)).unwrap()).collect();
     sessions[0].commit().unwrap();
     engine.checkpoint().unwrap();
@@ -51,7 +51,7 @@ fn open(earlier: &Image, later: &Image, stale: &str) -> Result<Vec<Vec<u8>>, Err
         error.kind()
     })?;
     let table = engine.table("t").unwrap();
-    let mut txn = engine.begin(Isolation::ReadCommitted);
+    let mut txn = engine.session(Isolation::ReadCommitted);
     let rows = common::try_rows(&mut txn, &table).map_err(|error| error.kind())?;
     Ok(rows.into_iter().map(|(_, row)| row).collect())
 }

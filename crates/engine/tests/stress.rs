@@ -6,7 +6,7 @@ mod common;
 use common::bank::Bank;
 use common::raid::Raid;
 use common::{committed, row_bytes, rows, seeds, small, try_rows};
-use perdura_engine::{Config, Engine, ErrorKind, Isolation, Rid, Table, Txn};
+use perdura_engine::{Config, Engine, ErrorKind, Isolation, Rid, Session, Table};
 use perdura_pmem::sim::Random;
 use perdura_pmem::{FileMedium, Medium, Options, SimMedium};
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ use std::time::Duration;
 /// One session that inserts, updates, deletes, fills in bulk, and goes back to savepoints, in a table shared with others; it knows
 /// what it committed.
 struct Churner {
-    txn: Box<Txn>,
+    txn: Session,
     table: Arc<Table>,
     random: Random,
     committed: BTreeMap<Rid, Vec<u8>>,
@@ -29,7 +29,7 @@ struct Churner {
 impl Churner {
     fn new(engine: &Engine, table: &Arc<Table>, committed: BTreeMap<Rid, Vec<u8>>, thread: u32, seed: u64) -> Churner {
         let isolation = [Isolation::ReadCommitted, Isolation::RepeatableRead][thread as usize % 2];
-        let mut txn = engine.begin(isolation);
+        let mut txn = engine.session(isolation);
         txn.set_lock_wait_timeout(Duration::from_secs(20));
         let random = Random::new(seed * 100 + u64::from(thread));
         Churner { txn, table: table.clone(), random, committed, thread, number: 0 }
@@ -124,7 +124,7 @@ impl Drop for Ends<'_> {
 fn read_sums(engine: &Engine, bank: &Bank, writers: &AtomicU32) {
     while writers.load(Ordering::Acquire) > 0 {
         for isolation in [Isolation::RepeatableRead, Isolation::ReadCommitted] {
-            let mut txn = engine.begin(isolation);
+            let mut txn = engine.session(isolation);
             for _ in 0..3 {
                 txn.start_statement();
                 assert_eq!(bank.sum(&mut txn).unwrap(), bank.total(), "{isolation:?}");
@@ -147,7 +147,7 @@ fn run_ddl(engine: &Engine, writers: &AtomicU32, seed: u64) {
     while writers.load(Ordering::Acquire) > 0 {
         number += 1;
         let table = engine.create_table("passing", &[1; 100]).unwrap();
-        let mut txn = engine.begin(Isolation::ReadCommitted);
+        let mut txn = engine.session(Isolation::ReadCommitted);
         for row in 0..random.below(120) as u32 {
             txn.insert(&table, &row_bytes(row)).unwrap();
         }
@@ -170,13 +170,13 @@ fn run(engine: &Engine, seed: u64, rounds: u32, left: Left) -> Left {
     let churned = engine.table("churned").or_else(|_| engine.create_table("churned", b"")).unwrap();
     let bank = match engine.table("bank") {
         Ok(table) => {
-            let mut txn = engine.begin(Isolation::ReadCommitted);
+            let mut txn = engine.session(Isolation::ReadCommitted);
             let accounts = rows(&mut txn, &table).into_iter().map(|(rid, _)| rid).collect();
             Bank { table, accounts }
         }
         Err(_) => Bank::create(engine, "bank", 12),
     };
-    let mut txn = engine.begin(Isolation::ReadCommitted);
+    let mut txn = engine.session(Isolation::ReadCommitted);
     assert_eq!(bank.sum(&mut txn).unwrap(), bank.total(), "after the restart");
     drop(txn);
     // A table of its own for each run, whose sessions change and delete each other's rows.
@@ -199,7 +199,7 @@ fn run(engine: &Engine, seed: u64, rounds: u32, left: Left) -> Left {
             scope.spawn(move || {
                 let _ends = Ends(writers);
                 let mut random = Random::new(seed * 100 + thread);
-                let mut txn = engine.begin(isolation);
+                let mut txn = engine.session(isolation);
                 txn.set_lock_wait_timeout(Duration::from_secs(20));
                 bank.transfer_often(&mut txn, rounds * 2, &mut random);
             });
@@ -209,7 +209,7 @@ fn run(engine: &Engine, seed: u64, rounds: u32, left: Left) -> Left {
             scope.spawn(move || {
                 let _ends = Ends(writers);
                 let mut random = Random::new(seed * 100 + 50 + u64::from(session));
-                let mut txn = engine.begin(isolation);
+                let mut txn = engine.session(isolation);
                 txn.set_lock_wait_timeout(Duration::from_secs(20));
                 raid.take_part(&mut txn, session, rounds, &mut random);
             });

@@ -13,7 +13,7 @@ fn row(number: u32) -> Vec<u8> {
 fn rows_survive_a_restart() {
     let (medium, engine) = pool();
     let table = engine.create_table("t", b"definition").unwrap();
-    let mut txn = engine.begin(Isolation::RepeatableRead);
+    let mut txn = engine.session(Isolation::RepeatableRead);
     for number in 0..500 {
         txn.insert(&table, &row(number)).unwrap();
     }
@@ -33,11 +33,11 @@ fn rows_survive_a_restart() {
 fn an_update_and_a_delete_are_seen_by_later_snapshots_only() {
     let (_medium, engine) = pool();
     let table = engine.create_table("t", b"").unwrap();
-    let mut writer = engine.begin(Isolation::RepeatableRead);
+    let mut writer = engine.session(Isolation::RepeatableRead);
     let first = writer.insert(&table, b"first").unwrap();
     let second = writer.insert(&table, b"second").unwrap();
     writer.commit().unwrap();
-    let mut reader = engine.begin(Isolation::RepeatableRead);
+    let mut reader = engine.session(Isolation::RepeatableRead);
     assert_eq!(rows(&mut reader, &table).len(), 2);
     writer.update(&table, first, b"changed").unwrap();
     writer.delete(&table, second).unwrap();
@@ -56,10 +56,10 @@ fn an_update_and_a_delete_are_seen_by_later_snapshots_only() {
 fn the_first_updater_wins() {
     let (_medium, engine) = pool();
     let table = engine.create_table("t", b"").unwrap();
-    let mut one = engine.begin(Isolation::RepeatableRead);
+    let mut one = engine.session(Isolation::RepeatableRead);
     let rid = one.insert(&table, b"0").unwrap();
     one.commit().unwrap();
-    let mut other = engine.begin(Isolation::RepeatableRead);
+    let mut other = engine.session(Isolation::RepeatableRead);
     rows(&mut other, &table);
     one.update(&table, rid, b"1").unwrap();
     assert_eq!(other.update(&table, rid, b"2").unwrap_err().kind(), ErrorKind::LockWaitTimeout);
@@ -77,7 +77,7 @@ fn the_first_updater_wins() {
 fn a_deadlock_has_one_victim() {
     let (_medium, engine) = pool();
     let table = engine.create_table("t", b"").unwrap();
-    let mut one = engine.begin(Isolation::ReadCommitted);
+    let mut one = engine.session(Isolation::ReadCommitted);
     one.set_lock_wait_timeout(std::time::Duration::from_secs(20));
     let a = one.insert(&table, b"a").unwrap();
     let b = one.insert(&table, b"b").unwrap();
@@ -85,7 +85,7 @@ fn a_deadlock_has_one_victim() {
     one.update(&table, a, b"a1").unwrap();
     let (engine_2, table_2) = (engine.clone(), table.clone());
     let thread = std::thread::spawn(move || {
-        let mut two = engine_2.begin(Isolation::ReadCommitted);
+        let mut two = engine_2.session(Isolation::ReadCommitted);
         two.set_lock_wait_timeout(std::time::Duration::from_secs(20));
         two.update(&table_2, b, b"b2").unwrap();
         let outcome = two.update(&table_2, a, b"a2");
@@ -94,7 +94,7 @@ fn a_deadlock_has_one_victim() {
         kind
     });
     let mine = loop {
-        let mut probe = engine.begin(Isolation::ReadCommitted);
+        let mut probe = engine.session(Isolation::ReadCommitted);
         if probe.try_lock_row(&table, b, perdura_engine::LockMode::Exclusive).unwrap().is_none() {
             break one.update(&table, b, b"b1").map_err(|error| error.kind());
         }
@@ -110,7 +110,7 @@ fn a_deadlock_has_one_victim() {
 fn savepoints_take_back_single_and_bulk_writes() {
     let (medium, engine) = pool();
     let table = engine.create_table("t", b"").unwrap();
-    let mut txn = engine.begin(Isolation::RepeatableRead);
+    let mut txn = engine.session(Isolation::RepeatableRead);
     for number in 0..100 {
         txn.insert(&table, &row(number)).unwrap();
     }
@@ -144,7 +144,7 @@ fn savepoints_take_back_single_and_bulk_writes() {
 fn a_scan_never_meets_rows_written_after_it_began() {
     let (_medium, engine) = pool();
     let table = engine.create_table("t", b"").unwrap();
-    let mut txn = engine.begin(Isolation::RepeatableRead);
+    let mut txn = engine.session(Isolation::RepeatableRead);
     for number in 0..200 {
         txn.insert(&table, &row(number)).unwrap();
     }
@@ -164,7 +164,7 @@ fn a_scan_never_meets_rows_written_after_it_began() {
 fn space_is_used_again() {
     let (_medium, engine) = pool();
     let table = engine.create_table("t", b"").unwrap();
-    let mut txn = engine.begin(Isolation::ReadCommitted);
+    let mut txn = engine.session(Isolation::ReadCommitted);
     let mut bytes = 0;
     for round in 0..60u32 {
         let rids: Vec<_> = (0..300).map(|number| txn.insert(&table, &row(number + round)).unwrap()).collect();
@@ -187,7 +187,7 @@ fn space_is_used_again() {
 fn space_of_a_lost_transaction_and_of_old_versions_is_found_after_a_restart() {
     let (medium, engine) = pool();
     let table = engine.create_table("t", b"").unwrap();
-    let mut txn = engine.begin(Isolation::ReadCommitted);
+    let mut txn = engine.session(Isolation::ReadCommitted);
     for number in 0..300 {
         txn.insert(&table, &row(number)).unwrap();
     }
@@ -208,7 +208,7 @@ fn space_of_a_lost_transaction_and_of_old_versions_is_found_after_a_restart() {
 fn restart_and_replace(medium: &std::sync::Arc<perdura_pmem::SimMedium>) -> u64 {
     let engine = reopen(medium);
     let table = engine.table("t").unwrap();
-    let mut txn = engine.begin(Isolation::ReadCommitted);
+    let mut txn = engine.session(Isolation::ReadCommitted);
     for (rid, _) in rows(&mut txn, &table) {
         txn.delete(&table, rid).unwrap();
     }
@@ -224,7 +224,7 @@ fn restart_and_replace(medium: &std::sync::Arc<perdura_pmem::SimMedium>) -> u64 
 fn large_rows_go_to_runs_of_segments() {
     let (medium, engine) = pool();
     let table = engine.create_table("t", b"").unwrap();
-    let mut txn = engine.begin(Isolation::ReadCommitted);
+    let mut txn = engine.session(Isolation::ReadCommitted);
     let large = vec![7u8; 50_000];
     let rid = txn.insert(&table, &large).unwrap();
     let small = txn.insert(&table, b"").unwrap();
@@ -239,7 +239,7 @@ fn large_rows_go_to_runs_of_segments() {
     drop((txn, engine, table));
     let engine = reopen(&medium);
     let table = engine.table("t").unwrap();
-    let mut txn = engine.begin(Isolation::ReadCommitted);
+    let mut txn = engine.session(Isolation::ReadCommitted);
     let read = txn.read(&table, rid, ReadView::Snapshot).unwrap().unwrap();
     // SAFETY: the statement is not over.
     assert_eq!(unsafe { read.bytes() }, &vec![9u8; 70_000][..]);
@@ -252,11 +252,11 @@ fn large_rows_go_to_runs_of_segments() {
 fn prepared_transactions_come_back_with_their_locks() {
     let (medium, engine) = pool();
     let table = engine.create_table("t", b"").unwrap();
-    let mut txn = engine.begin(Isolation::ReadCommitted);
+    let mut txn = engine.session(Isolation::ReadCommitted);
     let rid = txn.insert(&table, b"base").unwrap();
     txn.commit().unwrap();
     for name in [&b"keep"[..], b"undo"] {
-        let mut txn = engine.begin(Isolation::ReadCommitted);
+        let mut txn = engine.session(Isolation::ReadCommitted);
         if name == b"keep" {
             txn.update(&table, rid, b"kept").unwrap();
         }
@@ -273,7 +273,7 @@ fn prepared_transactions_come_back_with_their_locks() {
     let mut names = engine.prepared();
     names.sort();
     assert_eq!(names, vec![b"keep".to_vec(), b"undo".to_vec()]);
-    let mut txn = engine.begin(Isolation::ReadCommitted);
+    let mut txn = engine.session(Isolation::ReadCommitted);
     assert_eq!(txn.update(&table, rid, b"other").unwrap_err().kind(), ErrorKind::LockWaitTimeout);
     txn.rollback().unwrap();
     engine.sweep().unwrap();
@@ -306,7 +306,7 @@ fn ddl_is_atomic_and_durable() {
     engine.rename_table("t5", "five").unwrap();
     assert_eq!(engine.rename_table("t6", "five").unwrap_err().kind(), ErrorKind::Exists);
     let table = engine.table("t7").unwrap();
-    let mut txn = engine.begin(Isolation::ReadCommitted);
+    let mut txn = engine.session(Isolation::ReadCommitted);
     txn.insert(&table, b"gone").unwrap();
     txn.commit().unwrap();
     let fresh = engine.truncate_table("t7").unwrap();
@@ -323,7 +323,7 @@ fn ddl_is_atomic_and_durable() {
 fn a_savepoint_that_is_not_the_transactions_is_refused() {
     let (_medium, engine) = pool();
     let table = engine.create_table("t", b"").unwrap();
-    let mut txn = engine.begin(Isolation::RepeatableRead);
+    let mut txn = engine.session(Isolation::RepeatableRead);
     let earlier = txn.savepoint();
     txn.insert(&table, b"0").unwrap();
     txn.commit().unwrap();

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 /// Transfers money `count` times by two-phase commit. `order` is the binary log.
 fn transfer_in_two_phases(engine: &Engine, bank: &Bank, order: &Mutex<Vec<Csn>>, thread: u64, random: &mut Random) {
-    let mut txn = engine.begin(Isolation::ReadCommitted);
+    let mut txn = engine.session(Isolation::ReadCommitted);
     txn.set_lock_wait_timeout(Duration::from_secs(100));
     for number in 0..6 {
         if let Err(error) = bank.transfer(&mut txn, random) {
@@ -54,7 +54,7 @@ fn ordered_commits_and_consistent_snapshots() {
         }
         bodies.push(Box::new(|| {
             while writers.load(Ordering::Relaxed) > 0 {
-                let mut txn = engine.begin(Isolation::RepeatableRead);
+                let mut txn = engine.session(Isolation::RepeatableRead);
                 let logged = {
                     let order = order.lock();
                     txn.take_snapshot();
@@ -87,7 +87,7 @@ fn sessions_that_end_while_prepared() {
             let (engine, bank) = (&engine, &bank);
             Box::new(move || {
                 let mut random = Random::new(seed * 3 + thread as u64);
-                let mut txn = engine.begin(Isolation::ReadCommitted);
+                let mut txn = engine.session(Isolation::ReadCommitted);
                 // Three accounts each, so that nobody waits for a transaction that nobody decides.
                 for account in &bank.accounts[thread * 3..thread * 3 + 3] {
                     bank.add(&mut txn, *account, 10, &mut random).unwrap();

@@ -1,7 +1,7 @@
 //! Accounts and transfers between them: whatever runs at the same time, the sum never changes.
 
 use super::try_rows;
-use perdura_engine::{Engine, Error, ErrorKind, Isolation, ReadView, Rid, Table, Txn};
+use perdura_engine::{Engine, Error, ErrorKind, Isolation, ReadView, Rid, Session, Table};
 use perdura_pmem::sim::Random;
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ impl Bank {
     /// Opens `count` accounts in a new table.
     pub fn create(engine: &Engine, name: &str, count: u32) -> Bank {
         let table = engine.create_table(name, b"bank").unwrap();
-        let mut txn = engine.begin(Isolation::ReadCommitted);
+        let mut txn = engine.session(Isolation::ReadCommitted);
         let accounts = (0..count).map(|n| txn.insert(&table, &account(START, n as usize * 3)).unwrap()).collect();
         txn.commit().unwrap();
         Bank { table, accounts }
@@ -46,13 +46,13 @@ impl Bank {
     }
 
     /// The sum as the transaction sees it, in one scan.
-    pub fn sum(&self, txn: &mut Txn) -> Result<i64, Error> {
+    pub fn sum(&self, txn: &mut Session) -> Result<i64, Error> {
         Ok(try_rows(txn, &self.table)?.iter().map(|(_, row)| balance(row)).sum())
     }
 
     /// Moves money between two accounts, within a statement, at times by way of a savepoint, or of a row deleted and inserted again.
     /// Does not commit.
-    pub fn transfer(&self, txn: &mut Txn, random: &mut Random) -> Result<(), Error> {
+    pub fn transfer(&self, txn: &mut Session, random: &mut Random) -> Result<(), Error> {
         txn.start_statement();
         let amount = random.below(50) as i64;
         let from = self.pick(random);
@@ -73,7 +73,7 @@ impl Bank {
     }
 
     /// Adds to a balance under the row's lock.
-    pub fn add(&self, txn: &mut Txn, rid: Rid, amount: i64, random: &mut Random) -> Result<(), Error> {
+    pub fn add(&self, txn: &mut Session, rid: Rid, amount: i64, random: &mut Random) -> Result<(), Error> {
         txn.lock_row(&self.table, rid, perdura_engine::LockMode::Exclusive)?;
         let view = match txn.isolation() {
             Isolation::ReadCommitted => ReadView::Newest,
@@ -87,7 +87,7 @@ impl Bank {
     }
 
     /// Transfers `count` times, each in a transaction that is tried again when another came first. Returns how often.
-    pub fn transfer_often(&self, txn: &mut Txn, count: u32, random: &mut Random) -> u32 {
+    pub fn transfer_often(&self, txn: &mut Session, count: u32, random: &mut Random) -> u32 {
         let mut retries = 0;
         for _ in 0..count {
             loop {

@@ -41,7 +41,7 @@ fn fill(engine: &Engine) {
     let bulk = engine.create_table("bulk", &[7; 300]).unwrap();
     engine.create_table("empty", b"").unwrap();
     let gone = engine.create_table("gone", b"").unwrap();
-    let mut txn = engine.begin(Isolation::ReadCommitted);
+    let mut txn = engine.session(Isolation::ReadCommitted);
     let rids: Vec<_> = (0..40).map(|number| txn.insert(&small, &row_bytes(number)).unwrap()).collect();
     txn.insert(&gone, b"dropped with its table").unwrap();
     txn.commit().unwrap();
@@ -62,7 +62,7 @@ fn fill(engine: &Engine) {
     engine.drop_table("gone").unwrap();
     engine.rename_table("empty", "still empty").unwrap();
     drop(txn);
-    let mut prepared = engine.begin(Isolation::ReadCommitted);
+    let mut prepared = engine.session(Isolation::ReadCommitted);
     prepared.update(&small, rids[2], b"prepared").unwrap();
     prepared.insert(&bulk, b"prepared").unwrap();
     prepared.prepare(b"branch").unwrap();
@@ -70,7 +70,7 @@ fn fill(engine: &Engine) {
 
 /// All committed rows of all tables.
 pub fn content(engine: &Engine) -> Result<Content, Error> {
-    let mut txn = engine.begin(Isolation::ReadCommitted);
+    let mut txn = engine.session(Isolation::ReadCommitted);
     let mut content = Content::new();
     for table in engine.tables() {
         let mut of_table: Vec<_> = try_rows(&mut txn, &table)?.into_iter().map(|(_, row)| row).collect();
@@ -138,7 +138,7 @@ fn outlives(subject: &Subject, medium: &Arc<dyn Medium>, engine: Engine) -> Resu
     compare(&engine, "opened")?;
     let failed = |error: Error| error.to_string();
     engine.sweep().map_err(failed)?;
-    let mut txn = engine.begin(Isolation::ReadCommitted);
+    let mut txn = engine.session(Isolation::ReadCommitted);
     for table in engine.tables() {
         let rids: Vec<_> = (0..70).map(|number| txn.insert(&table, &row_bytes(number))).collect();
         for rid in rids {

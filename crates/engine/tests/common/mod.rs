@@ -6,7 +6,7 @@ pub mod damage;
 pub mod raid;
 pub mod simulated;
 
-use perdura_engine::{Config, Engine, Error, Isolation, LogConfig, Rid, Table, Txn};
+use perdura_engine::{Config, Engine, Error, Isolation, LogConfig, Rid, Session, Table};
 use perdura_pmem::{Medium, SimMedium};
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,12 +51,12 @@ pub fn row_bytes(number: u32) -> Vec<u8> {
 }
 
 /// All rows a transaction sees, in scan order.
-pub fn rows(txn: &mut Txn, table: &Arc<Table>) -> Vec<(Rid, Vec<u8>)> {
+pub fn rows(txn: &mut Session, table: &Arc<Table>) -> Vec<(Rid, Vec<u8>)> {
     try_rows(txn, table).expect("the scan reads")
 }
 
 /// All rows a transaction sees, in scan order, or what kept the scan from going on.
-pub fn try_rows(txn: &mut Txn, table: &Arc<Table>) -> Result<Vec<(Rid, Vec<u8>)>, Error> {
+pub fn try_rows(txn: &mut Session, table: &Arc<Table>) -> Result<Vec<(Rid, Vec<u8>)>, Error> {
     let mut scan = txn.scan(table);
     let mut rows = Vec::new();
     while let Some((rid, row)) = scan.next(txn)? {
@@ -68,7 +68,7 @@ pub fn try_rows(txn: &mut Txn, table: &Arc<Table>) -> Result<Vec<(Rid, Vec<u8>)>
 
 /// All committed rows, sorted.
 pub fn committed(engine: &Engine, table: &Arc<Table>) -> Vec<Vec<u8>> {
-    let mut txn = engine.begin(Isolation::ReadCommitted);
+    let mut txn = engine.session(Isolation::ReadCommitted);
     let mut rows: Vec<_> = rows(&mut txn, table).into_iter().map(|(_, row)| row).collect();
     rows.sort();
     rows

@@ -1,7 +1,7 @@
 //! Sessions that change and delete each other's rows: what is left follows from what each committed, in the order of the CSNs.
 
 use super::try_rows;
-use perdura_engine::{Engine, Error, ErrorKind, Isolation, Rid, Table, Txn};
+use perdura_engine::{Engine, Error, ErrorKind, Isolation, Rid, Session, Table};
 use perdura_pmem::sim::Random;
 use perdura_pmem::sync::Mutex;
 use std::collections::BTreeMap;
@@ -25,7 +25,7 @@ impl Raid {
     }
 
     /// Runs transactions on anybody's rows.
-    pub fn take_part(&self, txn: &mut Txn, session: u32, transactions: u32, random: &mut Random) {
+    pub fn take_part(&self, txn: &mut Session, session: u32, transactions: u32, random: &mut Random) {
         for number in 0..transactions {
             txn.start_statement();
             let mut changes = Changes::new();
@@ -61,7 +61,7 @@ impl Raid {
     }
 
     /// Changes or deletes a row; whether the transaction can go on.
-    fn change(&self, txn: &mut Txn, rid: Rid, row: Option<Vec<u8>>, changes: &mut Changes) -> bool {
+    fn change(&self, txn: &mut Session, rid: Rid, row: Option<Vec<u8>>, changes: &mut Changes) -> bool {
         let outcome = match &row {
             Some(row) => txn.update(&self.table, rid, row),
             None => txn.delete(&self.table, rid),
@@ -88,7 +88,7 @@ impl Raid {
                 None => expected.remove(&rid),
             };
         }
-        let mut txn = engine.begin(Isolation::ReadCommitted);
+        let mut txn = engine.session(Isolation::ReadCommitted);
         let found: BTreeMap<_, _> = try_rows(&mut txn, &self.table).unwrap().into_iter().collect();
         for rid in expected.keys().chain(found.keys()) {
             let text =

@@ -54,7 +54,7 @@ fn failed_persist(_seed: u64) -> Result<(), String> {
     let shared: Arc<dyn Medium> = medium.clone();
     let engine = Engine::open(shared, scenario("wrap-around")?.config()).map_err(|error| error.to_string())?;
     let table = engine.create_table("t", b"").map_err(|error| error.to_string())?;
-    let mut txn = engine.begin(Isolation::ReadCommitted);
+    let mut txn = engine.session(Isolation::ReadCommitted);
     medium.fail_syncs(true);
     // The log wraps around before long, and cannot arm a generation.
     let refused = (0..1000u64).find_map(|number| {

@@ -3,7 +3,7 @@
 use super::history::{Ledger, Observation, Rows, hash_of, key_of};
 use super::oracle::Step;
 use super::workload::TABLE;
-use perdura_engine::{Engine, Isolation, ReadView, Rid, Table, Txn};
+use perdura_engine::{Engine, Isolation, ReadView, Rid, Session, Table};
 use perdura_pmem::sim::Random;
 use perdura_pmem::{sync, trace};
 use std::collections::BTreeSet;
@@ -33,7 +33,7 @@ pub fn read(engine: &Engine, ledger: &Ledger, writers: &AtomicU64, scans: u32, s
 /// All rows as one transaction sees them.
 fn snapshot(engine: &Engine, table: &Arc<Table>, random: &mut Random) -> Rows {
     let repeatable = random.one_in(2);
-    let mut txn = engine.begin(if repeatable { Isolation::RepeatableRead } else { Isolation::ReadCommitted });
+    let mut txn = engine.session(if repeatable { Isolation::RepeatableRead } else { Isolation::ReadCommitted });
     txn.start_statement();
     if random.one_in(3) {
         txn.take_snapshot();
@@ -60,7 +60,7 @@ fn snapshot(engine: &Engine, table: &Arc<Table>, random: &mut Random) -> Rows {
     rows
 }
 
-fn scan(txn: &mut Txn, table: &Arc<Table>) -> Vec<(Rid, Vec<u8>)> {
+fn scan(txn: &mut Session, table: &Arc<Table>) -> Vec<(Rid, Vec<u8>)> {
     let mut scan = txn.scan(table);
     let mut rows = Vec::new();
     while let Some((rid, row)) = scan.next(txn).unwrap_or_else(|error| panic!("a reader's scan: {error}")) {

@@ -64,7 +64,7 @@ fn check_prepared(engine: &Engine, history: &History) -> Result<(), String> {
         }
     }
     let table = engine.table(TABLE).map_err(|error| error.to_string())?;
-    let mut txn = engine.begin(Isolation::ReadCommitted);
+    let mut txn = engine.session(Isolation::ReadCommitted);
     let mut there = Vec::new();
     let mut scan = txn.scan(&table);
     while let Some((rid, row)) = scan.next(&mut txn).map_err(|error| format!("scan: {error}"))? {
@@ -99,7 +99,7 @@ fn decide(engine: &Engine, commit: bool) -> Result<Decided, String> {
 
 fn read(engine: &Engine) -> Result<State, String> {
     let mut state = State::new();
-    let mut txn = engine.begin(Isolation::ReadCommitted);
+    let mut txn = engine.session(Isolation::ReadCommitted);
     for table in engine.tables() {
         let rows = state.entry(table.name()).or_default();
         let mut scan = txn.scan(&table);
@@ -127,7 +127,7 @@ fn audit(engine: &Engine) -> Result<(), String> {
 pub fn use_space(engine: &Engine) -> Result<(), String> {
     engine.sweep().map_err(|error| format!("sweep: {error}"))?;
     engine.purge();
-    let mut txn = engine.begin(Isolation::ReadCommitted);
+    let mut txn = engine.session(Isolation::ReadCommitted);
     for table in engine.tables() {
         for number in 0..80u64 {
             let row = [&number.to_le_bytes()[..], &vec![0x5a; (number * 7 % 70) as usize]].concat();
@@ -146,7 +146,7 @@ pub fn commit_after(engine: &Engine) -> Result<(), String> {
     let table = engine.table(TABLE).map_err(|error| error.to_string());
     let is_there = |state: &State| state.get(TABLE).is_some_and(|rows| rows.contains_key(&AFTER_KEYS));
     let (Ok(table), false) = (table, is_there(&read(engine)?)) else { return Ok(()) };
-    let mut txn = engine.begin(Isolation::ReadCommitted);
+    let mut txn = engine.session(Isolation::ReadCommitted);
     for number in 0..AFTER_ROWS {
         let bytes = if number == 0 { 6000 } else { 30 };
         let row = [&(AFTER_KEYS + number).to_le_bytes()[..], &vec![0x77; bytes]].concat();
@@ -164,7 +164,7 @@ fn use_and_reopen(
     scenario: &Scenario,
     mut state: State,
 ) -> Result<(), String> {
-    let mut txn = engine.begin(Isolation::ReadCommitted);
+    let mut txn = engine.session(Isolation::ReadCommitted);
     for table in engine.tables() {
         for number in 0..40u64 {
             let row = [&(0x7777_0000 + number).to_le_bytes()[..], b"after recovery"].concat();

@@ -7,7 +7,7 @@
 use super::history::{Change, Key, Ledger, key_of, stamp_of};
 use super::mix::{Action, Mix, choose};
 use super::oracle::Step;
-use perdura_engine::{Engine, Error, ErrorKind, Isolation, LockMode, ReadView, Rid, Table, Txn};
+use perdura_engine::{Engine, Error, ErrorKind, Isolation, LockMode, ReadView, Rid, Session, Table};
 use perdura_pmem::sim::Random;
 use perdura_pmem::{sync, trace};
 use std::collections::BTreeMap;
@@ -22,11 +22,11 @@ pub struct Worker<'a> {
     thread: u64,
     next_key: u64,
     /// The session in use.
-    txn: Box<Txn>,
+    txn: Session,
     /// Others, so that threads meet in each shard of a table.
-    spare: Vec<Txn>,
+    spare: Vec<Session>,
     /// A prepared transaction and what it would leave.
-    held: Option<(Box<Txn>, usize, Writes)>,
+    held: Option<(Session, usize, Writes)>,
     table: Arc<Table>,
     purged: bool,
     own_tables: Vec<String>,
@@ -53,7 +53,7 @@ pub fn prelude(engine: &Engine, ledger: &Ledger) {
     trace::mark(Step::Begin.mark(create));
     let table = engine.create_table(TABLE, b"definition").expect("the table is new");
     trace::ack(Step::Committed.mark(create));
-    let mut txn = engine.begin(Isolation::ReadCommitted);
+    let mut txn = engine.session(Isolation::ReadCommitted);
     let row = |key: u64| [&key.to_le_bytes()[..], &ledger.next_stamp().to_le_bytes(), b"first"].concat();
     let rows: Vec<Vec<u8>> = (0..FIRST_ROWS).map(row).collect();
     let rids: Vec<_> = rows.iter().map(|row| (key_of(row), txn.insert(&table, row).expect("there is room"))).collect();
@@ -76,8 +76,8 @@ impl<'a> Worker<'a> {
         let mut random = Random::new(seed ^ (thread + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let isolation = if random.one_in(2) { Isolation::ReadCommitted } else { Isolation::RepeatableRead };
         Worker {
-            txn: engine.begin(isolation),
-            spare: (0..3).map(|_| *engine.begin(isolation)).collect(),
+            txn: engine.session(isolation),
+            spare: (0..3).map(|_| engine.session(isolation)).collect(),
             held: None,
             table: engine.table(TABLE).expect("the prelude made it"),
             engine: engine.clone(),
@@ -97,7 +97,7 @@ impl<'a> Worker<'a> {
         for _ in 0..count {
             let action = choose(mix, &mut self.random);
             let session = self.random.below(self.spare.len() as u64) as usize;
-            std::mem::swap(&mut *self.txn, &mut self.spare[session]);
+            std::mem::swap(&mut self.txn, &mut self.spare[session]);
             self.act(action);
             if self.random.one_in(4) {
                 self.look_for_gone();
@@ -405,7 +405,7 @@ impl Worker<'_> {
     /// and rolled back then, and on to where its ending lies.
     fn order(&mut self) {
         self.hold();
-        let mut txn = self.engine.begin(Isolation::ReadCommitted);
+        let mut txn = self.engine.session(Isolation::ReadCommitted);
         std::mem::swap(&mut self.txn, &mut txn);
         self.insert_some(1, 3);
         let number = self.write_down();
@@ -467,7 +467,7 @@ impl Worker<'_> {
     fn hold(&mut self) {
         let _label = trace::span("prepared");
         self.decide_held();
-        let mut txn = self.engine.begin(Isolation::ReadCommitted);
+        let mut txn = self.engine.session(Isolation::ReadCommitted);
         std::mem::swap(&mut self.txn, &mut txn);
         let many = self.random.one_in(3);
         self.insert_some(1, if many { 90 } else { 3 });

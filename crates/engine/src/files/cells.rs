@@ -1,0 +1,215 @@
+//! Cells: the equal parts of a segment that hold versions, and the DRAM map of those in use.
+//!
+//! Cell sizes come in classes (multiples of 16 bytes, at most an eighth of waste), so a cell's place follows from its
+//! number and no torn byte can derail a walk over a segment. The map is rebuilt from the row directory after a restart.
+//! Thread safety: one owner claims, anyone frees; both on atomic words.
+
+use crate::format::UNIT_BYTES;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+/// Fewest units in a cell: a version header and one unit of row.
+pub const UNITS_MIN: u32 = 2;
+/// Up to so many cells in a segment, they share it evenly.
+const FEW_CELLS: u32 = 8;
+
+/// The class for a version of `bytes` (header included), or `None` if it needs an extent of whole segments.
+pub fn class_for(bytes: u64, segment_bytes: u64) -> Option<u32> {
+    if bytes > segment_bytes {
+        return None;
+    }
+    let units = (bytes.div_ceil(UNIT_BYTES) as u32).max(UNITS_MIN);
+    let segment_units = (segment_bytes / UNIT_BYTES) as u32;
+    let rounded = if segment_units / units <= FEW_CELLS { units } else { units.next_multiple_of(step(units)) };
+    let cells = segment_units / rounded;
+    Some(if cells <= FEW_CELLS { segment_units / cells } else { rounded })
+}
+
+/// Classes of more than few cells about `units` are multiples of it.
+fn step(units: u32) -> u32 {
+    if units <= 16 { 1 } else { 1 << (units.ilog2() - 3) }
+}
+
+/// The class to open for `class` while `largest`, a smaller one, is the largest open: twice `largest`, or `class` if
+/// that is larger. So rows that grow little by little open few classes.
+pub fn grown_class(largest: u32, class: u32, segment_bytes: u64) -> u32 {
+    let segment_units = (segment_bytes / UNIT_BYTES) as u32;
+    let grown = largest.saturating_mul(2).min(segment_units / FEW_CELLS).max(class);
+    class_for(u64::from(grown) * UNIT_BYTES, segment_bytes).unwrap_or(class)
+}
+
+/// Number of slots that [`class_slot`] maps classes to.
+pub const CLASS_SLOTS: usize = 136;
+
+/// A number below [`CLASS_SLOTS`] that no other class of the pool has: eight to a doubling.
+pub fn class_slot(units: u32) -> usize {
+    let log = units.ilog2();
+    let eighth = if log < 3 { units << (3 - log) } else { units >> (log - 3) } & 7;
+    (log * 8 + eighth) as usize
+}
+
+/// Whether a segment may have cells of `units`: those of a class, or what builds before this rounded up to no class. No two of
+/// these have one slot ([`class_slot`]): whoever asks for a class must not get smaller cells.
+pub fn is_class(units: u32, segment_bytes: u64) -> bool {
+    let segment_units = (segment_bytes / UNIT_BYTES) as u32;
+    if !(UNITS_MIN..=segment_units).contains(&units) {
+        return false;
+    }
+    match segment_units / units {
+        cells if cells > FEW_CELLS => units.is_multiple_of(step(units)),
+        FEW_CELLS if units < segment_units / FEW_CELLS => units.is_multiple_of(step(units)),
+        cells => units == segment_units / cells,
+    }
+}
+
+/// Which cells of a segment are in use.
+pub struct CellMap {
+    units: u32,
+    count: u32,
+    words: Box<[AtomicU64]>,
+    used: AtomicU32,
+    /// In the hands of a shard or of a bulk insert: not among the reusable segments. Changed with the space locked.
+    pub taken: AtomicBool,
+}
+
+impl CellMap {
+    /// An empty map of a segment with cells of `units`.
+    pub fn new(units: u32, segment_bytes: u64) -> CellMap {
+        CellMap::with_count(units, (segment_bytes / UNIT_BYTES) as u32 / units)
+    }
+
+    /// The map of an extent: one cell.
+    pub fn extent() -> CellMap {
+        CellMap::with_count(0, 1)
+    }
+
+    fn with_count(units: u32, count: u32) -> CellMap {
+        CellMap {
+            units,
+            count,
+            words: (0..count.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
+            used: AtomicU32::new(0),
+            taken: AtomicBool::new(false),
+        }
+    }
+
+    /// Units of a cell; 0 for an extent.
+    pub fn units(&self) -> u32 {
+        self.units
+    }
+
+    /// Number of cells.
+    pub fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// Cells in use.
+    pub fn used(&self) -> u32 {
+        self.used.load(Ordering::Acquire)
+    }
+
+    /// Offset of cell `index` in its segment, in bytes.
+    pub fn cell_offset(&self, index: u32) -> u64 {
+        u64::from(index) * u64::from(self.units) * UNIT_BYTES
+    }
+
+    /// The cell at `offset` bytes of its segment, if one begins there.
+    pub fn cell_at(&self, offset: u64) -> Option<u32> {
+        let size = u64::from(self.units) * UNIT_BYTES;
+        if size == 0 {
+            return (offset == 0).then_some(0);
+        }
+        (offset.is_multiple_of(size) && offset / size < u64::from(self.count)).then(|| (offset / size) as u32)
+    }
+
+    /// Claims a free cell at or after `from`. Only the segment's owner calls it.
+    pub fn claim(&self, from: u32) -> Option<u32> {
+        let mut index = from;
+        while index < self.count {
+            let word = &self.words[(index / 64) as usize];
+            let free = !word.load(Ordering::Acquire) & (u64::MAX << (index % 64));
+            let found = (index & !63) + free.trailing_zeros();
+            if free != 0 && found < self.count {
+                word.fetch_or(1 << (found % 64), Ordering::AcqRel);
+                self.used.fetch_add(1, Ordering::AcqRel);
+                return Some(found);
+            }
+            index = (index & !63) + 64;
+        }
+        None
+    }
+
+    /// Claims all free cells at once: a bit for each. Only the segment's owner calls it.
+    pub fn claim_rest(&self) -> Box<[u64]> {
+        let claim = |(index, word): (u32, &AtomicU64)| {
+            let cells = (self.count - index * 64).min(64);
+            let all = u64::MAX >> (64 - cells);
+            let claimed = all & !word.fetch_or(all, Ordering::AcqRel);
+            self.used.fetch_add(claimed.count_ones(), Ordering::AcqRel);
+            claimed
+        };
+        (0..).zip(&self.words).map(claim).collect()
+    }
+
+    /// Frees what [`CellMap::claim_rest`] claimed and nobody used.
+    pub fn free_rest(&self, claimed: &[u64]) {
+        for (word, bits) in self.words.iter().zip(claimed) {
+            word.fetch_and(!bits, Ordering::AcqRel);
+            self.used.fetch_sub(bits.count_ones(), Ordering::AcqRel);
+        }
+    }
+
+    /// Marks cell `index` used, for a sweep. Returns whether it was free.
+    pub fn mark(&self, index: u32) -> bool {
+        let bit = 1 << (index % 64);
+        let was_free = self.words[(index / 64) as usize].fetch_or(bit, Ordering::AcqRel) & bit == 0;
+        if was_free {
+            self.used.fetch_add(1, Ordering::AcqRel);
+        }
+        was_free
+    }
+
+    /// Frees cell `index`; returns how many are used after that.
+    pub fn free(&self, index: u32) -> u32 {
+        let bit = 1 << (index % 64);
+        let before = self.words[(index / 64) as usize].fetch_and(!bit, Ordering::AcqRel);
+        debug_assert!(before & bit != 0, "cell freed twice");
+        if before & bit == 0 { self.used() } else { self.used.fetch_sub(1, Ordering::AcqRel) - 1 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    /// Rows of 7169 to 7280 bytes with their header got cells that were no class: their segments counted as damaged from then on,
+    /// and the pool did not open again.
+    #[test]
+    fn whatever_a_row_gets_is_a_class_of_bounded_waste() {
+        for segment_bytes in (12..=20).map(|shift| 1u64 << shift) {
+            let mut classes = BTreeSet::new();
+            for bytes in (1..=segment_bytes / UNIT_BYTES).map(|units| units * UNIT_BYTES) {
+                let class = class_for(bytes, segment_bytes).expect("it fits a segment");
+                assert!(is_class(class, segment_bytes), "{bytes} of {segment_bytes}: {class}");
+                let cell = u64::from(class) * UNIT_BYTES;
+                assert_eq!(class_for(cell, segment_bytes), Some(class), "{bytes} of {segment_bytes}");
+                assert!(bytes <= cell);
+                let few = segment_bytes / cell <= u64::from(FEW_CELLS);
+                assert!(few || cell - bytes <= bytes / 8 || bytes <= 32, "{bytes} of {segment_bytes}: {cell}");
+                classes.insert(class);
+            }
+            let slots: BTreeSet<_> = classes.iter().map(|class| class_slot(*class)).collect();
+            assert_eq!(slots.len(), classes.len(), "{segment_bytes}");
+            assert!(slots.iter().all(|slot| *slot < CLASS_SLOTS));
+            // Cells of 576 units shared a slot with the class of 585, so that a version of 577 to 585 units could be written into one
+            // of them, and over the begin of the next.
+            let accepted: Vec<_> = (0..=65536 + 1).filter(|units| is_class(*units, segment_bytes)).collect();
+            let slots: BTreeSet<_> = accepted.iter().map(|units| class_slot(*units)).collect();
+            assert_eq!(slots.len(), accepted.len(), "{segment_bytes}: {accepted:?}");
+            for (smaller, larger) in classes.iter().zip(classes.iter().skip(1)) {
+                let grown = grown_class(*smaller, *larger, segment_bytes);
+                assert!(grown >= *larger && classes.contains(&grown));
+            }
+        }
+    }
+}

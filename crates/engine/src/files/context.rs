@@ -1,0 +1,92 @@
+//! What the tables of a pool share: the medium, the sizes, and the services in DRAM.
+
+use super::datafile::DataFile;
+use super::spare::Spare;
+use crate::config::{Clock, Config};
+use crate::error::{ErrorKind, Result};
+use crate::format::{FileIdentity, Geometry};
+use crate::service::Services;
+use perdura_pmem::Medium;
+use std::sync::Arc;
+
+/// What a table takes from its pool.
+pub struct TableContext {
+    /// Where files are.
+    pub medium: Arc<dyn Medium>,
+    /// Id of the pool.
+    pub pool: [u8; 16],
+    /// Sizes fixed at creation.
+    pub geometry: Geometry,
+    /// Size of a first data file, in bytes.
+    pub first_file_bytes: u64,
+    /// Size of a full-grown data file, in bytes.
+    pub data_file_bytes: u64,
+    /// Pre-fault and files ahead.
+    pub services: Arc<Services>,
+    /// The pool's spare file.
+    pub spare: Spare,
+    clock: Clock,
+}
+
+impl TableContext {
+    /// The context a pool with these settings gives its tables.
+    pub fn new(
+        medium: Arc<dyn Medium>,
+        pool: [u8; 16],
+        geometry: Geometry,
+        config: &Config,
+        services: Arc<Services>,
+    ) -> Self {
+        TableContext {
+            spare: Spare::new(geometry.segment_bytes, config.first_file_bytes),
+            medium,
+            pool,
+            geometry,
+            first_file_bytes: config.first_file_bytes,
+            data_file_bytes: config.data_file_bytes,
+            services,
+            clock: config.clock,
+        }
+    }
+
+    /// Seconds since 1970.
+    pub fn now(&self) -> u64 {
+        (self.clock)().as_secs()
+    }
+
+    /// What the header of a table's file says.
+    pub fn identity(&self, table: u32, sequence: u32) -> FileIdentity {
+        FileIdentity { pool: self.pool, table, sequence }
+    }
+
+    /// Creates a file of `bytes`, or of half or a quarter and so on where there is no room, but of no less than `least`.
+    pub fn create_file(&self, identity: FileIdentity, bytes: u64, least: u64) -> Result<DataFile> {
+        let was_left = self.services.forget_leftover(&identity.name());
+        let mut bytes = bytes.max(least);
+        let created = loop {
+            match DataFile::create(&*self.medium, identity, bytes, self.geometry.segment_bytes) {
+                Err(error) if error.kind() == ErrorKind::DeviceFull && bytes > least => bytes = (bytes / 2).max(least),
+                created => break created,
+            }
+        };
+        if was_left && created.is_err() {
+            self.services.add_leftover(identity.name());
+        }
+        created
+    }
+
+    /// Makes the pool's spare the first file of `table`. `None` if there is no spare.
+    pub fn take_spare(&self, table: u32) -> Result<Option<DataFile>> {
+        let identity = self.identity(table, 0);
+        match self.spare.take(&*self.medium, &self.services, &identity.name())? {
+            Some(region) => DataFile::begin(&*self.medium, identity, region, self.geometry.segment_bytes).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Size of file `sequence` of a chain: doubling, up to the full size.
+    pub fn file_bytes(&self, sequence: u32) -> u64 {
+        let doubled = self.first_file_bytes.saturating_mul(1 << sequence.min(32));
+        doubled.min(self.data_file_bytes)
+    }
+}

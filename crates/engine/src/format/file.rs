@@ -1,0 +1,151 @@
+//! Data files: their names, the header, and where descriptors and segments lie.
+//!
+//! A file is valid iff magic, version, pool, table, sequence, sizes and CRC32C of the header agree with what the pool expects. The
+//! link word is no part of the checksum: it changes once, when the next file of the chain is linked.
+
+use super::FORMAT_VERSION;
+use crc32c::crc32c;
+use std::mem::offset_of;
+use zerocopy::little_endian::{U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+const MAGIC: [u8; 8] = *b"PRDDATA1";
+/// Content of the link word if there is a next file; 0 if there is none. No bit that flips makes the one of the other.
+pub const LINKED: u64 = u64::from_le_bytes(*b"PRDLINK1");
+/// Offset of the link word, in bytes.
+pub const LINK_AT: u64 = size_of::<FileHeader>() as u64;
+/// Offset of the first segment descriptor, in bytes.
+const DESCRIPTORS_AT: u64 = 128;
+
+/// Name of a table's data file.
+pub fn data_file_name(table: u32, sequence: u32) -> String {
+    format!("t.{table:08x}.{sequence:05x}")
+}
+
+/// The table and sequence a file name stands for, if it is a data file's.
+pub fn parse_data_file_name(name: &str) -> Option<(u32, u32)> {
+    let rest = name.strip_prefix("t.")?;
+    let (table, sequence) = rest.split_once('.')?;
+    let parsed = (u32::from_str_radix(table, 16).ok()?, u32::from_str_radix(sequence, 16).ok()?);
+    (data_file_name(parsed.0, parsed.1) == name).then_some(parsed)
+}
+
+/// What every file of a table has in common.
+#[derive(Clone, Copy, Debug)]
+pub struct FileIdentity {
+    /// Pool the file belongs to.
+    pub pool: [u8; 16],
+    /// Table it belongs to.
+    pub table: u32,
+    /// Position in the chain.
+    pub sequence: u32,
+}
+
+impl FileIdentity {
+    /// Name of the file.
+    pub fn name(&self) -> String {
+        data_file_name(self.table, self.sequence)
+    }
+}
+
+/// The fixed part of a data file's header: what its creation writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+pub struct FileHeader {
+    magic: [u8; 8],
+    version: U32,
+    segment_bytes: U32,
+    pool: [u8; 16],
+    table: U32,
+    sequence: U32,
+    bytes: U64,
+    segments: U64,
+    crc: U32,
+    zero: U32,
+}
+
+const _: () = assert!(offset_of!(FileHeader, version) == 8 && offset_of!(FileHeader, segment_bytes) == 12);
+const _: () = assert!(offset_of!(FileHeader, pool) == 16 && offset_of!(FileHeader, table) == 32);
+const _: () = assert!(offset_of!(FileHeader, sequence) == 36 && offset_of!(FileHeader, bytes) == 40);
+const _: () = assert!(offset_of!(FileHeader, segments) == 48 && offset_of!(FileHeader, crc) == 56);
+const _: () = assert!(size_of::<FileHeader>() == 64 && align_of::<FileHeader>() == 1);
+const _: () = assert!(LINK_AT + 8 <= DESCRIPTORS_AT);
+
+/// Why a header was refused.
+pub enum HeaderFault {
+    /// The bytes at this offset are not what they must be.
+    Damaged(u64, String),
+    /// The file is sound, and of a newer format.
+    Newer(u32),
+}
+
+impl FileHeader {
+    /// The header of a file of `bytes` with `segments` segments.
+    pub fn new(identity: FileIdentity, bytes: u64, segment_bytes: u64, segments: u64) -> FileHeader {
+        let mut header = FileHeader {
+            magic: MAGIC,
+            version: U32::new(FORMAT_VERSION as u32),
+            segment_bytes: U32::new(segment_bytes as u32),
+            pool: identity.pool,
+            table: U32::new(identity.table),
+            sequence: U32::new(identity.sequence),
+            bytes: U64::new(bytes),
+            segments: U64::new(segments),
+            crc: U32::ZERO,
+            zero: U32::ZERO,
+        };
+        header.crc = U32::new(header.checksum());
+        header
+    }
+
+    fn checksum(&self) -> u32 {
+        crc32c(&self.as_bytes()[..offset_of!(FileHeader, crc)])
+    }
+
+    /// Checks the header found in a file of `bytes` bytes; returns the number of its segments.
+    pub fn check(&self, identity: FileIdentity, bytes: u64, segment_bytes: u64) -> Result<u64, HeaderFault> {
+        if self.magic != MAGIC {
+            let seen = u64::from_le_bytes(self.magic);
+            return Err(HeaderFault::Damaged(0, format!("magic number {seen:#x} is not a data file's")));
+        }
+        if self.crc.get() == self.checksum() && u64::from(self.version.get()) > FORMAT_VERSION {
+            return Err(HeaderFault::Newer(self.version.get()));
+        }
+        // The file's own length counts before anything is computed from what the header says.
+        let said = self.bytes.get();
+        let segments = if said == bytes { segments_for_bytes(bytes, segment_bytes) } else { self.segments.get() };
+        let expected = FileHeader::new(identity, said, segment_bytes, segments);
+        if let Some(at) = self.as_bytes().iter().zip(expected.as_bytes()).position(|(seen, wanted)| seen != wanted) {
+            let what = "the header does not match its checksum, table or pool";
+            return Err(HeaderFault::Damaged(at as u64, what.to_owned()));
+        }
+        if said != bytes {
+            return Err(HeaderFault::Damaged(bytes, format!("the file has {bytes} bytes, its header says {said}")));
+        }
+        Ok(segments)
+    }
+}
+
+/// Offset of segment `index`'s descriptor, in bytes.
+pub fn descriptor_at(index: u32) -> u64 {
+    DESCRIPTORS_AT + u64::from(index) * 8
+}
+
+/// Offset of the first segment in a file of `segments` segments.
+pub fn segments_at(segments: u64) -> u64 {
+    (DESCRIPTORS_AT + segments * 8).next_multiple_of(4096)
+}
+
+/// Bytes a file needs to hold `segments` segments.
+pub fn bytes_for_segments(segments: u64, segment_bytes: u64) -> u64 {
+    segments_at(segments) + segments * segment_bytes
+}
+
+/// Segments that fit a file of `bytes`.
+pub fn segments_for_bytes(bytes: u64, segment_bytes: u64) -> u64 {
+    let mut segments = bytes / segment_bytes;
+    while segments > 0 && bytes_for_segments(segments, segment_bytes) > bytes {
+        segments -= 1;
+    }
+    segments
+}

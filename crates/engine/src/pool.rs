@@ -1,0 +1,166 @@
+//! Room *pool*: what the tables and sessions of an opened pool share.
+//!
+//! It owns the log's handle, the list of tables, row locks and who owns them, the list of live snapshots, prepared transactions without
+//! a session, and the gate that holds a pool still. It stands on `changes` and `table`. It keeps (I8) for purge: nothing is
+//! reclaimed that a live snapshot sees or that the last checkpoint does not cover; and (I11): after a failure it takes no writes.
+
+pub mod hold;
+pub mod locks;
+pub mod owner;
+pub mod prepared;
+pub mod snapshot_list;
+
+use crate::config::Config;
+use crate::error::{Error, ErrorKind, Result};
+use crate::files::context::TableContext;
+use crate::format::RECORD_BYTES;
+use crate::service::Services;
+use crate::table::Table;
+use hold::Hold;
+use locks::LockTable;
+use perdura_log::{Csn, Log};
+use perdura_pmem::sync::{Mutex, RwLock};
+use prepared::PreparedList;
+use snapshot_list::SnapshotList;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Largest body of one log group, in bytes; larger transactions are logged in chunks.
+const CHUNK_BYTES: u64 = 48 << 10;
+
+/// Counters the engine keeps itself.
+#[derive(Default)]
+pub(crate) struct EventCounters {
+    /// Transactions that wrote and were committed.
+    pub commits: AtomicU64,
+    /// Transactions that wrote and were rolled back.
+    pub rollbacks: AtomicU64,
+}
+
+/// A pool, opened.
+pub(crate) struct Pool {
+    pub context: Arc<TableContext>,
+    pub log: Log,
+    pub snapshots: SnapshotList,
+    pub locks: LockTable,
+    /// By name; without the catalog.
+    pub tables: RwLock<BTreeMap<String, Arc<Table>>>,
+    pub catalog: Arc<Table>,
+    /// Held by whoever changes the catalog.
+    pub ddl: Mutex<()>,
+    purging: Mutex<()>,
+    pub hold: Hold,
+    /// Transactions that were prepared and have no session.
+    pub prepared: PreparedList,
+    next_session: AtomicU64,
+    lock_wait_timeout_ms: AtomicU64,
+    /// Largest body of one log group, in bytes: whole records.
+    pub chunk_bytes: usize,
+    pub counters: EventCounters,
+}
+
+impl Pool {
+    /// A pool that was recovered.
+    pub fn new(
+        context: Arc<TableContext>,
+        log: Log,
+        catalog: Arc<Table>,
+        tables: BTreeMap<String, Arc<Table>>,
+        config: &Config,
+        lane_bytes: u64,
+    ) -> Pool {
+        let records = CHUNK_BYTES.min(lane_bytes / 4) as usize / RECORD_BYTES;
+        Pool {
+            context,
+            log,
+            snapshots: SnapshotList::default(),
+            locks: LockTable::new(config.clock),
+            tables: RwLock::new(tables),
+            catalog,
+            ddl: Mutex::new(()),
+            purging: Mutex::new(()),
+            hold: Hold::default(),
+            prepared: PreparedList::default(),
+            next_session: AtomicU64::new(1),
+            lock_wait_timeout_ms: AtomicU64::new(config.lock_wait_timeout.as_millis() as u64),
+            chunk_bytes: records * RECORD_BYTES,
+            counters: EventCounters::default(),
+        }
+    }
+
+    /// What tables and background work share.
+    pub fn services(&self) -> &Services {
+        &self.context.services
+    }
+
+    /// Waits until all this thread flushed is durable.
+    #[track_caller]
+    pub fn fence(&self) {
+        self.catalog.chain().fence();
+    }
+
+    /// Fails if the pool has failed stop.
+    pub fn check_writable(&self) -> Result<()> {
+        if !self.log.is_failed() {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::ReadOnlyPool,
+            "the pool has failed stop and is read-only; see the error log for the cause, mend it and restart",
+        ))
+    }
+
+    /// A number for a new session, never given twice while the pool is open.
+    pub fn next_session(&self) -> u64 {
+        self.next_session.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// How long sessions without a setting of their own wait for a row lock.
+    pub fn lock_wait_timeout(&self) -> Duration {
+        Duration::from_millis(self.lock_wait_timeout_ms.load(Ordering::Relaxed))
+    }
+
+    /// Sets it.
+    pub fn set_lock_wait_timeout(&self, timeout: Duration) {
+        self.lock_wait_timeout_ms.store(timeout.as_millis() as u64, Ordering::Relaxed);
+    }
+
+    /// A table by name.
+    pub fn table(&self, name: &str) -> Result<Arc<Table>> {
+        let found = self.tables.read().get(name).cloned();
+        found.ok_or_else(|| Error::new(ErrorKind::NotFound, format!("table {name} does not exist in the pool")))
+    }
+
+    /// The name of a table for reports; one that was dropped has only its id.
+    pub fn name_of(&self, table: u32) -> String {
+        let found = self.table_list().into_iter().find(|one| one.id() == table);
+        found.map_or_else(|| format!("a dropped table (id {table})"), |found| found.name())
+    }
+
+    /// All tables, the catalog first.
+    pub fn table_list(&self) -> Vec<Arc<Table>> {
+        std::iter::once(&self.catalog).chain(self.tables.read().values()).cloned().collect()
+    }
+
+    /// Makes the present visible CSN the start of the next redo, and frees log generations that are not needed any more.
+    pub fn checkpoint(&self) -> Result<Csn> {
+        match self.log.checkpoint() {
+            Ok(csn) => Ok(csn),
+            Err(error) => {
+                self.log.fail_stop(&format!("the checkpoint could not be written: {error}"));
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Purges all tables as far as snapshots and the checkpoint allow; returns how many versions were freed.
+    pub fn purge(&self) -> usize {
+        let _one = self.purging.lock();
+        // Planted: purge goes beyond the checkpoint.
+        let covered = if perdura_pmem::planted(54) { self.log.visible_csn() } else { self.log.checkpoint_csn() };
+        let limit = self.snapshots.purge_limit(covered);
+        self.table_list().iter().map(|table| table.space().purge(limit)).sum()
+    }
+}

@@ -1,0 +1,241 @@
+//! Offline verification and description of a pool, without changing a byte of it.
+//!
+//! A pool that was not closed has commits in its log that redo has yet to publish. The check verifies what the directory
+//! names and what those records name; together that is what the next recovery will build.
+
+use super::catalog::{self, Entry};
+use super::redo;
+use crate::config::Config;
+use crate::error::{Error, ErrorKind, Result};
+use crate::files::context::TableContext;
+use crate::format::{CATALOG_ID, PENDING, Record, Rid, SegmentKind, UNIT_BYTES, Word, parse_data_file_name};
+use crate::recovery;
+use crate::service::Services;
+use crate::table::Table;
+use perdura_log::{Recovery, SUPERBLOCK_NAME as SUPERBLOCK};
+use perdura_pmem::Medium;
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What was found in one table.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TableReport {
+    /// Its id.
+    pub id: u32,
+    /// Its name.
+    pub name: String,
+    /// Rows the directory names.
+    pub rows: u64,
+    /// Deletions not yet purged.
+    pub tombstones: u64,
+    /// Data files.
+    pub files: u64,
+    /// Bytes of data files.
+    pub bytes: u64,
+    /// Segments free, with cells, of the directory, in extents.
+    pub segments: [u64; 4],
+    /// Bytes of rows.
+    pub row_bytes: u64,
+}
+
+/// What was found in a pool.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// Description of the superblock and the log.
+    pub log: String,
+    /// Commits in the log that the next start will redo.
+    pub commits_to_redo: u64,
+    /// Prepared transactions.
+    pub prepared: u64,
+    /// The tables, the catalog first.
+    pub tables: Vec<TableReport>,
+    /// What is wrong, one line each. Empty: the pool is sound.
+    pub problems: Vec<String>,
+}
+
+/// Verifies the pool on `medium`. `progress` is told the table and the share of it that is done (0 to 100).
+///
+/// # Errors
+/// Only what keeps the check from going on at all: no pool, another format, the superblock lost.
+pub fn check(medium: Arc<dyn Medium>, progress: &mut dyn FnMut(&str, u64)) -> Result<Report> {
+    let files = medium.list()?;
+    if files.iter().all(|(name, _)| name != SUPERBLOCK) {
+        recovery::refuse_lost_superblock(&files)?;
+        return Err(Error::new(
+            ErrorKind::NotFound,
+            "there is no pool here: the directory has no superblock file `super`; check the path",
+        ));
+    }
+    let config = Config::default();
+    let recovery = Recovery::open(medium.clone(), &config.log)?;
+    let geometry = recovery::geometry(&recovery)?;
+    let services = Arc::new(Services::new(None));
+    let context = Arc::new(TableContext::new(medium, recovery.superblock.pool, geometry, &config, services));
+    let mut report = Report {
+        log: describe(&recovery),
+        commits_to_redo: recovery.committed.len() as u64,
+        prepared: recovery.prepared.len() as u64,
+        ..Report::default()
+    };
+    let records = records_by_table(&recovery)?;
+    let catalog = Table::open(context.clone(), CATALOG_ID, catalog::NAME, &[])?;
+    check_table(&catalog, recovery.horizon, &records, &mut report, progress);
+    for entry in catalog_entries(&catalog, &records)? {
+        let Entry::Table { id, name, definition } = entry else { continue };
+        match Table::open(context.clone(), id, &name, &definition) {
+            Ok(table) => check_table(&table, recovery.horizon, &records, &mut report, progress),
+            Err(error) => report.problems.push(format!("table {name}: {error}")),
+        }
+    }
+    Ok(report)
+}
+
+fn describe(recovery: &Recovery) -> String {
+    let superblock = &recovery.superblock;
+    let armed = superblock.generations.iter().filter(|generation| generation.is_armed()).count();
+    format!(
+        "pool {}: {} lanes of {} bytes, {} generations ({armed} in use), {} recoveries\n\
+         log: checkpoint CSN {}, horizon CSN {}, {} valid groups",
+        superblock.pool.iter().map(|byte| format!("{byte:02x}")).collect::<String>(),
+        superblock.lanes,
+        superblock.lane_bytes,
+        superblock.generations.len(),
+        superblock.epoch,
+        superblock.checkpoint_csn,
+        recovery.horizon,
+        recovery.groups
+    )
+}
+
+/// Records redo will apply, by table, in CSN order.
+fn records_by_table(recovery: &Recovery) -> Result<BTreeMap<u32, Vec<Record>>> {
+    let mut by_table: BTreeMap<u32, Vec<Record>> = BTreeMap::new();
+    for committed in &recovery.committed {
+        recovery.for_each_body(&committed.bodies, &mut |body: &[u8]| -> Result<()> {
+            for record in redo::records(body)? {
+                by_table.entry(record.table()).or_default().push(record);
+            }
+            Ok(())
+        })?;
+    }
+    Ok(by_table)
+}
+
+/// The catalog as it will be after redo.
+fn catalog_entries(catalog: &Table, records: &BTreeMap<u32, Vec<Record>>) -> Result<Vec<Entry>> {
+    let mut redone: BTreeMap<u64, Word> = BTreeMap::new();
+    for record in records.get(&CATALOG_ID).into_iter().flatten() {
+        if let Record::Row { rid, word, .. } = *record {
+            redone.insert(rid.row(), word);
+        }
+    }
+    catalog::entries(catalog, &redone)
+}
+
+fn check_table(
+    table: &Table,
+    horizon: u64,
+    records: &BTreeMap<u32, Vec<Record>>,
+    report: &mut Report,
+    progress: &mut dyn FnMut(&str, u64),
+) {
+    let name = table.name();
+    let mut found = TableReport {
+        id: table.id(),
+        name: name.clone(),
+        files: table.chain().file_count() as u64,
+        bytes: table.data_bytes(),
+        ..TableReport::default()
+    };
+    count_segments(table, &mut found);
+    let mut owners: FxHashMap<(u32, u64), u64> = FxHashMap::default();
+    let pages = table.directory().page_count();
+    for page in 0..pages {
+        progress(&name, page * 100 / pages);
+        if !table.directory().state(page).is_published() {
+            continue;
+        }
+        for row in table.directory().page_rows(page) {
+            if let Err(error) = check_row(table, row, horizon, &mut owners, &mut found) {
+                report.problems.push(format!("table {name}: {error}"));
+            }
+        }
+    }
+    for record in records.get(&table.id()).into_iter().flatten() {
+        if let Err(error) = redo::verify_record(table, record) {
+            report.problems.push(format!("table {name}, log record: {error}"));
+        }
+    }
+    progress(&name, 100);
+    report.tables.push(found);
+}
+
+fn count_segments(table: &Table, found: &mut TableReport) {
+    for file in table.chain().files() {
+        for index in 0..file.segment_count() {
+            let slot = match file.kind(index) {
+                Ok(SegmentKind::Cells(_)) => 1,
+                Ok(SegmentKind::Directory(_)) => 2,
+                Ok(SegmentKind::Extent(_) | SegmentKind::ExtentTail(_)) => 3,
+                Ok(SegmentKind::Free) | Err(_) => 0,
+            };
+            found.segments[slot] += 1;
+        }
+    }
+}
+
+fn check_row(
+    table: &Table,
+    row: u64,
+    horizon: u64,
+    owners: &mut FxHashMap<(u32, u64), u64>,
+    found: &mut TableReport,
+) -> Result<()> {
+    let word = table.directory().sound_word(row)?;
+    if word.is_empty() {
+        return Ok(());
+    }
+    let rid = Rid::new(row, word.incarnation());
+    redo::version_checksum(table, rid, word)?;
+    let (region, at, header) = table.chain().header(word, rid)?;
+    let csn = region.load(at);
+    if csn & PENDING == 0 && csn > horizon {
+        let what = format_args!("the version of row {row:#x} has CSN {csn}, the last one given was {horizon}");
+        return Err(Error::damaged(region.name(), at, what));
+    }
+    let file = table.chain().file(word.file()).expect("located above");
+    let fits = match file.segment_of(at).map(|index| (index, file.kind(index))) {
+        Some((index, Ok(SegmentKind::Cells(units)))) => {
+            (at - file.segment_offset(index)).is_multiple_of(u64::from(units) * UNIT_BYTES)
+        }
+        Some((index, Ok(SegmentKind::Extent(_)))) => at == file.segment_offset(index),
+        _ => false,
+    };
+    if !fits {
+        return Err(Error::damaged(
+            region.name(),
+            at,
+            format_args!("row {row:#x} names a place where no version can begin"),
+        ));
+    }
+    if let Some(other) = owners.insert((word.file(), at), row) {
+        return Err(Error::damaged(
+            region.name(),
+            at,
+            format_args!("rows {other:#x} and {row:#x} name the same version"),
+        ));
+    }
+    if header.tombstone {
+        found.tombstones += 1;
+    } else {
+        found.rows += 1;
+        found.row_bytes += u64::from(header.len);
+    }
+    Ok(())
+}
+
+/// Whether a file name is one of a pool's.
+pub fn is_pool_file(name: &str) -> bool {
+    name == "super" || recovery::is_pool_file(name) || parse_data_file_name(name).is_some()
+}

@@ -1,0 +1,85 @@
+//! Prepared transactions after a restart: write set, cells and locks as they were.
+
+use super::redo;
+use crate::changes::write_set::WriteSet;
+use crate::error::{Error, Result};
+use crate::format::{Record, Rid, Word, data_file_name};
+use crate::pool::Pool;
+use crate::pool::locks::LockMode;
+use crate::pool::owner::{Owner, RowKey};
+use crate::pool::prepared::Detached;
+use crate::table::Table;
+use perdura_log::PreparedTxn;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Gives a prepared transaction back its write set, cells and locks, and puts it on the pool's list.
+pub fn restore(pool: &Pool, prepared: PreparedTxn, tables: &BTreeMap<u32, Arc<Table>>) -> Result<()> {
+    let owner = Arc::new(Owner::new(pool.next_session()));
+    pool.locks.enter(&owner);
+    let (xid, log) = (prepared.xid, prepared.log);
+    let mut detached = Detached { xid, writes: WriteSet::default(), log, owner, locks: Vec::new() };
+    for body in &prepared.bodies {
+        for record in redo::records(body)? {
+            let Some(table) = tables.get(&record.table()) else { continue };
+            match record {
+                Record::Row { rid, word, crc, .. } => restore_row(pool, &mut detached, table, rid, word, crc)?,
+                Record::Page { page, rows, crc, .. } => restore_page(&mut detached, table, page, rows, crc)?,
+            }
+        }
+    }
+    pool.prepared.add(detached);
+    Ok(())
+}
+
+fn restore_row(pool: &Pool, detached: &mut Detached, table: &Arc<Table>, rid: Rid, word: Word, crc: u32) -> Result<()> {
+    redo::verify_row(table, rid, word, crc)?;
+    // Planted: the cell of a prepared transaction is not kept for it.
+    if !perdura_pmem::planted(40) {
+        table.space().keep_cell(word)?;
+    }
+    let base = table.directory().word(rid.row());
+    if base.is_empty() {
+        table.space().keep_row(rid.row());
+    } else {
+        table.chain().header(base, rid)?;
+        table.space().ensure_swept(base)?;
+        let key = RowKey { table: table.id(), rid };
+        // Planted: a prepared transaction does not get its locks back.
+        if perdura_pmem::planted(41) {
+            detached.writes.add(table, rid, base, word);
+            return Ok(());
+        }
+        let locked = pool.locks.lock(&detached.owner, key, LockMode::Exclusive, Some(Duration::ZERO));
+        if locked.is_err() {
+            return Err(Error::damaged(
+                "log",
+                0,
+                format_args!("two prepared transactions wrote row {:#x}", rid.to_u64()),
+            ));
+        }
+        detached.locks.push(key);
+        detached.owner.count_locks(detached.locks.len());
+    }
+    detached.writes.add(table, rid, base, word);
+    Ok(())
+}
+
+fn restore_page(detached: &mut Detached, table: &Arc<Table>, page: u64, rows: u32, crc: u32) -> Result<()> {
+    let folded = redo::verify_page(table, page, rows, crc)?;
+    if table.directory().state(page).is_published() {
+        let what = format_args!("a prepared transaction filled directory page {page}, which is published");
+        return Err(Error::damaged(&data_file_name(table.id(), 0), 0, what));
+    }
+    let first = table.directory().page_rows(page).start;
+    for row in first..first + u64::from(rows) {
+        let word = table.directory().raw_word(row);
+        if !word.is_empty() {
+            table.space().keep_cell(word)?;
+        }
+    }
+    table.space().keep_page(page);
+    detached.writes.bulk(table).adopt_page(page, rows, folded);
+    Ok(())
+}

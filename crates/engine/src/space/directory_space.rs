@@ -1,0 +1,225 @@
+//! Free places in a table's row directory: pages nothing was published in, and RIDs.
+//!
+//! All of it is DRAM: after a restart a sweep of the directory finds it again. A RID is free in one place only: in a list here, in
+//! the hands of a shard, or still to be found by the sweep (I8). What a prepared transaction of the last run inserted looks
+//! free, so it is reserved.
+
+use super::purge::{PurgeQueue, Superseded};
+use super::segments::Segments;
+use crate::error::{Error, Result};
+use crate::files::chain::{SegmentId, version_csn};
+use crate::files::directory::DirectorySegment;
+use crate::format::{PAGES_PER_SEGMENT, Rid, SegmentKind};
+use perdura_pmem::sync::Mutex;
+use rustc_hash::FxHashSet;
+use std::collections::VecDeque;
+
+/// A directory page nothing was published in.
+#[derive(Clone, Copy, Debug)]
+struct FreePage {
+    page: u64,
+    /// Whether a crash or a rollback may have left words in it.
+    dirty: bool,
+}
+
+#[derive(Default)]
+struct Lists {
+    /// Segments of the directory that are to be swept, in ascending order.
+    unswept: VecDeque<u64>,
+    pages: Vec<FreePage>,
+    rids: Vec<Rid>,
+    reserved_rows: FxHashSet<u64>,
+    reserved_pages: FxHashSet<u64>,
+}
+
+impl Lists {
+    /// Whether the sweep of that directory segment is still to find its free RIDs.
+    fn is_unswept(&self, number: u64) -> bool {
+        let ends = self.unswept.front().zip(self.unswept.back());
+        ends.is_some_and(|(first, last)| (*first..=*last).contains(&number))
+    }
+}
+
+/// The free places of a row directory.
+#[derive(Default)]
+pub struct DirectorySpace(Mutex<Lists>);
+
+impl DirectorySpace {
+    /// Builds the directory of an existing table from its segments, in the order of their numbers.
+    pub fn open(segments: &Segments, found: Vec<(u32, SegmentId)>) -> Result<DirectorySpace> {
+        let chain = segments.chain();
+        let mut lists = Lists::default();
+        for (position, (number, id)) in found.into_iter().enumerate() {
+            let file = chain.file_of(id);
+            let at = file.segment_offset(id.index);
+            if position as u32 != number {
+                let what = format!("directory segment {number} is here, {position} was expected");
+                return Err(Error::damaged(file.region().name(), at, what));
+            }
+            chain.directory().push(DirectorySegment { region: file.region().clone(), at });
+            chain.directory().check_states(u64::from(number))?;
+            lists.unswept.push_back(u64::from(number));
+        }
+        Ok(DirectorySpace(Mutex::new(lists)))
+    }
+
+    /// Gives RIDs back.
+    pub fn put_rids(&self, rids: impl IntoIterator<Item = Rid>) {
+        self.0.lock().rids.extend(rids);
+    }
+
+    /// Takes up to `count` free RIDs.
+    pub fn take_rids(&self, count: usize) -> Vec<Rid> {
+        let mut lists = self.0.lock();
+        let rest = lists.rids.len().saturating_sub(count);
+        lists.rids.split_off(rest)
+    }
+
+    /// The free RIDs.
+    pub fn rids(&self) -> Vec<Rid> {
+        self.0.lock().rids.clone()
+    }
+
+    /// Whether so many RIDs are free that they are to be used before more of the directory is.
+    pub fn has_many_rids(&self, segments: &Segments) -> bool {
+        let (geometry, directory) = (segments.chain().context().geometry, segments.chain().directory());
+        let free = self.0.lock().rids.len() as u64;
+        free >= geometry.words_per_page() && free * 4 >= directory.segment_count() * geometry.words_per_segment()
+    }
+
+    /// Keeps the sweep off a row that a prepared transaction inserted.
+    pub fn reserve_row(&self, row: u64) {
+        self.0.lock().reserved_rows.insert(row);
+    }
+
+    /// Keeps the sweep off a page that a prepared transaction filled.
+    pub fn reserve_page(&self, page: u64) {
+        self.0.lock().reserved_pages.insert(page);
+    }
+
+    /// Gives back a page that a transaction took and did not publish.
+    pub fn put_page(&self, page: u64) {
+        self.0.lock().pages.push(FreePage { page, dirty: !perdura_pmem::planted(53) });
+    }
+
+    /// Takes a directory page nothing was published in; all its words are 0 on the medium.
+    pub fn take_page(&self, segments: &Segments, superseded: &PurgeQueue) -> Result<u64> {
+        loop {
+            let page = self.0.lock().pages.pop();
+            match page {
+                Some(page) => {
+                    // Planted: words that a rollback or a crash left come with the page.
+                    if page.dirty && !perdura_pmem::planted(50) {
+                        let (region, at, bytes) =
+                            segments.chain().directory().page_bytes(page.page).expect("a free page exists");
+                        region.zero(at, bytes);
+                        region.fence();
+                    }
+                    return Ok(page.page);
+                }
+                None if self.sweep(1, segments, superseded)? > 0 => {}
+                None => self.add_segment(segments)?,
+            }
+        }
+    }
+
+    fn add_segment(&self, segments: &Segments) -> Result<()> {
+        let _span = perdura_pmem::trace::span("directory_growth");
+        let id = segments.take_free(1, 1)?;
+        let (directory, file) = (segments.chain().directory(), segments.chain().file_of(id));
+        let at = file.segment_offset(id.index);
+        // Planted: the directory begins with whatever was there.
+        if !perdura_pmem::planted(49) {
+            file.region().zero(at, segments.chain().segment_bytes());
+        }
+        file.region().fence();
+        let mut lists = self.0.lock();
+        let number = directory.segment_count();
+        file.set_kind(id.index, SegmentKind::Directory(number as u32));
+        file.region().fence();
+        directory.push(DirectorySegment { region: file.region().clone(), at });
+        for page in (0..PAGES_PER_SEGMENT).rev() {
+            lists.pages.push(FreePage { page: number * PAGES_PER_SEGMENT + page, dirty: false });
+        }
+        Ok(())
+    }
+
+    /// Sweeps up to `count` directory segments for free pages and RIDs, and hands tombstones from before the restart to purge.
+    /// Returns how many segments there were.
+    pub fn sweep(&self, count: usize, segments: &Segments, superseded: &PurgeQueue) -> Result<usize> {
+        let directory = segments.chain().directory();
+        for done in 0..count {
+            let mut lists = self.0.lock();
+            let Some(number) = lists.unswept.pop_front() else { return Ok(done) };
+            directory.reclaim(number);
+            let mut tombstones = Vec::new();
+            for page in number * PAGES_PER_SEGMENT..(number + 1) * PAGES_PER_SEGMENT {
+                if lists.reserved_pages.contains(&page) {
+                    continue;
+                }
+                if !directory.state(page).is_published() {
+                    lists.pages.push(FreePage { page, dirty: true });
+                    continue;
+                }
+                for row in directory.page_rows(page) {
+                    let word = directory.sound_word(row)?;
+                    let rid = Rid::new(row, word.incarnation());
+                    let is_reserved = || lists.reserved_rows.contains(&row);
+                    if word.is_tombstone() {
+                        tombstones.push(Superseded { csn: 0, rid, word });
+                    // Planted: the row of a prepared transaction's insert is given to others.
+                    } else if word.is_empty() && (!is_reserved() || perdura_pmem::planted(42)) {
+                        lists.rids.push(rid);
+                    }
+                }
+            }
+            drop(lists);
+            purge_old_tombstones(segments, superseded, tombstones)?;
+        }
+        Ok(count)
+    }
+
+    /// Empties the words of purged deletions and frees their RIDs, with the lists locked: the sweep of a directory segment either
+    /// finds a free RID itself or was done before.
+    pub fn clear_tombstones(&self, segments: &Segments, purged: &[Superseded]) {
+        let directory = segments.chain().directory();
+        let mut lists = self.0.lock();
+        let mut cleared = Vec::new();
+        for item in purged.iter().filter(|item| item.word.is_tombstone()) {
+            // Planted: a row that is used again has its old incarnation.
+            let incarnation = item.rid.incarnation().wrapping_add(u16::from(!perdura_pmem::planted(55)));
+            let (row, next) = (item.rid.row(), crate::format::Word::empty(incarnation));
+            directory.store(row, next);
+            directory.flush(row);
+            let is_reserved =
+                lists.reserved_rows.contains(&row) || lists.reserved_pages.contains(&directory.page_of(row));
+            if is_reserved || !lists.is_unswept(directory.segment_of(row)) {
+                cleared.push(Rid::new(row, next.incarnation()));
+            }
+        }
+        if purged.iter().any(|item| item.word.is_tombstone()) {
+            segments.chain().fence();
+            lists.rids.extend(cleared);
+        }
+    }
+
+    /// Directory segments not swept yet.
+    pub fn unswept_count(&self) -> usize {
+        self.0.lock().unswept.len()
+    }
+}
+
+/// Hands tombstones that recovery left to purge. Those that this run's commits published are in the queue already.
+fn purge_old_tombstones(segments: &Segments, superseded: &PurgeQueue, tombstones: Vec<Superseded>) -> Result<()> {
+    let chain = segments.chain();
+    let recovered = chain.context().services.recovered_csn();
+    for item in tombstones {
+        let Ok((region, at, _)) = chain.header(item.word, item.rid) else { continue };
+        // Planted: deletions of this run go to purge as if they were from before it.
+        if version_csn(region, at, chain.state_of(item.rid.row())) <= recovered || perdura_pmem::planted(43) {
+            segments.ensure_swept(item.word)?;
+            superseded.push_first(item);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,134 @@
+//! Segments with cells that one owner, a shard or a bulk insert, fills at the same time: at most one of each class of cells.
+//!
+//! A table may have rows of any mix of lengths, and there are some sixty classes. A segment for each from the start
+//! would make a small table large; too few would waste cells. So a class has to earn its segment: its versions go to
+//! the next larger open cells until they have lost a quarter of a segment there (`losses.rs`, kept for the whole table).
+//! From then on each owner opens a segment of that class. For a version larger than all open cells the owner opens a
+//! class twice the largest open one, or larger still if the version needs it, so that rows that grow open few. The next
+//! owner that asks for a class goes on in a segment that another gave back partly filled.
+//!
+//! So beside the rounding of versions to cells an owner wastes at most a quarter of a segment, and the unfilled part of
+//! one, for each class in use.
+
+use super::segments::{OpenCells, OpenSegment, Segments};
+use crate::error::{ErrorKind, Result};
+use crate::files::cells::{self, CLASS_SLOTS};
+use crate::format::Word;
+
+/// How a kind of owner takes segments over and gives them back.
+pub trait SegmentOwner {
+    /// A segment in its hands.
+    type Segment: OpenCells;
+
+    /// Takes a segment over.
+    fn open(segments: &Segments, segment: OpenSegment) -> Self::Segment;
+
+    /// Gives one back to `segments`.
+    fn close(segments: &Segments, segment: Self::Segment);
+}
+
+/// The open segments of one owner.
+pub struct OpenSet<O: SegmentOwner> {
+    segments: Vec<O::Segment>,
+    /// Position in `segments`, and 1, by slot of the class; empty until the first is opened.
+    by_slot: Vec<u8>,
+}
+
+impl<O: SegmentOwner> Default for OpenSet<O> {
+    fn default() -> OpenSet<O> {
+        OpenSet { segments: Vec::new(), by_slot: Vec::new() }
+    }
+}
+
+impl<O: SegmentOwner> OpenSet<O> {
+    /// The next cell for a version of class `class`, and the segment it is in.
+    ///
+    /// # Errors
+    /// DeviceFull, TableFull, Damaged: there is no cell of that class or of a larger one, nor room for more.
+    #[inline]
+    pub fn claim(&mut self, segments: &Segments, class: u32) -> Result<(Word, &mut O::Segment)> {
+        if let Some(position) = self.position(class)
+            && let Some(word) = self.segments[position].claim()
+        {
+            return Ok((word, &mut self.segments[position]));
+        }
+        let (word, position) = self.claim_elsewhere(segments, class)?;
+        Ok((word, &mut self.segments[position]))
+    }
+
+    #[inline]
+    fn position(&self, class: u32) -> Option<usize> {
+        let position = self.by_slot.get(cells::class_slot(class))?;
+        position.checked_sub(1).map(usize::from)
+    }
+
+    #[cold]
+    fn claim_elsewhere(&mut self, segments: &Segments, class: u32) -> Result<(Word, usize)> {
+        if let Some(full) = self.position(class) {
+            O::close(segments, self.remove(full));
+        }
+        let earned = segments.losses().is_earned(class, segments.chain().segment_bytes());
+        if !earned && let Some((word, position)) = self.claim_larger(segments, class) {
+            return Ok((word, position));
+        }
+        let largest = self.segments.iter().map(OpenCells::units).max();
+        let taken = match segments.take_cells(class, earned, largest) {
+            Err(error) if [ErrorKind::DeviceFull, ErrorKind::TableFull].contains(&error.kind()) => {
+                if let Some((word, position)) = self.claim_larger(segments, class) {
+                    return Ok((word, position));
+                }
+                segments.take_larger_cells(class).ok_or(error)?
+            }
+            taken => taken?,
+        };
+        let position = self.insert(O::open(segments, taken));
+        let segment = &mut self.segments[position];
+        let (word, units) = (segment.claim().expect("a segment with free cells"), segment.units());
+        segments.losses().add(class, units - class);
+        Ok((word, position))
+    }
+
+    /// A cell of the smallest larger class that has one.
+    fn claim_larger(&mut self, segments: &Segments, class: u32) -> Option<(Word, usize)> {
+        loop {
+            let larger = self.segments.iter().enumerate().filter(|(_, segment)| segment.units() > class);
+            let (position, units) =
+                larger.map(|(position, segment)| (position, segment.units())).min_by_key(|(_, units)| *units)?;
+            if let Some(word) = self.segments[position].claim() {
+                segments.losses().add(class, units - class);
+                return Some((word, position));
+            }
+            O::close(segments, self.remove(position));
+        }
+    }
+
+    fn insert(&mut self, segment: O::Segment) -> usize {
+        self.by_slot.resize(CLASS_SLOTS, 0);
+        let slot = cells::class_slot(segment.units());
+        debug_assert_eq!(self.by_slot[slot], 0, "two open segments of one class");
+        self.segments.push(segment);
+        self.by_slot[slot] = self.segments.len() as u8;
+        self.segments.len() - 1
+    }
+
+    fn remove(&mut self, position: usize) -> O::Segment {
+        let segment = self.segments.swap_remove(position);
+        self.by_slot[cells::class_slot(segment.units())] = 0;
+        if let Some(moved) = self.segments.get(position) {
+            self.by_slot[cells::class_slot(moved.units())] = position as u8 + 1;
+        }
+        segment
+    }
+
+    /// All open segments.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut O::Segment> {
+        self.segments.iter_mut()
+    }
+
+    /// Gives all back.
+    pub fn close_all(&mut self, segments: &Segments) {
+        while let Some(last) = self.segments.len().checked_sub(1) {
+            O::close(segments, self.remove(last));
+        }
+    }
+}

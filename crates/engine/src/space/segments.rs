@@ -1,0 +1,386 @@
+//! The segments of a table: which are free, and how they are taken into use and given back.
+//!
+//! All of it is DRAM: after a restart it is found again by sweeping. A segment's new use is durable before anything in it can be
+//! named by a committed record (I3). A segment is swept before the first of its versions is superseded, so that while it is
+//! unswept the directory alone tells the truth. Lock order: growing; the lists; a segment's cells. A sweep holds only the latter.
+
+use super::free::FreeSegments;
+use super::losses::Losses;
+use super::sweep;
+use crate::error::{Error, Result};
+use crate::files::cells::{self, CellMap};
+use crate::files::chain::{Chain, SegmentId};
+use crate::files::datafile::DataFile;
+use crate::format::{SegmentKind, Word};
+use perdura_pmem::sync::{Mutex, MutexGuard};
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// A segment being filled by one owner.
+pub trait OpenCells {
+    /// Units of its cells.
+    fn units(&self) -> u32;
+
+    /// The next free cell, if there is one.
+    fn claim(&mut self) -> Option<Word>;
+}
+
+/// A segment with cells, in one owner's hands.
+#[derive(Clone)]
+pub struct OpenSegment {
+    /// Which one.
+    pub id: SegmentId,
+    /// Its cells.
+    pub cells: Arc<CellMap>,
+    /// Offset of its first cell in the file, in bytes.
+    pub start: u64,
+    /// Where the search for a free cell goes on.
+    cursor: u32,
+}
+
+impl OpenCells for OpenSegment {
+    fn units(&self) -> u32 {
+        self.cells.units()
+    }
+
+    fn claim(&mut self) -> Option<Word> {
+        let cell = self.cells.claim(self.cursor)?;
+        self.cursor = cell + 1;
+        Some(Word::new(self.id.file, self.start + self.cells.cell_offset(cell), 0))
+    }
+}
+
+/// The segments of a table.
+pub struct Segments {
+    chain: Chain,
+    free: Mutex<FreeSegments>,
+    growing: Mutex<()>,
+    losses: Losses,
+}
+
+impl Segments {
+    /// The segments of a new table, whose file is all free.
+    pub fn create(chain: Chain) -> Segments {
+        let segments = Segments::new(chain);
+        segments.put_all_free(segments.chain.file(0).expect("a first file"));
+        segments
+    }
+
+    fn new(chain: Chain) -> Segments {
+        Segments { chain, free: Mutex::default(), growing: Mutex::new(()), losses: Losses::default() }
+    }
+
+    /// Reads the descriptors of an existing table; returns the segments of its directory, by number.
+    pub fn open(chain: Chain) -> Result<(Segments, Vec<(u32, SegmentId)>)> {
+        let segments = Segments::new(chain);
+        let mut directory = Vec::new();
+        let mut free = segments.free.lock();
+        for file in segments.chain.files() {
+            // Descriptors and link word.
+            file.region().reclaim(0, file.segment_offset(0));
+            let mut index = 0;
+            while index < file.segment_count() {
+                let id = SegmentId { file: file.sequence(), index };
+                index += 1;
+                match file.kind(id.index)? {
+                    SegmentKind::Cells(_) => free.put_unswept(id),
+                    SegmentKind::Directory(number) => directory.push((number, id)),
+                    SegmentKind::Extent(count) if is_whole(file, id.index, count)? => {
+                        free.put_unswept(id);
+                        index += count - 1;
+                    }
+                    // Part of an extent that was never finished, or is gone and was partly used again.
+                    SegmentKind::Extent(_) | SegmentKind::ExtentTail(_) | SegmentKind::Free => free.put(id),
+                }
+            }
+        }
+        drop(free);
+        directory.sort_unstable_by_key(|(number, _)| *number);
+        Ok((segments, directory))
+    }
+
+    fn put_all_free(&self, file: &DataFile) {
+        let mut free = self.free.lock();
+        for index in 0..file.segment_count() {
+            free.put(SegmentId { file: file.sequence(), index });
+        }
+    }
+
+    /// The table's files.
+    #[inline]
+    pub fn chain(&self) -> &Chain {
+        &self.chain
+    }
+
+    /// What versions have lost in larger cells.
+    pub fn losses(&self) -> &Losses {
+        &self.losses
+    }
+
+    /// The lists of free segments. Whoever locks a segment's cells too locks these first.
+    pub fn free_segments(&self) -> MutexGuard<'_, FreeSegments> {
+        self.free.lock()
+    }
+
+    /// Lengthens the chain by one file, unless someone else just did: by the next in size, or by what there is room for, with at
+    /// least `count` segments one after the other.
+    ///
+    /// # Errors
+    /// DeviceFull, TableFull, NotFound (the table was dropped), Medium.
+    fn grow(&self, files_seen: usize, count: u32) -> Result<()> {
+        self.grow_by(files_seen, self.chain.bytes_for(count))
+    }
+
+    /// Lengthens the chain by the next file, whole, ahead of need. Errors: DeviceFull, TableFull, NotFound, Medium.
+    pub fn grow_ahead(&self) -> Result<()> {
+        let files_seen = self.chain.file_count();
+        self.grow_by(files_seen, self.chain.context().file_bytes(files_seen as u32))
+    }
+
+    fn grow_by(&self, files_seen: usize, least: u64) -> Result<()> {
+        let _growing = self.growing.lock();
+        if self.chain.file_count() == files_seen {
+            self.put_all_free(self.chain.extend(least)?);
+        }
+        Ok(())
+    }
+
+    /// Keeps the chain as it is while the guard lives: no file is added.
+    pub fn stop_growing(&self) -> MutexGuard<'_, ()> {
+        self.growing.lock()
+    }
+
+    /// Whether free segments have run low: the table needs its next file soon.
+    pub fn is_low(&self) -> bool {
+        self.free.lock().count() < self.chain.low_water()
+    }
+
+    /// Takes `count` contiguous free segments, sweeping or growing when there are none. `kept` segments stay free.
+    pub fn take_free(&self, count: u32, kept: u32) -> Result<SegmentId> {
+        loop {
+            let files_seen = self.chain.file_count();
+            let taken = {
+                let mut free = self.free.lock();
+                let taken = free.take(count, kept);
+                if free.count() < self.chain.low_water() {
+                    self.chain.context().services.ask_for_file(self.chain.table());
+                }
+                taken
+            };
+            match taken {
+                Some(id) => return Ok(id),
+                None if self.sweep_some(64)? => {}
+                None => self.grow(files_seen, count + kept)?,
+            }
+        }
+    }
+
+    /// Takes a segment with free cells for one owner: of `class`, or of a larger one if `class` has not earned segments of its own.
+    /// `largest` is the largest class the owner has open. Durable in its use on return.
+    pub fn take_cells(&self, class: u32, earned: bool, largest: Option<u32>) -> Result<OpenSegment> {
+        let reusable = if earned { class..=class } else { class..=class.saturating_mul(2) };
+        if let Some(segment) = self.take_reusable_cells(reusable) {
+            return Ok(segment);
+        }
+        let segment_bytes = self.chain.segment_bytes();
+        match largest {
+            Some(largest) if !earned && largest < class => {
+                self.take_fresh_cells(cells::grown_class(largest, class, segment_bytes))
+            }
+            _ => self.take_fresh_cells(class),
+        }
+    }
+
+    /// Takes a segment with free cells of any class larger than `class`.
+    pub fn take_larger_cells(&self, class: u32) -> Option<OpenSegment> {
+        self.take_reusable_cells(class + 1..=u32::MAX)
+    }
+
+    fn take_reusable_cells(&self, classes: RangeInclusive<u32>) -> Option<OpenSegment> {
+        let mut free = self.free.lock();
+        let id = free.take_reusable(classes)?;
+        let file = self.chain.file_of(id);
+        let cells = file.segment(id.index).cells.lock().clone().expect("a reusable segment has cells");
+        cells.taken.store(true, Ordering::Release);
+        Some(OpenSegment { id, cells, start: file.segment_offset(id.index), cursor: 0 })
+    }
+
+    /// Takes an empty segment for cells of `units`. Durable in its use on return.
+    ///
+    /// The smallest class, that of deletions, may have the last free segment: with a full device rows can still be deleted.
+    fn take_fresh_cells(&self, units: u32) -> Result<OpenSegment> {
+        let id = self.take_free(1, u32::from(units > cells::UNITS_MIN))?;
+        let file = self.chain.file_of(id);
+        file.set_kind(id.index, SegmentKind::Cells(units));
+        file.region().fence();
+        let cells = Arc::new(CellMap::new(units, self.chain.segment_bytes()));
+        cells.taken.store(true, Ordering::Release);
+        *file.segment(id.index).cells.lock() = Some(cells.clone());
+        Ok(OpenSegment { id, cells, start: file.segment_offset(id.index), cursor: 0 })
+    }
+
+    /// Gives back an owned segment that is full but for cells freed meanwhile.
+    pub fn release(&self, segment: &OpenSegment) {
+        let mut free = self.free.lock();
+        segment.cells.taken.store(false, Ordering::Release);
+        self.settle(&mut free, segment.id, &segment.cells);
+    }
+
+    /// Gives back an owned segment with unused cells. However few, the next owner goes on there.
+    pub fn release_partly_filled(&self, segment: &OpenSegment) {
+        let cells = &segment.cells;
+        let mut free = self.free.lock();
+        cells.taken.store(false, Ordering::Release);
+        self.settle(&mut free, segment.id, cells);
+        if (1..cells.count()).contains(&cells.used()) {
+            free.put_reusable(cells.units(), segment.id);
+        }
+    }
+
+    /// Takes an extent of segments for a version of `bytes`, in a file made for it if no other has room. Flushes the
+    /// descriptors; the owner's fence covers them with the version.
+    pub fn take_extent(&self, bytes: u64) -> Result<Word> {
+        let segment_bytes = self.chain.segment_bytes();
+        let count = bytes.div_ceil(segment_bytes);
+        let first = self.take_free(count as u32, 1)?;
+        let file = self.chain.file_of(first);
+        file.set_kind(first.index, SegmentKind::Extent(count as u32));
+        for distance in 1..count as u32 {
+            file.set_kind(first.index + distance, SegmentKind::ExtentTail(distance));
+        }
+        let cells = Arc::new(CellMap::extent());
+        cells.taken.store(true, Ordering::Release);
+        cells.mark(0);
+        *file.segment(first.index).cells.lock() = Some(cells);
+        Ok(Word::new(first.file, file.segment_offset(first.index), 0))
+    }
+
+    /// Frees the cell or extent that `word` names. No reader, record or directory word may name it any more (I8).
+    pub fn free(&self, word: Word) {
+        let Some((id, cells, cell)) = self.cell(word) else {
+            debug_assert!(false, "freed a version that is nowhere");
+            return;
+        };
+        let left = cells.free(cell);
+        let crowded = u64::from(left) * 8 > u64::from(cells.count()) * 7;
+        if cells.units() == 0 || left == 0 || !crowded {
+            let mut free = self.free.lock();
+            self.settle(&mut free, id, &cells);
+        }
+    }
+
+    /// Segment, map and number of the cell that `word` names; `None` if it names none or its segment is unswept.
+    pub fn cell(&self, word: Word) -> Option<(SegmentId, Arc<CellMap>, u32)> {
+        let file = self.chain.file(word.file())?;
+        let index = file.segment_of(word.offset())?;
+        let cells = file.segment(index).cells.lock().clone()?;
+        let cell = cells.cell_at(word.offset() - file.segment_offset(index))?;
+        Some((SegmentId { file: word.file(), index }, cells, cell))
+    }
+
+    /// With the lists locked: an empty segment becomes free, another reusable if it has room. One with an owner stays
+    /// as it is.
+    pub fn settle(&self, free: &mut FreeSegments, id: SegmentId, cells: &CellMap) {
+        if cells.units() == 0 {
+            return self.free_extent(free, id, cells);
+        }
+        // Planted: an empty segment is free though somebody fills it.
+        if cells.taken.load(Ordering::Acquire) && !perdura_pmem::planted(51) {
+            return;
+        }
+        let mut slot = self.chain.file_of(id).segment(id.index).cells.lock();
+        if !slot.as_deref().is_some_and(|present| std::ptr::eq(present, cells)) {
+            return;
+        }
+        let (used, count) = (cells.used(), cells.count());
+        if used == 0 {
+            *slot = None;
+            free.remove_reusable(cells.units(), id);
+            free.put(id);
+        } else if u64::from(used) * 8 <= u64::from(count) * 7 {
+            free.put_reusable(cells.units(), id);
+        }
+    }
+
+    fn free_extent(&self, free: &mut FreeSegments, id: SegmentId, cells: &CellMap) {
+        let file = self.chain.file_of(id);
+        let mut slot = file.segment(id.index).cells.lock();
+        let present = slot.as_deref().is_some_and(|present| std::ptr::eq(present, cells));
+        if cells.used() > 0 || !present {
+            return;
+        }
+        if let Ok(SegmentKind::Extent(count)) = file.kind(id.index) {
+            *slot = None;
+            for index in id.index..id.index + count {
+                free.put(SegmentId { file: id.file, index });
+            }
+        }
+    }
+
+    /// Makes sure that the segment of the version `word` names is swept, and that the version is in one of its cells.
+    pub fn ensure_swept(&self, word: Word) -> Result<()> {
+        let (region, at) = self.chain.locate(word)?;
+        let file = self.chain.file(word.file()).expect("located");
+        let index = file.segment_of(at).expect("located in a segment");
+        let cells = self.sweep_segment(SegmentId { file: word.file(), index })?;
+        match cells.and_then(|cells| cells.cell_at(at - file.segment_offset(index))) {
+            Some(_) => Ok(()),
+            None => Err(Error::damaged(region.name(), at, "a directory word names a place where no version can begin")),
+        }
+    }
+
+    /// Sweeps a segment unless it is swept; `None` if it holds no cells. Only once: after that it may be free, or in other hands.
+    fn sweep_segment(&self, id: SegmentId) -> Result<Option<Arc<CellMap>>> {
+        let file = self.chain.file_of(id);
+        let segment = file.segment(id.index);
+        let mut cells = segment.cells.lock();
+        if cells.is_none() && !segment.swept.swap(true, Ordering::Relaxed) {
+            *cells = match file.kind(id.index)? {
+                SegmentKind::Cells(units) => Some(Arc::new(CellMap::new(units, self.chain.segment_bytes()))),
+                SegmentKind::Extent(_) => Some(Arc::new(CellMap::extent())),
+                _ => None,
+            };
+            if let Some(map) = cells.as_deref() {
+                sweep::mark_live(file, id, map, self.chain.directory());
+            }
+        }
+        Ok(cells.clone())
+    }
+
+    /// Sweeps up to `count` segments. Returns whether there were any.
+    pub fn sweep_some(&self, count: usize) -> Result<bool> {
+        let mut any = false;
+        for _ in 0..count {
+            let Some(id) = self.free.lock().next_unswept() else { break };
+            any = true;
+            if let Some(cells) = self.sweep_segment(id)? {
+                let mut free = self.free.lock();
+                self.settle(&mut free, id, &cells);
+            }
+        }
+        Ok(any)
+    }
+
+    /// Keeps a prepared transaction's version: its segment is swept and its cell taken.
+    pub fn keep_cell(&self, word: Word) -> Result<()> {
+        self.ensure_swept(word)?;
+        match self.cell(word) {
+            Some((_, cells, cell)) if cells.mark(cell) => Ok(()),
+            _ => {
+                let (region, at) = self.chain.locate(word)?;
+                Err(Error::damaged(region.name(), at, "a prepared transaction wrote where another version is"))
+            }
+        }
+    }
+}
+
+/// Whether the segments after `first` belong to its extent. An extent that holds a committed version is whole.
+fn is_whole(file: &DataFile, first: u32, count: u32) -> Result<bool> {
+    for distance in 1..count {
+        if file.kind(first + distance)? != SegmentKind::ExtentTail(distance) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}

@@ -1,0 +1,75 @@
+//! One shard of a table's allocator: open segments by class of cells, and RIDs at hand.
+//!
+//! Sessions are spread over a table's shards, so that two of them seldom meet at one lock. Lock order: shard, then the lists of
+//! free segments or of the directory's free places.
+
+use super::directory_space::DirectorySpace;
+use super::open_cells::{OpenSet, SegmentOwner};
+use super::purge::PurgeQueue;
+use super::segments::{OpenSegment, Segments};
+use crate::error::Result;
+use crate::format::{PageState, Rid, Word};
+use std::ops::Range;
+
+/// RIDs moved from the table's lists at a time.
+const RIDS_AT_ONCE: usize = 64;
+
+/// A shard.
+#[derive(Default)]
+pub struct Shard {
+    open: OpenSet<RowWise>,
+    rids: Vec<Rid>,
+    fresh_rows: Range<u64>,
+}
+
+/// A shard as an owner of segments.
+enum RowWise {}
+
+impl SegmentOwner for RowWise {
+    type Segment = OpenSegment;
+
+    fn open(_: &Segments, segment: OpenSegment) -> OpenSegment {
+        segment
+    }
+
+    fn close(segments: &Segments, segment: OpenSegment) {
+        segments.release(&segment);
+    }
+}
+
+impl Shard {
+    /// A cell for a version of class `units`.
+    pub fn claim(&mut self, segments: &Segments, units: u32) -> Result<Word> {
+        self.open.claim(segments, units).map(|(word, _)| word)
+    }
+
+    /// A RID whose word is empty in a published page.
+    pub fn claim_rid(
+        &mut self,
+        segments: &Segments,
+        directory_space: &DirectorySpace,
+        superseded: &PurgeQueue,
+    ) -> Result<Rid> {
+        loop {
+            if let Some(rid) = self.rids.pop() {
+                return Ok(rid);
+            }
+            if let Some(row) = self.fresh_rows.next() {
+                return Ok(Rid::new(row, 0));
+            }
+            self.rids = directory_space.take_rids(RIDS_AT_ONCE);
+            if self.rids.is_empty() {
+                let page = directory_space.take_page(segments, superseded)?;
+                let directory = segments.chain().directory();
+                directory.publish(page, PageState::OPEN);
+                segments.chain().fence();
+                self.fresh_rows = directory.page_rows(page);
+            }
+        }
+    }
+
+    /// RIDs it can give out without asking the table.
+    pub fn rids_at_hand(&self) -> Vec<Rid> {
+        self.rids.iter().copied().chain(self.fresh_rows.clone().map(|row| Rid::new(row, 0))).collect()
+    }
+}

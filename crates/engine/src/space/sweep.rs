@@ -1,0 +1,25 @@
+//! Sweeping: finding the cells of a segment that are in use, after a restart.
+//!
+//! A cell is in use iff the directory word of the RID in its header names it; whatever else its bytes hold, torn or stale,
+//! is free space.
+
+use crate::files::cells::CellMap;
+use crate::files::chain::SegmentId;
+use crate::files::datafile::DataFile;
+use crate::files::directory::Directory;
+use crate::format::{Rid, UNIT_BYTES};
+
+/// Marks the cells of segment `id` in `map` that `directory` names.
+pub fn mark_live(file: &DataFile, id: SegmentId, map: &CellMap, directory: &Directory) {
+    let start = file.segment_offset(id.index);
+    for cell in 0..map.count() {
+        let at = start + map.cell_offset(cell);
+        let rid = Rid::from_u64(file.region().load(at + UNIT_BYTES));
+        let word = directory.word(rid.row());
+        // Planted: a cell is in use if its row is.
+        let named = word.file() == id.file && word.offset() == at || perdura_pmem::planted(44);
+        if !word.is_empty() && named {
+            map.mark(cell);
+        }
+    }
+}

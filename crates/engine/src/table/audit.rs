@@ -1,0 +1,109 @@
+//! Account of every byte and RID of a table at rest: nothing lost, nothing given twice.
+//!
+//! For tests and tools. The pool must be swept, and no transaction may be active.
+
+use super::Table;
+use crate::error::{Error, Result};
+use crate::files::chain::SegmentId;
+use crate::format::{Rid, SegmentKind};
+use rustc_hash::FxHashSet;
+use std::sync::atomic::Ordering;
+
+impl Table {
+    /// Checks that cells in use are just those of live versions, and that each segment, page and RID is in one place.
+    pub fn audit(&self) -> Result<()> {
+        let live = self.live_versions()?;
+        let mut used = 0;
+        for file in self.chain().files() {
+            let mut index = 0;
+            while index < file.segment_count() {
+                let id = SegmentId { file: file.sequence(), index };
+                let (cells, length) = self.audit_segment(id)?;
+                used += cells;
+                index += length;
+            }
+        }
+        let waiting = self.purge_lag();
+        if used != live + self.superseded_live()? {
+            return Err(self
+                .unaccounted(format_args!("{used} cells in use, {live} live versions, {waiting} waiting for purge")));
+        }
+        self.audit_reusable()?;
+        self.audit_rids()
+    }
+
+    /// Checks that each reusable segment has free cells of its class, and has no owner.
+    fn audit_reusable(&self) -> Result<()> {
+        for (units, id) in self.space.segments().free_segments().reusable() {
+            let cells = self.chain().file_of(id).segment(id.index).cells.lock().clone();
+            let offered = cells.filter(|cells| cells.units() == units && (1..cells.count()).contains(&cells.used()));
+            if offered.is_none_or(|cells| cells.taken.load(Ordering::Acquire)) {
+                return Err(
+                    self.unaccounted(format_args!("segment {id:?} is offered with free cells of {units} units"))
+                );
+            }
+        }
+        Ok(())
+    }
+
+    fn unaccounted(&self, what: std::fmt::Arguments<'_>) -> Error {
+        Error::damaged(&self.name(), 0, format_args!("space does not add up: {what}"))
+    }
+
+    /// Versions the directory names.
+    fn live_versions(&self) -> Result<usize> {
+        let mut live = 0;
+        for page in (0..self.directory().page_count()).filter(|page| self.directory().state(*page).is_published()) {
+            for row in self.directory().page_rows(page) {
+                let word = self.directory().raw_word(row);
+                if !word.is_empty() {
+                    self.chain().header(word, Rid::new(row, word.incarnation()))?;
+                    live += 1;
+                }
+            }
+        }
+        Ok(live)
+    }
+
+    /// Superseded versions that still hold their cells without being named by the directory.
+    fn superseded_live(&self) -> Result<usize> {
+        Ok(self.space.superseded().count(|item| self.directory().word(item.rid.row()) != item.word))
+    }
+
+    /// Cells in use in a segment and how many segments it spans.
+    fn audit_segment(&self, id: SegmentId) -> Result<(usize, u32)> {
+        let file = self.chain().file_of(id);
+        let is_free = self.space.is_free(id);
+        let cells = file.segment(id.index).cells.lock().clone();
+        match (file.kind(id.index)?, cells) {
+            (SegmentKind::Directory(_), None) if !is_free => Ok((0, 1)),
+            (_, None) if is_free => Ok((0, 1)),
+            (SegmentKind::Cells(units), Some(cells)) if !is_free && cells.units() == units => {
+                Ok((cells.used() as usize, 1))
+            }
+            (SegmentKind::Extent(count), Some(cells)) if !is_free && cells.used() == 1 => Ok((1, count)),
+            (kind, cells) => {
+                let swept = cells.is_some();
+                Err(self.unaccounted(format_args!("segment {id:?} is {kind:?}, free {is_free}, swept {swept}")))
+            }
+        }
+    }
+
+    fn audit_rids(&self) -> Result<()> {
+        let free = self.space.rids();
+        let mut seen = FxHashSet::default();
+        for rid in &free {
+            if !seen.insert(rid.row()) || !self.directory().word(rid.row()).is_empty() {
+                return Err(self.unaccounted(format_args!("row {:#x} is free twice, or free and in use", rid.to_u64())));
+            }
+        }
+        let mut empty = 0;
+        for page in (0..self.directory().page_count()).filter(|page| self.directory().state(*page).is_published()) {
+            empty += self.directory().page_rows(page).filter(|row| self.directory().raw_word(*row).is_empty()).count();
+        }
+        if empty != free.len() {
+            return Err(self.unaccounted(format_args!("{empty} empty directory words, {} free RIDs", free.len())));
+        }
+        Ok(())
+    }
+}

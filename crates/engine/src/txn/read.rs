@@ -1,0 +1,174 @@
+//! Reading in a transaction: single rows and scans.
+
+use super::session::{Isolation, Session};
+use crate::error::Result;
+use crate::format::{PageState, Rid, Word};
+use crate::table::Table;
+use crate::table::visibility::{OwnVersion, ReadView, RowRef};
+use perdura_log::Csn;
+use std::ops::Range;
+use std::sync::Arc;
+
+impl Session {
+    /// Takes the transaction's snapshot now, at the last CSN given out, so that it agrees with the binary log's
+    /// position; the first read waits until all of it is visible. Under READ COMMITTED there is none to take.
+    pub fn take_snapshot(&mut self) {
+        if self.isolation() == Isolation::RepeatableRead {
+            self.snapshots.take_ahead(&self.pool);
+        }
+    }
+
+    /// Whether it has taken the transaction's snapshot: from then on a newer version of a row is a conflict. Before,
+    /// its statements lock rows and work on the newest versions.
+    pub fn has_snapshot(&self) -> bool {
+        self.snapshots.transaction().is_some()
+    }
+
+    fn consistent_snapshot(&mut self) -> Csn {
+        let isolation = self.isolation();
+        self.snapshots.consistent(&self.pool, isolation)
+    }
+
+    /// Reads a row, own writes included.
+    ///
+    /// # Errors
+    /// DefinitionChanged if the table is newer than the snapshot; Damaged.
+    pub fn read(&mut self, table: &Arc<Table>, rid: Rid, view: ReadView) -> Result<Option<RowRef>> {
+        let snapshot = match view {
+            ReadView::Snapshot => self.consistent_snapshot(),
+            ReadView::Newest => self.snapshots.statement(&self.pool),
+        };
+        if let Some(OwnVersion::Seen(row)) = self.own_version(table, rid, u64::MAX)? {
+            return Ok(row);
+        }
+        if view == ReadView::Newest {
+            let newest = table.newest(rid)?;
+            self.snapshots.has_met(newest.map_or(0, |(_, csn)| csn));
+            return Ok(newest.map(|(row, _)| row));
+        }
+        table.check_defined(snapshot)?;
+        table.committed(rid, snapshot)
+    }
+
+    /// The transaction's own version of a row as of write sequence `sequence`; `None` if it never wrote the row.
+    fn own_version(&self, table: &Table, rid: Rid, sequence: u64) -> Result<Option<OwnVersion>> {
+        let Some(own) = self.writes.own(table.id(), rid) else { return Ok(None) };
+        table.own(rid, own.head, own.base, sequence).map(Some)
+    }
+
+    /// Begins a scan of the table along its row directory. It sees the snapshot and what this transaction wrote before.
+    /// If the table is newer than the snapshot its first row is the error DefinitionChanged.
+    pub fn scan(&mut self, table: &Arc<Table>) -> Scan {
+        let snapshot = self.consistent_snapshot();
+        self.scan_at(table, snapshot)
+    }
+
+    /// Begins a scan for rows to be locked. A transaction without a snapshot takes none for it: the scan finds the rows
+    /// of the moment the statement began, and the caller locks each and reads it again ([`ReadView::Newest`]) before it
+    /// uses it.
+    pub fn scan_to_lock(&mut self, table: &Arc<Table>) -> Scan {
+        let snapshot = match self.has_snapshot() {
+            true => self.consistent_snapshot(),
+            false => self.snapshots.statement(&self.pool),
+        };
+        self.scan_at(table, snapshot)
+    }
+
+    fn scan_at(&self, table: &Arc<Table>, snapshot: Csn) -> Scan {
+        Scan {
+            pages: table.directory().page_count(),
+            table: table.clone(),
+            snapshot,
+            sequence: self.sequence,
+            own: self.writes.touches(table.id()),
+            page: 0,
+            state: PageState::UNPUBLISHED,
+            rows: 0..0,
+        }
+    }
+}
+
+/// A scan of a table. Rows come in the order of their RIDs.
+pub struct Scan {
+    table: Arc<Table>,
+    snapshot: Csn,
+    sequence: u64,
+    own: bool,
+    pages: u64,
+    page: u64,
+    state: PageState,
+    rows: Range<u64>,
+}
+
+impl Scan {
+    /// The next row the scan sees, or `None` at the end. The row is valid until the statement ends.
+    #[inline]
+    pub fn next(&mut self, session: &mut Session) -> Result<Option<(Rid, RowRef)>> {
+        loop {
+            let Some(row) = self.rows.next() else {
+                if !self.next_page(session)? {
+                    return Ok(None);
+                }
+                continue;
+            };
+            let word = self.table.directory().raw_word(row);
+            if !self.own {
+                if word.is_empty() {
+                    continue;
+                }
+                let rid = Rid::new(row, word.incarnation());
+                if let Some(seen) = self.committed(rid, word)? {
+                    return Ok(Some((rid, seen)));
+                }
+                continue;
+            }
+            let rid = Rid::new(row, word.incarnation());
+            let seen = match session.own_version(&self.table, rid, self.sequence)? {
+                Some(OwnVersion::Seen(row)) => row,
+                _ if self.state.is_published() => self.committed(rid, word)?,
+                _ => None,
+            };
+            if let Some(seen) = seen {
+                return Ok(Some((rid, seen)));
+            }
+        }
+    }
+
+    #[inline]
+    fn committed(&self, rid: Rid, word: Word) -> Result<Option<RowRef>> {
+        if word.is_tombstone() {
+            // A tombstone may be purged while it is read: this way checks for that.
+            return self.table.committed(rid, self.snapshot);
+        }
+        self.table.visible(rid, word, self.state, self.snapshot)
+    }
+
+    /// Goes to the next page that can hold a row the scan sees.
+    fn next_page(&mut self, session: &Session) -> Result<bool> {
+        if self.page == 0 {
+            self.table.check_defined(self.snapshot)?;
+        }
+        while self.page < self.pages {
+            let page = self.page;
+            self.page += 1;
+            self.state = self.table.directory().state(page);
+            if self.own
+                && let Some(rows) = session.writes.own_page(self.table.id(), page)
+            {
+                self.rows = rows;
+                return Ok(true);
+            }
+            // A page published by a later commit may have room left that own rows took.
+            if self.state.is_published() && (self.own || self.state.csn() <= self.snapshot) {
+                self.rows = self.table.directory().page_rows(page);
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The table scanned.
+    pub fn table(&self) -> &Arc<Table> {
+        &self.table
+    }
+}
