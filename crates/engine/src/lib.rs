@@ -1,7 +1,9 @@
-//! Perdura's storage engine: tables of immutable row versions in persistent memory, snapshot isolation, and recovery.
+#![doc = include_str!("../README.md")]
 //!
-//! [`Engine`] is an opened pool, [`Session`] runs transactions on it. Rows are opaque bytes. The layout of everything persistent is in
-//! `docs/format.md`, the rules (I1) to (I11) in `docs/invariants.md`, the whole in `docs/ARCHITECTURE.md`.
+//! # Inside
+//!
+//! The layout of everything persistent is in `docs/format.md`, the rules (I1) to (I11) in `docs/invariants.md`, the whole in
+//! `docs/ARCHITECTURE.md`.
 //!
 //! Rooms, each standing on those after it: `engine`, `status`, `sessions` and `background`; `recovery`; `txn`; `pool`; `changes`;
 //! `table`; `space`; `files`; and at the bottom `service`, `notices`, `config`, [`format`], `error`, `random`.
@@ -29,6 +31,7 @@ pub use engine::Engine;
 pub use error::{Error, ErrorKind, Result};
 pub use format::Rid;
 pub use perdura_log::{Csn, LogConfig};
+pub use perdura_pmem::{FileMedium, Medium, Options as MediumOptions};
 pub use pool::locks::{Deadlock, Deadlocked, LockMode, LockOutcome};
 pub use pool::owner::{Client, Description, RowKey};
 pub use recovery::check;
@@ -37,4 +40,5 @@ pub use status::{Counters, Status, TableStatus};
 pub use table::Table;
 pub use table::visibility::{ReadView, RowRef};
 pub use txn::read::Scan;
+pub use txn::reader::{Reader, Rows};
 pub use txn::session::{Isolation, Killer, Savepoint, Session};

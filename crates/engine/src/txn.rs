@@ -9,6 +9,7 @@ mod catch_up;
 mod commit;
 mod lock;
 pub mod read;
+pub mod reader;
 pub mod session;
 mod snapshots;
 mod write;

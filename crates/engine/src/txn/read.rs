@@ -24,7 +24,8 @@ impl Session {
         self.snapshots.transaction().is_some()
     }
 
-    fn consistent_snapshot(&mut self) -> Csn {
+    /// The snapshot consistent reads see, taken now if there is none.
+    pub(super) fn consistent_snapshot(&mut self) -> Csn {
         let isolation = self.isolation();
         self.snapshots.consistent(&self.pool, isolation)
     }
@@ -34,17 +35,23 @@ impl Session {
     /// # Errors
     /// DefinitionChanged if the table is newer than the snapshot; Damaged.
     pub fn read(&mut self, table: &Arc<Table>, rid: Rid, view: ReadView) -> Result<Option<RowRef>> {
-        let snapshot = match view {
-            ReadView::Snapshot => self.consistent_snapshot(),
-            ReadView::Newest => self.snapshots.statement(&self.pool),
-        };
+        if view == ReadView::Snapshot {
+            let snapshot = self.consistent_snapshot();
+            return self.read_at(table, rid, snapshot);
+        }
+        self.snapshots.statement(&self.pool);
         if let Some(OwnVersion::Seen(row)) = self.own_version(table, rid, u64::MAX)? {
             return Ok(row);
         }
-        if view == ReadView::Newest {
-            let newest = table.newest(rid)?;
-            self.snapshots.has_met(newest.map_or(0, |(_, csn)| csn));
-            return Ok(newest.map(|(row, _)| row));
+        let newest = table.newest(rid)?;
+        self.snapshots.has_met(newest.map_or(0, |(_, csn)| csn));
+        Ok(newest.map(|(row, _)| row))
+    }
+
+    /// Reads a row as `snapshot`, which the session holds, sees it, own writes included.
+    pub(super) fn read_at(&self, table: &Arc<Table>, rid: Rid, snapshot: Csn) -> Result<Option<RowRef>> {
+        if let Some(OwnVersion::Seen(row)) = self.own_version(table, rid, u64::MAX)? {
+            return Ok(row);
         }
         table.check_defined(snapshot)?;
         table.committed(rid, snapshot)
@@ -74,7 +81,8 @@ impl Session {
         self.scan_at(table, snapshot)
     }
 
-    fn scan_at(&self, table: &Arc<Table>, snapshot: Csn) -> Scan {
+    /// Begins a scan of what `snapshot`, which the session holds, sees.
+    pub(super) fn scan_at(&self, table: &Arc<Table>, snapshot: Csn) -> Scan {
         Scan {
             pages: table.directory().page_count(),
             table: table.clone(),
@@ -103,7 +111,7 @@ pub struct Scan {
 impl Scan {
     /// The next row the scan sees, or `None` at the end. The row is valid until the statement ends.
     #[inline]
-    pub fn next(&mut self, session: &mut Session) -> Result<Option<(Rid, RowRef)>> {
+    pub fn next(&mut self, session: &Session) -> Result<Option<(Rid, RowRef)>> {
         loop {
             let Some(row) = self.rows.next() else {
                 if !self.next_page(session)? {

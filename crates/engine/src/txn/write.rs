@@ -14,6 +14,7 @@ impl Session {
         if !self.changing {
             self.begin_change()?;
         }
+        self.check_own(table)?;
         self.pool.check_writable()?;
         if table.is_dropped() {
             return Err(Error::new(ErrorKind::NotFound, format!("table {} was dropped", table.name())));
