@@ -16,7 +16,7 @@ use history::History;
 use oracle::Oracle;
 use perdura_engine::Engine;
 use perdura_pmem::Medium;
-use perdura_pmem::sim::recorder::SiteKind;
+use perdura_pmem::sim::SiteKind;
 use perdura_pmem::sim::{Scheduler, trace};
 use scenario::SCENARIOS;
 pub use scenario::Scenario;

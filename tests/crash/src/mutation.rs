@@ -7,8 +7,8 @@ use crate::subject::{Run, Subject};
 use crate::verdict::{self, Start};
 use perdura_pmem::sim::Random;
 use perdura_pmem::sim::image::Seen;
-use perdura_pmem::sim::recorder::{CallSite, Event, SiteKind};
 use perdura_pmem::sim::replay::ReplayOptions;
+use perdura_pmem::sim::{CallSite, Event, SiteKind};
 use std::ops::ControlFlow;
 
 /// Outcome for one call site or planted error.

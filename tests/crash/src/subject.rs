@@ -6,7 +6,7 @@
 use crate::planted::Planted;
 use crate::verdict::{self, Start};
 use perdura_pmem::Medium;
-use perdura_pmem::sim::recorder::{Mark, Recorder, SiteKind, Trace};
+use perdura_pmem::sim::{Mark, Recorder, SiteKind, Trace};
 use perdura_pmem::sim::{Scheduler, SimMedium};
 use perdura_pmem::trace;
 use std::sync::Arc;
