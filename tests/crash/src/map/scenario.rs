@@ -10,7 +10,6 @@ use perdura_pmem::Medium;
 use perdura_pmem::sim::{Body, Scheduler};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 /// Keys up to which a run ends by deleting all of them.
 const KEYS_EMPTIED_MAX: u64 = 24;
@@ -187,7 +186,7 @@ impl Scenario {
 
     /// How its maps are run.
     pub fn config(&self) -> Config {
-        Config { changes_max: self.changes_max, interval: Duration::from_millis(1), background: false }
+        Config { changes_max: self.changes_max, background: false, seed: Some(1), ..Config::default() }
     }
 
     /// Makes its map.
