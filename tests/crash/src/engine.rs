@@ -6,12 +6,12 @@ pub mod mix;
 pub mod oracle;
 pub mod planted;
 pub mod reader;
+pub mod run;
 pub mod scenario;
 pub mod verdict;
 pub mod workload;
 
-use crate::planted::Planted;
-use crate::subject::{Drill, Hazard, Product, RECOVERED, Subject};
+use crate::subject::{Drill, Hazard, Planted, Product, RECOVERED, Subject};
 use history::History;
 use oracle::Oracle;
 use perdura_engine::Engine;

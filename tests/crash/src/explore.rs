@@ -1,6 +1,7 @@
 //! Walks the crash points of recorded runs and checks their images.
 
-use crate::subject::{Hazard, Run, Subject};
+use crate::run::Run;
+use crate::subject::{Hazard, Subject};
 use crate::verdict::{self, Start};
 use perdura_pmem::sim::image::Seen;
 use perdura_pmem::sim::point::Point;
