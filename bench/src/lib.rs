@@ -12,3 +12,4 @@ pub mod own;
 pub mod peers;
 pub mod scratch;
 pub mod store;
+pub mod system;

@@ -3,7 +3,7 @@
 use perdura_bench::keys::{Shape, shuffled};
 use perdura_bench::peers::index::{self, Entry, Record};
 use perdura_bench::peers::pmemobj::Pool;
-use perdura_bench::store::System;
+use perdura_bench::system::System;
 
 const KEYS: usize = 700;
 

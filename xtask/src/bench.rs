@@ -10,6 +10,7 @@ mod engine;
 mod load;
 mod map;
 mod memory;
+mod plan;
 mod recovery;
 mod report;
 mod scan;
@@ -20,30 +21,12 @@ use std::fs::File;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
+use plan::Plan;
 use report::Report;
 use serde_json::Value;
 
 use crate::args::Args;
 use crate::plugin;
-
-/// How a benchmark is to run.
-pub struct Plan {
-    /// Smaller sizes and fewer rounds, the same cases.
-    pub quick: bool,
-    /// Whether Perdura takes part; without it only the peers run.
-    pub perdura: bool,
-}
-
-impl Plan {
-    fn rounds(&self) -> usize {
-        if self.quick { 3 } else { 5 }
-    }
-
-    /// `full`, or `quick` in a quick run.
-    fn size(&self, full: u64, quick: u64) -> u64 {
-        if self.quick { quick } else { full }
-    }
-}
 
 const NAMES: [&str; 8] = ["load", "commit", "scan", "recovery", "memory", "space", "engine", "map"];
 

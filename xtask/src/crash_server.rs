@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use model::{ACCOUNTS, AMOUNT_AT_START};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use worker::Worker;
@@ -24,10 +25,6 @@ use crate::server::{Options, Server};
 use crate::{client, plugin};
 
 const CLIENTS: usize = 8;
-/// Accounts that transfers move money between.
-const ACCOUNTS: u32 = 40;
-const AMOUNT_AT_START: i64 = 1_000;
-
 struct Plan {
     engine: String,
     seed: u64,

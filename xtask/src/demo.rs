@@ -5,6 +5,7 @@
 
 mod crash;
 mod flights;
+mod heading;
 mod queries;
 
 use std::path::PathBuf;
@@ -13,6 +14,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use heading::heading;
 use mysql::Conn;
 use mysql::prelude::Queryable;
 
@@ -49,10 +51,6 @@ pub fn run() -> Result<()> {
     server.stop()?;
     println!("\ndemo: everything checked, {:.0} s", begun.elapsed().as_secs_f64());
     Ok(())
-}
-
-fn heading(text: &str) {
-    println!("\n{text}");
 }
 
 /// An engine's times: the five tables of real data, and the paper's load.

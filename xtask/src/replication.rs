@@ -8,12 +8,14 @@
 
 mod load;
 mod pair;
+mod plan;
 
 use std::time::Duration;
 
 use anyhow::{Result, bail, ensure};
 use load::Client;
 use pair::{Pair, Side};
+use plan::{Mode, Plan};
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
@@ -24,34 +26,6 @@ use crate::plugin;
 const CLIENTS: usize = 8;
 /// How long a round's load lasts, in milliseconds.
 const LOAD_MS: std::ops::Range<u64> = 400..1_500;
-
-/// How the replica runs transactions side by side.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// Those that the primary committed in one group.
-    Conservative,
-    /// Any; what conflicts is rolled back and done again.
-    Optimistic,
-}
-
-impl Mode {
-    /// The server's name for it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Mode::Conservative => "conservative",
-            Mode::Optimistic => "optimistic",
-        }
-    }
-}
-
-/// What is run.
-#[derive(Clone)]
-pub struct Plan {
-    /// Engine of the tables.
-    pub engine: String,
-    seed: u64,
-    rounds: u32,
-}
 
 /// `replication [--rounds N] [--seed N] [--mode conservative|optimistic|both] [--engine NAME]`; another engine tests this test.
 pub fn run(mut args: Args) -> Result<()> {

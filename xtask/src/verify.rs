@@ -3,6 +3,7 @@
 
 mod layers;
 mod licences;
+mod rooms;
 mod tree;
 
 use std::process::Command;
@@ -14,11 +15,12 @@ use crate::{paths, process};
 
 type Step = (&'static str, fn() -> Result<()>);
 
-const STEPS: [Step; 7] = [
+const STEPS: [Step; 8] = [
     ("format", format),
     ("shell syntax", shell),
     ("words, paths and file sizes", tree::check),
     ("layers point downward", || layers::check(&metadata(true)?)),
+    ("rooms and files without circles", || rooms::check(&metadata(true)?)),
     ("licences of dependencies", || licences::check(&metadata(false)?)),
     ("clippy", clippy),
     ("docs", docs),

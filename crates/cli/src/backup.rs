@@ -7,13 +7,14 @@
 //! A backup is a directory with `pool/` and, written last, `backup.info`. Without that file it is none.
 
 use crate::copy::{self, Zeros, at};
-use crate::open_and_check;
+use crate::pool::open_and_check;
+use crate::request::Request;
 use crate::server::Server;
 use perdura_engine::check::Report;
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// First line of `backup.info`.
 const MAGIC: &str = "perdura backup 1";
@@ -43,20 +44,6 @@ Copies the backup SOURCE, as `perdura backup` made it, into POOLDIR, which is ne
 POOLDIR meanwhile. The files belong to the owner of POOLDIR. Prints what the backup says of itself.
 
 Exit status: 0 the pool is restored and sound, 1 it is damaged, 2 anything else. After 1 and 2 POOLDIR is refused by a server.";
-
-/// What a backup is made of.
-pub struct Request {
-    /// The server's socket.
-    pub socket: PathBuf,
-    /// The new directory.
-    pub target: PathBuf,
-    /// Account.
-    pub user: String,
-    /// File with its password.
-    pub password_file: Option<PathBuf>,
-    /// Where the pool is, if not where the server says.
-    pub pool: Option<PathBuf>,
-}
 
 /// Exit status and message.
 type Failure = (u8, String);

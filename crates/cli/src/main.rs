@@ -8,17 +8,18 @@
 mod backup;
 mod copy;
 mod map;
+mod pool;
 mod report;
+mod request;
 mod server;
 
-use perdura_engine::ErrorKind;
-use perdura_engine::check::{Report, check};
-use perdura_pmem::{FileMedium, Medium, Options};
+use perdura_engine::check::Report;
+use perdura_pmem::Medium;
+use pool::open_and_check;
+use request::Request;
 use std::ffi::OsString;
-use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
 
 const USAGE: &str = "\
 usage: perdura inspect DIR              print the structures of the pool in DIR
@@ -34,7 +35,7 @@ Exit status: 0 sound, 1 damaged, 2 not a pool, in use, or a wrong command.";
 enum Command {
     Inspect(PathBuf),
     Check(PathBuf),
-    Backup(backup::Request),
+    Backup(Request),
     Restore(PathBuf, PathBuf),
     Map(lexopt::Parser),
     Version,
@@ -114,10 +115,10 @@ struct ServerOptions {
 }
 
 impl ServerOptions {
-    fn request(self, socket: PathBuf, target: PathBuf) -> Result<backup::Request, lexopt::Error> {
+    fn request(self, socket: PathBuf, target: PathBuf) -> Result<Request, lexopt::Error> {
         let ServerOptions { user, password_file, pool } = self;
         let user = user.unwrap_or_else(|| "root".into()).into_string()?;
-        Ok(backup::Request { socket, target, user, password_file, pool })
+        Ok(Request { socket, target, user, password_file, pool })
     }
 }
 
@@ -139,45 +140,5 @@ fn run(directory: &Path, print: fn(&dyn Medium, &Report)) -> ExitCode {
             if report.problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) }
         }
         Err(failure) => status(Err(failure)),
-    }
-}
-
-/// Checks the pool in a directory. An error has the exit status it stands for.
-pub(crate) fn open_and_check(directory: &Path) -> Result<(Arc<dyn Medium>, Report), (u8, String)> {
-    // Reading needs no persistence, so any medium will do.
-    let options = Options { emulate: true, ..Options::default() };
-    let medium: Arc<dyn Medium> =
-        Arc::new(FileMedium::open(directory, options).map_err(|error| (2, error.to_string()))?);
-    let mut progress = Progress::default();
-    let checked = check(medium.clone(), &mut |table, percent| progress.show(table, percent));
-    progress.end();
-    match checked {
-        Ok(report) => Ok((medium, report)),
-        Err(error) if error.kind() == ErrorKind::Damaged => Err((1, error.to_string())),
-        Err(error) => Err((2, error.to_string())),
-    }
-}
-
-/// A line on a terminal's standard error that says how far the check is.
-#[derive(Default)]
-struct Progress {
-    last: Option<(String, u64)>,
-}
-
-impl Progress {
-    fn show(&mut self, table: &str, percent: u64) {
-        let now = (table.to_owned(), percent);
-        if std::io::stderr().is_terminal() && self.last.as_ref() != Some(&now) {
-            eprint!("\r\x1b[Kchecking {table}: {percent} %");
-            // Progress that cannot be shown is no reason to fail.
-            let _ = std::io::stderr().flush();
-            self.last = Some(now);
-        }
-    }
-
-    fn end(&self) {
-        if self.last.is_some() {
-            eprint!("\r\x1b[K");
-        }
     }
 }

@@ -5,15 +5,17 @@
 
 mod arguments;
 mod dump;
+mod failure;
 mod load;
+mod open;
 mod pairs;
 mod show;
 mod text;
 
 use arguments::{Action, Request};
-use perdura_map::{BTree, Config, ErrorKind, Kind, Layout, List, OrderedMap};
+use failure::{Failure, Outcome, absent};
+use open::{config, create};
 use perdura_pmem::{FileMedium, Medium, Options};
-use std::io;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -35,27 +37,6 @@ the newest versions are read, applied or not. `-x` takes keys and values, and pr
 key and value in turn, `-N` keeps the values that are there); `load` makes the map if there is none.
 `--emulate` changes a map that is not on persistent memory: it survives a crash of the process, not a loss of power.
 Exit status: 0 done, 1 damaged, 2 not a map, in use, refused, or a wrong command, 3 the key has no value.";
-
-/// Why a command did not do what it should.
-struct Failure {
-    status: u8,
-    message: String,
-}
-
-impl Failure {
-    fn new(message: impl Into<String>) -> Failure {
-        Failure { status: 2, message: message.into() }
-    }
-}
-
-impl From<perdura_map::Error> for Failure {
-    fn from(error: perdura_map::Error) -> Failure {
-        let status = if error.kind() == ErrorKind::Damaged { 1 } else { 2 };
-        Failure { status, message: error.to_string() }
-    }
-}
-
-type Outcome<T = ()> = Result<T, Failure>;
 
 /// Takes the words after `map`.
 pub fn run(words: lexopt::Parser) -> ExitCode {
@@ -120,30 +101,5 @@ fn medium(request: &Request) -> Outcome<Arc<dyn Medium>> {
         Ok(medium) => Ok(Arc::new(medium)),
         Err(error @ perdura_pmem::Error::NotDax { .. }) => Err(Failure::new(format!("{error}: --emulate"))),
         Err(error) => Err(Failure::new(error.to_string())),
-    }
-}
-
-/// The command is the only user; it confirms when it is done, or after many changes.
-fn config() -> Config {
-    Config { changes_max: 1000, background: false, ..Config::default() }
-}
-
-fn create(medium: &Arc<dyn Medium>, name: &str, kind: Kind, layout: &Layout) -> Outcome<Box<dyn OrderedMap>> {
-    Ok(match kind {
-        Kind::List => Box::new(List::create(medium, name, layout, &config())?),
-        Kind::BTree => Box::new(BTree::create(medium, name, layout, &config())?),
-    })
-}
-
-fn absent(key: &[u8]) -> Failure {
-    Failure { status: 3, message: format!("{} has no value", text::printable(key)) }
-}
-
-/// What a failed write to `target` means. A reader that has seen enough, such as head, is no failure.
-fn written(outcome: io::Result<()>, target: &str) -> Outcome {
-    match outcome {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        Err(error) => Err(Failure::new(format!("{target} cannot be written: {error}"))),
-        Ok(()) => Ok(()),
     }
 }

@@ -1,6 +1,6 @@
 //! The running server as a backup sees it: what it says of itself, its backup lock, and the hold on the pool.
 
-use crate::backup::Request;
+use crate::request::Request;
 use mysql::prelude::Queryable;
 use mysql::{Conn, OptsBuilder, Row, Value};
 use std::path::{Path, PathBuf};

@@ -9,8 +9,9 @@ use crate::error::{Error, Result};
 use crate::format::{HEADER_BYTES, Header, Kind, LAG_UNKNOWN, lane_name, parse_prepare_body};
 use crate::generation::Placed;
 use crate::{Csn, TxnId};
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 /// Redo of a transaction, somewhere in the lanes: a body of a group or a part of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,9 +36,9 @@ pub struct Committed {
     pub bodies: Bodies,
 }
 
-/// A transaction that can still commit or roll back.
+/// A transaction found prepared, with neither commit nor rollback.
 #[derive(Clone, Debug)]
-pub struct Prepared {
+pub struct InDoubt {
     /// Its id.
     pub txid: TxnId,
     /// The name it was prepared under.
@@ -57,7 +58,7 @@ pub struct Prepared {
 pub(crate) struct Outcome {
     pub(crate) horizon: Csn,
     pub(crate) committed: Vec<Committed>,
-    pub(crate) prepared: Vec<Prepared>,
+    pub(crate) prepared: Vec<InDoubt>,
     /// Highest CSN that a valid record proves to have been durable.
     pub(crate) proven: Csn,
     /// By generation: highest CSN up to the horizon, and oldest activation with a PREPARE record that ends here.
@@ -102,9 +103,9 @@ pub(crate) struct Analysis {
     proven: Csn,
     /// Commits above the checkpoint.
     commits: Vec<Group>,
-    chunks: HashMap<TxnId, Vec<Group>>,
+    chunks: FxHashMap<TxnId, Vec<Group>>,
     /// PREPARE groups, copies in the order of their activations.
-    prepares: HashMap<TxnId, SmallVec<[Group; 1]>>,
+    prepares: FxHashMap<TxnId, SmallVec<[Group; 1]>>,
     /// ROLLBACK and COMMIT_PREPARED groups.
     endings: Vec<Group>,
 }
@@ -211,7 +212,7 @@ impl Analysis {
             let Some((xid, redo_at)) = parse_prepare_body(body(prepare.body())) else { continue };
             let mut bodies: Bodies = chunks.iter().map(Group::body).collect();
             bodies.push(prepare.part(redo_at));
-            outcome.prepared.push(Prepared {
+            outcome.prepared.push(InDoubt {
                 txid: *txid,
                 xid: xid.to_vec(),
                 bodies,

@@ -6,44 +6,34 @@
 //! life without it. Re-arming is one superblock write: new activation, new salt, so that no older record of the generation
 //! is ever valid again; it is fenced before the first reservation.
 
-use crate::Csn;
-use crate::config::GENERATIONS_MAX;
 use crate::error::{Error, Result};
 use crate::format::TXID_MAX;
-use crate::generation::{Generation, Placed, create_lanes};
-use crate::shared::{Active, Shared};
+use crate::generation::{Active, Generation, Placed, create_lanes};
+use crate::ledger::{ENDS_NONE, Ledger};
+use crate::shared::Shared;
 use crate::superblock::{GenerationEntry, Superblock, TXID_BLOCK};
-use crate::superfile::SuperFile;
+use crate::{Csn, TxnId};
+use perdura_pmem::sync::MutexGuard;
 use perdura_pmem::trace::span;
-use std::sync::atomic::Ordering::{Relaxed, Release};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-/// What the control lock protects.
-pub(crate) struct Control {
-    superfile: SuperFile,
-    /// Source of salts.
-    seed: u64,
-    /// By generation: activation of the oldest one with a PREPARE record that has, or will have, its ending here.
-    ends_since: [u64; GENERATIONS_MAX as usize],
-    pub(crate) switches: u64,
-    pub(crate) grown: u64,
+/// The control lock, held.
+pub(crate) struct Control<'a> {
+    pub(crate) log: &'a Shared,
+    pub(crate) ledger: MutexGuard<'a, Ledger>,
 }
 
-/// No PREPARE record of another generation has its ending here.
-pub(crate) const ENDS_NONE: u64 = u64::MAX;
-
-impl Control {
-    pub(crate) fn new(superfile: SuperFile, seed: u64) -> Control {
-        Control { superfile, seed, ends_since: [ENDS_NONE; GENERATIONS_MAX as usize], switches: 0, grown: 0 }
-    }
-
-    pub(crate) fn superblock(&self) -> &Superblock {
-        self.superfile.current()
+impl<'a> Control<'a> {
+    /// Waits for the lock.
+    pub(crate) fn lock(log: &'a Shared) -> Control<'a> {
+        Control { log, ledger: log.ledger.lock() }
     }
 
     /// Makes a changed superblock durable, with more transaction ids if few are left. A failure stops the pool.
-    pub(crate) fn write(&mut self, log: &Shared, change: impl FnOnce(&mut Superblock)) -> Result<()> {
+    pub(crate) fn write(&mut self, change: impl FnOnce(&mut Superblock)) -> Result<()> {
+        let log = self.log;
         log.check_running()?;
-        let mut next = self.superblock().clone();
+        let mut next = self.ledger.superblock().clone();
         change(&mut next);
         while next.txid_limit < log.txid_next.load(Relaxed) + TXID_BLOCK / 2 {
             next.txid_limit += TXID_BLOCK;
@@ -51,7 +41,7 @@ impl Control {
         let written = if next.txid_limit > TXID_MAX {
             Err(Error::TooLarge { wanted: next.txid_limit, limit: TXID_MAX })
         } else {
-            self.superfile.write(next)
+            self.ledger.superfile.write(next)
         };
         if let Err(error) = written {
             // Planted: on after a failed persist.
@@ -61,36 +51,32 @@ impl Control {
             log.fail_stop(&format!("the superblock could not be written: {error}"));
             return Err(error);
         }
-        log.txid_limit.store(self.superblock().txid_limit, Release);
-        log.checkpoint_csn.store(self.superblock().checkpoint_csn, Release);
+        log.txid_limit.store(self.ledger.superblock().txid_limit, Release);
+        log.checkpoint_csn.store(self.ledger.superblock().checkpoint_csn, Release);
         Ok(())
     }
 
     /// Makes visible_csn the durable checkpoint, unless it is.
-    pub(crate) fn checkpoint(&mut self, log: &Shared) -> Result<Csn> {
+    pub(crate) fn checkpoint(&mut self) -> Result<Csn> {
+        let log = self.log;
         log.check_running()?;
         // Planted: what is durable is said to be published.
         let csn = if perdura_pmem::planted(8) { log.durable.load() } else { log.visible.load() };
-        if csn != self.superblock().checkpoint_csn {
+        if csn != self.ledger.superblock().checkpoint_csn {
             let _span = span("checkpoint");
-            self.write(log, |superblock| superblock.checkpoint_csn = csn)?;
+            self.write(|superblock| superblock.checkpoint_csn = csn)?;
         }
         Ok(csn)
     }
 
-    /// Notes that a PREPARE record of activation `since` has, or will have, its ending in `generation`.
-    pub(crate) fn note_ending(&mut self, generation: u32, since: u64) {
-        let slot = &mut self.ends_since[generation as usize];
-        *slot = since.min(*slot);
-    }
-
     /// Whether the generation can be armed by a superblock write that makes `csn` the checkpoint.
-    pub(crate) fn is_reusable(&self, log: &Shared, generation: &Generation, csn: Csn) -> bool {
+    pub(crate) fn is_reusable(&self, generation: &Generation, csn: Csn) -> bool {
+        let log = self.log;
         let active = log.active();
         if active != Active::NONE && generation.number == active.number() {
             return false;
         }
-        let since = self.ends_since[generation.number as usize];
+        let since = self.ledger.ends_since[generation.number as usize];
         let own = generation.activation();
         let holds_endings = || log.generations.iter().any(|other| (since..own).contains(&other.activation()));
         // Without pins csn_max is final: look at it last.
@@ -100,38 +86,41 @@ impl Control {
     }
 
     /// The reusable generation that was armed first.
-    fn reusable<'a>(&self, log: &'a Shared, csn: Csn) -> Option<&'a Generation> {
-        let reusable = log.generations.iter().filter(|generation| self.is_reusable(log, generation, csn));
+    fn reusable(&self, csn: Csn) -> Option<&'a Generation> {
+        let log = self.log;
+        let reusable = log.generations.iter().filter(|generation| self.is_reusable(generation, csn));
         reusable.min_by_key(|generation| generation.activation())
     }
 
     /// Arms another generation and makes it active, with room for `bytes` in lane `lane` reserved and pinned for the
     /// caller, so that nobody can fill it up first. `None` if all are needed and there cannot be more.
-    pub(crate) fn switch(&mut self, log: &Shared, lane: u32, bytes: u64, most: u32) -> Result<Option<Placed>> {
+    pub(crate) fn switch(&mut self, lane: u32, bytes: u64, most: u32) -> Result<Option<Placed>> {
+        let log = self.log;
         let _span = span("generation_switch");
         let csn = log.visible.load();
-        let target = match self.reusable(log, csn) {
+        let target = match self.reusable(csn) {
             Some(target) => target,
-            None => match self.grow(log, most)? {
+            None => match self.grow(most)? {
                 Some(target) => target,
                 None => return Ok(None),
             },
         };
-        self.arm(log, target, csn)?;
+        self.arm(target, csn)?;
         let home = &target.lanes[lane as usize];
         home.pin();
         let offset = home.take(bytes).expect("an empty lane has room for any group");
         log.set_active(Active::new(target.activation(), target.number));
-        self.switches += 1;
+        self.ledger.switches += 1;
         Ok(Some(Placed { generation: target.number, lane, offset }))
     }
 
     /// Voids all records of a reusable generation and gives it a new activation, with `csn` as the checkpoint.
-    fn arm(&mut self, log: &Shared, target: &Generation, csn: Csn) -> Result<()> {
+    fn arm(&mut self, target: &Generation, csn: Csn) -> Result<()> {
+        let log = self.log;
         let _span = (target.activation() != 0).then(|| span("wrap_around"));
         let number = target.number as usize;
-        let entry = self.next_entry();
-        self.write(log, |superblock| {
+        let entry = self.ledger.next_entry();
+        self.write(|superblock| {
             // Planted: records go that no checkpoint covers.
             if !perdura_pmem::planted(6) {
                 superblock.checkpoint_csn = csn;
@@ -140,21 +129,14 @@ impl Control {
             superblock.generations.resize(log.generations.count(), GenerationEntry::FREE);
             superblock.generations[number] = entry;
         })?;
-        self.ends_since[number] = ENDS_NONE;
+        self.ledger.ends_since[number] = ENDS_NONE;
         target.reset(entry);
         Ok(())
     }
 
-    /// The entry of the generation to be armed next.
-    fn next_entry(&self) -> GenerationEntry {
-        let activation = self.superblock().activation_next;
-        // Planted: one salt for all activations.
-        let salt = if perdura_pmem::planted(7) { mix(self.seed) } else { mix(self.seed ^ activation) };
-        GenerationEntry { activation, salt }
-    }
-
     /// Adds a generation up to `most`: its number. `None` at the limit, or when the device has no room.
-    fn grow<'a>(&mut self, log: &'a Shared, most: u32) -> Result<Option<&'a Generation>> {
+    fn grow(&mut self, most: u32) -> Result<Option<&'a Generation>> {
+        let log = self.log;
         let number = log.generations.count() as u32;
         if number >= most {
             return Ok(None);
@@ -173,23 +155,25 @@ impl Control {
             regions.iter().for_each(|region| prefault(region));
         }
         log.generations.push(Generation::new(number, GenerationEntry::FREE, regions));
-        self.grown += 1;
+        self.ledger.grown += 1;
         Ok(Some(log.generations.get(number)))
     }
 
     /// Whether a switch at this moment would find a generation or could add one.
-    pub(crate) fn has_next(&self, log: &Shared) -> bool {
+    pub(crate) fn has_next(&self) -> bool {
+        let log = self.log;
         let csn = log.visible.load();
-        log.generations.count() < log.generations_max as usize || self.reusable(log, csn).is_some()
+        log.generations.count() < log.generations_max as usize || self.reusable(csn).is_some()
     }
 
     /// Ends a recovery: one superblock write that makes `horizon` final, leaves only the records of generations in
     /// `keep` valid, and arms one if there are none.
-    pub(crate) fn finish(&mut self, log: &Shared, horizon: Csn, keep: &[u32]) -> Result<()> {
+    pub(crate) fn finish(&mut self, horizon: Csn, keep: &[u32]) -> Result<()> {
+        let log = self.log;
         // Planted: prepared transactions are voided with the rest.
         let kept = |number: u32| keep.contains(&number) && !perdura_pmem::planted(11);
-        let fresh = self.next_entry();
-        self.write(log, |superblock| {
+        let fresh = self.ledger.next_entry();
+        self.write(|superblock| {
             // Planted: the next redo begins where this one did.
             if !perdura_pmem::planted(9) {
                 superblock.checkpoint_csn = horizon;
@@ -207,9 +191,9 @@ impl Control {
                 superblock.generations[0] = fresh;
             }
         })?;
-        self.ends_since.fill(ENDS_NONE);
+        self.ledger.ends_since.fill(ENDS_NONE);
         for generation in log.generations.iter().filter(|generation| !kept(generation.number)) {
-            generation.reset(self.superblock().generations[generation.number as usize]);
+            generation.reset(self.ledger.superblock().generations[generation.number as usize]);
         }
         if keep.is_empty() {
             log.set_active(Active::new(fresh.activation, 0));
@@ -218,10 +202,23 @@ impl Control {
     }
 }
 
-/// SplitMix64's finisher: spreads a seed and an activation over a salt.
-fn mix(word: u64) -> u64 {
-    let mut word = word.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    word = (word ^ word >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    word ^ word >> 31
+/// The next transaction id, persisted ahead in blocks so that none is ever given twice (I7).
+#[inline]
+pub(crate) fn take_txid(log: &Shared) -> TxnId {
+    let txid = log.txid_next.fetch_add(1, Relaxed);
+    if txid >= log.txid_limit.load(Acquire) {
+        extend_txids(log, txid);
+    }
+    txid
+}
+
+#[cold]
+fn extend_txids(log: &Shared, txid: TxnId) {
+    let mut control = Control::lock(log);
+    while txid >= log.txid_limit.load(Acquire) {
+        // A failure has stopped the pool: the transaction cannot reserve anything.
+        if control.write(|_| ()).is_err() {
+            return;
+        }
+    }
 }

@@ -133,6 +133,38 @@ impl Generation {
     }
 }
 
+/// The active generation as one word: activation and number.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Active(u64);
+
+impl Active {
+    /// While recovery has not armed any.
+    pub(crate) const NONE: Active = Active(u64::MAX);
+
+    pub(crate) fn new(activation: u64, number: u32) -> Active {
+        Active(activation << 8 | u64::from(number))
+    }
+
+    /// As it is stored.
+    pub(crate) fn to_word(self) -> u64 {
+        self.0
+    }
+
+    pub(crate) fn from_word(word: u64) -> Active {
+        Active(word)
+    }
+
+    #[inline]
+    pub(crate) fn number(self) -> u32 {
+        (self.0 & 0xff) as u32
+    }
+
+    #[inline]
+    pub(crate) fn activation(self) -> u64 {
+        self.0 >> 8
+    }
+}
+
 /// All generations by number. Grows, never shrinks.
 pub(crate) struct Generations {
     slots: Box<[OnceLock<Generation>]>,

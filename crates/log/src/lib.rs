@@ -14,11 +14,14 @@
 mod analysis;
 mod config;
 mod control;
+mod copy_forward;
 mod create;
+mod csn;
 mod error;
 pub mod format;
 mod generation;
 mod group;
+mod ledger;
 mod log;
 mod prepared;
 mod recovery;
@@ -31,9 +34,10 @@ mod superfile;
 mod txn;
 mod watermark;
 
-pub use analysis::{Bodies, BodyRef, Committed, Prepared};
+pub use analysis::{Bodies, BodyRef, Committed, InDoubt};
 pub use config::{GENERATIONS_MAX, LANE_BYTES_MAX, LANE_BYTES_MIN, LANES_MAX, LogConfig};
 pub use create::create;
+pub use csn::{Csn, TxnId};
 pub use error::{Error, Result};
 pub use log::Log;
 pub use recovery::{PreparedTxn, Recovery};
@@ -41,8 +45,3 @@ pub use scan::scan;
 pub use status::{GenerationState, GenerationStatus, LogStatus};
 pub use superblock::{FORMAT_VERSION, GenerationEntry, SUPERBLOCK_NAME, SUPERBLOCK_NEW_NAME, Superblock};
 pub use txn::{LogTxn, Reservation};
-
-/// Commit sequence number: the place of a commit in the order of all, from 1.
-pub type Csn = u64;
-/// Transaction id, never given twice in a pool (48 bits).
-pub type TxnId = u64;

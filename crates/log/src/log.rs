@@ -1,6 +1,7 @@
 //! The running log.
 
 use crate::Csn;
+use crate::control::{Control, take_txid};
 use crate::error::Result;
 use crate::prepared::Prepared;
 use crate::shared::Shared;
@@ -25,7 +26,7 @@ impl Log {
     /// Begins a transaction of session `session`, whose lane follows from it.
     #[inline]
     pub fn begin(&self, session: u64) -> LogTxn {
-        LogTxn::new(self.home(session), self.shared.take_txid())
+        LogTxn::new(self.home(session), take_txid(&self.shared))
     }
 
     #[inline]
@@ -93,7 +94,7 @@ impl Log {
     /// # Errors
     /// Medium, FailStop.
     pub fn checkpoint(&self) -> Result<Csn> {
-        self.shared.control.lock().checkpoint(&self.shared)
+        Control::lock(&self.shared).checkpoint()
     }
 
     /// Sets what is called with each lane to have it faulted in: now for those there are, later for new ones before their

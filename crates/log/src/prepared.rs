@@ -1,19 +1,7 @@
-//! Prepared transactions: what the log keeps of them, and how their records are copied forward.
-//!
-//! A PREPARE record and the space of its ending (COMMIT_PREPARED or ROLLBACK, one granule) are reserved as one piece, so
-//! that they are voided by the same superblock write. Only a copied transaction has PREPARE records in other generations
-//! than its ending; the control lock's `ends_since` keeps the ending's generation until those are void (I9).
-//! A copy is fenced before the pins of what it replaces are let go of. Copies are the same in everything but their
-//! checksum, so recovery may find both and take either.
+//! What a running log keeps of its prepared transactions.
 
 use crate::TxnId;
-use crate::config::GENERATIONS_MAX;
-use crate::control::Control;
-use crate::error::Result;
-use crate::format::{GRANULE_BYTES, HEADER_BYTES, Header, SEALED_BYTES, TXID_MAX, group_bytes};
-use crate::generation::{Generation, Pin, Pins, Placed};
-use crate::group::{Place, Staged};
-use crate::shared::Shared;
+use crate::generation::{Pins, Placed};
 use crossbeam_utils::CachePadded;
 use perdura_pmem::sync::Mutex;
 use std::collections::BTreeMap;
@@ -61,142 +49,11 @@ impl Registry {
         self.shard(txid).lock().remove(&txid);
     }
 
-    fn all(&self) -> Vec<Arc<Prepared>> {
+    pub(crate) fn all(&self) -> Vec<Arc<Prepared>> {
         self.0.iter().flat_map(|shard| shard.lock().values().cloned().collect::<Vec<_>>()).collect()
     }
 
     pub(crate) fn count(&self) -> usize {
         self.0.iter().map(|shard| shard.lock().len()).sum()
     }
-}
-
-/// Copies prepared transactions that hold the oldest armed generation into the active one; whether any was copied.
-pub(crate) fn copy_oldest_forward(log: &Shared, control: &mut Control) -> bool {
-    let active = log.active();
-    let armed = log.generations.iter().map(Generation::activation).filter(|activation| *activation != 0);
-    let Some(oldest) = armed.filter(|activation| *activation != active.activation()).min() else { return false };
-    let mut copied = false;
-    for prepared in log.prepared.all() {
-        let mut state = prepared.state.lock();
-        if !state.ended && state.pins.iter().any(|pin| log.generations.get(pin.generation).activation() == oldest) {
-            copied |= copy_forward(log, control, &mut state);
-        }
-    }
-    copied
-}
-
-/// Copies a prepared transaction's records into the active generation and reserves its ending there. False if there is
-/// no room for all; then nothing has changed.
-fn copy_forward(log: &Shared, control: &mut Control, state: &mut State) -> bool {
-    let moved = copy_to(log, state, &mut |pins, lane, bytes| Ok(log.try_reserve(pins, lane, bytes).ok()));
-    let Ok(Some(generation)) = moved else { return false };
-    control.note_ending(generation, state.since);
-    true
-}
-
-/// As [`copy_forward`], arming more generations as they are needed, for recovery. False if there are none.
-pub(crate) fn copy_arming(log: &Shared, control: &mut Control, state: &mut State) -> Result<bool> {
-    let moved = copy_to(log, state, &mut |pins, lane, bytes| match log.try_reserve(pins, lane, bytes) {
-        Ok(placed) => Ok(Some(placed)),
-        Err(_) => {
-            let placed = control.switch(log, lane, bytes, GENERATIONS_MAX)?;
-            pins.extend(placed.map(|placed| Pin { generation: placed.generation, lane: placed.lane }));
-            Ok(placed)
-        }
-    })?;
-    let Some(generation) = moved else { return Ok(false) };
-    control.note_ending(generation, state.since);
-    Ok(true)
-}
-
-/// Reserves bytes, preferably in a lane, adding what it pins.
-type Reserve<'a> = &'a mut dyn FnMut(&mut Pins, u32, u64) -> Result<Option<Placed>>;
-
-/// Copies the records to where `reserve` says, fenced, and lets go of the old ones: the ending's generation.
-fn copy_to(log: &Shared, state: &mut State, reserve: Reserve<'_>) -> Result<Option<u32>> {
-    let mut pins = Pins::new();
-    let (records, ending) = match reserve_copies(log, state, &mut pins, reserve) {
-        Ok(Some(reserved)) => reserved,
-        refused => {
-            log.release(&mut pins, 0);
-            return refused.map(|_| None);
-        }
-    };
-    for (from, to) in state.records.iter().zip(&records) {
-        copy_group(log, *from, *to);
-    }
-    log.place(ending).region.fence();
-    state.records = records;
-    state.ending = Some(ending);
-    log.release(&mut std::mem::replace(&mut state.pins, pins), 0);
-    Ok(Some(ending.generation))
-}
-
-/// Reserves room for copies of all records, and for the ending behind the PREPARE record. If there is not enough for
-/// all, gives back what it reserved.
-fn reserve_copies(
-    log: &Shared,
-    state: &State,
-    pins: &mut Pins,
-    reserve: Reserve<'_>,
-) -> Result<Option<(Vec<Placed>, Placed)>> {
-    let mut taken = Vec::with_capacity(state.records.len());
-    let mut ending = None;
-    for (index, from) in state.records.iter().enumerate() {
-        let own = group_bytes(header_at(&log.place(*from)).body_bytes() as usize);
-        let last = index + 1 == state.records.len();
-        let bytes = if last { own + GRANULE_BYTES } else { own };
-        match reserve(pins, from.lane, bytes) {
-            Ok(Some(to)) => {
-                ending = Some(Placed { offset: to.offset + own, ..to });
-                taken.push((to, bytes));
-            }
-            refused => {
-                // Pinned still, so that no lane has begun anew.
-                for (to, bytes) in taken.into_iter().rev() {
-                    log.generations.get(to.generation).lanes[to.lane as usize].give_back(to.offset, bytes);
-                }
-                return refused.map(|_| None);
-            }
-        }
-    }
-    let records = taken.into_iter().map(|(to, _)| to).collect();
-    Ok(ending.map(|ending| (records, ending)))
-}
-
-fn header_at(place: &Place<'_>) -> Header {
-    let mut sealed = [0; SEALED_BYTES];
-    place.region.read(place.offset + 4, &mut sealed);
-    Header::decode(&sealed, place.salt, TXID_MAX + 1).expect("a group this log wrote or verified")
-}
-
-/// Writes the group at `from` again at `to`. Not fenced.
-fn copy_group(log: &Shared, from: Placed, to: Placed) {
-    let source = log.place(from);
-    let header = header_at(&source);
-    // SAFETY: the group is complete and pinned: nobody stores into its place, and `to` is another.
-    let body = unsafe { source.region.slice(source.offset + HEADER_BYTES as u64, header.body_bytes()) };
-    Staged::new(log.place(to), body).seal(&header);
-}
-
-/// Stores a group again where it is, by this thread, so that this thread's fence covers it.
-pub(crate) fn store_again(log: &Shared, at: Placed) {
-    let place = log.place(at);
-    let header = header_at(&place);
-    let mut body = vec![0; header.body_bytes() as usize];
-    place.region.read(place.offset + HEADER_BYTES as u64, &mut body);
-    Staged::new(place, &body).seal(&header);
-}
-
-/// A pin for each lane that `records` lie in, taken.
-pub(crate) fn pin_all(log: &Shared, records: &[Placed]) -> Pins {
-    let mut pins = Pins::new();
-    for placed in records {
-        let pin = Pin { generation: placed.generation, lane: placed.lane };
-        if !pins.contains(&pin) {
-            log.generations.get(pin.generation).lanes[pin.lane as usize].pin();
-            pins.push(pin);
-        }
-    }
-    pins
 }

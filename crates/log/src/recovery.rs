@@ -5,14 +5,16 @@
 //! fences them, and then voids all other records with one superblock write (I7). A crash before that write finds what
 //! this recovery found, perhaps with copies beside the originals.
 
-use crate::analysis::{Analysis, BodyRef, Committed, Outcome, Prepared};
+use crate::analysis::{Analysis, BodyRef, Committed, InDoubt, Outcome};
 use crate::config::{GENERATIONS_MAX, LogConfig};
 use crate::control::Control;
+use crate::copy_forward::{copy_arming, pin_all};
 use crate::error::{Error, Result};
 use crate::format::{lane_name, parse_lane_name};
 use crate::generation::{Generation, Generations, Placed};
+use crate::ledger::Ledger;
 use crate::log::Log;
-use crate::prepared::{self, copy_arming, pin_all};
+use crate::prepared::{Prepared, State};
 use crate::scan::scan;
 use crate::shared::{Shared, Start};
 use crate::superblock::{SUPERBLOCK_NAME, Superblock};
@@ -34,7 +36,7 @@ pub struct Recovery {
     /// Transactions to be redone, in CSN order.
     pub committed: Vec<Committed>,
     /// Transactions to be resurrected, by id.
-    pub prepared: Vec<Prepared>,
+    pub prepared: Vec<InDoubt>,
     /// Count of valid groups found.
     pub groups: u64,
     medium: Arc<dyn Medium>,
@@ -138,12 +140,12 @@ impl Recovery {
     pub fn finish(self, random: &mut dyn FnMut() -> u64) -> Result<(Log, Vec<PreparedTxn>)> {
         let _span = span("recovery");
         remove_leftovers(&*self.medium, self.generations.len() as u32)?;
-        let read = |prepared: &Prepared| prepared.bodies.iter().map(|body| self.body(*body).to_vec()).collect();
+        let read = |prepared: &InDoubt| prepared.bodies.iter().map(|body| self.body(*body).to_vec()).collect();
         let bodies: Vec<Vec<Vec<u8>>> = self.prepared.iter().map(read).collect();
-        let mut control = Control::new(self.superfile, random());
+        let mut ledger = Ledger::new(self.superfile, random());
         for (number, used) in &self.uses {
             self.generations[*number as usize].lanes[0].restore(used.csn_max);
-            control.note_ending(*number, used.ends_since);
+            ledger.note_ending(*number, used.ends_since);
         }
         let log = Arc::new(Shared::new(Start {
             lanes: self.superblock.lanes,
@@ -153,14 +155,14 @@ impl Recovery {
             horizon: self.horizon,
             checkpoint_csn: self.superblock.checkpoint_csn,
             txid_limit: self.superblock.txid_limit,
-            control,
+            ledger,
             medium: self.medium,
         }));
         let kept: Vec<_> = self.prepared.iter().map(|prepared| Arc::new(keep(&log, prepared))).collect();
         let fresh = copy_prepared(&log, &kept)?;
-        log.control.lock().finish(&log, self.horizon, &fresh)?;
+        Control::lock(&log).finish(self.horizon, &fresh)?;
         let log = Log::new(log);
-        let resurrect = |((prepared, bodies), kept): ((Prepared, Vec<Vec<u8>>), Arc<prepared::Prepared>)| PreparedTxn {
+        let resurrect = |((prepared, bodies), kept): ((InDoubt, Vec<Vec<u8>>), Arc<Prepared>)| PreparedTxn {
             txid: prepared.txid,
             xid: prepared.xid,
             bodies,
@@ -172,8 +174,8 @@ impl Recovery {
 }
 
 /// The running log's idea of a prepared transaction whose records lie where analysis found them.
-fn keep(log: &Shared, found: &Prepared) -> prepared::Prepared {
-    let state = prepared::State {
+fn keep(log: &Shared, found: &InDoubt) -> Prepared {
+    let state = State {
         pins: pin_all(log, &found.records),
         records: found.records.clone(),
         ending: None,
@@ -182,15 +184,15 @@ fn keep(log: &Shared, found: &Prepared) -> prepared::Prepared {
         chained: found.chained,
         ended: false,
     };
-    prepared::Prepared { txid: found.txid, state: Mutex::new(state) }
+    Prepared { txid: found.txid, state: Mutex::new(state) }
 }
 
 /// Copies all prepared transactions into freshly armed generations: their numbers. Fenced.
-fn copy_prepared(log: &Shared, all: &[Arc<prepared::Prepared>]) -> Result<Vec<u32>> {
-    let mut control = log.control.lock();
-    let first = control.superblock().activation_next;
+fn copy_prepared(log: &Shared, all: &[Arc<Prepared>]) -> Result<Vec<u32>> {
+    let mut control = Control::lock(log);
+    let first = control.ledger.superblock().activation_next;
     for prepared in all {
-        if !copy_arming(log, &mut control, &mut prepared.state.lock())? {
+        if !copy_arming(&mut control, &mut prepared.state.lock())? {
             let seen = format!("there is no room to copy prepared transaction {}", prepared.txid);
             return Err(log.full(seen));
         }

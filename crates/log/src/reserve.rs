@@ -5,11 +5,13 @@
 //! can be had the reserver waits a little (publications in flight let go by themselves) and gives up after a bounded number of
 //! rounds; one that holds a generation itself does so early, those that have held theirs longest first.
 
+use crate::TxnId;
+use crate::control::Control;
+use crate::copy_forward::copy_oldest_forward;
 use crate::error::{Error, Result};
 use crate::format::{GRANULE_BYTES, HEADER_BYTES};
-use crate::generation::{Pin, Pins, Placed};
-use crate::shared::{Active, Shared};
-use crate::{TxnId, prepared};
+use crate::generation::{Active, Pin, Pins, Placed};
+use crate::shared::Shared;
 use std::time::Duration;
 
 /// Rounds of waiting before nothing more is hoped for.
@@ -120,18 +122,18 @@ impl Shared {
     }
 
     fn switch_from(&self, full: Active, home: u32, bytes: u64) -> Result<Switched> {
-        let mut control = self.control.lock();
+        let mut control = Control::lock(self);
         if self.active() != full {
             return Ok(Switched::Elsewhere);
         }
-        let mut switched = control.switch(self, home, bytes, self.generations_max)?;
-        if switched.is_none() && prepared::copy_oldest_forward(self, &mut control) {
-            switched = control.switch(self, home, bytes, self.generations_max)?;
+        let mut switched = control.switch(home, bytes, self.generations_max)?;
+        if switched.is_none() && copy_oldest_forward(&mut control) {
+            switched = control.switch(home, bytes, self.generations_max)?;
         }
         let Some(placed) = switched else { return Ok(Switched::NoRoom) };
         // Prepared transactions would hold the next generation for as long as they please: make way while there is room.
-        if !control.has_next(self) {
-            prepared::copy_oldest_forward(self, &mut control);
+        if !control.has_next() {
+            copy_oldest_forward(&mut control);
         }
         Ok(Switched::Here(placed))
     }

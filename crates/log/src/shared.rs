@@ -1,12 +1,12 @@
 //! What all users of a running log share.
 //!
-//! Lock order: control, then a prepared transaction's state, then the rest, which are leaves.
+//! Lock order: the ledger (control), then a prepared transaction's state, then the rest, which are leaves.
 
-use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::format::LAG_UNKNOWN;
-use crate::generation::{Generations, Pins, Placed};
+use crate::generation::{Active, Generations, Pins, Placed};
 use crate::group::Place;
+use crate::ledger::Ledger;
 use crate::prepared::Registry;
 use crate::watermark::Watermark;
 use crate::{Csn, TxnId};
@@ -21,29 +21,6 @@ use std::time::Duration;
 
 /// Has a region's pages mapped ahead of use.
 pub(crate) type PrefaultHook = dyn Fn(&Region) + Send + Sync;
-
-/// The active generation as one word: activation and number.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Active(u64);
-
-impl Active {
-    /// While recovery has not armed any.
-    pub(crate) const NONE: Active = Active(u64::MAX);
-
-    pub(crate) fn new(activation: u64, number: u32) -> Active {
-        Active(activation << 8 | u64::from(number))
-    }
-
-    #[inline]
-    pub(crate) fn number(self) -> u32 {
-        (self.0 & 0xff) as u32
-    }
-
-    #[inline]
-    pub(crate) fn activation(self) -> u64 {
-        self.0 >> 8
-    }
-}
 
 /// See the module.
 pub(crate) struct Shared {
@@ -61,7 +38,7 @@ pub(crate) struct Shared {
     pub(crate) durable: Watermark,
     pub(crate) visible: Watermark,
     pub(crate) checkpoint_csn: AtomicU64,
-    pub(crate) control: Mutex<Control>,
+    pub(crate) ledger: Mutex<Ledger>,
     /// Transactions with chunks and no ending yet: lowest activation they have one in, and id.
     pub(crate) holders: Mutex<BTreeSet<(u64, TxnId)>>,
     pub(crate) prepared: Registry,
@@ -83,7 +60,7 @@ pub(crate) struct Start {
     pub(crate) horizon: Csn,
     pub(crate) checkpoint_csn: Csn,
     pub(crate) txid_limit: u64,
-    pub(crate) control: Control,
+    pub(crate) ledger: Ledger,
 }
 
 impl Shared {
@@ -94,14 +71,14 @@ impl Shared {
             lane_bytes: start.lane_bytes,
             generations_max: start.generations_max,
             generations: start.generations,
-            active: CachePadded::new(AtomicU64::new(Active::NONE.0)),
+            active: CachePadded::new(AtomicU64::new(Active::NONE.to_word())),
             csn: CachePadded::new(AtomicU64::new(start.horizon)),
             txid_next: CachePadded::new(AtomicU64::new(start.txid_limit)),
             txid_limit: AtomicU64::new(start.txid_limit),
             durable: Watermark::new(start.horizon),
             visible: Watermark::new(start.horizon),
             checkpoint_csn: AtomicU64::new(start.checkpoint_csn),
-            control: Mutex::new(start.control),
+            ledger: Mutex::new(start.ledger),
             holders: Mutex::new(BTreeSet::new()),
             prepared: Registry::new(start.lanes),
             failed: AtomicBool::new(false),
@@ -115,32 +92,11 @@ impl Shared {
 
     #[inline]
     pub(crate) fn active(&self) -> Active {
-        Active(self.active.load(SeqCst))
+        Active::from_word(self.active.load(SeqCst))
     }
 
     pub(crate) fn set_active(&self, active: Active) {
-        self.active.store(active.0, SeqCst);
-    }
-
-    /// The next transaction id, persisted ahead in blocks so that none is ever given twice (I7).
-    #[inline]
-    pub(crate) fn take_txid(&self) -> TxnId {
-        let txid = self.txid_next.fetch_add(1, Relaxed);
-        if txid >= self.txid_limit.load(Acquire) {
-            self.extend_txids(txid);
-        }
-        txid
-    }
-
-    #[cold]
-    fn extend_txids(&self, txid: TxnId) {
-        let mut control = self.control.lock();
-        while txid >= self.txid_limit.load(Acquire) {
-            // A failure has stopped the pool: the transaction cannot reserve anything.
-            if control.write(self, |_| ()).is_err() {
-                return;
-            }
-        }
+        self.active.store(active.to_word(), SeqCst);
     }
 
     /// The next CSN, and how far durable_csn is known to be behind it. From here to the fence nothing may fail (I5).

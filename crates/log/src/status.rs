@@ -1,7 +1,9 @@
 //! The log's state for people.
 
 use crate::Csn;
-use crate::shared::{Active, Shared};
+use crate::control::Control;
+use crate::generation::Active;
+use crate::shared::Shared;
 use std::fmt;
 
 /// What a generation is in.
@@ -67,19 +69,19 @@ pub struct LogStatus {
     pub grown: u64,
     /// Prepared transactions.
     pub prepared: usize,
-    /// Why the pool has failed stop, if it has.
+    /// Whether a failure has made the pool read-only.
     pub failed: bool,
 }
 
 impl LogStatus {
     pub(crate) fn of(log: &Shared) -> LogStatus {
-        let control = log.control.lock();
+        let control = Control::lock(log);
         let (active, visible_csn) = (log.active(), log.visible.load());
         let generations = log.generations.iter().map(|generation| GenerationStatus {
             number: generation.number,
             state: if active != Active::NONE && generation.number == active.number() {
                 GenerationState::Active
-            } else if control.is_reusable(log, generation, visible_csn) {
+            } else if control.is_reusable(generation, visible_csn) {
                 GenerationState::Reusable
             } else {
                 GenerationState::Needed
@@ -96,10 +98,10 @@ impl LogStatus {
             last_csn: log.last_csn(),
             durable_csn: log.durable.load(),
             visible_csn,
-            checkpoint_csn: control.superblock().checkpoint_csn,
-            epoch: control.superblock().epoch,
-            switches: control.switches,
-            grown: control.grown,
+            checkpoint_csn: control.ledger.superblock().checkpoint_csn,
+            epoch: control.ledger.superblock().epoch,
+            switches: control.ledger.switches,
+            grown: control.ledger.grown,
             prepared: log.prepared.count(),
             failed: log.is_failed(),
         }

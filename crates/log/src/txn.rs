@@ -5,13 +5,14 @@
 //! writes an ending has fenced, or fences with it, every chunk it counts: chunks another thread left unfenced are stored
 //! again first (I3).
 
+use crate::copy_forward::store_again;
 use crate::error::{Error, Result};
 use crate::format::{
     CHUNKS_MAX, GRANULE_BYTES, HEADER_BYTES, Header, Kind, XID_BYTES_MAX, group_bytes, prepare_body, xid_area_bytes,
 };
 use crate::generation::{Pins, Placed};
 use crate::group::Staged;
-use crate::prepared::{Prepared, State, store_again};
+use crate::prepared::{Prepared, State};
 use crate::shared::{Shared, Unfinished};
 use crate::{Csn, TxnId};
 use perdura_pmem::sync::Mutex;

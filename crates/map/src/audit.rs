@@ -10,12 +10,12 @@ use crate::index::{Index, Store, for_each_node};
 use crate::scan::Cursor;
 use crate::snapshot::Snapshot;
 use crate::state::Core;
-use std::collections::HashSet;
+use rustc_hash::FxHashSet;
 
 /// What is reachable.
 #[derive(Default)]
 struct Reachable {
-    entries: HashSet<Ref>,
+    entries: FxHashSet<Ref>,
     node_bytes: u64,
     /// Rollback records that are not entries.
     orphan_bytes: u64,
@@ -28,7 +28,7 @@ impl<I: Index> Core<I> {
     pub(crate) fn check(&self) -> Result<u64> {
         {
             let _collector = self.collector.lock();
-            self.trace()?;
+            self.traverse()?;
         }
         let snapshot = self.snapshot()?;
         let mut reachable = Reachable::default();

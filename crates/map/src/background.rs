@@ -5,7 +5,6 @@
 use crate::error::{ErrorKind, Result};
 use crate::index::Index;
 use crate::state::Core;
-use perdura_pmem::sync::{Condvar, Mutex};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
@@ -15,47 +14,6 @@ use std::time::Duration;
 const INTERVAL_MIN: Duration = Duration::from_micros(50);
 /// Looks without anything to do before it sleeps.
 const IDLE_LOOKS: u32 = 3;
-
-/// Wakes the thread.
-#[derive(Default)]
-pub(crate) struct Wake {
-    signal: Mutex<Signal>,
-    condvar: Condvar,
-}
-
-#[derive(Default)]
-struct Signal {
-    stop: bool,
-    stirred: bool,
-}
-
-impl Wake {
-    pub(crate) fn notify(&self) {
-        self.signal.lock().stirred = true;
-        self.condvar.notify_one();
-    }
-
-    fn stop(&self) {
-        self.signal.lock().stop = true;
-        self.condvar.notify_one();
-    }
-
-    /// Waits; whether to go on.
-    fn wait(&self, timeout: Option<Duration>) -> bool {
-        let mut signal = self.signal.lock();
-        match timeout {
-            Some(timeout) if !signal.stop => _ = self.condvar.wait_for(&mut signal, timeout),
-            Some(_) => {}
-            None => {
-                while !signal.stop && !signal.stirred {
-                    self.condvar.wait(&mut signal);
-                }
-            }
-        }
-        signal.stirred = false;
-        !signal.stop
-    }
-}
 
 /// The running thread; dropping it stops it.
 pub(crate) struct Background {
@@ -94,11 +52,11 @@ fn run<I: Index>(core: &Core<I>) {
     let interval = core.config.interval.max(INTERVAL_MIN);
     let mut idle = 0;
     let mut refused = false;
-    let traced = {
+    let traversed = {
         let _collector = core.collector.lock();
-        core.trace()
+        core.traverse()
     };
-    if traced.is_err() {
+    if traversed.is_err() {
         // Whoever reads what is damaged is told; the collector leaves the map as it is.
         refused = true;
     }

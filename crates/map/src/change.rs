@@ -2,14 +2,15 @@
 //!
 //! A change that fails has changed nothing: what it made was never published, and is given back.
 
+use crate::config::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use crate::error::{ErrorKind, Result};
 use crate::format::{RECORD_HEADER_BYTES, RecordHeader, Ref, bytes_of, link, record_bytes};
 use crate::index::{Index, Store};
-use crate::ordered_map::{KEY_BYTES_MAX, Ts, VALUE_BYTES_MAX};
-use crate::pages::{Pages, Stream, Urgency};
+use crate::pages::{Filling, Pages, Urgency};
 use crate::pending::Change;
 use crate::record::{Target, record_crc};
 use crate::state::{Core, State};
+use crate::timestamps::Ts;
 use crate::tree::{self, Edit, Inserted, Nodes};
 use perdura_pmem::planted;
 
@@ -169,7 +170,7 @@ impl<I: Index> Core<I> {
                 has_older = older.is_some();
                 let newest = found.same.map(|same| self.records.get(same)).transpose()?.or(older);
                 if decide(newest.filter(|newest| !newest.header.deletion).map(|newest| newest.value)) {
-                    appended = Some(self.append(nodes.pages(), Stream::Records, (ts, key, value), head, urgency)?);
+                    appended = Some(self.append(nodes.pages(), Filling::Records, (ts, key, value), head, urgency)?);
                 }
                 Ok(appended)
             })
@@ -236,14 +237,14 @@ impl<I: Index> Core<I> {
     pub(crate) fn append(
         &self,
         pages: &mut Pages,
-        stream: Stream,
+        filling: Filling,
         (ts, key, value): (Ts, &[u8], Option<&[u8]>),
         next: u64,
         urgency: Urgency,
     ) -> Result<Ref> {
         let content = value.unwrap_or_default();
         let len = record_bytes(key.len() as u64, content.len() as u64);
-        let Some(offset) = pages.allocate(stream, len, urgency) else {
+        let Some(offset) = pages.allocate(filling, len, urgency) else {
             return Err(crate::space::full(pages, len));
         };
         let header = RecordHeader {

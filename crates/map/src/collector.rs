@@ -8,30 +8,22 @@ use crate::config::Kind;
 use crate::error::{ErrorKind, Result};
 use crate::format::Ref;
 use crate::index::{Index, Store};
-use crate::pages::{Pages, Stream, Urgency};
+use crate::pages::{Filling, Pages, Urgency};
 use crate::record::Target;
 use crate::space::Space;
 use crate::state::{Core, State};
 use crate::tree::{self, Edit, ReadNodes};
 use perdura_pmem::planted;
-use std::collections::HashSet;
 
 /// Pages fuller than this many sixteenths are left alone.
 const FULL_SIXTEENTHS: u64 = 14;
 /// Garbage that is not worth a round, in pages.
 const GARBAGE_PAGES_MIN: u64 = 64;
 
-/// What the collector remembers from round to round.
-#[derive(Default)]
-pub(crate) struct Collector {
-    /// List: dead deletions whose hidden versions are not linked any more (see [`crate::list_collect`]).
-    pub(crate) aged: HashSet<u64>,
-}
-
 impl<I: Index> Core<I> {
     /// Whether there is so much garbage, or so little room, that a round is worth it.
     pub(crate) fn wants_collection(&self, state: &State<I>) -> bool {
-        if state.is_held() || !state.is_traced {
+        if state.is_held() || !state.is_traversed {
             return false;
         }
         let space = space_of(state);
@@ -48,7 +40,7 @@ impl<I: Index> Core<I> {
         if self.state.lock().is_held() {
             return Ok(0);
         }
-        self.trace()?;
+        self.traverse()?;
         let before = self.state.lock().pages.free_pages();
         let victims = self.choose();
         let round = match I::KIND {
@@ -201,7 +193,7 @@ impl<I: Index> Core<I> {
             return Ok(None);
         }
         let value = (!found.header.deletion).then_some(found.value);
-        let copy = self.append(&mut state.pages, Stream::Moved, (ts, found.key, value), next, Urgency::Freeing)?;
+        let copy = self.append(&mut state.pages, Filling::Moved, (ts, found.key, value), next, Urgency::Freeing)?;
         let target = Target::new(found.key, ts);
         let moved = self.edit(state, Urgency::Freeing, |nodes, root, edit| {
             tree::replace(nodes, &self.records, root, &target, (object, copy), edit)
@@ -243,7 +235,8 @@ fn space_of<I: Index>(state: &State<I>) -> Space {
     let free = state.pages.free_pages() as u64 * geometry.page_bytes;
     let reserved = state.pages.reserved_pages() as u64 * geometry.page_bytes;
     let used = total - free;
-    let live = if state.is_traced { state.pages.live_bytes() } else { state.saved_live.max(state.pages.live_bytes()) };
+    let live =
+        if state.is_traversed { state.pages.live_bytes() } else { state.saved_live.max(state.pages.live_bytes()) };
     let live = live.min(used);
-    Space { total, used, free, live, garbage: used - live, free_run_max: 0, reserved, exact: state.is_traced }
+    Space { total, used, free, live, garbage: used - live, free_run_max: 0, reserved, exact: state.is_traversed }
 }

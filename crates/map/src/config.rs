@@ -22,6 +22,10 @@ impl fmt::Display for Kind {
     }
 }
 
+/// Most bytes of a key.
+pub const KEY_BYTES_MAX: usize = 64 << 10;
+/// Most bytes of a value.
+pub const VALUE_BYTES_MAX: usize = 64 << 20;
 /// Least bytes of a page.
 pub const PAGE_BYTES_MIN: u32 = 256;
 /// Most bytes of a page.
@@ -78,11 +82,14 @@ pub struct Config {
     /// Whether a thread confirms idle batches and collects garbage. Without it the caller does, by
     /// [`crate::OrderedMap::confirm`] and [`crate::OrderedMap::collect`].
     pub background: bool,
+    /// Where the salt of a new map comes from: a seed gives a map of one name the same salt each time, so that a run can be
+    /// replayed. Without it the operating system gives it.
+    pub seed: Option<u64>,
 }
 
 impl Default for Config {
     fn default() -> Config {
-        Config { changes_max: 10, interval: Duration::from_millis(1), background: true }
+        Config { changes_max: 10, interval: Duration::from_millis(1), background: true, seed: None }
     }
 }
 

@@ -3,8 +3,8 @@
 //! What a list's start and the loading of a snapshot have in common.
 
 use crate::format::Ref;
-use crate::ordered_map::Ts;
 use crate::record::{Records, head_at};
+use crate::timestamps::Ts;
 use crate::tree::Entry;
 use perdura_pmem::planted;
 

@@ -5,8 +5,8 @@
 //! docs/format.md the bytes, docs/invariants.md the rules (I1) to (I11).
 //!
 //! From the outside in: `ordered_map`, `map`; `change`, `retention`, `scan`, `snapshot`, `load`; `confirm`, `collector`,
-//! `list_collect`, `trace`, `rebuild`, `audit`, `background`; `tree`, `node`, `dram_nodes`, `page_nodes`, `index`; `record`,
-//! `pages`, `free_map`, `live_bits`, `batch`, `pin`; `format`.
+//! `list_collect`, `traversal`, `rebuild`, `audit`, `background`, `wake`; `tree`, `node`, `dram_nodes`, `page_nodes`, `index`; `record`,
+//! `pages`, `free_map`, `live_bits`, `batch`, `pin`; `format`, `config`, `timestamps`.
 
 mod atomic;
 mod audit;
@@ -40,17 +40,22 @@ mod snapshot;
 mod space;
 mod state;
 mod stream;
-mod trace;
+mod timestamps;
+mod traversal;
 mod tree;
+mod wake;
 
-pub use config::{BRANCHING_MAX, BRANCHING_MIN, Config, Kind, Layout, PAGE_BYTES_MAX, PAGE_BYTES_MIN};
+pub use config::{
+    BRANCHING_MAX, BRANCHING_MIN, Config, KEY_BYTES_MAX, Kind, Layout, PAGE_BYTES_MAX, PAGE_BYTES_MIN, VALUE_BYTES_MAX,
+};
 pub use dram_nodes::ListIndex;
 pub use error::{Error, ErrorKind, Result};
 pub use index::Index;
 pub use load::Loader;
 pub use map::{BTree, List, Map, open};
-pub use ordered_map::{KEY_BYTES_MAX, Mutation, OrderedMap, Timestamps, Ts, VALUE_BYTES_MAX};
+pub use ordered_map::{Mutation, OrderedMap};
 pub use page_nodes::TreeIndex;
 pub use scan::{Entry, Scan, Value};
 pub use snapshot::{Chunks, Snapshot};
 pub use space::Space;
+pub use timestamps::{Timestamps, Ts};

@@ -8,11 +8,10 @@
 //! A deletion hides older versions of its key until they are unlinked. It is itself unlinked only when it was known to be
 //! dead before a whole round began and ended: all it hides was dead too, and that round has unlinked it, durably.
 
-use crate::collector::Collector;
 use crate::error::{ErrorKind, Result};
 use crate::format::{Ref, link};
 use crate::index::Index;
-use crate::state::Core;
+use crate::state::{Collector, Core};
 use perdura_pmem::{planted, trace};
 
 /// Records of a stretch.

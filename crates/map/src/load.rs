@@ -8,14 +8,14 @@ use crate::entries::{Candidate, entries};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Ref, link};
 use crate::index::{Index, Store};
-use crate::ordered_map::{Timestamps, Ts};
-use crate::pages::{Stream, Urgency};
+use crate::pages::{Filling, Urgency};
 use crate::pending::{Change, Pending};
 use crate::state::{Core, State};
 use crate::stream::{self, Header, Parser, Part};
+use crate::timestamps::{Timestamps, Ts};
 use crate::tree::{self, Entry};
 use perdura_pmem::{planted, trace};
-use std::collections::HashSet;
+use rustc_hash::FxHashSet;
 
 /// Who content is loaded into.
 trait Target: Sync {
@@ -126,10 +126,10 @@ impl From<String> for Refusal {
 impl<I: Index> Target for Core<I> {
     fn add(&self, ts: Ts, key: &[u8], value: Option<&[u8]>, order: usize) -> Result<Candidate> {
         let mut state = self.state.lock();
-        let mut added = self.append(&mut state.pages, Stream::Records, (ts, key, value), 0, Urgency::Ordinary);
+        let mut added = self.append(&mut state.pages, Filling::Records, (ts, key, value), 0, Urgency::Ordinary);
         if added.is_err() {
             self.make_room(&mut state);
-            added = self.append(&mut state.pages, Stream::Records, (ts, key, value), 0, Urgency::Ordinary);
+            added = self.append(&mut state.pages, Filling::Records, (ts, key, value), 0, Urgency::Ordinary);
         }
         Ok(Candidate::new(added?, key, ts, value.is_none(), order))
     }
@@ -160,7 +160,7 @@ impl<I: Index> Target for Core<I> {
         state.times = Timestamps { last, applied, forgotten, confirmed: state.times.confirmed };
         state.versions = found.len() as u64;
         (state.head, state.pending) = chain;
-        (state.orphans, state.is_traced, state.is_dirty) = (HashSet::new(), true, true);
+        (state.orphans, state.is_traversed, state.is_dirty) = (FxHashSet::default(), true, true);
         state.dead.clear();
         state.cut.clear();
         state.dead_deletions.clear();

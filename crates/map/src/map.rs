@@ -13,7 +13,7 @@ use crate::format::{
 };
 use crate::index::{Index, Store};
 use crate::load::Loader;
-use crate::ordered_map::{Mutation, OrderedMap, Timestamps, Ts};
+use crate::ordered_map::{Mutation, OrderedMap};
 use crate::page_nodes::TreeIndex;
 use crate::pages::{Pages, Urgency};
 use crate::pending::Pending;
@@ -23,9 +23,10 @@ use crate::scan::{Scan, Value};
 use crate::snapshot::Snapshot;
 use crate::space::Space;
 use crate::state::{Core, State};
+use crate::timestamps::{Timestamps, Ts};
 use crate::tree::{self, Edit, ReadNodes};
 use perdura_pmem::{Medium, Region, planted, trace};
-use std::collections::HashSet;
+use rustc_hash::FxHashSet;
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::ops::Bound;
@@ -86,7 +87,7 @@ impl<I: Index> Map<I> {
             medium.remove(&unfinished)?;
         }
         let region = medium.create(&unfinished, layout.bytes)?;
-        let salt = RandomState::new().hash_one(name);
+        let salt = new_salt(config.seed, name);
         let identity = Identity { kind: I::KIND, layout: *layout, salt };
         region.write(0, &identity.encode());
         let record = RootRecord { number: 1, ..RootRecord::default() };
@@ -126,6 +127,17 @@ impl<I: Index> Map<I> {
         let core = Arc::new(start::<I>(region, &identity, &root, config)?);
         let background = config.background.then(|| Background::start(core.clone())).transpose()?;
         Ok(Map { core, background })
+    }
+}
+
+/// The salt of a new map: what keeps its records apart from those of other maps in recycled memory.
+fn new_salt(seed: Option<u64>, name: &str) -> u64 {
+    match seed {
+        Some(seed) => {
+            name.bytes().fold(seed, |salt, byte| (salt ^ u64::from(byte)).wrapping_mul(0x9e37_79b9_7f4a_7c15))
+        }
+        #[allow(clippy::disallowed_methods, reason = "only where no seed is given")]
+        None => RandomState::new().hash_one(name),
     }
 }
 
@@ -193,7 +205,7 @@ fn start<I: Index>(region: Region, identity: &Identity, root: &RootRecord, confi
                 tree_root = root.root;
             }
             let pending = Pending::unread(root.head, root.pending);
-            Rebuilt { entries: Vec::new(), pending, orphans: HashSet::new(), dead_deletions: Vec::new() }
+            Rebuilt { entries: Vec::new(), pending, orphans: FxHashSet::default(), dead_deletions: Vec::new() }
         }
     };
     let versions = if I::KIND == Kind::List { rebuilt.entries.len() as u64 } else { root.versions };
@@ -216,7 +228,7 @@ fn start<I: Index>(region: Region, identity: &Identity, root: &RootRecord, confi
         is_loading: false,
         garbage_left: 0,
         damage: None,
-        is_traced: I::KIND == Kind::List,
+        is_traversed: I::KIND == Kind::List,
         saved_live: root.live,
     };
     Ok(Core::new(layout, *config, records, reader, state))

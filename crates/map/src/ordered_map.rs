@@ -14,28 +14,8 @@ use crate::load::Loader;
 use crate::scan::{Scan, Value};
 use crate::snapshot::Snapshot;
 use crate::space::Space;
+use crate::timestamps::{Timestamps, Ts};
 use std::ops::Bound;
-
-/// A timestamp: in a replicated log, the index of the entry. 0 is before every change.
-pub type Ts = u64;
-
-/// Most bytes of a key.
-pub const KEY_BYTES_MAX: usize = 64 << 10;
-/// Most bytes of a value.
-pub const VALUE_BYTES_MAX: usize = 64 << 20;
-
-/// Where a map stands.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Timestamps {
-    /// Of the newest change (after a rollback: at most the one before it).
-    pub last: Ts,
-    /// Of the newest change that can no longer be rolled back.
-    pub applied: Ts,
-    /// Up to here old versions may be gone; reads below it fail.
-    pub forgotten: Ts,
-    /// `last` as of the newest confirmation.
-    pub confirmed: Ts,
-}
 
 /// One change not yet forgotten, as its rollback record knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

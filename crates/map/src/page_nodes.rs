@@ -11,7 +11,7 @@ use crate::format::{Geometry, Ref, bytes_of, checksum, node_bytes, node_crc};
 use crate::index::{Index, Store};
 use crate::live_bits::LiveBits;
 use crate::node::{Build, Node, Tweak};
-use crate::pages::{Pages, Stream, Urgency};
+use crate::pages::{Filling, Pages, Urgency};
 use crate::pin::Pins;
 use crate::record::Records;
 use crate::tree::{Nodes, ReadNodes};
@@ -142,7 +142,7 @@ impl PageWriter<'_> {
             self.pages.born(place);
             return Ok(place);
         }
-        match self.pages.allocate(Stream::Nodes, len, self.urgency) {
+        match self.pages.allocate(Filling::Nodes, len, self.urgency) {
             Some(offset) => Ok(Ref::new(offset, len)),
             None => Err(crate::space::full(self.pages, len)),
         }

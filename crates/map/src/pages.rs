@@ -25,7 +25,7 @@ const RESERVED_NODES: u64 = 128;
 
 /// What a run is filled with. Things that die together lie together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stream {
+pub(crate) enum Filling {
     /// Records of the writer.
     Records = 0,
     /// Nodes of the tree.
@@ -162,14 +162,14 @@ impl Pages {
 
     /// Room for an object of `len` bytes (a multiple of a grain); none when there is no such run of pages. The object is
     /// live from now on.
-    pub(crate) fn allocate(&mut self, stream: Stream, len: u64, urgency: Urgency) -> Option<u64> {
-        let run = self.runs[stream as usize];
+    pub(crate) fn allocate(&mut self, filling: Filling, len: u64, urgency: Urgency) -> Option<u64> {
+        let run = self.runs[filling as usize];
         let offset = if run.end - run.at >= len {
             run.at
         } else {
-            self.extend(stream, len, urgency).or_else(|| self.begin_run(stream, len, urgency))?
+            self.extend(filling, len, urgency).or_else(|| self.begin_run(filling, len, urgency))?
         };
-        self.runs[stream as usize].at = offset + len;
+        self.runs[filling as usize].at = offset + len;
         self.born(Ref::new(offset, len));
         Some(offset)
     }
@@ -183,9 +183,9 @@ impl Pages {
         self.free.len() >= pages + reserve
     }
 
-    /// Makes the stream's run longer by the free pages after it, if that is enough.
-    fn extend(&mut self, stream: Stream, len: u64, urgency: Urgency) -> Option<u64> {
-        let run = self.runs[stream as usize];
+    /// Makes the filling's run longer by the free pages after it, if that is enough.
+    fn extend(&mut self, filling: Filling, len: u64, urgency: Urgency) -> Option<u64> {
+        let run = self.runs[filling as usize];
         if run.end == 0 || run.end == self.geometry.data_end() {
             return None;
         }
@@ -201,15 +201,15 @@ impl Pages {
             }
             return None;
         }
-        self.take_pages(first, taken, stream);
-        self.runs[stream as usize].end += taken as u64 * self.geometry.page_bytes;
-        self.close_filled(stream);
+        self.take_pages(first, taken, filling);
+        self.runs[filling as usize].end += taken as u64 * self.geometry.page_bytes;
+        self.close_filled(filling);
         Some(run.at)
     }
 
     /// Lets go of the pages a run has filled: one that is made longer again and again would keep them all.
-    fn close_filled(&mut self, stream: Stream) {
-        let run = self.runs[stream as usize];
+    fn close_filled(&mut self, filling: Filling) {
+        let run = self.runs[filling as usize];
         let first_open = self.geometry.page_of(run.at);
         for page in run.first_page..first_open {
             self.uses[page].open = false;
@@ -217,10 +217,10 @@ impl Pages {
                 self.emptied.push(page as u32);
             }
         }
-        self.runs[stream as usize].first_page = first_open;
+        self.runs[filling as usize].first_page = first_open;
     }
 
-    fn begin_run(&mut self, stream: Stream, len: u64, urgency: Urgency) -> Option<u64> {
+    fn begin_run(&mut self, filling: Filling, len: u64, urgency: Urgency) -> Option<u64> {
         let needed = len.div_ceil(self.geometry.page_bytes) as usize;
         if !self.may_take(needed, urgency) {
             return None;
@@ -228,26 +228,26 @@ impl Pages {
         let spare = self.free.len() - needed;
         let wanted = needed.max(RUN_PAGES.min(needed + spare / 8));
         let (first, taken) = self.free.take_run(needed, wanted)?;
-        self.take_pages(first, taken, stream);
-        self.end_run(stream);
+        self.take_pages(first, taken, filling);
+        self.end_run(filling);
         let at = self.geometry.page_at(first);
-        self.runs[stream as usize] = Run { at, end: at + taken as u64 * self.geometry.page_bytes, first_page: first };
+        self.runs[filling as usize] = Run { at, end: at + taken as u64 * self.geometry.page_bytes, first_page: first };
         Some(at)
     }
 
-    fn take_pages(&mut self, first: usize, count: usize, stream: Stream) {
+    fn take_pages(&mut self, first: usize, count: usize, filling: Filling) {
         for page in first..first + count {
             // Planted: a page belongs to the confirmation after the one that covers it.
             let number = self.number + u64::from(planted(107));
             self.region.store(Geometry::word_at(page), page_word(number, page, self.salt));
-            self.uses[page] = PageUse { open: true, nodes: stream == Stream::Nodes, ..PageUse::default() };
+            self.uses[page] = PageUse { open: true, nodes: filling == Filling::Nodes, ..PageUse::default() };
         }
         self.batch.add(Geometry::word_at(first), 8 * count as u64);
     }
 
-    /// Lets go of a stream's run: whole pages it did not reach are free again.
-    fn end_run(&mut self, stream: Stream) {
-        let run = std::mem::take(&mut self.runs[stream as usize]);
+    /// Lets go of a filling's run: whole pages it did not reach are free again.
+    fn end_run(&mut self, filling: Filling) {
+        let run = std::mem::take(&mut self.runs[filling as usize]);
         if run.end == 0 {
             return;
         }
@@ -265,8 +265,8 @@ impl Pages {
 
     /// Lets go of all runs, before pages are chosen to be emptied.
     pub(crate) fn end_runs(&mut self) {
-        for stream in [Stream::Records, Stream::Nodes, Stream::Moved] {
-            self.end_run(stream);
+        for filling in [Filling::Records, Filling::Nodes, Filling::Moved] {
+            self.end_run(filling);
         }
     }
 

@@ -5,8 +5,8 @@
 
 use crate::error::Result;
 use crate::format::Ref;
-use crate::ordered_map::Ts;
 use crate::record::Records;
+use crate::timestamps::Ts;
 use std::collections::VecDeque;
 
 /// One change.

@@ -6,13 +6,13 @@
 use crate::entries::{Candidate, entries};
 use crate::error::Result;
 use crate::format::{Ref, RootRecord};
-use crate::ordered_map::Ts;
 use crate::pages::Pages;
 use crate::pending::{Change, Pending};
 use crate::record::Records;
+use crate::timestamps::Ts;
 use crate::tree::Entry;
 use perdura_pmem::planted;
-use std::collections::HashSet;
+use rustc_hash::FxHashSet;
 
 /// What the chain holds.
 pub(crate) struct Rebuilt {
@@ -20,7 +20,7 @@ pub(crate) struct Rebuilt {
     pub(crate) entries: Vec<Entry>,
     pub(crate) pending: Pending,
     /// Pending records whose (key, timestamp) was changed again.
-    pub(crate) orphans: HashSet<Ref>,
+    pub(crate) orphans: FxHashSet<Ref>,
     /// Deletions that hide nothing any more.
     pub(crate) dead_deletions: Vec<u64>,
 }
@@ -41,7 +41,7 @@ pub(crate) fn rebuild(records: &Records, pages: &mut Pages, root: &RootRecord) -
     let entries = entries(records, &mut candidates, root.forgotten);
     drop(candidates);
     entries.iter().for_each(|(_, record)| _ = pages.born(*record));
-    let mut orphans = HashSet::new();
+    let mut orphans = FxHashSet::default();
     for change in &changes {
         if pages.born(change.record) {
             orphans.insert(change.record);

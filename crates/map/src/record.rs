@@ -6,12 +6,13 @@
 //! Safety of the slices: whoever holds one is the writer, a reader with a pin taken before it loaded the root, or the
 //! collector, whose own work alone frees the pages it reads. Confirmed bytes but the link never change.
 
+use crate::config::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use crate::error::{Error, Result};
 use crate::format::{
     GRAIN_BYTES, Geometry, RECORD_HEADER_BYTES, RECORD_UNCHECKED_BYTES, RecordHeader, Ref, linked, seed,
 };
 use crate::live_bits::LiveBits;
-use crate::ordered_map::{KEY_BYTES_MAX, Ts, VALUE_BYTES_MAX};
+use crate::timestamps::Ts;
 use perdura_pmem::Region;
 use std::cmp::Ordering;
 use std::sync::Arc;

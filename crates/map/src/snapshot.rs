@@ -8,11 +8,11 @@
 use crate::config::Kind;
 use crate::error::Result;
 use crate::index::Index;
-use crate::ordered_map::{Timestamps, Ts};
 use crate::record::{Record, Records};
 use crate::scan::Cursor;
 use crate::state::Core;
 use crate::stream::{self, FRAME_BYTES, Header};
+use crate::timestamps::{Timestamps, Ts};
 use crate::tree::ReadNodes;
 use perdura_pmem::planted;
 

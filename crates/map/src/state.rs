@@ -4,15 +4,16 @@ use crate::config::{Config, Layout};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::Ref;
 use crate::index::{Index, Store};
-use crate::ordered_map::{Timestamps, Ts};
 use crate::pages::Pages;
 use crate::pending::Pending;
 use crate::pin::Pins;
 use crate::record::Records;
+use crate::timestamps::{Timestamps, Ts};
 use crate::tree::Edit;
+use crate::wake::Wake;
 use perdura_pmem::planted;
 use perdura_pmem::sync::Mutex;
-use std::collections::HashSet;
+use rustc_hash::FxHashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// A map, as its handles, its background thread and its readers share it.
@@ -28,11 +29,18 @@ pub(crate) struct Core<I: Index> {
     forgotten: AtomicU64,
     pub(crate) state: Mutex<State<I>>,
     /// Held by who collects.
-    pub(crate) collector: Mutex<crate::collector::Collector>,
+    pub(crate) collector: Mutex<Collector>,
     /// Whether the background thread sleeps until it is woken.
     pub(crate) asleep: AtomicBool,
-    pub(crate) wake: crate::background::Wake,
+    pub(crate) wake: Wake,
     pub(crate) is_closing: AtomicBool,
+}
+
+/// What the collector remembers from round to round.
+#[derive(Default)]
+pub(crate) struct Collector {
+    /// List: dead deletions whose hidden versions are not linked any more (see [`crate::list_collect`]).
+    pub(crate) aged: FxHashSet<u64>,
 }
 
 /// What changes take turns on.
@@ -55,18 +63,18 @@ pub(crate) struct State<I: Index> {
     /// Records rolled back since the last confirmation.
     pub(crate) cut: Vec<Ref>,
     /// Records whose (key, timestamp) was changed again while they are pending.
-    pub(crate) orphans: HashSet<Ref>,
+    pub(crate) orphans: FxHashSet<Ref>,
     /// List: deletions that are dead and linked still, found since the last round of the collector.
     pub(crate) dead_deletions: Vec<u64>,
     /// An edit that is over, for its memory.
     pub(crate) spare: Edit,
-    /// Held snapshots, and the traversal after a start ([`Core::trace`]).
+    /// Held snapshots, and the traversal after a start ([`Core::traverse`]).
     pub(crate) snapshots: u64,
     pub(crate) is_loading: bool,
     /// Bytes of garbage that the last round of the collector found nothing to free of.
     pub(crate) garbage_left: u64,
     /// B+-tree: whether all pages are known (docs/maps.md, Collection).
-    pub(crate) is_traced: bool,
+    pub(crate) is_traversed: bool,
     /// Why that could not be found out.
     pub(crate) damage: Option<Error>,
     /// Live bytes as of the start, for as long as pages are not known.
@@ -98,9 +106,9 @@ impl<I: Index> Core<I> {
             root: AtomicU64::new(state.root),
             forgotten: AtomicU64::new(state.times.forgotten),
             state: Mutex::new(state),
-            collector: Mutex::new(crate::collector::Collector::default()),
+            collector: Mutex::new(Collector::default()),
             asleep: AtomicBool::new(false),
-            wake: crate::background::Wake::default(),
+            wake: Wake::default(),
             is_closing: AtomicBool::new(false),
         }
     }

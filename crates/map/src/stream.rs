@@ -5,7 +5,8 @@
 //! frame (4), CRC32C of both and the content (4), content. The CRC32C goes on from that of the chunk before, so that chunks
 //! of two snapshots do not make one. All of it is untrusted until checked.
 
-use crate::ordered_map::{KEY_BYTES_MAX, Ts, VALUE_BYTES_MAX};
+use crate::config::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use crate::timestamps::Ts;
 
 /// `PERDSNP1`.
 const MAGIC: u64 = u64::from_le_bytes(*b"PERDSNP1");

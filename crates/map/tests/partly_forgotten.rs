@@ -14,7 +14,7 @@ const KEYS: u64 = 80;
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
 fn config() -> Config {
-    Config { changes_max: 4, background: false, ..Config::default() }
+    Config { changes_max: 4, background: false, seed: Some(1), ..Config::default() }
 }
 
 /// Whether there was room.

@@ -17,11 +17,13 @@ mod region;
 pub mod sim;
 pub mod sync;
 pub mod trace;
+mod units;
 
 pub use counters::{Counters, counters};
 pub use error::{Error, Result};
 pub use file::{FileMedium, Options};
 pub use medium::{Granularity, Medium, MediumInfo, Mode};
 pub use planted::planted;
-pub use region::{LINE_BYTES, Region, WORD_BYTES};
+pub use region::Region;
 pub use sim::SimMedium;
+pub use units::{LINE_BYTES, WORD_BYTES};

@@ -12,16 +12,12 @@ use crate::counters;
 use crate::error::Result;
 pub(crate) use crate::functions::{Functions, PLAIN};
 use crate::sim::hook::Hook;
+use crate::units::{WORD_BYTES, lines};
 use std::ffi::c_uint;
 use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-
-/// Bytes of a cache line.
-pub const LINE_BYTES: u64 = 64;
-/// Bytes of a word, the unit of atomicity.
-pub const WORD_BYTES: u64 = 8;
 
 /// Non-temporal, and no drain: durable after the thread's next fence.
 const NT_NODRAIN: c_uint = (1 << 0) | (1 << 1);
@@ -325,10 +321,4 @@ impl fmt::Debug for Region {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Region").field("name", &self.name()).field("len", &self.len).finish_non_exhaustive()
     }
-}
-
-/// Lines that `len` bytes at `offset` touch.
-#[inline]
-pub(crate) fn lines(offset: u64, len: u64) -> u64 {
-    if len == 0 { 0 } else { (offset + len - 1) / LINE_BYTES - offset / LINE_BYTES + 1 }
 }

@@ -7,6 +7,9 @@
 //! recorded in turn. [`Scheduler`] runs several threads in an interleaving that a seed decides. Call sites can be muted
 //! ([`ReplayOptions::muted`]) to test the tests, and [`Trace::lint`] finds lines left open and needless flushes.
 
+mod before;
+mod event;
+mod file_state;
 mod hash;
 pub(crate) mod hook;
 pub mod image;
@@ -17,19 +20,23 @@ mod machine;
 mod medium;
 mod memory;
 mod names;
+mod page;
 pub mod point;
 mod random;
 pub mod recorder;
+mod recording;
 pub mod replay;
 pub mod scheduler;
 
 pub use crate::trace::{self, ack, mark, span};
+pub use event::{CallSite, Event, EventKind, Mark, SiteKind};
 pub use image::{Image, Seen};
 pub use killed::Killed;
 pub use lint::Findings;
 pub use medium::SimMedium;
 pub use point::{CHOICES_DEFAULT, Point, PointKind};
 pub use random::Random;
-pub use recorder::{CallSite, Event, EventKind, Mark, Recorder, SiteKind, Trace};
+pub use recorder::Recorder;
+pub use recording::Trace;
 pub use replay::ReplayOptions;
 pub use scheduler::{Body, Failure, Outcome, Scheduler};

@@ -20,7 +20,7 @@ pub struct Subject {
 
 /// The caller confirms and collects: nothing happens by itself.
 pub fn config() -> Config {
-    Config { changes_max: u32::MAX, background: false, ..Config::default() }
+    Config { changes_max: u32::MAX, background: false, seed: Some(1), ..Config::default() }
 }
 
 /// Makes an empty map.

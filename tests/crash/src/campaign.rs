@@ -2,7 +2,9 @@
 
 use crate::explore::{Depth, Tally, explore};
 use crate::mutation::{self, Verdict};
-use crate::subject::{Drill, Product, Run, Subject};
+use crate::run::Run;
+use crate::subject::{Drill, Product, Subject};
+use crate::workers::on_all_workers;
 use crate::{planted, sources, verdict};
 use perdura_pmem::sim::CallSite;
 use std::collections::BTreeMap;
@@ -14,7 +16,6 @@ use std::time::{Duration, Instant};
 
 /// Images of each hazard that are wanted.
 pub const IMAGES_PER_HAZARD: u64 = 2000;
-const WORKERS: usize = 2;
 /// Violations after which there is enough to do.
 const VIOLATIONS_MAX: usize = 10;
 
@@ -178,15 +179,6 @@ impl<S: Subject> Campaign for Of<S> {
 /// The project's root folder.
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
-/// Runs `work` on all workers at once.
-pub(crate) fn on_all_workers(work: impl Fn() + Sync) {
-    std::thread::scope(|scope| {
-        for _ in 0..WORKERS {
-            scope.spawn(&work);
-        }
-    });
 }
 
 /// Explores runs of the campaigns in turn until of each enough is seen, or the time is over; what each found.

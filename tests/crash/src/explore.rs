@@ -1,11 +1,12 @@
 //! Walks the crash points of recorded runs and checks their images.
 
-use crate::subject::{Hazard, Run, Subject};
+use crate::run::Run;
+use crate::subject::{Hazard, Subject};
 use crate::verdict::{self, Start};
 use perdura_pmem::sim::image::Seen;
 use perdura_pmem::sim::point::Point;
-use perdura_pmem::sim::recorder::{CallSite, EventKind, Trace};
 use perdura_pmem::sim::replay::ReplayOptions;
+use perdura_pmem::sim::{CallSite, EventKind, Trace};
 use perdura_pmem::sim::{Image, Random};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;

@@ -10,6 +10,8 @@ pub mod explore;
 pub mod map;
 pub mod mutation;
 pub mod planted;
+pub mod run;
 pub mod sources;
 pub mod subject;
 pub mod verdict;
+mod workers;

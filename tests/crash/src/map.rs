@@ -5,13 +5,13 @@ pub mod model;
 pub mod oracle;
 pub mod planted;
 pub mod rivals;
+pub mod run;
 pub mod scenario;
 pub mod stream;
 pub mod verdict;
 pub mod workload;
 
-use crate::planted::Planted;
-use crate::subject::{Hazard, Product, Subject};
+use crate::subject::{Hazard, Planted, Product, Subject};
 use oracle::{Oracle, Past};
 use perdura_map::ErrorKind;
 use perdura_pmem::Medium;

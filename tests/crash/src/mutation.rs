@@ -3,12 +3,13 @@
 //! A call site no run reached counts as not caught; those are found by looking through the sources ([`crate::sources`]).
 
 use crate::explore::{Depth, explore};
-use crate::subject::{Run, Subject};
+use crate::run::Run;
+use crate::subject::Subject;
 use crate::verdict::{self, Start};
 use perdura_pmem::sim::Random;
 use perdura_pmem::sim::image::Seen;
-use perdura_pmem::sim::recorder::{CallSite, Event, SiteKind};
 use perdura_pmem::sim::replay::ReplayOptions;
+use perdura_pmem::sim::{CallSite, Event, SiteKind};
 use std::ops::ControlFlow;
 
 /// Outcome for one call site or planted error.

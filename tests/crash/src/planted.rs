@@ -4,30 +4,18 @@
 //! is planted. One whose line no run reaches counts as not noticed, and so does a number that stands in the sources and not in
 //! the list, or in the list and not exactly once in the sources.
 
-use crate::campaign::on_all_workers;
 use crate::explore::{Depth, explore};
 use crate::mutation::Verdict;
+use crate::run::Run;
 use crate::sources;
-use crate::subject::{Drill, Run, Subject};
+use crate::subject::{Drill, Planted, Subject};
 use crate::verdict::guarded;
+use crate::workers::on_all_workers;
 use perdura_pmem::planted::{plant, reached};
 use perdura_pmem::sim::Random;
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-
-/// An error that can be planted.
-#[derive(Clone, Copy, Debug)]
-pub struct Planted {
-    /// Its number, as at `planted(number)` in the code.
-    pub number: u32,
-    /// The rule it breaks: (I1) to (I11), or the place where the rule is written.
-    pub rule: &'static str,
-    /// What is wrong with it in force.
-    pub error: &'static str,
-    /// The scenario or drill that is known to notice it, to be tried first.
-    pub shown_by: &'static str,
-}
 
 /// Runs of what is known to notice the error, before all else is tried.
 const HINTED: u64 = 60;

@@ -1,7 +1,8 @@
 //! Call sites of flushes, fences and syncs: those that runs reached, and those that stand in the sources.
 
-use crate::subject::{Product, Run, Subject};
-use perdura_pmem::sim::recorder::{CallSite, SiteKind};
+use crate::run::Run;
+use crate::subject::{Product, Subject};
+use perdura_pmem::sim::{CallSite, SiteKind};
 use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;

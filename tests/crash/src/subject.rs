@@ -3,12 +3,8 @@
 //! A subject knows what is done, what must be there after a crash, and how to look. The explorer knows where to crash, and what a
 //! crash may leave.
 
-use crate::planted::Planted;
-use crate::verdict::{self, Start};
 use perdura_pmem::Medium;
-use perdura_pmem::sim::recorder::{Mark, Recorder, SiteKind, Trace};
-use perdura_pmem::sim::{Scheduler, SimMedium};
-use perdura_pmem::trace;
+use perdura_pmem::sim::{Scheduler, SiteKind};
 use std::sync::Arc;
 
 /// A group of scenarios, and a label of stretches within them.
@@ -52,6 +48,19 @@ pub struct Drill {
     pub seeds: u64,
     /// Runs it with a seed; an error, or a panic, says what is wrong.
     pub run: fn(u64) -> Result<(), String>,
+}
+
+/// An error that can be planted.
+#[derive(Clone, Copy, Debug)]
+pub struct Planted {
+    /// Its number, as at `planted(number)` in the code.
+    pub number: u32,
+    /// The rule it breaks: (I1) to (I11), or the place where the rule is written.
+    pub rule: &'static str,
+    /// What is wrong with it in force.
+    pub error: &'static str,
+    /// The scenario or drill that is known to notice it, to be tried first.
+    pub shown_by: &'static str,
 }
 
 /// Mark of a recovery that is over: what it found is seen by everybody from here on.
@@ -117,75 +126,4 @@ pub trait Subject: Sized + Sync + 'static {
 
     /// Recovers, marks that it has, and goes on for a while in a manner that the oracle knows.
     fn recover(&self, medium: Arc<dyn Medium>) -> Result<(), String>;
-}
-
-/// A recorded run: the trace, and what was written down.
-pub struct Run<S: Subject> {
-    /// The scenario.
-    pub scenario: &'static S,
-    /// Its seed.
-    pub seed: u64,
-    /// All events.
-    pub trace: Trace,
-    /// What was written down.
-    pub history: Arc<S::History>,
-    /// The oracle when the trace begins.
-    pub prior: S::Oracle,
-    /// If it is a recovery: the oracle when that is over.
-    pub settled: Option<S::Oracle>,
-}
-
-impl<S: Subject> Run<S> {
-    /// Lets an oracle follow a mark of the run.
-    pub fn follow(&self, oracle: &mut S::Oracle, mark: &Mark) {
-        match (mark.payload, &self.settled) {
-            (RECOVERED, Some(settled)) => oracle.clone_from(settled),
-            (RECOVERED, None) => {}
-            (payload, _) => oracle.mark(payload, &self.history),
-        }
-    }
-
-    /// Records the recovery of what this run leaves when it is cut off where `oracle` stands. An error is for the check of the
-    /// image itself to report.
-    pub fn recovery(&self, start: Start, oracle: &S::Oracle) -> Result<Run<S>, String> {
-        let scenario = self.scenario;
-        let medium: Arc<dyn Medium> = Arc::new(SimMedium::from_image(start.image()));
-        let settled = verdict::guarded(|| scenario.settled(medium, oracle, &self.history))?;
-        let trace = verdict::record_recovery(start, scenario)?;
-        let (history, prior) = (self.history.clone(), oracle.clone());
-        Ok(Run { scenario, seed: self.seed, trace, history, prior, settled })
-    }
-
-    /// Runs a scenario on recorded memory, interleaved as `seed` decides.
-    pub fn record(scenario: &'static S, seed: u64) -> Run<S> {
-        // Two of three runs have long pauses, in which the others get far.
-        let scheduler = match seed % 3 {
-            0 => Scheduler::new(seed),
-            1 => Scheduler::new(seed).pause_one_in(60),
-            _ => Scheduler::new(seed).pause_one_in(12),
-        };
-        Run::scheduled(scenario, seed, scheduler)
-    }
-
-    /// As [`Run::record`], but a thread that passes this line is kept from going on while the others do.
-    pub fn record_stalled(scenario: &'static S, seed: u64, file: &'static str, line: u32) -> Run<S> {
-        Run::scheduled(scenario, seed, Scheduler::new(seed).stall_after(file, line))
-    }
-
-    /// As [`Run::record`], interleaved by this scheduler.
-    pub fn scheduled(scenario: &'static S, seed: u64, scheduler: Scheduler) -> Run<S> {
-        let (medium, recorder) = Recorder::attach(SimMedium::new());
-        let history = {
-            let _attached = trace::attach(recorder.clone());
-            scenario.work(Arc::new(medium), seed, scheduler)
-        };
-        Run {
-            scenario,
-            seed,
-            trace: recorder.finish(),
-            history: Arc::new(history),
-            prior: S::Oracle::default(),
-            settled: None,
-        }
-    }
 }

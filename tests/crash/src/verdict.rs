@@ -1,8 +1,8 @@
 //! Opens a crash image with the real recovery. A panic there is a finding like any other.
 
 use crate::subject::Subject;
-use perdura_pmem::sim::recorder::{Recorder, Trace};
 use perdura_pmem::sim::{Image, Killed};
+use perdura_pmem::sim::{Recorder, Trace};
 use perdura_pmem::{Medium, SimMedium};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};

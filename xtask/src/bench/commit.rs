@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use anyhow::Result;
 
-use super::Plan;
+use super::plan::Plan;
 use super::report::Report;
 use super::systems::{self, Servers, System};
 use crate::{client, csv};

@@ -7,7 +7,7 @@
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-use super::Plan;
+use super::plan::Plan;
 use super::report::Report;
 use crate::{paths, process};
 

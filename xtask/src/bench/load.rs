@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use mysql::prelude::Queryable;
 
-use super::Plan;
+use super::plan::Plan;
 use super::report::Report;
 use super::systems::{self, Servers, System};
 use crate::server::Server;

@@ -12,7 +12,7 @@ use std::process::Stdio;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use super::Plan;
+use super::plan::Plan;
 use super::report::Report;
 use crate::{paths, process};
 

@@ -5,7 +5,7 @@ use std::time::Instant;
 use anyhow::{Result, ensure};
 use mysql::prelude::Queryable;
 
-use super::Plan;
+use super::plan::Plan;
 use super::report::Report;
 use super::systems::{self, System};
 use crate::server::Server;

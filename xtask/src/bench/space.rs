@@ -3,7 +3,7 @@
 use anyhow::{Result, ensure};
 use mysql::Conn;
 
-use super::Plan;
+use super::plan::Plan;
 use super::report::Report;
 use super::systems::{self, Servers, System};
 use crate::client;

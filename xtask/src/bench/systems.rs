@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::Plan;
+use super::plan::Plan;
 use super::report::Report;
 use crate::server::{Options, Server};
 use crate::{client, paths, process};

@@ -7,9 +7,8 @@ use mysql::Conn;
 use mysql::prelude::Queryable;
 
 use super::contest::{Rows, Version, explain};
-use super::model::{InFlight, Place, Row, State, Transfer, body, contested};
+use super::model::{ACCOUNTS, AMOUNT_AT_START, InFlight, Place, Row, State, Transfer, body, contested};
 use super::worker::Worker;
-use super::{ACCOUNTS, AMOUNT_AT_START};
 
 /// Checks everything and brings the workers' books up to date. Each broken promise is one line of the result.
 /// `base` holds the contested rows as they were found last time.

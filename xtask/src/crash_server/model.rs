@@ -9,6 +9,11 @@ use std::collections::BTreeMap;
 
 use super::contest::Write;
 
+/// Accounts that transfers move money between.
+pub const ACCOUNTS: u32 = 40;
+/// Money in each at first.
+pub const AMOUNT_AT_START: i64 = 1_000;
+
 /// A row's columns besides its id; its body follows from them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {

@@ -13,9 +13,8 @@ use mysql::prelude::Queryable;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use super::ACCOUNTS;
 use super::contest::{Version, Write};
-use super::model::{Change, InFlight, Place, Row, State, Transfer, body, contested};
+use super::model::{ACCOUNTS, Change, InFlight, Place, Row, State, Transfer, body, contested};
 use crate::client;
 
 /// More rows than this in a place, and the client deletes before it inserts.

@@ -13,7 +13,7 @@ use anyhow::{Context, Result, ensure};
 use mysql::Conn;
 use mysql::prelude::Queryable;
 
-use super::heading;
+use super::heading::heading;
 use crate::server::Server;
 use crate::{client, csv};
 

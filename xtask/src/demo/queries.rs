@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 use mysql::prelude::Queryable;
 use mysql::{Conn, Row};
 
-use super::heading;
+use super::heading::heading;
 use crate::client;
 
 /// Rows of a result that are shown.

@@ -11,10 +11,9 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use super::pair::{Pair, Side};
+use super::plan::ROWS;
 use crate::client;
 
-/// Rows that all clients update.
-pub const ROWS: u32 = 40;
 /// Different contents among the rows of the table of doubles.
 const DOUBLES: u32 = 5;
 /// Errors after which a client rolls back and goes on: lock wait timeout, deadlock, record changed since last read.

@@ -12,8 +12,7 @@ use anyhow::{Context, Result, bail, ensure};
 use mysql::prelude::Queryable;
 use mysql::{Conn, Row};
 
-use super::load::ROWS;
-use super::{Mode, Plan};
+use super::plan::{Mode, Plan, ROWS};
 use crate::client;
 use crate::server::{Options, Server};
 

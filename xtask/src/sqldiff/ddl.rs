@@ -3,26 +3,13 @@
 use rand::Rng;
 
 use super::expression::condition;
-use super::generate::{Generator, Planned};
+use super::generate::{Generator, ModelChange, Planned};
 use super::random::{chance, pick};
 use super::schema::{Column, Table};
 use super::step::{Kind, Step};
 
 const TABLES_MIN: usize = 3;
 const TABLES_MAX: usize = 7;
-
-/// How the model changes if the statement succeeds.
-#[derive(Clone, Debug)]
-pub enum ModelChange {
-    /// A table is there, new or changed.
-    Put(Box<Table>),
-    /// A table is gone.
-    Remove(String),
-    /// A table has another name.
-    Rename(String, String),
-    /// Two tables have changed names.
-    Swap(String, String),
-}
 
 impl Generator {
     /// Applies what a successful statement did.

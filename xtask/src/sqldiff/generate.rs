@@ -6,7 +6,6 @@ use std::collections::VecDeque;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use super::ddl::ModelChange;
 use super::outcome::{DEADLOCK, Outcome};
 use super::random::{chance, pick};
 use super::schema::Table;
@@ -17,6 +16,19 @@ use super::tracker::Tracker;
 const RESTART_EVERY: u32 = 4_000;
 /// And at least so many.
 const RESTART_APART: u32 = 1_500;
+
+/// How the model changes if the statement succeeds.
+#[derive(Clone, Debug)]
+pub enum ModelChange {
+    /// A table is there, new or changed.
+    Put(Box<Table>),
+    /// A table is gone.
+    Remove(String),
+    /// A table has another name.
+    Rename(String, String),
+    /// Two tables have changed names.
+    Swap(String, String),
+}
 
 /// A step, and what its success does to the model.
 #[derive(Clone, Debug)]

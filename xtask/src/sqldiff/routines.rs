@@ -2,9 +2,8 @@
 
 use rand::Rng;
 
-use super::ddl::ModelChange;
 use super::expression::condition;
-use super::generate::{Generator, Planned};
+use super::generate::{Generator, ModelChange, Planned};
 use super::random::{chance, pick};
 use super::step::{Kind, Step};
 

@@ -3,12 +3,12 @@
 //! libpmemobj allocates an object in a transaction and links it to a list; the maps insert a key and a value of 64 bytes
 //! together, and so order them besides.
 
-use crate::{Plan, SEED};
+use crate::plan::{Plan, SEED};
 use perdura_bench::keys::{self, KEY_BYTES, Shape};
 use perdura_bench::measure::{ns_each, turned};
 use perdura_bench::output;
 use perdura_bench::peers::pmemobj::{FORCE, OBJECT_BYTES, Pool};
-use perdura_bench::store::System;
+use perdura_bench::system::System;
 use std::time::Instant;
 
 /// Bytes of a pool for each object, generously.

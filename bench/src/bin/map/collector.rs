@@ -1,11 +1,12 @@
 //! What the collector costs a writer: latencies of single overwrites, with the background thread and without.
 
-use crate::{Plan, SEED};
+use crate::plan::{Plan, SEED};
 use perdura_bench::keys::{self, Key, Shape};
 use perdura_bench::measure::{percentile, turned};
 use perdura_bench::output;
 use perdura_bench::own::{Own, Settings};
-use perdura_bench::store::{Store, System};
+use perdura_bench::store::Store;
+use perdura_bench::system::System;
 use std::time::Instant;
 
 const VALUE: [u8; 10] = [0x5a; 10];

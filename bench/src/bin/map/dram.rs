@@ -1,10 +1,11 @@
 //! DRAM that a map needs: for each key, beyond what the empty map takes for its region. Regions are equally large.
 
 use crate::operations::VALUES;
-use crate::{Plan, SEED};
+use crate::plan::{Plan, SEED};
 use perdura_bench::keys::{self, Shape};
 use perdura_bench::own::{Own, Settings};
-use perdura_bench::store::{Store, System};
+use perdura_bench::store::Store;
+use perdura_bench::system::System;
 use perdura_bench::{dram, output};
 
 /// `dram/VALUE/KEYS`: `dram_bytes_per_key`, and of the empty map `dram_bytes_per_mib` of its region.

@@ -1,6 +1,6 @@
 //! The physical floor: a line stored, flushed and fenced.
 
-use crate::Plan;
+use crate::plan::Plan;
 use perdura_bench::measure::ns_each;
 use perdura_bench::output;
 use perdura_bench::own::medium;

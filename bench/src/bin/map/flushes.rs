@@ -4,11 +4,11 @@
 //! confirmation; one more series has it, and overwrites, so that it has work: its bytes count too.
 
 use crate::operations::{BATCHES, KEYS, VALUES};
-use crate::{Plan, SEED};
+use crate::plan::{Plan, SEED};
 use perdura_bench::keys::{self, KEY_BYTES, Key, Shape};
 use perdura_bench::output;
 use perdura_bench::own::{Own, Settings};
-use perdura_bench::store::System;
+use perdura_bench::system::System;
 use perdura_pmem::counters;
 
 /// Times that each key is overwritten.

@@ -1,14 +1,14 @@
 //! Ordered indexes in DRAM that the list could have had instead of its own: the same keys in the same orders, without
 //! records, confirmations or anything persistent. The list's own operations, which do all that besides, stand beside them.
 
-use crate::Plan;
 use crate::operations::{KEYS, LARGE_OF_A_QUICK_RUN, Orders, measure};
+use crate::plan::Plan;
 use perdura_bench::dram;
 use perdura_bench::keys::{Key, Shape};
 use perdura_bench::measure::{ns_each, turned};
 use perdura_bench::output;
 use perdura_bench::peers::index::{self, Entry, Index, Record};
-use perdura_bench::store::System;
+use perdura_bench::system::System;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 

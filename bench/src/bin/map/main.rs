@@ -14,6 +14,7 @@ mod flushes;
 mod growth;
 mod index;
 mod operations;
+mod plan;
 mod space;
 mod start;
 mod sweeps;
@@ -21,54 +22,15 @@ mod sweeps;
 use perdura_bench::dram::Counting;
 use perdura_bench::output;
 use perdura_bench::own::medium;
-use perdura_bench::scratch::Scratch;
-use perdura_bench::store::System;
+use plan::Plan;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
 const USAGE: &str = "usage: map --dir DIR [--quick] [--peers-only] [--only SERIES]";
-
-/// Of the orders of keys; a number like any other, so that runs compare.
-const SEED: u64 = 20_200_601;
-
-/// After so much of a quick run no series begins a second round.
-const QUICK_TIME: Duration = Duration::from_secs(25);
-
-/// How the benchmark is to run.
-struct Plan {
-    begun: Instant,
-    directory: PathBuf,
-    quick: bool,
-    own: bool,
-    only: Option<String>,
-}
-
-impl Plan {
-    /// `full`, or `quick` in a quick run.
-    fn pick<T>(&self, full: T, quick: T) -> T {
-        if self.quick { quick } else { full }
-    }
-
-    /// The numbers of `full` rounds, or `quick` in a quick run, and fewer where that is late.
-    fn rounds(&self, full: usize, quick: usize) -> impl Iterator<Item = usize> {
-        let count = self.pick(full, quick);
-        (0..count).take_while(|round| *round == 0 || !self.quick || self.begun.elapsed() < QUICK_TIME)
-    }
-
-    /// Those of `systems` that take part.
-    fn systems(&self, systems: &[System]) -> Vec<System> {
-        systems.iter().copied().filter(|system| self.own || system.kind().is_none()).collect()
-    }
-
-    /// An empty directory.
-    fn scratch(&self) -> Scratch {
-        Scratch::new(&self.directory)
-    }
-}
 
 type Series = (&'static str, fn(&Plan));
 

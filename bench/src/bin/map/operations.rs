@@ -1,10 +1,11 @@
 //! Insert, read and delete: every key once each, each time in another random order.
 
-use crate::{Plan, SEED};
+use crate::plan::{Plan, SEED};
 use perdura_bench::keys::{self, Key, Shape};
 use perdura_bench::measure::{phase, turned};
 use perdura_bench::output;
-use perdura_bench::store::{Store, System};
+use perdura_bench::store::Store;
+use perdura_bench::system::System;
 use std::hint::black_box;
 use std::time::Duration;
 

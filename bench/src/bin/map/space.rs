@@ -1,11 +1,12 @@
 //! Space after every key was overwritten ten times, as a multiple of what is live.
 
 use crate::operations::VALUES;
-use crate::{Plan, SEED};
+use crate::plan::{Plan, SEED};
 use perdura_bench::keys::{self, KEY_BYTES, Shape};
 use perdura_bench::output;
 use perdura_bench::own::{Own, Settings};
-use perdura_bench::store::{Store, System};
+use perdura_bench::store::Store;
+use perdura_bench::system::System;
 
 const OVERWRITES: u64 = 10;
 /// Calls of the collector after which it must have found all there is.

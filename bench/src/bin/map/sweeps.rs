@@ -1,13 +1,13 @@
 //! One setting at a time over a range of values, all others at their defaults: which value is the best, and whether it is
 //! the default.
 
-use crate::Plan;
 use crate::operations::{KEYS, Orders, measure};
+use crate::plan::Plan;
 use perdura_bench::keys::Shape;
 use perdura_bench::measure::turned;
 use perdura_bench::output;
 use perdura_bench::own::{Own, Settings};
-use perdura_bench::store::System;
+use perdura_bench::system::System;
 use perdura_map::{Config, Kind};
 use std::time::Duration;
 

@@ -128,6 +128,7 @@ unsafe fn read_config(config: *const PerduraMapConfig) -> Config {
         changes_max: config.changes_max,
         interval: Duration::from_micros(config.interval_us),
         background: config.background,
+        ..Config::default()
     })
 }
 

@@ -1,7 +1,9 @@
 //! `perdura map dump`: writes a map as mdb_dump writes a database.
 
 use super::arguments::Dump;
-use super::{Failure, Outcome, show, text, written};
+use super::failure::{Failure, Outcome, written};
+use super::open::file_bytes;
+use super::text;
 use perdura_map::OrderedMap;
 use perdura_pmem::Medium;
 use std::fs::File;
@@ -10,7 +12,7 @@ use std::ops::Bound;
 
 /// Dumps as `how` says.
 pub fn run(medium: &dyn Medium, name: &str, map: &dyn OrderedMap, how: &Dump) -> Outcome {
-    let bytes = show::file_bytes(medium, name)?;
+    let bytes = file_bytes(medium, name)?;
     let Some(path) = &how.file else {
         return dump(map, bytes, how, &mut BufWriter::new(stdout().lock()), "standard output");
     };

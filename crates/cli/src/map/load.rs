@@ -1,8 +1,10 @@
 //! `perdura map load`: puts the pairs of a dump into a map, which is made if there is none.
 
 use super::arguments::{Load, layout};
+use super::failure::{Failure, Outcome};
+use super::open::{config, create};
 use super::pairs::Pairs;
-use super::{Failure, Outcome, config, create, text};
+use super::text;
 use perdura_map::{ErrorKind, Kind, OrderedMap, Ts};
 use perdura_pmem::Medium;
 use std::fs::File;

@@ -3,8 +3,8 @@
 //! A header of `name=value` lines from VERSION=3 to HEADER=END, then lines of key and value in turn, each after a space,
 //! until DATA=END. Without a header, the same lines without the space, until the end.
 
+use super::failure::{Failure, Outcome};
 use super::text;
-use super::{Failure, Outcome};
 use perdura_map::Kind;
 use std::io::BufRead;
 

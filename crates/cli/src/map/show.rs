@@ -1,17 +1,13 @@
 //! `perdura map info`, `check`, `get` and `scan`: what a person or a script reads.
 
 use super::arguments::Range;
-use super::{Outcome, absent, text, written};
+use super::failure::{Outcome, absent, written};
+use super::open::file_bytes;
+use super::text;
 use perdura_map::{OrderedMap, Ts};
 use perdura_pmem::Medium;
 use std::io::{BufWriter, IsTerminal, Write, stdout};
 use std::ops::Bound;
-
-/// Bytes of the map's file.
-pub fn file_bytes(medium: &dyn Medium, name: &str) -> Outcome<u64> {
-    let files = medium.list().map_err(perdura_map::Error::from)?;
-    Ok(files.into_iter().find(|(found, _)| found == name).map_or(0, |(_, bytes)| bytes))
-}
 
 /// Keys with a value, bytes of keys, bytes of values.
 fn count(map: &dyn OrderedMap) -> Outcome<(u64, u64, u64)> {

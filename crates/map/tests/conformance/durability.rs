@@ -5,7 +5,6 @@ use crate::support::compare::{audit, compare};
 use crate::support::model::Model;
 use crate::support::{NEWEST, Place, all, layout, quiet, quiet_every, value};
 use perdura_map::{Config, ErrorKind};
-use std::time::Duration;
 
 pub const CHECKS: &[(&str, Check)] = &[
     ("what is confirmed is there after a restart", what_is_confirmed_is_there),
@@ -105,7 +104,7 @@ fn restarts_find_everything(place: &Place) {
 }
 
 fn the_background_thread_confirms(place: &Place) {
-    let config = Config { changes_max: 1000, interval: Duration::from_millis(1), background: true };
+    let config = Config { changes_max: 1000, background: true, ..quiet() };
     let map = place.create_with("map", &layout(place.kind, 1 << 20), &config);
     for ts in 1..=20 {
         map.set(ts, b"key", b"value").expect("there is room");

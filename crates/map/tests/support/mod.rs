@@ -21,9 +21,9 @@ pub const NEWEST: Ts = Ts::MAX;
 /// A key, its value, and the timestamp that gave it.
 pub type Owned = (Vec<u8>, Vec<u8>, Ts);
 
-/// Without a background thread; ten changes a batch.
+/// Without a background thread, salted alike each time; ten changes a batch.
 pub fn quiet() -> Config {
-    Config { background: false, ..Config::default() }
+    Config { background: false, seed: Some(1), ..Config::default() }
 }
 
 /// Without a background thread; so many changes a batch.

@@ -3,6 +3,7 @@
 //! Invariants: while the medium lives its lock file is locked, so no other server (nor another medium of this one)
 //! uses the directory; a failed creation leaves no file behind.
 
+use super::allocate::allocate;
 use super::ffi::{BadBlock, Source};
 use super::mapping::FileMapping;
 use super::probe::{Found, probe};
@@ -10,12 +11,12 @@ use crate::error::{Error, Result};
 use crate::medium::{Granularity, Medium, MediumInfo, Mode, check_name, is_name};
 use crate::numa::Device;
 use crate::region::{Backing, Mapping, PLAIN, Region};
-use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock, fsync, statvfs};
+use rustix::fs::{FlockOperation, flock, fsync, statvfs};
 use rustix::io::Errno;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::AsFd;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 use std::time::Duration;
@@ -255,32 +256,4 @@ fn lock(directory: &Path) -> Result<File> {
         }
     }
     Ok(file)
-}
-
-/// Gives `file` its length and blocks, so that no later store meets a full device.
-pub(super) fn allocate(what: &str, file: &File, len: u64) -> Result<()> {
-    if len == 0 {
-        return Ok(());
-    }
-    let failed = |source| Error::from_io(what, "allocating", len, source);
-    loop {
-        match fallocate(file, FallocateFlags::empty(), 0, len) {
-            Ok(()) => return Ok(()),
-            Err(Errno::INTR) => {}
-            // Some file systems cannot; writing zeros allocates as well.
-            Err(Errno::OPNOTSUPP) => return write_zeros(file, len).map_err(failed),
-            Err(errno) => return Err(failed(errno.into())),
-        }
-    }
-}
-
-fn write_zeros(file: &File, len: u64) -> io::Result<()> {
-    let zeros = vec![0u8; 1 << 20];
-    let mut offset = 0;
-    while offset < len {
-        let count = (len - offset).min(zeros.len() as u64);
-        file.write_all_at(&zeros[..count as usize], offset)?;
-        offset += count;
-    }
-    Ok(())
 }

@@ -3,6 +3,7 @@
 //! MAP_SYNC has been seen to succeed without DAX in containers, so statx must report the DAX attribute as well; and the
 //! granularity is what libpmem2 finds when it maps the file by itself.
 
+use super::allocate::allocate;
 use super::ffi::Source;
 use super::mapping::can_map_sync;
 use crate::error::{Error, Result};
@@ -58,7 +59,7 @@ fn probe_new(directory: &Path) -> Result<Found> {
     let _ = std::fs::remove_file(&path);
     let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path);
     let file = file.map_err(|source| Error::from_io(what.as_str(), "creating a trial file", TRIAL_BYTES, source))?;
-    let found = super::medium::allocate(&what, &file, TRIAL_BYTES).and_then(|()| probe_file(&what, &file));
+    let found = allocate(&what, &file, TRIAL_BYTES).and_then(|()| probe_file(&what, &file));
     let _ = std::fs::remove_file(&path);
     found
 }

@@ -3,7 +3,7 @@
 //! A line of zeros hashes to 0, so that zeroed memory costs nothing. Two lanes of 64 bits, each step a bijection of the
 //! state, so that lines that differ in one word never collide in either lane. Not made to withstand an attacker.
 
-use super::image::LineBytes;
+use super::page::LineBytes;
 
 const A: u64 = 0x9e37_79b9_7f4a_7c15;
 const B: u64 = 0xc2b2_ae3d_27d4_eb4f;

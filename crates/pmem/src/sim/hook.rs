@@ -2,9 +2,9 @@
 //!
 //! Every event may first pass the scheduler's token on, so that a seed decides the interleaving.
 
-use crate::region::WORD_BYTES;
 use crate::sync::{reached, step};
 use crate::trace::{Access, Site, Tap};
+use crate::units::WORD_BYTES;
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -8,30 +8,11 @@
 
 use super::hash;
 use super::memory::Buffer;
-use crate::region::LINE_BYTES;
+use super::page::{LINE, LineBytes, PAGE_BYTES, Page, Pages, ZERO_PAGE};
 use rustc_hash::FxHashSet;
 use std::io;
 use std::path::Path;
-use std::sync::{Arc, LazyLock};
-
-/// Bytes of a page of an image.
-pub(crate) const PAGE_BYTES: usize = 4096;
-/// Bytes of a line, as an array length.
-pub(crate) const LINE: usize = LINE_BYTES as usize;
-
-/// Content of a cache line.
-pub(crate) type LineBytes = [u8; LINE];
-
-/// A page of an image.
-#[derive(Clone)]
-#[repr(align(64))]
-pub(crate) struct Page(pub(crate) [u8; PAGE_BYTES]);
-
-/// The page of zeros, shared by all images.
-pub(crate) static ZERO_PAGE: LazyLock<Arc<Page>> = LazyLock::new(|| Arc::new(Page([0; PAGE_BYTES])));
-
-/// A file's pages.
-pub(crate) type Pages = Arc<Vec<Arc<Page>>>;
+use std::sync::Arc;
 
 /// One file of an image.
 #[derive(Clone)]

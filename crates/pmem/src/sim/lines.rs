@@ -5,7 +5,7 @@
 //! flushed (a line's cached stores up to then, whoever made them) or stored non-temporally is there once
 //! that thread has fenced. Lines are independent of each other.
 
-use super::image::LineBytes;
+use super::page::LineBytes;
 use super::random::Random;
 use smallvec::SmallVec;
 

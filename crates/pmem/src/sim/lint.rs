@@ -4,8 +4,9 @@
 //! nothing was stored there, through the cache, since it was last flushed: by the same thread, or by another whose
 //! fence is over (until then a thread that relies on the line must flush it itself, I3).
 
+use super::event::{CallSite, Event, EventKind, SiteKind};
 use super::machine::Machine;
-use super::recorder::{CallSite, Event, EventKind, SiteKind, Trace};
+use super::recording::Trace;
 use crate::trace::TRANSIENT;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;

@@ -3,84 +3,12 @@
 //! Invariants: `content` of a file is the XOR of its durable lines' hashes; every open line has a pending store; of a
 //! thread, `flushed` and `streamed` are what its next fence settles.
 
-use super::hash;
-use super::image::{ImageFile, LINE, LineBytes, PAGE_BYTES, Pages, ZERO_PAGE};
-use super::lines::{OpenLine, Pending};
+use super::event::{Event, EventKind};
+use super::file_state::FileState;
+use super::lines::Pending;
 use super::names::{Change, Directory};
-use super::recorder::{Event, EventKind, Trace};
+use super::recording::Trace;
 use rustc_hash::FxHashMap;
-use std::sync::Arc;
-
-/// A file of the replayed medium.
-#[derive(Clone)]
-pub(crate) struct FileState {
-    pub(crate) len: u64,
-    /// Whether its size and blocks are durable.
-    pub(crate) synced: bool,
-    pub(crate) pages: Pages,
-    pub(crate) content: u128,
-    pub(crate) open: FxHashMap<u32, OpenLine>,
-}
-
-impl FileState {
-    fn empty(len: u64) -> FileState {
-        let count = (len as usize).div_ceil(PAGE_BYTES);
-        let pages = Arc::new(vec![ZERO_PAGE.clone(); count]);
-        FileState { len, synced: false, pages, content: 0, open: FxHashMap::default() }
-    }
-
-    /// A file that is durable as it is.
-    pub(crate) fn of(image: &ImageFile) -> FileState {
-        let mut file = FileState {
-            synced: true,
-            pages: image.pages.clone(),
-            content: image.content_of_pages(),
-            ..FileState::empty(0)
-        };
-        file.len = image.len;
-        for (line, bytes) in &image.overlay {
-            file.set_line(*line, bytes);
-        }
-        file
-    }
-
-    /// The durable content of a line.
-    pub(crate) fn line(&self, line: u32) -> &LineBytes {
-        let at = line as usize * LINE;
-        let page = &self.pages[at / PAGE_BYTES];
-        page.0[at % PAGE_BYTES..].first_chunk().expect("a line lies within a page")
-    }
-
-    fn set_line(&mut self, line: u32, bytes: &LineBytes) {
-        let before = self.line(line);
-        if before == bytes {
-            return;
-        }
-        self.content ^= hash::line(line, before) ^ hash::line(line, bytes);
-        let at = line as usize * LINE;
-        let page = &mut Arc::make_mut(&mut self.pages)[at / PAGE_BYTES];
-        Arc::make_mut(page).0[at % PAGE_BYTES..][..LINE].copy_from_slice(bytes);
-    }
-
-    /// Makes all stores past the cache durable.
-    pub(crate) fn drain(&mut self) {
-        let lines: Vec<u32> = self.open.keys().copied().collect();
-        lines.into_iter().for_each(|line| self.settle(line, |pending| pending.nt));
-    }
-
-    /// Makes those stores of an open line durable that `settled` selects.
-    pub(crate) fn settle(&mut self, line: u32, settled: impl Fn(&Pending) -> bool) {
-        let Some(open) = self.open.get_mut(&line) else { return };
-        let at = line as usize * LINE;
-        let page = &self.pages[at / PAGE_BYTES];
-        let mut bytes = *page.0[at % PAGE_BYTES..].first_chunk().expect("a line lies within a page");
-        open.settle(&mut bytes, settled);
-        if open.pending.is_empty() {
-            self.open.remove(&line);
-        }
-        self.set_line(line, &bytes);
-    }
-}
 
 /// What a thread's next fence settles.
 #[derive(Default)]

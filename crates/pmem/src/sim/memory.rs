@@ -3,7 +3,7 @@
 //! Crash images are opened by the hundred thousand; touching fresh pages would cost more than copying an image, so
 //! freed buffers are kept (up to a limit) and handed out again by size.
 
-use super::image::PAGE_BYTES;
+use super::page::PAGE_BYTES;
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};

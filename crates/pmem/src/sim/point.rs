@@ -5,13 +5,16 @@
 //! legal choice of its stores or (a size) in part. Up to four units all combinations are made; otherwise the two
 //! extremes and seeded choices, among them each time all units but one and one unit alone.
 
+use super::event::Mark;
+use super::file_state::FileState;
 use super::hash;
-use super::image::{Image, ImageFile, LineBytes, PAGE_BYTES, Seen, content_of};
+use super::image::{Image, ImageFile, Seen, content_of};
 use super::lines::OpenLine;
-use super::machine::{FileState, Machine};
+use super::machine::Machine;
 use super::names::Names;
+use super::page::{LineBytes, PAGE_BYTES};
 use super::random::Random;
-use super::recorder::{Mark, Trace};
+use super::recording::Trace;
 use crate::trace::Site;
 use rustc_hash::FxHashMap;
 use std::borrow::Cow;

@@ -4,10 +4,11 @@
 //! Between two such moments the durable state does not change and more only becomes open, so their images cover
 //! every moment. A mutation lets the calls of one site have no effect, as if they were not in the program.
 
+use super::event::{CallSite, EventKind, SiteKind};
 use super::hash;
 use super::machine::Machine;
 use super::point::{Point, PointKind};
-use super::recorder::{CallSite, EventKind, SiteKind, Trace};
+use super::recording::Trace;
 use std::ops::ControlFlow;
 
 /// How a trace is replayed.

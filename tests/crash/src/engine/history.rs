@@ -2,7 +2,6 @@
 //!
 //! The workload writes into a [`Ledger`] that all its threads share; what is left of it at the end is the [`History`].
 
-use super::oracle::apply;
 use perdura_engine::Rid;
 use perdura_pmem::sync::Mutex;
 use std::collections::BTreeMap;
@@ -30,6 +29,25 @@ pub enum Change {
     Rename(String, String),
     /// A table becomes empty.
     Truncate(String),
+}
+
+/// Applies a transaction's changes; whether they make sense in this state.
+pub fn apply(state: &mut State, changes: &[Change]) -> bool {
+    changes.iter().all(|change| match change {
+        Change::Put(table, key, row) => state.get_mut(table).is_some_and(|rows| {
+            let before = rows.insert(*key, row.clone());
+            // Who computes a row from the one before must have seen the one before.
+            [0, before.as_deref().map_or(0, stamp_of)].contains(&replaced_by(row))
+        }),
+        Change::Remove(table, key) => state.get_mut(table).map(|rows| rows.remove(key)).is_some(),
+        Change::Create(table) => state.insert(table.clone(), BTreeMap::new()).is_none(),
+        Change::Drop(table) => state.remove(table).is_some(),
+        Change::Rename(from, to) => match state.remove(from) {
+            Some(rows) => state.insert(to.clone(), rows).is_none(),
+            None => false,
+        },
+        Change::Truncate(table) => state.get_mut(table).map(BTreeMap::clear).is_some(),
+    })
 }
 
 /// Key of a row image.

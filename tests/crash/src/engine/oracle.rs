@@ -4,7 +4,7 @@
 //! The workload marks in the trace where a commit begins, where it is acknowledged, and where a reader has seen it. The CSN of
 //! each commit is in the [`History`]. Definitions of tables have no CSN there: one under way counts or does not, whole.
 
-use super::history::{Change, History, Key, State, replaced_by, stamp_of};
+use super::history::{History, Key, State, apply};
 use crate::subject;
 use std::collections::BTreeMap;
 
@@ -40,25 +40,6 @@ impl Step {
     pub fn of_mark(payload: u64) -> (usize, Step) {
         ((payload >> 8) as usize, Step::ALL[(payload & 0xff) as usize])
     }
-}
-
-/// Applies a transaction's changes; whether they make sense in this state.
-pub fn apply(state: &mut State, changes: &[Change]) -> bool {
-    changes.iter().all(|change| match change {
-        Change::Put(table, key, row) => state.get_mut(table).is_some_and(|rows| {
-            let before = rows.insert(*key, row.clone());
-            // Who computes a row from the one before must have seen the one before.
-            [0, before.as_deref().map_or(0, stamp_of)].contains(&replaced_by(row))
-        }),
-        Change::Remove(table, key) => state.get_mut(table).map(|rows| rows.remove(key)).is_some(),
-        Change::Create(table) => state.insert(table.clone(), BTreeMap::new()).is_none(),
-        Change::Drop(table) => state.remove(table).is_some(),
-        Change::Rename(from, to) => match state.remove(from) {
-            Some(rows) => state.insert(to.clone(), rows).is_none(),
-            None => false,
-        },
-        Change::Truncate(table) => state.get_mut(table).map(BTreeMap::clear).is_some(),
-    })
 }
 
 /// The model at one point of a trace.

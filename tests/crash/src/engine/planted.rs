@@ -1,6 +1,6 @@
 //! Errors of reasoning that can be planted in engine and log.
 
-use crate::planted::Planted;
+use crate::subject::Planted;
 
 const fn planted(number: u32, rule: &'static str, error: &'static str, shown_by: &'static str) -> Planted {
     Planted { number, rule, error, shown_by }

@@ -1,19 +1,11 @@
 //! The scenarios: small pools shaped so that one hazard after another comes up.
 
-use super::history::{History, Ledger};
 use super::mix::Action::{
     Bulk, Checkpoint, Ddl, Delete, EditedBulk, Hold, Huge, Insert, Large, Order, Prepare, Purge, Rollback, Savepoint,
     Sweep, Update,
 };
 use super::mix::Mix;
-use super::reader;
-use super::workload::{Worker, prelude};
-use perdura_engine::{Config, Engine, LogConfig};
-use perdura_pmem::Medium;
-use perdura_pmem::sim::{Body, Scheduler};
-use perdura_pmem::trace;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use perdura_engine::{Config, LogConfig};
 use std::time::Duration;
 
 /// A kind of run.
@@ -212,42 +204,5 @@ impl Scenario {
             seed: Some(7),
             ..Config::default()
         }
-    }
-
-    /// Runs it on an empty medium, interleaved as the scheduler decides; then looks whether the pool is as the commits say, and
-    /// whether each reader saw states of the commit order. Panics if not.
-    pub fn run(&self, medium: Arc<dyn Medium>, seed: u64, scheduler: Scheduler) -> History {
-        let ledger = Ledger::default();
-        let mut engine = Engine::open(medium.clone(), self.config()).expect("an empty medium takes a pool");
-        scheduler.run(vec![Box::new(|| prelude(&engine, &ledger))]);
-        self.run_round(&engine, &ledger, 0, seed, scheduler);
-        for round in 1..self.rounds {
-            drop(engine);
-            trace::ended();
-            engine =
-                Engine::open(medium.clone(), self.config()).unwrap_or_else(|error| panic!("round {round}: {error}"));
-            self.run_round(&engine, &ledger, round, seed, scheduler);
-        }
-        let history = ledger.into_history();
-        super::verdict::check_end(&engine, &history).unwrap_or_else(|what| panic!("at the end: {what}"));
-        engine.close();
-        history
-    }
-
-    fn run_round(&self, engine: &Engine, ledger: &Ledger, round: u64, seed: u64, scheduler: Scheduler) {
-        let writers = AtomicU64::new(self.threads);
-        let mut bodies: Vec<Body<'_>> = Vec::new();
-        for thread in 0..self.threads {
-            let writers = &writers;
-            let (thread, seed) = (round * self.threads + thread, seed + round);
-            bodies.push(Box::new(move || {
-                Worker::new(engine, ledger, thread, seed).run(self.mix, self.transactions);
-                writers.fetch_sub(1, Ordering::Relaxed);
-            }));
-        }
-        if self.scans > 0 {
-            bodies.push(Box::new(|| reader::read(engine, ledger, &writers, self.scans, seed)));
-        }
-        scheduler.run(bodies);
     }
 }

@@ -1,6 +1,6 @@
 //! Errors of reasoning that can be planted in the maps.
 
-use crate::planted::Planted;
+use crate::subject::Planted;
 
 /// A line of the list.
 const fn error(number: u32, rule: &'static str, error: &'static str, shown_by: &'static str) -> Planted {

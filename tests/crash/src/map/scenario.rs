@@ -1,19 +1,8 @@
 //! The scenarios: small maps of both structures, shaped so that one hazard after another comes up.
 
-use super::bystander;
-use super::model::Stamps;
-use super::oracle::{History, Past};
-use super::rivals;
-use super::workload::{Action, Writer};
 use perdura_map::{BTree, Config, Kind, Layout, List, OrderedMap};
 use perdura_pmem::Medium;
-use perdura_pmem::sim::{Body, Scheduler};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
-
-/// Keys up to which a run ends by deleting all of them.
-const KEYS_EMPTIED_MAX: u64 = 24;
 
 /// Name of the map.
 pub const NAME: &str = "map";
@@ -41,6 +30,33 @@ pub struct Scenario {
     pub changes_max: u32,
     /// What other threads do.
     pub bystanders: &'static [Bystander],
+}
+
+/// Calls of the writer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Gives a key a value.
+    Set,
+    /// Deletes a key.
+    Delete,
+    /// Compares, rightly or wrongly, and sets or deletes.
+    CompareAndSet,
+    /// Sets, applied at once.
+    Put,
+    /// Deletes, applied at once.
+    Remove,
+    /// Applies up to some timestamp.
+    Apply,
+    /// Forgets up to some applied timestamp.
+    Forget,
+    /// Takes back what is not applied, or some of it.
+    Rollback,
+    /// Confirms.
+    Confirm,
+    /// Keeps a snapshot's stream.
+    Snapshot,
+    /// Loads the stream kept, or begins to.
+    Load,
 }
 
 /// What a thread beside the writer does.
@@ -187,7 +203,7 @@ impl Scenario {
 
     /// How its maps are run.
     pub fn config(&self) -> Config {
-        Config { changes_max: self.changes_max, interval: Duration::from_millis(1), background: false }
+        Config { changes_max: self.changes_max, background: false, seed: Some(1), ..Config::default() }
     }
 
     /// Makes its map.
@@ -204,57 +220,8 @@ impl Scenario {
         perdura_map::open(medium, NAME, &self.config())
     }
 
-    /// Runs it on an empty medium, its threads interleaved as the scheduler decides.
-    pub fn run(&self, medium: &Arc<dyn Medium>, seed: u64, scheduler: Scheduler) -> Past {
-        let history = History::new();
-        let made = history.begin(history.state(0));
-        let mut map = self.create(medium).expect("an empty medium takes a map");
-        history.reach(made, Stamps::from(map.timestamps()));
-        history.acknowledge(made);
-        if self.mix.is_empty() {
-            return rivals::run(&*map, self, history, seed, scheduler);
-        }
-        for round in 0..self.rounds {
-            if round > 0 {
-                drop(map);
-                map = self.open(medium).expect("a map that was left opens");
-                self.note_opened(&*map, &history);
-            }
-            self.run_round(&*map, &history, seed.wrapping_add(round << 32), scheduler);
-        }
-        let empties = seed.is_multiple_of(2) && self.keys <= KEYS_EMPTIED_MAX;
-        Writer::new(&*map, &history, self, seed).finish(empties);
-        history.into_past()
-    }
-
     /// Whether its maps may be full.
     pub fn is_crowded(&self) -> bool {
         self.bytes < 64 << 10
-    }
-
-    fn run_round(&self, map: &dyn OrderedMap, history: &History, seed: u64, scheduler: Scheduler) {
-        let is_over = &AtomicBool::new(false);
-        let write = move || {
-            let mut writer = Writer::new(map, history, self, seed);
-            (0..self.calls).for_each(|_| writer.act());
-            is_over.store(true, Ordering::Relaxed);
-        };
-        let mut bodies: Vec<Body<'_>> = vec![Box::new(write)];
-        let goes_on = move || !is_over.load(Ordering::Relaxed);
-        for (place, bystander) in self.bystanders.iter().enumerate() {
-            let seed = seed ^ (place as u64 + 1) << 16;
-            bodies.push(Box::new(move || bystander::run(*bystander, map, history, &goes_on, seed)));
-        }
-        scheduler.run(bodies);
-    }
-
-    /// After the map was left without a confirmation and opened again it is in one of the states it may be in, for good.
-    fn note_opened(&self, map: &dyn OrderedMap, history: &History) {
-        let found = history.oracle().find(&history.states(), |state| state.compare(map, 2));
-        let state = history.state(found.expect("an opened map is in a state it was in"));
-        let stamps = state.stamps;
-        let number = history.begin(state);
-        history.reach(number, stamps);
-        history.note_durable(number);
     }
 }

@@ -4,40 +4,13 @@
 
 use super::model::{Bytes, Stamps, State};
 use super::oracle::History;
-use super::scenario::Scenario;
+use super::scenario::{Action, Scenario};
 use super::stream;
 use super::verdict;
 use perdura_map::{ErrorKind, OrderedMap, Result, Ts};
 use perdura_pmem::sim::Random;
 use perdura_pmem::sync::yield_now;
 use std::collections::VecDeque;
-
-/// Calls of the writer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
-    /// Gives a key a value.
-    Set,
-    /// Deletes a key.
-    Delete,
-    /// Compares, rightly or wrongly, and sets or deletes.
-    CompareAndSet,
-    /// Sets, applied at once.
-    Put,
-    /// Deletes, applied at once.
-    Remove,
-    /// Applies up to some timestamp.
-    Apply,
-    /// Forgets up to some applied timestamp.
-    Forget,
-    /// Takes back what is not applied, or some of it.
-    Rollback,
-    /// Confirms.
-    Confirm,
-    /// Keeps a snapshot's stream.
-    Snapshot,
-    /// Loads the stream kept, or begins to.
-    Load,
-}
 
 /// Rounds of forgetting, deleting and collecting after which a full map must take a change.
 const ROUNDS_TO_MAKE_ROOM: u32 = 40;

@@ -25,10 +25,10 @@ struct Found {
 impl<I: Index> Core<I> {
     /// Traverses what the newest confirmation reaches, unless that has been done. One at a time: the caller holds the
     /// collector's lock.
-    pub(crate) fn trace(&self) -> Result<()> {
+    pub(crate) fn traverse(&self) -> Result<()> {
         let (root, head, pending) = {
             let mut state = self.state.lock();
-            if state.is_traced {
+            if state.is_traversed {
                 return Ok(());
             }
             if let Some(damage) = &state.damage {
@@ -38,19 +38,19 @@ impl<I: Index> Core<I> {
             state.snapshots += 1;
             (state.root, state.head, state.pending.len())
         };
-        let traced = self.traverse(root, head, pending);
+        let traversed = self.count_reachable(root, head, pending);
         let mut state = self.state.lock();
         state.snapshots -= 1;
-        if let Err(damage) = traced {
+        if let Err(damage) = traversed {
             state.damage = Some(damage.clone());
             return Err(damage);
         }
         state.pages.all_known();
-        state.is_traced = true;
+        state.is_traversed = true;
         Ok(())
     }
 
-    fn traverse(&self, root: u64, head: u64, pending: u64) -> Result<()> {
+    fn count_reachable(&self, root: u64, head: u64, pending: u64) -> Result<()> {
         let mut turn = Vec::with_capacity(TURN_OBJECTS + self.layout.branching as usize + 1);
         for_each_node(&self.reader, root, &mut |link, node| {
             I::Store::verify(&self.reader, link)?;

@@ -1,0 +1,51 @@
+//! What the control lock protects: the superblock, and which generation holds the endings of which PREPARE records.
+
+use crate::config::GENERATIONS_MAX;
+use crate::superblock::{GenerationEntry, Superblock};
+use crate::superfile::SuperFile;
+
+/// What the control lock protects.
+pub(crate) struct Ledger {
+    pub(crate) superfile: SuperFile,
+    /// Source of salts.
+    seed: u64,
+    /// By generation: activation of the oldest one with a PREPARE record that has, or will have, its ending here.
+    pub(crate) ends_since: [u64; GENERATIONS_MAX as usize],
+    pub(crate) switches: u64,
+    pub(crate) grown: u64,
+}
+
+/// No PREPARE record of another generation has its ending here.
+pub(crate) const ENDS_NONE: u64 = u64::MAX;
+
+impl Ledger {
+    pub(crate) fn new(superfile: SuperFile, seed: u64) -> Ledger {
+        Ledger { superfile, seed, ends_since: [ENDS_NONE; GENERATIONS_MAX as usize], switches: 0, grown: 0 }
+    }
+
+    pub(crate) fn superblock(&self) -> &Superblock {
+        self.superfile.current()
+    }
+
+    /// Notes that a PREPARE record of activation `since` has, or will have, its ending in `generation`.
+    pub(crate) fn note_ending(&mut self, generation: u32, since: u64) {
+        let slot = &mut self.ends_since[generation as usize];
+        *slot = since.min(*slot);
+    }
+
+    /// The entry of the generation to be armed next.
+    pub(crate) fn next_entry(&self) -> GenerationEntry {
+        let activation = self.superblock().activation_next;
+        // Planted: one salt for all activations.
+        let salt = if perdura_pmem::planted(7) { mix(self.seed) } else { mix(self.seed ^ activation) };
+        GenerationEntry { activation, salt }
+    }
+}
+
+/// SplitMix64's finisher: spreads a seed and an activation over a salt.
+fn mix(word: u64) -> u64 {
+    let mut word = word.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    word = (word ^ word >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    word ^ word >> 31
+}

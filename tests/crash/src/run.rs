@@ -1,0 +1,79 @@
+//! Recorded runs: of a scenario, and of the recovery of what one leaves when it is cut off.
+
+use crate::subject::{Oracle, RECOVERED, Subject};
+use crate::verdict::{self, Start};
+use perdura_pmem::Medium;
+use perdura_pmem::sim::{Mark, Recorder, Scheduler, SimMedium, Trace};
+use perdura_pmem::trace;
+use std::sync::Arc;
+
+/// A recorded run: the trace, and what was written down.
+pub struct Run<S: Subject> {
+    /// The scenario.
+    pub scenario: &'static S,
+    /// Its seed.
+    pub seed: u64,
+    /// All events.
+    pub trace: Trace,
+    /// What was written down.
+    pub history: Arc<S::History>,
+    /// The oracle when the trace begins.
+    pub prior: S::Oracle,
+    /// If it is a recovery: the oracle when that is over.
+    pub settled: Option<S::Oracle>,
+}
+
+impl<S: Subject> Run<S> {
+    /// Lets an oracle follow a mark of the run.
+    pub fn follow(&self, oracle: &mut S::Oracle, mark: &Mark) {
+        match (mark.payload, &self.settled) {
+            (RECOVERED, Some(settled)) => oracle.clone_from(settled),
+            (RECOVERED, None) => {}
+            (payload, _) => oracle.mark(payload, &self.history),
+        }
+    }
+
+    /// Records the recovery of what this run leaves when it is cut off where `oracle` stands. An error is for the check of the
+    /// image itself to report.
+    pub fn recovery(&self, start: Start, oracle: &S::Oracle) -> Result<Run<S>, String> {
+        let scenario = self.scenario;
+        let medium: Arc<dyn Medium> = Arc::new(SimMedium::from_image(start.image()));
+        let settled = verdict::guarded(|| scenario.settled(medium, oracle, &self.history))?;
+        let trace = verdict::record_recovery(start, scenario)?;
+        let (history, prior) = (self.history.clone(), oracle.clone());
+        Ok(Run { scenario, seed: self.seed, trace, history, prior, settled })
+    }
+
+    /// Runs a scenario on recorded memory, interleaved as `seed` decides.
+    pub fn record(scenario: &'static S, seed: u64) -> Run<S> {
+        // Two of three runs have long pauses, in which the others get far.
+        let scheduler = match seed % 3 {
+            0 => Scheduler::new(seed),
+            1 => Scheduler::new(seed).pause_one_in(60),
+            _ => Scheduler::new(seed).pause_one_in(12),
+        };
+        Run::scheduled(scenario, seed, scheduler)
+    }
+
+    /// As [`Run::record`], but a thread that passes this line is kept from going on while the others do.
+    pub fn record_stalled(scenario: &'static S, seed: u64, file: &'static str, line: u32) -> Run<S> {
+        Run::scheduled(scenario, seed, Scheduler::new(seed).stall_after(file, line))
+    }
+
+    /// As [`Run::record`], interleaved by this scheduler.
+    pub fn scheduled(scenario: &'static S, seed: u64, scheduler: Scheduler) -> Run<S> {
+        let (medium, recorder) = Recorder::attach(SimMedium::new());
+        let history = {
+            let _attached = trace::attach(recorder.clone());
+            scenario.work(Arc::new(medium), seed, scheduler)
+        };
+        Run {
+            scenario,
+            seed,
+            trace: recorder.finish(),
+            history: Arc::new(history),
+            prior: S::Oracle::default(),
+            settled: None,
+        }
+    }
+}

@@ -1,0 +1,6 @@
+//! Headings of what the demo prints.
+
+/// Prints one.
+pub fn heading(text: &str) {
+    println!("\n{text}");
+}
