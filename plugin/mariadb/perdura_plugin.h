@@ -14,13 +14,13 @@
    Foundation, Inc., 51 Franklin Street, Fifth Floor, Boston, MA 02110-1301, USA */
 
 /* What the files of the plugin share: the pool, sessions, errors, settings. No logic lives in the plugin that could live in
-   the crates; it translates the server's calls into calls of perdura.h. */
+   the crates; it translates the server's calls into calls of perdura_server.h. */
 
 #ifndef PERDURA_PLUGIN_H
 #define PERDURA_PLUGIN_H
 
 #include "server.h"
-#include "perdura.h"
+#include "perdura_server.h"
 
 namespace perdura {
 
