@@ -15,8 +15,8 @@
 
 /* The server's headers, in the order that they need, and everything that depends on the server's version. */
 
-#ifndef PERDURA_SERVER_H
-#define PERDURA_SERVER_H
+#ifndef PERDURA_MARIADB_SERVER_H
+#define PERDURA_MARIADB_SERVER_H
 
 #define MYSQL_SERVER 1
 

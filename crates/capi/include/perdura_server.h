@@ -135,7 +135,7 @@ typedef struct PerduraOptions {
   uint32_t log_generations;
   // Log generations that the log may grow to.
   uint32_t log_generations_max;
-  // How long a transaction waits for a row lock unless its session says, in milliseconds.
+  // How long a transaction waits for a row lock if no statement has said it, in milliseconds.
   uint64_t lock_wait_ms;
 } PerduraOptions;
 
@@ -307,8 +307,8 @@ PerduraCode perdura_statement_end(const PerduraSession *session);
 // Rolls back what the statement wrote, and ends it. Does nothing outside a statement.
 PerduraCode perdura_statement_rollback(const PerduraSession *session);
 
-// Takes the transaction's snapshot now, at one place in the order of commits for the engine and the binary
-// log.
+// Takes the transaction's snapshot now, so that it agrees with the binary log's position. Does nothing at
+// READ COMMITTED.
 PerduraCode perdura_take_snapshot(const PerduraSession *session);
 
 // Whether the transaction has written nothing so far.
@@ -474,10 +474,10 @@ PerduraCode perdura_delete(PerduraCursor *cursor, const PerduraSession *session)
 
 /* -- Replication: a replica's search for the row of an event */
 
-// Begins a scan to find the row that the primary changed. In place of a snapshot it sees every commit that
-// has its place in the order of commits, and waits until those are visible. It locks no row: the update or
-// delete that follows locks the row found, and fails with RECORD_CHANGED if that is no longer the one that
-// was read. The transaction must be READ COMMITTED.
+// Begins a scan to find the row that the primary changed. It sees no snapshot but every commit that has its
+// place in the order of commits, and waits until those are visible. It locks no row: the update or delete
+// that follows locks the row found, and fails with RECORD_CHANGED if that is no longer the one that was read.
+// The transaction must be READ COMMITTED.
 //
 // Errors: READ_ONLY_POOL.
 PerduraCode perdura_search_begin(PerduraCursor *cursor, const PerduraSession *session);

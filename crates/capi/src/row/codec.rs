@@ -4,7 +4,8 @@
 //! is not NULL its length (as in the record) and its content. Virtual fields and the unused ends of varchars take no room.
 //!
 //! A row is valid iff its lengths fill it exactly, with no varchar longer than its column. Its bytes are not trusted:
-//! unpacking checks each length before it reads. Packing and unpacking allocate nothing once the buffer has grown.
+//! unpacking checks each length before it reads (of chosen columns, up to the last one chosen). Packing and unpacking allocate
+//! nothing once the buffer has grown.
 
 use super::copy::{copy_short, read_length};
 use super::layout::{Field, FieldKind, Layout, POINTER_BYTES};
@@ -190,7 +191,7 @@ impl Packer {
 
 #[cold]
 fn grow(buffer: &mut Vec<u8>, needed: usize, bytes_max: u64) -> Result<(), PackError> {
-    // Room is asked for varchars at their full length, which few have: a little more than a row may have is no error yet.
+    // `needed` counts varchars at their full length, which few have: it may be a little over the limit though the row is not.
     const INLINE_SLACK: u64 = 1 << 17;
     if needed as u64 > bytes_max + INLINE_SLACK {
         return Err(PackError::TooLarge(needed as u64));

@@ -22,7 +22,7 @@ pub unsafe fn copy_short(source: *const u8, target: *mut u8, bytes: usize) {
     }
 }
 
-/// Copies the first and the last `T` of `bytes` bytes, which cover them all if there are at most two of them.
+/// Copies the first and the last `T` of `bytes` bytes, which together cover them all.
 ///
 /// # Safety
 /// As for [`copy_short`]; `bytes` must be from one to two sizes of `T`.

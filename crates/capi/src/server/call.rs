@@ -35,7 +35,7 @@ pub(super) fn call_or<T>(engine: Option<&Engine>, otherwise: T, body: impl FnOnc
 fn fail_stop(engine: Option<&Engine>, panic: &str) {
     let text = format!("a defect was met: {panic}; restart the server and report this");
     if let Some(engine) = engine {
-        // If even this panics there is nothing left to do but to say so.
+        // If this panics too, the caller is still told.
         let _ = catch_unwind(AssertUnwindSafe(|| engine.fail_stop(&text)));
     }
     message::keep(&text);

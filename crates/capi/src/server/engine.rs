@@ -54,7 +54,7 @@ pub struct PerduraOptions {
     pub log_generations: u32,
     /// Log generations that the log may grow to.
     pub log_generations_max: u32,
-    /// How long a transaction waits for a row lock unless its session says, in milliseconds.
+    /// How long a transaction waits for a row lock if no statement has said it, in milliseconds.
     pub lock_wait_ms: u64,
 }
 

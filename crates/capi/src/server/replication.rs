@@ -5,8 +5,8 @@ use super::cursor::PerduraCursor;
 use super::handler::on;
 use super::session::PerduraSession;
 
-/// Begins a scan to find the row that the primary changed. In place of a snapshot it sees every commit that has its place in
-/// the order of commits, and waits until those are visible. It locks no row: the update or delete that follows locks the row found,
+/// Begins a scan to find the row that the primary changed. It sees no snapshot but every commit that has its place in the
+/// order of commits, and waits until those are visible. It locks no row: the update or delete that follows locks the row found,
 /// and fails with RECORD_CHANGED if that is no longer the one that was read. The transaction must be READ COMMITTED.
 ///
 /// # Errors

@@ -18,7 +18,7 @@ pub(super) struct SessionClient {
 #[derive(Default)]
 struct Identity {
     connection: u64,
-    /// As given, and as shown.
+    /// As given, and as reports show it.
     user: (Vec<u8>, String),
 }
 
@@ -32,7 +32,7 @@ impl SessionClient {
         SessionClient { hooks, identity: Mutex::default() }
     }
 
-    /// Sets whose session it is. Quick if that has not changed.
+    /// Sets connection and user. Allocates nothing if the user is the same as before.
     pub(super) fn identify(&self, connection: u64, user: &[u8]) {
         let user = &user[..user.len().min(USER_BYTES)];
         let mut identity = self.identity.lock().unwrap_or_else(PoisonError::into_inner);

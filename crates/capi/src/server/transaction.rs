@@ -3,7 +3,7 @@
 use super::code::PerduraCode;
 use super::session::{PerduraSession, with};
 
-/// Takes the transaction's snapshot now, at one place in the order of commits for the engine and the binary log.
+/// Takes the transaction's snapshot now, so that it agrees with the binary log's position. Does nothing at READ COMMITTED.
 ///
 /// # Safety
 /// `session` must be live and used by this thread alone.
