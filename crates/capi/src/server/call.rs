@@ -57,6 +57,7 @@ mod tests {
         String::from_utf8(text[..end].to_vec()).expect("text")
     }
 
+    /// Holds (I11).
     #[test]
     fn a_panic_becomes_an_error_and_the_pool_takes_no_more_writes() {
         let config = Config { background: false, prefault: false, ..Config::default() };

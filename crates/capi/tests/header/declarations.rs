@@ -150,3 +150,31 @@ fn wrapped<'a>(words: impl Iterator<Item = &'a str>, first: &str, others: &str) 
     }
     lines
 }
+
+#[test]
+fn a_declaration_loses_what_only_rust_has() {
+    let block = [
+        "// Reads on with [`super::rows::perdura_read`],",
+        "// into `record`.",
+        "//",
+        "// # Errors",
+        "// Those of [`perdura_read`].",
+        "//",
+        "// # Safety",
+        "// `record` must be writable.",
+        "enum PerduraCode perdura_next(struct PerduraCursor *cursor, void (*found)(void *context, int row));",
+    ];
+    let wanted = [
+        "// Reads on with perdura_read, into `record`.",
+        "//",
+        "// Errors: those of perdura_read.",
+        "PerduraCode perdura_next(PerduraCursor *cursor, void (*found)(void *context, int row));",
+    ];
+    let block = &block.join("\n");
+    assert_eq!(in_c(block), wanted.join("\n"));
+    assert_eq!(name_of(block), "perdura_next");
+    let long = format!("void perdura_f(int {}, void (*g)(int a, int b));", "a".repeat(80));
+    assert_eq!(arguments(&long).len(), 2, "no line ends between the arguments of a callback");
+    assert_eq!(name_of("// A pool.\ntypedef struct PerduraEngine PerduraEngine;"), "PerduraEngine");
+    assert_eq!(name_of("// At most.\n#define PERDURA_MAP_MAX 64"), "PERDURA_MAP_MAX");
+}

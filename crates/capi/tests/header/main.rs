@@ -39,6 +39,36 @@ fn the_maps_header_is_made_from_its_sources() {
     is_made_from("perdura_map.h", "src/map");
 }
 
+/// The sources in a folder and the folders below it.
+fn sources(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
+    let text = |path: &Path| std::fs::read_to_string(path).expect("a source");
+    entries.flat_map(|path| if path.is_dir() { sources(&path) } else { vec![text(&path)] }).collect()
+}
+
+/// cbindgen passes over what it does not understand, and looks into two folders only.
+#[test]
+fn what_the_sources_export_is_declared_in_one_header() {
+    let texts = HEADERS.map(|name| std::fs::read_to_string(crate_dir().join("include").join(name)).expect("a header"));
+    let is_of_name = |one: char| one.is_alphanumeric() || one == '_';
+    let mut count = 0;
+    for source in sources(&crate_dir().join("src")) {
+        for mark in ["extern \"C\" fn perdura", "pub const PERDURA", "pub struct Perdura", "pub enum Perdura"] {
+            for (at, _) in source.match_indices(mark) {
+                let name = &source[at + mark.rfind(' ').expect("a word") + 1..];
+                let name = &name[..name.find(|one| !is_of_name(one)).expect("the end of a name")];
+                let declares = |text: &&String| {
+                    let code = text.lines().filter(|line| !line.trim_start().starts_with("//"));
+                    code.flat_map(|line| line.split(|one| !is_of_name(one))).any(|word| word == name)
+                };
+                assert_eq!(texts.iter().filter(declares).count(), 1, "headers that declare {name}");
+                count += 1;
+            }
+        }
+    }
+    assert!(count > 130, "{count} exports found");
+}
+
 #[test]
 fn headers_speak_c() {
     for header in HEADERS {
