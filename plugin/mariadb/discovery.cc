@@ -13,8 +13,8 @@
    along with this program; if not, write to the Free Software
    Foundation, Inc., 51 Franklin Street, Fifth Floor, Boston, MA 02110-1301, USA */
 
-/* Finding tables by the pool: a pool brings its tables along to any server. The server's .frm files are copies it makes when
-   a table is first opened; one that is older than the pool's definition is noticed when the table is opened, and replaced. */
+/* Discovery: the server finds tables by the pool, which so brings its tables along to any server. The server's .frm files are
+   copies that it makes when it first opens a table; a copy older than the pool's definition is noticed at the open, and replaced. */
 
 #include "perdura_plugin.h"
 

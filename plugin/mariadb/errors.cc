@@ -13,7 +13,7 @@
    along with this program; if not, write to the Free Software
    Foundation, Inc., 51 Franklin Street, Fifth Floor, Boston, MA 02110-1301, USA */
 
-/* Errors of the crates as the server's, and what they do to the transaction. */
+/* Translates the crates' errors into the server's, and rolls back where an error demands it. */
 
 #include "ha_perdura.h"
 
@@ -21,7 +21,7 @@ using namespace perdura;
 
 namespace perdura {
 
-/* What both kinds of calls have in common. */
+/* What calls on rows and calls on tables have in common. */
 static int common_error(PerduraCode code)
 {
   switch (code) {
@@ -31,7 +31,7 @@ static int common_error(PerduraCode code)
   case PERDURA_CODE_EXISTS: return HA_ERR_TABLE_EXIST;
   case PERDURA_CODE_LOCK_WAIT_TIMEOUT: return HA_ERR_LOCK_WAIT_TIMEOUT;
   case PERDURA_CODE_DEADLOCK: return HA_ERR_LOCK_DEADLOCK;
-  /* Applications retry after a deadlock, as they should after this. */
+  /* Applications run a transaction again after a deadlock, as they should after this. */
   case PERDURA_CODE_RECORD_CHANGED: return HA_ERR_LOCK_DEADLOCK;
   case PERDURA_CODE_KILLED: return HA_ERR_ABORTED_BY_USER;
   case PERDURA_CODE_DEVICE_FULL: return HA_ERR_RECORD_FILE_FULL;
@@ -78,7 +78,7 @@ int ha_perdura::failed(PerduraCode code)
   return handler_error(code, table->in_use);
 }
 
-/* For errors the server has no text of its own for; to its text for a deadlock it would append this one. */
+/* The server asks for a text where it has none of its own. To its text for a deadlock it would append ours. */
 bool ha_perdura::get_error_message(int error, String *message)
 {
   if (error == HA_ERR_LOCK_DEADLOCK)
@@ -89,7 +89,7 @@ bool ha_perdura::get_error_message(int error, String *message)
   return false;
 }
 
-/* The server's own texts, except where they would hide what the crates have to say about cause and remedy. */
+/* Prints the server's own texts, except where they would hide the cause and the remedy that the crates' message names. */
 void ha_perdura::print_error(int error, myf flags)
 {
   uint number;

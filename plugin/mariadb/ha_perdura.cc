@@ -13,7 +13,7 @@
    along with this program; if not, write to the Free Software
    Foundation, Inc., 51 Franklin Street, Fifth Floor, Boston, MA 02110-1301, USA */
 
-/* The plugin's start and end, and what the engine tells the optimizer. */
+/* The plugin's start and end, what the engine tells the optimizer, and CHECK TABLE. */
 
 #include "ha_perdura.h"
 
@@ -42,7 +42,7 @@ static void keep_backup(const char *name)
 }
 }
 
-/* The server has finished or undone the DDL that was cut off: what is left of it is of no use to anybody. */
+/* The server has finished or undone the DDL that a crash interrupted; the tables that it left are of no use now. */
 static int ddl_recovery_done(handlerton *)
 {
   if (perdura_drop_ddl_garbage(pool, keep_backup) != PERDURA_CODE_OK)
@@ -118,16 +118,16 @@ ha_perdura::~ha_perdura()
   close();
 }
 
-/* Not HA_PARTIAL_COLUMN_READ, although reads that change nothing may be partial: it is about UPDATE, which gets whole rows
-   and so can leave out those that would not change. Not HA_CAN_BIT_FIELD: the server would keep bits among the NULL bits,
-   where UPDATE ... SET bits=DEFAULT stores wrong ones. */
+/* No HA_PARTIAL_COLUMN_READ: the server would take it to hold for UPDATE too, which here reads whole rows, so that it can skip
+   those that it would not change. No HA_CAN_BIT_FIELD: the server would keep bits among the NULL bits, where
+   UPDATE ... SET bits=DEFAULT stores wrong ones. */
 handler::Table_flags ha_perdura::table_flags() const
 {
   return HA_REC_NOT_IN_SEQ | HA_CAN_GEOMETRY | HA_CAN_VIRTUAL_COLUMNS | HA_BINLOG_ROW_CAPABLE | HA_CAN_TABLE_CONDITION_PUSHDOWN |
          HA_CRASH_SAFE | HA_CAN_SKIP_LOCKED | HA_ONLINE_ANALYZE | HA_CONCURRENT_OPTIMIZE;
 }
 
-/* In reads of 16 KiB, as the optimizer counts; memory is read about as fast as a cached page. */
+/* In reads of 16 KiB, as the optimizer counts: persistent memory is read about as fast as a cached page. */
 double ha_perdura::scan_time()
 {
   return static_cast<double>(stats.data_file_length) / (16 * 1024) + 1;
@@ -138,8 +138,8 @@ double ha_perdura::read_time(uint, uint ranges, ha_rows rows)
   return static_cast<double>(ranges + rows);
 }
 
-/* When a definition was made: its id is a UUID of version 1, which begins with the time in units of 100 ns since 1582. The pool
-   keeps the id, so the time moves with the pool. 0 if the id is of another kind. */
+/* When a definition was made. Its id is a version 1 UUID, which begins with the time in units of 100 ns since 1582; the pool stores
+   the id, so the time moves along with the pool. 0 if the id is of another kind. */
 static time_t defined_at(const LEX_CUSTRING &id)
 {
   constexpr ulonglong UNITS= 10000000, FROM_1582_TO_1970= 12219292800ULL;
@@ -158,7 +158,7 @@ int ha_perdura::info(uint flag)
     PerduraTableInfo found;
     perdura_table_info(m_cursor, &found);
     stats.records= found.rows;
-    /* The optimizer takes 0 as a fact, and the number is an estimate. */
+    /* The optimizer takes 0 for exact, and the number is an estimate. */
     if (stats.records == 0 && !(flag & (HA_STATUS_TIME | HA_STATUS_OPEN)))
       stats.records= 1;
     stats.deleted= 0;
@@ -180,7 +180,7 @@ int ha_perdura::info(uint flag)
   return 0;
 }
 
-/* CHECK TABLE: every row a statement can see is read and unpacked. The pool as a whole is checked by `perdura check`. */
+/* CHECK TABLE reads and unpacks every row that a statement can see. `perdura check` checks the pool as a whole. */
 int ha_perdura::check(THD *thd, HA_CHECK_OPT *)
 {
   MY_BITMAP *columns= tmp_use_all_columns(table, &table->read_set);
@@ -196,7 +196,8 @@ int ha_perdura::check(THD *thd, HA_CHECK_OPT *)
   return error ? HA_ADMIN_CORRUPT : HA_ADMIN_FAILED;
 }
 
-/* Bits among the NULL bits, as the first builds kept them: reads and writes are right, but SET bits=DEFAULT stores wrong bits. */
+/* Whether the table keeps bits among the NULL bits, as tables of the first builds do: it is read and written right, but SET
+   bits=DEFAULT stores wrong bits. */
 bool ha_perdura::has_old_bits() const
 {
   return std::any_of(table->field, table->field + table->s->fields, [](const Field *field) {

@@ -13,7 +13,7 @@
    along with this program; if not, write to the Free Software
    Foundation, Inc., 51 Franklin Street, Fifth Floor, Boston, MA 02110-1301, USA */
 
-/* The table handler: one per open table and user, used by one thread at a time. */
+/* The table handler. The server makes one for each use of an open table; one thread at a time uses it. */
 
 #ifndef HA_PERDURA_H
 #define HA_PERDURA_H
@@ -26,7 +26,7 @@ public:
   ha_perdura(handlerton *hton, TABLE_SHARE *share);
   ~ha_perdura() override;
 
-  /* -- what the engine can do (ha_perdura.cc) */
+  /* -- what the engine can do, statistics, maintenance (ha_perdura.cc) */
   Table_flags table_flags() const override;
   ulong index_flags(uint, uint, bool) const override { return 0; }
   uint max_supported_keys() const override { return 0; }
@@ -43,7 +43,7 @@ public:
   bool get_error_message(int error, String *message) override;
   void print_error(int error, myf flags) override;
 
-  /* -- definition (ha_perdura_ddl.cc) */
+  /* -- definitions (ha_perdura_ddl.cc) */
   int create(const char *name, TABLE *form, HA_CREATE_INFO *info) override;
   int open(const char *name, int mode, uint test_if_locked) override;
   int close() override;
@@ -90,15 +90,15 @@ private:
   PerduraSession *m_session= nullptr;
   thr_lock_type m_lock_type= TL_UNLOCK;
   bool m_columns_chosen= false;
-  /* A replica's search for the row of an event: none, one before waiting for earlier transactions, one after. */
+  /* A replica's search for the row of an event: none, the one before it waits for earlier transactions, the one after. */
   enum class Search { NONE, FIRST, LAST } m_search= Search::NONE;
-  /* Rows are locked when they are read, or claimed. */
+  /* The statement locks the rows that it reads, or claims. */
   bool m_locks= false;
-  /* The server tells which rows of an UPDATE it is going to use, and has them read again. */
+  /* The server says which rows of an UPDATE it is going to change, and reads again those that have changed. */
   bool m_semi_consistent= false;
-  /* Outcome of locking such a row, until the next read. */
+  /* Outcome of claiming such a row; the next read returns it. */
   PerduraCode m_claimed= PERDURA_CODE_OK;
-  /* The condition on rows that are used, if it can be evaluated here without any effect. */
+  /* The condition that the rows used must satisfy, if evaluating it here has no effect. */
   const COND *m_condition= nullptr;
 };
 

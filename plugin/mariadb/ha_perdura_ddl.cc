@@ -13,7 +13,7 @@
    along with this program; if not, write to the Free Software
    Foundation, Inc., 51 Franklin Street, Fifth Floor, Boston, MA 02110-1301, USA */
 
-/* CREATE, open, DROP, RENAME, TRUNCATE: the server's definition of a table as the pool keeps it. */
+/* CREATE, open, DROP, RENAME, TRUNCATE, and what the pool stores of the server's definition of a table. */
 
 #include "ha_perdura.h"
 
@@ -21,7 +21,7 @@
 
 using namespace perdura;
 
-/* Where the columns of a table lie in its record. Fields must be bound to record[0]. */
+/* A table's definition for the crates: where its columns lie in a record. Its fields must be bound to record[0]. */
 class Definition
 {
 public:
@@ -78,7 +78,7 @@ private:
   PerduraDefinition m_definition= {};
 };
 
-/* Options that ask for something the engine would silently not do. */
+/* Refuses options that the engine would otherwise ignore in silence. */
 static int check_options(THD *thd, const HA_CREATE_INFO *info)
 {
   const char *refused= nullptr;
@@ -89,7 +89,7 @@ static int check_options(THD *thd, const HA_CREATE_INFO *info)
   else if (info->row_type == ROW_TYPE_COMPRESSED)
   {
     refused= "ROW_FORMAT=COMPRESSED";
-    /* What another engine's table brings along in ALTER is not what was asked for. */
+    /* An ALTER that only brings the option along from another engine's table has not asked for it. */
     if (!thd->is_strict_mode() || !(info->used_fields & HA_CREATE_USED_ROW_FORMAT))
     {
       push_warning_printf(thd, Sql_condition::WARN_LEVEL_WARN, ER_ILLEGAL_HA_CREATE_OPTION,
@@ -108,7 +108,7 @@ int ha_perdura::create(const char *name, TABLE *form, HA_CREATE_INFO *info)
   if (int error= check_options(ha_thd(), info))
     return error;
   Definition definition(form);
-  /* With it the pool can be found by another server. The server itself keeps the definitions of partitioned tables. */
+  /* By its image another server finds the table. The server itself keeps the definitions of partitioned tables. */
   const LEX_CUSTRING *image= form->s->frm_image;
   if (image && !form->s->partition_info_str && !info->tmp_table())
   {
@@ -134,7 +134,7 @@ int ha_perdura::open(const char *name, int, uint)
   if (code != PERDURA_CODE_OK)
   {
     m_cursor= nullptr;
-    /* The server would take its word for it and forget its definition, of which a partitioned table has no other copy. */
+    /* Told that the table does not exist, the server would drop its definition, of which a partitioned table has no other copy. */
     if (code == PERDURA_CODE_NOT_FOUND && table->s->partition_info_str)
       return HA_ERR_INTERNAL_ERROR;
     return table_error(code);
@@ -160,13 +160,13 @@ int ha_perdura::rename_table(const char *from, const char *to)
   return table_error(perdura_table_rename(pool, from, to));
 }
 
-/* The pool keeps the server's definition, so each change of it makes a new table, even where the rows could stay. */
+/* The pool stores the server's definition, so each change of it makes a new table, even where the rows could stay. */
 enum_alter_inplace_result ha_perdura::check_if_supported_inplace_alter(TABLE *, Alter_inplace_info *)
 {
   return HA_ALTER_INPLACE_NOT_SUPPORTED;
 }
 
-/* Asked for EXCHANGE PARTITION: whether rows of one table can be those of the other. */
+/* EXCHANGE PARTITION asks whether the rows of one table can be those of the other. */
 bool ha_perdura::check_if_incompatible_data(HA_CREATE_INFO *, uint table_changes)
 {
   return table_changes == IS_EQUAL_YES ? COMPATIBLE_DATA_YES : COMPATIBLE_DATA_NO;

@@ -13,7 +13,7 @@
    along with this program; if not, write to the Free Software
    Foundation, Inc., 51 Franklin Street, Fifth Floor, Boston, MA 02110-1301, USA */
 
-/* INSERT, UPDATE, DELETE: one call into the crates per row. */
+/* INSERT, UPDATE, DELETE: one call into the crates for each row. */
 
 #include "ha_perdura.h"
 

@@ -13,14 +13,14 @@
    along with this program; if not, write to the Free Software
    Foundation, Inc., 51 Franklin Street, Fifth Floor, Boston, MA 02110-1301, USA */
 
-/* Reading: the full scan, and rows by their position. */
+/* Reading: the full scan, rows by their position, and which rows a locking statement claims. */
 
 #include "ha_perdura.h"
 
 #include <string>
 #include <vector>
 
-/* Reads that change nothing need only the columns the statement uses; a changed row is stored whole, so there all are read. */
+/* A statement that only reads needs the columns that it uses. One that changes rows needs all, for it stores whole rows. */
 void ha_perdura::choose_columns()
 {
   const bool all= m_lock_type >= TL_FIRST_WRITE || bitmap_is_set_all(table->read_set);
@@ -41,9 +41,9 @@ int ha_perdura::rnd_init(bool scan)
   return code == PERDURA_CODE_OK ? 0 : failed(code);
 }
 
-/* A replica's search has not found its row: an earlier transaction that has not committed yet may bring it. By the primary's order
-   the row is there after those. The server kills a later transaction that waits here with locks that an earlier one needs, and does
-   it again. */
+/* A replica's search has not found its row, which an earlier transaction that has not committed yet may bring. After those the
+   primary's order guarantees the row, so this waits for them and searches once more. If a transaction that waits here holds a lock
+   that an earlier one needs, the server kills it and applies it again. */
 int ha_perdura::search_again(uchar *record)
 {
   m_search= Search::LAST;
@@ -72,7 +72,7 @@ int ha_perdura::rnd_next(uchar *record)
   return unlikely(m_search == Search::FIRST) ? search_again(record) : HA_ERR_END_OF_FILE;
 }
 
-/* Holds back the warnings of evaluating a condition. Errors pass. */
+/* Holds back the warnings that evaluating a condition raises. Errors pass. */
 class Held_warnings : public Internal_error_handler
 {
 public:
@@ -111,8 +111,8 @@ static bool look_at(const COND *condition, THD *thd, Held_warnings *warnings)
   return satisfied;
 }
 
-/* Whether the server is going to use the row: evaluates the server's own condition before the row is locked. The server gives the
-   warnings when it evaluates the condition itself, except those that only a first evaluation has (a constant converted once). */
+/* Whether the server is going to use the row: evaluates the server's condition before the row is locked. The server raises the
+   warnings when it evaluates the condition itself, except those that only a first evaluation raises (a constant converted once). */
 bool ha_perdura::is_used(const uchar *record)
 {
   if (record != table->record[0])
@@ -129,8 +129,9 @@ bool ha_perdura::is_used(const uchar *record)
   return used;
 }
 
-/* Goes on from a read with the outcome `code`: locks a row that the server is going to use, and reads it again if it has changed
-   meanwhile. A row changed after the transaction's snapshot is a conflict only if the server is going to use it. */
+/* Goes on from a read with outcome `code` to the next row for the server. It claims a row that the server is going to use, and
+   reads it again if it has changed. A row that changed after the transaction's snapshot is a conflict only if the server is going
+   to use it. */
 int ha_perdura::next_to_claim(uchar *record, PerduraCode code)
 {
   for (;; code= perdura_scan_next(m_cursor, m_session, record))
@@ -150,7 +151,7 @@ int ha_perdura::next_to_claim(uchar *record, PerduraCode code)
   }
 }
 
-/* Whether evaluating the condition once more changes nothing, neither its value nor anything else, and takes little time. */
+/* Whether the condition can be evaluated once more: with the same value, without any effect, and in little time. */
 static bool is_repeatable(COND *condition, LEX *lex)
 {
   if (condition->used_tables() & RAND_TABLE_BIT || condition->with_subquery() || condition->is_expensive() ||
@@ -162,7 +163,7 @@ static bool is_repeatable(COND *condition, LEX *lex)
   return true;
 }
 
-/* The server offers a condition on the rows of this table, and still checks it itself; here it tells which rows to lock. */
+/* The server offers its condition on the rows of this table, and still checks it itself. It tells us which rows to lock. */
 const COND *ha_perdura::cond_push(const COND *condition)
 {
   const bool usable= m_locks && !m_semi_consistent && !table->vfield &&
@@ -196,7 +197,7 @@ void ha_perdura::position(const uchar *)
   memcpy(ref, &row, sizeof(row));
 }
 
-/* The columns wanted have changed in the middle of a statement. */
+/* The statement has changed the columns that it reads. */
 void ha_perdura::column_bitmaps_signal()
 {
   handler::column_bitmaps_signal();

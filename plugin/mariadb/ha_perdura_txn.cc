@@ -13,7 +13,7 @@
    along with this program; if not, write to the Free Software
    Foundation, Inc., 51 Franklin Street, Fifth Floor, Boston, MA 02110-1301, USA */
 
-/* Sessions, statements and transactions; two-phase commit with the binary log; locks. */
+/* Sessions, statements, transactions, savepoints, two-phase commit with the binary log, and the locks of a statement. */
 
 #include "ha_perdura.h"
 
@@ -28,7 +28,7 @@ static PerduraSession *existing_session(THD *thd)
   return static_cast<PerduraSession *>(thd_get_ha_data(thd, hton));
 }
 
-/* Called with LOCK_thd_kill and LOCK_thd_data held: only wakes the session. */
+/* The server holds LOCK_thd_kill and LOCK_thd_data, so this does no more than wake the session. */
 static void kill_query(handlerton *, THD *thd, enum thd_kill_levels)
 {
   if (PerduraSession *session= existing_session(thd))
@@ -36,7 +36,7 @@ static void kill_query(handlerton *, THD *thd, enum thd_kill_levels)
 }
 
 extern "C" {
-/* A new statement makes the session forget an earlier kill, so this repeats it: a killed session begins no wait. */
+/* A new statement clears an earlier kill from the session. This repeats the kill, so that a killed session begins no wait. */
 static void wait_begins(void *thd)
 {
   if (thd_kill_level(static_cast<THD *>(thd)) != THD_IS_NOT_KILLED)
@@ -49,15 +49,15 @@ static void wait_ends(void *thd)
   thd_wait_end(static_cast<THD *>(thd));
 }
 
-/* Workers of parallel replication commit in the primary's order: a later one that holds what an earlier one needs is killed, by a
-   thread of the server's own, and does its transaction again. */
+/* Workers of parallel replication commit in the primary's order. A thread of the server kills a later worker that holds what an
+   earlier one needs; the worker then applies its transaction again. */
 static bool conflicts(void *waiter, void *holder)
 {
   THD *thd= static_cast<THD *>(waiter);
   return thd_need_wait_reports(thd) && thd_rpl_deadlock_check(thd, static_cast<THD *>(holder));
 }
 
-/* The server only tries for the mutex of the statement: whoever kills that connection holds it too, but not for long. */
+/* The server gives up if the mutex of the statement is taken; whoever kills that connection takes it too, but briefly. */
 static size_t copy_statement(void *thd, uint8_t *target, size_t bytes)
 {
   constexpr int TRIES= 50;
@@ -68,7 +68,7 @@ static size_t copy_statement(void *thd, uint8_t *target, size_t bytes)
 }
 }
 
-/* Tells the session its connection and user, so that reports need not look into the connection. */
+/* Tells the session its connection and user, so that a report need not look into the connection. */
 static void identify(THD *thd, PerduraSession *session)
 {
   const Security_context &context= thd->main_security_ctx;
@@ -95,7 +95,7 @@ static int close_connection(handlerton *, THD *thd)
   PerduraSession *session= existing_session(thd);
   if (!session)
     return 0;
-  /* First out of the reach of kill_query, which is called under the same mutex as this sets it. */
+  /* Put out of reach of kill_query first: the server calls that under the mutex that guards this pointer. */
   thd_set_ha_data(thd, hton, nullptr);
   perdura_session_end(session);
   return 0;
@@ -108,7 +108,7 @@ bool reads_committed(THD *thd)
   return thd_tx_isolation(thd) <= ISO_READ_COMMITTED;
 }
 
-/* A replica applies row events without a statement of their own. */
+/* Row events come without a statement of their own. */
 bool applies_row_events(THD *thd)
 {
   return thd->rgi_slave && thd_sql_command(thd) == SQLCOM_END;
@@ -136,7 +136,7 @@ int begin_statement(THD *thd, PerduraSession **session)
   if (perdura_statement_is_open(*session))
     return 0;
   identify(thd, *session);
-  /* A replica's thread works on the newest rows, whatever its isolation level: the primary has seen to isolation. */
+  /* A replica's thread works on the newest rows at every isolation level: isolation was the primary's to keep. */
   return handler_error(perdura_statement_begin(*session, reads_committed(thd) || thd->rgi_slave, lock_wait_ms(thd)), thd);
 }
 
@@ -148,7 +148,7 @@ static bool ends_transaction(THD *thd, bool all)
   return all || !in_transaction(thd);
 }
 
-/* The server knows only the number of what went wrong while a transaction ended; cause and remedy are said here, first. */
+/* Of a failed end of a transaction the server prints only the number, so this prints cause and remedy before it does. */
 static int end_error(PerduraCode code, THD *thd)
 {
   if (likely(code == PERDURA_CODE_OK))
@@ -177,7 +177,7 @@ static int rollback(handlerton *, THD *thd, bool all)
 
 /* -- names of distributed transactions */
 
-/* A name as the pool keeps it. */
+/* A transaction's name as the pool stores it. */
 struct Name
 {
   uchar bytes[sizeof(int64) + 2 * sizeof(int32) + XIDDATASIZE];
@@ -194,7 +194,7 @@ struct Name
   }
 };
 
-/* The other way; false if the bytes are no name. */
+/* Reads a name; false if the bytes are none. */
 static bool to_xid(const uint8_t *bytes, size_t length, XID *xid)
 {
   if (length < 16)
@@ -220,7 +220,7 @@ static int prepare(handlerton *, THD *thd, bool all)
   return end_error(perdura_prepare(session, name.bytes, name.length), thd);
 }
 
-/* In the binary log's order, maybe in another connection's thread. */
+/* Called in the binary log's order, maybe by another connection's thread. */
 static void commit_ordered(handlerton *, THD *thd, bool all)
 {
   PerduraSession *session= existing_session(thd);
@@ -230,7 +230,7 @@ static void commit_ordered(handlerton *, THD *thd, bool all)
 
 /* -- transactions without a connection */
 
-/* The server asks in batches, until one is not full. It asks in one thread, while it starts. */
+/* While it starts, the server asks in batches, from one thread, until a batch is not full. */
 struct Recovered
 {
   XID *target;
@@ -281,7 +281,7 @@ static int rollback_by_xid(handlerton *, XID *xid)
   return decide(xid, false);
 }
 
-/* -- savepoints: the server keeps eight bytes for each, which hold its name in the session */
+/* -- savepoints: in the eight bytes that the server keeps for each lies its name in the session */
 
 static int savepoint_set(handlerton *, THD *thd, void *kept)
 {
@@ -298,7 +298,7 @@ static int savepoint_rollback(handlerton *, THD *thd, void *kept)
   return handler_error(perdura_rollback_to_savepoint(session_of(thd), id), thd);
 }
 
-/* Row locks taken since the savepoint stay, and with them what they are taken on. */
+/* A transaction that has written keeps its row locks, and so must keep the metadata locks of their tables. */
 static bool savepoint_rollback_can_release_mdl(handlerton *, THD *thd)
 {
   return perdura_is_read_only(session_of(thd));
@@ -373,7 +373,7 @@ int ha_perdura::external_lock(THD *thd, int lock_type)
   return lock_type == F_UNLCK ? 0 : enter_statement(thd, m_lock_type);
 }
 
-/* Under LOCK TABLES, and in stored functions and triggers. */
+/* Called instead of external_lock under LOCK TABLES, and in stored functions and triggers. */
 int ha_perdura::start_stmt(THD *thd, thr_lock_type lock_type)
 {
   m_lock_type= lock_type;
@@ -397,7 +397,7 @@ void ha_perdura::choose_claims()
   perdura_cursor_claims(m_cursor, m_semi_consistent || m_condition);
 }
 
-/* The server is going to ask was_semi_consistent_read of each row it has found to match. */
+/* With `yes`, the server is going to call was_semi_consistent_read for each row that it has found to match. */
 void ha_perdura::try_semi_consistent_read(bool yes)
 {
   m_semi_consistent= yes;
@@ -405,8 +405,8 @@ void ha_perdura::try_semi_consistent_read(bool yes)
   choose_claims();
 }
 
-/* The row matches and the server is going to change it. Locks it, waiting if need be; true if the server must read it again: as it
-   is now, locked. That read returns the error if the lock failed. */
+/* The row matches, and the server is going to change it. Claims it, which may wait. True if the server must read on before it does:
+   the next read gives the row out as it is now, locked, or returns the error of the claim. */
 bool ha_perdura::was_semi_consistent_read()
 {
   if (!m_semi_consistent)

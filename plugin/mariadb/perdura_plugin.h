@@ -13,47 +13,50 @@
    along with this program; if not, write to the Free Software
    Foundation, Inc., 51 Franklin Street, Fifth Floor, Boston, MA 02110-1301, USA */
 
-/* What the files of the plugin share: the pool, sessions, errors, settings. No logic lives in the plugin that could live in
-   the crates; it translates the server's calls into calls of perdura.h. */
+/* What the plugin's files share: the pool, sessions, errors, settings. The plugin translates the server's calls into calls of
+   perdura_server.h; logic that can live in the crates lives there. */
 
 #ifndef PERDURA_PLUGIN_H
 #define PERDURA_PLUGIN_H
 
 #include "server.h"
-#include "perdura.h"
+#include "perdura_server.h"
 
 namespace perdura {
 
-/* The pool, from the plugin's start to its end. */
+/* The pool, open from the plugin's start to its end. */
 extern PerduraEngine *pool;
 extern handlerton *hton;
 
 /* -- sessions (ha_perdura_txn.cc) */
 
-/* The connection's session, begun if need be; null if that fails. */
+/* The connection's session, begun if it has none. Null if that fails. */
 PerduraSession *session_of(THD *thd);
-/* Begins a statement in the connection's session and takes part in its transaction. Returns a handler error. */
+/* Begins a statement in the connection's session, and registers the engine with the connection's transaction. Returns a handler
+   error. */
 int begin_statement(THD *thd, PerduraSession **session);
-/* Whether the connection's transactions take a snapshot per statement. */
+/* Whether the connection's transactions take a snapshot for each statement. */
 bool reads_committed(THD *thd);
-/* Whether the thread is a replica's, and is applying changes of rows and not a statement. */
+/* Whether the thread is a replica's and applies row events, as opposed to statements. */
 bool applies_row_events(THD *thd);
-/* Fills in the transaction half of the handlerton. */
+/* Fills in the handlerton's calls for transactions. */
 void set_transaction_calls(handlerton *target);
 
 /* -- finding tables (discovery.cc) */
+
+/* Fills in the handlerton's calls for discovery. */
 void set_discovery_calls(handlerton *target);
 
 /* -- errors (errors.cc) */
 
-/* The handler error for a failed call; marks the transaction for rollback where that is its consequence. */
+/* The handler error for a failed call. Marks the transaction for rollback if the failure demands that. */
 int handler_error(PerduraCode code, THD *thd);
-/* The same for calls that name a table instead of reading a row. */
+/* The same for calls on a table by its name: NOT_FOUND then means the table. */
 int table_error(PerduraCode code);
-/* Writes the calling thread's last message to the error log. */
+/* Writes the message of the thread's last failed call to the error log. */
 void log_last_error(const char *doing);
 
-/* Room for a message, its end included. */
+/* Room for a message and its zero byte. */
 constexpr size_t MESSAGE_BYTES= 512;
 
 /* -- settings and numbers (sysvars.cc, status.cc) */
@@ -61,14 +64,14 @@ constexpr size_t MESSAGE_BYTES= 512;
 extern st_mysql_sys_var *system_variables[];
 extern st_mysql_show_var status_variables[];
 
-/* What the pool is to be opened with; `directory` lives as long as the settings. False, and an error in the log, if the settings leave
-   open which pool is meant. */
+/* The options to open the pool with; `directory` lives as long as the settings. False, with an error in the log, if the settings do
+   not tell which of two pools to open. */
 bool options(PerduraOptions *chosen);
-/* Releases the pool when BACKUP STAGE ends, or the connection that was in it. */
+/* Releases the pool when BACKUP STAGE ends, or the connection that was in it ends. */
 void end_backup();
-/* Keeps the pool's directory, if it lies among the databases, from being taken for one. */
+/* Hides the pool's directory from the server if it lies among the databases, so that it is not taken for one. */
 void hide_directory();
-/* How long the connection waits for row locks, in milliseconds. */
+/* How long the connection waits for a row lock, in milliseconds. */
 ulonglong lock_wait_ms(THD *thd);
 /* SHOW ENGINE PERDURA STATUS. */
 bool show_status(handlerton *hton, THD *thd, stat_print_fn *print, ha_stat_type type);

@@ -13,10 +13,10 @@
    along with this program; if not, write to the Free Software
    Foundation, Inc., 51 Franklin Street, Fifth Floor, Boston, MA 02110-1301, USA */
 
-/* The server's headers, in the order they need, and all that depends on the server's version. */
+/* The server's headers, in the order that they need, and everything that depends on the server's version. */
 
-#ifndef PERDURA_SERVER_H
-#define PERDURA_SERVER_H
+#ifndef PERDURA_MARIADB_SERVER_H
+#define PERDURA_MARIADB_SERVER_H
 
 #define MYSQL_SERVER 1
 
@@ -41,14 +41,14 @@
 #error "Perdura is written against MariaDB 10.6 to 10.11"
 #endif
 
-/* Parallel replication and the binary log want to know who waits for whom; the server has no header for these. The second returns
-   whether the holder will be killed, to be done again after the waiter. */
+/* Parallel replication and the binary log want to know who waits for whom. The server exports these without a header. The second
+   returns whether the server will kill the holder, which applies its transaction again after the waiter's. */
 extern "C" int thd_need_wait_reports(const MYSQL_THD waiter);
 extern "C" int thd_rpl_deadlock_check(MYSQL_THD waiter, MYSQL_THD holder);
-/* Exported by the server for engines whose directory lies among the databases, but in no header. */
+/* For engines whose directory lies among the databases. Exported without a header, too. */
 bool ignore_db_dirs_append(const char *name);
 
-/* Outcomes of deciding a distributed transaction, as the X/Open specification numbers them; the server has no header for them. */
+/* Outcomes of deciding a distributed transaction, as X/Open numbers them; the server has no header for them. */
 constexpr int XA_OK= 0;
 constexpr int XAER_RMERR= -3;
 constexpr int XAER_NOTA= -4;

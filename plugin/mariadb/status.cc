@@ -54,7 +54,9 @@ static SHOW_VAR counter_list[]= {
   {nullptr, nullptr, SHOW_ULONGLONG}
 };
 
-/* The server calls it, and reads the list, under its mutex for status variables. */
+static_assert(sizeof(PerduraCounters) == (array_elements(counter_list) - 1) * sizeof(uint64_t), "every counter is shown");
+
+/* The server calls this, and then reads the list, under its mutex for status variables. */
 static int read_counters(MYSQL_THD, SHOW_VAR *target, void *, system_status_var *, enum_var_type)
 {
   if (pool)

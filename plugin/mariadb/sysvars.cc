@@ -13,7 +13,7 @@
    along with this program; if not, write to the Free Software
    Foundation, Inc., 51 Franklin Street, Fifth Floor, Boston, MA 02110-1301, USA */
 
-/* System variables. */
+/* System variables: where the pool is, how it runs, and the hold for a backup. */
 
 #include "perdura_plugin.h"
 
@@ -30,9 +30,10 @@ static my_bool prefault;
 static my_bool hold;
 static uint prefault_threads;
 
-/* The pool's place unless perdura_dir is set: among the server's own data, where it is made. No database can have that name. */
+/* The pool's directory unless perdura_dir is set: in the server's data directory, and made if missing. No database can have that
+   name. */
 static char default_directory[]= "./#perdura";
-/* Its place in the first builds: a pool that is there is still used. */
+/* Its directory in the first builds. A pool that lies there is still used. */
 static char former_directory[]= "./perdura";
 
 static constexpr ulonglong KIB= 1024, MIB= 1024 * KIB, GIB= 1024 * MIB;
@@ -47,7 +48,7 @@ static void update_prefault(THD *, st_mysql_sys_var *, void *target, const void 
 /* How long a hold waits for running statements, in milliseconds. */
 static constexpr ulonglong HOLD_TIMEOUT_MS= 10000;
 
-/* SET GLOBAL perdura_hold acts in its check, where it may wait and fail: the server holds no lock on variables there. */
+/* The check of SET GLOBAL perdura_hold does the work: there it may wait and fail, for the server holds no lock on variables. */
 static int set_hold(THD *thd, st_mysql_sys_var *, void *target, st_mysql_value *value)
 {
   longlong wanted= 0;
@@ -87,7 +88,7 @@ static int set_hold(THD *thd, st_mysql_sys_var *, void *target, st_mysql_value *
   return 1;
 }
 
-/* SET GLOBAL perdura_hold=DEFAULT comes here unchecked. */
+/* SET GLOBAL perdura_hold=DEFAULT comes here without a check. */
 static void update_hold(THD *, st_mysql_sys_var *, void *target, const void *value)
 {
   *static_cast<my_bool *>(target)= *static_cast<const my_bool *>(value);
@@ -153,7 +154,7 @@ st_mysql_sys_var *system_variables[]= {
   nullptr
 };
 
-/* Whether there are files of a pool, whole or not. */
+/* Whether files of a pool are there, complete or not. */
 static bool has_pool(const char *place)
 {
   for (const char *name : {"super", "super.new", "t.00000001.00000"})
@@ -166,7 +167,7 @@ static bool has_pool(const char *place)
   return false;
 }
 
-/* Without perdura_dir a pool at the former place counts, so that no empty one is made beside it. */
+/* Without perdura_dir a pool in the former directory counts, so that no empty one is made beside it. */
 static bool find_directory()
 {
   if (strcmp(directory, default_directory) || !has_pool(former_directory))
@@ -210,7 +211,7 @@ void hide_directory()
     ignore_db_dirs_append(place + dirname_length(place));
 }
 
-/* The server's own timeout counts too: with it come NOWAIT and WAIT n. */
+/* The shorter of our timeout and the server's own, by which NOWAIT and WAIT n come. */
 ulonglong lock_wait_ms(THD *thd)
 {
   const ulonglong own= THDVAR(thd, lock_wait_timeout), server= thd->variables.lock_wait_timeout;

@@ -2,9 +2,9 @@
 
      map DIRECTORY [list|btree]
 
-   Two accounts begin with 1000 each; every transfer changes both and is confirmed. The program does that in a process of
-   its own, which is killed in the middle without a word to the map. Afterwards every confirmed transfer
-   is there, and none by half: the sum is 2000.
+   Two accounts begin with 1000 each. Every transfer changes both and is confirmed. A child process makes transfers until it
+   is killed in the middle, without a word to the map. Afterwards every confirmed transfer is there, and none by half: the sum
+   is 2000.
 
    Build: cc -std=c99 -Iinclude examples/map.c libperdura_capi.a $(pkg-config --libs libpmem2) -lpthread -ldl -lm */
 
@@ -35,12 +35,12 @@ static void need(PerduraMapCode code, const char *what) {
 
 static PerduraMapDirectory *open_directory(const char *path) {
   PerduraMapDirectory *directory;
-  /* Made if missing; and not necessarily on persistent memory, so that the example runs anywhere. */
+  /* Makes the directory if it is missing, and takes one that is not on persistent memory, so that the example runs anywhere. */
   need(perdura_map_directory_open(path, true, true, &directory), "open the directory");
   return directory;
 }
 
-/* Only we say when a batch ends, so that both halves of a transfer are in the same one. */
+/* Only perdura_map_confirm ends a batch, so that one batch holds both halves of a transfer. */
 static PerduraMapConfig config(void) {
   PerduraMapConfig config = perdura_map_config();
   config.changes_max = UINT32_MAX;
@@ -78,7 +78,7 @@ static long get(const PerduraMap *map, const char *key) {
   char text[32] = "";
   if (value.bytes < sizeof text)
     memcpy(text, value.data, value.bytes);
-  perdura_map_value_release(&value); /* From here on value.data may be used for something else. */
+  perdura_map_value_release(&value); /* From here on the library may reuse value.data. */
   return strtol(text, NULL, 10);
 }
 
@@ -88,7 +88,7 @@ static void put(const PerduraMap *map, const char *key, long number) {
   need(perdura_map_put(map, key, strlen(key), text, (size_t)bytes, NULL), "put");
 }
 
-/* Moves money until killed; tells through `out` each transfer that is confirmed. */
+/* Makes transfers until killed, and reports each confirmed one through `out`. */
 static void transfer_for_ever(const char *path, int out) {
   PerduraMap *map = reopen(open_directory(path));
   for (uint32_t number = 1;; number++) {
@@ -101,7 +101,7 @@ static void transfer_for_ever(const char *path, int out) {
   }
 }
 
-/* Runs transfers in a process of their own and kills it. The number of the last transfer known to be confirmed. */
+/* Makes transfers in a child process and kills it. Returns the last transfer that it reported. */
 static uint32_t crash(const char *path) {
   int ends[2];
   pid_t child;
@@ -118,7 +118,7 @@ static uint32_t crash(const char *path) {
   while (read(ends[0], &number, sizeof number) == (ssize_t)sizeof number) {
     confirmed = number;
     if (number == TRANSFERS_BEFORE_CRASH)
-      kill(child, SIGKILL); /* What it still told before it died is read on. */
+      kill(child, SIGKILL); /* What it reported before it died is still read. */
   }
   close(ends[0]);
   int status;
@@ -129,7 +129,7 @@ static uint32_t crash(const char *path) {
   return confirmed;
 }
 
-/* Shows the whole map in order, from a cursor. */
+/* Prints the whole map in order, through a cursor. */
 static void show(const PerduraMap *map) {
   PerduraMapCursor *cursor;
   PerduraMapEntry entry;
@@ -158,7 +158,7 @@ int main(int argc, char **argv) {
   uint64_t versions;
   need(perdura_map_check(map, &versions), "check");
   long alice = get(map, "alice"), bob = get(map, "bob"), transfers = get(map, "transfers");
-  /* One more than we know of may be there: confirmed, and killed before it could tell. */
+  /* One more may be there: confirmed, but killed before the report. */
   bool all = transfers == (long)confirmed || transfers == (long)confirmed + 1;
   bool whole = alice + bob == 2000 && alice == 1000 - transfers;
   printf("every confirmed transfer is there: %s; none is there by half: %s\n", all ? "yes" : "NO", whole ? "yes" : "NO");

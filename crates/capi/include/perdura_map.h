@@ -1,8 +1,48 @@
-/* The C interface of Perdura's ordered maps. Made from crates/capi; `PERDURA_BLESS=1 cargo test -p perdura-capi --test header` makes it anew.
+/* perdura_map.h: ordered maps of byte strings with versions, in persistent memory.
 
-   A directory holds maps, a map holds keys with versions. A map may be used by many threads at once; a value, cursor,
-   snapshot or loader by one at a time, and before the map is closed it is released. examples/map.c shows the use. Link with libperdura_capi.a and
-   what pkg-config --libs libpmem2 says, and -lpthread -ldl -lm. */
+   A directory holds maps; a map holds keys, and of each key the values it had at different timestamps. A
+   change is visible once its call returns, and durable once confirmed. A crash leaves all changes up to
+   some confirmation, and none after it. A program without replication uses perdura_map_put and _remove
+   and need not care for timestamps; a replicated one passes the index of its log as timestamp to
+   perdura_map_set and _delete, and applies, rolls back and forgets. examples/map.c shows the use,
+   through a crash.
+
+   Made from crates/capi (src/map and headers/perdura_map.h.in); to make it anew:
+   PERDURA_BLESS=1 cargo test -p perdura-capi --test header
+   Link with libperdura_capi.a, what `pkg-config --libs libpmem2` says, and -lpthread -ldl -lm.
+
+   CONVENTIONS
+
+   Outcomes. A call that can fail returns a PerduraMapCode. PERDURA_MAP_CODE_OK, _END, _ABSENT and
+   _DIFFERS are no failures, all others are. Below, codes go without their prefix. "Errors" names the
+   failures that belong to the call. Besides those, any call may return ARGUMENT, DAMAGED, MEDIUM or
+   INTERNAL. A failed change has changed nothing, except that perdura_map_rollback and perdura_map_forget
+   may stop at FULL after a part, in whole timestamps. A failed call stores no result.
+
+   Messages. A failed call leaves a message with its thread, for a person: what failed, where, and what
+   to do. The thread's next failure replaces it. perdura_map_message copies it.
+
+   Strings and bytes. A `const char *` is a string that ends with a zero byte. Keys and values are any
+   bytes, with a length, and may be empty. Lengths and sizes are in bytes. Keys are ordered as by memcmp,
+   a prefix before what it begins.
+
+   Pointers. Null where it is not allowed, a length beyond the limits and a number out of range are
+   answered with ARGUMENT or TOO_LARGE. Any other wrong pointer is undefined behaviour. Arguments are
+   used until the call returns, and no longer.
+
+   Ownership. The caller closes or releases, once, what it opened or was given; to release null does
+   nothing. Values that are read in place, cursors, snapshots and loaders hold their map open:
+   perdura_map_close refuses with BUSY until all are released. Bytes that a call gave out belong to the
+   library and are valid as long as the call says.
+
+   Threads. Any number of threads may use a directory and its maps: changes take turns, reads never wait.
+   One thread at a time uses a value, cursor, snapshot or loader.
+
+   Callbacks return normally: no exception and no longjmp may leave them.
+
+   Defects. No exception leaves a call. If an internal error shows that the library has a defect, the
+   call returns INTERNAL and the map fails stop: it is read, but refuses every further change with
+   INTERNAL. */
 
 #ifndef PERDURA_MAP_H
 #define PERDURA_MAP_H
@@ -11,585 +51,403 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// The persistent append-only list with its ordered index in DRAM: fastest to change.
-#define PERDURA_MAP_LIST 1
+#ifdef __cplusplus
+extern "C" {
+#endif
 
-// The persistent copy-on-write B+-tree: open at once, however large.
-#define PERDURA_MAP_BTREE 2
+/* -- Outcomes and messages */
 
-// A timestamp to read at: the newest version of each key, whether confirmed or applied or not.
-#define PERDURA_MAP_NEWEST UINT64_MAX
-
-// Least of the most bytes of a chunk.
-#define PERDURA_MAP_CHUNK_BYTES_MIN 64
-
-// Outcome of a call on a map. Everything from NOT_FOUND on is a failure with a message: see `perdura_map_message`.
+// Outcome of a call on a map. From NOT_FOUND on, a failure with a message.
 typedef enum PerduraMapCode {
   // Done.
   PERDURA_MAP_CODE_OK = 0,
-  // No further entry or chunk.
+  // There is no further entry or chunk.
   PERDURA_MAP_CODE_END,
   // The key has no value.
   PERDURA_MAP_CODE_ABSENT,
-  // The key has another value than the one expected; nothing is changed.
+  // The key has another value than the one expected. Nothing has changed.
   PERDURA_MAP_CODE_DIFFERS,
-  // No such directory or map.
+  // There is no such directory or map.
   PERDURA_MAP_CODE_NOT_FOUND,
-  // The name is taken.
+  // Another map has the name.
   PERDURA_MAP_CODE_EXISTS,
-  // An argument is null, out of its range, or not a name.
+  // An argument is null, out of range, or not a name.
   PERDURA_MAP_CODE_ARGUMENT,
   // The key or the value is longer than a map takes.
   PERDURA_MAP_CODE_TOO_LARGE,
-  // The timestamp is not allowed for this call now.
+  // The call does not take this timestamp now.
   PERDURA_MAP_CODE_TIMESTAMP,
   // The versions asked for have been forgotten.
   PERDURA_MAP_CODE_FORGOTTEN,
-  // The region has no room. Nothing is changed; delete, forget and collect.
+  // The file has no room. Delete, forget and collect.
   PERDURA_MAP_CODE_FULL,
   // The file is not a map.
   PERDURA_MAP_CODE_FOREIGN,
-  // The file was made by another version of the format.
+  // The file has another version of the format.
   PERDURA_MAP_CODE_VERSION,
   // Bytes in the file or in a snapshot are not what they must be.
   PERDURA_MAP_CODE_DAMAGED,
-  // The map takes no changes now: a snapshot is being loaded, or one is held that stands in the way.
+  // The map takes no changes now: a snapshot is being loaded, or one that is held stands in the way.
   PERDURA_MAP_CODE_READ_ONLY,
-  // The medium refused.
+  // The system refused access to the files: not DAX, in use by another process, I/O.
   PERDURA_MAP_CODE_MEDIUM,
-  // Values, cursors, snapshots or loaders of the map are not released, or the map is open already.
+  // The map is open already, or has values, cursors, snapshots or loaders that are not released.
   PERDURA_MAP_CODE_BUSY,
-  // A defect: the map takes no more changes.
+  // A defect. The map takes no more changes.
   PERDURA_MAP_CODE_INTERNAL,
 } PerduraMapCode;
 
-// An open map.
-typedef struct PerduraMap PerduraMap;
+// Copies the message of the calling thread's last failure to `target`, cut to `bytes` bytes and ended with a
+// zero byte.
+void perdura_map_message(char *target, size_t bytes);
 
-// A walk over keys in ascending order. It sees the map as it was when the walk began.
-typedef struct PerduraMapCursor PerduraMapCursor;
+/* -- Directories */
 
-// A directory of maps. A process opens it once, and all maps in it through it.
+// An open directory of maps. A process opens it once, and every map in it through it.
 typedef struct PerduraMapDirectory PerduraMapDirectory;
 
-// What keeps a value in its place.
-typedef struct PerduraMapHold PerduraMapHold;
+// Opens a directory of maps. With `create` it makes the directory if it is missing. With `emulate` it goes on
+// if the directory is not on DAX persistent memory: data then survive a crash of the process, not a loss of
+// power.
+//
+// Errors: NOT_FOUND, MEDIUM.
+PerduraMapCode perdura_map_directory_open(const char *path, bool create, bool emulate,
+    PerduraMapDirectory **directory);
 
-// Takes the chunks of a snapshot.
-typedef struct PerduraMapLoader PerduraMapLoader;
+// Closes a directory. Its maps may stay open.
+void perdura_map_directory_close(PerduraMapDirectory *directory);
 
-// A snapshot. While it is held nothing is collected; all else goes on.
-typedef struct PerduraMapSnapshot PerduraMapSnapshot;
+/* -- Creating and opening maps */
 
-// Bytes of the caller.
-typedef struct PerduraMapBytes {
-  // Where they are; may be null if there are none.
-  const void *data;
-  // Their number.
-  size_t bytes;
-} PerduraMapBytes;
+// An open map. Any number of threads may use it.
+typedef struct PerduraMap PerduraMap;
 
-// One end of a range of keys. A null pointer instead of it is no bound.
-typedef struct PerduraMapBound {
-  // The key.
-  const void *key;
-  // Its bytes.
-  size_t key_bytes;
-  // Whether the key itself is outside the range.
-  bool excluded;
-} PerduraMapBound;
+// The persistent append-only list with its ordered index in DRAM: the fastest to change.
+#define PERDURA_MAP_LIST 1
 
-// A key, its value and the timestamp that gave it, in their place in the region: valid until the next call on the cursor.
-typedef struct PerduraMapEntry {
-  // The key's bytes; not to be written to.
-  const void *key;
-  // Their number.
-  size_t key_bytes;
-  // The value's bytes; not to be written to.
-  const void *value;
-  // Their number.
-  size_t value_bytes;
-  // Timestamp of the version.
-  uint64_t ts;
-} PerduraMapEntry;
+// The persistent copy-on-write B+-tree: opens at once, however large.
+#define PERDURA_MAP_BTREE 2
 
-// What a map is made with.
+// How a map is laid out when it is created.
 typedef struct PerduraMapLayout {
   // PERDURA_MAP_LIST or PERDURA_MAP_BTREE.
   uint32_t kind;
-  // Bytes of a page, a power of two from 256 to 65,536.
+  // Size of a page: a power of two from 256 to 65,536.
   uint32_t page_bytes;
   // Most children of a node, from 4 to 64.
   uint32_t branching;
-  // Bytes of the file; it does not grow.
+  // Size of the file, which does not grow.
   uint64_t bytes;
 } PerduraMapLayout;
 
-// How a map is run.
+// Recommends a layout for a map of `kind` in a file of `bytes` bytes.
+PerduraMapLayout perdura_map_layout(uint32_t kind, uint64_t bytes);
+
+// How an open map runs.
 typedef struct PerduraMapConfig {
-  // Changes after which a batch is confirmed; 1 makes each durable before its call returns.
+  // A batch of this many changes is confirmed. 1 makes each change durable before its call returns.
   uint32_t changes_max;
-  // A batch is confirmed when it is older than about so many microseconds.
+  // A batch is confirmed when its first change is about this old, in microseconds.
   uint64_t interval_us;
-  // Whether a thread confirms idle batches and collects garbage. Without it the caller does.
+  // Runs a thread that confirms idle batches and collects garbage. Without it the caller does both.
   bool background;
 } PerduraMapConfig;
 
-// Where a map stands.
+// The default configuration.
+PerduraMapConfig perdura_map_config(void);
+
+// Creates an empty map in the new file `name`, and opens it. A name consists of a-z, 0-9, '.' and '_' and
+// does not begin with '.'. `config` may be null for the default.
+//
+// Errors: EXISTS, FULL, MEDIUM.
+PerduraMapCode perdura_map_create(const PerduraMapDirectory *directory, const char *name,
+    const PerduraMapLayout *layout, const PerduraMapConfig *config, PerduraMap **map);
+
+// Opens the map in file `name`, of either kind, as its newest confirmation left it. `config` may be null for
+// the default.
+//
+// Errors: NOT_FOUND, BUSY if the process has it open already, FOREIGN, VERSION, DAMAGED, MEDIUM.
+PerduraMapCode perdura_map_open(const PerduraMapDirectory *directory, const char *name,
+    const PerduraMapConfig *config, PerduraMap **map);
+
+/* -- Writing */
+
+// Sets the value of `key` at the next timestamp, applies it, and forgets the version that it replaces: for
+// programs without replication. `ts` gets the timestamp; it may be null.
+//
+// Errors: as for perdura_map_set.
+PerduraMapCode perdura_map_put(const PerduraMap *map, const void *key, size_t key_bytes, const void *value,
+    size_t value_bytes, uint64_t *ts);
+
+// Deletes `key` in the manner of perdura_map_put. ABSENT if it has no value.
+//
+// Errors: as for perdura_map_set.
+PerduraMapCode perdura_map_remove(const PerduraMap *map, const void *key, size_t key_bytes);
+
+// Sets the value of `key` at timestamp `ts`. A second change of a key at one timestamp replaces the first.
+//
+// Errors: TIMESTAMP if `ts` is below the newest change's or not above the applied one, TOO_LARGE, FULL,
+// READ_ONLY.
+PerduraMapCode perdura_map_set(const PerduraMap *map, uint64_t ts, const void *key, size_t key_bytes,
+    const void *value, size_t value_bytes);
+
+// Deletes `key` at timestamp `ts`. ABSENT if it has no value; nothing has changed then.
+//
+// Errors: as for perdura_map_set.
+PerduraMapCode perdura_map_delete(const PerduraMap *map, uint64_t ts, const void *key, size_t key_bytes);
+
+// A string of bytes.
+typedef struct PerduraMapBytes {
+  // The bytes. May be null if there are none.
+  const void *data;
+  // Number of the bytes.
+  size_t bytes;
+} PerduraMapBytes;
+
+// Changes `key` from `expected` to `desired` at timestamp `ts`. DIFFERS if its newest version, confirmed or
+// not, is not `expected`. If `expected` is null the key must have no value; if `desired` is null it is
+// deleted.
+//
+// Errors: as for perdura_map_set.
+PerduraMapCode perdura_map_compare_and_set(const PerduraMap *map, uint64_t ts, const void *key,
+    size_t key_bytes, const PerduraMapBytes *expected, const PerduraMapBytes *desired);
+
+// Makes all changes so far durable. Takes two fences, none if there are no changes.
+PerduraMapCode perdura_map_confirm(const PerduraMap *map);
+
+/* -- Reading */
+
+// The timestamp at which a read sees the newest version of each key, confirmed or not, applied or not.
+#define PERDURA_MAP_NEWEST UINT64_MAX
+
+// Keeps a value in its place.
+typedef struct PerduraMapHold PerduraMapHold;
+
+// A value where it lies in the file. It is valid until released, whatever happens to the key meanwhile. It
+// holds off the reuse of the memory that it lies in, so release it soon.
+typedef struct PerduraMapValue {
+  // The bytes. Not to be written to.
+  const void *data;
+  // Number of the bytes.
+  size_t bytes;
+  // Belongs to the library. Null if there is nothing to release.
+  PerduraMapHold *hold;
+} PerduraMapValue;
+
+// Gets the value of `key` at timestamp `at`, without a copy. Release it with perdura_map_value_release.
+// ABSENT if the key has no value. Unless the outcome is OK, `value` is empty and needs no release.
+//
+// Errors: FORGOTTEN, TOO_LARGE.
+PerduraMapCode perdura_map_get(const PerduraMap *map, const void *key, size_t key_bytes, uint64_t at,
+    PerduraMapValue *value);
+
+// Releases a value and empties it. Does nothing with an empty one.
+void perdura_map_value_release(PerduraMapValue *value);
+
+// Copies the value of `key` at timestamp `at` to `buffer`, cut to `buffer_bytes` bytes. `value_bytes` gets
+// the length of the whole value. ABSENT if the key has no value.
+//
+// Errors: FORGOTTEN, TOO_LARGE.
+PerduraMapCode perdura_map_read(const PerduraMap *map, const void *key, size_t key_bytes, uint64_t at,
+    void *buffer, size_t buffer_bytes, size_t *value_bytes);
+
+/* -- Scans */
+
+// A scan over keys in ascending order. It sees the map as it was when the scan began.
+typedef struct PerduraMapCursor PerduraMapCursor;
+
+// One end of a range of keys.
+typedef struct PerduraMapBound {
+  // The key at the end.
+  const void *key;
+  // Length of the key.
+  size_t key_bytes;
+  // Leaves the key itself out of the range.
+  bool excluded;
+} PerduraMapBound;
+
+// Begins a scan of the keys between `lower` and `upper` that have a value at timestamp `at`. A bound that is
+// null does not limit the range. Release the cursor with perdura_map_cursor_release.
+//
+// Errors: FORGOTTEN, TOO_LARGE.
+PerduraMapCode perdura_map_scan(const PerduraMap *map, const PerduraMapBound *lower,
+    const PerduraMapBound *upper, uint64_t at, PerduraMapCursor **cursor);
+
+// Begins a scan of the keys that begin with `prefix` and have a value at timestamp `at`.
+//
+// Errors: FORGOTTEN, TOO_LARGE.
+PerduraMapCode perdura_map_prefix(const PerduraMap *map, const void *prefix, size_t prefix_bytes, uint64_t at,
+    PerduraMapCursor **cursor);
+
+// A key and its value where they lie in the file. Valid until the next call on the cursor.
+typedef struct PerduraMapEntry {
+  // The key. Not to be written to.
+  const void *key;
+  // Length of the key.
+  size_t key_bytes;
+  // The value. Not to be written to.
+  const void *value;
+  // Length of the value.
+  size_t value_bytes;
+  // The timestamp at which the value was set.
+  uint64_t ts;
+} PerduraMapEntry;
+
+// Gets the next key and its value. END after the last, and after a failure.
+PerduraMapCode perdura_map_cursor_next(PerduraMapCursor *cursor, PerduraMapEntry *entry);
+
+// Ends a scan.
+void perdura_map_cursor_release(PerduraMapCursor *cursor);
+
+/* -- Versions: what can be rolled back, and what can be forgotten */
+
+// A map's timestamps.
 typedef struct PerduraMapTimestamps {
   // Of the newest change.
   uint64_t last;
-  // Of the newest change that can no longer be rolled back.
+  // Of the newest change that cannot be rolled back.
   uint64_t applied;
-  // Up to here old versions may be gone; reads below it fail.
+  // Older versions may be gone up to here; reads below it fail.
   uint64_t forgotten;
-  // `last` as of the newest confirmation.
+  // Of the newest change that is durable.
   uint64_t confirmed;
 } PerduraMapTimestamps;
 
-// One change that is not forgotten. Its bytes are valid until the call it is given to returns.
+// Gets the map's timestamps.
+PerduraMapCode perdura_map_timestamps(const PerduraMap *map, PerduraMapTimestamps *timestamps);
+
+// Moves the applied timestamp up to `ts`: changes up to there cannot be rolled back. Durable with the next
+// confirmation.
+//
+// Errors: TIMESTAMP if `ts` is above the newest change's, READ_ONLY.
+PerduraMapCode perdura_map_apply(const PerduraMap *map, uint64_t ts);
+
+// Rolls back every change at timestamp `from` and later, newest first.
+//
+// Errors: TIMESTAMP if `from` is not above the applied one, READ_ONLY, FULL: call again when there is room.
+PerduraMapCode perdura_map_rollback(const PerduraMap *map, uint64_t from);
+
+// Drops the versions that no read at timestamp `up_to` or later sees. Durable with the next confirmation.
+//
+// Errors: TIMESTAMP if `up_to` is above the applied one, READ_ONLY, FULL: call again when there is room.
+PerduraMapCode perdura_map_forget(const PerduraMap *map, uint64_t up_to);
+
+// A change that has not been forgotten. Its bytes are valid until the function that it is passed to returns.
 typedef struct PerduraMapMutation {
-  // Its timestamp.
+  // Timestamp of the change.
   uint64_t ts;
-  // The key it changed.
+  // The key.
   const void *key;
-  // The key's bytes.
+  // Length of the key.
   size_t key_bytes;
-  // Whether it deleted the key.
+  // Whether the change deleted the key.
   bool deleted;
-  // The value it gave the key; null if it deleted it.
+  // The new value. Null if the key was deleted.
   const void *value;
-  // The value's bytes.
+  // Length of the value.
   size_t value_bytes;
 } PerduraMapMutation;
 
-// A value in its place in the region: valid until released, whatever happens to the key meanwhile. It holds off the
-// reuse of the memory it lies in, so release it soon.
-typedef struct PerduraMapValue {
-  // Its bytes; not to be written to.
-  const void *data;
-  // Their number.
-  size_t bytes;
-  // The map's own; null if there is nothing to release.
-  struct PerduraMapHold *hold;
-} PerduraMapValue;
+// Calls `each` with every change at timestamp `from` and later that has not been forgotten, oldest first,
+// until it returns false. It may not use the map.
+PerduraMapCode perdura_map_mutations(const PerduraMap *map, uint64_t from,
+    bool (*each)(void *context, const PerduraMapMutation *mutation), void *context);
 
-// Bytes of a map's region by use.
+/* -- Snapshots, and loading one into another map */
+
+// Least value of `chunk_bytes_max`.
+#define PERDURA_MAP_CHUNK_BYTES_MIN 64
+
+// A map as of one moment. While it is held, no garbage is collected; all else goes on.
+typedef struct PerduraMapSnapshot PerduraMapSnapshot;
+
+// Confirms the map and takes a snapshot of it, to be read in chunks of at most `chunk_bytes_max` bytes.
+// Release it with perdura_map_snapshot_release.
+//
+// Errors: ARGUMENT if `chunk_bytes_max` is below PERDURA_MAP_CHUNK_BYTES_MIN, READ_ONLY.
+PerduraMapCode perdura_map_snapshot(const PerduraMap *map, size_t chunk_bytes_max,
+    PerduraMapSnapshot **snapshot);
+
+// Gets the map's timestamps as of the snapshot.
+PerduraMapCode perdura_map_snapshot_timestamps(const PerduraMapSnapshot *snapshot,
+    PerduraMapTimestamps *timestamps);
+
+// Gets the next chunk, valid until the next call on the snapshot. END after the last, and after a failure.
+PerduraMapCode perdura_map_snapshot_next(PerduraMapSnapshot *snapshot, const void **data, size_t *bytes);
+
+// Releases a snapshot.
+void perdura_map_snapshot_release(PerduraMapSnapshot *snapshot);
+
+// Takes the chunks of a snapshot that replaces the content of a map.
+typedef struct PerduraMapLoader PerduraMapLoader;
+
+// Begins to load a snapshot into the map. Until perdura_map_load_finish reads see the old content, and
+// changes fail with READ_ONLY.
+//
+// Errors: READ_ONLY, FULL.
+PerduraMapCode perdura_map_load_begin(const PerduraMap *map, PerduraMapLoader **loader);
+
+// Takes the next chunk of the snapshot, as perdura_map_snapshot_next gave it out and in the same order.
+//
+// Errors: DAMAGED if bytes or order are wrong, FULL.
+PerduraMapCode perdura_map_load_push(PerduraMapLoader *loader, const void *data, size_t bytes);
+
+// Replaces the map's content by what was loaded, durably. Releases the loader, whatever the outcome.
+//
+// Errors: DAMAGED if chunks are missing, FULL. The map then keeps its content.
+PerduraMapCode perdura_map_load_finish(PerduraMapLoader *loader);
+
+// Releases a loader. The map keeps its content.
+void perdura_map_load_abandon(PerduraMapLoader *loader);
+
+/* -- Maintenance */
+
+// How a map uses its file, in bytes.
 typedef struct PerduraMapSpace {
-  // For pages, in all.
+  // All pages.
   uint64_t total;
-  // Of pages that hold something or may.
+  // Pages that are in use, or may be.
   uint64_t used;
-  // Of free pages.
+  // Free pages.
   uint64_t free;
-  // Of what is reachable from the newest confirmation.
+  // What the newest confirmation reaches.
   uint64_t live;
-  // In used pages, but not live.
+  // What used pages hold beyond that.
   uint64_t garbage;
-  // Of the longest run of free pages. A value fits if its bytes, with key and header, are within this and free less reserved.
+  // The longest run of free pages. A change fits if value, key and header are within this, and within `free`
+  // less `reserved`.
   uint64_t free_run_max;
-  // Of the free bytes, those that only deletions, forgetting and the collector may take.
+  // Free pages that only deletions, forgetting and the collector may take.
   uint64_t reserved;
-  // Whether the use of every page is known; a B+-tree finds that out in the background after it is opened.
+  // Whether the use of every page is known. After an open, a B+-tree finds it out in the background.
   bool exact;
 } PerduraMapSpace;
 
-#ifdef __cplusplus
-extern "C" {
-#endif // __cplusplus
+// Gets how the map uses its file.
+PerduraMapCode perdura_map_space(const PerduraMap *map, PerduraMapSpace *space);
 
-// Gives `key` a value at timestamp `ts`. A second change of a key at one timestamp replaces the first.
+// Collects garbage now, as the background thread does. `bytes` gets the bytes freed, 0 while a snapshot is
+// held; it may be null.
 //
-// # Errors
-// TIMESTAMP when `ts` is below the newest change's or not above the applied one; TOO_LARGE, FULL, READ_ONLY, DAMAGED,
-// ARGUMENT.
-//
-// # Safety
-// `map` must be open, `key` and `value` readable for as many bytes as said; each may be null.
-enum PerduraMapCode perdura_map_set(const struct PerduraMap *map,
-                                    uint64_t ts,
-                                    const void *key,
-                                    size_t key_bytes,
-                                    const void *value,
-                                    size_t value_bytes);
+// Errors: READ_ONLY.
+PerduraMapCode perdura_map_collect(const PerduraMap *map, uint64_t *bytes);
 
-// Deletes `key` at timestamp `ts`. ABSENT if it had no value; then nothing changes.
+// Reads everything reachable and verifies checksums, order and links. `versions` gets the number of versions
+// found; it may be null.
 //
-// # Errors
-// As `perdura_map_set`.
-//
-// # Safety
-// `map` must be open, `key` readable for `key_bytes` bytes; each may be null.
-enum PerduraMapCode perdura_map_delete(const struct PerduraMap *map,
-                                       uint64_t ts,
-                                       const void *key,
-                                       size_t key_bytes);
+// Errors: DAMAGED.
+PerduraMapCode perdura_map_check(const PerduraMap *map, uint64_t *versions);
 
-// If the newest version of `key`, confirmed or not, is `expected`, changes it to `desired` at timestamp `ts`;
-// otherwise DIFFERS. `expected` null: it has no value. `desired` null: it is deleted.
-//
-// # Errors
-// As `perdura_map_set`.
-//
-// # Safety
-// `map` must be open, `key` readable for `key_bytes` bytes, `expected` and `desired` readable and what they point to
-// too; each may be null.
-enum PerduraMapCode perdura_map_compare_and_set(const struct PerduraMap *map,
-                                                uint64_t ts,
-                                                const void *key,
-                                                size_t key_bytes,
-                                                const struct PerduraMapBytes *expected,
-                                                const struct PerduraMapBytes *desired);
+/* -- Closing */
 
-// Gives `key` a value at the next timestamp, applied, and forgets what it replaces: for programs without replication.
-// `ts` gets the timestamp, unless it is null.
-//
-// # Errors
-// As `perdura_map_set`.
-//
-// # Safety
-// `map` must be open, `key` and `value` readable for as many bytes as said, `ts` writable; each may be null.
-enum PerduraMapCode perdura_map_put(const struct PerduraMap *map,
-                                    const void *key,
-                                    size_t key_bytes,
-                                    const void *value,
-                                    size_t value_bytes,
-                                    uint64_t *ts);
-
-// Deletes `key` as `perdura_map_put` puts it. ABSENT if it had no value.
-//
-// # Errors
-// As `perdura_map_set`.
-//
-// # Safety
-// `map` must be open, `key` readable for `key_bytes` bytes; each may be null.
-enum PerduraMapCode perdura_map_remove(const struct PerduraMap *map,
-                                       const void *key,
-                                       size_t key_bytes);
-
-// Copies the message of the calling thread's last failure to `target`, cut to `bytes` and ended with a zero byte.
-//
-// # Safety
-// `target` must be null or writable for `bytes` bytes.
-void perdura_map_message(char *target,
-                         size_t bytes);
-
-// Begins a walk over the keys between two bounds that have a value at timestamp `at`. A null bound is none.
-//
-// # Errors
-// FORGOTTEN, DAMAGED, TOO_LARGE, ARGUMENT.
-//
-// # Safety
-// `map` must be open, the bounds readable and their keys too, `cursor` writable; each may be null.
-enum PerduraMapCode perdura_map_scan(const struct PerduraMap *map,
-                                     const struct PerduraMapBound *lower,
-                                     const struct PerduraMapBound *upper,
-                                     uint64_t at,
-                                     struct PerduraMapCursor **cursor);
-
-// Begins a walk over the keys that begin with `prefix` and have a value at timestamp `at`.
-//
-// # Errors
-// FORGOTTEN, DAMAGED, TOO_LARGE, ARGUMENT.
-//
-// # Safety
-// `map` must be open, `prefix` readable for `prefix_bytes` bytes, `cursor` writable; each may be null.
-enum PerduraMapCode perdura_map_prefix(const struct PerduraMap *map,
-                                       const void *prefix,
-                                       size_t prefix_bytes,
-                                       uint64_t at,
-                                       struct PerduraMapCursor **cursor);
-
-// Goes to the next key. END after the last one, and after a failure.
-//
-// # Errors
-// DAMAGED, ARGUMENT.
-//
-// # Safety
-// `cursor` must be live and used by this thread alone, `entry` writable; each may be null.
-enum PerduraMapCode perdura_map_cursor_next(struct PerduraMapCursor *cursor,
-                                            struct PerduraMapEntry *entry);
-
-// Ends a walk. Null is no error.
-//
-// # Safety
-// `cursor` must be null or live, and neither it nor its entry may be used any more.
-void perdura_map_cursor_release(struct PerduraMapCursor *cursor);
-
-// Opens a directory of maps.
-//
-// `create` makes the directory if there is none. `emulate` goes on if it is not on DAX persistent memory: data then
-// survive a crash of the process, not a loss of power.
-//
-// # Errors
-// NOT_FOUND, MEDIUM (not DAX, in use by another process, or refused by the system).
-//
-// # Safety
-// `path` must be null or a C string, `directory` null or writable.
-enum PerduraMapCode perdura_map_directory_open(const char *path,
-                                               bool create,
-                                               bool emulate,
-                                               struct PerduraMapDirectory **directory);
-
-// Closes a directory. Its maps may be closed before or after.
-//
-// # Safety
-// `directory` must be null or open, and nobody may use it any more.
-void perdura_map_directory_close(struct PerduraMapDirectory *directory);
-
-// Begins to load a snapshot into the map.
-//
-// Nothing changes before `perdura_map_load_finish`; until then changes fail with READ_ONLY, and reads see what was
-// there before.
-//
-// # Errors
-// READ_ONLY, FULL, DAMAGED, ARGUMENT.
-//
-// # Safety
-// `map` must be open, `loader` writable; each may be null.
-enum PerduraMapCode perdura_map_load_begin(const struct PerduraMap *map,
-                                           struct PerduraMapLoader **loader);
-
-// Takes the next chunk of the snapshot, in order, exactly as it was given out.
-//
-// # Errors
-// DAMAGED (wrong bytes or order), FULL, ARGUMENT.
-//
-// # Safety
-// `loader` must be live and used by this thread alone, `data` readable for `bytes` bytes; each may be null.
-enum PerduraMapCode perdura_map_load_push(struct PerduraMapLoader *loader,
-                                          const void *data,
-                                          size_t bytes);
-
-// Puts what was loaded in place of the map's content, durably, and releases the loader, whatever the outcome.
-//
-// # Errors
-// DAMAGED when chunks are missing, FULL: the content is what it was before. ARGUMENT.
-//
-// # Safety
-// `loader` must be null or live, and nobody may use it any more.
-enum PerduraMapCode perdura_map_load_finish(struct PerduraMapLoader *loader);
-
-// Releases a loader without changing the map. Null is no error.
-//
-// # Safety
-// `loader` must be null or live, and nobody may use it any more.
-void perdura_map_load_abandon(struct PerduraMapLoader *loader);
-
-// The best layout known for a map of `kind` in a file of `bytes` bytes.
-struct PerduraMapLayout perdura_map_layout(uint32_t kind, uint64_t bytes);
-
-// How a map is run if nobody says.
-struct PerduraMapConfig perdura_map_config(void);
-
-// Makes an empty map in a new file. `config` may be null for the default.
-//
-// `name` consists of a-z, 0-9, '.' and '_', and does not begin with '.'.
-//
-// # Errors
-// EXISTS, ARGUMENT, FULL, MEDIUM.
-//
-// # Safety
-// `directory` must be open, `name` a C string, `layout` and `config` readable, `map` writable; each may be null.
-enum PerduraMapCode perdura_map_create(const struct PerduraMapDirectory *directory,
-                                       const char *name,
-                                       const struct PerduraMapLayout *layout,
-                                       const struct PerduraMapConfig *config,
-                                       struct PerduraMap **map);
-
-// Opens the map in file `name`, of whichever kind it is, as its newest confirmation left it. `config` may be null.
-//
-// # Errors
-// NOT_FOUND, BUSY (open already), FOREIGN, VERSION, DAMAGED, ARGUMENT, MEDIUM.
-//
-// # Safety
-// `directory` must be open, `name` a C string, `config` readable, `map` writable; each may be null.
-enum PerduraMapCode perdura_map_open(const struct PerduraMapDirectory *directory,
-                                     const char *name,
-                                     const struct PerduraMapConfig *config,
-                                     struct PerduraMap **map);
-
-// Closes a map, confirmed. Null is no error. After INTERNAL it is not confirmed, and its file stays in use until the
+// Confirms a map's changes and closes it. After INTERNAL it does neither: the file stays in use until the
 // process ends.
 //
-// # Errors
-// BUSY: values, cursors, snapshots or loaders are not released; the map stays open.
-//
-// # Safety
-// `map` must be null or open, and nobody may use it any more.
-enum PerduraMapCode perdura_map_close(struct PerduraMap *map);
-
-// Makes all changes so far durable. Two fences; none when nothing changed.
-//
-// # Errors
-// ARGUMENT.
-//
-// # Safety
-// `map` must be null or open.
-enum PerduraMapCode perdura_map_confirm(const struct PerduraMap *map);
-
-// Moves the applied timestamp up to `ts`: nothing up to it will be rolled back. Durable with the next confirmation.
-//
-// # Errors
-// TIMESTAMP when `ts` is above the newest change's; READ_ONLY, DAMAGED.
-//
-// # Safety
-// `map` must be null or open.
-enum PerduraMapCode perdura_map_apply(const struct PerduraMap *map,
-                                      uint64_t ts);
-
-// Takes back every change at timestamp `from` and later.
-//
-// # Errors
-// TIMESTAMP when `from` is not above the applied one; FULL, READ_ONLY, DAMAGED.
-//
-// # Safety
-// `map` must be null or open.
-enum PerduraMapCode perdura_map_rollback(const struct PerduraMap *map, uint64_t from);
-
-// Drops the versions that no read at `up_to` or later sees. Not confirmed by itself.
-//
-// # Errors
-// TIMESTAMP when `up_to` is above the applied one; FULL, READ_ONLY, DAMAGED.
-//
-// # Safety
-// `map` must be null or open.
-enum PerduraMapCode perdura_map_forget(const struct PerduraMap *map, uint64_t up_to);
-
-// Tells where the map stands.
-//
-// # Errors
-// ARGUMENT.
-//
-// # Safety
-// `map` must be open, `timestamps` writable; each may be null.
-enum PerduraMapCode perdura_map_timestamps(const struct PerduraMap *map,
-                                           struct PerduraMapTimestamps *timestamps);
-
-// Calls `each` with the changes from timestamp `from` on that are not forgotten, oldest first, until it returns false.
-// It may not use the map.
-//
-// # Errors
-// DAMAGED, ARGUMENT.
-//
-// # Safety
-// `map` must be open; `each` must be callable with `context`, and not leave by an exception or a jump. Each may be null.
-enum PerduraMapCode perdura_map_mutations(const struct PerduraMap *map,
-                                          uint64_t from,
-                                          bool (*each)(void *context,
-                                                       const struct PerduraMapMutation *mutation),
-                                          void *context);
-
-// Gives the value `key` has at timestamp `at`, without a copy. It must be released by `perdura_map_value_release`.
-//
-// ABSENT if it has none. Whenever the outcome is not OK, `value` is empty and needs no release.
-//
-// # Errors
-// FORGOTTEN, DAMAGED, TOO_LARGE, ARGUMENT.
-//
-// # Safety
-// `map` must be open, `key` readable for `key_bytes` bytes, `value` writable; each may be null.
-enum PerduraMapCode perdura_map_get(const struct PerduraMap *map,
-                                    const void *key,
-                                    size_t key_bytes,
-                                    uint64_t at,
-                                    struct PerduraMapValue *value);
-
-// Releases a value and empties it. An empty one, and null, are no error.
-//
-// # Safety
-// `value` must be null or as `perdura_map_get` left it, and its bytes not be used any more.
-void perdura_map_value_release(struct PerduraMapValue *value);
-
-// Copies the value `key` has at timestamp `at`, as much of it as `buffer_bytes` has room for.
-//
-// `value_bytes` gets the length of the whole value: if that is more than `buffer_bytes`, the copy is cut. ABSENT if the
-// key has no value.
-//
-// # Errors
-// FORGOTTEN, DAMAGED, TOO_LARGE, ARGUMENT.
-//
-// # Safety
-// `map` must be open, `key` readable for `key_bytes` bytes, `buffer` writable for `buffer_bytes` bytes, `value_bytes`
-// writable; each may be null.
-enum PerduraMapCode perdura_map_read(const struct PerduraMap *map,
-                                     const void *key,
-                                     size_t key_bytes,
-                                     uint64_t at,
-                                     void *buffer,
-                                     size_t buffer_bytes,
-                                     size_t *value_bytes);
-
-// Takes a snapshot of the map, confirmed first, to be read in chunks of at most `chunk_bytes_max` bytes.
-//
-// # Errors
-// ARGUMENT (less than PERDURA_MAP_CHUNK_BYTES_MIN), READ_ONLY, DAMAGED.
-//
-// # Safety
-// `map` must be open, `snapshot` writable; each may be null.
-enum PerduraMapCode perdura_map_snapshot(const struct PerduraMap *map,
-                                         size_t chunk_bytes_max,
-                                         struct PerduraMapSnapshot **snapshot);
-
-// Tells where the map stood when the snapshot was taken.
-//
-// # Errors
-// ARGUMENT.
-//
-// # Safety
-// `snapshot` must be live, `timestamps` writable; each may be null.
-enum PerduraMapCode perdura_map_snapshot_timestamps(const struct PerduraMapSnapshot *snapshot,
-                                                    struct PerduraMapTimestamps *timestamps);
-
-// Gives the next chunk, valid until the next call on the snapshot. END after the last one, and after a failure.
-//
-// # Errors
-// DAMAGED, ARGUMENT.
-//
-// # Safety
-// `snapshot` must be live and used by this thread alone, `data` and `bytes` writable; each may be null.
-enum PerduraMapCode perdura_map_snapshot_next(struct PerduraMapSnapshot *snapshot,
-                                              const void **data,
-                                              size_t *bytes);
-
-// Releases a snapshot. Null is no error.
-//
-// # Safety
-// `snapshot` must be null or live, and neither it nor its chunk may be used any more.
-void perdura_map_snapshot_release(struct PerduraMapSnapshot *snapshot);
-
-// Tells how the region is used.
-//
-// # Errors
-// ARGUMENT.
-//
-// # Safety
-// `map` must be open, `space` writable; each may be null.
-enum PerduraMapCode perdura_map_space(const struct PerduraMap *map, struct PerduraMapSpace *space);
-
-// Collects garbage now, as the background thread does. `bytes` gets the bytes freed, unless it is null; 0 while a
-// snapshot is held.
-//
-// # Errors
-// DAMAGED, READ_ONLY, ARGUMENT.
-//
-// # Safety
-// `map` must be open, `bytes` writable; each may be null.
-enum PerduraMapCode perdura_map_collect(const struct PerduraMap *map,
-                                        uint64_t *bytes);
-
-// Reads and verifies everything reachable. `versions` gets the number of versions found, unless it is null.
-//
-// # Errors
-// DAMAGED, ARGUMENT.
-//
-// # Safety
-// `map` must be open, `versions` writable; each may be null.
-enum PerduraMapCode perdura_map_check(const struct PerduraMap *map,
-                                      uint64_t *versions);
+// Errors: BUSY if values, cursors, snapshots or loaders are not released; the map stays open.
+PerduraMapCode perdura_map_close(PerduraMap *map);
 
 #ifdef __cplusplus
-}  // extern "C"
-#endif  // __cplusplus
+}
+#endif
 
-#endif  /* PERDURA_MAP_H */
+#endif

@@ -1,25 +1,19 @@
-//! The C interface of Perdura, for the MariaDB plugin and for programs that embed the engine or the ordered maps.
+//! The C interface of Perdura. Two audiences, a header each, and nothing shared between them but how a call fails:
 //!
-//! `include/perdura.h` is made from this crate and checked against it by a test. A pool ([`engine`]) has sessions ([`session`])
-//! and open tables ([`table`], [`cursor`]); rows go between a server's record buffers ([`layout`]) and the packed form the engine
-//! keeps ([`row`]). Calls return a code; a failed one leaves its message with the calling thread ([`code`]). No panic crosses
-//! the interface. Nothing here allocates per row once buffers have grown. The maps ([`map`]) have a header of their own,
-//! `include/perdura_map.h`, and share nothing with the rest but that.
+//! - [`server`] is what a SQL server's plugin links against (`include/perdura_server.h`): pools, tables, sessions, rows. It
+//!   stands on the engine, and on [`row`], which packs the server's records into the rows that the engine stores.
+//! - [`map`] is the ordered maps for programs of any kind (`include/perdura_map.h`). It stands on `perdura-map` alone.
+//!
+//! Below both: [`failure`] is a code with its message, [`message`] keeps the last one of each thread, and `barrier` catches
+//! panics. From the bottom up: `message`, `failure`, `barrier`; `row`; `server`, `map`. A test makes both headers from the
+//! sources and refuses any difference (`tests/header.rs`).
+//!
+//! Invariants: no panic crosses the interface. A call that fails says so in its code and leaves a message. Reading and
+//! writing rows allocates nothing once a cursor's buffers have grown.
 
 mod barrier;
-pub mod bytes;
-pub mod code;
-pub mod copy;
-pub mod cursor;
-pub mod ddl;
-pub mod definition;
-pub mod engine;
-pub mod layout;
+pub mod failure;
 pub mod map;
-pub mod name;
+pub mod message;
 pub mod row;
-pub mod session;
-mod session_client;
-pub mod status;
-pub mod table;
-pub mod xa;
+pub mod server;

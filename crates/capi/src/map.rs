@@ -1,28 +1,19 @@
-//! The C interface of the ordered maps, for programs that have a B+-tree library such as LMDB now.
-//! The C interface of the ordered maps, for programs that have a B+-tree library such as LMDB now.
+//! The interface of the ordered maps: `include/perdura_map.h` is made from these files.
 //!
+//! A directory ([`directory`]) holds maps ([`open`]). A program changes a map ([`change`]), reads it ([`read`], [`cursor`]), moves
+//! its timestamps on ([`progress`]), copies it to another ([`snapshot`], [`load`]) and maintains it ([`space`]).
 //!
-//! `include/perdura_map.h` is made from this module and needs no other header. A directory ([`directory`]) holds maps
-//! `include/perdura_map.h` is made from this module and needs no other header. A directory ([`directory`]) holds maps
-//! ([`open`]); a map is changed ([`change`]), read ([`read`], [`cursor`]), confirmed and taken back ([`progress`]), copied to
-//! ([`open`]); a map is changed ([`change`]), read ([`read`], [`cursor`]), confirmed and taken back ([`progress`]), copied to
-//! others ([`snapshot`], [`load`]) and looked after ([`space`]).
-//! others ([`snapshot`], [`load`]) and looked after ([`space`]).
+//! From the bottom up: `code`, `call`, `argument`; `directory`, `open`; the rest, of which `snapshot` uses `progress`. Stands on
+//! `perdura-map`.
 //!
+//! Invariants: only a wild pointer can do harm. Null, a length beyond the limits and a number out of range are answered with a
+//! code. After a panic the map takes no more changes. A value that was read without a copy stays where it is until released, and
+//! a map with anything unreleased does not close.
 //!
-//! Invariants: no argument but a wild pointer can do harm: null, lengths beyond the limits and numbers out of range are
-//! Invariants: no argument but a wild pointer can do harm: null, lengths beyond the limits and numbers out of range are
-//! answered with a code. No panic crosses the interface; after one the map takes no more changes. What is read without a
-//! answered with a code. No panic crosses the interface; after one the map takes no more changes. What is read without a
-//! copy stays where it is until released, and a map with anything unreleased does not close.
-//! copy stays where it is until released, and a map with anything unreleased does not close.
-//!
-//!
-//! Thread-safety: a map may be used by many threads at once; a value, cursor, snapshot or loader by one at a time.
-//! Thread-safety: a map may be used by many threads at once; a value, cursor, snapshot or loader by one at a time.
+//! Thread-safety: any number of threads may use a map; one at a time uses a value, cursor, snapshot or loader.
 
 mod argument;
-mod barrier;
+mod call;
 pub mod change;
 pub mod code;
 pub mod cursor;
@@ -33,3 +24,5 @@ pub mod progress;
 pub mod read;
 pub mod snapshot;
 pub mod space;
+#[cfg(test)]
+mod tests;

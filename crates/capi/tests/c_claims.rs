@@ -1,11 +1,12 @@
-//! Hazard: a statement that changes or locks rows, beside others that change the same rows. It must neither overwrite what it did
-//! not see, nor fail because of rows it does not use, nor wait for them.
+//! Hazard: a statement that changes or locks rows while others change the same rows. It must not overwrite what it did not see,
+//! and it must neither wait for rows that it does not use nor fail because of them.
 
 mod support;
 
-use perdura_capi::code::PerduraCode;
-use perdura_capi::cursor::PerduraLock;
-use perdura_capi::table::*;
+use perdura_capi::server::code::PerduraCode;
+use perdura_capi::server::cursor::PerduraLock;
+use perdura_capi::server::handler::*;
+use perdura_capi::server::rows::*;
 use support::*;
 
 /// A pool with one table of rows 1 to 3, open twice, and two sessions.
@@ -40,7 +41,7 @@ fn claims(table: &Cursor, lock: PerduraLock) {
     unsafe { perdura_cursor_claims(table.0, true) };
 }
 
-/// Changes row `id` in a transaction of its own, up to its commit.
+/// Changes row `id` in a transaction, short of its commit.
 fn change(table: &Cursor, session: &Session, id: u32, name: &str) {
     session.begin(true);
     claims(table, PerduraLock::Write);
@@ -64,7 +65,7 @@ fn a_statement_that_opens_a_transaction_never_conflicts() {
         table.start_scan(&session);
         assert_eq!(table.next(&session), Ok(Some(row(1, "x"))), "the committed row, without a wait");
         std::thread::scope(|scope| {
-            // The row matters: the claim waits, finds it changed, and it is read again as it is now.
+            // The claim waits and finds the row changed; the next read gives the row out as it is now.
             let (table, session) = (&table, &session);
             let waiting = scope.spawn(move || (claim(table, session), table.next(session)));
             other.commit();
@@ -116,7 +117,7 @@ fn a_row_changed_after_the_snapshot_is_a_conflict_only_for_who_uses_it() {
     ok(claim(&table, &session));
     session.end_statement();
 
-    // Of row 1: a conflict, shown with the row as it is now.
+    // The same of row 1 is a conflict.
     session.begin(false);
     claims(&table, PerduraLock::Exclusive);
     table.start_scan(&session);
@@ -125,7 +126,7 @@ fn a_row_changed_after_the_snapshot_is_a_conflict_only_for_who_uses_it() {
     assert_eq!(table.next(&session), Err(PerduraCode::RecordChanged));
     session.end_statement();
 
-    // UPDATE: rows are read from the snapshot, the conflict comes with the change.
+    // UPDATE reads from the snapshot and meets the conflict when it changes the row.
     session.begin(false);
     claims(&table, PerduraLock::Write);
     table.start_scan(&session);

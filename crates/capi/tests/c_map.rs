@@ -1,4 +1,4 @@
-//! Hazard: a value that moves under a C program's pointer, an outcome it mistakes for another, a map closed under a cursor.
+//! Hazard: a value that moves under a C program's pointer, an outcome that it takes for another, a map closed under a cursor.
 
 use perdura_capi::map::change::*;
 use perdura_capi::map::code::{PerduraMapCode, perdura_map_message};
@@ -30,7 +30,7 @@ fn ok(code: PerduraMapCode) {
     assert_eq!(code, PerduraMapCode::Ok, "{}", message());
 }
 
-/// A directory, open.
+/// An open directory of maps.
 struct Maps {
     directory: *mut PerduraMapDirectory,
     _place: TempDir,
@@ -149,7 +149,7 @@ impl Map {
         stands
     }
 
-    /// Keys between two bounds, the lower one included or not.
+    /// The keys between two bounds, each a key and whether it is excluded.
     fn keys(&self, lower: Option<(&[u8], bool)>, upper: Option<(&[u8], bool)>) -> Vec<Vec<u8>> {
         let bound =
             |(key, excluded): (&[u8], bool)| PerduraMapBound { key: pointer(key), key_bytes: key.len(), excluded };
@@ -170,7 +170,7 @@ impl Map {
     }
 }
 
-/// All that a cursor has left; releases it.
+/// Reads what a cursor has left, and releases it.
 fn rest(cursor: *mut PerduraMapCursor) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut entry = PerduraMapEntry { key: null(), key_bytes: 0, value: null(), value_bytes: 0, ts: 0 };
     let mut pairs = Vec::new();
@@ -186,7 +186,7 @@ fn rest(cursor: *mut PerduraMapCursor) -> Vec<(Vec<u8>, Vec<u8>)> {
 }
 
 #[test]
-fn a_value_held_stays_though_the_key_goes_on() {
+fn a_held_value_stays_while_its_key_changes() {
     for kind in KINDS {
         let maps = Maps::new();
         let map = maps.create("m", kind);
@@ -200,7 +200,7 @@ fn a_value_held_stays_though_the_key_goes_on() {
                 ok(perdura_map_collect(map.0, null_mut()));
             }
         }
-        // SAFETY: the value is held; then it is released, which may be said twice.
+        // SAFETY: the value is held, then released; releasing it again is allowed.
         unsafe {
             assert_eq!(bytes(held.data, held.bytes), [1; 3000]);
             assert_eq!(perdura_map_close(map.0), PerduraMapCode::Busy);
@@ -280,7 +280,7 @@ fn changes_tell_what_they_found() {
 }
 
 #[test]
-fn time_goes_forward_is_applied_rolled_back_and_forgotten() {
+fn timestamps_are_applied_rolled_back_and_forgotten() {
     unsafe extern "C" fn each(context: *mut c_void, mutation: *const PerduraMapMutation) -> bool {
         // SAFETY: the context is the vector below, the mutation live.
         unsafe {
@@ -316,7 +316,7 @@ fn time_goes_forward_is_applied_rolled_back_and_forgotten() {
 }
 
 #[test]
-fn a_map_is_there_again_when_it_is_opened_again() {
+fn a_map_survives_its_close() {
     for kind in KINDS {
         let maps = Maps::new();
         let map = maps.create("m", kind);
@@ -367,7 +367,7 @@ fn a_snapshot_goes_from_one_structure_to_the_other() {
             assert_eq!(perdura_map_close(target.0), PerduraMapCode::Busy);
             perdura_map_snapshot_release(snapshot);
             ok(perdura_map_load_finish(loader));
-            // One that is given up, or not complete, changes nothing.
+            // A load that is abandoned or incomplete changes nothing.
             ok(perdura_map_load_begin(target.0, &mut loader));
             perdura_map_load_abandon(loader);
             ok(perdura_map_load_begin(target.0, &mut loader));
@@ -386,7 +386,7 @@ fn null_and_numbers_out_of_range_are_answered() {
     let wrong = |code: PerduraMapCode| assert_eq!(code, PerduraMapCode::Argument, "{}", message());
     let (mut layout, mut other, mut value) =
         (perdura_map_layout(9, 1 << 20), null_mut(), PerduraMapBytes { data: null(), bytes: 1 });
-    // SAFETY: pointers are null or to live values; lengths that lie are beyond the limits.
+    // SAFETY: pointers are null or to live values; lengths that are wrong are beyond the limits.
     unsafe {
         wrong(perdura_map_directory_open(null(), false, true, null_mut()));
         wrong(perdura_map_open(null(), c"m".as_ptr(), null(), &mut other));
@@ -418,7 +418,7 @@ fn null_and_numbers_out_of_range_are_answered() {
         perdura_map_directory_close(null_mut());
         perdura_map_message(null_mut(), 7);
         ok(perdura_map_close(null_mut()));
-        // An empty key and an empty value are as good as others, and null is as good as anywhere for them.
+        // Keys and values may be empty, and null then.
         ok(perdura_map_put(map.0, null(), 0, null(), 0, null_mut()));
     }
     assert!(other.is_null());

@@ -1,12 +1,12 @@
-//! Hazard: a replica's worker that searches the row of an event where it is not. The transaction before it has its place in the order of
-//! commits, and the worker has been woken, but that change is not visible yet; or it comes while the worker searches.
+//! Hazard: a replica's worker that searches for an event's row and misses it, because an earlier transaction that brings the row has
+//! its place in the order of commits but is not visible yet, or commits while the worker searches.
 
 mod support;
 
-use perdura_capi::code::PerduraCode;
-use perdura_capi::cursor::PerduraLock;
-use perdura_capi::session::*;
-use perdura_capi::table::*;
+use perdura_capi::server::code::PerduraCode;
+use perdura_capi::server::cursor::PerduraLock;
+use perdura_capi::server::replication::*;
+use perdura_capi::server::xa::*;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use support::*;
@@ -43,7 +43,7 @@ fn search_again(table: &Cursor, session: &Session) -> PerduraCode {
     unsafe { perdura_search_again(table.0, session.0) }
 }
 
-/// Goes on to row `id`.
+/// Reads on to row `id`.
 fn find(table: &Cursor, session: &Session, id: u32) -> Option<Row> {
     while let Some(found) = table.next(session).unwrap() {
         if found.id == id {
@@ -53,7 +53,7 @@ fn find(table: &Cursor, session: &Session, id: u32) -> Option<Row> {
     None
 }
 
-/// Changes row `id`, without the commit.
+/// Changes row `id` in a transaction, short of its commit.
 fn change(table: &Cursor, session: &Session, id: u32, name: &str) {
     session.begin(true);
     search(table, session);
@@ -107,7 +107,7 @@ fn a_search_waits_for_what_is_ordered_and_not_yet_visible() {
     });
 }
 
-/// Rows that are equal in all columns: two transactions find the same one, and the first takes it.
+/// Among rows that are equal in all columns, two transactions find the same one; the first to change it has it.
 #[test]
 fn a_row_that_changed_after_it_was_found_is_a_conflict() {
     let Pair { table, other_table, worker, other, .. } = pair();
@@ -128,7 +128,7 @@ fn a_row_that_changed_after_it_was_found_is_a_conflict() {
     worker.commit();
 }
 
-/// A search locks nothing but the row that is changed, or workers would wait for each other at every row they pass.
+/// If a search locked the rows that it passes, workers would wait for each other at each of them.
 #[test]
 fn a_search_locks_only_the_row_it_changes() {
     let Pair { table, other_table, worker, other, .. } = pair();

@@ -1,12 +1,15 @@
-//! Hazard: a table found under a wrong name, opened with a definition it was not written with, listed though it is the
-//! server's own, or dropped though it is the last copy.
+//! Hazard: a table that is found under a wrong name, opened with another definition than it was written with, listed although
+//! it is the server's own, or dropped although it is the last copy.
 
 mod support;
 
-use perdura_capi::code::PerduraCode;
-use perdura_capi::ddl::*;
-use perdura_capi::status::*;
-use perdura_capi::table::*;
+use perdura_capi::server::cleanup::*;
+use perdura_capi::server::code::PerduraCode;
+use perdura_capi::server::discovery::*;
+use perdura_capi::server::handler::*;
+use perdura_capi::server::report::*;
+use perdura_capi::server::status::*;
+use perdura_capi::server::table::*;
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::sync::Mutex;
 use support::*;
@@ -58,7 +61,7 @@ fn another_definition_is_noticed() {
     assert_eq!(pool.open("./d/t", b"v2").err(), Some(PerduraCode::DefinitionChanged));
     assert_eq!(pool.open("./d/u", b"v1").err(), Some(PerduraCode::NotFound));
     assert!(pool.open("./d/t", b"v1").is_ok());
-    // The server keeps the definition of a partition, and changes its id at will.
+    // The server keeps the definitions of partitions, and gives them new ids at will.
     ok(pool.create("./d/p#P#p0", b"v1", b""));
     assert!(pool.open("./d/p#P#p0", b"v2").is_ok());
 }

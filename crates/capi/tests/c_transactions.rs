@@ -1,13 +1,16 @@
-//! Hazard: the calls the plugin makes for a statement, in their order and from their threads, and a row, a lock or a
-//! transaction that is not what SQL means by it.
+//! Hazard: a row, a lock or a transaction that is not what SQL means by it, after the calls that the plugin makes for a
+//! statement, in their order and from their threads.
 
 mod support;
 
-use perdura_capi::code::PerduraCode;
-use perdura_capi::cursor::PerduraLock;
-use perdura_capi::session::*;
-use perdura_capi::table::*;
-use perdura_capi::xa::*;
+use perdura_capi::server::code::PerduraCode;
+use perdura_capi::server::cursor::PerduraLock;
+use perdura_capi::server::hooks::PerduraWaitHooks;
+use perdura_capi::server::rows::*;
+use perdura_capi::server::savepoint::*;
+use perdura_capi::server::session::*;
+use perdura_capi::server::statement::*;
+use perdura_capi::server::xa::*;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU32, Ordering};
 use support::*;
@@ -115,7 +118,7 @@ fn statements_and_savepoints_are_taken_back_alone() {
 
 #[test]
 fn a_savepoint_set_again_leaves_the_later_ones() {
-    // SAVEPOINT a again: the server releases the old a and keeps b, to which one can still roll back.
+    // For a second SAVEPOINT a the server releases the first and keeps b, to which the transaction may still roll back.
     let pool = Pool::new();
     let table = pool.table("./d/t");
     let session = pool.session();
@@ -143,7 +146,7 @@ fn a_savepoint_set_again_leaves_the_later_ones() {
     session.begin(false);
     assert_eq!(table.rows(&session), [row(1, "x"), row(2, "x")]);
     session.end_statement();
-    // What was set after b is gone, and rolling back to it takes nothing back.
+    // The savepoints after b are gone, and a rollback to one of them rolls nothing back.
     // SAFETY: as above.
     assert_eq!(unsafe { perdura_rollback_to_savepoint(session.0, a_again) }, PerduraCode::NotFound);
     session.begin(false);

@@ -1,7 +1,7 @@
-//! Hazard: a stored table definition that was cut off or altered and is taken for one.
+//! Hazard: a stored table definition that was cut off or altered, and is read all the same.
 
-use perdura_capi::definition::Definition;
-use perdura_capi::layout::{Field, FieldKind, Layout};
+use perdura_capi::row::definition::Definition;
+use perdura_capi::row::layout::{Field, FieldKind, Layout};
 
 fn layout() -> Layout {
     let varchar =

@@ -1,5 +1,5 @@
-//! Hazard: an example that nobody can build any more, or that shows a map losing what it confirmed. Both are built as
-//! their readers would build them, with cargo and cc, and run with a crash in the middle, on both structures.
+//! Hazard: an example that no longer builds, or that shows a map losing what it confirmed. The examples and the README's program
+//! are built as their readers would build them, with cargo and cc; the examples run on both structures, with a crash in the middle.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -17,13 +17,13 @@ fn cargo(arguments: &[&str]) -> Output {
         .expect("cargo can be started")
 }
 
-/// What cargo built: the file whose name ends in `end`.
+/// Builds with cargo; gives the file built whose name ends in `end`.
 fn built(arguments: &[&str], end: &str) -> PathBuf {
     let arguments = [&["build", "--message-format=json"], arguments].concat();
     let output = cargo(&arguments);
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    // Names are quoted, and none holds a quote.
+    // Cargo quotes the names, and none holds a quote.
     let name = said.split('"').rfind(|word| word.starts_with('/') && word.ends_with(end));
     name.unwrap_or_else(|| panic!("nothing that ends in {end}: {said}")).into()
 }
@@ -45,19 +45,38 @@ fn the_rust_example_survives_its_crash() {
     shows_what_survived(&built(&["--package", "perdura-map", "--example", name], &format!("/examples/{name}")));
 }
 
-#[test]
-fn the_c_example_survives_its_crash() {
+/// Builds a C program as its readers would, from the folder of the crate.
+fn built_c(source: &Path, program: &Path) {
     let library = built(&["--package", "perdura-capi", "--lib"], "/libperdura_capi.a");
-    let place = directory();
-    let program = place.path().join("map");
     let output = Command::new("cc")
-        .args(["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "-Iinclude", "examples/map.c"])
+        .args(["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "-Iinclude"])
+        .arg(source)
         .arg(&library)
         .args(["-lpmem2", "-lpthread", "-ldl", "-lm", "-o"])
-        .arg(&program)
+        .arg(program)
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .output()
         .expect("a C compiler");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn the_c_example_survives_its_crash() {
+    let place = directory();
+    let program = place.path().join("map");
+    built_c(Path::new("examples/map.c"), &program);
     shows_what_survived(&program);
+}
+
+#[test]
+fn the_readmes_program_runs() {
+    let readme = include_str!("../README.md");
+    let (_, text) = readme.split_once("```c\n").expect("a program");
+    let (text, _) = text.split_once("```").expect("its end");
+    let place = directory();
+    let (source, program) = (place.path().join("rivers.c"), place.path().join("rivers"));
+    std::fs::write(&source, text).expect("written");
+    built_c(&source, &program);
+    let output = Command::new(program).arg(place.path().join("maps")).output().expect("it runs");
+    assert!(output.status.success() && output.stdout == b"3531 km\n", "{output:?}");
 }

@@ -1,5 +1,5 @@
-//! Hazard: bytes in a map's file, in a snapshot or in an argument that make a map panic, hang or give out what nobody
-//! put in. The bodies of the fuzz targets, seeded; `cargo fuzz` looks further (see `fuzz/`).
+//! Hazard: bytes in a map's file, in a snapshot or in an argument that make a map panic, hang, or return what nobody stored.
+//! These are the bodies of the fuzz targets, run from seeds; `cargo fuzz` looks further (see `fuzz/`).
 //!
 //! `PERDURA_SEED=N` runs one input alone, `PERDURA_SOAK=N` N times as many.
 
@@ -12,15 +12,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-/// An input that takes longer than this does not end: most take less than a millisecond.
+/// An input that takes longer than this hangs: most take less than a millisecond.
 const DEADLINE: Duration = Duration::from_secs(100);
 
 fn setting(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// Ends the process, and says why, if it is not told of a new seed in time. The test's own thread cannot: it is the one that
-/// hangs.
+/// Aborts the process and says why if no new seed comes in time. The test's own thread cannot do it: it is the one that hangs.
 fn watchdog(name: &'static str) -> Sender<u64> {
     let (beat, beats) = channel();
     std::thread::spawn(move || {
@@ -30,7 +29,7 @@ fn watchdog(name: &'static str) -> Sender<u64> {
                 Ok(seed) => last = seed,
                 Err(RecvTimeoutError::Disconnected) => return,
                 Err(RecvTimeoutError::Timeout) => {
-                    eprintln!("{name}: PERDURA_SEED={last} does not end");
+                    eprintln!("{name}: PERDURA_SEED={last} hangs");
                     std::process::abort();
                 }
             }
@@ -39,7 +38,7 @@ fn watchdog(name: &'static str) -> Sender<u64> {
     beat
 }
 
-/// Runs `body` with an input for each seed; says which one it was that failed.
+/// Runs `body` with an input for each seed, and names the seed that fails.
 fn run(name: &'static str, body: fn(&[u8]), inputs: u64, bytes_max: usize) {
     let seeds = match setting("PERDURA_SEED") {
         Some(seed) => seed..seed + 1,
@@ -51,7 +50,7 @@ fn run(name: &'static str, body: fn(&[u8]), inputs: u64, bytes_max: usize) {
         let mut random = StdRng::seed_from_u64(seed);
         let mut input = vec![0; random.random_range(0..=bytes_max)];
         random.fill_bytes(&mut input);
-        // Small numbers are where most choices lie.
+        // Most choices are read from small numbers.
         for byte in &mut input {
             if random.random_bool(0.3) {
                 *byte %= 16;
@@ -69,12 +68,12 @@ fn a_damaged_file_is_refused_or_reads_as_confirmed() {
     run("region", map::region, 600, 60);
 }
 
-/// Where all else lies: control block and page table, and a bit of pages.
+/// The head of the file: control block and page table, and the first of the pages.
 const HEAD_BYTES: u32 = 7 << 10;
 
-/// Bytes that are lost read as zeros: each word of the head, and lines of the pages (some; with PERDURA_SOAK each word).
+/// Lost bytes read as zeros. Each word of the head is lost once, and some lines of the pages (with PERDURA_SOAK each word).
 #[test]
-fn what_is_lost_is_noticed_or_does_not_matter() {
+fn lost_bytes_are_noticed_or_do_not_matter() {
     const WORD: u8 = 3;
     const LINE: u8 = 0;
     let end = map::FILE_BYTES as u32;
@@ -91,9 +90,9 @@ fn what_is_lost_is_noticed_or_does_not_matter() {
     }
 }
 
-/// Forging looks for what it changes by its checksum: it must still find it.
+/// Forging finds the objects that it changes by their checksums. If it finds none, it tests nothing.
 #[test]
-fn forging_finds_what_there_is() {
+fn forging_finds_the_objects() {
     use map::Shape::{Node, Record, Root};
     for choice in 0..4 {
         let is_tree = choice & 1 != 0;
@@ -111,12 +110,12 @@ fn a_changed_stream_is_refused_or_does_not_matter() {
 }
 
 #[test]
-fn no_argument_from_c_does_harm() {
+fn arguments_from_c_do_no_harm() {
     run("interface", map::interface, 300, 400);
 }
 
 #[test]
-fn what_is_sound_is_taken() {
+fn sound_input_is_accepted() {
     for choice in 0..4 {
         map::region(&[choice]);
         map::stream(&[choice]);

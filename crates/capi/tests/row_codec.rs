@@ -1,16 +1,15 @@
-//! Hazard: a row that comes back other than it went in, and bytes of a damaged pool that make unpacking read or write
-//! where it must not. Any record must survive the way through a packed row, and any bytes at all must be either
-//! refused or unpacked within the record.
+//! Hazard: a row that comes back different, and damaged bytes that make unpacking read or write out of bounds. Every record
+//! must survive packing, and any bytes at all must be refused or unpacked within the record.
 
-use perdura_capi::layout::{Field, FieldKind, Layout, POINTER_BYTES};
-use perdura_capi::row::{DamagedRow, PackError, Packer, Unpacker};
+use perdura_capi::row::codec::{DamagedRow, PackError, Packer, Unpacker};
+use perdura_capi::row::layout::{Field, FieldKind, Layout, POINTER_BYTES};
 use proptest::prelude::*;
 
 const ROW_MAX: u64 = 1 << 24;
 const GUARD: usize = 64;
 const UNTOUCHED: u8 = 0xA5;
 
-/// A column and the value it has in one row.
+/// A column and its value in one row.
 #[derive(Clone, Debug)]
 enum Column {
     Virtual,
@@ -34,7 +33,7 @@ fn columns() -> impl Strategy<Value = Vec<Column>> {
     proptest::collection::vec(column, 0..12)
 }
 
-/// A layout for the columns, and a record with their values; gaps between fields as a server may have them.
+/// A layout for the columns, and a record with their values. Some fields have a gap before them, as a server may leave one.
 fn record_of(columns: &[Column]) -> (Layout, Vec<u8>) {
     let null_bytes = columns.len() / 8 + 1;
     let mut record = vec![0u8; null_bytes];
@@ -123,7 +122,7 @@ fn expected(column: &Column) -> Option<Vec<u8>> {
     }
 }
 
-/// Unpacks into a record with guard bytes behind it, and checks those.
+/// Unpacks into a record with guard bytes behind it, and checks that they are untouched.
 fn unpack(unpacker: &Unpacker, layout: &Layout, row: &[u8]) -> Result<Vec<u8>, DamagedRow> {
     let mut record = vec![UNTOUCHED; layout.record_bytes() + GUARD];
     // SAFETY: the buffer has the layout's bytes and more.
@@ -177,7 +176,7 @@ proptest! {
             row[at] ^= flip;
         }
         row.truncate(row.len() - usize::from(cut) % (row.len() + 1) / 2);
-        // Exactly as long as its bytes: a sanitizer sees any access behind them.
+        // The allocation ends with the row, so that a sanitizer sees any access behind it.
         let row = row.into_boxed_slice();
         if let Ok(unpacked) = unpack(&Unpacker::new(&layout), &layout, &row) {
             for index in 0..columns.len() {

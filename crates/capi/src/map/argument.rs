@@ -1,4 +1,4 @@
-//! Arguments from C, none of which are trusted further than a pointer must be.
+//! Checks of arguments from C. A pointer is trusted to be null or right; nothing else is trusted.
 
 use super::code::{Failure, Outcome, PerduraMapCode};
 use perdura_map::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
@@ -20,7 +20,7 @@ pub(super) unsafe fn live<'a, T>(pointer: *const T, what: &str) -> Outcome<&'a T
     unsafe { pointer.as_ref() }.ok_or_else(|| wrong(what, "is null"))
 }
 
-/// What `pointer` points to, for one user.
+/// What `pointer` points to, for one user alone.
 ///
 /// # Safety
 /// `pointer` must be null or point to a live `T` that nobody else uses meanwhile.

@@ -1,27 +1,24 @@
 //! Changing a map. A change is visible once its call returns, and durable once confirmed.
-//!
-//! Errors of all calls here: TIMESTAMP, TOO_LARGE, FULL (nothing is changed), READ_ONLY, DAMAGED, ARGUMENT.
 
 use super::argument::{key as key_of, target, value as value_of};
 use super::code::{Outcome, PerduraMapCode};
 use super::open::{PerduraMap, with};
 use std::ffi::c_void;
 
-/// Bytes of the caller.
+/// A string of bytes.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct PerduraMapBytes {
-    /// Where they are; may be null if there are none.
+    /// The bytes. May be null if there are none.
     pub data: *const c_void,
-    /// Their number.
+    /// Number of the bytes.
     pub bytes: usize,
 }
 
-/// Gives `key` a value at timestamp `ts`. A second change of a key at one timestamp replaces the first.
+/// Sets the value of `key` at timestamp `ts`. A second change of a key at one timestamp replaces the first.
 ///
 /// # Errors
-/// TIMESTAMP when `ts` is below the newest change's or not above the applied one; TOO_LARGE, FULL, READ_ONLY, DAMAGED,
-/// ARGUMENT.
+/// TIMESTAMP if `ts` is below the newest change's or not above the applied one, TOO_LARGE, FULL, READ_ONLY.
 ///
 /// # Safety
 /// `map` must be open, `key` and `value` readable for as many bytes as said; each may be null.
@@ -43,10 +40,10 @@ pub unsafe extern "C" fn perdura_map_set(
     }
 }
 
-/// Deletes `key` at timestamp `ts`. ABSENT if it had no value; then nothing changes.
+/// Deletes `key` at timestamp `ts`. ABSENT if it has no value; nothing has changed then.
 ///
 /// # Errors
-/// As `perdura_map_set`.
+/// As for [`perdura_map_set`].
 ///
 /// # Safety
 /// `map` must be open, `key` readable for `key_bytes` bytes; each may be null.
@@ -72,11 +69,11 @@ unsafe fn optional_value<'a>(bytes: *const PerduraMapBytes) -> Outcome<Option<&'
     unsafe { bytes.as_ref().map(|bytes| value_of(bytes.data, bytes.bytes)).transpose() }
 }
 
-/// If the newest version of `key`, confirmed or not, is `expected`, changes it to `desired` at timestamp `ts`;
-/// otherwise DIFFERS. `expected` null: it has no value. `desired` null: it is deleted.
+/// Changes `key` from `expected` to `desired` at timestamp `ts`. DIFFERS if its newest version, confirmed or not, is not
+/// `expected`. If `expected` is null the key must have no value; if `desired` is null it is deleted.
 ///
 /// # Errors
-/// As `perdura_map_set`.
+/// As for [`perdura_map_set`].
 ///
 /// # Safety
 /// `map` must be open, `key` readable for `key_bytes` bytes, `expected` and `desired` readable and what they point to
@@ -101,11 +98,11 @@ pub unsafe extern "C" fn perdura_map_compare_and_set(
     unsafe { with(map, change) }
 }
 
-/// Gives `key` a value at the next timestamp, applied, and forgets what it replaces: for programs without replication.
-/// `ts` gets the timestamp, unless it is null.
+/// Sets the value of `key` at the next timestamp, applies it, and forgets the version that it replaces: for programs without
+/// replication. `ts` gets the timestamp; it may be null.
 ///
 /// # Errors
-/// As `perdura_map_set`.
+/// As for [`perdura_map_set`].
 ///
 /// # Safety
 /// `map` must be open, `key` and `value` readable for as many bytes as said, `ts` writable; each may be null.
@@ -130,10 +127,10 @@ pub unsafe extern "C" fn perdura_map_put(
     }
 }
 
-/// Deletes `key` as `perdura_map_put` puts it. ABSENT if it had no value.
+/// Deletes `key` in the manner of [`perdura_map_put`]. ABSENT if it has no value.
 ///
 /// # Errors
-/// As `perdura_map_set`.
+/// As for [`perdura_map_set`].
 ///
 /// # Safety
 /// `map` must be open, `key` readable for `key_bytes` bytes; each may be null.

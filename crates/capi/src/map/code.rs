@@ -1,66 +1,53 @@
-//! Outcomes of calls on maps, and the message that goes with a failed one.
-//!
-//! A call that fails leaves its message in the calling thread, until the next failure there.
+//! Outcomes of calls on maps.
 
-use crate::code::perdura_message;
+use crate::{failure, message};
 use perdura_map::{Error, ErrorKind};
 use std::ffi::c_char;
 
-/// Outcome of a call on a map. Everything from NOT_FOUND on is a failure with a message: see `perdura_map_message`.
+/// Outcome of a call on a map. From NOT_FOUND on, a failure with a message.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PerduraMapCode {
     /// Done.
     Ok = 0,
-    /// No further entry or chunk.
+    /// There is no further entry or chunk.
     End,
     /// The key has no value.
     Absent,
-    /// The key has another value than the one expected; nothing is changed.
+    /// The key has another value than the one expected. Nothing has changed.
     Differs,
-    /// No such directory or map.
+    /// There is no such directory or map.
     NotFound,
-    /// The name is taken.
+    /// Another map has the name.
     Exists,
-    /// An argument is null, out of its range, or not a name.
+    /// An argument is null, out of range, or not a name.
     Argument,
     /// The key or the value is longer than a map takes.
     TooLarge,
-    /// The timestamp is not allowed for this call now.
+    /// The call does not take this timestamp now.
     Timestamp,
     /// The versions asked for have been forgotten.
     Forgotten,
-    /// The region has no room. Nothing is changed; delete, forget and collect.
+    /// The file has no room. Delete, forget and collect.
     Full,
     /// The file is not a map.
     Foreign,
-    /// The file was made by another version of the format.
+    /// The file has another version of the format.
     Version,
     /// Bytes in the file or in a snapshot are not what they must be.
     Damaged,
-    /// The map takes no changes now: a snapshot is being loaded, or one is held that stands in the way.
+    /// The map takes no changes now: a snapshot is being loaded, or one that is held stands in the way.
     ReadOnly,
-    /// The medium refused.
+    /// The system refused access to the files: not DAX, in use by another process, I/O.
     Medium,
-    /// Values, cursors, snapshots or loaders of the map are not released, or the map is open already.
+    /// The map is open already, or has values, cursors, snapshots or loaders that are not released.
     Busy,
-    /// A defect: the map takes no more changes.
+    /// A defect. The map takes no more changes.
     Internal,
 }
 
-/// A failure: its code and what to say.
-#[derive(Debug)]
-pub(super) struct Failure {
-    pub(super) code: PerduraMapCode,
-    pub(super) message: String,
-}
-
-impl Failure {
-    #[cold]
-    pub(super) fn new(code: PerduraMapCode, message: impl Into<String>) -> Failure {
-        Failure { code, message: message.into() }
-    }
-}
+/// A failed call on a map.
+pub(super) type Failure = failure::Failure<PerduraMapCode>;
 
 impl From<Error> for Failure {
     #[cold]
@@ -85,10 +72,11 @@ impl From<Error> for Failure {
     }
 }
 
-/// Outcome inside this module.
+/// Outcome inside this room.
 pub(super) type Outcome<T = PerduraMapCode> = Result<T, Failure>;
 
-/// Copies the message of the calling thread's last failure to `target`, cut to `bytes` and ended with a zero byte.
+/// Copies the message of the calling thread's last failure to `target`, cut to `bytes` bytes and ended with a
+/// zero byte.
 ///
 /// # Safety
 /// `target` must be null or writable for `bytes` bytes.
@@ -96,6 +84,6 @@ pub(super) type Outcome<T = PerduraMapCode> = Result<T, Failure>;
 pub unsafe extern "C" fn perdura_map_message(target: *mut c_char, bytes: usize) {
     if !target.is_null() {
         // SAFETY: as the caller vouches for.
-        unsafe { perdura_message(target.cast(), bytes) }
+        unsafe { message::copy(target.cast(), bytes) }
     }
 }

@@ -1,22 +1,22 @@
-//! Walking keys in order.
+//! Scans: walks over the keys in order.
 
 use super::argument::{key as key_of, owned, target};
-use super::barrier::{call, call_on};
+use super::call::{call, call_on};
 use super::code::{Outcome, PerduraMapCode};
 use super::open::{Hold, PerduraMap, with};
 use perdura_map::{OrderedMap, Scan};
 use std::ffi::c_void;
 use std::ops::Bound;
 
-/// One end of a range of keys. A null pointer instead of it is no bound.
+/// One end of a range of keys.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct PerduraMapBound {
-    /// The key.
+    /// The key at the end.
     pub key: *const c_void,
-    /// Its bytes.
+    /// Length of the key.
     pub key_bytes: usize,
-    /// Whether the key itself is outside the range.
+    /// Leaves the key itself out of the range.
     pub excluded: bool,
 }
 
@@ -30,7 +30,7 @@ unsafe fn bound_of<'a>(bound: *const PerduraMapBound) -> Outcome<Bound<&'a [u8]>
     Ok(if bound.excluded { Bound::Excluded(key) } else { Bound::Included(key) })
 }
 
-/// A walk over keys in ascending order. It sees the map as it was when the walk began.
+/// A scan over keys in ascending order. It sees the map as it was when the scan began.
 pub struct PerduraMapCursor {
     scan: Scan<'static>,
     ended: bool,
@@ -39,19 +39,19 @@ pub struct PerduraMapCursor {
     _hold: Hold,
 }
 
-/// A key, its value and the timestamp that gave it, in their place in the region: valid until the next call on the cursor.
+/// A key and its value where they lie in the file. Valid until the next call on the cursor.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct PerduraMapEntry {
-    /// The key's bytes; not to be written to.
+    /// The key. Not to be written to.
     pub key: *const c_void,
-    /// Their number.
+    /// Length of the key.
     pub key_bytes: usize,
-    /// The value's bytes; not to be written to.
+    /// The value. Not to be written to.
     pub value: *const c_void,
-    /// Their number.
+    /// Length of the value.
     pub value_bytes: usize,
-    /// Timestamp of the version.
+    /// The timestamp at which the value was set.
     pub ts: u64,
 }
 
@@ -73,10 +73,11 @@ unsafe fn begin(
     unsafe { with(map, begin) }
 }
 
-/// Begins a walk over the keys between two bounds that have a value at timestamp `at`. A null bound is none.
+/// Begins a scan of the keys between `lower` and `upper` that have a value at timestamp `at`. A bound that is null does not
+/// limit the range. Release the cursor with [`perdura_map_cursor_release`].
 ///
 /// # Errors
-/// FORGOTTEN, DAMAGED, TOO_LARGE, ARGUMENT.
+/// FORGOTTEN, TOO_LARGE.
 ///
 /// # Safety
 /// `map` must be open, the bounds readable and their keys too, `cursor` writable; each may be null.
@@ -92,10 +93,10 @@ pub unsafe extern "C" fn perdura_map_scan(
     unsafe { begin(map, cursor, |map| Ok(map.scan((bound_of(lower)?, bound_of(upper)?), at)?)) }
 }
 
-/// Begins a walk over the keys that begin with `prefix` and have a value at timestamp `at`.
+/// Begins a scan of the keys that begin with `prefix` and have a value at timestamp `at`.
 ///
 /// # Errors
-/// FORGOTTEN, DAMAGED, TOO_LARGE, ARGUMENT.
+/// FORGOTTEN, TOO_LARGE.
 ///
 /// # Safety
 /// `map` must be open, `prefix` readable for `prefix_bytes` bytes, `cursor` writable; each may be null.
@@ -111,10 +112,7 @@ pub unsafe extern "C" fn perdura_map_prefix(
     unsafe { begin(map, cursor, |map| Ok(map.prefix(key_of(prefix, prefix_bytes)?, at)?)) }
 }
 
-/// Goes to the next key. END after the last one, and after a failure.
-///
-/// # Errors
-/// DAMAGED, ARGUMENT.
+/// Gets the next key and its value. END after the last, and after a failure.
 ///
 /// # Safety
 /// `cursor` must be live and used by this thread alone, `entry` writable; each may be null.
@@ -124,15 +122,15 @@ pub unsafe extern "C" fn perdura_map_cursor_next(
     entry: *mut PerduraMapEntry,
 ) -> PerduraMapCode {
     // SAFETY: as the caller vouches for.
-    let map = unsafe { cursor.as_ref() }.map(|cursor| cursor.map);
+    let map = unsafe { cursor.as_ref() }.map(|cursor| cursor.map.fail_stop());
     call_on(map, || {
         // SAFETY: as the caller vouches for.
         let (cursor, target) = (unsafe { owned(cursor, "the cursor") }?, target(entry, "the entry")?);
-        // Whatever goes wrong on the way, the walk is over.
+        // Whatever goes wrong on the way, the scan is over.
         if std::mem::replace(&mut cursor.ended, true) {
             return Ok(PerduraMapCode::End);
         }
-        // In its place: what is found may lie in the scan itself.
+        // Not moved: the entry found may lie in the scan itself.
         let Some(found) = cursor.scan.advance()? else { return Ok(PerduraMapCode::End) };
         let entry = PerduraMapEntry {
             key: found.key.as_ptr().cast(),
@@ -148,7 +146,7 @@ pub unsafe extern "C" fn perdura_map_cursor_next(
     })
 }
 
-/// Ends a walk. Null is no error.
+/// Ends a scan.
 ///
 /// # Safety
 /// `cursor` must be null or live, and neither it nor its entry may be used any more.

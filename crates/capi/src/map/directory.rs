@@ -1,7 +1,7 @@
-//! A directory of maps, in use by one process at a time.
+//! Directories of maps. One process at a time uses a directory; it opens each map once.
 
 use super::argument::{live, target, text};
-use super::barrier::call;
+use super::call::call;
 use super::code::{Failure, Outcome, PerduraMapCode};
 use perdura_pmem::{FileMedium, Medium, Options};
 use std::collections::BTreeSet;
@@ -10,24 +10,24 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, absolute};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A directory of maps. A process opens it once, and all maps in it through it.
+/// An open directory of maps. A process opens it once, and every map in it through it.
 pub struct PerduraMapDirectory {
     pub(super) medium: Arc<dyn Medium>,
     pub(super) names: Arc<Names>,
 }
 
-/// Names of the maps that are open.
+/// Names of the open maps.
 #[derive(Default)]
 pub(super) struct Names(Mutex<BTreeSet<String>>);
 
-/// An entry in [`Names`], until dropped.
+/// A name in [`Names`] until dropped.
 pub(super) struct Claim {
     names: Arc<Names>,
     name: String,
 }
 
 impl Names {
-    /// Takes `name`, so that a map is not open twice.
+    /// Claims `name`, so that a map is open once.
     pub(super) fn claim(self: &Arc<Names>, name: &str) -> Outcome<Claim> {
         // The set is whole whenever the lock is free.
         let mut names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -47,13 +47,11 @@ impl Drop for Claim {
     }
 }
 
-/// Opens a directory of maps.
-///
-/// `create` makes the directory if there is none. `emulate` goes on if it is not on DAX persistent memory: data then
-/// survive a crash of the process, not a loss of power.
+/// Opens a directory of maps. With `create` it makes the directory if it is missing. With `emulate` it goes on if the
+/// directory is not on DAX persistent memory: data then survive a crash of the process, not a loss of power.
 ///
 /// # Errors
-/// NOT_FOUND, MEDIUM (not DAX, in use by another process, or refused by the system).
+/// NOT_FOUND, MEDIUM.
 ///
 /// # Safety
 /// `path` must be null or a C string, `directory` null or writable.
@@ -82,7 +80,7 @@ fn open(path: &CStr, options: Options) -> Outcome<Arc<dyn Medium>> {
     Ok(Arc::new(FileMedium::open(&path, options).map_err(perdura_map::Error::from)?))
 }
 
-/// Closes a directory. Its maps may be closed before or after.
+/// Closes a directory. Its maps may stay open.
 ///
 /// # Safety
 /// `directory` must be null or open, and nobody may use it any more.
@@ -97,7 +95,7 @@ pub unsafe extern "C" fn perdura_map_directory_close(directory: *mut PerduraMapD
     }
 }
 
-/// The directory, and `name` as a map's.
+/// The directory, and `name` as the name of a map.
 ///
 /// # Safety
 /// Both must be null or live.

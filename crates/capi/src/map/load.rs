@@ -1,13 +1,13 @@
-//! Replacing the whole content of a map by a snapshot of another one, of either kind.
+//! Loading: a snapshot of another map, of either kind, replaces the content of this one.
 
 use super::argument::{chunk, owned, target};
-use super::barrier::{call, call_on};
+use super::call::{call, call_on};
 use super::code::{Failure, PerduraMapCode};
 use super::open::{Hold, PerduraMap, with};
 use perdura_map::Loader;
 use std::ffi::c_void;
 
-/// Takes the chunks of a snapshot.
+/// Takes the chunks of a snapshot that replaces the content of a map.
 pub struct PerduraMapLoader {
     loader: Loader<'static>,
     map: &'static PerduraMap,
@@ -15,13 +15,11 @@ pub struct PerduraMapLoader {
     _hold: Hold,
 }
 
-/// Begins to load a snapshot into the map.
-///
-/// Nothing changes before `perdura_map_load_finish`; until then changes fail with READ_ONLY, and reads see what was
-/// there before.
+/// Begins to load a snapshot into the map. Until [`perdura_map_load_finish`] reads see the old content, and changes fail with
+/// READ_ONLY.
 ///
 /// # Errors
-/// READ_ONLY, FULL, DAMAGED, ARGUMENT.
+/// READ_ONLY, FULL.
 ///
 /// # Safety
 /// `map` must be open, `loader` writable; each may be null.
@@ -41,10 +39,10 @@ pub unsafe extern "C" fn perdura_map_load_begin(
     unsafe { with(map, begin) }
 }
 
-/// Takes the next chunk of the snapshot, in order, exactly as it was given out.
+/// Takes the next chunk of the snapshot, as [`super::snapshot::perdura_map_snapshot_next`] gave it out and in the same order.
 ///
 /// # Errors
-/// DAMAGED (wrong bytes or order), FULL, ARGUMENT.
+/// DAMAGED if bytes or order are wrong, FULL.
 ///
 /// # Safety
 /// `loader` must be live and used by this thread alone, `data` readable for `bytes` bytes; each may be null.
@@ -55,7 +53,7 @@ pub unsafe extern "C" fn perdura_map_load_push(
     bytes: usize,
 ) -> PerduraMapCode {
     // SAFETY: as the caller vouches for.
-    let map = unsafe { loader.as_ref() }.map(|loader| loader.map);
+    let map = unsafe { loader.as_ref() }.map(|loader| loader.map.fail_stop());
     call_on(map, || {
         // SAFETY: as the caller vouches for.
         let (loader, chunk) = unsafe { (owned(loader, "the loader")?, chunk(data, bytes)?) };
@@ -64,10 +62,10 @@ pub unsafe extern "C" fn perdura_map_load_push(
     })
 }
 
-/// Puts what was loaded in place of the map's content, durably, and releases the loader, whatever the outcome.
+/// Replaces the map's content by what was loaded, durably. Releases the loader, whatever the outcome.
 ///
 /// # Errors
-/// DAMAGED when chunks are missing, FULL: the content is what it was before. ARGUMENT.
+/// DAMAGED if chunks are missing, FULL. The map then keeps its content.
 ///
 /// # Safety
 /// `loader` must be null or live, and nobody may use it any more.
@@ -78,7 +76,7 @@ pub unsafe extern "C" fn perdura_map_load_finish(loader: *mut PerduraMapLoader) 
     }
     // SAFETY: as the caller vouches for.
     let PerduraMapLoader { loader, map, _hold: hold } = *unsafe { Box::from_raw(loader) };
-    let outcome = call_on(Some(map), || {
+    let outcome = call_on(Some(map.fail_stop()), || {
         loader.finish()?;
         Ok(PerduraMapCode::Ok)
     });
@@ -86,7 +84,7 @@ pub unsafe extern "C" fn perdura_map_load_finish(loader: *mut PerduraMapLoader) 
     outcome
 }
 
-/// Releases a loader without changing the map. Null is no error.
+/// Releases a loader. The map keeps its content.
 ///
 /// # Safety
 /// `loader` must be null or live, and nobody may use it any more.

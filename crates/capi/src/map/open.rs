@@ -1,30 +1,33 @@
-//! Making, opening and closing a map.
+//! Creating, opening and closing a map.
+//!
+//! Whatever C holds of a map (a value, cursor, snapshot or loader) counts as a `Hold`, and a map with holds does not close. So
+//! the holders may refer to the map as `'static`.
 
 use super::argument::{live, target};
-use super::barrier::{call, call_on};
+use super::call::{FailStop, call, call_on};
 use super::code::{Failure, Outcome, PerduraMapCode};
 use super::directory::{Claim, PerduraMapDirectory, directory_and_name};
 use perdura_map::{BTree, Config, Layout, List, OrderedMap};
 use std::ffi::c_char;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// The persistent append-only list with its ordered index in DRAM: fastest to change.
+/// The persistent append-only list with its ordered index in DRAM: the fastest to change.
 pub const PERDURA_MAP_LIST: u32 = 1;
-/// The persistent copy-on-write B+-tree: open at once, however large.
+/// The persistent copy-on-write B+-tree: opens at once, however large.
 pub const PERDURA_MAP_BTREE: u32 = 2;
 
-/// An open map.
+/// An open map. Any number of threads may use it.
 pub struct PerduraMap {
     map: Box<dyn OrderedMap>,
     /// Values, cursors, snapshots and loaders not released.
     held: AtomicU64,
-    failed: AtomicBool,
-    /// Goes last, when the file is no longer in use.
+    failed: FailStop,
+    /// Dropped last, when the file is no longer in use.
     _claim: Claim,
 }
 
-/// Counts something not released, until dropped.
+/// Counts as one holder of the map until dropped.
 pub(super) struct Hold(&'static PerduraMap);
 
 impl Drop for Hold {
@@ -34,28 +37,29 @@ impl Drop for Hold {
 }
 
 impl PerduraMap {
-    /// For reading.
+    /// The map, for reading.
     #[inline]
     pub(super) fn map(&self) -> &dyn OrderedMap {
         &*self.map
     }
 
-    /// For changing.
+    /// The map, for changing.
     #[inline]
     pub(super) fn changeable(&self) -> Outcome<&dyn OrderedMap> {
-        if self.failed.load(Ordering::Relaxed) {
+        if self.failed.is_set() {
             let message = "a defect was met before; restart the program, and report it";
             return Err(Failure::new(PerduraMapCode::Internal, message));
         }
         Ok(&*self.map)
     }
 
-    /// Takes no more changes from now on.
-    pub(super) fn fail_stop(&self) {
-        self.failed.store(true, Ordering::Relaxed);
+    /// What [`call_on`] sets if a call on the map panics.
+    #[inline]
+    pub(super) fn fail_stop(&self) -> &FailStop {
+        &self.failed
     }
 
-    /// Keeps the map from being closed as long as the result lives.
+    /// Keeps the map open as long as the result lives.
     #[inline]
     pub(super) fn hold(&'static self) -> Hold {
         self.held.fetch_add(1, Ordering::Relaxed);
@@ -71,45 +75,45 @@ impl PerduraMap {
 pub(super) unsafe fn with(map: *const PerduraMap, body: impl FnOnce(&'static PerduraMap) -> Outcome) -> PerduraMapCode {
     // SAFETY: as the caller vouches for; a map with anything that holds it is not closed.
     match unsafe { map.as_ref() } {
-        Some(map) => call_on(Some(map), || body(map)),
+        Some(map) => call_on(Some(&map.failed), || body(map)),
         None => call(|| Err(Failure::new(PerduraMapCode::Argument, "the map is null"))),
     }
 }
 
-/// What a map is made with.
+/// How a map is laid out when it is created.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct PerduraMapLayout {
     /// PERDURA_MAP_LIST or PERDURA_MAP_BTREE.
     pub kind: u32,
-    /// Bytes of a page, a power of two from 256 to 65,536.
+    /// Size of a page: a power of two from 256 to 65,536.
     pub page_bytes: u32,
     /// Most children of a node, from 4 to 64.
     pub branching: u32,
-    /// Bytes of the file; it does not grow.
+    /// Size of the file, which does not grow.
     pub bytes: u64,
 }
 
-/// How a map is run.
+/// How an open map runs.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct PerduraMapConfig {
-    /// Changes after which a batch is confirmed; 1 makes each durable before its call returns.
+    /// A batch of this many changes is confirmed. 1 makes each change durable before its call returns.
     pub changes_max: u32,
-    /// A batch is confirmed when it is older than about so many microseconds.
+    /// A batch is confirmed when its first change is about this old, in microseconds.
     pub interval_us: u64,
-    /// Whether a thread confirms idle batches and collects garbage. Without it the caller does.
+    /// Runs a thread that confirms idle batches and collects garbage. Without it the caller does both.
     pub background: bool,
 }
 
-/// The best layout known for a map of `kind` in a file of `bytes` bytes.
+/// Recommends a layout for a map of `kind` in a file of `bytes` bytes.
 #[unsafe(no_mangle)]
 pub extern "C" fn perdura_map_layout(kind: u32, bytes: u64) -> PerduraMapLayout {
     let layout = if kind == PERDURA_MAP_LIST { Layout::list(bytes) } else { Layout::btree(bytes) };
     PerduraMapLayout { kind, page_bytes: layout.page_bytes, branching: layout.branching, bytes: layout.bytes }
 }
 
-/// How a map is run if nobody says.
+/// The default configuration.
 #[unsafe(no_mangle)]
 pub extern "C" fn perdura_map_config() -> PerduraMapConfig {
     let config = Config::default();
@@ -132,12 +136,11 @@ unsafe fn read_config(config: *const PerduraMapConfig) -> Config {
     })
 }
 
-/// Makes an empty map in a new file. `config` may be null for the default.
-///
-/// `name` consists of a-z, 0-9, '.' and '_', and does not begin with '.'.
+/// Creates an empty map in the new file `name`, and opens it. A name consists of a-z, 0-9, '.' and '_' and does not begin with
+/// '.'. `config` may be null for the default.
 ///
 /// # Errors
-/// EXISTS, ARGUMENT, FULL, MEDIUM.
+/// EXISTS, FULL, MEDIUM.
 ///
 /// # Safety
 /// `directory` must be open, `name` a C string, `layout` and `config` readable, `map` writable; each may be null.
@@ -171,10 +174,10 @@ pub unsafe extern "C" fn perdura_map_create(
     })
 }
 
-/// Opens the map in file `name`, of whichever kind it is, as its newest confirmation left it. `config` may be null.
+/// Opens the map in file `name`, of either kind, as its newest confirmation left it. `config` may be null for the default.
 ///
 /// # Errors
-/// NOT_FOUND, BUSY (open already), FOREIGN, VERSION, DAMAGED, ARGUMENT, MEDIUM.
+/// NOT_FOUND, BUSY if the process has it open already, FOREIGN, VERSION, DAMAGED, MEDIUM.
 ///
 /// # Safety
 /// `directory` must be open, `name` a C string, `config` readable, `map` writable; each may be null.
@@ -198,15 +201,13 @@ pub unsafe extern "C" fn perdura_map_open(
 }
 
 fn hand_out(map: Box<dyn OrderedMap>, claim: Claim) -> *mut PerduraMap {
-    let (held, failed) = (AtomicU64::new(0), AtomicBool::new(false));
-    Box::into_raw(Box::new(PerduraMap { map, held, failed, _claim: claim }))
+    Box::into_raw(Box::new(PerduraMap { map, held: AtomicU64::new(0), failed: FailStop::default(), _claim: claim }))
 }
 
-/// Closes a map, confirmed. Null is no error. After INTERNAL it is not confirmed, and its file stays in use until the
-/// process ends.
+/// Confirms a map's changes and closes it. After INTERNAL it does neither: the file stays in use until the process ends.
 ///
 /// # Errors
-/// BUSY: values, cursors, snapshots or loaders are not released; the map stays open.
+/// BUSY if values, cursors, snapshots or loaders are not released; the map stays open.
 ///
 /// # Safety
 /// `map` must be null or open, and nobody may use it any more.
@@ -221,7 +222,7 @@ pub unsafe extern "C" fn perdura_map_close(map: *mut PerduraMap) -> PerduraMapCo
                 format!("the map is not closed: {held} values, cursors, snapshots or loaders are not released");
             return Err(Failure::new(PerduraMapCode::Busy, message));
         }
-        if open.failed.load(Ordering::Relaxed) {
+        if open.failed.is_set() {
             // Closing would confirm what a defect may have left half changed.
             return Ok(PerduraMapCode::Ok);
         }

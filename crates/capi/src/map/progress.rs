@@ -1,4 +1,4 @@
-//! Where a map stands: confirming, applying, rolling back and forgetting.
+//! Moving a map's timestamps on: confirming, applying, rolling back and forgetting.
 
 use super::argument::target;
 use super::code::{Failure, Outcome, PerduraMapCode};
@@ -7,17 +7,17 @@ use perdura_map::{Mutation, OrderedMap, Timestamps};
 use std::ffi::c_void;
 use std::ptr::null;
 
-/// Where a map stands.
+/// A map's timestamps.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PerduraMapTimestamps {
     /// Of the newest change.
     pub last: u64,
-    /// Of the newest change that can no longer be rolled back.
+    /// Of the newest change that cannot be rolled back.
     pub applied: u64,
-    /// Up to here old versions may be gone; reads below it fail.
+    /// Older versions may be gone up to here; reads below it fail.
     pub forgotten: u64,
-    /// `last` as of the newest confirmation.
+    /// Of the newest change that is durable.
     pub confirmed: u64,
 }
 
@@ -43,10 +43,7 @@ unsafe fn change(
     }
 }
 
-/// Makes all changes so far durable. Two fences; none when nothing changed.
-///
-/// # Errors
-/// ARGUMENT.
+/// Makes all changes so far durable. Takes two fences, none if there are no changes.
 ///
 /// # Safety
 /// `map` must be null or open.
@@ -56,10 +53,10 @@ pub unsafe extern "C" fn perdura_map_confirm(map: *const PerduraMap) -> PerduraM
     unsafe { change(map, |map| map.confirm()) }
 }
 
-/// Moves the applied timestamp up to `ts`: nothing up to it will be rolled back. Durable with the next confirmation.
+/// Moves the applied timestamp up to `ts`: changes up to there cannot be rolled back. Durable with the next confirmation.
 ///
 /// # Errors
-/// TIMESTAMP when `ts` is above the newest change's; READ_ONLY, DAMAGED.
+/// TIMESTAMP if `ts` is above the newest change's, READ_ONLY.
 ///
 /// # Safety
 /// `map` must be null or open.
@@ -69,10 +66,10 @@ pub unsafe extern "C" fn perdura_map_apply(map: *const PerduraMap, ts: u64) -> P
     unsafe { change(map, |map| map.apply(ts)) }
 }
 
-/// Takes back every change at timestamp `from` and later.
+/// Rolls back every change at timestamp `from` and later, newest first.
 ///
 /// # Errors
-/// TIMESTAMP when `from` is not above the applied one; FULL, READ_ONLY, DAMAGED.
+/// TIMESTAMP if `from` is not above the applied one, READ_ONLY, FULL: call again when there is room.
 ///
 /// # Safety
 /// `map` must be null or open.
@@ -82,10 +79,10 @@ pub unsafe extern "C" fn perdura_map_rollback(map: *const PerduraMap, from: u64)
     unsafe { change(map, |map| map.rollback(from)) }
 }
 
-/// Drops the versions that no read at `up_to` or later sees. Not confirmed by itself.
+/// Drops the versions that no read at timestamp `up_to` or later sees. Durable with the next confirmation.
 ///
 /// # Errors
-/// TIMESTAMP when `up_to` is above the applied one; FULL, READ_ONLY, DAMAGED.
+/// TIMESTAMP if `up_to` is above the applied one, READ_ONLY, FULL: call again when there is room.
 ///
 /// # Safety
 /// `map` must be null or open.
@@ -95,10 +92,7 @@ pub unsafe extern "C" fn perdura_map_forget(map: *const PerduraMap, up_to: u64) 
     unsafe { change(map, |map| map.forget(up_to)) }
 }
 
-/// Tells where the map stands.
-///
-/// # Errors
-/// ARGUMENT.
+/// Gets the map's timestamps.
 ///
 /// # Safety
 /// `map` must be open, `timestamps` writable; each may be null.
@@ -116,21 +110,21 @@ pub unsafe extern "C" fn perdura_map_timestamps(
     }
 }
 
-/// One change that is not forgotten. Its bytes are valid until the call it is given to returns.
+/// A change that has not been forgotten. Its bytes are valid until the function that it is passed to returns.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct PerduraMapMutation {
-    /// Its timestamp.
+    /// Timestamp of the change.
     pub ts: u64,
-    /// The key it changed.
+    /// The key.
     pub key: *const c_void,
-    /// The key's bytes.
+    /// Length of the key.
     pub key_bytes: usize,
-    /// Whether it deleted the key.
+    /// Whether the change deleted the key.
     pub deleted: bool,
-    /// The value it gave the key; null if it deleted it.
+    /// The new value. Null if the key was deleted.
     pub value: *const c_void,
-    /// The value's bytes.
+    /// Length of the value.
     pub value_bytes: usize,
 }
 
@@ -147,11 +141,8 @@ impl PerduraMapMutation {
     }
 }
 
-/// Calls `each` with the changes from timestamp `from` on that are not forgotten, oldest first, until it returns false.
-/// It may not use the map.
-///
-/// # Errors
-/// DAMAGED, ARGUMENT.
+/// Calls `each` with every change at timestamp `from` and later that has not been forgotten, oldest first, until it returns
+/// false. It may not use the map.
 ///
 /// # Safety
 /// `map` must be open; `each` must be callable with `context`, and not leave by an exception or a jump. Each may be null.

@@ -1,33 +1,33 @@
 //! Reading one key: in place, or as a copy.
 
 use super::argument::{key as key_of, target};
-use super::barrier::call;
+use super::call::call;
 use super::code::{Failure, Outcome, PerduraMapCode};
 use super::open::{Hold, PerduraMap, with};
 use perdura_map::Value;
 use std::ffi::c_void;
 use std::ptr::null_mut;
 
-/// A timestamp to read at: the newest version of each key, whether confirmed or applied or not.
+/// The timestamp at which a read sees the newest version of each key, confirmed or not, applied or not.
 pub const PERDURA_MAP_NEWEST: u64 = u64::MAX;
 
-/// What keeps a value in its place.
+/// Keeps a value in its place.
 pub struct PerduraMapHold {
     _value: Value<'static>,
     /// Dropped after the value.
     _hold: Hold,
 }
 
-/// A value in its place in the region: valid until released, whatever happens to the key meanwhile. It holds off the
-/// reuse of the memory it lies in, so release it soon.
+/// A value where it lies in the file. It is valid until released, whatever happens to the key meanwhile. It holds off the
+/// reuse of the memory that it lies in, so release it soon.
 #[repr(C)]
 #[derive(Debug)]
 pub struct PerduraMapValue {
-    /// Its bytes; not to be written to.
+    /// The bytes. Not to be written to.
     pub data: *const c_void,
-    /// Their number.
+    /// Number of the bytes.
     pub bytes: usize,
-    /// The map's own; null if there is nothing to release.
+    /// Belongs to the library. Null if there is nothing to release.
     pub hold: *mut PerduraMapHold,
 }
 
@@ -35,12 +35,11 @@ impl PerduraMapValue {
     const NONE: PerduraMapValue = PerduraMapValue { data: std::ptr::null(), bytes: 0, hold: null_mut() };
 }
 
-/// Gives the value `key` has at timestamp `at`, without a copy. It must be released by `perdura_map_value_release`.
-///
-/// ABSENT if it has none. Whenever the outcome is not OK, `value` is empty and needs no release.
+/// Gets the value of `key` at timestamp `at`, without a copy. Release it with [`perdura_map_value_release`]. ABSENT if the key
+/// has no value. Unless the outcome is OK, `value` is empty and needs no release.
 ///
 /// # Errors
-/// FORGOTTEN, DAMAGED, TOO_LARGE, ARGUMENT.
+/// FORGOTTEN, TOO_LARGE.
 ///
 /// # Safety
 /// `map` must be open, `key` readable for `key_bytes` bytes, `value` writable; each may be null.
@@ -74,7 +73,7 @@ pub unsafe extern "C" fn perdura_map_get(
     }
 }
 
-/// Releases a value and empties it. An empty one, and null, are no error.
+/// Releases a value and empties it. Does nothing with an empty one.
 ///
 /// # Safety
 /// `value` must be null or as `perdura_map_get` left it, and its bytes not be used any more.
@@ -93,13 +92,11 @@ pub unsafe extern "C" fn perdura_map_value_release(value: *mut PerduraMapValue) 
     });
 }
 
-/// Copies the value `key` has at timestamp `at`, as much of it as `buffer_bytes` has room for.
-///
-/// `value_bytes` gets the length of the whole value: if that is more than `buffer_bytes`, the copy is cut. ABSENT if the
-/// key has no value.
+/// Copies the value of `key` at timestamp `at` to `buffer`, cut to `buffer_bytes` bytes. `value_bytes` gets the length of the
+/// whole value. ABSENT if the key has no value.
 ///
 /// # Errors
-/// FORGOTTEN, DAMAGED, TOO_LARGE, ARGUMENT.
+/// FORGOTTEN, TOO_LARGE.
 ///
 /// # Safety
 /// `map` must be open, `key` readable for `key_bytes` bytes, `buffer` writable for `buffer_bytes` bytes, `value_bytes`

@@ -1,7 +1,7 @@
-//! The whole map as it is at one moment, as a stream of chunks.
+//! Snapshots: the whole map as of one moment, as a stream of chunks.
 
 use super::argument::{live, owned, target};
-use super::barrier::{call, call_on};
+use super::call::{call, call_on};
 use super::code::{Failure, PerduraMapCode};
 use super::open::{Hold, PerduraMap, with};
 use super::progress::PerduraMapTimestamps;
@@ -9,12 +9,12 @@ use perdura_map::{Chunks, Snapshot};
 use std::ffi::c_void;
 use std::ptr::NonNull;
 
-/// Least of the most bytes of a chunk.
+/// Least value of `chunk_bytes_max`.
 pub const PERDURA_MAP_CHUNK_BYTES_MIN: usize = 64;
 
-/// A snapshot. While it is held nothing is collected; all else goes on.
+/// A map as of one moment. While it is held, no garbage is collected; all else goes on.
 pub struct PerduraMapSnapshot {
-    /// Refers to the snapshot below, so it goes before it.
+    /// Refers to the snapshot below, so it is dropped before it.
     chunks: Chunks<'static>,
     chunk: Vec<u8>,
     ended: bool,
@@ -23,7 +23,7 @@ pub struct PerduraMapSnapshot {
     _hold: Hold,
 }
 
-/// A snapshot that stays where it is, though what refers to it is kept beside it.
+/// A snapshot at a fixed address, for the chunks that refer to it are kept beside it.
 struct Boxed(NonNull<Snapshot<'static>>);
 
 impl Boxed {
@@ -44,10 +44,11 @@ impl Drop for Boxed {
     }
 }
 
-/// Takes a snapshot of the map, confirmed first, to be read in chunks of at most `chunk_bytes_max` bytes.
+/// Confirms the map and takes a snapshot of it, to be read in chunks of at most `chunk_bytes_max` bytes. Release it with
+/// [`perdura_map_snapshot_release`].
 ///
 /// # Errors
-/// ARGUMENT (less than PERDURA_MAP_CHUNK_BYTES_MIN), READ_ONLY, DAMAGED.
+/// ARGUMENT if `chunk_bytes_max` is below PERDURA_MAP_CHUNK_BYTES_MIN, READ_ONLY.
 ///
 /// # Safety
 /// `map` must be open, `snapshot` writable; each may be null.
@@ -64,7 +65,7 @@ pub unsafe extern "C" fn perdura_map_snapshot(
             return Err(Failure::new(PerduraMapCode::Argument, message));
         }
         let snapshot = Boxed::new(map.changeable()?.snapshot()?);
-        // SAFETY: the snapshot neither moves nor changes until the chunks are gone, which go first.
+        // SAFETY: the snapshot neither moves nor changes until the chunks are dropped, which are dropped first.
         let chunks = unsafe { snapshot.0.as_ref() }.chunks(chunk_bytes_max);
         let made = PerduraMapSnapshot { chunks, chunk: Vec::new(), ended: false, snapshot, map, _hold: map.hold() };
         // SAFETY: as the caller vouches for.
@@ -75,10 +76,7 @@ pub unsafe extern "C" fn perdura_map_snapshot(
     unsafe { with(map, take) }
 }
 
-/// Tells where the map stood when the snapshot was taken.
-///
-/// # Errors
-/// ARGUMENT.
+/// Gets the map's timestamps as of the snapshot.
 ///
 /// # Safety
 /// `snapshot` must be live, `timestamps` writable; each may be null.
@@ -97,10 +95,7 @@ pub unsafe extern "C" fn perdura_map_snapshot_timestamps(
     })
 }
 
-/// Gives the next chunk, valid until the next call on the snapshot. END after the last one, and after a failure.
-///
-/// # Errors
-/// DAMAGED, ARGUMENT.
+/// Gets the next chunk, valid until the next call on the snapshot. END after the last, and after a failure.
 ///
 /// # Safety
 /// `snapshot` must be live and used by this thread alone, `data` and `bytes` writable; each may be null.
@@ -111,7 +106,7 @@ pub unsafe extern "C" fn perdura_map_snapshot_next(
     bytes: *mut usize,
 ) -> PerduraMapCode {
     // SAFETY: as the caller vouches for.
-    let map = unsafe { snapshot.as_ref() }.map(|snapshot| snapshot.map);
+    let map = unsafe { snapshot.as_ref() }.map(|snapshot| snapshot.map.fail_stop());
     call_on(map, || {
         // SAFETY: as the caller vouches for.
         let snapshot = unsafe { owned(snapshot, "the snapshot") }?;
@@ -132,7 +127,7 @@ pub unsafe extern "C" fn perdura_map_snapshot_next(
     })
 }
 
-/// Releases a snapshot. Null is no error.
+/// Releases a snapshot.
 ///
 /// # Safety
 /// `snapshot` must be null or live, and neither it nor its chunk may be used any more.

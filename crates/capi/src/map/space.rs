@@ -1,29 +1,29 @@
-//! Looking after a map: space, collection, verification.
+//! Maintenance: space, garbage collection, verification.
 
 use super::argument::target;
 use super::code::PerduraMapCode;
 use super::open::{PerduraMap, with};
 use perdura_map::Space;
 
-/// Bytes of a map's region by use.
+/// How a map uses its file, in bytes.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PerduraMapSpace {
-    /// For pages, in all.
+    /// All pages.
     pub total: u64,
-    /// Of pages that hold something or may.
+    /// Pages that are in use, or may be.
     pub used: u64,
-    /// Of free pages.
+    /// Free pages.
     pub free: u64,
-    /// Of what is reachable from the newest confirmation.
+    /// What the newest confirmation reaches.
     pub live: u64,
-    /// In used pages, but not live.
+    /// What used pages hold beyond that.
     pub garbage: u64,
-    /// Of the longest run of free pages. A value fits if its bytes, with key and header, are within this and free less reserved.
+    /// The longest run of free pages. A change fits if value, key and header are within this, and within `free` less `reserved`.
     pub free_run_max: u64,
-    /// Of the free bytes, those that only deletions, forgetting and the collector may take.
+    /// Free pages that only deletions, forgetting and the collector may take.
     pub reserved: u64,
-    /// Whether the use of every page is known; a B+-tree finds that out in the background after it is opened.
+    /// Whether the use of every page is known. After an open, a B+-tree finds it out in the background.
     pub exact: bool,
 }
 
@@ -34,10 +34,7 @@ impl From<Space> for PerduraMapSpace {
     }
 }
 
-/// Tells how the region is used.
-///
-/// # Errors
-/// ARGUMENT.
+/// Gets how the map uses its file.
 ///
 /// # Safety
 /// `map` must be open, `space` writable; each may be null.
@@ -52,11 +49,11 @@ pub unsafe extern "C" fn perdura_map_space(map: *const PerduraMap, space: *mut P
     }
 }
 
-/// Collects garbage now, as the background thread does. `bytes` gets the bytes freed, unless it is null; 0 while a
-/// snapshot is held.
+/// Collects garbage now, as the background thread does. `bytes` gets the bytes freed, 0 while a snapshot is held; it may be
+/// null.
 ///
 /// # Errors
-/// DAMAGED, READ_ONLY, ARGUMENT.
+/// READ_ONLY.
 ///
 /// # Safety
 /// `map` must be open, `bytes` writable; each may be null.
@@ -74,10 +71,11 @@ pub unsafe extern "C" fn perdura_map_collect(map: *const PerduraMap, bytes: *mut
     }
 }
 
-/// Reads and verifies everything reachable. `versions` gets the number of versions found, unless it is null.
+/// Reads everything reachable and verifies checksums, order and links. `versions` gets the number of versions found; it may
+/// be null.
 ///
 /// # Errors
-/// DAMAGED, ARGUMENT.
+/// DAMAGED.
 ///
 /// # Safety
 /// `map` must be open, `versions` writable; each may be null.

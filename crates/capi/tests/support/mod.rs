@@ -1,16 +1,22 @@
-//! A pool in a directory of its own, driven through the C interface alone, as the plugin drives it.
+//! A pool in a directory of its own, driven as the plugin drives it: through the C interface alone.
 
 #![allow(dead_code)] // Each test file uses a part of it.
 
-use perdura_capi::code::{PerduraCode, perdura_message};
-use perdura_capi::cursor::{PerduraCursor, PerduraLock};
-use perdura_capi::engine::{PerduraEngine, PerduraOptions, perdura_close, perdura_open};
-use perdura_capi::session::*;
-use perdura_capi::table::*;
+use perdura_capi::server::code::{PerduraCode, perdura_message};
+use perdura_capi::server::cursor::{PerduraCursor, PerduraLock};
+use perdura_capi::server::definition::*;
+use perdura_capi::server::engine::{PerduraEngine, PerduraOptions, perdura_close, perdura_open};
+use perdura_capi::server::handler::*;
+use perdura_capi::server::hooks::PerduraWaitHooks;
+use perdura_capi::server::rows::*;
+use perdura_capi::server::session::*;
+use perdura_capi::server::statement::*;
+use perdura_capi::server::table::perdura_table_create;
+use perdura_capi::server::transaction::*;
 use std::ffi::CString;
 use std::ptr::{null, null_mut};
 
-/// How long sessions wait for a row, in milliseconds.
+/// How long statements wait for a row lock, in milliseconds.
 pub const WAIT_MS: u64 = 10_000;
 
 pub fn last_message() -> String {
@@ -40,7 +46,7 @@ impl Pool {
         Pool { engine: open_at(&directory).expect("a pool"), directory }
     }
 
-    /// Closes and opens it again.
+    /// Closes the pool and opens it again.
     pub fn reopen(mut self) -> Pool {
         // SAFETY: tests end their sessions and cursors before.
         unsafe { perdura_close(self.engine) };
@@ -48,7 +54,7 @@ impl Pool {
         self
     }
 
-    /// Tries to open it a second time.
+    /// Tries to open the pool a second time.
     pub fn open_twice(&self) -> PerduraCode {
         open_at(&self.directory).err().unwrap_or(PerduraCode::Ok)
     }
@@ -58,7 +64,7 @@ impl Pool {
         let fields = fields();
         let definition = definition(&fields, version, frm);
         // SAFETY: all pointers are to live values.
-        unsafe { perdura_capi::ddl::perdura_table_create(self.engine, path.as_ptr(), &definition) }
+        unsafe { perdura_table_create(self.engine, path.as_ptr(), &definition) }
     }
 
     pub fn open(&self, path: &str, version: &[u8]) -> Result<Cursor, PerduraCode> {
@@ -73,7 +79,7 @@ impl Pool {
         }
     }
 
-    /// A table made and opened.
+    /// Creates a table and opens it.
     pub fn table(&self, path: &str) -> Cursor {
         ok(self.create(path, b"v1", b"frm"));
         self.open(path, b"v1").expect("an open table")
@@ -253,7 +259,7 @@ impl Cursor {
         ok(unsafe { perdura_cursor_prepare(self.0, lock, false) });
     }
 
-    /// Reads on; `None` at the end.
+    /// Reads the scan's next row; `None` at the end.
     pub fn next(&self, session: &Session) -> Result<Option<Row>, PerduraCode> {
         let mut record = [0xEE; RECORD_BYTES];
         // SAFETY: the record has the table's bytes.
@@ -269,7 +275,7 @@ impl Cursor {
         ok(unsafe { perdura_scan_begin(self.0, session.0) });
     }
 
-    /// All rows, within the session's statement.
+    /// Scans all rows, within the session's statement.
     pub fn rows(&self, session: &Session) -> Vec<Row> {
         self.start_scan(session);
         let rows = std::iter::from_fn(|| self.next(session).expect("a row or the end")).collect();

@@ -1,28 +1,34 @@
-//! An open table: packs records into rows and back, walks the table, locks what is read.
+//! Cursors: a table opened by a handler of the server. A cursor packs and unpacks rows, scans the table, and locks the rows
+//! that a statement uses.
 //!
-//! A cursor belongs to one server table handler and is used by the thread of the session given with each call. It stands
-//! on the row read last; update, delete and unlock mean that row.
+//! A cursor stands on the row it read last: update, delete, claim and unlock act on that row. There are three ways to read
+//! for a statement that locks. It reads from the snapshot and locks nothing (`Reading::Plain`); it reads unlocked, and its
+//! caller claims the rows that it uses (`Reading::ToClaim`); or it locks each row before the caller sees it
+//! (`Reading::Locked`). A claim compares the newest version under the lock with the one that the caller saw: if they differ,
+//! the scan gives the row out once more.
+//!
+//! Thread-safety: the thread of the session that comes with a call uses the cursor.
 
-use crate::code::{Failure, Outcome, PerduraCode};
-use crate::layout::Layout;
-use crate::row::{PackError, Packer, Unpacker};
-use crate::session::Session;
+use super::code::{Failure, Outcome, PerduraCode};
+use super::session::Session;
+use crate::row::codec::{PackError, Packer, Unpacker};
+use crate::row::layout::Layout;
 use perdura_engine::format::ROW_BYTES_MAX;
 use perdura_engine::{Csn, Engine, LockMode, LockOutcome, ReadView, Rid, RowRef, Scan, Table};
 use std::sync::Arc;
 
-/// How rows are locked when they are read.
+/// How a statement locks the rows that it reads.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PerduraLock {
-    /// Not at all.
+    /// It locks none.
     None = 0,
-    /// Against writers.
+    /// Shared: it keeps writers out.
     Shared,
-    /// Against everybody who locks.
+    /// Exclusively: it keeps out everybody else who locks.
     Exclusive,
-    /// As Exclusive, for a statement that changes rows: once the transaction has a snapshot, rows are read from it and locked when
-    /// they are changed.
+    /// Exclusively, for a statement that changes rows. Once the transaction has a snapshot, the statement reads from it, and
+    /// locks a row when it changes it.
     Write,
 }
 
@@ -31,21 +37,20 @@ pub enum PerduraLock {
 enum Reading {
     /// Unlocked, from the snapshot.
     Plain,
-    /// Unlocked; the caller claims those it is going to use.
+    /// Unlocked; the caller claims the rows that it uses.
     ToClaim(LockMode),
-    /// Each locked before the caller gets it.
+    /// Each row locked before the caller sees it.
     Locked(LockMode),
 }
 
 impl Reading {
-    /// Of rows that are locked or claimed.
     fn of_locked(lock: PerduraLock, claims: bool) -> Reading {
         let mode = if lock == PerduraLock::Shared { LockMode::Shared } else { LockMode::Exclusive };
         if claims { Reading::ToClaim(mode) } else { Reading::Locked(mode) }
     }
 }
 
-/// An open table.
+/// A table opened by a handler of the server.
 pub struct PerduraCursor {
     engine: Engine,
     table: Arc<Table>,
@@ -59,24 +64,25 @@ pub struct PerduraCursor {
     lock: PerduraLock,
     skip_locked: bool,
     claims: bool,
-    /// The last commit a search has seen.
+    /// The last commit that the search has seen.
     searched: Csn,
-    /// How the present walk reads. Settled when it begins as far as its snapshot decides it, else at its first row.
-    walk: Option<Reading>,
+    /// How the scan reads. Settled when it begins if its snapshot decides that, else at its first row.
+    scan_reading: Option<Reading>,
     /// How the current row was read.
     reading: Option<Reading>,
-    /// The current row as it was given out unlocked, for the caller to claim.
+    /// The current row as the caller saw it unlocked, until it claims it.
     offered: Option<RowRef>,
-    /// The current row was claimed and has changed: the next read gives it again, locked.
+    /// The claimed row has changed: the next read gives it out once more.
     again: bool,
+    /// The last read or claim took the row's lock: it may be given back.
     newly_locked: bool,
 }
 
-/// Buffers up to so many bytes are kept from statement to statement.
+/// A cursor keeps a buffer of up to this many bytes from statement to statement.
 const BUFFER_KEPT: usize = 1 << 20;
 
 impl PerduraCursor {
-    pub(crate) fn new(engine: Engine, table: Arc<Table>, layout: Layout) -> PerduraCursor {
+    pub(super) fn new(engine: Engine, table: Arc<Table>, layout: Layout) -> PerduraCursor {
         PerduraCursor {
             engine,
             table,
@@ -91,7 +97,7 @@ impl PerduraCursor {
             skip_locked: false,
             claims: false,
             searched: 0,
-            walk: None,
+            scan_reading: None,
             reading: None,
             offered: None,
             again: false,
@@ -99,50 +105,50 @@ impl PerduraCursor {
         }
     }
 
-    pub(crate) fn engine(&self) -> &Engine {
+    pub(super) fn engine(&self) -> &Engine {
         &self.engine
     }
 
-    pub(crate) fn table(&self) -> &Arc<Table> {
+    pub(super) fn table(&self) -> &Arc<Table> {
         &self.table
     }
 
-    pub(crate) fn row(&self) -> Option<Rid> {
+    pub(super) fn row(&self) -> Option<Rid> {
         self.rid
     }
 
-    /// Sets how rows are locked from now on.
-    pub(crate) fn set_lock(&mut self, lock: PerduraLock, skip_locked: bool) {
+    /// Sets how reads lock from here on.
+    pub(super) fn set_lock(&mut self, lock: PerduraLock, skip_locked: bool) {
         self.lock = lock;
         self.skip_locked = skip_locked;
-        self.walk = None;
+        self.scan_reading = None;
         self.reading = None;
     }
 
-    /// Sets whether the caller claims the rows it is going to use, so that others need not be locked.
-    pub(crate) fn set_claims(&mut self, claims: bool) {
+    /// Sets whether the caller claims the rows that it uses, so that others stay unlocked.
+    pub(super) fn set_claims(&mut self, claims: bool) {
         self.claims = claims;
     }
 
-    /// Sets the columns to unpack; `None` for all.
-    pub(crate) fn set_columns(&mut self, wanted: Option<&dyn Fn(usize) -> bool>) {
+    /// Sets the columns that reads unpack; `None` is all.
+    pub(super) fn set_columns(&mut self, wanted: Option<&dyn Fn(usize) -> bool>) {
         self.chosen = wanted.map(|wanted| Unpacker::for_columns(&self.layout, wanted));
     }
 
-    /// Replaces a table that was truncated by its successor.
-    pub(crate) fn refresh(&mut self) -> Outcome<()> {
+    /// Goes on to the table that took the place of a truncated one.
+    pub(super) fn refresh(&mut self) -> Outcome<()> {
         if self.table.is_dropped() {
             self.table = self.engine.table(&self.table.name())?;
         }
         Ok(())
     }
 
-    pub(crate) fn set_table(&mut self, table: Arc<Table>) {
+    pub(super) fn set_table(&mut self, table: Arc<Table>) {
         self.table = table;
     }
 
-    /// Ends a statement's use.
-    pub(crate) fn reset(&mut self) {
+    /// Forgets all that belongs to a statement.
+    pub(super) fn reset(&mut self) {
         self.scan = None;
         self.rid = None;
         self.chosen = None;
@@ -195,12 +201,12 @@ impl PerduraCursor {
         Failure::new(PerduraCode::Damaged, message)
     }
 
-    /// Inserts a record.
+    /// Inserts a row.
     ///
     /// # Safety
     /// `record` must be a record of this table.
     #[inline]
-    pub(crate) unsafe fn insert(&mut self, session: &mut Session, record: *const u8) -> Outcome {
+    pub(super) unsafe fn insert(&mut self, session: &mut Session, record: *const u8) -> Outcome {
         // SAFETY: as the caller vouches for.
         unsafe { self.pack(record)? };
         self.rid = Some(session.txn.insert(&self.table, &self.buffer)?);
@@ -215,7 +221,7 @@ impl PerduraCursor {
     ///
     /// # Safety
     /// `record` must be a record of this table.
-    pub(crate) unsafe fn update(&mut self, session: &mut Session, record: *const u8) -> Outcome {
+    pub(super) unsafe fn update(&mut self, session: &mut Session, record: *const u8) -> Outcome {
         let rid = self.current()?;
         // SAFETY: as the caller vouches for.
         unsafe { self.pack(record)? };
@@ -226,7 +232,7 @@ impl PerduraCursor {
     }
 
     /// Deletes the current row.
-    pub(crate) fn delete(&mut self, session: &mut Session) -> Outcome {
+    pub(super) fn delete(&mut self, session: &mut Session) -> Outcome {
         let rid = self.current()?;
         self.lock_for_write(session, rid)?;
         session.txn.delete(&self.table, rid).map_err(|error| self.lost(rid, error.into()))?;
@@ -234,7 +240,7 @@ impl PerduraCursor {
         Ok(PerduraCode::Ok)
     }
 
-    /// Locks the row to be written unless it was locked when read, with the session's hooks around a wait.
+    /// Locks the row to be written, unless the read has locked it.
     fn lock_for_write(&mut self, session: &mut Session, rid: Rid) -> Outcome<()> {
         match self.reading {
             Some(Reading::Locked(LockMode::Exclusive)) => Ok(()),
@@ -246,7 +252,7 @@ impl PerduraCursor {
         }
     }
 
-    /// A row that was read and is gone when it is to be written was deleted by somebody else.
+    /// A row that was read and cannot be found for the write was deleted by another transaction: that is a conflict.
     #[cold]
     fn lost(&self, rid: Rid, failure: Failure) -> Failure {
         if failure.code != PerduraCode::NotFound || self.table.is_dropped() {
@@ -257,28 +263,28 @@ impl PerduraCursor {
         Failure::new(PerduraCode::RecordChanged, message)
     }
 
-    /// Begins a walk over the table.
-    pub(crate) fn start_scan(&mut self, session: &mut Session) {
+    /// Begins a scan of the table.
+    pub(super) fn start_scan(&mut self, session: &mut Session) {
         self.leave_row();
-        // Were it settled later, a snapshot taken meanwhile could be newer than what the walk sees.
-        self.walk = self.reads_plainly(session).then_some(Reading::Plain);
+        // Settled now: a snapshot taken between now and the first row could be newer than what the scan sees.
+        self.scan_reading = self.reads_plainly(session).then_some(Reading::Plain);
         self.scan = Some(match self.lock {
             PerduraLock::None => session.txn.scan(&self.table),
             _ => session.txn.scan_to_lock(&self.table),
         });
     }
 
-    /// Begins a search for a row to change as the primary changed it, among the newest rows. None is locked by it: a row is claimed
-    /// when it is changed, and if it is another by then that is a conflict, and the transaction is to be done again.
-    pub(crate) fn start_search(&mut self, session: &mut Session) -> Outcome<()> {
+    /// Begins a replica's search, among the newest rows, for the row that the primary changed. The search locks none: changing the
+    /// row claims it, and fails if it has changed since it was found; the replica then applies the transaction again.
+    pub(super) fn start_search(&mut self, session: &mut Session) -> Outcome<()> {
         self.searched = session.txn.catch_up()?;
         self.claims = true;
         self.start_scan(session);
         Ok(())
     }
 
-    /// Begins the search again if more was committed since it began.
-    pub(crate) fn search_again(&mut self, session: &mut Session) -> Outcome<bool> {
+    /// Begins the search again if there have been commits since it began.
+    pub(super) fn search_again(&mut self, session: &mut Session) -> Outcome<bool> {
         let again = session.txn.is_behind(self.searched);
         if again {
             self.start_search(session)?;
@@ -286,18 +292,18 @@ impl PerduraCursor {
         Ok(again)
     }
 
-    /// Ends the walk.
-    pub(crate) fn end_scan(&mut self) {
+    /// Ends the scan.
+    pub(super) fn end_scan(&mut self) {
         self.scan = None;
     }
 
-    /// The walk's next row.
+    /// Reads the scan's next row.
     ///
     /// # Safety
     /// `record` must be a record buffer of this table.
     #[inline]
-    pub(crate) unsafe fn next(&mut self, session: &mut Session, record: *mut u8) -> Outcome {
-        let reading = *self.walk.get_or_insert_with(|| Reading::of_locked(self.lock, self.claims));
+    pub(super) unsafe fn next(&mut self, session: &mut Session, record: *mut u8) -> Outcome {
+        let reading = *self.scan_reading.get_or_insert_with(|| Reading::of_locked(self.lock, self.claims));
         self.reading = Some(reading);
         if let Reading::Locked(mode) = reading {
             // SAFETY: as the caller vouches for.
@@ -324,7 +330,7 @@ impl PerduraCursor {
         }
     }
 
-    /// Whether rows are read from the snapshot and locked, if at all, when they are changed.
+    /// Whether the statement reads from the snapshot, and locks a row, if at all, when it changes it.
     fn reads_plainly(&self, session: &Session) -> bool {
         match self.lock {
             PerduraLock::None => true,
@@ -333,9 +339,9 @@ impl PerduraCursor {
         }
     }
 
-    /// Locks the row that was given out last, which the caller is going to use. False if the caller must not use it as it was
-    /// given out: it has changed, and the next read gives it again, locked; or somebody has locked it and it is left out.
-    pub(crate) fn claim(&mut self, session: &mut Session) -> Outcome<bool> {
+    /// Locks the current row, which the caller is going to use. False if the caller must not use what it saw: the row has
+    /// changed, and the next read gives it out once more; or somebody else has locked it and the statement skips it.
+    pub(super) fn claim(&mut self, session: &mut Session) -> Outcome<bool> {
         let (Some(Reading::ToClaim(mode)), Some(offered), Some(rid)) = (self.reading, self.offered.take(), self.rid)
         else {
             return Ok(true);
@@ -347,7 +353,7 @@ impl PerduraCursor {
         Ok(!self.again)
     }
 
-    /// Gives the claimed row out as it is now, under its lock; nothing if it is gone.
+    /// Gives the claimed row out as it is now, under its lock. `None` if it is gone.
     ///
     /// # Safety
     /// `record` must be a record buffer of this table.
@@ -359,7 +365,7 @@ impl PerduraCursor {
             unsafe { self.unpack(rid, row, record)? };
         }
         if self.is_conflict(session, rid, newest)? {
-            // The record shows the newest version, or the one that is gone: whether it matters is the caller's to say.
+            // The record shows the newest version, or else the deleted one, so that the caller can tell whether it would use the row.
             return Err(self.changed(rid));
         }
         if newest.is_none() {
@@ -390,7 +396,7 @@ impl PerduraCursor {
         }
     }
 
-    /// Locks a row; `None` if it is locked by somebody else and to be left out.
+    /// Locks a row. `None` if somebody else has locked it and the statement skips it.
     fn lock_unless_skipped(&self, session: &mut Session, rid: Rid, mode: LockMode) -> Outcome<Option<LockOutcome>> {
         if self.skip_locked {
             return Ok(session.txn.try_lock_row(&self.table, rid, mode)?);
@@ -398,7 +404,7 @@ impl PerduraCursor {
         lock(session, &self.table, rid, mode).map(Some)
     }
 
-    /// Whether a locked row, whose newest version is this, has changed since the transaction's snapshot, if there is one.
+    /// Whether a locked row, whose newest version is `newest`, has changed since the transaction's snapshot.
     fn is_conflict(&self, session: &mut Session, rid: Rid, newest: Option<RowRef>) -> Outcome<bool> {
         if !session.txn.has_snapshot() {
             return Ok(false);
@@ -406,7 +412,7 @@ impl PerduraCursor {
         Ok(!same_version(newest, session.txn.read(&self.table, rid, ReadView::Snapshot)?))
     }
 
-    /// Locks a row and reads it; `None` if it is gone or to be left out.
+    /// Locks a row and reads it. `None` if it is gone or skipped.
     fn lock_and_read(&mut self, session: &mut Session, rid: Rid, mode: LockMode) -> Outcome<Option<RowRef>> {
         self.newly_locked = false;
         let Some(outcome) = self.lock_unless_skipped(session, rid, mode)? else { return Ok(None) };
@@ -425,10 +431,10 @@ impl PerduraCursor {
     ///
     /// # Safety
     /// `record` must be a record buffer of this table.
-    pub(crate) unsafe fn read(&mut self, session: &mut Session, rid: Rid, record: *mut u8) -> Outcome {
+    pub(super) unsafe fn read(&mut self, session: &mut Session, rid: Rid, record: *mut u8) -> Outcome {
         self.leave_row();
         self.rid = Some(rid);
-        // The server asks for a row by its position only when it uses it: no claim follows.
+        // The server reads a row by its position only to use it: no claim follows.
         let reading = match self.reads_plainly(session) {
             true => Reading::Plain,
             false => Reading::of_locked(self.lock, false),
@@ -445,8 +451,8 @@ impl PerduraCursor {
         }
     }
 
-    /// Gives back the lock that the last read newly took.
-    pub(crate) fn unlock(&mut self, session: &mut Session) {
+    /// Releases the row's lock if the last read or claim took it.
+    pub(super) fn unlock(&mut self, session: &mut Session) {
         if std::mem::take(&mut self.newly_locked)
             && let Some(rid) = self.rid
         {
@@ -455,7 +461,7 @@ impl PerduraCursor {
         self.leave_row();
     }
 
-    /// Forgets how the current row was given out.
+    /// Forgets what a claim of the current row would need.
     fn leave_row(&mut self) {
         self.offered = None;
         self.again = false;
@@ -463,7 +469,7 @@ impl PerduraCursor {
     }
 }
 
-/// Locks a row, with the session's hooks around a wait.
+/// Locks a row. If it must wait, the session's hooks are called around the wait.
 fn lock(session: &mut Session, table: &Arc<Table>, rid: Rid, mode: LockMode) -> Outcome<LockOutcome> {
     match session.txn.try_lock_row(table, rid, mode)? {
         Some(outcome) => Ok(outcome),

@@ -1,17 +1,17 @@
-//! Where a server's record buffer keeps its fields, checked once when a table is opened.
+//! Where the fields lie in a server's record buffer. The layout is checked once, when a table is opened.
 //!
-//! A record starts with `null_bytes` bytes of NULL bits; fields follow at their offsets. The layout is also kept in the
-//! pool beside the table definition: a table is opened only if both agree, so that a row is never read with another
-//! layout than it was written with.
+//! A record starts with `null_bytes` bytes of NULL bits; the fields follow at their offsets. The pool stores the layout with
+//! the table's definition, and a table is opened only if the server's layout equals it: a row is always read with the layout
+//! it was written with.
 
-use crate::bytes::{Reader, put_u32};
+use super::bytes::{Reader, put_u32};
 
-/// How a field lies in the record.
+/// How a record holds a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldKind {
-    /// Not stored: a virtual column the server computes itself.
+    /// The row does not store it: a virtual column, which the server computes.
     Virtual,
-    /// `length` bytes, always all of them.
+    /// `length` bytes.
     Fixed,
     /// `length_bytes` (1 or 2) bytes of length, little endian, then the content.
     Varchar,
@@ -22,17 +22,17 @@ pub enum FieldKind {
 /// One field of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field {
-    /// How it is kept.
+    /// How the record holds it.
     pub kind: FieldKind,
-    /// Bytes of the length in front of a varchar or blob; 0 otherwise.
+    /// Width of the length in front of a varchar or blob, in bytes; 0 otherwise.
     pub length_bytes: u8,
-    /// Bit of the null byte that says NULL; 0 for a field that cannot be NULL.
+    /// The field's bit in its NULL byte; 0 for a field that cannot be NULL.
     pub null_mask: u8,
-    /// Offset of that null byte in the record.
+    /// Offset of the NULL byte in the record.
     pub null_offset: u32,
     /// Offset in the record, in bytes.
     pub offset: u32,
-    /// Fixed: bytes of the field. Varchar: most bytes of content. Blob: 0.
+    /// Fixed: bytes of the field. Varchar: most bytes of its content. Blob: 0.
     pub length: u32,
 }
 
@@ -44,14 +44,14 @@ pub struct Layout {
     fields: Vec<Field>,
 }
 
-/// Bytes of a pointer in a record.
+/// Bytes of a blob's pointer in a record.
 pub const POINTER_BYTES: usize = size_of::<*const u8>();
-/// Most bytes of a record buffer; the server's own limit is 65535, with room for blob pointers.
+/// Most bytes of a record; the server's own limit is 65,535 and the pointers of blobs.
 const RECORD_BYTES_MAX: u32 = 1 << 20;
 const FIELDS_MAX: usize = 1 << 16;
 
 impl Layout {
-    /// Checks and keeps a layout. The error says which field is wrong.
+    /// Checks a layout. The error says which field is wrong.
     pub fn new(record_bytes: u32, null_bytes: u32, fields: Vec<Field>) -> Result<Layout, String> {
         if record_bytes > RECORD_BYTES_MAX || null_bytes > record_bytes || fields.len() > FIELDS_MAX {
             return Err(format!(
@@ -65,7 +65,7 @@ impl Layout {
         Ok(Layout { record_bytes, null_bytes, fields })
     }
 
-    /// Bytes of the record buffer.
+    /// Bytes of a record.
     pub fn record_bytes(&self) -> usize {
         self.record_bytes as usize
     }
@@ -107,7 +107,7 @@ impl Layout {
     }
 }
 
-/// The kind numbered `number`, as stored and as given through the C interface.
+/// The kind that `number` stands for in a stored layout and in the C interface.
 pub fn kind_of(number: u8) -> Option<FieldKind> {
     [FieldKind::Virtual, FieldKind::Fixed, FieldKind::Varchar, FieldKind::Blob]
         .into_iter()

@@ -1,21 +1,22 @@
-//! What the pool keeps of a table: the server's own definition (its frm image), the version of it, and the record layout.
+//! What a pool stores to describe a table: the server's definition (its frm image), the definition's version, and the record
+//! layout.
 //!
-//! Stored form: magic (8 bytes), then version, layout and frm image, each behind its length (u32, little endian).
-//! The engine covers the bytes with its checksum; here they are checked for form only.
+//! Stored form: magic (8 bytes), then version, layout and frm image, each behind its length (u32, little endian). Valid iff
+//! the magic is right and the three parts fill the rest exactly; the engine covers the bytes with a checksum of its own.
 
-use crate::bytes::{Reader, put_u32};
-use crate::layout::Layout;
+use super::bytes::{Reader, put_u32};
+use super::layout::Layout;
 
 const MAGIC: &[u8; 8] = b"PRDTDEF1";
 
 /// A table's definition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Definition<'a> {
-    /// The server's id of this definition; another one after each ALTER.
+    /// The server's id of this definition; each ALTER gives a new one.
     pub version: &'a [u8],
-    /// How a record of the table lies in the server's buffer.
+    /// Where the fields lie in a record of the table.
     pub layout: Layout,
-    /// The server's definition, opaque. Empty for a partition, which the server keeps itself.
+    /// The server's definition, opaque here. Empty for a partition, whose definition the server keeps.
     pub frm: &'a [u8],
 }
 
@@ -32,7 +33,7 @@ impl<'a> Definition<'a> {
         bytes
     }
 
-    /// Reads a stored form; `None` if the bytes are not one.
+    /// Reads the stored form; `None` if the bytes are not one.
     pub fn decode(bytes: &'a [u8]) -> Option<Definition<'a>> {
         let mut source = Reader(bytes);
         if source.bytes(MAGIC.len())? != MAGIC {

@@ -1,8 +1,8 @@
-//! Copies of few bytes without a call.
+//! Short copies, inlined: a call to memcpy would cost more than copying a typical field.
 
 use std::ptr::copy_nonoverlapping;
 
-/// Copies `bytes` bytes. Fields are mostly short, and a call to memcpy would cost more than the copy.
+/// Copies `bytes` bytes, up to 32 of them without a call.
 ///
 /// # Safety
 /// `source` must be readable and `target` writable for `bytes` bytes, and they must not overlap.
@@ -22,7 +22,7 @@ pub unsafe fn copy_short(source: *const u8, target: *mut u8, bytes: usize) {
     }
 }
 
-/// Copies the first and the last `T` of `bytes` bytes, which cover them all if there are at most two of them.
+/// Copies the first and the last `T` of `bytes` bytes, which together cover them all.
 ///
 /// # Safety
 /// As for [`copy_short`]; `bytes` must be from one to two sizes of `T`.

@@ -1,11 +1,11 @@
-//! Bounds-checked reading of stored bytes, none of which are trusted.
+//! Numbers and strings of bytes in stored definitions. Reading checks bounds: stored bytes are not trusted.
 
 /// Appends `value`, little endian.
 pub fn put_u32(target: &mut Vec<u8>, value: u32) {
     target.extend(value.to_le_bytes());
 }
 
-/// Reads forward through stored bytes; `None` where they end too early.
+/// Reads forward through stored bytes; gives `None` where they end too early.
 pub struct Reader<'a>(pub &'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -21,7 +21,7 @@ impl<'a> Reader<'a> {
         self.bytes(4)?.try_into().ok().map(u32::from_le_bytes)
     }
 
-    /// A number, then as many bytes.
+    /// A string of bytes behind its length (u32, little endian).
     pub fn prefixed(&mut self) -> Option<&'a [u8]> {
         let count = self.u32()?;
         self.bytes(count as usize)

@@ -1,16 +1,16 @@
-//! A session as the lock table and the status report ask it, through the server's hooks.
+//! A session as the lock table and the status report see it, through the plugin's hooks.
 
-use crate::session::PerduraWaitHooks;
+use super::hooks::PerduraWaitHooks;
 use perdura_engine::{Client, Description};
 use std::sync::{Mutex, PoisonError};
 
-/// Bytes of a statement that reports show at most.
+/// Most bytes of a statement that reports show.
 const STATEMENT_BYTES: usize = 1024;
-/// Bytes of a user's name that reports show at most.
+/// Most bytes of a user's name that reports show.
 const USER_BYTES: usize = 256;
 
-/// What stands behind a session.
-pub(crate) struct SessionClient {
+/// The connection behind a session.
+pub(super) struct SessionClient {
     hooks: PerduraWaitHooks,
     identity: Mutex<Identity>,
 }
@@ -18,22 +18,22 @@ pub(crate) struct SessionClient {
 #[derive(Default)]
 struct Identity {
     connection: u64,
-    /// As given, and as shown.
+    /// As given, and as reports show it.
     user: (Vec<u8>, String),
 }
 
-// SAFETY: the context is only handed to hooks that are made to be called from any thread.
+// SAFETY: the context is only handed to hooks, which may be called from any thread.
 unsafe impl Send for SessionClient {}
 // SAFETY: as above.
 unsafe impl Sync for SessionClient {}
 
 impl SessionClient {
-    pub(crate) fn new(hooks: PerduraWaitHooks) -> SessionClient {
+    pub(super) fn new(hooks: PerduraWaitHooks) -> SessionClient {
         SessionClient { hooks, identity: Mutex::default() }
     }
 
-    /// Sets whose session it is. Quick if that has not changed.
-    pub(crate) fn identify(&self, connection: u64, user: &[u8]) {
+    /// Sets connection and user. Allocates nothing if the user is the same as before.
+    pub(super) fn identify(&self, connection: u64, user: &[u8]) {
         let user = &user[..user.len().min(USER_BYTES)];
         let mut identity = self.identity.lock().unwrap_or_else(PoisonError::into_inner);
         identity.connection = connection;
@@ -73,7 +73,7 @@ impl Client for SessionClient {
     }
 }
 
-/// The bytes as a line of text: what is no text, and what would break the line, is replaced.
+/// The bytes as a line of text, with whatever is no text or would break the line replaced.
 fn one_line(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     text.chars().map(|one| if one.is_control() { ' ' } else { one }).collect()

@@ -1,7 +1,7 @@
-//! Opening and closing a pool, and its settings that can change while it runs.
+//! Opening and closing a pool, and the setting that can change while it runs.
 
-use crate::barrier;
-use crate::code::{Failure, Outcome, PerduraCode};
+use super::call::{call, call_or};
+use super::code::{Failure, Outcome, PerduraCode};
 use perdura_engine::{Config, Engine, LogConfig};
 use perdura_pmem::{FileMedium, Options};
 use std::ffi::{CStr, c_char};
@@ -10,61 +10,64 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, SystemTime};
 
-/// What sessions count.
+/// Counts the sessions of a pool.
 #[derive(Default)]
-pub(crate) struct SessionCounters {
-    pub(crate) open: AtomicU64,
-    pub(crate) begun: AtomicU64,
-    pub(crate) transactions: AtomicU64,
+pub(super) struct SessionCounters {
+    pub(super) open: AtomicU64,
+    pub(super) begun: AtomicU64,
+    pub(super) transactions: AtomicU64,
 }
 
 /// An open pool.
 pub struct PerduraEngine {
     engine: Engine,
-    pub(crate) sessions: Arc<SessionCounters>,
+    pub(super) sessions: Arc<SessionCounters>,
 }
 
 impl PerduraEngine {
-    pub(crate) fn engine(&self) -> &Engine {
+    pub(super) fn engine(&self) -> &Engine {
         &self.engine
     }
 }
 
-/// Where a pool is and how it is run. Sizes in bytes.
+/// Where a pool is and how it runs.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct PerduraOptions {
-    /// Its directory.
+    /// The pool's directory, as a path.
     pub directory: *const c_char,
-    /// Whether to make the directory if there is none.
+    /// Makes the directory if it is missing.
     pub create_directory: bool,
-    /// Whether to go on without DAX: data then survive a crash of the process, not a loss of power.
+    /// Goes on if the directory is not on DAX: data then survive a crash of the process, not a loss of power.
     pub emulate: bool,
-    /// Whether files are faulted in ahead of their use.
+    /// Faults files in ahead of their use.
     pub prefault: bool,
-    /// Threads that do it.
+    /// Threads that fault files in.
     pub prefault_threads: u32,
-    /// Size of a table's data files once it has grown.
+    /// Size of a table's data files once the table has grown.
     pub data_file_size: u64,
-    /// Lanes of a log generation; used when the pool is created.
+    /// Lanes of a log generation. Counts when the pool is created.
     pub log_lanes: u32,
-    /// Size of a lane; used when the pool is created.
+    /// Size of a lane. Counts when the pool is created.
     pub log_lane_size: u64,
-    /// Log generations to begin with.
+    /// Log generations to begin with. Counts when the pool is created.
     pub log_generations: u32,
-    /// Log generations at most.
+    /// Log generations that the log may grow to.
     pub log_generations_max: u32,
-    /// How long row locks are waited for, in milliseconds, by sessions that do not say.
+    /// How long a transaction waits for a row lock if no statement has said it, in milliseconds.
     pub lock_wait_ms: u64,
 }
 
-/// Opens the pool in a directory, recovering it; creates it if the directory is empty.
+/// Opens the pool in a directory, recovering it after a crash. Creates the pool if the directory is empty.
+///
+/// # Errors
+/// MEDIUM, CONFIGURATION, DAMAGED, DEVICE_FULL.
 ///
 /// # Safety
 /// `options` must be readable, its directory a C string, `engine` writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn perdura_open(options: *const PerduraOptions, engine: *mut *mut PerduraEngine) -> PerduraCode {
-    barrier::call(None, || {
+    call(None, || {
         // SAFETY: as the caller vouches for.
         let (options, directory) = unsafe { (&*options, CStr::from_ptr((*options).directory)) };
         let opened = Box::new(PerduraEngine { engine: open(options, directory)?, sessions: Arc::default() });
@@ -108,7 +111,7 @@ fn since_1970() -> Duration {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }
 
-/// Closes a pool. Prepared transactions stay prepared in it.
+/// Closes a pool whose sessions have ended and whose cursors are closed. Prepared transactions stay prepared.
 ///
 /// # Safety
 /// `engine` must be open, with no session or cursor left, and nobody may use it any more.
@@ -116,33 +119,7 @@ fn since_1970() -> Duration {
 pub unsafe extern "C" fn perdura_close(engine: *mut PerduraEngine) {
     // SAFETY: as the caller vouches for.
     let engine = unsafe { Box::from_raw(engine) };
-    barrier::call_or(None, (), move || engine.engine.close());
-}
-
-/// Holds the pool still, so that its files can be copied, until [`perdura_release`]: whoever would store to it waits. Gives up if
-/// statements that write do not end within `timeout_ms` milliseconds.
-///
-/// # Safety
-/// `engine` must be open.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn perdura_hold(engine: *const PerduraEngine, timeout_ms: u64) -> PerduraCode {
-    // SAFETY: as the caller vouches for.
-    let engine = unsafe { &*engine }.engine();
-    barrier::call(Some(engine), || {
-        engine.hold(Duration::from_millis(timeout_ms))?;
-        Ok(PerduraCode::Ok)
-    })
-}
-
-/// Lets the pool go again; whether it was held.
-///
-/// # Safety
-/// `engine` must be open.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn perdura_release(engine: *const PerduraEngine) -> bool {
-    // SAFETY: as the caller vouches for.
-    let engine = unsafe { &*engine }.engine();
-    barrier::call_or(Some(engine), false, || engine.release())
+    call_or(None, (), move || engine.engine.close());
 }
 
 /// Switches pre-fault on or off.
@@ -153,5 +130,5 @@ pub unsafe extern "C" fn perdura_release(engine: *const PerduraEngine) -> bool {
 pub unsafe extern "C" fn perdura_set_prefault(engine: *const PerduraEngine, enabled: bool) {
     // SAFETY: as the caller vouches for.
     let engine = unsafe { &*engine }.engine();
-    barrier::call_or(Some(engine), (), || engine.set_prefault(enabled));
+    call_or(Some(engine), (), || engine.set_prefault(enabled));
 }

@@ -1,18 +1,18 @@
-//! Names of tables in the pool, made from the server's paths.
+//! The pool's names of tables, derived from the server's paths.
 //!
-//! The server names a table by a path whose last two parts are its database and its table, both in the file name encoding,
-//! where `#` begins no user's name. Tables the server makes for itself have a part that begins with `#sql`. Temporary ones
-//! lie in the server's temporary directory; here they go into a database of their own, so that their names never meet.
+//! The last two parts of a server's path are a table's database and name, in the file name encoding, in which no user's name
+//! begins with `#`. The server's own tables begin with `#sql`. Its temporary tables lie in its temporary directory, from which
+//! no database can be told: here they share a database of their own.
 
-use crate::code::{Failure, Outcome, PerduraCode};
+use super::code::{Failure, Outcome, PerduraCode};
 use std::ffi::CStr;
 
-/// Database of temporary tables. It cannot be a user's.
+/// The database of temporary tables. No user's database can have this name.
 pub const TEMPORARY: &str = "#tmp";
-/// How the server's own table names begin.
+/// What the names of the server's own tables begin with.
 const SERVER_PREFIX: &str = "#sql";
 const TEMPORARY_PREFIX: &str = "#sql-temptable-";
-/// What ALTER TABLE calls the old table until the new one is in its place.
+/// What ALTER TABLE prefixes the old table's name with until the new table is in its place.
 const BACKUP_PREFIX: &str = "#sql-backup-";
 
 /// The pool's name for the table at a server's path: `database/table`.
@@ -37,18 +37,18 @@ pub fn listed<'a>(name: &'a str, database: &str) -> Option<&'a str> {
     name.strip_prefix(database)?.strip_prefix('/').filter(|table| !table.contains('#'))
 }
 
-/// Whether nobody can need the table after the server has finished the DDL that a crash interrupted.
+/// Whether the table is of no use once the server has finished the DDL that a crash interrupted.
 pub fn is_garbage(name: &str) -> bool {
     let Some((_, table)) = name.split_once('/') else { return false };
     table.starts_with(SERVER_PREFIX) && !table.starts_with(BACKUP_PREFIX)
 }
 
-/// Whether the server has filled the table under a name of its own, so that another name now means it takes a table's place.
+/// Whether the server filled the table under a name of its own: a rename then puts it in another table's place.
 pub fn is_rebuilt(name: &str) -> bool {
     is_garbage(name)
 }
 
-/// Whether it is the old table of an ALTER TABLE.
+/// Whether the table is the one that an ALTER TABLE replaces.
 pub fn is_backup(name: &str) -> bool {
     name.split_once('/').is_some_and(|(_, table)| table.starts_with(BACKUP_PREFIX))
 }

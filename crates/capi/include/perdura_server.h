@@ -1,0 +1,591 @@
+/* perdura_server.h: Perdura's pools for the storage engine plugin of a SQL server.
+
+   A pool keeps tables in persistent memory. The plugin describes a table by the server's own definition
+   (an frm image) and by the layout of its records; it then reads and changes rows through cursors, in
+   the transactions of its sessions. Programs without a SQL server want perdura_map.h instead.
+
+   Made from crates/capi (src/server and headers/perdura_server.h.in); to make it anew:
+   PERDURA_BLESS=1 cargo test -p perdura-capi --test header
+   Link with libperdura_capi.a, what `pkg-config --libs libpmem2` says, and -lpthread -ldl -lm.
+
+   CONVENTIONS
+
+   Outcomes. A call that can fail returns a PerduraCode. PERDURA_CODE_OK and PERDURA_CODE_END are no
+   failures, all others are. Below, codes go without their prefix. "Errors" names the failures that
+   belong to the call. Besides those, a call that stores to the pool may return DEVICE_FULL,
+   READ_ONLY_POOL or MEDIUM, a call that reads it DAMAGED, and any call INTERNAL. A failed call stores no
+   result, with two exceptions: RECORD_CHANGED from perdura_scan_next fills in the record, and DAMAGED
+   may leave a part of it overwritten.
+
+   Messages. A failed call leaves a message with its thread, for a person: what failed, where, and what
+   to do. The thread's next failure replaces it. perdura_message copies it.
+
+   Strings and bytes. A `const char *` is a string that ends with a zero byte; a `uint8_t *` comes with a
+   length and has none. Texts are UTF-8. Lengths and sizes are in bytes. Tables are named by the server's
+   paths, whose last two parts are the database and the table in the server's file name encoding.
+
+   Records. A record is the server's buffer of one row, as long and laid out as its PerduraDefinition
+   says. A blob's pointer in a record that was read refers into the pool: it is valid until the session's
+   statement or transaction ends.
+
+   Pointers. No pointer may be null unless the call says so. Arguments are used until the call returns,
+   and no longer; only the functions and contexts of PerduraWaitHooks and of perdura_set_notice_handler
+   are kept.
+
+   Ownership. The caller closes, ends or releases, once, what it opened, began or fetched. Cursors are
+   closed and sessions ended before their pool is closed; definitions and reports may outlive it.
+
+   Threads. Any number of threads may use a pool. One thread at a time uses a session, and with it the
+   cursors that are passed along; it need not be the same thread always. The two exceptions are
+   perdura_session_kill, which may come from any thread, and perdura_commit_ordered, which comes from
+   another thread while the session's own waits.
+
+   Callbacks return normally: no exception and no longjmp may leave them.
+
+   Defects. No exception leaves a call. If an internal error shows that the library has a defect, the
+   call returns INTERNAL and the pool fails stop: it is read, but refuses every further change with
+   READ_ONLY_POOL. */
+
+#ifndef PERDURA_SERVER_H
+#define PERDURA_SERVER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* -- Outcomes and messages */
+
+// Outcome of a call. From NOT_FOUND on, a failure with a message.
+typedef enum PerduraCode {
+  // Done.
+  PERDURA_CODE_OK = 0,
+  // There is no (further) row.
+  PERDURA_CODE_END,
+  // There is no such table, row, savepoint or prepared transaction.
+  PERDURA_CODE_NOT_FOUND,
+  // Another table has the name.
+  PERDURA_CODE_EXISTS,
+  // The row lock did not come free in time. Roll the statement back.
+  PERDURA_CODE_LOCK_WAIT_TIMEOUT,
+  // To wait for the row lock would have been a deadlock. Roll the transaction back, and run it again.
+  PERDURA_CODE_DEADLOCK,
+  // The row was changed after the transaction's snapshot. Roll the transaction back, and run it again.
+  PERDURA_CODE_RECORD_CHANGED,
+  // A kill interrupted the wait for the row lock.
+  PERDURA_CODE_KILLED,
+  // The file system has no room. Roll the statement back.
+  PERDURA_CODE_DEVICE_FULL,
+  // The transaction's redo does not fit in the log. The transaction has been rolled back.
+  PERDURA_CODE_LOG_FULL,
+  // The table has as many data files as it can have.
+  PERDURA_CODE_TABLE_FULL,
+  // The row has more bytes than a row may have.
+  PERDURA_CODE_ROW_TOO_LARGE,
+  // Bytes in the pool are not what they must be. Check the pool with `perdura check`.
+  PERDURA_CODE_DAMAGED,
+  // This build cannot do it.
+  PERDURA_CODE_NOT_SUPPORTED,
+  // The pool has failed stop and takes no more changes. Restart the server.
+  PERDURA_CODE_READ_ONLY_POOL,
+  // A setting or a name is not allowed.
+  PERDURA_CODE_CONFIGURATION,
+  // The system refused access to the pool's files: not DAX, in use by another process, I/O.
+  PERDURA_CODE_MEDIUM,
+  // There is no memory.
+  PERDURA_CODE_OUT_OF_MEMORY,
+  // The table's definition in the pool is another one than the caller's, or newer than the transaction's
+  // snapshot.
+  PERDURA_CODE_DEFINITION_CHANGED,
+  // A defect: the pool has failed stop.
+  PERDURA_CODE_INTERNAL,
+} PerduraCode;
+
+// Copies the message of the calling thread's last failure to `target`, cut to `bytes` bytes and ended with a
+// zero byte.
+void perdura_message(uint8_t *target, size_t bytes);
+
+/* -- Pools */
+
+// An open pool.
+typedef struct PerduraEngine PerduraEngine;
+
+// Where a pool is and how it runs.
+typedef struct PerduraOptions {
+  // The pool's directory, as a path.
+  const char *directory;
+  // Makes the directory if it is missing.
+  bool create_directory;
+  // Goes on if the directory is not on DAX: data then survive a crash of the process, not a loss of power.
+  bool emulate;
+  // Faults files in ahead of their use.
+  bool prefault;
+  // Threads that fault files in.
+  uint32_t prefault_threads;
+  // Size of a table's data files once the table has grown.
+  uint64_t data_file_size;
+  // Lanes of a log generation. Counts when the pool is created.
+  uint32_t log_lanes;
+  // Size of a lane. Counts when the pool is created.
+  uint64_t log_lane_size;
+  // Log generations to begin with. Counts when the pool is created.
+  uint32_t log_generations;
+  // Log generations that the log may grow to.
+  uint32_t log_generations_max;
+  // How long a transaction waits for a row lock if no statement has said it, in milliseconds.
+  uint64_t lock_wait_ms;
+} PerduraOptions;
+
+// Opens the pool in a directory, recovering it after a crash. Creates the pool if the directory is empty.
+//
+// Errors: MEDIUM, CONFIGURATION, DAMAGED, DEVICE_FULL.
+PerduraCode perdura_open(const PerduraOptions *options, PerduraEngine **engine);
+
+// Closes a pool whose sessions have ended and whose cursors are closed. Prepared transactions stay prepared.
+void perdura_close(PerduraEngine *engine);
+
+// Switches pre-fault on or off.
+void perdura_set_prefault(const PerduraEngine *engine, bool enabled);
+
+/* -- Definitions of tables */
+
+// A virtual column, which rows do not store.
+#define PERDURA_FIELD_VIRTUAL 0
+
+// A column of a fixed number of bytes.
+#define PERDURA_FIELD_FIXED 1
+
+// A column that holds a length, then the content.
+#define PERDURA_FIELD_VARCHAR 2
+
+// A column that holds a length, then a pointer to the content.
+#define PERDURA_FIELD_BLOB 3
+
+// Where a column lies in a record.
+typedef struct PerduraField {
+  // One of the PERDURA_FIELD constants.
+  uint8_t kind;
+  // Width of a length, in bytes: 1 or 2 for a varchar, 1 to 4 for a blob, 0 otherwise.
+  uint8_t length_bytes;
+  // The column's bit in its NULL byte; 0 if the column cannot be NULL.
+  uint8_t null_mask;
+  // Offset of the NULL byte in the record.
+  uint32_t null_offset;
+  // Offset of the column in the record.
+  uint32_t offset;
+  // Bytes of a fixed column, most bytes of a varchar's content; 0 for a blob.
+  uint32_t length;
+} PerduraField;
+
+// A table as the server defines it.
+typedef struct PerduraDefinition {
+  // The server's id of the definition. Null for a partition.
+  const uint8_t *version;
+  // Length of the id.
+  size_t version_bytes;
+  // The server's definition (frm image), by which another server finds the table. Null if the server keeps
+  // it.
+  const uint8_t *frm;
+  // Length of the definition.
+  size_t frm_bytes;
+  // The columns.
+  const PerduraField *fields;
+  // Number of columns.
+  size_t field_count;
+  // Length of a record.
+  uint32_t record_bytes;
+  // Bytes of NULL bits at the start of a record.
+  uint32_t null_bytes;
+} PerduraDefinition;
+
+/* -- Tables */
+
+// Creates a table, durably.
+//
+// Errors: EXISTS, NOT_SUPPORTED (a record layout that this build does not understand), DEVICE_FULL.
+PerduraCode perdura_table_create(const PerduraEngine *engine, const char *path,
+    const PerduraDefinition *definition);
+
+// Drops a table, durably.
+//
+// Errors: NOT_FOUND.
+PerduraCode perdura_table_drop(const PerduraEngine *engine, const char *path);
+
+// Renames a table, durably. A table that the server has filled under a name of its own (`#sql...`) to take
+// another's place refuses the snapshots taken before.
+//
+// Errors: NOT_FOUND, EXISTS.
+PerduraCode perdura_table_rename(const PerduraEngine *engine, const char *from, const char *to);
+
+// Whether the pool has the table.
+bool perdura_table_exists(const PerduraEngine *engine, const char *path);
+
+/* -- Finding tables, and what a server's last run left behind */
+
+// The server's definition of a table (frm image).
+typedef struct PerduraFrm PerduraFrm;
+
+// Fetches the server's definition of a table. Release it with perdura_frm_release.
+//
+// Errors: NOT_FOUND if the pool has no such table, or the server keeps the definition.
+PerduraCode perdura_frm_fetch(const PerduraEngine *engine, const char *path, PerduraFrm **frm);
+
+// The definition's bytes, valid until it is released. `bytes` gets their number.
+const uint8_t *perdura_frm_data(const PerduraFrm *frm, size_t *bytes);
+
+// Releases a definition.
+void perdura_frm_release(PerduraFrm *frm);
+
+// Calls `found` with the name of each table of `database` that users see and whose definition the pool keeps,
+// until it returns true. Both names are in the server's file name encoding.
+PerduraCode perdura_tables_list(const PerduraEngine *engine, const char *database,
+    bool (*found)(void *context, const char *table), void *context);
+
+// Drops the temporary tables of the server's last run. To be called before the server recovers its DDL.
+PerduraCode perdura_drop_temporary_tables(const PerduraEngine *engine);
+
+// Drops the tables that the server's own DDL left under names of its own (`#sql...`) when a crash interrupted
+// it. To be called after the server has finished or undone that DDL. Calls `kept` with the name of each old
+// table of an ALTER that is still there: it stays, for it may be the only copy.
+PerduraCode perdura_drop_ddl_garbage(const PerduraEngine *engine, void (*kept)(const char *table));
+
+/* -- Sessions */
+
+// A connection's session. It runs one transaction after the other.
+typedef struct PerduraSession PerduraSession;
+
+// How a session tells the server of its waits, and asks about them. Each function may be null.
+typedef struct PerduraWaitHooks {
+  // Called before the session's thread waits, so that a thread pool can run another.
+  void (*begin)(void *context);
+  // Called after the wait.
+  void (*end)(void *context);
+  // Called before a wait for each session that holds the row or is ahead in its queue, with the contexts of
+  // the waiter and of that session, whose transaction cannot end meanwhile. Returns whether the server will
+  // kill that session: then the wait for it is no deadlock. May call nothing of this library: the call comes
+  // under internal locks.
+  bool (*conflict)(void *waiter, void *holder);
+  // Copies the statement that the session executes to `target`, cut to `bytes` bytes, and returns how many it
+  // copied. Called from any thread, under internal locks as above.
+  size_t (*statement)(void *context, uint8_t *target, size_t bytes);
+  // Passed to every function.
+  void *context;
+} PerduraWaitHooks;
+
+// Begins a session. Null only after a defect.
+PerduraSession *perdura_session_begin(const PerduraEngine *engine, PerduraWaitHooks hooks);
+
+// Ends a session. Rolls back its transaction, unless that is prepared: then it stays prepared.
+void perdura_session_end(PerduraSession *session);
+
+// Names the session in reports: `connection` is the server's number of it, `user` a text. To be called again
+// when the user changes, with no transaction active.
+void perdura_session_identify(const PerduraSession *session, uint64_t connection, const uint8_t *user,
+    size_t bytes);
+
+// Interrupts the session's wait for a row lock, if it waits. From any thread.
+void perdura_session_kill(const PerduraSession *session);
+
+/* -- Statements and transactions */
+
+// Begins a statement, and a transaction if none is active: at READ COMMITTED with `read_committed`, else at
+// REPEATABLE READ. The statement waits up to `lock_wait_ms` milliseconds for a row lock. Does nothing within
+// a statement.
+PerduraCode perdura_statement_begin(const PerduraSession *session, bool read_committed,
+    uint64_t lock_wait_ms);
+
+// Whether the session is within a statement.
+bool perdura_statement_is_open(const PerduraSession *session);
+
+// Ends a statement of a transaction that goes on. Blobs read by it are no longer valid. Does nothing outside
+// a statement.
+PerduraCode perdura_statement_end(const PerduraSession *session);
+
+// Rolls back what the statement wrote, and ends it. Does nothing outside a statement.
+PerduraCode perdura_statement_rollback(const PerduraSession *session);
+
+// Takes the transaction's snapshot now, so that it agrees with the binary log's position. Does nothing at
+// READ COMMITTED.
+PerduraCode perdura_take_snapshot(const PerduraSession *session);
+
+// Whether the transaction has written nothing so far.
+bool perdura_is_read_only(const PerduraSession *session);
+
+// Commits the transaction: durable and visible on return. On failure it is rolled back.
+//
+// Errors: LOG_FULL, DEVICE_FULL, READ_ONLY_POOL.
+PerduraCode perdura_commit(const PerduraSession *session);
+
+// Rolls the transaction back.
+//
+// Errors: NOT_SUPPORTED after perdura_commit_ordered: the commit is durable.
+PerduraCode perdura_rollback(const PerduraSession *session);
+
+/* -- Savepoints */
+
+// Sets a savepoint; `id` gets its name. Savepoints end with the transaction.
+PerduraCode perdura_savepoint(const PerduraSession *session, uint64_t *id);
+
+// Rolls back what was written since a savepoint. The savepoint stays, later ones go.
+//
+// Errors: NOT_FOUND if the transaction has no such savepoint; nothing is rolled back.
+PerduraCode perdura_rollback_to_savepoint(const PerduraSession *session, uint64_t id);
+
+// Releases one savepoint; later ones stay, since a server that sets a name again releases only the old
+// savepoint. Memory kept for it goes with the transaction.
+//
+// Errors: NOT_FOUND if the transaction has no such savepoint.
+PerduraCode perdura_release_savepoint(const PerduraSession *session, uint64_t id);
+
+/* -- Two-phase commit */
+
+// Prepares the transaction under the name `xid`: from here on it outlives its session and the server, until
+// it is committed or rolled back.
+//
+// Errors: LOG_FULL, DEVICE_FULL, READ_ONLY_POOL; the transaction is rolled back.
+PerduraCode perdura_prepare(const PerduraSession *session, const uint8_t *xid, size_t bytes);
+
+// Gives a prepared transaction its place in the order of commits. To be called by the binary log's group
+// leader, in the binary log's order, while the session's own thread waits; perdura_commit then ends the
+// commit.
+void perdura_commit_ordered(const PerduraSession *session);
+
+// Calls `found` with the name of each prepared transaction that no session holds.
+PerduraCode perdura_prepared_list(const PerduraEngine *engine,
+    void (*found)(void *context, const uint8_t *xid, size_t bytes), void *context);
+
+// Commits or rolls back the prepared transaction `xid`, which no session holds: after a restart, or after its
+// connection ended.
+//
+// Errors: NOT_FOUND.
+PerduraCode perdura_prepared_decide(const PerduraEngine *engine, const uint8_t *xid, size_t bytes,
+    bool commit);
+
+/* -- Cursors: tables opened by a handler of the server */
+
+// A table opened by a handler of the server.
+typedef struct PerduraCursor PerduraCursor;
+
+// Opens a table for a handler of the server. Close it with perdura_cursor_close.
+//
+// Errors: NOT_FOUND, DEFINITION_CHANGED if the pool has another definition of the table than the server.
+PerduraCode perdura_cursor_open(const PerduraEngine *engine, const char *path,
+    const PerduraDefinition *definition, PerduraCursor **cursor);
+
+// Closes a cursor.
+void perdura_cursor_close(PerduraCursor *cursor);
+
+// How a statement locks the rows that it reads.
+typedef enum PerduraLock {
+  // It locks none.
+  PERDURA_LOCK_NONE = 0,
+  // Shared: it keeps writers out.
+  PERDURA_LOCK_SHARED,
+  // Exclusively: it keeps out everybody else who locks.
+  PERDURA_LOCK_EXCLUSIVE,
+  // Exclusively, for a statement that changes rows. Once the transaction has a snapshot, the statement reads
+  // from it, and locks a row when it changes it.
+  PERDURA_LOCK_WRITE,
+} PerduraLock;
+
+// Prepares the cursor for a statement: how it locks the rows that it reads, and whether it skips rows that
+// others have locked.
+PerduraCode perdura_cursor_prepare(PerduraCursor *cursor, PerduraLock lock, bool skip_locked);
+
+// Ends a statement's use of the cursor.
+void perdura_cursor_reset(PerduraCursor *cursor);
+
+// Sets the columns that reads fill in: `columns` is a bitmap with a bit for each column of the table, least
+// significant bit first. Null is all columns.
+void perdura_cursor_set_columns(PerduraCursor *cursor, const uint8_t *columns);
+
+// Sets whether the caller claims the rows that it uses (perdura_claim). A scan then locks no row by itself.
+void perdura_cursor_claims(PerduraCursor *cursor, bool claims);
+
+// Empties the cursor's table, durably. No other cursor may be open on it.
+PerduraCode perdura_table_truncate(PerduraCursor *cursor);
+
+// Sizes of a table.
+typedef struct PerduraTableInfo {
+  // Estimate of the committed rows.
+  uint64_t rows;
+  // Size of the data files.
+  uint64_t data_bytes;
+  // Bytes of the data files that hold nothing.
+  uint64_t free_bytes;
+  // When a commit last changed the table, in seconds since 1970; 0 if none has since the pool was opened.
+  uint64_t changed_at;
+} PerduraTableInfo;
+
+// Gets the sizes of the cursor's table. Reads no rows.
+void perdura_table_info(const PerduraCursor *cursor, PerduraTableInfo *info);
+
+/* -- Reading rows */
+
+// Begins a scan of the table. It sees what the transaction wrote before, and nothing that it writes during
+// the scan.
+PerduraCode perdura_scan_begin(PerduraCursor *cursor, const PerduraSession *session);
+
+// Reads the scan's next row into `record`. END after the last.
+PerduraCode perdura_scan_next(PerduraCursor *cursor, const PerduraSession *session, uint8_t *record);
+
+// Ends the scan.
+void perdura_scan_end(PerduraCursor *cursor);
+
+// Names the row that was read or inserted last, for perdura_read. 0 if there is none.
+uint64_t perdura_position(const PerduraCursor *cursor);
+
+// Reads the row that perdura_position named `row`. END if it is gone.
+PerduraCode perdura_read(PerduraCursor *cursor, const PerduraSession *session, uint64_t row, uint8_t *record);
+
+// Locks the row read last, which the caller is going to use. Does nothing if it is locked.
+//
+// END if the row is not to be used as it was read. If it has changed, the scan's next row is the same row
+// again, as it is now and locked; it is left out if it is gone. If the statement skips locked rows and this
+// is one, the scan goes on past it. If the transaction has a snapshot, the changed row comes with
+// RECORD_CHANGED: that is a conflict only if the caller would use the row as it is now.
+//
+// Errors: LOCK_WAIT_TIMEOUT, DEADLOCK, KILLED.
+PerduraCode perdura_claim(PerduraCursor *cursor, const PerduraSession *session);
+
+// Releases the lock on the row read last, if that read or its claim took it. For rows that the statement
+// turns out not to use.
+void perdura_unlock(PerduraCursor *cursor, const PerduraSession *session);
+
+/* -- Changing rows */
+
+// Inserts a row.
+//
+// Errors: ROW_TOO_LARGE, DEVICE_FULL, TABLE_FULL, DEFINITION_CHANGED.
+PerduraCode perdura_insert(PerduraCursor *cursor, const PerduraSession *session, const uint8_t *record);
+
+// Replaces the row read last by `record`, locking it unless the read has.
+//
+// Errors: LOCK_WAIT_TIMEOUT, DEADLOCK, KILLED, RECORD_CHANGED, and those of perdura_insert.
+PerduraCode perdura_update(PerduraCursor *cursor, const PerduraSession *session, const uint8_t *record);
+
+// Deletes the row read last, locking it unless the read has.
+//
+// Errors: those of perdura_update.
+PerduraCode perdura_delete(PerduraCursor *cursor, const PerduraSession *session);
+
+/* -- Replication: a replica's search for the row of an event */
+
+// Begins a scan to find the row that the primary changed. It sees no snapshot but every commit that has its
+// place in the order of commits, and waits until those are visible. It locks no row: the update or delete
+// that follows locks the row found, and fails with RECORD_CHANGED if that is no longer the one that was read.
+// The transaction must be READ COMMITTED.
+//
+// Errors: READ_ONLY_POOL.
+PerduraCode perdura_search_begin(PerduraCursor *cursor, const PerduraSession *session);
+
+// Begins the search again if there have been commits since it began; END if not.
+PerduraCode perdura_search_again(PerduraCursor *cursor, const PerduraSession *session);
+
+/* -- Backup */
+
+// Holds the pool still, so that its files can be copied: until perdura_release, everybody who is about to
+// store to the pool waits.
+//
+// Errors: EXISTS if the pool is held already, LOCK_WAIT_TIMEOUT if statements that write are still running
+// after `timeout_ms` milliseconds, KILLED if perdura_release came meanwhile. The pool is then not held by
+// this call.
+PerduraCode perdura_hold(const PerduraEngine *engine, uint64_t timeout_ms);
+
+// Lets a held pool go on. False if it was not held.
+bool perdura_release(const PerduraEngine *engine);
+
+/* -- Status */
+
+// Counters of a pool since it was opened, and gauges of what is now.
+typedef struct PerduraCounters {
+  // Sessions open (gauge).
+  uint64_t sessions_open;
+  // Sessions begun.
+  uint64_t sessions_begun;
+  // Transactions begun, those that only read included.
+  uint64_t transactions;
+  // Commits of transactions that wrote.
+  uint64_t commits;
+  // Rollbacks of transactions that wrote.
+  uint64_t rollbacks;
+  // Fences issued by the process.
+  uint64_t fences;
+  // Cache lines flushed by the process.
+  uint64_t lines_flushed;
+  // Bytes that the process has stored through the cache.
+  uint64_t bytes_written;
+  // Bytes that the process has stored past the cache.
+  uint64_t bytes_written_past_cache;
+  // Bytes queued for pre-fault (gauge).
+  uint64_t prefault_queued_bytes;
+  // Bytes pre-faulted.
+  uint64_t prefault_done_bytes;
+  // Pre-fault requests given up after an error.
+  uint64_t prefault_failures;
+  // Notices for the error log.
+  uint64_t notices;
+  // Row lock waits.
+  uint64_t lock_waits;
+  // Row lock waits that timed out.
+  uint64_t lock_timeouts;
+  // Deadlocks.
+  uint64_t deadlocks;
+  // Rows locked (gauge).
+  uint64_t locks_held;
+  // Sessions waiting for a row lock (gauge).
+  uint64_t locks_waited_for;
+  // Log generation switches.
+  uint64_t generation_switches;
+  // Every commit up to this CSN is durable (gauge).
+  uint64_t durable_csn;
+  // Every commit up to this CSN is visible (gauge).
+  uint64_t visible_csn;
+  // Redo would begin after this CSN (gauge).
+  uint64_t checkpoint_csn;
+  // Snapshots open (gauge).
+  uint64_t snapshots;
+  // Versions waiting for purge (gauge).
+  uint64_t purge_lag;
+  // Bytes of data files (gauge).
+  uint64_t data_bytes;
+  // Bytes of data files in free segments (gauge).
+  uint64_t free_bytes;
+  // 1 if the pool has failed stop (gauge).
+  uint64_t failed;
+} PerduraCounters;
+
+// Reads the counters.
+void perdura_counters(const PerduraEngine *engine, PerduraCounters *target);
+
+// A text for a person.
+typedef struct PerduraReport PerduraReport;
+
+// Makes the report of SHOW ENGINE PERDURA STATUS. Null only after a defect. Release it with
+// perdura_report_release.
+PerduraReport *perdura_report(const PerduraEngine *engine);
+
+// Makes a line for the error log about the medium that the pool lies on. As perdura_report otherwise.
+PerduraReport *perdura_medium_report(const PerduraEngine *engine);
+
+// The report's text, in UTF-8 and without a zero byte, valid until it is released. `bytes` gets its length.
+// `report` may be null: its text is empty.
+const uint8_t *perdura_report_text(const PerduraReport *report, size_t *bytes);
+
+// Releases a report, which may be null.
+void perdura_report_release(PerduraReport *report);
+
+// Sets the function that takes notices for the error log: what the pool must say and no statement can report,
+// as UTF-8 text of `bytes` bytes without a zero byte. It is called at once with the notices so far, later
+// from any thread, as long as the pool is open.
+void perdura_set_notice_handler(const PerduraEngine *engine,
+    void (*notice)(const uint8_t *text, size_t bytes));
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

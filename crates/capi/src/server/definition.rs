@@ -1,0 +1,91 @@
+//! A table's definition as the plugin hands it over.
+
+use super::code::{Failure, Outcome, PerduraCode};
+use crate::row::definition::Definition;
+use crate::row::layout::{Field, Layout, kind_of};
+use std::slice;
+
+/// A virtual column, which rows do not store.
+pub const PERDURA_FIELD_VIRTUAL: u8 = 0;
+/// A column of a fixed number of bytes.
+pub const PERDURA_FIELD_FIXED: u8 = 1;
+/// A column that holds a length, then the content.
+pub const PERDURA_FIELD_VARCHAR: u8 = 2;
+/// A column that holds a length, then a pointer to the content.
+pub const PERDURA_FIELD_BLOB: u8 = 3;
+
+/// Where a column lies in a record.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct PerduraField {
+    /// One of the PERDURA_FIELD constants.
+    pub kind: u8,
+    /// Width of a length, in bytes: 1 or 2 for a varchar, 1 to 4 for a blob, 0 otherwise.
+    pub length_bytes: u8,
+    /// The column's bit in its NULL byte; 0 if the column cannot be NULL.
+    pub null_mask: u8,
+    /// Offset of the NULL byte in the record.
+    pub null_offset: u32,
+    /// Offset of the column in the record.
+    pub offset: u32,
+    /// Bytes of a fixed column, most bytes of a varchar's content; 0 for a blob.
+    pub length: u32,
+}
+
+/// A table as the server defines it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct PerduraDefinition {
+    /// The server's id of the definition. Null for a partition.
+    pub version: *const u8,
+    /// Length of the id.
+    pub version_bytes: usize,
+    /// The server's definition (frm image), by which another server finds the table. Null if the server keeps it.
+    pub frm: *const u8,
+    /// Length of the definition.
+    pub frm_bytes: usize,
+    /// The columns.
+    pub fields: *const PerduraField,
+    /// Number of columns.
+    pub field_count: usize,
+    /// Length of a record.
+    pub record_bytes: u32,
+    /// Bytes of NULL bits at the start of a record.
+    pub null_bytes: u32,
+}
+
+/// # Safety
+/// `data` must be readable for `count` items, or null with a `count` of 0.
+unsafe fn items<'a, T>(data: *const T, count: usize) -> &'a [T] {
+    if count == 0 {
+        return &[];
+    }
+    // SAFETY: as the caller vouches for.
+    unsafe { slice::from_raw_parts(data, count) }
+}
+
+impl PerduraDefinition {
+    /// # Safety
+    /// Pointers and counts must agree, and what they point to must outlive the result.
+    pub(super) unsafe fn checked<'a>(&self) -> Outcome<Definition<'a>> {
+        // SAFETY: as the caller vouches for.
+        let (version, frm, fields) = unsafe {
+            (
+                items(self.version, self.version_bytes),
+                items(self.frm, self.frm_bytes),
+                items(self.fields, self.field_count),
+            )
+        };
+        let wrong = |what: String| {
+            Failure::new(PerduraCode::NotSupported, format!("the server's record layout is not understood: {what}"))
+        };
+        let field = |field: &PerduraField| {
+            let &PerduraField { kind, length_bytes, null_mask, null_offset, offset, length } = field;
+            let kind = kind_of(kind).ok_or_else(|| wrong(format!("field kind {kind}")))?;
+            Ok(Field { kind, length_bytes, null_mask, null_offset, offset, length })
+        };
+        let fields = fields.iter().map(field).collect::<Outcome<Vec<_>>>()?;
+        let layout = Layout::new(self.record_bytes, self.null_bytes, fields).map_err(wrong)?;
+        Ok(Definition { version, layout, frm })
+    }
+}

@@ -1,0 +1,205 @@
+//! Opening a table for a handler of the server, and preparing it for a statement.
+
+use super::call::{call, call_or, call_within};
+use super::code::{Failure, Outcome, PerduraCode};
+use super::cursor::{PerduraCursor, PerduraLock};
+use super::definition::PerduraDefinition;
+use super::engine::PerduraEngine;
+use super::name;
+use super::session::{PerduraSession, Session, with};
+use crate::row::definition::Definition;
+use perdura_engine::Engine;
+use std::ffi::{CStr, c_char};
+
+/// Opens a table for a handler of the server. Close it with [`perdura_cursor_close`].
+///
+/// # Errors
+/// NOT_FOUND, DEFINITION_CHANGED if the pool has another definition of the table than the server.
+///
+/// # Safety
+/// `engine` must be open, `path` a C string, the definition valid, `cursor` writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn perdura_cursor_open(
+    engine: *const PerduraEngine,
+    path: *const c_char,
+    definition: *const PerduraDefinition,
+    cursor: *mut *mut PerduraCursor,
+) -> PerduraCode {
+    // SAFETY: as the caller vouches for.
+    unsafe {
+        let engine = (*engine).engine();
+        call(Some(engine), || {
+            let given = (*definition).checked()?;
+            cursor.write(Box::into_raw(Box::new(open(engine, CStr::from_ptr(path), &given)?)));
+            Ok(PerduraCode::Ok)
+        })
+    }
+}
+
+fn open(engine: &Engine, path: &CStr, given: &Definition<'_>) -> Outcome<PerduraCursor> {
+    let table = engine.table(&name::of_path(path)?)?;
+    let stored = table.definition();
+    let stored = Definition::decode(&stored).ok_or_else(|| {
+        Failure::new(
+            PerduraCode::Damaged,
+            format!("the definition of table {} cannot be read; run `perdura check` on the pool", table.name()),
+        )
+    })?;
+    // The server keeps the definitions of partitions itself and changes their id at will: there only the layout counts.
+    let found_by_pool = !stored.frm.is_empty() && !given.version.is_empty();
+    if stored.layout != given.layout || found_by_pool && stored.version != given.version {
+        let code = if found_by_pool { PerduraCode::DefinitionChanged } else { PerduraCode::Damaged };
+        let message = format!("table {} has another definition in the pool than in the server", table.name());
+        return Err(Failure::new(code, message));
+    }
+    Ok(PerduraCursor::new(engine.clone(), table, stored.layout))
+}
+
+/// Closes a cursor.
+///
+/// # Safety
+/// `cursor` must be open, and nobody may use it any more.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn perdura_cursor_close(cursor: *mut PerduraCursor) {
+    // SAFETY: as the caller vouches for.
+    let cursor = unsafe { Box::from_raw(cursor) };
+    let engine = cursor.engine().clone();
+    call_or(Some(&engine), (), move || drop(cursor));
+}
+
+/// Runs a call on a cursor and a session.
+///
+/// # Safety
+/// Both must be live and used by this thread alone.
+#[inline(always)]
+pub(super) unsafe fn on(
+    cursor: *mut PerduraCursor,
+    session: *const PerduraSession,
+    body: impl FnOnce(&mut PerduraCursor, &mut Session) -> Outcome,
+) -> PerduraCode {
+    // SAFETY: as the caller vouches for.
+    unsafe { with(session, |session| body(&mut *cursor, session)) }
+}
+
+/// Runs a call on a cursor without a session.
+///
+/// # Safety
+/// `cursor` must be open and used by this thread alone.
+pub(super) unsafe fn alone(
+    cursor: *mut PerduraCursor,
+    body: impl FnOnce(&mut PerduraCursor) -> Outcome,
+) -> PerduraCode {
+    // SAFETY: as the caller vouches for; the body's borrow has ended when the engine is asked for.
+    unsafe { call_within(|| Some((*cursor).engine()), || body(&mut *cursor)) }
+}
+
+/// Prepares the cursor for a statement: how it locks the rows that it reads, and whether it skips rows that others have locked.
+///
+/// # Safety
+/// `cursor` must be open and used by this thread alone.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn perdura_cursor_prepare(
+    cursor: *mut PerduraCursor,
+    lock: PerduraLock,
+    skip_locked: bool,
+) -> PerduraCode {
+    // SAFETY: as the caller vouches for.
+    unsafe {
+        alone(cursor, |cursor| {
+            cursor.refresh()?;
+            cursor.set_lock(lock, skip_locked);
+            Ok(PerduraCode::Ok)
+        })
+    }
+}
+
+/// Ends a statement's use of the cursor.
+///
+/// # Safety
+/// `cursor` must be open and used by this thread alone.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn perdura_cursor_reset(cursor: *mut PerduraCursor) {
+    // SAFETY: as the caller vouches for.
+    let cursor = unsafe { &mut *cursor };
+    call_or(None, (), || cursor.reset());
+}
+
+/// Sets the columns that reads fill in: `columns` is a bitmap with a bit for each column of the table, least significant bit
+/// first. Null is all columns.
+///
+/// # Safety
+/// `cursor` must be open and used by this thread alone; `columns` must have a bit for each column.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn perdura_cursor_set_columns(cursor: *mut PerduraCursor, columns: *const u8) {
+    // SAFETY: as the caller vouches for.
+    let cursor = unsafe { &mut *cursor };
+    // SAFETY: as the caller vouches for.
+    let wanted = |index: usize| unsafe { *columns.add(index / 8) } & 1 << (index % 8) != 0;
+    call_or(None, (), || cursor.set_columns(if columns.is_null() { None } else { Some(&wanted) }));
+}
+
+/// Sets whether the caller claims the rows that it uses ([`super::rows::perdura_claim`]). A scan then locks no row by itself.
+///
+/// # Safety
+/// `cursor` must be open and used by this thread alone.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn perdura_cursor_claims(cursor: *mut PerduraCursor, claims: bool) {
+    // SAFETY: as the caller vouches for.
+    unsafe { &mut *cursor }.set_claims(claims);
+}
+
+/// Empties the cursor's table, durably. No other cursor may be open on it.
+///
+/// # Safety
+/// `cursor` must be open and used by this thread alone.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn perdura_table_truncate(cursor: *mut PerduraCursor) -> PerduraCode {
+    // SAFETY: as the caller vouches for.
+    unsafe {
+        alone(cursor, |cursor| {
+            cursor.reset();
+            let name = cursor.table().name();
+            let emptied = cursor.engine().truncate_table(&name)?;
+            if name::is_temporary(&name) {
+                emptied.set_private();
+            }
+            cursor.set_table(emptied);
+            Ok(PerduraCode::Ok)
+        })
+    }
+}
+
+/// Sizes of a table.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PerduraTableInfo {
+    /// Estimate of the committed rows.
+    pub rows: u64,
+    /// Size of the data files.
+    pub data_bytes: u64,
+    /// Bytes of the data files that hold nothing.
+    pub free_bytes: u64,
+    /// When a commit last changed the table, in seconds since 1970; 0 if none has since the pool was opened.
+    pub changed_at: u64,
+}
+
+/// Gets the sizes of the cursor's table. Reads no rows.
+///
+/// # Safety
+/// `cursor` must be open and used by this thread alone, `info` writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn perdura_table_info(cursor: *const PerduraCursor, info: *mut PerduraTableInfo) {
+    // SAFETY: as the caller vouches for.
+    let cursor = unsafe { &*cursor };
+    let found = call_or(Some(cursor.engine()), PerduraTableInfo::default(), || {
+        let table = cursor.table();
+        PerduraTableInfo {
+            rows: table.row_count_estimate(),
+            data_bytes: table.data_bytes(),
+            free_bytes: table.free_bytes(),
+            changed_at: table.changed_at(),
+        }
+    });
+    // SAFETY: as the caller vouches for.
+    unsafe { info.write(found) };
+}

@@ -1,0 +1,157 @@
+//! Reading and changing rows through a cursor.
+
+use super::call::call_or;
+use super::code::PerduraCode;
+use super::cursor::PerduraCursor;
+use super::handler::on;
+use super::session::PerduraSession;
+use perdura_engine::Rid;
+
+/// Begins a scan of the table. It sees what the transaction wrote before, and nothing that it writes during the scan.
+///
+/// # Safety
+/// Cursor and session must be live and used by this thread alone.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn perdura_scan_begin(cursor: *mut PerduraCursor, session: *const PerduraSession) -> PerduraCode {
+    // SAFETY: as the caller vouches for.
+    unsafe {
+        on(cursor, session, |cursor, session| {
+            cursor.start_scan(session);
+            Ok(PerduraCode::Ok)
+        })
+    }
+}
+
+/// Reads the scan's next row into `record`. END after the last.
+///
+/// # Safety
+/// Cursor and session must be live and used by this thread alone; `record` must be a record of the table.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn perdura_scan_next(
+    cursor: *mut PerduraCursor,
+    session: *const PerduraSession,
+    record: *mut u8,
+) -> PerduraCode {
+    // SAFETY: as the caller vouches for.
+    unsafe { on(cursor, session, |cursor, session| cursor.next(session, record)) }
+}
+
+/// Ends the scan.
+///
+/// # Safety
+/// `cursor` must be open and used by this thread alone.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn perdura_scan_end(cursor: *mut PerduraCursor) {
+    // SAFETY: as the caller vouches for.
+    let cursor = unsafe { &mut *cursor };
+    call_or(None, (), || cursor.end_scan());
+}
+
+/// Names the row that was read or inserted last, for [`perdura_read`]. 0 if there is none.
+///
+/// # Safety
+/// `cursor` must be open and used by this thread alone.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn perdura_position(cursor: *const PerduraCursor) -> u64 {
+    // SAFETY: as the caller vouches for.
+    unsafe { &*cursor }.row().map_or(0, Rid::to_u64)
+}
+
+/// Reads the row that [`perdura_position`] named `row`. END if it is gone.
+///
+/// # Safety
+/// Cursor and session must be live and used by this thread alone; `record` must be a record of the table.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn perdura_read(
+    cursor: *mut PerduraCursor,
+    session: *const PerduraSession,
+    row: u64,
+    record: *mut u8,
+) -> PerduraCode {
+    // SAFETY: as the caller vouches for.
+    unsafe { on(cursor, session, |cursor, session| cursor.read(session, Rid::from_u64(row), record)) }
+}
+
+/// Locks the row read last, which the caller is going to use. Does nothing if it is locked.
+///
+/// END if the row is not to be used as it was read. If it has changed, the scan's next row is the same row again, as it is now
+/// and locked; it is left out if it is gone. If the statement skips locked rows and this is one, the scan goes on past it. If the
+/// transaction has a snapshot, the changed row comes with RECORD_CHANGED: that is a conflict only if the caller would use the
+/// row as it is now.
+///
+/// # Errors
+/// LOCK_WAIT_TIMEOUT, DEADLOCK, KILLED.
+///
+/// # Safety
+/// Cursor and session must be live and used by this thread alone.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn perdura_claim(cursor: *mut PerduraCursor, session: *const PerduraSession) -> PerduraCode {
+    // SAFETY: as the caller vouches for.
+    unsafe {
+        on(cursor, session, |cursor, session| {
+            Ok(if cursor.claim(session)? { PerduraCode::Ok } else { PerduraCode::End })
+        })
+    }
+}
+
+/// Releases the lock on the row read last, if that read or its claim took it. For rows that the statement turns out not to use.
+///
+/// # Safety
+/// Cursor and session must be live and used by this thread alone.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn perdura_unlock(cursor: *mut PerduraCursor, session: *const PerduraSession) {
+    // SAFETY: as the caller vouches for.
+    unsafe {
+        on(cursor, session, |cursor, session| {
+            cursor.unlock(session);
+            Ok(PerduraCode::Ok)
+        })
+    };
+}
+
+/// Inserts a row.
+///
+/// # Errors
+/// ROW_TOO_LARGE, DEVICE_FULL, TABLE_FULL, DEFINITION_CHANGED.
+///
+/// # Safety
+/// Cursor and session must be live and used by this thread alone; `record` must be a record of the table.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn perdura_insert(
+    cursor: *mut PerduraCursor,
+    session: *const PerduraSession,
+    record: *const u8,
+) -> PerduraCode {
+    // SAFETY: as the caller vouches for.
+    unsafe { on(cursor, session, |cursor, session| cursor.insert(session, record)) }
+}
+
+/// Replaces the row read last by `record`, locking it unless the read has.
+///
+/// # Errors
+/// LOCK_WAIT_TIMEOUT, DEADLOCK, KILLED, RECORD_CHANGED, and those of [`perdura_insert`].
+///
+/// # Safety
+/// Cursor and session must be live and used by this thread alone; `record` must be a record of the table.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn perdura_update(
+    cursor: *mut PerduraCursor,
+    session: *const PerduraSession,
+    record: *const u8,
+) -> PerduraCode {
+    // SAFETY: as the caller vouches for.
+    unsafe { on(cursor, session, |cursor, session| cursor.update(session, record)) }
+}
+
+/// Deletes the row read last, locking it unless the read has.
+///
+/// # Errors
+/// Those of [`perdura_update`].
+///
+/// # Safety
+/// Cursor and session must be live and used by this thread alone.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn perdura_delete(cursor: *mut PerduraCursor, session: *const PerduraSession) -> PerduraCode {
+    // SAFETY: as the caller vouches for.
+    unsafe { on(cursor, session, PerduraCursor::delete) }
+}

@@ -1,0 +1,164 @@
+//! Sessions: a server connection's side of its transactions.
+//!
+//! Thread-safety: one thread at a time uses a session, with two exceptions. [`perdura_session_kill`] may come from any thread at
+//! any time; [`super::xa::perdura_commit_ordered`] comes from the binary log's group leader while the session's own thread waits.
+
+use super::call::{call, call_or};
+use super::code::{Outcome, PerduraCode};
+use super::engine::{PerduraEngine, SessionCounters};
+use super::hooks::PerduraWaitHooks;
+use super::session_client::SessionClient;
+use perdura_engine::{Engine, Isolation, Killer, Savepoint};
+use std::cell::UnsafeCell;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// A connection's session. It runs one transaction after the other.
+pub struct PerduraSession {
+    killer: Killer,
+    engine: Engine,
+    state: UnsafeCell<Session>,
+}
+
+/// What only the thread that uses the session touches.
+pub(super) struct Session {
+    pub(super) txn: perdura_engine::Session,
+    client: Arc<SessionClient>,
+    hooks: PerduraWaitHooks,
+    pub(super) counters: Arc<SessionCounters>,
+    /// By name, which is the number of writes before the savepoint: those set with no write between them share one.
+    pub(super) savepoints: BTreeMap<u64, Savepoint>,
+    pub(super) in_transaction: bool,
+    pub(super) in_statement: bool,
+}
+
+impl Session {
+    /// Runs `wait`, which may wait for a row lock, and calls the hooks before and after.
+    #[cold]
+    pub(super) fn waiting<T>(&mut self, wait: impl FnOnce(&mut perdura_engine::Session) -> T) -> T {
+        let PerduraWaitHooks { begin, end, context, .. } = self.hooks;
+        if let Some(begin) = begin {
+            // SAFETY: whoever made the session vouched for its hooks.
+            unsafe { begin(context) };
+        }
+        let outcome = wait(&mut self.txn);
+        if let Some(end) = end {
+            // SAFETY: as above.
+            unsafe { end(context) };
+        }
+        outcome
+    }
+
+    /// Forgets the transaction that has ended.
+    pub(super) fn ended(&mut self) {
+        self.in_transaction = false;
+        self.in_statement = false;
+        self.savepoints.clear();
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.counters.open.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl PerduraSession {
+    /// The session's state, for the thread that uses the session now.
+    ///
+    /// # Safety
+    /// No other thread may use the session meanwhile, and no other reference to the state may be alive.
+    #[allow(clippy::mut_from_ref)]
+    pub(super) unsafe fn state(&self) -> &mut Session {
+        // SAFETY: as the caller vouches for.
+        unsafe { &mut *self.state.get() }
+    }
+}
+
+/// Runs a call on a session.
+///
+/// # Safety
+/// `session` must be live and used by this thread alone.
+pub(super) unsafe fn with(session: *const PerduraSession, body: impl FnOnce(&mut Session) -> Outcome) -> PerduraCode {
+    // SAFETY: as the caller vouches for; the one reference to the state ends with the body.
+    unsafe {
+        let session = &*session;
+        call(Some(&session.engine), || body(session.state()))
+    }
+}
+
+/// Begins a session. Null only after a defect.
+///
+/// # Safety
+/// `engine` must be open; the hooks must stay callable until the session ends.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn perdura_session_begin(
+    engine: *const PerduraEngine,
+    hooks: PerduraWaitHooks,
+) -> *mut PerduraSession {
+    // SAFETY: as the caller vouches for.
+    let (engine, counters) = unsafe { ((*engine).engine(), (*engine).sessions.clone()) };
+    call_or(Some(engine), std::ptr::null_mut(), || {
+        let mut txn = engine.session(Isolation::RepeatableRead);
+        let client = Arc::new(SessionClient::new(hooks));
+        txn.set_client(Some(client.clone()));
+        let killer = txn.killer();
+        counters.open.fetch_add(1, Ordering::Relaxed);
+        counters.begun.fetch_add(1, Ordering::Relaxed);
+        let state = Session {
+            txn,
+            client,
+            hooks,
+            counters,
+            savepoints: BTreeMap::new(),
+            in_transaction: false,
+            in_statement: false,
+        };
+        Box::into_raw(Box::new(PerduraSession { killer, engine: engine.clone(), state: UnsafeCell::new(state) }))
+    })
+}
+
+/// Ends a session. Rolls back its transaction, unless that is prepared: then it stays prepared.
+///
+/// # Safety
+/// `session` must be live, and nobody may use it any more.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn perdura_session_end(session: *mut PerduraSession) {
+    // SAFETY: as the caller vouches for.
+    let session = unsafe { Box::from_raw(session) };
+    let engine = session.engine.clone();
+    call_or(Some(&engine), (), move || drop(session));
+}
+
+/// Interrupts the session's wait for a row lock, if it waits. From any thread.
+///
+/// # Safety
+/// `session` must be live.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn perdura_session_kill(session: *const PerduraSession) {
+    // SAFETY: as the caller vouches for; the session's state is not touched.
+    let session = unsafe { &*session };
+    call_or(Some(&session.engine), (), || session.killer.kill());
+}
+
+/// Names the session in reports: `connection` is the server's number of it, `user` a text. To be called again when the user
+/// changes, with no transaction active.
+///
+/// # Safety
+/// `session` must be live and used by this thread alone, `user` readable for `bytes` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn perdura_session_identify(
+    session: *const PerduraSession,
+    connection: u64,
+    user: *const u8,
+    bytes: usize,
+) {
+    // SAFETY: as the caller vouches for.
+    unsafe {
+        with(session, |session| {
+            session.client.identify(connection, std::slice::from_raw_parts(user, bytes));
+            Ok(PerduraCode::Ok)
+        });
+    }
+}

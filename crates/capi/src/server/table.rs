@@ -1,0 +1,113 @@
+//! Creating, dropping, renaming and finding tables.
+
+use super::call::call;
+use super::code::{Outcome, PerduraCode};
+use super::definition::PerduraDefinition;
+use super::engine::PerduraEngine;
+use super::name;
+use perdura_engine::Engine;
+use std::ffi::{CStr, c_char};
+
+/// Runs a call on the table at a server's path.
+///
+/// # Safety
+/// `engine` must be open, `path` a C string.
+pub(super) unsafe fn named(
+    engine: *const PerduraEngine,
+    path: *const c_char,
+    body: impl FnOnce(&Engine, &str) -> Outcome,
+) -> PerduraCode {
+    // SAFETY: as the caller vouches for.
+    let (engine, path) = unsafe { ((*engine).engine(), CStr::from_ptr(path)) };
+    call(Some(engine), || body(engine, &name::of_path(path)?))
+}
+
+/// Creates a table, durably.
+///
+/// # Errors
+/// EXISTS, NOT_SUPPORTED (a record layout that this build does not understand), DEVICE_FULL.
+///
+/// # Safety
+/// `engine` must be open, `path` a C string, the definition valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn perdura_table_create(
+    engine: *const PerduraEngine,
+    path: *const c_char,
+    definition: *const PerduraDefinition,
+) -> PerduraCode {
+    // SAFETY: as the caller vouches for.
+    unsafe {
+        named(engine, path, |engine, name| {
+            let definition = (*definition).checked()?;
+            let table = engine.create_table(name, &definition.encode())?;
+            if name::is_temporary(name) {
+                table.set_private();
+            }
+            Ok(PerduraCode::Ok)
+        })
+    }
+}
+
+/// Drops a table, durably.
+///
+/// # Errors
+/// NOT_FOUND.
+///
+/// # Safety
+/// `engine` must be open, `path` a C string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn perdura_table_drop(engine: *const PerduraEngine, path: *const c_char) -> PerduraCode {
+    // SAFETY: as the caller vouches for.
+    unsafe {
+        named(engine, path, |engine, name| {
+            engine.drop_table(name)?;
+            Ok(PerduraCode::Ok)
+        })
+    }
+}
+
+/// Renames a table, durably. A table that the server has filled under a name of its own (`#sql...`) to take another's place
+/// refuses the snapshots taken before.
+///
+/// # Errors
+/// NOT_FOUND, EXISTS.
+///
+/// # Safety
+/// `engine` must be open, `from` and `to` C strings.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn perdura_table_rename(
+    engine: *const PerduraEngine,
+    from: *const c_char,
+    to: *const c_char,
+) -> PerduraCode {
+    // SAFETY: as the caller vouches for.
+    unsafe {
+        named(engine, from, |engine, from| {
+            let to = name::of_path(CStr::from_ptr(to))?;
+            match name::is_rebuilt(from) {
+                true => engine.rename_rebuilt_table(from, &to)?,
+                false => engine.rename_table(from, &to)?,
+            }
+            if name::is_temporary(&to) {
+                engine.table(&to)?.set_private();
+            }
+            Ok(PerduraCode::Ok)
+        })
+    }
+}
+
+/// Whether the pool has the table.
+///
+/// # Safety
+/// `engine` must be open, `path` a C string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn perdura_table_exists(engine: *const PerduraEngine, path: *const c_char) -> bool {
+    // SAFETY: as the caller vouches for.
+    let found = unsafe {
+        named(engine, path, |engine, name| {
+            engine.table(name)?;
+            Ok(PerduraCode::Ok)
+        })
+    };
+    found == PerduraCode::Ok
+}
