@@ -102,7 +102,7 @@ impl DataFile {
         let segments = segments_for_bytes(bytes, segment_bytes);
         let (name, bytes) = (identity.name(), bytes_for_segments(segments, segment_bytes));
         let region = match medium.create(&name, bytes) {
-            Err(perdura_pmem::Error::Exists { .. }) => {
+            Err(error) if error.kind() == perdura_pmem::ErrorKind::Exists => {
                 medium.remove(&name)?;
                 medium.create(&name, bytes)?
             }
@@ -130,12 +130,8 @@ impl DataFile {
     pub fn open(medium: &dyn Medium, identity: FileIdentity, segment_bytes: u64) -> Result<DataFile> {
         let name = file_name(identity.table, identity.sequence);
         let region = medium.open(&name).map_err(|error| {
-            Error::new(
-                ErrorKind::Damaged,
-                format!(
-                    "{error}; data file {name} belongs to the pool and cannot be done without: restore it from a backup"
-                ),
-            )
+            let what = "belongs to the pool and cannot be done without: restore it from a backup";
+            Error::new(ErrorKind::Damaged, format!("{error}; data file {name} {what}")).in_file(&name).caused_by(error)
         })?;
         let bytes = region.len();
         if bytes < 4096 {
@@ -149,13 +145,10 @@ impl DataFile {
         }
         let whole = word(56) == u64::from(crc32c(&header[..HEADER_BYTES]));
         if whole && word(8) as u32 as u64 > FORMAT_VERSION {
-            return Err(Error::new(
-                ErrorKind::NotSupported,
-                format!(
-                    "{name} has format {}, this build reads {FORMAT_VERSION}; use the build that wrote it",
-                    word(8) as u32
-                ),
-            ));
+            let version = word(8) as u32;
+            let what =
+                format!("{name} has format {version}, this build reads {FORMAT_VERSION}; use the build that wrote it");
+            return Err(Error::new(ErrorKind::NotSupported, what).in_file(&name).at(8));
         }
         // The size is looked at before anything is computed from it.
         let segments = if word(40) == bytes { segments_for_bytes(bytes, segment_bytes) } else { word(48) };

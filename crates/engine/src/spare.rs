@@ -58,7 +58,7 @@ impl TableContext {
         }
         self.services.forget_leftover(name);
         let renamed = self.medium.rename(NAME, name);
-        *missing = matches!(renamed, Ok(()) | Err(perdura_pmem::Error::NotFound { .. }));
+        *missing = renamed.as_ref().err().is_none_or(|error| error.kind() == perdura_pmem::ErrorKind::NotFound);
         match renamed {
             Ok(()) => {
                 let found = Some(self.medium.open(name)?).filter(|region| region.len() == self.spare_bytes());
@@ -68,7 +68,7 @@ impl TableContext {
                 }
                 Ok(found)
             }
-            Err(perdura_pmem::Error::NotFound { .. }) => Ok(None),
+            Err(error) if error.kind() == perdura_pmem::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error.into()),
         }
     }

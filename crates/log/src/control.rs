@@ -49,7 +49,7 @@ impl Control {
             next.txid_limit += TXID_BLOCK;
         }
         let written = if next.txid_limit > TXID_MAX {
-            Err(Error::TooLarge { wanted: next.txid_limit, limit: TXID_MAX })
+            Err(Error::too_large(next.txid_limit, TXID_MAX))
         } else {
             self.superfile.write(next)
         };
@@ -162,7 +162,7 @@ impl Control {
         let _span = span("log_growth");
         let regions = match create_lanes(&*log.medium, number, log.lanes, log.lane_bytes) {
             Ok(regions) => regions,
-            Err(error) if error.is_full() => return Ok(None),
+            Err(error) if error.kind() == perdura_pmem::ErrorKind::Full => return Ok(None),
             Err(error) => return Err(error.into()),
         };
         if let Err(error) = log.medium.sync_dir() {

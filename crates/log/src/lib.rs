@@ -34,7 +34,7 @@ mod watermark;
 pub use analysis::{Bodies, BodyRef, Committed, Prepared};
 pub use config::{GENERATIONS_MAX, LANE_BYTES_MAX, LANE_BYTES_MIN, LANES_MAX, LogConfig};
 pub use create::create;
-pub use error::{Error, Result};
+pub use error::{Error, ErrorKind, Result};
 pub use log::Log;
 pub use recovery::{PreparedTxn, Recovery};
 pub use scan::scan;

@@ -8,7 +8,7 @@
 use crate::analysis::{Analysis, BodyRef, Committed, Outcome, Prepared};
 use crate::config::{GENERATIONS_MAX, LogConfig};
 use crate::control::Control;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::format::{lane_name, parse_lane_name};
 use crate::generation::{Generation, Generations, Placed};
 use crate::log::Log;
@@ -65,11 +65,11 @@ impl Recovery {
         let (recovery, proven) = Recovery::analyse(medium, config)?;
         if recovery.horizon < proven {
             let seen = format!(
-                "commit {} was acknowledged, as a record of a later one proves, but its own record is missing or does not \
+                "the log: commit {} was acknowledged, as a record of a later one proves, but its own record is missing or does not \
                  match its checksum; restore the pool from a backup",
                 recovery.horizon + 1
             );
-            return Err(Error::damaged("the log", 0, seen));
+            return Err(Error::new(ErrorKind::Damaged, seen));
         }
         Ok(recovery)
     }
@@ -222,8 +222,9 @@ fn open_generations(medium: &dyn Medium, superblock: &Superblock) -> Result<Vec<
 fn open_lane(medium: &dyn Medium, name: &str, lane_bytes: u64) -> Result<Region> {
     let region = match medium.open(name) {
         Ok(region) => region,
-        Err(perdura_pmem::Error::NotFound { .. }) => {
-            return Err(Error::damaged(name, 0, "the log file is missing; restore it, or the pool from a backup"));
+        Err(error) if error.kind() == perdura_pmem::ErrorKind::NotFound => {
+            let seen = "the log file is missing; restore it, or the pool from a backup";
+            return Err(Error::damaged(name, 0, seen).caused_by(error));
         }
         Err(error) => return Err(error.into()),
     };

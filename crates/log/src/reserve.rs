@@ -5,7 +5,7 @@
 //! can be had the reserver waits a little (publications in flight let go by themselves) and gives up after a bounded number of
 //! rounds; one that holds a generation itself does so early, those that have held theirs longest first.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::format::{GRANULE_BYTES, HEADER_BYTES};
 use crate::generation::{Pin, Pins, Placed};
 use crate::shared::{Active, Shared};
@@ -39,7 +39,7 @@ impl Shared {
         debug_assert!(bytes.is_multiple_of(GRANULE_BYTES));
         self.check_running()?;
         if bytes > self.lane_bytes {
-            return Err(Error::TooLarge { wanted: bytes, limit: self.lane_bytes - HEADER_BYTES as u64 });
+            return Err(Error::too_large(bytes, self.lane_bytes - HEADER_BYTES as u64));
         }
         match self.try_reserve(pins, home, bytes) {
             Ok(placed) => Ok(placed),
@@ -161,6 +161,11 @@ impl Shared {
     /// The error that all generations are in use, for the reason `seen`.
     pub(crate) fn full(&self, seen: String) -> Error {
         let generations = self.generations.count() as u32;
-        Error::LogFull { generations, bytes: u64::from(generations) * u64::from(self.lanes) * self.lane_bytes, seen }
+        let bytes = u64::from(generations) * u64::from(self.lanes) * self.lane_bytes;
+        let message = format!(
+            "the log is full: {generations} generations of {bytes} bytes in all are in use ({seen}); end long transactions, \
+             commit in smaller ones, or raise the limit of generations"
+        );
+        Error::new(ErrorKind::LogFull, message)
     }
 }

@@ -199,7 +199,7 @@ impl Shared {
 
     #[cold]
     fn failure(&self) -> Error {
-        Error::FailStop { reason: self.reason.lock().clone().unwrap_or_default() }
+        Error::fail_stop(self.reason.lock().as_deref().unwrap_or_default())
     }
 
     /// Stops the pool for writing; the first reason is kept.

@@ -93,7 +93,7 @@ impl LogTxn {
     pub fn append_chunk(&mut self, body: &[u8]) -> Result<()> {
         assert!(self.prepared.is_none() && self.csn == 0, "a chunk of transaction {} after its end", self.id);
         if self.chunks == CHUNKS_MAX {
-            return Err(Error::TooLarge { wanted: u64::from(self.chunks) + 1, limit: CHUNKS_MAX.into() });
+            return Err(Error::too_large(u64::from(self.chunks) + 1, CHUNKS_MAX.into()));
         }
         let home = self.home.clone();
         let log = &*home.log;
@@ -179,7 +179,7 @@ impl LogTxn {
         assert!(self.prepared.is_none() && self.csn == 0, "transaction {} has ended or is prepared", self.id);
         let _span = span("prepare");
         if xid.len() > XID_BYTES_MAX {
-            return Err(Error::TooLarge { wanted: xid.len() as u64, limit: XID_BYTES_MAX as u64 });
+            return Err(Error::too_large(xid.len() as u64, XID_BYTES_MAX as u64));
         }
         let home = self.home.clone();
         let log = &*home.log;

@@ -6,6 +6,7 @@
 //! each event. All stores to persistent memory go through this crate (I10).
 
 mod counters;
+mod detail;
 mod error;
 mod file;
 mod functions;
@@ -19,7 +20,8 @@ pub mod sync;
 pub mod trace;
 
 pub use counters::{Counters, counters};
-pub use error::{Error, Result};
+pub use detail::Detail;
+pub use error::{Error, ErrorKind, Result};
 pub use file::{FileMedium, Options};
 pub use medium::{Granularity, Medium, MediumInfo, Mode};
 pub use planted::planted;

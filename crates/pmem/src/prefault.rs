@@ -5,7 +5,7 @@
 //! NUMA node of the region's memory, where known. A chunk that cannot be populated (damaged memory) is reported with
 //! file and offset, and the rest of its region is left alone; the queue goes on.
 
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::numa::pin_to_node;
 use crate::region::Region;
 use parking_lot::{Condvar, Mutex};
@@ -205,7 +205,7 @@ impl Shared {
 
 fn populate(region: &Region, chunk: &Range<u64>) -> Result<(), Error> {
     match region.advise_populate(chunk.start, chunk.end - chunk.start) {
-        Err(Error::Unsupported { .. }) => {
+        Err(error) if error.kind() == ErrorKind::Unsupported => {
             let mut byte = [0];
             for offset in (chunk.start..chunk.end).step_by(PAGE_BYTES as usize) {
                 region.read(offset, &mut byte);

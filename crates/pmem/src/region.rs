@@ -292,13 +292,13 @@ impl Region {
     }
 
     /// After [`Region::persist`]: flushes a range beyond the persistence domain's buffers where the platform can, for
-    /// the few bytes (superblocks) that should survive even a failure to save those. Error: [`crate::Error::Io`].
+    /// the few bytes (superblocks) that should survive even a failure to save those. Error: `Io`.
     pub fn deep_flush(&self, offset: u64, len: u64) -> Result<()> {
         self.at(offset, len);
         self.mapping.backing.deep_flush(offset, len)
     }
 
-    /// Makes the file's size and blocks durable (its name: [`crate::Medium::sync_dir`]). Error: [`crate::Error::Io`].
+    /// Makes the file's size and blocks durable (its name: [`crate::Medium::sync_dir`]). Error: `Io`.
     #[track_caller]
     pub fn sync(&self) -> Result<()> {
         self.mapping.backing.sync()?;
@@ -309,7 +309,7 @@ impl Region {
     }
 
     /// Maps the pages of a range for writing, so that first stores do not fault.
-    /// Errors: [`crate::Error::Poisoned`] naming the range, [`crate::Error::Unsupported`] where the kernel lacks it.
+    /// Errors: `Poisoned` naming the range, `Unsupported` where the kernel lacks it.
     pub fn advise_populate(&self, offset: u64, len: u64) -> Result<()> {
         self.at(offset, len);
         self.mapping.backing.populate(offset, len)

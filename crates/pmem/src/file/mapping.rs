@@ -86,13 +86,13 @@ impl Backing for FileMapping {
         let end = (offset + len) as usize;
         // SAFETY: the range is within this mapping (the region checked it).
         let flushed = unsafe { msync(self.at(begin as u64), end - begin, MsyncFlags::SYNC) };
-        flushed.map_err(|errno| Error::from_io(self.name.as_str(), "deep flush", 0, errno.into()))
+        flushed.map_err(|errno| Error::from_io(&self.name, "deep flush", 0, errno.into()))
     }
 
     fn sync(&self) -> Result<()> {
         // SAFETY: the range is this mapping.
         let synced = unsafe { msync(self.address, self.len, MsyncFlags::SYNC) };
-        synced.map_err(|errno| Error::from_io(self.name.as_str(), "sync", 0, errno.into()))
+        synced.map_err(|errno| Error::from_io(&self.name, "sync", 0, errno.into()))
     }
 
     fn populate(&self, offset: u64, len: u64) -> Result<()> {
@@ -104,15 +104,13 @@ impl Backing for FileMapping {
         // SAFETY: the range is within this mapping (the region checked it), and populating changes no content.
         match unsafe { madvise(self.at(begin as u64), end - begin, Advice::LinuxPopulateWrite) } {
             Ok(()) => Ok(()),
-            Err(Errno::INVAL) => {
-                Err(Error::Unsupported { what: self.name.clone(), seen: "MADV_POPULATE_WRITE refused".to_owned() })
+            Err(Errno::INVAL) => Err(Error::unsupported(&self.name, "MADV_POPULATE_WRITE refused")),
+            Err(errno @ (Errno::FAULT | Errno::HWPOISON)) => {
+                let source = io::Error::from(errno);
+                let seen = format!("populating {len} bytes failed: {source}");
+                Err(Error::poisoned(&self.name, offset, &seen).caused_by(source))
             }
-            Err(errno @ (Errno::FAULT | Errno::HWPOISON)) => Err(Error::Poisoned {
-                what: self.name.clone(),
-                offset,
-                seen: format!("populating {len} bytes failed: {}", io::Error::from(errno)),
-            }),
-            Err(errno) => Err(Error::from_io(self.name.as_str(), "populating", len, errno.into())),
+            Err(errno) => Err(Error::from_io(&self.name, "populating", len, errno.into())),
         }
     }
 }
