@@ -26,7 +26,7 @@ fn a_missing_map_is_told_by_map_medium_and_system() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let options = Options { emulate: true, create_dir: false };
     let medium: Arc<dyn Medium> = Arc::new(FileMedium::open(directory.path(), options).expect("it opens"));
-    let error = List::open(&medium, "absent", &config()).err().expect("there is none");
+    let error = List::open(&medium, "absent", &config()).expect_err("there is none");
     let path = directory.path().join("absent").display().to_string();
     assert_eq!((error.kind(), error.file()), (ErrorKind::NotFound, Some(&*path)), "{error}");
     assert_eq!(medium_kind(&error), Some(perdura_pmem::ErrorKind::NotFound));
@@ -41,7 +41,7 @@ fn damage_is_told_with_file_and_offset() {
     let region = medium.open("map").expect("it exists");
     // The identity ends with its checksum, at offset 60.
     region.store(56, region.load(56) ^ 1 << 40);
-    let error = BTree::open(&medium, "map", &config()).err().expect("its checksum does not match");
+    let error = BTree::open(&medium, "map", &config()).expect_err("its checksum does not match");
     assert_eq!((error.kind(), error.file(), error.offset()), (ErrorKind::Damaged, Some("map"), Some(0)), "{error}");
     assert!(error.source().is_none(), "nothing below refused");
 }
@@ -49,11 +49,11 @@ fn damage_is_told_with_file_and_offset() {
 #[test]
 fn a_full_device_and_a_taken_name_are_told() {
     let medium: Arc<dyn Medium> = Arc::new(SimMedium::with_capacity(2 << 20));
-    let error = List::create(&medium, "large", &Layout::list(4 << 20), &config()).err().expect("it cannot fit");
+    let error = List::create(&medium, "large", &Layout::list(4 << 20), &config()).expect_err("it cannot fit");
     assert_eq!(error.kind(), ErrorKind::Full, "{error}");
     assert_eq!(medium_kind(&error), Some(perdura_pmem::ErrorKind::Full));
     let list = List::create(&medium, "map", &Layout::list(1 << 20), &config()).expect("there is room");
-    let error = List::create(&medium, "map", &Layout::list(1 << 20), &config()).err().expect("the name is taken");
+    let error = List::create(&medium, "map", &Layout::list(1 << 20), &config()).expect_err("the name is taken");
     assert_eq!((error.kind(), error.file()), (ErrorKind::Exists, Some("map")), "{error}");
     let error = list.put(b"key", &vec![0; 4 << 20]).expect_err("larger than the region");
     assert_eq!(error.file(), Some("map"), "{error}");
