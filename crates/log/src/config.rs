@@ -12,14 +12,14 @@ pub const LANE_BYTES_MIN: u64 = 4 << 10;
 /// Most bytes of a lane.
 pub const LANE_BYTES_MAX: u64 = 2 << 30;
 
-/// Settings of the log. Those marked *at creation* are kept in the pool and ignored for one that exists.
+/// Settings of the log. The pool keeps those marked *at creation*; opening it again ignores them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogConfig {
     /// Lanes of a generation, 1 to 64 (*at creation*).
     pub lanes: u32,
     /// Bytes of a lane, a multiple of 64 from 4 KiB to 2 GiB (*at creation*).
     pub lane_bytes: u64,
-    /// Generations to begin with, 2 to 64 (*at creation*).
+    /// Generations a new pool starts with, 2 to 64 (*at creation*).
     pub generations: u32,
     /// Generations the log may grow to, `generations` to 64.
     pub generations_max: u32,

@@ -1,10 +1,10 @@
-//! Generations change hands: the switch, re-arming, growth, and the checkpoint that frees them.
+//! The life of generations: the switch to the next one, re-arming, growth, and the checkpoint that frees them.
 //!
-//! All under the control lock. A generation is *reusable* iff it is inactive, nothing pins it, the CSNs of all records in
-//! it are published (then the superblock write that re-arms it also makes the checkpoint that covers them durable, I9),
-//! and no generation that was armed earlier holds a PREPARE record whose ending lies in this one and would come back to
-//! life without it. Re-arming is one superblock write: new activation, new salt, so that no older record of the generation
-//! is ever valid again; it is fenced before the first reservation.
+//! Everything here runs under the control lock. A generation is *reusable* iff it is inactive, nothing pins it, the
+//! CSNs of all its records are published, and no generation armed earlier holds a PREPARE record whose ending lies in
+//! this one: without its ending that transaction would come back to life. Re-arming is one superblock write. It gives
+//! the generation a new activation and a new salt, so that no older record in it is ever valid again, and makes the
+//! checkpoint durable that covers those records (I9). It is fenced before the first reservation.
 
 use crate::Csn;
 use crate::config::GENERATIONS_MAX;
@@ -40,7 +40,8 @@ impl Control {
         self.superfile.current()
     }
 
-    /// Makes a changed superblock durable, with more transaction ids if few are left. A failure stops the pool.
+    /// Applies `change` to the superblock and makes it durable, setting more transaction ids aside if few are left. A
+    /// failure stops the pool.
     pub(crate) fn write(&mut self, log: &Shared, change: impl FnOnce(&mut Superblock)) -> Result<()> {
         log.check_running()?;
         let mut next = self.superblock().clone();
@@ -54,7 +55,7 @@ impl Control {
             self.superfile.write(next)
         };
         if let Err(error) = written {
-            // Planted: on after a failed persist.
+            // Planted: goes on after a failed persist.
             if perdura_pmem::planted(12) {
                 return Err(error);
             }
@@ -66,7 +67,7 @@ impl Control {
         Ok(())
     }
 
-    /// Makes visible_csn the durable checkpoint, unless it is.
+    /// Makes visible_csn the durable checkpoint, unless it already is.
     pub(crate) fn checkpoint(&mut self, log: &Shared) -> Result<Csn> {
         log.check_running()?;
         // Planted: what is durable is said to be published.
@@ -105,8 +106,8 @@ impl Control {
         reusable.min_by_key(|generation| generation.activation())
     }
 
-    /// Arms another generation and makes it active, with room for `bytes` in lane `lane` reserved and pinned for the
-    /// caller, so that nobody can fill it up first. `None` if all are needed and there cannot be more.
+    /// Arms another generation, reserves and pins `bytes` in its lane `lane` for the caller, so that nobody else can
+    /// fill the lane first, and makes it active. `None` if all generations are in use and no more can be added.
     pub(crate) fn switch(&mut self, log: &Shared, lane: u32, bytes: u64, most: u32) -> Result<Option<Placed>> {
         let _span = span("generation_switch");
         let csn = log.visible.load();
@@ -153,7 +154,8 @@ impl Control {
         GenerationEntry { activation, salt }
     }
 
-    /// Adds a generation up to `most`: its number. `None` at the limit, or when the device has no room.
+    /// Adds a generation, if there are fewer than `most`, and returns it. `None` at the limit, or when the device has
+    /// no room.
     fn grow<'a>(&mut self, log: &'a Shared, most: u32) -> Result<Option<&'a Generation>> {
         let number = log.generations.count() as u32;
         if number >= most {
@@ -177,7 +179,7 @@ impl Control {
         Ok(Some(log.generations.get(number)))
     }
 
-    /// Whether a switch at this moment would find a generation or could add one.
+    /// Whether a switch now would find a reusable generation or could add one.
     pub(crate) fn has_next(&self, log: &Shared) -> bool {
         let csn = log.visible.load();
         log.generations.count() < log.generations_max as usize || self.reusable(log, csn).is_some()

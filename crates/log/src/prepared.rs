@@ -1,10 +1,10 @@
 //! Prepared transactions: what the log keeps of them, and how their records are copied forward.
 //!
-//! A PREPARE record and the space of its ending (COMMIT_PREPARED or ROLLBACK, one granule) are reserved as one piece, so
-//! that they are voided by the same superblock write. Only a copied transaction has PREPARE records in other generations
-//! than its ending; the control lock's `ends_since` keeps the ending's generation until those are void (I9).
-//! A copy is fenced before the pins of what it replaces are let go of. Copies are the same in everything but their
-//! checksum, so recovery may find both and take either.
+//! A PREPARE record and the space of its ending (COMMIT_PREPARED or ROLLBACK, one granule) are reserved as one piece,
+//! so that they are voided by the same superblock write. Only a copied transaction has PREPARE records in other
+//! generations than its ending; the control lock's `ends_since` keeps the ending's generation until those are void
+//! (I9). A copy is fenced before the pins of the records it replaces are released. Copies are the same in everything
+//! but their checksum, so recovery may find both and take either.
 
 use crate::TxnId;
 use crate::config::GENERATIONS_MAX;
@@ -94,7 +94,7 @@ fn copy_forward(log: &Shared, control: &mut Control, state: &mut State) -> bool 
     true
 }
 
-/// As [`copy_forward`], arming more generations as they are needed, for recovery. False if there are none.
+/// Recovery's [`copy_forward`]: arms further generations as they are needed. False if none is left.
 pub(crate) fn copy_arming(log: &Shared, control: &mut Control, state: &mut State) -> Result<bool> {
     let moved = copy_to(log, state, &mut |pins, lane, bytes| match log.try_reserve(pins, lane, bytes) {
         Ok(placed) => Ok(Some(placed)),
@@ -112,7 +112,8 @@ pub(crate) fn copy_arming(log: &Shared, control: &mut Control, state: &mut State
 /// Reserves bytes, preferably in a lane, adding what it pins.
 type Reserve<'a> = &'a mut dyn FnMut(&mut Pins, u32, u64) -> Result<Option<Placed>>;
 
-/// Copies the records to where `reserve` says, fenced, and lets go of the old ones: the ending's generation.
+/// Copies the records to the places that `reserve` returns, fences them and unpins the old ones. Returns the ending's
+/// generation.
 fn copy_to(log: &Shared, state: &mut State, reserve: Reserve<'_>) -> Result<Option<u32>> {
     let mut pins = Pins::new();
     let (records, ending) = match reserve_copies(log, state, &mut pins, reserve) {
@@ -152,7 +153,7 @@ fn reserve_copies(
                 taken.push((to, bytes));
             }
             refused => {
-                // Pinned still, so that no lane has begun anew.
+                // Still pinned, so the lane cannot have been re-armed.
                 for (to, bytes) in taken.into_iter().rev() {
                     log.generations.get(to.generation).lanes[to.lane as usize].give_back(to.offset, bytes);
                 }
@@ -170,7 +171,7 @@ fn header_at(place: &Place<'_>) -> Header {
     Header::decode(&sealed, place.salt, TXID_MAX + 1).expect("a group this log wrote or verified")
 }
 
-/// Writes the group at `from` again at `to`. Not fenced.
+/// Copies the group at `from` to `to`. Not fenced.
 fn copy_group(log: &Shared, from: Placed, to: Placed) {
     let source = log.place(from);
     let header = header_at(&source);
@@ -179,7 +180,7 @@ fn copy_group(log: &Shared, from: Placed, to: Placed) {
     Staged::new(log.place(to), body).seal(&header);
 }
 
-/// Stores a group again where it is, by this thread, so that this thread's fence covers it.
+/// Stores a group again in its place, so that this thread's fence covers it.
 pub(crate) fn store_again(log: &Shared, at: Placed) {
     let place = log.place(at);
     let header = header_at(&place);

@@ -1,9 +1,10 @@
-//! Recovery: analysis, the engine's redo in between, and the superblock write that ends it.
+//! Recovery: analysis, then the caller's redo, then the superblock write that ends it.
 //!
-//! Until [`Recovery::finish`] nothing is written. It copies prepared transactions into generations that hold nothing
-//! needed (each armed by a superblock write of its own that moves the checkpoint to the horizon, the redo being fenced),
-//! fences them, and then voids all other records with one superblock write (I7). A crash before that write finds what
-//! this recovery found, perhaps with copies beside the originals.
+//! Nothing is written before [`Recovery::finish`], which the caller calls with its redo fenced. It copies prepared
+//! transactions into generations whose records nobody needs; each of these is armed by a superblock write of its own,
+//! which moves the checkpoint to the horizon. It fences the copies and voids all other records with one superblock
+//! write (I7). After a crash before that write, the next recovery finds what this one found, perhaps with copies
+//! beside the originals.
 
 use crate::analysis::{Analysis, BodyRef, Committed, Outcome, Prepared};
 use crate::config::{GENERATIONS_MAX, LogConfig};
@@ -60,7 +61,8 @@ impl Recovery {
     /// Analyses the pool on `medium`. Of `config` only `generations_max` counts. Reads only.
     ///
     /// # Errors
-    /// NotAPool, NewerFormat, Damaged (which says what is lost if a commit that was durable is not there), Medium.
+    /// NotAPool, NewerFormat, Damaged (which names the first lost commit if a durable one is missing),
+    /// Medium.
     pub fn open(medium: Arc<dyn Medium>, config: &LogConfig) -> Result<Recovery> {
         let (recovery, proven) = Recovery::analyse(medium, config)?;
         if recovery.horizon < proven {
@@ -74,7 +76,7 @@ impl Recovery {
         Ok(recovery)
     }
 
-    /// As [`Recovery::open`], but accepts that commits above the horizon are lost that were durable once.
+    /// As [`Recovery::open`], but accepts the loss of commits above the horizon that were durable once.
     pub fn open_accepting_loss(medium: Arc<dyn Medium>, config: &LogConfig) -> Result<Recovery> {
         Ok(Recovery::analyse(medium, config)?.0)
     }
@@ -130,8 +132,9 @@ impl Recovery {
         bodies.iter().try_for_each(|body| each(self.body(*body)))
     }
 
-    /// Ends the recovery, the redo being fenced: the log to go on with, and the prepared transactions. Everything older
-    /// that is above the horizon is void from here on (I7). A crash inside leaves a pool that recovers as this one did.
+    /// Ends the recovery once the caller has fenced its redo. Returns the running log and the prepared transactions.
+    /// From here on every older record above the horizon is void (I7). A crash inside leaves a pool that recovers to
+    /// the same state.
     ///
     /// # Errors
     /// LogFull, if there is no room to copy prepared transactions; Medium; FailStop.
@@ -171,7 +174,7 @@ impl Recovery {
     }
 }
 
-/// The running log's idea of a prepared transaction whose records lie where analysis found them.
+/// A prepared transaction as the running log keeps it, its records still where analysis found them.
 fn keep(log: &Shared, found: &Prepared) -> prepared::Prepared {
     let state = prepared::State {
         pins: pin_all(log, &found.records),
@@ -185,7 +188,7 @@ fn keep(log: &Shared, found: &Prepared) -> prepared::Prepared {
     prepared::Prepared { txid: found.txid, state: Mutex::new(state) }
 }
 
-/// Copies all prepared transactions into freshly armed generations: their numbers. Fenced.
+/// Copies all prepared transactions into freshly armed generations, fenced. Returns the numbers of these generations.
 fn copy_prepared(log: &Shared, all: &[Arc<prepared::Prepared>]) -> Result<Vec<u32>> {
     let mut control = log.control.lock();
     let first = control.superblock().activation_next;
@@ -199,7 +202,7 @@ fn copy_prepared(log: &Shared, all: &[Arc<prepared::Prepared>]) -> Result<Vec<u3
     Ok(fresh.map(|generation| generation.number).collect())
 }
 
-/// Removes log files that no superblock names: what a growth left that was cut off.
+/// Removes log files that the superblock does not name: the leftovers of a growth that was cut off.
 fn remove_leftovers(medium: &dyn Medium, generations: u32) -> Result<()> {
     for (name, _) in medium.list()? {
         if parse_lane_name(&name).is_some_and(|(generation, _)| generation >= generations) {

@@ -1,9 +1,9 @@
 //! Reserving space for a group: all that can block or fail on the way to a commit happens here.
 //!
-//! The fast path pins a lane of the active generation, looks again whether it is still active, and moves the lane's tail.
-//! A lane without room passes the group on to the next; when none has any the generation is switched. When no generation
-//! can be had the reserver waits a little (publications in flight let go by themselves) and gives up after a bounded number of
-//! rounds; one that holds a generation itself does so early, those that have held theirs longest first.
+//! The fast path pins a lane of the active generation, checks again that the generation is still active, and moves
+//! the lane's tail. If the lane is full it tries the next; if all are full it switches generations. If no generation
+//! is free it waits in short rounds, since publications in flight release theirs without help, and gives up after a
+//! bounded number of rounds. A transaction that holds a generation itself gives up early, the longest holder first.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{GRANULE_BYTES, HEADER_BYTES};
@@ -12,20 +12,20 @@ use crate::shared::{Active, Shared};
 use crate::{TxnId, prepared};
 use std::time::Duration;
 
-/// Rounds of waiting before nothing more is hoped for.
+/// Rounds of waiting before a reservation gives up.
 const ROUNDS_MAX: u32 = 200;
 /// Of these, rounds before the longest holder of a generation gives up, which may make room for others.
 const ROUNDS_PATIENT: u32 = 3;
 /// Length of a round.
 const ROUND: Duration = Duration::from_millis(1);
 
-/// What became of a wish to switch.
+/// Outcome of an attempt to switch generations.
 enum Switched {
     /// Space in the new generation.
     Here(Placed),
     /// Another thread has switched meanwhile.
     Elsewhere,
-    /// No generation can be had now.
+    /// No generation is free now.
     NoRoom,
 }
 
@@ -74,7 +74,7 @@ impl Shared {
                 let pinned = pins.contains(&pin);
                 if !pinned {
                     file.pin();
-                    // Before this look the generation may have been freed and armed anew, or be about to.
+                    // Until this check the generation may have been freed and re-armed, or be about to be.
                     if self.active() != active {
                         file.unpin(0);
                         return None;
@@ -129,14 +129,14 @@ impl Shared {
             switched = control.switch(self, home, bytes, self.generations_max)?;
         }
         let Some(placed) = switched else { return Ok(Switched::NoRoom) };
-        // Prepared transactions would hold the next generation for as long as they please: make way while there is room.
+        // Prepared transactions may hold the next generation indefinitely: copy them forward while there is room.
         if !control.has_next(self) {
             prepared::copy_oldest_forward(self, &mut control);
         }
         Ok(Switched::Here(placed))
     }
 
-    /// Waits for the round of number `round`. Error: LogFull when there is nothing more to wait for.
+    /// Waits one round, whose number is `round`. Error: LogFull when the transaction has waited for long enough.
     fn wait_for_room(&self, round: u32, txid: TxnId) -> Result<()> {
         let patience = match self.holders.lock().iter().position(|(_, holder)| *holder == txid) {
             Some(older) => ROUNDS_PATIENT + older as u32,
@@ -158,7 +158,7 @@ impl Shared {
         self.full(seen)
     }
 
-    /// The error that all generations are in use, for the reason `seen`.
+    /// The LogFull error: all generations are in use, for the reason `seen`.
     pub(crate) fn full(&self, seen: String) -> Error {
         let generations = self.generations.count() as u32;
         let bytes = u64::from(generations) * u64::from(self.lanes) * self.lane_bytes;

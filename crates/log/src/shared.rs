@@ -19,7 +19,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::time::Duration;
 
-/// Has a region's pages mapped ahead of use.
+/// Maps a region's pages ahead of use.
 pub(crate) type PrefaultHook = dyn Fn(&Region) + Send + Sync;
 
 /// The active generation as one word: activation and number.
@@ -27,7 +27,7 @@ pub(crate) type PrefaultHook = dyn Fn(&Region) + Send + Sync;
 pub(crate) struct Active(u64);
 
 impl Active {
-    /// While recovery has not armed any.
+    /// Recovery has not armed any generation yet.
     pub(crate) const NONE: Active = Active(u64::MAX);
 
     pub(crate) fn new(activation: u64, number: u32) -> Active {
@@ -73,7 +73,7 @@ pub(crate) struct Shared {
     freed: Condvar,
 }
 
-/// What a log starts from.
+/// What a running log starts from.
 pub(crate) struct Start {
     pub(crate) medium: Arc<dyn Medium>,
     pub(crate) lanes: u32,
@@ -122,7 +122,8 @@ impl Shared {
         self.active.store(active.0, SeqCst);
     }
 
-    /// The next transaction id, persisted ahead in blocks so that none is ever given twice (I7).
+    /// Takes the next transaction id. The superblock sets ids aside in blocks, so that none is ever issued twice
+    /// (I7).
     #[inline]
     pub(crate) fn take_txid(&self) -> TxnId {
         let txid = self.txid_next.fetch_add(1, Relaxed);
@@ -143,7 +144,8 @@ impl Shared {
         }
     }
 
-    /// The next CSN, and how far durable_csn is known to be behind it. From here to the fence nothing may fail (I5).
+    /// Takes the next CSN. Returns with it how far durable_csn is known to be behind it. From here to the fence
+    /// nothing may fail (I5).
     #[inline]
     pub(crate) fn take_csn(&self) -> (Csn, u16) {
         let csn = self.csn.fetch_add(1, SeqCst) + 1;
@@ -156,7 +158,7 @@ impl Shared {
         self.csn.load(SeqCst)
     }
 
-    /// Where a reserved group goes. The lane is pinned by the caller's transaction.
+    /// Where a reserved group goes. The caller's transaction pins the lane.
     #[inline]
     pub(crate) fn place(&self, placed: Placed) -> Place<'_> {
         let generation = self.generations.get(placed.generation);
@@ -168,7 +170,7 @@ impl Shared {
         }
     }
 
-    /// Lets go of pins; `csn` is that of the transaction, 0 if it has none.
+    /// Releases pins. `csn` is the transaction's, or 0 if it has none.
     #[inline]
     pub(crate) fn release(&self, pins: &mut Pins, csn: Csn) {
         for pin in pins.drain(..) {
@@ -179,10 +181,10 @@ impl Shared {
         }
     }
 
-    /// Waits until pins may have been let go of, at most about `timeout`.
+    /// Waits until pins may have been released, for about `timeout` at most.
     pub(crate) fn wait_freed(&self, timeout: Duration) {
         self.waiting.fetch_add(1, SeqCst);
-        // A wake-up that comes before the wait costs the timeout, no more.
+        // A wake-up that comes before the wait costs no more than the timeout.
         self.freed.wait_for(&mut self.freed_lock.lock(), timeout);
         self.waiting.fetch_sub(1, SeqCst);
     }

@@ -63,11 +63,11 @@ pub struct Superblock {
     pub lane_bytes: u64,
     /// Recoveries the pool has been through.
     pub epoch: u64,
-    /// Last CSN that counts of those before the last recovery.
+    /// Horizon of the last recovery: CSNs above it that were taken earlier are void.
     pub horizon: Csn,
     /// Every CSN up to it is published durably.
     pub checkpoint_csn: Csn,
-    /// Transaction ids below it may have been given.
+    /// Transaction ids below it may have been issued.
     pub txid_limit: u64,
     /// Activation number for the next arming.
     pub activation_next: u64,
@@ -92,7 +92,7 @@ fn long(bytes: &[u8], at: usize) -> u64 {
 }
 
 impl Superblock {
-    /// The bytes of one copy that matter, padded to whole lines.
+    /// Encodes one copy, without its unused tail, padded to whole lines.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let used = TABLE_AT + ENTRY_BYTES * self.generations.len();
         let mut bytes = vec![0; used.next_multiple_of(64)];
@@ -120,7 +120,8 @@ impl Superblock {
         bytes
     }
 
-    /// Reads both copies of a superblock file named `file`: the content that counts, and the copy it is in.
+    /// Decodes both copies of the superblock file `file`. Returns the content that counts and the number of the copy
+    /// that holds it.
     ///
     /// # Errors
     /// NotAPool, NewerFormat, Damaged.

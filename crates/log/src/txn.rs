@@ -25,7 +25,8 @@ pub(crate) struct Home {
     pub(crate) lane: u32,
 }
 
-/// Space for the commit record of a transaction. To be used up by [`LogTxn::commit`]; dropped, it stays empty.
+/// Space for the commit record of a transaction. [`LogTxn::commit`] uses it up; if it is dropped, the space stays
+/// empty.
 #[must_use = "reserved space is wasted unless the transaction commits with it"]
 #[derive(Debug)]
 pub struct Reservation {
@@ -43,7 +44,8 @@ struct Chunk {
 
 /// A transaction's part of the log. Used by one thread at a time.
 ///
-/// Dropped without an ending its chunks are void: it was rolled back. Dropped while prepared it stays prepared.
+/// A transaction dropped without an ending is rolled back: its chunks are void. One dropped while prepared stays
+/// prepared.
 pub struct LogTxn {
     home: Arc<Home>,
     id: TxnId,
@@ -81,12 +83,12 @@ impl LogTxn {
         txn
     }
 
-    /// Its id, given to no other transaction of the pool, ever.
+    /// Transaction id, never issued twice in a pool.
     pub fn id(&self) -> TxnId {
         self.id
     }
 
-    /// Writes a part of the redo ahead of the commit. Its generation is held until the transaction ends. Not fenced.
+    /// Writes a part of the redo ahead of the commit. The transaction holds the generation until it ends. Not fenced.
     ///
     /// # Errors
     /// TooLarge (the body, or the count of chunks), LogFull, FailStop, Medium. The transaction is as before.
@@ -118,7 +120,7 @@ impl LogTxn {
         Ok(())
     }
 
-    /// Notes the transaction among those that hold a generation for long.
+    /// Registers the transaction as one that may hold a generation for long.
     fn hold(&mut self, log: &Shared, first: Placed) {
         if self.held_since.is_none() {
             let since = log.generations.get(first.generation).activation();
@@ -133,7 +135,7 @@ impl LogTxn {
         }
     }
 
-    /// Stores the chunks again that other threads wrote: only this thread's fence will be waited for.
+    /// Stores again the chunks that other threads wrote: the ending waits for this thread's fence only.
     fn adopt_chunks(&mut self) {
         let here = std::thread::current().id();
         for chunk in self.records.iter_mut().filter(|chunk| chunk.writer != here) {
@@ -170,8 +172,8 @@ impl LogTxn {
         self.csn
     }
 
-    /// Makes the transaction able to commit at any time, even after a crash, under the name `xid`, with `body` as the
-    /// last part of its redo. Reserves the space of its ending.
+    /// Prepares the transaction under the name `xid`, with `body` as the last part of its redo: from now on it can
+    /// commit at any time, even after a crash. Reserves the space of its ending.
     ///
     /// # Errors
     /// TooLarge, LogFull, FailStop, Medium. The transaction is as before.
@@ -230,7 +232,7 @@ impl LogTxn {
         self.csn
     }
 
-    /// Rolls back. For a prepared transaction that is made durable, with one fence; otherwise nothing is written.
+    /// Rolls back. The rollback of a prepared transaction is made durable with one fence; any other writes nothing.
     ///
     /// # Errors
     /// FailStop: a prepared transaction stays prepared in the pool.

@@ -100,8 +100,8 @@ impl fmt::Display for MediumInfo {
 
 /// A directory of regions (one pool).
 ///
-/// File operations change what a crash leaves only once synced: contents' existence and size by [`Region::sync`],
-/// names by [`Medium::sync_dir`].
+/// A file operation survives a crash only once it is synced: [`Region::sync`] makes a file's size and blocks durable,
+/// [`Medium::sync_dir`] its name.
 pub trait Medium: Send + Sync + 'static {
     /// Creates, allocates, zeroes and maps a file of `len` bytes; the address is a multiple of 2 MiB on real media.
     ///

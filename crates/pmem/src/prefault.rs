@@ -88,7 +88,7 @@ impl Prefault {
         Prefault { threads: (0..threads.max(1)).filter_map(spawn).collect(), shared }
     }
 
-    /// Asks for `len` bytes of `region` at `offset`. Parts beyond its end are left out.
+    /// Queues `len` bytes of `region` at `offset`. Ignores what lies beyond its end.
     pub fn submit(&self, region: Region, offset: u64, len: u64, priority: Priority) {
         let end = offset.saturating_add(len).min(region.len());
         if offset >= end {
@@ -111,7 +111,7 @@ impl Prefault {
         self.shared.state.lock().enabled
     }
 
-    /// Who is told of chunks that could not be populated. Called on the service's threads.
+    /// Sets the handler of chunks that could not be populated. It runs on the service's threads.
     pub fn set_error_handler(&self, handler: impl Fn(&Error) + Send + Sync + 'static) {
         *self.shared.on_error.lock() = Some(Arc::new(Box::new(handler)));
     }

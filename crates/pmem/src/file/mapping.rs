@@ -1,11 +1,11 @@
 //! A file mapped at a 2 MiB boundary.
 //!
-//! The address range is reserved first (len + 2 MiB, no access), the file is mapped over its aligned part, and
-//! the rest is given back. The descriptor is closed afterwards: a pool may have thousands of files, and msync
-//! on the mapping does what fsync does for size and blocks, and what libpmem2's deep flush does for a file.
+//! The address range is reserved first (len + 2 MiB, no access), the file is mapped over its aligned part, and the
+//! rest is released. The descriptor is closed afterwards: a pool may have thousands of files, and msync on the
+//! mapping does what fsync does for size and blocks, and what libpmem2's deep flush does for a file.
 //!
-//! libpmem2 is asked for its functions once for each granularity, not for each file: it keeps a thread key for every
-//! mapping it is told of (seen with 1.12), of which a process has 1024, and aborts when there are none left.
+//! libpmem2 chooses the functions once for each granularity, not for each file: it allocates a thread key for every
+//! mapping it is told of (seen with 1.12), and aborts when the 1024 keys of the process are used up.
 
 use super::ffi::{Map, Source};
 use crate::error::{Error, Result};

@@ -28,7 +28,7 @@ const LOCK_PAUSE: Duration = Duration::from_millis(5);
 /// How a directory is opened.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
-    /// Go on without DAX: data then survive a process crash, not a power loss.
+    /// Accept a directory without DAX: data then survive a process crash, not a power loss.
     pub emulate: bool,
     /// Create the directory if it does not exist (its parent must).
     pub create_dir: bool,
@@ -104,7 +104,7 @@ impl FileMedium {
             return Ok(());
         }
         let blocks = Source::new(file.as_fd()).and_then(|source| source.bad_blocks());
-        // Without the right to ask the file is taken as sound, as any program would.
+        // Without permission to ask, the file is taken to be sound, as any other program takes it.
         match blocks.unwrap_or_default().first() {
             None => Ok(()),
             Some(BadBlock { offset, len }) => {
@@ -200,7 +200,7 @@ impl Medium for FileMedium {
 #[repr(align(64))]
 struct Line(#[expect(dead_code, reason = "only its alignment counts")] [u8; 64]);
 
-/// What lies below the region of a file without bytes.
+/// Backing of a region over an empty file.
 struct EmptyFile {
     what: String,
     path: PathBuf,
@@ -242,7 +242,8 @@ fn lock(directory: &Path) -> Result<File> {
     for attempt in 1.. {
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => break,
-            // A process that is being started inherits the descriptor of a lock just given up, until it runs its own program.
+            // Between fork and exec a child process shares the descriptor, and so holds a lock that was just
+            // released.
             Err(Errno::WOULDBLOCK) if attempt < LOCK_ATTEMPTS => std::thread::sleep(LOCK_PAUSE),
             Err(Errno::WOULDBLOCK) => return Err(Error::in_use(&directory.display().to_string())),
             Err(errno) => return Err(failed(errno.into())),

@@ -1,4 +1,4 @@
-//! What lies below a directory: found by a trial file, never assumed.
+//! Finds out what kind of memory lies below a directory, by a trial file.
 //!
 //! MAP_SYNC has been seen to succeed without DAX in containers, so statx must report the DAX attribute as well; and the
 //! granularity is what libpmem2 finds when it maps the file by itself.

@@ -131,7 +131,7 @@ pub enum SiteKind {
     Reclaim,
 }
 
-/// A place from which something was called. One place of a persist is two: its flush and its fence.
+/// A call site. That of a persist counts as two: its flush and its fence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CallSite {
     /// Source file, as the compiler names it.
