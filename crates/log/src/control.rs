@@ -94,10 +94,9 @@ impl Control {
         let since = self.ends_since[generation.number as usize];
         let own = generation.activation();
         let holds_endings = || log.generations.iter().any(|other| (since..own).contains(&other.activation()));
-        // Without pins csn_max is final: look at it last.
         // Planted: records above the checkpoint go; an ending goes before its PREPARE record.
-        let published = generation.csn_max() <= csn || perdura_pmem::planted(4);
-        generation.is_unpinned() && published && (!holds_endings() || perdura_pmem::planted(5))
+        let is_published = |csn_max| csn_max <= csn || perdura_pmem::planted(4);
+        generation.csn_max_if_unpinned().is_some_and(is_published) && (!holds_endings() || perdura_pmem::planted(5))
     }
 
     /// The reusable generation that was armed first.

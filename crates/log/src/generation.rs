@@ -112,15 +112,12 @@ impl Generation {
         self.salt.load(Acquire)
     }
 
-    /// Whether no unfinished transaction has, or will write, a record here. Meaningful only for an inactive
-    /// generation.
-    pub(crate) fn is_unpinned(&self) -> bool {
-        self.lanes.iter().all(|lane| lane.pins() == 0)
-    }
-
-    /// Highest CSN recorded here. Final once inactive and unpinned.
-    pub(crate) fn csn_max(&self) -> Csn {
-        self.lanes.iter().map(|lane| lane.csn_max.load(Relaxed)).max().unwrap_or(0)
+    /// Highest CSN recorded in an inactive generation, final; `None` while an unfinished transaction pins it (I9).
+    ///
+    /// Reads the pins first: a transaction that raises `csn_max` and unpins in between would be missed the other way round.
+    pub(crate) fn csn_max_if_unpinned(&self) -> Option<Csn> {
+        let is_unpinned = self.lanes.iter().all(|lane| lane.pins() == 0);
+        is_unpinned.then(|| self.lanes.iter().map(|lane| lane.csn_max.load(Relaxed)).max().unwrap_or(0))
     }
 
     /// Begins a new, empty activation. The caller holds the control lock; a pin taken now came too late and will be
