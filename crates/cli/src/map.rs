@@ -99,7 +99,9 @@ fn medium(request: &Request) -> Outcome<Arc<dyn Medium>> {
         Options { emulate, create_dir: matches!(request.action, Action::Create { .. }) },
     ) {
         Ok(medium) => Ok(Arc::new(medium)),
-        Err(error @ perdura_pmem::Error::NotDax { .. }) => Err(Failure::new(format!("{error}: --emulate"))),
+        Err(error) if error.kind() == perdura_pmem::ErrorKind::NotDax => {
+            Err(Failure::new(format!("{error}: --emulate")))
+        }
         Err(error) => Err(Failure::new(error.to_string())),
     }
 }

@@ -7,6 +7,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 
 /// What a caller can do about an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum ErrorKind {
     /// No such table or row.
     NotFound,
@@ -44,67 +45,48 @@ pub enum ErrorKind {
     Medium,
 }
 
-/// An error: its kind, and a message that names the thing and the remedy.
-#[derive(Clone, Debug)]
-pub struct Error {
-    kind: ErrorKind,
-    message: String,
-}
+perdura_pmem::error_type!(ErrorKind);
 
 impl Error {
-    /// An error of `kind`.
-    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
-        Error { kind, message: message.into() }
-    }
-
     /// Bytes at `offset` of `file` that cannot be right.
+    #[cold]
     pub fn damaged(file: &str, offset: u64, what: impl fmt::Display) -> Error {
-        Error::new(
-            ErrorKind::Damaged,
-            format!(
-                "{file} at offset {offset}: {what}; run `perdura check` on the pool and restore the file from a backup"
-            ),
-        )
+        let remedy = "run `perdura check` on the pool and restore the file from a backup";
+        let message = format!("{file} at offset {offset}: {what}; {remedy}");
+        Error::new(ErrorKind::Damaged, message).in_file(file).at(offset)
     }
 
     /// The same error, said of table `name`, for which a file could not be made.
-    pub(crate) fn of_table(self, name: &str) -> Error {
-        Error { kind: self.kind, message: format!("table {name} cannot grow: {}", self.message) }
-    }
-
-    /// What to do about it.
-    pub fn kind(&self) -> ErrorKind {
-        self.kind
+    pub(crate) fn of_table(mut self, name: &str) -> Error {
+        self.0.message = format!("table {name} cannot grow: {}", self.0.message);
+        self
     }
 }
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for Error {}
 
 impl From<perdura_pmem::Error> for Error {
+    #[cold]
     fn from(error: perdura_pmem::Error) -> Error {
-        let kind = if error.is_full() { ErrorKind::DeviceFull } else { ErrorKind::Medium };
-        Error::new(kind, error.to_string())
+        let kind = match error.kind() {
+            perdura_pmem::ErrorKind::Full => ErrorKind::DeviceFull,
+            _ => ErrorKind::Medium,
+        };
+        Error(error.pass_on(kind))
     }
 }
 
 impl From<perdura_log::Error> for Error {
+    #[cold]
     fn from(error: perdura_log::Error) -> Error {
-        use perdura_log::Error as Log;
-        let kind = match &error {
-            _ if error.is_full() => ErrorKind::DeviceFull,
-            Log::Configuration { .. } => ErrorKind::Configuration,
-            Log::LogFull { .. } | Log::TooLarge { .. } => ErrorKind::LogFull,
-            Log::FailStop { .. } => ErrorKind::ReadOnlyPool,
-            Log::NotAPool { .. } | Log::Damaged { .. } => ErrorKind::Damaged,
-            Log::NewerFormat { .. } => ErrorKind::NotSupported,
+        use perdura_log::ErrorKind as Log;
+        let kind = match error.kind() {
+            Log::DeviceFull => ErrorKind::DeviceFull,
+            Log::Configuration => ErrorKind::Configuration,
+            Log::LogFull | Log::TooLarge => ErrorKind::LogFull,
+            Log::FailStop => ErrorKind::ReadOnlyPool,
+            Log::NotAPool | Log::Damaged => ErrorKind::Damaged,
+            Log::NewerFormat => ErrorKind::NotSupported,
             _ => ErrorKind::Medium,
         };
-        Error::new(kind, error.to_string())
+        Error(error.pass_on(kind))
     }
 }

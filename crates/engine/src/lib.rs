@@ -39,6 +39,7 @@ pub use sessions::{TransactionStatus, WaitStatus};
 pub use status::{Counters, Status, TableStatus};
 pub use table::Table;
 pub use table::visibility::{ReadView, RowRef};
+pub use txn::isolation::Isolation;
 pub use txn::read::Scan;
 pub use txn::reader::{Reader, Rows};
-pub use txn::session::{Isolation, Killer, Savepoint, Session};
+pub use txn::session::{Killer, Savepoint, Session};

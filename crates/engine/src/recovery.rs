@@ -64,7 +64,8 @@ pub(crate) fn refuse_lost_superblock(files: &[(String, u64)]) -> Result<()> {
 /// Sizes fixed at creation, as the superblock has them.
 pub(crate) fn geometry(recovery: &Recovery) -> Result<Geometry> {
     let words = recovery.superblock.geometry;
-    Geometry::from_words(words).map_err(|what| Error::new(ErrorKind::NotSupported, format!("{SUPERBLOCK}: {what}")))
+    Geometry::from_words(words)
+        .map_err(|what| Error::new(ErrorKind::NotSupported, format!("{SUPERBLOCK}: {what}")).in_file(SUPERBLOCK))
 }
 
 pub(crate) fn is_pool_file(name: &str) -> bool {

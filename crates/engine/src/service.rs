@@ -86,7 +86,8 @@ impl Services {
     pub fn remove_files(&self, medium: &dyn Medium, names: impl IntoIterator<Item = String>) {
         for name in names {
             match medium.remove(&name) {
-                Ok(()) | Err(perdura_pmem::Error::NotFound { .. }) => {}
+                Ok(()) => {}
+                Err(error) if error.kind() == perdura_pmem::ErrorKind::NotFound => {}
                 Err(error) => {
                     self.notices.add(format!("a data file that is not needed any more stays for now: {error}"));
                     self.add_leftover(name);
@@ -105,7 +106,8 @@ impl Services {
         if leftovers.is_empty() {
             return;
         }
-        leftovers.retain(|name| !matches!(medium.remove(name), Ok(()) | Err(perdura_pmem::Error::NotFound { .. })));
+        leftovers
+            .retain(|name| medium.remove(name).is_err_and(|error| error.kind() != perdura_pmem::ErrorKind::NotFound));
         if leftovers.is_empty() && medium.sync_dir().is_ok() {
             self.notices.add("data files that could not be removed before are removed now".to_owned());
         }

@@ -7,6 +7,7 @@
 
 mod catch_up;
 mod commit;
+pub mod isolation;
 mod lock;
 pub mod read;
 pub mod reader;

@@ -46,7 +46,7 @@ fn a_row_may_have_a_gibibyte() {
     let table = engine.table("t").unwrap();
     let mut txn = engine.session(Isolation::ReadCommitted);
     let mut scan = txn.scan(&table);
-    let (found, stored) = scan.next(&mut txn).unwrap().expect("the row");
+    let (found, stored) = scan.next(&txn).unwrap().expect("the row");
     // SAFETY: the statement is not over.
     let bytes = unsafe { stored.bytes() };
     assert!(found == rid && bytes == row);

@@ -32,7 +32,7 @@ impl Medium for Stubborn {
         let in_background = std::thread::current().name() == Some("perdura-background");
         if self.keeps.load(Ordering::Relaxed) || in_background && self.keeps_from_background.load(Ordering::Relaxed) {
             let source = std::io::Error::other("told to keep it by a test");
-            return Err(Error::Io { what: name.to_owned(), action: "removing", source });
+            return Err(Error::io(name, "removing", source));
         }
         self.inner.remove(name)
     }
@@ -40,7 +40,7 @@ impl Medium for Stubborn {
     fn rename(&self, from: &str, to: &str) -> Result<()> {
         if self.keeps_name.load(Ordering::Relaxed) {
             let source = std::io::Error::other("told to keep the name by a test");
-            return Err(Error::Io { what: from.to_owned(), action: "renaming", source });
+            return Err(Error::io(from, "renaming", source));
         }
         self.inner.rename(from, to)
     }

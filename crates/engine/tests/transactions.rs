@@ -150,7 +150,7 @@ fn a_scan_never_meets_rows_written_after_it_began() {
     }
     let mut scan = txn.scan(&table);
     let mut met = 0;
-    while let Some((rid, _)) = scan.next(&mut txn).unwrap() {
+    while let Some((rid, _)) = scan.next(&txn).unwrap() {
         txn.update(&table, rid, &row(met + 1000)).unwrap();
         txn.insert(&table, &row(met + 2000)).unwrap();
         met += 1;

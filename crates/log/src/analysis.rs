@@ -1,9 +1,10 @@
-//! Analysis: what the valid groups of all lanes amount to.
+//! Analysis: merges the valid groups of all lanes into committed and prepared transactions.
 //!
-//! Commits are replayed in CSN order from the checkpoint up to the first one missing; a commit with a chunk or PREPARE
-//! record missing counts as missing. A transaction is prepared iff a PREPARE record of it is valid with all its chunks, no
-//! ROLLBACK of it is valid, and no COMMIT_PREPARED up to the horizon is. A transaction copied forward may be there twice;
-//! the copies say the same, and the one in the generation armed first is taken, so that the other's is not needed.
+//! Recovery replays commits in CSN order from the checkpoint up to the first missing one. A commit that lacks a chunk
+//! or its PREPARE record counts as missing. A transaction is prepared iff a PREPARE record of it is valid with all
+//! its chunks, no ROLLBACK of it is valid, and no COMMIT_PREPARED up to the horizon is. A transaction that was copied
+//! forward may appear twice. Both copies say the same; analysis takes the one in the generation armed first, so that
+//! the other generation is not needed.
 
 use crate::error::{Error, Result};
 use crate::format::{HEADER_BYTES, Header, Kind, LAG_UNKNOWN, lane_name, parse_prepare_body};
@@ -13,7 +14,7 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 
-/// Redo of a transaction, somewhere in the lanes: a body of a group or a part of one.
+/// A piece of a transaction's redo in the lanes: the body of a group, or a part of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BodyRef {
     pub(crate) generation: u8,
@@ -28,7 +29,7 @@ pub type Bodies = SmallVec<[BodyRef; 1]>;
 /// A transaction to be redone.
 #[derive(Clone, Debug)]
 pub struct Committed {
-    /// Its place in the order.
+    /// Commit sequence number.
     pub csn: Csn,
     /// Its id.
     pub txid: TxnId,
@@ -72,7 +73,7 @@ pub(crate) struct GenerationUse {
     pub(crate) ends_since: u64,
 }
 
-/// A group, found.
+/// A group and where it was found.
 #[derive(Clone, Copy, Debug)]
 struct Group {
     placed: Placed,
@@ -96,7 +97,7 @@ impl Group {
     }
 }
 
-/// Collects groups, then concludes.
+/// Collects the groups of all lanes, then resolves them into transactions.
 #[derive(Default)]
 pub(crate) struct Analysis {
     checkpoint: Csn,
@@ -115,7 +116,7 @@ impl Analysis {
         Analysis { checkpoint, proven: checkpoint, ..Analysis::default() }
     }
 
-    /// Takes a valid group of a generation with this activation.
+    /// Adds a valid group, found in a generation of this activation.
     pub(crate) fn add(&mut self, placed: Placed, activation: u64, header: &Header) {
         let group = Group { placed, activation, header: *header };
         match header.kind {
@@ -140,7 +141,8 @@ impl Analysis {
         }
     }
 
-    /// Concludes. `body` reads a body. Error: Damaged, if two records have one CSN.
+    /// Resolves the groups into transactions; `body` reads a group's body. Error: Damaged, if two records share a
+    /// CSN.
     pub(crate) fn conclude<'a>(mut self, body: &dyn Fn(BodyRef) -> &'a [u8]) -> Result<Outcome> {
         self.commits.sort_by_key(|group| group.header.csn);
         if let Some([first, second]) = self.commits.windows(2).find(|pair| pair[0].header.csn == pair[1].header.csn) {
@@ -174,7 +176,7 @@ impl Analysis {
 
     /// A committed transaction's redo, if it is complete.
     fn redo_of<'a>(&self, commit: &Group, body: &dyn Fn(BodyRef) -> &'a [u8]) -> Option<Bodies> {
-        // Planted: a commit counts with the chunks there are.
+        // Planted: a commit counts even if chunks are missing.
         let there = || self.chunks.get(&commit.header.txid).map_or(&[][..], |chunks| chunks);
         let chunks = if perdura_pmem::planted(16) { there() } else { self.chunks_of(&commit.header)? };
         let mut bodies: Bodies = chunks.iter().map(Group::body).collect();

@@ -1,6 +1,6 @@
 //! Settings of the log.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::format::{GRANULE_BYTES, HEADER_BYTES};
 
 /// Most lanes a generation can have.
@@ -12,14 +12,14 @@ pub const LANE_BYTES_MIN: u64 = 4 << 10;
 /// Most bytes of a lane.
 pub const LANE_BYTES_MAX: u64 = 2 << 30;
 
-/// Settings of the log. Those marked *at creation* are kept in the pool and ignored for one that exists.
+/// Settings of the log. The pool keeps those marked *at creation*; opening it again ignores them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogConfig {
     /// Lanes of a generation, 1 to 64 (*at creation*).
     pub lanes: u32,
     /// Bytes of a lane, a multiple of 64 from 4 KiB to 2 GiB (*at creation*).
     pub lane_bytes: u64,
-    /// Generations to begin with, 2 to 64 (*at creation*).
+    /// Generations a new pool starts with, 2 to 64 (*at creation*).
     pub generations: u32,
     /// Generations the log may grow to, `generations` to 64.
     pub generations_max: u32,
@@ -32,7 +32,7 @@ impl Default for LogConfig {
 }
 
 impl LogConfig {
-    /// Checks ranges. Error: [`Error::Configuration`].
+    /// Checks ranges. Error: `Configuration`.
     pub fn check(&self) -> Result<()> {
         range("log lanes", self.lanes.into(), 1, LANES_MAX.into())?;
         range("log generations", self.generations.into(), 2, GENERATIONS_MAX.into())?;
@@ -50,9 +50,8 @@ fn range(name: &str, value: u64, low: u64, high: u64) -> Result<()> {
     if (low..=high).contains(&value) {
         return Ok(());
     }
-    Err(Error::Configuration {
-        what: format!("{name}: {value} is not from {low} to {high}; choose a value in that range"),
-    })
+    let what = format!("{name}: {value} is not from {low} to {high}; choose a value in that range");
+    Err(Error::new(ErrorKind::Configuration, what))
 }
 
 /// Whether a lane can have this size.
@@ -61,9 +60,8 @@ pub(crate) fn check_lane_bytes(lane_bytes: u64) -> Result<()> {
     if lane_bytes.is_multiple_of(GRANULE_BYTES) {
         return Ok(());
     }
-    Err(Error::Configuration {
-        what: format!("log lane size {lane_bytes} is not a multiple of {GRANULE_BYTES} bytes; round it"),
-    })
+    let what = format!("log lane size {lane_bytes} is not a multiple of {GRANULE_BYTES} bytes; round it");
+    Err(Error::new(ErrorKind::Configuration, what))
 }
 
 /// Longest body of a group in a lane of `lane_bytes`.
@@ -92,7 +90,7 @@ mod tests {
         ];
         for config in bad {
             let error = config.check().expect_err("out of range");
-            assert!(matches!(error, Error::Configuration { .. }), "{error}");
+            assert_eq!(error.kind(), ErrorKind::Configuration, "{error}");
         }
     }
 }

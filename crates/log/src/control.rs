@@ -1,10 +1,10 @@
-//! Generations change hands: the switch, re-arming, growth, and the checkpoint that frees them.
+//! The life of generations: the switch to the next one, re-arming, growth, and the checkpoint that frees them.
 //!
-//! All under the control lock. A generation is *reusable* iff it is inactive, nothing pins it, the CSNs of all records in
-//! it are published (then the superblock write that re-arms it also makes the checkpoint that covers them durable, I9),
-//! and no generation that was armed earlier holds a PREPARE record whose ending lies in this one and would come back to
-//! life without it. Re-arming is one superblock write: new activation, new salt, so that no older record of the generation
-//! is ever valid again; it is fenced before the first reservation.
+//! Everything here runs under the control lock. A generation is *reusable* iff it is inactive, nothing pins it, the
+//! CSNs of all its records are published, and no generation armed earlier holds a PREPARE record whose ending lies in
+//! this one: without its ending that transaction would come back to life. Re-arming is one superblock write. It gives
+//! the generation a new activation and a new salt, so that no older record in it is ever valid again, and makes the
+//! checkpoint durable that covers those records (I9). It is fenced before the first reservation.
 
 use crate::error::{Error, Result};
 use crate::format::TXID_MAX;
@@ -29,7 +29,8 @@ impl<'a> Control<'a> {
         Control { log, ledger: log.ledger.lock() }
     }
 
-    /// Makes a changed superblock durable, with more transaction ids if few are left. A failure stops the pool.
+    /// Applies `change` to the superblock and makes it durable, setting more transaction ids aside if few are left. A
+    /// failure stops the pool.
     pub(crate) fn write(&mut self, change: impl FnOnce(&mut Superblock)) -> Result<()> {
         let log = self.log;
         log.check_running()?;
@@ -39,12 +40,12 @@ impl<'a> Control<'a> {
             next.txid_limit += TXID_BLOCK;
         }
         let written = if next.txid_limit > TXID_MAX {
-            Err(Error::TooLarge { wanted: next.txid_limit, limit: TXID_MAX })
+            Err(Error::too_large(next.txid_limit, TXID_MAX))
         } else {
             self.ledger.superfile.write(next)
         };
         if let Err(error) = written {
-            // Planted: on after a failed persist.
+            // Planted: goes on after a failed persist.
             if perdura_pmem::planted(12) {
                 return Err(error);
             }
@@ -56,7 +57,7 @@ impl<'a> Control<'a> {
         Ok(())
     }
 
-    /// Makes visible_csn the durable checkpoint, unless it is.
+    /// Makes visible_csn the durable checkpoint, unless it already is.
     pub(crate) fn checkpoint(&mut self) -> Result<Csn> {
         let log = self.log;
         log.check_running()?;
@@ -79,10 +80,9 @@ impl<'a> Control<'a> {
         let since = self.ledger.ends_since[generation.number as usize];
         let own = generation.activation();
         let holds_endings = || log.generations.iter().any(|other| (since..own).contains(&other.activation()));
-        // Without pins csn_max is final: look at it last.
         // Planted: records above the checkpoint go; an ending goes before its PREPARE record.
-        let published = generation.csn_max() <= csn || perdura_pmem::planted(4);
-        generation.is_unpinned() && published && (!holds_endings() || perdura_pmem::planted(5))
+        let is_published = |csn_max| csn_max <= csn || perdura_pmem::planted(4);
+        generation.csn_max_if_unpinned().is_some_and(is_published) && (!holds_endings() || perdura_pmem::planted(5))
     }
 
     /// The reusable generation that was armed first.
@@ -92,8 +92,8 @@ impl<'a> Control<'a> {
         reusable.min_by_key(|generation| generation.activation())
     }
 
-    /// Arms another generation and makes it active, with room for `bytes` in lane `lane` reserved and pinned for the
-    /// caller, so that nobody can fill it up first. `None` if all are needed and there cannot be more.
+    /// Arms another generation, reserves and pins `bytes` in its lane `lane` for the caller, so that nobody else can
+    /// fill the lane first, and makes it active. `None` if all generations are in use and no more can be added.
     pub(crate) fn switch(&mut self, lane: u32, bytes: u64, most: u32) -> Result<Option<Placed>> {
         let log = self.log;
         let _span = span("generation_switch");
@@ -144,7 +144,7 @@ impl<'a> Control<'a> {
         let _span = span("log_growth");
         let regions = match create_lanes(&*log.medium, number, log.lanes, log.lane_bytes) {
             Ok(regions) => regions,
-            Err(error) if error.is_full() => return Ok(None),
+            Err(error) if error.kind() == perdura_pmem::ErrorKind::Full => return Ok(None),
             Err(error) => return Err(error.into()),
         };
         if let Err(error) = log.medium.sync_dir() {
@@ -159,7 +159,7 @@ impl<'a> Control<'a> {
         Ok(Some(log.generations.get(number)))
     }
 
-    /// Whether a switch at this moment would find a generation or could add one.
+    /// Whether a switch now would find a reusable generation or could add one.
     pub(crate) fn has_next(&self) -> bool {
         let log = self.log;
         let csn = log.visible.load();

@@ -8,11 +8,12 @@ use crate::superfile::SuperFile;
 use perdura_pmem::Medium;
 use std::sync::Arc;
 
-/// Creates the log files and the superblock, the latter as `super.new`: when all else of the pool is durable the caller
-/// renames it to `super` and syncs the directory. `geometry` is kept for the layer above; `random` gives the pool's id.
+/// Creates the log files, then the superblock as `super.new`. Once the rest of the pool is durable, the caller
+/// renames it to `super` and syncs the directory. The superblock keeps `geometry` for the layer above; `random`
+/// supplies the pool's id.
 ///
 /// # Errors
-/// Configuration, Medium. What was created is for the caller to remove, as after a crash.
+/// Configuration, DeviceFull, Medium. The caller removes what was created, as after a crash.
 pub fn create(
     medium: &Arc<dyn Medium>,
     config: &LogConfig,

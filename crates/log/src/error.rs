@@ -7,122 +7,65 @@ use std::fmt;
 /// Result of a call on the log.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What went wrong, and with it what to do.
-#[derive(Debug)]
+/// What a caller can do about an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Error {
-    /// A setting is out of range.
-    Configuration {
-        /// Which, its value and its range.
-        what: String,
-    },
-    /// All generations are needed and no more may or can be added: the transaction is to be rolled back.
-    LogFull {
-        /// Generations in use.
-        generations: u32,
-        /// Bytes all lanes of all generations hold.
-        bytes: u64,
-        /// What keeps them.
-        seen: String,
-    },
-    /// A group is longer than a lane: the redo is to be written in chunks. Or a transaction has too many of those.
-    TooLarge {
-        /// Bytes the group needs, or chunks the transaction has.
-        wanted: u64,
-        /// Most there can be.
-        limit: u64,
-    },
-    /// The pool takes no more changes.
-    FailStop {
-        /// Why it stopped.
-        reason: String,
-    },
-    /// The file is not the superblock of a pool.
-    NotAPool {
-        /// File.
-        file: String,
-        /// Offset in bytes.
-        offset: u64,
-        /// Bytes seen there.
-        seen: String,
-    },
-    /// The pool was written by a newer build.
-    NewerFormat {
-        /// File.
-        file: String,
-        /// Offset in bytes.
-        offset: u64,
-        /// Version seen.
-        seen: u32,
-        /// Newest version this build reads.
-        known: u32,
-    },
-    /// Bytes of the pool are not what they must be.
-    Damaged {
-        /// File.
-        file: String,
-        /// Offset in bytes.
-        offset: u64,
-        /// What was seen, and what to do.
-        seen: String,
-    },
-    /// The medium refused.
-    Medium(perdura_pmem::Error),
+pub enum ErrorKind {
+    /// A setting is out of range: correct it.
+    Configuration,
+    /// All generations are in use and the log cannot grow: roll the transaction back, end long ones, or raise the limit.
+    LogFull,
+    /// A group is longer than a lane, or a transaction has too many chunks: write the redo in chunks, or in smaller
+    /// transactions.
+    TooLarge,
+    /// The pool failed stop and takes no more changes: remove the cause and recover it.
+    FailStop,
+    /// The file is not the superblock of a pool: choose the directory of one, or restore the file.
+    NotAPool,
+    /// A newer build wrote the pool: use that build.
+    NewerFormat,
+    /// Bytes of the pool are not what they must be: restore it from a backup.
+    Damaged,
+    /// The device has no room: free some. Only the call has failed.
+    DeviceFull,
+    /// The medium refused: its own error is the source.
+    Medium,
 }
+
+perdura_pmem::error_type!(ErrorKind);
 
 impl Error {
-    /// Whether the device has no room, and that is all that is wrong.
-    pub fn is_full(&self) -> bool {
-        matches!(self, Error::Medium(error) if error.is_full())
-    }
-
+    /// Bytes at `offset` of `file` that cannot be right; `seen` says what they are and what to do.
+    #[cold]
     pub(crate) fn damaged(file: impl Into<String>, offset: u64, seen: impl fmt::Display) -> Error {
-        Error::Damaged { file: file.into(), offset, seen: seen.to_string() }
+        let file = file.into();
+        Error::new(ErrorKind::Damaged, format!("{file} at offset {offset}: {seen}")).in_file(file).at(offset)
     }
-}
 
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Error::Configuration { what } => f.write_str(what),
-            Error::LogFull { generations, bytes, seen } => write!(
-                f,
-                "the log is full: {generations} generations of {bytes} bytes in all are in use ({seen}); \
-                 end long transactions, commit in smaller ones, or raise the limit of generations"
-            ),
-            Error::TooLarge { wanted, limit } => {
-                write!(f, "a log record needs {wanted} where {limit} is the most; commit in smaller transactions")
-            }
-            Error::FailStop { reason } => write!(
-                f,
-                "the pool is read-only since a failure: {reason}; remove the cause and restart the server, which recovers it"
-            ),
-            Error::NotAPool { file, offset, seen } => write!(
-                f,
-                "{file} at offset {offset} begins with {seen}, which is not a superblock; \
-                 choose the directory of a pool, or restore the file from a backup"
-            ),
-            Error::NewerFormat { file, offset, seen, known } => write!(
-                f,
-                "{file} at offset {offset} has format version {seen}, this build reads up to {known}; use the build that wrote it"
-            ),
-            Error::Damaged { file, offset, seen } => write!(f, "{file} at offset {offset}: {seen}"),
-            Error::Medium(error) => error.fmt(f),
-        }
+    /// Something needs `wanted` bytes or pieces where at most `limit` are possible.
+    #[cold]
+    pub(crate) fn too_large(wanted: u64, limit: u64) -> Error {
+        let message = format!("a log record needs {wanted} where {limit} is the most; commit in smaller transactions");
+        Error::new(ErrorKind::TooLarge, message)
     }
-}
 
-impl std::error::Error for Error {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Error::Medium(error) => Some(error),
-            _ => None,
-        }
+    /// The pool stopped for `reason`.
+    #[cold]
+    pub(crate) fn fail_stop(reason: &str) -> Error {
+        let message = format!(
+            "the pool is read-only since a failure: {reason}; remove the cause and restart the server, which recovers it"
+        );
+        Error::new(ErrorKind::FailStop, message)
     }
 }
 
 impl From<perdura_pmem::Error> for Error {
+    #[cold]
     fn from(error: perdura_pmem::Error) -> Error {
-        Error::Medium(error)
+        let kind = match error.kind() {
+            perdura_pmem::ErrorKind::Full => ErrorKind::DeviceFull,
+            _ => ErrorKind::Medium,
+        };
+        Error(error.pass_on(kind))
     }
 }

@@ -1,4 +1,4 @@
-//! Layout of what lies in a lane, shared by writer and reader. Drawn in `docs/format.md`, "Log lanes".
+//! Layout of a lane's content, shared by writer and reader. Drawn in `docs/format.md`, "Log lanes".
 //!
 //! A group is a header of 32 bytes and a body, at a multiple of 64 bytes. It is valid iff its checksum matches over the
 //! generation's salt, its own lane and offset, its body and the rest of its header (I6). Integers are little-endian.
@@ -23,7 +23,7 @@ const XID_PREFIX_BYTES: usize = 8;
 const _: () = assert!(HEADER_BYTES < GRANULE_BYTES as usize);
 const _: () = assert!(SEALED_BYTES == 4 + 8 + 6 + 2 + 1 + 3 + 4);
 
-/// What a group says.
+/// What a group records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Kind {
@@ -90,8 +90,8 @@ impl Header {
 
     /// Reads the bytes that follow the checksum; `None` if they cannot be the header of a transaction below `txid_limit`.
     ///
-    /// The transaction's id is masked with the salt: most of what an earlier activation left, or a user's bytes that look
-    /// like headers, is told apart here and costs no checksum.
+    /// The salt masks the transaction's id: this rejects most leftovers of an earlier activation, and user bytes that
+    /// look like headers, without computing a checksum.
     #[inline]
     pub(crate) fn decode(bytes: &[u8; SEALED_BYTES], salt: u64, txid_limit: u64) -> Option<Header> {
         let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
@@ -144,7 +144,7 @@ pub fn lane_name(generation: u32, lane: u32) -> String {
     format!("log.{generation:03}.{lane:02}")
 }
 
-/// Generation and lane of a file by its name.
+/// Parses the name of a lane's file into generation and lane.
 pub fn parse_lane_name(name: &str) -> Option<(u32, u32)> {
     let (generation, lane) = name.strip_prefix("log.")?.split_once('.')?;
     let (number, index) = (generation.parse().ok()?, lane.parse().ok()?);

@@ -1,11 +1,11 @@
-//! Generations and their lanes, as the running log has them.
+//! Generations and their lanes, as the running log keeps them.
 //!
-//! Invariants: a generation's salt and activation change only while it is inactive and nothing pins it (under the control
-//! lock). A *pin* on a lane says that a transaction which has not ended has, or is about to put, a record there. Who pins
-//! looks again whether the generation is still active, and pins and looks sequentially consistently, as does whoever
-//! deactivates and then looks for pins: so either the pin is seen, or the one who pinned sees that it came too late.
-//! An inactive generation without pins gets no new records, and `csn_max` of its lanes is final: a transaction raises it
-//! before it lets go of its pin.
+//! Invariants: a generation's salt and activation change only while it is inactive and nothing pins it (under the
+//! control lock). A *pin* on a lane says that an unfinished transaction has a record there, or is about to write one.
+//! A thread pins the lane, then checks again that the generation is still active; a switch deactivates the
+//! generation, then looks for pins. Both are sequentially consistent, so either the switch sees the pin, or the
+//! thread sees that it came too late. An inactive generation without pins receives no more records, and `csn_max` of
+//! its lanes is final, because a transaction raises it before it unpins.
 
 use crate::Csn;
 use crate::config::GENERATIONS_MAX;
@@ -24,7 +24,7 @@ pub(crate) struct Lane {
     /// Bytes reserved from the start.
     tail: AtomicU64,
     pins: AtomicU64,
-    /// Highest CSN of the transactions that have a record here and have let go of their pin.
+    /// Highest CSN of the transactions that have a record here and have unpinned.
     csn_max: AtomicU64,
 }
 
@@ -46,13 +46,13 @@ impl Lane {
         None
     }
 
-    /// Gives back the `bytes` at `offset`, into which nothing was stored, unless others have reserved behind them.
+    /// Returns the unused `bytes` at `offset`, unless others have reserved space behind them.
     pub(crate) fn give_back(&self, offset: u64, bytes: u64) {
-        // Then the space is lost until the generation is armed again.
+        // Otherwise the space is lost until the generation is re-armed.
         let _ = self.tail.compare_exchange(offset + bytes, offset, Relaxed, Relaxed);
     }
 
-    /// Whether `bytes` might be had.
+    /// Whether `bytes` may still fit.
     #[inline]
     pub(crate) fn has_room(&self, bytes: u64) -> bool {
         bytes <= self.region.len() - self.tail.load(Relaxed)
@@ -72,7 +72,7 @@ impl Lane {
         self.pins.fetch_add(1, SeqCst);
     }
 
-    /// Lets go of a pin; `csn` is that of the transaction, or 0 if it has none.
+    /// Releases a pin. `csn` is the transaction's, or 0 if it has none.
     #[inline]
     pub(crate) fn unpin(&self, csn: Csn) {
         if csn != 0 {
@@ -106,23 +106,22 @@ impl Generation {
         self.activation.load(Acquire)
     }
 
-    /// Salt of the records of the present activation. For who has it pinned.
+    /// Salt of the present activation's records. Stable while the caller pins the generation.
     #[inline]
     pub(crate) fn salt(&self) -> u64 {
         self.salt.load(Acquire)
     }
 
-    /// Whether nobody has, or will put, an unfinished transaction's record here. Only tells for an inactive generation.
-    pub(crate) fn is_unpinned(&self) -> bool {
-        self.lanes.iter().all(|lane| lane.pins() == 0)
+    /// Highest CSN recorded in an inactive generation, final; `None` while an unfinished transaction pins it (I9).
+    ///
+    /// Reads the pins first: a transaction that raises `csn_max` and unpins in between would be missed the other way round.
+    pub(crate) fn csn_max_if_unpinned(&self) -> Option<Csn> {
+        let is_unpinned = self.lanes.iter().all(|lane| lane.pins() == 0);
+        is_unpinned.then(|| self.lanes.iter().map(|lane| lane.csn_max.load(Relaxed)).max().unwrap_or(0))
     }
 
-    /// Highest CSN recorded here. Final once inactive and unpinned.
-    pub(crate) fn csn_max(&self) -> Csn {
-        self.lanes.iter().map(|lane| lane.csn_max.load(Relaxed)).max().unwrap_or(0)
-    }
-
-    /// Begins a new activation, empty. The caller holds the control lock, and nobody can have it pinned to good effect.
+    /// Begins a new, empty activation. The caller holds the control lock; a pin taken now came too late and will be
+    /// withdrawn.
     pub(crate) fn reset(&self, entry: GenerationEntry) {
         self.salt.store(entry.salt, Release);
         self.activation.store(entry.activation, Release);
@@ -219,7 +218,7 @@ pub(crate) fn create_lanes(
         });
         if let Err(error) = created {
             for region in &regions {
-                // What cannot be removed either is removed by the next recovery.
+                // A file that cannot be removed either is left to the next recovery.
                 let _ = medium.remove(region.name());
             }
             return Err(error);

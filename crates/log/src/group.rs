@@ -1,8 +1,8 @@
 //! Writing a group to its place in a lane.
 //!
-//! In two steps, so that as little as possible lies between taking a CSN and the fence (I5): the body is checksummed, and
-//! if it is long stored, first; the header follows. Until its header's granule is stored whole a group is invalid, so the
-//! order in which its lines reach the medium does not matter (I2). Nothing here fences.
+//! In two steps, so that as little as possible happens between taking a CSN and the fence (I5): first the body is
+//! checksummed and, if it is long, stored; the header follows. Until its header's granule is stored whole a group is
+//! invalid, so the order in which its lines reach the medium does not matter (I2). Nothing here fences.
 
 use crate::format::{GRANULE_BYTES, HEADER_BYTES, Header, body_checksum, group_bytes, group_checksum};
 use perdura_pmem::Region;
@@ -22,7 +22,7 @@ pub(crate) struct Place<'a> {
     pub(crate) offset: u64,
 }
 
-/// A group whose body is settled and whose header is missing.
+/// A group whose body is fixed and whose header is still to come.
 #[must_use = "a group without header is invalid"]
 pub(crate) struct Staged<'a> {
     place: Place<'a>,

@@ -1,15 +1,18 @@
-//! Redo log of Perdura: lanes in persistent memory, one fence for a commit.
+#![doc = include_str!("../README.md")]
 //!
-//! A *generation* is a set of parallel log files, the *lanes*; the log switches from one generation to the next online and
+//! # Inside
+//!
+//! A *generation* is a set of parallel log files, the *lanes*. The log switches from one generation to the next online and
 //! wraps around (Matsuura, NVMSA 2021, IV and V.B). A transaction reserves space in a lane, takes its *CSN* from the
-//! central counter, copies its record there past the cache and fences once: no page cache, no flusher thread, no second
-//! copy (NF-log, SNU 2022, 2.3). Records are valid by a checksum salted with their generation's activation, so that
-//! recycled space needs no clearing (van Renen et al., DaMoN 2019).
+//! central counter, copies its record there past the cache and fences once (NF-log, SNU 2022, 2.3). A record is valid by a
+//! checksum salted with its generation's activation, so recycled space needs no clearing (van Renen et al., DaMoN 2019).
 //!
-//! The way of a commit: [`Log::begin`], [`LogTxn::append_chunk`] for what is large, [`LogTxn::reserve`] (all that can fail
-//! or block), [`LogTxn::commit`] (cannot), [`Log::wait_durable`], the engine's publication and its fence,
-//! [`Log::publish`], [`Log::wait_visible`]. The way of a start: [`Recovery::open`], the engine's redo and its fence,
-//! [`Recovery::finish`].
+//! A commit calls [`Log::begin`], [`LogTxn::append_chunk`] for redo that is large, [`LogTxn::reserve`] (all that can fail
+//! or block), [`LogTxn::commit`] (cannot) and [`Log::wait_durable`]. The caller then changes its storage, fences it and
+//! calls [`Log::publish`] and [`Log::wait_visible`].
+//!
+//! A start calls [`Recovery::open`]. The caller replays [`Recovery::committed`] into its storage and fences it;
+//! [`Recovery::finish`] voids every older record and returns the running [`Log`].
 
 mod analysis;
 mod config;
@@ -38,7 +41,7 @@ pub use analysis::{Bodies, BodyRef, Committed, InDoubt};
 pub use config::{GENERATIONS_MAX, LANE_BYTES_MAX, LANE_BYTES_MIN, LANES_MAX, LogConfig};
 pub use create::create;
 pub use csn::{Csn, TxnId};
-pub use error::{Error, Result};
+pub use error::{Error, ErrorKind, Result};
 pub use log::Log;
 pub use recovery::{PreparedTxn, Recovery};
 pub use scan::scan;

@@ -23,7 +23,7 @@ impl Log {
         Log { shared, homes }
     }
 
-    /// Begins a transaction of session `session`, whose lane follows from it.
+    /// Begins a transaction of `session`, which decides its home lane.
     #[inline]
     pub fn begin(&self, session: u64) -> LogTxn {
         LogTxn::new(self.home(session), take_txid(&self.shared))
@@ -81,15 +81,16 @@ impl Log {
         self.shared.visible.wait(csn)
     }
 
-    /// Says that the caller has published and fenced what commit `csn` changed. Once for each CSN; a thread that holds
-    /// several unpublished ones takes the lowest first, as this may wait while far more than 65,536 are outstanding.
+    /// Reports that the caller has published and fenced the changes of commit `csn`. Called once for each CSN. A
+    /// thread with several unpublished CSNs reports the lowest first, as this may wait while far more than 65,536 are
+    /// outstanding.
     #[inline]
     pub fn publish(&self, csn: Csn) {
         self.shared.visible.mark(csn);
     }
 
-    /// Makes visible_csn the durable checkpoint, which it returns; generations it covers can be reused. Writes nothing
-    /// if it is that already. A failed write stops the pool.
+    /// Makes visible_csn the durable checkpoint and returns it. Generations that it covers can then be reused. Writes
+    /// nothing if the checkpoint is there already. A failed write stops the pool.
     ///
     /// # Errors
     /// Medium, FailStop.
@@ -97,8 +98,7 @@ impl Log {
         Control::lock(&self.shared).checkpoint()
     }
 
-    /// Sets what is called with each lane to have it faulted in: now for those there are, later for new ones before their
-    /// first use.
+    /// Sets the hook that faults lanes in: called with every lane now, and with each new one before its first use.
     pub fn set_prefault(&self, prefault: Box<dyn Fn(&Region) + Send + Sync>) {
         let prefault: Arc<crate::shared::PrefaultHook> = prefault.into();
         *self.shared.prefault.write() = Some(prefault.clone());
@@ -107,13 +107,13 @@ impl Log {
         }
     }
 
-    /// What a DBA wants to see of it.
+    /// The log's state, for monitoring.
     pub fn status(&self) -> LogStatus {
         LogStatus::of(&self.shared)
     }
 
-    /// Takes the pool out of service for writing. The first reason is kept. Commits already on their way end; nothing new
-    /// can be reserved.
+    /// Makes the pool read-only; the first reason is kept. Transactions that have reserved their space still commit,
+    /// and nothing new can be reserved.
     pub fn fail_stop(&self, reason: &str) {
         self.shared.fail_stop(reason);
     }

@@ -1,15 +1,16 @@
-//! Recovery: analysis, the engine's redo in between, and the superblock write that ends it.
+//! Recovery: analysis, then the caller's redo, then the superblock write that ends it.
 //!
-//! Until [`Recovery::finish`] nothing is written. It copies prepared transactions into generations that hold nothing
-//! needed (each armed by a superblock write of its own that moves the checkpoint to the horizon, the redo being fenced),
-//! fences them, and then voids all other records with one superblock write (I7). A crash before that write finds what
-//! this recovery found, perhaps with copies beside the originals.
+//! Nothing is written before [`Recovery::finish`], which the caller calls with its redo fenced. It copies prepared
+//! transactions into generations whose records nobody needs; each of these is armed by a superblock write of its own,
+//! which moves the checkpoint to the horizon. It fences the copies and voids all other records with one superblock
+//! write (I7). After a crash before that write, the next recovery finds what this one found, perhaps with copies
+//! beside the originals.
 
 use crate::analysis::{Analysis, BodyRef, Committed, InDoubt, Outcome};
 use crate::config::{GENERATIONS_MAX, LogConfig};
 use crate::control::Control;
 use crate::copy_forward::{copy_arming, pin_all};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::format::{lane_name, parse_lane_name};
 use crate::generation::{Generation, Generations, Placed};
 use crate::ledger::Ledger;
@@ -62,21 +63,22 @@ impl Recovery {
     /// Analyses the pool on `medium`. Of `config` only `generations_max` counts. Reads only.
     ///
     /// # Errors
-    /// NotAPool, NewerFormat, Damaged (which says what is lost if a commit that was durable is not there), Medium.
+    /// NotAPool, NewerFormat, Damaged (which names the first lost commit if a durable one is missing),
+    /// Medium.
     pub fn open(medium: Arc<dyn Medium>, config: &LogConfig) -> Result<Recovery> {
         let (recovery, proven) = Recovery::analyse(medium, config)?;
         if recovery.horizon < proven {
             let seen = format!(
-                "commit {} was acknowledged, as a record of a later one proves, but its own record is missing or does not \
+                "the log: commit {} was acknowledged, as a record of a later one proves, but its own record is missing or does not \
                  match its checksum; restore the pool from a backup",
                 recovery.horizon + 1
             );
-            return Err(Error::damaged("the log", 0, seen));
+            return Err(Error::new(ErrorKind::Damaged, seen));
         }
         Ok(recovery)
     }
 
-    /// As [`Recovery::open`], but accepts that commits above the horizon are lost that were durable once.
+    /// As [`Recovery::open`], but accepts the loss of commits above the horizon that were durable once.
     pub fn open_accepting_loss(medium: Arc<dyn Medium>, config: &LogConfig) -> Result<Recovery> {
         Ok(Recovery::analyse(medium, config)?.0)
     }
@@ -132,8 +134,9 @@ impl Recovery {
         bodies.iter().try_for_each(|body| each(self.body(*body)))
     }
 
-    /// Ends the recovery, the redo being fenced: the log to go on with, and the prepared transactions. Everything older
-    /// that is above the horizon is void from here on (I7). A crash inside leaves a pool that recovers as this one did.
+    /// Ends the recovery once the caller has fenced its redo. Returns the running log and the prepared transactions.
+    /// From here on every older record above the horizon is void (I7). A crash inside leaves a pool that recovers to
+    /// the same state.
     ///
     /// # Errors
     /// LogFull, if there is no room to copy prepared transactions; Medium; FailStop.
@@ -173,7 +176,7 @@ impl Recovery {
     }
 }
 
-/// The running log's idea of a prepared transaction whose records lie where analysis found them.
+/// A prepared transaction as the running log keeps it, its records still where analysis found them.
 fn keep(log: &Shared, found: &InDoubt) -> Prepared {
     let state = State {
         pins: pin_all(log, &found.records),
@@ -187,7 +190,7 @@ fn keep(log: &Shared, found: &InDoubt) -> Prepared {
     Prepared { txid: found.txid, state: Mutex::new(state) }
 }
 
-/// Copies all prepared transactions into freshly armed generations: their numbers. Fenced.
+/// Copies all prepared transactions into freshly armed generations, fenced. Returns the numbers of these generations.
 fn copy_prepared(log: &Shared, all: &[Arc<Prepared>]) -> Result<Vec<u32>> {
     let mut control = Control::lock(log);
     let first = control.ledger.superblock().activation_next;
@@ -201,7 +204,7 @@ fn copy_prepared(log: &Shared, all: &[Arc<Prepared>]) -> Result<Vec<u32>> {
     Ok(fresh.map(|generation| generation.number).collect())
 }
 
-/// Removes log files that no superblock names: what a growth left that was cut off.
+/// Removes log files that the superblock does not name: the leftovers of a growth that was cut off.
 fn remove_leftovers(medium: &dyn Medium, generations: u32) -> Result<()> {
     for (name, _) in medium.list()? {
         if parse_lane_name(&name).is_some_and(|(generation, _)| generation >= generations) {
@@ -224,8 +227,9 @@ fn open_generations(medium: &dyn Medium, superblock: &Superblock) -> Result<Vec<
 fn open_lane(medium: &dyn Medium, name: &str, lane_bytes: u64) -> Result<Region> {
     let region = match medium.open(name) {
         Ok(region) => region,
-        Err(perdura_pmem::Error::NotFound { .. }) => {
-            return Err(Error::damaged(name, 0, "the log file is missing; restore it, or the pool from a backup"));
+        Err(error) if error.kind() == perdura_pmem::ErrorKind::NotFound => {
+            let seen = "the log file is missing; restore it, or the pool from a backup";
+            return Err(Error::damaged(name, 0, seen).caused_by(error));
         }
         Err(error) => return Err(error.into()),
     };

@@ -1,33 +1,33 @@
 //! Reserving space for a group: all that can block or fail on the way to a commit happens here.
 //!
-//! The fast path pins a lane of the active generation, looks again whether it is still active, and moves the lane's tail.
-//! A lane without room passes the group on to the next; when none has any the generation is switched. When no generation
-//! can be had the reserver waits a little (publications in flight let go by themselves) and gives up after a bounded number of
-//! rounds; one that holds a generation itself does so early, those that have held theirs longest first.
+//! The fast path pins a lane of the active generation, checks again that the generation is still active, and moves
+//! the lane's tail. If the lane is full it tries the next; if all are full it switches generations. If no generation
+//! is free it waits in short rounds, since publications in flight release theirs without help, and gives up after a
+//! bounded number of rounds. A transaction that holds a generation itself gives up early, the longest holder first.
 
 use crate::TxnId;
 use crate::control::Control;
 use crate::copy_forward::copy_oldest_forward;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::format::{GRANULE_BYTES, HEADER_BYTES};
 use crate::generation::{Active, Pin, Pins, Placed};
 use crate::shared::Shared;
 use std::time::Duration;
 
-/// Rounds of waiting before nothing more is hoped for.
+/// Rounds of waiting before a reservation gives up.
 const ROUNDS_MAX: u32 = 200;
 /// Of these, rounds before the longest holder of a generation gives up, which may make room for others.
 const ROUNDS_PATIENT: u32 = 3;
 /// Length of a round.
 const ROUND: Duration = Duration::from_millis(1);
 
-/// What became of a wish to switch.
+/// Outcome of an attempt to switch generations.
 enum Switched {
     /// Space in the new generation.
     Here(Placed),
     /// Another thread has switched meanwhile.
     Elsewhere,
-    /// No generation can be had now.
+    /// No generation is free now.
     NoRoom,
 }
 
@@ -41,7 +41,7 @@ impl Shared {
         debug_assert!(bytes.is_multiple_of(GRANULE_BYTES));
         self.check_running()?;
         if bytes > self.lane_bytes {
-            return Err(Error::TooLarge { wanted: bytes, limit: self.lane_bytes - HEADER_BYTES as u64 });
+            return Err(Error::too_large(bytes, self.lane_bytes - HEADER_BYTES as u64));
         }
         match self.try_reserve(pins, home, bytes) {
             Ok(placed) => Ok(placed),
@@ -76,7 +76,7 @@ impl Shared {
                 let pinned = pins.contains(&pin);
                 if !pinned {
                     file.pin();
-                    // Before this look the generation may have been freed and armed anew, or be about to.
+                    // Until this check the generation may have been freed and re-armed, or be about to be.
                     if self.active() != active {
                         file.unpin(0);
                         return None;
@@ -131,14 +131,14 @@ impl Shared {
             switched = control.switch(home, bytes, self.generations_max)?;
         }
         let Some(placed) = switched else { return Ok(Switched::NoRoom) };
-        // Prepared transactions would hold the next generation for as long as they please: make way while there is room.
+        // Prepared transactions may hold the next generation indefinitely: copy them forward while there is room.
         if !control.has_next() {
             copy_oldest_forward(&mut control);
         }
         Ok(Switched::Here(placed))
     }
 
-    /// Waits for the round of number `round`. Error: LogFull when there is nothing more to wait for.
+    /// Waits one round, whose number is `round`. Error: LogFull when the transaction has waited for long enough.
     fn wait_for_room(&self, round: u32, txid: TxnId) -> Result<()> {
         let patience = match self.holders.lock().iter().position(|(_, holder)| *holder == txid) {
             Some(older) => ROUNDS_PATIENT + older as u32,
@@ -160,9 +160,14 @@ impl Shared {
         self.full(seen)
     }
 
-    /// The error that all generations are in use, for the reason `seen`.
+    /// The LogFull error: all generations are in use, for the reason `seen`.
     pub(crate) fn full(&self, seen: String) -> Error {
         let generations = self.generations.count() as u32;
-        Error::LogFull { generations, bytes: u64::from(generations) * u64::from(self.lanes) * self.lane_bytes, seen }
+        let bytes = u64::from(generations) * u64::from(self.lanes) * self.lane_bytes;
+        let message = format!(
+            "the log is full: {generations} generations of {bytes} bytes in all are in use ({seen}); end long transactions, \
+             commit in smaller ones, or raise the limit of generations"
+        );
+        Error::new(ErrorKind::LogFull, message)
     }
 }

@@ -1,12 +1,12 @@
 //! Finding the valid groups of a lane.
 //!
-//! Any bytes may lie there. A granule that does not begin a valid group is stepped over and never ends the scan (I6):
-//! what is missing may be one transaction's torn group, with acknowledged ones behind it.
+//! A lane may hold any bytes. The scan steps over a granule that does not begin a valid group and never ends there
+//! (I6): it may be one transaction's torn group, with acknowledged ones behind it.
 
 use crate::format::{GRANULE_BYTES, HEADER_BYTES, Header, SEALED_BYTES, body_checksum, group_bytes, group_checksum};
 
-/// Calls `found` with offset and header of each valid group of a lane's bytes, in ascending order. Transactions are below
-/// `txid_limit`, as the superblock has it.
+/// Calls `found` with offset and header of each valid group in a lane's bytes, in ascending order. No valid group has
+/// a transaction id at or above the superblock's `txid_limit`.
 ///
 /// Linear in the length, apart from checksums of long groups that turn out invalid: torn ones, of which there are few.
 pub fn scan(bytes: &[u8], salt: u64, lane: u32, txid_limit: u64, mut found: impl FnMut(u64, &Header)) {

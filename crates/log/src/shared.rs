@@ -19,7 +19,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::time::Duration;
 
-/// Has a region's pages mapped ahead of use.
+/// Maps a region's pages ahead of use.
 pub(crate) type PrefaultHook = dyn Fn(&Region) + Send + Sync;
 
 /// See the module.
@@ -50,7 +50,7 @@ pub(crate) struct Shared {
     freed: Condvar,
 }
 
-/// What a log starts from.
+/// What a running log starts from.
 pub(crate) struct Start {
     pub(crate) medium: Arc<dyn Medium>,
     pub(crate) lanes: u32,
@@ -99,7 +99,8 @@ impl Shared {
         self.active.store(active.to_word(), SeqCst);
     }
 
-    /// The next CSN, and how far durable_csn is known to be behind it. From here to the fence nothing may fail (I5).
+    /// Takes the next CSN. Returns with it how far durable_csn is known to be behind it. From here to the fence
+    /// nothing may fail (I5).
     #[inline]
     pub(crate) fn take_csn(&self) -> (Csn, u16) {
         let csn = self.csn.fetch_add(1, SeqCst) + 1;
@@ -112,7 +113,7 @@ impl Shared {
         self.csn.load(SeqCst)
     }
 
-    /// Where a reserved group goes. The lane is pinned by the caller's transaction.
+    /// Where a reserved group goes. The caller's transaction pins the lane.
     #[inline]
     pub(crate) fn place(&self, placed: Placed) -> Place<'_> {
         let generation = self.generations.get(placed.generation);
@@ -124,7 +125,7 @@ impl Shared {
         }
     }
 
-    /// Lets go of pins; `csn` is that of the transaction, 0 if it has none.
+    /// Releases pins. `csn` is the transaction's, or 0 if it has none.
     #[inline]
     pub(crate) fn release(&self, pins: &mut Pins, csn: Csn) {
         for pin in pins.drain(..) {
@@ -135,10 +136,10 @@ impl Shared {
         }
     }
 
-    /// Waits until pins may have been let go of, at most about `timeout`.
+    /// Waits until pins may have been released, for about `timeout` at most.
     pub(crate) fn wait_freed(&self, timeout: Duration) {
         self.waiting.fetch_add(1, SeqCst);
-        // A wake-up that comes before the wait costs the timeout, no more.
+        // A wake-up that comes before the wait costs no more than the timeout.
         self.freed.wait_for(&mut self.freed_lock.lock(), timeout);
         self.waiting.fetch_sub(1, SeqCst);
     }
@@ -155,7 +156,7 @@ impl Shared {
 
     #[cold]
     fn failure(&self) -> Error {
-        Error::FailStop { reason: self.reason.lock().clone().unwrap_or_default() }
+        Error::fail_stop(self.reason.lock().as_deref().unwrap_or_default())
     }
 
     /// Stops the pool for writing; the first reason is kept.

@@ -1,4 +1,4 @@
-//! The log's state for people.
+//! The log's state, for monitoring.
 
 use crate::Csn;
 use crate::control::Control;
@@ -6,14 +6,14 @@ use crate::generation::Active;
 use crate::shared::Shared;
 use std::fmt;
 
-/// What a generation is in.
+/// State of a generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GenerationState {
     /// New records go here.
     Active,
     /// Its records are needed.
     Needed,
-    /// Can be armed anew.
+    /// Can be re-armed.
     Reusable,
 }
 
@@ -38,7 +38,7 @@ pub struct GenerationStatus {
     pub activation: u64,
     /// Bytes reserved in each lane.
     pub filled: Vec<u64>,
-    /// Transactions that keep it.
+    /// Transactions that pin it.
     pub pins: u64,
 }
 
@@ -49,7 +49,7 @@ pub struct LogStatus {
     pub lanes: u32,
     /// Bytes of a lane.
     pub lane_bytes: u64,
-    /// Generations there may be.
+    /// Generations the log may grow to.
     pub generations_max: u32,
     /// The generations, by number.
     pub generations: Vec<GenerationStatus>,
@@ -59,7 +59,7 @@ pub struct LogStatus {
     pub durable_csn: Csn,
     /// Every commit up to it is published.
     pub visible_csn: Csn,
-    /// Start of the next redo.
+    /// CSN behind which the next redo begins.
     pub checkpoint_csn: Csn,
     /// Recoveries of the pool.
     pub epoch: u64,
@@ -69,7 +69,7 @@ pub struct LogStatus {
     pub grown: u64,
     /// Prepared transactions.
     pub prepared: usize,
-    /// Whether a failure has made the pool read-only.
+    /// Whether the pool has failed stop.
     pub failed: bool,
 }
 

@@ -5,7 +5,7 @@
 
 use crate::Csn;
 use crate::config::{GENERATIONS_MAX, LANES_MAX, check_lane_bytes};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 
 /// Name of the superblock's file.
 pub const SUPERBLOCK_NAME: &str = "super";
@@ -63,11 +63,11 @@ pub struct Superblock {
     pub lane_bytes: u64,
     /// Recoveries the pool has been through.
     pub epoch: u64,
-    /// Last CSN that counts of those before the last recovery.
+    /// Horizon of the last recovery: CSNs above it that were taken earlier are void.
     pub horizon: Csn,
     /// Every CSN up to it is published durably.
     pub checkpoint_csn: Csn,
-    /// Transaction ids below it may have been given.
+    /// Transaction ids below it may have been issued.
     pub txid_limit: u64,
     /// Activation number for the next arming.
     pub activation_next: u64,
@@ -92,7 +92,7 @@ fn long(bytes: &[u8], at: usize) -> u64 {
 }
 
 impl Superblock {
-    /// The bytes of one copy that matter, padded to whole lines.
+    /// Encodes one copy, without its unused tail, padded to whole lines.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let used = TABLE_AT + ENTRY_BYTES * self.generations.len();
         let mut bytes = vec![0; used.next_multiple_of(64)];
@@ -120,10 +120,11 @@ impl Superblock {
         bytes
     }
 
-    /// Reads both copies of a superblock file named `file`: the content that counts, and the copy it is in.
+    /// Decodes both copies of the superblock file `file`. Returns the content that counts and the number of the copy
+    /// that holds it.
     ///
     /// # Errors
-    /// [`Error::NotAPool`], [`Error::NewerFormat`], [`Error::Damaged`].
+    /// NotAPool, NewerFormat, Damaged.
     pub fn decode(file: &str, bytes: &[u8]) -> Result<(Superblock, u64)> {
         if (bytes.len() as u64) < COPIES * COPY_BYTES {
             let seen =
@@ -140,16 +141,13 @@ impl Superblock {
         let offset = |copy: usize| copy as u64 * COPY_BYTES;
         for (copy, content) in copies.iter().enumerate() {
             if let Copy::Newer(seen) = *content {
-                let (file, offset) = (file.to_owned(), offset(copy));
-                return Err(Error::NewerFormat { file, offset: offset + 8, seen, known: FORMAT_VERSION });
+                return Err(newer_format(file, offset(copy) + 8, seen));
             }
         }
         match copies {
             [Copy::Valid(first), _] if newest == 0 => Ok((first, 0)),
             [_, Copy::Valid(second)] => Ok((second, 1)),
-            [Copy::NoMagic(seen), Copy::NoMagic(_)] => {
-                Err(Error::NotAPool { file: file.to_owned(), offset: 0, seen: format!("{:02x?}", seen) })
-            }
+            [Copy::NoMagic(seen), Copy::NoMagic(_)] => Err(not_a_pool(file, seen)),
             [first, second] => {
                 let [first, second] = [first, second].map(|copy| match copy {
                     Copy::Bad(what) => what,
@@ -162,6 +160,24 @@ impl Superblock {
             }
         }
     }
+}
+
+#[cold]
+fn newer_format(file: &str, offset: u64, seen: u32) -> Error {
+    let message = format!(
+        "{file} at offset {offset} has format version {seen}, this build reads up to {FORMAT_VERSION}; use the build that wrote \
+         it"
+    );
+    Error::new(ErrorKind::NewerFormat, message).in_file(file).at(offset)
+}
+
+#[cold]
+fn not_a_pool(file: &str, seen: [u8; 8]) -> Error {
+    let message = format!(
+        "{file} at offset 0 begins with {seen:02x?}, which is not a superblock; choose the directory of a pool, or restore the \
+         file from a backup"
+    );
+    Error::new(ErrorKind::NotAPool, message).in_file(file).at(0)
 }
 
 fn checksum(bytes: &[u8], used: usize) -> u32 {
@@ -267,19 +283,20 @@ mod tests {
     fn what_is_wrong_is_told_apart() {
         let superblock = sample(5);
         let error = Superblock::decode("super", &[0x55; 8192]).expect_err("no magic");
-        assert!(matches!(error, Error::NotAPool { .. }), "{error}");
+        assert_eq!(error.kind(), ErrorKind::NotAPool, "{error}");
         let error = Superblock::decode("super", &[0; 100]).expect_err("short");
-        assert!(matches!(error, Error::Damaged { offset: 100, .. }), "{error}");
+        assert_eq!((error.kind(), error.offset()), (ErrorKind::Damaged, Some(100)), "{error}");
         let mut both = file([Some(&superblock), Some(&superblock)]);
         both[20] ^= 1;
         both[COPY_BYTES as usize + 150] ^= 1;
         let error = Superblock::decode("super", &both).expect_err("both bad");
-        assert!(matches!(error, Error::Damaged { .. }), "{error}");
+        assert_eq!(error.kind(), ErrorKind::Damaged, "{error}");
         let mut newer = file([Some(&superblock), None]);
         newer[8] = 2;
         let sum = checksum(&newer, TABLE_AT + 2 * ENTRY_BYTES);
         newer[CHECKSUM_AT..TABLE_AT].copy_from_slice(&sum.to_le_bytes());
         let error = Superblock::decode("super", &newer).expect_err("newer");
-        assert!(matches!(error, Error::NewerFormat { seen: 2, .. }), "{error}");
+        assert_eq!((error.kind(), error.offset()), (ErrorKind::NewerFormat, Some(8)), "{error}");
+        assert!(error.to_string().contains("format version 2"), "{error}");
     }
 }

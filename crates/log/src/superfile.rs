@@ -1,9 +1,10 @@
 //! Writing the superblock.
 //!
-//! Each content is written twice: first over the copy that is not known to be durable, fenced; then over the other, not
-//! fenced. So at any moment one copy is whole and durable: during the first write the other copy's former content, then
-//! the copy just fenced, which the next write leaves alone until its own first copy is fenced. The second writing costs no
-//! fence and lets a pool survive damage to either copy without going back in time.
+//! Each content is written twice: first over the copy that is not known to be durable, with a fence; then over the
+//! other, without one. So one copy is whole and durable at any moment: during the first write the other copy with the
+//! former content, afterwards the copy just fenced, which the next write leaves alone until it has fenced its own
+//! first copy. The second write costs no fence and lets a pool survive damage to either copy without going back in
+//! time.
 
 use crate::error::{Error, Result};
 use crate::superblock::{COPIES, COPY_BYTES, Superblock};

@@ -26,7 +26,8 @@ pub(crate) struct Home {
     pub(crate) lane: u32,
 }
 
-/// Space for the commit record of a transaction. To be used up by [`LogTxn::commit`]; dropped, it stays empty.
+/// Space for the commit record of a transaction. [`LogTxn::commit`] uses it up; if it is dropped, the space stays
+/// empty.
 #[must_use = "reserved space is wasted unless the transaction commits with it"]
 #[derive(Debug)]
 pub struct Reservation {
@@ -44,7 +45,8 @@ struct Chunk {
 
 /// A transaction's part of the log. Used by one thread at a time.
 ///
-/// Dropped without an ending its chunks are void: it was rolled back. Dropped while prepared it stays prepared.
+/// A transaction dropped without an ending is rolled back: its chunks are void. One dropped while prepared stays
+/// prepared.
 pub struct LogTxn {
     home: Arc<Home>,
     id: TxnId,
@@ -82,19 +84,19 @@ impl LogTxn {
         txn
     }
 
-    /// Its id, given to no other transaction of the pool, ever.
+    /// Transaction id, never issued twice in a pool.
     pub fn id(&self) -> TxnId {
         self.id
     }
 
-    /// Writes a part of the redo ahead of the commit. Its generation is held until the transaction ends. Not fenced.
+    /// Writes a part of the redo ahead of the commit. The transaction holds the generation until it ends. Not fenced.
     ///
     /// # Errors
     /// TooLarge (the body, or the count of chunks), LogFull, FailStop, Medium. The transaction is as before.
     pub fn append_chunk(&mut self, body: &[u8]) -> Result<()> {
         assert!(self.prepared.is_none() && self.csn == 0, "a chunk of transaction {} after its end", self.id);
         if self.chunks == CHUNKS_MAX {
-            return Err(Error::TooLarge { wanted: u64::from(self.chunks) + 1, limit: CHUNKS_MAX.into() });
+            return Err(Error::too_large(u64::from(self.chunks) + 1, CHUNKS_MAX.into()));
         }
         let home = self.home.clone();
         let log = &*home.log;
@@ -119,7 +121,7 @@ impl LogTxn {
         Ok(())
     }
 
-    /// Notes the transaction among those that hold a generation for long.
+    /// Registers the transaction as one that may hold a generation for long.
     fn hold(&mut self, log: &Shared, first: Placed) {
         if self.held_since.is_none() {
             let since = log.generations.get(first.generation).activation();
@@ -134,7 +136,7 @@ impl LogTxn {
         }
     }
 
-    /// Stores the chunks again that other threads wrote: only this thread's fence will be waited for.
+    /// Stores again the chunks that other threads wrote: the ending waits for this thread's fence only.
     fn adopt_chunks(&mut self) {
         let here = std::thread::current().id();
         for chunk in self.records.iter_mut().filter(|chunk| chunk.writer != here) {
@@ -171,8 +173,8 @@ impl LogTxn {
         self.csn
     }
 
-    /// Makes the transaction able to commit at any time, even after a crash, under the name `xid`, with `body` as the
-    /// last part of its redo. Reserves the space of its ending.
+    /// Prepares the transaction under the name `xid`, with `body` as the last part of its redo: from now on it can
+    /// commit at any time, even after a crash. Reserves the space of its ending.
     ///
     /// # Errors
     /// TooLarge, LogFull, FailStop, Medium. The transaction is as before.
@@ -180,7 +182,7 @@ impl LogTxn {
         assert!(self.prepared.is_none() && self.csn == 0, "transaction {} has ended or is prepared", self.id);
         let _span = span("prepare");
         if xid.len() > XID_BYTES_MAX {
-            return Err(Error::TooLarge { wanted: xid.len() as u64, limit: XID_BYTES_MAX as u64 });
+            return Err(Error::too_large(xid.len() as u64, XID_BYTES_MAX as u64));
         }
         let home = self.home.clone();
         let log = &*home.log;
@@ -231,7 +233,7 @@ impl LogTxn {
         self.csn
     }
 
-    /// Rolls back. For a prepared transaction that is made durable, with one fence; otherwise nothing is written.
+    /// Rolls back. The rollback of a prepared transaction is made durable with one fence; any other writes nothing.
     ///
     /// # Errors
     /// FailStop: a prepared transaction stays prepared in the pool.

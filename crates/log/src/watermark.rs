@@ -1,11 +1,12 @@
-//! A CSN that only moves over CSNs that are all marked: durable_csn and visible_csn.
+//! A mark that advances in order over marked CSNs: durable_csn and visible_csn.
 //!
-//! Each CSN has a slot in a ring; whoever marks the CSN that closes a gap moves the mark over all that follow it.
+//! Each CSN has a slot in a ring; the thread that closes a gap advances the mark over all marked CSNs behind it.
 //!
 //! Invariants: a slot holds the CSN marked there last, so a stale slot never looks like a later mark; a CSN is stored
-//! into its slot only when the mark is less than a ring's length behind, so no slot is overwritten before it was counted.
-//! Storing a slot (or moving the mark) and then looking at the next is sequentially consistent on both sides: of two
-//! threads that mark neighbours at once at least one sees the other's. Wake-ups are issued only where somebody waits.
+//! into its slot only when the mark is less than a ring's length behind, so no slot is overwritten before it was
+//! counted. A thread stores its slot (or moves the mark), then looks at the next slot, both with sequential
+//! consistency: of two threads that mark neighbours at once, at least one sees the other's slot. Wake-ups are issued
+//! only where somebody waits.
 
 use crate::Csn;
 use crossbeam_utils::CachePadded;
@@ -18,9 +19,9 @@ use std::time::Duration;
 const SLOTS: u64 = 1 << 16;
 /// Conditions the waiters are spread over.
 const SHARDS: usize = 16;
-/// Looks before a waiter sleeps.
+/// Checks before a waiter sleeps.
 const SPINS: u32 = 64;
-/// Rounds for which marks are still waited for after the pool has stopped.
+/// Rounds for which waiters wait on after the pool has stopped.
 const GRACE_ROUNDS: u32 = 50;
 /// Length of such a round.
 const GRACE_ROUND: Duration = Duration::from_millis(4);
@@ -69,7 +70,7 @@ impl Watermark {
         &self.slots[(csn % self.slots.len() as u64) as usize]
     }
 
-    /// Marks `csn`, once for each. Waits while it is more than a ring's length ahead.
+    /// Marks `csn`; done once for each CSN. Waits while it is more than a ring's length ahead.
     #[inline]
     pub(crate) fn mark(&self, csn: Csn) {
         if self.value.compare_exchange(csn - 1, csn, SeqCst, SeqCst).is_ok() {
@@ -128,7 +129,7 @@ impl Watermark {
         shard.moved.notify_all();
     }
 
-    /// Waits until the mark is at `csn` or beyond. False if that was given up because of [`Watermark::stop`].
+    /// Waits until the mark is at `csn` or beyond. False if [`Watermark::stop`] ended the wait.
     #[inline]
     pub(crate) fn wait(&self, csn: Csn) -> bool {
         self.load() >= csn || self.wait_slow(csn)
@@ -159,7 +160,7 @@ impl Watermark {
         self.load() >= csn
     }
 
-    /// Ends all waiting, soon: a CSN may never be marked, though those under way still will.
+    /// Ends all waits soon. CSNs under way will still be marked; others may never be.
     pub(crate) fn stop(&self) {
         self.stopped.store(true, SeqCst);
         for csn in 0..SHARDS as u64 {

@@ -32,7 +32,7 @@ impl Background {
             Ok(thread) => Ok(Background { stop: Box::new(move || core.wake.stop()), thread: Some(thread) }),
             Err(error) => {
                 let what = format!("no thread for the background work: {error}; raise the limit, or do without");
-                Err(core.error(ErrorKind::Medium, what))
+                Err(core.error(ErrorKind::Medium, what).caused_by(error))
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Errors, grouped by what the caller must do about them.
+//! Errors of maps, grouped by what the caller must do.
 
 use std::fmt;
 
@@ -11,73 +11,53 @@ pub type Result<T> = std::result::Result<T, Error>;
 pub enum ErrorKind {
     /// No such file: create the map, or correct the name.
     NotFound,
-    /// The name is taken.
+    /// The name is taken: open the map, or choose another name.
     Exists,
-    /// A layout, setting or argument is out of its range.
+    /// A layout, setting or argument is out of its range: correct it.
     Configuration,
-    /// The key or the value is longer than a map takes.
+    /// The key or the value is longer than a map takes: store less, or in pieces.
     TooLarge,
-    /// The timestamp is not allowed for this operation now.
+    /// The timestamp is not allowed for this operation now: take one from the present range.
     Timestamp,
-    /// The versions asked for have been forgotten.
+    /// The versions asked for have been forgotten: read at a later timestamp.
     Forgotten,
     /// The region has no room. The operation changed nothing; delete, forget, and collect.
     Full,
-    /// The file is not a map, or not one of this kind.
+    /// The file is not a map, or not one of this kind: name the right file.
     Foreign,
-    /// The file was made by another version of the format.
+    /// The file was made by another version of the format: use the build that made it.
     Version,
-    /// Bytes in the file or in a snapshot are not what they must be.
+    /// Bytes in the file or in a snapshot are not what they must be: restore the file, or ask for a new snapshot.
     Damaged,
-    /// The map takes no changes now: a snapshot is being loaded, or one is held that stands in the way.
+    /// The map takes no changes now: wait until the snapshot is loaded or released.
     ReadOnly,
-    /// The medium refused (missing, not DAX, in use, I/O).
+    /// The medium refused (not DAX, in use, I/O), or the system gave no thread: the source says why.
     Medium,
 }
 
-/// An error: its kind, and a message that names the thing and the remedy.
-#[derive(Clone, Debug)]
-pub struct Error {
-    kind: ErrorKind,
-    message: String,
-}
+perdura_pmem::error_type!(ErrorKind);
 
 impl Error {
-    /// An error of `kind`.
-    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
-        Error { kind, message: message.into() }
-    }
-
     /// Bytes at `offset` of `file` that cannot be right.
     #[cold]
     pub(crate) fn damaged(file: &str, offset: u64, what: impl fmt::Display) -> Error {
         let remedy = "restore the file from a backup, or load a snapshot of another replica into a new one";
-        Error::new(ErrorKind::Damaged, format!("{file} at offset {offset}: {what}; {remedy}"))
-    }
-
-    /// What to do about it.
-    pub fn kind(&self) -> ErrorKind {
-        self.kind
+        let message = format!("{file} at offset {offset}: {what}; {remedy}");
+        Error::new(ErrorKind::Damaged, message).in_file(file).at(offset)
     }
 }
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for Error {}
 
 impl From<perdura_pmem::Error> for Error {
+    #[cold]
     fn from(error: perdura_pmem::Error) -> Error {
-        let kind = match &error {
-            perdura_pmem::Error::NotFound { .. } => ErrorKind::NotFound,
-            perdura_pmem::Error::Exists { .. } => ErrorKind::Exists,
-            perdura_pmem::Error::Full { .. } => ErrorKind::Full,
-            perdura_pmem::Error::Poisoned { .. } => ErrorKind::Damaged,
+        use perdura_pmem::ErrorKind as Medium;
+        let kind = match error.kind() {
+            Medium::NotFound => ErrorKind::NotFound,
+            Medium::Exists => ErrorKind::Exists,
+            Medium::Full => ErrorKind::Full,
+            Medium::Poisoned => ErrorKind::Damaged,
             _ => ErrorKind::Medium,
         };
-        Error::new(kind, error.to_string())
+        Error(error.pass_on(kind))
     }
 }

@@ -1,8 +1,10 @@
-//! Ordered maps with versions in persistent memory: an append-only list and a copy-on-write B+-tree over collected pages.
+#![doc = include_str!("../README.md")]
+//!
+//! # Inside
 //!
 //! [`List`] and [`BTree`] implement [`OrderedMap`]; both are files of a [`perdura_pmem::Medium`]. After chapter 3 of
-//! M. Surin, "Consensus algorithms on non-volatile random access memory" (MIPT 2020); docs/maps.md has the thinking,
-//! docs/format.md the bytes, docs/invariants.md the rules (I1) to (I11).
+//! M. Surin, "Consensus algorithms on non-volatile random access memory" (MIPT 2020). `docs/maps.md` has the design,
+//! `docs/format.md` the bytes, `docs/invariants.md` the rules (I1) to (I11).
 //!
 //! From the outside in: `ordered_map`, `map`; `change`, `retention`, `scan`, `snapshot`, `load`; `confirm`, `collector`,
 //! `list_collect`, `traversal`, `rebuild`, `audit`, `background`, `wake`; `tree`, `node`, `dram_nodes`, `page_nodes`, `index`; `record`,

@@ -65,7 +65,7 @@ impl<I: Index> Map<I> {
         config.check()?;
         if name.ends_with(UNFINISHED) {
             let what = format!("{name}: names that end in {UNFINISHED} are those of unfinished maps; choose another");
-            return Err(Error::new(ErrorKind::Configuration, what));
+            return Err(Error::new(ErrorKind::Configuration, what).in_file(name));
         }
         let geometry = Geometry::new(layout.bytes, layout.page_bytes);
         if geometry.pages < PAGES_MIN {
@@ -74,12 +74,13 @@ impl<I: Index> Map<I> {
                 "{name}: {} bytes hold {} pages of {} bytes; use at least {least} bytes for {PAGES_MIN} pages",
                 layout.bytes, geometry.pages, layout.page_bytes
             );
-            return Err(Error::new(ErrorKind::Configuration, what));
+            return Err(Error::new(ErrorKind::Configuration, what).in_file(name));
         }
         let _span = trace::span("map_create");
         let files = medium.list()?;
         if files.iter().any(|(file, _)| file == name) {
-            return Err(perdura_pmem::Error::Exists { what: name.to_owned() }.into());
+            let what = format!("{name} exists already; remove it or choose another name");
+            return Err(Error::new(ErrorKind::Exists, what).in_file(name));
         }
         // Planted: a map has its name before it is whole.
         let unfinished = format!("{name}{}", if planted(145) { "" } else { UNFINISHED });
@@ -116,7 +117,7 @@ impl<I: Index> Map<I> {
         let identity = identify(&region)?;
         if identity.kind != I::KIND {
             let what = format!("{} is a {}; open it as one, not as a {}", region.name(), identity.kind, I::KIND);
-            return Err(Error::new(ErrorKind::Foreign, what));
+            return Err(Error::new(ErrorKind::Foreign, what).in_file(region.name()));
         }
         let _span = trace::span("map_open");
         // Planted: the root word that a killed process has stored is taken for durable.
@@ -144,7 +145,7 @@ fn new_salt(seed: Option<u64>, name: &str) -> u64 {
 /// Reads what a file says it is.
 fn identify(region: &Region) -> Result<Identity> {
     let name = region.name();
-    let foreign = |what: String| Error::new(ErrorKind::Foreign, what);
+    let foreign = |what: String| Error::new(ErrorKind::Foreign, what).in_file(name).at(0);
     if region.len() < TABLE_AT {
         return Err(foreign(format!("{name} is not a map: it has {} bytes; name the right file", region.len())));
     }
@@ -152,10 +153,11 @@ fn identify(region: &Region) -> Result<Identity> {
     region.read(0, &mut bytes);
     Identity::decode(&bytes, region.len()).map_err(|wrong| match wrong {
         Wrong::Foreign => foreign(format!("{name} is not a map: its first bytes are others; name the right file")),
-        Wrong::Version(version) => Error::new(
-            ErrorKind::Version,
-            format!("{name} has format version {version}, this build {VERSION}; use the version that made it"),
-        ),
+        Wrong::Version(version) => {
+            let what =
+                format!("{name} has format version {version}, this build {VERSION}; use the version that made it");
+            Error::new(ErrorKind::Version, what).in_file(name)
+        }
         Wrong::Damaged(what) => Error::damaged(name, 0, what),
     })
 }

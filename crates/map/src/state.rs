@@ -151,7 +151,8 @@ impl<I: Index> Core<I> {
 
     #[cold]
     pub(crate) fn error(&self, kind: ErrorKind, what: String) -> Error {
-        Error::new(kind, format!("{}: {what}", self.records.region.name()))
+        let file = self.records.region.name();
+        Error::new(kind, format!("{file}: {what}")).in_file(file)
     }
 
     /// Wakes the background thread if it sleeps.

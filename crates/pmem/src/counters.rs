@@ -123,7 +123,7 @@ pub(crate) fn written(bytes: u64) {
     add(&local().written_bytes, bytes);
 }
 
-/// The totals now; each counter is exact up to additions under way.
+/// Reads the totals. Additions under way may be missing.
 pub fn counters() -> Counters {
     let slots = SLOTS.lock();
     let mut sum = Counters::default();

@@ -1,137 +1,157 @@
 //! Errors of the medium, grouped by what the caller must do.
 //!
-//! Each names the file or directory, what was seen and the remedy.
+//! Each names the file or directory, what was seen and the remedy. Those that the operating system caused keep its answer
+//! as their source.
 
-use std::fmt;
+use rustix::io::Errno;
 
 /// Result of a call on a medium or region.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What went wrong, and with it what to do.
-#[derive(Debug)]
+/// What a caller can do about an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Error {
-    /// No such file or directory.
-    NotFound {
-        /// File or directory.
-        what: String,
-    },
-    /// The name is taken.
-    Exists {
-        /// File.
-        what: String,
-    },
-    /// The device, file system or quota has no room.
-    Full {
-        /// File that was to be created or extended.
-        what: String,
-        /// Bytes asked for.
-        wanted: u64,
-        /// Bytes free, where known.
-        free: Option<u64>,
-    },
-    /// The directory is not on byte-addressable persistent memory and `emulate` is off.
-    NotDax {
-        /// Directory.
-        what: String,
-        /// What speaks against DAX.
-        seen: String,
-    },
-    /// The platform, or this build, does not do what was asked.
-    Unsupported {
-        /// File or directory.
-        what: String,
-        /// What was asked or seen.
-        seen: String,
-    },
-    /// Another process (or another medium of this one) has the directory open.
-    InUse {
-        /// Directory.
-        what: String,
-    },
-    /// The memory below the file is damaged.
-    Poisoned {
-        /// File.
-        what: String,
-        /// Offset of the first damaged byte known, in bytes.
-        offset: u64,
-        /// What was seen.
-        seen: String,
-    },
-    /// The operating system refused for another reason.
-    Io {
-        /// File or directory.
-        what: String,
-        /// What was tried.
-        action: &'static str,
-        /// The system's answer.
-        source: std::io::Error,
-    },
+pub enum ErrorKind {
+    /// No such file or directory: correct the path, or restore the file.
+    NotFound,
+    /// The name is taken: remove the file or choose another name.
+    Exists,
+    /// The device, file system or quota has no room: free some. Only the call has failed.
+    Full,
+    /// The directory is not on byte-addressable persistent memory: choose one that is, or allow emulation.
+    NotDax,
+    /// The platform, or this build, does not do what was asked: ask for something else.
+    Unsupported,
+    /// Another process, or another medium of this one, has the directory open: close it there.
+    InUse,
+    /// The memory below the file is damaged: clear the bad blocks and restore the file from a backup.
+    Poisoned,
+    /// The operating system refused for another reason: remove the cause.
+    Io,
 }
+
+crate::error_type!(ErrorKind);
 
 impl Error {
-    /// Whether room is all that is missing: the statement fails, nothing else does.
-    pub fn is_full(&self) -> bool {
-        matches!(self, Error::Full { .. })
+    /// `what` does not exist.
+    #[cold]
+    pub(crate) fn not_found(what: &str) -> Error {
+        let message = format!("{what} does not exist; check the path, or restore the file from a backup");
+        Error::new(ErrorKind::NotFound, message).in_file(what)
     }
 
-    /// The error for a failed system call; `wanted` bytes were asked for, if any.
-    pub(crate) fn from_io(what: impl Into<String>, action: &'static str, wanted: u64, source: std::io::Error) -> Error {
-        let what = what.into();
-        match source.raw_os_error().map(rustix::io::Errno::from_raw_os_error) {
-            Some(rustix::io::Errno::NOENT) => Error::NotFound { what },
-            Some(rustix::io::Errno::EXIST) => Error::Exists { what },
-            Some(rustix::io::Errno::NOSPC | rustix::io::Errno::DQUOT | rustix::io::Errno::FBIG) => {
-                Error::Full { what, wanted, free: None }
-            }
-            Some(rustix::io::Errno::HWPOISON) => {
-                Error::Poisoned { what, offset: 0, seen: format!("{action} failed: {source}") }
-            }
-            _ => Error::Io { what, action, source },
+    /// `what` exists already.
+    #[cold]
+    pub(crate) fn exists(what: &str) -> Error {
+        let message = format!("{what} exists already; remove it or choose another name");
+        Error::new(ErrorKind::Exists, message).in_file(what)
+    }
+
+    /// There is no room for `wanted` bytes of `what`.
+    #[cold]
+    pub(crate) fn full(what: &str, wanted: u64, free: Option<u64>) -> Error {
+        Error::new(ErrorKind::Full, full_message(what, wanted, free)).in_file(what)
+    }
+
+    /// The same error; if it tells of a full device, with the bytes `wanted` and those free there.
+    pub(crate) fn with_free(mut self, wanted: u64, free: Option<u64>) -> Error {
+        if let (ErrorKind::Full, Some(file)) = (self.kind(), self.file()) {
+            self.0.message = full_message(file, wanted, free);
         }
+        self
+    }
+
+    /// The directory `what` is not on DAX, as `seen` shows.
+    #[cold]
+    pub(crate) fn not_dax(what: &str, seen: &str) -> Error {
+        let message = format!(
+            "{what} is not on DAX persistent memory ({seen}); use a file system mounted with -o dax, or allow emulation (data \
+             then survive a process crash, not a power loss)"
+        );
+        Error::new(ErrorKind::NotDax, message).in_file(what)
+    }
+
+    /// `seen`, asked of or met in `what`, is not supported.
+    #[cold]
+    pub(crate) fn unsupported(what: &str, seen: &str) -> Error {
+        Error::new(ErrorKind::Unsupported, format!("{what}: {seen}, which is not supported here")).in_file(what)
+    }
+
+    /// Somebody else has the directory `what` open.
+    #[cold]
+    pub(crate) fn in_use(what: &str) -> Error {
+        let message = format!("{what} is in use by another server; stop that server or choose another directory");
+        Error::new(ErrorKind::InUse, message).in_file(what)
+    }
+
+    /// The memory below `what` is damaged from `offset` on, as `seen` shows.
+    #[cold]
+    pub(crate) fn poisoned(what: &str, offset: u64, seen: &str) -> Error {
+        let message = format!(
+            "{what} is damaged at offset {offset} ({seen}); clear the bad blocks with `ndctl clear-errors` and restore the file \
+             from a backup"
+        );
+        Error::new(ErrorKind::Poisoned, message).in_file(what).at(offset)
+    }
+
+    /// `action` on `what` failed for a reason that no other kind covers. For other implementations of [`crate::Medium`] too.
+    #[cold]
+    pub fn io(what: &str, action: &str, source: std::io::Error) -> Error {
+        let message = format!("{what}: {action} failed: {source}; check permissions and the kernel log");
+        Error::new(ErrorKind::Io, message).in_file(what).caused_by(source)
+    }
+
+    /// A failed system call, sorted by the system's answer; `wanted` bytes were asked for, if any.
+    #[cold]
+    pub(crate) fn from_io(what: &str, action: &str, wanted: u64, source: std::io::Error) -> Error {
+        let error = match source.raw_os_error().map(Errno::from_raw_os_error) {
+            Some(Errno::NOENT) => Error::not_found(what),
+            Some(Errno::EXIST) => Error::exists(what),
+            Some(Errno::NOSPC | Errno::DQUOT | Errno::FBIG) => Error::full(what, wanted, None),
+            Some(Errno::HWPOISON) => Error::poisoned(what, 0, &format!("{action} failed: {source}")),
+            _ => return Error::io(what, action, source),
+        };
+        error.caused_by(source)
     }
 }
 
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Error::NotFound { what } => {
-                write!(f, "{what} does not exist; check the path, or restore the file from a backup")
-            }
-            Error::Exists { what } => write!(f, "{what} exists already; remove it or choose another name"),
-            Error::Full { what, wanted, free } => {
-                write!(f, "no room for {what}: {wanted} bytes wanted")?;
-                if let Some(free) = free {
-                    write!(f, ", {free} free")?;
-                }
-                f.write_str("; free space on the device or raise its quota")
-            }
-            Error::NotDax { what, seen } => write!(
-                f,
-                "{what} is not on DAX persistent memory ({seen}); use a file system mounted with -o dax, \
-                 or allow emulation (data then survive a process crash, not a power loss)"
-            ),
-            Error::Unsupported { what, seen } => write!(f, "{what}: {seen}, which is not supported here"),
-            Error::InUse { what } => {
-                write!(f, "{what} is in use by another server; stop that server or choose another directory")
-            }
-            Error::Poisoned { what, offset, seen } => write!(
-                f,
-                "{what} is damaged at offset {offset} ({seen}); clear the bad blocks with `ndctl clear-errors` \
-                 and restore the file from a backup"
-            ),
-            Error::Io { what, action, source } => {
-                write!(f, "{what}: {action} failed: {source}; check permissions and the kernel log")
-            }
-        }
-    }
+fn full_message(what: &str, wanted: u64, free: Option<u64>) -> String {
+    let free = free.map_or(String::new(), |free| format!(", {free} free"));
+    format!("no room for {what}: {wanted} bytes wanted{free}; free space on the device or raise its quota")
 }
 
-impl std::error::Error for Error {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Error::Io { source, .. } => Some(source),
-            _ => None,
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A `Result` must not grow with what an error has to say, and an error must cross threads.
+    #[test]
+    fn an_error_is_one_pointer_that_any_thread_can_take() {
+        fn crosses_threads<T: Send + Sync + Clone + 'static>() {}
+        crosses_threads::<Error>();
+        assert_eq!(size_of::<Error>(), size_of::<usize>());
+        assert_eq!(size_of::<Result<()>>(), size_of::<usize>());
+    }
+
+    /// The kind follows from the system's answer, which stays reachable as the source.
+    #[test]
+    fn the_systems_answer_decides_the_kind_and_is_kept() {
+        let answers = [
+            (Errno::NOENT, ErrorKind::NotFound),
+            (Errno::EXIST, ErrorKind::Exists),
+            (Errno::NOSPC, ErrorKind::Full),
+            (Errno::DQUOT, ErrorKind::Full),
+            (Errno::HWPOISON, ErrorKind::Poisoned),
+            (Errno::ACCESS, ErrorKind::Io),
+        ];
+        for (errno, kind) in answers {
+            let error = Error::from_io("/pool/t.1", "opening", 4096, errno.into());
+            assert_eq!((error.kind(), error.file()), (kind, Some("/pool/t.1")));
+            let source = std::error::Error::source(&error).and_then(|source| source.downcast_ref::<std::io::Error>());
+            assert_eq!(source.and_then(std::io::Error::raw_os_error), Some(errno.raw_os_error()));
+            assert!(error.to_string().starts_with(if kind == ErrorKind::Full { "no room for" } else { "/pool/t.1" }));
         }
+        let full = Error::from_io("/pool/t.1", "allocating", 4096, Errno::NOSPC.into()).with_free(4096, Some(100));
+        assert!(full.to_string().contains("4096 bytes wanted, 100 free"), "{full}");
     }
 }

@@ -1,11 +1,15 @@
-//! Persistent memory for Perdura: regions, flush and fence, pre-fault, and a simulated medium with a recorder.
+#![doc = include_str!("../README.md")]
+//!
+//! # Inside
 //!
 //! A [`Medium`] is a directory of regions, a [`Region`] one mapped file. [`FileMedium`] maps files through libpmem2;
 //! [`SimMedium`] keeps them in DRAM and, when asked, records every event so that [`sim`] can build each legal crash
-//! image. Locks and waits of the crates above come from [`sync`], so that a seeded scheduler can switch threads at
-//! each event. All stores to persistent memory go through this crate (I10).
+//! image. The crates above take locks and wait through [`sync`], which lets a seeded scheduler switch threads at
+//! each event. All stores to persistent memory go through this crate (I10): the rules (I1) to (I11) are in
+//! `docs/invariants.md`. Errors are made alike in all crates, by [`error_type!`] over [`Detail`].
 
 mod counters;
+mod detail;
 mod error;
 mod file;
 mod functions;
@@ -20,7 +24,8 @@ pub mod trace;
 mod units;
 
 pub use counters::{Counters, counters};
-pub use error::{Error, Result};
+pub use detail::Detail;
+pub use error::{Error, ErrorKind, Result};
 pub use file::{FileMedium, Options};
 pub use medium::{Granularity, Medium, MediumInfo, Mode};
 pub use planted::planted;

@@ -100,22 +100,22 @@ impl fmt::Display for MediumInfo {
 
 /// A directory of regions (one pool).
 ///
-/// File operations change what a crash leaves only once synced: contents' existence and size by [`Region::sync`],
-/// names by [`Medium::sync_dir`].
+/// A file operation survives a crash only once it is synced: [`Region::sync`] makes a file's size and blocks durable,
+/// [`Medium::sync_dir`] its name.
 pub trait Medium: Send + Sync + 'static {
     /// Creates, allocates, zeroes and maps a file of `len` bytes; the address is a multiple of 2 MiB on real media.
     ///
-    /// Not durable until [`Region::sync`] and [`Medium::sync_dir`]. Errors: [`Error::Exists`], [`Error::Full`]
-    /// (no file is left behind), [`Error::Io`].
+    /// Not durable until [`Region::sync`] and [`Medium::sync_dir`]. Errors: `Exists`, `Full` (no file is left
+    /// behind), `Io`.
     fn create(&self, name: &str, len: u64) -> Result<Region>;
 
-    /// Maps a whole file, which may be empty. Errors: [`Error::NotFound`], [`Error::Poisoned`], [`Error::Io`].
+    /// Maps a whole file, which may be empty. Errors: `NotFound`, `Poisoned`, `Io`.
     fn open(&self, name: &str) -> Result<Region>;
 
-    /// Removes a file; durable after [`Medium::sync_dir`]. Mappings of it stay valid. Error: [`Error::NotFound`].
+    /// Removes a file; durable after [`Medium::sync_dir`]. Mappings of it stay valid. Error: `NotFound`.
     fn remove(&self, name: &str) -> Result<()>;
 
-    /// Renames a file, replacing `to` if it exists; durable after [`Medium::sync_dir`]. Error: [`Error::NotFound`].
+    /// Renames a file, replacing `to` if it exists; durable after [`Medium::sync_dir`]. Error: `NotFound`.
     fn rename(&self, from: &str, to: &str) -> Result<()>;
 
     /// Names and lengths (bytes) of all files, sorted by name.
@@ -136,10 +136,7 @@ pub(crate) fn check_name(name: &str) -> Result<()> {
     if is_name(name) {
         return Ok(());
     }
-    Err(Error::Unsupported {
-        what: name.to_owned(),
-        seen: "a file name other than [a-z0-9._]+ not beginning with a dot".to_owned(),
-    })
+    Err(Error::unsupported(name, "a file name other than [a-z0-9._]+ not beginning with a dot"))
 }
 
 /// Whether `name` can be a region's.

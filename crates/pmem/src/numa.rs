@@ -1,6 +1,7 @@
 //! NUMA: which node memory belongs to, and pinning of threads to a node.
 //!
-//! Asked of sysfs, which says nothing about memory that is not a device of its own (tmpfs): then the node is unknown.
+//! The answers come from sysfs. It knows nothing of memory that is not a device of its own (tmpfs): the node is
+//! unknown then.
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::fs::Metadata;
@@ -64,8 +65,8 @@ fn parse_cpu_list(list: &str) -> Vec<usize> {
     list.split(',').filter_map(part).flatten().collect()
 }
 
-/// Lets the calling thread run only on `node`'s processors, as far as it may use them.
-/// Whether it is pinned now: not if the node is unknown or none of its processors is allowed.
+/// Pins the calling thread to those of `node`'s processors that it may use. False if the node is unknown or none of
+/// its processors is allowed.
 pub fn pin_to_node(node: u32) -> bool {
     let Ok(allowed) = sched_getaffinity(None) else { return false };
     let mut wanted = CpuSet::new();

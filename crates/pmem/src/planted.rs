@@ -23,8 +23,8 @@ mod switched {
     static CHOSEN: AtomicU32 = AtomicU32::new(0);
     static REACHED: AtomicBool = AtomicBool::new(false);
 
-    /// Whether the error of that number is planted now. The seeded scheduler may stall the thread here: what others may wrongly
-    /// rely on, they come to rely on.
+    /// Whether the error of that number is planted now. The seeded scheduler may stall the thread here, so that
+    /// others get to rely on what they wrongly may.
     #[inline]
     #[track_caller]
     pub fn planted(number: u32) -> bool {

@@ -5,7 +5,7 @@
 //! NUMA node of the region's memory, where known. A chunk that cannot be populated (damaged memory) is reported with
 //! file and offset, and the rest of its region is left alone; the queue goes on.
 
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::numa::pin_to_node;
 use crate::region::Region;
 use parking_lot::{Condvar, Mutex};
@@ -88,7 +88,7 @@ impl Prefault {
         Prefault { threads: (0..threads.max(1)).filter_map(spawn).collect(), shared }
     }
 
-    /// Asks for `len` bytes of `region` at `offset`. Parts beyond its end are left out.
+    /// Queues `len` bytes of `region` at `offset`. Ignores what lies beyond its end.
     pub fn submit(&self, region: Region, offset: u64, len: u64, priority: Priority) {
         let end = offset.saturating_add(len).min(region.len());
         if offset >= end {
@@ -111,7 +111,7 @@ impl Prefault {
         self.shared.state.lock().enabled
     }
 
-    /// Who is told of chunks that could not be populated. Called on the service's threads.
+    /// Sets the handler of chunks that could not be populated. It runs on the service's threads.
     pub fn set_error_handler(&self, handler: impl Fn(&Error) + Send + Sync + 'static) {
         *self.shared.on_error.lock() = Some(Arc::new(Box::new(handler)));
     }
@@ -205,7 +205,7 @@ impl Shared {
 
 fn populate(region: &Region, chunk: &Range<u64>) -> Result<(), Error> {
     match region.advise_populate(chunk.start, chunk.end - chunk.start) {
-        Err(Error::Unsupported { .. }) => {
+        Err(error) if error.kind() == ErrorKind::Unsupported => {
             let mut byte = [0];
             for offset in (chunk.start..chunk.end).step_by(PAGE_BYTES as usize) {
                 region.read(offset, &mut byte);

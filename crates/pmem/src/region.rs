@@ -5,8 +5,9 @@
 //! flush, drain and copy are chosen when the file is mapped. A simulated region whose events are recorded takes a
 //! cold path behind one branch that is never taken otherwise.
 //!
-//! Thread-safety: words are atomics. Bytes written by [`Region::write`] and [`Region::write_nt`] are not; who shares
-//! them orders the accesses, or checks what was read (by checksum), as readers of a damaged medium must anyway.
+//! Thread-safety: words are atomic. Bytes written by [`Region::write`] and [`Region::write_nt`] are not: threads that
+//! share them order their accesses, or verify what they have read (by checksum), as readers of a damaged medium must
+//! anyway.
 
 use crate::counters;
 use crate::error::Result;
@@ -86,7 +87,8 @@ impl Region {
         self.mapping.numa_node
     }
 
-    /// Address of the first byte. Only for reading.
+    /// Address of the first byte. Reading through it owes what [`Region::slice`] asks for, and that a clone of the
+    /// region lives; nothing may be stored through it (I10).
     #[inline]
     pub fn as_ptr(&self) -> *const u8 {
         self.base
@@ -134,7 +136,8 @@ impl Region {
         self.word(offset).load(Ordering::Acquire)
     }
 
-    /// Copies bytes out. When others store to them meanwhile the result may be a mixture, which the caller detects.
+    /// Copies bytes out. If another thread stores to them meanwhile, the copy may mix old and new bytes; the caller
+    /// must detect that. Panics out of bounds.
     #[inline]
     pub fn read(&self, offset: u64, target: &mut [u8]) {
         let source = self.at(offset, target.len() as u64);
@@ -142,10 +145,11 @@ impl Region {
         unsafe { source.copy_to_nonoverlapping(target.as_mut_ptr(), target.len()) }
     }
 
-    /// The bytes themselves. Panics out of bounds.
+    /// Borrows the bytes where they lie. Panics out of bounds.
     ///
     /// # Safety
-    /// Nobody stores to these bytes while the slice lives.
+    /// While the slice lives, no thread stores to these bytes, neither through this region or a clone of it
+    /// nor through another mapping of the file. Stores to other bytes are allowed, even within the same cache line.
     #[inline]
     pub unsafe fn slice(&self, offset: u64, len: u64) -> &[u8] {
         // SAFETY: in bounds by at(); not stored to by the caller's promise.
@@ -241,8 +245,8 @@ impl Region {
         self.fence_from(Location::caller());
     }
 
-    /// Makes durable what a process that died before this one may have stored here and not flushed: it is seen as if it
-    /// were on the medium, and is in the cache only.
+    /// Makes durable what an earlier process may have stored here and not flushed before it died. This process reads
+    /// it as if it were on the medium, but it may be in the cache only.
     #[track_caller]
     pub fn reclaim(&self, offset: u64, len: u64) {
         self.reclaim_all([(offset, len)]);
@@ -288,13 +292,13 @@ impl Region {
     }
 
     /// After [`Region::persist`]: flushes a range beyond the persistence domain's buffers where the platform can, for
-    /// the few bytes (superblocks) that should survive even a failure to save those. Error: [`crate::Error::Io`].
+    /// the few bytes (superblocks) that should survive even a failure to save those. Error: `Io`.
     pub fn deep_flush(&self, offset: u64, len: u64) -> Result<()> {
         self.at(offset, len);
         self.mapping.backing.deep_flush(offset, len)
     }
 
-    /// Makes the file's size and blocks durable (its name: [`crate::Medium::sync_dir`]). Error: [`crate::Error::Io`].
+    /// Makes the file's size and blocks durable (its name: [`crate::Medium::sync_dir`]). Error: `Io`.
     #[track_caller]
     pub fn sync(&self) -> Result<()> {
         self.mapping.backing.sync()?;
@@ -305,7 +309,7 @@ impl Region {
     }
 
     /// Maps the pages of a range for writing, so that first stores do not fault.
-    /// Errors: [`crate::Error::Poisoned`] naming the range, [`crate::Error::Unsupported`] where the kernel lacks it.
+    /// Errors: `Poisoned` naming the range, `Unsupported` where the kernel lacks it.
     pub fn advise_populate(&self, offset: u64, len: u64) -> Result<()> {
         self.at(offset, len);
         self.mapping.backing.populate(offset, len)

@@ -1,4 +1,4 @@
-//! The simulated medium, and what is built on it to test power loss.
+//! The simulated medium, and the tools that test power loss on it.
 //!
 //! [`SimMedium`] is a medium like any other. [`Recorder::attach`] records its events in a [`Trace`]; replaying that
 //! ([`Trace::replay`]) stops at each [`Point`] at which the power may fail and makes the images a failure then may

@@ -75,6 +75,8 @@ impl From<Error> for Failure {
             ErrorKind::ReadOnlyPool => PerduraCode::ReadOnlyPool,
             ErrorKind::Configuration => PerduraCode::Configuration,
             ErrorKind::Medium => PerduraCode::Medium,
+            // A kind that is newer than this file.
+            _ => PerduraCode::Internal,
         };
         Failure::new(code, error.to_string())
     }

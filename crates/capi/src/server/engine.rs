@@ -84,9 +84,9 @@ fn open(options: &PerduraOptions, directory: &CStr) -> Outcome<Engine> {
     // Messages name the directory in full, wherever the server was started.
     let directory = absolute(Path::new(directory)).unwrap_or_else(|_| directory.into());
     let medium_options = Options { emulate: options.emulate, create_dir: options.create_directory };
-    let medium = FileMedium::open(&directory, medium_options).map_err(|error| match error {
-        perdura_pmem::Error::NotDax { .. } => Failure::new(PerduraCode::Medium, format!("{error}: perdura_emulate=ON")),
-        error => Failure::from(error),
+    let medium = FileMedium::open(&directory, medium_options).map_err(|error| match error.kind() {
+        perdura_pmem::ErrorKind::NotDax => Failure::new(PerduraCode::Medium, format!("{error}: perdura_emulate=ON")),
+        _ => Failure::from(error),
     })?;
     let defaults = Config::default();
     let config = Config {

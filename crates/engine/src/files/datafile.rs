@@ -44,7 +44,7 @@ impl DataFile {
         let segments = segments_for_bytes(bytes, segment_bytes);
         let (name, bytes) = (identity.name(), bytes_for_segments(segments, segment_bytes));
         let region = match medium.create(&name, bytes) {
-            Err(perdura_pmem::Error::Exists { .. }) => {
+            Err(error) if error.kind() == perdura_pmem::ErrorKind::Exists => {
                 medium.remove(&name)?;
                 medium.create(&name, bytes)?
             }
@@ -73,12 +73,8 @@ impl DataFile {
     pub fn open(medium: &dyn Medium, identity: FileIdentity, segment_bytes: u64) -> Result<DataFile> {
         let name = identity.name();
         let region = medium.open(&name).map_err(|error| {
-            Error::new(
-                ErrorKind::Damaged,
-                format!(
-                    "{error}; data file {name} belongs to the pool and cannot be done without: restore it from a backup"
-                ),
-            )
+            let what = "belongs to the pool and cannot be done without: restore it from a backup";
+            Error::new(ErrorKind::Damaged, format!("{error}; data file {name} {what}")).in_file(&name).caused_by(error)
         })?;
         let bytes = region.len();
         if bytes < 4096 {
@@ -91,7 +87,9 @@ impl DataFile {
             HeaderFault::Newer(version) => Error::new(
                 ErrorKind::NotSupported,
                 format!("{name} has format {version}, this build reads {FORMAT_VERSION}; use the build that wrote it"),
-            ),
+            )
+            .in_file(&name)
+            .at(8),
         })?;
         if ![0, LINKED].contains(&region.load(LINK_AT)) {
             return Err(Error::damaged(&name, LINK_AT, "the link word is not valid"));

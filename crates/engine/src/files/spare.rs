@@ -7,7 +7,7 @@
 //!
 //! The spare itself holds nothing that counts: it may be missing, or have been begun as another table's file.
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{ErrorKind, Result};
 use crate::format::bytes_for_segments;
 use crate::service::Services;
 use perdura_pmem::sync::Mutex;
@@ -63,7 +63,7 @@ impl Spare {
         }
         services.forget_leftover(name);
         let renamed = medium.rename(NAME, name);
-        *missing = matches!(renamed, Ok(()) | Err(perdura_pmem::Error::NotFound { .. }));
+        *missing = renamed.as_ref().err().is_none_or(|error| error.kind() == perdura_pmem::ErrorKind::NotFound);
         match renamed {
             Ok(()) => {
                 let found = Some(medium.open(name)?).filter(|region| region.len() == self.bytes);
@@ -73,8 +73,8 @@ impl Spare {
                 }
                 Ok(found)
             }
-            Err(perdura_pmem::Error::NotFound { .. }) => Ok(None),
-            Err(error) => Err(Error::from(error)),
+            Err(error) if error.kind() == perdura_pmem::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error.into()),
         }
     }
 

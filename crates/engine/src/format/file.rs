@@ -3,7 +3,7 @@
 //! A file is valid iff magic, version, pool, table, sequence, sizes and CRC32C of the header agree with what the pool expects. The
 //! link word is no part of the checksum: it changes once, when the next file of the chain is linked.
 
-use super::FORMAT_VERSION;
+use super::geometry::FORMAT_VERSION;
 use crc32c::crc32c;
 use std::mem::offset_of;
 use zerocopy::little_endian::{U32, U64};

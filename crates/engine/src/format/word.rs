@@ -1,6 +1,6 @@
 //! Directory words and RIDs: how a row's newest version is named, and how a row is.
 
-use super::UNIT_BYTES;
+use super::geometry::UNIT_BYTES;
 
 /// Bits of a place, and of a row number.
 pub(super) const PLACE_MASK: u64 = (1 << 48) - 1;

@@ -8,7 +8,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::{CATALOG_ID, Rid, data_file_name};
 use crate::pool::Pool;
 use crate::table::Table;
-use crate::txn::session::{Isolation, Session};
+use crate::txn::isolation::Isolation;
+use crate::txn::session::Session;
 use std::sync::Arc;
 
 /// All entries of the catalog, with their rows.

@@ -1,6 +1,7 @@
 //! Reading in a transaction: single rows and scans.
 
-use super::session::{Isolation, Session};
+use super::isolation::Isolation;
+use super::session::Session;
 use crate::error::Result;
 use crate::format::{PageState, Rid, Word};
 use crate::table::Table;

@@ -4,6 +4,7 @@
 //! consistent read; from then on the first updater wins. Before it, a statement locks rows and works on their newest versions, so
 //! it conflicts with nobody. One thread uses a session at a time.
 
+use super::isolation::Isolation;
 use super::snapshots::OpenSnapshots;
 use crate::changes::row_writes::MEMORY_KEPT;
 use crate::changes::write_set::{Position, WriteSet};
@@ -15,15 +16,6 @@ use perdura_log::{Csn, LogTxn};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// How far a transaction is kept from others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Isolation {
-    /// Each statement sees what was committed when it began.
-    ReadCommitted,
-    /// All statements see what was committed at the first consistent read.
-    RepeatableRead,
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {

@@ -1,6 +1,6 @@
 //! The snapshots a session holds.
 
-use super::session::Isolation;
+use super::isolation::Isolation;
 use crate::pool::Pool;
 use crate::pool::snapshot_list::{SlotId, SnapshotList};
 use perdura_log::Csn;

@@ -1,4 +1,4 @@
-//! The part of libpmem2 that is used, by hand, and owners for its objects.
+//! Hand-written bindings to the part of libpmem2 that is used, and owners of its objects.
 //!
 //! libpmem2 answers 0 or a negative number: -errno of the system, or one of its own codes from -100000 down.
 
@@ -61,7 +61,7 @@ unsafe extern "C" {
     fn pmem2_errormsg() -> *const c_char;
 }
 
-/// What libpmem2 refused, in its words.
+/// libpmem2's error code, with its message.
 fn error(code: c_int) -> io::Error {
     if code > -100_000 && code < 0 {
         return io::Error::from_raw_os_error(-code);
@@ -164,7 +164,7 @@ impl Drop for Source<'_> {
     }
 }
 
-/// libpmem2's knowledge of a mapping that was made by us.
+/// libpmem2's view of a mapping that we made ourselves.
 pub(super) struct Map(*mut RawMap);
 
 impl Map {

@@ -1,11 +1,11 @@
 //! A file mapped at a 2 MiB boundary.
 //!
-//! The address range is reserved first (len + 2 MiB, no access), the file is mapped over its aligned part, and
-//! the rest is given back. The descriptor is closed afterwards: a pool may have thousands of files, and msync
-//! on the mapping does what fsync does for size and blocks, and what libpmem2's deep flush does for a file.
+//! The address range is reserved first (len + 2 MiB, no access), the file is mapped over its aligned part, and the
+//! rest is released. The descriptor is closed afterwards: a pool may have thousands of files, and msync on the
+//! mapping does what fsync does for size and blocks, and what libpmem2's deep flush does for a file.
 //!
-//! libpmem2 is asked for its functions once for each granularity, not for each file: it keeps a thread key for every
-//! mapping it is told of (seen with 1.12), of which a process has 1024, and aborts when there are none left.
+//! libpmem2 chooses the functions once for each granularity, not for each file: it allocates a thread key for every
+//! mapping it is told of (seen with 1.12), and aborts when the 1024 keys of the process are used up.
 
 use super::ffi::{Map, Source};
 use crate::error::{Error, Result};
@@ -86,13 +86,13 @@ impl Backing for FileMapping {
         let end = (offset + len) as usize;
         // SAFETY: the range is within this mapping (the region checked it).
         let flushed = unsafe { msync(self.at(begin as u64), end - begin, MsyncFlags::SYNC) };
-        flushed.map_err(|errno| Error::from_io(self.name.as_str(), "deep flush", 0, errno.into()))
+        flushed.map_err(|errno| Error::from_io(&self.name, "deep flush", 0, errno.into()))
     }
 
     fn sync(&self) -> Result<()> {
         // SAFETY: the range is this mapping.
         let synced = unsafe { msync(self.address, self.len, MsyncFlags::SYNC) };
-        synced.map_err(|errno| Error::from_io(self.name.as_str(), "sync", 0, errno.into()))
+        synced.map_err(|errno| Error::from_io(&self.name, "sync", 0, errno.into()))
     }
 
     fn populate(&self, offset: u64, len: u64) -> Result<()> {
@@ -104,15 +104,13 @@ impl Backing for FileMapping {
         // SAFETY: the range is within this mapping (the region checked it), and populating changes no content.
         match unsafe { madvise(self.at(begin as u64), end - begin, Advice::LinuxPopulateWrite) } {
             Ok(()) => Ok(()),
-            Err(Errno::INVAL) => {
-                Err(Error::Unsupported { what: self.name.clone(), seen: "MADV_POPULATE_WRITE refused".to_owned() })
+            Err(Errno::INVAL) => Err(Error::unsupported(&self.name, "MADV_POPULATE_WRITE refused")),
+            Err(errno @ (Errno::FAULT | Errno::HWPOISON)) => {
+                let source = io::Error::from(errno);
+                let seen = format!("populating {len} bytes failed: {source}");
+                Err(Error::poisoned(&self.name, offset, &seen).caused_by(source))
             }
-            Err(errno @ (Errno::FAULT | Errno::HWPOISON)) => Err(Error::Poisoned {
-                what: self.name.clone(),
-                offset,
-                seen: format!("populating {len} bytes failed: {}", io::Error::from(errno)),
-            }),
-            Err(errno) => Err(Error::from_io(self.name.as_str(), "populating", len, errno.into())),
+            Err(errno) => Err(Error::from_io(&self.name, "populating", len, errno.into())),
         }
     }
 }

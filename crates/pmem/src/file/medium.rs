@@ -29,7 +29,7 @@ const LOCK_PAUSE: Duration = Duration::from_millis(5);
 /// How a directory is opened.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
-    /// Go on without DAX: data then survive a process crash, not a power loss.
+    /// Accept a directory without DAX: data then survive a process crash, not a power loss.
     pub emulate: bool,
     /// Create the directory if it does not exist (its parent must).
     pub create_dir: bool,
@@ -50,24 +50,23 @@ pub struct FileMedium {
 impl FileMedium {
     /// Opens and locks `directory`, and finds out what lies below it.
     ///
-    /// Errors: [`Error::NotFound`], [`Error::InUse`], [`Error::NotDax`] (unless `emulate`), [`Error::Full`],
-    /// [`Error::Io`] (not a directory, not writable).
+    /// Errors: `NotFound`, `InUse`, `NotDax` (unless `emulate`), `Full`, `Io` (not a directory, not writable).
     pub fn open(directory: &Path, options: Options) -> Result<FileMedium> {
         let what = directory.display().to_string();
         if options.create_dir {
             make_directory(directory)?;
         }
-        let handle = File::open(directory).map_err(|source| Error::from_io(what.as_str(), "opening", 0, source))?;
-        let metadata = handle.metadata().map_err(|source| Error::from_io(what.as_str(), "stat", 0, source))?;
+        let handle = File::open(directory).map_err(|source| Error::from_io(&what, "opening", 0, source))?;
+        let metadata = handle.metadata().map_err(|source| Error::from_io(&what, "stat", 0, source))?;
         if !metadata.is_dir() {
-            return Err(Error::Io { what, action: "opening", source: Errno::NOTDIR.into() });
+            return Err(Error::io(&what, "opening", Errno::NOTDIR.into()));
         }
         let lock = lock(directory)?;
         let found = probe(directory)?;
         let (mode, granularity) = match (found.is_dax(), options.emulate) {
             (true, _) => (Mode::Dax, found.granularity),
             (false, true) => (Mode::Emulated, Granularity::CacheLine),
-            (false, false) => return Err(Error::NotDax { what, seen: found.describe() }),
+            (false, false) => return Err(Error::not_dax(&what, &found.describe())),
         };
         let device = Device::of(&metadata);
         let directory = directory.to_owned();
@@ -106,14 +105,12 @@ impl FileMedium {
             return Ok(());
         }
         let blocks = Source::new(file.as_fd()).and_then(|source| source.bad_blocks());
-        // Without the right to ask the file is taken as sound, as any program would.
+        // Without permission to ask, the file is taken to be sound, as any other program takes it.
         match blocks.unwrap_or_default().first() {
             None => Ok(()),
-            Some(BadBlock { offset, len }) => Err(Error::Poisoned {
-                what: what.to_owned(),
-                offset: *offset as u64,
-                seen: format!("bad block of {len} bytes"),
-            }),
+            Some(BadBlock { offset, len }) => {
+                Err(Error::poisoned(what, *offset as u64, &format!("bad block of {len} bytes")))
+            }
         }
     }
 }
@@ -123,14 +120,11 @@ impl Medium for FileMedium {
         check_name(name)?;
         let (path, what) = self.path(name);
         let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o640).open(&path);
-        let file = file.map_err(|source| Error::from_io(what.as_str(), "creating", len, source))?;
+        let file = file.map_err(|source| Error::from_io(&what, "creating", len, source))?;
         let created = allocate(&what, &file, len).and_then(|()| self.map(name, &what, &file, len));
-        created.map_err(|mut error| {
+        created.map_err(|error| {
             let _ = std::fs::remove_file(&path);
-            if let Error::Full { free, .. } = &mut error {
-                *free = self.free_bytes();
-            }
-            error
+            error.with_free(len, self.free_bytes())
         })
     }
 
@@ -138,8 +132,8 @@ impl Medium for FileMedium {
         check_name(name)?;
         let (path, what) = self.path(name);
         let file = OpenOptions::new().read(true).write(true).open(&path);
-        let file = file.map_err(|source| Error::from_io(what.as_str(), "opening", 0, source))?;
-        let metadata = file.metadata().map_err(|source| Error::from_io(what.as_str(), "stat", 0, source))?;
+        let file = file.map_err(|source| Error::from_io(&what, "opening", 0, source))?;
+        let metadata = file.metadata().map_err(|source| Error::from_io(&what, "stat", 0, source))?;
         self.check_bad_blocks(&what, &file)?;
         self.map(name, &what, &file, metadata.len())
     }
@@ -147,18 +141,18 @@ impl Medium for FileMedium {
     fn remove(&self, name: &str) -> Result<()> {
         check_name(name)?;
         let (path, what) = self.path(name);
-        std::fs::remove_file(path).map_err(|source| Error::from_io(what, "removing", 0, source))
+        std::fs::remove_file(path).map_err(|source| Error::from_io(&what, "removing", 0, source))
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {
         check_name(from)?;
         check_name(to)?;
         let (path, what) = self.path(from);
-        std::fs::rename(path, self.directory.join(to)).map_err(|source| Error::from_io(what, "renaming", 0, source))
+        std::fs::rename(path, self.directory.join(to)).map_err(|source| Error::from_io(&what, "renaming", 0, source))
     }
 
     fn list(&self) -> Result<Vec<(String, u64)>> {
-        let failed = |source: io::Error| Error::from_io(self.directory.display().to_string(), "listing", 0, source);
+        let failed = |source: io::Error| Error::from_io(&self.directory.display().to_string(), "listing", 0, source);
         let mut files = Vec::new();
         for entry in std::fs::read_dir(&self.directory).map_err(failed)? {
             let entry = entry.map_err(failed)?;
@@ -181,7 +175,7 @@ impl Medium for FileMedium {
 
     fn sync_dir(&self) -> Result<()> {
         let what = || self.directory.display().to_string();
-        fsync(&self.handle).map_err(|errno| Error::from_io(what(), "sync of the directory", 0, errno.into()))
+        fsync(&self.handle).map_err(|errno| Error::from_io(&what(), "sync of the directory", 0, errno.into()))
     }
 
     fn info(&self) -> MediumInfo {
@@ -207,7 +201,7 @@ impl Medium for FileMedium {
 #[repr(align(64))]
 struct Line(#[expect(dead_code, reason = "only its alignment counts")] [u8; 64]);
 
-/// What lies below the region of a file without bytes.
+/// Backing of a region over an empty file.
 struct EmptyFile {
     what: String,
     path: PathBuf,
@@ -220,7 +214,7 @@ impl Backing for EmptyFile {
 
     fn sync(&self) -> Result<()> {
         let synced = File::open(&self.path).and_then(|file| file.sync_all());
-        synced.map_err(|source| Error::from_io(self.what.as_str(), "sync", 0, source))
+        synced.map_err(|source| Error::from_io(&self.what, "sync", 0, source))
     }
 
     fn populate(&self, _offset: u64, _len: u64) -> Result<()> {
@@ -230,7 +224,7 @@ impl Backing for EmptyFile {
 
 /// Creates the directory if it does not exist, and makes its name durable.
 fn make_directory(directory: &Path) -> Result<()> {
-    let failed = |action| move |source| Error::from_io(directory.display().to_string(), action, 0, source);
+    let failed = |action| move |source| Error::from_io(&directory.display().to_string(), action, 0, source);
     match std::fs::create_dir(directory) {
         Ok(()) => {}
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
@@ -243,15 +237,16 @@ fn make_directory(directory: &Path) -> Result<()> {
 /// Locks the directory for this medium.
 fn lock(directory: &Path) -> Result<File> {
     let path = directory.join(LOCK);
-    let failed = |source| Error::from_io(path.display().to_string(), "locking", 0, source);
+    let failed = |source| Error::from_io(&path.display().to_string(), "locking", 0, source);
     let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o640).open(&path);
     let file = file.map_err(failed)?;
     for attempt in 1.. {
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => break,
-            // A process that is being started inherits the descriptor of a lock just given up, until it runs its own program.
+            // Between fork and exec a child process shares the descriptor, and so holds a lock that was just
+            // released.
             Err(Errno::WOULDBLOCK) if attempt < LOCK_ATTEMPTS => std::thread::sleep(LOCK_PAUSE),
-            Err(Errno::WOULDBLOCK) => return Err(Error::InUse { what: directory.display().to_string() }),
+            Err(Errno::WOULDBLOCK) => return Err(Error::in_use(&directory.display().to_string())),
             Err(errno) => return Err(failed(errno.into())),
         }
     }

@@ -1,4 +1,4 @@
-//! What lies below a directory: found by a trial file, never assumed.
+//! Finds out what kind of memory lies below a directory, by a trial file.
 //!
 //! MAP_SYNC has been seen to succeed without DAX in containers, so statx must report the DAX attribute as well; and the
 //! granularity is what libpmem2 finds when it maps the file by itself.
@@ -6,7 +6,7 @@
 use super::allocate::allocate;
 use super::ffi::Source;
 use super::mapping::can_map_sync;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::medium::{Granularity, is_name};
 use rustix::fs::{AtFlags, StatxAttributes, StatxFlags, statx};
 use std::fs::{File, OpenOptions};
@@ -45,10 +45,10 @@ impl Found {
 }
 
 /// Tries a file in `directory`: a new one or, when that finds no room (a full pool must still open), one of the pool's.
-/// Errors: [`Error::Full`] when there is neither room nor a file, [`Error::Io`].
+/// Errors: `Full` when there is neither room nor a file, `Io`.
 pub(super) fn probe(directory: &Path) -> Result<Found> {
     match probe_new(directory) {
-        Err(error) if error.is_full() => probe_existing(directory).unwrap_or(Err(error)),
+        Err(error) if error.kind() == ErrorKind::Full => probe_existing(directory).unwrap_or(Err(error)),
         result => result,
     }
 }
@@ -58,7 +58,7 @@ fn probe_new(directory: &Path) -> Result<Found> {
     let what = path.display().to_string();
     let _ = std::fs::remove_file(&path);
     let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path);
-    let file = file.map_err(|source| Error::from_io(what.as_str(), "creating a trial file", TRIAL_BYTES, source))?;
+    let file = file.map_err(|source| Error::from_io(&what, "creating a trial file", TRIAL_BYTES, source))?;
     let found = allocate(&what, &file, TRIAL_BYTES).and_then(|()| probe_file(&what, &file));
     let _ = std::fs::remove_file(&path);
     found

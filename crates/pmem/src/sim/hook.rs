@@ -1,4 +1,5 @@
-//! What a recorded region does instead of storing directly: take effect and tell the tap, in one order for all threads.
+//! What a recorded region does instead of a plain store: it takes effect and reports to the tap, in one order for all
+//! threads.
 //!
 //! Every event may first pass the scheduler's token on, so that a seed decides the interleaving.
 

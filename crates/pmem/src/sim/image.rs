@@ -169,7 +169,7 @@ impl Image {
     }
 }
 
-/// Images met so far: to leave out those that would test nothing new.
+/// Images seen so far, so that none is tested twice to no purpose.
 ///
 /// An image is worth opening again when the oracle expects something else of it, so a *case* is an image together
 /// with what was marked before the crash.
@@ -180,7 +180,7 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// Whether the case is new; it is not from now on.
+    /// Records the case. True if it is new.
     pub fn insert(&mut self, image: u128, context: u128) -> bool {
         self.images.insert(image);
         self.cases.insert(hash::follow(image, hash::follow(context, 0) as u64))

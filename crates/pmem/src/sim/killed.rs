@@ -1,8 +1,8 @@
-//! What a process leaves that is killed: all it stored is seen by the next one, but not all of it is durable.
+//! What a killed process leaves behind: its successor sees all it stored, but not all of that is durable.
 //!
-//! Cached stores that were not fenced stay where they are, dirty in the cache, and go on being subject to the rules of a
-//! power loss (I2): the next process inherits the open lines. Non-temporal stores are on the medium: a processor drains them
-//! when it leaves the process. Files and names are as the process last saw them, synced or not.
+//! Cached stores that were not fenced stay dirty in the cache and remain subject to the rules of a power loss (I2):
+//! the next process inherits the open lines. Non-temporal stores are on the medium: a processor drains them when it
+//! leaves the process. Files and names are as the process last saw them, synced or not.
 //!
 //! Places in the trace of inherited stores come before all of the new trace: they are numbered within their line.
 
@@ -30,7 +30,7 @@ impl Killed {
 }
 
 impl Point<'_> {
-    /// What a process leaves that is killed at this moment.
+    /// What a process killed at this moment leaves behind.
     pub fn kill(&self) -> Killed {
         let mut before =
             Before { files: self.machine.files.clone(), directory: self.machine.directory.clone(), places: 0 };

@@ -56,7 +56,8 @@ impl Trace {
                 EventKind::Flush { file, line, count } if is_checked(&file) => {
                     for line in line..line + count {
                         let known = lines.entry((file, line)).or_insert(Flushed { fenced: true, ..Flushed::default() });
-                        // What a thread stored it flushes itself, whoever else flushed the line meanwhile (I3).
+                        // A thread flushes what it stored itself, even if another one flushed the line meanwhile
+                        // (I3).
                         let stored = own.remove(&(event.thread, file, line));
                         if !stored && !known.dirty && (known.fenced || known.thread == event.thread) {
                             let site = CallSite::new(self.site(event.site), SiteKind::Flush);
@@ -90,7 +91,7 @@ impl Trace {
     ) {
         for (_, file) in machine.files.iter().filter(|(number, _)| checked(number)) {
             let stores = file.open.values().flat_map(|line| &line.pending);
-            // Those of a killed process are nobody's.
+            // No thread answers for the stores of a killed process.
             let places = stores.filter(|store| store.thread == thread && store.at >= self.base.places);
             for index in places.map(|store| store.at - self.base.places).filter(|at| !transient.stores.contains(at)) {
                 let site = self.site(self.events[index as usize].site);

@@ -38,7 +38,7 @@ impl Machine {
         }
     }
 
-    /// Lets event `index` of the trace take effect.
+    /// Applies event `index` of the trace.
     pub(crate) fn apply(&mut self, trace: &Trace, index: u32, event: &Event) {
         let at = trace.base.places + index;
         let name = |number: u32| trace.names[number as usize].clone();

@@ -196,17 +196,9 @@ fn record(event: Option<Event<'_>>, access: Access<'_>, site: Site) {
 
 fn refuse_if(failing: &AtomicBool, what: &str, action: &'static str) -> Result<()> {
     if failing.load(Ordering::Relaxed) {
-        return Err(Error::Io {
-            what: what.to_owned(),
-            action,
-            source: std::io::Error::other("told to fail by a test"),
-        });
+        return Err(Error::io(what, action, std::io::Error::other("told to fail by a test")));
     }
     Ok(())
-}
-
-fn not_found(name: &str) -> Error {
-    Error::NotFound { what: name.to_owned() }
 }
 
 impl Medium for SimMedium {
@@ -215,11 +207,11 @@ impl Medium for SimMedium {
         let event = self.begin();
         let mut directory = self.files.lock();
         if directory.by_name.contains_key(name) {
-            return Err(Error::Exists { what: name.to_owned() });
+            return Err(Error::exists(name));
         }
         let free = self.free_bytes();
         if free.is_some_and(|free| padded(len) as u64 > free) {
-            return Err(Error::Full { what: name.to_owned(), wanted: len, free });
+            return Err(Error::full(name, len, free));
         }
         let number = directory.next;
         directory.next += 1;
@@ -232,13 +224,13 @@ impl Medium for SimMedium {
 
     fn open(&self, name: &str) -> Result<Region> {
         check_name(name)?;
-        let file = self.files.lock().by_name.get(name).cloned().ok_or_else(|| not_found(name))?;
+        let file = self.files.lock().by_name.get(name).cloned().ok_or_else(|| Error::not_found(name))?;
         Ok(self.map(name, file))
     }
 
     fn remove(&self, name: &str) -> Result<()> {
         let event = self.begin();
-        self.files.lock().by_name.remove(name).ok_or_else(|| not_found(name))?;
+        self.files.lock().by_name.remove(name).ok_or_else(|| Error::not_found(name))?;
         record(event, Access::Remove { name }, Location::caller());
         Ok(())
     }
@@ -247,7 +239,7 @@ impl Medium for SimMedium {
         check_name(to)?;
         let event = self.begin();
         let mut directory = self.files.lock();
-        let file = directory.by_name.remove(from).ok_or_else(|| not_found(from))?;
+        let file = directory.by_name.remove(from).ok_or_else(|| Error::not_found(from))?;
         directory.by_name.insert(to.to_owned(), file);
         record(event, Access::Rename { from, to }, Location::caller());
         Ok(())

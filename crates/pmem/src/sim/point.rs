@@ -51,7 +51,7 @@ pub struct Point<'a> {
     pub(super) labels: &'a [u32],
     pub(super) marks: usize,
     pub(super) context: u128,
-    /// Place in the trace of the event that does not happen any more.
+    /// Place in the trace of the event that the failure prevents.
     pub index: usize,
     /// What that event is.
     pub kind: PointKind,

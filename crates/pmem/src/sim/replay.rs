@@ -1,8 +1,8 @@
 //! Walks a trace and stops at each moment that matters: before each fence, file sync, directory sync and
 //! reclaim, and at the end.
 //!
-//! Between two such moments the durable state does not change and more only becomes open, so their images cover
-//! every moment. A mutation lets the calls of one site have no effect, as if they were not in the program.
+//! Between two such moments the durable state does not change and more only becomes open, so their images cover every
+//! moment. A mutation mutes one call site: its calls have no effect, as if they were not in the program.
 
 use super::event::{CallSite, EventKind, SiteKind};
 use super::hash;
@@ -16,8 +16,7 @@ use std::ops::ControlFlow;
 pub struct ReplayOptions {
     /// The call site whose flushes, fences or syncs do not happen.
     pub muted: Option<CallSite>,
-    /// Told apart from the contexts of other traces: the same image after the same marks is another case under another
-    /// salt.
+    /// Tells traces apart: the same image after the same marks is another case under another salt.
     pub salt: u64,
 }
 

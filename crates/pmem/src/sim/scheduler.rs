@@ -21,7 +21,7 @@ use std::time::Duration;
 
 /// Simulated time of a step.
 const STEP: Duration = Duration::from_micros(10);
-/// Steps for which a stalled thread is kept from going on, unless all others wait.
+/// Steps for which a stalled thread stands still, unless all others wait.
 const STALL_STEPS: u64 = 600;
 /// Steps after which a run counts as hung.
 const STEPS_MAX: u64 = 1 << 30;
@@ -78,7 +78,7 @@ enum Status {
         seen: u64,
         deadline: Option<u64>,
     },
-    /// Kept from going on before step `until`.
+    /// Stalled until step `until`.
     Stalled {
         until: u64,
     },
@@ -119,13 +119,13 @@ impl Scheduler {
         Scheduler { switch_one_in: n.max(1), ..self }
     }
 
-    /// The same scheduler, which at one event in `n` keeps the thread from going on for a long time while the others do.
+    /// The same scheduler, which at one event in `n` stalls the thread for a long time while the others go on.
     pub fn pause_one_in(self, n: u64) -> Scheduler {
         Scheduler { pause_one_in: n, ..self }
     }
 
-    /// The same scheduler, which after each event from this line of a source file keeps the thread from going on for a
-    /// long time: whatever others may wrongly rely on before the thread's next fence, they come to rely on.
+    /// The same scheduler, which stalls the thread for a long time after each event from this line of a source file,
+    /// so that others get to rely on whatever they wrongly may before the thread's next fence.
     pub fn stall_after(self, file: &'static str, line: u32) -> Scheduler {
         Scheduler { stall_after: Some((file, line)), ..self }
     }
@@ -238,7 +238,7 @@ impl Shared {
 struct Seat {
     shared: Arc<Shared>,
     index: usize,
-    /// At its next step the thread is kept from going on.
+    /// The thread stalls at its next step.
     stalls: AtomicBool,
 }
 

@@ -1,4 +1,4 @@
-//! Waiting for what another thread does.
+//! Waiting for another thread's notification.
 //!
 //! Simulated waiters stand in a queue of their own, in order of arrival; a notification takes them out of it, so that
 //! a lost wake-up is as lost in a simulation as elsewhere.
@@ -65,7 +65,7 @@ impl Condvar {
         let lock = parking_lot::MutexGuard::mutex(&guard.inner);
         let woken = parking_lot::MutexGuard::unlocked(&mut guard.inner, || {
             let woken = agent.wait(timeout, &mut || !self.simulated.lock().waiting.contains(&ticket));
-            // Free when taken again below: only the thread with the token takes locks.
+            // The lock is free when taken again below: only the thread with the token takes locks.
             agent.wait(None, &mut || !lock.is_locked());
             woken
         });

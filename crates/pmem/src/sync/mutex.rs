@@ -20,7 +20,7 @@ impl<T> Mutex<T> {
         Mutex(parking_lot::Mutex::new(value))
     }
 
-    /// The value, the lock being no longer needed.
+    /// Consumes the lock and returns the value.
     pub fn into_inner(self) -> T {
         self.0.into_inner()
     }

@@ -22,7 +22,7 @@ impl<T> RwLock<T> {
         RwLock(parking_lot::RwLock::new(value))
     }
 
-    /// The value, the lock being no longer needed.
+    /// Consumes the lock and returns the value.
     pub fn into_inner(self) -> T {
         self.0.into_inner()
     }

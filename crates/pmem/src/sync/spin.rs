@@ -8,10 +8,10 @@ use std::time::Duration;
 const SPIN_ROUNDS: u32 = 7;
 /// Times the processor is given away before the thread sleeps.
 const YIELD_ROUNDS: u32 = 16;
-/// Longest sleep between two looks.
+/// Longest sleep between two checks.
 const SLEEP_MAX: Duration = Duration::from_millis(1);
 
-/// Waits until `ready` is true: spins, then yields, then sleeps ever longer, up to 1 ms between two looks.
+/// Waits until `ready` is true: spins, then yields, then sleeps ever longer, up to 1 ms between two checks.
 #[inline]
 pub fn spin_until(mut ready: impl FnMut() -> bool) {
     if !ready() {
