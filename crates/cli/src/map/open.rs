@@ -1,0 +1,29 @@
+//! Opening and creating maps for one command.
+
+use super::outcome::{Failure, Outcome};
+use perdura_map::{BTree, Config, Kind, Layout, List, OrderedMap};
+use perdura_pmem::{FileMedium, Medium, Options};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Opens the directory that holds the map's file.
+pub fn medium(directory: &Path, emulate: bool, create_dir: bool) -> Outcome<Arc<dyn Medium>> {
+    match FileMedium::open(directory, Options { emulate, create_dir }) {
+        Ok(medium) => Ok(Arc::new(medium)),
+        Err(error @ perdura_pmem::Error::NotDax { .. }) => Err(Failure::new(format!("{error}: --emulate"))),
+        Err(error) => Err(Failure::new(error.to_string())),
+    }
+}
+
+/// The command is the map's only user. It confirms when it is done, or after many changes.
+pub fn config() -> Config {
+    Config { changes_max: 1000, background: false, ..Config::default() }
+}
+
+/// Creates the map `name`.
+pub fn create(medium: &Arc<dyn Medium>, name: &str, kind: Kind, layout: &Layout) -> Outcome<Box<dyn OrderedMap>> {
+    Ok(match kind {
+        Kind::List => Box::new(List::create(medium, name, layout, &config())?),
+        Kind::BTree => Box::new(BTree::create(medium, name, layout, &config())?),
+    })
+}
