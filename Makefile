@@ -4,12 +4,13 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup plugin demo demo-kv test test-long verify bench package
+.PHONY: help setup plugin server demo demo-kv test test-long verify bench package
 
 help:
 	@echo "make setup      libraries, an unpacked MariaDB, the demo's data (all under build/)"
+	@echo "make server     a MariaDB with ENGINE=Perdura to work with; keeps its data (DIR=..., PORT=...)"
 	@echo "make demo       real data in ENGINE=Perdura, beside MEMORY and InnoDB, through a crash"
-	@echo "make test       every test (at most 25 minutes)"
+	@echo "make test       every test (at most 20 minutes; STEPS=... for some)"
 	@echo "make test-long  the randomized tests for hours (MINUTES=$(MINUTES))"
 	@echo "make verify     format, lints, layers, licences, docs"
 	@echo "make bench      every benchmark, all peers (BENCH=load and the like for one)"
@@ -21,22 +22,21 @@ setup:
 plugin: setup
 	@cargo xtask plugin
 
+# The server checks its own directory for room. DIR and PORT count on the command line only: environments often have a PORT.
+server:
+	@ROOM_MIB_LEAST=0 scripts/setup.sh
+	@cargo xtask server $(if $(filter command,$(origin DIR)),--dir "$(DIR)") $(if $(filter command,$(origin PORT)),--port "$(PORT)")
+
 demo: setup
 	@cargo xtask demo
 
 demo-kv:
 	@echo "demo-kv: the replicated key-value server is not built yet; make demo shows the SQL engine" >&2; exit 1
 
+# STEPS names single steps, such as "unit mtr"; `cargo xtask test` says which there are.
+STEPS ?=
 test: setup
-	cargo test --workspace --exclude xtask --no-fail-fast
-	cargo test --release --package xtask
-	RUSTFLAGS="--cfg loom" cargo test --package perdura-map --lib --target-dir target/loom loom_tests
-	cargo xtask explore
-	cargo xtask mtr
-	cargo xtask operations
-	cargo xtask crash-server
-	cargo xtask replication
-	cargo xtask sqldiff
+	@cargo xtask test $(STEPS)
 
 MINUTES ?= 120
 test-long: setup

@@ -3,7 +3,7 @@
 PERDURA_DIR_DEFAULT=/dev/shm/perdura
 RUST_LEAST=1.88
 GXX_LEAST=12
-ROOM_MIB_LEAST=4096
+ROOM_MIB_LEAST=${ROOM_MIB_LEAST:-4096}
 
 say() { printf 'setup: %s\n' "$*"; }
 die() { printf 'setup: error: %s\n' "$*" >&2; exit 1; }

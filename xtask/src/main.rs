@@ -12,6 +12,7 @@ mod crash_server;
 mod csv;
 mod demo;
 mod explore;
+mod mariadbd;
 mod mtr;
 mod operations;
 mod package;
@@ -20,8 +21,10 @@ mod plugin;
 mod process;
 mod progress;
 mod replication;
+mod serve;
 mod server;
 mod sqldiff;
+mod test;
 mod verify;
 
 use std::process::ExitCode;
@@ -33,7 +36,9 @@ const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
   verify                                       format, lints, layers, licences, docs; changes nothing
+  test [STEP...]                               every test, two at a time, with the time each takes
   demo                                         real data, peers and a crash
+  server [--dir DIR] [--port N]                a server to work with, until it is interrupted; it keeps its data
   plugin                                       build ha_perdura.so and put it before the unpacked server
   mtr [TEST...]                                run the SQL test suites of tests/mysql-test
   explore [--seed N] [--images N | --minutes N | --forever] [--product engine|map] [--scenario NAME]
@@ -70,6 +75,8 @@ fn run() -> Result<()> {
             args.finish()?;
             package::run()
         }
+        "test" => test::run(&args.rest()),
+        "server" => serve::run(args),
         "explore" => explore::run(&args.rest()),
         "mtr" => mtr::run(&args.rest()),
         "bench" => bench::run(args),

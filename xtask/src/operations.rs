@@ -1,9 +1,11 @@
-//! What an operator relies on: the page that names every variable and counter, the backup of a server under load, and the package.
+//! What a user relies on: `make server`, the page that names every variable and counter, the backup of a server under load, and the
+//! package installed by its own README.
 //!
-//! The hazards: a variable nobody can look up; a backup that says it is complete and holds half a transfer, or nothing; a package that
-//! does not load where it is unpacked, or a server that starts without its tables.
+//! The hazards: a command or a step that does not work as written; a variable nobody can look up; a backup that says it is complete
+//! and holds half a transfer, or nothing; a server that starts without its tables.
 
 mod backup;
+mod own_server;
 mod package;
 
 use anyhow::{Result, ensure};
@@ -15,16 +17,17 @@ use crate::{paths, plugin, process};
 
 type Step = (&'static str, Box<dyn Fn() -> Result<()>>);
 
-/// `operations [--rounds N] [--seed N]`: all three, and `N passed, N failed`.
+/// `operations [--rounds N] [--seed N]`: all steps, and `N passed, N failed`.
 pub fn run(mut args: Args) -> Result<()> {
     let rounds = args.option("--rounds")?.unwrap_or(4);
     let seed = args.option("--seed")?.unwrap_or(1);
     args.finish()?;
     plugin::build()?;
-    process::run(process::cargo().args(["build", "--quiet", "--release", "--package", "perdura-cli"]))?;
-    let steps: [Step; 3] = [
+    process::cargo_build_release("perdura-cli")?;
+    let steps: [Step; 4] = [
         ("docs/operations.md names every variable and counter", Box::new(page)),
         ("backup of a server under load, restored", Box::new(move || backup::run(rounds, seed))),
+        ("make server: started, stopped, started again", Box::new(own_server::run)),
         ("the package, unpacked beside a fresh server", Box::new(package::run)),
     ];
     let mut failed = 0;

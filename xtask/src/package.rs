@@ -17,7 +17,7 @@ const LICENCES: [&str; 3] = ["LICENSE-MIT", "LICENSE-APACHE", "LICENSE-GPL-2.0"]
 /// Writes build/perdura-VERSION-mariadb-VERSION.tar.gz: its path.
 pub fn make() -> Result<PathBuf> {
     plugin::build()?;
-    process::run(process::cargo().args(["build", "--quiet", "--release", "--package", "perdura-cli"]))?;
+    process::cargo_build_release("perdura-cli")?;
     let server = std::fs::read_to_string(paths::build().join("mariadb/DEBIAN_VERSION"))?;
     let server = server.trim().rsplit(':').next().unwrap_or_default().to_owned();
     let name = format!("perdura-{}-mariadb-{server}", env!("CARGO_PKG_VERSION"));

@@ -1,26 +1,38 @@
 //! Builds ha_perdura.so and puts it before the unpacked server.
 
+use std::fs::File;
 use std::os::unix::fs::symlink;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
+use rustix::fs::FlockOperation;
 
 use crate::{paths, process};
 
 /// Name of the library, as the server is told to load it.
 pub const LIBRARY: &str = "ha_perdura";
 
-/// Builds the plugin against the unpacked server's headers and links it into that server's plugin directory.
+/// Builds the plugin against the unpacked server's headers and links it into that server's plugin directory. Steps of `cargo xtask
+/// test` that run side by side call this at any time, so one builds while the others wait, and the link is never missing.
 pub fn build() -> Result<()> {
     let plugins = paths::server_plugins()?;
+    let directory = paths::build().join("plugin");
+    std::fs::create_dir_all(&directory)?;
+    let lock = File::create(directory.join("lock")).context("build/plugin/lock")?;
+    rustix::fs::flock(&lock, FlockOperation::LockExclusive).context("build/plugin/lock")?;
     process::run(
         Command::new("make").args(["--silent", "--no-print-directory", "-C"]).arg(paths::top().join("plugin/mariadb")),
     )?;
-    let library = paths::build().join("plugin").join(LIBRARY).with_extension("so");
+    let library = directory.join(LIBRARY).with_extension("so");
     ensure!(library.exists(), "plugin/mariadb made no {}", library.display());
     let link = plugins.join(LIBRARY).with_extension("so");
-    if std::fs::symlink_metadata(&link).is_ok() {
-        std::fs::remove_file(&link).with_context(|| link.display().to_string())?;
+    if std::fs::read_link(&link).is_ok_and(|target| target == library) {
+        return Ok(());
     }
-    symlink(&library, &link).with_context(|| link.display().to_string())
+    let new = link.with_extension("so.new");
+    if std::fs::symlink_metadata(&new).is_ok() {
+        std::fs::remove_file(&new).with_context(|| new.display().to_string())?;
+    }
+    symlink(&library, &new).with_context(|| new.display().to_string())?;
+    std::fs::rename(&new, &link).with_context(|| link.display().to_string())
 }

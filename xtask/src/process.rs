@@ -33,6 +33,11 @@ pub fn cargo() -> Command {
     command
 }
 
+/// Builds a package's programs as users get them.
+pub fn cargo_build_release(package: &str) -> Result<()> {
+    run(cargo().args(["build", "--quiet", "--release", "--package", package]))
+}
+
 /// Whether this process runs as root (mariadbd then wants to be told so).
 pub fn is_root() -> bool {
     use std::os::unix::fs::MetadataExt;

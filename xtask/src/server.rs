@@ -16,7 +16,7 @@ use anyhow::{Context, Result, bail, ensure};
 use mysql::Conn;
 use mysql::prelude::Queryable;
 
-use crate::{client, paths, plugin, process};
+use crate::{client, mariadbd, paths};
 
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 const STOP_TIMEOUT: Duration = Duration::from_secs(60);
@@ -32,8 +32,8 @@ pub struct Options {
     /// Keeps InnoDB's redo log on a tmpfs of the server's own, which it then writes with pwrite: it maps the log as
     /// persistent memory only on /dev/shm. The log is gone with the process, so such a server cannot start again.
     pub own_log_mount: bool,
-    /// Takes configuration and plugins from an unpacked package instead.
-    pub package: Option<PathBuf>,
+    /// Takes its configuration from `my.cnf` in this directory and its plugins from `plugins` there.
+    pub installed: Option<PathBuf>,
 }
 
 /// Mounts a tmpfs at $1 in a mount namespace of the server alone, moves the redo log at $2 there and becomes the server.
@@ -59,7 +59,7 @@ impl Server {
         std::fs::create_dir_all(dir.join("pool"))?;
         std::fs::create_dir_all(dir.join("tmp"))?;
         let server = Self { dir, options, child: None, keep: false };
-        server.install()?;
+        mariadbd::install(&server.dir.join("data"))?;
         Ok(server)
     }
 
@@ -85,23 +85,7 @@ impl Server {
         client::connect(&self.socket()).with_context(|| self.log_tail())
     }
 
-    fn install(&self) -> Result<()> {
-        let basedir = paths::mariadb()?;
-        let mut command = Command::new(basedir.join("bin/mariadb-install-db"));
-        command.args(["--no-defaults", "--force", "--auth-root-authentication-method=normal", "--skip-test-db"]);
-        command
-            .arg(format!("--basedir={}", basedir.display()))
-            .arg(format!("--datadir={}", self.dir.join("data").display()));
-        if process::is_root() {
-            command.arg("--user=root");
-        }
-        process::output(&mut command)?;
-        std::fs::create_dir_all(self.dir.join("data/test"))?;
-        Ok(())
-    }
-
     fn command(&self) -> Result<Command> {
-        let basedir = paths::mariadb()?;
         let at = |name: &str| self.dir.join(name).display().to_string();
         let mut command = if self.options.own_log_mount {
             let mut command = Command::new("unshare");
@@ -110,11 +94,9 @@ impl Server {
         } else {
             Command::new("setpriv")
         };
-        command.args(["--pdeathsig", "KILL"]).arg(basedir.join("sbin/mariadbd"));
-        let (defaults, plugins) = match &self.options.package {
-            Some(package) => {
-                (format!("--defaults-file={}", package.join("perdura.cnf").display()), package.join("plugins"))
-            }
+        command.args(["--pdeathsig", "KILL"]).arg(paths::mariadb()?.join("sbin/mariadbd"));
+        let (defaults, plugins) = match &self.options.installed {
+            Some(place) => (format!("--defaults-file={}", place.join("my.cnf").display()), place.join("plugins")),
             None => ("--no-defaults".to_owned(), paths::server_plugins()?),
         };
         command.arg(defaults);
@@ -122,26 +104,13 @@ impl Server {
             std::fs::create_dir_all(self.dir.join("log"))?;
             command.arg(format!("--innodb-log-group-home-dir={}", at("log")));
         }
-        command.arg(format!("--basedir={}", basedir.display()));
         command.arg(format!("--plugin-dir={}", plugins.display()));
-        command.arg(format!("--datadir={}", at("data"))).arg(format!("--socket={}", at("s")));
-        command.arg(format!("--tmpdir={}", at("tmp"))).arg(format!("--log-error={}", at("server.err")));
-        command.args([
-            "--skip-networking",
-            "--local-infile=1",
-            "--secure-file-priv=",
-            "--plugin-maturity=experimental",
-        ]);
+        mariadbd::add_places(&mut command, &self.dir, &self.socket())?;
+        command.args(["--skip-networking", "--local-infile=1", "--secure-file-priv="]);
         command.args(["--innodb-buffer-pool-dump-at-shutdown=0", "--innodb-buffer-pool-load-at-startup=0"]);
         command.arg("--plugin-load-add=ha_blackhole");
-        if process::is_root() {
-            command.arg("--user=root");
-        }
         if self.options.perdura {
-            command.arg(format!("--plugin-load-add={}", plugin::LIBRARY)).arg(format!("--perdura-dir={}", at("pool")));
-            if !process::is_dax(&self.dir) {
-                command.arg("--perdura-emulate=ON");
-            }
+            mariadbd::add_perdura(&mut command, &self.dir);
         }
         command.args(&self.options.extra).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         Ok(command)
@@ -216,14 +185,12 @@ impl Server {
 
     /// The whole error log.
     pub fn log(&self) -> String {
-        std::fs::read_to_string(self.dir.join("server.err")).unwrap_or_default()
+        mariadbd::log(&self.dir)
     }
 
     /// The end of the error log, for messages.
     pub fn log_tail(&self) -> String {
-        let log = self.log();
-        let lines: Vec<&str> = log.lines().collect();
-        lines[lines.len().saturating_sub(30)..].join("\n")
+        mariadbd::log_tail(&self.dir)
     }
 }
 
@@ -245,7 +212,11 @@ pub fn remove_leftovers(medium: &Path) -> Result<()> {
         let rest = name.strip_prefix("server-").or_else(|| name.strip_prefix("mtr-"));
         let pid = rest.and_then(|rest| rest.split('-').next()).and_then(|pid| pid.parse::<u32>().ok());
         if pid.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
-            std::fs::remove_dir_all(entry.path())?;
+            match std::fs::remove_dir_all(entry.path()) {
+                // Another test has removed it at the same time.
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                removed => removed.with_context(|| entry.path().display().to_string())?,
+            }
         }
     }
     Ok(())

@@ -19,7 +19,7 @@ fn cargo(arguments: &[&str]) -> Output {
 
 /// Builds with cargo; gives the file built whose name ends in `end`.
 fn built(arguments: &[&str], end: &str) -> PathBuf {
-    let arguments = [&["build", "--message-format=json"], arguments].concat();
+    let arguments = [&["build", "--release", "--message-format=json"], arguments].concat();
     let output = cargo(&arguments);
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

@@ -1,20 +1,19 @@
-//! `perdura backup` and `perdura restore`: a pool copied while its server runs, and put back.
+//! `perdura backup` copies a pool while its server runs; `perdura restore` puts the copy back.
 //!
-//! The server's own backup lock comes first (no commit is under way between engine and binary log, so their positions agree), then
-//! `perdura_hold`, which waits for every store to the pool to end and lets no other begin. So the copied files are those of one
-//! moment, in any order (I2). Both end with this command's connection, however it ends.
+//! A backup first takes the server's own backup lock: no commit is then between the engine and the binary log, so their positions
+//! agree. Then it sets `perdura_hold`, which waits until every store to the pool has ended and lets none begin. The files are those
+//! of one moment, in whatever order they are copied (I2). The server releases lock and hold when this command's connection ends.
 //!
-//! A backup is a directory with `pool/` and, written last, `backup.info`. Without that file it is none.
+//! A backup is a directory with `pool/` and `backup.info`, which is written last. A directory without `backup.info` is no backup.
 
 use crate::copy::{self, Zeros, at};
-use crate::pool::open_and_check;
-use crate::request::Request;
-use crate::server::Server;
+use crate::pool::{Failure, open_and_check};
+use crate::server::{Account, Server};
 use perdura_engine::check::Report;
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// First line of `backup.info`.
 const MAGIC: &str = "perdura backup 1";
@@ -27,38 +26,45 @@ pub const USAGE: &str = "\
 usage: perdura backup SOCKET TARGET [--user NAME] [--password-file FILE] [--pool DIR]
 
 Copies the pool of the running server that listens on the Unix socket SOCKET into the new directory TARGET, and verifies the copy.
-Writing to ENGINE=Perdura waits while the files are copied; reading goes on. Runs on the server's machine, as a user who may read
-the pool's files. TARGET/backup.info has the position in the binary log that the copy stands for.
+Statements that write to ENGINE=Perdura wait while the files are copied; reads go on. Run it on the server's machine, as a user who
+may read the pool's files. TARGET/backup.info records the position in the binary log that the copy stands for.
 
-  --user NAME            an account with RELOAD, SUPER and BINLOG MONITOR; without it root
-  --password-file FILE   its password is the first line of FILE; without it MYSQL_PWD of the environment
-  --pool DIR             where the pool is, if this machine sees it elsewhere than the server
+  --user NAME            an account with RELOAD, SUPER and BINLOG MONITOR (default: root)
+  --password-file FILE   the first line of FILE is its password (default: MYSQL_PWD in the environment)
+  --pool DIR             where the pool is, if not at the path the server gives
 
-Exit status: 0 the backup is complete and sound, 1 the copy is damaged, 2 anything else. After 1 and 2 there is no backup.";
+Exit status: 0 the backup is complete and sound, 1 the copy is damaged, 2 any other failure. After 1 or 2 there is no backup.";
 
 /// What `perdura restore --help` says.
 pub const RESTORE_USAGE: &str = "\
 usage: perdura restore SOURCE POOLDIR
 
 Copies the backup SOURCE, as `perdura backup` made it, into POOLDIR, which is new or empty, and verifies the copy. No server may use
-POOLDIR meanwhile. The files belong to the owner of POOLDIR. Prints what the backup says of itself.
+POOLDIR meanwhile. The files get the owner of POOLDIR. Prints the contents of backup.info.
 
-Exit status: 0 the pool is restored and sound, 1 it is damaged, 2 anything else. After 1 and 2 POOLDIR is refused by a server.";
+Exit status: 0 the pool is restored and sound, 1 it is damaged, 2 any other failure. After 1 or 2 no server opens POOLDIR.";
 
-/// Exit status and message.
-type Failure = (u8, String);
+/// A backup as the command line asks for it.
+pub struct Request {
+    /// The session to open on the server.
+    pub account: Account,
+    /// The new directory.
+    pub target: PathBuf,
+    /// Where the pool is, if not where the server says.
+    pub pool: Option<PathBuf>,
+}
 
 fn failed(message: String) -> Failure {
     (2, message)
 }
 
-/// Makes a backup.
+/// Makes the backup; removes what it has made if it fails.
 pub fn run(request: &Request) -> Result<(), Failure> {
     let existed = request.target.exists();
     copy::claim_directory(&request.target).map_err(failed)?;
     let made = make(request);
     if made.is_err() {
-        // What cannot be removed is no backup either: it has no backup.info.
+        // Whatever cannot be removed has no backup.info, so it is no backup.
         let _ = fs::remove_dir_all(request.target.join(PARTIAL));
         if !existed {
             let _ = fs::remove_dir(&request.target);
@@ -69,17 +75,17 @@ pub fn run(request: &Request) -> Result<(), Failure> {
 
 fn make(request: &Request) -> Result<(), Failure> {
     let partial = request.target.join(PARTIAL);
-    let mut server = Server::connect(request).map_err(failed)?;
+    let mut server = Server::connect(&request.account).map_err(failed)?;
     copy::claim_directory(&partial).map_err(failed)?;
     let held = server.hold().map_err(failed)?;
     let pool = request.pool.as_ref().unwrap_or(&held.pool);
     let copied = copy::pool(pool, &partial, Zeros::Sparse);
-    // First let the server go on. The copy counts only if the pool was held until now, which release() tells.
+    // Release the server before anything else. The copy counts only if the pool was held until now, which release() checks.
     let released = server.release();
     let copied = copied.map_err(failed)?;
     let took = released.map_err(failed)?;
     println!(
-        "copied {} files, {} MiB; writing waited for {:.1} s; verifying",
+        "copied {} files, {} MiB; writers waited {:.1} s; verifying",
         copied.files,
         copied.bytes >> 20,
         took.as_secs_f64()
@@ -93,12 +99,12 @@ fn make(request: &Request) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Checks a pool that no server uses.
+/// Checks the copy; damage is a failure.
 fn verify(directory: &Path) -> Result<Report, Failure> {
     let (_, report) = open_and_check(directory)?;
     match report.problems.as_slice() {
         [] => Ok(report),
-        [first, ..] => Err((1, format!("the copy is damaged, {} problems; the first: {first}", report.problems.len()))),
+        [first, ..] => Err((1, format!("the copy is damaged: {} problems, the first: {first}", report.problems.len()))),
     }
 }
 
@@ -108,7 +114,7 @@ fn describe(report: &Report, facts: &[(String, String)]) -> String {
     let databases: BTreeSet<&str> = tables.iter().filter_map(|table| Some(table.name.split_once('/')?.0)).collect();
     let mut text = format!("{MAGIC}\n");
     for (name, value) in facts {
-        // Whatever the server says, a line is a line.
+        // A value with a line end must not forge a line of its own.
         text += &format!("{name}: {}\n", value.replace(['\n', '\r'], " "));
     }
     text += &format!("tables: {}\nrows: {}\n", tables.len(), tables.iter().map(|table| table.rows).sum::<u64>());
@@ -116,7 +122,7 @@ fn describe(report: &Report, facts: &[(String, String)]) -> String {
     text
 }
 
-/// Writes `backup.info`, which makes the directory a backup: the last step.
+/// Writes `backup.info`, the last step: it makes the directory a backup.
 fn write_info(target: &Path, text: &str) -> Result<(), String> {
     copy::sync_directory(target)?;
     let (new, info) = (target.join(format!("{INFO}.new")), target.join(INFO));
@@ -126,21 +132,24 @@ fn write_info(target: &Path, text: &str) -> Result<(), String> {
     copy::sync_directory(target)
 }
 
-/// Puts a backup back.
+/// Copies the backup `source` to the directory `pool`.
 pub fn restore(source: &Path, pool: &Path) -> Result<(), Failure> {
     let info = source.join(INFO);
     let text = fs::read_to_string(&info).map_err(|error| {
-        failed(format!("{}; a backup without it was not finished", at(&info, "cannot be read", error)))
+        failed(format!("{}; a backup without this file was not finished", at(&info, "cannot be read", error)))
     })?;
     if text.lines().next() != Some(MAGIC) {
-        return Err(failed(format!("{} is not of a backup that this build reads: {MAGIC}", info.display())));
+        return Err(failed(format!(
+            "{} does not begin with `{MAGIC}`: this build cannot read the backup",
+            info.display()
+        )));
     }
     copy::claim_directory(pool).map_err(failed)?;
     let copied = copy::pool(&source.join(POOL), pool, Zeros::Allocated).map_err(failed)?;
     if let Err((status, message)) = verify(pool) {
-        // Without it no server takes the rest for a pool.
+        // Without its superblock no server takes the rest for a pool.
         let removed = fs::remove_file(pool.join("super"));
-        let rest = if removed.is_ok() { "its superblock is removed" } else { "remove it" };
+        let rest = if removed.is_ok() { "its superblock is removed" } else { "remove the directory" };
         return Err((status, format!("{}: {message}; {rest}", pool.display())));
     }
     println!("{text}restored {} files, {} MiB, to {}: sound", copied.files, copied.bytes >> 20, pool.display());

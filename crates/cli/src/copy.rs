@@ -1,4 +1,4 @@
-//! Copies of a pool's files that are durable when they are said to be made.
+//! Copies a pool's files. A copy is durable when the function that made it returns.
 
 use perdura_engine::check::is_pool_file;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -6,25 +6,25 @@ use std::io::{self, IsTerminal, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, chown};
 use std::path::Path;
 
-/// The superblock's file: copied last, so that a copy without it is known to be a part.
+/// The superblock's file. It is copied last: a copy without it is known to be incomplete.
 const SUPERBLOCK: &str = "super";
 const BUFFER_BYTES: usize = 1 << 20;
-/// Pieces of zeros as long as this are left out of a copy that may be sparse.
+/// A sparse copy leaves out runs of zeros of this length.
 const HOLE_BYTES: usize = 64 << 10;
 
-/// Whether room is kept for zeros.
+/// Whether a copy allocates room for zeros.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Zeros {
-    /// Left out: the copy takes less room than its length.
+    /// Leave holes: the copy takes less room than its length.
     Sparse,
-    /// Written: what is mapped for writing must have its room before.
+    /// Write them: a file that will be mapped for writing must have its room allocated.
     Allocated,
 }
 
-/// What was copied.
+/// How much was copied.
 #[derive(Clone, Copy, Default)]
 pub struct Copied {
-    /// Files.
+    /// Number of files.
     pub files: u64,
     /// Their lengths, in bytes.
     pub bytes: u64,
@@ -35,7 +35,7 @@ pub fn at(path: &Path, doing: &str, error: io::Error) -> String {
     format!("{}: {doing}: {error}", path.display())
 }
 
-/// Makes a directory that only its owner and group may enter, or takes an empty one that is there.
+/// Makes a directory that only its owner and group may enter, or takes an existing one that is empty.
 pub fn claim_directory(path: &Path) -> Result<(), String> {
     match DirBuilder::new().mode(0o750).create(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -49,13 +49,13 @@ pub fn claim_directory(path: &Path) -> Result<(), String> {
     }
 }
 
-/// Makes names in a directory durable.
+/// Makes the names in a directory durable.
 pub fn sync_directory(path: &Path) -> Result<(), String> {
     File::open(path).and_then(|directory| directory.sync_all()).map_err(|error| at(path, "cannot be synced", error))
 }
 
-/// Copies all files of the pool in `from` to the directory `to`, which is empty. Durable on return. The superblock goes last, data
-/// files first: what an interrupted copy leaves is refused as damaged, and never taken for a pool that is yet to be made.
+/// Copies all files of the pool in `from` to the empty directory `to`. Data files go first and the superblock last, so the engine
+/// refuses an interrupted copy as damaged and never takes it for a pool that is yet to be created.
 pub fn pool(from: &Path, to: &Path, zeros: Zeros) -> Result<Copied, String> {
     let mut names = Vec::new();
     for entry in fs::read_dir(from).map_err(|error| at(from, "cannot be listed", error))? {
@@ -80,7 +80,7 @@ pub fn pool(from: &Path, to: &Path, zeros: Zeros) -> Result<Copied, String> {
     Ok(copied)
 }
 
-/// Copies a file, which is synced on return; its owner is that of the directory it is put in. Returns its length.
+/// Copies and syncs a file, gives it the owner of its directory, and returns its length.
 fn file(from: &Path, to: &Path, zeros: Zeros) -> Result<u64, String> {
     let mut source = File::open(from).map_err(|error| at(from, "cannot be opened", error))?;
     let mut options = OpenOptions::new();
@@ -107,7 +107,7 @@ fn file(from: &Path, to: &Path, zeros: Zeros) -> Result<u64, String> {
     Ok(bytes)
 }
 
-/// Gives a file to the owner of its directory, where that is somebody else.
+/// Gives a file to the owner of its directory. Only root can.
 fn give_to_owner(path: &Path) -> io::Result<()> {
     let Some(parent) = path.parent() else { return Ok(()) };
     let (directory, own) = (fs::metadata(parent)?, fs::metadata(path)?);

@@ -1,7 +1,10 @@
-//! The `perdura` command: `inspect` prints a pool's structures, `check` verifies them, both offline; `backup` copies the pool of a
-//! running server, `restore` puts the copy back ([`backup`]); `map` looks at ordered maps and changes them ([`map`]).
+//! The `perdura` command: the words of its command line, and which command each stands for.
 //!
-//! Exit status: 0 the pool is sound, 1 it is damaged, 2 the command or the directory could not be used.
+//! - `inspect` prints the structures of a pool that no server uses, `check` verifies them ([`pool`], [`report`]).
+//! - `backup` copies the pool of a running server ([`server`], [`copy`]), `restore` puts the copy back ([`mod@backup`]).
+//! - `map` reads and changes ordered maps ([`map`]).
+//!
+//! Exit status: 0 the pool is sound, 1 it is damaged, 2 the command could not be carried out. `perdura map` adds 3: no value.
 
 #![forbid(unsafe_code)]
 
@@ -10,13 +13,11 @@ mod copy;
 mod map;
 mod pool;
 mod report;
-mod request;
 mod server;
 
 use perdura_engine::check::Report;
 use perdura_pmem::Medium;
-use pool::open_and_check;
-use request::Request;
+use server::Account;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -25,17 +26,17 @@ const USAGE: &str = "\
 usage: perdura inspect DIR              print the structures of the pool in DIR
        perdura check DIR                verify every structure of the pool in DIR
        perdura backup SOCKET TARGET     copy the pool of a running server: see perdura backup --help
-       perdura restore SOURCE POOLDIR   put a backup back: see perdura restore --help
-       perdura map COMMAND              look at ordered maps and change them: see perdura map --help
+       perdura restore SOURCE POOLDIR   restore a backup: see perdura restore --help
+       perdura map COMMAND              read and change ordered maps: see perdura map --help
        perdura --version
 
-inspect and check: the pool must not be in use by a server; nothing in it is changed.
-Exit status: 0 sound, 1 damaged, 2 not a pool, in use, or a wrong command.";
+inspect and check need a pool that no server uses, and change nothing in it.
+Exit status: 0 the pool is sound, 1 it is damaged, 2 it is no pool or in use, or the command is wrong.";
 
 enum Command {
     Inspect(PathBuf),
     Check(PathBuf),
-    Backup(Request),
+    Backup(backup::Request),
     Restore(PathBuf, PathBuf),
     Map(lexopt::Parser),
     Version,
@@ -115,15 +116,16 @@ struct ServerOptions {
 }
 
 impl ServerOptions {
-    fn request(self, socket: PathBuf, target: PathBuf) -> Result<Request, lexopt::Error> {
+    fn request(self, socket: PathBuf, target: PathBuf) -> Result<backup::Request, lexopt::Error> {
         let ServerOptions { user, password_file, pool } = self;
         let user = user.unwrap_or_else(|| "root".into()).into_string()?;
-        Ok(Request { socket, target, user, password_file, pool })
+        let account = Account { socket, user, password_file };
+        Ok(backup::Request { account, target, pool })
     }
 }
 
-/// Says what went wrong, if anything did.
-fn status(outcome: Result<(), (u8, String)>) -> ExitCode {
+/// Prints the message of a failure and returns its exit status.
+fn status(outcome: Result<(), pool::Failure>) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err((status, message)) => {
@@ -134,7 +136,7 @@ fn status(outcome: Result<(), (u8, String)>) -> ExitCode {
 }
 
 fn run(directory: &Path, print: fn(&dyn Medium, &Report)) -> ExitCode {
-    match open_and_check(directory) {
+    match pool::open_and_check(directory) {
         Ok((medium, report)) => {
             print(&*medium, &report);
             if report.problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) }

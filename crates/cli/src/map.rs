@@ -1,23 +1,20 @@
-//! `perdura map`: looks at ordered maps, changes them, and takes them to and from the text that mdb_dump and db_dump write.
+//! `perdura map`: reads and changes ordered maps, and dumps and loads them in the text format of mdb_dump and db_dump.
 //!
-//! Every command opens the map as a program would, so a map left by a crash is brought to its newest confirmation first.
-//! Those that change it confirm before they say so.
+//! Every command opens the map as a program would, so opening a map after a crash recovers its newest confirmation. A command that
+//! changes the map confirms the change before it reports success.
 
 mod arguments;
 mod dump;
-mod failure;
 mod load;
 mod open;
+mod outcome;
 mod pairs;
 mod show;
 mod text;
 
 use arguments::{Action, Request};
-use failure::{Failure, Outcome, absent};
-use open::{config, create};
-use perdura_pmem::{FileMedium, Medium, Options};
+use outcome::Outcome;
 use std::process::ExitCode;
-use std::sync::Arc;
 
 /// What `perdura map --help` says.
 pub const USAGE: &str = "\
@@ -31,14 +28,14 @@ usage: perdura map create DIR NAME --bytes N[K|M|G] [--kind list|btree] [--page-
        perdura map dump DIR NAME [-p] [-f FILE] [--at TS]
        perdura map load DIR NAME [-T] [-N] [-f FILE] [--bytes N[K|M|G] --kind list|btree] [--emulate]
 
-NAME is the map's file in DIR, which must not be in use. `scan --to` is exclusive. `--at` reads at a timestamp; without it
-the newest versions are read, applied or not. `-x` takes keys and values, and prints them, in hexadecimal.
-`dump` writes, and `load` reads, the format of mdb_dump and db_dump (`-p` prints what is printable, `-T` reads bare lines of
-key and value in turn, `-N` keeps the values that are there); `load` makes the map if there is none.
+NAME is the map's file in DIR; no other process may have it open. `scan --to` is exclusive. `--at` reads at a timestamp; without
+it a command reads the newest versions, applied or not. `-x` takes and prints keys and values in hexadecimal.
+`dump` writes and `load` reads the format of mdb_dump and db_dump: `dump -p` prints printable characters as they are, `load -T`
+reads bare lines of key and value in turn, `load -N` keeps existing values. `load` creates the map if there is none.
 `--emulate` changes a map that is not on persistent memory: it survives a crash of the process, not a loss of power.
-Exit status: 0 done, 1 damaged, 2 not a map, in use, refused, or a wrong command, 3 the key has no value.";
+Exit status: 0 done, 1 damaged, 2 no map, in use, refused, or a wrong command, 3 the key has no value.";
 
-/// Takes the words after `map`.
+/// Carries out the command in the words after `map`.
 pub fn run(words: lexopt::Parser) -> ExitCode {
     let request = match arguments::parse(words) {
         Ok(Some(request)) => request,
@@ -63,14 +60,16 @@ pub fn run(words: lexopt::Parser) -> ExitCode {
 }
 
 fn perform(request: &Request) -> Outcome {
-    let medium = medium(request)?;
+    // Reading needs no persistence, so any medium will do for it.
+    let emulate = request.emulate || !request.action.changes();
+    let medium = open::medium(&request.directory, emulate, matches!(request.action, Action::Create { .. }))?;
     let name = request.name.as_str();
     match &request.action {
-        Action::Create { kind, layout } => return create(&medium, name, *kind, layout).map(|_| ()),
+        Action::Create { kind, layout } => return open::create(&medium, name, *kind, layout).map(|_| ()),
         Action::Load(how) => return load::run(&medium, name, how),
         _ => {}
     }
-    let map = perdura_map::open(&medium, name, &config())?;
+    let map = perdura_map::open(&medium, name, &open::config())?;
     match &request.action {
         Action::Info => show::info(&*medium, name, &*map),
         Action::Check => show::check(&*map),
@@ -83,25 +82,10 @@ fn perform(request: &Request) -> Outcome {
         }
         Action::Remove { key } => {
             if !map.remove(key)? {
-                return Err(absent(key));
+                return Err(outcome::absent(key));
             }
             Ok(map.confirm()?)
         }
         Action::Create { .. } | Action::Load(_) => Ok(()),
-    }
-}
-
-/// The request's directory. Reading needs no persistence, so any medium will do for it.
-fn medium(request: &Request) -> Outcome<Arc<dyn Medium>> {
-    let emulate = request.emulate || !request.action.changes();
-    match FileMedium::open(
-        &request.directory,
-        Options { emulate, create_dir: matches!(request.action, Action::Create { .. }) },
-    ) {
-        Ok(medium) => Ok(Arc::new(medium)),
-        Err(error) if error.kind() == perdura_pmem::ErrorKind::NotDax => {
-            Err(Failure::new(format!("{error}: --emulate")))
-        }
-        Err(error) => Err(Failure::new(error.to_string())),
     }
 }

@@ -1,4 +1,4 @@
-//! A pool that is in no use, opened to be checked.
+//! Opening a pool that no server uses, and checking everything in it.
 
 use perdura_engine::ErrorKind;
 use perdura_engine::check::{Report, check};
@@ -7,8 +7,11 @@ use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Checks the pool in a directory. An error has the exit status it stands for.
-pub fn open_and_check(directory: &Path) -> Result<(Arc<dyn Medium>, Report), (u8, String)> {
+/// An exit status and the message that goes with it.
+pub type Failure = (u8, String);
+
+/// Checks the pool in `directory`.
+pub fn open_and_check(directory: &Path) -> Result<(Arc<dyn Medium>, Report), Failure> {
     // Reading needs no persistence, so any medium will do.
     let options = Options { emulate: true, ..Options::default() };
     let medium: Arc<dyn Medium> =
@@ -23,7 +26,7 @@ pub fn open_and_check(directory: &Path) -> Result<(Arc<dyn Medium>, Report), (u8
     }
 }
 
-/// A line on a terminal's standard error that says how far the check is.
+/// A line on the terminal's standard error that says how far the check is.
 #[derive(Default)]
 struct Progress {
     last: Option<(String, u64)>,
@@ -34,7 +37,7 @@ impl Progress {
         let now = (table.to_owned(), percent);
         if std::io::stderr().is_terminal() && self.last.as_ref() != Some(&now) {
             eprint!("\r\x1b[Kchecking {table}: {percent} %");
-            // Progress that cannot be shown is no reason to fail.
+            // A check whose progress cannot be shown goes on.
             let _ = std::io::stderr().flush();
             self.last = Some(now);
         }

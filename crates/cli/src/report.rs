@@ -1,9 +1,9 @@
-//! How a report is printed.
+//! Prints the report of a check.
 
 use perdura_engine::check::{Report, TableReport};
 use perdura_pmem::Medium;
 
-/// Prints all structures, then the verdict.
+/// Prints every structure, then the verdict.
 pub fn inspect(medium: &dyn Medium, report: &Report) {
     println!("medium: {}", medium.info());
     println!("{}", report.log);

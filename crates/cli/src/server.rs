@@ -1,26 +1,35 @@
-//! The running server as a backup sees it: what it says of itself, its backup lock, and the hold on the pool.
+//! A session of the running server for a backup: where its pool is, its backup lock, and the hold on the pool.
 
-use crate::request::Request;
 use mysql::prelude::Queryable;
 use mysql::{Conn, OptsBuilder, Row, Value};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Attempts to get the locks, with a pause in between in which the server works as ever.
+/// Attempts to take the locks; between them the server runs undisturbed for a pause.
 const ATTEMPTS: u32 = 5;
 const PAUSE: Duration = Duration::from_secs(2);
-/// Seconds the server's backup lock is waited for at each step.
+/// Seconds that each backup stage waits for its lock.
 const LOCK_WAIT_S: u32 = 60;
-/// A statement waited too long for a lock.
+/// The server's number for a lock wait that timed out.
 const ER_LOCK_WAIT_TIMEOUT: u16 = 1205;
 
-/// A session of the server.
+/// The session to open.
+pub struct Account {
+    /// The server's Unix socket.
+    pub socket: PathBuf,
+    /// Name of the account.
+    pub user: String,
+    /// File whose first line is the password.
+    pub password_file: Option<PathBuf>,
+}
+
+/// An open session.
 pub struct Server {
     connection: Conn,
     held_since: Option<Instant>,
 }
 
-/// What was found when the pool was held.
+/// The server's state at the moment the pool was held.
 pub struct Held {
     /// The pool's directory, as the server sees it.
     pub pool: PathBuf,
@@ -33,9 +42,9 @@ fn said(doing: &str, error: &mysql::Error) -> String {
 }
 
 impl Server {
-    /// Connects.
-    pub fn connect(request: &Request) -> Result<Server, String> {
-        let password = match &request.password_file {
+    /// Opens the session.
+    pub fn connect(account: &Account) -> Result<Server, String> {
+        let password = match &account.password_file {
             Some(file) => {
                 let text = std::fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
                 text.lines().next().map(str::to_owned)
@@ -43,13 +52,13 @@ impl Server {
             None => std::env::var("MYSQL_PWD").ok(),
         };
         let options = OptsBuilder::new()
-            .socket(Some(request.socket.to_string_lossy()))
-            .user(Some(&request.user))
+            .socket(Some(account.socket.to_string_lossy()))
+            .user(Some(&account.user))
             .pass(password)
-            // Over the network the session might reach another server, whose pool is not this one.
+            // A session over the network might reach another server, with another pool.
             .prefer_socket(false);
         let connection = Conn::new(options)
-            .map_err(|error| format!("no session at {} as {}: {error}", request.socket.display(), request.user))?;
+            .map_err(|error| format!("no session at {} as {}: {error}", account.socket.display(), account.user))?;
         Ok(Server { connection, held_since: None })
     }
 
@@ -57,7 +66,7 @@ impl Server {
         self.connection.query_drop(statement)
     }
 
-    /// Takes the backup lock and holds the pool, once no statement that writes is running.
+    /// Takes the backup lock and holds the pool. Waits until no statement writes to it.
     pub fn hold(&mut self) -> Result<Held, String> {
         let known: Option<Row> = self
             .connection
@@ -71,7 +80,7 @@ impl Server {
             match self.try_hold() {
                 Ok(held) => return Ok(held),
                 Err(mysql::Error::MySqlError(error)) if error.code == ER_LOCK_WAIT_TIMEOUT && attempt < ATTEMPTS => {
-                    // An end without a beginning is refused, and so nothing new.
+                    // The server refuses it if no stage had begun, which does no harm.
                     let _ = self.run("BACKUP STAGE END");
                     eprintln!("perdura: {error}; attempt {attempt} of {ATTEMPTS}");
                     std::thread::sleep(PAUSE);
@@ -87,7 +96,7 @@ impl Server {
         for stage in ["START", "FLUSH", "BLOCK_DDL", "BLOCK_COMMIT"] {
             self.run(&format!("BACKUP STAGE {stage}"))?;
         }
-        // Looked at before the hold: then a session that waits for the pool cannot stand in the way.
+        // Read before the hold, so that no session waiting for the pool can block the query.
         let facts = self.facts()?;
         let (directory, data): (String, String) =
             self.connection.query_first("SELECT @@global.perdura_dir, @@global.datadir")?.unwrap_or_default();
@@ -96,7 +105,7 @@ impl Server {
         Ok(Held { pool: Path::new(&data).join(directory), facts })
     }
 
-    /// The server's version, its time, and where its binary log is.
+    /// Version, time, and position in the binary log.
     fn facts(&mut self) -> Result<Vec<(String, String)>, mysql::Error> {
         let columns = "VERSION(), DATE_FORMAT(UTC_TIMESTAMP(), '%Y-%m-%dT%H:%i:%SZ'), @@global.gtid_binlog_pos, \
                        @@global.gtid_slave_pos, @@global.server_id";
@@ -111,7 +120,7 @@ impl Server {
         Ok(facts)
     }
 
-    /// Lets the server go on: how long the pool was held. An error means that it may not have been, all the time.
+    /// Releases hold and lock; returns how long the pool was held. After an error it may not have been held all the time.
     pub fn release(&mut self) -> Result<Duration, String> {
         let released = self.run("SET GLOBAL perdura_hold = OFF").and_then(|()| self.run("BACKUP STAGE END"));
         released.map_err(|error| said("the pool may have been changed while it was copied", &error))?;

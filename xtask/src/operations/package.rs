@@ -1,7 +1,11 @@
-//! The package, unpacked beside a fresh server that takes its plugin and its configuration from there and from nowhere else.
+//! The package, installed on a fresh server by the commands of the two READMEs, which are taken from their text.
+//!
+//! The hazard: steps that do not work as written. Every absolute path of a command is moved into a directory of the test, and a
+//! command with any other path is not run. Of the machine's programs three are replaced: `mariadb` connects to the test's server,
+//! `apt-get` only looks whether the package is installed, and `systemctl` is what the test does itself.
 
-use std::os::unix::fs::symlink;
-use std::path::Path;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
@@ -10,63 +14,169 @@ use mysql::prelude::Queryable;
 use crate::server::{Options, Server};
 use crate::{client, package, paths, plugin, process};
 
-/// Makes the package and does what its README says.
+const RESTART: &str = "systemctl restart mariadb";
+/// The step for machines without persistent memory begins with this.
+const EMULATE: &str = "sed ";
+const APT_GET: &str = r#"[ "$1" = install ] || exit 1
+for name in "$2" "$2t64"; do
+    [ "$(dpkg-query -W -f '${db:Status-Status}' "$name" 2>/dev/null)" = installed ] && exit 0
+done
+echo "$2 is not installed" >&2; exit 1"#;
+
+/// Makes the package and does what the READMEs say.
 pub fn run() -> Result<()> {
     let archive = package::make()?;
-    let unpacked = paths::medium().join(format!("server-{}-package", std::process::id()));
-    std::fs::create_dir_all(&unpacked)?;
-    let outcome = try_out(&archive, &unpacked);
-    std::fs::remove_dir_all(&unpacked)?;
+    let place = paths::medium().join(format!("server-{}-package", std::process::id()));
+    std::fs::create_dir_all(&place)?;
+    let outcome = try_out(&archive, &place);
+    std::fs::remove_dir_all(&place)?;
     outcome
 }
 
-fn try_out(archive: &Path, unpacked: &Path) -> Result<()> {
-    process::run(Command::new("tar").args(["--strip-components=1", "-xzf"]).arg(archive).arg("-C").arg(unpacked))?;
-    package::check_links(unpacked)?;
+fn try_out(archive: &Path, place: &Path) -> Result<()> {
+    let ours = std::fs::read_to_string(paths::top().join("README.md"))?;
+    let (statements, commands): (Vec<_>, Vec<_>) =
+        commands(&ours, "## Using it").into_iter().partition(|line| line.ends_with(';'));
+    let unpack =
+        commands.iter().find(|line| line.starts_with("tar ")).context("README.md does not unpack the package")?;
+    let unpacked = unpack_as_written(unpack, archive, place)?;
+    package::check_links(&unpacked)?;
+
+    let mut machine = Machine::new(place, &unpacked)?;
     let readme = std::fs::read_to_string(unpacked.join("README.md"))?;
-    ensure!(readme.contains("libpmem2"), "the README does not name the library that is needed at run time");
-    let version = process::output(Command::new(unpacked.join("perdura")).arg("--version"))?;
-    ensure!(version.starts_with("perdura "), "the command says {version}");
-    install_plugin(unpacked)?;
-
-    let pool = unpacked.join("pool");
-    let configuration = std::fs::read_to_string(unpacked.join("perdura.cnf"))?;
-    let directory = configuration.lines().find(|line| line.starts_with("perdura-dir = ")).context("no perdura-dir")?;
-    let mut changed = configuration.replace(directory, &format!("perdura-dir = {}", pool.display()));
-    if !process::is_dax(unpacked) {
-        changed = changed.replace("# perdura-emulate", "perdura-emulate");
+    let steps = self::commands(&readme, "## Installing");
+    for needed in ["apt-get install libpmem2", "ha_perdura.so", "perdura.cnf", RESTART, "CREATE TABLE"] {
+        ensure!(
+            steps.iter().any(|step| step.contains(needed)),
+            "no step of the package's README has `{needed}`: {steps:?}"
+        );
     }
-    std::fs::write(unpacked.join("perdura.cnf"), changed)?;
-
-    let mut server = Server::create(Options { package: Some(unpacked.to_owned()), ..Options::default() })?;
-    ensure!(server.start().is_err(), "the server started though the pool's directory is missing");
-    ensure!(server.log().contains("does not exist"), "the log does not say what is missing:\n{}", server.log_tail());
-    std::fs::create_dir(&pool)?;
-    server.start()?;
-    let statements =
-        ["CREATE TABLE t (a INT, b VARCHAR(20)) ENGINE=Perdura", "INSERT INTO t VALUES (1, 'one'), (2, 'two')"];
-    client::execute(&mut server.connect()?, &statements)?;
-    server.stop()?;
-    let checked = Command::new(unpacked.join("perdura")).arg("check").arg(&pool).status()?;
-    ensure!(checked.success(), "perdura check: {checked}");
-    server.start()?;
-    let rows: Vec<(i32, String)> = server.connect()?.query("SELECT a, b FROM t ORDER BY a")?;
-    ensure!(rows == [(1, "one".to_owned()), (2, "two".to_owned())], "after the restart: {rows:?}");
-    ensure!(server.log().contains("perdura backup"), "the log does not say how to back up");
-    server.stop()
+    for step in &steps {
+        machine.take(step).with_context(|| format!("a step of the package's README: {step}"))?;
+    }
+    client::execute(&mut machine.server.connect()?, &statements)?;
+    machine.keeps_its_rows()
 }
 
-/// A plugin directory with the server's own plugins, and ours from the package.
-fn install_plugin(unpacked: &Path) -> Result<()> {
-    let plugins = unpacked.join("plugins");
-    std::fs::create_dir(&plugins)?;
-    let ours = Path::new(plugin::LIBRARY).with_extension("so");
-    for entry in std::fs::read_dir(paths::server_plugins()?)? {
-        let entry = entry?;
-        if entry.file_name() != ours.as_os_str() {
-            symlink(entry.path(), plugins.join(entry.file_name()))?;
+/// Runs README.md's command in a directory with a `build` like the checkout's; returns where it leads.
+fn unpack_as_written(command: &str, archive: &Path, place: &Path) -> Result<PathBuf> {
+    let top = place.join("top");
+    std::fs::create_dir_all(top.join("build"))?;
+    symlink(archive, top.join("build").join(archive.file_name().context("the package has no name")?))?;
+    let shown = process::output(Command::new("sh").arg("-ec").arg(format!("{command}\npwd")).current_dir(&top))?;
+    Ok(PathBuf::from(shown.trim_end()))
+}
+
+/// The indented lines of a section: its commands, without the comments after them.
+fn commands(text: &str, heading: &str) -> Vec<String> {
+    let section = text.lines().skip_while(|line| *line != heading).skip(1).take_while(|line| !line.starts_with("## "));
+    let code = section.filter_map(|line| line.strip_prefix("    "));
+    code.map(|line| line.split("  # ").next().unwrap_or(line).trim().to_owned()).collect()
+}
+
+/// A server, and the places that the steps change.
+struct Machine {
+    place: PathBuf,
+    unpacked: PathBuf,
+    server: Server,
+    /// A path or an owner in the READMEs, and what stands for it here.
+    moved: Vec<(&'static str, String)>,
+}
+
+impl Machine {
+    /// A running server that knows nothing of the engine yet.
+    fn new(place: &Path, unpacked: &Path) -> Result<Machine> {
+        for name in ["programs", "local", "conf.d", "plugins"] {
+            std::fs::create_dir(place.join(name))?;
         }
+        let library = Path::new(plugin::LIBRARY).with_extension("so");
+        for entry in std::fs::read_dir(paths::server_plugins()?)? {
+            let entry = entry?;
+            if entry.file_name() != library.as_os_str() {
+                symlink(entry.path(), place.join("plugins").join(entry.file_name()))?;
+            }
+        }
+        let configuration = format!("!includedir {}\n", place.join("conf.d").display());
+        std::fs::write(place.join("my.cnf"), configuration)?;
+        let server = Server::start_new(Options { installed: Some(place.to_owned()), ..Options::default() })?;
+        let owner = std::fs::metadata(place)?;
+        let at = |name: &str| place.join(name).display().to_string();
+        let moved = vec![
+            ("/usr/local/bin", at("local")),
+            ("/etc/mysql/mariadb.conf.d", at("conf.d")),
+            ("/mnt/pmem0/perdura", at("pool")),
+            ("-o mysql -g mysql", format!("-o {} -g {}", owner.uid(), owner.gid())),
+        ];
+        let client = paths::mariadb()?.join("bin/mariadb");
+        let connect = format!(
+            "exec {} --no-defaults --user=root --socket={} \"$@\"",
+            client.display(),
+            server.socket().display()
+        );
+        let machine = Machine { place: place.to_owned(), unpacked: unpacked.to_owned(), server, moved };
+        machine.program("mariadb", &connect)?;
+        machine.program("apt-get", APT_GET)?;
+        // Its directory is the one line of the configuration that a user changes.
+        let file = unpacked.join("perdura.cnf");
+        let configuration = std::fs::read_to_string(&file)?;
+        std::fs::write(&file, machine.here(&configuration))?;
+        Ok(machine)
     }
-    std::fs::copy(unpacked.join(&ours), plugins.join(&ours))?;
-    Ok(())
+
+    fn program(&self, name: &str, text: &str) -> Result<()> {
+        let path = self.place.join("programs").join(name);
+        std::fs::write(&path, format!("#!/bin/sh\n{text}\n"))?;
+        Ok(std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755))?)
+    }
+
+    fn here(&self, text: &str) -> String {
+        self.moved.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
+    }
+
+    /// Takes a step of the package's README.
+    fn take(&mut self, step: &str) -> Result<()> {
+        if step == RESTART {
+            self.server.stop()?;
+            self.server.start()?;
+            return Ok(());
+        }
+        if step.starts_with(EMULATE) && process::is_dax(&self.place) {
+            return Ok(());
+        }
+        let command = self.here(step);
+        let outside = |word: &&str| word.starts_with('/') && !Path::new(word).starts_with(&self.place);
+        let words = command.split([' ', '"', '\'', '=']);
+        ensure!(words.filter(outside).count() == 0, "the test knows no place of its own for a path in it: {command}");
+        let path = std::env::var("PATH").unwrap_or_default();
+        let path = format!("{}:{path}", self.place.join("programs").display());
+        process::output(Command::new("sh").args(["-ec", &command]).env("PATH", path).current_dir(&self.unpacked))?;
+        Ok(())
+    }
+
+    /// Rows survive a restart, the command reads the pool, and the server does not start without it.
+    fn keeps_its_rows(mut self) -> Result<()> {
+        let statement = "INSERT INTO t VALUES (1, 'one'), (2, 'two')";
+        self.server.connect()?.query_drop(statement).context(statement)?;
+        self.server.stop()?;
+        let (pool, aside) = (self.place.join("pool"), self.place.join("pool.aside"));
+        process::output(Command::new(self.place.join("local/perdura")).arg("check").arg(&pool))?;
+        std::fs::rename(&pool, &aside)?;
+        ensure!(self.server.start().is_err(), "the server started though the pool's directory is missing");
+        ensure!(self.server.log().contains("does not exist"), "the log does not say what is missing");
+        std::fs::rename(&aside, &pool)?;
+        self.server.start()?;
+        let rows: Vec<(i32, String)> = self.server.connect()?.query("SELECT id, name FROM t ORDER BY id")?;
+        ensure!(rows == [(1, "one".to_owned()), (2, "two".to_owned())], "after the restart: {rows:?}");
+        ensure!(self.server.log().contains("perdura backup"), "the log does not say how to back up");
+        self.server.stop()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn commands_are_the_indented_lines_of_their_section() {
+        let text = "    no\n## A\ntext\n    make x   # why\n1. Do it:\n\n       cp a b\n   more\n## B\n    no\n";
+        assert_eq!(super::commands(text, "## A"), ["make x", "cp a b"]);
+    }
 }

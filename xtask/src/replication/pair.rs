@@ -193,7 +193,7 @@ fn options(plan: &Plan, further: Vec<String>) -> Options {
         extra.push(format!("--perdura-lock-wait-timeout={LOCK_WAIT_SECONDS}"));
     }
     extra.extend(further);
-    Options { perdura, extra, own_log_mount: false, package: None }
+    Options { perdura, extra, own_log_mount: false, installed: None }
 }
 
 /// A port nobody listens on now. It lies below those the system gives to connections that go out.

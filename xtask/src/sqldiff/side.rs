@@ -41,7 +41,7 @@ impl Side {
         ];
         let mut extra: Vec<String> = own.iter().chain(&common).map(|&option| option.to_owned()).collect();
         extra.push(format!("--default-storage-engine={engine}"));
-        let server = Server::start_new(Options { perdura, extra, own_log_mount: false, package: None })?;
+        let server = Server::start_new(Options { perdura, extra, own_log_mount: false, installed: None })?;
         let mut side = Self { engine, server, sessions: Vec::new() };
         side.connect()?;
         Ok(side)

@@ -1,4 +1,4 @@
-//! The words of a `perdura map` command.
+//! Parses the command line of `perdura map`.
 
 use super::text;
 use lexopt::Arg::{Long, Short, Value};
@@ -16,11 +16,11 @@ pub struct Request {
     pub action: Action,
     /// Whether keys and values are given and printed in hexadecimal.
     pub hex: bool,
-    /// Whether to go on without persistent memory.
+    /// Whether to change a map that does not lie on persistent memory.
     pub emulate: bool,
 }
 
-/// What to do with it.
+/// What to do with the map.
 pub enum Action {
     Create { kind: Kind, layout: Layout },
     Info,
@@ -34,7 +34,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// Whether it changes the map for good.
+    /// Whether it changes the map.
     pub fn changes(&self) -> bool {
         matches!(self, Action::Create { .. } | Action::Put { .. } | Action::Remove { .. } | Action::Load(_))
     }
@@ -58,16 +58,16 @@ pub struct Dump {
 
 /// How to load.
 pub struct Load {
-    /// Whether there are only lines of key and value, no header.
+    /// Whether the dump has no header, only lines of key and value.
     pub bare: bool,
-    /// Whether a key that has a value keeps it.
+    /// Whether keys that have a value keep it.
     pub keep: bool,
     pub file: Option<PathBuf>,
     pub kind: Option<Kind>,
     pub bytes: Option<u64>,
 }
 
-/// A command, the words it takes after DIR and NAME, and its options.
+/// A command: its name, the words it takes after DIR and NAME, and its options.
 struct Form(&'static str, &'static [&'static str], &'static [&'static str]);
 
 const FORMS: [Form; 9] = [
@@ -85,13 +85,13 @@ const FORMS: [Form; 9] = [
 /// Options without a value.
 const FLAGS: [&str; 5] = ["emulate", "x", "p", "T", "N"];
 
-/// What was given: words in order, options by name.
+/// The command line so far: words in order, options by name.
 struct Given {
     words: std::vec::IntoIter<OsString>,
     options: BTreeMap<String, OsString>,
 }
 
-/// The request; none if help was asked for.
+/// Parses the request; `None` if it asks for help.
 pub fn parse(mut parser: Parser) -> Result<Option<Request>, Error> {
     let form = match parser.next()? {
         Some(Value(word)) => FORMS

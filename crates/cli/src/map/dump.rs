@@ -1,18 +1,17 @@
 //! `perdura map dump`: writes a map as mdb_dump writes a database.
 
 use super::arguments::Dump;
-use super::failure::{Failure, Outcome, written};
-use super::open::file_bytes;
-use super::text;
+use super::outcome::{Failure, Outcome, written};
+use super::{show, text};
 use perdura_map::OrderedMap;
 use perdura_pmem::Medium;
 use std::fs::File;
 use std::io::{self, BufWriter, Write, stdout};
 use std::ops::Bound;
 
-/// Dumps as `how` says.
+/// Dumps the map to the file that `how` names, or to standard output.
 pub fn run(medium: &dyn Medium, name: &str, map: &dyn OrderedMap, how: &Dump) -> Outcome {
-    let bytes = file_bytes(medium, name)?;
+    let bytes = show::file_bytes(medium, name)?;
     let Some(path) = &how.file else {
         return dump(map, bytes, how, &mut BufWriter::new(stdout().lock()), "standard output");
     };
@@ -22,7 +21,7 @@ pub fn run(medium: &dyn Medium, name: &str, map: &dyn OrderedMap, how: &Dump) ->
 }
 
 fn dump(map: &dyn OrderedMap, bytes: u64, how: &Dump, out: &mut dyn Write, target: &str) -> Outcome {
-    // Nothing is written for a timestamp that cannot be read.
+    // A timestamp that cannot be read fails here, before anything is written.
     let mut scan = map.scan((Bound::Unbounded, Bound::Unbounded), how.at)?;
     let mut outcome = head(map, bytes, how, out);
     let mut line = Vec::new();
@@ -44,7 +43,7 @@ fn dump(map: &dyn OrderedMap, bytes: u64, how: &Dump, out: &mut dyn Write, targe
     written(outcome.and_then(|()| writeln!(out, "DATA=END")).and_then(|()| out.flush()), target)
 }
 
-/// The header. To everybody else a map is what they call a btree: ordered keys with one value each.
+/// The header. Other tools call ordered keys with one value each a btree, so both kinds of maps do here.
 fn head(map: &dyn OrderedMap, bytes: u64, how: &Dump, out: &mut dyn Write) -> io::Result<()> {
     let format = if how.printable { "print" } else { "bytevalue" };
     let kind = map.kind();

@@ -1,8 +1,8 @@
-//! `perdura map load`: puts the pairs of a dump into a map, which is made if there is none.
+//! `perdura map load`: puts the pairs of a dump into a map, and creates the map if there is none.
 
 use super::arguments::{Load, layout};
-use super::failure::{Failure, Outcome};
 use super::open::{config, create};
+use super::outcome::{Failure, Outcome};
 use super::pairs::Pairs;
 use super::text;
 use perdura_map::{ErrorKind, Kind, OrderedMap, Ts};
@@ -11,7 +11,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, stdin};
 use std::sync::Arc;
 
-/// Loads as `how` says. What was loaded before a failure stays.
+/// Loads the dump. The pairs before a failure stay loaded.
 pub fn run(medium: &Arc<dyn Medium>, name: &str, how: &Load) -> Outcome {
     let source: Box<dyn BufRead> = match &how.file {
         Some(path) => {
@@ -44,7 +44,7 @@ pub fn run(medium: &Arc<dyn Medium>, name: &str, how: &Load) -> Outcome {
     }
 }
 
-/// The map there is, or a new one: as asked for, or else as the dump's header describes it.
+/// Opens the map, or creates it as asked for, or else as the dump's header describes it.
 fn map<R>(medium: &Arc<dyn Medium>, name: &str, how: &Load, pairs: &Pairs<R>) -> Outcome<Box<dyn OrderedMap>> {
     match perdura_map::open(medium, name, &config()) {
         Err(error) if error.kind() == ErrorKind::NotFound => {}
@@ -57,7 +57,7 @@ fn map<R>(medium: &Arc<dyn Medium>, name: &str, how: &Load, pairs: &Pairs<R>) ->
     create(medium, name, kind, &layout(kind, bytes))
 }
 
-/// Puts the next pair; whether it was put, or none at the end.
+/// Puts the next pair. Returns whether it was put, or `None` at the end of the dump.
 fn put_next<R: BufRead>(map: &dyn OrderedMap, pairs: &mut Pairs<R>, keep: bool) -> Outcome<Option<bool>> {
     let Some((key, value)) = pairs.next()? else { return Ok(None) };
     if keep && map.get(&key, Ts::MAX)?.is_some() {

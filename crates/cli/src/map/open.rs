@@ -1,25 +1,31 @@
-//! How the commands run the maps they open and make.
+//! Opening and creating maps for one command.
 
-use super::failure::Outcome;
+use super::outcome::{Failure, Outcome};
 use perdura_map::{BTree, Config, Kind, Layout, List, OrderedMap};
-use perdura_pmem::Medium;
+use perdura_pmem::{FileMedium, Medium, Options};
+use std::path::Path;
 use std::sync::Arc;
 
-/// The command is the only user; it confirms when it is done, or after many changes.
+/// Opens the directory that holds the map's file.
+pub fn medium(directory: &Path, emulate: bool, create_dir: bool) -> Outcome<Arc<dyn Medium>> {
+    match FileMedium::open(directory, Options { emulate, create_dir }) {
+        Ok(medium) => Ok(Arc::new(medium)),
+        Err(error) if error.kind() == perdura_pmem::ErrorKind::NotDax => {
+            Err(Failure::new(format!("{error}: --emulate")))
+        }
+        Err(error) => Err(Failure::new(error.to_string())),
+    }
+}
+
+/// The command is the map's only user. It confirms when it is done, or after many changes.
 pub fn config() -> Config {
     Config { changes_max: 1000, background: false, ..Config::default() }
 }
 
-/// Makes an empty map.
+/// Creates the map `name`.
 pub fn create(medium: &Arc<dyn Medium>, name: &str, kind: Kind, layout: &Layout) -> Outcome<Box<dyn OrderedMap>> {
     Ok(match kind {
         Kind::List => Box::new(List::create(medium, name, layout, &config())?),
         Kind::BTree => Box::new(BTree::create(medium, name, layout, &config())?),
     })
-}
-
-/// Bytes of the map's file.
-pub fn file_bytes(medium: &dyn Medium, name: &str) -> Outcome<u64> {
-    let files = medium.list().map_err(perdura_map::Error::from)?;
-    Ok(files.into_iter().find(|(found, _)| found == name).map_or(0, |(_, bytes)| bytes))
 }

@@ -1,9 +1,9 @@
-//! Reading keys and values from the text of mdb_dump and db_dump.
+//! Reads keys and values from the text that mdb_dump and db_dump write.
 //!
-//! A header of `name=value` lines from VERSION=3 to HEADER=END, then lines of key and value in turn, each after a space,
-//! until DATA=END. Without a header, the same lines without the space, until the end.
+//! A dump has a header of `name=value` lines from VERSION=3 to HEADER=END. Lines of key and value follow in turn, each after a
+//! space, until DATA=END. A bare dump has only these lines, without the space, and ends with the file.
 
-use super::failure::{Failure, Outcome};
+use super::outcome::{Failure, Outcome};
 use super::text;
 use perdura_map::Kind;
 use std::io::BufRead;
@@ -17,14 +17,14 @@ pub struct Pairs<R> {
     line: u64,
     decode: fn(&[u8]) -> Option<Vec<u8>>,
     bare: bool,
-    /// What the map dumped was: a list only if the header says so.
+    /// Kind of the dumped map, if the header says it.
     pub kind: Option<Kind>,
-    /// How large the map dumped was.
+    /// Bytes of the dumped map, if the header says it.
     pub bytes: Option<u64>,
 }
 
 impl<R: BufRead> Pairs<R> {
-    /// Lines of key and value alone.
+    /// A dump without a header.
     pub fn bare(source: R) -> Pairs<R> {
         Pairs { source, line: 0, decode: text::unprint, bare: true, kind: None, bytes: None }
     }
@@ -38,7 +38,9 @@ impl<R: BufRead> Pairs<R> {
             let line = String::from_utf8_lossy(&line).into_owned();
             match line.split_once('=') {
                 Some(("VERSION", "3")) => version = true,
-                _ if !version => return Err(pairs.wrong("this is no dump: VERSION=3 is missing; -T reads bare lines")),
+                _ if !version => {
+                    return Err(pairs.wrong("this is no dump: VERSION=3 is missing; use -T for bare lines"));
+                }
                 Some(("HEADER", "END")) => return Ok(pairs),
                 Some((name, value)) => pairs.heed(name, value)?,
                 None => return Err(pairs.wrong("a line of the header without '='")),
@@ -61,7 +63,7 @@ impl<R: BufRead> Pairs<R> {
         Ok(())
     }
 
-    /// The next pair; none at the end.
+    /// The next pair, or `None` at the end.
     pub fn next(&mut self) -> Outcome<Option<Pair>> {
         let Some(key) = self.next_line()? else {
             return if self.bare { Ok(None) } else { Err(self.wrong("the dump is cut off: DATA=END is missing")) };
@@ -94,7 +96,7 @@ impl<R: BufRead> Pairs<R> {
         Ok(Some(line))
     }
 
-    /// A failure at the line read last.
+    /// A failure that names the line read last.
     pub fn wrong(&self, what: &str) -> Failure {
         Failure::new(format!("line {}: {what}", self.line))
     }

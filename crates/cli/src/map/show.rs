@@ -1,15 +1,20 @@
-//! `perdura map info`, `check`, `get` and `scan`: what a person or a script reads.
+//! `perdura map info`, `check`, `get` and `scan`: prints what is in a map, for people and for scripts.
 
 use super::arguments::Range;
-use super::failure::{Outcome, absent, written};
-use super::open::file_bytes;
+use super::outcome::{Outcome, absent, written};
 use super::text;
 use perdura_map::{OrderedMap, Ts};
 use perdura_pmem::Medium;
 use std::io::{BufWriter, IsTerminal, Write, stdout};
 use std::ops::Bound;
 
-/// Keys with a value, bytes of keys, bytes of values.
+/// Bytes of the map's file.
+pub fn file_bytes(medium: &dyn Medium, name: &str) -> Outcome<u64> {
+    let files = medium.list().map_err(perdura_map::Error::from)?;
+    Ok(files.into_iter().find(|(found, _)| found == name).map_or(0, |(_, bytes)| bytes))
+}
+
+/// Counts keys with a value, bytes of keys, and bytes of values.
 fn count(map: &dyn OrderedMap) -> Outcome<(u64, u64, u64)> {
     let (mut keys, mut key_bytes, mut value_bytes) = (0, 0, 0);
     let mut scan = map.scan((Bound::Unbounded, Bound::Unbounded), Ts::MAX)?;
@@ -21,11 +26,11 @@ fn count(map: &dyn OrderedMap) -> Outcome<(u64, u64, u64)> {
     Ok((keys, key_bytes, value_bytes))
 }
 
-/// Kind, timestamps, keys and space.
+/// Prints kind, timestamps, keys and space.
 pub fn info(medium: &dyn Medium, name: &str, map: &dyn OrderedMap) -> Outcome {
     let (keys, key_bytes, value_bytes) = count(map)?;
     let (at, space, bytes) = (map.timestamps(), map.space(), file_bytes(medium, name)?);
-    let exact = if space.exact { "" } else { " (what is garbage is not known yet)" };
+    let exact = if space.exact { "" } else { " (garbage is not counted yet)" };
     let lines = [
         format!("map {name}: {}, {bytes} bytes", map.kind()),
         format!("  medium: {}", medium.info()),
@@ -41,13 +46,13 @@ pub fn info(medium: &dyn Medium, name: &str, map: &dyn OrderedMap) -> Outcome {
     written(writeln!(stdout(), "{}", lines.join("\n")), "standard output")
 }
 
-/// Verifies the map.
+/// Verifies the map; fails at the first damage.
 pub fn check(map: &dyn OrderedMap) -> Outcome {
     let versions = map.check()?;
     written(writeln!(stdout(), "{versions} versions; the map is sound"), "standard output")
 }
 
-/// Prints a value, and after it a line end only where a person reads it.
+/// Prints a value. A line end follows it on a terminal only.
 pub fn get(map: &dyn OrderedMap, key: &[u8], at: Ts, hex: bool) -> Outcome {
     let value = map.get(key, at)?.ok_or_else(|| absent(key))?;
     let mut out = stdout().lock();
@@ -63,7 +68,7 @@ pub fn get(map: &dyn OrderedMap, key: &[u8], at: Ts, hex: bool) -> Outcome {
     written(out.write_all(&shown).and_then(|()| out.flush()), "standard output")
 }
 
-/// Prints keys and values, a tab between them, in hexadecimal or as db_dump -p prints them.
+/// Prints keys and values with a tab between them, in hexadecimal or as db_dump -p does.
 pub fn scan(map: &dyn OrderedMap, range: &Range, hex: bool) -> Outcome {
     let mut scan = match &range.prefix {
         Some(prefix) => map.prefix(prefix, range.at)?,

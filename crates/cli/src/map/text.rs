@@ -1,4 +1,4 @@
-//! Bytes, sizes and kinds as text.
+//! Conversion of bytes, sizes and kinds to text and back.
 
 use perdura_map::Kind;
 
@@ -16,15 +16,15 @@ fn digit(text: u8) -> Option<u8> {
     char::from(text).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
 }
 
-/// Bytes written in hexadecimal.
+/// The bytes that a hexadecimal text stands for.
 pub fn unhex(text: &[u8]) -> Option<Vec<u8>> {
     let (pairs, rest) = text.as_chunks::<2>();
     let bytes = pairs.iter().map(|[high, low]| Some(digit(*high)? << 4 | digit(*low)?)).collect::<Option<_>>();
     if rest.is_empty() { bytes } else { None }
 }
 
-/// Appends `bytes` as db_dump -p prints them: what is printable as it is, the rest as a backslash and two hexadecimal
-/// digits, a backslash as two.
+/// Appends `bytes` as db_dump -p prints them: printable characters as they are, a backslash doubled, any other byte as a
+/// backslash and two hexadecimal digits.
 pub fn print(bytes: &[u8], target: &mut Vec<u8>) {
     for byte in bytes {
         match byte {
@@ -38,7 +38,7 @@ pub fn print(bytes: &[u8], target: &mut Vec<u8>) {
     }
 }
 
-/// Bytes that [`print()`] printed.
+/// The bytes that [`print()`] has printed.
 pub fn unprint(text: &[u8]) -> Option<Vec<u8>> {
     let (mut bytes, mut rest) = (Vec::with_capacity(text.len()), text);
     while let Some((first, after)) = rest.split_first() {
@@ -57,7 +57,7 @@ pub fn unprint(text: &[u8]) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// A key in a message.
+/// A key for a message: quoted, and cut if it is long.
 pub fn printable(bytes: &[u8]) -> String {
     const SHOWN: usize = 100;
     let mut text = Vec::new();
@@ -66,7 +66,7 @@ pub fn printable(bytes: &[u8]) -> String {
     format!("\"{}{cut}\"", String::from_utf8_lossy(&text))
 }
 
-/// A size such as 65536, 64K, 64M or 64G.
+/// The bytes of a size such as 65536, 64K, 64M or 64G.
 pub fn size(text: &str) -> Option<u64> {
     let (digits, unit) = match text.strip_suffix(['K', 'M', 'G']) {
         Some(digits) => (digits, &text[digits.len()..]),
@@ -81,7 +81,7 @@ pub fn size(text: &str) -> Option<u64> {
     digits.parse::<u64>().ok()?.checked_mul(1 << shift)
 }
 
-/// A kind's name.
+/// The kind of a name.
 pub fn kind(text: &str) -> Option<Kind> {
     match text {
         "list" => Some(Kind::List),

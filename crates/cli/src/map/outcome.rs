@@ -1,19 +1,22 @@
-//! How the commands on maps fail, and with which exit status.
+//! How a command on a map ends: done, or with an exit status and a message.
 
 use super::text;
 use perdura_map::ErrorKind;
 use std::io;
 
-/// Why a command did not do what it should.
+/// Why a command failed.
 pub struct Failure {
     /// The exit status.
     pub status: u8,
-    /// What is said; nothing if it is empty.
+    /// What standard error says; nothing if empty.
     pub message: String,
 }
 
+/// What a command returns.
+pub type Outcome<T = ()> = Result<T, Failure>;
+
 impl Failure {
-    /// A failure of exit status 2.
+    /// A failure that says nothing about the map's soundness.
     pub fn new(message: impl Into<String>) -> Failure {
         Failure { status: 2, message: message.into() }
     }
@@ -26,15 +29,12 @@ impl From<perdura_map::Error> for Failure {
     }
 }
 
-/// What a command comes to.
-pub type Outcome<T = ()> = Result<T, Failure>;
-
-/// `key` has no value.
+/// The key has no value.
 pub fn absent(key: &[u8]) -> Failure {
     Failure { status: 3, message: format!("{} has no value", text::printable(key)) }
 }
 
-/// What a failed write to `target` means. A reader that has seen enough, such as head, is no failure.
+/// Turns a failed write to `target` into a failure. A reader that has closed the pipe early, as head does, is none.
 pub fn written(outcome: io::Result<()>, target: &str) -> Outcome {
     match outcome {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
