@@ -7,7 +7,18 @@ pub struct Order {
     pub storeys: &'static [&'static str],
 }
 
-pub const ORDERS: &[Order] = &[];
-
-/// Crates that are not looked at: their files are still to be taken apart.
-pub const LEFT_OUT: &[&str] = &["perdura-engine", "perdura-capi"];
+pub const ORDERS: &[Order] = &[Order {
+    package: "perdura-engine",
+    storeys: &[
+        "engine",
+        "background sessions status",
+        "recovery",
+        "txn",
+        "pool",
+        "changes",
+        "table",
+        "space",
+        "files",
+        "config error format notices random service",
+    ],
+}];
