@@ -2,6 +2,8 @@
 //!
 //! `throughput --dir DIR [--quick]`: the pool is made in a directory of its own below DIR and removed afterwards.
 
+#![allow(clippy::disallowed_methods, reason = "it measures time")]
+
 use perdura_engine::{Config, Engine, Isolation};
 use perdura_pmem::{FileMedium, Medium, Options};
 use std::hint::black_box;

@@ -7,6 +7,7 @@ pub struct Source(u64);
 
 impl Source {
     /// From `seed`, or from the operating system.
+    #[allow(clippy::disallowed_methods, reason = "the operating system is asked only where no seed is given")]
     pub fn new(seed: Option<u64>) -> Source {
         Source(seed.unwrap_or_else(|| RandomState::new().build_hasher().finish()))
     }

@@ -137,7 +137,7 @@ fn new_salt(seed: Option<u64>, name: &str) -> u64 {
         Some(seed) => {
             name.bytes().fold(seed, |salt, byte| (salt ^ u64::from(byte)).wrapping_mul(0x9e37_79b9_7f4a_7c15))
         }
-        #[allow(clippy::disallowed_methods, reason = "only where no seed is given")]
+        #[allow(clippy::disallowed_methods, reason = "the operating system is asked only where no seed is given")]
         None => RandomState::new().hash_one(name),
     }
 }

@@ -38,21 +38,10 @@ fn read_trimmed(path: PathBuf) -> Option<String> {
     Some(std::fs::read_to_string(path).ok()?.trim().to_owned())
 }
 
-/// NUMA node of the persistent memory below `path`; `None` if it lies on none or the platform does not tell.
-pub fn node_of_path(path: &Path) -> Option<u32> {
-    Device::of(&std::fs::metadata(path).ok()?).numa_node
-}
-
 /// Processors of a node, by number; empty if there is no such node.
-pub fn cpus_of_node(node: u32) -> Vec<usize> {
+fn cpus_of_node(node: u32) -> Vec<usize> {
     let list = read_trimmed(PathBuf::from(format!("/sys/devices/system/node/node{node}/cpulist")));
     list.map(|list| parse_cpu_list(&list)).unwrap_or_default()
-}
-
-/// Number of NUMA nodes with processors; at least 1.
-pub fn node_count() -> u32 {
-    let online = read_trimmed(PathBuf::from("/sys/devices/system/node/has_cpu"));
-    online.map_or(1, |list| parse_cpu_list(&list).len() as u32).max(1)
 }
 
 /// Parses the kernel's form of a set: `0-3,8,10-11`. Parts that do not parse are left out.

@@ -8,7 +8,7 @@ use perdura_pmem::sim::{
     CHOICES_DEFAULT, EventKind, Image, Point, PointKind, Random, Recorder, ReplayOptions, Seen, SimMedium, Trace,
 };
 use perdura_pmem::{Medium, Region};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::sync::mpsc::{Sender, channel};
 
@@ -78,8 +78,8 @@ struct Store {
 /// Every legal content of the two lines just before event `end`, by trying all choices of all stores made so far.
 fn reference(trace: &Trace, end: usize) -> BTreeSet<[u64; 16]> {
     let mut stores: Vec<Store> = Vec::new();
-    let mut flushes: HashMap<u16, Vec<(usize, usize)>> = HashMap::new();
-    let mut streams: HashMap<u16, Vec<usize>> = HashMap::new();
+    let mut flushes: BTreeMap<u16, Vec<(usize, usize)>> = BTreeMap::new();
+    let mut streams: BTreeMap<u16, Vec<usize>> = BTreeMap::new();
     for (at, event) in trace.events()[..end].iter().enumerate() {
         match event.kind {
             EventKind::Store { word, count, values, nt, .. } => {

@@ -4,6 +4,7 @@ use perdura_pmem::prefault::{Prefault, Priority};
 use perdura_pmem::{FileMedium, Medium, Options, SimMedium};
 use std::time::{Duration, Instant};
 
+#[allow(clippy::disallowed_methods, reason = "a limit of patience, on threads of the operating system")]
 fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !done() {

@@ -147,11 +147,6 @@ impl Image {
         self.files.iter().map(|file| (file.name.to_string(), file.len)).collect()
     }
 
-    /// Sum of the files' lengths in bytes.
-    pub fn len_bytes(&self) -> u64 {
-        self.files.iter().map(|file| file.len).sum()
-    }
-
     /// A copy of a file's bytes.
     pub fn bytes_of(&self, name: &str) -> Option<Vec<u8>> {
         self.files.iter().find(|file| &*file.name == name).map(ImageFile::bytes)

@@ -106,11 +106,6 @@ impl Point<'_> {
         self.context
     }
 
-    /// Number of lines that are open.
-    pub fn open_lines(&self) -> usize {
-        self.machine.files.values().map(|file| file.open.len()).sum()
-    }
-
     /// Calls `visit` with each image that is not in `seen` for what was marked before; `choices` of them at most are
     /// seeded ones ([`CHOICES_DEFAULT`] is a good number).
     pub fn for_each_image(&self, random: &mut Random, seen: &mut Seen, choices: usize, mut visit: impl FnMut(Image)) {

@@ -67,11 +67,12 @@ impl Walk<'_> {
 
     /// `use path::*` counts if the module it opens defines something; what comes through it is looked at name by name.
     fn glob(&mut self, path: &[String], line: usize) {
+        let shown = [path, &["*".to_owned()]].concat();
         for target in self.resolve(path, self.module, true, 0) {
             match target {
-                Target::Item(file) => self.note(file, line, path),
+                Target::Item(file) => self.note(file, line, &shown),
                 Target::Module(module) if self.all.modules[module].defines => {
-                    self.note(self.all.modules[module].file, line, path);
+                    self.note(self.all.modules[module].file, line, &shown);
                 }
                 Target::Module(_) => {}
             }
