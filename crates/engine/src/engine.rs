@@ -83,7 +83,7 @@ impl Engine {
     }
 
     /// Renames a table that the server filled with another's rows to take its place. A snapshot taken before this does
-    /// not see those rows: its reads fail with [`ErrorKind::DefinitionChanged`] rather than find the table empty.
+    /// not see those rows: its reads fail with DefinitionChanged rather than find the table empty.
     /// Errors: NotFound, Exists.
     pub fn rename_rebuilt_table(&self, from: &str, to: &str) -> Result<()> {
         ddl::rename_table(&self.pool, from, to, true)

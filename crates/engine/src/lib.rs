@@ -6,7 +6,7 @@
 //! `docs/ARCHITECTURE.md`.
 //!
 //! Rooms, each standing on those after it: `engine`, `status`, `sessions` and `background`; `recovery`; `txn`; `pool`; `changes`;
-//! `table`; `space`; `files`; and at the bottom `service`, `notices`, `config`, [`format`], `error`, `random`.
+//! `table`; `space`; `files`; and at the bottom `service`, `notices`, `config`, [`mod@format`], `error`, `random`.
 
 mod background;
 mod changes;

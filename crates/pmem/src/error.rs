@@ -30,7 +30,7 @@ pub enum ErrorKind {
     Io,
 }
 
-crate::error_type!(ErrorKind);
+error_type!(ErrorKind);
 
 impl Error {
     /// `what` does not exist.

@@ -9,6 +9,7 @@
 //! `docs/invariants.md`. Errors are made alike in all crates, by [`error_type!`] over [`Detail`].
 
 mod counters;
+#[macro_use]
 mod detail;
 mod error;
 mod file;

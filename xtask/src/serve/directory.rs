@@ -1,10 +1,12 @@
 //! The directory of a user's own server: data, pool, socket and error log, and what keeps two servers off it.
 //!
+//! ```text
 //!     made-by       version of the server that made it; a directory with files but without this one is somebody else's
 //!     lock          locked as long as a server runs here, or is being installed
 //!     data, pool    the server's data directory, and Perdura's pool beside it
 //!     data.new      a data directory while it is being installed; renamed to `data` as the last step
 //!     s, server.err, tmp
+//! ```
 //!
 //! Invariant: the server inherits the lock, so it holds until the last process that uses the directory is gone, also if this one
 //! is killed before.

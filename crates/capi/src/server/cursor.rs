@@ -316,7 +316,7 @@ impl PerduraCursor {
             return Ok(code);
         }
         let Some(scan) = &mut self.scan else { return Ok(PerduraCode::End) };
-        match scan.next(&mut session.txn)? {
+        match scan.next(&session.txn)? {
             Some((rid, row)) => {
                 self.rid = Some(rid);
                 if reading != Reading::Plain {
@@ -387,7 +387,7 @@ impl PerduraCursor {
     unsafe fn next_locked(&mut self, session: &mut Session, record: *mut u8, mode: LockMode) -> Outcome {
         loop {
             let Some(scan) = &mut self.scan else { return Ok(PerduraCode::End) };
-            let Some((rid, _)) = scan.next(&mut session.txn)? else { return Ok(PerduraCode::End) };
+            let Some((rid, _)) = scan.next(&session.txn)? else { return Ok(PerduraCode::End) };
             self.rid = Some(rid);
             if let Some(row) = self.lock_and_read(session, rid, mode)? {
                 // SAFETY: as the caller vouches for; the row is valid until the statement ends.

@@ -67,7 +67,7 @@ fn check_prepared(engine: &Engine, history: &History) -> Result<(), String> {
     let mut txn = engine.session(Isolation::ReadCommitted);
     let mut there = Vec::new();
     let mut scan = txn.scan(&table);
-    while let Some((rid, row)) = scan.next(&mut txn).map_err(|error| format!("scan: {error}"))? {
+    while let Some((rid, row)) = scan.next(&txn).map_err(|error| format!("scan: {error}"))? {
         // SAFETY: the statement is not over.
         there.push((key_of(unsafe { row.bytes() }), rid));
     }
@@ -103,7 +103,7 @@ fn read(engine: &Engine) -> Result<State, String> {
     for table in engine.tables() {
         let rows = state.entry(table.name()).or_default();
         let mut scan = txn.scan(&table);
-        while let Some((_, row)) = scan.next(&mut txn).map_err(|error| format!("scan: {error}"))? {
+        while let Some((_, row)) = scan.next(&txn).map_err(|error| format!("scan: {error}"))? {
             // SAFETY: the statement is not over.
             let row = unsafe { row.bytes() };
             if rows.insert(key_of(row), row.to_vec()).is_some() {

@@ -235,7 +235,7 @@ impl<'a> Worker<'a> {
     fn newest_row(&mut self) -> Option<(Key, Rid)> {
         let mut rows = Vec::new();
         let mut scan = self.txn.scan(&self.table);
-        while let Some((rid, row)) = scan.next(&mut self.txn).unwrap_or_else(|error| panic!("a scan: {error}")) {
+        while let Some((rid, row)) = scan.next(&self.txn).unwrap_or_else(|error| panic!("a scan: {error}")) {
             // SAFETY: the statement is not over.
             rows.push((key_of(unsafe { row.bytes() }), rid));
         }
