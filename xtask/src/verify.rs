@@ -1,6 +1,7 @@
 //! `cargo xtask verify`: everything that can be judged without running the product. Reads only, beyond Cargo's own
 //! target directory.
 
+mod invariants;
 mod layers;
 mod licences;
 mod rooms;
@@ -15,12 +16,13 @@ use crate::{paths, process};
 
 type Step = (&'static str, fn() -> Result<()>);
 
-const STEPS: [Step; 8] = [
+const STEPS: [Step; 9] = [
     ("format", format),
     ("shell syntax", shell),
     ("words, paths and file sizes", tree::check),
     ("layers point downward", || layers::check(&metadata(true)?)),
     ("rooms and files without circles", || rooms::check(&metadata(true)?)),
+    ("invariants are cited", invariants::check),
     ("licences of dependencies", || licences::check(&metadata(false)?)),
     ("clippy", clippy),
     ("docs", docs),
