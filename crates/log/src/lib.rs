@@ -23,6 +23,8 @@ mod csn;
 mod error;
 pub mod format;
 mod generation;
+#[cfg(test)]
+mod golden;
 mod group;
 mod ledger;
 mod log;
