@@ -9,11 +9,12 @@
 use crate::config::GENERATIONS_MAX;
 use crate::control::Control;
 use crate::error::Result;
-use crate::format::{GRANULE_BYTES, HEADER_BYTES, Header, SEALED_BYTES, TXID_MAX, group_bytes};
+use crate::format::{GRANULE_BYTES, HEADER_BYTES, Header, RawHeader, TXID_MAX, group_bytes};
 use crate::generation::{Generation, Pin, Pins, Placed};
 use crate::group::{Place, Staged};
 use crate::prepared::State;
 use crate::shared::Shared;
+use zerocopy::{FromZeros, IntoBytes};
 
 /// Copies prepared transactions that hold the oldest armed generation into the active one; whether any was copied.
 pub(crate) fn copy_oldest_forward(control: &mut Control<'_>) -> bool {
@@ -113,9 +114,9 @@ fn reserve_copies(
 }
 
 fn header_at(place: &Place<'_>) -> Header {
-    let mut sealed = [0; SEALED_BYTES];
-    place.region.read(place.offset + 4, &mut sealed);
-    Header::decode(&sealed, place.salt, TXID_MAX + 1).expect("a group this log wrote or verified")
+    let mut raw = RawHeader::new_zeroed();
+    place.region.read(place.offset, raw.as_mut_bytes());
+    Header::decode(&raw.sealed, place.salt, TXID_MAX + 1).expect("a group this log wrote or verified")
 }
 
 /// Writes the group at `from` again at `to`. Not fenced.
