@@ -107,7 +107,7 @@ impl<'a> Control<'a> {
         };
         self.arm(target, csn)?;
         let home = &target.lanes[lane as usize];
-        home.pin();
+        home.pins.pin();
         let offset = home.take(bytes).expect("an empty lane has room for any group");
         log.set_active(Active::new(target.activation(), target.number));
         self.ledger.switches += 1;

@@ -143,7 +143,7 @@ pub(crate) fn pin_all(log: &Shared, records: &[Placed]) -> Pins {
     for placed in records {
         let pin = Pin { generation: placed.generation, lane: placed.lane };
         if !pins.contains(&pin) {
-            log.generations.get(pin.generation).lanes[pin.lane as usize].pin();
+            log.generations.get(pin.generation).lanes[pin.lane as usize].pins.pin();
             pins.push(pin);
         }
     }

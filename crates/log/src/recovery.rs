@@ -147,7 +147,7 @@ impl Recovery {
         let bodies: Vec<Vec<Vec<u8>>> = self.prepared.iter().map(read).collect();
         let mut ledger = Ledger::new(self.superfile, random());
         for (number, used) in &self.uses {
-            self.generations[*number as usize].lanes[0].restore(used.csn_max);
+            self.generations[*number as usize].lanes[0].pins.restore(used.csn_max);
             ledger.note_ending(*number, used.ends_since);
         }
         let log = Arc::new(Shared::new(Start {

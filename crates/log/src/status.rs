@@ -88,7 +88,7 @@ impl LogStatus {
             },
             activation: generation.activation(),
             filled: generation.lanes.iter().map(|lane| lane.filled()).collect(),
-            pins: generation.lanes.iter().map(|lane| lane.pins()).sum(),
+            pins: generation.lanes.iter().map(|lane| lane.pins.count()).sum(),
         });
         LogStatus {
             lanes: log.lanes,
