@@ -1,9 +1,9 @@
-//! Records of prepared transactions are copied forward, out of generations that are to be used again.
+//! Copies the records of prepared transactions forward, out of generations that are to be reused.
 //!
 //! A PREPARE record and the space of its ending (COMMIT_PREPARED or ROLLBACK, one granule) are reserved as one piece, so
 //! that they are voided by the same superblock write. Only a copied transaction has PREPARE records in other generations
 //! than its ending; the ledger's `ends_since` keeps the ending's generation until those are void (I9).
-//! A copy is fenced before the pins of what it replaces are let go of. Copies are the same in everything but their
+//! A copy is fenced before the pins on the originals are released. Copies are the same in everything but their
 //! checksum, so recovery may find both and take either.
 
 use crate::config::GENERATIONS_MAX;
@@ -61,7 +61,7 @@ pub(crate) fn copy_arming(control: &mut Control<'_>, state: &mut State) -> Resul
 /// Reserves bytes, preferably in a lane, adding what it pins.
 type Reserve<'a> = &'a mut dyn FnMut(&mut Pins, u32, u64) -> Result<Option<Placed>>;
 
-/// Copies the records to where `reserve` says, fenced, and lets go of the old ones: the ending's generation.
+/// Copies the records to where `reserve` says, fences them and releases the originals: the ending's generation.
 fn copy_to(log: &Shared, state: &mut State, reserve: Reserve<'_>) -> Result<Option<u32>> {
     let mut pins = Pins::new();
     let (records, ending) = match reserve_copies(log, state, &mut pins, reserve) {

@@ -103,7 +103,7 @@ pub struct Header {
     pub txid: u64,
     /// Commits: CSN less durable_csn when it was taken, or all ones. Proves that durable_csn had come that far.
     pub lag: u16,
-    /// Kind.
+    /// What the group records.
     pub kind: Kind,
     /// Chunks of the transaction; in a chunk: how many came before it (24 bits).
     pub chunks: u32,

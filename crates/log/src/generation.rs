@@ -1,8 +1,8 @@
 //! Generations and their lanes, as the running log keeps them.
 //!
 //! Invariants: a generation's salt and activation change only while it is inactive and nothing pins it (under the
-//! control lock). An inactive generation without pins receives no more records, and `csn_max` of its lanes is final: how
-//! pins and switches see each other, `lane_pins.rs` says.
+//! control lock). An inactive generation without pins receives no more records, and the highest CSN of its lanes is final;
+//! `lane_pins.rs` says why.
 
 use crate::Csn;
 use crate::config::GENERATIONS_MAX;
@@ -200,7 +200,7 @@ pub(crate) fn create_lanes(
 /// Lanes a transaction has pinned.
 pub(crate) type Pins = SmallVec<[Pin; 2]>;
 
-/// A pinned lane.
+/// A pin that a transaction holds, by the lane it is on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pin {
     pub(crate) generation: u32,

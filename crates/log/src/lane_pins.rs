@@ -68,8 +68,8 @@ impl LanePins {
     }
 }
 
-/// Loom takes a SeqCst load or store for an acquire or release only. So these tests begin with an inactive generation, and hold what the
-/// count orders; that a late pin and a switch see each other is argued above.
+/// Loom weakens SeqCst loads and stores to acquire and release. So these tests start with an inactive generation and hold what
+/// the count orders. That a late pin and a switch see each other is argued above, not tested.
 #[cfg(all(test, loom))]
 mod loom_tests {
     use super::*;

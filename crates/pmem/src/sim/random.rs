@@ -2,7 +2,7 @@
 //!
 //! SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
 
-/// A seeded generator.
+/// A sequence of numbers that its seed decides.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
