@@ -76,7 +76,7 @@ pub enum Access<'a> {
     SyncDir,
     /// The process ended: its processors have drained what it stored past the cache.
     Ended,
-    /// Begin of a labelled stretch.
+    /// Start of a labelled stretch.
     Enter(&'static str),
     /// End of a labelled stretch.
     Leave(&'static str),

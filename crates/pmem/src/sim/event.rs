@@ -80,7 +80,7 @@ pub enum EventKind {
     SyncDir,
     /// The process ended, and what it stored past the cache is on the medium.
     Ended,
-    /// Begin of a labelled stretch.
+    /// Start of a labelled stretch.
     Enter(u32),
     /// End of a labelled stretch.
     Leave(u32),

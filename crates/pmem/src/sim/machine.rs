@@ -27,7 +27,7 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// The state at the begin of a trace.
+    /// The state at the start of a trace.
     pub(crate) fn new(trace: &Trace) -> Machine {
         let threads = trace.events.iter().map(|event| usize::from(event.thread) + 1).max().unwrap_or(0);
         Machine {

@@ -7,7 +7,7 @@
 pub struct Random(u64);
 
 impl Random {
-    /// A generator that yields the same numbers for the same seed for ever.
+    /// A generator that yields the same numbers for the same seed in every version.
     pub fn new(seed: u64) -> Random {
         Random(seed)
     }
