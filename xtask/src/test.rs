@@ -26,12 +26,22 @@ enum How {
     Cargo(&'static [&'static str]),
     /// `cargo xtask ...`
     Own(&'static [&'static str]),
-    /// The maps' epochs under loom, which has a target directory of its own.
+    /// The maps' epochs and the pins of the log's lanes under loom, which has a target directory of its own.
     Loom,
 }
 
 const UNIT: &[&str] = &["test", "--workspace", "--no-fail-fast"];
-const LOOM: &[&str] = &["test", "--package", "perdura-map", "--lib", "--target-dir", "target/loom", "loom_tests"];
+const LOOM: &[&str] = &[
+    "test",
+    "--package",
+    "perdura-map",
+    "--package",
+    "perdura-log",
+    "--lib",
+    "--target-dir",
+    "target/loom",
+    "loom_tests",
+];
 
 /// The longest first, so that the lanes end together.
 const STEPS: [Step; 9] = [

@@ -29,22 +29,22 @@ pub type Bodies = SmallVec<[BodyRef; 1]>;
 /// A transaction to be redone.
 #[derive(Clone, Debug)]
 pub struct Committed {
-    /// Commit sequence number.
+    /// Its place in the order of replay.
     pub csn: Csn,
-    /// Its id.
+    /// The transaction id that its records carry.
     pub txid: TxnId,
-    /// Its redo.
+    /// Its redo in pieces, to be replayed in this order.
     pub bodies: Bodies,
 }
 
 /// A transaction found prepared, with neither commit nor rollback.
 #[derive(Clone, Debug)]
 pub struct InDoubt {
-    /// Its id.
+    /// The transaction id that its records carry, and its ending will.
     pub txid: TxnId,
     /// The name it was prepared under.
     pub xid: Vec<u8>,
-    /// Its redo.
+    /// Its redo in pieces, to be replayed in this order when it commits.
     pub bodies: Bodies,
     /// Its groups: chunks in order, then PREPARE.
     pub(crate) records: Vec<Placed>,
@@ -54,7 +54,7 @@ pub struct InDoubt {
     pub(crate) chained: u32,
 }
 
-/// What analysis found.
+/// The transactions that the groups of all lanes add up to.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
     pub(crate) horizon: Csn,

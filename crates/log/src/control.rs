@@ -1,10 +1,13 @@
-//! The life of generations: the switch to the next one, re-arming, growth, and the checkpoint that frees them.
+//! The life of generations: the switch to the next one, re-arming, growth, and the checkpoint that frees them. Transaction ids
+//! are set aside here too, as that is a superblock write.
 //!
-//! Everything here runs under the control lock. A generation is *reusable* iff it is inactive, nothing pins it, the
-//! CSNs of all its records are published, and no generation armed earlier holds a PREPARE record whose ending lies in
-//! this one: without its ending that transaction would come back to life. Re-arming is one superblock write. It gives
-//! the generation a new activation and a new salt, so that no older record in it is ever valid again, and makes the
-//! checkpoint durable that covers those records (I9). It is fenced before the first reservation.
+//! [`Control`] is the control lock, held: whoever writes the superblock of a running log, or arms a generation, has one.
+//!
+//! A generation is *reusable* iff it is inactive, nothing pins it, the CSNs of all its records are published, and no generation
+//! armed earlier holds a PREPARE record whose ending lies in this one: without its ending that transaction would come back to
+//! life. Re-arming is one superblock write. It gives the generation a new activation and a new salt, so that no older record in
+//! it is ever valid again, and makes the checkpoint durable that covers those records (I9). It is fenced before the first
+//! reservation.
 
 use crate::error::{Error, Result};
 use crate::format::TXID_MAX;
@@ -107,7 +110,7 @@ impl<'a> Control<'a> {
         };
         self.arm(target, csn)?;
         let home = &target.lanes[lane as usize];
-        home.pin();
+        home.pins.pin();
         let offset = home.take(bytes).expect("an empty lane has room for any group");
         log.set_active(Active::new(target.activation(), target.number));
         self.ledger.switches += 1;
@@ -134,7 +137,7 @@ impl<'a> Control<'a> {
         Ok(())
     }
 
-    /// Adds a generation up to `most`: its number. `None` at the limit, or when the device has no room.
+    /// Adds a generation unless there are `most` already. `None` at the limit, or when the device has no room.
     fn grow(&mut self, most: u32) -> Result<Option<&'a Generation>> {
         let log = self.log;
         let number = log.generations.count() as u32;

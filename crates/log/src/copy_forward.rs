@@ -1,19 +1,20 @@
-//! Records of prepared transactions are copied forward, out of generations that are to be used again.
+//! Copies the records of prepared transactions forward, out of generations that are to be reused.
 //!
 //! A PREPARE record and the space of its ending (COMMIT_PREPARED or ROLLBACK, one granule) are reserved as one piece, so
 //! that they are voided by the same superblock write. Only a copied transaction has PREPARE records in other generations
 //! than its ending; the ledger's `ends_since` keeps the ending's generation until those are void (I9).
-//! A copy is fenced before the pins of what it replaces are let go of. Copies are the same in everything but their
+//! A copy is fenced before the pins on the originals are released. Copies are the same in everything but their
 //! checksum, so recovery may find both and take either.
 
 use crate::config::GENERATIONS_MAX;
 use crate::control::Control;
 use crate::error::Result;
-use crate::format::{GRANULE_BYTES, HEADER_BYTES, Header, SEALED_BYTES, TXID_MAX, group_bytes};
+use crate::format::{GRANULE_BYTES, HEADER_BYTES, Header, RawHeader, TXID_MAX, group_bytes};
 use crate::generation::{Generation, Pin, Pins, Placed};
 use crate::group::{Place, Staged};
 use crate::prepared::State;
 use crate::shared::Shared;
+use zerocopy::{FromZeros, IntoBytes};
 
 /// Copies prepared transactions that hold the oldest armed generation into the active one; whether any was copied.
 pub(crate) fn copy_oldest_forward(control: &mut Control<'_>) -> bool {
@@ -60,7 +61,7 @@ pub(crate) fn copy_arming(control: &mut Control<'_>, state: &mut State) -> Resul
 /// Reserves bytes, preferably in a lane, adding what it pins.
 type Reserve<'a> = &'a mut dyn FnMut(&mut Pins, u32, u64) -> Result<Option<Placed>>;
 
-/// Copies the records to where `reserve` says, fenced, and lets go of the old ones: the ending's generation.
+/// Copies the records to where `reserve` says, fences them and releases the originals: the ending's generation.
 fn copy_to(log: &Shared, state: &mut State, reserve: Reserve<'_>) -> Result<Option<u32>> {
     let mut pins = Pins::new();
     let (records, ending) = match reserve_copies(log, state, &mut pins, reserve) {
@@ -113,9 +114,9 @@ fn reserve_copies(
 }
 
 fn header_at(place: &Place<'_>) -> Header {
-    let mut sealed = [0; SEALED_BYTES];
-    place.region.read(place.offset + 4, &mut sealed);
-    Header::decode(&sealed, place.salt, TXID_MAX + 1).expect("a group this log wrote or verified")
+    let mut raw = RawHeader::new_zeroed();
+    place.region.read(place.offset, raw.as_mut_bytes());
+    Header::decode(&raw.sealed, place.salt, TXID_MAX + 1).expect("a group this log wrote or verified")
 }
 
 /// Writes the group at `from` again at `to`. Not fenced.
@@ -142,7 +143,7 @@ pub(crate) fn pin_all(log: &Shared, records: &[Placed]) -> Pins {
     for placed in records {
         let pin = Pin { generation: placed.generation, lane: placed.lane };
         if !pins.contains(&pin) {
-            log.generations.get(pin.generation).lanes[pin.lane as usize].pin();
+            log.generations.get(pin.generation).lanes[pin.lane as usize].pins.pin();
             pins.push(pin);
         }
     }

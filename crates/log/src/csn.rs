@@ -1,4 +1,4 @@
-//! The numbers that commits and transactions go by.
+//! The two numbers that name a transaction: its id from its start, its CSN from its commit on.
 
 /// Commit sequence number: the place of a commit in the order of all, from 1.
 pub type Csn = u64;

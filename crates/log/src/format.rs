@@ -1,14 +1,16 @@
-//! Layout of a lane's content, shared by writer and reader. Drawn in `docs/format.md`, "Log lanes".
+//! Layout of a lane's content, one for writer and reader: `docs/format.md` draws it under "Log lanes".
 //!
 //! A group is a header of 32 bytes and a body, at a multiple of 64 bytes. It is valid iff its checksum matches over the
 //! generation's salt, its own lane and offset, its body and the rest of its header (I6). Integers are little-endian.
 
+use std::mem::offset_of;
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
 /// Bytes of a granule: groups begin at its multiples.
 pub const GRANULE_BYTES: u64 = 64;
 /// Bytes of a group's header.
-pub const HEADER_BYTES: usize = 32;
-/// Bytes of the header that the checksum covers: all but the checksum.
-pub(crate) const SEALED_BYTES: usize = HEADER_BYTES - 4;
+pub const HEADER_BYTES: usize = size_of::<RawHeader>();
 /// Most chunks of a transaction (24 bits).
 pub const CHUNKS_MAX: u32 = (1 << 24) - 1;
 /// Largest transaction id (48 bits).
@@ -17,11 +19,44 @@ pub const TXID_MAX: u64 = (1 << 48) - 1;
 pub(crate) const LAG_UNKNOWN: u16 = u16::MAX;
 /// Longest name of a prepared transaction in bytes.
 pub const XID_BYTES_MAX: usize = 1024;
-/// Bytes before the name in the body of a PREPARE group.
-const XID_PREFIX_BYTES: usize = 8;
 
+/// A group's header as it lies in the lane.
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub(crate) struct RawHeader {
+    pub(crate) crc: U32,
+    pub(crate) sealed: Sealed,
+}
+
+/// What of the header its checksum covers: all but the checksum.
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub(crate) struct Sealed {
+    length: U32,
+    csn: U64,
+    /// Transaction id (lower 48 bits) and lag (upper 16), XORed with the generation's salt.
+    ids: U64,
+    kind: u8,
+    chunks: [u8; 3],
+    chained: U32,
+}
+
+const _: () = assert!(offset_of!(RawHeader, sealed.length) == 4 && offset_of!(RawHeader, sealed.csn) == 8);
+const _: () = assert!(offset_of!(RawHeader, sealed.ids) == 16 && offset_of!(RawHeader, sealed.kind) == 24);
+const _: () = assert!(offset_of!(RawHeader, sealed.chunks) == 25 && offset_of!(RawHeader, sealed.chained) == 28);
+const _: () = assert!(size_of::<RawHeader>() == 32 && align_of::<RawHeader>() == 1);
 const _: () = assert!(HEADER_BYTES < GRANULE_BYTES as usize);
-const _: () = assert!(SEALED_BYTES == 4 + 8 + 6 + 2 + 1 + 3 + 4);
+
+/// What precedes the name in the body of a PREPARE group.
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct XidPrefix {
+    /// Bytes of the name.
+    xid_bytes: U16,
+    zeros: [u8; 6],
+}
+
+const _: () = assert!(size_of::<XidPrefix>() == 8 && align_of::<XidPrefix>() == 1);
 
 /// What a group records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -68,7 +103,7 @@ pub struct Header {
     pub txid: u64,
     /// Commits: CSN less durable_csn when it was taken, or all ones. Proves that durable_csn had come that far.
     pub lag: u16,
-    /// Kind.
+    /// What the group records.
     pub kind: Kind,
     /// Chunks of the transaction; in a chunk: how many came before it (24 bits).
     pub chunks: u32,
@@ -77,35 +112,36 @@ pub struct Header {
 }
 
 impl Header {
-    /// The bytes that follow the checksum, under a generation's salt.
-    pub(crate) fn encode(&self, salt: u64) -> [u8; SEALED_BYTES] {
-        let mut bytes = [0; SEALED_BYTES];
-        bytes[0..4].copy_from_slice(&self.length.to_le_bytes());
-        bytes[4..12].copy_from_slice(&self.csn.to_le_bytes());
-        bytes[12..20].copy_from_slice(&(salt ^ (self.txid | u64::from(self.lag) << 48)).to_le_bytes());
-        bytes[20..24].copy_from_slice(&(self.kind as u32 | self.chunks << 8).to_le_bytes());
-        bytes[24..28].copy_from_slice(&self.chained.to_le_bytes());
-        bytes
+    /// What the checksum will cover, under a generation's salt.
+    pub(crate) fn encode(&self, salt: u64) -> Sealed {
+        let [chunks @ .., _] = self.chunks.to_le_bytes();
+        Sealed {
+            length: U32::new(self.length),
+            csn: U64::new(self.csn),
+            ids: U64::new(salt ^ (self.txid | u64::from(self.lag) << 48)),
+            kind: self.kind as u8,
+            chunks,
+            chained: U32::new(self.chained),
+        }
     }
 
-    /// Reads the bytes that follow the checksum; `None` if they cannot be the header of a transaction below `txid_limit`.
+    /// Reads what follows the checksum; `None` if it cannot be the header of a transaction below `txid_limit`.
     ///
     /// The salt masks the transaction's id: this rejects most leftovers of an earlier activation, and user bytes that
     /// look like headers, without computing a checksum.
     #[inline]
-    pub(crate) fn decode(bytes: &[u8; SEALED_BYTES], salt: u64, txid_limit: u64) -> Option<Header> {
-        let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
-        let long = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
-        let kind = Kind::of(bytes[20])?;
-        let ids = long(12) ^ salt;
+    pub(crate) fn decode(sealed: &Sealed, salt: u64, txid_limit: u64) -> Option<Header> {
+        let kind = Kind::of(sealed.kind)?;
+        let ids = sealed.ids.get() ^ salt;
+        let [low, middle, high] = sealed.chunks;
         let header = Header {
-            length: word(0),
-            csn: long(4),
+            length: sealed.length.get(),
+            csn: sealed.csn.get(),
             txid: ids & TXID_MAX,
             lag: (ids >> 48) as u16,
             kind,
-            chunks: word(20) >> 8,
-            chained: word(24),
+            chunks: u32::from_le_bytes([low, middle, high, 0]),
+            chained: sealed.chained.get(),
         };
         let sane = header.length as usize >= HEADER_BYTES && kind.is_commit() == (header.csn != 0);
         (sane && header.txid < txid_limit).then_some(header)
@@ -126,17 +162,15 @@ pub fn group_bytes(body_bytes: usize) -> u64 {
 /// Checksum of a body at its place: the first part of a group's checksum.
 #[inline]
 pub(crate) fn body_checksum(salt: u64, lane: u32, offset: u64, body: &[u8]) -> u32 {
-    let mut place = [0; 16];
-    place[0..8].copy_from_slice(&salt.to_le_bytes());
-    place[8..16].copy_from_slice(&(u64::from(lane) << 48 | offset).to_le_bytes());
-    let crc = crc32c::crc32c(&place);
+    let place = [U64::new(salt), U64::new(u64::from(lane) << 48 | offset)];
+    let crc = crc32c::crc32c(place.as_bytes());
     if body.is_empty() { crc } else { crc32c::crc32c_append(crc, body) }
 }
 
 /// A group's checksum from that of its body.
 #[inline]
-pub(crate) fn group_checksum(body_checksum: u32, header: &[u8; SEALED_BYTES]) -> u32 {
-    crc32c::crc32c_append(body_checksum, header)
+pub(crate) fn group_checksum(body_checksum: u32, header: &Sealed) -> u32 {
+    crc32c::crc32c_append(body_checksum, header.as_bytes())
 }
 
 /// Name of the file of a lane.
@@ -153,29 +187,32 @@ pub fn parse_lane_name(name: &str) -> Option<(u32, u32)> {
 
 /// Bytes that precede the redo in the body of a PREPARE group with a name of `xid_bytes`.
 pub(crate) fn xid_area_bytes(xid_bytes: usize) -> usize {
-    XID_PREFIX_BYTES + xid_bytes.next_multiple_of(8)
+    size_of::<XidPrefix>() + xid_bytes.next_multiple_of(8)
 }
 
 /// Body of a PREPARE group.
 pub(crate) fn prepare_body(xid: &[u8], redo: &[u8]) -> Vec<u8> {
-    let mut body = vec![0; xid_area_bytes(xid.len())];
-    body[0..2].copy_from_slice(&(xid.len() as u16).to_le_bytes());
-    body[XID_PREFIX_BYTES..XID_PREFIX_BYTES + xid.len()].copy_from_slice(xid);
+    let prefix = XidPrefix { xid_bytes: U16::new(xid.len() as u16), zeros: [0; 6] };
+    let mut body = Vec::with_capacity(xid_area_bytes(xid.len()) + redo.len());
+    body.extend_from_slice(prefix.as_bytes());
+    body.extend_from_slice(xid);
+    body.resize(xid_area_bytes(xid.len()), 0);
     body.extend_from_slice(redo);
     body
 }
 
 /// Name, and where the redo begins, in the body of a PREPARE group; `None` if it cannot be one.
 pub(crate) fn parse_prepare_body(body: &[u8]) -> Option<(&[u8], usize)> {
-    let xid_bytes = usize::from(u16::from_le_bytes(*body.first_chunk::<2>()?));
+    let (prefix, rest) = XidPrefix::ref_from_prefix(body).ok()?;
+    let xid_bytes = usize::from(prefix.xid_bytes.get());
     let area = xid_area_bytes(xid_bytes);
-    (xid_bytes <= XID_BYTES_MAX && area <= body.len())
-        .then(|| (&body[XID_PREFIX_BYTES..XID_PREFIX_BYTES + xid_bytes], area))
+    (xid_bytes <= XID_BYTES_MAX && area <= body.len()).then(|| (&rest[..xid_bytes], area))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use zerocopy::FromZeros;
 
     #[test]
     fn a_header_is_read_as_written() {
@@ -196,7 +233,7 @@ mod tests {
 
     #[test]
     fn zeroes_and_contradictions_are_no_header() {
-        assert_eq!(Header::decode(&[0; SEALED_BYTES], 0, 1), None);
+        assert_eq!(Header::decode(&RawHeader::new_zeroed().sealed, 0, 1), None);
         let header = Header { length: 32, csn: 0, txid: 1, lag: 0, kind: Kind::Commit, chunks: 0, chained: 0 };
         assert_eq!(Header::decode(&header.encode(0), 0, 9), None, "a commit without a CSN");
         let short = Header { length: 31, csn: 1, ..header };
@@ -209,7 +246,7 @@ mod tests {
         let mut bytes = 77u64.to_le_bytes().to_vec();
         bytes.extend_from_slice(&(3u64 << 48 | 128).to_le_bytes());
         bytes.extend_from_slice(b"hello");
-        bytes.extend_from_slice(&header.encode(77));
+        bytes.extend_from_slice(header.encode(77).as_bytes());
         assert_eq!(group_checksum(body_checksum(77, 3, 128, b"hello"), &header.encode(77)), crc32c::crc32c(&bytes));
     }
 

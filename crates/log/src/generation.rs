@@ -1,21 +1,19 @@
 //! Generations and their lanes, as the running log keeps them.
 //!
 //! Invariants: a generation's salt and activation change only while it is inactive and nothing pins it (under the
-//! control lock). A *pin* on a lane says that an unfinished transaction has a record there, or is about to write one.
-//! A thread pins the lane, then checks again that the generation is still active; a switch deactivates the
-//! generation, then looks for pins. Both are sequentially consistent, so either the switch sees the pin, or the
-//! thread sees that it came too late. An inactive generation without pins receives no more records, and `csn_max` of
-//! its lanes is final, because a transaction raises it before it unpins.
+//! control lock). An inactive generation without pins receives no more records, and the highest CSN of its lanes is final;
+//! `lane_pins.rs` says why.
 
 use crate::Csn;
 use crate::config::GENERATIONS_MAX;
 use crate::format::lane_name;
+use crate::lane_pins::LanePins;
 use crate::superblock::GenerationEntry;
 use crossbeam_utils::CachePadded;
 use perdura_pmem::{Medium, Region};
 use smallvec::SmallVec;
 use std::sync::OnceLock;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 
 /// One of the parallel log files of a generation.
@@ -23,14 +21,12 @@ pub(crate) struct Lane {
     pub(crate) region: Region,
     /// Bytes reserved from the start.
     tail: AtomicU64,
-    pins: AtomicU64,
-    /// Highest CSN of the transactions that have a record here and have unpinned.
-    csn_max: AtomicU64,
+    pub(crate) pins: LanePins,
 }
 
 impl Lane {
     fn new(region: Region) -> Lane {
-        Lane { region, tail: AtomicU64::new(0), pins: AtomicU64::new(0), csn_max: AtomicU64::new(0) }
+        Lane { region, tail: AtomicU64::new(0), pins: LanePins::new() }
     }
 
     /// Reserves `bytes` (whole granules) if there is room: the offset.
@@ -62,29 +58,6 @@ impl Lane {
     pub(crate) fn filled(&self) -> u64 {
         self.tail.load(Relaxed)
     }
-
-    pub(crate) fn pins(&self) -> u64 {
-        self.pins.load(SeqCst)
-    }
-
-    #[inline]
-    pub(crate) fn pin(&self) {
-        self.pins.fetch_add(1, SeqCst);
-    }
-
-    /// Releases a pin. `csn` is the transaction's, or 0 if it has none.
-    #[inline]
-    pub(crate) fn unpin(&self, csn: Csn) {
-        if csn != 0 {
-            self.csn_max.fetch_max(csn, Relaxed);
-        }
-        self.pins.fetch_sub(1, Release);
-    }
-
-    /// Sets what recovery found.
-    pub(crate) fn restore(&self, csn_max: Csn) {
-        self.csn_max.fetch_max(csn_max, Relaxed);
-    }
 }
 
 /// A set of lanes.
@@ -113,11 +86,8 @@ impl Generation {
     }
 
     /// Highest CSN recorded in an inactive generation, final; `None` while an unfinished transaction pins it (I9).
-    ///
-    /// Reads the pins first: a transaction that raises `csn_max` and unpins in between would be missed the other way round.
     pub(crate) fn csn_max_if_unpinned(&self) -> Option<Csn> {
-        let is_unpinned = self.lanes.iter().all(|lane| lane.pins() == 0);
-        is_unpinned.then(|| self.lanes.iter().map(|lane| lane.csn_max.load(Relaxed)).max().unwrap_or(0))
+        self.lanes.iter().try_fold(0, |csn_max, lane| Some(lane.pins.csn_max_if_unpinned()?.max(csn_max)))
     }
 
     /// Begins a new, empty activation. The caller holds the control lock; a pin taken now came too late and will be
@@ -127,7 +97,7 @@ impl Generation {
         self.activation.store(entry.activation, Release);
         for lane in &self.lanes {
             lane.tail.store(0, Relaxed);
-            lane.csn_max.store(0, Relaxed);
+            lane.pins.reset();
         }
     }
 }
@@ -230,7 +200,7 @@ pub(crate) fn create_lanes(
 /// Lanes a transaction has pinned.
 pub(crate) type Pins = SmallVec<[Pin; 2]>;
 
-/// A pinned lane.
+/// A pin that a transaction holds, by the lane it is on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pin {
     pub(crate) generation: u32,

@@ -4,8 +4,10 @@
 //! checksummed and, if it is long, stored; the header follows. Until its header's granule is stored whole a group is
 //! invalid, so the order in which its lines reach the medium does not matter (I2). Nothing here fences.
 
-use crate::format::{GRANULE_BYTES, HEADER_BYTES, Header, body_checksum, group_bytes, group_checksum};
+use crate::format::{GRANULE_BYTES, HEADER_BYTES, Header, RawHeader, body_checksum, group_bytes, group_checksum};
 use perdura_pmem::Region;
+use zerocopy::IntoBytes;
+use zerocopy::little_endian::U32;
 
 /// Groups up to this many bytes are put together in DRAM and stored at once.
 const SMALL_BYTES: usize = 512;
@@ -52,8 +54,8 @@ impl<'a> Staged<'a> {
     pub(crate) fn seal(self, header: &Header) {
         let mut group = [0; SMALL_BYTES];
         let sealed = header.encode(self.place.salt);
-        group[..4].copy_from_slice(&group_checksum(self.checksum, &sealed).to_le_bytes());
-        group[4..HEADER_BYTES].copy_from_slice(&sealed);
+        let header = RawHeader { crc: U32::new(group_checksum(self.checksum, &sealed)), sealed };
+        group[..HEADER_BYTES].copy_from_slice(header.as_bytes());
         let (inline, stored) = if HEADER_BYTES + self.body.len() > SMALL_BYTES {
             (FIRST_BYTES, GRANULE)
         } else {

@@ -1,13 +1,14 @@
-//! What the control lock protects: the superblock, and which generation holds the endings of which PREPARE records.
+//! What the control lock protects: the superblock, the seed of the salts, and for each generation the oldest activation with
+//! PREPARE records that have their endings in it.
 
 use crate::config::GENERATIONS_MAX;
 use crate::superblock::{GenerationEntry, Superblock};
 use crate::superfile::SuperFile;
 
-/// What the control lock protects.
+/// See the module.
 pub(crate) struct Ledger {
     pub(crate) superfile: SuperFile,
-    /// Source of salts.
+    /// Random number of this run; with an activation's number it makes that activation's salt.
     seed: u64,
     /// By generation: activation of the oldest one with a PREPARE record that has, or will have, its ending here.
     pub(crate) ends_since: [u64; GENERATIONS_MAX as usize],

@@ -15,6 +15,7 @@
 //! [`Recovery::finish`] voids every older record and returns the running [`Log`].
 
 mod analysis;
+mod atomic;
 mod config;
 mod control;
 mod copy_forward;
@@ -23,7 +24,10 @@ mod csn;
 mod error;
 pub mod format;
 mod generation;
+#[cfg(test)]
+mod golden;
 mod group;
+mod lane_pins;
 mod ledger;
 mod log;
 mod prepared;

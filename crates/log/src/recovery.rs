@@ -30,7 +30,7 @@ use std::sync::Arc;
 
 /// What analysis found, ready for redo.
 pub struct Recovery {
-    /// The superblock.
+    /// The superblock as it was found.
     pub superblock: Superblock,
     /// Last CSN to be redone; later ones are void.
     pub horizon: Csn,
@@ -49,11 +49,11 @@ pub struct Recovery {
 
 /// A prepared transaction, resurrected.
 pub struct PreparedTxn {
-    /// Its id.
+    /// The transaction id that its records carry, and its ending will.
     pub txid: TxnId,
     /// The name it was prepared under.
     pub xid: Vec<u8>,
-    /// Its redo.
+    /// Its redo in the pieces it was written in, to be replayed in this order when it commits.
     pub bodies: Vec<Vec<u8>>,
     /// To commit or roll it back.
     pub log: LogTxn,
@@ -120,7 +120,7 @@ impl Recovery {
         Ok((recovery, proven))
     }
 
-    /// A body's bytes.
+    /// Reads a piece of redo where it lies in its lane.
     pub fn body(&self, body: BodyRef) -> &[u8] {
         body_in(&self.generations, body)
     }
@@ -147,7 +147,7 @@ impl Recovery {
         let bodies: Vec<Vec<Vec<u8>>> = self.prepared.iter().map(read).collect();
         let mut ledger = Ledger::new(self.superfile, random());
         for (number, used) in &self.uses {
-            self.generations[*number as usize].lanes[0].restore(used.csn_max);
+            self.generations[*number as usize].lanes[0].pins.restore(used.csn_max);
             ledger.note_ending(*number, used.ends_since);
         }
         let log = Arc::new(Shared::new(Start {

@@ -75,10 +75,10 @@ impl Shared {
                 let pin = Pin { generation: generation.number, lane };
                 let pinned = pins.contains(&pin);
                 if !pinned {
-                    file.pin();
+                    file.pins.pin();
                     // Until this check the generation may have been freed and re-armed, or be about to be.
                     if self.active() != active {
-                        file.unpin(0);
+                        file.pins.unpin(0);
                         return None;
                     }
                 }
@@ -89,7 +89,7 @@ impl Shared {
                     return Some(Placed { generation: generation.number, lane, offset });
                 }
                 if !pinned {
-                    file.unpin(0);
+                    file.pins.unpin(0);
                 }
             }
             lane = if lane + 1 == self.lanes { 0 } else { lane + 1 };

@@ -3,7 +3,8 @@
 //! A lane may hold any bytes. The scan steps over a granule that does not begin a valid group and never ends there
 //! (I6): it may be one transaction's torn group, with acknowledged ones behind it.
 
-use crate::format::{GRANULE_BYTES, HEADER_BYTES, Header, SEALED_BYTES, body_checksum, group_bytes, group_checksum};
+use crate::format::{GRANULE_BYTES, HEADER_BYTES, Header, RawHeader, body_checksum, group_bytes, group_checksum};
+use zerocopy::FromBytes;
 
 /// Calls `found` with offset and header of each valid group in a lane's bytes, in ascending order. No valid group has
 /// a transaction id at or above the superblock's `txid_limit`.
@@ -28,9 +29,9 @@ pub fn scan(bytes: &[u8], salt: u64, lane: u32, txid_limit: u64, mut found: impl
 /// The header of the group that `bytes` begin with, if it is valid.
 #[inline]
 fn group_at(bytes: &[u8], salt: u64, lane: u32, offset: u64, txid_limit: u64) -> Option<Header> {
-    let sealed: &[u8; SEALED_BYTES] = bytes[4..].first_chunk()?;
-    let header = Header::decode(sealed, salt, txid_limit)?;
+    let (raw, _) = RawHeader::ref_from_prefix(bytes).ok()?;
+    let header = Header::decode(&raw.sealed, salt, txid_limit)?;
     let body = bytes.get(HEADER_BYTES..header.length as usize)?;
-    let checksum = group_checksum(body_checksum(salt, lane, offset, body), sealed);
-    (bytes[..4] == checksum.to_le_bytes()).then_some(header)
+    let checksum = group_checksum(body_checksum(salt, lane, offset, body), &raw.sealed);
+    (raw.crc.get() == checksum).then_some(header)
 }

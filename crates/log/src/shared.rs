@@ -129,7 +129,7 @@ impl Shared {
     #[inline]
     pub(crate) fn release(&self, pins: &mut Pins, csn: Csn) {
         for pin in pins.drain(..) {
-            self.generations.get(pin.generation).lanes[pin.lane as usize].unpin(csn);
+            self.generations.get(pin.generation).lanes[pin.lane as usize].pins.unpin(csn);
         }
         if self.waiting.load(Relaxed) > 0 {
             self.freed.notify_all();

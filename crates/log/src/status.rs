@@ -6,14 +6,14 @@ use crate::generation::Active;
 use crate::shared::Shared;
 use std::fmt;
 
-/// State of a generation.
+/// Whether a generation takes records, must be kept or can be reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GenerationState {
     /// New records go here.
     Active,
-    /// Its records are needed.
+    /// Recovery may need its records: of some the transaction has not ended or is not published.
     Needed,
-    /// Can be re-armed.
+    /// The next switch may arm it and so void its records.
     Reusable,
 }
 
@@ -27,22 +27,22 @@ impl fmt::Display for GenerationState {
     }
 }
 
-/// A generation.
+/// How full a generation is, and what keeps it from being reused.
 #[derive(Clone, Debug)]
 pub struct GenerationStatus {
-    /// Its number.
+    /// Its number, GGG in the names of its files `log.GGG.LL`.
     pub number: u32,
-    /// Its state.
+    /// Whether it takes records, must be kept or can be reused.
     pub state: GenerationState,
     /// Number of its present activation, 0 if it holds no records.
     pub activation: u64,
     /// Bytes reserved in each lane.
     pub filled: Vec<u64>,
-    /// Transactions that pin it.
+    /// Pins that unfinished transactions hold on its lanes.
     pub pins: u64,
 }
 
-/// The log.
+/// How far the log is, and how full its generations are.
 #[derive(Clone, Debug)]
 pub struct LogStatus {
     /// Lanes of a generation.
@@ -61,13 +61,13 @@ pub struct LogStatus {
     pub visible_csn: Csn,
     /// CSN behind which the next redo begins.
     pub checkpoint_csn: Csn,
-    /// Recoveries of the pool.
+    /// Recoveries the pool has been through.
     pub epoch: u64,
     /// Generation switches since start.
     pub switches: u64,
     /// Generations added since start.
     pub grown: u64,
-    /// Prepared transactions.
+    /// Count of transactions that are prepared and have not ended.
     pub prepared: usize,
     /// Whether the pool has failed stop.
     pub failed: bool,
@@ -88,7 +88,7 @@ impl LogStatus {
             },
             activation: generation.activation(),
             filled: generation.lanes.iter().map(|lane| lane.filled()).collect(),
-            pins: generation.lanes.iter().map(|lane| lane.pins()).sum(),
+            pins: generation.lanes.iter().map(|lane| lane.pins.count()).sum(),
         });
         LogStatus {
             lanes: log.lanes,

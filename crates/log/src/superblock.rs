@@ -1,18 +1,23 @@
 //! The superblock: what a pool is, how far it is checkpointed, and which generations hold valid records.
 //!
-//! Layout in `docs/format.md`, "Superblock". Two copies of 4 KiB; a copy is valid iff magic, version and counts are in
-//! range and its CRC32C matches; of two valid ones the one with the higher sequence counts.
+//! `docs/format.md` draws it under "Superblock"; the structures here are its layout, for writing and for reading. Two copies of
+//! 4 KiB: a copy is valid iff magic, version and counts are in range and its CRC32C matches. Of two valid copies the one with
+//! the higher sequence counts.
 
 use crate::Csn;
 use crate::config::{GENERATIONS_MAX, LANES_MAX, check_lane_bytes};
 use crate::error::{Error, ErrorKind, Result};
+use perdura_pmem::LINE_BYTES;
+use std::mem::offset_of;
+use zerocopy::little_endian::{U32, U64};
+use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
 /// Name of the superblock's file.
 pub const SUPERBLOCK_NAME: &str = "super";
 /// Its name while a pool is being created.
 pub const SUPERBLOCK_NEW_NAME: &str = "super.new";
 /// Bytes of one copy.
-pub(crate) const COPY_BYTES: u64 = 4096;
+pub(crate) const COPY_BYTES: u64 = size_of::<RawCopy>() as u64;
 /// Copies in the file.
 pub(crate) const COPIES: u64 = 2;
 /// Transaction ids set aside by one superblock write.
@@ -22,12 +27,71 @@ const MAGIC: [u8; 8] = *b"PERDURA\0";
 /// Version of superblock and lanes this build writes and reads.
 pub const FORMAT_VERSION: u32 = 1;
 
-const CHECKSUM_AT: usize = 188;
-const TABLE_AT: usize = 192;
-const ENTRY_BYTES: usize = 32;
+/// The fixed part of a copy.
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct Fixed {
+    magic: [u8; 8],
+    version: U32,
+    /// Count of generations.
+    generations: U32,
+    sequence: U64,
+    pool: [u8; 16],
+    geometry: [U64; 8],
+    lanes: U32,
+    zero: U32,
+    lane_bytes: U64,
+    epoch: U64,
+    horizon: U64,
+    checkpoint_csn: U64,
+    txid_limit: U64,
+    activation_next: U64,
+    zeros: [u8; 28],
+    /// CRC32C of what comes before it, then of the entries of the generations there are.
+    crc: U32,
+}
 
-const _: () = assert!(TABLE_AT + ENTRY_BYTES * GENERATIONS_MAX as usize <= COPY_BYTES as usize);
-const _: () = assert!(CHECKSUM_AT + 4 == TABLE_AT);
+const _: () = assert!(offset_of!(Fixed, version) == 8 && offset_of!(Fixed, generations) == 12);
+const _: () = assert!(offset_of!(Fixed, sequence) == 16 && offset_of!(Fixed, pool) == 24);
+const _: () = assert!(offset_of!(Fixed, geometry) == 40 && offset_of!(Fixed, lanes) == 104);
+const _: () = assert!(offset_of!(Fixed, zero) == 108 && offset_of!(Fixed, lane_bytes) == 112);
+const _: () = assert!(offset_of!(Fixed, epoch) == 120 && offset_of!(Fixed, horizon) == 128);
+const _: () = assert!(offset_of!(Fixed, checkpoint_csn) == 136 && offset_of!(Fixed, txid_limit) == 144);
+const _: () = assert!(offset_of!(Fixed, activation_next) == 152 && offset_of!(Fixed, zeros) == 160);
+const _: () = assert!(offset_of!(Fixed, crc) == 188);
+const _: () = assert!(size_of::<Fixed>() == 192 && align_of::<Fixed>() == 1);
+
+/// A generation's entry.
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct RawEntry {
+    activation: U64,
+    salt: U64,
+    zeros: [u8; 16],
+}
+
+const _: () = assert!(offset_of!(RawEntry, salt) == 8 && offset_of!(RawEntry, zeros) == 16);
+const _: () = assert!(size_of::<RawEntry>() == 32 && align_of::<RawEntry>() == 1);
+
+/// A copy: the fixed part, the entries, and bytes of no account.
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct RawCopy {
+    fixed: Fixed,
+    entries: [RawEntry; GENERATIONS_MAX as usize],
+    unused: [u8; 1856],
+}
+
+const _: () = assert!(offset_of!(RawCopy, entries) == 192 && offset_of!(RawCopy, unused) == 192 + 64 * 32);
+const _: () = assert!(size_of::<RawCopy>() == 4096 && align_of::<RawCopy>() == 1);
+
+impl RawCopy {
+    /// Checksum of a copy with this many generations.
+    fn checksum(&self, generations: usize) -> u32 {
+        let fixed = crc32c::crc32c(&self.fixed.as_bytes()[..offset_of!(Fixed, crc)]);
+        crc32c::crc32c_append(fixed, self.entries[..generations].as_bytes())
+    }
+}
 
 /// A generation, as the superblock has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,41 +147,35 @@ enum Copy {
     Bad(&'static str),
 }
 
-fn word(bytes: &[u8], at: usize) -> u32 {
-    u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
-}
-
-fn long(bytes: &[u8], at: usize) -> u64 {
-    u64::from(word(bytes, at)) | u64::from(word(bytes, at + 4)) << 32
-}
-
 impl Superblock {
     /// Encodes one copy, without its unused tail, padded to whole lines.
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let used = TABLE_AT + ENTRY_BYTES * self.generations.len();
-        let mut bytes = vec![0; used.next_multiple_of(64)];
-        let mut put = |at: usize, value: u64| bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
-        put(0, u64::from_le_bytes(MAGIC));
-        put(8, u64::from(FORMAT_VERSION) | (self.generations.len() as u64) << 32);
-        put(16, self.sequence);
-        put(104, self.lanes.into());
-        put(112, self.lane_bytes);
-        put(120, self.epoch);
-        put(128, self.horizon);
-        put(136, self.checkpoint_csn);
-        put(144, self.txid_limit);
-        put(152, self.activation_next);
-        for (index, value) in self.geometry.iter().enumerate() {
-            put(40 + 8 * index, *value);
+        let count = self.generations.len();
+        let mut copy = RawCopy::new_zeroed();
+        copy.fixed = Fixed {
+            magic: MAGIC,
+            version: U32::new(FORMAT_VERSION),
+            generations: U32::new(count as u32),
+            sequence: U64::new(self.sequence),
+            pool: self.pool,
+            geometry: self.geometry.map(U64::new),
+            lanes: U32::new(self.lanes),
+            zero: U32::ZERO,
+            lane_bytes: U64::new(self.lane_bytes),
+            epoch: U64::new(self.epoch),
+            horizon: U64::new(self.horizon),
+            checkpoint_csn: U64::new(self.checkpoint_csn),
+            txid_limit: U64::new(self.txid_limit),
+            activation_next: U64::new(self.activation_next),
+            zeros: [0; 28],
+            crc: U32::ZERO,
+        };
+        for (raw, entry) in copy.entries.iter_mut().zip(&self.generations) {
+            *raw = RawEntry { activation: U64::new(entry.activation), salt: U64::new(entry.salt), zeros: [0; 16] };
         }
-        for (index, entry) in self.generations.iter().enumerate() {
-            put(TABLE_AT + ENTRY_BYTES * index, entry.activation);
-            put(TABLE_AT + ENTRY_BYTES * index + 8, entry.salt);
-        }
-        bytes[24..40].copy_from_slice(&self.pool);
-        let checksum = checksum(&bytes, used);
-        bytes[CHECKSUM_AT..TABLE_AT].copy_from_slice(&checksum.to_le_bytes());
-        bytes
+        copy.fixed.crc = U32::new(copy.checksum(count));
+        let used = size_of::<Fixed>() + copy.entries[..count].as_bytes().len();
+        copy.as_bytes()[..used.next_multiple_of(LINE_BYTES as usize)].to_vec()
     }
 
     /// Decodes both copies of the superblock file `file`. Returns the content that counts and the number of the copy
@@ -126,12 +184,12 @@ impl Superblock {
     /// # Errors
     /// NotAPool, NewerFormat, Damaged.
     pub fn decode(file: &str, bytes: &[u8]) -> Result<(Superblock, u64)> {
-        if (bytes.len() as u64) < COPIES * COPY_BYTES {
+        let Ok((raw, _)) = <[RawCopy; COPIES as usize]>::ref_from_prefix(bytes) else {
             let seen =
                 format!("{} bytes where {} must be; restore the file from a backup", bytes.len(), COPIES * COPY_BYTES);
             return Err(Error::damaged(file, bytes.len() as u64, seen));
-        }
-        let copies = [0, 1].map(|copy| decode_copy(&bytes[copy * COPY_BYTES as usize..][..COPY_BYTES as usize]));
+        };
+        let copies = raw.each_ref().map(decode_copy);
         let sequence = |copy: &Copy| match copy {
             Copy::Valid(superblock) => Some(superblock.sequence),
             _ => None,
@@ -141,7 +199,7 @@ impl Superblock {
         let offset = |copy: usize| copy as u64 * COPY_BYTES;
         for (copy, content) in copies.iter().enumerate() {
             if let Copy::Newer(seen) = *content {
-                return Err(newer_format(file, offset(copy) + 8, seen));
+                return Err(newer_format(file, offset(copy) + offset_of!(Fixed, version) as u64, seen));
             }
         }
         match copies {
@@ -180,49 +238,38 @@ fn not_a_pool(file: &str, seen: [u8; 8]) -> Error {
     Error::new(ErrorKind::NotAPool, message).in_file(file).at(0)
 }
 
-fn checksum(bytes: &[u8], used: usize) -> u32 {
-    crc32c::crc32c_append(crc32c::crc32c(&bytes[..CHECKSUM_AT]), &bytes[TABLE_AT..used])
-}
-
-fn decode_copy(bytes: &[u8]) -> Copy {
-    if let Some(magic) = bytes.first_chunk::<8>()
-        && *magic != MAGIC
-    {
-        return Copy::NoMagic(*magic);
+fn decode_copy(copy: &RawCopy) -> Copy {
+    let fixed = &copy.fixed;
+    if fixed.magic != MAGIC {
+        return Copy::NoMagic(fixed.magic);
     }
-    let (version, count) = (word(bytes, 8), word(bytes, 12));
+    let (version, count) = (fixed.version.get(), fixed.generations.get());
     if !(1..=GENERATIONS_MAX).contains(&count) {
         return Copy::Bad("names an impossible count of generations");
     }
-    let used = TABLE_AT + ENTRY_BYTES * count as usize;
-    if checksum(bytes, used) != word(bytes, CHECKSUM_AT) {
+    if copy.checksum(count as usize) != fixed.crc.get() {
         return Copy::Bad("does not match its checksum");
     }
     if version != FORMAT_VERSION {
         return if version > FORMAT_VERSION { Copy::Newer(version) } else { Copy::Bad("has format version 0") };
     }
-    let (lanes, lane_bytes) = (word(bytes, 104), long(bytes, 112));
+    let (lanes, lane_bytes) = (fixed.lanes.get(), fixed.lane_bytes.get());
     if !(1..=LANES_MAX).contains(&lanes) || check_lane_bytes(lane_bytes).is_err() {
         return Copy::Bad("names impossible lanes");
     }
-    let mut pool = [0; 16];
-    pool.copy_from_slice(&bytes[24..40]);
-    let entry = |index: usize| {
-        let at = TABLE_AT + ENTRY_BYTES * index;
-        GenerationEntry { activation: long(bytes, at), salt: long(bytes, at + 8) }
-    };
+    let entry = |raw: &RawEntry| GenerationEntry { activation: raw.activation.get(), salt: raw.salt.get() };
     Copy::Valid(Superblock {
-        sequence: long(bytes, 16),
-        pool,
-        geometry: std::array::from_fn(|index| long(bytes, 40 + 8 * index)),
+        sequence: fixed.sequence.get(),
+        pool: fixed.pool,
+        geometry: fixed.geometry.map(U64::get),
         lanes,
         lane_bytes,
-        epoch: long(bytes, 120),
-        horizon: long(bytes, 128),
-        checkpoint_csn: long(bytes, 136),
-        txid_limit: long(bytes, 144),
-        activation_next: long(bytes, 152),
-        generations: (0..count as usize).map(entry).collect(),
+        epoch: fixed.epoch.get(),
+        horizon: fixed.horizon.get(),
+        checkpoint_csn: fixed.checkpoint_csn.get(),
+        txid_limit: fixed.txid_limit.get(),
+        activation_next: fixed.activation_next.get(),
+        generations: copy.entries[..count as usize].iter().map(entry).collect(),
     })
 }
 
@@ -264,7 +311,7 @@ mod tests {
         assert_eq!(Superblock::decode("super", &file([Some(&new), Some(&old)])).expect("valid"), (new.clone(), 0));
         assert_eq!(Superblock::decode("super", &file([None, Some(&old)])).expect("valid"), (old.clone(), 1));
         let mut torn = file([Some(&new), Some(&old)]);
-        torn[136] ^= 1;
+        torn[offset_of!(Fixed, checkpoint_csn)] ^= 1;
         assert_eq!(Superblock::decode("super", &torn).expect("valid"), (old, 1));
     }
 
@@ -272,7 +319,7 @@ mod tests {
     fn every_flipped_bit_of_a_copy_is_seen() {
         let superblock = sample(5);
         let good = file([Some(&superblock), None]);
-        for bit in 0..(TABLE_AT + 2 * ENTRY_BYTES) * 8 {
+        for bit in 0..(size_of::<Fixed>() + 2 * size_of::<RawEntry>()) * 8 {
             let mut bytes = good.clone();
             bytes[bit / 8] ^= 1 << (bit % 8);
             assert!(Superblock::decode("super", &bytes).is_err(), "bit {bit}");
@@ -287,14 +334,14 @@ mod tests {
         let error = Superblock::decode("super", &[0; 100]).expect_err("short");
         assert_eq!((error.kind(), error.offset()), (ErrorKind::Damaged, Some(100)), "{error}");
         let mut both = file([Some(&superblock), Some(&superblock)]);
-        both[20] ^= 1;
-        both[COPY_BYTES as usize + 150] ^= 1;
+        both[offset_of!(Fixed, sequence)] ^= 1;
+        both[COPY_BYTES as usize + offset_of!(Fixed, txid_limit)] ^= 1;
         let error = Superblock::decode("super", &both).expect_err("both bad");
         assert_eq!(error.kind(), ErrorKind::Damaged, "{error}");
         let mut newer = file([Some(&superblock), None]);
-        newer[8] = 2;
-        let sum = checksum(&newer, TABLE_AT + 2 * ENTRY_BYTES);
-        newer[CHECKSUM_AT..TABLE_AT].copy_from_slice(&sum.to_le_bytes());
+        let (copy, _) = RawCopy::mut_from_prefix(&mut newer).expect("two copies");
+        copy.fixed.version = U32::new(2);
+        copy.fixed.crc = U32::new(copy.checksum(2));
         let error = Superblock::decode("super", &newer).expect_err("newer");
         assert_eq!((error.kind(), error.offset()), (ErrorKind::NewerFormat, Some(8)), "{error}");
         assert!(error.to_string().contains("format version 2"), "{error}");

@@ -9,7 +9,7 @@ use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A place in the source.
+/// The place in the source that a call came from.
 pub type Site = &'static Location<'static>;
 
 /// One event of a simulated medium or of the code above it.
@@ -17,52 +17,52 @@ pub type Site = &'static Location<'static>;
 pub enum Access<'a> {
     /// Words stored at a multiple of 8; `nt` if past the cache.
     Store {
-        /// File, numbered by the medium.
+        /// Number the medium has given to the file.
         region: u32,
-        /// Offset in bytes.
+        /// Where it begins in the file, in bytes.
         offset: u64,
         /// The words' values after the store.
         words: &'a [u64],
-        /// Whether non-temporal.
+        /// Whether past the cache: a fence alone makes it durable.
         nt: bool,
     },
-    /// Flush of the lines of a range.
+    /// Flush of the lines that a range touches: durable with the thread's next fence.
     Flush {
-        /// File.
+        /// The file's number.
         region: u32,
-        /// Offset in bytes.
+        /// Where it begins in the file, in bytes.
         offset: u64,
         /// Length in bytes.
         len: u64,
     },
     /// What is seen of a range is made durable, whoever stored it.
     Reclaim {
-        /// File.
+        /// The file's number.
         region: u32,
-        /// Offset in bytes.
+        /// Where it begins in the file, in bytes.
         offset: u64,
         /// Length in bytes.
         len: u64,
     },
-    /// Fence.
+    /// Fence of what its thread has flushed or stored past the cache.
     Fence,
     /// Sync of a file's size and blocks.
     Sync {
-        /// File.
+        /// The file's number.
         region: u32,
     },
     /// Creation of a file.
     Create {
-        /// File: the number given to it.
+        /// The number given to the file.
         region: u32,
-        /// Name.
+        /// Name it gets in the medium's directory.
         name: &'a str,
-        /// Length in bytes.
+        /// Its length in bytes.
         len: u64,
     },
     /// Removal of a name.
     Remove {
-        /// Name.
+        /// The name; the file it led to lives on while it is mapped.
         name: &'a str,
     },
     /// Change of a name.
@@ -72,11 +72,11 @@ pub enum Access<'a> {
         /// Name after.
         to: &'a str,
     },
-    /// Sync of the directory.
+    /// Sync of the directory: names created, removed and changed before are durable.
     SyncDir,
     /// The process ended: its processors have drained what it stored past the cache.
     Ended,
-    /// Begin of a labelled stretch.
+    /// Start of a labelled stretch.
     Enter(&'static str),
     /// End of a labelled stretch.
     Leave(&'static str),

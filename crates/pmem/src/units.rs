@@ -1,4 +1,4 @@
-//! Lines and words, the units that hardware flushes and stores.
+//! Lines and words, the units that hardware flushes and stores whole.
 
 /// Bytes of a cache line.
 pub const LINE_BYTES: u64 = 64;

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-/// Gives `file` its length and blocks, so that no later store meets a full device.
+/// Gives `file` its length and blocks; `what` names it in an error.
 pub(super) fn allocate(what: &str, file: &File, len: u64) -> Result<()> {
     if len == 0 {
         return Ok(());

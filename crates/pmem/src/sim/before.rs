@@ -15,7 +15,7 @@ pub(crate) struct Before {
 }
 
 impl Before {
-    /// All durable.
+    /// These files, with all their bytes and names durable.
     pub(crate) fn durable(files: Vec<(u32, ImageFile)>) -> Before {
         let durable = files.iter().map(|(number, file)| (file.name.clone(), *number)).collect();
         let files = files.iter().map(|(number, file)| (*number, FileState::of(file))).collect();
@@ -28,7 +28,7 @@ impl Before {
         names.into_iter().map(|(name, number)| (number, self.files[&number].seen(name))).collect()
     }
 
-    /// What a program sees.
+    /// The files as a program sees them, whether durable or not.
     pub(crate) fn image(&self) -> Image {
         Image::of(self.seen().into_iter().map(|(_, file)| file).collect())
     }

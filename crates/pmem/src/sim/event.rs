@@ -3,90 +3,90 @@
 use crate::trace::Site;
 use std::fmt;
 
-/// One recorded event.
+/// An event of a trace, by numbers that the trace resolves.
 #[derive(Clone, Copy, Debug)]
 pub struct Event {
     /// Thread, numbered in the order in which threads appear in the trace.
     pub thread: u16,
     /// Call site, to be looked up by [`super::Trace::site`].
     pub site: u32,
-    /// What happened.
+    /// What the thread did there.
     pub kind: EventKind,
 }
 
-/// What happened. Files, names and labels are numbers of the trace's.
+/// What a thread did. Files have the medium's numbers; names and labels the trace's.
 #[derive(Clone, Copy, Debug)]
 pub enum EventKind {
     /// `count` words from `word` on (offset / 8), their values at `values` of the trace.
     Store {
-        /// File.
+        /// The file's number.
         file: u32,
-        /// First word.
+        /// First word, counted from the start of the file.
         word: u32,
-        /// Number of words.
+        /// Words stored.
         count: u32,
-        /// Place of the values.
+        /// Where their values begin, see [`super::Trace::values`].
         values: u32,
-        /// Whether non-temporal.
+        /// Whether past the cache.
         nt: bool,
     },
     /// Flush of `count` lines.
     Flush {
-        /// File.
+        /// The file's number.
         file: u32,
-        /// First line.
+        /// First line, counted from the start of the file.
         line: u32,
-        /// Number of lines.
+        /// Lines from there on.
         count: u32,
     },
     /// What was seen of `count` lines is made durable, whoever stored it.
     Reclaim {
-        /// File.
+        /// The file's number.
         file: u32,
-        /// First line.
+        /// First line, counted from the start of the file.
         line: u32,
-        /// Number of lines.
+        /// Lines from there on.
         count: u32,
     },
-    /// Fence.
+    /// Fence of what its thread has flushed or stored past the cache.
     Fence,
     /// Sync of a file.
     Sync {
-        /// File.
+        /// The file's number.
         file: u32,
     },
     /// Creation of a file.
     Create {
-        /// File.
+        /// The file's number.
         file: u32,
-        /// Name.
+        /// Number of the name.
         name: u32,
         /// Length in bytes.
         len: u64,
     },
     /// Removal of a name.
     Remove {
-        /// Name.
+        /// Number of the name.
         name: u32,
     },
     /// Change of a name.
     Rename {
-        /// Name before.
+        /// Number of the name before.
         from: u32,
-        /// Name after.
+        /// Number of the name after.
         to: u32,
     },
     /// Sync of the directory.
     SyncDir,
     /// The process ended, and what it stored past the cache is on the medium.
     Ended,
-    /// Begin of a labelled stretch.
+    /// Start of a labelled stretch.
     Enter(u32),
     /// End of a labelled stretch.
     Leave(u32),
     /// Something the oracle must know.
     Mark(u64),
-    /// An acknowledgement.
+    /// An acknowledgement: its thread should have left nothing unfenced.
     Ack(u64),
 }
 
@@ -95,11 +95,11 @@ pub enum EventKind {
 pub struct Mark {
     /// Place of the event in the trace.
     pub index: usize,
-    /// Thread.
+    /// Thread that made it, numbered as in [`Event`].
     pub thread: u16,
-    /// Whether an acknowledgement.
+    /// Whether it is an acknowledgement.
     pub is_ack: bool,
-    /// What was told.
+    /// What the caller of [`super::mark`] or [`super::ack`] told the oracle.
     pub payload: u64,
 }
 
@@ -123,11 +123,11 @@ pub enum SiteKind {
 pub struct CallSite {
     /// Source file, as the compiler names it.
     pub file: &'static str,
-    /// Line.
+    /// Line in that file, from 1.
     pub line: u32,
-    /// Column.
+    /// Column in that line, from 1.
     pub column: u32,
-    /// What was called.
+    /// Which kind of call was made there.
     pub kind: SiteKind,
 }
 

@@ -1,7 +1,6 @@
 //! The machine as a trace is replayed: what is durable, and what is open.
 //!
-//! Invariants: `content` of a file is the XOR of its durable lines' hashes; every open line has a pending store; of a
-//! thread, `flushed` and `streamed` are what its next fence settles.
+//! Invariant: of a thread, `flushed` and `streamed` are what its next fence settles. Those of the files are in `file_state.rs`.
 
 use super::event::{Event, EventKind};
 use super::file_state::FileState;
@@ -28,7 +27,7 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// The state at the begin of a trace.
+    /// The state at the start of a trace.
     pub(crate) fn new(trace: &Trace) -> Machine {
         let threads = trace.events.iter().map(|event| usize::from(event.thread) + 1).max().unwrap_or(0);
         Machine {

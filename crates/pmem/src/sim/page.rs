@@ -1,4 +1,4 @@
-//! Pages, in which simulated files are kept and shared, and the lines they consist of.
+//! Pages of 4 KiB, the unit in which images share the bytes of their files, and the cache lines they consist of.
 
 use crate::units::LINE_BYTES;
 use std::sync::{Arc, LazyLock};
@@ -11,7 +11,7 @@ pub(crate) const LINE: usize = LINE_BYTES as usize;
 /// Content of a cache line.
 pub(crate) type LineBytes = [u8; LINE];
 
-/// A page of an image.
+/// A page of an image, aligned as memory is, so that lines can be copied whole.
 #[derive(Clone)]
 #[repr(align(64))]
 pub(crate) struct Page(pub(crate) [u8; PAGE_BYTES]);
@@ -19,5 +19,5 @@ pub(crate) struct Page(pub(crate) [u8; PAGE_BYTES]);
 /// The page of zeros, shared by all images.
 pub(crate) static ZERO_PAGE: LazyLock<Arc<Page>> = LazyLock::new(|| Arc::new(Page([0; PAGE_BYTES])));
 
-/// A file's pages.
+/// The bytes of a file, zero from its end to the end of the last page.
 pub(crate) type Pages = Arc<Vec<Arc<Page>>>;

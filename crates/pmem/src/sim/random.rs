@@ -2,12 +2,12 @@
 //!
 //! SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
 
-/// A seeded generator.
+/// A sequence of numbers that its seed decides.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
 impl Random {
-    /// A generator that yields the same numbers for the same seed for ever.
+    /// A generator that yields the same numbers for the same seed in every version.
     pub fn new(seed: u64) -> Random {
         Random(seed)
     }

@@ -1,4 +1,4 @@
-//! A finished recording: what the medium held at its begin, and the events since. It can be replayed any number of times.
+//! Traces: recordings as they are replayed, linted and asked for what they hold.
 
 use super::before::Before;
 use super::event::{CallSite, Event, EventKind, Mark, SiteKind};
@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A recording: what the medium held at its begin, and all that happened since.
+/// A recording: what the medium held when it began, and all that happened since. It can be replayed any number of times.
 #[derive(Clone, Default)]
 pub struct Trace {
     pub(crate) base: Before,
