@@ -1,4 +1,4 @@
-//! Hazard: an example that no longer builds, or that shows a map losing what it confirmed. The examples and the README's program
+//! Hazard: an example that no longer builds, or that shows the engine or a map losing what it acknowledged. The examples and the README's program
 //! are built as their readers would build them, with cargo and cc; the examples run on both structures, with a crash in the middle.
 
 use std::path::{Path, PathBuf};
@@ -43,6 +43,17 @@ fn shows_what_survived(program: &Path) {
 fn the_rust_example_survives_its_crash() {
     let name = "open_put_crash_reopen";
     shows_what_survived(&built(&["--package", "perdura-map", "--example", name], &format!("/examples/{name}")));
+}
+
+#[test]
+fn the_engines_example_survives_its_crash() {
+    let name = "crash_and_reopen";
+    let program = built(&["--package", "perdura-engine", "--example", name], &format!("/examples/{name}"));
+    let directory = directory();
+    let output = Command::new(program).arg(directory.path()).output().expect("it runs");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(said.contains("every acknowledged transfer is there: yes; none is there by half: yes"), "{said}");
 }
 
 /// Builds a C program as its readers would, from the folder of the crate.
