@@ -1,10 +1,10 @@
-//! An ordered map from Rust: open, put, get, scan, crash, reopen, and see what is there.
+//! An ordered map from Rust: open, put, get, scan, crash, reopen, and compare.
 //!
 //! `open_put_crash_reopen DIRECTORY [list|btree]`
 //!
-//! Two accounts begin with 1000 each; every transfer changes both and is confirmed. The program does that in a process
-//! of its own, which is killed in the middle without a word to the map. Afterwards every confirmed transfer is there,
-//! and none by half: the sum is 2000.
+//! Two accounts begin with 1000 each. Every transfer changes both, and is then confirmed. A child process makes the
+//! transfers and is killed in the middle, without a word to the map. Afterwards every confirmed transfer is there and
+//! none by half: the sum is 2000.
 
 use perdura_map::{BTree, Config, Layout, List, OrderedMap, Result, Ts, open};
 use perdura_pmem::{FileMedium, Medium, Options};
