@@ -1,7 +1,9 @@
-//! What the fuzz targets of the engine share ([`map`] has those of the ordered maps): a pool with every structure in it, bytes put into one of its files, and the use of what opens.
+//! Bodies of the engine's fuzz targets: put input into a file of a pool that has every structure, then open and use the
+//! pool. Those of the ordered maps are in [`map`].
 //!
-//! Input is XORed onto a sound structure, so that the empty input is sound and mutations stay close to what recovery
-//! expects. The same hazards are met, seeded, by `crates/engine/tests/bit_flips.rs`, `bad_files.rs` and `forged.rs` in every `make test`.
+//! The input is XORed onto a sound structure, so that the empty input is sound and mutations stay close to what
+//! recovery expects. `crates/engine/tests/bit_flips.rs`, `bad_files.rs` and `forged.rs` run the same hazards, seeded,
+//! in every `make test`.
 
 #[path = "../../crates/engine/tests/common/mod.rs"]
 mod common;
@@ -22,7 +24,7 @@ const DESCRIPTORS_AT: u64 = 128;
 const SEGMENTS_AT: u64 = 4096;
 const SEGMENT_BYTES: u64 = 4096;
 
-/// The pool every run begins with: crashed, with redo to do.
+/// The pool that every run begins with: crashed, with records to redo.
 fn base() -> &'static Subject {
     static BASE: OnceLock<Subject> = OnceLock::new();
     BASE.get_or_init(|| subject(false))
@@ -42,14 +44,14 @@ fn xor(region: &Region, at: u64, data: &[u8]) {
     region.write(at, &bytes);
 }
 
-/// Segments of the file that `wanted` wants, with their numbers.
+/// Numbers of the segments whose kind `wanted` accepts.
 fn segments(region: &Region, wanted: fn(SegmentKind) -> bool) -> Vec<u64> {
     let count = (region.len() - SEGMENTS_AT) / SEGMENT_BYTES;
     let kind = |index: &u64| SegmentKind::decode(region.load(DESCRIPTORS_AT + index * 8), TABLE << 32 ^ index);
     (0..count).filter(|index| kind(index).is_some_and(wanted)).collect()
 }
 
-/// A place below `bound` from the input's first two bytes, and the rest.
+/// Takes a place below `bound` from the first two bytes of the input. Returns it and the rest.
 fn place(data: &[u8], bound: u64) -> (u64, &[u8]) {
     match data.split_first_chunk::<2>() {
         Some((place, rest)) => (u64::from(u16::from_le_bytes(*place)) % bound, rest),
@@ -57,7 +59,7 @@ fn place(data: &[u8], bound: u64) -> (u64, &[u8]) {
     }
 }
 
-/// Checks, opens and uses a pool: errors are as good as rows, panics are not.
+/// Checks, opens and uses a pool. Errors are as good as rows; panics are not.
 fn open_and_use(medium: Arc<dyn Medium>) {
     let _ = check(medium.clone(), &mut |_, _| ());
     let Ok(engine) = Engine::open(medium, small()) else { return };
@@ -80,7 +82,8 @@ fn open_and_use(medium: Arc<dyn Medium>) {
     engine.close();
 }
 
-/// Header, link word and segment descriptors of a data file. With the first byte odd, the header's checksum is made right.
+/// Header, link word and segment descriptors of a data file. If the first byte is odd, the header's checksum is
+/// corrected.
 pub fn header(data: &[u8]) {
     let (medium, region) = medium();
     if let Some((mend, data)) = data.split_first() {
@@ -94,7 +97,7 @@ pub fn header(data: &[u8]) {
     open_and_use(medium);
 }
 
-/// States and words of a directory segment.
+/// Page states and words of a directory segment.
 pub fn directory(data: &[u8]) {
     let (medium, region) = medium();
     let segment = segments(&region, |kind| matches!(kind, SegmentKind::Directory(_)))[0];
@@ -103,7 +106,7 @@ pub fn directory(data: &[u8]) {
     open_and_use(medium);
 }
 
-/// A version, at any place of a segment with cells. If the place is even the checksum of what is there then is made right.
+/// A version anywhere in a segment of cells. If the place is even, the checksum of what lies there is corrected.
 pub fn version(data: &[u8]) {
     let (medium, region) = medium();
     let cells = segments(&region, |kind| matches!(kind, SegmentKind::Cells(_)));

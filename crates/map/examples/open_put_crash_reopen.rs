@@ -1,10 +1,10 @@
-//! An ordered map from Rust: open, put, get, scan, crash, reopen, and see what is there.
+//! An ordered map from Rust: open, put, get, scan, crash, reopen, and compare.
 //!
 //! `open_put_crash_reopen DIRECTORY [list|btree]`
 //!
-//! Two accounts begin with 1000 each; every transfer changes both and is confirmed. The program does that in a process
-//! of its own, which is killed in the middle without a word to the map. Afterwards every confirmed transfer is there,
-//! and none by half: the sum is 2000.
+//! Two accounts begin with 1000 each. Every transfer changes both, and is then confirmed. A child process makes the
+//! transfers and is killed in the middle, without a word to the map. Afterwards every confirmed transfer is there and
+//! none by half: the sum is 2000.
 
 use perdura_map::{BTree, Config, Layout, List, OrderedMap, Result, Ts, open};
 use perdura_pmem::{FileMedium, Medium, Options};
@@ -17,7 +17,6 @@ use std::sync::Arc;
 
 const NAME: &str = "accounts";
 const TRANSFERS_BEFORE_CRASH: i64 = 300;
-/// Reads the newest version of each key.
 const NEWEST: Ts = Ts::MAX;
 
 fn main() -> std::result::Result<ExitCode, Box<dyn Error>> {
@@ -41,7 +40,7 @@ fn main() -> std::result::Result<ExitCode, Box<dyn Error>> {
     show(&*map)?;
     map.check()?;
     let (alice, bob, transfers) = (get(&*map, "alice")?, get(&*map, "bob")?, get(&*map, "transfers")?);
-    // One more than we know of may be there: confirmed, and killed before it could tell.
+    // The map may have one transfer more than was reported: confirmed, and killed before the report.
     let all = transfers == confirmed || transfers == confirmed + 1;
     let whole = alice + bob == 2000 && alice == 1000 - transfers;
     let word = |is: bool| if is { "yes" } else { "NO" };
@@ -49,12 +48,12 @@ fn main() -> std::result::Result<ExitCode, Box<dyn Error>> {
     Ok(if all && whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The directory as a medium: made if missing, and not necessarily on persistent memory, so that the example runs anywhere.
+/// The directory as a medium, created if missing. Emulated, so that the example runs without persistent memory.
 fn medium(directory: &Path) -> Result<Arc<dyn Medium>> {
     Ok(Arc::new(FileMedium::open(directory, Options { emulate: true, create_dir: true })?))
 }
 
-/// Only we say when a batch ends, so that both halves of a transfer are in the same one.
+/// Batches end only where the program says so, so that both halves of a transfer are in one batch.
 fn config() -> Config {
     Config { changes_max: u32::MAX, background: false, ..Config::default() }
 }
@@ -70,7 +69,7 @@ fn create(directory: &Path, kind: &str) -> Result<()> {
     map.confirm()
 }
 
-/// Reads a number in place, without a copy. 0 if there is none.
+/// The number that a key's value holds, read in place. 0 if the key has no value.
 fn get(map: &dyn OrderedMap, key: &str) -> Result<i64> {
     let value = map.get(key.as_bytes(), NEWEST)?;
     Ok(value.and_then(|value| std::str::from_utf8(&value).ok()?.parse().ok()).unwrap_or(0))
@@ -80,7 +79,7 @@ fn put(map: &dyn OrderedMap, key: &str, number: i64) -> Result<()> {
     map.put(key.as_bytes(), number.to_string().as_bytes()).map(|_| ())
 }
 
-/// Moves money until killed; tells each transfer that is confirmed.
+/// Moves money until killed, and reports each confirmed transfer.
 fn transfer_for_ever(directory: &Path) -> std::result::Result<(), Box<dyn Error>> {
     let map = open(&medium(directory)?, NAME, &config())?;
     for number in 1i64.. {
@@ -95,17 +94,17 @@ fn transfer_for_ever(directory: &Path) -> std::result::Result<(), Box<dyn Error>
     Ok(())
 }
 
-/// Runs transfers in a process of their own and kills it. The last transfer known to be confirmed.
+/// Runs transfers in a child process and kills it. Returns the last transfer that it reported.
 fn crash(directory: &str) -> std::result::Result<i64, Box<dyn Error>> {
     let program = std::env::current_exe()?;
     let mut child = Command::new(program).args([directory, "transfer"]).stdout(Stdio::piped()).spawn()?;
     let out = child.stdout.take().ok_or("the child has no output")?;
     let mut confirmed = 0;
     for line in BufReader::new(out).lines() {
-        // The kill may have cut the last line off.
+        // The kill may have cut off the last line.
         confirmed = line?.parse().unwrap_or(confirmed);
         if confirmed == TRANSFERS_BEFORE_CRASH {
-            // SIGKILL. What it still told before it died is read on.
+            // SIGKILL. The loop reads on what the child reported before it died.
             child.kill()?;
         }
     }
@@ -116,7 +115,7 @@ fn crash(directory: &str) -> std::result::Result<i64, Box<dyn Error>> {
     Ok(confirmed)
 }
 
-/// Shows the whole map in order.
+/// Prints the whole map in order.
 fn show(map: &dyn OrderedMap) -> Result<()> {
     let mut scan = map.scan((Bound::Unbounded, Bound::Unbounded), NEWEST)?;
     while let Some(entry) = scan.advance()? {

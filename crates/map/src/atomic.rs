@@ -1,4 +1,4 @@
-//! The atomics of what loom checks: the standard library's, or loom's under `--cfg loom`.
+//! Atomics for the modules that loom checks: the standard library's, or loom's under `--cfg loom`.
 
 #[cfg(loom)]
 pub(crate) use loom::sync::atomic::{AtomicPtr, AtomicU64, Ordering, fence};

@@ -1,7 +1,8 @@
-//! Reads and checks everything a map holds.
+//! The audit behind [`crate::OrderedMap::check`]: reads and checks everything reachable.
 //!
-//! Order and checksums of the index, the chain of records, that nothing reachable lies in a page marked free, and, when
-//! nothing has changed meanwhile, that the counts of live and held bytes are those of what is reachable: no space is lost.
+//! It checks the order and checksums of the index, the chain of records, and that nothing reachable lies in a free
+//! page. If nothing has changed meanwhile, it also compares the counts of live and held bytes with what is reachable,
+//! so that no space is lost.
 
 use crate::config::Kind;
 use crate::error::Result;
@@ -12,19 +13,19 @@ use crate::snapshot::Snapshot;
 use crate::state::Core;
 use rustc_hash::FxHashSet;
 
-/// What is reachable.
+/// Bytes and entries that the audit has reached.
 #[derive(Default)]
 struct Reachable {
     entries: FxHashSet<Ref>,
     node_bytes: u64,
-    /// Rollback records that are not entries.
+    /// Rollback records that the index does not name.
     orphan_bytes: u64,
-    /// List: all records of the chain.
+    /// List: every record of the chain.
     chain_bytes: u64,
 }
 
 impl<I: Index> Core<I> {
-    /// Reads and checks everything; the number of versions.
+    /// Audits the map. Returns the number of versions.
     pub(crate) fn check(&self) -> Result<u64> {
         {
             let _collector = self.collector.lock();
@@ -40,7 +41,7 @@ impl<I: Index> Core<I> {
     }
 
     fn check_nodes(&self, snapshot: &Snapshot<'_>, reachable: &mut Reachable) -> Result<()> {
-        // The index of a list is of the present moment only: its nodes are not held by a snapshot.
+        // The index of a list exists only for the present: the snapshot does not hold its nodes, so pin them.
         let _pin = self.pins.pin();
         let root = if I::KIND == Kind::List { self.root() } else { snapshot.root };
         for_each_node(&self.reader, root, &mut |link, node| {
@@ -54,7 +55,7 @@ impl<I: Index> Core<I> {
 
     fn check_entries(&self, snapshot: &Snapshot<'_>, reachable: &mut Reachable) -> Result<()> {
         if I::KIND == Kind::List {
-            // The index of a list is of the present moment only: its nodes are not held by a snapshot.
+            // The index of a list exists only for the present: the snapshot does not hold its nodes, so pin them.
             let _pin = self.pins.pin();
             return self.check_order(self.root(), reachable);
         }

@@ -1,6 +1,6 @@
-//! The background thread of a map: confirms batches that nobody adds to, and collects garbage when there is much of it.
+//! The background thread of a map: it confirms idle batches and collects garbage when there is enough of it.
 //!
-//! It wakes once an interval while there is something to do, and sleeps until it is stirred otherwise.
+//! While there is work it wakes once per interval. After a few rounds without any it sleeps until a change wakes it.
 
 use crate::error::{ErrorKind, Result};
 use crate::index::Index;
@@ -10,19 +10,19 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Least time between two looks.
+/// Lower bound of [`crate::Config::interval`].
 const INTERVAL_MIN: Duration = Duration::from_micros(50);
-/// Looks without anything to do before it sleeps.
+/// Rounds without work before the thread sleeps.
 const IDLE_LOOKS: u32 = 3;
 
-/// The running thread; dropping it stops it.
+/// The running thread. Dropping it stops and joins the thread.
 pub(crate) struct Background {
     stop: Box<dyn Fn() + Send + Sync>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Background {
-    /// Error: `Medium`, when the system gives no thread.
+    /// Error: `Medium` when the system refuses to start a thread.
     pub(crate) fn start<I: Index>(core: Arc<Core<I>>) -> Result<Background> {
         let spawned = std::thread::Builder::new().name("perdura-map".into()).spawn({
             let core = core.clone();
@@ -42,7 +42,7 @@ impl Drop for Background {
     fn drop(&mut self) {
         (self.stop)();
         if let Some(thread) = self.thread.take() {
-            // A thread that panicked has said so; there is nothing to add.
+            // The panic hook has already reported a thread that panicked.
             let _ = thread.join();
         }
     }
@@ -57,7 +57,7 @@ fn run<I: Index>(core: &Core<I>) {
         core.traverse()
     };
     if traversed.is_err() {
-        // Whoever reads what is damaged is told; the collector leaves the map as it is.
+        // Reads report the damage to their callers. The collector stays off the map.
         refused = true;
     }
     loop {
@@ -80,7 +80,7 @@ fn run<I: Index>(core: &Core<I>) {
         idle = if was_dirty || freed > 0 { 0 } else { idle + 1 };
         if idle >= IDLE_LOOKS {
             core.asleep.store(true, Ordering::SeqCst);
-            // A change that came before the flag was seen has not stirred us.
+            // A change made before the flag was visible did not wake this thread: look once more.
             let is_dirty = core.state.lock().is_dirty;
             let goes_on = is_dirty || core.wake.wait(None);
             core.asleep.store(false, Ordering::SeqCst);

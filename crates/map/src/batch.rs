@@ -1,15 +1,15 @@
-//! What has been stored since the last confirmation and is still to be flushed, as ranges of bytes.
+//! The byte ranges stored since the last confirmation, which the next one flushes.
 
 use perdura_pmem::{LINE_BYTES, Region};
 
-/// Ranges stored through the cache.
+/// Ranges stored through the cache, not yet flushed.
 #[derive(Default)]
 pub(crate) struct Batch {
     ranges: Vec<(u64, u64)>,
 }
 
 impl Batch {
-    /// Notes a range; one that goes on where the last noted one ends makes that longer.
+    /// Adds a range. A range that starts where the last one ends extends it.
     #[inline]
     pub(crate) fn add(&mut self, offset: u64, len: u64) {
         if let Some((_, end)) = self.ranges.last_mut()
@@ -21,7 +21,7 @@ impl Batch {
         self.ranges.push((offset, offset + len));
     }
 
-    /// Flushes every line noted, each once, and forgets them. The caller fences.
+    /// Flushes every line of the ranges once and empties the batch. The caller fences.
     #[track_caller]
     pub(crate) fn flush(&mut self, region: &Region) {
         self.ranges.sort_unstable();

@@ -1,6 +1,6 @@
-//! Changes: a record is appended, the index changed by copying, the new root published; durable with the confirmation.
+//! Changes: append a record, copy the path of the index, publish the new root. The next confirmation makes it durable.
 //!
-//! A change that fails has changed nothing: what it made was never published, and is given back.
+//! A change that fails leaves the map as it was: nothing it made was published, and all of it is given back.
 
 use crate::config::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use crate::error::{ErrorKind, Result};
@@ -14,7 +14,7 @@ use crate::timestamps::Ts;
 use crate::tree::{self, Edit, Inserted, Nodes};
 use perdura_pmem::planted;
 
-/// Records up to this are put together first and written at once.
+/// Records up to this length are assembled in a buffer and written with one store.
 const SMALL_BYTES: usize = 256;
 const HEADER: usize = RECORD_HEADER_BYTES as usize;
 
@@ -53,7 +53,7 @@ impl<I: Index> Core<I> {
             let mut matches = false;
             let changed = self.change(state, ts, key, new, |newest| {
                 matches = newest == expected;
-                // Nothing instead of nothing is no change.
+                // No value instead of no value is no change.
                 matches && (newest.is_some() || new.is_some())
             })?;
             if changed {
@@ -63,7 +63,7 @@ impl<I: Index> Core<I> {
         })
     }
 
-    /// A change at the next timestamp, applied, and what it replaces forgotten. The timestamp.
+    /// Makes a change at the next timestamp, applies it and forgets what it replaces. Returns the timestamp.
     pub(crate) fn put(&self, key: &[u8], value: &[u8]) -> Result<Ts> {
         self.check_size(key, Some(value))?;
         self.with_room(|state| {
@@ -89,7 +89,7 @@ impl<I: Index> Core<I> {
         })
     }
 
-    /// After a change, before any confirmation of it: no crash leaves it unapplied.
+    /// Follows a change, before any confirmation covers it, so that no crash leaves the change unapplied.
     fn apply_and_forget(&self, state: &mut State<I>, ts: Ts) -> Result<()> {
         // Planted: the batch closes before the change is applied.
         planted(136).then(|| self.confirm(state));
@@ -97,14 +97,14 @@ impl<I: Index> Core<I> {
         let forgotten = self.forget_up_to(state, ts);
         self.changed(state);
         match forgotten {
-            // The change is made; what it replaces is forgotten with the next one.
+            // The change is made. The next one forgets what this one has replaced.
             Err(error) if error.kind() == ErrorKind::Full => Ok(()),
             other => other,
         }
     }
 
-    /// Runs a change under the writer's lock; if there is no room, once more after what has ended is free, and once more
-    /// after garbage has been collected.
+    /// Runs a change under the writer's lock. If the region is full, runs it again after a confirmation has freed what
+    /// ended, and once more after a collection.
     pub(crate) fn with_room<T>(&self, mut change: impl FnMut(&mut State<I>) -> Result<T>) -> Result<T> {
         let is_full = |result: &Result<T>| matches!(result, Err(error) if error.kind() == ErrorKind::Full);
         let mut result = change(&mut self.state.lock());
@@ -150,8 +150,8 @@ impl<I: Index> Core<I> {
         Ok(())
     }
 
-    /// Changes a key if `decide`, given the value of its newest version, confirmed or not, says so; whether it did. A change counts
-    /// once [`Core::changed`] is told.
+    /// Changes a key if `decide` agrees; it is given the value of the key's newest version, confirmed or not. Returns
+    /// whether the key was changed. The change counts once the caller has called [`Core::changed`].
     fn change(
         &self,
         state: &mut State<I>,
@@ -192,8 +192,9 @@ impl<I: Index> Core<I> {
         state.times.last = ts;
         state.pending.push(Change { ts, record, has_older, deletion: value.is_none() });
         match same {
-            // It stays for its link until it is forgotten or rolled back, and is no version any more.
-            // Planted: it ends though it is linked.
+            // The chain still runs through the replaced record until that is forgotten or rolled back, but it is no
+            // longer a version.
+            // Planted: the record is freed although the chain runs through it.
             Some(same) if planted(134) => state.dead.push(same),
             Some(same) => _ = state.orphans.insert(same),
             None => state.versions += 1,
@@ -201,7 +202,7 @@ impl<I: Index> Core<I> {
         Ok(true)
     }
 
-    /// Publishes an edit.
+    /// Publishes an edit's root and retires the nodes it replaces.
     pub(crate) fn complete(&self, state: &mut State<I>, edit: Edit) {
         self.publish(state, edit.root);
         for link in &edit.replaced {
@@ -211,7 +212,8 @@ impl<I: Index> Core<I> {
         state.is_dirty = true;
     }
 
-    /// Makes an edit of the index, to be completed. One that fails gives back what it has made.
+    /// Edits the index without publishing; [`Core::complete`] publishes. A failed edit gives back the nodes it has
+    /// made.
     pub(crate) fn edit<T>(
         &self,
         state: &mut State<I>,
@@ -233,7 +235,7 @@ impl<I: Index> Core<I> {
         }
     }
 
-    /// Appends a record linked to the one at `next`. Error: `Full`.
+    /// Appends a record whose link leads to the record at `next` (0: none). Error: `Full`.
     pub(crate) fn append(
         &self,
         pages: &mut Pages,
@@ -263,7 +265,7 @@ impl<I: Index> Core<I> {
         Ok(Ref::new(offset, len))
     }
 
-    /// Puts a record together first and writes it at once.
+    /// Assembles a record in a buffer and writes it with one store.
     #[inline]
     fn fill_small(
         &self,

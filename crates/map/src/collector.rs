@@ -1,8 +1,8 @@
-//! The collector: frees what nothing reachable uses, and empties sparse pages by moving what is left in them.
+//! The collector: frees pages that nothing reachable uses, and empties sparse pages by moving out what is live in them.
 //!
-//! Pages without anything held come back by themselves (docs/maps.md). Here pages are chosen that hold little, fullest
-//! last, until what they would give back leaves garbage below a quarter of what is live; what is live in them is copied
-//! elsewhere, one object a turn of the writer's lock; the confirmation after that gives them back.
+//! Pages that hold nothing are freed by confirmations (docs/maps.md). A round chooses sparse pages, the emptiest first,
+//! until freeing them would leave garbage below a quarter of the live bytes. It copies what is live in them elsewhere,
+//! one object per turn of the writer's lock; the confirmation after that frees the pages.
 
 use crate::config::Kind;
 use crate::error::{ErrorKind, Result};
@@ -15,26 +15,26 @@ use crate::state::{Core, State};
 use crate::tree::{self, Edit, ReadNodes};
 use perdura_pmem::planted;
 
-/// Pages fuller than this many sixteenths are left alone.
+/// A page with this many sixteenths of live bytes or more is left alone.
 const FULL_SIXTEENTHS: u64 = 14;
-/// Garbage that is not worth a round, in pages.
+/// Slack, in pages: less garbage than this never starts a round.
 const GARBAGE_PAGES_MIN: u64 = 64;
 
 impl<I: Index> Core<I> {
-    /// Whether there is so much garbage, or so little room, that a round is worth it.
+    /// Whether there is so much garbage, or so little room, that a round pays.
     pub(crate) fn wants_collection(&self, state: &State<I>) -> bool {
         if state.is_held() || !state.is_traversed {
             return false;
         }
         let space = space_of(state);
         let slack = GARBAGE_PAGES_MIN * state.pages.geometry.page_bytes;
-        // What a round could not free is not worth another one by itself.
+        // Garbage that the last round could not free does not start another.
         let new = space.garbage.saturating_sub(state.garbage_left);
         let much = space.garbage > space.live / 2 + slack && new > space.live / 8 + slack / 4;
         much || is_tight(&space) && new > space.live / 16 + slack
     }
 
-    /// One round. Bytes freed, by it and by what had ended before.
+    /// Runs one round. Returns the bytes freed by it and by what had ended before.
     pub(crate) fn collect(&self) -> Result<u64> {
         let mut collector = self.collector.lock();
         if self.state.lock().is_held() {
@@ -54,13 +54,13 @@ impl<I: Index> Core<I> {
         let freed = state.pages.free_pages().saturating_sub(before) as u64 * state.pages.geometry.page_bytes;
         state.garbage_left = if freed == 0 { space_of(&state).garbage } else { 0 };
         match round {
-            // What could not be moved for want of room stays where it is.
+            // Objects that found no room elsewhere stay where they are.
             Err(error) if error.kind() != ErrorKind::Full => Err(error),
             _ => Ok(freed),
         }
     }
 
-    /// Confirms, and chooses the pages to be emptied.
+    /// Confirms, then chooses the pages to be emptied.
     fn choose(&self) -> Vec<usize> {
         let mut state = self.state.lock();
         self.confirm(&mut state);
@@ -70,7 +70,7 @@ impl<I: Index> Core<I> {
         let space = space_of(&state);
         let pages = &mut state.pages;
         let page_bytes = pages.geometry.page_bytes;
-        // With little room, every page that is not full is worth it.
+        // When room is short, every page that is not full is worth emptying.
         let is_tight = is_tight(&space);
         let mut surplus = if is_tight { space.garbage } else { space.garbage.saturating_sub(space.live / 4) };
         let full = if is_tight { page_bytes } else { page_bytes * FULL_SIXTEENTHS / 16 };
@@ -80,7 +80,7 @@ impl<I: Index> Core<I> {
             .filter(|(live, _)| *live < full)
             .collect();
         sparse.sort_unstable();
-        // Copies need room before what they are copies of gives any back.
+        // Copies take room before their originals give any back.
         let mut room = space.free / 2;
         let mut victims = Vec::new();
         for (live, page) in sparse {
@@ -99,7 +99,7 @@ impl<I: Index> Core<I> {
         victims
     }
 
-    /// Moves what is live in the pages of a B+-tree elsewhere.
+    /// B+-tree: moves the live objects of the chosen pages elsewhere.
     fn move_out_of(&self, victims: &[usize]) -> Result<()> {
         self.read_pending(&mut self.state.lock())?;
         for page in victims {
@@ -121,13 +121,13 @@ impl<I: Index> Core<I> {
         Ok(())
     }
 
-    /// The live objects that lie in a page, at least in part, with whether they are nodes.
+    /// The live objects that lie in a page, wholly or in part, each with whether it is a node.
     fn objects_in(&self, page: usize) -> Result<Vec<(Ref, bool)>> {
         let state = self.state.lock();
         let pages = &state.pages;
         let (start, page_bytes) = (pages.geometry.page_at(page), pages.geometry.page_bytes);
         let is_node = pages.holds_nodes(page);
-        // What begins in pages before may reach into this one, if they hold the same.
+        // An object that begins in an earlier page of the same use may reach into this one.
         let mut first = start;
         for before in (0..page).rev() {
             if !pages.is_settled(before) || pages.holds_nodes(before) != is_node {
@@ -155,9 +155,11 @@ impl<I: Index> Core<I> {
         if !state.pages.live.is_set(object.offset()) {
             return Ok(());
         }
-        // Since the page was looked through something else may have come to lie there. Damage is told by whoever reads it.
+        // The lock was released since the page was searched, so something else may lie there now. A reader reports
+        // damage.
         let Ok(node) = self.reader.node(object.0, None) else { return Ok(()) };
-        // A node that was replaced counts as live until no reader is left, but what it refers to may have ended before.
+        // A replaced node counts as live until its last reader has gone, but the records it refers to may have ended
+        // before.
         let Ok(first) = self.records.get(node.record(0)) else { return Ok(()) };
         let level = node.level();
         let target = Target::new(first.key, first.header.ts);
@@ -177,9 +179,9 @@ impl<I: Index> Core<I> {
         Ok(())
     }
 
-    /// Copies a live record elsewhere, linked to `next`, and has the index name the copy. None if it is not to be moved, or not
-    /// live any more. Rollback records, which have been read, stay: where there was no room to drop them all, there are some
-    /// of forgotten changes.
+    /// Copies a live record elsewhere, links the copy to `next` and makes the index name it. Returns none if the record
+    /// is no longer live or must stay. Rollback records stay: the caller has read them. When room ran out, some of them
+    /// belong to forgotten changes.
     pub(crate) fn copy_record(&self, state: &mut State<I>, object: Ref, next: u64) -> Result<Option<Ref>> {
         if !state.pages.live.is_set(object.offset()) {
             return Ok(None);
@@ -228,7 +230,7 @@ fn is_tight(space: &Space) -> bool {
     space.free < space.total / 8
 }
 
-/// How the region is used, but for the longest free run.
+/// The use of the region, without the longest free run, whose search is linear.
 fn space_of<I: Index>(state: &State<I>) -> Space {
     let Pages { geometry, .. } = &state.pages;
     let total = geometry.pages * geometry.page_bytes;

@@ -1,10 +1,10 @@
-//! What a map is made with, and how it is run.
+//! The settings of a map: its layout, fixed at creation, and how an opened map is run.
 
 use crate::error::{Error, ErrorKind, Result};
 use std::fmt;
 use std::time::Duration;
 
-/// Which structure a map is.
+/// The two structures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// The persistent append-only list, with its ordered index in DRAM.
@@ -22,37 +22,39 @@ impl fmt::Display for Kind {
     }
 }
 
-/// Most bytes of a key.
+/// Longest key, in bytes.
 pub const KEY_BYTES_MAX: usize = 64 << 10;
-/// Most bytes of a value.
+/// Longest value, in bytes.
 pub const VALUE_BYTES_MAX: usize = 64 << 20;
-/// Least bytes of a page.
+/// Smallest page, in bytes.
 pub const PAGE_BYTES_MIN: u32 = 256;
-/// Most bytes of a page.
+/// Largest page, in bytes.
 pub const PAGE_BYTES_MAX: u32 = 64 << 10;
-/// Least of the most children a node may have.
+/// Least value of [`Layout::branching`].
 pub const BRANCHING_MIN: u32 = 4;
-/// Most of the most children a node may have.
+/// Greatest value of [`Layout::branching`].
 pub const BRANCHING_MAX: u32 = 64;
 
-/// What a map is made with; stored in its file.
+/// The layout of a map's file, fixed at creation and stored in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
-    /// Bytes of the file.
+    /// Length of the file in bytes. A map does not grow.
     pub bytes: u64,
-    /// Bytes of a page, a power of two from 256 to 65,536.
+    /// Bytes of a page: a power of two from [`PAGE_BYTES_MIN`] to [`PAGE_BYTES_MAX`].
     pub page_bytes: u32,
-    /// Most children of a node, from 4 to 64; siblings are joined below a quarter of it. Of the list, in its DRAM index.
+    /// Most entries of an index node, from [`BRANCHING_MIN`] to [`BRANCHING_MAX`]. A node that removals leave with less
+    /// than a quarter of that is joined with a sibling. A list's nodes lie in DRAM.
     pub branching: u32,
 }
 
 impl Layout {
-    /// The best layout found for a list (docs/benchmarks.md).
+    /// The default layout of a list. docs/benchmarks.md has the sweep of page size and branching.
     pub fn list(bytes: u64) -> Layout {
         Layout { bytes, page_bytes: 1024, branching: 48 }
     }
 
-    /// The best layout found for a B+-tree (docs/benchmarks.md); leaves of 256 bytes. The thesis found 4 to 7 children best.
+    /// The default layout of a B+-tree, with leaves of 256 bytes. docs/benchmarks.md has the sweep of page size and
+    /// branching; the thesis found 4 to 7 children best.
     pub fn btree(bytes: u64) -> Layout {
         Layout { bytes, page_bytes: 1024, branching: 15 }
     }
@@ -72,18 +74,18 @@ impl Layout {
     }
 }
 
-/// How a map is run.
+/// How an opened map is run. None of it is stored in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Changes after which a batch is confirmed (k of the thesis); 1 confirms each.
+    /// Changes after which a batch is confirmed (k of the thesis). 1 confirms every change.
     pub changes_max: u32,
-    /// A batch is confirmed when it is older than about this.
+    /// Age, roughly, at which the background thread confirms a batch. At least 50 microseconds.
     pub interval: Duration,
-    /// Whether a thread confirms idle batches and collects garbage. Without it the caller does, by
+    /// Whether a background thread confirms idle batches and collects garbage. Without it the caller does both, by
     /// [`crate::OrderedMap::confirm`] and [`crate::OrderedMap::collect`].
     pub background: bool,
-    /// Where the salt of a new map comes from: a seed gives a map of one name the same salt each time, so that a run can be
-    /// replayed. Without it the operating system gives it.
+    /// Seed of a new map's salt. The same seed and name give the same salt, so that a run can be replayed. Without a
+    /// seed the operating system supplies the randomness.
     pub seed: Option<u64>,
 }
 

@@ -1,7 +1,7 @@
-//! Confirmation: everything changed so far becomes durable, by two fences.
+//! Confirmation: two fences make every change so far durable.
 //!
-//! What the new root record reaches is fenced before the root word names it (I3). What it does without has then ended,
-//! and its place is set aside for when no reader and no snapshot is left that may see it.
+//! The first fence covers everything the new root record reaches, the second the root word that names the record (I3).
+//! What the new state no longer reaches has then ended; its place waits until no reader and no snapshot can see it.
 
 use crate::config::Kind;
 use crate::format::{ROOT_WORD_AT, RootRecord, bytes_of, root_word};
@@ -10,12 +10,12 @@ use crate::state::{Core, State};
 use perdura_pmem::{planted, trace};
 
 impl<I: Index> Core<I> {
-    /// Confirms what there is to confirm.
+    /// Confirms unless nothing has changed.
     pub(crate) fn confirm(&self, state: &mut State<I>) {
-        // Planted: what the confirmation does without is given up before it is durable.
+        // Planted: the confirmation gives up what it no longer reaches before it is durable.
         planted(105).then(|| self.settle(state));
         self.free_what_left(state);
-        // Planted: timestamps that moved without a change are nothing to confirm.
+        // Planted: timestamps that moved without a change are not confirmed.
         if !state.is_dirty || planted(104) && state.changes == 0 {
             return;
         }
@@ -38,7 +38,7 @@ impl<I: Index> Core<I> {
         self.settle(state);
     }
 
-    /// What the confirmation does without has ended.
+    /// After a confirmation: ends the objects that it no longer reaches.
     fn settle(&self, state: &mut State<I>) {
         for record in state.cut.drain(..) {
             state.pages.cut(record);
@@ -54,7 +54,8 @@ impl<I: Index> Core<I> {
         state.pages.set_aside(|| self.pins.advance());
     }
 
-    /// Frees pages set aside by earlier confirmations; their words are durable with the next one.
+    /// Frees the pages that earlier confirmations set aside. The next confirmation makes their words durable. Returns
+    /// the bytes freed.
     pub(crate) fn free_what_left(&self, state: &mut State<I>) -> u64 {
         let mut freed = 0;
         // Planted: a snapshot does not hold off the freeing of pages.
@@ -66,12 +67,12 @@ impl<I: Index> Core<I> {
         freed
     }
 
-    /// Notes a change, and confirms when the batch is full.
+    /// Counts a change, and confirms when the batch is full.
     #[inline]
     pub(crate) fn changed(&self, state: &mut State<I>) {
         state.changes += 1;
         state.is_dirty = true;
-        // Planted: a change is told to be durable when it is made.
+        // Planted: a change is reported durable when it is made.
         planted(106).then(|| state.times.confirmed = state.times.last);
         // Planted: a batch closes one change late.
         if state.changes >= self.config.changes_max + u32::from(planted(103)) {
@@ -82,7 +83,7 @@ impl<I: Index> Core<I> {
         self.stir();
     }
 
-    /// Makes room as far as that goes without moving anything: what has ended becomes free.
+    /// Frees what has ended, which needs no object moved.
     pub(crate) fn make_room(&self, state: &mut State<I>) {
         state.is_dirty = true;
         self.confirm(state);

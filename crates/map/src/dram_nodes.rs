@@ -1,7 +1,7 @@
-//! The list's index: nodes in DRAM, made anew from the list at every start.
+//! The list's index: nodes in DRAM, rebuilt from the list at every start.
 //!
-//! A link is the address of a node. Nodes come from chunks that stay until the index is dropped, so that a stale link is at
-//! worst to a node that means something else; readers hold pins so that this does not happen.
+//! A link is the address of a node. Nodes lie in chunks that live as long as the index, so that a stale link leads at
+//! worst to another node, never to unmapped memory. Readers pin, so that their links do not go stale.
 
 use crate::config::{Kind, Layout};
 use crate::error::Result;
@@ -16,7 +16,7 @@ use crate::tree::{Nodes, ReadNodes};
 use perdura_pmem::planted;
 use std::collections::VecDeque;
 
-/// The index of [`crate::List`].
+/// Type parameter of [`crate::List`]: its index lies in DRAM.
 pub struct ListIndex;
 
 impl Index for ListIndex {
@@ -24,9 +24,9 @@ impl Index for ListIndex {
     type Store = DramNodes;
 }
 
-/// Nodes made at once.
+/// Nodes of a chunk.
 const CHUNK_NODES: usize = 64;
-/// Replaced nodes after which it is looked for readers.
+/// Replaced nodes that close an epoch.
 const RETIRED_MAX: usize = 32;
 
 /// Reads nodes in DRAM.
@@ -38,8 +38,8 @@ impl ReadNodes for DramReader {
     #[inline]
     fn node(&self, link: u64, _level: Option<u8>) -> Result<Node<'_>> {
         let address = link as *const u64;
-        // SAFETY: links come from published roots or from who builds them, and name nodes that stay as they are while the
-        // caller's pin or lock is held.
+        // SAFETY: the link comes from a published root or from the writer. The node it names does not change while the
+        // caller holds its pin or the writer's lock.
         let words = unsafe {
             let level = (*address >> 8) as u8;
             std::slice::from_raw_parts(address, node_words(level, self.branching))
@@ -57,11 +57,11 @@ fn node_words(level: u8, branching: usize) -> usize {
     1 + branching * if level == 0 { 2 } else { 3 }
 }
 
-/// Makes nodes in DRAM.
+/// Allocates nodes in DRAM.
 pub struct DramNodes {
     branching: usize,
     chunks: Vec<Box<[u64]>>,
-    /// Leaves and inner nodes to be used again; the last one freed first.
+    /// Free leaves and free inner nodes; the last one freed is used first.
     free: [Vec<u64>; 2],
     retired: Vec<u64>,
     waiting: VecDeque<(u64, Vec<u64>)>,
@@ -83,7 +83,7 @@ impl DramNodes {
     }
 
     fn give_back(&mut self, link: u64) {
-        // SAFETY: a node of ours, and nobody else looks at it any more.
+        // SAFETY: the node lies in one of our chunks, and nobody else can reach it any more.
         let level = unsafe { (*(link as *const u64) >> 8) as u8 };
         self.free[usize::from(level > 0)].push(link);
     }
@@ -114,7 +114,7 @@ impl Nodes for DramWriter<'_> {
     fn put(&mut self, node: &Build) -> Result<u64> {
         let link = self.nodes.place(node.level);
         let branching = self.nodes.branching;
-        // SAFETY: the node is in a chunk, has this many words, and is free: nobody else looks at it.
+        // SAFETY: the node lies in a chunk, has this many words, and is free: nobody else can reach it.
         let words = unsafe { std::slice::from_raw_parts_mut(link as *mut u64, node_words(node.level, branching)) };
         node.write(words, branching, |_| 0);
         Ok(link)
@@ -123,7 +123,7 @@ impl Nodes for DramWriter<'_> {
     fn put_tweaked(&mut self, link: u64, level: u8, tweak: &Tweak) -> Result<u64> {
         let source = self.reader.node(link, Some(level))?;
         let new = self.nodes.place(level);
-        // SAFETY: as in put(); the place is free, so it is not the source.
+        // SAFETY: as in put(). The place is free, so it is not the source.
         let words = unsafe { std::slice::from_raw_parts_mut(new as *mut u64, source.words().len()) };
         words.copy_from_slice(source.words());
         tweak.apply(words, self.nodes.branching, |_| 0);
@@ -132,7 +132,7 @@ impl Nodes for DramWriter<'_> {
 
     fn change(&mut self, link: u64, level: u8, tweak: &Tweak) -> Result<()> {
         let branching = self.nodes.branching;
-        // SAFETY: as in put(); the node has not been published, so that nobody else looks at it.
+        // SAFETY: as in put(). The node is not published, so nobody else can reach it.
         let words = unsafe { std::slice::from_raw_parts_mut(link as *mut u64, node_words(level, branching)) };
         tweak.apply(words, branching, |_| 0);
         Ok(())
@@ -173,7 +173,7 @@ impl Store for DramNodes {
         }
         self.waiting.push_back((pins.advance(), std::mem::take(&mut self.retired)));
         let oldest = pins.oldest();
-        // Planted: a node is used again though a reader is pinned.
+        // Planted: a node is reused although a reader is pinned.
         while self.waiting.front().is_some_and(|(epoch, _)| *epoch < oldest || planted(120)) {
             let (_, mut links) = self.waiting.pop_front().expect("there is a front");
             links.drain(..).for_each(|link| self.give_back(link));

@@ -1,6 +1,6 @@
-//! Records in any order, made into the entries of an index: sorted, without superseded and forgotten ones.
+//! Turns records in any order into the sorted entries of an index, without superseded and forgotten ones.
 //!
-//! What a list's start and the loading of a snapshot have in common.
+//! The start of a list and the loading of a snapshot share it.
 
 use crate::format::Ref;
 use crate::record::{Records, head_at};
@@ -14,7 +14,7 @@ pub(crate) struct Candidate {
     begin: u128,
     pub(crate) record: Ref,
     pub(crate) ts: Ts,
-    /// Place among the candidates: of two with one (key, timestamp) the earlier counts.
+    /// Place among the candidates. Of two with one key and timestamp the earlier counts.
     order: u32,
     pub(crate) deletion: bool,
 }
@@ -25,7 +25,7 @@ impl Candidate {
     }
 }
 
-/// The entries of an index in ascending order.
+/// The entries of the index, ascending by key, then timestamp. Sorts the candidates.
 pub(crate) fn entries(records: &Records, candidates: &mut [Candidate], forgotten: Ts) -> Vec<Entry> {
     let key = |candidate: &Candidate| -> &[u8] { records.trusted_key(candidate.record) };
     candidates.sort_unstable_by(|a, b| {
@@ -43,13 +43,14 @@ pub(crate) fn entries(records: &Records, candidates: &mut [Candidate], forgotten
     entries
 }
 
-/// Of a key's versions in ascending order, those a read at `forgotten` or later can see.
+/// Calls `each` with the versions that a read at `forgotten` or later can see. `versions` are all of one key,
+/// ascending.
 fn visible(versions: &[Candidate], forgotten: Ts, mut each: impl FnMut(&Candidate)) {
-    // Planted: the version that is read at `forgotten` goes with those it supersedes.
+    // Planted: the version that a read at `forgotten` sees is dropped with those it supersedes.
     let old = versions.partition_point(|version| version.ts <= forgotten + u64::from(planted(142)));
     let mut previous = None;
     if let Some(newest) = versions[..old].last() {
-        // Of those with one timestamp the first counts.
+        // Of versions with one timestamp the first counts.
         let first =
             versions[..old].iter().find(|version| version.ts == newest.ts).expect("the newest has its timestamp");
         if !first.deletion {
@@ -64,7 +65,7 @@ fn visible(versions: &[Candidate], forgotten: Ts, mut each: impl FnMut(&Candidat
     }
 }
 
-/// The first sixteen bytes of a key as a number that orders as they do.
+/// The first sixteen bytes of a key as a number of the same order.
 fn begin_of(key: &[u8]) -> u128 {
     u128::from(head_at(key, 0)) << 64 | u128::from(head_at(key, 8))
 }

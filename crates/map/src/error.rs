@@ -5,7 +5,7 @@ use std::fmt;
 /// Result of a call on a map.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What a caller can do about an error.
+/// What the caller must do about an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -13,32 +13,33 @@ pub enum ErrorKind {
     NotFound,
     /// The name is taken: open the map, or choose another name.
     Exists,
-    /// A layout, setting or argument is out of its range: correct it.
+    /// A layout, setting or argument is out of range: correct it.
     Configuration,
-    /// The key or the value is longer than a map takes: store less, or in pieces.
+    /// The key or the value is longer than a map takes: store less, or split it.
     TooLarge,
-    /// The timestamp is not allowed for this operation now: take one from the present range.
+    /// The operation does not accept this timestamp now: choose one from the range in the message.
     Timestamp,
-    /// The versions asked for have been forgotten: read at a later timestamp.
+    /// The versions asked for are forgotten: read at a later timestamp.
     Forgotten,
-    /// The region has no room. The operation changed nothing; delete, forget, and collect.
+    /// The region has no room. The operation has changed nothing, but [`crate::OrderedMap::rollback`] and
+    /// [`crate::OrderedMap::forget`] may have done a part. Delete, forget and collect.
     Full,
-    /// The file is not a map, or not one of this kind: name the right file.
+    /// The file is not a map, or a map of the other kind: name the right file.
     Foreign,
-    /// The file was made by another version of the format: use the build that made it.
+    /// The file has another version of the format: use the build that made it.
     Version,
-    /// Bytes in the file or in a snapshot are not what they must be: restore the file, or ask for a new snapshot.
+    /// Bytes in the file or in a snapshot fail their check: restore the file, or ask for a new snapshot.
     Damaged,
     /// The map takes no changes now: wait until the snapshot is loaded or released.
     ReadOnly,
-    /// The medium refused (not DAX, in use, I/O), or the system gave no thread: the source says why.
+    /// The medium refused (not DAX, in use, I/O), or the system refused to start a thread: the source says why.
     Medium,
 }
 
 perdura_pmem::error_type!(ErrorKind);
 
 impl Error {
-    /// Bytes at `offset` of `file` that cannot be right.
+    /// The error for bytes at `offset` of `file` that fail a check.
     #[cold]
     pub(crate) fn damaged(file: &str, offset: u64, what: impl fmt::Display) -> Error {
         let remedy = "restore the file from a backup, or load a snapshot of another replica into a new one";

@@ -1,38 +1,32 @@
-//! Every persistent structure of a map: sizes, words and checks, shared by who writes and who reads.
+//! Every persistent structure of a map: sizes, words and checks, shared by writer and reader.
 //!
+//! docs/format.md draws them. Integers are little-endian; offsets are bytes from the start of the file.
 //! docs/format.md draws them. Numbers are little-endian; offsets are from the start of the file, in bytes.
 
 use crate::config::{Kind, Layout};
 use perdura_pmem::planted;
 
-/// `PERDMAP1`.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"PERDMAP1");
-/// Of the format.
 pub(crate) const VERSION: u32 = 1;
 
-/// Offset of the root word.
 pub(crate) const ROOT_WORD_AT: u64 = 64;
-/// Offset of the first of two slots for root records.
+/// Offset of the first of the two slots for root records.
 pub(crate) const SLOTS_AT: u64 = 128;
-/// Bytes of the identity.
 pub(crate) const IDENTITY_BYTES: usize = 64;
-/// Words of a root record.
 pub(crate) const ROOT_RECORD_WORDS: usize = 16;
-/// Bytes of a root record.
 pub(crate) const ROOT_RECORD_BYTES: u64 = 8 * ROOT_RECORD_WORDS as u64;
-/// Offset of the page table.
+/// Offset of the page table, one word per page.
 pub(crate) const TABLE_AT: u64 = 4096;
-/// Alignment of the first page.
+/// Alignment of the first page, in bytes.
 const DATA_ALIGNMENT: u64 = 4096;
-/// Objects begin at multiples of this and fill multiples of it.
+/// Unit of allocation: objects begin at multiples of a grain and fill whole grains.
 pub(crate) const GRAIN_BYTES: u64 = 16;
-/// Fewest pages of a map.
 pub(crate) const PAGES_MIN: u64 = 64;
 
 const _: () = assert!(IDENTITY_BYTES as u64 <= ROOT_WORD_AT);
 const _: () = assert!(SLOTS_AT + 2 * ROOT_RECORD_BYTES <= TABLE_AT);
 
-/// Where things lie in a file of a given size.
+/// Where pages and their words lie in a file of a given length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Geometry {
     pub(crate) page_bytes: u64,
@@ -41,7 +35,7 @@ pub(crate) struct Geometry {
 }
 
 impl Geometry {
-    /// As many pages as fit, each with its word.
+    /// As many pages as fit, each with its word in the page table.
     pub(crate) fn new(bytes: u64, page_bytes: u32) -> Geometry {
         let page_bytes = u64::from(page_bytes);
         let mut pages = bytes.saturating_sub(TABLE_AT) / (page_bytes + 8);
@@ -55,7 +49,7 @@ impl Geometry {
         }
     }
 
-    /// More records than that do not fit.
+    /// An upper bound of the records that fit.
     pub(crate) fn records_max(&self) -> u64 {
         self.pages * self.page_bytes / RECORD_HEADER_BYTES
     }
@@ -64,7 +58,7 @@ impl Geometry {
         self.data_at + self.pages * self.page_bytes
     }
 
-    /// Whether an object may lie there.
+    /// Whether an object of this place and length lies within the pages and begins at a grain.
     #[inline]
     pub(crate) fn holds(&self, offset: u64, len: u64) -> bool {
         offset >= self.data_at
@@ -110,7 +104,7 @@ impl Identity {
         bytes
     }
 
-    /// The identity, or what is wrong with it.
+    /// Decodes the identity, or says what is wrong with it.
     pub(crate) fn decode(bytes: &[u8; IDENTITY_BYTES], file_bytes: u64) -> Result<Identity, Wrong> {
         let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
         let long = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
@@ -142,7 +136,6 @@ impl Identity {
     }
 }
 
-/// What is wrong with an identity.
 #[derive(Debug)]
 pub(crate) enum Wrong {
     Foreign,
@@ -150,21 +143,21 @@ pub(crate) enum Wrong {
     Damaged(String),
 }
 
-/// One consistent state. Valid iff the CRC32C matches and its number is the one in the root word.
+/// One confirmed state of the map. Valid iff its CRC32C matches and its number is the one in the root word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RootRecord {
-    /// Of the confirmation; counts from 1.
+    /// Number of the confirmation, from 1 on.
     pub(crate) number: u64,
     /// B+-tree: reference to the root node. 0: no entries.
     pub(crate) root: u64,
-    /// Offset of the newest record; 0: none.
+    /// Offset of the newest record. 0: none.
     pub(crate) head: u64,
     pub(crate) last: u64,
     pub(crate) applied: u64,
     pub(crate) forgotten: u64,
-    /// Records from the head that are not forgotten.
+    /// Count of the records, from the head on, that are not forgotten.
     pub(crate) pending: u64,
-    /// Entries of the index.
+    /// Count of the entries of the index.
     pub(crate) versions: u64,
     /// Bytes of live objects.
     pub(crate) live: u64,
@@ -194,7 +187,7 @@ impl RootRecord {
         valid.then_some(RootRecord { number, root, head, last, applied, forgotten, pending, versions, live })
     }
 
-    /// Offset of the slot a number goes to.
+    /// Offset of the slot for a number, by its parity.
     pub(crate) fn slot_at(number: u64) -> u64 {
         // Planted: the record in force is overwritten.
         SLOTS_AT + (number & u64::from(!planted(101))) * ROOT_RECORD_BYTES
@@ -207,14 +200,14 @@ pub(crate) fn checksum(salt: u64, place: u64, words: &[u64]) -> u32 {
     crc32c::crc32c_append(seed(salt, place), bytes_of(words))
 }
 
-/// Start value of a checksum: the same bytes elsewhere, or in another file, do not match.
+/// Start value of a checksum. The same bytes elsewhere, or in another file, do not match.
 #[inline]
 pub(crate) fn seed(salt: u64, place: u64) -> u32 {
     let mixed = (salt ^ place).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (mixed >> 32) as u32
 }
 
-/// The bytes of words, as they lie in memory (which is little-endian on all platforms supported).
+/// The bytes of words as they lie in memory, which is little-endian on every supported platform.
 #[inline]
 pub(crate) fn bytes_of(words: &[u64]) -> &[u8] {
     // SAFETY: any eight bytes of a word are eight bytes; the length is that of the words.
@@ -223,7 +216,7 @@ pub(crate) fn bytes_of(words: &[u64]) -> &[u8] {
 
 const _: () = assert!(cfg!(target_endian = "little"), "the format is little-endian");
 
-/// Place and length of an object, in one word: 40 bits of offset and 24 bits of length, both in grains. 0: none.
+/// Reference to an object: 40 bits of offset and 24 bits of length, both in grains. 0: none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Ref(pub(crate) u64);
 
@@ -246,35 +239,35 @@ impl Ref {
     }
 }
 
-/// Most confirmations of a map: page words have 48 bits for their number.
+/// Most confirmations of a map: a page word has 48 bits for the number.
 pub(crate) const NUMBER_MAX: u64 = (1 << 48) - 1;
 
-/// The root word for confirmation `number`: the number, and 16 bits of check, so that no other confirmation's record is taken
-/// for the newest when the word is damaged.
+/// The root word of confirmation `number`: the number, and a check of 16 bits, so that a damaged word does not name the
+/// record of another confirmation.
 pub(crate) fn root_word(number: u64, salt: u64) -> u64 {
     page_word(number, usize::MAX, salt)
 }
 
-/// The number in a root word; none if the check does not match.
+/// The number in a root word, or none if its check fails.
 pub(crate) fn root_number(word: u64, salt: u64) -> Option<u64> {
     page_number(word, usize::MAX, salt).filter(|number| *number != 0)
 }
 
-/// The word of a page taken for confirmation `number`, or (0) of a free one: the number, and 16 bits of check bound to the
-/// page and its map, never zero, so that a word of zeros says nothing.
+/// The word of a page: the number of the confirmation that took it, or 0 if it is free, and a check of 16 bits bound to
+/// the page and its map. The check is never zero, so a word of zeros is damage.
 pub(crate) fn page_word(number: u64, page: usize, salt: u64) -> u64 {
     debug_assert!(number <= NUMBER_MAX);
     let check = (number ^ salt ^ (page as u64) << 32).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48;
     number | check.max(1) << 48
 }
 
-/// The number in a page's word; 0 if the page is free, none if the check does not match.
+/// The number in a page's word (0: free), or none if its check fails.
 pub(crate) fn page_number(word: u64, page: usize, salt: u64) -> Option<u64> {
     let number = word & NUMBER_MAX;
     (page_word(number, page, salt) == word).then_some(number)
 }
 
-/// The words of a page table, all of free pages.
+/// A page table in which every page is free.
 pub(crate) fn free_page_words(pages: u64, salt: u64) -> Vec<u64> {
     (0..pages as usize).map(|page| page_word(0, page, salt)).collect()
 }
@@ -284,14 +277,13 @@ pub(crate) const RECORD_HEADER_BYTES: u64 = 32;
 /// In the word of the key's length: the record is a deletion.
 const DELETION: u32 = 1 << 31;
 
-/// Bytes of a record before what its checksum covers: the link and the checksum itself.
+/// Bytes of a record before those its checksum covers: the link and the checksum itself.
 pub(crate) const RECORD_UNCHECKED_BYTES: usize = 16;
 
-/// Header of a record: link, checksum, timestamp, lengths. Valid iff the CRC32C over timestamp, lengths, key and value,
-/// bound to the place, matches.
+/// Header of a record. Valid iff the CRC32C over timestamp, lengths, key and value, bound to the place, matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RecordHeader {
-    /// Link to the record before, see [`link`].
+    /// Link to the older record, see [`link`].
     pub(crate) next: u64,
     pub(crate) ts: u64,
     pub(crate) deletion: bool,
@@ -320,28 +312,28 @@ impl RecordHeader {
         }
     }
 
-    /// Bytes of the whole record, in grains.
+    /// Bytes of the whole record, in whole grains.
     #[inline]
     pub(crate) fn record_bytes(&self) -> u64 {
         record_bytes(u64::from(self.key_bytes), u64::from(self.value_bytes))
     }
 }
 
-/// Bytes of a record with a key and a value of these lengths.
+/// Bytes of a record with a key and a value of these lengths, in whole grains.
 #[inline]
 pub(crate) fn record_bytes(key_bytes: u64, value_bytes: u64) -> u64 {
     (RECORD_HEADER_BYTES + key_bytes + value_bytes).next_multiple_of(GRAIN_BYTES)
 }
 
-/// The word that names the record at `offset` as the one before, or (0) says that there is none: 40 bits of offset in
-/// grains, and 24 bits of check, never zero, so that a word of zeros says nothing.
+/// The link word that names the record at `offset` (0: none): 40 bits of offset in grains and a check of 24 bits. The
+/// check is never zero, so a word of zeros is damage.
 #[inline]
 pub(crate) fn link(offset: u64, salt: u64) -> u64 {
     let grains = offset / GRAIN_BYTES;
     grains | link_check(grains, salt) << 40
 }
 
-/// The offset a link names, 0 at the end; none if its check does not match.
+/// The offset that a link names (0: the end), or none if its check fails.
 #[inline]
 pub(crate) fn linked(link: u64, salt: u64) -> Option<u64> {
     let grains = link & ((1 << 40) - 1);
@@ -353,17 +345,17 @@ fn link_check(grains: u64, salt: u64) -> u64 {
     ((grains ^ salt).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40).max(1)
 }
 
-/// Nodes are whole cache lines.
+/// Nodes fill whole cache lines.
 const NODE_ALIGNMENT: u64 = 64;
 
-/// Bytes of a leaf (level 0) or inner node: a header word, then the heads, the records and, of inner nodes, the children.
+/// Bytes of a leaf (level 0) or inner node: a header word, then heads, references and, in inner nodes, children.
 #[inline]
 pub(crate) fn node_bytes(level: u8, branching: u32) -> u64 {
     let arrays = if level == 0 { 2 } else { 3 };
     (8 * (1 + arrays * u64::from(branching))).next_multiple_of(NODE_ALIGNMENT)
 }
 
-/// The header word of a node: entries, level, bytes its keys have in common, and the CRC32C of the words after it, mixed
+/// The header word of a node: entries, level, length of the common prefix, and the CRC32C of the words after it, mixed
 /// with all three.
 #[inline]
 pub(crate) fn node_header(entries: usize, level: u8, skip: u16, crc: u32) -> u64 {
@@ -371,13 +363,13 @@ pub(crate) fn node_header(entries: usize, level: u8, skip: u16, crc: u32) -> u64
     u64::from(counts) | u64::from(crc ^ mixed(counts)) << 32
 }
 
-/// The CRC32C that a node's header word says its other words have, if entries and level are what they were.
+/// The CRC32C that a node's header word claims for the words after it, if entries, level and prefix are undamaged.
 #[inline]
 pub(crate) fn node_crc(header: u64) -> u32 {
     (header >> 32) as u32 ^ mixed(header as u32)
 }
 
-/// Different for every number.
+/// A bijection, so that counts that differ give checksums that differ.
 #[inline]
 fn mixed(counts: u32) -> u32 {
     counts.wrapping_mul(0x9e37_79b9)

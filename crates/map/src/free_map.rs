@@ -1,6 +1,6 @@
-//! Which pages are free, in DRAM: one bit a page, and runs of adjacent free pages found from where the last search ended.
+//! The free pages, in DRAM: one bit per page. A search for adjacent free pages starts where the last one ended.
 
-/// One bit a page, set if free.
+/// One bit per page, set if the page is free.
 pub(crate) struct FreeMap {
     bits: Vec<u64>,
     pages: usize,
@@ -9,13 +9,12 @@ pub(crate) struct FreeMap {
 }
 
 impl FreeMap {
-    /// Pages whose bits, 64 to a word, are set in `bits`.
+    /// `bits` holds the bits of `pages` pages, 64 to a word.
     pub(crate) fn new(bits: Vec<u64>, pages: usize) -> FreeMap {
         let free = bits.iter().map(|word| word.count_ones() as usize).sum();
         FreeMap { bits, pages, free, cursor: 0 }
     }
 
-    /// Free pages.
     pub(crate) fn len(&self) -> usize {
         self.free
     }
@@ -36,7 +35,7 @@ impl FreeMap {
         self.free -= 1;
     }
 
-    /// Takes up to `wanted` pages from `first` on, as far as they are free. How many.
+    /// Takes up to `wanted` pages from `first` on, as far as they are free. Returns how many.
     pub(crate) fn take_at(&mut self, first: usize, wanted: usize) -> usize {
         let mut taken = 0;
         while taken < wanted && self.is_free(first + taken) {
@@ -46,7 +45,8 @@ impl FreeMap {
         taken
     }
 
-    /// Takes the next run of at least `needed` adjacent free pages, at most `wanted` of it. Its first page and length.
+    /// Takes up to `wanted` pages of the next run of at least `needed` adjacent free pages. Returns its first page and
+    /// how many.
     pub(crate) fn take_run(&mut self, needed: usize, wanted: usize) -> Option<(usize, usize)> {
         let from = self.cursor;
         let first = self.find(from, self.pages, needed).or_else(|| {
@@ -83,7 +83,7 @@ impl FreeMap {
         None
     }
 
-    /// The first page of `from..to` that is not free; `to` if all are.
+    /// First page of `from..to` that is not free, or `to`.
     fn next_used(&self, from: usize, to: usize) -> usize {
         let mut page = from;
         while page < to {
@@ -96,7 +96,7 @@ impl FreeMap {
         to
     }
 
-    /// Pages of the longest run. Linear.
+    /// Pages in the longest run of free pages. Linear in the number of pages.
     pub(crate) fn longest_run(&self) -> usize {
         let (mut longest, mut from) = (0, 0);
         while let Some(first) = self.next_free(from, self.pages) {

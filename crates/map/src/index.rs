@@ -1,8 +1,9 @@
 //! What differs between the two structures: where the index lies.
 //!
-//! Nodes end in two ways. One that was made and never published is given back at once ([`Store::undo`]). One that was
-//! replaced by a published root ([`Store::retire`]) may still be read: its place is used again when no pin is old enough,
-//! and, if a confirmation covers it, after the confirmation that does without it and when no snapshot is held.
+//! A node goes in one of two ways. One that was never published is given back at once ([`Store::undo`]). One that a
+//! published root has replaced ([`Store::retire`]) may still be read: its place is reused when every pin is younger. If
+//! a confirmation covers the node, its place also waits for the next confirmation, and for every snapshot to be
+//! dropped.
 
 use crate::config::{Kind, Layout};
 use crate::error::Result;
@@ -14,7 +15,7 @@ use crate::pin::Pins;
 use crate::record::Records;
 use crate::tree::{Nodes, ReadNodes};
 
-/// Where a map's index lies: [`crate::ListIndex`] or [`crate::TreeIndex`].
+/// Where a map's index lies: [`crate::ListIndex`] (DRAM) or [`crate::TreeIndex`] (pages).
 #[allow(private_bounds, reason = "only this crate's two structures are meant")]
 pub trait Index: Send + Sync + 'static {
     #[doc(hidden)]
@@ -32,41 +33,41 @@ pub(crate) trait Store: Sized + Send + 'static {
 
     fn new(layout: &Layout, pages: &Pages, records: &Records) -> (Self, Self::Reader);
 
-    /// To make nodes with.
+    /// Lends what makes the nodes of one change.
     fn writer<'s>(&'s mut self, reader: &'s Self::Reader, pages: &'s mut Pages, urgency: Urgency) -> Self::Writer<'s>;
 
-    /// Gives a node back that was never published.
+    /// Gives back a node that was never published.
     fn undo(&mut self, pages: &mut Pages, link: u64);
 
-    /// A published root does without this node.
+    /// Retires a node that a published root has replaced.
     fn retire(&mut self, pages: &mut Pages, link: u64);
 
-    /// Uses places again that no reader is left for. Cheap when there is little to do.
+    /// Reuses the places of retired nodes that no reader can see. Cheap when there are few.
     fn recycle(&mut self, pages: &mut Pages, pins: &Pins, snapshots: u64);
 
-    /// A confirmation has been made.
+    /// Called after each confirmation.
     fn confirmed(&mut self, pages: &mut Pages, pins: &Pins);
 
-    /// The word that names a root for a root record (0 if the index is made anew at start).
+    /// The root as a root record names it. 0 for an index that is rebuilt at start.
     fn saved(link: u64) -> u64;
 
-    /// The content has been replaced as a whole: what is known of places to be used again is void.
+    /// Called when a snapshot has replaced the whole content: forgets all places kept for reuse.
     fn clear(&mut self, pages: &mut Pages, reader: &Self::Reader, old_root: u64);
 
-    /// Uses no place in retired pages again, and lets go of what was replaced so far.
+    /// Drops the free places that lie in retired pages, and closes the epoch of the nodes retired so far.
     fn leave_retired(&mut self, pages: &Pages, pins: &Pins);
 
-    /// The node that lies at an offset in a page of nodes.
+    /// The node at an offset in a page of nodes.
     fn place(reader: &Self::Reader, offset: u64) -> Result<Ref>;
 
-    /// Bytes of nodes that have been replaced and still count as live.
+    /// Bytes of replaced nodes that still count as live.
     fn waiting_bytes(&self, live: &LiveBits) -> u64;
 
-    /// Reads and checks the node at `link` though the live bits vouch for it.
+    /// Reads and checks the node at `link`, also when its live bit is set.
     fn verify(reader: &Self::Reader, link: u64) -> Result<()>;
 }
 
-/// Calls `each` with the link of every node at and below `root`, and the node, parents first.
+/// Calls `each` with every node at and below `root`, parents first, and its link.
 pub(crate) fn for_each_node(
     reader: &(impl ReadNodes + ?Sized),
     root: u64,

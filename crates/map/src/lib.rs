@@ -2,13 +2,18 @@
 //!
 //! # Inside
 //!
-//! [`List`] and [`BTree`] implement [`OrderedMap`]; both are files of a [`perdura_pmem::Medium`]. After chapter 3 of
-//! M. Surin, "Consensus algorithms on non-volatile random access memory" (MIPT 2020). `docs/maps.md` has the design,
-//! `docs/format.md` the bytes, `docs/invariants.md` the rules (I1) to (I11).
+//! [`List`] and [`BTree`] implement [`OrderedMap`]; each map is one file of a [`perdura_pmem::Medium`]. Both structures
+//! are those of chapter 3 of M. Surin, "Consensus algorithms on non-volatile random access memory" (MIPT 2020).
+//! `docs/maps.md` has the design, `docs/format.md` the bytes, `docs/invariants.md` the rules (I1) to (I11).
 //!
-//! From the outside in: `ordered_map`, `map`; `change`, `retention`, `scan`, `snapshot`, `load`; `confirm`, `collector`,
-//! `list_collect`, `traversal`, `rebuild`, `audit`, `background`, `wake`; `tree`, `node`, `dram_nodes`, `page_nodes`, `index`; `record`,
-//! `pages`, `free_map`, `live_bits`, `batch`, `pin`; `format`, `config`, `timestamps`.
+//! Top down:
+//!
+//! - interface: `ordered_map`, `map`, `config`, `timestamps`, `error`
+//! - operations: `change`, `retention`, `scan`, `snapshot`, `load`, `stream`
+//! - upkeep: `confirm`, `collector`, `list_collect`, `traversal`, `rebuild`, `audit`, `background`, `wake`
+//! - shared state: `state`, `pending`, `entries`, `space`
+//! - the tree and its nodes: `tree`, `node`, `index`, `dram_nodes`, `page_nodes`
+//! - memory: `record`, `pages`, `free_map`, `live_bits`, `batch`, `pin`, `atomic`, `format`
 
 mod atomic;
 mod audit;

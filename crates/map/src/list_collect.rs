@@ -1,12 +1,12 @@
-//! The list's rounds: dead entries are unlinked, and live ones of sparse pages copied, by storing `next` words.
+//! Collection rounds of the list: unlink dead records and move live ones out of sparse pages, by storing links.
 //!
-//! A round walks the chain from the newest forgotten record, which it never unlinks, so that the writer, which changes
-//! what is newer only, is not disturbed. It goes in stretches: what happens to the records of one is decided first;
-//! copies are made, linked to what follows, and confirmed; then the words before them are stored, flushed and fenced; then
-//! what is unlinked is released. Each word's old and new value lead to a whole chain (I2, I3).
+//! A round walks the chain from the newest forgotten record, which stays linked. The writer only touches newer records,
+//! so it is not disturbed. The round works in stretches. For each it decides what happens to the records; copies those
+//! to be moved, links the copies and confirms them; then stores, flushes and fences the links that lead to them; then
+//! releases what is unlinked. The old and the new value of each link lead to a whole chain (I2, I3).
 //!
-//! A deletion hides older versions of its key until they are unlinked. It is itself unlinked only when it was known to be
-//! dead before a whole round began and ended: all it hides was dead too, and that round has unlinked it, durably.
+//! A deletion hides older versions of its key as long as they are linked. It is unlinked only if it was known to be
+//! dead before a previous whole round began: everything it hides was dead too, and that round has unlinked it durably.
 
 use crate::error::{ErrorKind, Result};
 use crate::format::{Ref, link};
@@ -14,10 +14,9 @@ use crate::index::Index;
 use crate::state::{Collector, Core};
 use perdura_pmem::{planted, trace};
 
-/// Records of a stretch.
+/// Records in a stretch.
 const STRETCH: usize = 64;
 
-/// What is to become of a record.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Keep,
@@ -26,7 +25,7 @@ enum Fate {
 }
 
 impl<I: Index> Core<I> {
-    /// One round. When a snapshot is taken it ends early.
+    /// Runs one round. A snapshot ends it early.
     pub(crate) fn collect_list(&self, collector: &mut Collector, chosen: &[usize]) -> Result<()> {
         let mut victims = vec![false; self.records.geometry.pages as usize];
         chosen.iter().for_each(|page| victims[*page] = true);
@@ -61,7 +60,8 @@ impl<I: Index> Core<I> {
         Ok(())
     }
 
-    /// Works on the records after `before`, which is kept. The last record kept; 0 at the end of the chain.
+    /// Works on the stretch after the record at `before`, which stays. Returns the last record that stays, or 0 at the
+    /// end of the chain.
     fn collect_stretch(&self, before: u64, collector: &mut Collector, victims: &[bool]) -> Result<u64> {
         let (stretch, after) = self.decide(before, collector, victims)?;
         let mut relinks: Vec<(u64, u64)> = Vec::new();
@@ -71,7 +71,7 @@ impl<I: Index> Core<I> {
         let (mut moved, mut failure) = (0, None);
         for (record, fate) in stretch.iter().rev() {
             let copy = match fate {
-                // One that cannot be copied stays; copies made before it are to be linked all the same.
+                // A record that cannot be copied stays. The copies already made are linked all the same.
                 Fate::Move if failure.is_none() => {
                     self.copy_record(&mut self.state.lock(), *record, next).unwrap_or_else(|error| {
                         failure = Some(error);
@@ -105,19 +105,19 @@ impl<I: Index> Core<I> {
         if moved > 0 && !planted(122) {
             self.confirm(&mut self.state.lock());
         }
-        // Planted: what is unlinked is released before the links are durable.
+        // Planted: unlinked records are released before the links are durable.
         planted(123).then(|| self.release(std::mem::take(&mut released), collector));
         self.relink(&relinks);
         self.release(released, collector);
         match failure {
-            // What finds no room stays where it is; dead records are unlinked all the same, and make some.
+            // A record that found no room stays. The unlinked dead records make room for the next round.
             Some(error) if error.kind() != ErrorKind::Full => Err(error),
             _ if after == 0 => Ok(0),
             _ => Ok(if last == 0 { before } else { last }),
         }
     }
 
-    /// The next records after `before` with their fates, and the record after them.
+    /// The records of the stretch after `before` with their fates, and the record that follows it.
     fn decide(&self, before: u64, collector: &Collector, victims: &[bool]) -> Result<(Vec<(Ref, Fate)>, u64)> {
         let mut stretch = Vec::with_capacity(STRETCH);
         let mut offset = self.records.next(before)?;
@@ -141,7 +141,7 @@ impl<I: Index> Core<I> {
         Ok((stretch, offset))
     }
 
-    /// Stores the links that change, durably.
+    /// Stores, flushes and fences the links that change.
     fn relink(&self, relinks: &[(u64, u64)]) {
         let _span = trace::span("map_relink");
         let region = &self.records.region;
@@ -159,7 +159,7 @@ impl<I: Index> Core<I> {
         }
     }
 
-    /// Nothing is linked to these records any more, durably.
+    /// Releases records that the durable chain no longer leads to.
     fn release(&self, released: Vec<Ref>, collector: &mut Collector) {
         if released.is_empty() {
             return;

@@ -1,12 +1,12 @@
-//! One bit for each few bytes of the pages, in DRAM: set where a live object starts (one for each grain), or where a node
-//! lies that no confirmation has covered (one for each line).
+//! A bitmap over the pages, in DRAM. One is kept for live objects, with a bit per grain, set where an object starts;
+//! another for nodes that no confirmation covers, with a bit per cache line.
 //!
-//! Thread-safety: changed under the writer's lock, read by anybody.
+//! Thread-safety: changed under the writer's lock, read by any thread.
 
 use crate::format::Geometry;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The bits of a map's pages.
+/// A bit for every `grain_bytes` of a map's pages.
 pub(crate) struct LiveBits {
     words: Box<[AtomicU64]>,
     data_at: u64,
@@ -31,7 +31,7 @@ impl LiveBits {
         self.words[word].load(Ordering::Acquire) & bit != 0
     }
 
-    /// Sets a bit; whether it was not set before.
+    /// Sets a bit. Returns whether it was clear.
     #[inline]
     pub(crate) fn set(&self, offset: u64) -> bool {
         let (word, bit) = self.place(offset);
@@ -40,7 +40,7 @@ impl LiveBits {
         before & bit == 0
     }
 
-    /// Clears a bit; whether it was set before.
+    /// Clears a bit. Returns whether it was set.
     #[inline]
     pub(crate) fn clear(&self, offset: u64) -> bool {
         let (word, bit) = self.place(offset);
@@ -57,7 +57,7 @@ impl LiveBits {
     }
 }
 
-/// Zeroed atomics, from memory that the system hands out zeroed.
+/// Zeroed atomics, allocated zeroed so that untouched memory stays unmapped.
 fn zeroed(words: usize) -> Box<[AtomicU64]> {
     let words = vec![0u64; words].into_boxed_slice();
     // SAFETY: AtomicU64 has the size, alignment and bit validity of u64.

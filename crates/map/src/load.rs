@@ -1,7 +1,8 @@
-//! Loading a snapshot: the new content is built beside the old one and takes its place by one confirmation.
+//! Loads a snapshot: builds the new content beside the old, then one confirmation replaces the old by the new.
 //!
-//! Records are appended as they come, linked to nothing. At the end they are sorted, what is superseded or forgotten is
-//! left out, the rest is linked (oldest first, so that what may still be rolled back is at the head), and the index is built.
+//! Records are appended unlinked as they arrive. At the end they are sorted, superseded and forgotten ones are dropped,
+//! the rest are linked, and the index is built. The newest are linked last, so that those not yet forgotten begin at
+//! the head.
 
 use crate::config::Kind;
 use crate::entries::{Candidate, entries};
@@ -17,7 +18,7 @@ use crate::tree::{self, Entry};
 use perdura_pmem::{planted, trace};
 use rustc_hash::FxHashSet;
 
-/// Who content is loaded into.
+/// The map that the content is loaded into.
 trait Target: Sync {
     fn add(&self, ts: Ts, key: &[u8], value: Option<&[u8]>, order: usize) -> Result<Candidate>;
     fn replace(&self, header: &Header, candidates: &mut [Candidate]) -> Result<()>;
@@ -25,7 +26,7 @@ trait Target: Sync {
     fn refuse(&self, what: &str) -> Error;
 }
 
-/// Takes the chunks of a snapshot. Dropped before it is finished, it leaves the map as it was.
+/// Takes the chunks of a snapshot in order. A loader dropped before [`Loader::finish`] leaves the map as it was.
 pub struct Loader<'m> {
     target: &'m dyn Target,
     parser: Parser,
@@ -39,7 +40,7 @@ pub struct Loader<'m> {
 
 impl<I: Index> Core<I> {
     pub(crate) fn load_snapshot(&self) -> Result<Loader<'_>> {
-        // Not while the collector works on what is there.
+        // Waits for a collection round to end and keeps the next from starting.
         let mut collector = self.collector.lock();
         let mut state = self.state.lock();
         self.check_writable(&state)?;
@@ -47,7 +48,7 @@ impl<I: Index> Core<I> {
             let what = "a snapshot of this map is held; drop it before another is loaded";
             return Err(self.error(ErrorKind::ReadOnly, what.into()));
         }
-        // What it knows by place is void when other records come to lie there.
+        // These offsets lose their meaning once other records lie there.
         state.dead_deletions.extend(collector.aged.drain());
         state.is_loading = true;
         let parser = Parser::default();
@@ -56,7 +57,8 @@ impl<I: Index> Core<I> {
 }
 
 impl Loader<'_> {
-    /// Takes the next chunk, in order. Errors: `Damaged` (wrong bytes or order), `Full`; nothing more is taken then.
+    /// Takes the next chunk. Errors: `Damaged` (wrong bytes or wrong order) and `Full`, after which only dropping is
+    /// left.
     pub fn push(&mut self, chunk: &[u8]) -> Result<()> {
         if self.failed {
             return Err(self.target.refuse("an earlier chunk was refused"));
@@ -94,7 +96,7 @@ impl Loader<'_> {
         })
     }
 
-    /// Puts the content in place, durably. Errors: `Damaged` when the stream is not complete, `Full`.
+    /// Replaces the content, durably. Errors: `Damaged` if the stream is incomplete, `Full`.
     pub fn finish(mut self) -> Result<()> {
         let header = match self.header {
             Some(header) if self.parser.is_over() && !self.failed => header,
@@ -152,7 +154,8 @@ impl<I: Index> Target for Core<I> {
         if I::KIND == Kind::BTree {
             made.iter().for_each(|link| _ = state.pages.born(Ref(*link)));
         }
-        // A mark that rises is stored before the root that needs it, one that falls after; readers look before and after.
+        // A mark that rises is stored before the root that needs it, one that falls after. Readers load it before and
+        // after.
         self.publish_forgotten(header.forgotten.max(state.times.forgotten));
         self.publish(state, root);
         self.publish_forgotten(header.forgotten);
@@ -184,13 +187,13 @@ impl<I: Index> Target for Core<I> {
 }
 
 impl<I: Index> Core<I> {
-    /// Links the new records in the order of their timestamps, which [`crate::rebuild`] relies on; of the B+-tree only those
-    /// not forgotten. The head, and what is pending.
+    /// Links the new records in the order of their timestamps, as [`crate::rebuild`] expects; of the B+-tree only those
+    /// not forgotten. Returns the head and the pending changes.
     fn link_up(&self, state: &mut State<I>, found: &[Entry], header: &Header) -> (u64, Pending) {
         let ts = |record: Ref| self.records.trusted_ts(record);
         let (mut changes, mut settled): (Vec<_>, Vec<_>) =
             found.iter().map(|(_, record)| (ts(*record), *record)).partition(|(ts, _)| *ts > header.forgotten);
-        // Planted: what may be rolled back is linked in the order of its keys.
+        // Planted: records that may be rolled back are linked in the order of their keys.
         if !planted(143) {
             changes.sort_unstable();
         }

@@ -1,6 +1,7 @@
-//! A map in a file: made, opened, closed, and handed to callers as an [`OrderedMap`].
+//! A map in a file: create, open, close, and the [`OrderedMap`] that callers use.
 //!
-//! A new file is made under another name, and gets its own when all in it is durable: there is no half-made map.
+//! A new file is written under another name and renamed once its content is durable, so that no half-made map has its
+//! name.
 
 use crate::background::Background;
 use crate::config::{Config, Kind, Layout};
@@ -33,10 +34,10 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// End of the name of a file that is being made.
+/// Suffix of a file that is not yet a map.
 const UNFINISHED: &str = ".new";
 
-/// A map in a file of a medium. Dropping it confirms what is not confirmed.
+/// A map in a file of a medium. Dropping it confirms every change.
 pub struct Map<I: Index> {
     core: Arc<Core<I>>,
     background: Option<Background>,
@@ -47,7 +48,7 @@ pub type List = Map<ListIndex>;
 /// The persistent copy-on-write B+-tree.
 pub type BTree = Map<TreeIndex>;
 
-/// Opens the map in file `name`, of whichever kind it is. Errors: as [`Map::open`].
+/// Opens the map in file `name`, whichever kind it is. Errors: as [`Map::open`].
 pub fn open(medium: &Arc<dyn Medium>, name: &str, config: &Config) -> Result<Box<dyn OrderedMap>> {
     let region = medium.open(name)?;
     Ok(match identify(&region)?.kind {
@@ -57,9 +58,9 @@ pub fn open(medium: &Arc<dyn Medium>, name: &str, config: &Config) -> Result<Box
 }
 
 impl<I: Index> Map<I> {
-    /// Makes an empty map in a new file `name` (`name.new` until it is whole).
+    /// Creates an empty map in a new file `name` (`name.new` until it is whole).
     ///
-    /// Errors: `Exists`, `Configuration` (too small a region among them), `Full`, `Medium`.
+    /// Errors: `Exists`, `Configuration` (a region too small for 64 pages included), `Full`, `Medium`.
     pub fn create(medium: &Arc<dyn Medium>, name: &str, layout: &Layout, config: &Config) -> Result<Self> {
         layout.check()?;
         config.check()?;
@@ -105,7 +106,7 @@ impl<I: Index> Map<I> {
         Map::open(medium, name, config)
     }
 
-    /// Opens the map in file `name`.
+    /// Opens the map in file `name`. A list reads all its records, a B+-tree only its page table.
     ///
     /// Errors: `NotFound`, `Foreign` (not a map, or of the other kind), `Version`, `Damaged`, `Medium`.
     pub fn open(medium: &Arc<dyn Medium>, name: &str, config: &Config) -> Result<Self> {
@@ -120,7 +121,7 @@ impl<I: Index> Map<I> {
             return Err(Error::new(ErrorKind::Foreign, what).in_file(region.name()));
         }
         let _span = trace::span("map_open");
-        // Planted: the root word that a killed process has stored is taken for durable.
+        // Planted: a root word that a killed process stored is taken for durable.
         if !planted(146) {
             region.reclaim(0, TABLE_AT);
         }
@@ -131,7 +132,7 @@ impl<I: Index> Map<I> {
     }
 }
 
-/// The salt of a new map: what keeps its records apart from those of other maps in recycled memory.
+/// The salt of a new map, which tells its records from those that recycled memory still holds of other maps.
 fn new_salt(seed: Option<u64>, name: &str) -> u64 {
     match seed {
         Some(seed) => {
@@ -142,7 +143,7 @@ fn new_salt(seed: Option<u64>, name: &str) -> u64 {
     }
 }
 
-/// Reads what a file says it is.
+/// Reads and checks the identity of a file.
 fn identify(region: &Region) -> Result<Identity> {
     let name = region.name();
     let foreign = |what: String| Error::new(ErrorKind::Foreign, what).in_file(name).at(0);
@@ -162,8 +163,8 @@ fn identify(region: &Region) -> Result<Identity> {
     })
 }
 
-/// The root record the root word names. Its bytes were fenced before the word was stored (I3): one that is not valid is
-/// damage, not a torn write.
+/// The root record that the root word names. It was fenced before the word was stored (I3), so an invalid one is damage
+/// and never a torn write.
 fn root_record(region: &Region, salt: u64) -> Result<RootRecord> {
     let Some(number) = root_number(region.load(ROOT_WORD_AT), salt) else {
         return Err(Error::damaged(region.name(), ROOT_WORD_AT, "the root word fails its check"));

@@ -1,13 +1,14 @@
-//! Nodes of the index: read in place, and built anew for every change.
+//! Nodes of the index: read in place, and rebuilt for every change.
 //!
-//! A node is a header word (entries, level, skip, CRC32C), then three arrays of `branching` words each: heads, references to
-//! the records, and, in inner nodes, links to the children. The entry of a child is that child's first one, exactly.
-//! A head is eight bytes of a key, after the first `skip`, which all keys of the node have in common; so keys with long
-//! common prefixes are told apart as well as others. Arrays, so that a search reads heads only: with 7 children one line.
+//! A node is a header word (entries, level, skip, CRC32C), then three arrays of `branching` words each: heads,
+//! references to the records, and, in inner nodes, links to the children. The entry of a child is the child's first
+//! entry. A head is eight bytes of a key after the first `skip`, which all keys of the node share, so that long common
+//! prefixes cost no comparison. Separate arrays let a search read heads only: up to 7 of them lie in the header's cache
+//! line.
 //!
-//! Whether a target has a node's prefix is seen, on the way down, from the head in the node above it.
+//! On the way down, the head in the parent tells whether the target has the child's common prefix.
 //!
-//! The same layout serves pages of persistent memory (links are references) and DRAM (links are addresses).
+//! The same layout serves persistent pages, where links are references, and DRAM, where links are addresses.
 
 use crate::error::Result;
 use crate::format::{Ref, node_header};
@@ -15,37 +16,36 @@ use crate::record::{Records, Target, common_bytes, head_at};
 use smallvec::SmallVec;
 use std::cmp::Ordering;
 
-/// Heads up to which looking at all is faster than halving.
+/// Up to this many heads a linear scan beats a binary search.
 const FEW: usize = 8;
 
-/// One entry of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Slot {
     pub(crate) head: u64,
     pub(crate) record: Ref,
-    /// In leaves 0.
+    /// Link to the child. 0 in leaves.
     pub(crate) child: u64,
 }
 
 /// Where a target stands in a node.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
-    /// How many entries are not above it.
+    /// How many entries are not above the target.
     pub(crate) rank: usize,
     /// Whether the last of those is the target itself.
     pub(crate) exact: bool,
-    /// Whether the target has the prefix that the node's keys have in common.
+    /// Whether the target has the node's common prefix.
     pub(crate) shares: bool,
 }
 
-/// What the node above says of a node's keys: the head of the first one, after so many bytes that the target has too.
+/// What a parent tells of its child's first key: the head, after `skip` bytes that the target has too.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Above {
     skip: usize,
     head: u64,
 }
 
-/// A node that lies somewhere.
+/// A node where it lies.
 #[derive(Clone, Copy)]
 pub(crate) struct Node<'a> {
     words: &'a [u64],
@@ -53,7 +53,7 @@ pub(crate) struct Node<'a> {
 }
 
 impl<'a> Node<'a> {
-    /// A node in `words`, which are as many as a node of its level has, and whose count is at most `branching`.
+    /// Views `words`, which have the length of a node of their level and count at most `branching` entries.
     #[inline]
     pub(crate) fn new(words: &'a [u64], branching: usize) -> Node<'a> {
         Node { words, branching }
@@ -69,7 +69,7 @@ impl<'a> Node<'a> {
         (self.words[0] >> 8) as u8
     }
 
-    /// Bytes that all keys have in common and heads leave out.
+    /// Length of the prefix that all keys share and heads leave out.
     #[inline]
     pub(crate) fn skip(&self) -> usize {
         (self.words[0] >> 16 & 0xffff) as usize
@@ -85,7 +85,7 @@ impl<'a> Node<'a> {
         Ref(self.words[1 + self.branching + index])
     }
 
-    /// Link to a child; of an inner node.
+    /// Link to a child. For inner nodes only.
     #[inline]
     pub(crate) fn child(&self, index: usize) -> u64 {
         self.words[1 + 2 * self.branching + index]
@@ -96,13 +96,13 @@ impl<'a> Node<'a> {
         Slot { head: self.heads()[index], record: self.record(index), child }
     }
 
-    /// What is to be known above a child to find a place in it.
+    /// What the search in child `index` needs from this node.
     #[inline]
     pub(crate) fn above(&self, index: usize, place: &Place) -> Option<Above> {
         place.shares.then(|| Above { skip: self.skip(), head: self.heads()[index] })
     }
 
-    /// Where the target stands.
+    /// Finds the target's place. Error: `Damaged`.
     #[inline]
     pub(crate) fn locate(&self, records: &Records, target: &Target<'_>, above: Option<Above>) -> Result<Place> {
         let skip = self.skip();
@@ -131,7 +131,7 @@ impl<'a> Node<'a> {
         Ok(Place { rank: low, exact: false, shares: true })
     }
 
-    /// How the target's begin compares with the prefix of the node's keys.
+    /// Compares the target's first `skip` bytes with the common prefix.
     #[inline]
     fn order_of_prefix(&self, records: &Records, target: &Target<'_>, above: Option<Above>) -> Result<Ordering> {
         let skip = self.skip();
@@ -163,28 +163,28 @@ impl<'a> Node<'a> {
         Ok(())
     }
 
-    /// Whether a key has the prefix that the node's keys have in common.
+    /// Whether a key has the node's common prefix.
     pub(crate) fn shares(&self, records: &Records, key: &[u8]) -> Result<bool> {
         let skip = self.skip();
         Ok(skip == 0 || key.get(..skip) == records.get(self.record(0))?.key.get(..skip))
     }
 }
 
-/// How a node differs from the one it is copied from.
+/// The one difference between a node and its copy.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Tweak {
-    /// Another child at an index, whose first entry is the same.
+    /// Another link at an index; the child's first entry is unchanged.
     Relink(usize, u64),
     /// Another entry at an index.
     Replace(usize, Slot),
-    /// One entry more, which stands at the index; there is room.
+    /// A new entry at an index; the node has room.
     Insert(usize, Slot),
-    /// Some entries are left out, from an index up to another; others are left.
+    /// Entries from an index up to another are removed; some remain.
     Remove(usize, usize),
 }
 
 impl Node<'_> {
-    /// Words of the node.
+    /// All words of the node, header included.
     pub(crate) fn words(&self) -> &[u64] {
         self.words
     }
@@ -196,7 +196,7 @@ impl Tweak {
         matches!(self, Tweak::Replace(0, _) | Tweak::Insert(0, _) | Tweak::Remove(0, _))
     }
 
-    /// Changes the words of a node. The checksum is left to `crc`.
+    /// Applies the change to a copied node's words. `crc` sums the words after the header.
     #[inline]
     pub(crate) fn apply(&self, words: &mut [u64], branching: usize, crc: impl FnOnce(&[u64]) -> u32) {
         let node = Node::new(words, branching);
@@ -227,15 +227,15 @@ impl Tweak {
     }
 }
 
-/// A common prefix is left out anew when it has grown by so many bytes.
+/// Bytes by which a common prefix must have grown before heads leave it out.
 const PREFIX_GAIN: usize = 4;
 
-/// A node being built. Room for one entry too many, before it is split.
+/// A node being built. It may have one entry more than a node holds, until it is split.
 #[derive(Clone)]
 pub(crate) struct Build {
     pub(crate) level: u8,
     pub(crate) skip: u16,
-    /// Whether heads do not leave out `skip` bytes, or keys do not have them in common.
+    /// Whether the heads do not match `skip`, or the keys do not share so many bytes.
     pub(crate) is_stale: bool,
     pub(crate) slots: SmallVec<[Slot; 36]>,
 }
@@ -255,7 +255,7 @@ impl Build {
         self.slots.extend((0..node.len()).map(|index| node.slot(index)));
     }
 
-    /// Makes heads and skip right, and the skip longer if that is worth it.
+    /// Brings heads and skip up to date, and lengthens the skip if that pays.
     pub(crate) fn settle(&mut self, records: &Records) -> Result<()> {
         let (Some(first), Some(last)) = (self.slots.first(), self.slots.last()) else { return Ok(()) };
         let common = common_bytes(records.get(first.record)?.key, records.get(last.record)?.key);
@@ -269,8 +269,7 @@ impl Build {
         Ok(())
     }
 
-    /// Writes the node's words; `words` has the length of a node of this level. The checksum is left to `crc`, which is
-    /// given all words after the header.
+    /// Writes the node's words. `words` has the length of a node of this level; `crc` sums the words after the header.
     pub(crate) fn write(&self, words: &mut [u64], branching: usize, crc: impl FnOnce(&[u64]) -> u32) {
         debug_assert!(!self.is_stale);
         words.fill(0);

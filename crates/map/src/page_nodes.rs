@@ -1,9 +1,9 @@
-//! The B+-tree's nodes: in pages of persistent memory, so that a root record names a whole version.
+//! The B+-tree's nodes: in pages of persistent memory, so that a root record names a whole version of the tree.
 //!
-//! A link is a reference. A node is valid iff it lies within the pages, is as long as its level makes it, has at most
-//! `branching` entries, at least one, and its CRC32C, bound to its place, matches; the checksum is looked at unless the live
-//! bit says that the node was written or checked since the map was opened. A node's place is used again only when neither
-//! the newest confirmation nor a snapshot nor a reader can reach the node that was there.
+//! A link is a reference. A node is valid iff it lies within the pages, has the length of its level, has one to
+//! `branching` entries, and its CRC32C, bound to its place, matches. The checksum is skipped if the live bit is set,
+//! which says that the node was written or checked since the map was opened. The place of a node is reused only when
+//! neither the newest confirmation nor a snapshot nor a reader can reach the node.
 
 use crate::config::{Kind, Layout};
 use crate::error::{Error, Result};
@@ -19,7 +19,7 @@ use perdura_pmem::{LINE_BYTES, Region, planted};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// The index of [`crate::BTree`].
+/// Type parameter of [`crate::BTree`]: its index lies in pages.
 pub struct TreeIndex;
 
 impl Index for TreeIndex {
@@ -27,7 +27,7 @@ impl Index for TreeIndex {
     type Store = PageNodes;
 }
 
-/// Places that have ended after which it is looked for readers.
+/// Retired nodes that close an epoch.
 const RETIRED_MAX: usize = 32;
 
 /// Reads nodes in pages.
@@ -60,7 +60,7 @@ impl PageReader {
         if !self.geometry.holds(offset, len) || len < node_bytes(0, self.branching) || offset % LINE_BYTES != 0 {
             return Err(self.damaged(offset, "a link to a node points outside the pages"));
         }
-        // SAFETY: within the region; a published node is not stored to while it can be reached.
+        // SAFETY: the range lies within the region, and a node is not stored to while a reader can reach it.
         let bytes = unsafe { self.region.slice(offset, len) };
         // SAFETY: the offset is a multiple of 64 and so is the region's base.
         let words = unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast::<u64>(), bytes.len() / 8) };
@@ -89,19 +89,20 @@ impl ReadNodes for PageReader {
     }
 }
 
-/// Makes nodes in pages.
+/// Allocates nodes in pages.
 pub struct PageNodes {
     /// Set where a node lies that no confirmation covers.
     fresh: LiveBits,
     made: Vec<Ref>,
-    /// Places to be used again: as long as leaves, and longer. (With few children inner nodes are no longer.)
+    /// Free places, those as long as a leaf and longer ones. With few entries per node, inner nodes are as long as
+    /// leaves.
     free: [Vec<Ref>; 2],
     /// Replaced before a confirmation covered them.
     retired: Vec<Ref>,
     waiting: VecDeque<(u64, Vec<Ref>)>,
-    /// Replaced since the last confirmation, which covers them.
+    /// Covered by a confirmation, and replaced since the newest one.
     replaced: Vec<Ref>,
-    /// Replaced, as the confirmation has it that closed the epoch.
+    /// Replaced, and not reached by the confirmation that closed the epoch.
     ended: VecDeque<(u64, Vec<Ref>)>,
     words: Vec<u64>,
     leaf_bytes: u64,
@@ -135,7 +136,7 @@ impl ReadNodes for PageWriter<'_> {
 }
 
 impl PageWriter<'_> {
-    /// A place for a node, to be used again or new.
+    /// Takes a free place for a node, or allocates one.
     fn place(&mut self, level: u8) -> Result<Ref> {
         let len = node_bytes(level, self.reader.branching);
         if let Some(place) = self.nodes.free[usize::from(len > self.nodes.leaf_bytes)].pop() {
@@ -148,7 +149,7 @@ impl PageWriter<'_> {
         }
     }
 
-    /// Fills a place with a node that `write` writes, given its words and how to make their checksum.
+    /// Fills a place with a node. `write` is given the node's words and the checksum function.
     fn fill(&mut self, place: Ref, write: impl FnOnce(&mut [u64], &dyn Fn(&[u64]) -> u32)) -> u64 {
         let (offset, salt) = (place.offset(), self.nodes.salt);
         let words = &mut self.nodes.words[..place.len() as usize / 8];
@@ -232,7 +233,7 @@ impl Store for PageNodes {
 
     fn retire(&mut self, _pages: &mut Pages, link: u64) {
         let node = Ref(link);
-        // Planted: a node that a confirmation covers is used again before one does without it.
+        // Planted: a node that a confirmation covers is reused before a confirmation no longer reaches it.
         if self.fresh.is_set(node.offset()) || planted(117) {
             self.retired.push(node);
         } else {
@@ -248,7 +249,7 @@ impl Store for PageNodes {
             return;
         }
         let oldest = pins.oldest();
-        // Planted: a node's place is used again though a reader is pinned.
+        // Planted: a node's place is reused although a reader is pinned.
         while self.waiting.front().is_some_and(|(epoch, _)| *epoch < oldest || planted(119)) {
             let (_, nodes) = self.waiting.pop_front().expect("there is a front");
             nodes.into_iter().for_each(|node| self.give_back(pages, node));
@@ -274,7 +275,7 @@ impl Store for PageNodes {
     }
 
     fn clear(&mut self, _pages: &mut Pages, _reader: &PageReader, _old_root: u64) {
-        // Planted: places of nodes outlive the content they were in.
+        // Planted: free places outlive the content they were in.
         if planted(121) {
             return;
         }
@@ -286,7 +287,7 @@ impl Store for PageNodes {
     }
 
     fn leave_retired(&mut self, pages: &Pages, pins: &Pins) {
-        // Few as they may be, they hold their pages.
+        // However few they are, they keep their pages from being freed.
         if !self.retired.is_empty() {
             self.waiting.push_back((pins.advance(), std::mem::take(&mut self.retired)));
         }
@@ -303,7 +304,7 @@ impl Store for PageNodes {
     fn waiting_bytes(&self, live: &LiveBits) -> u64 {
         let lists = self.waiting.iter().chain(&self.ended).map(|(_, nodes)| nodes);
         let nodes = lists.chain([&self.retired, &self.replaced]).flatten();
-        // One that ended before the pages were known was never counted.
+        // A node that ended before the traversal had reached it was never counted.
         nodes.filter(|node| live.is_set(node.offset())).map(|node| node.len()).sum()
     }
 

@@ -1,12 +1,12 @@
-//! The page allocator: bump allocation through runs of adjacent pages, and pages that come back when nothing uses them.
+//! The page allocator: bump allocation through runs of adjacent pages, and pages that are freed when nothing uses them.
 //!
-//! A page is used iff the number in its word is not zero and not above that of the newest confirmation
-//! (docs/maps.md). Allocation stores nothing but the words of the pages a run takes, with the number the next
-//! confirmation will have. For each page DRAM holds the bytes of live objects, and of those that must stay though they are
-//! not live (`held`: entries still linked in the list). A page with nothing held that no run is filling is set aside
-//! when a confirmation ends, and free when no pin and no snapshot is older.
+//! A page is used iff the number in its word is not zero and not above that of the newest confirmation (docs/maps.md).
+//! Allocation stores one word per page it takes, with the number of the next confirmation. DRAM holds for each page the
+//! bytes of live objects, and the bytes held: those of live objects and of dead records that a list's chain still runs
+//! through. A page that holds nothing and is not being filled is set aside at the end of a confirmation, and freed when
+//! no pin and no snapshot is older.
 //!
-//! Thread-safety: owned by the writer's lock; the live bits are shared.
+//! Thread-safety: owned by the writer's lock. The live bits are shared.
 
 use crate::batch::Batch;
 use crate::error::{Error, Result};
@@ -17,32 +17,31 @@ use perdura_pmem::{Region, planted};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Pages a run takes if it can.
+/// Pages in a run, if so many adjacent ones are free.
 const RUN_PAGES: usize = 16;
 
-/// Nodes that room is kept for.
+/// Nodes that room is reserved for.
 const RESERVED_NODES: u64 = 128;
 
-/// What a run is filled with. Things that die together lie together.
+/// What a run is filled with. Objects of similar lifetime lie together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Filling {
-    /// Records of the writer.
+    /// Records of changes.
     Records = 0,
     /// Nodes of the tree.
     Nodes = 1,
-    /// Records the collector has moved: they have lived long.
+    /// Live records that the collector has moved: they have proved long-lived.
     Moved = 2,
 }
 
-/// Who asks. On a full region deletions still find room that other changes leave, and who frees room finds some that
-/// deletions leave.
+/// How deep into the reserve of free pages a request may go, so that a full region can still be emptied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Urgency {
-    /// A change that adds.
+    /// A change that adds. It leaves the whole reserve.
     Ordinary,
-    /// A deletion.
+    /// A deletion. It leaves half of the reserve.
     Deletion,
-    /// Forgetting, rolling back, collecting.
+    /// Forgetting, rolling back or collecting. It may use the whole reserve.
     Freeing,
 }
 
@@ -58,19 +57,19 @@ struct Run {
 struct PageUse {
     live: u32,
     held: u32,
-    /// A run is filling it.
+    /// A run is filling the page.
     open: bool,
     nodes: bool,
-    /// Of pages of nodes: no node will be put in it any more.
+    /// Nodes: the page takes no more of them.
     retired: bool,
-    /// Was used when the map was opened, and what is in it is not known yet.
+    /// In use when the map was opened, and its content is not yet known.
     unknown: bool,
-    /// Set aside: free once the epoch is over.
+    /// Set aside: freed once its epoch is over.
     leaving: bool,
 }
 
 impl PageUse {
-    /// For pages none of which is used, from memory that the system hands out zeroed.
+    /// The uses of pages that are all free, in memory that is allocated zeroed.
     fn unused(pages: usize) -> Box<[PageUse]> {
         const _: () = assert!(size_of::<PageUse>() == 16 && align_of::<PageUse>() == 8);
         let uses = vec![[0u64; 2]; pages].into_boxed_slice();
@@ -79,18 +78,17 @@ impl PageUse {
     }
 
     fn may_leave(&self) -> bool {
-        // Planted: a page that a run is filling leaves when what it had has ended.
+        // Planted: a page that a run is filling is set aside when what it held has ended.
         self.held == 0 && (!self.open || planted(115)) && !self.unknown && (!self.nodes || self.retired)
     }
 }
 
-/// The pages of a map.
 pub(crate) struct Pages {
     pub(crate) region: Region,
     pub(crate) geometry: Geometry,
     pub(crate) live: Arc<LiveBits>,
     pub(crate) batch: Batch,
-    /// Number the next confirmation will have.
+    /// Number of the next confirmation.
     pub(crate) number: u64,
     free: FreeMap,
     uses: Box<[PageUse]>,
@@ -105,10 +103,11 @@ pub(crate) struct Pages {
 }
 
 impl Pages {
-    /// Pages of a map confirmed last under `confirmed`: free are those whose words say so. Words of pages that were
-    /// allocated and never confirmed are set to free; durable before the next confirmation, whose batch they are in, could
-    /// make them valid.
-    /// `node_bytes` is the length of the largest node, if nodes lie in pages: some are kept room for.
+    /// Reads the page table of a map whose newest confirmation is `confirmed`. A page whose word has a higher number
+    /// was allocated but never confirmed: it is free, and its word is set so. That store is in the batch of the next
+    /// confirmation, which fences it before its own number could make the page count as used.
+    ///
+    /// `node_bytes` is the length of the largest node, for which room is reserved; 0 if nodes do not lie in pages.
     ///
     /// Error: `Damaged`.
     pub(crate) fn open(
@@ -160,8 +159,8 @@ impl Pages {
         })
     }
 
-    /// Room for an object of `len` bytes (a multiple of a grain); none when there is no such run of pages. The object is
-    /// live from now on.
+    /// Allocates `len` bytes (a multiple of a grain) in one piece and counts the object as live. Returns its offset, or
+    /// none if no run of free pages is long enough.
     pub(crate) fn allocate(&mut self, filling: Filling, len: u64, urgency: Urgency) -> Option<u64> {
         let run = self.runs[filling as usize];
         let offset = if run.end - run.at >= len {
@@ -183,7 +182,7 @@ impl Pages {
         self.free.len() >= pages + reserve
     }
 
-    /// Makes the filling's run longer by the free pages after it, if that is enough.
+    /// Extends a run by the free pages that follow it, if there are enough.
     fn extend(&mut self, filling: Filling, len: u64, urgency: Urgency) -> Option<u64> {
         let run = self.runs[filling as usize];
         if run.end == 0 || run.end == self.geometry.data_end() {
@@ -207,7 +206,7 @@ impl Pages {
         Some(run.at)
     }
 
-    /// Lets go of the pages a run has filled: one that is made longer again and again would keep them all.
+    /// Closes the pages that a run has filled: a run that is extended again and again would keep them all open.
     fn close_filled(&mut self, filling: Filling) {
         let run = self.runs[filling as usize];
         let first_open = self.geometry.page_of(run.at);
@@ -237,7 +236,7 @@ impl Pages {
 
     fn take_pages(&mut self, first: usize, count: usize, filling: Filling) {
         for page in first..first + count {
-            // Planted: a page belongs to the confirmation after the one that covers it.
+            // Planted: a page has the number of the confirmation after the one that covers it.
             let number = self.number + u64::from(planted(107));
             self.region.store(Geometry::word_at(page), page_word(number, page, self.salt));
             self.uses[page] = PageUse { open: true, nodes: filling == Filling::Nodes, ..PageUse::default() };
@@ -245,7 +244,7 @@ impl Pages {
         self.batch.add(Geometry::word_at(first), 8 * count as u64);
     }
 
-    /// Lets go of a filling's run: whole pages it did not reach are free again.
+    /// Ends a run, and frees the pages it has not reached.
     fn end_run(&mut self, filling: Filling) {
         let run = std::mem::take(&mut self.runs[filling as usize]);
         if run.end == 0 {
@@ -254,7 +253,7 @@ impl Pages {
         let last = self.geometry.page_of(run.end - 1);
         for page in run.first_page..=last {
             self.uses[page].open = false;
-            // Planted: a run gives up the page that it has filled in part.
+            // Planted: a run frees the page that it has filled in part.
             if self.geometry.page_at(page) + u64::from(planted(111)) * (self.geometry.page_bytes - 1) >= run.at {
                 self.free_now(page);
             } else if self.uses[page].may_leave() {
@@ -263,7 +262,7 @@ impl Pages {
         }
     }
 
-    /// Lets go of all runs, before pages are chosen to be emptied.
+    /// Ends all runs, before pages are chosen to be emptied.
     pub(crate) fn end_runs(&mut self) {
         for filling in [Filling::Records, Filling::Nodes, Filling::Moved] {
             self.end_run(filling);
@@ -282,11 +281,11 @@ impl Pages {
         self.free.insert(page);
     }
 
-    /// Pages an object lies in, with its bytes in each.
+    /// The pages an object lies in, with its bytes in each.
     fn parts(geometry: Geometry, object: Ref) -> impl Iterator<Item = (usize, u32)> {
         let (start, end) = (object.offset(), object.offset() + object.len());
         let (first, last) = (geometry.page_of(start), geometry.page_of(end - 1));
-        // Planted: an object is counted in the page it begins in.
+        // Planted: an object is counted only in the page it begins in.
         let last = if planted(113) { first } else { last };
         (first..last + 1).map(move |page| {
             let page_start = geometry.page_at(page);
@@ -295,7 +294,7 @@ impl Pages {
         })
     }
 
-    /// Counts an object as live and held, if it was not before.
+    /// Counts an object as live and held. Returns whether it was not counted before.
     pub(crate) fn born(&mut self, object: Ref) -> bool {
         let is_new = self.live.set(object.offset());
         if is_new {
@@ -308,9 +307,9 @@ impl Pages {
         is_new
     }
 
-    /// Counts an object as held only: in the list it is linked, though nothing refers to it.
+    /// Counts an object as held only: a dead record that a list's chain still runs through.
     pub(crate) fn hold(&mut self, object: Ref) {
-        // Planted: a page may go when nothing in it is live, though records in it are linked.
+        // Planted: a page may be freed when nothing in it is live, though a chain runs through records in it.
         if planted(112) {
             return;
         }
@@ -319,7 +318,7 @@ impl Pages {
         }
     }
 
-    /// Counts an object as not live, if it was.
+    /// Counts an object as no longer live. Returns whether it was live.
     pub(crate) fn died(&mut self, object: Ref) -> bool {
         let was_live = self.live.clear(object.offset());
         if was_live {
@@ -331,7 +330,7 @@ impl Pages {
         was_live
     }
 
-    /// Lets an object go that is not live: its pages may be free once nothing else holds them.
+    /// Counts an object that is not live as no longer held. Its pages may now be empty.
     pub(crate) fn released(&mut self, object: Ref) {
         for (page, bytes) in Pages::parts(self.geometry, object) {
             self.uses[page].held -= bytes;
@@ -341,8 +340,8 @@ impl Pages {
         }
     }
 
-    /// An object has ended: it is neither live nor held any more. Whether its place can be used again now: not when its
-    /// page is unknown.
+    /// Ends an object: it is neither live nor held. Returns whether its place may be reused now, which it may not in an
+    /// unknown page.
     pub(crate) fn end(&mut self, object: Ref) -> bool {
         if self.is_unknown(object.offset()) {
             self.ended.push(object);
@@ -354,7 +353,7 @@ impl Pages {
         true
     }
 
-    /// An object of the list has ended, and nothing is linked to it.
+    /// Ends a record, live or not, that no chain runs through.
     pub(crate) fn cut(&mut self, object: Ref) {
         if !self.is_unknown(object.offset()) {
             self.died(object);
@@ -364,12 +363,12 @@ impl Pages {
         }
     }
 
-    /// Whether what lies there was there when the map was opened and has not been found yet.
+    /// Whether the page was in use when the map was opened and its content is not yet known.
     pub(crate) fn is_unknown(&self, offset: u64) -> bool {
         self.uses[self.geometry.page_of(offset)].unknown
     }
 
-    /// All objects in unknown pages (those used when the map was opened) have been counted ([`Pages::born`]).
+    /// Says that every object in an unknown page has been counted ([`Pages::born`]).
     pub(crate) fn all_known(&mut self) {
         for page in 0..self.uses.len() {
             if std::mem::take(&mut self.uses[page].unknown) && self.uses[page].may_leave() {
@@ -383,8 +382,8 @@ impl Pages {
         }
     }
 
-    /// Counts nothing as live any more; every used page that is not open is given up unless an object is counted in it
-    /// before the next [`Pages::set_aside`].
+    /// Discards all counts. At the next [`Pages::set_aside`] every used page that no run is filling is set aside,
+    /// unless an object in it has been counted by then.
     pub(crate) fn count_anew(&mut self) {
         for page in 0..self.uses.len() {
             let start = self.geometry.page_at(page);
@@ -392,7 +391,7 @@ impl Pages {
             offsets.into_iter().for_each(|offset| _ = self.live.clear(offset));
             let page_use = &mut self.uses[page];
             (page_use.live, page_use.held, page_use.unknown, page_use.retired) = (0, 0, false, page_use.nodes);
-            // Planted: a load does not give up the pages of what was there before.
+            // Planted: loading a snapshot keeps the pages of the old content.
             if !self.free.is_free(page) && !page_use.open && !page_use.leaving && !planted(148) {
                 self.emptied.push(page as u32);
             }
@@ -401,7 +400,7 @@ impl Pages {
         self.live_bytes = 0;
     }
 
-    /// After a confirmation: sets aside the pages that have become empty, under the epoch that `close` names.
+    /// After a confirmation: sets aside the empty pages, in the epoch that `close` ends.
     pub(crate) fn set_aside(&mut self, close: impl FnOnce() -> u64) {
         let mut going = Vec::new();
         for page in self.emptied.drain(..) {
@@ -417,15 +416,15 @@ impl Pages {
         }
     }
 
-    /// Whether pages wait for an epoch to be over.
+    /// Whether pages wait for an epoch to end.
     pub(crate) fn has_leaving(&self) -> bool {
         !self.leaving.is_empty()
     }
 
-    /// Frees the pages set aside in epochs before `oldest`. Bytes freed.
+    /// Frees the pages set aside in epochs before `oldest`. Returns the bytes freed.
     pub(crate) fn free_leaving(&mut self, oldest: u64) -> u64 {
         let mut freed = 0;
-        // Planted: pages are free though a reader is pinned.
+        // Planted: pages are freed although a reader is pinned.
         while self.leaving.front().is_some_and(|(epoch, _)| *epoch < oldest || planted(110)) {
             let _span = perdura_pmem::trace::span("map_free");
             let (_, pages) = self.leaving.pop_front().expect("there is a front");
@@ -437,13 +436,13 @@ impl Pages {
         freed
     }
 
-    /// Whether a page is used, no run is filling it, and it is not about to be free.
+    /// Whether a page is used, known, not being filled and not set aside.
     pub(crate) fn is_settled(&self, page: usize) -> bool {
         let page_use = &self.uses[page];
         !self.free.is_free(page) && !page_use.open && !page_use.leaving && !page_use.unknown
     }
 
-    /// Puts no more nodes into a page, so that it can become free.
+    /// Closes a page to new nodes, so that it can become empty.
     pub(crate) fn retire_nodes(&mut self, page: usize) {
         self.uses[page].retired = true;
         if self.uses[page].may_leave() {
@@ -451,21 +450,21 @@ impl Pages {
         }
     }
 
-    /// Whether a page that a node's place lies in, at least in part, takes no more nodes.
+    /// Whether a page that the place lies in, wholly or in part, takes no more nodes.
     pub(crate) fn is_retired(&self, place: Ref) -> bool {
         Pages::parts(self.geometry, place).any(|(page, _)| self.uses[page].retired)
     }
 
-    /// Whether a node may be put in a place where one has ended: not in a page that takes no more, or is about to be free.
+    /// Whether a node may be put in the place of an ended one: no page of it is closed to nodes or set aside.
     pub(crate) fn takes_nodes(&self, place: Ref) -> bool {
         Pages::parts(self.geometry, place).all(|(page, _)| {
             let page_use = &self.uses[page];
-            // Planted: nodes are put into pages that are about to be free.
+            // Planted: nodes are put into pages that are set aside.
             page_use.nodes && (!page_use.retired && !page_use.leaving || planted(114))
         })
     }
 
-    /// Whether some page an object lies in is free: then something is damaged.
+    /// Whether the object lies, wholly or in part, in a free page, which is damage.
     pub(crate) fn is_in_free_page(&self, object: Ref) -> bool {
         Pages::parts(self.geometry, object).any(|(page, _)| self.free.is_free(page))
     }
@@ -479,17 +478,17 @@ impl Pages {
         u64::from(self.uses[page].live)
     }
 
-    /// Bytes counted as live, page by page.
+    /// Bytes of live objects, summed page by page, for the audit.
     pub(crate) fn live_in_all(&self) -> u64 {
         self.uses.iter().map(|page| u64::from(page.live)).sum()
     }
 
-    /// Bytes counted as held, page by page.
+    /// Bytes held, summed page by page, for the audit.
     pub(crate) fn held_in_all(&self) -> u64 {
         self.uses.iter().map(|page| u64::from(page.held)).sum()
     }
 
-    /// Says of a page used when the map was opened what it holds.
+    /// Records that the pages of an object hold nodes.
     pub(crate) fn note_nodes(&mut self, object: Ref) {
         for (page, _) in Pages::parts(self.geometry, object) {
             self.uses[page].nodes = true;
@@ -508,7 +507,7 @@ impl Pages {
         self.free.longest_run()
     }
 
-    /// Free pages that changes which add leave to others.
+    /// Free pages that [`Urgency::Ordinary`] may not take.
     pub(crate) fn reserved_pages(&self) -> usize {
         self.reserve.min(self.free.len())
     }
@@ -517,7 +516,7 @@ impl Pages {
         self.live_bytes
     }
 
-    /// Puts bytes of an object that was allocated in place.
+    /// Stores bytes of an allocated object, and adds them to the batch.
     #[track_caller]
     #[inline]
     pub(crate) fn fill(&mut self, offset: u64, bytes: &[u8]) {

@@ -1,7 +1,8 @@
 //! The rollback records: the changes not yet forgotten, oldest first.
 //!
-//! In persistent memory they are the records themselves, linked newest first, as many as the root record says. Here they
-//! are in a queue. After a restart the queue is read from the links when it is first needed, so that opening costs nothing.
+//! In persistent memory they are the newest records of the chain, as many as the root record says. DRAM keeps a queue
+//! of them. After a restart it is filled from the chain when first needed, so that opening a B+-tree does not read
+//! records.
 
 use crate::error::Result;
 use crate::format::Ref;
@@ -9,12 +10,11 @@ use crate::record::Records;
 use crate::timestamps::Ts;
 use std::collections::VecDeque;
 
-/// One change.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Change {
     pub(crate) ts: Ts,
     pub(crate) record: Ref,
-    /// Whether there may be an older version of its key.
+    /// Whether its key may have an older version.
     pub(crate) has_older: bool,
     pub(crate) deletion: bool,
 }
@@ -23,13 +23,13 @@ pub(crate) struct Change {
 #[derive(Default)]
 pub(crate) struct Pending {
     known: VecDeque<Change>,
-    /// Older ones, not read yet: how many, and the newest of them.
+    /// Changes older than those known that have not been read: how many, and the offset of the newest.
     unread: u64,
     unread_head: u64,
 }
 
 impl Pending {
-    /// `count` changes, linked from the record at `head`.
+    /// `count` changes, the newest at offset `head`, all unread.
     pub(crate) fn unread(head: u64, count: u64) -> Pending {
         Pending { known: VecDeque::new(), unread: count, unread_head: head }
     }
@@ -43,7 +43,7 @@ impl Pending {
         self.known.push_back(change);
     }
 
-    /// Reads what is not read yet. The records read are given to `each`.
+    /// Reads the unread changes from the chain, and calls `each` with them, newest first.
     pub(crate) fn read(&mut self, records: &Records, mut each: impl FnMut(&Change) -> Result<()>) -> Result<()> {
         let mut older = Vec::new();
         let mut offset = self.unread_head;

@@ -1,12 +1,12 @@
-//! Epochs: what readers may still see is not used again.
+//! Epochs: what a reader may still see is not reused.
 //!
-//! A reader pins the present epoch in a slot, fences, and loads a root. A writer, once it has published a new root, closes
-//! the epoch ([`Pins::advance`]), fences, and looks at the slots; what only older roots reached is used again when the
-//! closed epoch is older than every pin. Of the two fences one is first: either the writer sees the slot, or the reader
-//! sees the new root. The loom test below tries every order.
+//! A reader pins the present epoch in a slot, fences, and loads a root. A writer publishes a new root, closes the epoch
+//! ([`Pins::advance`]), fences, and reads the slots. What only older roots reached is reused when every pin is younger
+//! than the closed epoch. One of the two fences comes first: either the writer sees the slot, or the reader sees the
+//! new root. The loom test below tries the orders.
 //!
-//! Thread-safety: all of it; pins are many, and neither side ever waits. Slots come in blocks; a block is added when all
-//! are taken, and stays.
+//! Thread-safety: all of it is shared. Neither side waits. Slots come in blocks; when all are taken a block is added,
+//! and it stays until the pins are dropped.
 
 use crate::atomic::{AtomicPtr, AtomicU64, Ordering, fence};
 use crossbeam_utils::CachePadded;
@@ -15,7 +15,7 @@ use std::ptr;
 
 /// Slots in a block.
 const SLOTS: usize = if cfg!(loom) { 2 } else { 32 };
-/// A slot nobody holds. Epochs count from 1.
+/// Marks a slot that nobody holds. Epochs count from 1.
 const FREE: u64 = 0;
 
 struct Block {
@@ -32,7 +32,7 @@ impl Block {
     }
 }
 
-/// The epoch and its pins.
+/// The present epoch and the pinned ones.
 pub(crate) struct Pins {
     epoch: CachePadded<AtomicU64>,
     first: Box<Block>,
@@ -43,7 +43,7 @@ impl Pins {
         Pins { epoch: CachePadded::new(AtomicU64::new(1)), first: Box::new(Block::new()) }
     }
 
-    /// Pins the present epoch until dropped.
+    /// Pins the present epoch until the pin is dropped.
     pub(crate) fn pin(&self) -> Pin<'_> {
         let hint = hint();
         let mut block: &Block = &self.first;
@@ -52,7 +52,7 @@ impl Pins {
                 let slot = &*block.slots[(hint + turn) % SLOTS];
                 // Planted: a reader pins the epoch after the one it reads in.
                 let epoch = self.epoch.load(Ordering::Acquire) + u64::from(planted(144));
-                // An epoch that is no longer the present one holds off more than it must, never less.
+                // An epoch that has been closed meanwhile holds off more than necessary, never less.
                 if slot.load(Ordering::Relaxed) == FREE
                     && slot.compare_exchange(FREE, epoch, Ordering::Acquire, Ordering::Relaxed).is_ok()
                 {
@@ -64,13 +64,13 @@ impl Pins {
         }
     }
 
-    /// Closes the present epoch and names it. To be called after the root that pins of later epochs will see is stored.
+    /// Closes the present epoch and returns it. The caller has stored the root that later pins will see.
     pub(crate) fn advance(&self) -> u64 {
         // Planted: what is retired counts as retired in the epoch before.
         self.epoch.fetch_add(1, Ordering::AcqRel) - u64::from(planted(149))
     }
 
-    /// The oldest pinned epoch; the largest number if there is no pin. What was retired in an older epoch is free.
+    /// The oldest pinned epoch, or `u64::MAX` without a pin. What was retired in an older epoch is free.
     pub(crate) fn oldest(&self) -> u64 {
         fence(Ordering::SeqCst);
         let mut oldest = u64::MAX;
@@ -111,14 +111,13 @@ impl Drop for Pins {
     fn drop(&mut self) {
         let mut next = self.first.next.load(Ordering::Acquire);
         while !next.is_null() {
-            // SAFETY: linked blocks are owned by the list, and nobody else is left.
+            // SAFETY: the list owns its blocks, and no reader is left.
             let block = unsafe { Box::from_raw(next) };
             next = block.next.load(Ordering::Acquire);
         }
     }
 }
 
-/// A pinned epoch.
 pub(crate) struct Pin<'p> {
     slot: &'p AtomicU64,
 }
@@ -129,7 +128,7 @@ impl Drop for Pin<'_> {
     }
 }
 
-/// Where this thread begins to look for a slot, so that threads seldom meet.
+/// The slot at which this thread begins its search, so that threads seldom collide.
 #[cfg(not(loom))]
 fn hint() -> usize {
     use std::sync::atomic::AtomicUsize;
@@ -157,7 +156,7 @@ mod loom_tests {
         nodes: [UnsafeCell<u64>; 3],
     }
 
-    // SAFETY: what loom is to find out: it tells if a node is read and written at once.
+    // SAFETY: loom checks it: it reports a node that is read and written at the same time.
     unsafe impl Sync for World {}
 
     fn world() -> Arc<World> {
@@ -173,7 +172,7 @@ mod loom_tests {
         assert_eq!(found, 10 + root);
     }
 
-    /// Publishes node `new` in place of `old`, and uses the place of `old` again if it may.
+    /// Publishes node `new` in place of `old`, and reuses the place of `old` if no pin forbids it.
     fn replace(world: &World, old: usize, new: usize) {
         // SAFETY: loom checks it.
         world.nodes[new].with_mut(|node| unsafe { *node = 10 + new as u64 });

@@ -1,7 +1,7 @@
-//! Start of a list: the index is made anew by walking the chain from the head.
+//! Start of a list: rebuilds the index by walking the chain from the head.
 //!
-//! Every record on the way is checked. A chain can only end or run into damage: a link that leads back to a record seen
-//! before shows as a timestamp that rises, or as more records than the pages can hold.
+//! Every record on the way is checked. The walk ends at the end of the chain or at damage: a link back to an earlier
+//! record shows as a timestamp that rises, or as more records than the pages can hold.
 
 use crate::entries::{Candidate, entries};
 use crate::error::Result;
@@ -19,13 +19,13 @@ pub(crate) struct Rebuilt {
     /// Entries of the index, ascending.
     pub(crate) entries: Vec<Entry>,
     pub(crate) pending: Pending,
-    /// Pending records whose (key, timestamp) was changed again.
+    /// Pending records that a later change at the same key and timestamp replaced.
     pub(crate) orphans: FxHashSet<Ref>,
-    /// Deletions that hide nothing any more.
+    /// Dead deletions that are still linked, by offset.
     pub(crate) dead_deletions: Vec<u64>,
 }
 
-/// Walks the chain a root record names, and counts what it holds in `pages`.
+/// Walks the chain that a root record names, and counts its records in `pages`. Error: `Damaged`.
 pub(crate) fn rebuild(records: &Records, pages: &mut Pages, root: &RootRecord) -> Result<Rebuilt> {
     let mut candidates = walk(records, root)?;
     if let Some(lost) = candidates.iter().find(|found| pages.is_in_free_page(found.record)) {
@@ -79,7 +79,8 @@ fn walk(records: &Records, root: &RootRecord) -> Result<Vec<Candidate>> {
         candidates.push(Candidate::new(record, found.key, ts, found.header.deletion, candidates.len()));
         offset = records.next(offset)?;
     }
-    // Links are stored to in place: whoever died between a store and its flush left one that this walk has followed.
+    // Links are stored in place. A process that died between a store and its flush has left one that this walk has
+    // followed.
     // Planted: such a link is taken for durable.
     if !planted(147) {
         records.region.reclaim_all(candidates.iter().map(|found| (found.record.offset(), 8)));

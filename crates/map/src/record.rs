@@ -1,10 +1,11 @@
-//! Records, read: bounds and checksum first, then the bytes in the region themselves.
+//! Reads records in place: bounds and checksum first, then slices of the region.
 //!
 //! A record is valid iff its reference lies within the pages, its lengths agree with the reference, and its CRC32C
-//! matches. The checksum is looked at once: a record whose live bit is set was written or checked since the map was opened.
+//! matches. The checksum is checked once: a set live bit says that the record was written or checked since the map was
+//! opened.
 //!
-//! Safety of the slices: whoever holds one is the writer, a reader with a pin taken before it loaded the root, or the
-//! collector, whose own work alone frees the pages it reads. Confirmed bytes but the link never change.
+//! Safety of the slices: their holder is the writer, a reader that pinned before it loaded the root, or the collector,
+//! which alone frees the pages it reads. Of confirmed bytes only the link ever changes.
 
 use crate::config::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use crate::error::{Error, Result};
@@ -17,7 +18,7 @@ use perdura_pmem::Region;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-/// A record's content.
+/// The content of a record, in place.
 #[derive(Clone, Copy)]
 pub(crate) struct Record<'a> {
     pub(crate) header: RecordHeader,
@@ -25,7 +26,7 @@ pub(crate) struct Record<'a> {
     pub(crate) value: &'a [u8],
 }
 
-/// All records of a map.
+/// Access to the records of a map.
 #[derive(Clone)]
 pub(crate) struct Records {
     pub(crate) region: Region,
@@ -34,7 +35,7 @@ pub(crate) struct Records {
     pub(crate) live: Arc<LiveBits>,
 }
 
-/// What is looked for: a key's version not above `ts`.
+/// The target of a search: a key, and the greatest timestamp of interest.
 #[derive(Clone, Copy)]
 pub(crate) struct Target<'a> {
     pub(crate) key: &'a [u8],
@@ -48,7 +49,7 @@ impl<'a> Target<'a> {
     }
 }
 
-/// The eight bytes of a key from `skip` on as a number that orders as they do; what is missing counts as zeros.
+/// Eight bytes of a key from `skip` on, as a number of the same order. Missing bytes count as zeros.
 #[inline]
 pub(crate) fn head_at(key: &[u8], skip: usize) -> u64 {
     let rest = key.get(skip..).unwrap_or_default();
@@ -60,13 +61,14 @@ pub(crate) fn head_at(key: &[u8], skip: usize) -> u64 {
     u64::from_be_bytes(bytes)
 }
 
-/// How many bytes two keys have in common from their begin on.
+/// Length of the common prefix of two keys.
 pub(crate) fn common_bytes(one: &[u8], other: &[u8]) -> usize {
     one.iter().zip(other).take_while(|(one, other)| one == other).count()
 }
 
 impl Records {
-    /// The header of the record a reference names, after checking that it lies where it says.
+    /// The header of the record that a reference names. Error: `Damaged` if it lies outside the pages or has another
+    /// length.
     #[inline]
     fn header(&self, record: Ref) -> Result<RecordHeader> {
         let offset = record.offset();
@@ -80,16 +82,17 @@ impl Records {
         Ok(header)
     }
 
-    /// The header at an offset within the pages. Its link, which may be stored to meanwhile, is read by [`Records::next`].
+    /// The header at an offset within the pages, without the link, which another thread may store to: see
+    /// [`Records::next`].
     #[inline]
     fn header_at(&self, offset: u64) -> RecordHeader {
-        // SAFETY: as in content(): these bytes are never stored to while they can be reached.
+        // SAFETY: as in content(). Nobody stores to these bytes while a reader can reach them.
         let bytes = unsafe { self.region.slice(offset + 8, RECORD_HEADER_BYTES - 8) };
         let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
         RecordHeader::decode([0, word(0), word(8), word(16)])
     }
 
-    /// The record a reference names.
+    /// The record that a reference names. Error: `Damaged`.
     #[inline]
     pub(crate) fn get(&self, record: Ref) -> Result<Record<'_>> {
         let header = self.header(record)?;
@@ -103,13 +106,14 @@ impl Records {
     #[inline]
     fn content(&self, offset: u64, header: RecordHeader) -> Record<'_> {
         let (key_bytes, value_bytes) = (u64::from(header.key_bytes), u64::from(header.value_bytes));
-        // SAFETY: within the region (the lengths were checked); never stored to while it can be reached, see above.
+        // SAFETY: the lengths were checked against the region. Nobody stores to the bytes while a reader can reach
+        // them, see above.
         let bytes = unsafe { self.region.slice(offset + RECORD_HEADER_BYTES, key_bytes + value_bytes) };
         let (key, value) = bytes.split_at(key_bytes as usize);
         Record { header, key, value }
     }
 
-    /// Compares a record's checksum.
+    /// Checks a record's checksum.
     #[cold]
     pub(crate) fn verify(&self, offset: u64, record: &Record<'_>) -> Result<()> {
         let header = &record.header;
@@ -120,7 +124,7 @@ impl Records {
             return Err(self.damaged(offset, "a record with a timestamp no map gives"));
         }
         let len = RECORD_HEADER_BYTES + (record.key.len() + record.value.len()) as u64;
-        // SAFETY: as in content(); the link, which may be stored to meanwhile, is not looked at.
+        // SAFETY: as in content(). The link, which another thread may store to, is not read.
         let bytes = unsafe { self.region.slice(offset, len) };
         if header.crc != record_crc(self.salt, offset, bytes) {
             return Err(self.damaged(offset, "the checksum of a record does not match"));
@@ -128,7 +132,7 @@ impl Records {
         Ok(())
     }
 
-    /// The record at an offset from a link, checked in full, with its reference.
+    /// Reference and content of the record that a link leads to, fully checked.
     pub(crate) fn at(&self, offset: u64) -> Result<(Ref, Record<'_>)> {
         if !self.geometry.holds(offset, RECORD_HEADER_BYTES) {
             return Err(self.damaged(offset, "a link points outside the pages"));
@@ -145,7 +149,7 @@ impl Records {
         Ok((Ref::new(offset, len), record))
     }
 
-    /// Reference and header of the record at an offset from a link that has been followed, and the record checked, before.
+    /// Reference and header of the record that a link leads to. The link was followed, and the record checked, before.
     pub(crate) fn linked(&self, offset: u64) -> Result<(Ref, RecordHeader)> {
         if !self.geometry.holds(offset, RECORD_HEADER_BYTES) {
             return Err(self.damaged(offset, "a link points outside the pages"));
@@ -158,13 +162,13 @@ impl Records {
         Ok((Ref::new(offset, len), header))
     }
 
-    /// Offset of the record that the one at `offset` is linked to; 0 at the end.
+    /// Offset of the next older record in the chain; 0 at the end. Error: `Damaged`.
     pub(crate) fn next(&self, offset: u64) -> Result<u64> {
         linked(self.region.load(offset), self.salt)
             .ok_or_else(|| self.damaged(offset, "the check of a link does not match"))
     }
 
-    /// The key of a record that has been read and checked before.
+    /// The key of a record that was read and checked before.
     #[inline]
     pub(crate) fn trusted_key(&self, record: Ref) -> &[u8] {
         let header = self.header_at(record.offset());
@@ -173,30 +177,30 @@ impl Records {
         unsafe { self.region.slice(record.offset() + RECORD_HEADER_BYTES, key_bytes) }
     }
 
-    /// The timestamp of a record read before.
+    /// The timestamp of a record that was checked before.
     pub(crate) fn trusted_ts(&self, record: Ref) -> Ts {
         self.header_at(record.offset()).ts
     }
 
-    /// Whether a record read before is a deletion.
+    /// Whether a record that was checked before is a deletion.
     pub(crate) fn is_deletion(&self, record: Ref) -> bool {
         self.header_at(record.offset()).deletion
     }
 
-    /// Compares a record's key and timestamp with what is looked for. The head is known to be equal.
+    /// Compares a record's key and timestamp with the target's. Their heads are known to be equal.
     pub(crate) fn compare(&self, record: Ref, target: &Target<'_>) -> Result<Ordering> {
         let found = self.get(record)?;
         Ok(found.key.cmp(target.key).then(found.header.ts.cmp(&target.ts)))
     }
 
-    /// The error for bytes of this map that cannot be right.
+    /// The error for bytes of this map that fail a check.
     #[cold]
     pub(crate) fn damaged(&self, offset: u64, what: &str) -> Error {
         Error::damaged(self.region.name(), offset, what)
     }
 }
 
-/// CRC32C of a record that is all of `bytes`, padding excluded, bound to its map and place.
+/// CRC32C of a record bound to its map and place. `bytes` is the whole record without its padding.
 pub(crate) fn record_crc(salt: u64, offset: u64, bytes: &[u8]) -> u32 {
     crc32c::crc32c_append(seed(salt, offset), &bytes[RECORD_UNCHECKED_BYTES..])
 }

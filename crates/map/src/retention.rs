@@ -1,7 +1,7 @@
-//! What is kept of the past: applied, rolled back, forgotten.
+//! Apply, roll back, forget: how long changes and old versions are kept.
 //!
-//! Rolling back walks the rollback records from the newest, forgetting from the oldest. Each step leaves a whole state;
-//! none is durable before the next confirmation, and none has to be.
+//! A rollback walks the rollback records from the newest, forgetting walks them from the oldest. Every step leaves a
+//! consistent state. No step needs to be durable by itself; the next confirmation makes them so.
 
 use crate::config::Kind;
 use crate::error::{ErrorKind, Result};
@@ -59,8 +59,8 @@ impl<I: Index> Core<I> {
         })
     }
 
-    /// Runs what takes rollback records away one by one: if there is no room, again from where it stopped, as long as that
-    /// gets on. What it has done makes room once it is confirmed.
+    /// Runs `run`, which removes rollback records one by one. When it runs out of room, runs it again as long as it
+    /// makes progress: what it has removed becomes room once confirmed.
     fn by_steps(&self, run: impl Fn(&mut State<I>) -> Result<()>) -> Result<()> {
         loop {
             let before = self.state.lock().pending.len();
@@ -71,7 +71,8 @@ impl<I: Index> Core<I> {
         }
     }
 
-    /// Takes the newest changes of one timestamp back, by one edit: their versions out of the index, their records off the head.
+    /// Takes back the newest changes, those of timestamp `ts`, by one edit: drops their versions from the index and
+    /// their records from the head of the chain.
     fn take_back(&self, state: &mut State<I>, ts: Ts) -> Result<()> {
         let group: Vec<Change> = state.pending.newest_first().take_while(|change| change.ts == ts).copied().collect();
         let Some(oldest) = group.last() else { return Ok(()) };
@@ -99,7 +100,7 @@ impl<I: Index> Core<I> {
             }
             state.pending.pop_newest();
         }
-        // Planted: what is rolled back stays linked.
+        // Planted: records that are rolled back stay linked.
         state.head = if planted(128) { state.head } else { next };
         Ok(())
     }
@@ -120,7 +121,7 @@ impl<I: Index> Core<I> {
             return Ok(());
         }
         self.read_pending(state)?;
-        // Before a root that does without them is published. (Planted: not before.)
+        // The mark rises before a root without those versions is published. (Planted: only after.)
         if !planted(132) {
             self.publish_forgotten(state.times.forgotten.max(up_to));
         }
@@ -129,7 +130,7 @@ impl<I: Index> Core<I> {
             match self.forget_some(state, up_to, at_once) {
                 Ok(true) => {}
                 Ok(false) => break,
-                // One edit of many changes takes more room than as many edits.
+                // One edit of many changes takes more room than as many edits of one.
                 Err(error) if error.kind() == ErrorKind::Full && at_once > 1 => at_once = 1,
                 Err(error) => return Err(error),
             }
@@ -140,8 +141,9 @@ impl<I: Index> Core<I> {
         Ok(())
     }
 
-    /// Forgets the oldest changes up to a timestamp, about `at_once` of them, by one edit; whether there were any. The changes
-    /// of one timestamp go together, so that what is pending is, at every confirmation, what is above `forgotten`.
+    /// Forgets the oldest changes up to a timestamp, about `at_once` of them, by one edit. Returns whether there were
+    /// any. Changes of one timestamp go together, so that at every confirmation the pending changes are those above
+    /// `forgotten`.
     fn forget_some(&self, state: &mut State<I>, up_to: Ts, at_once: usize) -> Result<bool> {
         let is_orphan = |change: &Change| !state.orphans.is_empty() && state.orphans.contains(&change.record);
         let mut due: SmallVec<[(Change, bool); CHANGES_AT_ONCE]> = SmallVec::new();
@@ -162,7 +164,7 @@ impl<I: Index> Core<I> {
             })?;
             if !removed.is_empty() {
                 self.complete(state, edit);
-                // The check compares; a count that was wrong from the start is no reason to stop here.
+                // The audit compares the count. A count that was wrong from the start must not stop this change.
                 state.versions = state.versions.saturating_sub(removed.len() as u64);
                 state.dead.extend(removed);
                 state.store.recycle(&mut state.pages, &self.pins, state.snapshots);
@@ -180,7 +182,7 @@ impl<I: Index> Core<I> {
         Ok(!due.is_empty())
     }
 
-    /// Takes out of the index what a forgotten change supersedes, and the change itself if it is a deletion.
+    /// Drops from the index the versions that a forgotten change supersedes, and the change itself if it is a deletion.
     fn drop_versions(
         &self,
         nodes: &mut <I::Store as Store>::Writer<'_>,
@@ -193,7 +195,7 @@ impl<I: Index> Core<I> {
             return Ok(());
         }
         let key = self.records.get(change.record)?.key;
-        // A deletion that was changed again at its timestamp is no version any more; what did that is.
+        // An orphan is not in the index: the entry at its timestamp is that of the later change, and stays.
         // Planted: the newest version goes with those it supersedes; a deletion goes with what replaced it.
         let (mut ts, mut itself) = (change.ts, change.deletion && (!is_orphan || planted(131)) || planted(130));
         loop {
@@ -214,7 +216,7 @@ impl<I: Index> Core<I> {
         }
     }
 
-    /// Reads the rollback records of before the last restart, if that has not been done.
+    /// Reads the rollback records from before the last restart, unless that has been done.
     pub(crate) fn read_pending(&self, state: &mut State<I>) -> Result<()> {
         if state.pending.is_read() {
             return Ok(());
@@ -223,7 +225,7 @@ impl<I: Index> Core<I> {
         pending.read(&self.records, |change| {
             let key = self.records.get(change.record)?.key;
             let found = tree::find(&self.reader, &self.records, *root, &Target::new(key, change.ts))?;
-            // Planted: after a restart all that was changed counts as a version.
+            // Planted: after a restart every change counts as a version.
             if found != Some((change.record, true)) && !planted(133) {
                 orphans.insert(change.record);
             }
@@ -232,13 +234,13 @@ impl<I: Index> Core<I> {
     }
 
     pub(crate) fn mutations(&self, from: Ts, each: &mut dyn FnMut(Mutation<'_>) -> bool) -> Result<()> {
-        // The pin keeps the records while the caller looks at them without the lock.
+        // The pin keeps the records in place while the caller reads them without the lock.
         let _pin = self.pins.pin();
         let changes: Vec<Change> = {
             let mut state = self.state.lock();
             self.read_pending(&mut state)?;
             let orphans = &state.orphans;
-            // For want of room a change may be forgotten before its rollback record is dropped.
+            // A change may be forgotten while its rollback record waits for room to be dropped.
             let from = from.max(state.times.forgotten.saturating_add(1));
             state.pending.since(from).filter(|change| !orphans.contains(&change.record)).copied().collect()
         };

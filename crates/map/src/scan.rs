@@ -1,7 +1,7 @@
 //! Reads without locks: a pin, a root, and nodes that nobody changes.
 //!
-//! What is read is the bytes in the region. A [`Value`] or [`Scan`] keeps its pin, and with it what it may still look at;
-//! writers go on, but memory replaced meanwhile is not used again before the pin is gone.
+//! Values are slices of the region. A [`Value`] or [`Scan`] keeps its pin. Writers go on, but memory that they replace
+//! is not reused before the pin is dropped.
 
 use crate::error::Result;
 use crate::format::Ref;
@@ -15,7 +15,7 @@ use crate::tree::{self, ReadNodes};
 use std::fmt;
 use std::ops::{Bound, Deref};
 
-/// A value, not copied; holding it holds off the reuse of memory, nothing else.
+/// A value, read in place. While it is held, memory replaced since is not reused; nothing else waits for it.
 pub struct Value<'m> {
     bytes: &'m [u8],
     ts: Ts,
@@ -23,7 +23,7 @@ pub struct Value<'m> {
 }
 
 impl Value<'_> {
-    /// Timestamp of the change that gave it.
+    /// Timestamp of the version that was read.
     pub fn ts(&self) -> Ts {
         self.ts
     }
@@ -44,12 +44,12 @@ impl fmt::Debug for Value<'_> {
     }
 }
 
-/// One key, its value, and the timestamp of the change that gave it.
+/// A key, its value, and the timestamp of that version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry<'a> {
-    /// Key.
+    /// The key's bytes, in place.
     pub key: &'a [u8],
-    /// Value.
+    /// The value's bytes, in place.
     pub value: &'a [u8],
     /// Timestamp of the version.
     pub ts: Ts,
@@ -93,7 +93,7 @@ impl<I: Index> Core<I> {
     }
 }
 
-/// The least key above all that begin with `prefix`.
+/// The least key above all keys that begin with `prefix`, or none if there is no such key.
 fn after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
     let last = prefix.iter().rposition(|byte| *byte != 0xff)?;
     let mut end = prefix[..=last].to_vec();
@@ -101,16 +101,17 @@ fn after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
     Some(end)
 }
 
-/// A walk over all entries of an index in ascending order.
+/// Walks all entries of an index in ascending order.
 pub(crate) struct Cursor<'m> {
     nodes: &'m dyn ReadNodes,
     records: &'m Records,
-    /// From the root to a leaf, each with the index of the entry that is next (in leaves) or was taken (above).
+    /// The nodes from the root to a leaf, each with an index: of the next entry in the leaf, of the child taken above
+    /// it.
     path: Vec<(Node<'m>, usize)>,
 }
 
 impl<'m> Cursor<'m> {
-    /// Stands before the first entry above `start`.
+    /// Positions the cursor before the first entry above `start`.
     pub(crate) fn seek(
         nodes: &'m dyn ReadNodes,
         records: &'m Records,
@@ -136,7 +137,7 @@ impl<'m> Cursor<'m> {
         }
     }
 
-    /// The next entry's record.
+    /// Reference and content of the next entry's record, or none at the end. Error: `Damaged`.
     pub(crate) fn next(&mut self) -> Result<Option<(Ref, Record<'m>)>> {
         loop {
             let Some((node, index)) = self.path.last_mut() else { return Ok(None) };
@@ -168,7 +169,7 @@ impl<'m> Cursor<'m> {
     }
 }
 
-/// Keys with their values, in ascending order, as of one timestamp and of the moment the scan began.
+/// The keys with a value at one timestamp, in ascending order, as of the moment the scan began.
 pub struct Scan<'m> {
     cursor: Cursor<'m>,
     at: Ts,
@@ -178,7 +179,7 @@ pub struct Scan<'m> {
 }
 
 impl Scan<'_> {
-    /// The next key; none at the end. Error: `Damaged`.
+    /// The next key, or none at the end. Error: `Damaged`.
     pub fn advance(&mut self) -> Result<Option<Entry<'_>>> {
         loop {
             let first = match self.ahead.take() {

@@ -1,9 +1,9 @@
-//! Snapshots: the structure itself, held.
+//! Snapshots: a confirmed state of the map, held in place.
 //!
-//! A snapshot names a confirmed root (B+-tree) or head (list). While it is held no page is freed and no node's place is
-//! used again that the confirmation reaches; the list's collector waits. Everything else goes on. The stream of a B+-tree
-//! is in the order of its keys, that of a list newest first, superseded records included; who loads takes the first
-//! of each (key, timestamp).
+//! A snapshot names a confirmed root (B+-tree) or head (list). While it is held, no page is freed, no place of a node
+//! that the confirmation reaches is reused, and the list's collector waits. Everything else goes on. The stream of a
+//! B+-tree is in key order; that of a list is newest first and includes superseded records, so the receiver takes the
+//! first of each key and timestamp.
 
 use crate::config::Kind;
 use crate::error::Result;
@@ -16,10 +16,10 @@ use crate::timestamps::{Timestamps, Ts};
 use crate::tree::ReadNodes;
 use perdura_pmem::planted;
 
-/// Fewest bytes a chunk may be limited to.
+/// Lower bound of a chunk's length, in bytes.
 const CHUNK_BYTES_MIN: usize = 64;
 
-/// Who is told that a snapshot is not held any more.
+/// The map, which counts its snapshots.
 trait Holder: Sync {
     fn let_go(&self);
 }
@@ -31,17 +31,17 @@ impl<I: Index> Holder for Core<I> {
     }
 }
 
-/// A map as it was at one moment.
+/// A map as it was at one moment. Dropping it lets the collector go on.
 pub struct Snapshot<'m> {
     kind: Kind,
     times: Timestamps,
     pub(crate) root: u64,
     pub(crate) head: u64,
-    /// Number the next confirmation has.
+    /// Number of the next confirmation.
     pub(crate) number: u64,
-    /// Rollback records from the head.
+    /// Count of the rollback records from the head on.
     pub(crate) pending: u64,
-    /// Entries of the index.
+    /// Count of the entries of the index.
     pub(crate) versions: u64,
     nodes: &'m dyn ReadNodes,
     records: &'m Records,
@@ -73,12 +73,12 @@ impl<I: Index> Core<I> {
 }
 
 impl Snapshot<'_> {
-    /// Where the map stood.
+    /// The map's timestamps at the moment of the snapshot.
     pub fn timestamps(&self) -> Timestamps {
         self.times
     }
 
-    /// The whole snapshot as a stream, in chunks of at most `bytes_max` bytes (64 if that is less). Each call begins anew.
+    /// Streams the whole snapshot in chunks of at most `bytes_max` bytes (at least 64). Each call begins a new stream.
     pub fn chunks(&self, bytes_max: usize) -> Chunks<'_> {
         let mut pending = Vec::new();
         let Timestamps { last, applied, forgotten, .. } = self.times;
@@ -134,14 +134,14 @@ impl<'s> Source<'s> {
     }
 }
 
-/// The chunks of a snapshot, in order. After an error or the end there is nothing more.
+/// The chunks of a snapshot, in order. After an error or the end there are none.
 pub struct Chunks<'s> {
     source: Source<'s>,
     bytes_max: usize,
-    /// Header, item header or end, not yet in a chunk from `small_at` on.
+    /// A header, item header or end; from `small_at` on not yet in a chunk.
     small: Vec<u8>,
     small_at: usize,
-    /// Key and value not yet in a chunk.
+    /// What is left of the key and of the value, not yet in a chunk.
     rest: [&'s [u8]; 2],
     items: u64,
     number: u32,
@@ -151,7 +151,7 @@ pub struct Chunks<'s> {
 }
 
 impl Chunks<'_> {
-    /// Takes the next record, or the end, when all before it is in chunks.
+    /// Takes the next record, or the end. Everything before it is in chunks.
     fn refill(&mut self) -> Result<()> {
         self.small.clear();
         self.small_at = 0;
@@ -170,7 +170,7 @@ impl Chunks<'_> {
         Ok(())
     }
 
-    /// Moves bytes into the chunk as far as there is room; whether all there were are in it.
+    /// Moves pending bytes into the chunk while there is room. Returns whether all are moved.
     fn drain(&mut self, chunk: &mut Vec<u8>) -> bool {
         let room = self.bytes_max - chunk.len();
         let taken = room.min(self.small.len() - self.small_at);

@@ -1,4 +1,4 @@
-//! How a region is used.
+//! The report of how a region is used, and the error for a full one.
 
 use crate::error::{Error, ErrorKind};
 use crate::pages::Pages;
@@ -6,28 +6,28 @@ use crate::pages::Pages;
 /// Bytes of a region by use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Space {
-    /// For pages, in all.
+    /// Bytes of all pages.
     pub total: u64,
-    /// Of pages that hold something or may.
+    /// Bytes of pages that are not free.
     pub used: u64,
-    /// Of free pages.
+    /// Bytes of free pages.
     pub free: u64,
-    /// Of what is reachable from the newest confirmation.
+    /// Bytes of live objects: those reachable from the newest confirmation, and those made since.
     pub live: u64,
-    /// In used pages, but not live: superseded, or not filled.
+    /// Bytes of used pages that are not live: superseded, or not filled.
     pub garbage: u64,
-    /// Of the longest run of free pages.
+    /// Bytes of the longest run of free pages.
     pub free_run_max: u64,
-    /// Of the free bytes, those that only deletions, forgetting and the collector may take. A value fits if its bytes, with
-    /// key and header, are within both `free_run_max` and `free - reserved`.
+    /// Free bytes kept for deletions, forgetting and the collector. A value fits if its bytes, with key and header, are
+    /// within both `free_run_max` and `free - reserved`.
     pub reserved: u64,
-    /// Whether the use of every page is known; after a restart a B+-tree finds that out in the background, and until then
-    /// takes what it has not seen for live.
+    /// Whether the content of every page is known. After a restart a B+-tree finds it out in the background; until then
+    /// `live` includes pages it has not seen.
     pub exact: bool,
 }
 
 impl Space {
-    /// Share of the free bytes that is not in the longest free run: 0 is not fragmented.
+    /// Share of the free bytes outside the longest free run: 0 is not fragmented.
     pub fn fragmentation(&self) -> f64 {
         if self.free == 0 { 0.0 } else { 1.0 - self.free_run_max as f64 / self.free as f64 }
     }

@@ -1,4 +1,4 @@
-//! What a map is in DRAM: what readers share, and what the writer's lock guards.
+//! A map's state in DRAM: what readers share, and what the writer's lock guards.
 
 use crate::config::{Config, Layout};
 use crate::error::{Error, ErrorKind, Result};
@@ -16,21 +16,21 @@ use perdura_pmem::sync::Mutex;
 use rustc_hash::FxHashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// A map, as its handles, its background thread and its readers share it.
+/// A map, shared by its handles, its readers and its background thread.
 pub(crate) struct Core<I: Index> {
     pub(crate) layout: Layout,
     pub(crate) config: Config,
     pub(crate) records: Records,
     pub(crate) reader: <I::Store as Store>::Reader,
     pub(crate) pins: Pins,
-    /// The newest root published.
+    /// The newest published root.
     root: AtomicU64,
-    /// Stored before a root that does without what it forgets.
+    /// The published mark of [`Timestamps::forgotten`]. It rises before a root without those versions is published.
     forgotten: AtomicU64,
     pub(crate) state: Mutex<State<I>>,
-    /// Held by who collects.
+    /// Held for the length of a collection round.
     pub(crate) collector: Mutex<Collector>,
-    /// Whether the background thread sleeps until it is woken.
+    /// Whether the background thread sleeps until a change wakes it.
     pub(crate) asleep: AtomicBool,
     pub(crate) wake: Wake,
     pub(crate) is_closing: AtomicBool,
@@ -39,11 +39,11 @@ pub(crate) struct Core<I: Index> {
 /// What the collector remembers from round to round.
 #[derive(Default)]
 pub(crate) struct Collector {
-    /// List: dead deletions whose hidden versions are not linked any more (see [`crate::list_collect`]).
+    /// List: dead deletions, by offset, that no longer hide a linked version (see [`crate::list_collect`]).
     pub(crate) aged: FxHashSet<u64>,
 }
 
-/// What changes take turns on.
+/// What the writer's lock guards.
 pub(crate) struct State<I: Index> {
     pub(crate) pages: Pages,
     pub(crate) store: I::Store,
@@ -52,37 +52,37 @@ pub(crate) struct State<I: Index> {
     pub(crate) head: u64,
     pub(crate) times: Timestamps,
     pub(crate) pending: Pending,
-    /// Entries of the index.
+    /// Count of the entries of the index.
     pub(crate) versions: u64,
-    /// Since the last confirmation.
+    /// Changes since the last confirmation.
     pub(crate) changes: u32,
-    /// Whether there is anything a confirmation would save.
+    /// Whether a confirmation would save anything.
     pub(crate) is_dirty: bool,
-    /// Records the index does without since the last confirmation.
+    /// Records that the index has dropped since the last confirmation.
     pub(crate) dead: Vec<Ref>,
     /// Records rolled back since the last confirmation.
     pub(crate) cut: Vec<Ref>,
-    /// Records whose (key, timestamp) was changed again while they are pending.
+    /// Pending records that a later change at the same key and timestamp replaced.
     pub(crate) orphans: FxHashSet<Ref>,
-    /// List: deletions that are dead and linked still, found since the last round of the collector.
+    /// List: dead deletions, by offset, found since the collector's last round and still linked.
     pub(crate) dead_deletions: Vec<u64>,
-    /// An edit that is over, for its memory.
+    /// A finished edit, kept for its memory.
     pub(crate) spare: Edit,
-    /// Held snapshots, and the traversal after a start ([`Core::traverse`]).
+    /// Snapshots held, and one for a traversal under way ([`Core::traverse`]).
     pub(crate) snapshots: u64,
     pub(crate) is_loading: bool,
-    /// Bytes of garbage that the last round of the collector found nothing to free of.
+    /// Garbage, in bytes, that the last round of the collector could not free.
     pub(crate) garbage_left: u64,
-    /// B+-tree: whether all pages are known (docs/maps.md, Collection).
+    /// B+-tree: whether the content of all pages is known (docs/maps.md, Collection).
     pub(crate) is_traversed: bool,
-    /// Why that could not be found out.
+    /// Why the traversal failed.
     pub(crate) damage: Option<Error>,
-    /// Live bytes as of the start, for as long as pages are not known.
+    /// Live bytes as the root record had them at start, until all pages are known.
     pub(crate) saved_live: u64,
 }
 
 impl<I: Index> State<I> {
-    /// Whether nothing may be collected now.
+    /// Whether a snapshot or a load keeps the collector away.
     pub(crate) fn is_held(&self) -> bool {
         // Planted: a snapshot does not hold off the collector.
         self.snapshots > 0 && !planted(126) || self.is_loading
@@ -113,17 +113,17 @@ impl<I: Index> Core<I> {
         }
     }
 
-    /// The root for a reader that has pinned.
+    /// The newest root, for a reader that has pinned.
     #[inline]
     pub(crate) fn root(&self) -> u64 {
         self.root.load(Ordering::Acquire)
     }
 
-    /// The root for a reader at a timestamp that has pinned. Error: `Forgotten`.
+    /// The newest root, for a reader of timestamp `at` that has pinned. Error: `Forgotten`.
     #[inline]
     pub(crate) fn root_at(&self, at: Ts) -> Result<u64> {
-        // After, because a root that does without something comes after the mark; before, because a loaded snapshot may
-        // lower the mark once its root is there.
+        // Check after the load, because the mark rises before the root that needs it; and before, because a loaded
+        // snapshot may lower the mark once its root is published.
         self.check_readable(at)?;
         let root = self.root();
         self.check_readable(at)?;
@@ -143,7 +143,7 @@ impl<I: Index> Core<I> {
         self.forgotten.store(ts, Ordering::Release);
     }
 
-    /// Makes a root visible.
+    /// Publishes a root: readers see it from here on.
     pub(crate) fn publish(&self, state: &mut State<I>, root: u64) {
         state.root = root;
         self.root.store(root, Ordering::Release);

@@ -1,14 +1,13 @@
-//! The stream a snapshot travels as: a header, items, an end; cut into chunks that carry their number and checksum.
+//! The stream of a snapshot: a header, items and an end, cut into numbered and checksummed chunks.
 //!
-//! Header: magic and the three timestamps. Item: timestamp, lengths (the key's with the mark of a deletion), key,
-//! value. End: an item header of all ones, then the number of items. Chunk: number (4 bytes), length of what follows the
-//! frame (4), CRC32C of both and the content (4), content. The CRC32C goes on from that of the chunk before, so that chunks
-//! of two snapshots do not make one. All of it is untrusted until checked.
+//! Header: magic and three timestamps. Item: timestamp, lengths (that of the key with the deletion mark), key, value.
+//! End: an item header of all ones, then the number of items. Chunk: number (4 bytes), length of the content (4),
+//! CRC32C of both and the content (4), content. Each CRC32C continues that of the chunk before, so that chunks of two
+//! snapshots do not make one. The input is untrusted until checked.
 
 use crate::config::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use crate::timestamps::Ts;
 
-/// `PERDSNP1`.
 const MAGIC: u64 = u64::from_le_bytes(*b"PERDSNP1");
 const DELETION: u32 = 1 << 31;
 /// Bytes of a chunk before its content.
@@ -16,7 +15,7 @@ pub(crate) const FRAME_BYTES: usize = 12;
 const HEADER_BYTES: usize = 32;
 const ITEM_BYTES: usize = 16;
 
-/// The timestamps a stream begins with.
+/// The timestamps at the head of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) last: Ts,
@@ -32,7 +31,7 @@ impl Header {
     }
 }
 
-/// Writes what comes before an item's key and value.
+/// Writes an item up to its key.
 pub(crate) fn write_item(target: &mut Vec<u8>, ts: Ts, key: &[u8], value: &[u8], deletion: bool) {
     let key_word = key.len() as u32 | if deletion { DELETION } else { 0 };
     target.extend_from_slice(&ts.to_le_bytes());
@@ -40,13 +39,14 @@ pub(crate) fn write_item(target: &mut Vec<u8>, ts: Ts, key: &[u8], value: &[u8],
     target.extend_from_slice(&(value.len() as u32).to_le_bytes());
 }
 
-/// Writes the end.
+/// Writes the end of a stream of so many items.
 pub(crate) fn write_end(target: &mut Vec<u8>, items: u64) {
     target.extend_from_slice(&[0xff; ITEM_BYTES]);
     target.extend_from_slice(&items.to_le_bytes());
 }
 
-/// Completes a chunk: its content stands after room for the frame. Its checksum, which goes on from that of the chunk before.
+/// Fills in the frame of a chunk, whose content follows the room for it. `before` is the checksum of the chunk before.
+/// Returns that of this one.
 pub(crate) fn frame(chunk: &mut [u8], number: u32, before: u32) -> u32 {
     let len = (chunk.len() - FRAME_BYTES) as u32;
     chunk[0..4].copy_from_slice(&number.to_le_bytes());
@@ -60,7 +60,8 @@ fn frame_crc(chunk: &[u8], before: u32) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c_append(before, &chunk[..8]), &chunk[FRAME_BYTES..])
 }
 
-/// The content and checksum of chunk `number`, which follows one with the checksum `before`; or what is wrong with it.
+/// Checks chunk `number`, which follows one with the checksum `before`. Returns its content and checksum, or what is
+/// wrong.
 pub(crate) fn unframe(chunk: &[u8], number: u32, before: u32) -> Result<(&[u8], u32), String> {
     let word = |at: usize| chunk.get(at..at + 4).map(|bytes| u32::from_le_bytes(bytes.try_into().expect("four bytes")));
     let (Some(found), Some(len), Some(crc)) = (word(0), word(4), word(8)) else {
@@ -75,14 +76,14 @@ pub(crate) fn unframe(chunk: &[u8], number: u32, before: u32) -> Result<(&[u8], 
     Ok((&chunk[FRAME_BYTES..], crc))
 }
 
-/// What a parser has found.
+/// A complete part of a stream.
 pub(crate) enum Part<'a> {
     Header(Header),
     Item { ts: Ts, key: &'a [u8], value: &'a [u8], deletion: bool },
     End { items: u64 },
 }
 
-/// Takes a stream in pieces of any size.
+/// Parses a stream that arrives in pieces of any length.
 #[derive(Default)]
 pub(crate) struct Parser {
     buffer: Vec<u8>,
@@ -91,7 +92,8 @@ pub(crate) struct Parser {
 }
 
 impl Parser {
-    /// Takes the next piece and hands what is complete to `each`. At most one item is kept back, of a size that has been checked.
+    /// Takes the next piece and calls `each` with every complete part. Keeps back at most one item, whose length has
+    /// been checked.
     pub(crate) fn feed<E: From<String>>(
         &mut self,
         piece: &[u8],
@@ -121,7 +123,7 @@ impl Parser {
         self.is_over
     }
 
-    /// The first part of `rest`, if it is complete, and its length.
+    /// The first part of `rest` and its length, if the part is complete.
     fn parse<'a>(&self, rest: &'a [u8]) -> Result<Option<(usize, Part<'a>)>, String> {
         let long = |at: usize| u64::from_le_bytes(rest[at..at + 8].try_into().expect("eight bytes"));
         let word = |at: usize| u32::from_le_bytes(rest[at..at + 4].try_into().expect("four bytes"));

@@ -1,17 +1,17 @@
-//! Timestamps, and where a map stands among them.
+//! Timestamps, and the marks that a map keeps among them.
 
-/// A timestamp: in a replicated log, the index of the entry. 0 is before every change.
+/// A timestamp, such as the index of an entry in a replicated log. 0 is before every change.
 pub type Ts = u64;
 
-/// Where a map stands.
+/// The marks of a map. They never fall, except `last` by a rollback and all of them by loading a snapshot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timestamps {
-    /// Of the newest change (after a rollback: at most the one before it).
+    /// Timestamp of the newest change. After a rollback from `t` it is below `t`.
     pub last: Ts,
-    /// Of the newest change that can no longer be rolled back.
+    /// Changes up to this timestamp can no longer be rolled back.
     pub applied: Ts,
-    /// Up to here old versions may be gone; reads below it fail.
+    /// Old versions up to this timestamp may be gone: reads below it fail.
     pub forgotten: Ts,
-    /// `last` as of the newest confirmation.
+    /// `last` as of the newest confirmation: changes up to it are durable.
     pub confirmed: Ts,
 }

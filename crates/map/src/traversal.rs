@@ -1,10 +1,10 @@
-//! After the start of a B+-tree: finds out what the pages used at start hold, by reading all that is reachable.
+//! The traversal after the start of a B+-tree: reads all that is reachable, and so learns what the pages in use hold.
 //!
-//! Each node and record is checked on the way. Until the traversal is through, pages that were used at start are not
-//! collected, and readers check what they meet. The traversal holds off the collector like a snapshot, nothing else.
+//! It checks each node and record on the way. Until it is done, pages that were in use at the start are not collected,
+//! and readers check what they meet. It keeps the collector away like a snapshot, and disturbs nothing else.
 //!
-//! Objects made since the start lie in other pages and are counted already; those that end meanwhile are counted by the
-//! traversal and ended after it ([`Pages::all_known`]).
+//! Objects made since the start lie in other pages and are counted already. Objects that end during the traversal are
+//! counted by it, and ended after it ([`Pages::all_known`]).
 
 use crate::error::{ErrorKind, Result};
 use crate::format::Ref;
@@ -16,15 +16,14 @@ use std::sync::atomic::Ordering;
 /// Objects counted in one turn of the writer's lock.
 const TURN_OBJECTS: usize = 1024;
 
-/// An object found: a node or a record.
 struct Found {
     object: Ref,
     is_node: bool,
 }
 
 impl<I: Index> Core<I> {
-    /// Traverses what the newest confirmation reaches, unless that has been done. One at a time: the caller holds the
-    /// collector's lock.
+    /// Traverses what the newest confirmation reaches, unless that has been done. The caller holds the collector's
+    /// lock.
     pub(crate) fn traverse(&self) -> Result<()> {
         let (root, head, pending) = {
             let mut state = self.state.lock();
@@ -64,7 +63,7 @@ impl<I: Index> Core<I> {
             if turn.len() >= TURN_OBJECTS { self.count(&mut turn, true) } else { Ok(()) }
         })?;
         self.count(&mut turn, true)?;
-        // Rollback records are reachable too; most of them are entries as well.
+        // Rollback records are reachable too. Most of them are entries as well.
         Pending::unread(head, pending).read(&self.records, |change| {
             turn.push(Found { object: change.record, is_node: false });
             Ok(())
@@ -77,7 +76,7 @@ impl<I: Index> Core<I> {
         if self.is_closing.load(Ordering::Relaxed) {
             return Err(self.error(ErrorKind::ReadOnly, "the map is being closed".into()));
         }
-        // Nobody else confirms an idle batch meanwhile.
+        // The background thread is here, or waits for this to end: it confirms no idle batch meanwhile.
         self.confirm(&mut state);
         for Found { object, is_node } in turn.drain(..) {
             if state.pages.is_in_free_page(object) {

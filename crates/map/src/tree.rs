@@ -1,10 +1,9 @@
-//! The copy-on-write B+-tree over nodes that never change, wherever they lie.
+//! The copy-on-write B+-tree over immutable nodes, wherever they lie.
 //!
-//! A change copies the nodes from the leaf to the root and yields a new root; the old one still names the old version.
-//! Nodes have at most `branching` entries; a split leaves half of them on each
-//! side, and only below a quarter, from removals, are siblings joined; entry i of an inner node
-//! is the first entry of child i. [`Nodes`] says where nodes lie: in pages ([`crate::page_nodes`]) or DRAM
-//! ([`crate::dram_nodes`]).
+//! A change copies the nodes from the leaf to the root and yields a new root; the old root still names the old version.
+//! A node has at most `branching` entries and is split in halves beyond that. A node with less than a quarter, which
+//! only removals leave, is joined with a sibling. Entry i of an inner node is the first entry of child i. [`Nodes`]
+//! says where nodes lie: in pages ([`crate::page_nodes`]) or in DRAM ([`crate::dram_nodes`]).
 
 use crate::error::Result;
 use crate::format::Ref;
@@ -15,30 +14,32 @@ use perdura_pmem::planted;
 use smallvec::SmallVec;
 use std::ops::Range;
 
-/// Where nodes are read. Callers hold a pin taken before they loaded the root they come from, or the writer's lock.
+/// Reads nodes. The caller holds the writer's lock, or a pin taken before it loaded the root.
 pub(crate) trait ReadNodes {
-    /// The node a link names; checked as far as needed to read it safely. It is of `level` if that is given.
+    /// The node that a link names, checked as far as reading it safely requires. Error: `Damaged`, also if it is not of
+    /// `level`.
     fn node(&self, link: u64, level: Option<u8>) -> Result<Node<'_>>;
     /// Most entries of a node.
     fn branching(&self) -> usize;
 }
 
-/// Where nodes are made.
+/// Makes nodes.
 pub(crate) trait Nodes: ReadNodes {
-    /// The pages of the map.
+    /// The map's page allocator.
     fn pages(&mut self) -> &mut Pages;
-    /// Puts a node somewhere; its link. Error: `Full`.
+    /// Allocates and writes a node. Returns its link. Error: `Full`.
     fn put(&mut self, node: &Build) -> Result<u64>;
-    /// Puts a copy of a node somewhere that differs in one entry; its link. Error: `Full`.
+    /// Allocates and writes a copy of a node that differs in one entry. Returns its link. Error: `Full`.
     fn put_tweaked(&mut self, link: u64, level: u8, tweak: &Tweak) -> Result<u64>;
-    /// Changes a node that has not been published where it is.
+    /// Changes an unpublished node in place.
     fn change(&mut self, link: u64, level: u8, tweak: &Tweak) -> Result<()>;
 }
 
-/// Depth no tree reaches: with at least two children a node, 2^48 entries.
+/// More levels than a tree can have: with two children a node, 2^48 entries.
 const LEVELS_MAX: u8 = 48;
 
-/// A change: the new root, and what it made and replaced. To be completed, or undone by retiring what it made.
+/// A change of the tree: the new root, and the nodes it made and replaced. The caller publishes the root and retires
+/// what was replaced, or undoes what was made.
 #[derive(Default)]
 pub(crate) struct Edit {
     pub(crate) root: u64,
@@ -47,7 +48,7 @@ pub(crate) struct Edit {
 }
 
 impl Edit {
-    /// Nothing made or replaced yet.
+    /// Empties the edit, and keeps its memory.
     pub(crate) fn clear(&mut self) {
         self.root = 0;
         self.made.clear();
@@ -55,19 +56,19 @@ impl Edit {
     }
 }
 
-/// What an insertion has done.
+/// The outcome of an insertion.
 pub(crate) struct Inserted {
     pub(crate) record: Ref,
-    /// The entry with the same key and timestamp, which was replaced.
+    /// The replaced record with the same key and timestamp.
     pub(crate) same: Option<Ref>,
 }
 
-/// What an insertion finds.
+/// What an insertion finds at its place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Found {
-    /// The entry with the same key and timestamp.
+    /// The record with the same key and timestamp.
     pub(crate) same: Option<Ref>,
-    /// The entry before, if it may be an older version of the key.
+    /// The record before, if it may be an older version of the key.
     pub(crate) before: Option<Ref>,
 }
 
@@ -76,7 +77,7 @@ struct Step {
     index: usize,
 }
 
-/// Where a descent has ended.
+/// Where a descent ends.
 struct End {
     link: u64,
     place: Place,
@@ -84,7 +85,7 @@ struct End {
 
 type Path = SmallVec<[Step; 16]>;
 
-/// The entry with the largest (key, timestamp) not above the target; and whether it is the target itself.
+/// The entry with the greatest (key, timestamp) not above the target, and whether it is the target itself.
 #[inline]
 pub(crate) fn find(
     nodes: &(impl ReadNodes + ?Sized),
@@ -107,8 +108,8 @@ pub(crate) fn find(
     }
 }
 
-/// Puts the record that `make` makes, told what is there, in at the target: in place of an entry with the same key and
-/// timestamp if there is one. Nothing changes if it makes none.
+/// Inserts at the target the record that `make` returns; it is given what is there. An entry with the same key and
+/// timestamp is replaced. If `make` returns none, nothing changes.
 pub(crate) fn insert<N: Nodes>(
     nodes: &mut N,
     records: &Records,
@@ -150,7 +151,7 @@ pub(crate) fn insert<N: Nodes>(
     Ok(Some(Inserted { record, same }))
 }
 
-/// Takes the entry of the target out, if it is `expected`. Whether it was there.
+/// Removes the target's entry if it is `expected`. Returns whether it was.
 pub(crate) fn remove(
     nodes: &mut impl Nodes,
     records: &Records,
@@ -165,7 +166,7 @@ pub(crate) fn remove(
     Ok(true)
 }
 
-/// The way to the leaf that has the target's entry, the leaf, and the entry's index; none if the entry is not `expected`.
+/// The path to the leaf with the target's entry, the leaf, and the entry's index; none if the entry is not `expected`.
 fn find_entry(
     nodes: &impl Nodes,
     records: &Records,
@@ -182,15 +183,15 @@ fn find_entry(
     Ok(is_it.then(|| (path, link, rank - 1)))
 }
 
-/// Entries taken out.
+/// Entries that were removed.
 pub(crate) struct Removed {
     pub(crate) records: SmallVec<[Ref; 4]>,
-    /// Whether older versions may be in another leaf still.
+    /// Whether the leaf before may hold older versions.
     pub(crate) goes_on: bool,
 }
 
-/// Takes out the versions of the target's key that are older than it, as far as they are in one leaf, and, if `itself`,
-/// that of the target too.
+/// Removes the versions of the target's key that are older than the target, as far as they lie in one leaf, and with
+/// `itself` the target's own.
 pub(crate) fn remove_versions(
     nodes: &mut impl Nodes,
     records: &Records,
@@ -225,7 +226,7 @@ pub(crate) fn remove_versions(
     Ok(removed)
 }
 
-/// Takes entries out of a leaf.
+/// Removes entries from a leaf.
 fn take_out(
     nodes: &mut impl Nodes,
     records: &Records,
@@ -244,13 +245,13 @@ fn take_out(
     ascend(nodes, records, path, link, build, edit)
 }
 
-/// Entries below which a node is joined with a sibling. Splits leave twice as many, so that removing and inserting in turn does not
-/// split and join in turn.
+/// Entries below which a node is joined with a sibling. A split leaves twice as many, so that alternating insertions
+/// and removals do not split and join in turn.
 fn least_entries(branching: usize) -> usize {
     branching.div_ceil(4).max(2)
 }
 
-/// Puts `new` in the place of entry `old` of the target. Whether it was there.
+/// Replaces the target's entry `old` by `new`. Returns whether `old` was there.
 pub(crate) fn replace(
     nodes: &mut impl Nodes,
     records: &Records,
@@ -266,7 +267,7 @@ pub(crate) fn replace(
     Ok(true)
 }
 
-/// Copies the node `link` of `level`, on the way to the target, to another place. Whether it was there.
+/// Copies node `link` of `level`, on the path to the target, to another place. Returns whether it was there.
 pub(crate) fn relocate(
     nodes: &mut impl Nodes,
     records: &Records,
@@ -288,7 +289,7 @@ pub(crate) fn relocate(
     Ok(true)
 }
 
-/// Goes from the root to the node of `level` that the target belongs to, and finds the target's place in it.
+/// Descends from the root to the node of `level` on the path to the target, and finds the target's place in it.
 fn descend(
     nodes: &impl Nodes,
     records: &Records,
@@ -304,7 +305,7 @@ fn descend(
         if node.level() <= level {
             return Ok(End { link, place });
         }
-        // What is below every entry belongs to the first child, and becomes the new first entry on the whole way.
+        // A target below every entry belongs to the first child, and becomes the first entry on the whole path.
         let index = place.rank.saturating_sub(1);
         path.push(Step { link, index });
         above = node.above(index, &place);
@@ -320,8 +321,8 @@ fn put(nodes: &mut impl Nodes, records: &Records, node: &mut Build, edit: &mut E
     Ok(link)
 }
 
-/// Puts a copy that differs in one entry in the place of node `link`, and copies of all above it in theirs. Nodes that
-/// this edit has made, which nobody else sees, are changed where they are.
+/// Replaces node `link` by a copy that differs in one entry, and copies all nodes above it. Nodes that this edit has
+/// made are changed in place, since nobody else sees them.
 fn lift(
     nodes: &mut impl Nodes,
     records: &Records,
@@ -333,7 +334,7 @@ fn lift(
 ) -> Result<()> {
     let mut tweak = *tweak;
     loop {
-        // Planted: a leaf is changed where it lies.
+        // Planted: a published leaf is changed in place.
         let is_own = edit.made.contains(&link) || planted(138) && level == 0;
         let new = if is_own {
             nodes.change(link, level, &tweak)?;
@@ -353,7 +354,7 @@ fn lift(
             return Ok(());
         }
         (link, level) = (step.link, level + 1);
-        // Planted: the entry of a child is not its first one any more.
+        // Planted: the entry of a child is no longer the child's first.
         if !tweak.is_first() || planted(140) {
             tweak = Tweak::Relink(step.index, new);
             continue;
@@ -370,8 +371,8 @@ fn lift(
     }
 }
 
-/// Puts `build` in the place of node `link`, and new nodes in that of all above it: split when there are too many entries,
-/// joined or evened out with a sibling when there are too few.
+/// Replaces node `link` by `build`, and the nodes above it by new ones: split when they have too many entries, joined
+/// or balanced with a sibling when they have too few.
 fn ascend(
     nodes: &mut impl Nodes,
     records: &Records,
@@ -410,7 +411,7 @@ fn ascend(
     Ok(())
 }
 
-/// Adds the entries of the sibling that is among `children` of `parent` to `build`, which is child `index`. Its link.
+/// Adds to `build`, which is child `index`, the entries of its sibling among `children`. Returns the sibling's link.
 fn join(
     nodes: &impl Nodes,
     parent: &Node<'_>,
@@ -428,12 +429,13 @@ fn join(
         joined.slots.extend_from_slice(&build.slots);
         *build = joined;
     }
-    // The prefixes of two nodes may differ though they are equally long.
+    // Prefixes of equal length may still differ.
     build.is_stale = true;
     Ok(link)
 }
 
-/// Puts a node, in two halves if it has too many entries, in none if it has none. The entries for its parent.
+/// Writes a node: as two halves if it has too many entries, not at all if it has none. Returns the entries for its
+/// parent.
 fn put_split(
     nodes: &mut impl Nodes,
     records: &Records,
@@ -458,13 +460,13 @@ fn put_split(
     Ok(slots)
 }
 
-/// Puts the root: a level is added when it is split, and taken away when it has one child.
+/// Writes the root. A split root gets a level above it; a root with one child is replaced by the child.
 fn put_root(nodes: &mut impl Nodes, records: &Records, build: Build, edit: &mut Edit) -> Result<u64> {
     if build.level > 0 && build.slots.len() == 1 {
         let mut link = build.slots[0].child;
         // Planted: the only child of a root goes with it.
         planted(139).then(|| edit.replaced.push(link));
-        // The only child of a root may itself have one child, if that is the only one.
+        // That child may itself have one child only.
         for _ in 0..LEVELS_MAX {
             let node = nodes.node(link, None)?;
             if node.level() == 0 || node.len() > 1 {
@@ -489,10 +491,10 @@ fn put_root(nodes: &mut impl Nodes, records: &Records, build: Build, edit: &mut 
     }
 }
 
-/// An entry of a tree to be built: the first sixteen bytes of its key as a number, and its record.
+/// An entry for [`build`]: the first sixteen bytes of the key as a number, and the record.
 pub(crate) type Entry = (u128, Ref);
 
-/// Builds a tree from entries in ascending order, all of them anew. Its root.
+/// Builds a tree from entries in ascending order. Returns its root.
 pub(crate) fn build(nodes: &mut impl Nodes, records: &Records, entries: &[Entry], edit: &mut Edit) -> Result<u64> {
     if entries.is_empty() {
         return Ok(0);
@@ -521,7 +523,7 @@ pub(crate) fn build(nodes: &mut impl Nodes, records: &Records, entries: &[Entry]
     }
 }
 
-/// How many bytes the keys of a group have in common, as far as the begins of their keys go that heads are taken from.
+/// Length of the prefix that a group's keys share: at most 8, so that the heads after it are in the entries.
 fn skip_of(records: &Records, group: &[(Entry, u64)]) -> Result<u16> {
     const BYTES_MAX: usize = 8;
     let (first, last) = (group[0].0, group[group.len() - 1].0);
@@ -532,7 +534,7 @@ fn skip_of(records: &Records, group: &[(Entry, u64)]) -> Result<u16> {
     Ok(common.min(BYTES_MAX) as u16)
 }
 
-/// Groups of nearly equal size, at most seven eighths of `most` where that leaves them large enough.
+/// Groups of nearly equal size, of at most seven eighths of `most` if there are several.
 fn evenly<T>(row: &[T], most: usize) -> impl Iterator<Item = &[T]> {
     let groups = if row.len() <= most { 1 } else { row.len().div_ceil(most - most / 8) };
     (0..groups).map(move |group| &row[group * row.len() / groups..(group + 1) * row.len() / groups])

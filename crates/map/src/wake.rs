@@ -1,9 +1,8 @@
-//! Wakes the background thread, and tells it to stop.
+//! A signal that wakes the background thread or stops it.
 
 use perdura_pmem::sync::{Condvar, Mutex};
 use std::time::Duration;
 
-/// Wakes the thread.
 #[derive(Default)]
 pub(crate) struct Wake {
     signal: Mutex<Signal>,
@@ -27,7 +26,7 @@ impl Wake {
         self.condvar.notify_one();
     }
 
-    /// Waits; whether to go on.
+    /// Waits for a wake-up, a stop or the timeout. Returns whether to go on.
     pub(crate) fn wait(&self, timeout: Option<Duration>) -> bool {
         let mut signal = self.signal.lock();
         match timeout {

@@ -1,4 +1,5 @@
-//! Hazard: a file that is no map, or not this one, taken for one: each is refused with an error that says what it is.
+//! Hazard: a file that is no map, or another map, is taken for this one. Each must be refused with an error that names
+//! the reason.
 
 mod support;
 
@@ -9,7 +10,7 @@ use std::sync::Arc;
 use support::damage::{NAME, subject};
 use support::{KINDS, Place, error_kind, quiet, value};
 
-/// Opens a file of these bytes as whatever it is, and as each kind: the errors.
+/// The errors of opening a file of these bytes: as whatever it is, as a list, and as a B+-tree.
 fn errors(bytes: &[u8]) -> [Option<ErrorKind>; 3] {
     let medium: Arc<dyn Medium> = Arc::new(SimMedium::from_image(Image::from_files([(NAME, bytes)])));
     [
@@ -58,7 +59,7 @@ fn a_map_of_one_kind_is_foreign_to_the_other() {
     }
 }
 
-/// The subject's file with a word (4 bytes) of its identity changed, and the checksum made to match (docs/format.md).
+/// The subject's file with 4 bytes of its identity changed, and the checksum corrected (docs/format.md).
 fn forged(bytes: &[u8], at: usize, word: u32) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     bytes[at..at + 4].copy_from_slice(&word.to_le_bytes());
@@ -82,7 +83,7 @@ fn a_file_of_another_version_is_told_by_its_version() {
     }
 }
 
-/// Numbers that are wrong though the checksum matches: none is relied on before it is checked.
+/// Wrong numbers under a correct checksum: none is relied on before it is checked.
 #[test]
 fn wrong_sizes_and_kinds_are_damage() {
     for kind in KINDS {
@@ -100,7 +101,7 @@ fn wrong_sizes_and_kinds_are_damage() {
     }
 }
 
-/// A refused file is left as it is: it may be another program's, or be repaired.
+/// A refused file stays as it is: it may belong to another program, or be repaired.
 #[test]
 fn a_refused_file_is_not_changed() {
     for kind in KINDS {
@@ -134,7 +135,7 @@ fn a_file_that_was_cut_off_or_grew_is_refused() {
     }
 }
 
-/// A file that was cut off on a real device must be an error too, not a fault of the process.
+/// A file that was truncated on a real device must give an error too, not a fault of the process.
 #[test]
 fn a_file_cut_off_on_a_device_is_refused() {
     for kind in KINDS {
@@ -158,7 +159,7 @@ fn a_file_cut_off_on_a_device_is_refused() {
     }
 }
 
-/// What an attempt to make a map left behind does not keep the next from it.
+/// What a failed attempt to create a map left behind does not hinder the next one.
 #[test]
 fn what_is_left_of_an_attempt_is_replaced() {
     for kind in KINDS {
@@ -174,7 +175,7 @@ fn what_is_left_of_an_attempt_is_replaced() {
     }
 }
 
-/// A medium that refuses to sync: no map that might not be there after a power failure.
+/// A medium that refuses to sync: no map appears that a power failure could take away.
 #[test]
 fn a_medium_that_does_not_sync_makes_no_map() {
     for kind in KINDS {

@@ -1,6 +1,6 @@
-//! What every ordered map must do: one suite, run on the list and on the B+-tree, in simulated memory and in files.
+//! The conformance suite of ordered maps, run on the list and the B+-tree, in simulated memory and in files.
 //!
-//! The sentences of `OrderedMap`'s documentation are the checks' names.
+//! The checks are named after the sentences of `OrderedMap`'s documentation.
 
 mod support;
 
@@ -11,7 +11,7 @@ use perdura_map::Kind;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use support::Place;
 
-/// Runs every check of the suite in a fresh place each.
+/// Runs every check of the suite, each in a fresh place.
 fn conforms(place: impl Fn() -> Place) {
     let mut failed = Vec::new();
     for (name, check) in suite::checks() {

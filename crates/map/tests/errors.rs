@@ -1,4 +1,5 @@
-//! Hazard: an error of a map that hides what the medium said. Each tells its kind, file and offset, and chains the medium's error.
+//! Hazard: an error of a map hides what the medium reported. Each must have a kind, the file and the offset, and the
+//! medium's error as its source.
 
 use perdura_map::{BTree, Config, Error, ErrorKind, Layout, List, OrderedMap, Ts};
 use perdura_pmem::{FileMedium, Medium, Options, SimMedium};
@@ -9,7 +10,7 @@ fn config() -> Config {
     Config { background: false, ..Config::default() }
 }
 
-/// Kind of the medium's error behind one of a map.
+/// The kind of the medium's error that is the source of a map's error.
 fn medium_kind(error: &Error) -> Option<perdura_pmem::ErrorKind> {
     Some(error.source()?.downcast_ref::<perdura_pmem::Error>()?.kind())
 }
@@ -39,7 +40,7 @@ fn damage_is_told_with_file_and_offset() {
     let medium: Arc<dyn Medium> = Arc::new(SimMedium::new());
     drop(BTree::create(&medium, "map", &Layout::btree(1 << 20), &config()).expect("there is room"));
     let region = medium.open("map").expect("it exists");
-    // The identity ends with its checksum, at offset 60.
+    // The last word of the identity, with its checksum at offset 60.
     region.store(56, region.load(56) ^ 1 << 40);
     let error = BTree::open(&medium, "map", &config()).expect_err("its checksum does not match");
     assert_eq!((error.kind(), error.file(), error.offset()), (ErrorKind::Damaged, Some("map"), Some(0)), "{error}");

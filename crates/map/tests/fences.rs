@@ -1,4 +1,4 @@
-//! Hazards: a confirmation that fences more than it needs, or flushes less; a map that is half made when the power fails.
+//! Hazards: a confirmation that fences more than it needs, or flushes less; a half-made map after a power failure.
 
 mod support;
 
@@ -11,7 +11,7 @@ use support::compare::{audit, compare};
 use support::model::Model;
 use support::{KINDS, Map, NEWEST, all, create, layout, quiet, quiet_every, refused, tiny_layout};
 
-/// A new map whose events are recorded.
+/// A new map, and the recorder of its events.
 fn recorded(kind: Kind, changes_max: u32) -> (Map, Arc<Recorder>) {
     let (medium, recorder) = Recorder::attach(SimMedium::new());
     let medium: Arc<dyn Medium> = Arc::new(medium);
@@ -23,7 +23,7 @@ fn fences(recorder: &Recorder) -> usize {
     recorder.trace().events().iter().filter(|event| matches!(event.kind, EventKind::Fence)).count()
 }
 
-/// What a call costs in fences.
+/// Fences of a call.
 fn cost<T>(recorder: &Recorder, call: impl FnOnce() -> T) -> usize {
     let before = fences(recorder);
     call();
@@ -102,8 +102,8 @@ fn reads_touch_nothing() {
     }
 }
 
-/// Every moment while a map is made, changed for the first time and made again: the name is there with a whole map, or
-/// it can be made again.
+/// Every moment of creating a map, changing it for the first time, and creating it again after a crash: the name
+/// belongs to a whole map, or the map can be created.
 #[test]
 fn a_map_is_there_whole_or_not_at_all() {
     for kind in KINDS {
@@ -128,7 +128,7 @@ fn a_map_is_there_whole_or_not_at_all() {
     }
 }
 
-/// Whether the image has a map; if it must, and if it is as it must be.
+/// Whether the image has a whole map. Panics if it must have one and has not.
 fn is_whole(kind: Kind, image: Image, acknowledged: Option<u64>) -> bool {
     let medium: Arc<dyn Medium> = Arc::new(SimMedium::from_image(image));
     let (map, is_there) = match perdura_map::open(&medium, "map", &quiet()) {

@@ -1,7 +1,7 @@
-//! Hazard: a region that fills up loses something, or never takes anything again.
+//! Hazard: a full region loses something, or never accepts anything again.
 //!
-//! A refused change changes nothing; reads go on, and deletions, if what they leave is forgotten from time to time; what
-//! is forgotten and collected is room again, any number of times, and after a restart.
+//! A refused change changes nothing. Reads go on, and so do deletions if the caller forgets from time to time. What is
+//! forgotten and collected becomes room again, any number of times and after a restart.
 
 mod support;
 
@@ -12,7 +12,7 @@ use support::{
     KINDS, Map, NEWEST, Place, all, collect_all, create, error_kind, layout, quiet, quiet_every, tiny_layout,
 };
 
-/// Values by key, as they should be.
+/// The values that the map must have, by key.
 type Wanted = BTreeMap<Vec<u8>, Vec<u8>>;
 
 fn check(map: &dyn OrderedMap, wanted: &Wanted, what: &str) {
@@ -23,7 +23,7 @@ fn check(map: &dyn OrderedMap, wanted: &Wanted, what: &str) {
     support::compare::audit_space(map).unwrap_or_else(|error| panic!("{what}: {error}"));
 }
 
-/// Applies and forgets all there is, and collects.
+/// Applies and forgets everything, and collects.
 fn make_room(map: &dyn OrderedMap) {
     map.apply(map.timestamps().last).expect("it is the newest");
     map.forget(map.timestamps().applied).expect("it is applied");
@@ -31,7 +31,7 @@ fn make_room(map: &dyn OrderedMap) {
     collect_all(map);
 }
 
-/// Deletes keys, making room whenever there is none for a deletion: there must be then.
+/// Deletes keys. When there is no room for a deletion, makes room, after which there must be some.
 fn delete_all<'a>(map: &dyn OrderedMap, wanted: &mut Wanted, keys: impl Iterator<Item = &'a Vec<u8>>, what: &str) {
     for (place, key) in keys.enumerate() {
         let delete = || map.delete(map.timestamps().last + 1, key);
@@ -46,7 +46,7 @@ fn delete_all<'a>(map: &dyn OrderedMap, wanted: &mut Wanted, keys: impl Iterator
     }
 }
 
-/// Sets keys until the region is full; how many.
+/// Sets keys until the region is full. Returns how many.
 fn fill(map: &dyn OrderedMap, wanted: &mut Wanted, random: &mut Random, bytes_max: u64) -> usize {
     for count in 0.. {
         let key = random.next_u64().to_be_bytes().to_vec();
@@ -85,7 +85,7 @@ fn a_full_map_goes_on_after_deletions_and_collection() {
     }
 }
 
-/// Fills the map and makes room again, several times.
+/// Fills the map and empties it, several times.
 fn cycle(map: &dyn OrderedMap, what: &str) {
     let (mut random, mut wanted) = (Random::new(7), Wanted::new());
     let mut first = 0;
@@ -105,7 +105,7 @@ fn cycle(map: &dyn OrderedMap, what: &str) {
     }
 }
 
-/// Nothing is deleted: new versions of the same keys, old ones forgotten.
+/// Nothing is deleted: new versions of the same keys, while old ones are forgotten.
 #[test]
 fn overwriting_goes_on_as_long_as_old_versions_are_forgotten() {
     for kind in KINDS {
@@ -150,7 +150,7 @@ fn nothing_of_a_full_map_is_lost_by_a_restart() {
     }
 }
 
-/// All calls on a full map that do not need room, or make some.
+/// Every call on a full map that needs no room, or makes some.
 #[test]
 fn a_full_map_can_be_read_rolled_back_confirmed_and_streamed() {
     for kind in KINDS {
@@ -178,7 +178,7 @@ fn a_full_map_can_be_read_rolled_back_confirmed_and_streamed() {
     }
 }
 
-/// A large value that does not fit must not keep small ones out, nor take anything with it.
+/// A large value that does not fit leaves the map as it was, and leaves room for small ones.
 #[test]
 fn a_value_that_does_not_fit_leaves_room_for_others() {
     for kind in KINDS {
@@ -189,9 +189,9 @@ fn a_value_that_does_not_fit_leaves_room_for_others() {
             map.set(ts, &[ts as u8], &[ts as u8; 100]).unwrap_or_else(|error| panic!("{kind}, {ts}: {error}"));
         }
         assert_eq!((all(&*map, NEWEST).len(), map.check().expect("sound")), (100, 100));
-        // A part is kept for deletions.
+        // A part of the free pages is reserved for deletions.
         let Space { free, free_run_max, reserved, .. } = map.space();
-        // A part of what is left holds the nodes that name it.
+        // A part of the rest is for the nodes that name the value.
         let fits = free_run_max.min(free - reserved) - (8 << 10);
         map.set(101, b"large", &vec![1; fits as usize]).expect("what the space report promises fits");
     }
@@ -248,7 +248,7 @@ fn layouts_and_settings_out_of_range_are_refused() {
     }
 }
 
-/// A device without room for the file: told as full, and nothing is left of the attempt.
+/// A device without room for the file: the error is `Full`, and nothing of the attempt stays.
 #[test]
 fn a_device_too_small_is_told() {
     for kind in KINDS {

@@ -1,7 +1,7 @@
-//! Races, replayed: a writer, readers, a collector and a stream of snapshots, each seed one interleaving of them.
+//! Replayed races: a writer, readers, a collector and streams of snapshots. Each seed is one interleaving of them.
 //!
-//! The region is so small that pages are used again all the time. What a reader saw at an applied timestamp it sees
-//! again, and it is what the writer wrote; a value held is not touched; nothing of the writer's is lost.
+//! The region is so small that pages are reused all the time. A reader that looks twice at an applied timestamp sees
+//! the same, and what the writer wrote. A value that is held does not change. Nothing of the writer's is lost.
 
 mod support;
 
@@ -19,23 +19,24 @@ use support::{Map, NEWEST, Owned, create, error_kind, layout, load, quiet, quiet
 
 const KEYS: u64 = 10;
 
-/// Makes every store, flush and fence a point at which the scheduler may switch threads.
+/// A hook that records nothing: every store, flush and fence only becomes a point at which the scheduler may switch
+/// threads.
 struct Unheard;
 
 impl Tap for Unheard {
     fn record(&self, _access: Access<'_>, _site: Site) {}
 }
 
-/// What the threads share.
+/// The state that the threads share.
 struct Stage {
     map: Map,
-    /// All changes, none forgotten: what is applied is here before it is applied.
+    /// The model of all changes, none forgotten. A change is in it before it is applied to the map.
     truth: Mutex<Model>,
     done: AtomicBool,
     seed: u64,
 }
 
-/// Ends the others however the writer ends.
+/// Stops the other threads however the writer ends.
 struct Ends<'a>(&'a AtomicBool);
 
 impl Drop for Ends<'_> {
@@ -53,7 +54,7 @@ impl Stage {
         Random::new(self.seed << 8 | thread)
     }
 
-    /// Does many changes, and keeps the truth.
+    /// Makes many changes, and keeps the model.
     fn write(&self, changes: u64) {
         let _ends = Ends(&self.done);
         let mut random = self.random(0);
@@ -102,7 +103,7 @@ impl Stage {
         }
     }
 
-    /// The collector and the snapshots let pages go sooner or later.
+    /// Waits for room: the collector and the snapshots free pages sooner or later.
     fn make_room(&self) {
         let last = self.truth.lock().last;
         self.apply(last);
@@ -125,7 +126,7 @@ impl Stage {
         self.forget(applied.saturating_sub(random.below(6)));
     }
 
-    /// Forgets, or begins to: readers and snapshots may hold what would be needed to go on.
+    /// Forgets as far as room allows: readers and snapshots may hold the pages that the rest needs.
     fn forget(&self, up_to: Ts) {
         if let Err(error) = self.map.forget(up_to) {
             assert_eq!(error.kind(), ErrorKind::Full, "{error}");
@@ -143,7 +144,7 @@ impl Stage {
         self.truth.lock().rollback(from, last).expect("as documented");
     }
 
-    /// Reads what is applied, twice; and holds a value while others go on.
+    /// Reads applied timestamps twice, and holds a value while others go on.
     fn read(&self, thread: u64) {
         let mut random = self.random(thread);
         while !self.is_done() {
@@ -179,7 +180,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Scans, letting others go on at times; each value must be whole and its key's.
+    /// Scans, yielding to other threads now and then. Each value must be whole and belong to its key.
     fn scan_slowly(&self, at: Ts, random: &mut Random) -> perdura_map::Result<Vec<Owned>> {
         let mut scan = self.map.prefix(b"k", at)?;
         let mut found: Vec<Owned> = Vec::new();
@@ -235,7 +236,6 @@ impl Stage {
     }
 }
 
-/// Keys and timestamps.
 fn brief(entries: &[Owned]) -> String {
     let all: Vec<String> = entries.iter().map(|(key, _, ts)| format!("{}@{ts}", key[1])).collect();
     all.join(" ")
@@ -247,7 +247,7 @@ fn compare_newest(map: &dyn OrderedMap, truth: &Model) {
     assert!(found == truth.scan(NEWEST), "the writer lost something");
 }
 
-/// Runs a stage of these threads: readers, collectors, streams.
+/// Runs one stage with so many readers, collectors and streams.
 fn run(kind: Kind, seed: u64, [readers, collectors, streams]: [u64; 3]) {
     let medium: Arc<dyn Medium> = Arc::new(SimMedium::new().recording(Arc::new(Unheard)));
     let changes_max = [4, 1, 20][seed as usize % 3];
@@ -270,7 +270,7 @@ fn run(kind: Kind, seed: u64, [readers, collectors, streams]: [u64; 3]) {
     let Stage { map, truth, .. } = stage;
     let mut truth = truth.into_inner();
     assert_eq!(error_kind(map.get(b"k", NEWEST)), None);
-    // What there was no room to forget.
+    // Forgets what there was no room to forget.
     map.forget(map.timestamps().forgotten).expect("nobody holds anything");
     truth.forget(map.timestamps().forgotten);
     let same = |map: &dyn OrderedMap| compare(map, &truth).and_then(|()| audit(map, &truth));
@@ -297,7 +297,7 @@ fn readers_of_a_btree_beside_writer_collector_and_stream() {
     }
 }
 
-/// Without a snapshot to hold it off, the collector frees pages as fast as it can.
+/// No snapshot holds the collector off, so it frees pages as fast as it can.
 #[test]
 fn readers_of_a_list_beside_two_collectors() {
     for seed in seeds(150) {

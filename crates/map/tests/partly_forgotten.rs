@@ -1,8 +1,9 @@
-//! Hazard: forgetting runs out of room half-way, because a snapshot holds what it replaces.
+//! Hazard: `forget` runs out of room half-way, because a snapshot holds what it replaces.
 //!
-//! What is forgotten by then stays so, and all else as it was: a rollback record left behind was once taken for garbage by the
-//! collector, and listed as not forgotten (found by the crash explorer). With the snapshot gone, the rest can be forgotten: many
-//! changes in one edit once took more room than was left, for ever.
+//! What is forgotten by then stays forgotten, everything else stays as it was, and without the snapshot the rest can be
+//! forgotten. Found by the crash explorer: the collector took a rollback record left behind for garbage, and
+//! `mutations` listed it as not forgotten. Later, one edit of many changes needed more room than there was, so that no
+//! retry could succeed.
 
 use perdura_map::{BTree, Config, Error, ErrorKind, Layout, List, OrderedMap, Ts};
 use perdura_pmem::{Medium, SimMedium};
@@ -26,7 +27,7 @@ fn had_room<T>(result: Result<T, Error>) -> bool {
     }
 }
 
-/// Sets keys again and again until there is no room.
+/// Sets keys again and again until the region is full.
 fn fill(map: &dyn OrderedMap) -> Model {
     let mut model = Model::new();
     for number in 0.. {
@@ -55,7 +56,7 @@ fn check(map: &dyn OrderedMap, model: &Model) {
     map.check().expect("the map is whole");
 }
 
-/// Returns whether there was no room to forget all.
+/// Returns whether there was too little room to forget everything.
 fn what_is_partly_forgotten_stays_whole(
     bytes: u64,
     create: impl Fn(&Arc<dyn Medium>, &Layout) -> Box<dyn OrderedMap>,
@@ -67,7 +68,7 @@ fn what_is_partly_forgotten_stays_whole(
     let last = map.timestamps().last;
     map.apply(last).expect("nothing is written");
     let is_partly = {
-        // Holds off that anything replaced becomes free.
+        // The snapshot keeps everything that is replaced from being freed.
         let _snapshot = map.snapshot().expect("the map is whole");
         !had_room(map.forget(last))
     };

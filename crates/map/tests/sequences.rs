@@ -1,6 +1,6 @@
-//! Sequences of all operations, drawn by a seed, against a model; restarts and power failures among them.
+//! Seeded sequences of all operations against a model, with restarts and power failures among them.
 //!
-//! A failure names its seed and the shortest sequence found that fails; `PERDURA_SEED` runs one seed only.
+//! A failure names its seed and the shortest failing sequence found. `PERDURA_SEED` runs a single seed.
 
 mod support;
 
@@ -18,7 +18,7 @@ use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRu
 use run::{Setting, run};
 use support::{layout, seeds};
 
-/// Layouts and batches, one after another by seed: smallest pages and nodes, a region that is soon full, the default.
+/// Layout and batch by seed: the smallest pages and nodes, a region that is soon full, the defaults.
 fn setting(kind: Kind, seed: u64) -> Setting {
     let layouts = [
         Layout { bytes: 1 << 20, page_bytes: 256, branching: 4 },
@@ -30,7 +30,7 @@ fn setting(kind: Kind, seed: u64) -> Setting {
     Setting { kind, layout: layouts[seed as usize % layouts.len()], changes_max }
 }
 
-/// Runs a sequence of each seed, and shrinks what fails.
+/// Runs a sequence per seed, and shrinks one that fails.
 fn check(kind: Kind, count: u64, strategy: impl Strategy<Value = Vec<Operation>>) {
     for seed in seeds(count) {
         let setting = setting(kind, seed);

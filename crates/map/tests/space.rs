@@ -1,4 +1,4 @@
-//! Hazards: space that overwriting uses up, and pages that a deletion, a restart or a power failure loses.
+//! Hazards: overwriting uses up space; a deletion, a restart or a power failure loses pages.
 
 mod support;
 
@@ -15,14 +15,14 @@ fn map(kind: Kind, bytes: u64) -> Map {
     create(&medium, "map", kind, &layout(kind, bytes), &quiet_every(100)).expect("there is room")
 }
 
-/// Sets each of `keys` keys ten times, in an order that changes, forgetting as it goes.
+/// Sets each of `keys` keys ten times, in changing order, and forgets as it goes.
 fn overwrite(map: &dyn OrderedMap, keys: u64, value_bytes: usize) {
     let mut random = Random::new(1);
     let mut ts = 0;
     for round in 0..11u8 {
         let offset = random.below(keys);
         for n in 0..keys {
-            // A step that shares no factor with the number of keys meets each once.
+            // A step coprime to the number of keys meets each key once.
             let key = (n * 7919 + offset) % keys;
             ts += 1;
             map.set(ts, &format!("{key:010}").into_bytes(), &vec![round; value_bytes]).expect("there is room");
@@ -60,7 +60,7 @@ fn ten_overwrites_of_every_key_leave_twice_what_is_live_at_most() {
     }
 }
 
-/// Without a call to `collect`, while the background thread does what it can.
+/// Without a call to `collect`: the background thread does the work.
 #[test]
 fn the_background_thread_collects_by_itself() {
     for kind in KINDS {
@@ -85,7 +85,7 @@ fn the_background_thread_collects_by_itself() {
     }
 }
 
-/// Nothing is left of what was deleted, wherever it lay.
+/// Nothing of what was deleted stays, wherever it lay.
 #[test]
 fn what_is_deleted_leaves_no_page_behind() {
     for kind in KINDS {
@@ -118,7 +118,7 @@ fn what_is_deleted_leaves_no_page_behind() {
     }
 }
 
-/// Pages that were allocated, freed or moved when the power failed: none is lost, whatever survived.
+/// A power failure while pages are allocated, freed or moved loses none of them, whatever survives.
 #[test]
 fn no_page_is_lost_by_a_power_failure() {
     for kind in KINDS {
@@ -144,7 +144,7 @@ fn no_page_is_lost_by_a_power_failure() {
                 point.for_each_image(&mut random, &mut seen, 1, |image| {
                     images += 1;
                     let medium: Arc<dyn Medium> = Arc::new(SimMedium::from_image(image));
-                    // Before the map was made there is nothing to lose.
+                    // Before the map exists there is nothing to lose.
                     if let Ok(map) = perdura_map::open(&medium, "map", &quiet()) {
                         empties(&*map, &format!("{kind}, event {}", point.index));
                     }
@@ -156,7 +156,7 @@ fn no_page_is_lost_by_a_power_failure() {
     }
 }
 
-/// All of the map is deleted and collected: hardly a page is in use then.
+/// Deletes and collects the whole map, after which hardly a page is in use.
 fn empties(map: &dyn OrderedMap, what: &str) {
     map.check().unwrap_or_else(|error| panic!("{what}: {error}"));
     audit_space(map).unwrap_or_else(|error| panic!("{what}: {error}"));

@@ -1,6 +1,6 @@
-//! Hazard: a page used again under a reader. A writer, readers, a stream of snapshots and the background thread, on
-//! real threads, in a region so small that pages are used again all the time; values carry their key, their
-//! timestamp and a checksum.
+//! Hazard: a page is reused under a reader. A writer, readers, a stream of snapshots and the background thread run on
+//! real threads, in a region so small that pages are reused all the time. Values carry their key, their timestamp and a
+//! checksum.
 
 mod support;
 
@@ -17,7 +17,7 @@ use support::{KINDS, NEWEST, Owned, all, create, layout, load, other, quiet, tin
 const KEYS: u64 = 150;
 const CHANGES: u64 = 40_000;
 
-/// Ends the others however the writer ends.
+/// Stops the other threads however the writer ends.
 struct Ends<'a>(&'a AtomicBool);
 
 impl Drop for Ends<'_> {
@@ -26,10 +26,10 @@ impl Drop for Ends<'_> {
     }
 }
 
-/// Values by key, and the timestamps that gave them.
+/// Values by key, with the timestamps of the changes that gave them.
 type Truth = BTreeMap<Vec<u8>, (Vec<u8>, Ts)>;
 
-/// Changes keys at random; what is there in the end.
+/// Changes keys at random. Returns the final content.
 fn write(map: &dyn OrderedMap, done: &AtomicBool, seed: u64) -> Truth {
     let _ends = Ends(done);
     let (mut random, mut truth, mut ts) = (Random::new(seed), Truth::new(), 0);
@@ -62,7 +62,7 @@ fn write(map: &dyn OrderedMap, done: &AtomicBool, seed: u64) -> Truth {
     truth
 }
 
-/// Applies and forgets up to a timestamp, if there is something; begins to, if readers hold what would be needed to go on.
+/// Applies up to a timestamp, and forgets as far as room allows: readers may hold the pages that the rest needs.
 fn forget(map: &dyn OrderedMap, up_to: Ts) {
     let up_to = up_to.min(map.timestamps().last);
     map.apply(up_to).expect("it is there");
@@ -71,7 +71,7 @@ fn forget(map: &dyn OrderedMap, up_to: Ts) {
     }
 }
 
-/// Scans at a timestamp; each value must be whole, its key's, and of the timestamp it says.
+/// Scans at a timestamp. Each value must be whole, belong to its key, and have its entry's timestamp.
 fn scan(map: &dyn OrderedMap, at: Ts) -> perdura_map::Result<Vec<Owned>> {
     let mut scan = map.prefix(b"", at)?;
     let mut found: Vec<Owned> = Vec::new();
@@ -83,7 +83,8 @@ fn scan(map: &dyn OrderedMap, at: Ts) -> perdura_map::Result<Vec<Owned>> {
     Ok(found)
 }
 
-/// Reads single keys and scans until the writer is done; how often both scans of one timestamp could be compared.
+/// Reads single keys and scans until the writer is done. Returns how often two scans of one timestamp could be
+/// compared.
 fn read(map: &dyn OrderedMap, done: &AtomicBool, seed: u64) -> u64 {
     let (mut random, mut compared) = (Random::new(seed), 0);
     while !done.load(Ordering::Acquire) {

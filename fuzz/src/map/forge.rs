@@ -1,5 +1,5 @@
-//! Objects of a map's file changed so that their checksums match: what no accident does, and no map may panic at or lose
-//! its way in. Where objects lie is found by their checksums, as docs/format.md has them; nothing of the map is asked.
+//! Changes objects of a map's file and corrects their checksums. No accident does that, but no map may panic or loop on
+//! it. Objects are found by their checksums, as docs/format.md defines them, without asking the map.
 
 use super::input::Input;
 use super::subject::FILE_BYTES;
@@ -9,7 +9,7 @@ const ROOT_BYTES: usize = 128;
 const DATA_AT: usize = 4096;
 const RECORD_HEADER_BYTES: usize = 32;
 
-/// What a thing with a checksum is.
+/// The kinds of object that have a checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     Root,
@@ -17,7 +17,7 @@ pub enum Shape {
     Node,
 }
 
-/// A thing with a checksum.
+/// An object that has a checksum.
 #[derive(Clone, Copy, Debug)]
 pub struct Object {
     pub shape: Shape,
@@ -41,14 +41,15 @@ fn seed(salt: u64, place: u64) -> u32 {
     ((salt ^ place).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32
 }
 
-/// Bytes of a record from its header, without padding; none if they are not within the file.
+/// Bytes of a record from its header on, without padding, or none if they are not within the file.
 fn record_bytes(bytes: &[u8], offset: usize) -> Option<usize> {
     let lengths = word(bytes, offset + 24);
     let len = RECORD_HEADER_BYTES + (lengths & 0x7fff_ffff) as usize + (lengths >> 32) as usize;
     (offset + len <= bytes.len()).then_some(len)
 }
 
-/// The word with the checksum of an object, as it should be: where, and what. None if its lengths are impossible.
+/// The word that holds an object's checksum, by offset, and its correct value. None if the object's lengths are
+/// impossible.
 fn check_word(bytes: &[u8], object: Object) -> Option<(usize, u64)> {
     let Object { shape, offset, len } = object;
     let crc =
@@ -71,7 +72,7 @@ fn is_sound(bytes: &[u8], object: Object) -> bool {
     check_word(bytes, object).is_some_and(|(at, check)| word(bytes, at) == check)
 }
 
-/// All objects of a sound file, live ones and others.
+/// All objects of a sound file, live or not.
 pub fn objects(bytes: &[u8]) -> Vec<Object> {
     let roots = [0, 1].map(|slot| Object { shape: Shape::Root, offset: SLOTS_AT + slot * ROOT_BYTES, len: ROOT_BYTES });
     let records = (DATA_AT..bytes.len() - RECORD_HEADER_BYTES).step_by(16).map(|offset| Object {
@@ -79,7 +80,7 @@ pub fn objects(bytes: &[u8]) -> Vec<Object> {
         offset,
         len: RECORD_HEADER_BYTES,
     });
-    // Of four children: leaves have two arrays, inner nodes three, in whole cache lines.
+    // With four children, leaves have two arrays and inner nodes three, in whole cache lines.
     let nodes = (DATA_AT..bytes.len() - 128)
         .step_by(64)
         .map(|offset| Object { shape: Shape::Node, offset, len: 128 })
@@ -87,7 +88,7 @@ pub fn objects(bytes: &[u8]) -> Vec<Object> {
     roots.into_iter().chain(records).chain(nodes).filter(|object| is_sound(bytes, *object)).collect()
 }
 
-/// Changes words of objects, and makes their checksums right again.
+/// Changes words of objects and corrects their checksums.
 pub fn forge(bytes: &mut [u8], input: &mut Input<'_>) {
     debug_assert_eq!(bytes.len() as u64, FILE_BYTES);
     let objects = objects(bytes);

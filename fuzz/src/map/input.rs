@@ -1,6 +1,5 @@
-//! Input as a sequence of decisions. What is not there is zero.
+//! The input as a sequence of decisions. Past its end everything is zero.
 
-/// Bytes of a cache line.
 const LINE_BYTES: usize = 64;
 
 /// The rest of an input.
@@ -30,7 +29,8 @@ impl<'a> Input<'a> {
         taken
     }
 
-    /// Changes some bytes of `target`: turns bits in at most 16 of them, or loses a cache line, or puts another in its place.
+    /// Damages `target`: flips bits in at most 16 bytes, zeroes 8 bytes, or overwrites a cache line by zeros, ones or
+    /// another line.
     pub fn change(&mut self, target: &mut [u8]) {
         let what = self.u8();
         let at = self.below(target.len().max(1) as u64) as usize;

@@ -1,6 +1,6 @@
-//! The C interface, called with every argument but a wild pointer, in every order but use after release.
+//! Calls the C interface with every argument but a wild pointer, in every order but use after release.
 //!
-//! To be run with `-detect_leaks=0`: libpmem2 loses a few bytes for every file that was mapped.
+//! Run with `-detect_leaks=0`: libpmem2 loses a few bytes per mapped file.
 
 use super::input::Input;
 use perdura_capi::map::change::*;
@@ -19,7 +19,7 @@ use std::ptr::{null, null_mut};
 use std::sync::OnceLock;
 use tempfile::TempDir;
 
-/// Bytes that keys and values are taken from.
+/// The bytes of keys and values.
 const POOL: [u8; 4096] = [b'p'; 4096];
 
 /// A handle that belongs to the map of a number, or null.
@@ -33,7 +33,7 @@ impl<T> Handle<T> {
     const NONE: Handle<T> = Handle { pointer: null_mut(), map: 0 };
 }
 
-/// A value held, and what it was.
+/// A held value, and its bytes when it was read.
 struct Held {
     value: PerduraMapValue,
     copy: Vec<u8>,
@@ -64,7 +64,7 @@ pub fn interface(data: &[u8]) {
         chunks: Vec::new(),
     };
     let mut input = Input(data);
-    // SAFETY: the world holds what was opened and not released, or null; lengths are those of the bytes given.
+    // SAFETY: the world holds handles that were opened and not released, or null; lengths are those of the bytes given.
     unsafe {
         world.make(&mut input);
         while !input.is_over() {
@@ -78,13 +78,13 @@ pub fn interface(data: &[u8]) {
         world.end();
     }
     for name in ["m", "n"] {
-        // The input need not have made it.
+        // The input may not have created it.
         let _ = std::fs::remove_file(place.join(name));
     }
 }
 
-/// The directory all inputs use, one after the other. Opening one for each would be slow, and wear libpmem2 out, which keeps
-/// a thread-specific key for every file that was ever mapped.
+/// The directory that all inputs use in turn. To open one per input would be slow, and would exhaust libpmem2, which
+/// keeps a thread-specific key for every file that was ever mapped.
 fn directory() -> (*mut PerduraMapDirectory, &'static Path) {
     static DIRECTORY: OnceLock<(TempDir, usize)> = OnceLock::new();
     let (place, address) = DIRECTORY.get_or_init(|| {
@@ -109,13 +109,13 @@ fn directory() -> (*mut PerduraMapDirectory, &'static Path) {
 
 fn message() -> String {
     let mut text = [0u8; 600];
-    // SAFETY: the buffer has as many bytes.
+    // SAFETY: the buffer has that many bytes.
     unsafe { perdura_map_message(text.as_mut_ptr().cast(), text.len()) };
     let end = text.iter().position(|byte| *byte == 0).expect("an end");
     String::from_utf8_lossy(&text[..end]).into_owned()
 }
 
-/// Pointer and length that do not lie, except where lengths are refused before anything is read.
+/// A pointer with its length. The length is false only where it is refused before anything is read.
 fn bytes(input: &mut Input<'_>) -> (*const c_void, usize) {
     let data = POOL.as_ptr().cast::<c_void>();
     match input.u8() {
@@ -138,7 +138,7 @@ fn timestamp(input: &mut Input<'_>) -> u64 {
     }
 }
 
-/// One of these; mostly the first, which is as good as any.
+/// One of the choices, mostly the first, which is valid.
 fn number(input: &mut Input<'_>, choices: &[u64]) -> u64 {
     let choice = usize::from(input.u8());
     if choice < 224 { choices[0] } else { choices[choice % choices.len()] }
@@ -153,7 +153,7 @@ fn name(input: &mut Input<'_>) -> CString {
 
 impl World {
     /// # Safety
-    /// As for all of the world: what it holds is live or null.
+    /// Everything that the world holds is live or null.
     unsafe fn make(&mut self, input: &mut Input<'_>) -> PerduraMapCode {
         let at = usize::from(input.u8()) % 2;
         let kind = number(input, &[2, 1, 0, 3, u64::from(u32::MAX)]) as u32;
@@ -348,7 +348,7 @@ impl World {
         }
     }
 
-    /// Releases everything; then all must close.
+    /// Releases everything, after which every map must close.
     ///
     /// # Safety
     /// As for [`World::make`].
@@ -381,7 +381,7 @@ impl Held {
 }
 
 /// # Safety
-/// `data` must be readable for `bytes` bytes, or those be none.
+/// `data` must be readable for `bytes` bytes, or `bytes` must be 0.
 unsafe fn slice<'a>(data: *const c_void, bytes: usize) -> &'a [u8] {
     if bytes == 0 {
         return &[];

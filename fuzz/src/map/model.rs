@@ -1,10 +1,10 @@
-//! What a map must say, and the comparison with what it says.
+//! The model of a damaged map, and the comparison of the two.
 
 use perdura_map::{ErrorKind, OrderedMap, Result, Timestamps, Ts};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-/// More entries than any map here has: what gives more does not end.
+/// More entries than any map here has: a scan that yields more does not end.
 const ENTRIES_MAX: usize = 100_000;
 
 /// Versions by key and timestamp; none is a deletion.
@@ -33,8 +33,8 @@ impl Model {
     }
 }
 
-/// Reads all of `map` in every way there is. With a model, whatever is read must be what the model says; errors are
-/// counted.
+/// Reads all of `map` in every way there is. With a model, whatever is read must match it. Returns the number of
+/// errors.
 pub fn read_all(map: &dyn OrderedMap, model: Option<&Model>) -> usize {
     let mut errors = 0;
     let stands = map.timestamps();
@@ -60,7 +60,7 @@ fn get(map: &dyn OrderedMap, model: &Model, key: &[u8], at: Ts) -> Result<()> {
     Ok(())
 }
 
-/// Scans everything, in two ways; the number of errors.
+/// Scans everything in two ways. Returns the number of errors.
 fn scan(map: &dyn OrderedMap, model: Option<&Model>, at: Ts) -> usize {
     let mut errors = 0;
     for prefix in [&b""[..], b"k"] {
@@ -123,7 +123,7 @@ fn mutations(map: &dyn OrderedMap, model: Option<&Model>) -> Result<()> {
     Ok(())
 }
 
-/// Changes a map in every way there is, as far as it lets one. With a model, what it accepted is there afterwards.
+/// Changes a map in every way there is, as far as it allows. With a model, what the map accepted is there afterwards.
 pub fn write_all(map: &dyn OrderedMap, model: Option<&mut Model>) {
     let mut unwatched = Model { stands: map.timestamps(), ..Model::default() };
     let watched = model.is_some();
@@ -167,7 +167,7 @@ pub fn write_all(map: &dyn OrderedMap, model: Option<&mut Model>) {
     }
 }
 
-/// A change may be refused for what is found on the way, not for its arguments, which are right.
+/// The kinds of error that damage may cause. The arguments are valid, so they cause none.
 fn refused(kind: ErrorKind) {
     let expected = matches!(kind, ErrorKind::Damaged | ErrorKind::Full | ErrorKind::ReadOnly | ErrorKind::Medium);
     assert!(expected, "a right change was refused as {kind:?}");

@@ -1,4 +1,4 @@
-//! A map's file, damaged: opened, read, checked, collected, written to and opened again.
+//! Damages a map's file, then opens, reads, audits, collects, changes and reopens the map.
 
 use super::forge::forge;
 use super::input::Input;
@@ -9,8 +9,8 @@ use perdura_pmem::sim::Image;
 use perdura_pmem::{Medium, SimMedium};
 use std::sync::Arc;
 
-/// Damages a map's file. Of the first byte, bit 0 chooses the structure, bit 1 the pages, bit 2 makes the checksums of what
-/// is changed right again, bit 3 cuts the file or makes it longer; the rest says what to change.
+/// Damages a map's file. In the first byte, bit 0 chooses the structure, bit 1 the page size, bit 2 corrects the
+/// checksums of what is changed, bit 3 truncates or extends the file. The rest says what to change.
 pub fn region(data: &[u8]) {
     let mut input = Input(data);
     let choice = input.u8();
@@ -29,9 +29,9 @@ pub fn region(data: &[u8]) {
     judge(subject, &medium, choice & 4 == 0);
 }
 
-/// Uses what opens. `covered`: nothing was made to look right that is not.
+/// Uses what opens. `covered`: no checksum was corrected, so damage must be found or harmless.
 fn judge(subject: &Subject, medium: &Arc<dyn Medium>, covered: bool) {
-    // Of the other kind, or damaged: an error.
+    // One of them is of the other kind, and both may be damaged: errors are fine.
     let _ = (List::open(medium, NAME, &config()).err(), BTree::open(medium, NAME, &config()).err());
     let Ok(map) = open(medium, NAME, &config()) else { return };
     let state = subject.states.last().expect("states");
@@ -60,7 +60,7 @@ fn judge(subject: &Subject, medium: &Arc<dyn Medium>, covered: bool) {
     let _ = map.check();
 }
 
-/// Takes a snapshot and streams it to its end.
+/// Takes a snapshot and streams it to the end.
 fn snapshot(map: &dyn perdura_map::OrderedMap) {
     let Ok(snapshot) = map.snapshot() else { return };
     for (count, chunk) in snapshot.chunks(512).enumerate() {

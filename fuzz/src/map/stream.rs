@@ -1,4 +1,4 @@
-//! A snapshot's chunks, changed, left out, sent twice or in the wrong order.
+//! The chunks of a snapshot, changed, omitted, repeated or reordered.
 
 use super::input::Input;
 use super::model::{Model, read_all, write_all};
@@ -7,8 +7,8 @@ use perdura_map::{ErrorKind, OrderedMap, open};
 use perdura_pmem::{Medium, SimMedium};
 use std::sync::Arc;
 
-/// Sends a snapshot to a map. Of the first byte, bit 0 chooses the structure sent, bit 1 the one that receives, the next
-/// three the chunks' length; the rest says what is done to the stream.
+/// Sends a snapshot to a map. In the first byte, bit 0 chooses the structure that sends, bit 1 the one that receives,
+/// the next three the length of the chunks. The rest says what is done to the stream.
 pub fn stream(data: &[u8]) {
     let mut input = Input(data);
     let choice = input.u8();
@@ -25,7 +25,7 @@ pub fn stream(data: &[u8]) {
     target.confirm().expect("a medium that works");
     let loaded = load(&*target, &changed);
     assert!(loaded || changed != chunks, "a sound snapshot is refused");
-    // What is read is all of one or all of the other.
+    // The map has all of the snapshot or all of its old content.
     let mut model = if loaded { model.clone() } else { before };
     assert_eq!(read_all(&*target, Some(&model)), 0, "loaded: {loaded}, but not readable");
     assert!(target.check().is_ok(), "loaded: {loaded}, but not sound");
@@ -72,7 +72,7 @@ fn change(chunks: &[Vec<u8>], input: &mut Input<'_>) -> Vec<Vec<u8>> {
     chunks
 }
 
-/// Whether the map took the stream. An error at one chunk does not keep the sender from going on.
+/// Whether the map loaded the stream. The sender goes on after an error at one chunk.
 fn load(map: &dyn OrderedMap, chunks: &[Vec<u8>]) -> bool {
     let mut loader = map.load_snapshot().expect("a sound map");
     let mut refused = false;

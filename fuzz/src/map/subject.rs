@@ -6,24 +6,22 @@ use perdura_pmem::sim::Image;
 use perdura_pmem::{Medium, SimMedium};
 use std::sync::{Arc, OnceLock};
 
-/// Name of the map.
 pub const NAME: &str = "m";
-/// Bytes of its file.
 pub const FILE_BYTES: u64 = 96 << 10;
 
 /// A map at rest.
 pub struct Subject {
     pub image: Image,
-    /// What was confirmed, in order; the last is what the map must come back to.
+    /// The confirmed states, in order. The map must come back to the last.
     pub states: Vec<Model>,
 }
 
-/// The caller confirms and collects: nothing happens by itself.
+/// No background thread: the caller confirms and collects.
 pub fn config() -> Config {
     Config { changes_max: u32::MAX, background: false, seed: Some(1), ..Config::default() }
 }
 
-/// Makes an empty map.
+/// Creates an empty map.
 pub fn create(medium: &Arc<dyn Medium>, kind: Kind, page_bytes: u32) -> Box<dyn OrderedMap> {
     let layout = Layout { bytes: FILE_BYTES, page_bytes, branching: 4 };
     match kind {
@@ -47,8 +45,8 @@ pub fn subject(kind: Kind, small: bool) -> &'static Subject {
     &subjects[usize::from(kind == Kind::BTree) * 2 + usize::from(!small)]
 }
 
-/// Keys of every kind, overwritten, deleted and forgotten ones, a value longer than pages, garbage that is collected, and
-/// at the end changes that are not confirmed.
+/// A map with keys of every kind: overwritten, deleted and forgotten ones, a value longer than a page, garbage that is
+/// collected, and finally changes that are not confirmed.
 fn make(kind: Kind, page_bytes: u32) -> Subject {
     let medium = Arc::new(SimMedium::new());
     let shared: Arc<dyn Medium> = medium.clone();
@@ -80,12 +78,12 @@ fn make(kind: Kind, page_bytes: u32) -> Subject {
         }
     }
     map.set(10, b"lost", &[7; 300]).expect("room");
-    // As a crash leaves it: closing might confirm.
+    // As a crash leaves it: closing could confirm.
     let image = medium.image();
     Subject { image, states }
 }
 
-/// Some keys come again, some do not; the empty one is among them, and some that have no end in common.
+/// Keys, some of which repeat. One is empty, and some differ only after a long common prefix.
 fn key(ts: u64, number: u8) -> Vec<u8> {
     match number {
         0 => Vec::new(),

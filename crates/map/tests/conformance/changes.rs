@@ -1,4 +1,4 @@
-//! Changes: set, delete, compare-and-set, put and remove, and the timestamps they take.
+//! Changes: set, delete, compare-and-set, put and remove, and the timestamps they accept.
 
 use super::Check;
 use crate::support::compare::{audit, compare};
@@ -75,7 +75,7 @@ fn deleting_nothing_changes_nothing(place: &Place) {
     map.set(3, b"key", b"again").expect("the timestamp has not moved");
 }
 
-/// All states a key can be in, with all that may be expected of it and put in its place.
+/// Every state of a key, with every expectation and every replacement.
 fn compare_and_set_changes_what_is_expected_only(place: &Place) {
     type State = (&'static str, Option<&'static [u8]>, fn(&dyn OrderedMap));
     let states: [State; 4] = [
@@ -113,7 +113,7 @@ fn compare_and_set_changes_what_is_expected_only(place: &Place) {
     }
 }
 
-/// "Newest" is neither confirmed nor applied: compared with is what was inserted last.
+/// "Newest" means the last one inserted, whether or not it is confirmed or applied.
 fn compare_and_set_compares_with_the_newest_version(place: &Place) {
     let map =
         place.create_with("map", &crate::support::layout(place.kind, 4 << 20), &crate::support::quiet_every(1000));
@@ -140,7 +140,7 @@ fn compare_and_set_compares_with_the_newest_version(place: &Place) {
     assert!(map.compare_and_set(4, b"key", Some(&long), None).expect("there is room"));
 }
 
-/// Everything that changes something, at `ts`.
+/// Every kind of change, at `ts`.
 fn all_changes(map: &dyn OrderedMap, ts: Ts) -> [perdura_map::Result<()>; 3] {
     [
         map.set(ts, b"key", b"new"),

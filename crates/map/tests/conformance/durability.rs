@@ -1,4 +1,4 @@
-//! What a restart finds: all that was confirmed.
+//! A restart finds everything that was confirmed.
 
 use super::Check;
 use crate::support::compare::{audit, compare};
@@ -108,7 +108,7 @@ fn the_background_thread_confirms(place: &Place) {
     let map = place.create_with("map", &layout(place.kind, 1 << 20), &config);
     for ts in 1..=20 {
         map.set(ts, b"key", b"value").expect("there is room");
-        // It says when it has: no test by the clock.
+        // The map reports the confirmation, so the test does not depend on the clock.
         while map.timestamps().confirmed < ts {
             std::thread::yield_now();
         }

@@ -1,4 +1,4 @@
-//! Forgetting: old versions, deletions and rollback records go; what later reads see stays.
+//! Forgetting drops old versions, deletions and rollback records. What later reads see stays.
 
 use super::Check;
 use crate::support::compare::{audit, compare};

@@ -47,7 +47,7 @@ fn a_deletion_hides_what_is_older(place: &Place) {
     assert_eq!(seen, [None, Some(b"old".to_vec()), Some(b"old".to_vec()), None, None, Some(b"new".to_vec())]);
 }
 
-/// Neither confirmation nor application is needed for a change to be seen.
+/// A change is visible before it is confirmed or applied.
 fn a_change_is_seen_once_its_call_returns(place: &Place) {
     let map = place.create("map");
     for number in 1..50u64 {
@@ -60,7 +60,7 @@ fn a_change_is_seen_once_its_call_returns(place: &Place) {
     }
 }
 
-/// A value read is the bytes themselves: whatever becomes of its version, its page must not be used again meanwhile.
+/// A value is read in place: whatever happens to its version, its page must not be reused while the value is held.
 fn a_value_stays_what_it_was(place: &Place) {
     let map = place.create("map");
     let text = vec![7; 900];

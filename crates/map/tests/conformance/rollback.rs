@@ -1,4 +1,4 @@
-//! Rollback, application, and the list of changes that a rollback goes by.
+//! Rollback, application, and the list of changes that a rollback follows.
 
 use super::Check;
 use crate::support::compare::{audit, compare};

@@ -73,7 +73,7 @@ fn scans_see_one_timestamp(place: &Place) {
     assert_eq!(at(NEWEST), [a_new, c]);
 }
 
-/// Keys that agree in their first 8 bytes, that are each other's prefixes, that end in zero bytes, that are empty.
+/// Keys that agree in their first 8 bytes, that are prefixes of each other, that end in zero bytes, and the empty key.
 fn keys_are_ordered_by_bytes_then_by_length(place: &Place) {
     let map = place.create("map");
     let mut wanted: Vec<Vec<u8>> = Vec::new();
@@ -140,7 +140,7 @@ fn thousands_of_keys_stay_in_order(place: &Place) {
     let (mut random, mut wanted) = (Random::new(11), BTreeMap::new());
     for ts in 1..=6000u64 {
         let key = format!("{:x}", random.below(2500)).into_bytes();
-        // At first more come than go, then the other way round.
+        // At first the map grows, then it shrinks.
         if random.percent(if ts < 3500 { 75 } else { 15 }) {
             map.set(ts, &key, &ts.to_le_bytes()).expect("there is room");
             wanted.insert(key, (ts.to_le_bytes().to_vec(), ts));

@@ -1,4 +1,4 @@
-//! Keys and values from nothing to the largest.
+//! Keys and values from empty to the longest.
 
 use super::Check;
 use crate::support::compare::{audit, compare};
@@ -33,7 +33,7 @@ fn empty_keys_and_values(place: &Place) {
     assert_eq!(map.check().expect("sound"), 5);
 }
 
-/// Objects end before, at and behind the ends of lines and pages.
+/// Objects that end before, at and after the ends of lines and pages.
 fn every_length_comes_back(place: &Place) {
     for (name, page_bytes) in [("small", 256), ("large", 65_536)] {
         let mut model = Model::default();
@@ -103,7 +103,7 @@ fn values_of_64_mib(place: &Place) {
     map.apply(2).expect("it is the newest");
     map.forget(2).expect("it is applied");
     collect_all(&*map);
-    // A little shorter: small records may lie in the pages at both ends of the hole.
+    // A little shorter than the hole: small records may lie in the pages at both ends of it.
     let shorter = &one[..60 << 20];
     map.set(3, b"large", shorter).expect("there is room again");
     drop(two);

@@ -1,4 +1,4 @@
-//! Snapshots: the whole map at a moment, streamed while changes go on, and loaded into either structure.
+//! Snapshots: the whole map at one moment, streamed while changes go on, and loaded into either structure.
 
 use super::Check;
 use crate::support::compare::{audit, compare};
@@ -20,7 +20,7 @@ pub const CHECKS: &[(&str, Check)] = &[
     ("loads one after another do not fill the region", loads_one_after_another),
 ];
 
-/// A map with versions, deletions, forgotten and unapplied changes, and its model.
+/// Fills a map with versions, deletions, forgotten and unapplied changes. Returns its model.
 pub fn prepare(map: &dyn OrderedMap) -> Model {
     let mut model = Model::default();
     for ts in 1..=60u64 {

@@ -1,4 +1,4 @@
-//! Streams that are broken off, damaged, out of order or none at all: the map stays as it was.
+//! Streams that are cut off, damaged, out of order or not streams at all leave the map as it was.
 
 use super::Check;
 use super::snapshots::prepare;
@@ -19,7 +19,7 @@ pub const CHECKS: &[(&str, Check)] = &[
     ("a stream for which there is no room changes nothing", a_stream_without_room),
 ];
 
-/// A map with content of its own, its model, and the stream of another.
+/// A map with content of its own, its model, and the stream of another map.
 fn subject(place: &Place) -> (crate::support::Map, Model, Vec<Vec<u8>>) {
     let source = place.create_other("source");
     prepare(&*source);
@@ -38,7 +38,7 @@ fn unchanged(map: &dyn OrderedMap, model: &Model, what: &str) {
     compare(map, model).and_then(|()| audit(map, model)).unwrap_or_else(|difference| panic!("{what}: {difference}"));
 }
 
-/// The map refuses changes no longer, and takes the right stream.
+/// The map accepts changes again, and loads the right stream.
 fn usable(map: &dyn OrderedMap, chunks: &[Vec<u8>]) {
     map.set(1000, b"usable", b"yes").expect("changes go on");
     map.rollback(1000).expect("it is not applied");
@@ -87,7 +87,7 @@ fn an_abandoned_loader_leaves_the_map(place: &Place) {
     usable(&*map, &chunks);
 }
 
-/// Loads these chunks, which cannot be right; the kind of error, wherever it came up.
+/// Loads chunks that must be refused. Returns the error, whichever call reported it.
 fn misload<'a>(map: &dyn OrderedMap, chunks: impl IntoIterator<Item = &'a [u8]>) -> Result<()> {
     let mut loader = map.load_snapshot()?;
     for chunk in chunks {
@@ -130,7 +130,7 @@ fn chunks_in_another_order(place: &Place) {
     usable(&*map, &chunks);
 }
 
-/// Two snapshots of one map, mixed: what is loaded is one of them or nothing.
+/// Chunks of two snapshots of one map, mixed: the map loads one of them or nothing.
 fn chunks_of_another_stream(place: &Place) {
     let (map, model, chunks) = subject(place);
     let source = place.open("source");
@@ -174,7 +174,7 @@ fn a_chunk_with_any_byte_changed(place: &Place) {
     let mut random = Random::new(6);
     for (number, chunk) in chunks.iter().enumerate() {
         for at in 0..chunk.len() {
-            // All bytes of the ends, some of the middle.
+            // Every byte of the first and last chunks, some of those between.
             if number > 1 && number + 2 < chunks.len() && !random.one_in(20) {
                 continue;
             }

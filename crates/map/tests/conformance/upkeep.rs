@@ -1,4 +1,4 @@
-//! Collection, the space report and the check.
+//! Collection, the space report and the audit.
 
 use super::Check;
 use crate::support::compare::{audit, audit_space, compare};
@@ -97,7 +97,7 @@ fn collection_changes_nothing_that_is_seen(place: &Place) {
     compare(&*map, &model).and_then(|()| audit(&*map, &model)).expect("as the model");
 }
 
-/// One small object in each page keeps no page from being freed.
+/// A page is freed although one small object in it is live.
 fn collection_empties_sparse_pages(place: &Place) {
     let map = place.create("map");
     for n in 0..2000u64 {
@@ -117,7 +117,7 @@ fn collection_empties_sparse_pages(place: &Place) {
     assert_eq!(all(&*place.open("map"), NEWEST).len(), 100);
 }
 
-/// What a crash could bring back keeps its pages.
+/// A page that a crash could bring back into use is not freed.
 fn collection_waits_for_the_confirmation(place: &Place) {
     let config = crate::support::quiet_every(10_000);
     let map = place.create_with("map", &layout(place.kind, 4 << 20), &config);

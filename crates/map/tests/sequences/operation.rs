@@ -1,14 +1,13 @@
-//! What is done to a map, drawn so that it shrinks: keys and values from short lists, timestamps as steps.
+//! The operations, generated so that they shrink: keys and values from short lists, timestamps as steps.
 
 use perdura_map::Ts;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use std::fmt;
 
-/// Number of keys.
 const KEYS: u8 = 18;
 
-/// The keys: empty, each other's prefixes, equal in their first 8 bytes, longer than a small page.
+/// Keys: the empty one, prefixes of each other, equal in their first 8 bytes, longer than a small page.
 pub fn key(number: u8) -> Vec<u8> {
     match number {
         0 => Vec::new(),
@@ -27,7 +26,7 @@ pub fn key(number: u8) -> Vec<u8> {
     }
 }
 
-/// A value, told by its length and one byte.
+/// A value, given by its length and the byte that fills it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Text {
     length: u16,
@@ -35,7 +34,6 @@ pub struct Text {
 }
 
 impl Text {
-    /// Its bytes.
     pub fn bytes(&self) -> Vec<u8> {
         (0..self.length).map(|n| self.fill ^ (n >> 3) as u8).collect()
     }
@@ -50,7 +48,7 @@ impl fmt::Debug for Text {
 /// What a compare-and-set expects.
 #[derive(Clone, Copy, Debug)]
 pub enum Expected {
-    /// What is there.
+    /// The present value.
     Present,
     /// No value.
     Absent,
@@ -58,7 +56,7 @@ pub enum Expected {
     This(Text),
 }
 
-/// One operation. `step` is added to the newest timestamp, `below` taken from it; so a few are refused.
+/// One operation. `step` is added to the newest timestamp, `below` is subtracted from it, so that some are refused.
 #[derive(Clone, Debug)]
 pub enum Operation {
     Set {
@@ -90,14 +88,14 @@ pub enum Operation {
     Rollback {
         below: i8,
     },
-    /// Below what is applied.
+    /// `below` counts from the applied timestamp.
     Forget {
         below: i8,
     },
     Collect,
-    /// Compares everything.
+    /// Compares everything with the model.
     Compare,
-    /// Holds a snapshot while all this happens, then streams it into a map of its own and compares.
+    /// Holds a snapshot during these operations, then streams it into a second map and compares.
     Held {
         bytes_max: usize,
         meanwhile: Vec<Operation>,
@@ -106,13 +104,13 @@ pub enum Operation {
     Keep {
         bytes_max: usize,
     },
-    /// Loads the stream kept last, or gives up before the end.
+    /// Loads the kept stream, or drops the loader before the end.
     Load {
         finish: bool,
     },
-    /// The process ends and the map is opened again.
+    /// Ends the process and reopens the map.
     Restart,
-    /// The power fails at some moment since it last did; the seed decides which, and what survives.
+    /// Fails the power at a moment since the last failure. The seed chooses the moment and what survives.
     PowerFails {
         seed: u64,
     },
@@ -134,7 +132,7 @@ fn step() -> impl Strategy<Value = i8> {
     prop_oneof![8 => Just(1i8), 4 => Just(0i8), 2 => 2i8..5, 1 => Just(-1i8)]
 }
 
-/// What happens to a map that stays open.
+/// Operations on a map that stays open.
 fn plain() -> impl Strategy<Value = Operation> {
     let expected =
         prop_oneof![3 => Just(Expected::Present), 1 => Just(Expected::Absent), 1 => text().prop_map(Expected::This)];
@@ -159,7 +157,7 @@ fn chunk_bytes() -> impl Strategy<Value = usize> {
     prop_oneof![Just(64usize), Just(1000), Just(1 << 16)]
 }
 
-/// Anything, but for power failures.
+/// Every operation except power failures.
 fn any_operation() -> impl Strategy<Value = Operation> {
     prop_oneof![
         40 => plain(),

@@ -1,7 +1,7 @@
-//! Power failures of recorded sequences: the images they leave, and the states these may be in.
+//! Power failures during recorded sequences: the images they leave, and the states these may have.
 //!
-//! A map after a power failure is exactly as it was after some operation: not before the last that is durable, nor
-//! after the newest that had begun.
+//! After a power failure a map is exactly as it was after some operation: not before the last durable one, nor after
+//! the newest begun.
 
 use crate::run::{History, NAME, Setting};
 use crate::support::compare::{audit, compare};
@@ -11,27 +11,26 @@ use perdura_pmem::{Medium, SimMedium};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// Images checked of one failure, about.
+/// Images checked per failure, roughly.
 const IMAGES: u64 = 10;
-/// Seeded choices of what survives, at a moment.
+/// Seeded choices of what survives, per moment.
 const CHOICES: usize = 2;
 
-/// An image, and the places of the oldest and newest state it may be in.
+/// An image, and the range of states it may have.
 pub struct Crash {
-    /// The image.
     pub image: Image,
-    /// Place of the newest state that must survive.
+    /// Index of the newest state that must survive.
     pub durable: usize,
-    /// Place of the newest state that may.
+    /// Index of the newest state that may survive.
     pub newest: usize,
 }
 
-/// What a mark tells: these places.
+/// A mark in the recording that holds both indices.
 pub fn payload(durable: usize, newest: usize) -> u64 {
     (durable as u64) << 32 | newest as u64
 }
 
-/// Checks images of some moments of the recording; one of them to go on from.
+/// Checks images of some moments of the recording. Returns one of them, to continue from.
 pub fn explore(setting: &Setting, trace: &Trace, history: &History, seed: u64) -> Result<Option<Crash>, String> {
     let mut random = Random::new(seed);
     let mut moments = 0;
@@ -68,7 +67,7 @@ pub fn explore(setting: &Setting, trace: &Trace, history: &History, seed: u64) -
     }
 }
 
-/// Opens the map of an image: the one of the states from `durable` to `newest` that it is in.
+/// Opens the map of an image. Returns which of the states from `durable` to `newest` it has.
 pub fn find(
     setting: &Setting,
     image: Image,
@@ -100,7 +99,7 @@ pub fn find(
     Err(format!("it is in none of the states {durable} to {newest}: {differences:?}"))
 }
 
-/// What the medium holds.
+/// The present content of the medium.
 pub fn image_of(medium: &dyn Medium) -> Image {
     let files = medium.list().expect("it lists").into_iter().map(|(name, len)| {
         let mut bytes = vec![0; len as usize];

@@ -1,7 +1,7 @@
-//! Does operations to a map and to its model, and says where they differ.
+//! Runs operations on a map and on its model, and reports where they differ.
 //!
-//! After each operation the model is kept, so that after a restart or a power failure the map can be compared with
-//! every state it may have gone back to: those from the last that is known to be durable to the newest.
+//! The model is kept after each operation. After a restart or a power failure the map is compared with every state it
+//! may have gone back to: from the newest one known to be durable to the newest one of all.
 
 use crate::operation::{Expected, Operation, key};
 use crate::power;
@@ -14,34 +14,30 @@ use perdura_pmem::{Medium, SimMedium, trace};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Name of the map's file.
 pub const NAME: &str = "map";
 
-/// What a map is made with and run with.
+/// Structure, layout and batch of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
-    /// Structure.
     pub kind: Kind,
-    /// Layout of the file.
     pub layout: Layout,
-    /// Changes of a batch.
+    /// Changes that close a batch.
     pub changes_max: u32,
 }
 
 impl Setting {
-    /// How the map is run.
     pub fn config(&self) -> Config {
         Config { changes_max: self.changes_max, ..quiet() }
     }
 }
 
-/// The states a map has gone through since it was last opened, and which of them are durable.
+/// The states a map has had since it was last opened, and which of them are durable.
 pub struct History {
     /// The model after each operation.
     pub states: Vec<Model>,
-    /// Place of the newest state that must survive.
+    /// Index of the newest state that must survive.
     durable: usize,
-    /// Places of the states after the last changes, of which the oldest closed its batch.
+    /// Indices of the states after the latest changes. The oldest of these changes closed its batch.
     recent: VecDeque<usize>,
 }
 
@@ -50,7 +46,7 @@ impl History {
         History { states: vec![model], durable: 0, recent: VecDeque::new() }
     }
 
-    /// Adds a state, if it is one; its place.
+    /// Adds a state if it differs from the last one. Returns its index.
     fn note(&mut self, model: &Model) -> usize {
         if self.states.last() != Some(model) {
             self.states.push(model.clone());
@@ -58,7 +54,7 @@ impl History {
         self.states.len() - 1
     }
 
-    /// A change led to the state at `place`: the one `changes_max` before the next is durable.
+    /// Counts a change that led to the state at `place`: the state `changes_max` before it has become durable.
     fn count(&mut self, place: usize, changes_max: u32) {
         self.recent.push_back(place);
         if self.recent.len() as u32 >= changes_max {
@@ -67,13 +63,13 @@ impl History {
         }
     }
 
-    /// Those a crash may lead to now, newest first.
+    /// The states that a crash may lead to now, newest first.
     pub fn possible(&self, from: usize, to: usize) -> impl Iterator<Item = &Model> {
         self.states[from..=to.min(self.states.len() - 1)].iter().rev()
     }
 }
 
-/// A map, its medium, and its model.
+/// A map, its medium and its model.
 pub struct Run {
     setting: Setting,
     medium: Arc<SimMedium>,
@@ -82,11 +78,11 @@ pub struct Run {
     model: Model,
     history: History,
     kept: Option<(Vec<Vec<u8>>, Model)>,
-    /// Whether the operation under way has changed something.
+    /// Whether the present operation has changed something.
     is_change: bool,
 }
 
-/// Does all operations to a new map. What differs, if something does.
+/// Runs all operations on a new map. Returns the first difference, if there is one.
 pub fn run(setting: &Setting, operations: &[Operation]) -> Result<(), String> {
     let medium: Arc<dyn Medium> = Arc::new(SimMedium::new());
     let made = create(&medium, NAME, setting.kind, &setting.layout, &setting.config());
@@ -99,7 +95,7 @@ pub fn run(setting: &Setting, operations: &[Operation]) -> Result<(), String> {
 }
 
 impl Run {
-    /// Opens the map of an image, which is as the model says, and records from then on.
+    /// Opens the map of an image, which must match the model, and records from then on.
     fn open(setting: Setting, image: Image, model: Model) -> Result<Run, String> {
         let (medium, recorder) = Recorder::attach(SimMedium::from_image(image));
         let medium = Arc::new(medium);
@@ -114,7 +110,7 @@ impl Run {
         self.map.clone().expect("the map is open between operations")
     }
 
-    /// Does an operation, and tells the recording what must survive from then on.
+    /// Runs an operation, and marks in the recording what must survive from then on.
     fn one(&mut self, operation: &Operation) -> Result<(), String> {
         let _attached = trace::attach(self.recorder.clone());
         trace::mark(power::payload(self.history.durable, self.history.states.len()));
@@ -129,7 +125,7 @@ impl Run {
         Ok(())
     }
 
-    /// What is cheap to compare after every operation.
+    /// Compares what is cheap to compare after every operation.
     fn model_matches(&self, map: &dyn OrderedMap) -> Result<(), String> {
         let seen = map.timestamps();
         let model = &self.model;
@@ -186,7 +182,7 @@ impl Run {
         }
     }
 
-    /// What changes no value.
+    /// The operations that change no value.
     fn maintain(&mut self, map: &dyn OrderedMap, operation: &Operation) -> Result<(), String> {
         let (last, applied) = (self.model.last, self.model.applied);
         match operation {
@@ -238,7 +234,7 @@ impl Run {
         };
         let result = map.compare_and_set(ts, key, expected.as_deref(), new.as_deref());
         if expected.is_none() && present.is_none() && new.is_none() {
-            // What is wanted is there already: nothing changes.
+            // The map has the wanted value already, so nothing changes.
             return match result {
                 Ok(true) if self.model.takes(ts) => Ok(()),
                 other => allowed(other.map(drop), self.model.takes(ts)).map(drop),
@@ -247,7 +243,7 @@ impl Run {
         self.changed(result, expected == present, ts, key, new.as_deref())
     }
 
-    /// Changes the model as the map was, if it was: `result` must tell what is `expected` unless it is refused.
+    /// Changes the model if the map was changed. Unless it was refused, `result` must be `expected`.
     fn changed(
         &mut self,
         result: MapResult<bool>,
@@ -271,7 +267,7 @@ impl Run {
         }
     }
 
-    /// As [`Run::changed`], for changes that are applied at once and forget what they replace.
+    /// As [`Run::changed`], for a change that is applied at once and forgets what it replaces.
     fn put(&mut self, result: MapResult<bool>, expected: bool, key: &[u8], value: Option<&[u8]>) -> Result<(), String> {
         let ts = self.model.last + 1;
         let (before, done) = (self.model.version_count(), matches!(result, Ok(true)));
@@ -287,7 +283,7 @@ impl Run {
         Ok(())
     }
 
-    /// All so far is durable.
+    /// Notes that every state so far is durable.
     fn confirmed(&mut self) {
         self.history.durable = self.history.note(&self.model);
     }
@@ -345,14 +341,14 @@ impl Run {
         }
     }
 
-    /// The process ends: what was stored is there, whether it was flushed or not.
+    /// Ends the process: every store survives, flushed or not.
     fn restart(&mut self) -> Result<(), String> {
         self.map = None;
         let image = self.medium.image();
         self.go_on_from(image, self.history.durable, self.history.states.len() - 1)
     }
 
-    /// Checks some images that a power failure may leave, and goes on from one of them.
+    /// Checks some images that a power failure may leave, and continues from one of them.
     fn power_fails(&mut self, seed: u64) -> Result<(), String> {
         let trace = self.recorder.trace();
         self.map = None;
@@ -367,7 +363,7 @@ impl Run {
         Ok(())
     }
 
-    /// The last power failure, and the last look.
+    /// Ends with a last power failure and a last comparison.
     fn end(mut self) -> Result<(), String> {
         let map = self.map();
         compare(&**map, &self.model).and_then(|()| audit(&**map, &self.model))?;
@@ -376,7 +372,7 @@ impl Run {
     }
 }
 
-/// Whether a call was done: it must be if it is allowed, and refused for its timestamp if not.
+/// Whether a call succeeded. It must if it is allowed, and must be refused for its timestamp if not.
 fn allowed(result: MapResult<()>, is_allowed: bool) -> Result<bool, String> {
     match result {
         Ok(()) if is_allowed => Ok(true),

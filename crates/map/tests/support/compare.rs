@@ -1,22 +1,22 @@
-//! Compares a map with a model of it: all reads at all timestamps, the changes, the timestamps, the space.
+//! Compares a map with its model: all reads at all timestamps, the changes, the timestamps, the space.
 
 use super::model::Model;
 use super::{Change, collect};
 use perdura_map::{Error, ErrorKind, Mutation, OrderedMap, Ts};
 use std::fmt;
 
-/// An error of the map, as the reason why a comparison failed.
+/// An error of the map, as the reason for a failed comparison.
 fn text(what: impl fmt::Display) -> impl FnOnce(Error) -> String {
     move |error| format!("{what}: {:?}: {error}", error.kind())
 }
 
-/// Bytes, shortened.
+/// Bytes, shortened for a message.
 pub fn brief(bytes: &[u8]) -> String {
     let head = String::from_utf8_lossy(&bytes[..bytes.len().min(12)]).into_owned();
     format!("{head:?} ({} bytes)", bytes.len())
 }
 
-/// What differs between the map and the model, if something does.
+/// Compares a map with its model. The error says what differs.
 pub fn compare(map: &dyn OrderedMap, model: &Model) -> Result<(), String> {
     let seen = map.timestamps();
     let (seen, wanted) = ((seen.last, seen.applied, seen.forgotten), (model.last, model.applied, model.forgotten));
@@ -68,8 +68,8 @@ fn compare_scan(map: &dyn OrderedMap, model: &Model, at: Ts) -> Result<(), Strin
     Err(format!("scan at {at}: {seen:?} instead of {wanted:?}"))
 }
 
-/// Compares the changes from `from` on, in the order of their timestamps; of two of one key at one timestamp the map may
-/// show the first as well.
+/// Compares the changes from `from` on, by timestamp. Where a key was changed twice at one timestamp, the map may list
+/// the first change as well.
 fn compare_mutations(map: &dyn OrderedMap, model: &Model, from: Ts) -> Result<(), String> {
     let mut seen: Vec<Change> = Vec::new();
     let each = &mut |mutation: Mutation<'_>| {
@@ -93,7 +93,7 @@ fn compare_mutations(map: &dyn OrderedMap, model: &Model, from: Ts) -> Result<()
     Err(format!("changes from {from}: {seen:?} instead of {wanted:?}"))
 }
 
-/// What is wrong with the map in itself, if something is: checksums, order, links, versions too many or too few, space.
+/// Audits the map itself: checksums, order, links, the number of versions, space. The error says what is wrong.
 pub fn audit(map: &dyn OrderedMap, model: &Model) -> Result<(), String> {
     let found = map.check().map_err(text("check"))?;
     if found != model.version_count() {
@@ -102,7 +102,7 @@ pub fn audit(map: &dyn OrderedMap, model: &Model) -> Result<(), String> {
     audit_space(map)
 }
 
-/// What is wrong with the space report, if something is.
+/// Checks the space report. The error says what is wrong.
 pub fn audit_space(map: &dyn OrderedMap) -> Result<(), String> {
     let space = map.space();
     let whole = space.used + space.free == space.total && space.live + space.garbage == space.used;

@@ -1,6 +1,6 @@
-//! A small map at rest, to be damaged, and the judgement whether damage went by unnoticed.
+//! A small map at rest to be damaged, and the judgement whether damage went unnoticed.
 //!
-//! Damage may be found, or do no harm. What must not happen is a panic, or an answer that is not the right one.
+//! Damage may be found or be harmless. It must not cause a panic or a wrong answer.
 
 use super::model::Model;
 use super::{Change, collect, create, quiet, quiet_every, tiny_layout};
@@ -11,30 +11,27 @@ use std::ops::Bound::{Excluded, Included};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// Name of the map's file.
 pub const NAME: &str = "map";
 
-/// A map at rest, and what it must say.
+/// A map at rest, and what it must answer.
 pub struct Subject {
-    /// Structure.
     pub kind: Kind,
-    /// Bytes of its file.
+    /// The bytes of its file.
     pub bytes: Vec<u8>,
-    /// What it must say.
     pub model: Model,
 }
 
-/// What came of damage.
+/// The outcome of damage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Opening, a read or the check refused.
+    /// An error from opening, a read or the audit.
     Found,
-    /// All answers were right.
+    /// Every answer was right.
     Harmless,
 }
 
-/// A map of several pages with versions, deletions, long keys and values, forgotten and unapplied changes, collected
-/// and reopened in between.
+/// A map of several pages with versions, deletions, long keys and values, forgotten and unapplied changes, which was
+/// collected and reopened in between.
 pub fn subject(kind: Kind) -> Subject {
     let medium = Arc::new(SimMedium::new());
     let shared: Arc<dyn Medium> = medium.clone();
@@ -73,12 +70,12 @@ fn fill(map: &dyn OrderedMap, model: &mut Model, times: std::ops::Range<Ts>) {
     }
 }
 
-/// Whether an error may come of damage.
+/// Whether damage may cause an error of this kind.
 fn tells_damage(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::Damaged | ErrorKind::Foreign | ErrorKind::Version)
 }
 
-/// Opens a file with these bytes, reads all of it, checks it, and changes it if `changes`. `Err` is what must not happen.
+/// Opens a file of these bytes, reads and audits it, and changes it if `changes`. The error says which rule was broken.
 pub fn judge(subject: &Subject, bytes: &[u8], changes: bool) -> Result<Verdict, String> {
     let medium: Arc<dyn Medium> = Arc::new(SimMedium::from_image(Image::from_files([(NAME, bytes)])));
     let judged = catch_unwind(AssertUnwindSafe(|| {
@@ -110,7 +107,7 @@ struct Judge<'a> {
 }
 
 impl Judge<'_> {
-    /// The answer; none if it was refused as damage may be.
+    /// The answer, or none if it was refused as damage may be.
     fn answer<T>(&mut self, what: &str, result: perdura_map::Result<T>) -> Result<Option<T>, String> {
         match result {
             Ok(answer) => Ok(Some(answer)),
@@ -182,7 +179,7 @@ impl Judge<'_> {
         }
     }
 
-    /// Changes go on or are refused; neither makes an answer wrong.
+    /// Changes succeed or are refused. Neither makes an answer wrong.
     fn change(&mut self, mut model: Model) -> Result<(), String> {
         for round in 0..12u64 {
             let (ts, key) = (model.last + 1, vec![b'k', (round % 10) as u8]);

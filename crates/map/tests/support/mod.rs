@@ -1,4 +1,4 @@
-//! Shared by the map's tests: places to make maps in, of both kinds, and what is read from them.
+//! Shared by the map's tests: places to create maps in, of both kinds, and what tests read from them.
 #![allow(dead_code, reason = "each test uses a part")]
 
 pub mod compare;
@@ -12,21 +12,20 @@ use std::path::Path;
 use std::sync::Arc;
 use tempfile::TempDir;
 
-/// Both structures.
 pub const KINDS: [Kind; 2] = [Kind::List, Kind::BTree];
 
-/// At no timestamp is there anything newer.
+/// The timestamp at which a read sees the newest version.
 pub const NEWEST: Ts = Ts::MAX;
 
-/// A key, its value, and the timestamp that gave it.
+/// A key, its value, and the timestamp of the change that gave it.
 pub type Owned = (Vec<u8>, Vec<u8>, Ts);
 
-/// Without a background thread, salted alike each time; ten changes a batch.
+/// No background thread, a fixed seed, ten changes a batch.
 pub fn quiet() -> Config {
     Config { background: false, seed: Some(1), ..Config::default() }
 }
 
-/// Without a background thread; so many changes a batch.
+/// No background thread, a fixed seed, `changes_max` changes a batch.
 pub fn quiet_every(changes_max: u32) -> Config {
     Config { changes_max, ..quiet() }
 }
@@ -39,12 +38,12 @@ pub fn layout(kind: Kind, bytes: u64) -> Layout {
     }
 }
 
-/// The layout with the smallest pages and nodes: a few entries fill several of both.
+/// The smallest pages and nodes, so that a few entries fill several of both.
 pub fn tiny_layout(bytes: u64) -> Layout {
     Layout { bytes, page_bytes: 256, branching: 4 }
 }
 
-/// Makes a map of a kind.
+/// Creates a map of a kind.
 pub fn create(medium: &Arc<dyn Medium>, name: &str, kind: Kind, layout: &Layout, config: &Config) -> Result<Map> {
     Ok(match kind {
         Kind::List => Box::new(List::create(medium, name, layout, config)?),
@@ -55,25 +54,23 @@ pub fn create(medium: &Arc<dyn Medium>, name: &str, kind: Kind, layout: &Layout,
 /// A map of either kind.
 pub type Map = Box<dyn OrderedMap>;
 
-/// A medium to make maps in, and the kind they are of.
+/// A medium to create maps in, and the kind they have.
 pub struct Place {
-    /// The medium.
     pub medium: Arc<dyn Medium>,
-    /// The kind.
     pub kind: Kind,
-    // Dropped after the medium.
+    // Declared last, so that the medium is dropped first.
     _directory: Option<TempDir>,
 }
 
 impl Place {
-    /// In simulated memory.
+    /// A place in simulated memory.
     pub fn simulated(kind: Kind) -> Place {
         Place { medium: Arc::new(SimMedium::new()), kind, _directory: None }
     }
 
-    /// In files of a directory of its own, in memory where there is such a file system.
+    /// A place in files of a temporary directory, in a memory file system where there is one.
     ///
-    /// libpmem2 1.12 keeps a thread-local key of each mapping for ever, and a process has 1024: a test program may open
+    /// libpmem2 1.12 keeps a thread-local key per mapping for ever, and a process has 1024: a test program may open
     /// several hundred files, not thousands.
     pub fn in_files(kind: Kind) -> Place {
         let memory = Path::new("/dev/shm");
@@ -107,7 +104,6 @@ impl Place {
     }
 }
 
-/// The other kind.
 pub fn other(kind: Kind) -> Kind {
     match kind {
         Kind::List => Kind::BTree,
@@ -115,7 +111,7 @@ pub fn other(kind: Kind) -> Kind {
     }
 }
 
-/// What a scan yields.
+/// All entries of a scan.
 pub fn collect(mut scan: Scan<'_>) -> Result<Vec<Owned>> {
     let mut found = Vec::new();
     while let Some(entry) = scan.advance()? {
@@ -124,7 +120,7 @@ pub fn collect(mut scan: Scan<'_>) -> Result<Vec<Owned>> {
     Ok(found)
 }
 
-/// Everything the map has at a timestamp.
+/// All entries of a map at a timestamp.
 pub fn all(map: &dyn OrderedMap, at: Ts) -> Vec<Owned> {
     map.prefix(b"", at).and_then(collect).unwrap_or_else(|error| panic!("scanning at {at}: {error}"))
 }
@@ -135,7 +131,7 @@ pub fn value(map: &dyn OrderedMap, key: &[u8], at: Ts) -> Option<Vec<u8>> {
     value.map(|value| value.to_vec())
 }
 
-/// A change: timestamp, key, value or deletion.
+/// A change: its timestamp, the key, and the value, or none for a deletion.
 pub type Change = (Ts, Vec<u8>, Option<Vec<u8>>);
 
 /// The changes from `from` on.
@@ -149,7 +145,7 @@ pub fn mutations(map: &dyn OrderedMap, from: Ts) -> Vec<Change> {
     found
 }
 
-/// The kind of a result's error, if it is one.
+/// The kind of a result's error.
 pub fn error_kind<T>(result: Result<T>) -> Option<ErrorKind> {
     result.err().as_ref().map(Error::kind)
 }
@@ -166,7 +162,7 @@ pub fn refused<T>(result: Result<T>, kind: ErrorKind) {
     }
 }
 
-/// A whole snapshot as the chunks of its stream.
+/// A whole snapshot, as the chunks of its stream.
 pub fn stream(map: &dyn OrderedMap, bytes_max: usize) -> Vec<Vec<u8>> {
     let snapshot = map.snapshot().expect("a snapshot");
     let chunks: Result<Vec<_>> = snapshot.chunks(bytes_max).collect();
@@ -182,7 +178,7 @@ pub fn load(map: &dyn OrderedMap, chunks: &[Vec<u8>]) -> Result<()> {
     loader.finish()
 }
 
-/// Collects until no more pages become free for some rounds: what one round unlinks a later one frees.
+/// Collects until several rounds in a row free nothing: a later round frees what an earlier one has unlinked.
 pub fn collect_all(map: &dyn OrderedMap) {
     let (mut least, mut idle) = (u64::MAX, 0);
     for _ in 0..1000 {
@@ -198,8 +194,7 @@ pub fn collect_all(map: &dyn OrderedMap) {
     panic!("a thousand rounds of collection still free something");
 }
 
-/// Seeds 0 to `count`, or that many times what the environment variable `PERDURA_SOAK` says, or the one that
-/// `PERDURA_SEED` names.
+/// The seeds from 0 to `count`, or to `PERDURA_SOAK` times that, or only the one that `PERDURA_SEED` names.
 pub fn seeds(count: u64) -> std::ops::Range<u64> {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     match number("PERDURA_SEED") {

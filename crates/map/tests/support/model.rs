@@ -1,40 +1,38 @@
-//! What an ordered map must do, in the simplest form: all versions in one `BTreeMap`, and the changes in order.
+//! The model of an ordered map in its simplest form: all versions in one `BTreeMap`, and the changes in order.
 //!
-//! Whatever the documentation of `OrderedMap` leaves open, the model takes from the map it is compared with, within
-//! the bounds the documentation sets: `last` after a rollback.
+//! What `OrderedMap` leaves open, the model takes from the map it is compared with, within the documented bounds:
+//! `last` after a rollback.
 
 use perdura_map::Ts;
 use std::collections::BTreeMap;
 
-/// A key, a value, and the timestamp that gave it.
+/// A key, its value, and the timestamp of the change that gave it.
 pub type Seen<'a> = (&'a [u8], &'a [u8], Ts);
 
-/// A timestamp, a key, and the value it was given then; none if it was deleted.
+/// A timestamp, a key, and the value it was given then, or none if it was deleted.
 pub type Changed<'a> = (Ts, &'a [u8], Option<&'a [u8]>);
 
-/// The model of a map.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Model {
     versions: BTreeMap<(Vec<u8>, Ts), Option<Vec<u8>>>,
-    /// Timestamps and keys of the changes not forgotten, oldest first; of two of one key at one timestamp the second.
+    /// Timestamps and keys of the changes not forgotten, oldest first. Of two of one key at one timestamp, the second.
     changes: Vec<(Ts, Vec<u8>)>,
-    /// As of the map.
+    /// As [`perdura_map::Timestamps::last`].
     pub last: Ts,
-    /// As of the map.
+    /// As [`perdura_map::Timestamps::applied`].
     pub applied: Ts,
-    /// As of the map.
+    /// As [`perdura_map::Timestamps::forgotten`].
     pub forgotten: Ts,
 }
 
 impl Model {
-    /// Of the versions of `key` the newest not above `at`, if it is no deletion, and its timestamp.
+    /// Value and timestamp of the newest version of `key` not above `at`, or none if that is a deletion.
     pub fn get(&self, key: &[u8], at: Ts) -> Option<(&[u8], Ts)> {
         let mut range = self.versions.range((key.to_vec(), 0)..=(key.to_vec(), at));
         let ((_, ts), value) = range.next_back()?;
         Some((value.as_deref()?, *ts))
     }
 
-    /// The newest value of `key`.
     pub fn newest(&self, key: &[u8]) -> Option<&[u8]> {
         self.get(key, Ts::MAX).map(|(value, _)| value)
     }
@@ -62,7 +60,7 @@ impl Model {
         self.last = ts;
     }
 
-    /// Takes back all changes from `from` on; `last` is then what the map says, if it may.
+    /// Takes back all changes from `from` on. `last` becomes what the map reports, which must be allowed.
     pub fn rollback(&mut self, from: Ts, last: Ts) -> Result<(), String> {
         if from > self.last {
             return if last == self.last { Ok(()) } else { Err(format!("last {last} where nothing was rolled back")) };
@@ -99,12 +97,12 @@ impl Model {
         self.changes.iter().filter(|(ts, _)| *ts >= from).map(|change| (change.0, &change.1[..], of(change))).collect()
     }
 
-    /// Number of versions, deletions among them.
+    /// Number of versions, deletions included.
     pub fn version_count(&self) -> u64 {
         self.versions.len() as u64
     }
 
-    /// All keys that have or had a value, and timestamps at which something changed, with those beside them.
+    /// All keys that have or had a value, and the timestamps of changes with their neighbours.
     pub fn interesting(&self) -> (Vec<&[u8]>, Vec<Ts>) {
         let mut keys: Vec<&[u8]> = self.versions.keys().map(|(key, _)| &key[..]).collect();
         keys.dedup();
