@@ -1,7 +1,7 @@
 //! Perdura's own tooling, run as `cargo xtask COMMAND`: verification, test drivers, benchmarks and the demo.
 //!
-//! Commands run whatever they need (the plugin is built, a private server is started and removed again) except
-//! `make setup`, which brings the server itself.
+//! A command does all it needs by itself: it builds the plugin, starts a private server and removes it again. Only `make setup`, which
+//! unpacks the server, must have run before.
 
 #![forbid(unsafe_code)]
 

@@ -1,8 +1,8 @@
-//! What a user relies on: `make server`, the page that names every variable and counter, the backup of a server under load, and the
+//! Tests what a user relies on: `make server`, the page of every variable and counter, the backup of a server under load, and the
 //! package installed by its own README.
 //!
-//! The hazards: a command or a step that does not work as written; a variable nobody can look up; a backup that says it is complete
-//! and holds half a transfer, or nothing; a server that starts without its tables.
+//! The hazards: a command or a step that does not work as written; a variable without documentation; a backup that claims to be
+//! complete and holds half a transfer, or nothing; a server that starts without its tables.
 
 mod backup;
 mod own_server;
@@ -17,7 +17,7 @@ use crate::{paths, plugin, process};
 
 type Step = (&'static str, Box<dyn Fn() -> Result<()>>);
 
-/// `operations [--rounds N] [--seed N]`: all steps, and `N passed, N failed`.
+/// `operations [--rounds N] [--seed N]`: runs all steps and closes with `N passed, N failed`.
 pub fn run(mut args: Args) -> Result<()> {
     let rounds = args.option("--rounds")?.unwrap_or(4);
     let seed = args.option("--seed")?.unwrap_or(1);
@@ -45,7 +45,7 @@ pub fn run(mut args: Args) -> Result<()> {
     Ok(())
 }
 
-/// Every system variable with its default, and every counter, has a line in the page, and the page names no other.
+/// Checks that the page has a line for every system variable, with its default, and for every counter, and none besides.
 fn page() -> Result<()> {
     let server = Server::start_new(Options { perdura: true, ..Options::default() })?;
     let mut connection = server.connect()?;
@@ -76,7 +76,7 @@ fn page() -> Result<()> {
     Ok(())
 }
 
-/// The cells of a table's row whose first is `perdura_...` or `Perdura_...`.
+/// The cells of a table row that begins with `perdura_...` or `Perdura_...`.
 fn named_row(line: &str) -> Option<Vec<&str>> {
     let cells: Vec<&str> = line.strip_prefix('|')?.trim_end_matches('|').split('|').map(str::trim).collect();
     let name = cells.first()?.strip_prefix('`')?.strip_suffix('`')?;

@@ -1,5 +1,5 @@
-//! `cargo xtask verify`: everything that can be judged without running the product. Reads only, beyond Cargo's own
-//! target directory.
+//! `cargo xtask verify`: everything that can be judged without running the product. It writes nothing but Cargo's own target
+//! directory.
 
 mod layers;
 mod licences;
@@ -26,7 +26,7 @@ const STEPS: [Step; 8] = [
     ("docs", docs),
 ];
 
-/// Runs all steps, also after one failed, and closes with `N passed, N failed`.
+/// Runs all steps, even after a failure, and closes with `N passed, N failed`.
 pub fn run() -> Result<()> {
     let mut failed = 0;
     for (name, step) in STEPS {

@@ -1,4 +1,5 @@
-//! The clients: point updates of few rows, inserts, deletes, transactions that cross each other; rows that are equal in all columns.
+//! The clients: point updates of a few rows, inserts, deletes, transactions that meet in opposite orders; rows that are equal in all
+//! columns.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,12 +15,12 @@ use super::pair::{Pair, Side};
 use super::plan::ROWS;
 use crate::client;
 
-/// Different contents among the rows of the table of doubles.
+/// Distinct contents in the table of duplicate rows.
 const DOUBLES: u32 = 5;
 /// Errors after which a client rolls back and goes on: lock wait timeout, and deadlock, which stands for write conflicts too.
 const EXPECTED_ERRORS: [u16; 2] = [1205, 1213];
 
-/// One client; lives through all rounds.
+/// One client, which lives through all rounds.
 pub struct Client {
     number: usize,
     random: StdRng,
@@ -51,7 +52,7 @@ pub fn run(pair: &mut Pair, clients: &mut [Client], time: Duration, kill: Option
             })
             .collect();
         std::thread::sleep(time);
-        // The replica dies while the load goes on; the clients of a primary that dies find out by themselves.
+        // A replica dies while the load goes on. When the primary dies, its clients lose their connections.
         if let Some(side) = kill {
             if primary_dies {
                 done.store(true, Ordering::SeqCst);
@@ -67,13 +68,13 @@ pub fn run(pair: &mut Pair, clients: &mut [Client], time: Duration, kill: Option
 }
 
 impl Client {
-    /// Client `number`, its choices made from `seed`.
+    /// Client `number`, whose choices follow from `seed`.
     pub fn new(number: usize, seed: u64) -> Self {
         let random = StdRng::seed_from_u64(seed);
         Self { number, random, next_id: 0, transactions: 0, refusals: 0 }
     }
 
-    /// Works until `done`. With `dies` the connection may go away once `done` is set, and work goes on until it does.
+    /// Works until `done` is set. With `dies` it works until the connection is lost, which may happen only after `done` is set.
     fn run(&mut self, socket: &Path, done: &AtomicBool, dies: bool) -> Result<()> {
         let mut connection = client::connect(socket)?;
         while dies || !done.load(Ordering::SeqCst) {
@@ -128,7 +129,7 @@ impl Client {
                     random.random_range(0..50)
                 )
             }
-            // Of any client: the rows of one that is just inserting too.
+            // A row of any client, even one that is just inserting it.
             80..86 => format!("DELETE FROM queue WHERE client = {} LIMIT 3", random.random_range(0..super::CLIENTS)),
             86..91 => format!("INSERT INTO doubles VALUES ({double}, 'same', NULL)"),
             91..96 => format!("DELETE FROM doubles WHERE v = {double} LIMIT 1"),
