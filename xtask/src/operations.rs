@@ -8,12 +8,12 @@ mod backup;
 mod own_server;
 mod package;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use mysql::prelude::Queryable;
 
 use crate::args::Args;
 use crate::server::{Options, Server};
-use crate::{paths, plugin, process};
+use crate::{paths, plugin, process, steps};
 
 type Step = (&'static str, Box<dyn Fn() -> Result<()>>);
 
@@ -30,19 +30,7 @@ pub fn run(mut args: Args) -> Result<()> {
         ("make server: started, stopped, started again", Box::new(own_server::run)),
         ("the package, unpacked beside a fresh server", Box::new(package::run)),
     ];
-    let mut failed = 0;
-    for (name, step) in &steps {
-        match step() {
-            Ok(()) => println!("operations: {name}: ok"),
-            Err(error) => {
-                failed += 1;
-                println!("operations: {name}: FAILED\n{error:#}");
-            }
-        }
-    }
-    println!("operations: {} passed, {failed} failed", steps.len() - failed);
-    ensure!(failed == 0, "{failed} failed; run again with --seed {seed}");
-    Ok(())
+    steps::run("operations", &steps).with_context(|| format!("run again with --seed {seed}"))
 }
 
 /// Checks that the page has a line for every system variable, with its default, and for every counter, and none besides.

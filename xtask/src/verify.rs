@@ -8,10 +8,10 @@ mod tree;
 
 use std::process::Command;
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use serde_json::Value;
 
-use crate::{paths, process};
+use crate::{paths, process, steps};
 
 type Step = (&'static str, fn() -> Result<()>);
 
@@ -28,19 +28,7 @@ const STEPS: [Step; 8] = [
 
 /// Runs all steps, even after a failure, and closes with `N passed, N failed`.
 pub fn run() -> Result<()> {
-    let mut failed = 0;
-    for (name, step) in STEPS {
-        match step() {
-            Ok(()) => println!("verify: {name}: ok"),
-            Err(error) => {
-                failed += 1;
-                println!("verify: {name}: FAILED\n{error:#}");
-            }
-        }
-    }
-    println!("verify: {} passed, {failed} failed", STEPS.len() - failed);
-    ensure!(failed == 0, "{failed} steps failed");
-    Ok(())
+    steps::run("verify", &STEPS)
 }
 
 fn format() -> Result<()> {

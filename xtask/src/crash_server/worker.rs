@@ -16,6 +16,7 @@ use rand::{Rng, SeedableRng};
 use super::contest::{Version, Write};
 use super::model::{ACCOUNTS, Change, InFlight, Place, Row, State, Transfer, body, contested};
 use crate::client;
+use crate::trouble::Trouble;
 
 /// With more rows than this in a place, the client deletes instead of inserting.
 const ROWS_MAX: usize = 150;
@@ -23,30 +24,6 @@ const ROWS_MAX: usize = 150;
 const TABLES_MAX: usize = 4;
 /// Number of contested rows: few, so that clients meet.
 const SLOTS: u64 = 48;
-
-/// Errors after which a client rolls back and goes on: lock wait timeout, and deadlock, which stands for write conflicts too.
-const EXPECTED_ERRORS: [u16; 2] = [1205, 1213];
-
-/// How a client's statement failed.
-enum Trouble {
-    /// The server refused it and the transaction is rolled back.
-    Refused,
-    /// The connection is lost.
-    Gone(mysql::Error),
-    /// An error no client should see.
-    Unexpected(mysql::Error),
-}
-
-impl From<mysql::Error> for Trouble {
-    fn from(error: mysql::Error) -> Self {
-        match &error {
-            mysql::Error::MySqlError(server) if EXPECTED_ERRORS.contains(&server.code) => Self::Refused,
-            mysql::Error::MySqlError(server) if server.code == 1053 => Self::Gone(error),
-            mysql::Error::MySqlError(_) => Self::Unexpected(error),
-            _ => Self::Gone(error),
-        }
-    }
-}
 
 type Step<T = ()> = Result<T, Trouble>;
 

@@ -14,12 +14,10 @@ use rand::{Rng, SeedableRng};
 use super::pair::{Pair, Side};
 use super::plan::ROWS;
 use crate::client;
+use crate::trouble::Trouble;
 
 /// Distinct contents in the table of duplicate rows.
 const DOUBLES: u32 = 5;
-/// Errors after which a client rolls back and goes on: lock wait timeout, and deadlock, which stands for write conflicts too.
-const EXPECTED_ERRORS: [u16; 2] = [1205, 1213];
-
 /// One client, which lives through all rounds.
 pub struct Client {
     number: usize,
@@ -29,12 +27,6 @@ pub struct Client {
     pub transactions: u64,
     /// Transactions refused for conflicts.
     pub refusals: u64,
-}
-
-enum Trouble {
-    Refused,
-    Gone(mysql::Error),
-    Unexpected(mysql::Error),
 }
 
 type Step = Result<(), Trouble>;
@@ -139,10 +131,5 @@ impl Client {
 }
 
 fn send(connection: &mut Conn, statement: &str) -> Step {
-    connection.query_drop(statement).map_err(|error| match &error {
-        mysql::Error::MySqlError(server) if EXPECTED_ERRORS.contains(&server.code) => Trouble::Refused,
-        mysql::Error::MySqlError(server) if server.code == 1053 => Trouble::Gone(error),
-        mysql::Error::MySqlError(_) => Trouble::Unexpected(error),
-        _ => Trouble::Gone(error),
-    })
+    connection.query_drop(statement).map_err(Trouble::from)
 }
