@@ -59,7 +59,7 @@ fn page() -> Result<()> {
         }
     }
     let known = |name: &str| variables.iter().chain(&counters).any(|(known, _)| known == name);
-    wrong.extend(rows.iter().filter(|row| !known(row[0])).map(|row| format!("{} is no variable any more", row[0])));
+    wrong.extend(rows.iter().filter(|row| !known(row[0])).map(|row| format!("the server has no variable {}", row[0])));
     ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
     Ok(())
 }

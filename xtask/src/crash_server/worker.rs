@@ -100,7 +100,7 @@ impl Worker {
         match trouble {
             Trouble::Gone(_) if killed.load(Ordering::SeqCst) => Ok(()),
             Trouble::Gone(error) => {
-                bail!("client {}: connection lost though nobody killed the server: {error}", self.number)
+                bail!("client {}: lost its connection although nobody killed the server: {error}", self.number)
             }
             Trouble::Unexpected(error) => bail!("client {}: {error}", self.number),
             Trouble::Refused => Ok(()),

@@ -161,7 +161,7 @@ impl Machine {
         let (pool, aside) = (self.place.join("pool"), self.place.join("pool.aside"));
         process::output(Command::new(self.place.join("local/perdura")).arg("check").arg(&pool))?;
         std::fs::rename(&pool, &aside)?;
-        ensure!(self.server.start().is_err(), "the server started though the pool's directory is missing");
+        ensure!(self.server.start().is_err(), "the server started although the pool's directory is missing");
         ensure!(self.server.log().contains("does not exist"), "the log does not say what is missing");
         std::fs::rename(&aside, &pool)?;
         self.server.start()?;

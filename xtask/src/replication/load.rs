@@ -75,7 +75,7 @@ impl Client {
                 Err(Trouble::Refused) => self.refusals += 1,
                 Err(Trouble::Gone(_)) if dies && done.load(Ordering::SeqCst) => return Ok(()),
                 Err(Trouble::Gone(error)) => {
-                    bail!("client {}: connection lost though nobody killed: {error}", self.number)
+                    bail!("client {}: lost its connection although nobody killed a server: {error}", self.number)
                 }
                 Err(Trouble::Unexpected(error)) => bail!("client {}: {error}", self.number),
             }

@@ -104,7 +104,7 @@ impl Outcome {
                 text
             }
             Self::Refused { code, message } => format!("error {code}: {message}"),
-            Self::Gone(message) => format!("connection gone: {message}"),
+            Self::Gone(message) => format!("connection lost: {message}"),
         }
     }
 }
@@ -151,7 +151,7 @@ pub fn difference(step: &Step, ours: &Outcome, theirs: &Outcome) -> Option<Strin
             let by_order = !step.ordered && step.kind == Kind::Change && either_row(code) && either_row(other);
             (code != other && !by_order).then(|| format!("errors: {code} and {other}"))
         }
-        (Outcome::Gone(_), _) | (_, Outcome::Gone(_)) => Some("a connection is gone".to_owned()),
+        (Outcome::Gone(_), _) | (_, Outcome::Gone(_)) => Some("a connection is lost".to_owned()),
         _ => Some("one succeeds, the other fails".to_owned()),
     }
 }

@@ -165,7 +165,7 @@ impl Oracle {
     /// The place in the commit order that a recovered state stands for: CSN, and commits up to it.
     fn place_of(&self, actual: &State, decided: &Decided, history: &History) -> Result<(u64, usize), String> {
         if let Some(ghost) = decided.txns.iter().find(|txn| !self.under_way.contains_key(txn)) {
-            return Err(format!("transaction {ghost} is prepared though it was not under way"));
+            return Err(format!("transaction {ghost} is prepared although it was not under way"));
         }
         let is_found = |txn: &usize| decided.txns.contains(txn);
         let mut least = self.floor;

@@ -361,7 +361,7 @@ impl<'a> Worker<'a> {
         let Some((key, rid)) = self.ledger.gone(24, self.random.next_u64()) else { return };
         self.txn.start_statement();
         let found = self.txn.read(&self.table, rid, ReadView::Snapshot);
-        let found = found.unwrap_or_else(|error| panic!("a row that is gone is read: {error}"));
+        let found = found.unwrap_or_else(|error| panic!("reading a deleted row: {error}"));
         if let Some(row) = found {
             // An older snapshot may still see it.
             // SAFETY: the statement is not over.
@@ -371,9 +371,9 @@ impl<'a> Worker<'a> {
         if self.random.one_in(2) {
             let row = self.row(key, 10);
             match self.txn.update(&self.table, rid, &row) {
-                Ok(()) => panic!("row {:#x} is gone and was changed", rid.to_u64()),
+                Ok(()) => panic!("row {:#x} is deleted and was changed", rid.to_u64()),
                 Err(error) if error.kind() == ErrorKind::NotFound || is_conflict(&error) => {}
-                Err(error) => panic!("a change of a row that is gone: {error}"),
+                Err(error) => panic!("changing a deleted row: {error}"),
             }
         }
         self.give_up();
