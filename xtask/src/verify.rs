@@ -1,6 +1,7 @@
 //! `cargo xtask verify`: everything that can be judged without running the product. It writes nothing but Cargo's own target
 //! directory.
 
+mod architecture;
 mod layers;
 mod licences;
 mod rooms;
@@ -15,10 +16,11 @@ use crate::{paths, process, steps};
 
 type Step = (&'static str, fn() -> Result<()>);
 
-const STEPS: [Step; 8] = [
+const STEPS: [Step; 9] = [
     ("format", format),
     ("shell syntax", shell),
     ("words, paths and file sizes", tree::check),
+    ("every source file in docs/ARCHITECTURE.md", architecture::check),
     ("layers point downward", || layers::check(&metadata(true)?)),
     ("rooms and files without circles", || rooms::check(&metadata(true)?)),
     ("licences of dependencies", || licences::check(&metadata(false)?)),
