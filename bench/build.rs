@@ -1,4 +1,4 @@
-//! Links libpmemobj (PMDK), a peer, found by pkg-config.
+//! Finds libpmemobj (PMDK), a peer, by pkg-config and links it.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 static COUNTING: AtomicBool = AtomicBool::new(false);
 static LIVE_BYTES: AtomicI64 = AtomicI64::new(0);
 
-/// The system's allocator, counted. A program makes it its own with `#[global_allocator]`.
+/// The system's allocator with counters. A program installs it with `#[global_allocator]`.
 pub struct Counting;
 
 fn add(bytes: i64) {
@@ -18,7 +18,7 @@ fn add(bytes: i64) {
     }
 }
 
-// SAFETY: every call is handed to the system's allocator unchanged.
+// SAFETY: every call is passed unchanged to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         add(layout.size() as i64);
@@ -51,7 +51,7 @@ pub fn start() {
     COUNTING.store(true, Ordering::Relaxed);
 }
 
-/// Bytes allocated and not freed since [`start`]; below zero when older memory was freed.
+/// Bytes allocated and not freed since [`start`]; negative if older memory was freed.
 pub fn live_bytes() -> i64 {
     LIVE_BYTES.load(Ordering::Relaxed)
 }

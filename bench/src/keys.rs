@@ -1,4 +1,4 @@
-//! Keys of ten bytes, and the orders they are used in; all from seeds, so that every system sees the same.
+//! Keys of ten bytes and the orders of their use, all derived from seeds, so that every system sees the same.
 
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -10,17 +10,16 @@ pub const KEY_BYTES: usize = 10;
 /// A key.
 pub type Key = [u8; KEY_BYTES];
 
-/// Which keys.
+/// The shape of a set of keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// The numbers from 0 on in ten decimal digits, as programs make them: long common beginnings, so that the first
-    /// bytes tell little.
+    /// The numbers from 0 on in ten decimal digits, as programs make them. They share long prefixes, so the first bytes tell little.
     Numbers,
-    /// Ten decimal digits spread over all there are: the first bytes tell keys apart.
+    /// Numbers spread over all of ten decimal digits. The first bytes tell keys apart.
     Spread,
 }
 
-/// Odd and no multiple of 5, hence multiplying by it modulo 10^10 makes no two numbers equal.
+/// Odd and no multiple of 5, so multiplication by it modulo 10^10 is one to one.
 const SPREADER: u64 = 6_180_339_887;
 const NUMBERS: u64 = 10_000_000_000;
 
@@ -31,7 +30,7 @@ pub fn shuffled(count: usize, shape: Shape, seed: u64) -> Vec<Key> {
     keys
 }
 
-/// Puts keys into another order.
+/// Shuffles keys.
 pub fn shuffle(keys: &mut [Key], seed: u64) {
     keys.shuffle(&mut StdRng::seed_from_u64(seed));
 }

@@ -1,18 +1,17 @@
-//! Timing: phases of many operations, rounds of systems whose order turns.
+//! Timing: phases of many operations, and rounds of systems in rotating order.
 
 use crate::keys::Key;
 use std::time::{Duration, Instant};
 
-/// Keys between looks at the clock, and so the most that may be done beyond a budget. A multiple of every batch.
+/// Keys between two looks at the clock, which a phase may exceed its budget by. A multiple of every batch.
 const STRETCH: usize = 20_000;
 
-/// Nanoseconds for each of `count` operations that took `took`.
+/// Nanoseconds an operation if `count` of them took `took`.
 pub fn ns_each(took: Duration, count: usize) -> f64 {
     took.as_secs_f64() * 1e9 / count as f64
 }
 
-/// Nanoseconds a key when `run` does something with each. It ends when `budget` is used up; how many keys were done is
-/// told, so that the caller can do the rest without counting it.
+/// Nanoseconds a key, and the number of keys that `run` has processed within `budget`. The caller can process the rest untimed.
 pub fn phase(keys: &[Key], budget: Duration, mut run: impl FnMut(&[Key])) -> (f64, usize) {
     let (mut took, mut done) = (Duration::ZERO, 0);
     for keys in keys.chunks(STRETCH) {
@@ -27,12 +26,12 @@ pub fn phase(keys: &[Key], budget: Duration, mut run: impl FnMut(&[Key])) -> (f6
     (ns_each(took, done), done)
 }
 
-/// `items` in the order of this round: every round begins with another one.
+/// `items` in the order of this round. Each round begins with another item.
 pub fn turned<T: Copy>(items: &[T], round: usize) -> impl Iterator<Item = T> + '_ {
     (0..items.len()).map(move |turn| items[(turn + round) % items.len()])
 }
 
-/// The value below which `share` of all lie. Sorts them.
+/// The value below which a `share` of all values lies. Sorts them.
 pub fn percentile(values: &mut [u32], share: f64) -> f64 {
     values.sort_unstable();
     let index = ((values.len() - 1) as f64 * share).round() as usize;

@@ -1,39 +1,38 @@
-//! What a program prints: one JSON object a line on standard output, and its progress on standard error.
+//! The output of a benchmark program: one JSON object a line on standard output, its progress on standard error.
 //!
 //! `{"system", "case", "metric", "value"}` is one value of one round; `{"medium": TEXT}` names the medium,
-//! `{"note": TEXT}` is to be printed as it is, and `{"default": VALUE, "system", "parameter"}` says what a map is made with
-//! when nothing is asked for.
+//! `{"note": TEXT}` is printed as it is, and `{"default": VALUE, "system", "parameter"}` gives the default of a map's parameter.
 
 use serde_json::{Value, json};
 use std::fmt::Display;
 use std::io::Write;
 
 fn line(value: &Value) {
-    // Written at once and whole; a reader that has gone is an error like any other.
+    // One write for the whole line. A closed pipe is an error like any other.
     writeln!(std::io::stdout(), "{value}").expect("standard output can be written to");
 }
 
-/// One value of one round.
+/// Prints one value of one round.
 pub fn value(system: &str, case: &str, metric: &str, value: f64) {
     line(&json!({"system": system, "case": case, "metric": metric, "value": value}));
 }
 
-/// What the data lie on.
+/// Names the medium of the data.
 pub fn medium(text: &str) {
     line(&json!({"medium": text}));
 }
 
-/// Something the reader of the report should know.
+/// Prints a remark for the reader of the report.
 pub fn note(text: &str) {
     line(&json!({"note": text}));
 }
 
-/// What `parameter` of `system` is by default, as it is written in the names of cases.
+/// Prints the default of `parameter` of `system`, as the names of cases write it.
 pub fn default(system: &str, parameter: &str, value: &str) {
     line(&json!({"default": value, "system": system, "parameter": parameter}));
 }
 
-/// Tells a person what is under way.
+/// Prints progress for a person.
 pub fn progress(what: impl Display) {
     eprintln!("bench: {what}");
 }

@@ -1,5 +1,5 @@
-//! The project's own maps as a store, used as the replicated server uses them: each change has a timestamp of its own,
-//! one above the last, and with every batch all so far is applied, and forgotten up to there.
+//! The project's own maps as a store, used as a replicated server uses them: each change has its own timestamp, one above the last, and
+//! after every batch all changes so far are applied and forgotten.
 //!
 //! Thread-safety: one user; the map's own background thread runs unless switched off.
 
@@ -13,36 +13,36 @@ use std::time::Duration;
 
 /// Name of the map's file.
 const FILE: &str = "map";
-/// Tries to make room before a change counts as failed.
+/// Attempts to make room before a change fails.
 const TRIES: usize = 1000;
-/// What is left free beside the data in any region.
+/// Free bytes of a region besides the data, at least.
 const ROOM_BYTES: u64 = 32 << 20;
-/// Bytes of a record besides key and value, generously.
+/// Upper bound of a record's bytes besides key and value.
 const RECORD_BYTES: u64 = 64;
-/// Bytes of a B+-tree's leaves for one key, generously.
+/// Upper bound of a B+-tree's leaf bytes for one key.
 const LEAF_BYTES: u64 = 256;
-/// Dead nodes that one change may leave until the collector has been there.
+/// Dead nodes that one change may leave until the collector frees them.
 const PATH_BYTES: u64 = 1200;
 /// Changes that the collector may lag behind.
 const LAG: u64 = 250_000;
 
-/// What a map is made with, and how it is run.
+/// How a map is created and opened.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// Which structure.
+    /// The structure.
     pub kind: Kind,
-    /// What it is made with.
+    /// How it is created.
     pub layout: Layout,
-    /// How it is run.
+    /// How it is opened.
     pub config: Config,
 }
 
 impl Settings {
-    /// The defaults, in a region large enough for `keys` values of `value_bytes`, confirmed every `batch` changes.
+    /// The defaults, with a region large enough for `keys` values of `value_bytes`, confirmed every `batch` changes.
     pub fn new(kind: Kind, keys: usize, value_bytes: usize, batch: usize) -> Settings {
         let keys = keys as u64;
         let record = KEY_BYTES as u64 + value_bytes as u64 + RECORD_BYTES;
-        // Twice: as much again may be garbage, or, in the list, deletions.
+        // Twice the data: as much may be garbage or, in the list, deletions.
         let records = 2 * keys * record + ROOM_BYTES;
         let layout = match kind {
             Kind::List => Layout::list(records),
@@ -72,7 +72,7 @@ pub struct Own {
 }
 
 impl Own {
-    /// Makes an empty map in `directory`.
+    /// Creates an empty map in `directory`.
     pub fn create(directory: &Path, settings: &Settings) -> Own {
         let medium = medium(directory);
         let (layout, config) = (&settings.layout, &settings.config);
@@ -83,7 +83,7 @@ impl Own {
         Own { map: map.expect("the map can be made"), ts: 0 }
     }
 
-    /// Opens the map of a directory.
+    /// Opens the map in a directory.
     pub fn open(medium: &Arc<dyn Medium>, config: &Config) -> Own {
         let map = perdura_map::open(medium, FILE, config).expect("the map can be opened");
         let ts = map.timestamps().last;
@@ -95,7 +95,7 @@ impl Own {
         &*self.map
     }
 
-    /// One change of one key, applied and forgotten when it closes a batch; for measurements of single changes.
+    /// Changes one key, and applies and forgets all if that closes a batch. For measurements of single changes.
     pub fn set(&mut self, key: &Key, value: &[u8], closes: bool) {
         self.ts += 1;
         let ts = self.ts;
@@ -105,15 +105,15 @@ impl Own {
         }
     }
 
-    /// Lets go of all that is superseded.
+    /// Applies all changes and forgets all superseded versions.
     pub fn settle(&self) {
-        // After a crash or when nothing changed there may be nothing above what is applied.
+        // After a crash, or without changes, nothing may be left to apply.
         let last = self.map.timestamps().last;
         self.map.apply(last).expect("what was changed can be applied");
         self.map.forget(last).expect("what was applied can be forgotten");
     }
 
-    /// A change; when there is no room, what is superseded is let go and collected, as any user must. Its time counts.
+    /// Makes a change. Without room it forgets superseded versions and collects them, as any user must. That time counts.
     fn change<T>(&self, mut change: impl FnMut(&dyn OrderedMap) -> Result<T>) -> T {
         for _ in 0..TRIES {
             match change(self.map()) {

@@ -1,4 +1,4 @@
-//! A directory on the medium for one system and one run, removed when dropped, also by a panic.
+//! A directory on the medium for one system and one run, removed on drop, even by a panic.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,7 +9,7 @@ static NUMBER: AtomicU64 = AtomicU64::new(0);
 pub struct Scratch(PathBuf);
 
 impl Scratch {
-    /// Makes an empty directory below `base`, which is made if need be. Panics when it cannot.
+    /// Creates an empty directory below `base`, which it creates if need be. Panics if it cannot.
     pub fn new(base: &Path) -> Scratch {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let path = base.join(format!("perdura-bench-{}-{number}", std::process::id()));
@@ -17,7 +17,7 @@ impl Scratch {
         Scratch(path)
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.0
     }

@@ -1,20 +1,20 @@
-//! What every system under test is: a place that keys are put into, read from and deleted from, in batches.
+//! The interface of every system under test: puts, reads and deletes keys in batches.
 
 use crate::keys::Key;
 
-/// A system that holds keys and values. A failure of any kind panics: there is nothing to measure then.
+/// A system that holds keys and values. Any failure panics: there is nothing to measure then.
 pub trait Store {
-    /// Gives each key, which has none yet or another, this value; confirms after every `batch` keys, and at the end.
+    /// Gives each key this value, whether it had one or not. Confirms after every `batch` keys and at the end.
     fn insert(&mut self, keys: &[Key], value: &[u8], batch: usize);
 
-    /// Reads each key, which must be there; the bytes of the values, and their first bytes, added up.
+    /// Reads each key, which must exist. Returns the sum of the values' lengths and first bytes.
     fn read(&self, keys: &[Key]) -> u64;
 
-    /// Deletes each key, which must be there; confirms after every `batch` keys, and at the end.
+    /// Deletes each key, which must exist. Confirms after every `batch` keys and at the end.
     fn delete(&mut self, keys: &[Key], batch: usize);
 }
 
-/// What a read contributes to the sum that [`Store::read`] returns, so that no value goes unlooked at.
+/// What one value adds to the sum of [`Store::read`], so that every value is looked at.
 pub fn looked_at(value: &[u8]) -> u64 {
     value.len() as u64 + value.first().copied().map_or(0, u64::from)
 }

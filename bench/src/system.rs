@@ -19,16 +19,16 @@ pub enum System {
     LmdbNosync,
     /// redb, every commit durable.
     Redb,
-    /// redb, no commit durable by itself.
+    /// redb, no single commit durable.
     RedbNone,
     /// fjall, every batch synced.
     Fjall,
-    /// The standard library's B-tree in DRAM: nothing is kept.
+    /// The standard library's B-tree in DRAM, which keeps nothing.
     Dram,
 }
 
 impl System {
-    /// All of them.
+    /// All systems.
     pub const ALL: [System; 8] = [
         System::List,
         System::BTree,
@@ -40,7 +40,7 @@ impl System {
         System::Dram,
     ];
 
-    /// Name in reports.
+    /// Its name in reports.
     pub fn name(self) -> &'static str {
         match self {
             System::List => "list",
@@ -54,7 +54,7 @@ impl System {
         }
     }
 
-    /// Which map this is, if it is the project's own.
+    /// The structure, if it is one of the project's own maps.
     pub fn kind(self) -> Option<Kind> {
         match self {
             System::List => Some(Kind::List),
@@ -63,8 +63,8 @@ impl System {
         }
     }
 
-    /// An empty store in `directory`, with room for `keys` values of `value_bytes`; own maps confirm every `batch`
-    /// changes by themselves.
+    /// Creates an empty store in `directory`, with room for `keys` values of `value_bytes`. Own maps confirm every `batch` changes by
+    /// themselves.
     pub fn create(self, directory: &Path, keys: usize, value_bytes: usize, batch: usize) -> Box<dyn Store> {
         match self {
             System::List => Box::new(Own::create(directory, &Settings::new(Kind::List, keys, value_bytes, batch))),

@@ -1,4 +1,4 @@
-//! Every system under test keeps what it is given: a benchmark of one that does not would be worth nothing.
+//! Every system under test keeps what it is given. A benchmark of one that does not would be worthless.
 
 use perdura_bench::keys::{Shape, shuffled};
 use perdura_bench::peers::index::{self, Entry, Record};
@@ -16,7 +16,7 @@ fn what_is_inserted_is_read_until_it_is_deleted() {
             let keys = shuffled(KEYS, Shape::Numbers, 1);
             store.insert(&keys, &[1; 33], batch);
             assert_eq!(store.read(&keys), (KEYS * 34) as u64, "{}", system.name());
-            // Again, with another value.
+            // The same with another value.
             store.insert(&keys, &[2; 20], batch);
             assert_eq!(store.read(&keys), (KEYS * 22) as u64, "{}", system.name());
             store.delete(&keys[..KEYS / 2], batch);

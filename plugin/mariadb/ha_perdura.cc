@@ -42,7 +42,7 @@ static void keep_backup(const char *name)
 }
 }
 
-/* The server has finished or undone the DDL that a crash interrupted; the tables that it left are of no use now. */
+/* The server has finished or undone the DDL that a crash interrupted, so nobody needs the tables that it left. */
 static int ddl_recovery_done(handlerton *)
 {
   if (perdura_drop_ddl_garbage(pool, keep_backup) != PERDURA_CODE_OK)

@@ -1,11 +1,11 @@
-//! The command line: positional words, `--flag`s and `--option VALUE` pairs, each taken by name; what is left over is an
-//! error.
+//! The command line: positional words, `--flag`s and `--option VALUE` pairs. Commands take each by name; a word that nobody takes is
+//! an error.
 
 use std::str::FromStr;
 
 use anyhow::{Context, Result, bail};
 
-/// What is left of the command line.
+/// The words of the command line that nobody has taken yet.
 pub struct Args {
     words: Vec<String>,
 }
@@ -52,12 +52,12 @@ impl Args {
         Ok(Some(value))
     }
 
-    /// All that is left, in order.
+    /// All remaining words, in order.
     pub fn rest(self) -> Vec<String> {
         self.words
     }
 
-    /// Fails when anything is left.
+    /// Fails if a word is left.
     pub fn finish(self) -> Result<()> {
         match self.words.first() {
             None => Ok(()),

@@ -1,8 +1,8 @@
 //! Benchmarks: Perdura beside its peers in the same run.
 //!
-//! Rules: a round runs every system once, in an order that turns from round to round; ratios are taken within a round
-//! and their median is judged, because only ratios within one run mean anything on a busy machine. A report names the
-//! machine and the medium found, and is printed and, with `--json`, written as data.
+//! A round runs every system once, in an order that rotates from round to round. Only ratios within one run mean anything on a busy
+//! machine, so ratios are taken within each round and their median is judged. A report names the machine and the medium found. It is
+//! printed and, with `--json`, written as data.
 
 mod commit;
 mod document;
@@ -30,7 +30,7 @@ use crate::plugin;
 
 const NAMES: [&str; 8] = ["load", "commit", "scan", "recovery", "memory", "space", "engine", "map"];
 
-/// Those that run without a server.
+/// Benchmarks that run without a server.
 const BARE: [&str; 2] = ["engine", "map"];
 
 fn run_one(name: &str, plan: &Plan) -> Result<Report> {

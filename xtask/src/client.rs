@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use mysql::prelude::Queryable;
 use mysql::{Conn, LocalInfileHandler, OptsBuilder};
 
-/// A session that waits this long for an answer calls it a hang.
+/// A session that waits this long for an answer reports a hang.
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Opens a session as root in database `test`. LOAD DATA LOCAL may read any file this process may read.
@@ -19,7 +19,7 @@ pub fn connect(socket: &Path) -> mysql::Result<Conn> {
     connect_counting(socket, Arc::default())
 }
 
-/// The same; bytes that LOAD DATA LOCAL sends are added to `sent` as they go.
+/// As [`connect`], adding the bytes that LOAD DATA LOCAL sends to `sent` as they go.
 pub fn connect_counting(socket: &Path, sent: Arc<AtomicU64>) -> mysql::Result<Conn> {
     let options = OptsBuilder::new()
         .socket(Some(socket.to_string_lossy()))
@@ -70,7 +70,7 @@ pub fn engine_status(connection: &mut Conn) -> Result<Option<String>> {
     Ok(row.map(|(.., text)| text))
 }
 
-/// The medium as the engine found it, or `None` where there is no engine of ours.
+/// The medium as the engine found it, or `None` where the server has no such engine.
 pub fn medium(connection: &mut Conn) -> Result<Option<String>> {
     let Some(status) = engine_status(connection)? else { return Ok(None) };
     let after_heading = status.lines().skip_while(|line| !line.trim().eq_ignore_ascii_case("medium")).nth(1);

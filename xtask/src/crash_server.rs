@@ -1,10 +1,9 @@
 //! Process-crash test: the real mariadbd, 8 clients with mixed load and DDL, kill -9 at random moments.
 //!
-//! The hazard: an acknowledged transaction that a crash of the server process loses, a half transaction it leaves, or a
-//! table definition that server and engine see differently. Clients have rows of their own and change and delete each
-//! other's (contest.rs). The oracle lives here, outside the server. Half of the
-//! rounds run without binary log (with XA transactions), half with it; each half has a server and a pool of its own,
-//! which live through all its rounds.
+//! The hazard: a crash of the server process loses an acknowledged transaction, leaves half a transaction, or makes server and engine
+//! disagree about a table definition. Clients have rows of their own and change and delete each other's (contest.rs). The oracle lives
+//! here, outside the server. Half of the rounds run without binary log (with XA transactions), half with it. Each half has its own
+//! server and pool, which live through all its rounds.
 
 mod check;
 mod contest;
@@ -31,7 +30,7 @@ struct Plan {
     rounds: u32,
 }
 
-/// `crash-server [--seed N] [--rounds N] [--engine NAME]`; another engine than Perdura tests this test.
+/// `crash-server [--seed N] [--rounds N] [--engine NAME]`. A run with another engine tests the test itself.
 pub fn run(mut args: Args) -> Result<()> {
     let plan = Plan {
         engine: args.option("--engine")?.unwrap_or_else(|| "Perdura".to_owned()),
@@ -64,7 +63,7 @@ fn options(plan: &Plan, binlog: bool) -> Options {
     Options { perdura, extra, ..Options::default() }
 }
 
-/// All rounds with or without binary log; returns how many failed.
+/// Runs all rounds with or without binary log. Returns how many failed.
 fn half(plan: &Plan, binlog: bool, rounds: u32) -> Result<u32> {
     let mut server = Server::start_new(options(plan, binlog))?;
     create_tables(&server, &plan.engine)?;
@@ -128,7 +127,7 @@ fn create_tables(server: &Server, engine: &str) -> Result<()> {
     client::execute(&mut connection, &statements)
 }
 
-/// Lets all clients work for `lifetime`, kills the server and returns what went wrong before that.
+/// Lets all clients work for `lifetime`, then kills the server. Returns what went wrong before the kill.
 fn load_and_kill(server: &mut Server, workers: &mut [Worker], lifetime: Duration, xa: bool) -> Result<Vec<String>> {
     let killed = AtomicBool::new(false);
     let socket = server.socket();

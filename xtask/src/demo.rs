@@ -1,7 +1,7 @@
 //! `cargo xtask demo`: real data and the paper's load in ENGINE=Perdura, beside BLACKHOLE, MEMORY and InnoDB, through a
 //! rolled-back transaction and a kill -9 in the middle of a load.
 //!
-//! Everything shown is checked: a difference to InnoDB's results, or to the committed rows, fails the demo.
+//! The demo checks what it shows: it fails if results differ from InnoDB's, or the rows from the committed ones.
 
 mod crash;
 mod flights;
@@ -21,11 +21,11 @@ use mysql::prelude::Queryable;
 use crate::server::{Options, Server};
 use crate::{client, csv, plugin, process, progress};
 
-/// Engines the loads are timed in.
+/// Engines whose loads are timed.
 const ENGINES: [&str; 4] = ["BLACKHOLE", "MEMORY", "InnoDB", "Perdura"];
-/// The paper's load: so many sessions at once ...
+/// The paper's load: concurrent sessions.
 const LOADERS: u64 = 2;
-/// ... with so many rows each.
+/// The paper's load: rows of each session.
 const LOADER_ROWS: u64 = 1_000_000;
 
 /// Runs the demo from top to bottom.
@@ -100,7 +100,7 @@ fn load_paper(server: &Server, connection: &mut Conn, engine: &str, files: &[Pat
     outcome?;
     let rows: u64 = client::value(connection, &format!("SELECT COUNT(*) FROM {table}"))?;
     ensure!(engine == "BLACKHOLE" || rows == LOADERS * LOADER_ROWS, "{engine}: {rows} rows after the load");
-    // Memory is needed again; Perdura's table stays, to be there after the crash.
+    // Free the memory. Perdura's table stays, to be found after the crash.
     if engine != "Perdura" {
         client::execute(connection, &[format!("DROP TABLE {table}")])?;
     }

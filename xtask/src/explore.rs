@@ -1,4 +1,4 @@
-//! Runs the crash explorer: every legal image a power loss may leave, each opened by the real recovery.
+//! Runs the crash explorer, which lets the real recovery open every kind of image that a power loss may legally leave.
 //!
 //! The explorer is a crate of its own, perdura-crash, so that this tooling builds without the engine and the maps.
 
@@ -6,8 +6,8 @@ use anyhow::Result;
 
 use crate::process;
 
-/// `explore [--seed N] [--images N | --minutes N | --forever] [--product engine|map] [--scenario NAME] [--no-mutations] [--plant N]`, handed
-/// on as it is.
+/// `explore [--seed N] [--images N | --minutes N | --forever] [--product engine|map] [--scenario NAME] [--no-mutations] [--plant N]`,
+/// passed on unchanged.
 pub fn run(arguments: &[String]) -> Result<()> {
     let mut command = process::cargo();
     command.args(["run", "--quiet", "--release", "--package", "perdura-crash", "--"]).args(arguments);

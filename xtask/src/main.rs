@@ -1,7 +1,7 @@
 //! Perdura's own tooling, run as `cargo xtask COMMAND`: verification, test drivers, benchmarks and the demo.
 //!
-//! Commands run whatever they need (the plugin is built, a private server is started and removed again) except
-//! `make setup`, which brings the server itself.
+//! A command does all it needs by itself: it builds the plugin, starts a private server and removes it again. Only `make setup`, which
+//! unpacks the server, must have run before.
 
 #![forbid(unsafe_code)]
 
@@ -24,7 +24,9 @@ mod replication;
 mod serve;
 mod server;
 mod sqldiff;
+mod steps;
 mod test;
+mod trouble;
 mod verify;
 
 use std::process::ExitCode;
@@ -42,7 +44,7 @@ usage: cargo xtask COMMAND
   plugin                                       build ha_perdura.so and put it before the unpacked server
   mtr [TEST...]                                run the SQL test suites of tests/mysql-test
   explore [--seed N] [--images N | --minutes N | --forever] [--product engine|map] [--scenario NAME]
-                                               open every legal image of a power loss
+          [--no-mutations] [--plant N]         open every legal image of a power loss
   bench NAME|all [--quick] [--json FILE] [--docs] [--peers-only]
                                                NAME: load, commit, scan, recovery, memory, space, engine, map
   crash-server [--seed N] [--rounds N] [--engine NAME]

@@ -1,6 +1,6 @@
-//! How the unpacked mariadbd is installed into a directory and called on it: what the servers of tests and a user's own share.
+//! Installs the unpacked mariadbd into a directory and builds its command line, for the servers of tests and a user's own.
 //!
-//! Nothing of the machine's own server or configuration is read: callers pass `--no-defaults` or a file of their own first.
+//! Nothing of the machine's own server or configuration is read: callers pass `--no-defaults` or their own file first.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,10 +9,10 @@ use anyhow::Result;
 
 use crate::{paths, plugin, process};
 
-/// Lines of the error log that a message shows.
+/// Lines of the error log that a message shows at most.
 const LOG_LINES: usize = 30;
 
-/// Makes a fresh data directory with an empty database `test` and an account root without a password.
+/// Creates a data directory with an empty database `test` and an account root without a password.
 pub fn install(data: &Path) -> Result<()> {
     let basedir = paths::mariadb()?;
     let mut command = Command::new(basedir.join("bin/mariadb-install-db"));
@@ -26,7 +26,7 @@ pub fn install(data: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Adds where things are: the data, temporary files and the error log in `directory`, and the socket.
+/// Adds the paths of the data, the temporary files and the error log in `directory`, and of the socket.
 pub fn add_places(command: &mut Command, directory: &Path, socket: &Path) -> Result<()> {
     let at = |name: &str| directory.join(name).display().to_string();
     command.arg(format!("--basedir={}", paths::mariadb()?.display()));
@@ -38,7 +38,7 @@ pub fn add_places(command: &mut Command, directory: &Path, socket: &Path) -> Res
     Ok(())
 }
 
-/// Adds our plugin with the pool in `directory`, emulated where that does not lie on persistent memory.
+/// Loads the plugin with its pool in `directory`, emulated unless that lies on persistent memory.
 pub fn add_perdura(command: &mut Command, directory: &Path) {
     command.arg("--plugin-maturity=experimental").arg(format!("--plugin-load-add={}", plugin::LIBRARY));
     command.arg(format!("--perdura-dir={}", directory.join("pool").display()));

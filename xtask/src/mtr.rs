@@ -1,7 +1,7 @@
 //! The server's own test driver, mysql-test-run, over the suites of tests/mysql-test.
 //!
-//! The driver looks for suites of plugins under its own plugin/NAME, so that is where ours are linked. A directory named
-//! as one of its own suites (storage_engine) overlays that suite for this engine.
+//! The driver looks for a plugin's suites under its own plugin/NAME, so ours are linked there. A directory with the name of one of the
+//! driver's own suites (storage_engine) overlays that suite for this engine.
 
 use std::os::unix::fs::symlink;
 use std::process::{Command, Stdio};

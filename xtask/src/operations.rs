@@ -1,23 +1,23 @@
-//! What a user relies on: `make server`, the page that names every variable and counter, the backup of a server under load, and the
+//! Tests what a user relies on: `make server`, the page of every variable and counter, the backup of a server under load, and the
 //! package installed by its own README.
 //!
-//! The hazards: a command or a step that does not work as written; a variable nobody can look up; a backup that says it is complete
-//! and holds half a transfer, or nothing; a server that starts without its tables.
+//! The hazards: a command or a step that does not work as written; a variable without documentation; a backup that claims to be
+//! complete and holds half a transfer, or nothing; a server that starts without its tables.
 
 mod backup;
 mod own_server;
 mod package;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use mysql::prelude::Queryable;
 
 use crate::args::Args;
 use crate::server::{Options, Server};
-use crate::{paths, plugin, process};
+use crate::{paths, plugin, process, steps};
 
 type Step = (&'static str, Box<dyn Fn() -> Result<()>>);
 
-/// `operations [--rounds N] [--seed N]`: all steps, and `N passed, N failed`.
+/// `operations [--rounds N] [--seed N]`: runs all steps and closes with `N passed, N failed`.
 pub fn run(mut args: Args) -> Result<()> {
     let rounds = args.option("--rounds")?.unwrap_or(4);
     let seed = args.option("--seed")?.unwrap_or(1);
@@ -30,22 +30,10 @@ pub fn run(mut args: Args) -> Result<()> {
         ("make server: started, stopped, started again", Box::new(own_server::run)),
         ("the package, unpacked beside a fresh server", Box::new(package::run)),
     ];
-    let mut failed = 0;
-    for (name, step) in &steps {
-        match step() {
-            Ok(()) => println!("operations: {name}: ok"),
-            Err(error) => {
-                failed += 1;
-                println!("operations: {name}: FAILED\n{error:#}");
-            }
-        }
-    }
-    println!("operations: {} passed, {failed} failed", steps.len() - failed);
-    ensure!(failed == 0, "{failed} failed; run again with --seed {seed}");
-    Ok(())
+    steps::run("operations", &steps).with_context(|| format!("run again with --seed {seed}"))
 }
 
-/// Every system variable with its default, and every counter, has a line in the page, and the page names no other.
+/// Checks that the page has a line for every system variable, with its default, and for every counter, and none besides.
 fn page() -> Result<()> {
     let server = Server::start_new(Options { perdura: true, ..Options::default() })?;
     let mut connection = server.connect()?;
@@ -71,12 +59,12 @@ fn page() -> Result<()> {
         }
     }
     let known = |name: &str| variables.iter().chain(&counters).any(|(known, _)| known == name);
-    wrong.extend(rows.iter().filter(|row| !known(row[0])).map(|row| format!("{} is no variable any more", row[0])));
+    wrong.extend(rows.iter().filter(|row| !known(row[0])).map(|row| format!("the server has no variable {}", row[0])));
     ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
     Ok(())
 }
 
-/// The cells of a table's row whose first is `perdura_...` or `Perdura_...`.
+/// The cells of a table row that begins with `perdura_...` or `Perdura_...`.
 fn named_row(line: &str) -> Option<Vec<&str>> {
     let cells: Vec<&str> = line.strip_prefix('|')?.trim_end_matches('|').split('|').map(str::trim).collect();
     let name = cells.first()?.strip_prefix('`')?.strip_suffix('`')?;

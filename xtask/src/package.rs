@@ -1,5 +1,5 @@
-//! Makes a tarball of what a user installs: the plugin, the command, a configuration to start from, the steps, the pages for whoever
-//! runs it, the licences.
+//! Makes the tarball that a user installs: the plugin, the command, a configuration to start from, the installation steps, the pages
+//! for operators, the licences.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,11 +10,11 @@ use crate::{paths, plugin, process};
 
 const CONFIGURATION: &str = include_str!("package/perdura.cnf");
 const README: &str = include_str!("package/README.md");
-/// Pages that go along; their links stay among them.
+/// The pages it includes. They link only to each other.
 const PAGES: [&str; 2] = ["docs/operations.md", "docs/compatibility.md"];
 const LICENCES: [&str; 3] = ["LICENSE-MIT", "LICENSE-APACHE", "LICENSE-GPL-2.0"];
 
-/// Writes build/perdura-VERSION-mariadb-VERSION.tar.gz: its path.
+/// Writes build/perdura-VERSION-mariadb-VERSION.tar.gz and returns its path.
 pub fn make() -> Result<PathBuf> {
     plugin::build()?;
     process::cargo_build_release("perdura-cli")?;
@@ -44,13 +44,13 @@ pub fn command() -> PathBuf {
     target.join("release/perdura")
 }
 
-/// Makes the package and says where it is.
+/// Makes the package and prints its path.
 pub fn run() -> Result<()> {
     println!("{}", make()?.display());
     Ok(())
 }
 
-/// Fails if a page below `directory` links to a file that is not there.
+/// Fails if a page below `directory` links to a missing file.
 pub fn check_links(directory: &Path) -> Result<()> {
     for page in ["README.md"].iter().chain(&PAGES) {
         let path = directory.join(page);

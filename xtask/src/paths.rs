@@ -1,15 +1,15 @@
-//! Where things are: the checkout, what `make setup` unpacked, and the directory pools and test servers live in.
+//! Paths: the checkout, what `make setup` unpacked, and the directory of pools and test servers.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, ensure};
 
-/// The top of the checkout.
+/// The root of the checkout.
 pub fn top() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the checkout")
 }
 
-/// Everything fetched or generated, outside Cargo's own directory; git-ignored.
+/// Everything fetched or generated, except Cargo's own directory. Git ignores it.
 pub fn build() -> PathBuf {
     top().join("build")
 }
@@ -21,7 +21,7 @@ pub fn mariadb() -> Result<PathBuf> {
     Ok(basedir)
 }
 
-/// The plugins of the unpacked server, and ours beside them.
+/// The plugin directory of the unpacked server, which also gets our plugin.
 pub fn server_plugins() -> Result<PathBuf> {
     Ok(mariadb()?.join("lib/mysql/plugin"))
 }
@@ -31,7 +31,7 @@ pub fn data() -> PathBuf {
     build().join("data")
 }
 
-/// `PERDURA_DIR`, the directory on (emulated) persistent memory: an own subdirectory of /dev/shm unless set.
+/// `PERDURA_DIR`, the directory on (emulated) persistent memory; /dev/shm/perdura unless set.
 pub fn medium() -> PathBuf {
     std::env::var_os("PERDURA_DIR").map_or_else(|| PathBuf::from("/dev/shm/perdura"), PathBuf::from)
 }

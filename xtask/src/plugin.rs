@@ -1,4 +1,4 @@
-//! Builds ha_perdura.so and puts it before the unpacked server.
+//! Builds ha_perdura.so and links it into the unpacked server.
 
 use std::fs::File;
 use std::os::unix::fs::symlink;
@@ -9,11 +9,11 @@ use rustix::fs::FlockOperation;
 
 use crate::{paths, process};
 
-/// Name of the library, as the server is told to load it.
+/// File name of the library, as `plugin-load-add` takes it.
 pub const LIBRARY: &str = "ha_perdura";
 
-/// Builds the plugin against the unpacked server's headers and links it into that server's plugin directory. Steps of `cargo xtask
-/// test` that run side by side call this at any time, so one builds while the others wait, and the link is never missing.
+/// Builds the plugin with the unpacked server's headers and links it into that server's plugin directory. Concurrent steps of
+/// `cargo xtask test` call this at any time: one builds while the others wait, and the link is never missing.
 pub fn build() -> Result<()> {
     let plugins = paths::server_plugins()?;
     let directory = paths::build().join("plugin");

@@ -1,11 +1,11 @@
-//! Running other programs, and what /proc says of processes and of this machine.
+//! Runs other programs, and reads from /proc about processes and this machine.
 
 use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-/// Runs to the end with our own output; fails unless it exits with 0.
+/// Runs a command whose output goes to ours. Fails unless it exits with 0.
 pub fn run(command: &mut Command) -> Result<()> {
     let shown = show(command);
     let status = command.status().with_context(|| format!("cannot run {shown}"))?;
@@ -13,7 +13,7 @@ pub fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Runs to the end and returns its standard output; fails, showing its standard error, unless it exits with 0.
+/// Runs a command and returns its standard output. Fails, showing its standard error, unless it exits with 0.
 pub fn output(command: &mut Command) -> Result<String> {
     let shown = show(command);
     let output = command.output().with_context(|| format!("cannot run {shown}"))?;
@@ -26,25 +26,25 @@ fn show(command: &Command) -> String {
     words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }
 
-/// Cargo as it was called for us, at the top of the checkout.
+/// The cargo that runs us, at the root of the checkout.
 pub fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(super::paths::top());
     command
 }
 
-/// Builds a package's programs as users get them.
+/// Builds a package's programs in release mode.
 pub fn cargo_build_release(package: &str) -> Result<()> {
     run(cargo().args(["build", "--quiet", "--release", "--package", package]))
 }
 
-/// Whether this process runs as root (mariadbd then wants to be told so).
+/// Whether this process runs as root, which mariadbd accepts only with `--user`.
 pub fn is_root() -> bool {
     use std::os::unix::fs::MetadataExt;
     std::fs::metadata("/proc/self").is_ok_and(|metadata| metadata.uid() == 0)
 }
 
-/// A field of /proc/PID/status, in bytes, for example `RssAnon`: private memory, without mapped files.
+/// A field of /proc/PID/status in bytes, such as `RssAnon`: private memory without mapped files.
 pub fn status_bytes(pid: u32, field: &str) -> Result<u64> {
     let path = format!("/proc/{pid}/status");
     let text = std::fs::read_to_string(&path).with_context(|| path.clone())?;
@@ -57,7 +57,7 @@ pub fn status_bytes(pid: u32, field: &str) -> Result<u64> {
     Ok(kib * 1024)
 }
 
-/// One line about this machine, for the heads of reports.
+/// One line about this machine, for the head of a report.
 pub fn machine() -> String {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let field = |text: &str, name: &str| {
@@ -72,7 +72,7 @@ pub fn machine() -> String {
     format!("{model}, {cpus} CPUs, {} GiB, Linux {}", memory_kib.div_ceil(1 << 20), kernel.trim())
 }
 
-/// Type and options of the file system `path` lies on, from /proc/mounts; the longest mount point above it counts.
+/// Type and options of the file system that holds `path`, from /proc/mounts. The longest matching mount point counts.
 pub fn mount(path: &Path) -> Option<(String, String)> {
     let path = path.canonicalize().ok()?;
     let mounts = std::fs::read_to_string("/proc/mounts").ok()?;
@@ -84,7 +84,7 @@ pub fn mount(path: &Path) -> Option<(String, String)> {
     found.max_by_key(|(length, ..)| *length).map(|(_, kind, options)| (kind, options))
 }
 
-/// Whether `path` lies on a file system mounted for direct access; decides only whether emulation is asked for.
+/// Whether `path` lies on a file system mounted with DAX. Decides only whether to ask for emulation.
 pub fn is_dax(path: &Path) -> bool {
     mount(path).is_some_and(|(_, options)| options.split(',').any(|option| option == "dax" || option == "dax=always"))
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 const STEP: Duration = Duration::from_millis(100);
 const BAR: usize = 30;
 
-/// Runs `work`, showing how much of `total_bytes` it has counted so far; returns what it returns and how long it took.
+/// Runs `work` and shows how much of `total_bytes` it has counted so far. Returns its result and its duration.
 pub fn during<T>(label: &str, total_bytes: u64, work: impl FnOnce(&Arc<AtomicU64>) -> T) -> (T, Duration) {
     let (sent, done, begun) = (Arc::new(AtomicU64::new(0)), AtomicBool::new(false), Instant::now());
     let value = std::thread::scope(|scope| {
@@ -17,7 +17,7 @@ pub fn during<T>(label: &str, total_bytes: u64, work: impl FnOnce(&Arc<AtomicU64
             scope.spawn(move || {
                 while !done.load(Ordering::Relaxed) {
                     print!("\r{}", line(label, sent.load(Ordering::Relaxed), total_bytes, begun.elapsed()));
-                    // A terminal that cannot be written to is no reason to stop.
+                    // The load goes on even if its progress cannot be shown.
                     let _ = std::io::stdout().flush();
                     std::thread::sleep(STEP);
                 }

@@ -1,10 +1,10 @@
 //! Parallel replication: a primary and a replica with four workers, 8 clients that change each other's rows, kill -9 of either side.
 //!
-//! The hazard: workers apply transactions side by side and commit them in the primary's order. A worker that searches its row in
-//! a snapshot misses what the transaction before it has just changed, and the replica stops with error 1032; one that waits for a
-//! row lock of a later transaction waits for ever; a crash loses or repeats a transaction that the replica's position counts
-//! otherwise. None of the tables has a key: every row is found by its content. At the end of each round the replica catches up, and
-//! both sides must hold the same rows.
+//! The hazard: workers apply transactions concurrently and commit them in the primary's order. A worker that searches its row in a
+//! snapshot misses what the transaction before it has just changed, and the replica stops with error 1032. A worker that waits for
+//! a row lock of a later transaction waits for ever. A crash may lose a transaction that the replica's position includes, or repeat
+//! one. None of the tables has a key: every row is found by its content. At the end of each round the replica catches up, and both
+//! sides must hold the same rows.
 
 mod load;
 mod pair;
@@ -27,7 +27,8 @@ const CLIENTS: usize = 8;
 /// How long a round's load lasts, in milliseconds.
 const LOAD_MS: std::ops::Range<u64> = 400..1_500;
 
-/// `replication [--rounds N] [--seed N] [--mode conservative|optimistic|both] [--engine NAME]`; another engine tests this test.
+/// `replication [--rounds N] [--seed N] [--mode conservative|optimistic|both] [--engine NAME]`. A run with another engine tests the
+/// test itself.
 pub fn run(mut args: Args) -> Result<()> {
     let plan = Plan {
         engine: args.option("--engine")?.unwrap_or_else(|| "Perdura".to_owned()),
@@ -58,7 +59,7 @@ fn modes(name: &str) -> Result<Vec<Mode>> {
     }
 }
 
-/// All rounds in one mode; returns how many failed. A replica that stopped stays stopped: the first failure is the last round.
+/// Runs all rounds in one mode. Returns how many failed. A stopped replica stays stopped, so the first failure ends the mode.
 fn in_mode(plan: &Plan, mode: Mode) -> Result<u32> {
     let mut random = StdRng::seed_from_u64(plan.seed.wrapping_mul(2).wrapping_add(u64::from(mode == Mode::Optimistic)));
     let replica_logs = plan.seed.is_multiple_of(2) == (mode == Mode::Optimistic);
@@ -72,7 +73,7 @@ fn in_mode(plan: &Plan, mode: Mode) -> Result<u32> {
     );
     let mut pair = Pair::start(plan, mode, replica_logs)?;
     let mut clients: Vec<Client> = (0..CLIENTS).map(|number| Client::new(number, random.random())).collect();
-    // Each of three rounds in a row has its own, in some order.
+    // Of each three rounds one kills the primary, one the replica, one nobody.
     let mut kills = [Some(Side::Primary), Some(Side::Replica), None];
     for round in 1..=plan.rounds {
         if round % 3 == 1 {
@@ -110,8 +111,8 @@ fn in_mode(plan: &Plan, mode: Mode) -> Result<u32> {
     Ok(0)
 }
 
-/// Load, perhaps a kill in its middle, catching up, comparing. Returns how long catching up took. A replica that `lags` comes back
-/// only after the load.
+/// Runs the load, perhaps with a kill in its middle, lets the replica catch up, and compares. Returns the time it took to catch up.
+/// A replica that `lags` comes back only after the load.
 fn round_of(
     pair: &mut Pair,
     clients: &mut [Client],

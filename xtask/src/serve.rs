@@ -1,8 +1,8 @@
 //! `cargo xtask server`: the unpacked MariaDB with our plugin, on a directory of the user's, until it is interrupted.
 //!
-//! Where the servers of tests are made for one run and removed (server.rs), this one keeps its data. It runs in a process group of
-//! its own, so an interrupt at the terminal reaches this process alone, which then has the server shut down in the ordinary way. If
-//! this process is killed, the kernel tells the server to shut down (parent-death signal).
+//! The servers of tests are made for one run and removed (server.rs); this one keeps its data. It runs in its own process group, so
+//! an interrupt at the terminal reaches only this process, which then shuts the server down in the ordinary way. If this process is
+//! killed, the kernel tells the server to shut down (parent-death signal).
 
 mod directory;
 
@@ -22,7 +22,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use crate::args::Args;
 use crate::{client, mariadbd, paths, plugin};
 
-/// Recovery of a large InnoDB log may take long; a server that has ended is noticed at once.
+/// How long a server may take to start: recovery of a large InnoDB log takes long. A server that ends is noticed at once.
 const START_TIMEOUT: Duration = Duration::from_secs(600);
 const POLL: Duration = Duration::from_millis(20);
 
@@ -69,7 +69,7 @@ fn start(directory: &Directory, port: Option<u16>) -> Result<Child> {
     command.arg(format!("--plugin-dir={}", paths::server_plugins()?.display()));
     mariadbd::add_places(&mut command, directory.path(), &directory.socket())?;
     mariadbd::add_perdura(&mut command, directory.path());
-    // Without the engine its tables would look as if they had never been.
+    // Without the engine the server would hide its tables.
     command.args(["--perdura=FORCE", "--local-infile=1"]);
     match port {
         Some(port) => command.arg("--bind-address=127.0.0.1").arg(format!("--port={port}")),
@@ -79,11 +79,11 @@ fn start(directory: &Directory, port: Option<u16>) -> Result<Child> {
     command.spawn().context("cannot run setpriv (package util-linux)")
 }
 
-/// Whether the server answers; not if it was interrupted before.
+/// Waits until the server answers. Returns false if an interrupt came first.
 fn wait_until_ready(child: &mut Child, directory: &Directory, interrupted: &AtomicBool) -> Result<bool> {
     let begun = Instant::now();
     while !interrupted.load(Ordering::SeqCst) {
-        // A server that refuses the session, since the user has set a password, answers too.
+        // A refusal, since the user has set a password, is an answer too.
         if matches!(client::connect(&directory.socket()), Ok(_) | Err(mysql::Error::MySqlError(_))) {
             return Ok(true);
         }
@@ -120,7 +120,7 @@ fn greet(directory: &Directory, port: Option<u16>) {
     println!("Ctrl-C stops it; the same command starts it again with its data.");
 }
 
-/// The unpacked client, as a shell takes it.
+/// The unpacked client's path, quoted for a shell.
 fn client_command(socket: &Path) -> String {
     let client = paths::build().join("mariadb/usr/bin/mariadb");
     format!("{} --no-defaults --user=root --socket={} test", quoted(&client), quoted(socket))

@@ -1,11 +1,10 @@
-//! A private mariadbd: own data directory and Unix socket under the medium's directory, no network, gone on drop.
+//! A private mariadbd: its own data directory and Unix socket under the medium's directory, no network, removed on drop.
 //!
 //! Invariants:
-//! - Only processes started here are ended, by their pid. The server dies with this process (parent-death signal), so it
-//!   must be started from a thread that lives as long as the server is wanted: the main thread.
+//! - Only processes started here are ended, by their pid. The server dies with the thread that started it (parent-death signal), so
+//!   the main thread starts it.
 //! - Nothing of the machine's own server or configuration is read (`--no-defaults`) or touched.
-//! - The directory is named after this process; those that dead processes left, kept ones too, are removed at the next
-//!   start.
+//! - The directory is named after this process. The next start removes those of dead processes, kept ones too.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -22,17 +21,17 @@ const START_TIMEOUT: Duration = Duration::from_secs(60);
 const STOP_TIMEOUT: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(2);
 
-/// What a server is started with.
+/// How a server is started.
 #[derive(Clone, Default)]
 pub struct Options {
     /// Loads our plugin, with its pool beside the data directory.
     pub perdura: bool,
     /// Further options of mariadbd.
     pub extra: Vec<String>,
-    /// Keeps InnoDB's redo log on a tmpfs of the server's own, which it then writes with pwrite: it maps the log as
-    /// persistent memory only on /dev/shm. The log is gone with the process, so such a server cannot start again.
+    /// Keeps InnoDB's redo log on a tmpfs of the server's own. InnoDB maps its log as persistent memory only on /dev/shm, so here it
+    /// writes the log with pwrite. The log is gone with the process, so such a server cannot start again.
     pub own_log_mount: bool,
-    /// Takes its configuration from `my.cnf` in this directory and its plugins from `plugins` there.
+    /// Reads its configuration from `my.cnf` in this directory and its plugins from `plugins` there.
     pub installed: Option<PathBuf>,
 }
 
@@ -48,7 +47,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Makes a fresh data directory, not yet running.
+    /// Creates a data directory without starting a server.
     pub fn create(options: Options) -> Result<Self> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let medium = paths::medium();
@@ -63,7 +62,7 @@ impl Server {
         Ok(server)
     }
 
-    /// Makes a fresh data directory and starts on it.
+    /// Creates a data directory and starts a server on it.
     pub fn start_new(options: Options) -> Result<Self> {
         let mut server = Self::create(options)?;
         server.start()?;
@@ -80,7 +79,7 @@ impl Server {
         self.child.as_ref().expect("the server runs").id()
     }
 
-    /// A new session.
+    /// Opens a session.
     pub fn connect(&self) -> Result<Conn> {
         client::connect(&self.socket()).with_context(|| self.log_tail())
     }
@@ -139,7 +138,7 @@ impl Server {
         }
     }
 
-    /// kill -9, at once.
+    /// Kills the server with SIGKILL.
     pub fn kill(&mut self) -> Result<()> {
         if let Some(mut child) = self.child.take() {
             child.kill()?;
@@ -148,7 +147,7 @@ impl Server {
         Ok(())
     }
 
-    /// An ordinary shutdown; fails when the server ends otherwise or not at all.
+    /// Shuts the server down in the ordinary way. Fails if it ends otherwise or not at all.
     pub fn stop(&mut self) -> Result<()> {
         let mut connection = self.connect()?;
         connection.query_drop("SHUTDOWN").context("SHUTDOWN")?;
@@ -169,15 +168,15 @@ impl Server {
         }
     }
 
-    /// Where `name` would be in the server's directory, with nothing there: for what a test makes, to be removed with it.
+    /// A path in the server's directory where nothing exists, for a test's own files. They are removed with the directory.
     pub fn free_path(&self, name: &str) -> PathBuf {
         let path = self.dir.join(name);
-        // There may be an empty one, and need not be one.
+        // An empty directory may exist.
         let _ = std::fs::remove_dir(&path);
         path
     }
 
-    /// Leaves the directory in place on drop, for a look at what went wrong, and returns it.
+    /// Keeps the directory on drop, for inspection, and returns its path.
     pub fn keep(&mut self) -> &Path {
         self.keep = true;
         &self.dir
@@ -196,7 +195,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Nothing useful can be done about a failure here; the next start removes what is left.
+        // On failure the next start removes what is left.
         let _ = self.kill();
         if !self.keep {
             let _ = std::fs::remove_dir_all(&self.dir);
@@ -204,7 +203,7 @@ impl Drop for Server {
     }
 }
 
-/// Removes the directories that tests of processes now gone left in the medium's directory: `server-PID-N`, `mtr-PID`.
+/// Removes the directories `server-PID-N` and `mtr-PID` of dead processes from the medium's directory.
 pub fn remove_leftovers(medium: &Path) -> Result<()> {
     for entry in std::fs::read_dir(medium)? {
         let entry = entry?;
@@ -213,7 +212,7 @@ pub fn remove_leftovers(medium: &Path) -> Result<()> {
         let pid = rest.and_then(|rest| rest.split('-').next()).and_then(|pid| pid.parse::<u32>().ok());
         if pid.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
             match std::fs::remove_dir_all(entry.path()) {
-                // Another test has removed it at the same time.
+                // Another test may have removed it at the same time.
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
                 removed => removed.with_context(|| entry.path().display().to_string())?,
             }

@@ -1,13 +1,13 @@
 //! Differential test: one seeded stream of DDL, DML and queries to Perdura and to InnoDB, outcomes and contents compared.
 //!
-//! The hazard: a statement that gives another result, another error or another table than the engine everybody knows.
-//! Two servers get the same text; only their default engine differs. One thread drives several sessions in one fixed
-//! order. After each statement the tables it may have changed are read and compared, inside its transaction by the
-//! session itself, afterwards by an observer. What may differ is written down where it is decided:
+//! The hazard: a statement has another result, another error or another effect than in the engine that everybody knows. Two servers
+//! get the same text; only their default engine differs. One thread drives several sessions in a fixed order. After each statement
+//! the tables that it may have changed are read and compared, by the session itself inside its transaction and by an observer after
+//! it. The permitted differences are documented where the code decides them:
 //!
-//! - rows without an order are a multiset; of errors about rows, an unordered statement may meet either first (outcome.rs);
+//! - rows without an order are a multiset, and of several erroneous rows an unordered statement may meet any first (outcome.rs);
 //! - InnoDB locks more rows without a key (tracker.rs), and reports a write conflict as 1020 rather than 1213;
-//! - InnoDB takes its snapshot at the first consistent read (transactions.rs).
+//! - INSERT ... SELECT takes Perdura's snapshot, while InnoDB locks the source and takes none (transactions.rs).
 
 mod ddl;
 mod dml;
@@ -39,7 +39,7 @@ use crate::plugin;
 
 const STATEMENTS: u64 = 20_000;
 
-/// The run so far.
+/// A run.
 struct Run {
     pair: Pair,
     generator: Generator,
@@ -85,7 +85,7 @@ pub fn run(mut args: Args) -> Result<()> {
 }
 
 impl Run {
-    /// Sends the stream; ends at the first difference.
+    /// Sends the stream up to the first difference.
     fn stream(&mut self, statements: u64) -> Result<Option<Box<Difference>>> {
         while self.statements < statements {
             let planned = self.generator.next();
@@ -116,7 +116,7 @@ impl Run {
         Ok(None)
     }
 
-    /// The test of the test: one value is changed on one side alone, and the comparison must say so.
+    /// Tests the test itself: changes one value on one side only, which the comparison must report.
     fn planted_value(&mut self) -> Result<Option<Box<Difference>>> {
         let step = |kind, text: &str| Step::new(OBSERVER, kind, text);
         let table =

@@ -1,8 +1,8 @@
-//! `cargo xtask test`: every test. First all that is compiled, one build after the other, since each uses all cores; then the steps, two
-//! at a time, since most of them use one core and wait for servers.
+//! `cargo xtask test`: every test. First come the builds, one after the other, since each uses all cores; then the steps, two at a time,
+//! since most of them use one core and wait for servers.
 //!
-//! A step is a process of its own, as it is when it is run alone. Its output is collected and printed in one piece when it ends; each
-//! line of times begins with `test:`.
+//! Each step is a process, as when it is run alone. Its output is collected and printed in one piece when it ends. Each line of times
+//! begins with `test:`.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -18,7 +18,7 @@ use crate::{paths, plugin, process};
 /// Steps that run at a time.
 const LANES: usize = 2;
 
-/// A step's name and the command it is.
+/// A step's name and its command.
 struct Step(&'static str, How);
 
 enum How {
@@ -43,7 +43,7 @@ const LOOM: &[&str] = &[
     "loom_tests",
 ];
 
-/// The longest first, so that the lanes end together.
+/// The steps, longest first, so that the last two end at about the same time.
 const STEPS: [Step; 9] = [
     Step("explore-engine", How::Own(&["explore", "--product", "engine"])),
     Step("unit", How::Cargo(UNIT)),
@@ -56,14 +56,14 @@ const STEPS: [Step; 9] = [
     Step("loom", How::Loom),
 ];
 
-/// What came of a step or a build.
+/// Outcome of a step or a build.
 struct Done {
     name: &'static str,
     took: Duration,
     passed: bool,
 }
 
-/// `test [STEP...]`: all steps, or those named; closes with the times and `N passed, N failed`.
+/// `test [STEP...]`: runs all steps, or those named, and closes with the times and `N passed, N failed`.
 pub fn run(names: &[String]) -> Result<()> {
     let begun = Instant::now();
     if let Some(unknown) = names.iter().find(|name| STEPS.iter().all(|step| step.0 != name.as_str())) {
@@ -100,7 +100,7 @@ fn take<'a>(queue: &Mutex<VecDeque<&'a Step>>) -> Option<&'a Step> {
     queue.lock().expect("no lane panics").pop_front()
 }
 
-/// Compiles what the wanted steps run. One that does not compile ends the test: no step could say more.
+/// Compiles what the wanted steps run. A failed build ends the test.
 fn build(wanted: &dyn Fn(&str) -> bool) -> Result<Vec<Done>> {
     let release = |package: &'static str| process::cargo_build_release(package);
     let mut done = Vec::new();

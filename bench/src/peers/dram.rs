@@ -1,10 +1,10 @@
-//! The standard library's B-tree in DRAM. It keeps nothing; it shows what an ordered map costs on this machine at all.
+//! The standard library's B-tree in DRAM. It keeps nothing and shows the least cost of an ordered map on this machine.
 
 use crate::keys::Key;
 use crate::store::{Store, looked_at};
 use std::collections::BTreeMap;
 
-/// A map in DRAM; each value is an allocation of its own.
+/// A map in DRAM. Each value is a separate allocation.
 #[derive(Default)]
 pub struct Dram(BTreeMap<Key, Box<[u8]>>);
 

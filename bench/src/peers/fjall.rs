@@ -1,5 +1,5 @@
-//! fjall: a log-structured merge tree in Rust. Every batch is one synced write to its journal, and goes to a skip list in
-//! DRAM; background threads write sorted files. A deletion does not look whether the key is there.
+//! fjall: a log-structured merge tree in Rust. Every batch is one synced write to its journal and goes into a skip list in DRAM;
+//! background threads write sorted files. A deletion does not check that the key exists.
 
 use crate::keys::Key;
 use crate::store::{Store, looked_at};
@@ -13,7 +13,7 @@ pub struct Fjall {
 }
 
 impl Fjall {
-    /// Opens, or makes, the keyspace in `directory`.
+    /// Opens or creates the keyspace in `directory`.
     pub fn open(directory: &Path) -> Fjall {
         let keyspace = Config::new(directory).open().expect("the keyspace can be opened");
         let partition =

@@ -1,17 +1,17 @@
-//! Concurrent ordered maps in DRAM that the list could have had as its index: each entry the first 8 bytes of a key and
-//! the place of its record, where the rest of the key is looked up when the beginnings are equal.
+//! Concurrent ordered maps in DRAM that could have served as the list's index. Each entry has the first 8 bytes of a key and the place
+//! of its record, where the rest of the key is read if these bytes are equal.
 
 use crate::keys::Key;
 use crossbeam_skiplist::SkipSet;
 use scc::{Guard, TreeIndex};
 use std::cmp::Ordering;
 
-/// What stands for a record in the region: it begins a line of its own, as most do there.
+/// Stands for a record in the region. It begins its own cache line, as most records there do.
 #[derive(Clone, Copy)]
 #[repr(align(64))]
 pub struct Record(pub Key);
 
-/// An entry: ordered as the keys of the records are.
+/// An entry, ordered like the keys of the records.
 #[derive(Clone, Copy)]
 pub struct Entry {
     beginning: u64,
@@ -25,7 +25,7 @@ impl Entry {
         Entry { beginning: u64::from_be_bytes(*beginning), record }
     }
 
-    /// Where the record is.
+    /// Address of the record.
     pub fn address(&self) -> usize {
         std::ptr::from_ref(self.record).addr()
     }
@@ -53,11 +53,11 @@ impl Ord for Entry {
 
 /// An ordered index of entries.
 pub trait Index {
-    /// Puts a new entry in.
+    /// Inserts a new entry.
     fn insert(&self, entry: Entry);
-    /// Finds the entry that equals `probe`, which must be there.
+    /// Finds the entry that equals `probe`, which must exist.
     fn find(&self, probe: &Entry) -> Entry;
-    /// Takes out the entry that equals `probe`, which must be there.
+    /// Removes the entry that equals `probe`, which must exist.
     fn remove(&self, probe: &Entry);
 }
 
@@ -90,7 +90,7 @@ impl Index for TreeIndex<Entry, ()> {
     }
 }
 
-/// The indexes there are, by name, each empty.
+/// All indexes by name, empty.
 pub fn all() -> [(&'static str, Box<dyn Index>); 2] {
     [("crossbeam_skiplist", Box::new(SkipSet::new())), ("scc_treeindex", Box::new(TreeIndex::new()))]
 }

@@ -1,8 +1,8 @@
-//! LMDB, through heed: a copy-on-write B+-tree in a mapped file, one writer.
+//! LMDB through heed: a copy-on-write B+-tree in a mapped file, with one writer.
 //!
-//! Synced, a commit writes its pages by pwrite and syncs the file, which on tmpfs costs the calls alone. Not synced, it
-//! stores into a writable map, and the kernel writes when it likes: a process crash loses nothing, a power loss may lose
-//! anything. Reads of a phase share one read transaction, and see the values without a copy.
+//! Synced, a commit writes its pages by pwrite and syncs the file, which on tmpfs costs only the calls. Not synced, it stores into a
+//! writable map, and the kernel writes back when it likes: a process crash loses nothing, a power loss may lose anything. The reads of
+//! a phase share one read transaction and see the values without a copy.
 
 use crate::keys::Key;
 use crate::store::{Store, looked_at};
@@ -10,7 +10,7 @@ use heed::types::Bytes;
 use heed::{Database, Env, EnvFlags, EnvOpenOptions};
 use std::path::Path;
 
-/// Address space; the file grows as needed.
+/// Address space. The file grows as needed.
 const MAP_BYTES: usize = 32 << 30;
 
 /// An environment and its unnamed database.
@@ -20,15 +20,15 @@ pub struct Lmdb {
 }
 
 impl Lmdb {
-    /// Opens, or makes, the environment in `directory`.
+    /// Opens or creates the environment in `directory`.
     pub fn open(directory: &Path, synced: bool) -> Lmdb {
         let mut options = EnvOpenOptions::new();
         options.map_size(MAP_BYTES);
         if !synced {
-            // SAFETY: what is lost by a power loss is of no interest here, and nobody else opens the file.
+            // SAFETY: no power loss is part of the benchmark, and nobody else opens the file.
             unsafe { options.flags(EnvFlags::WRITE_MAP | EnvFlags::NO_SYNC) };
         }
-        // SAFETY: the directory is this process's own, and opened once at a time.
+        // SAFETY: only this process uses the directory, and it opens it once at a time.
         let env = unsafe { options.open(directory) }.expect("the environment can be opened");
         let mut txn = env.write_txn().expect("a transaction can begin");
         let database = env.create_database(&mut txn, None).expect("the database can be made");
@@ -36,7 +36,7 @@ impl Lmdb {
         Lmdb { env, database }
     }
 
-    /// Closes the environment; another may be opened then.
+    /// Closes the environment, so that it can be opened again.
     pub fn close(self) {
         self.env.prepare_for_closing().wait();
     }

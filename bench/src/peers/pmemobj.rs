@@ -1,8 +1,8 @@
 //! libpmemobj (PMDK): what a general transactional allocator for persistent memory costs.
 //!
-//! Objects of 64 bytes are allocated and linked at the head of a list whose root word the transaction guards by its undo
-//! log: the least a user of that library does for a persistent list. It flushes and fences as on persistent memory only
-//! with `PMEM_IS_PMEM_FORCE=1` in its environment when it is loaded; otherwise, where there is none, it calls msync.
+//! Objects of 64 bytes are allocated and linked at the head of a list. The transaction's undo log guards the list's root word. A
+//! persistent list cannot do with less of that library. On emulated memory the library flushes and fences only if
+//! `PMEM_IS_PMEM_FORCE=1` was in the environment when it was loaded; otherwise it calls msync.
 //!
 //! Thread-safety: one user.
 
@@ -13,10 +13,10 @@ use std::ptr;
 
 /// Bytes of an object.
 pub const OBJECT_BYTES: usize = 64;
-/// Name of the variable that makes the library take any memory for persistent.
+/// Environment variable that makes the library treat any memory as persistent.
 pub const FORCE: &str = "PMEM_IS_PMEM_FORCE";
 
-/// `PMEMoid`: names an object of a pool; none when the offset is 0.
+/// `PMEMoid`: names an object of a pool; null if the offset is 0.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Oid {
@@ -33,7 +33,7 @@ struct Object {
 
 const _: () = assert!(size_of::<Object>() == OBJECT_BYTES);
 
-/// `PMEMobjpool`, of which only the address is known.
+/// `PMEMobjpool`, an opaque type.
 #[repr(C)]
 struct RawPool {
     _opaque: [u8; 0],
@@ -59,12 +59,12 @@ const TYPE_NUMBER: u64 = 1;
 /// A pool whose root names the newest object of a list.
 pub struct Pool {
     raw: *mut RawPool,
-    /// Of the root, which is one [`Oid`].
+    /// Offset of the root, which is one [`Oid`].
     root: u64,
 }
 
 impl Pool {
-    /// Makes a pool of `bytes` in `directory`. Panics, with the library's message, when it cannot.
+    /// Creates a pool of `bytes` in `directory`. Panics with the library's message if it cannot.
     pub fn create(directory: &Path, bytes: usize) -> Pool {
         let path = directory.join("pmemobj");
         let path = CString::new(path.as_os_str().as_bytes()).expect("a path has no zero byte");
@@ -112,7 +112,7 @@ impl Pool {
         }
     }
 
-    /// Objects in the list.
+    /// Number of objects in the list.
     pub fn len(&self) -> usize {
         // SAFETY: the root is one Oid, and each names an object of this pool or none.
         let mut object = unsafe { self.at(self.root).cast::<Oid>().read() };
@@ -130,7 +130,7 @@ impl Pool {
         self.len() == 0
     }
 
-    /// Address of what lies at an offset, as the library's own inline function finds it.
+    /// Address of an offset, computed as the library's own inline function does.
     fn at(&self, offset: u64) -> *mut u8 {
         // SAFETY: offsets come from the library and lie in the pool, which begins at the handle.
         unsafe { self.raw.cast::<u8>().add(offset as usize) }

@@ -1,8 +1,8 @@
-//! redb: a copy-on-write B+-tree in a file, in Rust, with a cache of its own.
+//! redb: a copy-on-write B+-tree in a file, in Rust, with its own cache.
 //!
-//! Durable, every commit is written and synced (`Durability::Immediate`); otherwise (`Durability::None`) commits stay in
-//! the process's cache until a durable one, which is made at the end of a phase: even a process crash loses them. Reads of
-//! a phase share one read transaction.
+//! Durable, every commit is written and synced (`Durability::Immediate`). Otherwise (`Durability::None`) commits stay in the process's
+//! cache until a durable one at the end of a phase, so even a process crash loses them. The reads of a phase share one read
+//! transaction.
 
 use crate::keys::Key;
 use crate::store::{Store, looked_at};
@@ -20,7 +20,7 @@ pub struct Redb {
 }
 
 impl Redb {
-    /// Opens, or makes, the database in `directory`.
+    /// Opens or creates the database in `directory`.
     pub fn open(directory: &Path, durable: bool) -> Redb {
         let database = Database::create(directory.join(FILE)).expect("the database can be opened");
         let redb = Redb { database, durable };
@@ -36,7 +36,7 @@ impl Redb {
         txn
     }
 
-    /// Makes durable what was committed without durability.
+    /// Makes all earlier commits durable.
     fn close_phase(&self) {
         if !self.durable {
             self.begin(true).commit().expect("it can commit");

@@ -1,31 +1,17 @@
 //! `perdura restore` as a person meets it, and what must never be taken for a backup or a pool: parts of one, damaged ones, other files.
 //! Backups of a running server are made, and restored, by `cargo xtask operations`.
 
-use perdura_engine::{Config, Engine, Isolation, LogConfig};
-use perdura_pmem::{FileMedium, Medium, Options};
+mod support;
+
+use perdura_engine::Isolation;
 use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
-use std::sync::Arc;
+use support::open;
 use tempfile::TempDir;
 
 const INFO: &str = "perdura backup 1\nserver: 10.11\n";
-
-fn open(directory: &Path) -> Result<Engine, perdura_engine::Error> {
-    let config = Config {
-        log: LogConfig { lanes: 2, lane_bytes: 64 << 10, generations: 2, generations_max: 4 },
-        data_file_bytes: 1 << 20,
-        first_file_bytes: 128 << 10,
-        segment_bytes: 4 << 10,
-        prefault: false,
-        background: false,
-        ..Config::default()
-    };
-    let medium: Arc<dyn Medium> =
-        Arc::new(FileMedium::open(directory, Options { emulate: true, ..Options::default() }).unwrap());
-    Engine::open(medium, config)
-}
 
 /// A directory with a complete backup of a pool of 300 rows in it, at `backup`.
 fn backup() -> TempDir {

@@ -1,36 +1,22 @@
 //! `perdura inspect` and `perdura check` as a person meets them: what they print, where, and with which exit status.
 
-use perdura_engine::{Config, Engine, Isolation, LogConfig};
-use perdura_pmem::{FileMedium, Medium, Options};
+mod support;
+
+use perdura_engine::Isolation;
 use std::collections::BTreeMap;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::{Command, Output};
-use std::sync::Arc;
 use tempfile::TempDir;
 
 fn directory() -> TempDir {
     tempfile::tempdir_in(Path::new("/dev/shm")).or_else(|_| tempfile::tempdir()).unwrap()
 }
 
-fn medium(directory: &TempDir) -> Arc<dyn Medium> {
-    let options = Options { emulate: true, ..Options::default() };
-    Arc::new(FileMedium::open(directory.path(), options).unwrap())
-}
-
 /// A pool with two tables; `closed` leaves nothing to redo.
 fn pool(closed: bool) -> TempDir {
     let directory = directory();
-    let config = Config {
-        log: LogConfig { lanes: 2, lane_bytes: 64 << 10, generations: 2, generations_max: 4 },
-        data_file_bytes: 1 << 20,
-        first_file_bytes: 128 << 10,
-        segment_bytes: 4 << 10,
-        prefault: false,
-        background: false,
-        ..Config::default()
-    };
-    let engine = Engine::open(medium(&directory), config).unwrap();
+    let engine = support::open(directory.path()).unwrap();
     let mut txn = engine.session(Isolation::ReadCommitted);
     for (name, rows) in [("flights", 300u32), ("planes", 20)] {
         let table = engine.create_table(name, b"definition").unwrap();
@@ -162,7 +148,7 @@ fn a_directory_without_a_pool() {
 #[test]
 fn a_pool_in_use() {
     let pool = pool(true);
-    let held = medium(&pool);
+    let held = support::medium(pool.path());
     for command in ["check", "inspect"] {
         let (status, out, err) = run(command, pool.path());
         assert_eq!((status, out.as_str()), (2, ""));

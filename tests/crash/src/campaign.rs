@@ -14,25 +14,25 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Images of each hazard that are wanted.
+/// Images that a campaign must see of each hazard.
 pub const IMAGES_PER_HAZARD: u64 = 2000;
-/// Violations after which there is enough to do.
+/// Violations after which a campaign stops.
 const VIOLATIONS_MAX: usize = 10;
 
-/// How much is explored.
+/// How much to explore.
 #[derive(Clone, Debug)]
 pub struct Extent {
     /// The first seed.
     pub seed: u64,
-    /// Images after which it is enough, if there are some of every hazard; by default as many as the product says.
+    /// Images after which to stop, provided that every hazard was seen often enough; by default the product's number.
     pub images: Option<u64>,
-    /// Instead of that: until this is over.
+    /// Explore for this long instead.
     pub time: Option<Duration>,
-    /// The only scenario.
+    /// Explore this scenario only.
     pub scenario: Option<String>,
 }
 
-/// What the lint found, by call site.
+/// The lint's findings by call site.
 #[derive(Debug, Default)]
 pub struct Lint {
     /// Lines left dirty at an acknowledgement.
@@ -49,15 +49,15 @@ pub trait Campaign: Sync {
     fn has_scenario(&self, name: &str) -> bool;
     /// Whether it has a drill of this name.
     fn has_drill(&self, name: &str) -> bool;
-    /// Explores one run: scenarios take turns, then comes the next seed.
+    /// Explores one run. Scenarios take turns; after the last one comes the next seed.
     fn explore(&self, extent: &Extent, number: u64) -> Tally;
-    /// Looks over sample runs.
+    /// Runs the lint over sample runs.
     fn lint(&self, seed: u64) -> Lint;
-    /// Runs the drills; what is wrong.
+    /// Runs the drills. Returns what is wrong.
     fn drill(&self, extent: &Extent) -> Vec<String>;
-    /// Switches every call site off.
+    /// Switches each call site off in turn.
     fn mutate(&self, seed: u64) -> Vec<Verdict>;
-    /// Plants every error of reasoning.
+    /// Plants each error of reasoning in turn.
     fn plant(&self, seed: u64) -> Vec<Verdict>;
     /// Plants one error: what shows it, or why it was not noticed. `None` if the product has no such error.
     fn plant_one(&self, number: u32, seed: u64) -> Option<Result<String, &'static str>>;
@@ -181,7 +181,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Explores runs of the campaigns in turn until of each enough is seen, or the time is over; what each found.
+/// Explores runs of the campaigns in turn until each has seen enough or the time is up. Returns the findings of each.
 pub fn explore_all(campaigns: &[&dyn Campaign], extent: &Extent) -> Vec<Tally> {
     let totals = Mutex::new(vec![Tally::default(); campaigns.len()]);
     let (next, enough, begin) = (AtomicU64::new(0), AtomicBool::new(false), Instant::now());

@@ -22,7 +22,7 @@ use scenario::SCENARIOS;
 pub use scenario::Scenario;
 use std::sync::Arc;
 
-/// Hazards of which images are wanted.
+/// Hazards that a campaign must see images of.
 const HAZARDS: [Hazard; 18] = [
     ("", "insert"),
     ("", "bulk_insert"),

@@ -11,19 +11,19 @@ use perdura_pmem::sim::{Image, Random};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-/// What was found.
+/// The findings of one or many explored runs.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     /// Distinct images checked.
     pub images: u64,
     /// Of these, by hazard.
     pub hazards: BTreeMap<Hazard, u64>,
-    /// What is wrong.
+    /// One message for each violation.
     pub violations: Vec<String>,
 }
 
 impl Tally {
-    /// Adds another's findings.
+    /// Adds the findings of `other`.
     pub fn add(&mut self, other: Tally) {
         self.images += other.images;
         for (hazard, count) in other.hazards {
@@ -42,26 +42,26 @@ pub struct Depth {
     pub images_max: u64,
     /// Violations after which to stop.
     pub violations_max: usize,
-    /// A flush or fence that does not happen.
+    /// Call site whose flush, fence or sync is left out.
     pub muted: Option<CallSite>,
-    /// Of so many images, the recovery of one is itself cut off everywhere; 0: of none.
+    /// The recovery of one image in this many is cut off at each of its own crash points; 0: of none.
     pub recovery_one_in: u64,
-    /// At one of so many crash points the process is killed, and its successor's recovery is cut off everywhere; 0: at none.
+    /// At one crash point in this many the process is killed, and the recovery of its successor is cut off at each crash point; 0: at none.
     pub kill_one_in: u64,
-    /// What is done after the first comparison goes by the number of the image times this.
+    /// Times the image's number, this chooses how much is done with the image after the first comparison.
     pub check_step: u64,
-    /// Place in the trace before which nothing is looked at.
+    /// Index of the first event whose crash point is examined.
     pub from: usize,
 }
 
-/// Crash points after the end of a labelled stretch that still belong to it: what it did is put to use there.
+/// Crash points after the end of a labelled stretch that still belong to it: there others use what the stretch did.
 const AFTERMATH_POINTS: usize = 12;
 
-/// Labels of stretches that were open at the present crash point or a few before it, or since that one.
+/// Labels of the stretches that are open at the current crash point or were open a few crash points ago.
 #[derive(Default)]
 struct Aftermath {
     points: usize,
-    /// Place in the trace up to which stretches were followed.
+    /// Index of the first event whose labels have not been read yet.
     index: usize,
     last_seen: BTreeMap<&'static str, usize>,
 }
@@ -146,12 +146,12 @@ fn check_one<S: Subject>(image: Image, here: &Here<'_, S>, depth: &Depth, tally:
     }
 }
 
-/// What comes before the loss of power.
+/// What ran before the power failed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
     /// A recovery from an earlier one.
     Recovery,
-    /// A recovery that was cut off itself, and another.
+    /// A recovery after one that was itself cut off.
     SecondRecovery,
     /// A recovery in a new process after the first one was killed.
     Killed,
@@ -176,13 +176,13 @@ impl Stage {
     }
 }
 
-/// Of so many images that a recovery leaves when it is cut off, the recovery of one is cut off too.
+/// Of the images that an interrupted recovery leaves, the recovery of one in this many is interrupted too.
 const SECOND_ONE_IN: u64 = 400;
 
 /// Cuts a recovery off at each of its own crash points.
 fn check_recovery<S: Subject>(start: Start, stage: Stage, run: &Run<S>, oracle: &S::Oracle, tally: &mut Tally) {
     let scenario = run.scenario;
-    // A recovery that fails is reported by the check of the image itself.
+    // The check of the image itself reports a recovery that fails.
     let Ok(recovery) = run.recovery(start, oracle) else { return };
     let (mut seen, mut marks, mut second) = (Seen::default(), 0, None);
     let mut random = Random::new(run.seed ^ tally.images);

@@ -1,8 +1,8 @@
-//! The crash explorer: seeded runs on recorded simulated memory, and the real recovery of every kind of legal crash image of
-//! them (docs/ARCHITECTURE.md, Testing; `pmem::sim` for what is legal).
+//! The crash explorer records seeded runs on simulated memory and lets the real recovery open every kind of crash image that they may
+//! legally leave (docs/ARCHITECTURE.md, How it is tested; `pmem::sim` says what is legal).
 //!
-//! What is crashed is a [`subject::Subject`]: the engine ([`engine`]) and the ordered maps ([`map`]). All else is common
-//! to them: the images ([`explore`]), the mutations ([`mutation`]), the seeds ([`campaign`]).
+//! A [`subject::Subject`] is what crashes: the engine ([`engine`]) or the ordered maps ([`map`]). They share all else: the images
+//! ([`explore`]), the mutations ([`mutation`]), the planted errors ([`planted`]), the seeds ([`campaign`]).
 
 pub mod campaign;
 pub mod engine;

@@ -1,6 +1,6 @@
 //! `perdura-crash [--seed N] [--images N | --minutes N | --forever] [--product NAME] [--scenario NAME] [--no-mutations] [--plant N]`:
-//! explores each product until enough is seen, or all in turn until the time is over, or (`--forever`) until it is told to stop
-//! by an interrupt or finds a violation.
+//! explores each product until it has seen enough, or all of them in turn until the time is up, or (`--forever`) until an interrupt or
+//! a violation stops it.
 //!
 //! `--plant N` only plants that error of reasoning and says what shows it.
 //!
@@ -25,7 +25,7 @@ struct Arguments {
     plant: Option<u32>,
 }
 
-/// What came of one product or of all.
+/// The results of one product or of all.
 #[derive(Default)]
 struct Outcome {
     images: u64,
@@ -131,7 +131,7 @@ fn choose(arguments: &Arguments) -> Result<Vec<&'static dyn Campaign>, lexopt::E
     if campaigns.is_empty() { Err("no product, scenario or drill has this name".into()) } else { Ok(campaigns) }
 }
 
-/// Images that recovery panics on are reported as violations, not as noise.
+/// Keeps panic messages of recoveries off standard error; each is reported as a violation.
 fn quietly<T>(run: impl FnOnce() -> T) -> T {
     std::panic::set_hook(Box::new(|_| {}));
     let result = run();
@@ -139,7 +139,7 @@ fn quietly<T>(run: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Prints what was found, looks for lines left dirty, and tests the explorer itself.
+/// Prints the findings, runs the lint, and tests the explorer itself.
 fn conclude(campaign: &dyn Campaign, tally: Tally, arguments: &Arguments) -> Outcome {
     let name = campaign.product().name;
     println!("{:<24} {:>9}", format!("hazard ({name})"), "images");
@@ -167,7 +167,7 @@ fn conclude(campaign: &dyn Campaign, tally: Tally, arguments: &Arguments) -> Out
     outcome
 }
 
-/// Prints the lint's findings; how many call sites it complains of.
+/// Prints the lint's findings. Returns the number of call sites it complains of.
 fn lint(campaign: &dyn Campaign, seed: u64) -> usize {
     let lint = campaign.lint(seed);
     for (site, count) in &lint.dirty {

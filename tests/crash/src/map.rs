@@ -20,7 +20,7 @@ use scenario::SCENARIOS;
 pub use scenario::Scenario;
 use std::sync::Arc;
 
-/// Hazards of which images are wanted.
+/// Hazards that a campaign must see images of.
 const HAZARDS: [Hazard; 19] = [
     ("list", "map_create"),
     ("list", "map_open"),
@@ -53,7 +53,7 @@ impl Subject for Scenario {
         sources: &["crates/map/src"],
         calls: &[],
         recovery_one_in: 20,
-        // Odd: of the two fences of a confirmation both have their turn.
+        // Odd, so that both fences of a confirmation get their turn.
         kill_one_in: 31,
         kill_within: &[],
         images: 2_000_000,
@@ -89,7 +89,7 @@ impl Subject for Scenario {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
             opened => opened.map_err(|error| format!("recovery refused: {error}"))?,
         };
-        // The first round finds out which pages are used, frees the others, and confirms.
+        // The first round counts the pages in use, frees the others, and confirms.
         map.collect().map(|_| ()).map_err(|error| format!("collection in recovery: {error}"))
     }
 }

@@ -1,6 +1,6 @@
 //! Tests the explorer itself: with any single flush, fence or sync outside `pmem` switched off it must find a violation.
 //!
-//! A call site no run reached counts as not caught; those are found by looking through the sources ([`crate::sources`]).
+//! A call site that no run reached counts as not caught. [`crate::sources`] finds such sites in the source files.
 
 use crate::explore::{Depth, explore};
 use crate::run::Run;
@@ -12,16 +12,16 @@ use perdura_pmem::sim::replay::ReplayOptions;
 use perdura_pmem::sim::{CallSite, Event, SiteKind};
 use std::ops::ControlFlow;
 
-/// Outcome for one call site or planted error.
+/// Whether the explorer caught one mutation.
 #[derive(Clone, Debug)]
 pub struct Verdict {
-    /// The call site, or the error.
+    /// The call site, or the planted error.
     pub site: String,
-    /// Whether switching it off was noticed.
+    /// Whether a violation was found with it in force.
     pub caught: bool,
 }
 
-/// Seeds of further runs, of which in one each a thread is kept from going on right after the site.
+/// Seeds of further runs, in each of which one thread is stalled right after the site.
 const STALLED_SEEDS: u64 = 12;
 
 /// Switches one call site off: in the runs that reach it, then in runs in which other threads get far between the site and the
@@ -33,7 +33,7 @@ pub fn test<S: Subject>(runs: &[Run<S>], site: CallSite) -> Verdict {
     }
 }
 
-/// Whether a violation is found. An error says which run failed by itself.
+/// Whether a violation is found. An error names the run that failed by itself.
 fn look_for<S: Subject>(runs: &[Run<S>], site: CallSite) -> Result<bool, String> {
     let images_each = S::PRODUCT.images_per_mutation;
     if site.kind == SiteKind::Reclaim && look_for_reclaim::<S>(site)? {
@@ -59,7 +59,7 @@ fn look_for<S: Subject>(runs: &[Run<S>], site: CallSite) -> Result<bool, String>
     Ok(false)
 }
 
-/// What a reclaim makes durable matters only after a process was killed, so more of them are, and where it matters most.
+/// What a reclaim makes durable matters only after a kill, so more processes are killed, and where it matters most.
 fn look_for_reclaim<S: Subject>(site: CallSite) -> Result<bool, String> {
     const SEEDS: u64 = 3;
     for seed in 0..SEEDS {
@@ -76,7 +76,7 @@ fn look_for_reclaim<S: Subject>(site: CallSite) -> Result<bool, String> {
 }
 
 fn is_caught<S: Subject>(run: &Run<S>, site: CallSite, images_each: u64) -> bool {
-    // A recovery is short, and what it leaves unfenced must survive just so for the loss to show.
+    // A recovery has few crash points, and few choices of surviving lines show the loss: more choices are tried.
     is_caught_in(run, site, if run.trace.events().len() < 3000 { 40 } else { 4 }, images_each)
 }
 
@@ -96,7 +96,7 @@ fn is_caught_in<S: Subject>(run: &Run<S>, site: CallSite, choices: usize, images
     !explore(run, &depth).violations.is_empty()
 }
 
-/// Place in the trace of the first event of a call site.
+/// Index of the first event of a call site.
 fn first_event<S: Subject>(run: &Run<S>, site: &CallSite) -> Option<usize> {
     let is_here = |event: &Event| {
         let at = run.trace.site(event.site);
@@ -105,7 +105,7 @@ fn first_event<S: Subject>(run: &Run<S>, site: &CallSite) -> Option<usize> {
     run.trace.events().iter().position(is_here)
 }
 
-/// Recoveries of crash images of the runs, and of what a killed process leaves, recorded, to be explored like runs.
+/// Recorded recoveries of the runs' crash images and of what killed processes leave. They are explored like runs.
 pub fn recovery_runs<S: Subject>(runs: &[Run<S>]) -> Vec<Run<S>> {
     const EACH: usize = 12;
     runs.iter().flat_map(|run| recoveries(run, Some(150), Kills::OneIn(40), EACH)).collect()
@@ -113,13 +113,13 @@ pub fn recovery_runs<S: Subject>(runs: &[Run<S>]) -> Vec<Run<S>> {
 
 /// Where processes are killed.
 enum Kills {
-    /// At one of so many crash points.
+    /// At one crash point in this many.
     OneIn(u64),
-    /// Wherever a stretch with one of these labels is open, or anywhere if there are none.
+    /// Where a stretch with one of these labels is open; anywhere if the list is empty.
     Within(&'static [&'static str]),
 }
 
-/// Up to `most` recoveries of one of so many images, and of what killed processes leave.
+/// Up to `most` recoveries: of one image in so many, and of what killed processes leave.
 fn recoveries<S: Subject>(run: &Run<S>, images_one_in: Option<u64>, kills: Kills, most: usize) -> Vec<Run<S>> {
     let mut recoveries = Vec::new();
     let (mut oracle, mut seen) = (run.prior.clone(), Seen::default());

@@ -1,8 +1,8 @@
 //! Tests the explorer itself: each error of reasoning that is compiled in ([`mod@perdura_pmem::planted`]) must be noticed.
 //!
-//! An error is planted in the whole process; all workers look for it, in crash images and in runs without a crash, then the next
-//! is planted. One whose line no run reaches counts as not noticed, and so does a number that stands in the sources and not in
-//! the list, or in the list and not exactly once in the sources.
+//! An error is planted in the whole process. All workers look for it, in crash images and in runs without a crash; then the next one
+//! is planted. An error whose line no run reaches counts as not noticed. So does a number that is in the sources but not in the
+//! list, or in the list but not exactly once in the sources.
 
 use crate::explore::{Depth, explore};
 use crate::mutation::Verdict;
@@ -17,14 +17,14 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Runs of what is known to notice the error, before all else is tried.
+/// Runs of the scenario or drill that is known to notice the error, before all others.
 const HINTED: u64 = 60;
-/// Runs of everything after that.
+/// Runs of every other scenario and drill after that.
 const ROUNDS: u64 = 8;
-/// Images looked at in one run.
+/// Images checked in one run.
 const IMAGES_EACH: u64 = 2500;
 
-/// One run to look at.
+/// One run in which an error may show.
 enum Attempt<S: 'static> {
     Crash(&'static S, u64),
     Drill(&'static Drill, u64),
@@ -38,8 +38,8 @@ impl<S: Subject> Attempt<S> {
         }
     }
 
-    /// What is wrong, if anything is seen to be. `place` is that of the planted line. The turns look at four things one after the
-    /// other: many images, those of a run whose threads are stalled at the planted line, killed processes, and recoveries cut off.
+    /// What is wrong, if anything shows. `place` is that of the planted line. By their seeds the runs take turns: recoveries cut off,
+    /// many images, the same with threads stalled at the planted line, and killed processes.
     fn look(&self, place: Option<(&'static str, u32)>) -> Option<String> {
         let (scenario, seed) = match *self {
             Attempt::Drill(drill, seed) => return run_drill(drill, seed).err(),
@@ -56,7 +56,7 @@ impl<S: Subject> Attempt<S> {
         };
         let (choices, recovery_one_in, kill_one_in) = [(4, 60, 0), (12, 0, 0), (12, 0, 0), (0, 0, 12)][turn as usize];
         let check_step = if turn == 0 { 16 } else { 1 };
-        // Not always its begin: the limit is met before its end.
+        // Half of the runs start later: the limit on images ends the others early.
         let from = Random::new(seed)
             .below(2 * run.trace.events().len() as u64)
             .saturating_sub(run.trace.events().len() as u64);
@@ -74,12 +74,12 @@ impl<S: Subject> Attempt<S> {
     }
 }
 
-/// Runs a drill; an error says its seed.
+/// Runs a drill. An error names its seed.
 pub fn run_drill(drill: &Drill, seed: u64) -> Result<(), String> {
     guarded(|| (drill.run)(seed)).map_err(|what| format!("drill {:?} seed {seed}: {what}", drill.name))
 }
 
-/// Plants an error and looks for it with all workers: what shows it, or why it counts as not noticed.
+/// Plants an error and looks for it with all workers. Returns what shows it, or why it counts as not noticed.
 pub fn look_for<S: Subject>(planted: &Planted, seed: u64, root: &Path) -> Result<String, &'static str> {
     let places = sources::planted(&S::PRODUCT, root).unwrap_or_default();
     let here = places.into_iter().find(|(number, ..)| *number == planted.number);
@@ -101,7 +101,7 @@ pub fn look_for<S: Subject>(planted: &Planted, seed: u64, root: &Path) -> Result
     found.ok_or(if was_reached { "not noticed" } else { "never reached" })
 }
 
-/// Runs to be looked at, those of `shown_by` first.
+/// The runs to try, those of `shown_by` first.
 fn attempts<S: Subject>(shown_by: &str, seed: u64) -> Vec<Attempt<S>> {
     let all = |seed: u64| {
         let crashes = S::scenarios().iter().map(move |scenario| Attempt::Crash(scenario, seed));
@@ -112,7 +112,7 @@ fn attempts<S: Subject>(shown_by: &str, seed: u64) -> Vec<Attempt<S>> {
     hinted.chain(others).collect()
 }
 
-/// Plants each error of the product in turn, and compares the list with the sources.
+/// Plants each error of the product in turn and compares the list with the sources.
 pub fn test<S: Subject>(seed: u64, root: &Path) -> Vec<Verdict> {
     let mut verdicts: Vec<Verdict> = S::planted()
         .iter()
@@ -131,7 +131,7 @@ pub fn test<S: Subject>(seed: u64, root: &Path) -> Vec<Verdict> {
     verdicts
 }
 
-/// Numbers that the list and the sources do not agree about.
+/// Numbers on which the list and the sources disagree.
 fn mismatches(list: &[Planted], places: &[(u32, String, u32)]) -> Vec<String> {
     let mut wrong = Vec::new();
     for (number, file, line) in
@@ -159,7 +159,7 @@ mod tests {
         Planted { number, rule: "(I1)", error: "", shown_by: "" }
     }
 
-    /// An error that stands nowhere would never be looked for, and one not listed never be planted.
+    /// An error that is listed but not in the sources would never act; one that is in the sources but not listed would never be planted.
     #[test]
     fn list_and_sources_must_agree() {
         let at = |number: u32| (number, "a.rs".to_owned(), 1);

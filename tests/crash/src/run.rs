@@ -1,4 +1,4 @@
-//! Recorded runs: of a scenario, and of the recovery of what one leaves when it is cut off.
+//! Recorded runs: of a scenario, and of the recovery of what an interrupted run leaves.
 
 use crate::subject::{Oracle, RECOVERED, Subject};
 use crate::verdict::{self, Start};
@@ -7,7 +7,7 @@ use perdura_pmem::sim::{Mark, Recorder, Scheduler, SimMedium, Trace};
 use perdura_pmem::trace;
 use std::sync::Arc;
 
-/// A recorded run: the trace, and what was written down.
+/// A recorded run.
 pub struct Run<S: Subject> {
     /// The scenario.
     pub scenario: &'static S,
@@ -15,16 +15,16 @@ pub struct Run<S: Subject> {
     pub seed: u64,
     /// All events.
     pub trace: Trace,
-    /// What was written down.
+    /// What the run recorded for its oracle.
     pub history: Arc<S::History>,
     /// The oracle when the trace begins.
     pub prior: S::Oracle,
-    /// If it is a recovery: the oracle when that is over.
+    /// Of a recovery: the oracle when it is over.
     pub settled: Option<S::Oracle>,
 }
 
 impl<S: Subject> Run<S> {
-    /// Lets an oracle follow a mark of the run.
+    /// Advances an oracle by one mark of the run.
     pub fn follow(&self, oracle: &mut S::Oracle, mark: &Mark) {
         match (mark.payload, &self.settled) {
             (RECOVERED, Some(settled)) => oracle.clone_from(settled),
@@ -33,8 +33,8 @@ impl<S: Subject> Run<S> {
         }
     }
 
-    /// Records the recovery of what this run leaves when it is cut off where `oracle` stands. An error is for the check of the
-    /// image itself to report.
+    /// Records the recovery of what this run leaves when it is cut off where `oracle` stands. The caller ignores an error: the check of
+    /// the image itself reports it.
     pub fn recovery(&self, start: Start, oracle: &S::Oracle) -> Result<Run<S>, String> {
         let scenario = self.scenario;
         let medium: Arc<dyn Medium> = Arc::new(SimMedium::from_image(start.image()));
@@ -46,7 +46,7 @@ impl<S: Subject> Run<S> {
 
     /// Runs a scenario on recorded memory, interleaved as `seed` decides.
     pub fn record(scenario: &'static S, seed: u64) -> Run<S> {
-        // Two of three runs have long pauses, in which the others get far.
+        // In two runs of three, threads pause for long, so that others get far.
         let scheduler = match seed % 3 {
             0 => Scheduler::new(seed),
             1 => Scheduler::new(seed).pause_one_in(60),
@@ -55,12 +55,12 @@ impl<S: Subject> Run<S> {
         Run::scheduled(scenario, seed, scheduler)
     }
 
-    /// As [`Run::record`], but a thread that passes this line is kept from going on while the others do.
+    /// As [`Run::record`], but a thread that passes this line is stalled while the others go on.
     pub fn record_stalled(scenario: &'static S, seed: u64, file: &'static str, line: u32) -> Run<S> {
         Run::scheduled(scenario, seed, Scheduler::new(seed).stall_after(file, line))
     }
 
-    /// As [`Run::record`], interleaved by this scheduler.
+    /// As [`Run::record`], with a scheduler of the caller's.
     pub fn scheduled(scenario: &'static S, seed: u64, scheduler: Scheduler) -> Run<S> {
         let (medium, recorder) = Recorder::attach(SimMedium::new());
         let history = {

@@ -1,4 +1,4 @@
-//! Call sites of flushes, fences and syncs: those that runs reached, and those that stand in the sources.
+//! Call sites of flushes, fences and syncs: those that runs reached, and those in the source files.
 
 use crate::run::Run;
 use crate::subject::{Product, Subject};
@@ -28,8 +28,8 @@ pub fn reached<S: Subject>(runs: &[Run<S>]) -> Vec<CallSite> {
     sites.into_iter().filter(of_interest).collect()
 }
 
-/// Call sites in the sources that no run reached, as file and line. Lines that only hand a call site on are marked by
-/// `#[track_caller]` on their function and are not counted.
+/// Call sites in the sources that no run reached, as file and line. A function marked `#[track_caller]` passes its caller on as
+/// the call site, so its own lines do not count.
 pub fn unreached(product: &Product, root: &Path, reached: &[CallSite]) -> io::Result<Vec<String>> {
     let calls: Vec<_> = CALLS.iter().chain(product.calls).copied().collect();
     let mut missing = Vec::new();
@@ -59,7 +59,7 @@ pub fn planted(product: &Product, root: &Path) -> io::Result<Vec<(u32, String, u
     Ok(places)
 }
 
-/// Source files of a product, from the root, in its folders and the folders in them.
+/// Source files of a product, with paths from the project's root.
 fn source_files(product: &Product, root: &Path) -> io::Result<Vec<String>> {
     let mut folders: Vec<String> = product.sources.iter().map(|folder| (*folder).to_owned()).collect();
     let mut files = Vec::new();
@@ -75,7 +75,7 @@ fn source_files(product: &Product, root: &Path) -> io::Result<Vec<String>> {
     Ok(files)
 }
 
-/// Lines of a source file that flush, fence or sync, outside its tests and outside functions that hand their caller on.
+/// Lines of a source file that flush, fence or sync, outside its tests and its `#[track_caller]` functions.
 fn call_sites(text: &str, calls: &[(&str, &[SiteKind])]) -> Vec<(u32, SiteKind)> {
     let mut sites = Vec::new();
     let mut hands_on = false;
@@ -94,7 +94,7 @@ fn call_sites(text: &str, calls: &[(&str, &[SiteKind])]) -> Vec<(u32, SiteKind)>
             continue;
         }
         for (call, found) in calls {
-            // Without arguments it is a method of ours that flushes within.
+            // Without arguments it is a method of the product, which flushes inside.
             if code.contains(*call) && !code.contains(".flush()") {
                 sites.extend(found.iter().map(|kind| (number as u32 + 1, *kind)));
             }

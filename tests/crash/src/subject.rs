@@ -1,7 +1,7 @@
-//! What is crashed: one kind of run of a product, with its oracle and its recovery.
+//! The subject of a crash test: one kind of run of a product, with its oracle and its recovery.
 //!
-//! A subject knows what is done, what must be there after a crash, and how to look. The explorer knows where to crash, and what a
-//! crash may leave.
+//! A subject knows what a run does, what must be found after a crash, and how to check it. The explorer knows where to crash and
+//! what a crash may leave.
 
 use perdura_pmem::Medium;
 use perdura_pmem::sim::{Scheduler, SiteKind};
@@ -15,71 +15,71 @@ pub type Hazard = (&'static str, &'static str);
 pub struct Product {
     /// Its name.
     pub name: &'static str,
-    /// Hazards of which images are wanted.
+    /// Hazards that a campaign must see images of.
     pub hazards: &'static [Hazard],
     /// Folders of its sources, from the root of the project.
     pub sources: &'static [&'static str],
-    /// Calls of its own, beside those of `pmem`, whose callers count as the call sites of a flush, fence or sync.
+    /// Functions of its own, beside those of `pmem`, whose callers count as call sites of a flush, fence or sync.
     pub calls: &'static [(&'static str, &'static [SiteKind])],
-    /// Of so many images, the recovery of one is itself cut off everywhere.
+    /// The recovery of one image in this many is cut off at each of its own crash points.
     pub recovery_one_in: u64,
-    /// At one of so many crash points the process is killed, and its successor's recovery is cut off everywhere.
+    /// At one crash point in this many the process is killed, and the recovery of its successor is cut off at each crash point.
     pub kill_one_in: u64,
-    /// Labels of stretches in which a killed process leaves what its successor must reclaim; none: anywhere.
+    /// Labels of the stretches in which a killed process leaves what its successor must reclaim; empty: anywhere.
     pub kill_within: &'static [&'static str],
-    /// Images after which it is enough, unless told otherwise.
+    /// Images that a campaign checks by default.
     pub images: u64,
-    /// Images looked at in each run for one mutation.
+    /// Images checked in each run for one mutation.
     pub images_per_mutation: u64,
 }
 
-/// What must be there after a crash, as known from the marks of a trace.
+/// What must be found after a crash, as the marks of a trace tell.
 pub trait Oracle<History>: Clone + Default + Send + Sync {
-    /// Takes one mark of the trace.
+    /// Follows one mark of the trace.
     fn mark(&mut self, payload: u64, history: &History);
 }
 
-/// Threads that run without a crash, in an interleaving that a seed decides; what they leave is compared and audited.
+/// A run without a crash, whose threads interleave as a seed decides. What they leave is compared and audited.
 #[derive(Clone, Copy)]
 pub struct Drill {
     /// Its name, among scenarios and drills.
     pub name: &'static str,
     /// Seeds tried in each campaign.
     pub seeds: u64,
-    /// Runs it with a seed; an error, or a panic, says what is wrong.
+    /// Runs it with a seed. An error or a panic says what is wrong.
     pub run: fn(u64) -> Result<(), String>,
 }
 
-/// An error that can be planted.
+/// An error of reasoning that can be planted in a product.
 #[derive(Clone, Copy, Debug)]
 pub struct Planted {
     /// Its number, as at `planted(number)` in the code.
     pub number: u32,
     /// The rule it breaks: (I1) to (I11), or the place where the rule is written.
     pub rule: &'static str,
-    /// What is wrong with it in force.
+    /// What the product does wrong while it is planted.
     pub error: &'static str,
-    /// The scenario or drill that is known to notice it, to be tried first.
+    /// The scenario or drill that is known to notice it, which is tried first.
     pub shown_by: &'static str,
 }
 
-/// Mark of a recovery that is over: what it found is seen by everybody from here on.
+/// Mark of a finished recovery: from here on everybody sees what it found.
 pub const RECOVERED: u64 = u64::MAX;
 
 /// One kind of run.
 pub trait Subject: Sized + Sync + 'static {
-    /// What a run writes down for the oracle.
+    /// What a run records for the oracle.
     type History: Default + Send + Sync;
-    /// What is expected at a point of its trace.
+    /// What must be found at one point of its trace.
     type Oracle: Oracle<Self::History>;
 
     /// Its product.
     const PRODUCT: Product;
 
-    /// All kinds.
+    /// All scenarios.
     fn scenarios() -> &'static [Self];
 
-    /// Errors of reasoning that can be planted in its product.
+    /// Errors of reasoning for its product.
     fn planted() -> &'static [Planted] {
         &[]
     }
@@ -97,15 +97,15 @@ pub trait Subject: Sized + Sync + 'static {
         ""
     }
 
-    /// Labels at and shortly after which its crash points are looked at; none: all points.
+    /// Labels of the stretches in and shortly after which crash points are examined; empty: everywhere.
     fn focus(&self) -> &'static [&'static str] {
         &[]
     }
 
-    /// Works on an empty medium, its threads interleaved by the scheduler, and returns what it wrote down.
+    /// Runs on an empty medium, its threads interleaved by the scheduler. Returns what it recorded.
     fn work(&'static self, medium: Arc<dyn Medium>, seed: u64, scheduler: Scheduler) -> Self::History;
 
-    /// Recovers and compares; an error says what is wrong. `depth` chooses how much is done after the first comparison.
+    /// Recovers and compares. An error says what is wrong. `depth` chooses how much is done after the first comparison.
     fn check(
         &self,
         medium: &Arc<dyn Medium>,
@@ -114,7 +114,7 @@ pub trait Subject: Sized + Sync + 'static {
         depth: u64,
     ) -> Result<(), String>;
 
-    /// What is expected for good once a recovery of this medium is over ([`RECOVERED`]), if that is known.
+    /// What every later recovery must find once a recovery of this medium is over ([`RECOVERED`]), if that is known.
     fn settled(
         &self,
         _medium: Arc<dyn Medium>,
@@ -124,6 +124,6 @@ pub trait Subject: Sized + Sync + 'static {
         Ok(None)
     }
 
-    /// Recovers, marks that it has, and goes on for a while in a manner that the oracle knows.
+    /// Recovers, marks the end of the recovery, and goes on for a while in a way that the oracle knows.
     fn recover(&self, medium: Arc<dyn Medium>) -> Result<(), String>;
 }

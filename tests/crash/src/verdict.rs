@@ -8,7 +8,7 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// Checks a crash image; an error says what is wrong.
+/// Checks a crash image. An error says what is wrong.
 pub fn check<S: Subject>(
     image: Image,
     scenario: &S,
@@ -24,14 +24,14 @@ pub fn check<S: Subject>(
 
 /// What a recovery begins with.
 pub enum Start {
-    /// What a loss of power left.
+    /// What a loss of power leaves.
     Image(Image),
-    /// What a killed process left.
+    /// What a killed process leaves.
     Killed(Killed),
 }
 
 impl Start {
-    /// What the recovery sees.
+    /// The medium that the recovery opens.
     pub fn image(&self) -> Image {
         match self {
             Start::Image(image) => image.clone(),
@@ -55,7 +55,7 @@ pub fn record_recovery<S: Subject>(start: Start, scenario: &S) -> Result<Trace, 
     })
 }
 
-/// Runs something; its panic is an error.
+/// Runs `work` and turns its panic into an error.
 pub fn guarded<T>(run: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| Err(format!("panic: {}", message(&*panic))))
 }

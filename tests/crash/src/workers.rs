@@ -1,4 +1,4 @@
-//! The threads that a campaign uses.
+//! The worker threads of a campaign.
 
 const WORKERS: usize = 2;
 

@@ -1,7 +1,7 @@
-//! Writes what was measured into docs/benchmarks.md, between its two markers: one section for each benchmark, replaced
-//! when that one ran again; the rest of the page is written by hand.
+//! Writes the results into docs/benchmarks.md, between its two markers, one section for each benchmark. A new run replaces the
+//! benchmark's section. The rest of the page is written by hand.
 //!
-//! A benchmark of few series shows all that was found; one of many shows medians, systems beside each other.
+//! A benchmark with few series shows all values. One with many shows medians, with a column for each system.
 
 use std::fmt::Write;
 
@@ -12,7 +12,7 @@ use crate::{paths, process};
 
 const BEGIN: &str = "<!-- measured -->\n";
 const END: &str = "<!-- /measured -->";
-/// Begins a section; its name follows.
+/// Begins a section. The section's name follows.
 const HEAD: &str = "### ";
 /// Series above which only medians are shown.
 const SERIES_MAX: usize = 40;
@@ -26,12 +26,12 @@ pub fn write(reports: &[Report]) -> Result<()> {
     std::fs::write(&path, page).with_context(|| path.display().to_string())
 }
 
-/// The page with these sections, `(name, text)`, in the place of those of the same names, or at the end.
+/// The page with these sections, `(name, text)`. Each replaces the section of its name or is appended.
 fn replace(page: &str, sections: &[(&str, String)]) -> Option<String> {
     let (before, rest) = page.split_once(BEGIN)?;
     let (measured, after) = rest.split_once(END)?;
     let head = format!("\n{HEAD}");
-    // What stands before the first section goes; each says itself what it was measured on.
+    // Drop the text before the first section: each section says what it was measured on.
     let old = measured.split(head.as_str()).skip(1);
     let mut all: Vec<(&str, &str)> = old.filter_map(|part| part.split_once('\n')).collect();
     for (name, text) in sections {
@@ -81,7 +81,7 @@ fn render_series(text: &mut String, report: &Report) -> Result<()> {
     Ok(())
 }
 
-/// A table for each metric and kind of case (what its name begins with): a row for each case, a column for each system.
+/// A table for each metric and each kind of case (the first part of its name): a row for each case, a column for each system.
 fn render_medians(text: &mut String, report: &Report) -> Result<()> {
     let table = |series: &Series| (series.case.split('/').next().unwrap_or_default().to_owned(), series.metric);
     for (number, name) in distinct(report.series.iter().map(table)).into_iter().enumerate() {
@@ -102,7 +102,7 @@ fn render_medians(text: &mut String, report: &Report) -> Result<()> {
     Ok(())
 }
 
-/// Each value once, in the order of its first appearance.
+/// Each value once, in the order of first appearance.
 fn distinct<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
     let mut found = Vec::new();
     for value in values {
@@ -113,7 +113,7 @@ fn distinct<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
     found
 }
 
-/// About three digits.
+/// A number with about three digits.
 fn digits(value: f64) -> String {
     match value.abs() {
         size if size >= 100.0 => format!("{value:.0}"),

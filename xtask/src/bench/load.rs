@@ -1,4 +1,4 @@
-//! The paper's load: two sessions at once, one CSV file each, into one table without indexes.
+//! The paper's load: two concurrent sessions, one CSV file each, into one table without indexes.
 
 use std::path::PathBuf;
 use std::sync::Barrier;
@@ -43,7 +43,7 @@ pub fn run(plan: &Plan) -> Result<Report> {
     Ok(report)
 }
 
-/// Loads all files at once into a fresh table and returns the time from the common start to the last end.
+/// Loads all files concurrently into a new table. Returns the time from the common start to the last end.
 pub fn load(server: &Server, engine: &str, files: &[PathBuf], rows: u64, local: bool) -> Result<Duration> {
     let mut connection = server.connect()?;
     client::execute(

@@ -1,6 +1,6 @@
-//! The ordered maps beside their peers: the program `map` of perdura-bench, run here, judged and reported.
+//! The ordered maps beside their peers: runs the program `map` of perdura-bench, judges and reports its results.
 //!
-//! Its standard output is one JSON object a line (see `perdura_bench::output`); its progress goes to our standard error.
+//! The program's standard output has one JSON object a line (see `perdura_bench::output`). Its progress goes to our standard error.
 
 mod quoted;
 mod sweeps;
@@ -16,7 +16,7 @@ use super::plan::Plan;
 use super::report::Report;
 use crate::{paths, process};
 
-/// What the program measures, and in which units.
+/// The program's metrics and their units.
 const METRICS: [(&str, &str); 17] = [
     ("ns_per_op", "ns"),
     ("persist_floor_ns", "ns"),
@@ -67,7 +67,7 @@ fn measure(plan: &Plan) -> Result<Vec<Value>> {
     if !plan.perdura {
         command.arg("--peers-only");
     }
-    // libpmemobj reads it when it is loaded: it is to treat the medium as the maps do.
+    // libpmemobj reads this variable when it is loaded, and then treats the medium as the maps do.
     command.env("PMEM_IS_PMEM_FORCE", "1").stdout(Stdio::piped());
     let mut program = command.spawn().context("cannot run cargo")?;
     let output = BufReader::new(program.stdout.take().context("the program has no output")?);

@@ -1,4 +1,4 @@
-//! DRAM beyond mapped files while one transaction loads rows: the growth of the server's private memory (RssAnon).
+//! DRAM that one transaction takes to load rows: the growth of the server's private memory (RssAnon), without mapped files.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::{client, csv, process};
 const SAMPLE: Duration = Duration::from_millis(2);
 const METRIC: &str = "bytes_per_row";
 
-/// Each run has a server of its own, so that no memory is inherited. Buffer pools count: they are private memory.
+/// Each run has a server of its own, so that it inherits no memory. Buffer pools are private memory and count.
 pub fn run(plan: &Plan) -> Result<Report> {
     let rows = plan.size(1_000_000, 250_000);
     let systems = systems::chosen(plan, &[System::Memory, System::Innodb, System::Perdura]);
@@ -45,7 +45,7 @@ pub fn run(plan: &Plan) -> Result<Report> {
     Ok(report)
 }
 
-/// Private memory before `work`, and the most seen while it ran.
+/// Private memory before `work`, and its peak while `work` ran.
 fn most_private_bytes(server: &Server, work: impl FnOnce() -> Result<()>) -> Result<(u64, u64)> {
     let (pid, done) = (server.pid(), AtomicBool::new(false));
     let before = process::status_bytes(pid, "RssAnon")?;

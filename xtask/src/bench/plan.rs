@@ -1,10 +1,10 @@
 //! How a benchmark is to run.
 
-/// What all benchmarks are told.
+/// The options of all benchmarks.
 pub struct Plan {
     /// Smaller sizes and fewer rounds, the same cases.
     pub quick: bool,
-    /// Whether Perdura takes part; without it only the peers run.
+    /// Whether Perdura takes part; if not, only the peers run.
     pub perdura: bool,
 }
 

@@ -11,7 +11,7 @@ use super::systems::{self, System};
 use crate::server::Server;
 use crate::{client, csv};
 
-/// `ready_s` with data, `server_s` for the same server killed with nothing in it.
+/// `ready_s` with data; `server_s` for the same server, killed while empty.
 pub fn run(plan: &Plan) -> Result<Report> {
     let (committed, uncommitted) = (plan.size(2_000_000, 400_000), plan.size(1_000_000, 200_000));
     let systems = systems::chosen(plan, &[System::Innodb, System::Perdura]);

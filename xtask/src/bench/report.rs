@@ -1,18 +1,18 @@
-//! What a benchmark found: series of runs, ratios within rounds, targets met or missed; as text and as JSON.
+//! The report of a benchmark, as text and as JSON: series of runs, ratios within rounds, targets met or missed.
 
 use std::fmt;
 
 use serde_json::{Value, json};
 
-/// The runs of one system in one case, one value a round, in round order.
+/// The values of one system in one case, one for each round, in order.
 pub struct Series {
     /// Lower-case name of the system.
     pub system: String,
-    /// Which variant of the workload.
+    /// Variant of the workload.
     pub case: String,
-    /// What was measured, for example `time_s`.
+    /// The metric, such as `time_s`.
     pub metric: &'static str,
-    /// Unit of the values.
+    /// Its unit.
     pub unit: &'static str,
     /// One value for each round.
     pub runs: Vec<f64>,
@@ -25,33 +25,33 @@ impl Series {
     }
 }
 
-/// A figure the project set itself.
+/// A target of the project.
 pub struct Target {
-    /// What is judged, and its bound.
+    /// The figure judged, and its bound.
     pub text: String,
-    /// What was found.
+    /// The measured figure.
     pub found: f64,
-    /// Whether that is within the bound.
+    /// Whether it is within the bound.
     pub met: bool,
 }
 
-/// A whole benchmark's outcome.
+/// The outcome of a benchmark.
 pub struct Report {
     /// Name of the benchmark.
     pub bench: &'static str,
-    /// What was run.
+    /// The workload.
     pub workload: String,
-    /// What the data lay on.
+    /// The medium of the data.
     pub medium: String,
-    /// What was measured.
+    /// All series.
     pub series: Vec<Series>,
-    /// What that was judged by.
+    /// The targets judged.
     pub targets: Vec<Target>,
-    /// What a reader should know besides.
+    /// Remarks for the reader.
     pub notes: Vec<String>,
 }
 
-/// The median; 0 when there is nothing.
+/// The median; 0 if there are no values.
 pub fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -69,7 +69,7 @@ impl Report {
         Self { bench, workload, medium, series: Vec::new(), targets: Vec::new(), notes: Vec::new() }
     }
 
-    /// Adds one round's value to the series of that name, which is begun when there is none.
+    /// Adds one round's value to its series, which begins with the first value.
     pub fn add(&mut self, system: &str, case: &str, metric: &'static str, unit: &'static str, value: f64) {
         let found = self.series.iter_mut().find(|s| s.system == system && s.case == case && s.metric == metric);
         match found {
@@ -89,7 +89,7 @@ impl Report {
         self.series.iter().find(|s| s.system == system && s.case == case && s.metric == metric)
     }
 
-    /// Of two set-ups of a peer, keeps in each case the one with the lower median, under the name `peer`.
+    /// Keeps, of two set-ups of a peer, the one with the lower median in each case, under the name `peer`.
     pub fn keep_better(&mut self, peer: &str, variant: &str) {
         let losers: Vec<(usize, String)> = (0..self.series.len())
             .filter(|&index| self.series[index].system == variant)
@@ -152,21 +152,21 @@ impl Report {
         self.find(system, case, metric).map(Series::median)
     }
 
-    /// Judges `found`, when there is one, against a most.
+    /// Judges `found`, if there is a value, against an upper bound.
     pub fn at_most(&mut self, text: &str, found: Option<f64>, limit: f64) {
         if let Some(found) = found {
             self.targets.push(Target { text: format!("{text} at most {limit}"), found, met: found <= limit });
         }
     }
 
-    /// Judges `found`, when there is one, against a least.
+    /// Judges `found`, if there is a value, against a lower bound.
     pub fn at_least(&mut self, text: &str, found: Option<f64>, limit: f64) {
         if let Some(found) = found {
             self.targets.push(Target { text: format!("{text} at least {limit}"), found, met: found >= limit });
         }
     }
 
-    /// The report as data.
+    /// The report as JSON.
     pub fn to_json(&self) -> Value {
         let results: Vec<Value> = self
             .series

@@ -1,4 +1,4 @@
-//! A full scan: SUM over a whole table that was loaded before.
+//! A full scan: SUM over a whole loaded table.
 
 use std::time::Instant;
 
@@ -13,7 +13,7 @@ use crate::{client, csv};
 const METRIC: &str = "time_s";
 const QUERY: &str = "SELECT SUM(a) FROM ";
 
-/// The table stays for all rounds; the first scan of each is not counted.
+/// The table stays for all rounds. The first scan of each system is not counted.
 pub fn run(plan: &Plan) -> Result<Report> {
     let rows = plan.size(2_000_000, 500_000);
     let systems = systems::chosen(plan, &[System::Memory, System::Innodb, System::Perdura]);

@@ -1,4 +1,4 @@
-//! Space: what a table of rows of many lengths takes, beside the bytes of its columns.
+//! Space: what a table with rows of many lengths takes, compared with the bytes of its columns.
 
 use anyhow::{Result, ensure};
 use mysql::Conn;
@@ -11,10 +11,10 @@ use crate::client;
 const METRIC: &str = "bytes_per_row";
 const FILE_METRIC: &str = "file_bytes_per_row";
 const ROWS: u64 = 100_000;
-/// What a version has beside its row, and the word that names it.
+/// Bytes of a version's header and of the directory word that names it.
 const PERDURA_HEADERS: f64 = 32.0 + 8.0;
 
-/// One statement fills a table with texts of 0 to LENGTH bytes; the server says what that takes.
+/// One statement fills a table with texts of 0 to LENGTH bytes. The server tells the space they take.
 pub fn run(plan: &Plan) -> Result<Report> {
     let systems = systems::chosen(plan, &[System::Innodb, System::Perdura]);
     let servers = Servers::start(&systems)?;
@@ -40,13 +40,13 @@ pub fn run(plan: &Plan) -> Result<Report> {
     Ok(report)
 }
 
-/// Bytes of one table.
+/// Sizes of one table, in bytes.
 struct Found {
-    /// Of its rows' columns.
+    /// Its rows' columns.
     payload: f64,
-    /// In use, as the engine says.
+    /// The space in use, as the engine counts it.
     in_use: f64,
-    /// Of its files.
+    /// Its files.
     files: f64,
 }
 

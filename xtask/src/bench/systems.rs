@@ -1,8 +1,8 @@
 //! The systems under test, and the servers they run in.
 //!
-//! All run in one server, so that they share everything above the engine. InnoDB is given its best: a buffer pool larger
-//! than the data, everything on the same medium, one fsync a commit as its users run it; and, in full runs, a second
-//! server whose redo log is written by pwrite rather than memory-mapped, of which the better is reported.
+//! All engines run in one server, so that they share everything above the engine. InnoDB runs at its best: a buffer pool larger than
+//! the data, everything on the same medium, one fsync a commit as its users run it. In full runs a second server writes InnoDB's redo
+//! log by pwrite instead of mapping it, and the better of the two is reported.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::report::Report;
 use crate::server::{Options, Server};
 use crate::{client, paths, process};
 
-/// After tables were dropped: time for what engines do behind the user's back, so that none disturbs the next.
+/// Pause after tables were dropped, so that background work of one engine does not disturb the next.
 const SETTLE: Duration = Duration::from_millis(300);
 
 /// One system under test.
@@ -21,7 +21,7 @@ const SETTLE: Duration = Duration::from_millis(300);
 pub enum System {
     /// The SQL layer's floor: rows are thrown away.
     Blackhole,
-    /// DRAM only, nothing survives.
+    /// DRAM only; nothing survives.
     Memory,
     /// InnoDB, redo log mapped as persistent memory.
     Innodb,
@@ -32,7 +32,7 @@ pub enum System {
 }
 
 impl System {
-    /// Name in reports.
+    /// Its name in reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::Blackhole => "blackhole",
@@ -43,7 +43,7 @@ impl System {
         }
     }
 
-    /// Name after `ENGINE=`.
+    /// Its name after `ENGINE=`.
     pub fn engine(self) -> &'static str {
         match self {
             Self::Blackhole => "BLACKHOLE",
@@ -54,7 +54,7 @@ impl System {
     }
 }
 
-/// Those of `candidates` that take part.
+/// The `candidates` that take part.
 pub fn chosen(plan: &Plan, candidates: &[System]) -> Vec<System> {
     let takes_part = |system: &System| match system {
         System::Perdura => plan.perdura,
@@ -85,7 +85,7 @@ pub struct Servers {
 }
 
 impl Servers {
-    /// Starts what `systems` need.
+    /// Starts the servers that `systems` need.
     pub fn start(systems: &[System]) -> Result<Self> {
         let perdura = systems.contains(&System::Perdura);
         let main = Server::start_new(options(perdura))?;
@@ -97,7 +97,7 @@ impl Servers {
         Ok(Self { main, pwrite })
     }
 
-    /// The server a system runs in.
+    /// The server that a system runs in.
     pub fn of(&self, system: System) -> &Server {
         match (system, &self.pwrite) {
             (System::InnodbPwrite, Some(server)) => server,
@@ -105,12 +105,12 @@ impl Servers {
         }
     }
 
-    /// The medium as the engine found it, or, without Perdura, the file system the data lie on.
+    /// The medium as the engine found it; without Perdura the file system that holds the data.
     pub fn medium(&self) -> Result<String> {
         medium(&self.main)
     }
 
-    /// An empty report with this run's medium and how InnoDB's log is written.
+    /// An empty report that names this run's medium and how InnoDB writes its log.
     pub fn report(&self, bench: &'static str, workload: String) -> Result<Report> {
         let mut report = Report::new(bench, workload, self.medium()?);
         for (name, server) in [("innodb", Some(&self.main)), ("innodb_pwrite", self.pwrite.as_ref())] {
@@ -127,13 +127,13 @@ pub fn medium(server: &Server) -> Result<String> {
     let found = client::medium(&mut server.connect()?)?;
     let file_system = process::mount(&paths::medium()).map_or_else(|| "unknown".to_owned(), |(kind, _)| kind);
     Ok(match found {
-        // Where exactly and how much is free are of no interest in a report.
+        // A report needs neither the exact path nor the free space.
         Some(found) => format!("{} ({file_system})", found.split(", directory").next().unwrap_or_default()),
         None => file_system,
     })
 }
 
-/// Runs `run` for every system, `rounds` times, each round in another order.
+/// Calls `run` for every system, `rounds` times, each round in another order.
 pub fn rounds<F>(rounds: usize, systems: &[System], mut run: F) -> Result<()>
 where
     F: FnMut(System) -> Result<()>,

@@ -1,4 +1,4 @@
-//! After a restart: is the database what the oracle allows? Open outcomes are settled by what is found.
+//! After a restart: compares the database with what the oracle allows, and settles open outcomes by what is found.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,8 +10,8 @@ use super::contest::{Rows, Version, explain};
 use super::model::{ACCOUNTS, AMOUNT_AT_START, InFlight, Place, Row, State, Transfer, body, contested};
 use super::worker::Worker;
 
-/// Checks everything and brings the workers' books up to date. Each broken promise is one line of the result.
-/// `base` holds the contested rows as they were found last time.
+/// Checks everything and brings the workers' books up to date. Returns one line for each broken promise. `base` holds the contested
+/// rows as they were found last time.
 pub fn check(connection: &mut Conn, workers: &mut [Worker], base: &mut Rows) -> Result<Vec<String>> {
     let mut violations = Vec::new();
     settle_prepared(connection, workers, &mut violations)?;
@@ -33,7 +33,8 @@ pub fn check(connection: &mut Conn, workers: &mut [Worker], base: &mut Rows) -> 
     Ok(violations)
 }
 
-/// Two-phase transactions: a prepared one must be listed, and is then committed; one not listed is decided already.
+/// Settles two-phase transactions. One that must be prepared must be listed and is committed now; one that is not listed was decided
+/// before the crash.
 fn settle_prepared(connection: &mut Conn, workers: &mut [Worker], violations: &mut Vec<String>) -> Result<()> {
     let listed: Vec<(u64, u64, u64, String)> = connection.query("XA RECOVER")?;
     let mut listed: Vec<String> = listed.into_iter().map(|(.., name)| name).collect();
@@ -63,7 +64,7 @@ fn settle_prepared(connection: &mut Conn, workers: &mut [Worker], violations: &m
     Ok(())
 }
 
-/// Checks the contested rows. The result says of each client's open transaction whether they show it, if it wrote any.
+/// Checks the contested rows. Returns for each client's open transaction whether they show it, if it wrote any.
 fn contested_rows(
     connection: &mut Conn,
     workers: &mut [Worker],
@@ -103,8 +104,8 @@ fn contested_rows(
     Ok(decided)
 }
 
-/// The state must be the acknowledged one, or that with the whole transaction in flight; which of them, the contested rows
-/// may have decided.
+/// Checks that the state is the acknowledged one, or that with the whole transaction in flight. The contested rows may have decided
+/// which of the two.
 fn settle(worker: &mut Worker, found: State, decided: Option<bool>, violations: &mut Vec<String>) {
     if found == worker.state && decided != Some(true) {
         worker.in_flight = InFlight::Nothing;
@@ -130,7 +131,7 @@ fn tables(connection: &mut Conn) -> Result<BTreeMap<String, ()>> {
     Ok(names.into_iter().map(|name| (name, ())).collect())
 }
 
-/// What the database holds of one client; fails when a row's body is not the one its columns call for.
+/// What the database holds of one client. Fails if a row's body does not follow from its columns.
 fn observe(connection: &mut Conn, client: usize, tables: &BTreeMap<String, ()>) -> Result<State> {
     let mut state = State::default();
     for (place, table) in [(Place::Own, format!("own_{client}")), (Place::Shared, "shared".to_owned())] {
@@ -162,7 +163,7 @@ fn observe(connection: &mut Conn, client: usize, tables: &BTreeMap<String, ()>) 
     Ok(state)
 }
 
-/// Every account holds what it began with and what the ledger says; the books were settled before.
+/// Checks that every account holds its initial money and the sum of its ledger lines. The books are settled by now.
 fn accounts(connection: &mut Conn, workers: &[Worker]) -> Result<()> {
     let mut expected: BTreeMap<u32, i64> = (0..ACCOUNTS).map(|id| (id, AMOUNT_AT_START)).collect();
     for transfer in workers.iter().flat_map(|worker| worker.state.transfers.values()) {

@@ -1,10 +1,10 @@
-//! Rows that all clients change and delete: who wrote which version, and whether the rows found can be explained.
+//! Rows that all clients change and delete: who wrote which version, and whether that explains the rows found.
 //!
 //! A client locks a row, reads its version and writes the next one under the number of its transaction, or deletes the
-//! row for good; ids are never used again. So the versions of a row form one chain, whoever wrote them. After a crash some
-//! set of the open transactions, each whole or not at all, must explain all: the acknowledged versions and those of the set
-//! make chains without gap or fork, their ends are the rows found, and whatever a client has read is in them. A
-//! transaction that built on another's row, or saw it, is thereby never there without it.
+//! row for good; ids are never reused. So the versions of a row form one chain, whoever wrote them. After a crash some set of the
+//! open transactions, each as a whole, must explain all that is found: with the acknowledged versions theirs make chains without
+//! gap or fork, the chains end in the rows found, and they contain every version that a client has read. So a transaction that
+//! built on another's row, or saw it, never survives without it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,7 +24,7 @@ pub struct Version {
 pub enum Write {
     /// It wrote this version.
     Put(Version),
-    /// It deleted the row; the number counts as a version.
+    /// It deleted the row. The deletion counts as a version and has its number.
     Delete(Version),
 }
 
@@ -39,7 +39,7 @@ impl Write {
 /// The rows that are there, by id.
 pub type Rows = BTreeMap<u64, Version>;
 
-/// What a set of transactions leaves of the rows of `base`; says where their versions do not make a chain.
+/// The rows after a set of transactions on `base`. An error says where their versions do not make a chain.
 fn replay(base: &Rows, writes: &[Write]) -> Result<Rows, String> {
     let mut ordered: Vec<Write> = writes.to_vec();
     ordered.sort_by_key(|write| write.version());
@@ -62,7 +62,7 @@ fn replay(base: &Rows, writes: &[Write]) -> Result<Rows, String> {
     Ok(rows)
 }
 
-/// Finds which open transactions are there; fails with what contradicts when no set of them explains the rows found.
+/// Finds which open transactions survived. Fails with the contradiction if no set of them explains the rows found.
 pub fn explain(
     base: &Rows,
     acknowledged: &[Write],

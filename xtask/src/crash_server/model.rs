@@ -9,21 +9,21 @@ use std::collections::BTreeMap;
 
 use super::contest::Write;
 
-/// Accounts that transfers move money between.
+/// Number of accounts that transfers move money between.
 pub const ACCOUNTS: u32 = 40;
-/// Money in each at first.
+/// Initial money of each account.
 pub const AMOUNT_AT_START: i64 = 1_000;
 
-/// A row's columns besides its id; its body follows from them.
+/// A row's columns besides its id. Its body follows from them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
     /// Set by inserts and updates of one row.
     pub v: i64,
-    /// Counted up by updates of many rows.
+    /// Incremented by updates of many rows.
     pub n: i64,
 }
 
-/// The two tables rows go to.
+/// The two tables that a client inserts into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// The client's own table.
@@ -46,7 +46,7 @@ pub struct Transfer {
 /// One change a statement made.
 #[derive(Clone, Debug)]
 pub enum Change {
-    /// A row has these columns now, whether it is new or not.
+    /// A row, new or old, has these columns now.
     Put(Place, u64, Row),
     /// A row is gone.
     Remove(Place, u64),
@@ -54,7 +54,7 @@ pub enum Change {
     Transfer(u64, Transfer),
     /// A contested row has a new version or is gone.
     Contest(Write),
-    /// A table has ids 0 to n; `None`: there is no such table.
+    /// A table has ids 0 to n - 1; `None`: it does not exist.
     Table(String, Option<u64>),
 }
 
@@ -109,7 +109,7 @@ impl State {
         state
     }
 
-    /// The first difference to what was found, for a message.
+    /// The first difference from what was found, for a message.
     pub fn difference(&self, found: &Self) -> String {
         first_difference("own row", &self.own, &found.own)
             .or_else(|| first_difference("shared row", &self.shared, &found.shared))
@@ -119,7 +119,7 @@ impl State {
     }
 }
 
-/// What the changes do to contested rows.
+/// The changes of contested rows among `changes`.
 pub fn contested(changes: &[Change]) -> Vec<Write> {
     let write = |change: &Change| if let Change::Contest(write) = change { Some(*write) } else { None };
     changes.iter().filter_map(write).collect()
@@ -142,9 +142,9 @@ pub enum InFlight {
     /// Nothing: the state is exact.
     #[default]
     Nothing,
-    /// A commit, or a statement that commits, was sent and not answered.
+    /// A commit, or a statement that commits, was sent but not answered.
     Commit(Vec<Change>),
-    /// A two-phase transaction: prepared for certain, or perhaps prepared, perhaps committed.
+    /// A two-phase transaction, which is or may be prepared, and may be committed.
     Xa {
         /// Its name.
         name: String,
@@ -157,7 +157,7 @@ pub enum InFlight {
     },
 }
 
-/// The body column: length and letters follow from the row, so the oracle needs not keep it.
+/// The body column. Its length and letters follow from the row, so the oracle need not keep it.
 pub fn body(client: usize, id: u64, row: Row) -> String {
     let mixed = (id ^ (row.v as u64).rotate_left(17) ^ ((client as u64) << 56)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     let length = match mixed >> 58 {

@@ -1,7 +1,7 @@
 //! One client: random transactions and DDL until the server is killed, keeping the oracle's books.
 //!
-//! Invariant: `state` holds exactly what was acknowledged; before anything is sent that may commit, `in_flight` names
-//! what it would change, and it is cleared, and `state` moved on, only by the answer. An error answer means "not done".
+//! Invariant: `state` holds exactly what was acknowledged. Before the client sends anything that may commit, `in_flight` names the
+//! changes. Only the answer clears it and advances `state`. An error as the answer means "not done".
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -16,37 +16,14 @@ use rand::{Rng, SeedableRng};
 use super::contest::{Version, Write};
 use super::model::{ACCOUNTS, Change, InFlight, Place, Row, State, Transfer, body, contested};
 use crate::client;
+use crate::trouble::Trouble;
 
-/// More rows than this in a place, and the client deletes before it inserts.
+/// With more rows than this in a place, the client deletes instead of inserting.
 const ROWS_MAX: usize = 150;
-/// More tables than this, and the client drops before it creates.
+/// With more tables than this, the client drops instead of creating.
 const TABLES_MAX: usize = 4;
-/// Places for contested rows: few, so that clients meet.
+/// Number of contested rows: few, so that clients meet.
 const SLOTS: u64 = 48;
-
-/// Errors after which a client rolls back and goes on: lock wait timeout, deadlock, record changed since last read.
-const EXPECTED_ERRORS: [u16; 3] = [1205, 1213, 1020];
-
-/// How a client's statement ended, when not well.
-enum Trouble {
-    /// The server said no; the transaction is rolled back.
-    Refused,
-    /// There is no connection any more.
-    Gone(mysql::Error),
-    /// An error no client should see.
-    Unexpected(mysql::Error),
-}
-
-impl From<mysql::Error> for Trouble {
-    fn from(error: mysql::Error) -> Self {
-        match &error {
-            mysql::Error::MySqlError(server) if EXPECTED_ERRORS.contains(&server.code) => Self::Refused,
-            mysql::Error::MySqlError(server) if server.code == 1053 => Self::Gone(error),
-            mysql::Error::MySqlError(_) => Self::Unexpected(error),
-            _ => Self::Gone(error),
-        }
-    }
-}
 
 type Step<T = ()> = Result<T, Trouble>;
 
@@ -61,15 +38,15 @@ pub struct Counts {
     pub refusals: u64,
 }
 
-/// A client and its books; lives through all rounds.
+/// A client and its books, which live through all rounds.
 pub struct Worker {
-    /// Number of the client.
+    /// The client's number.
     pub number: usize,
     /// What was acknowledged.
     pub state: State,
     /// What the crash left open.
     pub in_flight: InFlight,
-    /// What it did to contested rows since the last crash, acknowledged.
+    /// Its acknowledged changes of contested rows since the last crash.
     pub contested: Vec<Write>,
     /// The versions of contested rows it has read since then.
     pub seen: BTreeSet<Version>,
@@ -82,7 +59,7 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Client `number`, with its random choices from `seed`.
+    /// Client `number`, whose choices follow from `seed`.
     pub fn new(number: usize, seed: u64, engine: &str) -> Self {
         let random = StdRng::seed_from_u64(seed.wrapping_mul(1000).wrapping_add(number as u64));
         let (state, in_flight, counts) = (State::default(), InFlight::Nothing, Counts::default());
@@ -101,13 +78,13 @@ impl Worker {
         }
     }
 
-    /// Books what was acknowledged.
+    /// Enters acknowledged changes in the books.
     pub fn apply(&mut self, changes: &[Change]) {
         self.state.apply(changes);
         self.contested.extend(contested(changes));
     }
 
-    /// Works until the connection is gone. Fails when it goes before `killed` is set, or on an error that must not be.
+    /// Works until the connection is lost. Fails if that happens before `killed` is set, or on an unexpected error.
     pub fn run(&mut self, socket: &Path, killed: &AtomicBool, xa: bool) -> Result<()> {
         self.xa = xa;
         let trouble = match client::connect(socket) {
@@ -123,7 +100,7 @@ impl Worker {
         match trouble {
             Trouble::Gone(_) if killed.load(Ordering::SeqCst) => Ok(()),
             Trouble::Gone(error) => {
-                bail!("client {}: connection lost though nobody killed the server: {error}", self.number)
+                bail!("client {}: lost its connection although nobody killed the server: {error}", self.number)
             }
             Trouble::Unexpected(error) => bail!("client {}: {error}", self.number),
             Trouble::Refused => Ok(()),
@@ -144,14 +121,14 @@ impl Worker {
         connection.query_drop(statement).map_err(Trouble::from)
     }
 
-    /// Reads all contested rows: what it sees is committed, and must survive.
+    /// Reads all contested rows. What it sees is committed and must survive.
     fn look(&mut self, connection: &mut Conn) -> Step {
         let rows: Vec<(u64, u64, u64)> = connection.query("SELECT id, version, writer FROM contested")?;
         self.seen.extend(rows.into_iter().map(|(id, number, writer)| Version { id, number, writer }));
         Ok(())
     }
 
-    /// Changes or deletes a row, whoever wrote it, or makes one where there is none.
+    /// Changes or deletes a contested row, or inserts it if it is missing.
     fn contend(&mut self, connection: &mut Conn, writer: u64, changes: &mut Vec<Change>) -> Step {
         let slot = self.random.random_range(0..SLOTS);
         let query = format!("SELECT id, version FROM contested WHERE slot = {slot} FOR UPDATE");
@@ -179,7 +156,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Sends what may commit `changes`, and books the answer.
+    /// Sends what may commit `changes`, and books them by the answer.
     fn send_commit(&mut self, connection: &mut Conn, statement: &str, changes: Vec<Change>) -> Step {
         self.in_flight = InFlight::Commit(changes);
         let sent = Self::send(connection, statement);
@@ -223,7 +200,7 @@ impl Worker {
         Ok(())
     }
 
-    /// The statements of a transaction, and what they change.
+    /// Sends the statements of a transaction. Returns what they change.
     fn body(&mut self, connection: &mut Conn, savepoints: bool) -> Step<Vec<Change>> {
         let mut changes = Vec::new();
         let mut view = self.state.clone();

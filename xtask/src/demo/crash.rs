@@ -1,7 +1,7 @@
-//! kill -9 in the middle of a load: afterwards exactly the acknowledged transactions are there, each whole.
+//! kill -9 in the middle of a load. Afterwards exactly the acknowledged transactions must be found, each as a whole.
 //!
-//! Two sessions load files of 50,000 rows, one transaction each; the one of each session that was not answered when the
-//! server died may be there as a whole or not at all.
+//! Two sessions load files of 50,000 rows, one transaction each. A transaction that was not answered when the server died may be
+//! found as a whole or not at all.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -20,18 +20,18 @@ use crate::{client, csv};
 const FILE_ROWS: u64 = 50_000;
 const FILES: u64 = 40;
 const SESSIONS: u64 = 2;
-/// The server is killed when this many transactions were acknowledged, and a moment after.
+/// The server is killed a moment after this many transactions were acknowledged.
 const ACKNOWLEDGED_BEFORE_KILL: usize = 17;
 
-/// Tables that were loaded before, whose contents the crash must not change.
+/// Tables loaded before, whose content the crash must not change.
 const KEPT: [&str; 2] = ["flights_perdura", "paper_perdura"];
 
-/// Loads, kills, restarts, and checks what is there.
+/// Loads, kills, restarts, and checks the rows.
 pub fn kill_during_load(server: &mut Server) -> Result<()> {
     heading("kill -9 in the middle of a load");
     let files = (0..FILES).map(|number| csv::paper(FILE_ROWS, number)).collect::<Result<Vec<_>>>()?;
     let mut connection = server.connect()?;
-    // InnoDB's tables were written just before; its own recovery of them is not what is shown here.
+    // InnoDB's tables were just written, and the demo does not show their recovery.
     client::execute(&mut connection, &["SET GLOBAL innodb_log_checkpoint_now = ON"])?;
     client::execute(&mut connection, &[format!("CREATE TABLE crashed ({}) ENGINE=Perdura", csv::COLUMNS)])?;
     let before = fingerprints(&mut connection)?;

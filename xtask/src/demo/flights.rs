@@ -6,7 +6,7 @@ use mysql::prelude::Queryable;
 
 use crate::{client, paths};
 
-/// A table's name, its rows as the package has them, and its columns.
+/// A table's name, its number of rows in the package, and its columns.
 type Table = (&'static str, u64, &'static [(&'static str, &'static str)]);
 
 const TABLES: [Table; 5] = [

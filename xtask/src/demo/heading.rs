@@ -1,6 +1,6 @@
 //! Headings of what the demo prints.
 
-/// Prints one.
+/// Prints a heading.
 pub fn heading(text: &str) {
     println!("\n{text}");
 }

@@ -1,4 +1,4 @@
-//! Queries over the flights, with joins and aggregates, in Perdura and in InnoDB: same rows, and how long each took.
+//! Queries over the flights, with joins and aggregates, in Perdura and InnoDB: the rows must be the same, and both times are shown.
 
 use std::time::Instant;
 
@@ -9,10 +9,10 @@ use mysql::{Conn, Row};
 use super::heading::heading;
 use crate::client;
 
-/// Rows of a result that are shown.
+/// Rows shown of a result.
 const SHOWN: usize = 3;
 
-/// What is asked, and the query; `{}` stands for the engine. Every order is total, so results compare row by row.
+/// A question and its query; `{}` stands for the engine. Every ORDER BY is total, so results compare row by row.
 const QUERIES: [(&str, &str); 5] = [
     (
         "Which airlines are late most?",
@@ -51,7 +51,7 @@ const QUERIES: [(&str, &str); 5] = [
 /// Runs every query in both engines and fails where they differ.
 pub fn compare(connection: &mut Conn) -> Result<()> {
     heading("Queries, with InnoDB's answer beside them");
-    // Neither engine has an index here, so joins are done by hashing.
+    // No table here has an index, so joins hash.
     client::execute(connection, &["SET join_cache_level = 8", "SET join_buffer_size = 8388608"])?;
     for (question, query) in QUERIES {
         let (ours, our_time) = ask(connection, query, "perdura")?;

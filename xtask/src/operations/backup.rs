@@ -1,7 +1,8 @@
-//! `perdura backup` of a real server while clients transfer money, make tables and use temporary ones; restored into a fresh server.
+//! Runs `perdura backup` on a real server while clients transfer money, create tables and use temporary ones. Restores the copy into
+//! a fresh server.
 //!
-//! The sum over all accounts never changes, and each transfer writes a line to a ledger: in every backup the accounts must agree with
-//! its own ledger, and what was acknowledged before the backup began must be there.
+//! The sum over all accounts never changes, and each transfer writes a line to a ledger. In every backup the accounts must agree with
+//! the ledger, and everything acknowledged before the backup began must be there.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -65,7 +66,7 @@ fn half(binlog: bool, rounds: u32, seed: u64) -> Result<()> {
     refusals(&server)
 }
 
-/// A client: transfers, and around them what stores to the pool outside the server's own locks.
+/// A client: transfers, and between them statements that store to the pool outside the server's own locks.
 fn work(connection: &mut Conn, number: u64, seed: u64, stop: &AtomicBool, acknowledged: &AtomicU64) -> Result<()> {
     let mut random = StdRng::seed_from_u64(seed * 100 + number);
     while !stop.load(Ordering::Relaxed) {
@@ -106,8 +107,8 @@ fn work(connection: &mut Conn, number: u64, seed: u64, stop: &AtomicBool, acknow
     Ok(())
 }
 
-/// Executes DDL beside BACKUP STAGE. The server makes it the victim when the two wait for each other's metadata locks, and expects it
-/// to be tried again.
+/// Executes DDL beside BACKUP STAGE. When the two wait for each other's metadata locks, the server makes the DDL the victim and
+/// expects a retry.
 fn execute_patiently(connection: &mut Conn, definition: &str) -> Result<()> {
     const TRIES: u32 = 20;
     const ER_LOCK_DEADLOCK: u16 = 1213;
@@ -130,7 +131,7 @@ fn said(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-/// One backup, restored into a server of its own and looked at.
+/// Makes one backup, restores it into a server of its own, and checks it.
 fn round_trip(server: &Server, acknowledged: &AtomicU64, binlog: bool) -> Result<()> {
     let before = acknowledged.load(Ordering::SeqCst);
     let mut fresh = Server::create(Options { perdura: true, ..Options::default() })?;
@@ -158,14 +159,14 @@ fn round_trip(server: &Server, acknowledged: &AtomicU64, binlog: bool) -> Result
     )?;
     ensure!(unequal == 0, "{unequal} accounts do not agree with the ledger");
     if binlog {
-        // The transaction that changed the ledger last is also the last of its kind up to the position: as many were logged.
+        // Each transfer is one transaction of the binary log, so the position counts at least as many.
         let count = position.rsplit('-').next().and_then(|number| number.parse::<u64>().ok()).unwrap_or(0);
         ensure!(count >= transfers, "position {position} is older than the {transfers} transfers copied");
     }
     fresh.stop()
 }
 
-/// What must not look like a backup, or become one.
+/// Checks that what is no backup is not taken for one and does not become one.
 fn refusals(server: &Server) -> Result<()> {
     let fresh = Server::create(Options { perdura: true, ..Options::default() })?;
     let target = fresh.free_path("backup");

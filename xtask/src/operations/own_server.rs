@@ -1,7 +1,7 @@
-//! `make server` as a newcomer meets it: does what the command prints, stops it, and starts it again.
+//! Tests `make server` as a newcomer meets it: does what the command prints, stops it, and starts it again.
 //!
-//! The hazards: a printed command that does not connect; rows that a stop by signal loses; a second server on the same directory; a
-//! directory of somebody else that is written to.
+//! The hazards: the printed command does not connect; a stop by signal loses rows; a second server starts on the same directory; the
+//! command writes to somebody else's directory.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
@@ -51,7 +51,7 @@ fn try_out(place: &Path) -> Result<()> {
     refused(&place.join("x".repeat(100)), "socket")
 }
 
-/// A server that runs, and the indented lines of what it printed: the client's command, then statements to try.
+/// A running server, and the indented lines that it printed: the client's command, then statements to try.
 struct Running {
     child: Child,
     output: BufReader<ChildStdout>,
@@ -73,7 +73,7 @@ impl Running {
         }
     }
 
-    /// Stops it as an init system would.
+    /// Stops it with SIGTERM, as an init system would.
     fn stop(mut self) -> Result<()> {
         let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).context("no process id")?;
         kill_process(pid, Signal::TERM)?;
@@ -87,7 +87,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Its server is told to shut down by the kernel; nothing can be done about a failure here.
+        // On failure the kernel still tells the server to shut down.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -99,7 +99,7 @@ fn command(directory: &Path) -> Result<Command> {
     Ok(command)
 }
 
-/// The command must fail and say why.
+/// Checks that the command fails and says why.
 fn refused(directory: &Path, why: &str) -> Result<()> {
     let output = command(directory)?.output()?;
     let said = String::from_utf8_lossy(&output.stderr);

@@ -1,8 +1,8 @@
-//! The package, installed on a fresh server by the commands of the two READMEs, which are taken from their text.
+//! Installs the package on a fresh server by the commands in the text of the two READMEs.
 //!
-//! The hazard: steps that do not work as written. Every absolute path of a command is moved into a directory of the test, and a
-//! command with any other path is not run. Of the machine's programs three are replaced: `mariadb` connects to the test's server,
-//! `apt-get` only looks whether the package is installed, and `systemctl` is what the test does itself.
+//! The hazard: steps that do not work as written. The known absolute paths of a command are replaced by ones in the test's directory;
+//! a command with any other absolute path is not run. Three of the machine's programs are replaced: `mariadb` connects to the test's
+//! server, `apt-get` only checks that the package is installed, and the test itself does the work of `systemctl`.
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use crate::server::{Options, Server};
 use crate::{client, package, paths, plugin, process};
 
 const RESTART: &str = "systemctl restart mariadb";
-/// The step for machines without persistent memory begins with this.
+/// Start of the step for machines without persistent memory.
 const EMULATE: &str = "sed ";
 const APT_GET: &str = r#"[ "$1" = install ] || exit 1
 for name in "$2" "$2t64"; do
@@ -23,7 +23,7 @@ for name in "$2" "$2t64"; do
 done
 echo "$2 is not installed" >&2; exit 1"#;
 
-/// Makes the package and does what the READMEs say.
+/// Makes the package and follows the READMEs.
 pub fn run() -> Result<()> {
     let archive = package::make()?;
     let place = paths::medium().join(format!("server-{}-package", std::process::id()));
@@ -74,12 +74,12 @@ fn commands(text: &str, heading: &str) -> Vec<String> {
     code.map(|line| line.split("  # ").next().unwrap_or(line).trim().to_owned()).collect()
 }
 
-/// A server, and the places that the steps change.
+/// A server, and the directories that the steps change.
 struct Machine {
     place: PathBuf,
     unpacked: PathBuf,
     server: Server,
-    /// A path or an owner in the READMEs, and what stands for it here.
+    /// Paths and owners in the READMEs, and their replacements.
     moved: Vec<(&'static str, String)>,
 }
 
@@ -133,7 +133,7 @@ impl Machine {
         self.moved.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
     }
 
-    /// Takes a step of the package's README.
+    /// Follows a step of the package's README.
     fn take(&mut self, step: &str) -> Result<()> {
         if step == RESTART {
             self.server.stop()?;
@@ -153,7 +153,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Rows survive a restart, the command reads the pool, and the server does not start without it.
+    /// Checks that rows survive a restart, that the command reads the pool, and that the server does not start without the pool.
     fn keeps_its_rows(mut self) -> Result<()> {
         let statement = "INSERT INTO t VALUES (1, 'one'), (2, 'two')";
         self.server.connect()?.query_drop(statement).context(statement)?;
@@ -161,7 +161,7 @@ impl Machine {
         let (pool, aside) = (self.place.join("pool"), self.place.join("pool.aside"));
         process::output(Command::new(self.place.join("local/perdura")).arg("check").arg(&pool))?;
         std::fs::rename(&pool, &aside)?;
-        ensure!(self.server.start().is_err(), "the server started though the pool's directory is missing");
+        ensure!(self.server.start().is_err(), "the server started although the pool's directory is missing");
         ensure!(self.server.log().contains("does not exist"), "the log does not say what is missing");
         std::fs::rename(&aside, &pool)?;
         self.server.start()?;

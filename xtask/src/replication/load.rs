@@ -1,4 +1,5 @@
-//! The clients: point updates of few rows, inserts, deletes, transactions that cross each other; rows that are equal in all columns.
+//! The clients: point updates of a few rows, inserts, deletes, transactions that meet in opposite orders; rows that are equal in all
+//! columns.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,13 +14,11 @@ use rand::{Rng, SeedableRng};
 use super::pair::{Pair, Side};
 use super::plan::ROWS;
 use crate::client;
+use crate::trouble::Trouble;
 
-/// Different contents among the rows of the table of doubles.
+/// Distinct contents in the table of duplicate rows.
 const DOUBLES: u32 = 5;
-/// Errors after which a client rolls back and goes on: lock wait timeout, deadlock, record changed since last read.
-const EXPECTED_ERRORS: [u16; 3] = [1205, 1213, 1020];
-
-/// One client; lives through all rounds.
+/// One client, which lives through all rounds.
 pub struct Client {
     number: usize,
     random: StdRng,
@@ -28,12 +27,6 @@ pub struct Client {
     pub transactions: u64,
     /// Transactions refused for conflicts.
     pub refusals: u64,
-}
-
-enum Trouble {
-    Refused,
-    Gone(mysql::Error),
-    Unexpected(mysql::Error),
 }
 
 type Step = Result<(), Trouble>;
@@ -51,7 +44,7 @@ pub fn run(pair: &mut Pair, clients: &mut [Client], time: Duration, kill: Option
             })
             .collect();
         std::thread::sleep(time);
-        // The replica dies while the load goes on; the clients of a primary that dies find out by themselves.
+        // A replica dies while the load goes on. When the primary dies, its clients lose their connections.
         if let Some(side) = kill {
             if primary_dies {
                 done.store(true, Ordering::SeqCst);
@@ -67,13 +60,13 @@ pub fn run(pair: &mut Pair, clients: &mut [Client], time: Duration, kill: Option
 }
 
 impl Client {
-    /// Client `number`, its choices made from `seed`.
+    /// Client `number`, whose choices follow from `seed`.
     pub fn new(number: usize, seed: u64) -> Self {
         let random = StdRng::seed_from_u64(seed);
         Self { number, random, next_id: 0, transactions: 0, refusals: 0 }
     }
 
-    /// Works until `done`. With `dies` the connection may go away once `done` is set, and work goes on until it does.
+    /// Works until `done` is set. With `dies` it works until the connection is lost, which may happen only after `done` is set.
     fn run(&mut self, socket: &Path, done: &AtomicBool, dies: bool) -> Result<()> {
         let mut connection = client::connect(socket)?;
         while dies || !done.load(Ordering::SeqCst) {
@@ -82,7 +75,7 @@ impl Client {
                 Err(Trouble::Refused) => self.refusals += 1,
                 Err(Trouble::Gone(_)) if dies && done.load(Ordering::SeqCst) => return Ok(()),
                 Err(Trouble::Gone(error)) => {
-                    bail!("client {}: connection lost though nobody killed: {error}", self.number)
+                    bail!("client {}: lost its connection although nobody killed a server: {error}", self.number)
                 }
                 Err(Trouble::Unexpected(error)) => bail!("client {}: {error}", self.number),
             }
@@ -128,7 +121,7 @@ impl Client {
                     random.random_range(0..50)
                 )
             }
-            // Of any client: the rows of one that is just inserting too.
+            // A row of any client, even one that is just inserting it.
             80..86 => format!("DELETE FROM queue WHERE client = {} LIMIT 3", random.random_range(0..super::CLIENTS)),
             86..91 => format!("INSERT INTO doubles VALUES ({double}, 'same', NULL)"),
             91..96 => format!("DELETE FROM doubles WHERE v = {double} LIMIT 1"),
@@ -138,10 +131,5 @@ impl Client {
 }
 
 fn send(connection: &mut Conn, statement: &str) -> Step {
-    connection.query_drop(statement).map_err(|error| match &error {
-        mysql::Error::MySqlError(server) if EXPECTED_ERRORS.contains(&server.code) => Trouble::Refused,
-        mysql::Error::MySqlError(server) if server.code == 1053 => Trouble::Gone(error),
-        mysql::Error::MySqlError(_) => Trouble::Unexpected(error),
-        _ => Trouble::Gone(error),
-    })
+    connection.query_drop(statement).map_err(Trouble::from)
 }

@@ -1,8 +1,8 @@
-//! A primary and its replica: two servers on loopback, each with a directory of its own.
+//! A primary and its replica: two servers on loopback, each in its own directory.
 //!
-//! What makes them safe in a crash: the primary syncs its binary log with each commit and recovers the engine by it; the replica
-//! writes its position (mysql.gtid_slave_pos, an InnoDB table) in the transaction it stands for, which binary log or tc.log then
-//! commit in both engines or in none.
+//! Both survive crashes. The primary syncs its binary log with each commit and recovers the engine by it. The replica writes its
+//! position (mysql.gtid_slave_pos, an InnoDB table) in the very transaction that the position includes, and its binary log or tc.log
+//! commits that transaction in both engines or in none.
 
 use std::net::TcpListener;
 use std::path::PathBuf;
@@ -16,7 +16,8 @@ use super::plan::{Mode, Plan, ROWS};
 use crate::client;
 use crate::server::{Options, Server};
 
-/// A replica that needs longer to catch up hangs. Less than its lock wait timeout: a wait that only that ends is a hang too.
+/// A replica that takes longer to catch up hangs. Shorter than its lock wait timeout: a wait that only the timeout ends is a hang
+/// too.
 const CATCH_UP: Duration = Duration::from_secs(40);
 const LOCK_WAIT_SECONDS: u32 = 60;
 const TABLES: [&str; 3] = ["few", "queue", "doubles"];
@@ -24,14 +25,14 @@ const TABLES: [&str; 3] = ["few", "queue", "doubles"];
 /// One of the two servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// Whom the clients talk to.
+    /// The side that the clients change.
     Primary,
-    /// Who follows.
+    /// The side that follows.
     Replica,
 }
 
 impl Side {
-    /// For messages.
+    /// Its name in messages.
     pub fn name(self) -> &'static str {
         match self {
             Side::Primary => "primary",
@@ -52,7 +53,7 @@ impl Pair {
         let port = free_port()?;
         let mut of_primary = vec!["--server-id=1".to_owned(), "--skip-networking=OFF".to_owned()];
         of_primary.extend(["--log-bin".to_owned(), "--bind-address=127.0.0.1".to_owned(), format!("--port={port}")]);
-        // Larger groups of commits are more to do side by side.
+        // Larger commit groups give the workers more to apply concurrently.
         of_primary.extend(["--binlog-commit-wait-count=4", "--binlog-commit-wait-usec=2000"].map(str::to_owned));
         let mut of_replica = vec!["--server-id=2".to_owned(), "--slave-parallel-threads=4".to_owned()];
         of_replica.push(format!("--slave-parallel-mode={}", mode.name()));
@@ -72,7 +73,7 @@ impl Pair {
         Ok(pair)
     }
 
-    /// Where clients connect to.
+    /// Path of the socket that clients connect to.
     pub fn primary_socket(&self) -> PathBuf {
         self.primary.socket()
     }
@@ -84,7 +85,7 @@ impl Pair {
         }
     }
 
-    /// kill -9.
+    /// Kills one side with SIGKILL.
     pub fn kill(&mut self, side: Side) -> Result<()> {
         self.server(side).kill()
     }
@@ -112,7 +113,7 @@ impl Pair {
         self.hang(&wanted)
     }
 
-    /// What there is to say about a replica that does not go on.
+    /// Describes why the replica does not go on.
     fn hang(&mut self, wanted: &str) -> Result<Duration> {
         let mut replica = self.replica.connect()?;
         let has: String = client::value(&mut replica, "SELECT @@gtid_slave_pos")?;
@@ -129,7 +130,7 @@ impl Pair {
         )
     }
 
-    /// Both sides must hold the same rows. Their order is not the same: it follows from where there was room.
+    /// Checks that both sides hold the same rows. Their order may differ: it depends on where there was room.
     pub fn compare(&mut self) -> Result<()> {
         let (mut primary, mut replica) = (self.primary.connect()?, self.replica.connect()?);
         for table in TABLES {
@@ -157,7 +158,7 @@ impl Pair {
         Ok(())
     }
 
-    /// What the replica did, for the progress line.
+    /// The replica's counters, for the progress line.
     pub fn replica_counts(&mut self) -> Result<String> {
         let mut replica = self.replica.connect()?;
         let mut count = |name: &str| -> Result<String> {
@@ -172,13 +173,13 @@ impl Pair {
         ))
     }
 
-    /// Ordinary shutdowns, the replica first.
+    /// Shuts both down in the ordinary way, the replica first.
     pub fn stop(&mut self) -> Result<()> {
         self.replica.stop()?;
         self.primary.stop()
     }
 
-    /// Leaves both directories for a look; returns their names.
+    /// Keeps both directories for inspection and returns their names.
     pub fn keep(&mut self) -> String {
         format!("{} {}", self.primary.keep().display(), self.replica.keep().display())
     }
@@ -196,7 +197,7 @@ fn options(plan: &Plan, further: Vec<String>) -> Options {
     Options { perdura, extra, own_log_mount: false, installed: None }
 }
 
-/// A port nobody listens on now. It lies below those the system gives to connections that go out.
+/// A port that nobody listens on, below those that the system gives to outgoing connections.
 fn free_port() -> Result<u16> {
     let base = 20_000 + (std::process::id() % 10_000) as u16;
     (0..1_000)
@@ -211,7 +212,7 @@ fn create_tables(connection: &mut Conn, engine: &str) -> Result<()> {
         &[
             format!("CREATE TABLE few (id INT, v BIGINT, body VARCHAR(40)) ENGINE={engine}"),
             format!("CREATE TABLE queue (client INT, id BIGINT, body VARCHAR(60)) ENGINE={engine}"),
-            // A third column, so that all are sorted alike.
+            // A third column, so that all rows sort alike.
             format!("CREATE TABLE doubles (v INT, body CHAR(4), none INT) ENGINE={engine}"),
             format!("INSERT INTO few SELECT seq, 0, '' FROM seq_0_to_{}", ROWS - 1),
         ],

@@ -1,19 +1,19 @@
-//! What is run: modes, rounds, and the size of the tables.
+//! The plan of a run: modes, rounds, and the size of the tables.
 
-/// Rows that all clients update.
+/// Number of rows that all clients update.
 pub const ROWS: u32 = 40;
 
-/// How the replica runs transactions side by side.
+/// Which transactions the replica runs concurrently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Those that the primary committed in one group.
+    /// Those that the primary has committed in one group.
     Conservative,
-    /// Any; what conflicts is rolled back and done again.
+    /// All; those that conflict are rolled back and retried.
     Optimistic,
 }
 
 impl Mode {
-    /// The server's name for it.
+    /// Value of `slave_parallel_mode`.
     pub fn name(self) -> &'static str {
         match self {
             Mode::Conservative => "conservative",
@@ -22,7 +22,7 @@ impl Mode {
     }
 }
 
-/// What is run.
+/// A run.
 #[derive(Clone)]
 pub struct Plan {
     /// Engine of the tables.

@@ -1,4 +1,4 @@
-//! The directory of a user's own server: data, pool, socket and error log, and what keeps two servers off it.
+//! The directory of a user's own server: data, pool, socket, error log, and the lock that keeps a second server out.
 //!
 //! ```text
 //!     made-by       version of the server that made it; a directory with files but without this one is somebody else's
@@ -8,8 +8,8 @@
 //!     s, server.err, tmp
 //! ```
 //!
-//! Invariant: the server inherits the lock, so it holds until the last process that uses the directory is gone, also if this one
-//! is killed before.
+//! Invariant: the server inherits the lock, so the directory stays locked until the last process that uses it has ended, even if this
+//! one is killed before.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::ErrorKind;
@@ -25,19 +25,19 @@ use crate::{mariadbd, paths};
 
 const MARK: &str = "made-by";
 const LOCK: &str = "lock";
-/// What an empty server takes: 128 MiB of Perdura's log, as much of InnoDB's log and tables, the first rows.
+/// Room for an empty server: 128 MiB for Perdura's log, as much for InnoDB's log and tables, some for the first rows.
 const ROOM_MIB_LEAST: u64 = 512;
 /// The longest path of a Unix socket.
 const SOCKET_BYTES_MAX: usize = 107;
 
-/// A directory that this process has locked, with an installed server in it.
+/// A directory with an installed server, locked by this process.
 pub struct Directory {
     path: PathBuf,
     _lock: File,
 }
 
 impl Directory {
-    /// Takes the directory, makes it if it is missing, and installs a server if it is new.
+    /// Locks the directory, creates it if it is missing, and installs a server if it is new.
     pub fn claim(path: &Path) -> Result<Directory> {
         let path = std::path::absolute(path).with_context(|| path.display().to_string())?;
         let socket_bytes = path.join("s").as_os_str().as_bytes().len();
@@ -66,7 +66,7 @@ impl Directory {
         Ok(directory)
     }
 
-    /// Where it is: an absolute path.
+    /// Its absolute path.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -99,7 +99,7 @@ fn refusal(path: &Path, what: &str, error: &std::io::Error) -> anyhow::Error {
     anyhow::anyhow!("{} {what} ({error}): {OTHER}", path.display())
 }
 
-/// A directory that holds files is taken only if `make server` made it.
+/// Refuses a directory with files in it unless `make server` made it.
 fn check_owner(path: &Path) -> Result<()> {
     let mut names = Vec::new();
     for entry in fs::read_dir(path).map_err(|error| refusal(path, "cannot be read", &error))? {
@@ -114,7 +114,7 @@ fn check_owner(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Takes the lock, for this process and those it starts.
+/// Takes the lock for this process and those it starts.
 fn lock(path: &Path) -> Result<File> {
     let file = File::options().create(true).truncate(false).write(true).open(path.join(LOCK));
     let file = file.map_err(|error| refusal(path, "cannot be written", &error))?;
@@ -139,7 +139,7 @@ fn server_version() -> Result<String> {
     Ok(text.trim().rsplit(':').next().unwrap_or_default().to_owned())
 }
 
-/// Versions of one series (10.11) read each other's data directories.
+/// The series of a version, such as 10.11. Versions of one series read each other's data directories.
 fn check_version(path: &Path, found: &str, own: &str) -> Result<()> {
     ensure!(
         series(found) == series(own),

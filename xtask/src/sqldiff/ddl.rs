@@ -1,4 +1,4 @@
-//! CREATE, ALTER, RENAME, TRUNCATE, OPTIMIZE, DROP, and what they do to the generator's model when they succeed.
+//! CREATE, ALTER, RENAME, TRUNCATE, OPTIMIZE, DROP, and their effects on the generator's model.
 
 use rand::Rng;
 
@@ -12,7 +12,7 @@ const TABLES_MIN: usize = 3;
 const TABLES_MAX: usize = 7;
 
 impl Generator {
-    /// Applies what a successful statement did.
+    /// Applies the effect of a successful statement.
     pub fn apply(&mut self, change: ModelChange) {
         match change {
             ModelChange::Put(table) => {
@@ -39,7 +39,7 @@ impl Generator {
         }
     }
 
-    /// A table that DDL may be tried on: seldom one that another transaction uses, since that waits a second.
+    /// A table for DDL; seldom one that another transaction uses, since DDL then waits a second.
     fn table_to_define(&mut self) -> Option<usize> {
         let index = self.some_base_table()?;
         let table = &self.tables[index];
@@ -48,7 +48,7 @@ impl Generator {
         (!waits || chance(&mut self.random, 2)).then_some(index)
     }
 
-    /// Some DDL.
+    /// A DDL statement.
     pub fn define(&mut self, session: usize) -> Option<Planned> {
         self.current = session;
         let base = self.tables.iter().filter(|table| table.owner.is_none()).count();
@@ -91,7 +91,7 @@ impl Generator {
     fn create_select(&mut self, session: usize) -> Option<Planned> {
         let index = self.some_base_table()?;
         let source = self.tables[index].clone();
-        // The source is read with locks by InnoDB and from the snapshot by Perdura.
+        // InnoDB reads the source with locks, Perdura from the snapshot.
         if self.tracker.locked_by_others(session, &source.name) {
             return None;
         }
@@ -116,7 +116,7 @@ impl Generator {
         let name = self.tables[index].name.clone();
         let fresh = self.new_name("t");
         let other = self.table_to_define().map(|other| self.tables[other].name.clone()).filter(|other| *other != name);
-        // A trigger names its table.
+        // Its triggers name the table.
         let plain = |name: &String| self.tables.iter().any(|table| table.name == *name && table.triggers.is_empty());
         if let Some(other) = other.filter(|other| chance(&mut self.random, 30) && plain(other) && plain(&name)) {
             let text = format!("RENAME TABLE {name} TO {fresh}, {other} TO {name}, {fresh} TO {other}");
@@ -131,7 +131,7 @@ impl Generator {
         Some(Planned::with(step, ModelChange::Rename(name, fresh)))
     }
 
-    /// The rows of the answer are the engine's words.
+    /// The rows of the answer are the engine's own words.
     fn optimize(&mut self, session: usize) -> Option<Planned> {
         let index = self.table_to_define()?;
         let name = self.tables[index].name.clone();
@@ -231,13 +231,13 @@ impl Generator {
         Some(Planned::with(step, ModelChange::Put(Box::new(table))))
     }
 
-    /// A temporary table comes or goes.
+    /// Creates or drops a temporary table.
     pub fn temporary(&mut self, session: usize) -> Planned {
         let mine = self.tables.iter().position(|table| table.owner == Some(session));
         if let Some(index) = mine {
             let name = self.tables[index].name.clone();
             if chance(&mut self.random, 40) {
-                // Unlike CREATE and DROP it commits.
+                // Unlike CREATE and DROP, this commits.
                 let step = Step::new(session, Kind::Definition, format!("TRUNCATE TABLE {name}"));
                 return step.writing([&name]).into();
             }

@@ -12,7 +12,7 @@ use super::step::{Kind, Step};
 const ROWS_MAX: usize = 60;
 
 impl Generator {
-    /// A change of some table.
+    /// A statement that changes some table.
     pub fn change(&mut self, session: usize) -> Option<Step> {
         let index = self.some_table(session)?;
         let crowded = self.tables[index].rows > ROWS_MAX;
@@ -69,7 +69,7 @@ impl Generator {
         Step::new(session, Kind::Change, text).in_order(true)
     }
 
-    /// From another table or the same: the columns at the same place, or values.
+    /// INSERT ... SELECT from another table or the same: the columns at the same positions, or values.
     fn insert_select(&mut self, session: usize, index: usize) -> Step {
         let Some(source) = self.some_table(session) else { return self.insert(session, index) };
         let from = self.tables[source].clone();
@@ -91,7 +91,7 @@ impl Generator {
                 values.push(same.map_or_else(literal, |same| same.name.clone()));
             }
         }
-        // Without an order of its ids the rows would get different ones on the two sides.
+        // Without an order the rows would get different ids on the two sides.
         let unordered = table.unique && !from.unique;
         if unordered {
             return self.insert(session, index);
@@ -108,7 +108,7 @@ impl Generator {
         Step::new(session, Kind::Change, text).reading([&from.name])
     }
 
-    /// More rows than go one by one, of mixed lengths.
+    /// A bulk insert: many rows of mixed lengths.
     fn insert_many(&mut self, session: usize, index: usize) -> Step {
         let random = &mut self.random;
         let table = &mut self.tables[index];
@@ -194,7 +194,7 @@ impl Generator {
         Step::new(session, Kind::Change, text).in_order(ordered)
     }
 
-    /// Rows of one table change where another has the same id; what is assigned depends on the row itself alone.
+    /// Changes the rows of one table whose ids another has. The assigned values depend only on the row itself.
     fn update_join(&mut self, session: usize, index: usize) -> Step {
         let Some(other) = self.some_table(session).filter(|&other| other != index) else {
             return self.update(session, index);
@@ -212,7 +212,7 @@ impl Generator {
         if both { step.writing([&other.name]) } else { step.reading([&other.name]) }
     }
 
-    /// The optimizer would choose the order by the engine's figures, and with it the rows locked.
+    /// A fixed join order: the optimizer would choose it, and so the rows to lock, by the engine's statistics.
     fn joined(&mut self, a: &str, b: &str) -> String {
         if chance(&mut self.random, 50) {
             format!("{a} a STRAIGHT_JOIN {b} b")

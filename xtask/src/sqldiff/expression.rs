@@ -7,7 +7,7 @@ use super::random::{chance, pick};
 use super::schema::{Column, Table};
 use super::types::Family;
 
-/// What follows WHERE; columns get `prefix` (`a.` or nothing).
+/// A condition for WHERE. Columns get `prefix` (`a.` or nothing).
 pub fn condition(random: &mut StdRng, table: &Table, prefix: &str) -> String {
     let id = table.some_id(random);
     match random.random_range(0..12) {
@@ -36,14 +36,14 @@ fn on_column(random: &mut StdRng, column: &Column, name: &str) -> String {
         (2, Family::Exact) => format!("{name} % 3 = {}", random.random_range(0..3)),
         (1, Family::Text) => format!("{name} LIKE {}", pick(random, &["'a%'", "'%t%'", "'_'"])),
         (2, Family::Text) => format!("{name} = {}", pick(random, &["'a'", "'abc'", "'straße'", "''"])),
-        // A TIME against a date would warn as often as the engine has the condition evaluated.
+        // A comparison of TIME and date would warn once for each evaluation, whose number depends on the engine.
         (_, Family::Time) if column.kind.sql.starts_with("TIME(") => format!("{name} > '10:00:00'"),
         (_, Family::Time) => format!("{name} > '2000-01-01'"),
         _ => format!("LENGTH({name}) > {}", pick(random, &[0, 1, 5, 100])),
     }
 }
 
-/// What an UPDATE assigns to a column: a value, DEFAULT, or something computed from the row.
+/// A value that an UPDATE assigns to a column: a literal, DEFAULT, or an expression over the row.
 pub fn assigned(random: &mut StdRng, column: &Column, prefix: &str) -> String {
     let name = format!("{prefix}{}", column.name);
     if chance(random, 55) {

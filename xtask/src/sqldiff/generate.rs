@@ -1,5 +1,5 @@
-//! The seeded stream of statements. What comes next depends on the seed and on which statements succeeded, on both
-//! servers alike, so a seed gives the same stream again.
+//! The seeded stream of statements. The next statement depends on the seed and on which statements have succeeded, which is the same
+//! on both servers, so a seed repeats its stream.
 
 use std::collections::VecDeque;
 
@@ -12,25 +12,25 @@ use super::schema::Table;
 use super::step::{Kind, OBSERVER, SESSIONS, Step};
 use super::tracker::Tracker;
 
-/// Statements between two restarts.
+/// Average number of statements between two restarts.
 const RESTART_EVERY: u32 = 4_000;
-/// And at least so many.
+/// Least number of statements between two restarts.
 const RESTART_APART: u32 = 1_500;
 
 /// How the model changes if the statement succeeds.
 #[derive(Clone, Debug)]
 pub enum ModelChange {
-    /// A table is there, new or changed.
+    /// A table is new or changed.
     Put(Box<Table>),
-    /// A table is gone.
+    /// A table is dropped.
     Remove(String),
-    /// A table has another name.
+    /// A table is renamed.
     Rename(String, String),
-    /// Two tables have changed names.
+    /// Two tables have swapped names.
     Swap(String, String),
 }
 
-/// A step, and what its success does to the model.
+/// A step, and the effect of its success on the model.
 #[derive(Clone, Debug)]
 pub struct Planned {
     /// The statement.
@@ -52,27 +52,27 @@ impl From<Step> for Planned {
     }
 }
 
-/// The generator and all it knows.
+/// The generator and its model of the servers.
 pub struct Generator {
-    /// Every choice.
+    /// Source of every choice.
     pub random: StdRng,
-    /// Tables there are, temporary ones too.
+    /// The existing tables, temporary ones included.
     pub tables: Vec<Table>,
     /// Open transactions.
     pub tracker: Tracker,
-    /// What must come next, in one go.
+    /// Steps that must come next, without others in between.
     pub queue: VecDeque<Planned>,
-    /// Number for the next name.
+    /// Number of the next name.
     pub next_name: u32,
-    /// The session DDL is made for.
+    /// The session that the current DDL is for.
     pub current: usize,
-    /// Number for the next file.
+    /// Number of the next file.
     pub files: u32,
     since_restart: u32,
 }
 
 impl Generator {
-    /// A stream of its own for each seed.
+    /// The stream of a seed.
     pub fn new(seed: u64) -> Self {
         let mut generator = Self {
             random: StdRng::seed_from_u64(seed),
@@ -88,13 +88,13 @@ impl Generator {
         generator
     }
 
-    /// A name not used before.
+    /// An unused name.
     pub fn new_name(&mut self, start: &str) -> String {
         self.next_name += 1;
         format!("{start}{}", self.next_name)
     }
 
-    /// A table the session can see: sometimes a temporary one of its own.
+    /// A table that the session can see; sometimes one of its temporary ones.
     pub fn some_table(&mut self, session: usize) -> Option<usize> {
         let seen = |table: &Table| table.owner.is_none_or(|owner| owner == session);
         let indexes: Vec<usize> = (0..self.tables.len()).filter(|&index| seen(&self.tables[index])).collect();
@@ -107,7 +107,7 @@ impl Generator {
         (!indexes.is_empty()).then(|| *pick(&mut self.random, &indexes))
     }
 
-    /// Whether it is long enough since the servers were started.
+    /// Whether enough statements have run since the last restart.
     pub fn may_restart(&self) -> bool {
         self.since_restart > RESTART_APART
     }
@@ -122,7 +122,7 @@ impl Generator {
         }
     }
 
-    /// Plans one statement or a few that belong together.
+    /// Plans one statement, or a few that belong together.
     fn compose(&mut self) {
         if self.may_restart() && self.random.random_range(0..RESTART_EVERY - RESTART_APART) == 0 {
             let kill = chance(&mut self.random, 60);
@@ -154,7 +154,7 @@ impl Generator {
                 let step = self.savepoint(session);
                 self.plan(step);
             }
-            // DDL would end most transactions at once.
+            // DDL would end most transactions too early.
             89..95 if !is_open || chance(&mut self.random, 15) => {
                 if let Some(planned) = self.define(session) {
                     self.plan(planned);
@@ -169,8 +169,8 @@ impl Generator {
         }
     }
 
-    /// The looks at tables that follow a step: by the session itself inside its transaction, and by the observer.
-    /// Called before the step is booked.
+    /// The reads of tables that follow a step: by the session itself inside its transaction, and by the observer. Call this before the
+    /// step is booked.
     pub fn checks(&mut self, step: &Step) -> Vec<Step> {
         let session = self.tracker.session(step.session);
         let was_open = session.is_open;
@@ -215,14 +215,14 @@ impl Generator {
         checks
     }
 
-    /// A look at all of a table.
+    /// A read of a whole table.
     fn look(&self, session: usize, name: &String) -> Step {
         let table = self.tables.iter().find(|table| table.name == *name);
         let text = table.map_or_else(|| format!("SELECT * FROM {name}"), Table::select_all);
         Step { is_check: true, ..Step::new(session, Kind::Query, text).reading([name]) }
     }
 
-    /// Learns how a step ended, on both servers alike.
+    /// Learns how a step ended, the same on both servers.
     pub fn learn(&mut self, planned: Planned, outcome: &Outcome) {
         let step = &planned.step;
         self.tracker.note(step, outcome);

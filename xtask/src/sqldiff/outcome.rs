@@ -1,4 +1,4 @@
-//! What a statement did on one server, and whether two such outcomes are the same.
+//! The outcome of a statement on one server, and the comparison of two outcomes.
 
 use std::fmt::Write;
 
@@ -9,52 +9,52 @@ pub type Cell = Option<Vec<u8>>;
 /// Rows in the order they came.
 pub type Rows = Vec<Vec<Cell>>;
 
-/// Errors that say which row was met first: which of them a statement gives depends on the order of rows.
+/// Errors about a row. Which of them a statement reports depends on the order of its rows.
 const ROW_ERRORS: [u16; 17] =
     [1048, 1264, 1265, 1292, 1365, 1366, 1406, 1411, 1416, 1441, 1644, 1690, 4025, 4037, 4038, 4078, 4161];
-/// Write conflict, as InnoDB and as Perdura report it.
+/// Write conflict, as InnoDB reports it.
 pub const RECORD_CHANGED: u16 = 1020;
-/// Deadlock; Perdura reports write conflicts so, since applications retry it.
+/// Deadlock. Perdura reports write conflicts as such too, since applications retry it.
 pub const DEADLOCK: u16 = 1213;
 /// Lock wait timeout.
 pub const LOCK_WAIT: u16 = 1205;
 
-/// The table is younger than the snapshot: the server's number, and the handler's.
+/// The table is newer than the snapshot: the server's number and the handler's.
 const TABLE_CHANGED: u16 = 1412;
 const HANDLER_TABLE_CHANGED: u16 = 159;
 
 /// How a statement ended on one server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Well.
+    /// It succeeded.
     Done {
         /// Its result sets.
         sets: Vec<Rows>,
-        /// Rows it says it changed.
+        /// Number of affected rows.
         affected: u64,
         /// Number of warnings.
         warnings: u16,
-        /// The text beside it: rows matched, records, duplicates.
+        /// The server's summary: rows matched, records, duplicates.
         info: String,
     },
-    /// With an error.
+    /// It failed.
     Refused {
         /// Its number.
         code: u16,
         /// Its text.
         message: String,
     },
-    /// The connection is gone, or the answer makes no sense.
+    /// The connection is lost, or the answer is malformed.
     Gone(String),
 }
 
 impl Outcome {
-    /// Success without rows.
+    /// A success without rows.
     pub fn nothing() -> Self {
         Self::Done { sets: vec![], affected: 0, warnings: 0, info: String::new() }
     }
 
-    /// The error's number, if it is one.
+    /// The error number, if it failed.
     pub fn code(&self) -> Option<u16> {
         match self {
             Self::Refused { code, .. } => Some(*code),
@@ -62,12 +62,12 @@ impl Outcome {
         }
     }
 
-    /// Whether the statement ended well.
+    /// Whether the statement succeeded.
     pub fn is_done(&self) -> bool {
         matches!(self, Self::Done { .. })
     }
 
-    /// Whether this refusal says that another session stands in the way.
+    /// Whether the statement was refused because of another session.
     pub fn is_conflict(&self) -> bool {
         matches!(self.code(), Some(RECORD_CHANGED | DEADLOCK | LOCK_WAIT))
     }
@@ -80,8 +80,8 @@ impl Outcome {
         }
     }
 
-    /// InnoDB's outcome with two of its numbers changed: a write conflict becomes the error applications retry, and the
-    /// handler's number for a table younger than the snapshot, which some statements let through, the server's.
+    /// InnoDB's outcome with two error numbers replaced: a write conflict becomes a deadlock, and the handler's number for a table newer
+    /// than the snapshot, which some statements pass on, becomes the server's.
     pub fn in_our_numbers(self) -> Self {
         match self {
             Self::Refused { code: RECORD_CHANGED, message } => Self::Refused { code: DEADLOCK, message },
@@ -90,7 +90,7 @@ impl Outcome {
         }
     }
 
-    /// The outcome for a report, long rows cut.
+    /// The outcome as text for a report. Long rows are cut.
     pub fn describe(&self) -> String {
         match self {
             Self::Done { sets, affected, warnings, info } => {
@@ -104,12 +104,12 @@ impl Outcome {
                 text
             }
             Self::Refused { code, message } => format!("error {code}: {message}"),
-            Self::Gone(message) => format!("connection gone: {message}"),
+            Self::Gone(message) => format!("connection lost: {message}"),
         }
     }
 }
 
-/// A value, printable and short.
+/// A value as short printable text.
 fn show_cell(cell: &Cell) -> String {
     const SHOWN: usize = 48;
     let Some(bytes) = cell else { return "NULL".to_owned() };
@@ -121,7 +121,7 @@ fn show_row(row: &[Cell]) -> String {
     row.iter().map(show_cell).collect::<Vec<_>>().join(" | ")
 }
 
-/// What differs between the two outcomes of a step; `None` when they say the same.
+/// The difference between the two outcomes of a step; `None` if there is none.
 pub fn difference(step: &Step, ours: &Outcome, theirs: &Outcome) -> Option<String> {
     match (ours, theirs) {
         (
@@ -151,7 +151,7 @@ pub fn difference(step: &Step, ours: &Outcome, theirs: &Outcome) -> Option<Strin
             let by_order = !step.ordered && step.kind == Kind::Change && either_row(code) && either_row(other);
             (code != other && !by_order).then(|| format!("errors: {code} and {other}"))
         }
-        (Outcome::Gone(_), _) | (_, Outcome::Gone(_)) => Some("a connection is gone".to_owned()),
+        (Outcome::Gone(_), _) | (_, Outcome::Gone(_)) => Some("a connection is lost".to_owned()),
         _ => Some("one succeeds, the other fails".to_owned()),
     }
 }
@@ -166,11 +166,11 @@ fn update_counts(info: &str) -> Option<[Option<u64>; 4]> {
     Some([number(matched), number(changed), inserted.and_then(number), number(warnings)])
 }
 
-/// Whether only the rows that stay as they were are counted differently.
+/// Whether only unchanged rows are counted differently.
 ///
-/// InnoDB may read only the columns an UPDATE needs; the server then cannot compare the rows, and counts those that stay
-/// as they were. Perdura reads whole rows. Of a versioned table the server compares the written columns with InnoDB and
-/// whole rows with Perdura, their new start in time included, and so counts none or all of them.
+/// InnoDB may read only the columns that an UPDATE needs. Then the server cannot compare the rows and counts unchanged ones as changed.
+/// Perdura reads whole rows. In a versioned table the server compares the written columns with InnoDB but whole rows with Perdura,
+/// their new start time included, so it counts none or all of the unchanged rows.
 fn leaves_out_unchanged(ours: &str, theirs: &str) -> bool {
     let (Some(ours), Some(theirs)) = (update_counts(ours), update_counts(theirs)) else { return false };
     let others_equal = [0, 2, 3].into_iter().all(|index| ours[index] == theirs[index]);
@@ -178,7 +178,7 @@ fn leaves_out_unchanged(ours: &str, theirs: &str) -> bool {
     others_equal && if versioned { ours[1] > theirs[1] } else { ours[1] < theirs[1] }
 }
 
-/// Rows are a sequence where the statement orders them, and else a multiset.
+/// Compares rows: as a sequence if the statement orders them, else as a multiset.
 fn rows_difference(ours: &Rows, theirs: &Rows, ordered: bool) -> Option<String> {
     if ours == theirs {
         return None;

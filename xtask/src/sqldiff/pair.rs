@@ -1,4 +1,4 @@
-//! The two servers side by side: each step goes to both, and its outcomes are judged.
+//! The two servers: sends each step to both and judges the outcomes.
 
 use std::collections::BTreeMap;
 
@@ -9,19 +9,19 @@ use super::side::Side;
 use super::step::{Kind, Step};
 use super::tracker::{Explained, Tracker};
 
-/// What comes of a step.
+/// The judgement of a step.
 pub enum Verdict {
-    /// Both servers say the same.
+    /// The outcomes agree.
     Same(Outcome),
-    /// InnoDB alone refuses, as its locks explain; the session's transaction was rolled back on both.
+    /// Only one server refuses, and the wider locks of InnoDB explain it. The session's transaction was rolled back on both.
     Explained,
-    /// They say different things.
+    /// The outcomes differ.
     Different(Box<Difference>),
 }
 
-/// A difference found.
+/// A difference.
 pub struct Difference {
-    /// What differs.
+    /// Description of the difference.
     pub what: String,
     /// Perdura's outcome.
     pub ours: Outcome,
@@ -35,7 +35,7 @@ pub struct Pair {
     pub ours: Side,
     /// InnoDB.
     pub theirs: Side,
-    /// How often InnoDB's refusals were explained, and how.
+    /// Number of explained refusals, by explanation.
     pub explained: BTreeMap<Explained, u64>,
 }
 
@@ -46,7 +46,7 @@ impl Pair {
         Ok(Self { ours, theirs, explained: BTreeMap::new() })
     }
 
-    /// Empties both.
+    /// Drops all tables on both.
     pub fn reset(&mut self) -> Result<()> {
         self.ours.reset()?;
         self.theirs.reset()
@@ -61,7 +61,7 @@ impl Pair {
         })
     }
 
-    /// Runs a step on both and compares. Fails when a server does not come back.
+    /// Runs a step on both and compares. Fails if a server does not restart.
     pub fn run(&mut self, tracker: &Tracker, step: &Step) -> Result<Verdict> {
         if let Kind::Restart { kill } = step.kind {
             self.ours.restart(kill)?;

@@ -46,7 +46,7 @@ impl Generator {
         Step::new(session, Kind::Query, text).in_order(ordered)
     }
 
-    /// Sums only of exact numbers: those of floating-point numbers depend on the order of rows.
+    /// An aggregate. Only exact numbers are summed: floating-point sums depend on the order of rows.
     fn aggregate(&mut self, session: usize, table: &Table) -> Step {
         let exact = |family| family == Family::Exact;
         let numbers: Vec<&str> =
@@ -69,7 +69,7 @@ impl Generator {
         let other = self.tables[other].name.clone();
         let random = &mut self.random;
         let name = &table.name;
-        // A temporary table cannot be opened twice in every place.
+        // The server does not open a temporary table twice everywhere.
         if other == *name {
             return self.select(session, table);
         }
@@ -89,7 +89,7 @@ impl Generator {
     fn locking_read(&mut self, session: usize, table: &Table) -> Step {
         let columns = self.some_columns(table);
         let condition = condition(&mut self.random, table, "");
-        // What is locked elsewhere is skipped, and InnoDB has more rows locked.
+        // SKIP LOCKED would skip more rows in InnoDB, which locks more.
         let alone = !self.tracker.locked_by_others(session, &table.name);
         let locks = ["FOR UPDATE", "LOCK IN SHARE MODE", "FOR UPDATE NOWAIT", "FOR UPDATE SKIP LOCKED"];
         let lock = *pick(&mut self.random, if alone { &locks } else { &locks[..3] });

@@ -8,7 +8,7 @@ pub fn chance(random: &mut StdRng, percent: u32) -> bool {
     random.random_range(0..100) < percent
 }
 
-/// One of some; there must be one.
+/// One element of a list that is not empty.
 pub fn pick<'a, T>(random: &mut StdRng, from: &'a [T]) -> &'a T {
     &from[random.random_range(0..from.len())]
 }

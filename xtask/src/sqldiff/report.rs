@@ -1,4 +1,4 @@
-//! What is printed of a difference: both outcomes, and a script that leads there.
+//! Reports a difference: both outcomes, and a script that reproduces it.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -9,10 +9,10 @@ use super::pair::Difference;
 use super::step::{Kind, OBSERVER, Step};
 use crate::paths;
 
-/// More lines than this go to the file alone.
+/// A longer script goes to the file only.
 const LINES_SHOWN: usize = 60;
 
-/// Prints the difference and writes the script beside.
+/// Prints the difference and writes the script to a file.
 pub fn print(seed: u64, statement: u64, log: &[Step], difference: &Difference) -> Result<()> {
     let Some(last) = log.last() else { return Ok(()) };
     println!("sqldiff: DIFFERENCE, seed {seed}, statement {statement}");
@@ -29,7 +29,7 @@ pub fn print(seed: u64, statement: u64, log: &[Step], difference: &Difference) -
     Ok(())
 }
 
-/// Prints what differs and what each server said.
+/// Prints the difference and both outcomes.
 pub fn print_outcomes(difference: &Difference) {
     println!("sqldiff: {}", difference.what);
     println!("sqldiff: Perdura: {}", difference.ours.describe());
@@ -44,7 +44,7 @@ fn shorten(text: &str) -> String {
     }
 }
 
-/// The steps that matter for the last one: those since its tables were made that touch one of them, or no table at all.
+/// The steps that matter for the last one: those since its tables were created that touch one of them, or no table at all.
 fn since_creation(log: &[Step]) -> Vec<&Step> {
     let Some(last) = log.last() else { return Vec::new() };
     let mut tables: BTreeSet<&String> = last.tables().collect();
@@ -68,7 +68,7 @@ fn since_creation(log: &[Step]) -> Vec<&Step> {
     wanted
 }
 
-/// The steps as the server's test driver takes them.
+/// The steps in the language of the server's test driver.
 pub fn script(steps: &[&Step]) -> String {
     let mut text = String::new();
     let mut session = None;

@@ -1,4 +1,4 @@
-//! Triggers, views, procedures, functions, prepared statements and user variables: a little of each.
+//! Triggers, views, procedures, functions, prepared statements and user variables.
 
 use rand::Rng;
 
@@ -7,7 +7,7 @@ use super::generate::{Generator, ModelChange, Planned};
 use super::random::{chance, pick};
 use super::step::{Kind, Step};
 
-/// Where triggers write.
+/// Name of the table that triggers write to.
 const LOG_TABLE: &str = "trigger_log";
 
 fn text_literal(text: &str) -> String {
@@ -15,18 +15,18 @@ fn text_literal(text: &str) -> String {
 }
 
 impl Generator {
-    /// The table triggers write to.
+    /// The table that triggers write to.
     pub fn log_table(&self) -> String {
         LOG_TABLE.to_owned()
     }
 
-    /// Makes it.
+    /// Creates it.
     pub fn create_log_table(&mut self) {
         let text = format!("CREATE TABLE {LOG_TABLE} (id BIGINT, what VARCHAR(20), old_id BIGINT, new_id BIGINT)");
         self.plan(Step::new(0, Kind::Definition, text).writing([&LOG_TABLE.to_owned()]));
     }
 
-    /// One of the things here.
+    /// A statement of one of these kinds.
     pub fn extra(&mut self, session: usize) -> Option<()> {
         match self.random.random_range(0..10) {
             0..3 => self.prepared(session),
@@ -153,7 +153,7 @@ impl Generator {
         Some(())
     }
 
-    /// Statements that fail inside a procedure that goes on.
+    /// A procedure that goes on after a statement in it has failed.
     fn procedure(&mut self, session: usize) -> Option<()> {
         let index = self.some_base_table()?;
         if self.tracker.any_open() {

@@ -1,4 +1,4 @@
-//! The generator's model of a table: what CREATE TABLE was told, and what changes made of it.
+//! The generator's model of a table: its definition as created and altered.
 
 use rand::Rng;
 use rand::rngs::StdRng;
@@ -20,9 +20,9 @@ pub struct Column {
     pub name: String,
     /// Its type.
     pub kind: Type,
-    /// NULL is allowed.
+    /// Whether NULL is allowed.
     pub nullable: bool,
-    /// Computed from other columns.
+    /// How it is computed, if it is.
     pub generated: Option<Generated>,
     default: Option<String>,
     check: Option<String>,
@@ -30,7 +30,7 @@ pub struct Column {
 }
 
 impl Column {
-    /// A column of any type, its values perhaps computed from `others`.
+    /// A column of any type, perhaps computed from `others`.
     pub fn any(random: &mut StdRng, name: String, others: &[Column]) -> Self {
         if chance(random, 12) {
             return Self::computed(random, name, others);
@@ -44,7 +44,7 @@ impl Column {
             2 if kind.family == Family::Text => Some("(CONCAT('d', id % 10))".to_owned()),
             3..6 if clock => {
                 let digits = kind.sql.chars().nth_back(1).unwrap_or('0');
-                // No ON UPDATE: whether a row changes the server decides by the columns the engine has read.
+                // No ON UPDATE: the server decides whether a row changes by the columns that the engine has read.
                 Some(format!("CURRENT_TIMESTAMP({digits})"))
             }
             _ => None,
@@ -75,7 +75,7 @@ impl Column {
         Self { name, kind, nullable: true, generated, default: None, check: None, invisible: false }
     }
 
-    /// The definition as CREATE and ALTER take it.
+    /// Its definition for CREATE and ALTER.
     pub fn definition(&self) -> String {
         let mut text = format!("{} {}", self.name, self.kind.sql);
         if let Some(Generated { expression, stored }) = &self.generated {
@@ -108,28 +108,28 @@ impl Column {
     }
 }
 
-/// A table. Its first column is `id BIGINT NOT NULL`.
+/// A table, whose first column is `id BIGINT NOT NULL`.
 #[derive(Clone, Debug)]
 pub struct Table {
     /// Its name.
     pub name: String,
     /// Its columns after `id`.
     pub columns: Vec<Column>,
-    /// No two rows have the same `id`, so ORDER BY id says all.
+    /// Whether `id` is unique, so that ORDER BY id is total.
     pub unique: bool,
-    /// The next `id` not yet given.
+    /// The next unused `id`.
     pub next_id: u64,
-    /// The session whose temporary table it is.
+    /// The session that owns it, if it is temporary.
     pub owner: Option<usize>,
-    /// How many rows it had when last looked at.
+    /// Its number of rows when last read.
     pub rows: usize,
-    /// It is partitioned.
+    /// Whether it is partitioned.
     pub partitioned: bool,
-    /// Its triggers write to the log table.
+    /// Whether its triggers write to the log table.
     pub triggers: Vec<String>,
-    /// Number for the next column's name.
+    /// Number in the next column's name.
     pub next_column: u32,
-    /// It keeps its history.
+    /// Whether it is system-versioned.
     pub versioned: bool,
 }
 
@@ -157,7 +157,7 @@ impl Table {
         }
     }
 
-    /// The statement that makes it.
+    /// The statement that creates it.
     pub fn create(&self, random: &mut StdRng) -> String {
         let columns: Vec<String> = std::iter::once("id BIGINT NOT NULL".to_owned())
             .chain(self.columns.iter().map(Column::definition))
@@ -169,7 +169,7 @@ impl Table {
         format!("CREATE {temporary}TABLE {} ({}){versioned}{partitions}", self.name, columns.join(", "))
     }
 
-    /// All columns by name, invisible ones too.
+    /// Names of all columns, invisible ones included.
     pub fn all_columns(&self) -> String {
         std::iter::once("id")
             .chain(self.columns.iter().map(|column| column.name.as_str()))
@@ -177,17 +177,17 @@ impl Table {
             .join(", ")
     }
 
-    /// The query that shows all there is.
+    /// A query for its whole content.
     pub fn select_all(&self) -> String {
         format!("SELECT {} FROM {}", self.all_columns(), self.name)
     }
 
-    /// Some `id` that may be there.
+    /// An `id` that may exist.
     pub fn some_id(&self, random: &mut StdRng) -> u64 {
         random.random_range(1..=self.next_id.max(2))
     }
 
-    /// The `id` for a new row.
+    /// The `id` of a new row.
     pub fn new_id(&mut self, random: &mut StdRng) -> u64 {
         if !self.unique {
             return random.random_range(1..=self.next_id.max(20));
@@ -196,7 +196,7 @@ impl Table {
         self.next_id - 1
     }
 
-    /// Columns that may be assigned to.
+    /// Columns that statements may assign to.
     pub fn assignable(&self) -> Vec<&Column> {
         self.columns.iter().filter(|column| column.generated.is_none()).collect()
     }

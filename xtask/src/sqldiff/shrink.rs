@@ -1,4 +1,4 @@
-//! Makes the list of steps that leads to a difference as short as replaying it can.
+//! Shortens the list of steps that leads to a difference by replaying parts of it.
 
 use anyhow::Result;
 
@@ -8,10 +8,10 @@ use super::report;
 use super::step::{Kind, Step};
 use super::tracker::Tracker;
 
-/// Older steps than this are dropped at once if the difference stays.
+/// Steps older than this are dropped in one attempt, if the difference stays.
 const FIRST_CUT: usize = 400;
 
-/// Shortens the log and prints what is left.
+/// Shortens the log and prints the rest.
 pub fn print(pair: &mut Pair, log: &[Step]) -> Result<()> {
     println!("sqldiff: shortening {} steps", log.len());
     let mut steps = log.to_vec();
@@ -43,10 +43,10 @@ pub fn print(pair: &mut Pair, log: &[Step]) -> Result<()> {
     Ok(())
 }
 
-/// Sends the steps to emptied servers; the number of steps up to a difference and the difference, if there is one.
+/// Sends the steps to emptied servers. Returns the number of steps up to a difference and the difference, if there is one.
 ///
-/// A list that the generator would not have made (a statement outside a transaction that InnoDB refuses alone, a snapshot
-/// taken at different times) shows none, nor does one whose last step is not the one that differs.
+/// A list that the generator would not have made counts as one without a difference, and so does one whose last step is not the one
+/// that differs. The generator makes no statement outside a transaction that InnoDB refuses alone.
 fn replay(pair: &mut Pair, steps: &[Step]) -> Result<Option<(usize, Box<Difference>)>> {
     let Some(last) = steps.last() else { return Ok(None) };
     pair.reset()?;

@@ -1,4 +1,4 @@
-//! One of the two servers with all its sessions.
+//! One of the two servers and all its sessions.
 
 use std::path::PathBuf;
 
@@ -10,19 +10,19 @@ use super::outcome::{Outcome, Rows};
 use super::step::{Kind, OBSERVER, Step};
 use crate::server::{Options, Server};
 
-/// What the clock of every session stands at first: neither server may see the time of day.
+/// Initial time of every session's clock: neither server may see the time of day.
 const FIRST_SECOND: u32 = 1_700_000_000;
 
 /// A server and its connections.
 pub struct Side {
-    /// The engine its tables get.
+    /// Its default engine.
     pub engine: &'static str,
     server: Server,
     sessions: Vec<Conn>,
 }
 
 impl Side {
-    /// Starts a server whose tables are of `engine`.
+    /// Starts a server whose default engine is `engine`.
     pub fn start(engine: &'static str) -> Result<Self> {
         let perdura = engine == "Perdura";
         let own: &[&str] = if perdura {
@@ -31,7 +31,7 @@ impl Side {
             &["--innodb-lock-wait-timeout=0", "--innodb-snapshot-isolation=ON", "--innodb-buffer-pool-size=256M"]
         };
         let common = [
-            // DDL meets the purge thread's short locks on definitions: it waits, a little.
+            // DDL may have to wait for the short metadata locks of InnoDB's purge thread.
             "--lock-wait-timeout=1",
             "--alter-algorithm=COPY",
             "--innodb-stats-persistent=OFF",
@@ -47,7 +47,7 @@ impl Side {
         Ok(side)
     }
 
-    /// Opens all sessions afresh.
+    /// Reopens all sessions.
     fn connect(&mut self) -> Result<()> {
         self.sessions.clear();
         for number in 0..=OBSERVER {
@@ -60,9 +60,9 @@ impl Side {
         Ok(())
     }
 
-    /// Forgets all tables, views and routines, and opens all sessions afresh.
+    /// Drops all tables, views and routines, and reopens all sessions.
     pub fn reset(&mut self) -> Result<()> {
-        // A prepared transaction would hold its tables.
+        // A prepared transaction would keep its tables locked.
         let mut session = self.server.connect()?;
         self.sessions.clear();
         let prepared: Vec<(u64, u64, u64, String)> = session.query("XA RECOVER")?;
@@ -75,7 +75,7 @@ impl Side {
         self.connect()
     }
 
-    /// Ends the server and starts it again, in the thread that started it.
+    /// Restarts the server, in the thread that started it.
     pub fn restart(&mut self, kill: bool) -> Result<()> {
         if kill {
             self.server.kill()?;
@@ -88,7 +88,7 @@ impl Side {
         self.connect()
     }
 
-    /// Sends a statement and reads all it answers.
+    /// Sends a statement and reads the whole answer.
     pub fn execute(&mut self, step: &Step) -> Outcome {
         debug_assert!(!matches!(step.kind, Kind::Restart { .. }), "a restart is no statement");
         let dir = self.dir();
@@ -104,12 +104,12 @@ impl Side {
         }
     }
 
-    /// The server's own directory.
+    /// The server's directory.
     fn dir(&self) -> PathBuf {
         self.server.socket().parent().expect("the socket lies in the server's directory").to_owned()
     }
 
-    /// Leaves the server's directory in place when all is over, and returns it.
+    /// Keeps the server's directory at the end and returns its path.
     pub fn keep(&mut self) -> PathBuf {
         self.server.keep().to_owned()
     }
@@ -135,7 +135,7 @@ fn run(session: &mut Conn, text: &str) -> mysql::Result<Outcome> {
     Ok(Outcome::Done { sets, affected, warnings, info })
 }
 
-/// The text protocol gives text; anything else would be an error of the client's.
+/// A value of the text protocol, which is text or NULL.
 fn bytes(value: Value) -> Option<Vec<u8>> {
     match value {
         Value::NULL => None,

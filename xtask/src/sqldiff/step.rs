@@ -1,18 +1,18 @@
-//! One statement of the stream: who sends it, what it touches and how its outcome is to be compared.
+//! One statement of the stream: its session, the tables it touches, and how its outcomes compare.
 
-/// Sessions that change things.
+/// Number of sessions that change tables.
 pub const SESSIONS: usize = 4;
-/// The session that only looks: READ COMMITTED, in autocommit mode.
+/// The session that only reads: READ COMMITTED, in autocommit mode.
 pub const OBSERVER: usize = SESSIONS;
 
-/// What a statement does to its session's transaction.
+/// The effect of a statement on its session's transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A SET, PREPARE, XA END or the like: touches no table.
     Setting,
     /// A change of the session's isolation level.
     Isolation {
-        /// REPEATABLE READ, or else READ COMMITTED.
+        /// REPEATABLE READ; otherwise READ COMMITTED.
         repeatable: bool,
     },
     /// A consistent read.
@@ -23,51 +23,51 @@ pub enum Kind {
     Change,
     /// DDL that commits before and after.
     Definition,
-    /// DDL on a temporary table, which does not.
+    /// DDL on a temporary table, which does not commit.
     Temporary,
     /// Opens a transaction.
     Begin {
-        /// WITH CONSISTENT SNAPSHOT.
+        /// Whether WITH CONSISTENT SNAPSHOT.
         snapshot: bool,
     },
-    /// Ends the transaction well.
+    /// Commits the transaction.
     Commit,
-    /// Ends the transaction badly.
+    /// Rolls the transaction back.
     Rollback,
     /// SAVEPOINT, RELEASE, ROLLBACK TO.
     Savepoint,
-    /// Both servers end and start again.
+    /// Restarts both servers.
     Restart {
-        /// kill -9 rather than SHUTDOWN.
+        /// Whether by kill -9 rather than SHUTDOWN.
         kill: bool,
     },
 }
 
-/// A statement with all that is known of it.
+/// A statement and what is known about it.
 #[derive(Clone, Debug)]
 pub struct Step {
-    /// Session that sends it, `OBSERVER` included.
+    /// The session that sends it, or `OBSERVER`.
     pub session: usize,
-    /// The SQL; `{DIR}` stands for a directory of the server's own.
+    /// The SQL; `{DIR}` stands for the server's directory.
     pub text: String,
-    /// What it does.
+    /// Its effect on the transaction.
     pub kind: Kind,
-    /// Tables it may change.
+    /// Tables that it may change.
     pub writes: Vec<String>,
-    /// Tables it reads besides.
+    /// Further tables that it reads.
     pub reads: Vec<String>,
-    /// The rows come in an order the statement fixes, or error numbers do not depend on the order of rows.
+    /// Whether the statement fixes the order of its rows, or its errors do not depend on that order.
     pub ordered: bool,
-    /// Only errors count: the rows name the engine.
+    /// Whether only errors are compared, since the rows name the engine.
     pub rows_differ: bool,
-    /// A look at a table after a statement of the stream; not counted.
+    /// Whether it is a read that follows a statement of the stream. Such reads are not counted.
     pub is_check: bool,
-    /// A file the statement reads, as `{DIR}/NAME`, with its content.
+    /// Name and content of a file that the statement reads as `{DIR}/NAME`.
     pub file: Option<(String, String)>,
 }
 
 impl Step {
-    /// A statement that touches nothing, until told otherwise.
+    /// A statement that touches no table yet.
     pub fn new(session: usize, kind: Kind, text: impl Into<String>) -> Self {
         Self {
             session,
@@ -82,31 +82,31 @@ impl Step {
         }
     }
 
-    /// Adds tables it may change.
+    /// Adds tables that it may change.
     pub fn writing<'a>(mut self, tables: impl IntoIterator<Item = &'a String>) -> Self {
         self.writes.extend(tables.into_iter().cloned());
         self
     }
 
-    /// Adds tables it reads.
+    /// Adds tables that it reads.
     pub fn reading<'a>(mut self, tables: impl IntoIterator<Item = &'a String>) -> Self {
         self.reads.extend(tables.into_iter().cloned());
         self
     }
 
-    /// Its rows come in a fixed order.
+    /// Declares that its rows have a fixed order.
     pub fn in_order(mut self, ordered: bool) -> Self {
         self.ordered = ordered;
         self
     }
 
-    /// Its result set is not compared.
+    /// Declares that its result set is not compared.
     pub fn engine_shows(mut self) -> Self {
         self.rows_differ = true;
         self
     }
 
-    /// All tables it touches.
+    /// All tables that it touches.
     pub fn tables(&self) -> impl Iterator<Item = &String> {
         self.writes.iter().chain(&self.reads)
     }

@@ -1,14 +1,14 @@
-//! Who has a transaction open and what it has touched: which refusals of InnoDB's alone are explained by its wider locks.
+//! Tracks open transactions and what they have touched, to tell which refusals by InnoDB alone its wider locks explain.
 //!
 //! Without a key InnoDB locks every row a statement scans, and under REPEATABLE READ the gaps as well; Perdura locks the
-//! rows the statement changes. So InnoDB may refuse where Perdura does not, never the other way round. A refusal of
-//! InnoDB's alone is explained only by these facts:
+//! rows the statement changes. So InnoDB may refuse where Perdura does not, never the other way round. Only these facts explain a
+//! refusal by InnoDB alone:
 //!
 //! - 1205: another open transaction has changed or locked rows of a table the statement touches;
 //! - 1020: another session has committed changes of such a table since this session's snapshot.
 //!
-//! A statement that fails keeps the locks of the rows it has met, and the two engines meet rows in different orders. So
-//! Perdura alone may refuse with 1205 if a statement of another open transaction on such a table has failed before.
+//! A failed statement keeps the locks of the rows it has met, and the two engines meet rows in different orders. So Perdura alone may
+//! refuse with 1205 if a statement of another open transaction on such a table has failed before.
 //!
 //! After an explained refusal both servers roll the session's transaction back, so that they stay equal.
 
@@ -17,12 +17,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::outcome::{DEADLOCK, LOCK_WAIT, Outcome};
 use super::step::{Kind, OBSERVER, Step};
 
-/// Why the two servers may part.
+/// Why the two servers may differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Explained {
-    /// InnoDB waits for a row that Perdura need not lock.
+    /// InnoDB waits for a row that Perdura does not lock.
     WiderLock,
-    /// InnoDB refuses over a row that Perdura need not change.
+    /// InnoDB has a conflict over a row that Perdura does not change.
     WiderConflict,
     /// Both refuse, over different rows: one waits, the other has a conflict.
     OtherRowFirst,
@@ -33,17 +33,17 @@ pub enum Explained {
 /// One session's transaction.
 #[derive(Clone, Debug, Default)]
 pub struct Session {
-    /// A transaction is open.
+    /// Whether a transaction is open.
     pub is_open: bool,
-    /// It runs (and the next one will) at REPEATABLE READ.
+    /// Whether this transaction and the next run at REPEATABLE READ.
     pub repeatable: bool,
-    /// Tables it has used, which DDL of others must wait for.
+    /// Tables that it has used, on which DDL of others must wait.
     pub used: BTreeSet<String>,
-    /// Tables of which it may hold row locks.
+    /// Tables in which it may hold row locks.
     pub locked: BTreeSet<String>,
-    /// Tables a statement of it has failed on.
+    /// Tables on which one of its statements has failed.
     failed: BTreeSet<String>,
-    /// Tables it may have changed.
+    /// Tables that it may have changed.
     pub written: BTreeSet<String>,
     /// When its snapshot was taken.
     pub snapshot: Option<u64>,
@@ -60,7 +60,7 @@ impl Session {
 /// All sessions.
 pub struct Tracker {
     sessions: Vec<Session>,
-    /// Who committed changes of a table last, and when.
+    /// The commits on each table: when, and by which session.
     commits: BTreeMap<String, Vec<(u64, usize)>>,
     clock: u64,
 }
@@ -74,7 +74,7 @@ impl Default for Tracker {
 }
 
 impl Tracker {
-    /// What is known of a session.
+    /// The state of a session.
     pub fn session(&self, number: usize) -> &Session {
         &self.sessions[number]
     }
@@ -105,7 +105,7 @@ impl Tracker {
         commits.iter().any(|(time, by)| *time > snapshot && *by != session)
     }
 
-    /// Whether the step makes InnoDB take a snapshot though Perdura has one and others have committed in between.
+    /// Whether the step makes InnoDB take a snapshot although Perdura may have one that misses later commits of others.
     pub fn snapshot_comes_late(&self, step: &Step) -> bool {
         let session = &self.sessions[step.session];
         let Some(first_use) = session.first_use.filter(|_| session.repeatable && session.snapshot.is_none()) else {
@@ -126,7 +126,7 @@ impl Tracker {
             (Some(LOCK_WAIT), Some(DEADLOCK)) | (Some(DEADLOCK), Some(LOCK_WAIT)) if locks() && changes() => {
                 Some(Explained::OtherRowFirst)
             }
-            // InnoDB stops at a lock or conflict before it meets the row with the error.
+            // InnoDB stops at a lock or a conflict before it meets the erroneous row.
             (Some(_), Some(LOCK_WAIT)) if !ours.is_conflict() && locks() => Some(Explained::WiderLock),
             (Some(_), Some(DEADLOCK)) if !ours.is_conflict() && changes() => Some(Explained::WiderConflict),
             (Some(LOCK_WAIT), _) if !theirs.is_conflict() && failures() => Some(Explained::LockOfFailure),
@@ -175,7 +175,7 @@ impl Tracker {
         }
         if theirs.code() == Some(DEADLOCK) {
             session.end();
-            // The transaction is gone, but some settings keep a new one open: the stream sends ROLLBACK next.
+            // The transaction is over, but some settings open a new one: the stream sends ROLLBACK next.
             session.is_open = true;
             return;
         }

@@ -1,8 +1,8 @@
 //! BEGIN, COMMIT, savepoints and XA.
 //!
-//! Under REPEATABLE READ InnoDB takes its snapshot at the first consistent read, Perdura at the first statement. So a
-//! transaction that does not begin WITH CONSISTENT SNAPSHOT sends a read right after its first statement, and nothing of
-//! another session comes between.
+//! Under REPEATABLE READ both engines take the transaction's snapshot at its first consistent read. INSERT ... SELECT is one for
+//! Perdura only: InnoDB locks the rows of the source. So a transaction that does not begin WITH CONSISTENT SNAPSHOT sends a read right
+//! after its first statement, and no other session sends anything in between.
 
 use rand::Rng;
 
@@ -13,7 +13,7 @@ use super::step::{Kind, Step};
 const SAVEPOINTS: [&str; 5] = ["a", "b", "c", "A", "`long name of a savepoint`"];
 
 impl Generator {
-    /// Opens a transaction, with its first statements.
+    /// Opens a transaction and sends its first statements.
     pub fn begin(&mut self, session: usize) {
         if chance(&mut self.random, 35) {
             let repeatable = chance(&mut self.random, 50);
@@ -33,7 +33,7 @@ impl Generator {
         self.open_with_read(session);
     }
 
-    /// The first statement of a transaction, perhaps a change, and a read that makes InnoDB take its snapshot too.
+    /// The first statement of a transaction, perhaps a change, and a read after which both engines have a snapshot.
     fn open_with_read(&mut self, session: usize) {
         let change = chance(&mut self.random, 60).then(|| self.change(session)).flatten();
         if let Some(step) = change {
@@ -58,7 +58,7 @@ impl Generator {
         }
     }
 
-    /// A savepoint is set (perhaps again), rolled back to or released; it need not be there.
+    /// Sets a savepoint (perhaps again), rolls back to it or releases it. The savepoint need not exist.
     pub fn savepoint(&mut self, session: usize) -> Step {
         let name = pick(&mut self.random, &SAVEPOINTS);
         let text = match self.random.random_range(0..10) {
@@ -69,7 +69,7 @@ impl Generator {
         Step::new(session, Kind::Savepoint, text)
     }
 
-    /// A distributed transaction, in one go: nobody else's locks may end it.
+    /// A distributed transaction without interruption: no locks of others may end it.
     pub fn distributed(&mut self, session: usize) -> Option<()> {
         if self.tracker.any_open() {
             return None;
@@ -102,7 +102,7 @@ impl Generator {
         Some(())
     }
 
-    /// A change that waits for nobody and that nobody waits for: it begins a transaction where others have locks.
+    /// A change that waits for nobody and for which nobody waits.
     pub fn guarded(&mut self, session: usize, step: Step) {
         let in_the_way = step.tables().any(|table| self.tracker.locked_by_others(session, table));
         if in_the_way && !self.tracker.session(session).is_open {
@@ -112,7 +112,7 @@ impl Generator {
         self.plan(step);
     }
 
-    /// Appends a step with no effect on the model.
+    /// Appends a step without an effect on the model.
     pub fn plan(&mut self, step: impl Into<Planned>) {
         self.queue.push_back(step.into());
     }

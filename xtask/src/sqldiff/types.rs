@@ -1,11 +1,11 @@
-//! Column types and values for them: ordinary ones, the ends of the range, and now and then one that does not fit.
+//! Column types and their values: ordinary ones, the ends of the range, and sometimes one that does not fit.
 
 use rand::Rng;
 use rand::rngs::StdRng;
 
 use super::random::{chance, pick};
 
-/// Character sets with a collation: one byte, several, two and four; with and without padding and case.
+/// Character sets with a collation: of one, two, four and varying bytes; with and without padding and case.
 const COLLATIONS: [(&str, &str); 9] = [
     ("utf8mb4", "utf8mb4_general_ci"),
     ("utf8mb4", "utf8mb4_bin"),
@@ -23,7 +23,7 @@ const TEXTS: [(&str, usize); 4] = [("TINY", 255), ("", 65_535), ("MEDIUM", 300_0
 const WORDS: [&str; 14] =
     ["", "a", "A", "abc", "b ", "Straße", "日本", "naïve", "x'y", "zz\\top", "0", "12", " lead", "quite a longer text"];
 
-/// What expressions may be made of a column.
+/// Which expressions may use a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
     /// Whole numbers and DECIMAL: sums are exact.
@@ -43,11 +43,11 @@ pub enum Family {
 /// A column type.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Type {
-    /// As CREATE TABLE has it.
+    /// The type in CREATE TABLE.
     pub sql: String,
-    /// How to compute with it.
+    /// Which expressions may use it.
     pub family: Family,
-    /// A literal DEFAULT is allowed by the server for it.
+    /// Whether the server allows a literal DEFAULT for it.
     pub is_blob: bool,
     values: Values,
 }
@@ -77,12 +77,12 @@ fn plain(sql: impl Into<String>, family: Family, values: Values) -> Type {
     Type { sql: sql.into(), family, is_blob: false, values }
 }
 
-/// The type of a generated column, which is given no values.
+/// The type of a generated column, which gets no values.
 pub fn computed(sql: &str, family: Family) -> Type {
     plain(sql, family, Values::Float)
 }
 
-/// Any type the server has.
+/// A random type.
 pub fn any(random: &mut StdRng) -> Type {
     match random.random_range(0..26) {
         0..5 => int(random),
@@ -167,13 +167,13 @@ fn temporal(random: &mut StdRng) -> Type {
     }
 }
 
-/// Text of `length` characters in few letters of SQL.
+/// A short SQL expression for a text of `length` characters.
 fn repeated(random: &mut StdRng, length: usize) -> String {
     let letter = char::from(b'a' + random.random_range(0..26_u8));
     format!("REPEAT('{letter}', {length})")
 }
 
-/// Lengths up to `max`: mostly short, often up to 8 KiB, seldom all of it.
+/// A length up to `max`: mostly short, often up to 8 KiB, seldom the whole.
 fn some_length(random: &mut StdRng, max: usize) -> usize {
     let limit = match random.random_range(0..100) {
         0..60 => 40,
@@ -189,7 +189,7 @@ fn quoted(text: &str) -> String {
 }
 
 impl Type {
-    /// An SQL expression for a value, not NULL. One in thirty does not fit.
+    /// An SQL expression for a value other than NULL. One in thirty does not fit.
     pub fn value(&self, random: &mut StdRng) -> String {
         if chance(random, 3) {
             return (*pick(random, &["'nonsense'", "-1", "99999999999999999999", "''", "1e300", "'2024-02-30'"]))
@@ -247,7 +247,7 @@ impl Type {
         }
     }
 
-    /// A field of a file for LOAD DATA, fields being separated by commas and `\` escaping: short, without separators.
+    /// A short field for a LOAD DATA file with commas as separators and `\` as the escape. The field contains neither.
     pub fn field(&self, random: &mut StdRng) -> String {
         match self.values {
             Values::Text { length } => {

@@ -1,9 +1,9 @@
-//! Dependencies between the project's crates point downward only, and unsafe code stays in the crates named for it.
+//! Checks that dependencies between the project's crates point downward, and that only the crates listed here hold unsafe code.
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
-/// A crate's place: its number, and whether it may hold unsafe code.
+/// A crate's height, and whether it may hold unsafe code.
 struct Layer {
     name: &'static str,
     height: u8,
@@ -37,7 +37,7 @@ pub fn check(metadata: &Value) -> Result<()> {
         let name = package["name"].as_str().context("a package has no name")?;
         let own = find(name)?;
         for dependency in package["dependencies"].as_array().into_iter().flatten() {
-            // Dependencies by path are our own.
+            // Our own crates are dependencies by path.
             let Some(other) = dependency["path"].as_str().and(dependency["name"].as_str()) else { continue };
             if find(other)?.height >= own.height {
                 wrong.push(format!("{name} depends on {other}, which is not below it"));

@@ -1,4 +1,4 @@
-//! Every dependency may be used under a licence from the list below.
+//! Checks that every dependency may be used under a licence from the lists below.
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
@@ -19,7 +19,7 @@ const ALLOWED: [&str; 12] = [
     "Zlib",
 ];
 
-/// Weak copyleft, for tools that run while developing and are part of no product.
+/// Weak copyleft, for development tools that are part of no product.
 const TOOLS: [(&str, &str); 2] = [("cbindgen", "MPL-2.0"), ("option-ext", "MPL-2.0")];
 
 /// Checks the output of `cargo metadata`.

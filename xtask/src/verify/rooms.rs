@@ -1,5 +1,5 @@
-//! Inside a crate dependencies point one way too: no two files use each other, directly or around a circle, and where the
-//! order of a crate's rooms is declared ([`order`]), no file uses one of a room above its own.
+//! Checks that dependencies inside a crate point one way: no two files use each other, directly or in a circle, and where a crate's
+//! rooms have a declared order ([`order`]), no file uses one of a room above its own.
 
 mod modules;
 mod order;
@@ -37,7 +37,7 @@ pub fn check(metadata: &Value) -> Result<()> {
     Ok(())
 }
 
-/// What is wrong with the crate whose root file is `root`. Paths in the messages begin at the parent of `directory`.
+/// The violations in the crate whose root file is `root`. Paths in the messages begin at the parent of `directory`.
 fn check_crate(directory: &Path, root: &Path, order: Option<&Order>) -> Result<Vec<String>> {
     let modules = Modules::read(root)?;
     let uses = uses::between_files(&modules);

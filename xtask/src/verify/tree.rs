@@ -1,4 +1,4 @@
-//! What no tracked file may hold: marks of unfinished work, paths of one machine, more than 800 lines.
+//! Refuses in tracked files: marks of unfinished work, paths of one machine, more than 800 lines.
 
 use std::process::Command;
 
@@ -8,7 +8,7 @@ use crate::{paths, process};
 
 const LINES_MAX: usize = 800;
 
-/// Words of unfinished or debugging code; split so that this file does not hold them itself.
+/// Words of unfinished or debugging code. They are split so that this file does not contain them.
 const WORDS: [&str; 6] = [
     concat!("to", "do!("),
     concat!("un", "implemented!("),
@@ -18,17 +18,17 @@ const WORDS: [&str; 6] = [
     concat!("db", "g!("),
 ];
 
-/// Directories that exist on somebody's machine only.
+/// Directories that exist only on somebody's machine.
 const PLACES: [&str; 4] = [concat!("/ro", "ot/"), concat!("/ho", "me/"), concat!("/tm", "p/"), concat!("/wo", "rk/")];
 
-/// Paths of all tracked files, from the top of the checkout.
+/// Paths of all tracked files, from the root of the checkout.
 pub fn tracked() -> Result<Vec<String>> {
     let listed = process::output(Command::new("git").args(["ls-files", "-z"]).current_dir(paths::top()))?;
     let exists = |path: &&str| !path.is_empty() && paths::top().join(path).is_file();
     Ok(listed.split('\0').filter(exists).map(str::to_owned).collect())
 }
 
-/// Checks every tracked text file. A file that says in its first line what it is made from may be long.
+/// Checks every tracked text file. A file whose first line says what it is made from may be long.
 pub fn check() -> Result<()> {
     let mut wrong = Vec::new();
     for path in tracked()? {

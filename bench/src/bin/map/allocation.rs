@@ -1,7 +1,7 @@
-//! The allocator beside libpmemobj's: 64 bytes that become reachable durably, one or ten at a time.
+//! The maps' allocator beside libpmemobj's: 64 bytes that become durably reachable, one or ten at a time.
 //!
-//! libpmemobj allocates an object in a transaction and links it to a list; the maps insert a key and a value of 64 bytes
-//! together, and so order them besides.
+//! libpmemobj allocates an object in a transaction and links it to a list. The maps insert a key and a value of 64 bytes together, so
+//! they also keep an order.
 
 use crate::plan::{Plan, SEED};
 use perdura_bench::keys::{self, KEY_BYTES, Shape};
@@ -11,7 +11,7 @@ use perdura_bench::peers::pmemobj::{FORCE, OBJECT_BYTES, Pool};
 use perdura_bench::system::System;
 use std::time::Instant;
 
-/// Bytes of a pool for each object, generously.
+/// Upper bound of a pool's bytes for each object.
 const POOL_BYTES: usize = 512;
 
 /// `alloc/64B/k1` and `alloc/64B/k10`; nanoseconds an object.

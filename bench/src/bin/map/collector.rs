@@ -1,4 +1,4 @@
-//! What the collector costs a writer: latencies of single overwrites, with the background thread and without.
+//! The collector's cost for a writer: latencies of single overwrites with and without the background thread.
 
 use crate::plan::{Plan, SEED};
 use perdura_bench::keys::{self, Key, Shape};
@@ -13,7 +13,7 @@ const VALUE: [u8; 10] = [0x5a; 10];
 const BATCH: usize = 10;
 /// Times that each key is overwritten.
 const OVERWRITES: usize = 5;
-/// The region has room for all that is written, so that a map that does not collect never has to.
+/// The region has room for all records, so that a map without its collector never needs it.
 const ROOM: usize = 2 * (OVERWRITES + 1);
 
 /// `overwrite/10B/KEYS/k10`: `p50_on_ns`, `p99_on_ns` with the collector, `p50_off_ns`, `p99_off_ns` without it.

@@ -1,4 +1,4 @@
-//! DRAM that a map needs: for each key, beyond what the empty map takes for its region. Regions are equally large.
+//! DRAM of a map: for each key, beyond what the empty map takes for its region. All regions are equally large.
 
 use crate::operations::VALUES;
 use crate::plan::{Plan, SEED};

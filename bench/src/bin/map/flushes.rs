@@ -1,7 +1,7 @@
-//! What goes to the medium: fences for each confirmation, and bytes flushed for each byte given.
+//! Traffic to the medium: fences for each confirmation, and bytes flushed for each byte of keys and values.
 //!
-//! Counted at the one door to persistent memory. Without the background thread, whose fences are not those of a
-//! confirmation; one more series has it, and overwrites, so that it has work: its bytes count too.
+//! `pmem` counts them. The background thread is off, since its fences do not belong to a confirmation. One more series runs it and
+//! overwrites keys, so that it has work; there its bytes count too.
 
 use crate::operations::{BATCHES, KEYS, VALUES};
 use crate::plan::{Plan, SEED};
@@ -43,7 +43,7 @@ pub fn run(plan: &Plan) {
     }
 }
 
-/// Fences for each confirmation, and bytes flushed for each byte given, of setting every key in full batches.
+/// Sets every key in full batches. Returns the fences for each confirmation and the bytes flushed for each byte of keys and values.
 fn count(own: &mut Own, keys: &[Key], value: &[u8], batch: usize) -> (f64, f64) {
     let before = counters();
     for (index, key) in keys.iter().enumerate() {

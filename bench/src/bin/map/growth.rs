@@ -12,16 +12,16 @@ use std::time::Duration;
 const SIZES: [usize; 4] = [10_000, 100_000, 1_000_000, 10_000_000];
 const VALUE: [u8; 10] = [0x5a; 10];
 const BATCH: usize = 10;
-/// Reads and deletions measured at most; all keys are inserted.
+/// Reads and deletions measured at most. All keys are inserted.
 const SAMPLE: usize = 1_000_000;
 
-/// `growth/OPERATION/10B/KEYS/k10`, beside a map in DRAM, which has the machine's caches against it as well.
+/// `growth/OPERATION/10B/KEYS/k10`, beside a map in DRAM, which outgrows the machine's caches as well.
 pub fn run(plan: &Plan) {
     if plan.quick {
         return;
     }
     for size in SIZES {
-        // Small ones are over at once, and so more often disturbed.
+        // Small cases take so little time that any disturbance shows: more rounds.
         let rounds = if size <= 100_000 { 5 } else { 1 };
         let orders = sampled(size);
         for round in 0..rounds {

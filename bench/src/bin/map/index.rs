@@ -1,5 +1,5 @@
-//! Ordered indexes in DRAM that the list could have had instead of its own: the same keys in the same orders, without
-//! records, confirmations or anything persistent. The list's own operations, which do all that besides, stand beside them.
+//! Ordered indexes in DRAM that the list could have used instead of its own: the same keys in the same orders, without records,
+//! confirmations or anything persistent. The list's own operations, which include all that, are measured beside them.
 
 use crate::operations::{KEYS, LARGE_OF_A_QUICK_RUN, Orders, measure};
 use crate::plan::Plan;
@@ -34,7 +34,7 @@ pub fn run(plan: &Plan) {
     }
 }
 
-/// Records, and keys to look for, that live as long as the process, as the indexes want it.
+/// Records and lookup keys with the `'static` lifetime that the indexes require.
 struct Records {
     insert: &'static [Record],
     read: &'static [Record],

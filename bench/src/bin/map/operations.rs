@@ -1,4 +1,4 @@
-//! Insert, read and delete: every key once each, each time in another random order.
+//! Insert, read and delete: every key once, each phase in another random order.
 
 use crate::plan::{Plan, SEED};
 use perdura_bench::keys::{self, Key, Shape};
@@ -9,26 +9,26 @@ use perdura_bench::system::System;
 use std::hint::black_box;
 use std::time::Duration;
 
-/// The lengths of values, and their names in cases.
+/// The lengths of values and their names in cases.
 pub const VALUES: [(usize, &str); 2] = [(10, "10B"), (1024, "1KiB")];
 /// Changes in a batch.
 pub const BATCHES: [usize; 2] = [10, 1];
 /// The small case.
 pub const KEYS: usize = 20_000;
-/// What stands for a million keys in a quick run.
+/// Keys of a quick run in place of a million.
 pub const LARGE_OF_A_QUICK_RUN: usize = 100_000;
 /// Changes in a batch where no time is measured.
 pub const REST_BATCH: usize = 10_000;
-/// Systems that need no limit of time.
+/// Systems without a time limit.
 const QUICK: [System; 3] = [System::List, System::BTree, System::Dram];
 
 /// Every key in three orders.
 pub struct Orders {
-    /// In which they are inserted.
+    /// The order of inserts.
     pub insert: Vec<Key>,
-    /// In which they are read.
+    /// The order of reads.
     pub read: Vec<Key>,
-    /// In which they are deleted.
+    /// The order of deletions.
     pub delete: Vec<Key>,
 }
 
@@ -43,7 +43,7 @@ impl Orders {
 /// Nanoseconds for an insert, a read and a delete.
 pub type Times = [(&'static str, f64); 3];
 
-/// Does all three with all keys, each phase counted for at most `budget`.
+/// Inserts, reads and deletes all keys, and times at most `budget` of each phase.
 pub fn measure(store: &mut dyn Store, orders: &Orders, value: &[u8], batch: usize, budget: Duration) -> Times {
     let (insert, done) = phase(&orders.insert, budget, |keys| store.insert(keys, value, batch));
     if done < orders.insert.len() {
@@ -68,7 +68,7 @@ pub fn run(plan: &Plan) {
     drop(small);
     let large = Orders::new(plan.pick(1_000_000, LARGE_OF_A_QUICK_RUN), Shape::Numbers);
     for round in plan.rounds(3, 1) {
-        // Once is enough for those that take minutes.
+        // One round is enough for systems that take minutes.
         let systems = if round > 0 { &QUICK[..] } else { &System::ALL[..] };
         one_round(plan, systems, &large, budget, round);
     }
@@ -99,14 +99,14 @@ fn one_round(plan: &Plan, systems: &[System], orders: &Orders, budget: Duration,
     output::progress(format_args!("operations, {} keys, round {}", orders.insert.len(), round + 1));
 }
 
-/// Whether a slow system is measured in a case.
+/// Whether a system is measured in a case.
 fn takes_part(plan: &Plan, system: System, count: usize, value_bytes: usize, batch: usize) -> bool {
     let small = count == KEYS;
     let usual = value_bytes == VALUES[0].0 && batch == BATCHES[0];
     match system {
-        // It is no faster than redb, and gets slower with every commit: shown once.
+        // It is no faster than redb and slows down with every commit: one case shows that.
         System::RedbNone => small && usual,
-        // What a quick run has time for.
+        // The cases that a quick run has time for.
         _ => small || usual || !plan.quick,
     }
 }

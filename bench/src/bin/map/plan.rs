@@ -1,14 +1,14 @@
-//! How the benchmark is to run: what every series is told.
+//! The options of every series.
 
 use perdura_bench::scratch::Scratch;
 use perdura_bench::system::System;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// Of the orders of keys; a number like any other, so that runs compare.
+/// Seed of the orders of keys, fixed so that runs compare.
 pub const SEED: u64 = 20_200_601;
 
-/// After so much of a quick run no series begins a second round.
+/// After this much of a quick run no series begins a second round.
 const QUICK_TIME: Duration = Duration::from_secs(25);
 
 /// How the benchmark is to run.
@@ -26,18 +26,18 @@ impl Plan {
         if self.quick { quick } else { full }
     }
 
-    /// The numbers of `full` rounds, or `quick` in a quick run, and fewer where that is late.
+    /// The rounds to run: `full`, or `quick` in a quick run, or fewer if that is late.
     pub fn rounds(&self, full: usize, quick: usize) -> impl Iterator<Item = usize> {
         let count = self.pick(full, quick);
         (0..count).take_while(|round| *round == 0 || !self.quick || self.begun.elapsed() < QUICK_TIME)
     }
 
-    /// Those of `systems` that take part.
+    /// The `systems` that take part.
     pub fn systems(&self, systems: &[System]) -> Vec<System> {
         systems.iter().copied().filter(|system| self.own || system.kind().is_none()).collect()
     }
 
-    /// An empty directory.
+    /// Creates an empty directory.
     pub fn scratch(&self) -> Scratch {
         Scratch::new(&self.directory)
     }

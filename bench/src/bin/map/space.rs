@@ -1,4 +1,4 @@
-//! Space after every key was overwritten ten times, as a multiple of what is live.
+//! Space in use after every key was overwritten ten times, as a multiple of the live bytes.
 
 use crate::operations::VALUES;
 use crate::plan::{Plan, SEED};
@@ -9,11 +9,11 @@ use perdura_bench::store::Store;
 use perdura_bench::system::System;
 
 const OVERWRITES: u64 = 10;
-/// Calls of the collector after which it must have found all there is.
+/// Calls after which the collector must have found all garbage.
 const COLLECTIONS: usize = 100;
 
-/// `space/VALUE/KEYS`: `space_ratio`, used by live bytes when the last overwrite is confirmed; `space_collected_ratio` after
-/// the collector had the time it wants; `space_given_ratio`, the same by the bytes of keys and values.
+/// `space/VALUE/KEYS`: `space_ratio`, used bytes by live bytes when the last overwrite is confirmed; `space_collected_ratio`, the same
+/// when the collector is done; `space_given_ratio`, then by the bytes of keys and values.
 pub fn run(plan: &Plan) {
     let count = plan.pick(100_000, 20_000);
     for system in plan.systems(&[System::List, System::BTree]) {

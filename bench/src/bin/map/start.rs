@@ -16,11 +16,11 @@ use std::time::Instant;
 
 const KEYS: usize = 1_000_000;
 const VALUE: [u8; 10] = [0x5a; 10];
-/// Peers, which have nothing to build either, start in a full run only: filling them takes longest.
+/// Only a full run starts the peers: filling them takes longest.
 const SYSTEMS: [System; 4] = [System::List, System::BTree, System::Lmdb, System::Redb];
 
-/// `start/10B/1000000`: `ready_ms`, opening the directory, the map, and one get; of own maps also `medium_ms`, what of that
-/// was spent on finding out what memory the directory lies on.
+/// `start/10B/1000000`: `ready_ms`, the time to open the directory and the map and to get one value; for own maps also `medium_ms`, the
+/// part of it that finds out on what memory the directory lies.
 pub fn run(plan: &Plan) {
     let keys = keys::shuffled(KEYS, Shape::Numbers, SEED);
     for system in plan.systems(plan.pick(&SYSTEMS, &SYSTEMS[..2])) {
@@ -33,7 +33,7 @@ pub fn run(plan: &Plan) {
 }
 
 fn fill(system: System, scratch: &Scratch, keys: &[Key]) {
-    // A synced environment can only be closed by its own hand.
+    // A synced environment closes only by an explicit call.
     if system == System::Lmdb {
         let mut lmdb = Lmdb::open(scratch.path(), true);
         lmdb.insert(keys, &VALUE, REST_BATCH);
@@ -44,7 +44,7 @@ fn fill(system: System, scratch: &Scratch, keys: &[Key]) {
     store.insert(keys, &VALUE, REST_BATCH);
 }
 
-/// Opens what was filled, and reads; closing is not counted.
+/// Opens a filled store and reads. Closing does not count.
 fn open_and_read(system: System, directory: &Path, keys: &[Key]) {
     let begun = Instant::now();
     let report = |metric: &str| {

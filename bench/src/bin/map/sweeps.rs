@@ -1,5 +1,4 @@
-//! One setting at a time over a range of values, all others at their defaults: which value is the best, and whether it is
-//! the default.
+//! Varies one setting at a time, with all others at their defaults, to find whether the default is the best value.
 
 use crate::operations::{KEYS, Orders, measure};
 use crate::plan::Plan;
@@ -20,20 +19,20 @@ const INTERVALS: [(&str, Duration); 4] = [
     ("1ms", Duration::from_millis(1)),
     ("10ms", Duration::from_millis(10)),
 ];
-/// Of the thesis and beyond.
+/// Values of the thesis and beyond.
 const BRANCHING_OF_A_TREE: &[u32] = &[4, 5, 6, 7, 8, 12, 16, 32];
 /// The list's index lies in DRAM.
 const BRANCHING_OF_AN_INDEX: &[u32] = &[8, 16, 32, 48, 64];
-/// So many changes never come together within an interval.
+/// More changes than come within an interval.
 const NEVER: u32 = 1_000_000;
 
-/// A setting and the value it has in a case.
+/// A setting and its value in a case.
 #[derive(Clone, Copy)]
 struct Point {
     parameter: &'static str,
     value: u64,
     settings: Settings,
-    /// Changes after which all is applied and forgotten.
+    /// Changes after which all are applied and forgotten.
     batch: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Runs without a crash, of which many can be had: races between sessions, and what follows a failed persist.
+//! Runs without a crash, cheap enough for many seeds: races between sessions, and what follows a failed persist.
 
 use super::scenario::{CONTENDED, EMPTIED, SCENARIOS, Scenario};
 use super::verdict;
@@ -9,7 +9,7 @@ use perdura_pmem::trace::{Access, Site, Tap};
 use perdura_pmem::{Medium, SimMedium};
 use std::sync::Arc;
 
-/// All of them.
+/// All drills.
 pub const DRILLS: [Drill; 8] = [
     Drill { name: "races, mixed", seeds: 40, run: |seed| races("mixed", seed) },
     Drill { name: "races, reuse", seeds: 40, run: |seed| races("reuse", seed) },
@@ -21,7 +21,7 @@ pub const DRILLS: [Drill; 8] = [
     Drill { name: "failed persist", seeds: 1, run: failed_persist },
 ];
 
-/// Makes every store, flush and fence a point at which the scheduler may switch threads, and keeps nothing.
+/// Lets the scheduler switch threads at every store, flush and fence. Records nothing.
 struct Unheard;
 
 impl Tap for Unheard {
@@ -36,7 +36,7 @@ fn scenario(name: &str) -> Result<&'static Scenario, String> {
         .ok_or(format!("there is no scenario {name:?}"))
 }
 
-/// Runs a scenario, which compares its end itself, then opens what a killed process would leave.
+/// Runs a scenario, which checks its own end, and then opens what a killed process would leave.
 fn races(name: &str, seed: u64) -> Result<(), String> {
     let scenario = scenario(name)?;
     let medium = Arc::new(SimMedium::new().recording(Arc::new(Unheard)));
@@ -48,7 +48,7 @@ fn races(name: &str, seed: u64) -> Result<(), String> {
     verdict::check_end(&engine, &history).map_err(|what| format!("after the restart: {what}"))
 }
 
-/// After a persist that failed, and then would have worked again, the pool takes no more changes (I11).
+/// After a failed persist the pool takes no more changes, even if the next persist would work (I11).
 fn failed_persist(_seed: u64) -> Result<(), String> {
     let medium = Arc::new(SimMedium::new());
     let shared: Arc<dyn Medium> = medium.clone();
@@ -56,7 +56,7 @@ fn failed_persist(_seed: u64) -> Result<(), String> {
     let table = engine.create_table("t", b"").map_err(|error| error.to_string())?;
     let mut txn = engine.session(Isolation::ReadCommitted);
     medium.fail_syncs(true);
-    // The log wraps around before long, and cannot arm a generation.
+    // The log soon wraps around and cannot arm a generation.
     let refused = (0..1000u64).find_map(|number| {
         let written = txn.insert(&table, &number.to_le_bytes()).and_then(|_| txn.commit());
         written.err()

@@ -1,13 +1,13 @@
-//! What a run did: each transaction's changes and CSN, and what its readers saw.
+//! The history of a run: each transaction's changes and CSN, and what its readers saw.
 //!
-//! The workload writes into a [`Ledger`] that all its threads share; what is left of it at the end is the [`History`].
+//! The workload's threads share a [`Ledger`] and write to it as they go. When the run ends, the ledger becomes the [`History`].
 
 use perdura_engine::Rid;
 use perdura_pmem::sync::Mutex;
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// A row's key in the model; the first eight bytes of its image. The next eight, its stamp, no other image has.
+/// A row's key in the model: the first eight bytes of its image. The next eight are its stamp, which no other image has.
 pub type Key = u64;
 /// Rows of a table by key.
 pub type Rows = BTreeMap<Key, Vec<u8>>;
@@ -17,26 +17,26 @@ pub type State = BTreeMap<String, Rows>;
 /// One change a transaction makes.
 #[derive(Clone, Debug)]
 pub enum Change {
-    /// A row becomes this.
+    /// The row is inserted or replaced by this image.
     Put(String, Key, Vec<u8>),
-    /// A row goes.
+    /// The row is deleted.
     Remove(String, Key),
-    /// A table comes.
+    /// The table is created.
     Create(String),
-    /// A table goes.
+    /// The table is dropped.
     Drop(String),
-    /// A table gets another name.
+    /// The table is renamed.
     Rename(String, String),
-    /// A table becomes empty.
+    /// The table is truncated.
     Truncate(String),
 }
 
-/// Applies a transaction's changes; whether they make sense in this state.
+/// Applies a transaction's changes. Returns whether they are possible in this state.
 pub fn apply(state: &mut State, changes: &[Change]) -> bool {
     changes.iter().all(|change| match change {
         Change::Put(table, key, row) => state.get_mut(table).is_some_and(|rows| {
             let before = rows.insert(*key, row.clone());
-            // Who computes a row from the one before must have seen the one before.
+            // A row that was computed from its predecessor must replace the very image that was read.
             [0, before.as_deref().map_or(0, stamp_of)].contains(&replaced_by(row))
         }),
         Change::Remove(table, key) => state.get_mut(table).map(|rows| rows.remove(key)).is_some(),
@@ -60,7 +60,7 @@ pub fn stamp_of(row: &[u8]) -> u64 {
     word_at(row, 8)
 }
 
-/// Stamp of the image that this one replaces, as its writer read it; 0 if it did not look.
+/// Stamp of the image that this one replaces, as its writer read it; 0 if the writer did not read it.
 pub fn replaced_by(row: &[u8]) -> u64 {
     word_at(row, 16)
 }
@@ -74,7 +74,7 @@ fn word_at(row: &[u8], at: usize) -> u64 {
 pub struct Written {
     /// What it changes.
     pub changes: Vec<Change>,
-    /// Its CSN once committed; a definition's is not known.
+    /// Its CSN once committed. The CSN of a table definition is not known.
     pub csn: Option<u64>,
     /// Prepared, then rolled back.
     pub is_undone: bool,
@@ -103,20 +103,20 @@ pub struct Observation {
     pub at_least: u64,
 }
 
-/// What a run did.
+/// The record of one run.
 #[derive(Default)]
 pub struct History {
     /// Transactions by number.
     pub txns: Vec<Written>,
     /// CSN and number of those with a CSN, in commit order.
     pub order: Vec<(u64, usize)>,
-    /// By reader, in the order it saw them.
+    /// What each reader saw, in the order it saw it.
     pub seen: Vec<Vec<Observation>>,
 }
 
 impl History {
-    /// Whether each reader saw one state after the other of the commit order, none older than what was acknowledged before it
-    /// looked.
+    /// Whether each reader saw states of the commit order only, in that order, and none older than the commits acknowledged before
+    /// it took its snapshot.
     pub fn check_readers(&self, table: &str) -> Result<(), String> {
         let mut state = State::from([(table.to_owned(), Rows::new())]);
         let mut states = vec![(0, hash_of(&state[table]))];
@@ -152,7 +152,7 @@ pub fn hash_of(rows: &Rows) -> u64 {
     hasher.finish()
 }
 
-/// What all threads of a run know, and write down.
+/// What all threads of a run record and read.
 #[derive(Default)]
 pub struct Ledger(Mutex<Inner>);
 
@@ -170,7 +170,7 @@ struct Inner {
 }
 
 impl Ledger {
-    /// Writes down a transaction before its commit begins; returns its number.
+    /// Records a transaction before its commit begins. Returns its number.
     pub fn add(&self, changes: Vec<Change>) -> usize {
         let mut inner = self.0.lock();
         let number = inner.history.txns.len();
@@ -183,19 +183,19 @@ impl Ledger {
         number
     }
 
-    /// Writes down the CSN of a commit that returned.
+    /// Records the CSN of a commit that returned.
     pub fn committed(&self, txn: usize, csn: u64) {
         let mut inner = self.0.lock();
         inner.history.txns[txn].csn = Some(csn);
         inner.acknowledged = inner.acknowledged.max(csn);
     }
 
-    /// Writes down that a prepared transaction is rolled back.
+    /// Records that a prepared transaction is rolled back.
     pub fn undone(&self, txn: usize) {
         self.0.lock().history.txns[txn].is_undone = true;
     }
 
-    /// A stamp no row image has.
+    /// A stamp that no row image has yet.
     pub fn next_stamp(&self) -> u64 {
         let mut inner = self.0.lock();
         inner.stamp += 1;
@@ -212,7 +212,7 @@ impl Ledger {
         self.0.lock().acknowledged
     }
 
-    /// Makes rows known to all that were inserted, and others gone, by a commit that returned.
+    /// Tells all threads of the rows that a commit inserted or deleted. The commit has returned.
     pub fn settle(&self, inserted: impl IntoIterator<Item = (Key, Rid)>, removed: impl IntoIterator<Item = Key>) {
         let mut inner = self.0.lock();
         inner.rows.extend(inserted);
@@ -228,24 +228,24 @@ impl Ledger {
         self.0.lock().rows.range(keys).count() as u64
     }
 
-    /// The row that many places into the range.
+    /// The row at that index in the range.
     pub fn row(&self, keys: std::ops::Range<Key>, place: u64) -> Option<(Key, Rid)> {
         self.0.lock().rows.range(keys).nth(place as usize).map(|(key, rid)| (*key, *rid))
     }
 
-    /// A row that is gone: one of the last `most`, chosen by `pick`.
+    /// One of the `most` rows deleted last, chosen by `pick`.
     pub fn gone(&self, most: usize, pick: u64) -> Option<(Key, Rid)> {
         let inner = self.0.lock();
         let some = &inner.gone[inner.gone.len().saturating_sub(most)..];
         (!some.is_empty()).then(|| some[(pick % some.len() as u64) as usize])
     }
 
-    /// Adds what a reader saw.
+    /// Records what a reader saw.
     pub fn saw(&self, seen: Vec<Observation>) {
         self.0.lock().history.seen.push(seen);
     }
 
-    /// What the run did.
+    /// Ends the record.
     pub fn into_history(self) -> History {
         let mut history = self.0.into_inner().history;
         let order = history.txns.iter().enumerate().filter_map(|(txn, written)| Some((written.csn?, txn)));

@@ -7,9 +7,9 @@ use perdura_pmem::sim::Random;
 pub enum Action {
     /// A few single rows.
     Insert,
-    /// So many rows that pages and segments of its own are used.
+    /// A bulk insert: so many rows that the transaction uses pages and segments of its own.
     Bulk,
-    /// The same, with changes of these very rows and savepoints before its end.
+    /// A bulk insert that changes its own rows and rolls back to savepoints before it ends.
     EditedBulk,
     /// Changes of rows, its own and others'.
     Update,
@@ -17,15 +17,15 @@ pub enum Action {
     Huge,
     /// Deletions of rows, its own and others'.
     Delete,
-    /// Writes of all kinds, some of them taken back to a savepoint.
+    /// Writes of all kinds, some of them rolled back to a savepoint.
     Savepoint,
-    /// Writes of all kinds, all taken back.
+    /// Writes of all kinds, rolled back.
     Rollback,
     /// Prepared, then committed or rolled back.
     Prepare,
     /// Prepared in a session of its own, and decided only at the next such action.
     Hold,
-    /// Prepared and ordered, and left unpublished while the log goes round.
+    /// Prepared and ordered, and left unpublished while the log wraps around.
     Order,
     /// Create, rename, truncate, drop.
     Ddl,
@@ -35,7 +35,7 @@ pub enum Action {
     Checkpoint,
     /// Purge.
     Purge,
-    /// Sweeps what is unswept after a restart.
+    /// Sweeps the segments that are unswept after a restart.
     Sweep,
 }
 

@@ -1,14 +1,14 @@
-//! What a pool must hold after a crash: the commits up to some place of the commit order, not before the last one that was
-//! acknowledged or seen by a reader, and nothing else.
+//! What a pool must hold after a crash: a prefix of the commit order that contains every commit that was acknowledged or seen by a
+//! reader, and nothing else.
 //!
 //! The workload marks in the trace where a commit begins, where it is acknowledged, and where a reader has seen it. The CSN of
-//! each commit is in the [`History`]. Definitions of tables have no CSN there: one under way counts or does not, whole.
+//! each commit is in the [`History`]. Table definitions have no CSN there: one under way is found as a whole or not at all.
 
 use super::history::{History, Key, State, apply};
 use crate::subject;
 use std::collections::BTreeMap;
 
-/// What happens to a transaction, as marked in the trace.
+/// A step of a transaction, as marked in the trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Its commit begins (or its preparation, if it is to be prepared).
@@ -23,7 +23,7 @@ pub enum Step {
     Committed,
     /// It is acknowledged as rolled back after it was prepared.
     Undone,
-    /// A reader has seen what it wrote, and says so.
+    /// A reader has seen what it wrote.
     Seen,
 }
 
@@ -31,12 +31,12 @@ impl Step {
     const ALL: [Step; 7] =
         [Step::Begin, Step::Prepared, Step::Deciding, Step::Undoing, Step::Committed, Step::Undone, Step::Seen];
 
-    /// As a mark's payload.
+    /// Encodes the step as a mark's payload.
     pub fn mark(self, txn: usize) -> u64 {
         (txn as u64) << 8 | Step::ALL.iter().position(|step| *step == self).expect("one of all") as u64
     }
 
-    /// From a mark's payload.
+    /// Decodes a mark's payload.
     pub fn of_mark(payload: u64) -> (usize, Step) {
         ((payload >> 8) as usize, Step::ALL[(payload & 0xff) as usize])
     }
@@ -45,13 +45,13 @@ impl Step {
 /// The model at one point of a trace.
 #[derive(Clone, Default)]
 pub struct Oracle {
-    /// The state that must be there at least.
+    /// The oldest state that may be found.
     base: State,
     /// Every commit up to this CSN was acknowledged, or precedes one that was.
     floor: u64,
-    /// Commits in the base, of the history's commit order.
+    /// Number of commits of the history's commit order that are in the base.
     applied: usize,
-    /// The others that have begun.
+    /// The other transactions that have begun.
     under_way: BTreeMap<usize, Step>,
     /// Whether a recovered pool has acknowledged its first commit ([`AFTER`]).
     after: bool,
@@ -61,10 +61,10 @@ pub struct Oracle {
 pub const AFTER: u64 = u64::MAX - 1;
 /// First key of these rows.
 pub const AFTER_KEYS: Key = 0x7000_0000;
-/// How many they are.
+/// Number of these rows.
 pub const AFTER_ROWS: u64 = 80;
 
-/// Prepared transactions of a pool after recovery and what became of them by the checker's hand.
+/// Prepared transactions found after recovery, and how the checker decided them.
 pub struct Decided {
     /// Whether they were committed (else rolled back).
     pub commit: bool,
@@ -98,7 +98,7 @@ impl subject::Oracle<History> for Oracle {
 impl Oracle {
     /// All commits of a run.
     ///
-    /// Rows that several threads change come in commit order, all else in the order in which its one thread wrote it down.
+    /// Rows that several threads change follow the commit order; all else follows the order in which its only thread recorded it.
     pub fn of_all(history: &History, common: &str) -> Oracle {
         let mut oracle = Oracle { applied: history.order.len(), ..Oracle::default() };
         let is_common = |txn: &usize| history.txns[*txn].changes_rows_of(common);
@@ -109,12 +109,12 @@ impl Oracle {
         oracle
     }
 
-    /// The state that must be there at least.
+    /// The oldest state that may be found.
     pub fn state(&self) -> &State {
         &self.base
     }
 
-    /// All commits up to `csn` must be there.
+    /// From now on all commits up to `csn` must be found.
     fn raise(&mut self, csn: u64, history: &History) {
         self.floor = self.floor.max(csn);
         while let Some((csn, txn)) = history.order.get(self.applied)
@@ -131,13 +131,13 @@ impl Oracle {
         assert!(made_sense, "the workload's own history of transaction {txn} is wrong");
     }
 
-    /// Compares a recovered state, in which the prepared transactions found were `decided`.
+    /// Compares a recovered state after the checker has `decided` the prepared transactions that it found.
     pub fn check(&self, actual: &State, decided: &Decided, history: &History) -> Result<(), String> {
         let (actual, _) = self.without_after(actual)?;
         self.place_of(&actual, decided, history).map(|_| ())
     }
 
-    /// What must be there from now on when a recovery has left `actual` and the `prepared` transactions: just this.
+    /// The oracle after a recovery that left `actual` and the `prepared` transactions: from now on exactly these must be found.
     pub fn settled(&self, actual: &State, prepared: &[usize], history: &History) -> Result<Oracle, String> {
         let undecided = Decided { commit: false, txns: prepared.to_vec() };
         let (actual, after) = self.without_after(actual)?;
@@ -146,7 +146,7 @@ impl Oracle {
         Ok(Oracle { base: actual, floor, applied, under_way, after })
     }
 
-    /// A state without the rows that a recovered pool committed, and whether these are there: all or none.
+    /// A state without the rows that a recovered pool committed, and whether it had them: all or none.
     fn without_after(&self, actual: &State) -> Result<(State, bool), String> {
         let mut state = actual.clone();
         let mut count = 0;
@@ -165,14 +165,14 @@ impl Oracle {
     /// The place in the commit order that a recovered state stands for: CSN, and commits up to it.
     fn place_of(&self, actual: &State, decided: &Decided, history: &History) -> Result<(u64, usize), String> {
         if let Some(ghost) = decided.txns.iter().find(|txn| !self.under_way.contains_key(txn)) {
-            return Err(format!("transaction {ghost} is prepared though it was not under way"));
+            return Err(format!("transaction {ghost} is prepared although it was not under way"));
         }
         let is_found = |txn: &usize| decided.txns.contains(txn);
         let mut least = self.floor;
         for (txn, step) in self.under_way.iter().filter(|(txn, _)| !is_found(txn)) {
             match (step, history.txns[*txn].csn) {
                 (Step::Prepared, _) => return Err(format!("prepared transaction {txn} is lost")),
-                // It must have been committed then.
+                // Then it must have been committed.
                 (Step::Deciding, Some(csn)) => least = least.max(csn),
                 _ => {}
             }

@@ -1,4 +1,4 @@
-//! A thread that reads beside the workers: what it saw must survive, and must have been the state of one moment.
+//! A thread that reads beside the workers. What it sees must be the state of one moment, and must survive any crash.
 
 use super::history::{Ledger, Observation, Rows, hash_of, key_of};
 use super::oracle::Step;
@@ -41,7 +41,7 @@ fn snapshot(engine: &Engine, table: &Arc<Table>, random: &mut Random) -> Rows {
     let found = scan(&mut txn, table);
     if repeatable {
         txn.end_statement();
-        // What the snapshot sees is replaced, purged and written over meanwhile, were it not for the snapshot.
+        // Meanwhile others replace the rows, and purge would free what this snapshot still reads.
         for _ in 0..random.below(80) {
             sync::yield_now();
         }
@@ -70,7 +70,7 @@ fn scan(txn: &mut Session, table: &Arc<Table>) -> Vec<(Rid, Vec<u8>)> {
     rows
 }
 
-/// Tells the oracle which transactions were seen for the first time.
+/// Marks for the oracle the transactions that a reader has seen for the first time.
 fn tell(ledger: &Ledger, rows: &Rows, told: &mut BTreeSet<usize>) {
     for row in rows.values() {
         let writer = ledger.writer_of(row).expect("nobody sees a row whose commit has not begun");

@@ -11,19 +11,19 @@ use std::time::Duration;
 /// A kind of run.
 #[derive(Clone, Copy, Debug)]
 pub struct Scenario {
-    /// Its name.
+    /// Name, as `--scenario` takes it.
     pub name: &'static str,
     /// Threads that write.
     pub threads: u64,
     /// Transactions of each.
     pub transactions: u32,
-    /// What they are.
+    /// How often each kind of transaction is chosen.
     pub mix: Mix,
-    /// Times the pool is opened; the process is killed in between.
+    /// Times the pool is opened. The process is killed in between.
     pub rounds: u64,
-    /// Most scans of the thread that reads; 0: there is none.
+    /// Scans of the reading thread at most; 0: there is no such thread.
     pub scans: u32,
-    /// Labels at and shortly after which its crash points are looked at; none: all points.
+    /// Labels of the stretches in and shortly after which crash points are examined; empty: everywhere.
     pub focus: &'static [&'static str],
     /// Bytes of a log lane.
     pub lane_bytes: u64,

@@ -9,7 +9,7 @@ use perdura_pmem::{Medium, trace};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Checks a recovered pool; an error says what is wrong. `depth` chooses how much is done after the first comparison.
+/// Checks a recovered pool. An error says what is wrong. `depth` chooses how much is done after the first comparison.
 pub fn check(
     medium: &Arc<dyn Medium>,
     scenario: &Scenario,
@@ -32,7 +32,8 @@ pub fn check(
     Ok(())
 }
 
-/// Checks a pool whose run is over: all commits are there, nothing else, readers saw states there were, and no space is lost.
+/// Checks a pool after its run: it holds all commits and nothing else, each reader saw states of the commit order, and no space is
+/// lost.
 pub fn check_end(engine: &Engine, history: &History) -> Result<(), String> {
     let decided = Decided { commit: false, txns: Vec::new() };
     Oracle::of_all(history, TABLE).check(&read(engine)?, &decided, history)?;
@@ -40,7 +41,7 @@ pub fn check_end(engine: &Engine, history: &History) -> Result<(), String> {
     audit(engine)
 }
 
-/// What must be there once the recovery of this pool is over.
+/// What the pool must hold once this recovery is over.
 pub fn settled(
     medium: Arc<dyn Medium>,
     scenario: &Scenario,
@@ -52,7 +53,7 @@ pub fn settled(
     oracle.settled(&read(&engine)?, &prepared, history)
 }
 
-/// Rows that prepared transactions changed are locked, and space they wrote to goes to nobody.
+/// Checks that the rows of prepared transactions are locked and that nobody else is given their space.
 fn check_prepared(engine: &Engine, history: &History) -> Result<(), String> {
     let mut changed = BTreeSet::new();
     for xid in engine.prepared() {
@@ -122,8 +123,8 @@ fn audit(engine: &Engine) -> Result<(), String> {
     Ok(())
 }
 
-/// Gives free space and RIDs of a recovered pool to a transaction that is then rolled back: whatever they held that is still
-/// needed is overwritten.
+/// Fills free space and RIDs of a recovered pool in a transaction and rolls it back. Anything still needed that was wrongly free is
+/// overwritten.
 pub fn use_space(engine: &Engine) -> Result<(), String> {
     engine.sweep().map_err(|error| format!("sweep: {error}"))?;
     engine.purge();
@@ -157,7 +158,7 @@ pub fn commit_after(engine: &Engine) -> Result<(), String> {
     Ok(())
 }
 
-/// The recovered pool takes writes, and has them after another restart.
+/// Checks that the recovered pool takes writes and keeps them across another restart.
 fn use_and_reopen(
     engine: Engine,
     medium: &Arc<dyn Medium>,

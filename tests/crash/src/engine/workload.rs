@@ -1,8 +1,7 @@
-//! What the threads of a scenario do: seeded transactions of every kind, written down for the oracle before they commit.
+//! What the threads of a scenario do: seeded transactions of every kind, each recorded for the oracle before it commits.
 //!
-//! All threads change and delete each other's rows, so that locks are waited for and conflicts happen; rows that are gone are
-//! asked for again, since nobody may find another row under an old RID. Labels (spans) tell the explorer which hazards a crash
-//! point belongs to.
+//! All threads change and delete each other's rows, so they wait for locks and meet conflicts. They also read deleted rows by their
+//! RIDs, since nobody may find another row under an old RID. Labels (spans) tell the explorer which hazards a crash point belongs to.
 
 use super::history::{Change, Key, Ledger, key_of, stamp_of};
 use super::mix::{Action, Mix, choose};
@@ -23,15 +22,15 @@ pub struct Worker<'a> {
     next_key: u64,
     /// The session in use.
     txn: Session,
-    /// Others, so that threads meet in each shard of a table.
+    /// Further sessions, so that threads meet in each shard of a table.
     spare: Vec<Session>,
-    /// A prepared transaction and what it would leave.
+    /// A prepared transaction and the changes it would commit.
     held: Option<(Session, usize, Writes)>,
     table: Arc<Table>,
     purged: bool,
     own_tables: Vec<String>,
     tables_made: u32,
-    /// The rows as the transaction under way would leave them.
+    /// The rows as the current transaction would leave them.
     writes: Writes,
 }
 
@@ -42,9 +41,9 @@ struct Writes {
     inserted: BTreeMap<Key, Rid>,
 }
 
-/// Name of the table all threads write to.
+/// Name of the table that all threads write to.
 pub const TABLE: &str = "main";
-/// Rows there are when the threads begin.
+/// Rows in the table when the threads begin.
 const FIRST_ROWS: u64 = 3;
 
 /// Creates the table and its first rows.
@@ -65,7 +64,7 @@ pub fn prelude(engine: &Engine, ledger: &Ledger) {
     ledger.settle(rids, []);
 }
 
-/// Whether an error is one that a transaction beside others may meet; it is then rolled back.
+/// Whether concurrent transactions may cause this error. The transaction that meets it is rolled back.
 fn is_conflict(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Deadlock | ErrorKind::LockWaitTimeout | ErrorKind::RecordChanged)
 }
@@ -141,16 +140,16 @@ impl<'a> Worker<'a> {
         trace::mark(Step::Begin.mark(number));
         match self.txn.commit() {
             Ok(csn) => self.settle(number, csn),
-            // It has been rolled back: large ones that others have begun hold the whole log.
+            // The engine has rolled it back: large transactions of other threads hold the whole log.
             Err(error) if error.kind() == ErrorKind::LogFull => self.refused(number),
             Err(error) => panic!("a commit: {error}"),
         }
     }
 
-    /// A transaction that was written down found no room in the log.
+    /// A recorded transaction found no room in the log.
     fn refused(&mut self, number: usize) {
         self.ledger.undone(number);
-        // Nobody needs what it wrote ahead, so it is not fenced.
+        // Nobody needs the bytes it wrote ahead, so they stay unfenced.
         trace::mark(Step::Undone.mark(number));
         self.give_up();
     }
@@ -163,7 +162,7 @@ impl<'a> Worker<'a> {
         self.ledger.add(changes.collect())
     }
 
-    /// After a commit: what was pending is so.
+    /// After a commit: adopts the pending rows.
     fn settle(&mut self, number: usize, csn: u64) {
         let writes = std::mem::take(&mut self.writes);
         self.ledger.committed(number, csn);
@@ -218,7 +217,7 @@ impl<'a> Worker<'a> {
         true
     }
 
-    /// A row as the transaction under way sees it: one it inserted itself, one of this thread's or anybody's.
+    /// A row as the current transaction sees it: one it inserted itself, one of this thread's or one of any thread's.
     fn any_row(&mut self) -> Option<(Key, Rid)> {
         let (new, pick) = (self.writes.inserted.len() as u64, self.random.next_u64());
         let found = if new > 0 && self.random.one_in(2) {
@@ -231,7 +230,7 @@ impl<'a> Worker<'a> {
         found.filter(|(key, _)| self.writes.rows.get(key).is_none_or(Option::is_some))
     }
 
-    /// One of the last rows a scan finds, perhaps of a commit that has not returned yet.
+    /// One of the last rows that a scan finds, perhaps from a commit that has not returned yet.
     fn newest_row(&mut self) -> Option<(Key, Rid)> {
         let mut rows = Vec::new();
         let mut scan = self.txn.scan(&self.table);
@@ -244,7 +243,7 @@ impl<'a> Worker<'a> {
         found.filter(|(key, _)| self.writes.rows.get(key).is_none_or(Option::is_some))
     }
 
-    /// Changes or deletes a row that may be anybody's; whether the transaction can go on.
+    /// Changes or deletes a row of any thread. Returns whether the transaction can go on.
     fn change(&mut self, key: Key, rid: Rid, row: Option<Vec<u8>>) -> bool {
         let outcome = match &row {
             Some(row) => self.txn.update(&self.table, rid, row),
@@ -255,25 +254,25 @@ impl<'a> Worker<'a> {
                 self.writes.rows.insert(key, row);
                 true
             }
-            // Somebody else deleted it.
+            // Another thread has deleted it.
             Err(error) if error.kind() == ErrorKind::NotFound => !self.writes.rows.contains_key(&key),
             Err(error) if is_conflict(&error) => false,
             Err(error) => panic!("a change of row {:#x}: {error}", rid.to_u64()),
         }
     }
 
-    /// Reads a row as one does who computes the new one from it, under a lock that is raised by the change: the stamp, or 0 if the
-    /// row is not there or may change before it is written. `None` if the transaction cannot go on.
+    /// Reads a row in order to compute its successor, under a shared lock, which the change then upgrades. Returns the row's stamp, or 0
+    /// if the row is missing or this writer does not look; `None` if the transaction cannot go on.
     fn look_at(&mut self, key: Key, rid: Rid) -> Option<u64> {
         if self.random.one_in(2) || self.writes.rows.contains_key(&key) {
             return Some(0);
         }
-        let (mode, view) = match self.txn.isolation() {
-            Isolation::ReadCommitted => (LockMode::Shared, ReadView::Newest),
-            // Who changes the row since this snapshot is found out by the change.
-            Isolation::RepeatableRead => (LockMode::Shared, ReadView::Snapshot),
+        let view = match self.txn.isolation() {
+            Isolation::ReadCommitted => ReadView::Newest,
+            // The change itself finds out whether somebody has changed the row since this snapshot.
+            Isolation::RepeatableRead => ReadView::Snapshot,
         };
-        match self.txn.lock_row(&self.table, rid, mode) {
+        match self.txn.lock_row(&self.table, rid, LockMode::Shared) {
             Ok(_) => {}
             Err(error) if is_conflict(&error) => return None,
             Err(error) => panic!("a shared lock of row {:#x}: {error}", rid.to_u64()),
@@ -357,14 +356,14 @@ impl<'a> Worker<'a> {
         self.give_up();
     }
 
-    /// Asks for a row that is gone: its RID must lead nowhere, whatever has taken its place.
+    /// Reads a deleted row by its RID, which must lead nowhere even if the RID is in use again.
     fn look_for_gone(&mut self) {
         let Some((key, rid)) = self.ledger.gone(24, self.random.next_u64()) else { return };
         self.txn.start_statement();
         let found = self.txn.read(&self.table, rid, ReadView::Snapshot);
-        let found = found.unwrap_or_else(|error| panic!("a row that is gone is read: {error}"));
+        let found = found.unwrap_or_else(|error| panic!("reading a deleted row: {error}"));
         if let Some(row) = found {
-            // An older snapshot may see it still.
+            // An older snapshot may still see it.
             // SAFETY: the statement is not over.
             let there = key_of(unsafe { row.bytes() });
             assert!(there == key, "row {:#x} leads to key {there:#x} instead of {key:#x}", rid.to_u64());
@@ -372,9 +371,9 @@ impl<'a> Worker<'a> {
         if self.random.one_in(2) {
             let row = self.row(key, 10);
             match self.txn.update(&self.table, rid, &row) {
-                Ok(()) => panic!("row {:#x} is gone and was changed", rid.to_u64()),
+                Ok(()) => panic!("row {:#x} is deleted and was changed", rid.to_u64()),
                 Err(error) if error.kind() == ErrorKind::NotFound || is_conflict(&error) => {}
-                Err(error) => panic!("a change of a row that is gone: {error}"),
+                Err(error) => panic!("changing a deleted row: {error}"),
             }
         }
         self.give_up();
@@ -401,8 +400,8 @@ impl Worker<'_> {
         trace::ack(Step::Undone.mark(number));
     }
 
-    /// Orders a commit and leaves it unpublished while the log goes round: first past a held transaction, which is copied forward
-    /// and rolled back then, and on to where its ending lies.
+    /// Orders a commit and leaves it unpublished while the log wraps around: first past a held transaction, which is copied forward
+    /// and then rolled back, and on to the generation that holds its ending.
     fn order(&mut self) {
         self.hold();
         let mut txn = self.engine.session(Isolation::ReadCommitted);
@@ -431,7 +430,7 @@ impl Worker<'_> {
         std::mem::swap(&mut self.txn, &mut txn);
     }
 
-    /// Prepares a transaction and decides it; others get a chance to run before its commit is published.
+    /// Prepares a transaction and decides it. Other threads may run before its commit is published.
     fn prepare(&mut self) {
         let _label = trace::span("prepared");
         self.txn.start_statement();
@@ -449,7 +448,7 @@ impl Worker<'_> {
         if commit {
             trace::mark(Step::Deciding.mark(number));
             self.txn.commit_ordered();
-            // As in a group commit others get far before the rest is done.
+            // As in a group commit, others get far before this one is published.
             for _ in 0..self.random.below(300) {
                 sync::yield_now();
             }
@@ -463,7 +462,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Prepares a transaction and leaves it so for a while.
+    /// Prepares a transaction and leaves it prepared for a while.
     fn hold(&mut self) {
         let _label = trace::span("prepared");
         self.decide_held();

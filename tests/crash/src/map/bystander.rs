@@ -1,4 +1,4 @@
-//! What threads beside the writer do until it is through.
+//! What the threads beside the writer do until it is done.
 
 use super::model::{Bytes, Entries, State};
 use super::oracle::History;
@@ -9,7 +9,7 @@ use perdura_pmem::sim::Random;
 use perdura_pmem::sync::yield_now;
 use std::ops::Bound;
 
-/// Runs a bystander as long as there is somebody to stand by.
+/// Runs a bystander until the writer is done.
 pub fn run(kind: Bystander, map: &dyn OrderedMap, history: &History, goes_on: &dyn Fn() -> bool, seed: u64) {
     let mut random = Random::new(seed);
     while goes_on() {
@@ -33,18 +33,18 @@ pub fn run(kind: Bystander, map: &dyn OrderedMap, history: &History, goes_on: &d
     }
 }
 
-/// Lets the others go on for a while.
+/// Lets other threads run for a while.
 pub fn wait(random: &mut Random, steps: u64) {
     (0..1 + random.below(steps)).for_each(|_| yield_now());
 }
 
-/// Holds on to something: shortly, or until it has been replaced and what it lies in would be used again.
+/// Waits: briefly, or until others have replaced what the caller holds and would reuse its memory.
 fn hold(random: &mut Random) {
     let steps = if random.one_in(3) { 400 } else { 20 };
     wait(random, steps);
 }
 
-/// A snapshot that is held stays what the map was when it was taken, whatever is changed, forgotten and collected meanwhile.
+/// Checks that a held snapshot stays what the map was when it was taken, whatever is changed, forgotten and collected meanwhile.
 fn hold_snapshot(map: &dyn OrderedMap, history: &History, random: &mut Random) {
     let reached = history.reached();
     let snapshot = map.snapshot().expect("a snapshot needs no room");
@@ -64,7 +64,7 @@ fn hold_snapshot(map: &dyn OrderedMap, history: &History, random: &mut Random) {
     assert!(is_one, "a snapshot at {:?} holds what the map never was", held.stamps);
 }
 
-/// Values read stay what they are while they are held, and all of a scan are of one moment.
+/// Checks that held values stay the same, and that all values of a scan are of one moment.
 fn read(map: &dyn OrderedMap, history: &History, random: &mut Random) {
     let at = map.timestamps().last;
     wait(random, 12);
@@ -73,7 +73,7 @@ fn read(map: &dyn OrderedMap, history: &History, random: &mut Random) {
     assert!(is_one, "a scan at {at} has {} keys that the map never had at once", entries.len());
 }
 
-/// What a slow scan has seen, and the states it may be of; none if what it asks for is forgotten.
+/// What a slow scan has seen, and the states it may show; `None` if its timestamp is forgotten.
 fn scan(map: &dyn OrderedMap, history: &History, at: Ts, random: &mut Random) -> Option<(Entries, Vec<State>)> {
     let reached = history.reached();
     let mut scan = match map.scan((Bound::Unbounded, Bound::Unbounded), at) {

@@ -1,7 +1,7 @@
-//! The model of a map, and how a real one is compared with it.
+//! The model of a map, and the comparison of a real map with it.
 //!
-//! A [`State`] is what a map holds after one call. The model forgets nothing: versions that a map may have dropped are still
-//! in it, and are not looked at.
+//! A [`State`] is what a map holds after one call. The model forgets nothing: it keeps the versions that a map may have dropped, and
+//! the comparison skips them.
 
 use perdura_map::{Entry, Mutation, OrderedMap, Timestamps, Ts};
 use std::collections::BTreeMap;
@@ -12,10 +12,10 @@ use std::sync::Arc;
 /// A key or a value.
 pub type Bytes = Arc<[u8]>;
 
-/// What a scan finds: keys, timestamps of their versions, values.
+/// Result of a scan: keys, timestamps of their versions, values.
 pub type Entries = Vec<(Bytes, Ts, Bytes)>;
 
-/// A change of a key: its value, or none if deleted.
+/// A change of a key: its new value, or `None` if it is deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     /// Timestamp.
@@ -36,21 +36,21 @@ impl fmt::Display for Change {
     }
 }
 
-/// The begin of a key or a value.
+/// The first bytes of a key or a value.
 fn brief(bytes: &[u8]) -> String {
     const BYTES_MAX: usize = 24;
     let rest = if bytes.len() > BYTES_MAX { ".." } else { "" };
     format!("\"{}\"{rest}", bytes[..bytes.len().min(BYTES_MAX)].escape_ascii())
 }
 
-/// Timestamps that belong to a state.
+/// The timestamps of a state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stamps {
     /// Of the newest change.
     pub last: Ts,
-    /// Of the newest change that is not rolled back any more.
+    /// Of the newest change that can no longer be rolled back.
     pub applied: Ts,
-    /// Up to which versions may be gone.
+    /// Superseded versions up to this one may be gone.
     pub forgotten: Ts,
 }
 
@@ -61,12 +61,12 @@ impl From<Timestamps> for Stamps {
     }
 }
 
-/// What a map and the model differ in.
+/// How a map and the model differ.
 #[derive(Clone, Debug)]
 pub enum Difference {
-    /// Where they stand, so that the map is in another state.
+    /// In their timestamps: the map is in another state.
     Stamps(String),
-    /// What they hold, though they stand at the same timestamps.
+    /// In their content, at equal timestamps.
     Content(String),
 }
 
@@ -80,16 +80,16 @@ impl fmt::Display for Difference {
 /// What a map holds.
 #[derive(Clone, Debug, Default)]
 pub struct State {
-    /// Where it stands.
+    /// Its timestamps.
     pub stamps: Stamps,
-    /// All changes, oldest first; of a key changed again at one timestamp the last.
+    /// All changes, oldest first; of several changes of a key at one timestamp only the last.
     changes: Vec<Change>,
     /// Timestamps and values of each key, oldest first.
     versions: BTreeMap<Bytes, Vec<(Ts, Option<Bytes>)>>,
 }
 
 impl State {
-    /// Takes a change.
+    /// Applies a change.
     pub fn change(&mut self, ts: Ts, key: &Bytes, value: Option<Bytes>) {
         self.changes.retain(|change| (change.ts, &change.key) != (ts, key));
         self.changes.push(Change { ts, key: key.clone(), value: value.clone() });
@@ -99,24 +99,24 @@ impl State {
         self.stamps.last = ts;
     }
 
-    /// Takes a change that is applied at once, and for which what it replaces is forgotten.
+    /// Applies a change that cannot be rolled back and forgets the versions it supersedes.
     pub fn put(&mut self, ts: Ts, key: &Bytes, value: Option<Bytes>) {
         self.change(ts, key, value);
         self.apply(ts);
         self.forget(ts);
     }
 
-    /// Nothing up to `ts` is rolled back any more.
+    /// From now on nothing up to `ts` can be rolled back.
     pub fn apply(&mut self, ts: Ts) {
         self.stamps.applied = self.stamps.applied.max(ts);
     }
 
-    /// What no read at `up_to` or later sees may be gone.
+    /// Versions that no read at `up_to` or later sees may now be gone.
     pub fn forget(&mut self, up_to: Ts) {
         self.stamps.forgotten = self.stamps.forgotten.max(up_to);
     }
 
-    /// Takes back what is at `from` or later.
+    /// Rolls back the changes at `from` or later.
     pub fn roll_back(&mut self, from: Ts) {
         let kept = self.changes.partition_point(|change| change.ts < from);
         let stamps = Stamps { last: self.stamps.last.min(from - 1), ..self.stamps };
@@ -140,7 +140,7 @@ impl State {
         })
     }
 
-    /// What a scan finds at a timestamp.
+    /// The result of a scan at a timestamp.
     pub fn entries(&self, at: Ts) -> Entries {
         self.view(at).map(|(key, ts, value)| (key.clone(), ts, value.clone())).collect()
     }
@@ -150,7 +150,7 @@ impl State {
         &self.changes[self.changes.partition_point(|change| change.ts <= self.stamps.forgotten)..]
     }
 
-    /// Whether another model cannot be told from this one by any read that is not below `forgotten`, nor by its mutations.
+    /// Whether no read at `forgotten` or later and no look at the mutations can tell another model from this one.
     pub fn is_same(&self, other: &State) -> bool {
         let Stamps { last, forgotten, .. } = self.stamps;
         let unforgotten = |state: &State| {
@@ -163,7 +163,7 @@ impl State {
             && (forgotten..=last).all(|at| self.view(at).eq(other.view(at)))
     }
 
-    /// Compares a map with the model: where it stands, its mutations, and what it holds at `views` timestamps.
+    /// Compares a map with the model: its timestamps, its mutations, and its content at `views` timestamps.
     pub fn compare(&self, map: &dyn OrderedMap, views: u64) -> Result<(), Difference> {
         let found = Stamps::from(map.timestamps());
         if found != self.stamps {
@@ -181,7 +181,7 @@ impl State {
         (forgotten..last).step_by(step as usize).try_for_each(|at| self.compare_view(map, at))
     }
 
-    /// Changes of one timestamp are compared in the order of their keys: a snapshot does not tell theirs.
+    /// Compares changes of one timestamp in the order of their keys, since a snapshot does not keep their order.
     fn compare_mutations(&self, map: &dyn OrderedMap) -> Result<(), String> {
         let mut found: Vec<Change> = Vec::new();
         let read = map.mutations(0, &mut |mutation: Mutation<'_>| {
@@ -204,7 +204,7 @@ impl State {
         }
     }
 
-    /// Compares what a map holds at one timestamp, by a scan and by reads of single keys.
+    /// Compares the content of a map at one timestamp, by a scan and by reads of single keys.
     pub fn compare_view(&self, map: &dyn OrderedMap, at: Ts) -> Result<(), String> {
         let failed = |error| format!("at {at}: {error}");
         let mut scan = map.scan((Bound::Unbounded, Bound::Unbounded), at).map_err(failed)?;

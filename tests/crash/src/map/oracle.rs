@@ -1,8 +1,8 @@
 //! What a map must hold after a crash: one of the states from the newest durable one to the newest begun one.
 //!
-//! The writer writes down the state each call leads to and marks in the trace where the call begins. Whoever knows that a
-//! confirmation has covered a state marks that too. Of several writers it is known only afterwards whose call came first:
-//! their marks number the calls, and [`Past`] says which state each has led to.
+//! The writer records the state that each call leads to and marks in the trace where the call begins. Whoever knows that a
+//! confirmation covers a state marks that too. Whose call came first among several writers is known only after the run: their
+//! marks number the calls, and [`Past`] says which state each led to.
 
 use super::model::{Difference, Stamps, State};
 use crate::subject;
@@ -11,14 +11,14 @@ use perdura_pmem::sync::Mutex;
 use perdura_pmem::trace;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What is told of a state.
+/// What a mark says about a state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
-    /// The call of that number, which leads to it, begins.
+    /// The call of this number, which leads to the state, begins.
     Begun(usize),
-    /// The one that the call of that number has led to, or a newer one, survives any crash from now on.
+    /// The state after the call of this number, or a newer one, survives any crash from now on.
     Durable(usize),
-    /// Somebody was told that all up to this timestamp is confirmed.
+    /// The map has called everything up to this timestamp confirmed.
     Observed(Ts),
 }
 
@@ -45,18 +45,18 @@ pub fn note_begun(number: usize) {
     trace::mark(Step::Begun(number).mark());
 }
 
-/// Marks that the map has called everything up to a timestamp confirmed. For runs in which each change has a timestamp of its
-/// own and none is taken back.
+/// Marks that the map has called everything up to a timestamp confirmed. For runs in which each change has its own timestamp and
+/// none is rolled back.
 pub fn note_observed(confirmed: Ts) {
     trace::mark(Step::Observed(confirmed).mark());
 }
 
-/// What a run has written down.
+/// What a run has recorded.
 #[derive(Default)]
 pub struct Past {
-    /// The states, in order; that before the map is made, 0, has no content.
+    /// The states in order. State 0, before the map exists, has no content.
     pub states: Vec<State>,
-    /// Of the calls of several writers, the state each has led to; without it calls are numbered as their states are.
+    /// The state that each call of several writers led to; `None` if calls and states have the same numbers.
     pub places: Option<Vec<usize>>,
 }
 
@@ -71,7 +71,7 @@ impl Past {
     }
 }
 
-/// The states of a run, numbered; that before the map is made, 0, has no content.
+/// The states of a run, by number. State 0, before the map exists, has no content.
 #[derive(Default)]
 pub struct History {
     states: Mutex<Vec<State>>,
@@ -80,14 +80,14 @@ pub struct History {
 }
 
 impl History {
-    /// A history in which there is no map yet.
+    /// A history that begins before the map exists.
     pub fn new() -> History {
         let history = History::default();
         history.states.lock().push(State::default());
         history
     }
 
-    /// Writes down the state a call will lead to, as far as it is known, and marks the call's begin. Returns its number.
+    /// Records the state that a call will lead to, if it is known, and marks the start of the call. Returns the state's number.
     pub fn begin(&self, state: State) -> usize {
         let number = {
             let mut states = self.states.lock();
@@ -98,7 +98,7 @@ impl History {
         number
     }
 
-    /// The call has returned, and the map stands there now. Returns the state.
+    /// The call has returned and the map has these timestamps. Returns the state.
     pub fn reach(&self, number: usize, stamps: Stamps) -> State {
         let mut states = self.states.lock();
         states[number].stamps = stamps;
@@ -106,7 +106,7 @@ impl History {
         states[number].clone()
     }
 
-    /// The call has failed, and changed nothing.
+    /// The call has failed without a change.
     pub fn withdraw(&self, number: usize, before: &State) {
         self.states.lock()[number] = before.clone();
         self.reached.store(number, Ordering::Relaxed);
@@ -127,29 +127,29 @@ impl History {
         self.states.lock().len() - 1
     }
 
-    /// The states that a map may have been in between two moments, told by their numbers.
+    /// The states that a map may have had between two moments, given by state numbers.
     pub fn between(&self, reached: usize, begun: usize) -> Vec<State> {
         self.states.lock()[reached..=begun].to_vec()
     }
 
-    /// Acknowledges a state: it is durable, and this thread has nothing unfenced.
+    /// Acknowledges a durable state. This thread has nothing left to fence.
     pub fn acknowledge(&self, number: usize) {
         self.durable.fetch_max(number, Ordering::Relaxed);
         trace::ack(Step::Durable(number).mark());
     }
 
-    /// A state is durable, by the promise of how many changes a batch has. This thread may have begun the next batch.
+    /// Acknowledges a state that must be durable since its batch is full. This thread may have begun the next batch.
     pub fn note_durable(&self, number: usize) {
         self.durable.fetch_max(number, Ordering::Relaxed);
         trace::mark(Step::Durable(number).mark());
     }
 
-    /// The model as it is now.
+    /// What a crash at this moment may leave.
     pub fn oracle(&self) -> Oracle {
         Oracle { durable: self.durable.load(Ordering::Relaxed), begun: self.states.lock().len() - 1 }
     }
 
-    /// All that was written down.
+    /// Ends the record.
     pub fn into_past(self) -> Past {
         Past { states: self.states.into_inner(), places: None }
     }
@@ -160,7 +160,7 @@ impl History {
     }
 }
 
-/// The numbers of the states that may be found.
+/// The range of states that may be found.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Oracle {
     durable: usize,
@@ -178,12 +178,12 @@ impl subject::Oracle<Past> for Oracle {
 }
 
 impl Oracle {
-    /// Whether there may be no map yet.
+    /// Whether the map may be missing.
     pub fn may_be_absent(&self) -> bool {
         self.durable == 0
     }
 
-    /// The number of the state that `compare` agrees with; if none, what the most similar one differs in.
+    /// The number of the state that `compare` accepts. If it accepts none, how the most similar one differs.
     pub fn find(&self, history: &[State], compare: impl Fn(&State) -> Result<(), Difference>) -> Result<usize, String> {
         let (mut similar, mut difference) = (0, Difference::Stamps("no map was made yet".into()));
         for number in (self.durable.max(1)..=self.begun).rev() {

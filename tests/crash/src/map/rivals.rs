@@ -1,8 +1,8 @@
 //! Several writers of one map, which change and delete each other's keys at the same time.
 //!
-//! Each change has a timestamp of its own, and none is taken back; so the timestamps say in which order the changes were made,
-//! and the states are known when the run is over: each is what the changes up to one timestamp have made. What was seen
-//! meanwhile, by readers and in snapshots, is compared then too. What the map calls confirmed must survive.
+//! Each change has a timestamp of its own, and none is rolled back. So the timestamps are the order of the changes, and the states
+//! are known when the run is over: the changes up to each timestamp make one. What readers and snapshots saw is compared then too.
+//! Whatever the map has called confirmed must survive.
 
 use super::bystander::{self, wait};
 use super::model::{Bytes, Entries, State};
@@ -15,41 +15,41 @@ use perdura_pmem::sync::Mutex;
 use std::ops::Bound;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Writers.
+/// Number of writers.
 const RIVALS: u64 = 2;
 
-/// What a call has changed.
+/// The change that a call made.
 struct Done {
     /// Number of the call.
     call: usize,
     ts: Ts,
     key: Bytes,
     value: Option<Bytes>,
-    /// Applied, and what it replaces forgotten.
+    /// It cannot be rolled back, and the versions it supersedes are forgotten.
     is_put: bool,
-    /// What the key had before, as far as the map has said so.
+    /// What the map has told of the replaced value.
     before: Before,
 }
 
-/// What a call says of the value it has replaced.
+/// What a call returns about the value it has replaced.
 enum Before {
     Unknown,
     Something,
     This(Option<Bytes>),
 }
 
-/// What is seen of a run while it goes on.
+/// What is observed while a run goes on.
 #[derive(Default)]
 struct Record {
     calls: AtomicUsize,
     done: Mutex<Vec<Done>>,
-    /// What scans at a timestamp have found.
+    /// Results of scans, each at one timestamp.
     scans: Mutex<Vec<(Ts, Entries)>>,
-    /// What snapshots held.
+    /// Contents of snapshots.
     snapshots: Mutex<Vec<State>>,
 }
 
-/// Lets rivals change a map that was just made, and says what it may hold after a crash.
+/// Lets rivals change a new map. Returns the states that it may have after a crash.
 pub fn run(map: &dyn OrderedMap, scenario: &Scenario, history: History, seed: u64, scheduler: Scheduler) -> Past {
     let record = &Record { calls: AtomicUsize::new(history.begun() + 1), ..Record::default() };
     let is_over = &AtomicUsize::new(0);
@@ -77,12 +77,12 @@ pub fn run(map: &dyn OrderedMap, scenario: &Scenario, history: History, seed: u6
     past
 }
 
-/// The states that the changes have led to, in the order of their timestamps.
+/// The states after each change, in the order of their timestamps.
 fn look_back(record: &Record, history: &History) -> Past {
     let mut done = std::mem::take(&mut *record.done.lock());
     done.sort_by_key(|done| done.ts);
     let mut states = history.states();
-    // Calls that have changed nothing lead nowhere.
+    // A call that changes nothing has no state of its own.
     let mut places = vec![1; record.calls.load(Ordering::Relaxed)];
     places[0] = 0;
     for Done { call, ts, key, value, is_put, before } in done {
@@ -170,7 +170,7 @@ impl Rival<'_> {
     }
 }
 
-/// What a change has come to; none if another's came before with a timestamp that leaves no place for it.
+/// The outcome of a change; `None` if another writer's newer timestamp came first.
 fn refused<T>(result: Result<T, Error>) -> Option<T> {
     match result {
         Ok(result) => Some(result),
@@ -179,7 +179,7 @@ fn refused<T>(result: Result<T, Error>) -> Option<T> {
     }
 }
 
-/// Reads, and holds snapshots, until the rivals are through.
+/// Reads and holds snapshots until the rivals are done.
 fn watch(map: &dyn OrderedMap, record: &Record, goes_on: impl Fn() -> bool, seed: u64) {
     let mut random = Random::new(seed ^ 0x3a7c);
     while goes_on() {

@@ -1,4 +1,4 @@
-//! A scenario is run: its writer and bystanders, or its rivals.
+//! Runs a scenario: its writer and bystanders, or its rivals.
 
 use super::bystander;
 use super::model::Stamps;
@@ -12,11 +12,11 @@ use perdura_pmem::sim::{Body, Scheduler};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Keys up to which a run ends by deleting all of them.
+/// A run with at most this many keys ends by deleting all of them.
 const KEYS_EMPTIED_MAX: u64 = 24;
 
 impl Scenario {
-    /// Runs it on an empty medium, its threads interleaved as the scheduler decides.
+    /// Runs the scenario on an empty medium, its threads interleaved as the scheduler decides.
     pub fn run(&self, medium: &Arc<dyn Medium>, seed: u64, scheduler: Scheduler) -> Past {
         let history = History::new();
         let made = history.begin(history.state(0));
@@ -55,7 +55,7 @@ impl Scenario {
         scheduler.run(bodies);
     }
 
-    /// After the map was left without a confirmation and opened again it is in one of the states it may be in, for good.
+    /// Checks that a map reopened without a last confirmation is in one of its possible states, and fixes that state.
     fn note_opened(&self, map: &dyn OrderedMap, history: &History) {
         let found = history.oracle().find(&history.states(), |state| state.compare(map, 2));
         let state = history.state(found.expect("an opened map is in a state it was in"));

@@ -10,19 +10,19 @@ pub const NAME: &str = "map";
 /// A kind of run.
 #[derive(Clone, Copy, Debug)]
 pub struct Scenario {
-    /// Its name.
+    /// Name, as `--scenario` takes it.
     pub name: &'static str,
     /// The structure.
     pub kind: Kind,
-    /// Calls of the writer, and how often each is chosen; without any there are rivals instead.
+    /// Calls of the writer, and how often each is chosen; if empty, rivals run instead.
     pub mix: &'static [(Action, u32)],
-    /// Number of calls in each round; between rounds the map is opened anew.
+    /// Calls in each round. The map is reopened between rounds.
     pub calls: u32,
-    /// Rounds.
+    /// Number of rounds.
     pub rounds: u64,
-    /// Keys.
+    /// Number of different keys.
     pub keys: u64,
-    /// One value in so many lies in several pages.
+    /// One value in this many spans several pages.
     pub long_value_one_in: u64,
     /// Bytes of the map's file.
     pub bytes: u64,
@@ -39,7 +39,7 @@ pub enum Action {
     Set,
     /// Deletes a key.
     Delete,
-    /// Compares, rightly or wrongly, and sets or deletes.
+    /// Compare-and-set or compare-and-delete, with the right value or a wrong one.
     CompareAndSet,
     /// Sets, applied at once.
     Put,
@@ -49,26 +49,26 @@ pub enum Action {
     Apply,
     /// Forgets up to some applied timestamp.
     Forget,
-    /// Takes back what is not applied, or some of it.
+    /// Rolls back changes that are not applied, all or some.
     Rollback,
     /// Confirms.
     Confirm,
     /// Keeps a snapshot's stream.
     Snapshot,
-    /// Loads the stream kept, or begins to.
+    /// Loads the kept stream, or only a part of it.
     Load,
 }
 
 /// What a thread beside the writer does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bystander {
-    /// Collects again and again.
+    /// Runs the collector again and again.
     Collector,
     /// Confirms what the writer wrote.
     Confirmer,
-    /// Holds a snapshot, streams it, lets it go.
+    /// Takes a snapshot, streams it, releases it.
     SnapshotHolder,
-    /// Reads, and looks at the value again later.
+    /// Reads a value and checks it again later.
     Reader,
 }
 
@@ -196,17 +196,17 @@ impl Scenario {
         }
     }
 
-    /// What its maps are made with.
+    /// How its maps are created.
     pub fn layout(&self) -> Layout {
         Layout { bytes: self.bytes, page_bytes: 256, branching: 4 }
     }
 
-    /// How its maps are run.
+    /// How its maps are opened.
     pub fn config(&self) -> Config {
         Config { changes_max: self.changes_max, background: false, seed: Some(1), ..Config::default() }
     }
 
-    /// Makes its map.
+    /// Creates its map.
     pub fn create(&self, medium: &Arc<dyn Medium>) -> perdura_map::Result<Box<dyn OrderedMap>> {
         let (layout, config) = (self.layout(), self.config());
         Ok(match self.kind {
@@ -220,7 +220,7 @@ impl Scenario {
         perdura_map::open(medium, NAME, &self.config())
     }
 
-    /// Whether its maps may be full.
+    /// Whether its maps may become full.
     pub fn is_crowded(&self) -> bool {
         self.bytes < 64 << 10
     }

@@ -1,4 +1,4 @@
-//! The stream of a snapshot, read by rules of its own (docs/format.md), not by the loader: what it holds, as a model.
+//! Reads the stream of a snapshot into a model, by the rules of docs/format.md and without the loader's code.
 
 use super::model::{Bytes, Stamps, State};
 use perdura_map::Ts;
@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 
 /// Bytes of a chunk before its content.
 const FRAME_BYTES: usize = 12;
-/// In the word of the key's length: the item is a deletion.
+/// Bit in the word of the key's length: the item is a deletion.
 const DELETION: u32 = 1 << 31;
 
-/// A stream that is being read.
+/// A stream being read.
 struct Reader {
     bytes: Vec<u8>,
     at: usize,
@@ -31,14 +31,14 @@ impl Reader {
     }
 }
 
-/// The map whose snapshot was cut into these chunks; an error says what no snapshot holds.
+/// The state whose snapshot was cut into these chunks. An error says what is invalid.
 pub fn read(chunks: &[Vec<u8>]) -> Result<State, String> {
     let mut reader = Reader { bytes: chunks.iter().flat_map(|chunk| &chunk[FRAME_BYTES..]).copied().collect(), at: 0 };
     if reader.take(8)? != b"PERDSNP1" {
         return Err("a stream without its magic".into());
     }
     let stamps = Stamps { last: reader.long()?, applied: reader.long()?, forgotten: reader.long()? };
-    // Of several items with one timestamp and key the first counts.
+    // Of several items with the same timestamp and key the first counts.
     let mut items: BTreeMap<(Ts, Bytes), Option<Bytes>> = BTreeMap::new();
     let mut count = 0;
     loop {

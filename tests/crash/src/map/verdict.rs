@@ -7,10 +7,10 @@ use perdura_map::{ErrorKind, Kind, OrderedMap, Ts};
 use perdura_pmem::Medium;
 use std::sync::Arc;
 
-/// Pages of an emptied list: its newest entry, a deletion of some key, is never unlinked.
+/// Pages that an emptied list still uses: its newest record, a deletion, is never unlinked.
 const LIST_PAGES_MAX: u64 = 3;
 
-/// Checks a recovered map; an error says what is wrong. `depth` chooses how much is done after the first comparison.
+/// Checks a recovered map. An error says what is wrong. `depth` chooses how much is done after the first comparison.
 pub fn check(
     medium: &Arc<dyn Medium>,
     scenario: &Scenario,
@@ -52,7 +52,7 @@ fn check_whole(map: &dyn OrderedMap, when: &str) -> Result<(), String> {
     map.check().map(|_| ()).map_err(|error| format!("check {when}: {error}"))
 }
 
-/// After two collections the use of every page is known, and the sums are right.
+/// Checks that after two collections the use of every page is known and the sums are right.
 fn account(map: &dyn OrderedMap) -> Result<(), String> {
     for _ in 0..2 {
         map.collect().map_err(failed("collection after recovery"))?;
@@ -62,7 +62,7 @@ fn account(map: &dyn OrderedMap) -> Result<(), String> {
     if is_right { check_whole(map, "after collections") } else { Err(format!("after two collections: {space:?}")) }
 }
 
-/// What is not applied can be taken back.
+/// Checks that changes which are not applied can be rolled back.
 fn roll_back(map: &dyn OrderedMap, state: &mut State) -> Result<(), String> {
     let from = state.stamps.applied + 1;
     map.rollback(from).map_err(failed("rollback after recovery"))?;
@@ -72,7 +72,8 @@ fn roll_back(map: &dyn OrderedMap, state: &mut State) -> Result<(), String> {
     state.compare(map, 2).map_err(|what| format!("after a rollback: {what}"))
 }
 
-/// A recovered map takes changes and has them after another restart; emptied, it uses nothing, before and after a restart.
+/// Checks that a recovered map takes changes and keeps them across another restart, and that it uses no page when it is emptied,
+/// before and after a restart.
 fn use_and_reopen(
     map: Box<dyn OrderedMap>,
     medium: &Arc<dyn Medium>,
@@ -117,11 +118,11 @@ fn empty(map: &dyn OrderedMap, state: &mut State) -> Result<(), String> {
         map.delete(ts, &key).map_err(failed("a deletion after recovery"))?;
         state.change(ts, &key, None);
     }
-    // Deletions go one round after what they hide, and pages one confirmation after what was in them.
+    // A deletion is dropped one round after the versions it hides, and a page is freed one confirmation after its content.
     (0..4).try_for_each(|_| forget_all(map, state))
 }
 
-/// Sees that an emptied map has all its space: a page lost in the crash or before it would show.
+/// Checks that an emptied map has all its space: a page lost in the crash or before it would show.
 pub fn check_emptied(map: &dyn OrderedMap, scenario: &Scenario) -> Result<(), String> {
     let pages_max = match scenario.kind {
         Kind::List => LIST_PAGES_MAX,

@@ -1,6 +1,6 @@
-//! What the writer of a scenario does: seeded calls of every kind, each state written down before the call.
+//! What the writer of a scenario does: seeded calls of every kind. It records the resulting state before each call.
 //!
-//! After each call the map stands where the model says.
+//! After each call the map's timestamps are those of the model.
 
 use super::model::{Bytes, Stamps, State};
 use super::oracle::History;
@@ -22,11 +22,11 @@ pub struct Writer<'a> {
     scenario: &'a Scenario,
     random: Random,
     state: State,
-    /// States after the last changes, as many as a batch has.
+    /// The states after the last changes, one batch of them.
     batch: VecDeque<usize>,
-    /// The stream of a snapshot, and the state it has.
+    /// The stream of a snapshot, and the state it holds.
     stream: Option<(Vec<Vec<u8>>, State)>,
-    /// A call has failed since the last change, and what it stored nobody needs: it is flushed with the next batch.
+    /// A call has failed since the last change. Nobody needs what it stored; the next batch flushes it.
     leaves_dirt: bool,
 }
 
@@ -38,7 +38,7 @@ impl<'a> Writer<'a> {
         Writer { map, history, scenario, random, state, batch: VecDeque::new(), stream: None, leaves_dirt: false }
     }
 
-    /// Does one call.
+    /// Makes one call.
     pub fn act(&mut self) {
         match self.choose() {
             Action::Set => {
@@ -111,7 +111,7 @@ impl<'a> Writer<'a> {
         (0..length).map(|place| fill.wrapping_add(place as u8)).collect()
     }
 
-    /// Does a call that leads to the state foreseen; if the region is full, to none.
+    /// Makes a call that leads to the predicted state, or changes nothing if the region is full.
     fn call<T>(&mut self, foreseen: State, run: impl FnOnce(&dyn OrderedMap) -> Result<T>) -> Option<T> {
         let wanted = foreseen.stamps;
         let least = wanted.forgotten.min(self.state.stamps.forgotten);
@@ -119,7 +119,7 @@ impl<'a> Writer<'a> {
         match run(self.map) {
             Ok(result) => {
                 let found = Stamps::from(self.map.timestamps());
-                // Where there is no room to forget, that is left to a later call.
+                // Without room to forget, a later call does it.
                 let is_right = (found.last, found.applied) == (wanted.last, wanted.applied)
                     && (least..=wanted.forgotten).contains(&found.forgotten)
                     && (found.forgotten == wanted.forgotten || self.scenario.is_crowded());
@@ -136,7 +136,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Does a call that changes a key. Returns whether there was room.
+    /// Makes a call that changes a key. Returns whether there was room.
     fn change(&mut self, foreseen: State, run: impl FnOnce(&dyn OrderedMap) -> Result<()>) -> bool {
         if self.call(foreseen, run).is_none() {
             return false;
@@ -161,7 +161,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Deletes a key; whether there was room.
+    /// Deletes a key. Returns whether there was room.
     fn delete(&mut self, ts: Ts, key: &Bytes) -> bool {
         if self.state.newest(key).is_none() {
             assert!(!self.map.delete(ts, key).expect("nothing is written"), "a key without a value was deleted");
@@ -212,7 +212,8 @@ impl<'a> Writer<'a> {
         self.call(next, |map| map.apply(ts)).expect("applying needs no room");
     }
 
-    /// Where there is no room to drop versions, as much is forgotten, and they are dropped after a collection.
+    /// Forgets up to `up_to`. A full map may lack the room to drop the versions: then a collection makes room, and they are forgotten
+    /// again.
     fn forget(&mut self, up_to: Ts) {
         for _ in 0..ROUNDS_TO_MAKE_ROOM {
             let mut is_through = true;
@@ -235,7 +236,7 @@ impl<'a> Writer<'a> {
 
     fn collect(&self) {
         self.map.collect().expect("a full map is collected");
-        // Whoever holds the collector off lets go of it in time.
+        // Whoever holds off the collector ends in time.
         (0..40).for_each(|_| yield_now());
     }
 
@@ -275,7 +276,7 @@ impl<'a> Writer<'a> {
         self.batch.clear();
         if self.random.one_in(4) {
             let mut loader = self.map.load_snapshot().expect("nothing is being loaded");
-            // With or without room: what is left before its end leaves the map as it was.
+            // With or without room: an unfinished load leaves the map as it was.
             let _ = chunks[..chunks.len() / 2].iter().try_for_each(|chunk| loader.push(chunk));
             return;
         }
@@ -289,7 +290,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// After all threads are through: the map accounts for its space and, if `empty`, has all of it when nothing is left.
+    /// After all threads are done: checks that the map accounts for its space and, if `empty`, that an emptied map has all of it.
     pub fn finish(&mut self, empty: bool) {
         self.confirm();
         self.map.check().expect("a map that nobody changes is whole");
@@ -302,7 +303,7 @@ impl<'a> Writer<'a> {
             let ts = self.ts();
             assert!(self.delete(ts, &key), "no room to delete");
         }
-        // Deletions go one round after what they hide, and pages one confirmation after what was in them.
+        // A deletion is dropped one round after the versions it hides, and a page is freed one confirmation after its content.
         (0..4).for_each(|_| self.forget_all());
         verdict::check_emptied(self.map, self.scenario).expect("nothing is lost");
     }
@@ -314,7 +315,7 @@ impl<'a> Writer<'a> {
         self.collect();
     }
 
-    /// A full map takes changes again once enough is deleted, forgotten and collected.
+    /// Checks that a full map takes changes again once enough is deleted, forgotten and collected.
     fn make_room(&mut self) {
         for round in 0..ROUNDS_TO_MAKE_ROOM {
             self.forget_all();

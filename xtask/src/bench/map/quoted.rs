@@ -1,5 +1,4 @@
-//! Figures of others that are quoted beside what is measured: of the thesis the maps are after, and of pmemkv, which no
-//! registry here has.
+//! Published figures quoted beside the measured ones: of the thesis that the maps follow, and of pmemkv, which is no peer of the run.
 
 use super::Report;
 

@@ -1,13 +1,13 @@
-//! Which value of each setting was the best, and whether the default is.
+//! Finds the best value of each setting, and whether the default is as good.
 
 use serde_json::Value;
 
 use super::Report;
 
-/// Closer than this two values are the same, for this machine's noise.
+/// Values closer than this differ only by the machine's noise.
 const NOISE: f64 = 0.05;
 
-/// `(system, parameter, value)` of each default the program named.
+/// `(system, parameter, value)` of each default that the program names.
 pub fn defaults(lines: &[Value]) -> Vec<[String; 3]> {
     let fields = |line: &Value| {
         let text = |name: &str| line[name].as_str().map(str::to_owned);
@@ -36,7 +36,7 @@ pub fn note_best(report: &mut Report, defaults: &[[String; 3]]) {
     }
 }
 
-/// For each value of a parameter, the geometric mean of what the three operations cost.
+/// For each value of a parameter, the geometric mean of the costs of the three operations.
 fn costs(report: &Report, system: &str, parameter: &str) -> Vec<(String, f64)> {
     let prefix = format!("sweep/{parameter}=");
     let mut products: Vec<(String, f64, u32)> = Vec::new();

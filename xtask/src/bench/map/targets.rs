@@ -1,4 +1,4 @@
-//! What the maps are to reach.
+//! The targets of the maps.
 
 use super::Report;
 
@@ -10,11 +10,11 @@ const AMPLIFICATION_MOST: f64 = 1.5;
 const READY_MS_MOST: [(&str, f64); 2] = [("list", 300.0), ("btree", 5.0)];
 const TAIL_RATIO_MOST: f64 = 2.0;
 const SPACE_RATIO_MOST: f64 = 2.0;
-/// DRAM for a key with a long value, by that with a short one: the same, but for what rounding makes of it.
+/// Upper bound of the DRAM for a key with a long value, divided by that with a short one: equal up to rounding.
 const DRAM_RATIO_MOST: f64 = 1.05;
 const NS: &str = "ns_per_op";
 
-/// Judges all that was measured; what was not is left out.
+/// Judges all measured figures against their targets.
 pub fn judge(report: &mut Report) {
     for (operation, list, btree) in OPERATIONS {
         for (system, most) in [("list", list), ("btree", btree)] {
@@ -56,8 +56,8 @@ fn judge_dram(report: &mut Report) {
     report.at_most("list: DRAM a key, 1 KiB values / 10 B values", ratio, DRAM_RATIO_MOST);
 }
 
-/// Cost at ten million keys by cost at ten thousand, by that of a map in DRAM: it takes logarithmically many steps, and
-/// its steps, too, miss the caches that the small case fits in.
+/// Growth of the cost from ten thousand keys to ten million, divided by the growth of a map in DRAM. That map, too, takes
+/// logarithmically many steps, and its large case misses the caches in which the small one fits.
 fn judge_growth(report: &mut Report) {
     let (least, most) = (1e4_f64, 1e7_f64);
     let logarithm = most.ln() / least.ln();

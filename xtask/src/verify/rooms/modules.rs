@@ -14,7 +14,7 @@ pub type FileId = usize;
 /// Index of a module in [`Modules::modules`]; the crate's root is 0.
 pub type ModuleId = usize;
 
-/// What a name in a module stands for.
+/// The meaning of a name in a module.
 #[derive(Clone, Debug)]
 pub enum Named {
     Module(ModuleId),
@@ -24,7 +24,7 @@ pub enum Named {
     Import(Vec<String>),
 }
 
-/// Names that are looked up together: those of a module, or those a block of code declares.
+/// A scope of names: those of a module, or those that a block of code declares.
 #[derive(Default)]
 pub struct Scope {
     pub names: HashMap<String, Vec<Named>>,
@@ -52,12 +52,12 @@ pub struct File {
 pub struct Modules {
     pub files: Vec<File>,
     pub modules: Vec<Module>,
-    /// Where each `macro_rules!` is defined; they are found by order rather than by path.
+    /// The file of each `macro_rules!`, which is found by order rather than by path.
     pub macros: HashMap<String, FileId>,
 }
 
 impl Modules {
-    /// Reads a crate from its root file on.
+    /// Reads a crate, starting at its root file.
     pub fn read(root: &Path) -> Result<Self> {
         let mut modules = Self { files: Vec::new(), modules: Vec::new(), macros: HashMap::new() };
         let directory = root.parent().with_context(|| format!("{} lies nowhere", root.display()))?;
@@ -177,7 +177,7 @@ pub fn declare(item: &Item, file: FileId, scope: &mut Scope) {
     scope.names.entry(name.unraw().to_string()).or_default().push(Named::Item(file));
 }
 
-/// Items that a macro is handed, as `thread_local!` is: the word after the keyword of an item is its name.
+/// Items passed to a macro such as `thread_local!`: the word after an item's keyword is its name.
 fn declare_made(tokens: TokenStream, file: FileId, scope: &mut Scope) {
     let mut is_name = false;
     for token in tokens {

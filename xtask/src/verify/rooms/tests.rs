@@ -1,5 +1,5 @@
-//! The hazard: a circle between files, or a use of a room above, that the step overlooks; or one that it sees where there is
-//! none, so that people learn to work around it.
+//! The hazards: the step overlooks a circle between files or a use of a room above; or it reports one where there is none, and people
+//! learn to work around it.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use super::check_crate;
 use super::order::Order;
 use crate::paths;
 
-/// A crate in a directory of its own, which goes when this is dropped.
+/// A crate in a temporary directory, removed on drop.
 struct Planted(PathBuf);
 
 impl Planted {
@@ -32,12 +32,12 @@ impl Planted {
 
 impl Drop for Planted {
     fn drop(&mut self) {
-        // What stays lies in a directory for temporary files.
+        // On failure the files stay in the directory for temporary files.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
-/// The only message, which names both files.
+/// The only message, which must name both files.
 fn only(messages: Vec<String>, files: [&str; 2]) -> String {
     let [message] = &messages[..] else { panic!("{messages:?}") };
     assert!(files.iter().all(|file| message.contains(file)), "{message}");
@@ -86,7 +86,7 @@ fn however_a_file_is_named_it_counts() {
     }
 }
 
-/// A circle through a folder: its root uses a file in it, and that file what the root defines.
+/// A circle through a folder: its root uses a file in it, and that file uses an item of the root.
 #[test]
 fn a_folder_and_its_root_can_form_a_circle() {
     let root = "mod leaf;\npub struct Root(leaf::Leaf);\n";
@@ -155,7 +155,7 @@ fn an_unknown_room_and_one_that_is_gone_are_named() {
     assert!(messages.iter().any(|message| message.contains("a place for right")), "{messages:?}");
 }
 
-/// In real sources too: a copy of the log's, in which the file of errors names the log.
+/// The same in real sources: a copy of the log's, whose errors file names the log.
 #[test]
 fn a_circle_planted_into_a_real_crate_is_refused() {
     let sources = paths::top().join("crates/log/src");

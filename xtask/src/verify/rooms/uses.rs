@@ -1,5 +1,5 @@
-//! Which file names an item of which other file. A path counts for the file that defines what it leads to, through however
-//! many re-exports; a path that leads to no more than a module counts for nothing, and neither do calls of methods.
+//! Finds which file names an item of which other file. A path counts as a use of the file that defines its item, through any number
+//! of re-exports. A path that ends at a module is no use, and neither is a method call.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use syn::{Block, Item, Stmt, UseTree};
 
 use super::modules::{self, FileId, ModuleId, Modules, Named, Scope, is_for_tests};
 
-/// Imports that lead to imports: more than any sane chain has, so that one that leads to itself ends.
+/// Longest chain of imports that is followed, so that one that leads to itself ends.
 const STEPS_MAX: usize = 64;
 
 /// A place that makes one file depend on another.
@@ -21,7 +21,7 @@ pub struct Use {
     pub path: String,
 }
 
-/// For each pair of files (who names, what is named) the first such place.
+/// The first place for each pair of files: the one that names, the one that is named.
 pub type Uses = BTreeMap<(FileId, FileId), Use>;
 
 /// What a path leads to.
@@ -45,7 +45,7 @@ struct Walk<'a> {
     all: &'a Modules,
     file: FileId,
     module: ModuleId,
-    /// What the blocks around the place declare, innermost last.
+    /// Declarations of the enclosing blocks, innermost last.
     blocks: Vec<Scope>,
     uses: &'a mut Uses,
 }
@@ -65,7 +65,7 @@ impl Walk<'_> {
         }
     }
 
-    /// `use path::*` counts if the module it opens defines something; what comes through it is looked at name by name.
+    /// `use path::*` is a use if its module defines anything. Names that come through it are resolved one by one.
     fn glob(&mut self, path: &[String], line: usize) {
         let shown = [path, &["*".to_owned()]].concat();
         for target in self.resolve(path, self.module, true, 0) {
@@ -97,7 +97,7 @@ impl Walk<'_> {
             }
         };
         for name in rest {
-            // What follows a name can only lie in a module, if there is one among those called so.
+            // A path goes on only inside a module, so a module of this name is preferred.
             if found.iter().any(|target| matches!(target, Target::Module(_))) {
                 found.retain(|target| matches!(target, Target::Module(_)));
             }
@@ -114,7 +114,7 @@ impl Walk<'_> {
                 "super" => self.all.modules[module].parent.map(Target::Module).into_iter().collect(),
                 _ => {
                     let members = self.member(name, module, steps);
-                    // An item made by a macro is known to the module only.
+                    // Only the module knows an item that a macro makes.
                     if members.is_empty() { vec![Target::Item(self.all.modules[module].file)] } else { members }
                 }
             },
@@ -195,7 +195,7 @@ impl Walk<'_> {
             UseTree::Glob(star) => self.glob(path, star.star_token.spans[0].start().line),
             UseTree::Name(syn::UseName { ident }) | UseTree::Rename(syn::UseRename { ident, .. }) => {
                 path.push(ident.unraw().to_string());
-                // `use name;` names something else than itself: what lies around the module, or another crate.
+                // `use name;` does not mean itself but a name outside the module, or another crate.
                 if !is_itself(path, &path[0]) {
                     self.path(path, ident.span().start().line);
                 }
@@ -205,7 +205,7 @@ impl Walk<'_> {
     }
 }
 
-/// `use name;` of another crate, which a look-up of the name would find again for ever.
+/// Whether this is `use name;` of another crate, which a look-up of the name would find again for ever.
 fn is_itself(path: &[String], name: &str) -> bool {
     path.len() == 1 && path[0] == name
 }
@@ -292,6 +292,6 @@ impl<'ast> Visit<'ast> for Walk<'_> {
         self.tokens(invocation.tokens.clone());
     }
 
-    // Attributes name macros and conditions, nothing that lies in a file of ours.
+    // Attributes name macros and conditions, no items of our files.
     fn visit_attribute(&mut self, _: &'ast syn::Attribute) {}
 }
