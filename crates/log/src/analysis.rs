@@ -4,7 +4,7 @@
 //! or its PREPARE record counts as missing. A transaction is prepared iff a PREPARE record of it is valid with all
 //! its chunks, no ROLLBACK of it is valid, and no COMMIT_PREPARED up to the horizon is. A transaction that was copied
 //! forward may appear twice. Both copies say the same; analysis takes the one in the generation armed first, so that
-//! the other generation is not needed.
+//! the other generation is not needed. Keeps (I6).
 
 use crate::error::{Error, Result};
 use crate::format::{HEADER_BYTES, Header, Kind, LAG_UNKNOWN, lane_name, parse_prepare_body};

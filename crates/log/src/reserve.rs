@@ -4,6 +4,7 @@
 //! the lane's tail. If the lane is full it tries the next; if all are full it switches generations. If no generation
 //! is free it waits in short rounds, since publications in flight release theirs without help, and gives up after a
 //! bounded number of rounds. A transaction that holds a generation itself gives up early, the longest holder first.
+//! Keeps (I5).
 
 use crate::TxnId;
 use crate::control::Control;

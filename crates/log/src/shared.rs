@@ -1,6 +1,7 @@
 //! What all users of a running log share.
 //!
 //! Lock order: the ledger (control), then a prepared transaction's state, then the rest, which are leaves.
+//! Keeps (I11).
 
 use crate::error::{Error, Result};
 use crate::format::LAG_UNKNOWN;

@@ -6,7 +6,7 @@
 //! into its slot only when the mark is less than a ring's length behind, so no slot is overwritten before it was
 //! counted. A thread stores its slot (or moves the mark), then looks at the next slot, both with sequential
 //! consistency: of two threads that mark neighbours at once, at least one sees the other's slot. Wake-ups are issued
-//! only where somebody waits.
+//! only where somebody waits. Keeps (I1).
 
 use crate::Csn;
 use crossbeam_utils::CachePadded;

@@ -1,5 +1,5 @@
 //! Power loss at every moment: each legal crash image of recorded runs is opened by the real recovery and compared with
-//! what was acknowledged. And the test's own test: without any one fence or sync of the log it must fail.
+//! what was acknowledged. And the test's own test: without any one fence or sync of the log it must fail. Tests (I1).
 
 #[path = "support/oracle.rs"]
 mod oracle;

@@ -1,4 +1,5 @@
 //! Damaged pools: each kind of damage is told apart, nothing panics or hangs, and no acknowledged commit is lost silently.
+//! Tests (I6).
 
 mod support;
 

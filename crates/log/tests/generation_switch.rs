@@ -1,4 +1,4 @@
-//! The generation switch: wrap-around, growth, waiting, and the full log.
+//! The generation switch: wrap-around, growth, waiting, and the full log. Tests (I9).
 
 mod support;
 

@@ -1,5 +1,5 @@
 //! A prepared transaction that has ended must not come back to life when the record of its end is recycled, and one that
-//! has not ended must not die when its generation is.
+//! has not ended must not die when its generation is. Tests (I9).
 
 mod support;
 

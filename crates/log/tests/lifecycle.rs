@@ -1,4 +1,4 @@
-//! A pool's ordinary life: commits, chunks, two-phase commit, checkpoints and restarts.
+//! A pool's ordinary life: commits, chunks, two-phase commit, checkpoints and restarts. Tests (I7).
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! Fail stop (I11): what goes on after a failure and what does not.
+//! Fail stop (I11): what goes on after a failure and what does not. Tests (I5).
 
 mod support;
 

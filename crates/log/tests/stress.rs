@@ -1,4 +1,4 @@
-//! Many threads on tiny lanes, with switches all the time; then recover and compare.
+//! Many threads on tiny lanes, with switches all the time; then recover and compare. Tests (I5).
 
 #[path = "support/oracle.rs"]
 mod oracle;

@@ -3,7 +3,7 @@
 //! A link is a reference. A node is valid iff it lies within the pages, has the length of its level, has one to
 //! `branching` entries, and its CRC32C, bound to its place, matches. The checksum is skipped if the live bit is set,
 //! which says that the node was written or checked since the map was opened. The place of a node is reused only when
-//! neither the newest confirmation nor a snapshot nor a reader can reach the node.
+//! neither the newest confirmation nor a snapshot nor a reader can reach the node. Keeps (I8).
 
 use crate::config::{Kind, Layout};
 use crate::error::{Error, Result};

@@ -6,7 +6,7 @@
 //! through. A page that holds nothing and is not being filled is set aside at the end of a confirmation, and freed when
 //! no pin and no snapshot is older.
 //!
-//! Thread-safety: owned by the writer's lock. The live bits are shared.
+//! Thread-safety: owned by the writer's lock. The live bits are shared. Keeps (I8).
 
 use crate::batch::Batch;
 use crate::error::{Error, Result};

@@ -6,7 +6,7 @@
 //! new root. The loom test below tries the orders.
 //!
 //! Thread-safety: all of it is shared. Neither side waits. Slots come in blocks; when all are taken a block is added,
-//! and it stays until the pins are dropped.
+//! and it stays until the pins are dropped. Keeps (I8).
 
 use crate::atomic::{AtomicPtr, AtomicU64, Ordering, fence};
 use crossbeam_utils::CachePadded;

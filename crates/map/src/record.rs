@@ -5,7 +5,7 @@
 //! opened.
 //!
 //! Safety of the slices: their holder is the writer, a reader that pinned before it loaded the root, or the collector,
-//! which alone frees the pages it reads. Of confirmed bytes only the link ever changes.
+//! which alone frees the pages it reads. Of confirmed bytes only the link ever changes. Keeps (I6).
 
 use crate::config::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use crate::error::{Error, Result};

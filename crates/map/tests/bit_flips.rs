@@ -1,7 +1,7 @@
 //! Hazard: a bit that flips at rest silently changes an answer, or brings the process down.
 //!
 //! The tests change every byte of a small map, one at a time; then whole words, lines and pages. Every answer after
-//! that must be right or an error.
+//! that must be right or an error. Tests (I6).
 
 mod support;
 

@@ -1,4 +1,5 @@
 //! Hazards: a confirmation that fences more than it needs, or flushes less; a half-made map after a power failure.
+//! Tests (I3).
 
 mod support;
 

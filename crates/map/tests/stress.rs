@@ -1,6 +1,6 @@
 //! Hazard: a page is reused under a reader. A writer, readers, a stream of snapshots and the background thread run on
 //! real threads, in a region so small that pages are reused all the time. Values carry their key, their timestamp and a
-//! checksum.
+//! checksum. Tests (I8).
 
 mod support;
 

@@ -1,5 +1,5 @@
 //! A process is killed, the next one goes on with what it sees, and then the power fails: what the first one never flushed may be
-//! gone although the second one saw it.
+//! gone although the second one saw it. Tests (I2).
 
 use perdura_pmem::sim::{Image, Killed, Point, Random, Recorder, ReplayOptions, Seen, Trace};
 use perdura_pmem::{Medium, SimMedium};

@@ -2,7 +2,7 @@
 //!
 //! The hazard: an image that no power loss can leave accuses sound code, and a missing one lets a torn structure
 //! pass. The reference below keeps every store for ever and tries all choices; the replay, which forgets what is settled
-//! or overtaken, must yield exactly the same set.
+//! or overtaken, must yield exactly the same set. Tests (I2).
 
 use perdura_pmem::sim::{
     CHOICES_DEFAULT, EventKind, Image, Point, PointKind, Random, Recorder, ReplayOptions, Seen, SimMedium, Trace,

@@ -1,4 +1,5 @@
 //! The recorder and what is built on it: marks, labels, mutations, the lint, and recordings of recoveries.
+//! Tests (I10).
 
 use perdura_pmem::sim::{
     CHOICES_DEFAULT, CallSite, Image, Random, Recorder, ReplayOptions, Scheduler, Seen, SimMedium, SiteKind, Trace,

@@ -1,4 +1,4 @@
-//! Walks the crash points of recorded runs and checks their images.
+//! Walks the crash points of recorded runs and checks their images. Tests (I7).
 
 use crate::run::Run;
 use crate::subject::{Hazard, Subject};

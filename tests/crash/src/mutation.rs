@@ -1,6 +1,7 @@
 //! Tests the explorer itself: with any single flush, fence or sync outside `pmem` switched off it must find a violation.
 //!
 //! A call site that no run reached counts as not caught. [`crate::sources`] finds such sites in the source files.
+//! Tests (I3).
 
 use crate::explore::{Depth, explore};
 use crate::run::Run;

@@ -3,6 +3,7 @@
 //!
 //! The workload marks in the trace where a commit begins, where it is acknowledged, and where a reader has seen it. The CSN of
 //! each commit is in the [`History`]. Table definitions have no CSN there: one under way is found as a whole or not at all.
+//! Tests (I1, I4).
 
 use super::history::{History, Key, State, apply};
 use crate::subject;
