@@ -1,4 +1,4 @@
-//! Prepared transactions after a restart: write set, cells and locks as they were.
+//! Prepared transactions after a restart: recovery rebuilds their write sets and takes their cells and locks again.
 
 use super::redo;
 use crate::changes::write_set::WriteSet;
@@ -14,7 +14,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Gives a prepared transaction back its write set, cells and locks, and puts it on the pool's list.
+/// Rebuilds a prepared transaction from its records: write set, cells and locks. Puts it on the pool's list, to be
+/// decided by name.
 pub fn restore(pool: &Pool, prepared: PreparedTxn, tables: &BTreeMap<u32, Arc<Table>>) -> Result<()> {
     let owner = Arc::new(Owner::new(pool.next_session()));
     pool.locks.enter(&owner);

@@ -1,8 +1,9 @@
-//! How a transaction ends.
+//! The end of a transaction: commit, prepare, rollback.
 //!
-//! Commit: versions fenced; log space reserved; CSN taken; record written and fenced; durable_csn waited for; directory words
-//! published, flushed, fenced; visible_csn moved in order; acknowledged (I1, I4, I5). With two-phase commit the records are made
-//! durable by [`Session::prepare`], and [`Session::commit_ordered`] only writes the commit record.
+//! A commit fences its versions, reserves log space, takes a CSN, writes and fences its record, and waits for
+//! durable_csn. Then it stamps its versions, publishes their directory words, fences, moves visible_csn in order, and
+//! acknowledges (I1, I4, I5). In two-phase commit [`Session::prepare`] makes the redo records durable, and
+//! [`Session::commit_ordered`] writes only the commit record.
 
 use super::session::{Session, State};
 use crate::changes::write_set::Position;
@@ -12,7 +13,12 @@ use perdura_log::Csn;
 use std::sync::atomic::Ordering;
 
 impl Session {
-    /// Commits. On return the transaction is durable and visible. On error it has been rolled back.
+    /// Commits the transaction: on return it is durable and visible. A transaction that wrote nothing gets the visible
+    /// CSN.
+    ///
+    /// # Errors
+    /// DeviceFull, LogFull, ReadOnlyPool. The transaction has been rolled back, with one exception: if the pool failed
+    /// stop while an earlier commit was not durable yet, the next start decides the outcome.
     pub fn commit(&mut self) -> Result<Csn> {
         if self.is_read_only() {
             let csn = self.pool.log.visible_csn();
@@ -44,15 +50,17 @@ impl Session {
             self.publish(csn);
             return Ok(csn);
         }
-        // An earlier commit will never be durable: nothing may be published (I4); the next start decides.
+        // An earlier commit will never be durable, so nothing may be published (I4). The next start decides.
         self.forget();
         self.pool.check_writable().map(|()| csn)
     }
 
-    /// Makes the transaction able to commit at any time, even after a crash, under the name `xid`.
+    /// Prepares the transaction under the name `xid`: from now on it can be committed at any time, even after a crash.
+    /// A transaction that wrote nothing is not prepared.
     ///
     /// # Errors
-    /// DeviceFull, LogFull, ReadOnlyPool; the transaction has then been rolled back: parts of it may be in the log already.
+    /// DeviceFull, LogFull, ReadOnlyPool. The transaction has then been rolled back, since parts of it may be in the
+    /// log already.
     pub fn prepare(&mut self, xid: &[u8]) -> Result<()> {
         if self.is_read_only() {
             return Ok(());
@@ -65,7 +73,7 @@ impl Session {
         }
         self.xid = xid.to_vec();
         self.state = State::Prepared;
-        // It reads nothing any more, and may stay so for long: purge does not wait for it.
+        // A prepared transaction reads no more and may stay for long: it must not hold purge back.
         self.snapshots.close(&self.pool);
         self.end_change();
         Ok(())
@@ -78,8 +86,8 @@ impl Session {
         Ok(log.prepare(xid, &self.records)?)
     }
 
-    /// Gives a prepared transaction its place in the commit order and makes its commit durable. Cannot fail.
-    /// [`Session::commit`] does the rest. A transaction that wrote nothing gets the last CSN.
+    /// Gives a prepared transaction its place in the commit order and fences its commit record. It cannot fail (I5).
+    /// [`Session::commit`] publishes and acknowledges. A transaction that is not prepared gets the last CSN given out.
     pub fn commit_ordered(&mut self) -> Csn {
         if self.state == State::Prepared {
             self.begin_ending();
@@ -107,7 +115,8 @@ impl Session {
         Ok(log.commit(reservation, &self.records))
     }
 
-    /// Fences the versions, then gathers the redo records; what is more than one chunk goes to the log already.
+    /// Fences the versions, then gathers the redo records. Full chunks go to the log at once; the rest stays in
+    /// `records`.
     fn write_records(&mut self) -> Result<()> {
         self.unfenced |= self.writes.settle()?;
         self.fence_writes();
@@ -118,7 +127,8 @@ impl Session {
         self.writes.log(&mut self.records, log, self.pool.chunk_bytes)
     }
 
-    /// After all records up to the commit's are durable: publishes, waits until all of it is visible, acknowledges.
+    /// Publishes the transaction, once durable_csn covers it: stamps, publishes, fences, hands superseded versions to
+    /// purge, and waits until the commit is visible.
     fn publish(&mut self, csn: Csn) {
         // Planted: readers find no CSN in what was published.
         if !perdura_pmem::planted(33) {
@@ -141,11 +151,11 @@ impl Session {
         self.reset();
     }
 
-    /// Rolls back, prepared or not.
+    /// Rolls the transaction back, prepared or not.
     ///
     /// # Errors
-    /// NotSupported after [`Session::commit_ordered`]: the commit is durable and cannot be taken back. It stays to be completed by
-    /// [`Session::commit`], which others wait for.
+    /// NotSupported after [`Session::commit_ordered`]: the commit is durable. [`Session::commit`] must complete it,
+    /// since later commits wait for it.
     pub fn rollback(&mut self) -> Result<()> {
         if let State::Ordered(csn) = self.state {
             let what =
@@ -156,7 +166,7 @@ impl Session {
         Ok(())
     }
 
-    /// Rolls back what was not ordered yet.
+    /// Rolls back a transaction that has no CSN yet.
     fn roll_back(&mut self) {
         if !self.is_read_only() || self.log.is_some() {
             self.begin_ending();
@@ -165,12 +175,12 @@ impl Session {
         if perdura_pmem::planted(38) && !self.is_read_only() {
             self.take_back();
         }
-        // The log forgets a prepared transaction first: what it wrote may be used again right after this (I8).
+        // The log forgets a prepared transaction first: others may reuse what it wrote right after this (I8).
         if let Some(log) = self.log.take()
             && let Err(error) = log.rollback()
         {
             self.pool.log.fail_stop(&format!("a prepared transaction's rollback could not be logged: {error}"));
-            // The log still names what it wrote: the next start finds it prepared.
+            // The log still names what it wrote, so the next start finds it prepared.
             return self.forget();
         }
         if !self.is_read_only() {
@@ -181,20 +191,20 @@ impl Session {
         self.reset();
     }
 
-    /// Frees what the transaction wrote, and leaves no line of it dirty.
+    /// Frees what the transaction wrote. Every line of it is flushed and fenced, so none is written back later.
     fn take_back(&mut self) {
         self.writes.undo_to(&Position::default());
         self.fence_writes();
         self.writes.abandon();
     }
 
-    /// Leaves a prepared transaction to the pool: nothing is rolled back, nothing written.
+    /// Ends the transaction without publishing or rolling back: the next start decides it.
     fn forget(&mut self) {
         self.log = None;
         self.reset();
     }
 
-    /// Leaves the prepared transaction to the pool, with its locks, until it is decided by name.
+    /// Moves the prepared transaction, with its locks, to the pool's list until it is decided by name.
     fn detach(&mut self) {
         self.snapshots.release(&self.pool.snapshots);
         self.pool.prepared.add(Detached {
@@ -209,12 +219,12 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // The session ends: from here on nobody calls its client, not even while this waits.
+        // Nobody calls the client of a session that ends, not even while this waits.
         self.owner.set_client(None);
         match self.state {
             State::Prepared => return self.detach(),
             State::Ordered(_) => {
-                // A pool that failed stop says so at the next call.
+                // If the pool failed stop, the next call on it reports that.
                 let _ = self.commit();
             }
             State::Active => self.roll_back(),
