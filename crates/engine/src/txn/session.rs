@@ -159,7 +159,7 @@ impl Session {
         Killer(self.owner.clone())
     }
 
-    /// Whether the transaction has written nothing so far.
+    /// Whether the transaction has written nothing so far; writes rolled back to a savepoint count as well.
     pub fn is_read_only(&self) -> bool {
         self.writes.is_empty() && self.state == State::Active
     }
