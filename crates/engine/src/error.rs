@@ -13,12 +13,13 @@ pub enum ErrorKind {
     NotFound,
     /// The name is taken.
     Exists,
-    /// Another transaction kept the row locked for longer than the lock wait timeout. The statement is to be rolled back.
+    /// Another transaction kept the row locked for longer than the lock wait timeout. The statement is to be rolled
+    /// back.
     LockWaitTimeout,
     /// The wait would have closed a cycle of waiters. The transaction is to be rolled back.
     Deadlock,
-    /// Another transaction committed a newer version of the row than this snapshot sees. The transaction is to be rolled back and
-    /// tried again, as after a deadlock.
+    /// Another transaction committed a newer version of the row than this snapshot sees. The transaction is to be
+    /// rolled back and retried, as after a deadlock.
     RecordChanged,
     /// The table was created or rebuilt after the transaction's snapshot, which does not see its rows. The transaction
     /// is to be ended; the next one sees them.

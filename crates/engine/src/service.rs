@@ -90,14 +90,17 @@ impl Services {
                 Ok(()) => {}
                 Err(error) if error.kind() == perdura_pmem::ErrorKind::NotFound => {}
                 Err(error) => {
-                    self.notices.add(format!("a data file that is not needed any more stays for now: {error}"));
+                    self.notices.add(format!(
+                        "a data file that is no longer needed could not be removed and stays for now: {error}"
+                    ));
                     self.add_leftover(name);
                 }
             }
         }
         if let Err(error) = medium.sync_dir() {
-            self.notices
-                .add(format!("removed data files may be there again after a crash, until the next start: {error}"));
+            self.notices.add(format!(
+                "the removal of data files is not durable; after a crash the next start removes them again: {error}"
+            ));
         }
     }
 
@@ -110,7 +113,7 @@ impl Services {
         leftovers
             .retain(|name| medium.remove(name).is_err_and(|error| error.kind() != perdura_pmem::ErrorKind::NotFound));
         if leftovers.is_empty() && medium.sync_dir().is_ok() {
-            self.notices.add("data files that could not be removed before are removed now".to_owned());
+            self.notices.add("data files that could not be removed earlier are removed now".to_owned());
         }
     }
 

@@ -205,7 +205,7 @@ impl Chain {
         let header = VersionHeader::decode(region.load(at + 8), region.load(at + 16), region.load(at + 24));
         let belongs = header.rid == rid && header.tombstone == word.is_tombstone();
         if !belongs || at + VERSION_HEADER + u64::from(header.len) > region.len() {
-            let what = format_args!("the version header is not one of row {:#x}", rid.to_u64());
+            let what = format_args!("the version header does not belong to row {:#x}", rid.to_u64());
             return Err(Error::damaged(region.name(), at, what));
         }
         Ok((region, at, header))

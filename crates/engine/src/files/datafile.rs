@@ -74,7 +74,7 @@ impl DataFile {
     pub fn open(medium: &dyn Medium, identity: FileIdentity, segment_bytes: u64) -> Result<DataFile> {
         let name = identity.name();
         let region = medium.open(&name).map_err(|error| {
-            let what = "belongs to the pool and cannot be done without: restore it from a backup";
+            let what = "is part of the pool: restore it from a backup";
             Error::new(ErrorKind::Damaged, format!("{error}; data file {name} {what}")).in_file(&name).caused_by(error)
         })?;
         let bytes = region.len();
@@ -176,7 +176,7 @@ impl DataFile {
             return Err(Error::damaged(
                 self.region.name(),
                 offset,
-                "a version is said to be here, outside the segments",
+                "a version is named at this place, which is outside the segments",
             ));
         }
         Ok(offset)

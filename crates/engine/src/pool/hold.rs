@@ -121,7 +121,10 @@ impl Hold {
             // A release meanwhile ends this wait as well.
             self.released.wait_for(&mut turn, POLL);
             if !self.held.load(Ordering::SeqCst) {
-                return Err(Error::new(ErrorKind::Killed, "the pool was released while it was waited for"));
+                return Err(Error::new(
+                    ErrorKind::Killed,
+                    "the pool was released while the hold waited for running statements",
+                ));
             }
             waited_for.retain(|count| !idle(count));
         }

@@ -54,10 +54,12 @@ impl Session {
             self.pool.locks.name_deadlock(|id| self.pool.name_of(id));
         }
         let (kind, what) = match refused {
-            LockRefused::Timeout => (ErrorKind::LockWaitTimeout, "was not free within the lock wait timeout"),
+            LockRefused::Timeout => (ErrorKind::LockWaitTimeout, "could not be locked within the lock wait timeout"),
             LockRefused::WouldWait => (ErrorKind::LockWaitTimeout, "is locked by another transaction"),
-            LockRefused::Deadlock => (ErrorKind::Deadlock, "would have been waited for in a circle: deadlock"),
-            LockRefused::Killed => (ErrorKind::Killed, "was waited for when the statement was killed"),
+            LockRefused::Deadlock => {
+                (ErrorKind::Deadlock, "could not be locked: the wait would have closed a cycle (deadlock)")
+            }
+            LockRefused::Killed => (ErrorKind::Killed, "could not be locked: the statement was killed while it waited"),
         };
         Err(Error::new(kind, format!("row {:#x} of table {} {what}", rid.to_u64(), table.name())))
     }

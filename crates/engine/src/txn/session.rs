@@ -206,7 +206,10 @@ impl Session {
     pub fn rollback_to(&mut self, savepoint: &Savepoint) -> Result<()> {
         let gone = self.taken_back.iter().any(|range| range.contains(&savepoint.sequence));
         if savepoint.transaction != self.ended || gone {
-            return Err(Error::new(ErrorKind::NotFound, "the savepoint is of another transaction or was rolled back"));
+            return Err(Error::new(
+                ErrorKind::NotFound,
+                "the savepoint belongs to another transaction or was rolled back",
+            ));
         }
         self.take_back_to(savepoint);
         Ok(())
