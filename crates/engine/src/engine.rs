@@ -121,7 +121,7 @@ impl Engine {
         Session::new(self.pool.clone(), isolation)
     }
 
-    /// Names of prepared transactions that no session holds.
+    /// Names of the prepared transactions that have no session.
     pub fn prepared(&self) -> Vec<Vec<u8>> {
         self.pool.prepared.xids()
     }
@@ -200,7 +200,7 @@ impl Engine {
         self.pool.set_lock_wait_timeout(timeout);
     }
 
-    /// Switches pre-fault on or off.
+    /// Switches pre-fault on or off. Without effect if the pool was opened without it.
     pub fn set_prefault(&self, enabled: bool) {
         if let Some(prefault) = self.pool.services().prefault_service() {
             prefault.set_enabled(enabled);

@@ -111,7 +111,7 @@ impl Table {
         self.rows.load(Ordering::Relaxed).max(0) as u64
     }
 
-    /// Counts rows that a commit added or removed.
+    /// Adds what a commit inserted or deleted to the estimated number of rows.
     pub(crate) fn count_rows(&self, delta: i64) {
         if delta != 0 {
             self.rows.fetch_add(delta, Ordering::Relaxed);

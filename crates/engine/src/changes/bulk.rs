@@ -244,7 +244,7 @@ impl BulkInsert {
     pub fn settle(&mut self) {
         self.drop_replaced();
         for index in 0..self.pages.len() {
-            // Planted: the checksum is that of the rows as they were inserted.
+            // Planted: the checksum covers the rows as they were inserted, not as they were edited.
             if self.pages[index].edited && !perdura_pmem::planted(52) {
                 self.pages[index].folded = self.fold_again(index);
             }
@@ -320,7 +320,7 @@ impl BulkInsert {
     /// Returns unused cells, unused RIDs and holes to the table's allocator, after publication.
     pub fn finish(mut self) {
         self.release_segments();
-        // Planted: holes are counted when others may have made more of them.
+        // Planted: holes are collected after publication, when others may have made more of them.
         if perdura_pmem::planted(65) {
             self.holes.clear();
             self.collect_holes();

@@ -97,7 +97,7 @@ impl WriteSet {
         self.rows.add(table, rid, base, head);
     }
 
-    /// Adds a further write of a row that was added.
+    /// Adds a further write of a row that has an entry.
     pub fn replace(&mut self, table: u32, rid: Rid, head: Word) {
         self.rows.replace(table, rid, head);
     }
@@ -114,7 +114,7 @@ impl WriteSet {
         }
         while let Some(undone) = self.rows.undo_one(position.rows) {
             undone.table.space().free(undone.version);
-            // Planted: the RID of an insert that was taken back is lost.
+            // Planted: the RID of an undone insert is lost.
             undone.table.space().free_rids(undone.rid.filter(|_| !perdura_pmem::planted(62)));
         }
     }
@@ -148,7 +148,7 @@ impl WriteSet {
     /// Links the newest version of each row written more than once to the committed version. Nobody else can have seen
     /// the versions between; they are freed when the transaction retires.
     fn skip_replaced(&self) -> Result<bool> {
-        // Planted: versions link to own ones that are soon free.
+        // Planted: versions link to own ones that are soon freed.
         let skips =
             |write: &&super::row_writes::Write| write.versions > 1 && !write.is_nothing() && !perdura_pmem::planted(37);
         let mut relinked = false;

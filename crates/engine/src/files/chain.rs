@@ -97,7 +97,7 @@ impl Chain {
             return Err(Error::new(ErrorKind::TableFull, what));
         }
         let last = self.file(sequence - 1).expect("the last file");
-        // Planted: the link leads to a file before there is one.
+        // Planted: the link names a file before the file exists.
         if perdura_pmem::planted(47) {
             last.link_next();
         }
@@ -152,7 +152,7 @@ impl Chain {
         self.context.geometry.segment_bytes
     }
 
-    /// The row directory.
+    /// The table's row directory.
     #[inline]
     pub fn directory(&self) -> &Directory {
         &self.directory

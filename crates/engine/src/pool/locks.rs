@@ -67,7 +67,7 @@ impl RowLock {
     fn admits(&self, owner: u64, mode: LockMode) -> bool {
         match mode {
             LockMode::Shared => !self.exclusive,
-            // Planted: who holds a shared lock may raise it beside others.
+            // Planted: an owner may raise its shared lock beside other holders.
             LockMode::Exclusive => {
                 let raises = perdura_pmem::planted(63) && self.holders.contains(&owner);
                 raises || self.holders.iter().all(|holder| *holder == owner)

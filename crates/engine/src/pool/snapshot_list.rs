@@ -70,7 +70,7 @@ impl SnapshotList {
         let wanted = wanted.max(purged);
         self.limit.store(wanted, Ordering::SeqCst);
         fence(Ordering::SeqCst);
-        // Planted: purge does not look at snapshots.
+        // Planted: purge ignores live snapshots.
         let limit =
             self.oldest().filter(|_| !perdura_pmem::planted(56)).map_or(wanted, |oldest| oldest.clamp(purged, wanted));
         self.limit.store(limit, Ordering::SeqCst);

@@ -102,7 +102,7 @@ pub fn drop_table(pool: &Arc<Pool>, name: &str) -> Result<()> {
         let table = pool.table(name)?;
         check_undecided(pool, &table)?;
         let rid = find_entry(session, catalog, table.id())?;
-        // Planted: the files go before the catalog has forgotten them.
+        // Planted: the files are removed before the catalog forgets them.
         if perdura_pmem::planted(45) {
             pool.context.medium.remove(&data_file_name(table.id(), 0))?;
             pool.context.medium.sync_dir()?;

@@ -41,7 +41,7 @@ fn redo_record(table: &Table, record: &Record, csn: u64) -> Result<()> {
     verify_record(table, record)?;
     match *record {
         Record::Row { rid, word, .. } => {
-            // Planted: what is seen is taken to be durable.
+            // Planted: a word that is seen is taken for durable.
             if perdura_pmem::planted(39) && table.directory().raw_word(rid.row()) == word {
                 return Ok(());
             }

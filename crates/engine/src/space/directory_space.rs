@@ -110,7 +110,7 @@ impl DirectorySpace {
             let page = self.0.lock().pages.pop();
             match page {
                 Some(page) => {
-                    // Planted: words that a rollback or a crash left come with the page.
+                    // Planted: the page keeps words that a rollback or a crash left in it.
                     if page.dirty && !perdura_pmem::planted(50) {
                         let (region, at, bytes) =
                             segments.chain().directory().page_bytes(page.page).expect("a free page exists");
@@ -132,7 +132,7 @@ impl DirectorySpace {
         let id = segments.take_free(1, 1)?;
         let (directory, file) = (segments.chain().directory(), segments.chain().file_of(id));
         let at = file.segment_offset(id.index);
-        // Planted: the directory begins with whatever was there.
+        // Planted: a new directory segment is not zeroed.
         if !perdura_pmem::planted(49) {
             file.region().zero(at, segments.chain().segment_bytes());
         }
@@ -171,7 +171,7 @@ impl DirectorySpace {
                     let is_reserved = || lists.reserved_rows.contains(&row);
                     if word.is_tombstone() {
                         tombstones.push(Superseded { csn: 0, rid, word });
-                    // Planted: the row of a prepared transaction's insert is given to others.
+                    // Planted: the RID of a prepared transaction's insert is given to others.
                     } else if word.is_empty() && (!is_reserved() || perdura_pmem::planted(42)) {
                         lists.rids.push(rid);
                     }
@@ -190,7 +190,7 @@ impl DirectorySpace {
         let mut lists = self.0.lock();
         let mut cleared = Vec::new();
         for item in purged.iter().filter(|item| item.word.is_tombstone()) {
-            // Planted: a row that is used again has its old incarnation.
+            // Planted: a RID is reused under its old incarnation.
             let incarnation = item.rid.incarnation().wrapping_add(u16::from(!perdura_pmem::planted(55)));
             let (row, next) = (item.rid.row(), crate::format::Word::empty(incarnation));
             directory.store(row, next);
@@ -220,7 +220,7 @@ fn purge_old_tombstones(segments: &Segments, superseded: &PurgeQueue, tombstones
     let recovered = chain.context().services.recovered_csn();
     for item in tombstones {
         let Ok((region, at, _)) = chain.header(item.word, item.rid) else { continue };
-        // Planted: deletions of this run go to purge as if they were from before it.
+        // Planted: tombstones of this run are queued for purge as if they were from before it.
         if version_csn(region, at, chain.state_of(item.rid.row())) <= recovered || perdura_pmem::planted(43) {
             segments.ensure_swept(item.word)?;
             superseded.push_first(item);

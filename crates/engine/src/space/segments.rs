@@ -292,7 +292,7 @@ impl Segments {
         if cells.units() == 0 {
             return self.free_extent(free, id, cells);
         }
-        // Planted: an empty segment is free though somebody fills it.
+        // Planted: an empty segment becomes free although an owner fills it.
         if cells.taken.load(Ordering::Acquire) && !perdura_pmem::planted(51) {
             return;
         }

@@ -60,7 +60,7 @@ impl Table {
     pub(crate) fn visible(&self, rid: Rid, mut word: Word, state: PageState, csn_limit: u64) -> Result<Option<RowRef>> {
         while !word.is_empty() {
             let (region, at, header) = self.chain().header(word, rid)?;
-            // Planted: a snapshot does not see the last commit before it.
+            // Planted: a snapshot misses the last commit that it should see.
             if version_csn(region, at, state) <= csn_limit - u64::from(perdura_pmem::planted(58)) {
                 return Ok((!header.tombstone).then(|| RowRef::new(region, at, &header)));
             }

@@ -38,7 +38,8 @@ impl Session {
             },
         };
         self.state = State::Ordered(csn);
-        // Planted: publication before all earlier commits are durable; locks let go of before it.
+        // Planted: a commit is published before all earlier ones are durable; its locks are released before
+        // publication.
         if perdura_pmem::planted(30) {
             self.publish(csn);
             return Ok(csn);
@@ -130,12 +131,12 @@ impl Session {
     /// Publishes the transaction, once durable_csn covers it: stamps, publishes, fences, hands superseded versions to
     /// purge, and waits until the commit is visible.
     fn publish(&mut self, csn: Csn) {
-        // Planted: readers find no CSN in what was published.
+        // Planted: published versions are not stamped with their CSN.
         if !perdura_pmem::planted(33) {
             self.writes.stamp(csn);
         }
         self.writes.publish(csn);
-        // Planted: said to be published before it is fenced.
+        // Planted: a commit is reported as published before the fence.
         if perdura_pmem::planted(34) {
             self.pool.log.publish(csn);
         }
@@ -145,7 +146,7 @@ impl Session {
         self.pool.counters.commits.fetch_add(1, Ordering::Relaxed);
         let log = self.log.take();
         self.release_locks();
-        // Planted: acknowledged before it is visible.
+        // Planted: a commit is acknowledged before it is visible.
         let _ = perdura_pmem::planted(35) || self.pool.log.wait_visible(csn);
         drop(log);
         self.reset();
@@ -171,7 +172,7 @@ impl Session {
         if !self.is_read_only() || self.log.is_some() {
             self.begin_ending();
         }
-        // Planted: what a prepared transaction wrote is given away before the log forgets it.
+        // Planted: what a prepared transaction wrote is freed before the log forgets the transaction.
         if perdura_pmem::planted(38) && !self.is_read_only() {
             self.take_back();
         }

@@ -139,7 +139,7 @@ impl Session {
                 ),
             ));
         }
-        // Planted: a deleted row is changed; a version is replaced in a segment that a sweep has yet to look at.
+        // Planted: a deleted row is changed; a version in an unswept segment is superseded.
         if header.tombstone && !perdura_pmem::planted(60) {
             return Err(gone(table, rid));
         }
