@@ -221,7 +221,7 @@ impl LockTable {
             (held, self.report_conflicts(owner, lock))
         };
         self.waits.fetch_add(1, Ordering::Relaxed);
-        let outcome = if self.closes_circle(owner, key, giving_way) {
+        let outcome = if self.closes_cycle(owner, key, giving_way) {
             Err(LockRefused::Deadlock)
         } else {
             self.wait(owner, timeout.unwrap_or_default())
@@ -288,7 +288,7 @@ impl LockTable {
     }
 
     /// Registers that `owner` waits for `key`. Returns whether that closes a cycle that avoids the owners in `seen`.
-    fn closes_circle(&self, owner: &Owner, key: RowKey, mut seen: FxHashSet<u64>) -> bool {
+    fn closes_cycle(&self, owner: &Owner, key: RowKey, mut seen: FxHashSet<u64>) -> bool {
         let mut waiting = self.waiting.lock();
         waiting.insert(owner.id, key);
         let mut path = vec![(owner.id, key)];

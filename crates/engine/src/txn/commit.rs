@@ -174,7 +174,7 @@ impl Session {
         }
         // Planted: what a prepared transaction wrote is freed before the log forgets the transaction.
         if perdura_pmem::planted(38) && !self.is_read_only() {
-            self.take_back();
+            self.undo_all();
         }
         // The log forgets a prepared transaction first: others may reuse what it wrote right after this (I8).
         if let Some(log) = self.log.take()
@@ -185,7 +185,7 @@ impl Session {
             return self.forget();
         }
         if !self.is_read_only() {
-            self.take_back();
+            self.undo_all();
             self.pool.counters.rollbacks.fetch_add(1, Ordering::Relaxed);
         }
         self.release_locks();
@@ -193,7 +193,7 @@ impl Session {
     }
 
     /// Frees what the transaction wrote. Every line of it is flushed and fenced, so none is written back later.
-    fn take_back(&mut self) {
+    fn undo_all(&mut self) {
         self.writes.undo_to(&Position::default());
         self.fence_writes();
         self.writes.abandon();

@@ -45,7 +45,7 @@ impl Session {
             return Ok(row);
         }
         let newest = table.newest(rid)?;
-        self.snapshots.has_met(newest.map_or(0, |(_, csn)| csn));
+        self.snapshots.note_met(newest.map_or(0, |(_, csn)| csn));
         Ok(newest.map(|(row, _)| row))
     }
 

@@ -69,7 +69,7 @@ pub struct Session {
     ended: u64,
     /// Ranges of sequence numbers whose writes were rolled back, in ascending order: savepoints within them are gone.
     /// There are no more ranges than writes.
-    taken_back: Vec<RangeInclusive<u64>>,
+    undone: Vec<RangeInclusive<u64>>,
     /// This thread has flushed versions that it has not fenced yet.
     pub(super) unfenced: bool,
     /// The session is within a change (`pool/hold.rs`), so the pool cannot be held.
@@ -101,7 +101,7 @@ impl Session {
             locks: Vec::new(),
             statement: Savepoint::default(),
             ended: 0,
-            taken_back: Vec::new(),
+            undone: Vec::new(),
             unfenced: false,
             changing: false,
             state: State::Active,
@@ -183,7 +183,7 @@ impl Session {
     /// Rolls back what was written since [`Session::start_statement`].
     pub fn rollback_statement(&mut self) {
         let statement = std::mem::take(&mut self.statement);
-        self.take_back_to(&statement);
+        self.undo_to(&statement);
         self.statement = statement;
     }
 
@@ -204,23 +204,23 @@ impl Session {
     /// # Errors
     /// NotFound, without any effect, if the savepoint belongs to another transaction or was itself rolled back.
     pub fn rollback_to(&mut self, savepoint: &Savepoint) -> Result<()> {
-        let gone = self.taken_back.iter().any(|range| range.contains(&savepoint.sequence));
+        let gone = self.undone.iter().any(|range| range.contains(&savepoint.sequence));
         if savepoint.transaction != self.ended || gone {
             return Err(Error::new(
                 ErrorKind::NotFound,
                 "the savepoint belongs to another transaction or was rolled back",
             ));
         }
-        self.take_back_to(savepoint);
+        self.undo_to(savepoint);
         Ok(())
     }
 
-    fn take_back_to(&mut self, savepoint: &Savepoint) {
+    fn undo_to(&mut self, savepoint: &Savepoint) {
         if self.state == State::Active {
-            self.taken_back.retain(|range| *range.start() <= savepoint.sequence);
+            self.undone.retain(|range| *range.start() <= savepoint.sequence);
             if self.sequence > savepoint.sequence {
                 let last = self.next_sequence();
-                self.taken_back.push(savepoint.sequence + 1..=last);
+                self.undone.push(savepoint.sequence + 1..=last);
             }
             let within = self.changing;
             self.begin_ending();
@@ -288,7 +288,7 @@ impl Session {
         self.writes.clear();
         self.records.clear();
         self.xid.clear();
-        self.taken_back = Vec::new();
+        self.undone = Vec::new();
         self.ended += 1;
         self.unfenced = false;
         self.state = State::Active;

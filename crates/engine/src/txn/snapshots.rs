@@ -47,7 +47,7 @@ impl OpenSnapshots {
     }
 
     /// Notes that the transaction has read a row of commit `csn` under its lock.
-    pub fn has_met(&mut self, csn: Csn) {
+    pub fn note_met(&mut self, csn: Csn) {
         self.met = self.met.max(csn);
     }
 

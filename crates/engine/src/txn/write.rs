@@ -147,7 +147,7 @@ impl Session {
             return Ok(word);
         }
         table.space().ensure_swept(word)?;
-        self.snapshots.has_met(csn);
+        self.snapshots.note_met(csn);
         Ok(word)
     }
 }
