@@ -1,9 +1,10 @@
-//! The engine from Rust: transfers between two accounts in a process that is killed, and what the next one finds.
+//! The engine from Rust: a process transfers money between two accounts until it is killed, and the next process looks
+//! at what is left.
 //!
 //! `crash_and_reopen DIRECTORY`
 //!
-//! Every transfer changes both rows in one transaction. The process that makes them is killed in the middle without a word to the
-//! engine. Afterwards every acknowledged transfer is there, and none by half: the sum is 2000.
+//! Every transfer changes both rows in one transaction. The process is killed in the middle of its transfers and closes
+//! nothing. Afterwards every acknowledged transfer is there, and none by half: the sum is 2000.
 
 use perdura_engine::{Config, Engine, FileMedium, Isolation, MediumOptions, Result, Rid, Session, Table};
 use std::error::Error;
@@ -35,7 +36,7 @@ fn main() -> std::result::Result<ExitCode, Box<dyn Error>> {
     let [(_, alice), (_, bob)] = accounts(&mut session, &table)?;
     println!("  alice has {alice}, bob {bob}");
     let transfers = 1000 - alice;
-    // One more than we know of may be there: committed, and killed before it could tell.
+    // The process may have been killed after a commit and before it printed it, so one more may be there.
     let all = transfers == acknowledged || transfers == acknowledged + 1;
     let whole = alice + bob == 2000;
     let word = |is: bool| if is { "yes" } else { "NO" };
@@ -44,7 +45,7 @@ fn main() -> std::result::Result<ExitCode, Box<dyn Error>> {
     Ok(if all && whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Opens the pool, or creates it; not necessarily on persistent memory, so that the example runs anywhere.
+/// Opens the pool, or creates it. `emulate` lets the example run without persistent memory, too.
 fn open(directory: &Path) -> Result<Engine> {
     let medium = FileMedium::open(directory, MediumOptions { emulate: true, create_dir: true })?;
     Engine::open(Arc::new(medium), Config::default())
@@ -62,7 +63,7 @@ fn create(directory: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Both accounts, alice's first: RID and balance.
+/// RIDs and balances of both accounts, Alice's first.
 fn accounts(session: &mut Session, table: &Arc<Table>) -> Result<[(Rid, i64); 2]> {
     let reader = session.reader();
     let mut found = Vec::new();
@@ -73,7 +74,7 @@ fn accounts(session: &mut Session, table: &Arc<Table>) -> Result<[(Rid, i64); 2]
     Ok(found.try_into().expect("two accounts"))
 }
 
-/// Moves money until killed; tells each transfer that is acknowledged.
+/// Transfers money until the process is killed, and prints the number of each acknowledged transfer.
 fn transfer_for_ever(directory: &Path) -> std::result::Result<(), Box<dyn Error>> {
     let engine = open(directory)?;
     let table = engine.table("accounts")?;
@@ -90,7 +91,7 @@ fn transfer_for_ever(directory: &Path) -> std::result::Result<(), Box<dyn Error>
     Ok(())
 }
 
-/// Runs transfers in a process of their own and kills it. The last transfer known to be acknowledged.
+/// Runs transfers in a process of their own, and kills it. Returns the number of the last acknowledged transfer.
 fn crash(directory: &str) -> std::result::Result<i64, Box<dyn Error>> {
     let program = std::env::current_exe()?;
     let mut child = Command::new(program).args([directory, "transfer"]).stdout(Stdio::piped()).spawn()?;
@@ -100,7 +101,7 @@ fn crash(directory: &str) -> std::result::Result<i64, Box<dyn Error>> {
         // The kill may have cut the last line off.
         acknowledged = line?.parse().unwrap_or(acknowledged);
         if acknowledged == TRANSFERS_BEFORE_CRASH {
-            // SIGKILL. What it still told before it died is read on.
+            // SIGKILL. The loop goes on to read what the process printed before it died.
             child.kill()?;
         }
     }

@@ -1,6 +1,7 @@
-//! Inserts through the crate's API, and a memcpy of the same bytes, one JSON object a line (see `xtask/src/bench/engine.rs`).
+//! Measures inserts through the crate's API against a memcpy of the same bytes. Prints one JSON object a line, for
+//! `xtask/src/bench/engine.rs`.
 //!
-//! `throughput --dir DIR [--quick]`: the pool is made in a directory of its own below DIR and removed afterwards.
+//! `throughput --dir DIR [--quick]` creates the pool in a directory of its own below DIR, and removes it afterwards.
 
 #![allow(clippy::disallowed_methods, reason = "it measures time")]
 
@@ -11,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Bytes of the paper's row, packed.
+/// Size of the paper's row, packed, in bytes.
 const ROW_BYTES: usize = 64;
 
 struct Arguments {
@@ -53,7 +54,7 @@ fn report(system: &str, threads: usize, rows_per_s: f64) {
     );
 }
 
-/// Rows a second when `threads` transactions insert `rows` rows each into one table and commit.
+/// Rows a second when `threads` transactions each insert `rows` rows into one table and commit.
 fn insert(directory: &Path, threads: usize, rows: usize, row: &[u8]) -> f64 {
     let options = Options { emulate: true, create_dir: true };
     let medium: Arc<dyn Medium> = Arc::new(FileMedium::open(directory, options).expect("the directory can be used"));
@@ -77,7 +78,7 @@ fn insert(directory: &Path, threads: usize, rows: usize, row: &[u8]) -> f64 {
     rate
 }
 
-/// The same bytes copied into fresh memory.
+/// Rows a second when `threads` threads copy the same bytes into fresh memory.
 fn copy(threads: usize, rows: usize, row: &[u8]) -> f64 {
     let begin = Instant::now();
     std::thread::scope(|scope| {

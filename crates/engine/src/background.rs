@@ -1,4 +1,5 @@
-//! The background thread of a pool: continuous checkpoint, purge, sweep after a restart, files ahead of need.
+//! The background thread of a pool. It checkpoints and purges continuously, creates data files ahead of need, retries
+//! file removals that failed, replaces a used spare file, and sweeps what a restart left unswept.
 
 use crate::error::ErrorKind;
 use crate::pool::Pool;
@@ -6,26 +7,26 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How long it sleeps when nobody asks for it.
+/// Longest sleep between two rounds. A request for a data file ends the sleep early.
 const PERIOD: Duration = Duration::from_millis(50);
-/// Segments swept in one period.
+/// Segments of each table swept in one round.
 const SWEPT_AT_ONCE: usize = 256;
 
-/// The thread.
+/// A running background thread.
 pub struct Background {
     pool: Arc<Pool>,
     thread: JoinHandle<()>,
 }
 
 impl Background {
-    /// Starts it.
+    /// Starts the thread, pinned to the NUMA node of the medium if that is known.
     pub(crate) fn start(pool: Arc<Pool>) -> Background {
         let worker = pool.clone();
         let thread = std::thread::Builder::new()
             .name("perdura-background".into())
             .spawn(move || {
                 if let Some(node) = worker.context.medium.info().numa_node {
-                    // Where it cannot be pinned it runs all the same, only farther from the memory.
+                    // An unpinned thread works as well, only farther from the memory.
                     perdura_pmem::numa::pin_to_node(node);
                 }
                 run(&worker)
@@ -34,7 +35,7 @@ impl Background {
         Background { pool, thread }
     }
 
-    /// Ends it and waits for it.
+    /// Asks the thread to stop after the present round and joins it. If the thread panicked, the pool fails stop (I11).
     pub fn stop(self) {
         self.pool.services().stop();
         if self.thread.join().is_err() {
@@ -53,7 +54,7 @@ fn run(pool: &Pool) {
             pool.purge();
         }
         pool.services().remove_leftovers(&*pool.context.medium);
-        // The statement that needs the medium reports what is wrong with it.
+        // The next statement that needs the medium reports the error.
         let _ = pool.context.spare.provide(&*pool.context.medium);
         for table in pool.table_list() {
             let swept = table.space().sweep(SWEPT_AT_ONCE, 1);
@@ -64,7 +65,8 @@ fn run(pool: &Pool) {
     }
 }
 
-/// Creates a table's next file. A full device is the inserting statement's business, not this thread's.
+/// Creates the next data file of table `id` if its free segments run low. Damage fails the pool stop; every other
+/// error, a full device included, is left to the statement that needs the room.
 fn grow_ahead(pool: &Pool, id: u32) {
     let Some(table) = pool.table_list().into_iter().find(|table| table.id() == id && !table.is_dropped()) else {
         return;

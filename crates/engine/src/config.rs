@@ -1,36 +1,38 @@
-//! Settings of a pool and of its running.
+//! The settings with which a pool is created and opened.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Geometry, bytes_for_segments};
 use perdura_log::LogConfig;
 use std::time::Duration;
 
-/// Tells the time since 1970. Only reports depend on it; the default always returns 0, so that a seed replays a run.
+/// A clock that returns the time since 1970. Only reports depend on it. The default returns 0, so that a seed replays a
+/// run.
 pub type Clock = fn() -> Duration;
 
-/// Settings. Those marked *at creation* are kept in the pool and ignored for one that exists.
+/// The settings of a pool. Those marked *at creation* are stored in the pool; opening an existing pool ignores them.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Lanes and generations (*lanes and lane size at creation*).
     pub log: LogConfig,
-    /// Size of a table's data files once it has grown, in bytes. A row that does not fit one gets a file of its own size.
+    /// Largest size of a data file, in bytes. Only a row that fits no such file gets a larger one.
     pub data_file_bytes: u64,
-    /// Size of a table's first data file, in bytes; each next one is twice as large, up to `data_file_bytes`.
+    /// Size of a table's first data file, in bytes. Each further file is twice as large as the one before, up to
+    /// `data_file_bytes`.
     pub first_file_bytes: u64,
-    /// Bytes of a segment (*at creation*).
+    /// Size of a segment, in bytes: a power of two from 4 KiB to 1 MiB (*at creation*).
     pub segment_bytes: u64,
-    /// Whether files are faulted in ahead of their use.
+    /// Whether pre-fault threads touch the pages of data files and log lanes before the first store does.
     pub prefault: bool,
-    /// Threads that do it.
+    /// Number of pre-fault threads, 1 to 64.
     pub prefault_threads: u32,
-    /// How long a row lock is waited for.
+    /// How long a session waits for a row lock before its statement fails with `LockWaitTimeout`.
     pub lock_wait_timeout: Duration,
-    /// Whether threads of the engine checkpoint, purge and create files ahead. Off, the caller does it (tests, tools).
+    /// Whether a background thread checkpoints, purges, sweeps and creates files ahead of need. Without it the caller
+    /// must do so (tests, tools).
     pub background: bool,
-    /// Seed of pool ids and log salts; `None` takes it from the operating system.
+    /// Seed of pool ids and log salts. `None` takes a seed from the operating system.
     pub seed: Option<u64>,
-    /// The time since 1970, for reports: ages of transactions and waits, a table's last change. The default always
-    /// returns 0.
+    /// Clock for reports: ages of transactions and waits, a table's last change.
     pub clock: Clock,
 }
 
@@ -52,7 +54,10 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Checks ranges.
+    /// Checks that every setting is in its range.
+    ///
+    /// # Errors
+    /// Configuration, with the setting and its range.
     pub fn check(&self) -> Result<()> {
         let geometry = Geometry { segment_bytes: self.segment_bytes };
         let range = |name: &str, value: u64, low: u64, high: u64| {

@@ -1,4 +1,4 @@
-//! A pool, opened: what its tables and transactions share.
+//! The engine: an opened pool, its tables, sessions and maintenance, as an embedding program sees them.
 
 use crate::background::Background;
 use crate::config::Config;
@@ -15,15 +15,15 @@ use perdura_pmem::sync::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A pool, opened. Clones share it. When the last one is dropped without [`Engine::close`] its threads end, but no checkpoint is
-/// taken.
+/// An opened pool. Clones share it. Dropping the last clone without [`Engine::close`] stops the background thread but
+/// takes no checkpoint, so the next start has more to redo.
 #[derive(Clone)]
 pub struct Engine {
     pool: Arc<Pool>,
     running: Arc<Running>,
 }
 
-/// What ends with the last clone of an engine.
+/// Stops the background thread when the last clone of an engine is dropped.
 struct Running {
     pool: Arc<Pool>,
     background: Mutex<Option<Background>>,
@@ -46,7 +46,8 @@ impl Drop for Running {
 }
 
 impl Engine {
-    /// Opens the pool on `medium`, recovering it; creates it if the medium is empty.
+    /// Opens and recovers the pool on `medium`. Creates one if the medium has none, or only what a creation that was
+    /// cut off left.
     pub fn open(medium: Arc<dyn Medium>, config: Config) -> Result<Engine> {
         let pool = recovery::open(medium, &config)?;
         let background = config.background.then(|| Background::start(pool.clone()));
@@ -54,7 +55,8 @@ impl Engine {
         Ok(Engine { pool, running: Arc::new(running) })
     }
 
-    /// Ends background work after a last checkpoint. Prepared transactions stay prepared in the pool.
+    /// Stops the background thread and takes a last checkpoint. A held pool is released first. Prepared transactions
+    /// stay prepared in the pool.
     pub fn close(&self) {
         self.running.stop_background();
         if !self.pool.log.is_failed()
@@ -64,57 +66,67 @@ impl Engine {
         }
     }
 
-    /// Creates a table. `definition` is kept and given back, not looked at.
+    /// Creates a table. The engine stores `definition` and returns it from [`Table::definition`] without reading it.
     ///
     /// # Errors
-    /// Exists, DeviceFull, ReadOnlyPool, Configuration (the name).
+    /// Exists; DeviceFull; ReadOnlyPool; Configuration if the name is empty or longer than 1024 bytes.
     pub fn create_table(&self, name: &str, definition: &[u8]) -> Result<Arc<Table>> {
         ddl::create_table(&self.pool, name, definition)
     }
 
-    /// Drops a table. No transaction may be using it. Error: NotFound.
+    /// Drops a table. No transaction may be using it.
+    ///
+    /// # Errors
+    /// NotFound; LockWaitTimeout if a prepared transaction without a session wrote to the table; ReadOnlyPool.
     pub fn drop_table(&self, name: &str) -> Result<()> {
         ddl::drop_table(&self.pool, name)
     }
 
-    /// Renames a table. Errors: NotFound, Exists.
+    /// Renames a table.
+    ///
+    /// # Errors
+    /// NotFound; Exists if `to` is taken; LockWaitTimeout as for [`Engine::drop_table`]; ReadOnlyPool.
     pub fn rename_table(&self, from: &str, to: &str) -> Result<()> {
         ddl::rename_table(&self.pool, from, to, false)
     }
 
-    /// Renames a table that the server filled with another's rows to take its place. A snapshot taken before this does
-    /// not see those rows: its reads fail with DefinitionChanged rather than find the table empty.
-    /// Errors: NotFound, Exists.
+    /// Renames a table that the server has filled with the rows of the table it replaces. A snapshot from before the
+    /// rename does not see those rows, so its reads fail with DefinitionChanged instead of finding the table empty.
+    /// Errors as for [`Engine::rename_table`].
     pub fn rename_rebuilt_table(&self, from: &str, to: &str) -> Result<()> {
         ddl::rename_table(&self.pool, from, to, true)
     }
 
-    /// Empties a table by replacing it; returns the new one. No transaction may be using it.
+    /// Replaces a table by an empty one of the same name and definition, and returns the new table. No transaction may
+    /// be using the old one. Errors as for [`Engine::drop_table`], and DeviceFull.
     pub fn truncate_table(&self, name: &str) -> Result<Arc<Table>> {
         ddl::truncate_table(&self.pool, name)
     }
 
-    /// A table by name. Error: NotFound.
+    /// Looks a table up by its name.
+    ///
+    /// # Errors
+    /// NotFound.
     pub fn table(&self, name: &str) -> Result<Arc<Table>> {
         self.pool.table(name)
     }
 
-    /// All tables, in the order of their names.
+    /// All tables but the catalog, in the order of their names.
     pub fn tables(&self) -> Vec<Arc<Table>> {
         self.pool.tables.read().values().cloned().collect()
     }
 
-    /// A session, which runs one transaction after another.
+    /// Begins a session, which runs one transaction after another.
     pub fn session(&self, isolation: Isolation) -> Session {
         Session::new(self.pool.clone(), isolation)
     }
 
-    /// Names of prepared transactions that no session holds.
+    /// Names of the prepared transactions that have no session.
     pub fn prepared(&self) -> Vec<Vec<u8>> {
         self.pool.prepared.xids()
     }
 
-    /// Commits a prepared transaction by name; whether there was one.
+    /// Commits the prepared transaction named `xid`. Returns false if no such transaction waits without a session.
     pub fn commit_prepared(&self, xid: &[u8]) -> Result<bool> {
         match self.pool.prepared.take(xid) {
             Some(detached) => Session::attach(self.pool.clone(), detached).commit().map(|_| true),
@@ -122,7 +134,7 @@ impl Engine {
         }
     }
 
-    /// Rolls a prepared transaction back by name; whether there was one.
+    /// Rolls the prepared transaction named `xid` back. Returns false if no such transaction waits without a session.
     pub fn rollback_prepared(&self, xid: &[u8]) -> Result<bool> {
         match self.pool.prepared.take(xid) {
             Some(detached) => Session::attach(self.pool.clone(), detached).rollback().map(|()| true),
@@ -130,45 +142,46 @@ impl Engine {
         }
     }
 
-    /// Makes the present visible CSN the start of the next redo, and frees log generations that are not needed any more.
+    /// Takes a checkpoint: redo will begin after the present visible CSN, and log generations that redo no longer needs
+    /// are freed.
     pub fn checkpoint(&self) -> Result<Csn> {
         let _changing = self.pool.hold.change();
         self.pool.checkpoint()
     }
 
-    /// Holds the pool still, so that its files can be copied, until [`Engine::release`]. Waits for running statements;
-    /// after that whoever would write, commit, prepare, roll back or change a definition waits, and so does the
-    /// background thread. Reading goes on.
+    /// Holds the pool still until [`Engine::release`], so that its files can be copied. It waits for statements that
+    /// have written to end. From then on every write, commit, prepare, rollback and DDL waits, and so does the
+    /// background thread. Reads go on.
     ///
     /// # Errors
-    /// LockWaitTimeout, if statements that write do not end within about `timeout`; Exists, if it is held; Killed, if it was
-    /// released in between; ReadOnlyPool, Medium.
+    /// LockWaitTimeout if the writing statements do not end within about `timeout`; Exists if the pool is held already;
+    /// Killed if somebody released it meanwhile; ReadOnlyPool; Medium.
     pub fn hold(&self, timeout: Duration) -> Result<()> {
         self.pool.check_writable()?;
-        // The copy then has little to redo.
+        // A server started on the copy then has little to redo.
         if !self.is_held() {
             self.checkpoint()?;
         }
         self.pool.hold.hold(timeout)
     }
 
-    /// Ends [`Engine::hold`]; whether the pool was held.
+    /// Releases a held pool. Returns whether it was held.
     pub fn release(&self) -> bool {
         self.pool.hold.release()
     }
 
-    /// Whether the pool is held.
+    /// Whether [`Engine::hold`] holds the pool.
     pub fn is_held(&self) -> bool {
         self.pool.hold.is_held()
     }
 
-    /// Frees versions nobody needs; returns how many.
+    /// Reclaims the superseded versions that no snapshot and no redo can need any more (I8). Returns their number.
     pub fn purge(&self) -> usize {
         let _changing = self.pool.hold.change();
         self.pool.purge()
     }
 
-    /// Sweeps all that is unswept after a restart.
+    /// Sweeps every segment that a restart left unswept.
     pub fn sweep(&self) -> Result<()> {
         let _changing = self.pool.hold.change();
         for table in self.pool.table_list() {
@@ -177,35 +190,35 @@ impl Engine {
         Ok(())
     }
 
-    /// Takes the pool out of service for writing after something that must not happen.
+    /// Fails the pool stop after something that must not happen: it takes no more writes (I11).
     pub fn fail_stop(&self, reason: &str) {
         self.pool.log.fail_stop(reason);
     }
 
-    /// Sets how long row locks are waited for by sessions without a setting of their own.
+    /// Sets how long sessions without a timeout of their own wait for a row lock.
     pub fn set_lock_wait_timeout(&self, timeout: Duration) {
         self.pool.set_lock_wait_timeout(timeout);
     }
 
-    /// Switches pre-fault on or off.
+    /// Switches pre-fault on or off. Without effect if the pool was opened without it.
     pub fn set_prefault(&self, enabled: bool) {
         if let Some(prefault) = self.pool.services().prefault_service() {
             prefault.set_enabled(enabled);
         }
     }
 
-    /// Sets a handler for what no statement can report: files that cannot be removed, memory that cannot be faulted in.
-    /// Any thread may call it; it is called at once with the notices kept so far.
+    /// Sets the handler of notices, which report what no statement can: files that cannot be removed, memory that
+    /// cannot be faulted in. Any thread of the engine may call the handler. It first gets the notices kept so far.
     pub fn set_notice_handler(&self, handler: impl Fn(&str) + Send + Sync + 'static) {
         self.pool.services().notices.set_handler(handler);
     }
 
-    /// Everything a DBA wants to see; its `Display` is the report of SHOW ENGINE PERDURA STATUS.
+    /// The state of the pool. Its `Display` is the report of SHOW ENGINE PERDURA STATUS.
     pub fn status(&self) -> Status {
         Status::of(&self.pool)
     }
 
-    /// Counters for status variables.
+    /// The values of the server's status variables.
     pub fn counters(&self) -> Counters {
         Counters::of(&self.pool)
     }

@@ -1,11 +1,11 @@
-//! Errors, grouped by what the caller must do about them.
+//! The engine's errors, grouped by what the caller must do about them.
 
 use std::fmt;
 
-/// Result of an engine call.
+/// The result of an engine call.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What a caller can do about an error.
+/// Groups errors by what the caller can do about them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -13,42 +13,44 @@ pub enum ErrorKind {
     NotFound,
     /// The name is taken.
     Exists,
-    /// Another transaction kept the row locked for longer than the lock wait timeout. The statement is to be rolled back.
+    /// Another transaction kept the row locked for longer than the lock wait timeout. The statement is to be rolled
+    /// back.
     LockWaitTimeout,
-    /// Waiting would have closed a circle of waiters. The transaction is to be rolled back.
+    /// The wait would have closed a cycle of waiters. The transaction is to be rolled back.
     Deadlock,
-    /// Another transaction committed a newer version of the row than this snapshot sees. The transaction is to be rolled back and
-    /// tried again, as after a deadlock.
+    /// Another transaction committed a newer version of the row than this snapshot sees. The transaction is to be
+    /// rolled back and retried, as after a deadlock.
     RecordChanged,
-    /// The table was created or rebuilt after the transaction's snapshot, which therefore does not see its rows. The transaction is
-    /// to be ended; a new one sees them.
+    /// The table was created or rebuilt after the transaction's snapshot, which does not see its rows. The transaction
+    /// is to be ended; the next one sees them.
     DefinitionChanged,
-    /// The wait was interrupted by a kill.
+    /// A kill interrupted the statement while it waited.
     Killed,
-    /// The medium has no room. The statement failed, nothing else.
+    /// The medium has no room. Only the statement failed.
     DeviceFull,
-    /// The transaction's redo does not fit the log. The transaction has been rolled back.
+    /// The transaction's redo does not fit into the log. The engine has rolled the transaction back.
     LogFull,
-    /// The table has as many files as it can have.
+    /// The table has as many data files as it can have, or the pool has given out all table ids.
     TableFull,
-    /// The row is longer than a row may be.
+    /// The row is longer than 2^31 - 1 bytes.
     RowTooLarge,
-    /// Bytes in the pool are not what they must be.
+    /// The bytes at this place of the pool cannot be right.
     Damaged,
-    /// The pool, or the request, asks for something this build does not do.
+    /// The pool has a format that this build does not read, or the request asks for something that the engine does not
+    /// do.
     NotSupported,
-    /// The pool failed stop and takes no more changes.
+    /// The pool failed stop and takes no more changes. The process is to be restarted.
     ReadOnlyPool,
-    /// A setting is out of range.
+    /// A setting is out of range, or an argument can never be right.
     Configuration,
-    /// The medium refused (missing, not DAX, in use, I/O).
+    /// The medium refused: missing, not DAX, in use, or an I/O error.
     Medium,
 }
 
 perdura_pmem::error_type!(ErrorKind);
 
 impl Error {
-    /// Bytes at `offset` of `file` that cannot be right.
+    /// Damage at `offset` of `file`; `what` says what is wrong there.
     #[cold]
     pub fn damaged(file: &str, offset: u64, what: impl fmt::Display) -> Error {
         let remedy = "run `perdura check` on the pool and restore the file from a backup";
@@ -56,7 +58,7 @@ impl Error {
         Error::new(ErrorKind::Damaged, message).in_file(file).at(offset)
     }
 
-    /// The same error, said of table `name`, for which a file could not be made.
+    /// Puts in front that table `name` cannot grow.
     pub(crate) fn of_table(mut self, name: &str) -> Error {
         self.0.message = format!("table {name} cannot grow: {}", self.0.message);
         self

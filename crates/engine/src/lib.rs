@@ -2,11 +2,12 @@
 //!
 //! # Inside
 //!
-//! The layout of everything persistent is in `docs/format.md`, the rules (I1) to (I11) in `docs/invariants.md`, the whole in
-//! `docs/ARCHITECTURE.md`.
+//! `docs/ARCHITECTURE.md` walks the data paths, `docs/format.md` draws every persistent structure, and
+//! `docs/invariants.md` numbers the rules, (I1) to (I11), that comments cite.
 //!
-//! Rooms, each standing on those after it: `engine`, `status`, `sessions` and `background`; `recovery`; `txn`; `pool`; `changes`;
-//! `table`; `space`; `files`; and at the bottom `service`, `notices`, `config`, [`mod@format`], `error`, `random`.
+//! The rooms, from the top down; each uses only those after it: `engine`, `status`, `sessions` and `background`;
+//! `recovery`; `txn`; `pool`; `changes`; `table`; `space`; `files`; and at the bottom `service`, `notices`, `config`,
+//! [`mod@format`], `error` and `random`.
 
 mod background;
 mod changes;

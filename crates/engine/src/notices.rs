@@ -1,11 +1,11 @@
-//! Warnings for the operator that no statement can report: data files that could not be removed, memory that could not
-//! be faulted in.
+//! Notices: warnings for the operator that no statement can report, such as a data file that could not be removed or
+//! memory that could not be faulted in.
 
 use perdura_pmem::sync::Mutex;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Notices kept for the status report.
+/// Number of latest notices kept for the status report.
 const KEPT: usize = 8;
 
 type Handler = Arc<dyn Fn(&str) + Send + Sync>;
@@ -17,12 +17,12 @@ struct State {
     count: u64,
 }
 
-/// The notices of a pool since it was opened.
+/// The notices since the pool was opened: how many, and the latest.
 #[derive(Default)]
 pub struct Notices(Mutex<State>);
 
 impl Notices {
-    /// Keeps a notice and passes it to the handler.
+    /// Keeps a notice and passes it to the handler, outside the lock.
     pub fn add(&self, notice: String) {
         let handler = {
             let mut state = self.0.lock();
@@ -38,7 +38,7 @@ impl Notices {
         }
     }
 
-    /// Sets the handler, which any thread may call, and calls it at once with the notices kept so far.
+    /// Sets the handler and passes it the notices kept so far. Any thread may call the handler from then on.
     pub fn set_handler(&self, handler: impl Fn(&str) + Send + Sync + 'static) {
         let handler: Handler = Arc::new(handler);
         let last = {
@@ -49,12 +49,12 @@ impl Notices {
         last.iter().for_each(|notice| handler(notice));
     }
 
-    /// The last ones, oldest first.
+    /// The latest notices, oldest first.
     pub fn last(&self) -> Vec<String> {
         self.0.lock().last.iter().cloned().collect()
     }
 
-    /// How many there were.
+    /// Number of notices since the pool was opened.
     pub fn count(&self) -> u64 {
         self.0.lock().count
     }

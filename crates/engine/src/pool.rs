@@ -1,8 +1,9 @@
-//! Room *pool*: what the tables and sessions of an opened pool share.
+//! Room *pool*: what the sessions of an opened pool share.
 //!
-//! It owns the log's handle, the list of tables, row locks and who owns them, the list of live snapshots, prepared transactions without
-//! a session, and the gate that holds a pool still. It stands on `changes` and `table`. It keeps (I8) for purge: nothing is
-//! reclaimed that a live snapshot sees or that the last checkpoint does not cover; and (I11): after a failure it takes no writes.
+//! It owns the log's handle, the list of tables, the lock table and the owners in it, the list of live snapshots,
+//! prepared transactions without a session, and the gate that holds a pool still. It stands on `changes` and `table`.
+//! It keeps (I8): purge reclaims nothing that a live snapshot sees or that the last checkpoint does not cover; (I2) for
+//! a held pool: nobody stores to it; and (I11): a failed checkpoint stops the pool, and a failed pool takes no writes.
 
 pub mod hold;
 pub mod locks;
@@ -27,42 +28,43 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Largest body of one log group, in bytes; larger transactions are logged in chunks.
+/// Most bytes of redo records in one log group, before rounding down to whole records. A larger transaction is logged
+/// in chunks.
 const CHUNK_BYTES: u64 = 48 << 10;
 
-/// Counters the engine keeps itself.
+/// Counters of events that no other room counts.
 #[derive(Default)]
 pub(crate) struct EventCounters {
-    /// Transactions that wrote and were committed.
+    /// Commits of transactions that wrote.
     pub commits: AtomicU64,
-    /// Transactions that wrote and were rolled back.
+    /// Rollbacks of transactions that wrote.
     pub rollbacks: AtomicU64,
 }
 
-/// A pool, opened.
+/// An opened pool.
 pub(crate) struct Pool {
     pub context: Arc<TableContext>,
     pub log: Log,
     pub snapshots: SnapshotList,
     pub locks: LockTable,
-    /// By name; without the catalog.
+    /// The tables by name, without the catalog.
     pub tables: RwLock<BTreeMap<String, Arc<Table>>>,
     pub catalog: Arc<Table>,
-    /// Held by whoever changes the catalog.
+    /// Serialises DDL: locked from before a DDL transaction begins until it has ended.
     pub ddl: Mutex<()>,
     purging: Mutex<()>,
     pub hold: Hold,
-    /// Transactions that were prepared and have no session.
+    /// Prepared transactions without a session.
     pub prepared: PreparedList,
     next_session: AtomicU64,
     lock_wait_timeout_ms: AtomicU64,
-    /// Largest body of one log group, in bytes: whole records.
+    /// Most bytes of redo records in one log group: whole records, at most a quarter of a lane.
     pub chunk_bytes: usize,
     pub counters: EventCounters,
 }
 
 impl Pool {
-    /// A pool that was recovered.
+    /// Assembles a pool from what recovery has opened.
     pub fn new(
         context: Arc<TableContext>,
         log: Log,
@@ -90,18 +92,18 @@ impl Pool {
         }
     }
 
-    /// What tables and background work share.
+    /// The services that tables reach from below.
     pub fn services(&self) -> &Services {
         &self.context.services
     }
 
-    /// Waits until all this thread flushed is durable.
+    /// Waits until everything that this thread has flushed is durable.
     #[track_caller]
     pub fn fence(&self) {
         self.catalog.chain().fence();
     }
 
-    /// Fails if the pool has failed stop.
+    /// Fails with ReadOnlyPool if the pool has failed stop.
     pub fn check_writable(&self) -> Result<()> {
         if !self.log.is_failed() {
             return Ok(());
@@ -112,7 +114,7 @@ impl Pool {
         ))
     }
 
-    /// A number for a new session, never given twice while the pool is open.
+    /// The number of a new session: from 1 on, never given twice while the pool is open.
     pub fn next_session(&self) -> u64 {
         self.next_session.fetch_add(1, Ordering::Relaxed)
     }
@@ -122,18 +124,18 @@ impl Pool {
         Duration::from_millis(self.lock_wait_timeout_ms.load(Ordering::Relaxed))
     }
 
-    /// Sets it.
+    /// Sets how long sessions without a setting of their own wait for a row lock, to the millisecond.
     pub fn set_lock_wait_timeout(&self, timeout: Duration) {
         self.lock_wait_timeout_ms.store(timeout.as_millis() as u64, Ordering::Relaxed);
     }
 
-    /// A table by name.
+    /// Looks a table up by its name. Fails with NotFound.
     pub fn table(&self, name: &str) -> Result<Arc<Table>> {
         let found = self.tables.read().get(name).cloned();
         found.ok_or_else(|| Error::new(ErrorKind::NotFound, format!("table {name} does not exist in the pool")))
     }
 
-    /// The name of a table for reports; one that was dropped has only its id.
+    /// The name of table `table` for reports; of a dropped table only the id is left.
     pub fn name_of(&self, table: u32) -> String {
         let found = self.table_list().into_iter().find(|one| one.id() == table);
         found.map_or_else(|| format!("a dropped table (id {table})"), |found| found.name())
@@ -144,7 +146,8 @@ impl Pool {
         std::iter::once(&self.catalog).chain(self.tables.read().values()).cloned().collect()
     }
 
-    /// Makes the present visible CSN the start of the next redo, and frees log generations that are not needed any more.
+    /// Takes a checkpoint at the present visible CSN, and returns that CSN. If it cannot be written the pool fails stop
+    /// (I11).
     pub fn checkpoint(&self) -> Result<Csn> {
         match self.log.checkpoint() {
             Ok(csn) => Ok(csn),
@@ -155,7 +158,8 @@ impl Pool {
         }
     }
 
-    /// Purges all tables as far as snapshots and the checkpoint allow; returns how many versions were freed.
+    /// Purges all tables as far as live snapshots and the last checkpoint allow (I8). Returns the number of versions
+    /// reclaimed.
     pub fn purge(&self) -> usize {
         let _one = self.purging.lock();
         // Planted: purge goes beyond the checkpoint.

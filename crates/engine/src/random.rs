@@ -1,18 +1,18 @@
-//! Random words for pool ids and log salts: from the operating system, or from a seed that replays them.
+//! Random words for pool ids and log salts, from the operating system or from a seed that repeats them.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
-/// A source of random words (SplitMix64).
+/// A SplitMix64 generator.
 pub struct Source(u64);
 
 impl Source {
-    /// From `seed`, or from the operating system.
+    /// A generator seeded with `seed`, or by the operating system.
     #[allow(clippy::disallowed_methods, reason = "the operating system is asked only where no seed is given")]
     pub fn new(seed: Option<u64>) -> Source {
         Source(seed.unwrap_or_else(|| RandomState::new().build_hasher().finish()))
     }
 
-    /// The next word.
+    /// The next random word.
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut word = self.0;

@@ -1,9 +1,11 @@
-//! Room *recovery*: opening a pool (creation; or analysis, redo and undo), the catalog and DDL on it, and the offline check.
+//! Room *recovery*: it creates, opens and recovers a pool, owns the catalog and DDL on it, and checks a pool offline.
 //!
-//! Analysis is the log's: it finds the commits above the checkpoint up to the horizon. Redo is idempotent: a directory word or a
-//! page's state is stored again, after the checksum of what it names was verified (I6). The catalog is redone first; it says which
-//! tables there are. Undo has nothing to do for losers (nothing names what they wrote, I4); prepared transactions get their
-//! write sets, cells and locks back. Then all is fenced, and the superblock ends the recovery (I7).
+//! It stands on `txn`, `pool`, `changes` and `table`. The log does the analysis: it finds the commits above the
+//! checkpoint up to the horizon. Redo is idempotent: it verifies the checksum of what a record names, then stores the
+//! directory word or page state again (I6). It goes over the catalog first, which tells what tables there are. Losers
+//! need no undo, since nothing names what they wrote (I4). One fence makes redo durable, and one superblock write ends
+//! the recovery (I7). Prepared transactions then get their write sets, cells and locks back. DDL keeps (I8) for files:
+//! table ids are never given twice, and files are removed after the commit that forgets them.
 
 pub mod catalog;
 pub mod check;
@@ -35,7 +37,7 @@ pub(crate) fn open(medium: Arc<dyn Medium>, config: &Config) -> Result<Arc<Pool>
     let has = |name: &str| files.iter().any(|(file, _)| file == name);
     if !has(SUPERBLOCK) {
         refuse_lost_superblock(&files)?;
-        // The data files for good before `super.new`, which says that they are of a creation that was cut off.
+        // The data files go first, and durably: `super.new` marks them as left by a creation that was cut off.
         let (tables, others): (Vec<_>, Vec<_>) = files
             .iter()
             .filter(|(name, _)| is_pool_file(name))
@@ -51,7 +53,8 @@ pub(crate) fn open(medium: Arc<dyn Medium>, config: &Config) -> Result<Arc<Pool>
     recover(medium, config, &mut random)
 }
 
-/// Fails if files without a superblock are not just those of a creation that was cut off: log files alone, or `super.new` with others.
+/// Refuses data files without a superblock. A creation that was cut off leaves log files alone, or `super.new` beside
+/// the others; anything else is a pool that has lost its superblock.
 pub(crate) fn refuse_lost_superblock(files: &[(String, u64)]) -> Result<()> {
     let tables = files.iter().filter(|(name, _)| parse_data_file_name(name).is_some()).count();
     if tables == 0 || files.iter().any(|(name, _)| name == SUPERBLOCK_NEW) {
@@ -61,7 +64,7 @@ pub(crate) fn refuse_lost_superblock(files: &[(String, u64)]) -> Result<()> {
     Err(Error::damaged(SUPERBLOCK, 0, what))
 }
 
-/// Sizes fixed at creation, as the superblock has them.
+/// Reads the sizes fixed at creation from the superblock.
 pub(crate) fn geometry(recovery: &Recovery) -> Result<Geometry> {
     let words = recovery.superblock.geometry;
     Geometry::from_words(words)
@@ -72,7 +75,7 @@ pub(crate) fn is_pool_file(name: &str) -> bool {
     name == SUPERBLOCK_NEW || name == spare::NAME || name.starts_with("log.") || parse_data_file_name(name).is_some()
 }
 
-/// Creates log and catalog; the superblock gets its name as the last step.
+/// Creates the log, the catalog and the spare. Renaming `super.new` to `super` is the last step.
 fn create(medium: &Arc<dyn Medium>, config: &Config, random: &mut random::Source) -> Result<()> {
     let _span = perdura_pmem::trace::span("pool_creation");
     let geometry = Geometry { segment_bytes: config.segment_bytes };
@@ -121,7 +124,7 @@ fn recover(medium: Arc<dyn Medium>, config: &Config, random: &mut random::Source
     Ok(pool)
 }
 
-/// Makes notices of pre-fault's failures: damaged memory shows there first.
+/// Turns failures of pre-fault into notices: damaged memory shows there first.
 fn watch_prefault(services: &Arc<Services>) {
     let told = Arc::downgrade(services);
     if let Some(prefault) = services.prefault_service() {
@@ -143,7 +146,7 @@ fn open_tables(context: &Arc<TableContext>, catalog: &Arc<Table>) -> Result<BTre
     Ok(tables)
 }
 
-/// Removes files that no catalog row and no link word names: what creations and drops left when they were cut off.
+/// Removes data files that neither a catalog row nor a link word names: a creation or drop that was cut off left them.
 fn remove_orphans(medium: &dyn Medium, catalog: &Table, tables: &BTreeMap<u32, Arc<Table>>) -> Result<()> {
     let mut removed = false;
     for (name, _) in medium.list()? {

@@ -1,5 +1,5 @@
-//! What an engine's tables share in DRAM: pre-fault, requests for files ahead of need, the background thread's wake-up,
-//! notices, and files that are still to be removed.
+//! The services of a pool that tables reach from below: pre-fault, requests to the background thread, notices, and the
+//! list of files still to be removed. All of it is DRAM.
 
 use crate::notices::Notices;
 use perdura_log::Csn;
@@ -15,7 +15,7 @@ struct Requests {
     stop: bool,
 }
 
-/// Shared services.
+/// The services that the tables of a pool share.
 pub struct Services {
     prefault: Option<Prefault>,
     requests: Mutex<Requests>,
@@ -26,7 +26,7 @@ pub struct Services {
 }
 
 impl Services {
-    /// Services with or without pre-fault threads.
+    /// The services of a pool; without `prefault` nothing is faulted in ahead.
     pub fn new(prefault: Option<Prefault>) -> Services {
         Services {
             prefault,
@@ -38,26 +38,26 @@ impl Services {
         }
     }
 
-    /// Has a new file faulted in ahead of its users.
+    /// Queues a new file for pre-fault, before those of [`Services::prefault_later`].
     pub fn prefault(&self, region: &Region) {
         if let Some(prefault) = &self.prefault {
             prefault.submit(region.clone(), 0, region.len(), Priority::High);
         }
     }
 
-    /// Has an existing file faulted in, behind new ones.
+    /// Queues an existing file for pre-fault, behind new ones.
     pub fn prefault_later(&self, region: &Region) {
         if let Some(prefault) = &self.prefault {
             prefault.submit(region.clone(), 0, region.len(), Priority::Low);
         }
     }
 
-    /// The pre-fault service, if there is one.
+    /// The pre-fault threads, if the pool has any.
     pub fn prefault_service(&self) -> Option<&Prefault> {
         self.prefault.as_ref()
     }
 
-    /// Asks the background thread for the next file of a table. Costs a lock only the first time.
+    /// Asks the background thread for the next file of a table, and wakes it unless the request is queued already.
     pub fn ask_for_file(&self, table: u32) {
         let mut requests = self.requests.lock();
         if !requests.tables.contains(&table) {
@@ -66,7 +66,8 @@ impl Services {
         }
     }
 
-    /// The background thread waits: tables that want a file, or `None` to stop.
+    /// Waits for requests, no longer than `at_most`. Returns the tables that need their next file; `None` when the
+    /// background thread is to stop.
     pub fn wait(&self, at_most: Duration) -> Option<Vec<u32>> {
         let mut requests = self.requests.lock();
         if requests.tables.is_empty() && !requests.stop {
@@ -75,28 +76,31 @@ impl Services {
         (!requests.stop).then(|| std::mem::take(&mut requests.tables))
     }
 
-    /// Stops the background thread.
+    /// Asks the background thread to stop.
     pub fn stop(&self) {
         self.requests.lock().stop = true;
         self.wake.notify_all();
     }
 
-    /// Removes files that nothing names any more, and makes that durable. [`Services::remove_leftovers`] retries those
-    /// that cannot be removed; the next start removes them at the latest.
+    /// Removes files that nothing names any more, and makes the removal durable. [`Services::remove_leftovers`] retries
+    /// files that cannot be removed now; the next start removes them at the latest.
     pub fn remove_files(&self, medium: &dyn Medium, names: impl IntoIterator<Item = String>) {
         for name in names {
             match medium.remove(&name) {
                 Ok(()) => {}
                 Err(error) if error.kind() == perdura_pmem::ErrorKind::NotFound => {}
                 Err(error) => {
-                    self.notices.add(format!("a data file that is not needed any more stays for now: {error}"));
+                    self.notices.add(format!(
+                        "a data file that is no longer needed could not be removed and stays for now: {error}"
+                    ));
                     self.add_leftover(name);
                 }
             }
         }
         if let Err(error) = medium.sync_dir() {
-            self.notices
-                .add(format!("removed data files may be there again after a crash, until the next start: {error}"));
+            self.notices.add(format!(
+                "the removal of data files is not durable; after a crash the next start removes them again: {error}"
+            ));
         }
     }
 
@@ -109,11 +113,12 @@ impl Services {
         leftovers
             .retain(|name| medium.remove(name).is_err_and(|error| error.kind() != perdura_pmem::ErrorKind::NotFound));
         if leftovers.is_empty() && medium.sync_dir().is_ok() {
-            self.notices.add("data files that could not be removed before are removed now".to_owned());
+            self.notices.add("data files that could not be removed earlier are removed now".to_owned());
         }
     }
 
-    /// The caller is about to make a file of this name: it is left alone from here on. Whether there was one to be removed.
+    /// Takes a file off the list of files to be removed, because the caller is about to create one of that name.
+    /// Returns whether it was on the list.
     pub fn forget_leftover(&self, name: &str) -> bool {
         let mut leftovers = self.leftovers.lock();
         let before = leftovers.len();
@@ -121,17 +126,17 @@ impl Services {
         leftovers.len() < before
     }
 
-    /// Has a file removed in the background.
+    /// Puts a file on the list of files to be removed in the background.
     pub fn add_leftover(&self, name: String) {
         self.leftovers.lock().push(name);
     }
 
-    /// The CSN recovery ended at: versions at or below it are from before this run.
+    /// The horizon of the recovery that opened the pool: versions at or below it are from before this run.
     pub fn recovered_csn(&self) -> Csn {
         self.recovered_csn.load(Ordering::Acquire)
     }
 
-    /// Sets the CSN recovery ended at.
+    /// Notes the horizon of the recovery.
     pub fn set_recovered_csn(&self, csn: Csn) {
         self.recovered_csn.store(csn, Ordering::Release);
     }

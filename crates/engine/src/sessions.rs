@@ -1,4 +1,4 @@
-//! The report's part about sessions: active transactions, who waits for whom, the last deadlock.
+//! The part of the status report about sessions: active transactions, who waits for whom, the last deadlock.
 
 use crate::pool::Pool;
 use crate::pool::locks::Deadlock;
@@ -6,42 +6,42 @@ use crate::pool::owner::{Description, Owner};
 use std::fmt;
 use std::time::Duration;
 
-/// Transactions listed at most.
+/// Most transactions that a report lists.
 const LISTED: usize = 100;
-/// Blockers named for a wait at most.
+/// Most blockers that a report names for one wait.
 const BLOCKERS_NAMED: usize = 8;
 
-/// A wait for a row.
+/// A wait for a row lock.
 #[derive(Clone, Debug)]
 pub struct WaitStatus {
-    /// Name of the row's table.
+    /// Name of the table of the row.
     pub table: String,
-    /// The row.
+    /// RID of the row.
     pub rid: u64,
-    /// How long it has taken.
+    /// How long the session has waited.
     pub waited: Duration,
-    /// Sessions that hold the row or come first, and their connections, if they have one.
+    /// Sessions that hold the lock or wait before this one, each with its connection if it has one.
     pub blockers: Vec<(u64, Option<u64>)>,
 }
 
 /// A transaction that holds locks, wrote or waits.
 #[derive(Clone, Debug)]
 pub struct TransactionStatus {
-    /// Number of its session.
+    /// Number of the session.
     pub session: u64,
-    /// Whose it is and what it executes; `None` if it has no session any more.
+    /// Whose transaction it is and which statement it executes; `None` once its session has ended.
     pub client: Option<Description>,
-    /// How long it has been active.
+    /// Time since the transaction began.
     pub age: Duration,
-    /// Rows it has locked.
+    /// Row locks held.
     pub locks: u64,
-    /// Writes: a row counts as often as it was written.
+    /// Writes so far; a row counts as often as it was written.
     pub changes: u64,
-    /// The lock it waits for.
+    /// The row lock it waits for.
     pub wait: Option<WaitStatus>,
 }
 
-/// The transactions to list, and how many there are in all.
+/// The transactions to list, oldest first, and the number of all that hold locks, wrote or wait.
 pub(crate) fn active(pool: &Pool, now: Duration) -> (Vec<TransactionStatus>, usize) {
     let mut listed = Vec::new();
     let mut count = 0;
@@ -74,7 +74,7 @@ fn status(owner: &Owner, age: Duration, locks: u64, changes: u64, wait: Option<W
     TransactionStatus { session: owner.id, client, age, locks, changes, wait }
 }
 
-/// A session's name in the report.
+/// Writes how the report names a session.
 fn write_session(f: &mut fmt::Formatter<'_>, session: u64, client: Option<&Description>) -> fmt::Result {
     match client {
         Some(client) => write!(f, "session {session}, connection {} of {}", client.connection, client.user),
@@ -90,7 +90,7 @@ fn write_statement(f: &mut fmt::Formatter<'_>, client: Option<&Description>) -> 
     }
 }
 
-/// Writes the report's part about transactions, of which there are `active`.
+/// Writes the section TRANSACTIONS; `active` counts also those not listed.
 pub(crate) fn write_transactions(
     f: &mut fmt::Formatter<'_>,
     transactions: &[TransactionStatus],
@@ -123,7 +123,7 @@ pub(crate) fn write_transactions(
     }
 }
 
-/// Writes the report's part about the last deadlock.
+/// Writes the section LAST DEADLOCK, if there was one.
 pub(crate) fn write_deadlock(f: &mut fmt::Formatter<'_>, deadlock: Option<&Deadlock>, now: Duration) -> fmt::Result {
     let Some(deadlock) = deadlock else { return Ok(()) };
     let ago = now.saturating_sub(deadlock.found).as_secs();

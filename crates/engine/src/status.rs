@@ -1,4 +1,4 @@
-//! What a DBA wants to see: counters for status variables and the report of SHOW ENGINE PERDURA STATUS.
+//! The values of the server's status variables, and the report of SHOW ENGINE PERDURA STATUS.
 
 use crate::pool::Pool;
 use crate::pool::locks::Deadlock;
@@ -9,12 +9,13 @@ use std::fmt;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Counters for status variables. All since the pool was opened, except gauges (said so).
+/// The values of the server's status variables. Counters start at 0 when the pool is opened; gauges, marked so, are
+/// present values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Transactions that wrote and were committed.
+    /// Commits of transactions that wrote.
     pub commits: u64,
-    /// Transactions that wrote and were rolled back.
+    /// Rollbacks of transactions that wrote.
     pub rollbacks: u64,
     /// Fences issued, by the whole process.
     pub fences: u64,
@@ -24,13 +25,13 @@ pub struct Counters {
     pub bytes_written: u64,
     /// Bytes stored past the cache, by the whole process.
     pub bytes_written_nt: u64,
-    /// Bytes pre-fault still has to do (gauge).
+    /// Bytes queued for pre-fault (gauge).
     pub prefault_queued_bytes: u64,
-    /// Bytes pre-fault has done.
+    /// Bytes that pre-fault has touched.
     pub prefault_done_bytes: u64,
-    /// Requests that pre-fault gave up because of an error.
+    /// Requests that pre-fault gave up after an error.
     pub prefault_failures: u64,
-    /// Notices for the error log: what no statement could report.
+    /// Notices for the error log, about what no statement could report.
     pub notices: u64,
     /// Row lock waits.
     pub lock_waits: u64,
@@ -44,19 +45,19 @@ pub struct Counters {
     pub locks_waited_for: u64,
     /// Log generation switches.
     pub generation_switches: u64,
-    /// Every CSN up to it is durable (gauge).
+    /// Every commit up to this CSN is durable (gauge).
     pub durable_csn: u64,
-    /// Every CSN up to it is published (gauge).
+    /// Every commit up to this CSN is published (gauge).
     pub visible_csn: u64,
-    /// Redo begins after it (gauge).
+    /// Redo would begin after this CSN (gauge).
     pub checkpoint_csn: u64,
     /// Live snapshots (gauge).
     pub snapshots: u64,
-    /// Versions waiting to be purged (gauge).
+    /// Superseded versions that wait for purge (gauge).
     pub purge_lag: u64,
-    /// Bytes of data files (gauge).
+    /// Total size of the data files, in bytes (gauge).
     pub data_bytes: u64,
-    /// Bytes of them in free segments (gauge).
+    /// Bytes of the data files in free segments (gauge).
     pub free_bytes: u64,
     /// 1 if the pool failed stop (gauge).
     pub failed: u64,
@@ -98,49 +99,49 @@ impl Counters {
     }
 }
 
-/// Space of one table.
+/// The space that a table takes.
 #[derive(Clone, Debug)]
 pub struct TableStatus {
-    /// Its name.
+    /// Name of the table.
     pub name: String,
-    /// Rows, about.
+    /// Estimated number of rows.
     pub rows: u64,
-    /// Data files in its chain.
+    /// Number of data files in the chain.
     pub files: usize,
-    /// Bytes of its data files.
+    /// Size of the data files, in bytes.
     pub data_bytes: u64,
-    /// Bytes of them in free segments.
+    /// Bytes of the data files in free segments.
     pub free_bytes: u64,
-    /// Versions waiting to be purged.
+    /// Superseded versions that wait for purge.
     pub purge_lag: usize,
-    /// Segments not swept since the restart.
+    /// Segments and directory segments not swept since the restart.
     pub unswept: usize,
 }
 
-/// The state of a pool.
+/// The state of a pool at one moment.
 #[derive(Clone, Debug)]
 pub struct Status {
-    /// The medium.
+    /// Kind, granularity and NUMA node of the medium.
     pub medium: MediumInfo,
-    /// The log.
+    /// Lanes, generations and marks of the log.
     pub log: LogStatus,
-    /// Counters and gauges.
+    /// The values of the status variables.
     pub counters: Counters,
     /// CSN of the oldest live snapshot.
     pub oldest_snapshot: Option<u64>,
-    /// Prepared transactions without a session.
+    /// Number of prepared transactions without a session.
     pub prepared: usize,
-    /// Transactions that hold locks, wrote or wait, oldest first, up to a hundred.
+    /// The transactions that hold locks, wrote or wait, oldest first, at most a hundred.
     pub transactions: Vec<TransactionStatus>,
-    /// How many there are.
+    /// Number of such transactions, unlisted ones included.
     pub transactions_active: usize,
-    /// The last deadlock.
+    /// The last deadlock since the pool was opened.
     pub last_deadlock: Option<Deadlock>,
-    /// The last notices for the error log.
+    /// The latest notices for the error log, oldest first.
     pub notices: Vec<String>,
-    /// The clock when this was taken.
+    /// The time at which the status was taken.
     pub now: Duration,
-    /// The tables.
+    /// The space of each table, the catalog first.
     pub tables: Vec<TableStatus>,
 }
 

@@ -1,7 +1,8 @@
-//! Room *table*: a table, which version of a row a reader sees, and an audit of the table's space.
+//! Room *table*: a table, the visibility of its versions, and the audit of its space.
 //!
-//! A table is its definition, the allocator that owns its files, and what reports want to know. It stands on `space` and `files`. It
-//! keeps (I4) for readers: a version is live iff the directory word of its RID names it.
+//! A table owns its definition, the allocator that owns its files, and a few figures for reports. It stands on `space`
+//! and `files`. It keeps (I4) for readers: a version is live iff the directory word of its RID, in a published page,
+//! names it.
 
 mod audit;
 pub mod visibility;
@@ -16,15 +17,15 @@ use perdura_log::Csn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-/// Directory segments whose rows are counted when a table is opened; the rest is extrapolated.
+/// Number of directory segments whose rows are counted when a table is opened; the rest is extrapolated.
 const COUNTED_AT_OPEN: u64 = 256;
 
-/// A table.
+/// An open table: its definition, its files and its row directory.
 pub struct Table {
     definition: Arc<[u8]>,
     space: Allocator,
     rows: AtomicI64,
-    /// Commit that created the table or put it in another's place; 0 if that was before this run.
+    /// CSN of the commit that created the table or put it in the place of another; 0 if that was before this run.
     defined: AtomicU64,
     changed_at: AtomicU64,
 }
@@ -40,7 +41,8 @@ impl Table {
         }
     }
 
-    /// Creates the first file of a new table: a smaller one on a device that is nearly full. Nothing names the table yet.
+    /// Creates a table's first file, a smaller one on a device that is nearly full. Until the catalog row is committed
+    /// nothing names the table.
     ///
     /// # Errors
     /// DeviceFull, Medium.
@@ -54,7 +56,7 @@ impl Table {
         Ok(Table::new(definition, Allocator::create(Chain::create(context, id, name, file))))
     }
 
-    /// As [`Table::create`], with the pool's spare as the first file if there is room for no other.
+    /// Like [`Table::create`], but takes the pool's spare file where the device has no room for another.
     pub(crate) fn create_in_spare(context: Arc<TableContext>, id: u32, name: &str, definition: &[u8]) -> Result<Table> {
         context.spare.provide(&*context.medium)?;
         let error = match Table::create(context.clone(), id, name, definition) {
@@ -65,57 +67,58 @@ impl Table {
         Ok(Table::new(definition, Allocator::create(Chain::create(context, id, name, file))))
     }
 
-    /// Opens the chain of an existing table and reads its descriptors.
+    /// Opens the files of an existing table and reads their descriptors.
     pub(crate) fn open(context: Arc<TableContext>, id: u32, name: &str, definition: &[u8]) -> Result<Table> {
         Ok(Table::new(definition, Allocator::open(Chain::open(context, id, name)?)?))
     }
 
-    /// Id of the table, never given twice in a pool.
+    /// The table's id, never given twice in a pool.
     #[inline]
     pub fn id(&self) -> u32 {
         self.chain().table()
     }
 
-    /// Present name.
+    /// The present name of the table.
     pub fn name(&self) -> String {
         self.chain().name()
     }
 
-    /// The bytes given when the table was created.
+    /// The bytes that the table was created with.
     pub fn definition(&self) -> Arc<[u8]> {
         self.definition.clone()
     }
 
-    /// Its allocator.
+    /// The allocator, which owns the table's files.
     pub(crate) fn space(&self) -> &Allocator {
         &self.space
     }
 
-    /// Its files.
+    /// The chain of the table's files.
     #[inline]
     pub(crate) fn chain(&self) -> &Chain {
         self.space.chain()
     }
 
-    /// Its row directory.
+    /// The table's row directory.
     #[inline]
     pub(crate) fn directory(&self) -> &Directory {
         self.space.directory()
     }
 
-    /// Rows committed, about.
+    /// Estimated number of committed rows: exact while the pool runs, unless a large table was extrapolated when it was
+    /// opened.
     pub fn row_count_estimate(&self) -> u64 {
         self.rows.load(Ordering::Relaxed).max(0) as u64
     }
 
-    /// Counts rows that a commit added or removed.
+    /// Adds what a commit inserted or deleted to the estimated number of rows.
     pub(crate) fn count_rows(&self, delta: i64) {
         if delta != 0 {
             self.rows.fetch_add(delta, Ordering::Relaxed);
         }
     }
 
-    /// Counts rows when the table is opened, exactly up to some millions, beyond that by the average.
+    /// Counts the rows when the table is opened: exactly in the first directory segments, by their average in the rest.
     pub(crate) fn estimate_rows(&self) {
         let directory = self.directory();
         let segments = directory.segment_count();
@@ -133,17 +136,17 @@ impl Table {
         }
     }
 
-    /// Bytes of the table's data files.
+    /// Size of the table's data files, in bytes.
     pub fn data_bytes(&self) -> u64 {
         self.chain().bytes()
     }
 
-    /// Bytes in segments that hold nothing.
+    /// Bytes in free segments.
     pub fn free_bytes(&self) -> u64 {
         self.space.free_bytes()
     }
 
-    /// Versions waiting to be purged.
+    /// Number of superseded versions that wait for purge.
     pub(crate) fn purge_lag(&self) -> usize {
         self.space.superseded().len()
     }
@@ -153,31 +156,33 @@ impl Table {
         self.changed_at.load(Ordering::Relaxed)
     }
 
-    /// Notes a change.
+    /// Notes that a commit changed the table at `now`, in seconds since 1970.
     #[inline]
     pub(crate) fn set_changed(&self, now: u64) {
-        // Loaded first: most commits come within a second of the last, and the line is shared.
+        // Most commits come within a second of the last, and sessions share the line: load before storing.
         if self.changed_at() < now {
             self.changed_at.fetch_max(now, Ordering::Relaxed);
         }
     }
 
-    /// Whether it was dropped.
+    /// Whether the table was dropped or truncated: it takes no more writes.
     pub fn is_dropped(&self) -> bool {
         self.chain().is_dropped()
     }
 
-    /// Notes the commit that created the table or put it in another's place: snapshots before it do not see its rows.
+    /// Notes the commit that created the table or put it in the place of another. Older snapshots do not see its rows.
     pub(crate) fn set_defined(&self, csn: Csn) {
         self.defined.store(csn, Ordering::Release);
     }
 
-    /// Lets every snapshot read the table: it belongs to one session, so none can miss rows in it.
+    /// Lets every snapshot read the table. Only for a table that one session uses, so that no snapshot can miss rows in
+    /// it.
     pub fn set_private(&self) {
         self.set_defined(0);
     }
 
-    /// Fails if the table was created or rebuilt after `snapshot`, which would silently see none of its rows.
+    /// Fails with DefinitionChanged if the table was created or rebuilt after `snapshot`, which would silently see none
+    /// of its rows.
     pub(crate) fn check_defined(&self, snapshot: Csn) -> Result<()> {
         if self.defined.load(Ordering::Acquire) <= snapshot {
             return Ok(());

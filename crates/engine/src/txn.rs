@@ -1,9 +1,11 @@
-//! Room *txn*: a session and its transactions.
+//! Room *txn*: sessions and their transactions.
 //!
-//! It owns snapshots as a session holds them, reading and scanning, writing under row locks, savepoints, and how a transaction ends:
-//! commit, prepare, rollback. It stands on `pool` and `changes`. It keeps (I1): a commit is acknowledged when it and all before it are
-//! durable and visible; (I4): nothing is published before that; (I5): what takes a CSN fills it; and (I3) at the end of
-//! each statement, after which another thread may go on.
+//! It owns the snapshots of a session, reads and scans, writes under row locks, savepoints, and the end of a
+//! transaction: commit, prepare, rollback. It stands on `pool`, `changes` and `table`. It keeps (I1): a commit is
+//! acknowledged once it and every commit before it are durable and visible; (I4): nothing is published before its
+//! commit and every earlier one are durable; (I5): between taking a CSN and its fenced record nothing can fail; (I8):
+//! the log forgets a prepared transaction before the space it wrote to is freed; and (I3): each statement fences what
+//! it wrote, because the next may run on another thread.
 
 mod catch_up;
 mod commit;

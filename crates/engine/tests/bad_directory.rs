@@ -1,4 +1,5 @@
-//! Directories no pool can be in: each is refused with its name and what to do about it.
+//! Hazard: a directory that cannot hold a pool is taken for one, or refused in words that do not help. Each such
+//! directory is refused by name, with what to do about it.
 
 mod common;
 
@@ -14,7 +15,7 @@ fn directory() -> tempfile::TempDir {
     tempfile::tempdir_in(Path::new("/dev/shm")).or_else(|_| tempfile::tempdir()).unwrap()
 }
 
-/// The error of opening a directory, which names it.
+/// The error of opening a directory; it must name the directory.
 fn refused(directory: &Path, options: Options) -> Error {
     let error = Error::from(FileMedium::open(directory, options).map(|_| ()).unwrap_err());
     assert_eq!(error.kind(), ErrorKind::Medium, "{error}");
@@ -49,7 +50,7 @@ fn an_unwritable_directory() {
     use std::os::unix::fs::PermissionsExt;
     let own = directory();
     std::fs::set_permissions(own.path(), std::fs::Permissions::from_mode(0o555)).unwrap();
-    // Permissions do not stop root; there nobody can create a file.
+    // Permissions do not stop root, but even root cannot create a file in /sys/kernel.
     let unwritable = match std::fs::write(own.path().join("probe"), b"") {
         Ok(()) => PathBuf::from("/sys/kernel"),
         Err(_) => own.path().to_owned(),
@@ -89,7 +90,7 @@ fn a_directory_in_use() {
     assert_eq!(common::committed(&engine, &engine.table("t").unwrap()), vec![b"row".to_vec()]);
 }
 
-/// A data file that lost its permissions, or became a directory, is an error of that file.
+/// A data file that cannot be opened, here because it became a directory, is refused by its own name.
 #[test]
 fn a_file_that_cannot_be_opened() {
     let own = directory();
@@ -107,7 +108,8 @@ fn a_file_that_cannot_be_opened() {
     Engine::open(open(), small()).unwrap().table("t").unwrap();
 }
 
-/// An engine dropped without being closed, with its thread running and a transaction prepared, gives the directory back.
+/// Hazard: an engine dropped without close, with its thread running and a transaction prepared, keeps the directory
+/// locked. The directory must be free for the next engine.
 #[test]
 fn a_directory_of_an_engine_that_was_dropped() {
     let own = directory();

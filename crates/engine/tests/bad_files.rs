@@ -1,5 +1,6 @@
-//! Files of a pool that are missing, cut off, too long, empty, exchanged, from a newer build or full of rubbish: opening and
-//! checking say which file, what is wrong and what to do, and never panic, hang or lose a row without a word.
+//! Hazard: files of a pool that are missing, cut off, too long, empty, exchanged, from a newer build or full of rubbish
+//! cost rows in silence. Opening and checking the pool must say which file, what is wrong and what to do, and never
+//! panic, hang or lose a row without a word (I6).
 
 mod common;
 
@@ -13,7 +14,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The files of a pool.
+/// The files of a pool: name and content.
 type Files = BTreeMap<String, Vec<u8>>;
 
 fn files(subject: &Subject) -> Files {
@@ -24,7 +25,7 @@ fn image(files: &Files) -> Image {
     Image::from_files(files.iter().map(|(name, bytes)| (name.as_str(), &bytes[..])))
 }
 
-/// Judges the same files in simulated memory and in a directory.
+/// Judges the same files in simulated memory and in a directory; the verdicts must agree.
 fn judge_both(subject: &Subject, damaged: &Files, hint: &str) -> Verdict {
     let image = image(damaged);
     let simulated = judge(subject, Arc::new(SimMedium::from_image(image.clone())), hint);
@@ -52,7 +53,7 @@ fn missing_cut_off_longer_and_empty_files() {
             let mut resized = whole.clone();
             resized.get_mut(name).unwrap().resize(new_len, 0);
             let verdict = judge_both(&subject, &resized, &format!("{name} of {new_len} instead of {len} bytes"));
-            // What follows the superblock's copies is never read.
+            // Nothing reads behind the two copies of the superblock.
             let expected = if name == "super" && new_len >= len { Verdict::Harmless } else { usual };
             assert!(verdict == expected || new_len == len, "{name} of {new_len} instead of {len} bytes");
         }
@@ -91,7 +92,7 @@ fn exchanged_and_foreign_files() {
     assert_eq!(judge_both(&subject, &more, "files that nothing names"), Verdict::Harmless);
 }
 
-/// Puts a word into a superblock copy or a data file's header and makes its checksum right.
+/// Stores a word in a superblock copy or in the header of a data file, and puts the checksum right.
 fn forge(bytes: &mut [u8], at: usize, value: u32, checksum_at: usize, then: std::ops::Range<usize>) {
     bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
     let crc = crc32c::crc32c_append(crc32c::crc32c(&bytes[..checksum_at]), &bytes[then]);
@@ -128,7 +129,7 @@ fn a_newer_build_has_written_here() {
     }
 }
 
-/// A lost superblock beside a pool's files is never taken for an empty directory.
+/// Hazard: a directory whose superblock is lost is taken for an empty one, and a new pool replaces the old files.
 #[test]
 fn a_pool_without_superblock_is_not_made_anew() {
     let subject = subject(true);
@@ -142,7 +143,8 @@ fn a_pool_without_superblock_is_not_made_anew() {
     }
 }
 
-/// Rubbish of every kind: opened or refused, read, written, swept, purged and dropped, it never panics.
+/// Hazard: rubbish makes the engine panic. A damaged pool is opened or refused, and if opened then read, written,
+/// swept, purged and dropped.
 #[test]
 fn rubbish_never_panics() {
     let subjects = [subject(true), subject(false)];
@@ -176,7 +178,7 @@ fn rubbish_never_panics() {
     assert!(opened > 500 && refused > 50, "{opened} opened, {refused} refused");
 }
 
-/// Tells the seed under which the test panicked.
+/// Prints the seed under which the test panicked.
 struct NamedInPanic(u64);
 
 impl Drop for NamedInPanic {
@@ -187,9 +189,9 @@ impl Drop for NamedInPanic {
     }
 }
 
-/// Damages up to a page where a pool's structures are.
+/// Damages up to 4 KiB, mostly near the beginning of a file.
 fn spoil(bytes: &mut [u8], random: &mut Random) {
-    // Most structures are near the begin.
+    // Most structures are near the beginning.
     let reach = if random.one_in(3) { bytes.len() } else { bytes.len().min(20 << 10) };
     let at = random.below(reach as u64) as usize;
     let (word, line) = (at & !7, at & !63);
@@ -213,7 +215,7 @@ fn spoil(bytes: &mut [u8], random: &mut Random) {
     }
 }
 
-/// Uses all of an engine; errors are as good as rows.
+/// Uses every part of an engine. Errors are allowed, panics are not.
 fn exercise(engine: &Engine, sound: bool, random: &mut Random) {
     let mut txn = engine.session(Isolation::ReadCommitted);
     txn.set_lock_wait_timeout(std::time::Duration::ZERO);
@@ -241,7 +243,8 @@ fn exercise(engine: &Engine, sound: bool, random: &mut Random) {
     let _ = engine.sweep();
     let _ = engine.checkpoint();
     if sound {
-        // Elsewhere purge may meet versions in segments that claimed to be free; debug builds take that for an error of theirs.
+        // In an unsound pool purge may meet versions in segments that claim to be free, which debug builds take for a
+        // bug.
         engine.purge();
     }
     let _ = engine.truncate_table("small");

@@ -1,7 +1,8 @@
-//! A bit that flips at rest must not cost an acknowledged row without a word: the check tells it, or nothing was lost.
+//! Hazard: a bit that flips at rest costs an acknowledged row in silence. After every flip the check must report
+//! damage, or all rows must be there and stay there (I6).
 //!
-//! Each structure is flipped bit by bit or at seeded places: superblock, log records, file headers, link words, segment
-//! descriptors, page states, directory words, versions. Then pages, lines and lengths are damaged at random.
+//! The tests flip bits of every structure, all of them or at seeded places: superblock, log records, file headers, link
+//! words, segment descriptors, page states, directory words, versions.
 
 mod common;
 
@@ -17,7 +18,8 @@ const SEGMENTS_AT: u64 = 4096;
 const DESCRIPTORS_AT: u64 = 128;
 const LINK_AT: u64 = 64;
 
-/// Flips one bit of each of `places` (file, byte offset, bit) and judges: found, harmless.
+/// Flips one bit at a time, at each of `places` (file, byte offset, bit). Returns how many flips were found and how
+/// many were harmless.
 fn flip_each(subject: &Subject, places: impl IntoIterator<Item = (String, u64, u32)>) -> (u32, u32) {
     let (mut found, mut harmless) = (0, 0);
     for (file, at, bit) in places {
@@ -35,7 +37,7 @@ fn flip_each(subject: &Subject, places: impl IntoIterator<Item = (String, u64, u
     (found, harmless)
 }
 
-/// Every bit of these bytes of a file.
+/// Every bit of the bytes `bytes` of a file, as places.
 fn all_bits(file: &str, bytes: Range<u64>) -> impl Iterator<Item = (String, u64, u32)> {
     bytes.flat_map(move |at| (0..8).map(move |bit| (at, bit))).map({
         let file = file.to_owned();
@@ -43,7 +45,7 @@ fn all_bits(file: &str, bytes: Range<u64>) -> impl Iterator<Item = (String, u64,
     })
 }
 
-/// The data files of tables that exist, and the segments of each that have a use.
+/// The segments in use of all data files: file name, number of the segment, use.
 fn segments(subject: &Subject) -> Vec<(String, u64, SegmentKind)> {
     let medium = SimMedium::from_image(subject.image.clone());
     let mut all = Vec::new();

@@ -1,4 +1,4 @@
-//! The codecs of everything persistent: what is written is read back, no single flipped bit passes, and no bytes make them panic.
+//! Hazard: a codec of a persistent structure loses a value, lets a flipped bit pass, or panics on damaged bytes (I6).
 
 mod common;
 
@@ -92,7 +92,7 @@ proptest! {
         prop_assert_eq!(read(&bytes), (PENDING | sequence, header));
         prop_assert_eq!(header.checksum(&row), header.crc);
         let mut whole = [&bytes[..], &row].concat();
-        // The csn word is no part of the checksum.
+        // The checksum does not cover the csn word.
         let bit = 64 + bit.index(whole.len() * 8 - 64);
         whole[bit / 8] ^= 1 << (bit % 8);
         let (_, damaged) = read(&whole);

@@ -1,5 +1,5 @@
-//! Hazard: transactions on the same rows. A change must never overwrite one the transaction has not seen; and nobody may be turned
-//! away who has seen nothing that is out of date.
+//! Hazard: transactions on the same rows lose an update, or conflict without need. A write must never overwrite a
+//! version that its transaction has not seen; and no transaction may be refused that has seen nothing out of date.
 
 mod common;
 
@@ -20,7 +20,7 @@ fn value(row: &[u8]) -> u64 {
     u64::from_le_bytes(row.try_into().unwrap())
 }
 
-/// Eight sessions add one to the same row; no statement may fail, none be lost.
+/// Eight sessions increment the same row. No statement may fail, and no increment may be lost.
 #[test]
 fn increments_that_lock_first_never_conflict() {
     const SESSIONS: u64 = 8;
@@ -37,7 +37,7 @@ fn increments_that_lock_first_never_conflict() {
                         txn.start_statement();
                         txn.lock_row(&table, rid, LockMode::Exclusive).unwrap();
                         let row = txn.read(&table, rid, ReadView::Newest).unwrap().unwrap();
-                        // SAFETY: the statement is not over.
+                        // SAFETY: the statement has not ended.
                         let now = value(unsafe { row.bytes() });
                         txn.update(&table, rid, &(now + 1).to_le_bytes()).unwrap();
                         txn.commit().unwrap();
@@ -88,7 +88,7 @@ fn a_change_of_what_was_read_before_conflicts() {
     }
 }
 
-/// The snapshot that follows a locked row includes the commit the row was of, and all of that commit.
+/// Hazard: a snapshot taken after a locked read does not see the commit that wrote the row, or sees only a part of it.
 #[test]
 fn a_snapshot_is_not_older_than_the_rows_locked_before_it() {
     for isolation in [Isolation::RepeatableRead, Isolation::ReadCommitted] {
@@ -97,7 +97,8 @@ fn a_snapshot_is_not_older_than_the_rows_locked_before_it() {
     }
 }
 
-/// So does the search for rows to lock: it would pass by a row that matches as the transaction has locked it, if it saw the row as it was.
+/// Hazard: a scan for rows to lock reads at a snapshot older than a row locked before, and so misses a row that
+/// matches.
 #[test]
 fn a_search_for_rows_to_lock_is_not_older_than_the_rows_locked_before_it() {
     for isolation in [Isolation::RepeatableRead, Isolation::ReadCommitted] {
@@ -105,7 +106,7 @@ fn a_search_for_rows_to_lock_is_not_older_than_the_rows_locked_before_it() {
             let mut scan = txn.scan_to_lock(table);
             let mut found = Vec::new();
             while let Some((rid, row)) = scan.next(txn).unwrap() {
-                // SAFETY: the statement is not over.
+                // SAFETY: the statement has not ended.
                 found.push((rid, unsafe { row.bytes() }.to_vec()));
             }
             found
@@ -124,7 +125,7 @@ fn locked_rows_are_seen_by_what_follows(
     let second = other.insert(&table, &0u64.to_le_bytes()).unwrap();
     other.commit().unwrap();
     for now in 1..20u64 {
-        // A commit that has its place and is not published yet: whatever is published after it is not visible so far.
+        // An ordered commit that is not published yet: no later commit can become visible before it does.
         let mut before = engine.session(Isolation::RepeatableRead);
         before.insert(&late, b"late").unwrap();
         before.end_statement();
@@ -142,7 +143,7 @@ fn locked_rows_are_seen_by_what_follows(
                 txn.start_statement();
                 txn.lock_row(&table, rid, LockMode::Exclusive).unwrap();
                 let row = txn.read(&table, rid, ReadView::Newest).unwrap().unwrap();
-                // SAFETY: the statement is not over.
+                // SAFETY: the statement has not ended.
                 let locked = value(unsafe { row.bytes() });
                 txn.end_statement();
                 if locked == now {
@@ -171,7 +172,7 @@ fn a_durable_commit_is_not_rolled_back() {
     txn.prepare(b"xid").unwrap();
     let csn = txn.commit_ordered();
     assert_eq!(txn.rollback().unwrap_err().kind(), ErrorKind::NotSupported);
-    // Others are not held up: the commit is still there to be completed, here by the session's end.
+    // The end of the session completes the commit, so that it does not block later ones.
     drop(txn);
     let mut next = engine.session(Isolation::RepeatableRead);
     next.update(&table, rid, &8u64.to_le_bytes()).unwrap();
@@ -187,7 +188,7 @@ fn an_old_snapshot_refuses_a_table_that_is_newer() {
     old.take_snapshot();
     let emptied = engine.truncate_table("ctr").unwrap();
     let rebuilt = engine.create_table("#sql-alter", b"").unwrap();
-    // Of a time between the creation and the rename: the rows came later.
+    // Taken between the creation and the rename, before the rows were inserted.
     let mut between = engine.session(Isolation::RepeatableRead);
     between.take_snapshot();
     let mut txn = engine.session(Isolation::RepeatableRead);

@@ -1,5 +1,5 @@
-//! The creation of a pool is cut off, and so is its being done again: whatever is left is an unfinished creation to the next start,
-//! never a damaged pool.
+//! Hazard: what a creation leaves that was cut off, and cut off again when it was repeated, looks like a damaged pool.
+//! The next start must take it for an unfinished creation.
 
 mod common;
 
@@ -10,7 +10,7 @@ use perdura_pmem::{Medium, SimMedium};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// What a process leaves that is killed anywhere in the creation.
+/// What a process leaves behind that is killed during the creation, at each point in turn.
 fn killed_in_creation() -> Vec<Killed> {
     let (medium, recorder) = Recorder::attach(SimMedium::new());
     Engine::open(Arc::new(medium), small()).unwrap();
@@ -22,8 +22,8 @@ fn killed_in_creation() -> Vec<Killed> {
     killed
 }
 
-/// Names are removed one by one, and after a loss of power any of the removals may have happened: `super.new` gone and a data file
-/// still there looked like a pool that had lost its superblock.
+/// Files are removed one by one, and after a power loss any of the removals may have happened. When `super.new` was
+/// gone and a data file was not, that looked like a pool that had lost its superblock.
 #[test]
 fn a_creation_cut_off_twice_is_done_again() {
     let killed = killed_in_creation();

@@ -1,7 +1,7 @@
-//! A full device stops one statement, nothing else: committed rows stay, the transaction goes on or is rolled back as its owner
-//! likes, other sessions go on, rows can still be deleted, and what was deleted makes room.
+//! Hazard: a full device stops more than one statement. Committed rows must stay, the transaction must be able to go on
+//! or to roll back, other sessions must go on, deletions must succeed, and what they delete must make room.
 //!
-//! The device fills up at every step in turn: in the middle of a row, of an expansion, of DDL, of a commit, of the log's growth.
+//! The device fills up at every step in turn: during a row, a new data file, DDL, a commit, the growth of the log.
 
 mod common;
 
@@ -12,7 +12,7 @@ use perdura_pmem::{Medium, SimMedium};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Rows of a table as they must be, by RID.
+/// The rows that a table must have, by RID.
 type Model = BTreeMap<u64, Vec<u8>>;
 
 fn open(medium: &Arc<SimMedium>, config: Config) -> Result<Engine, Error> {
@@ -20,7 +20,7 @@ fn open(medium: &Arc<SimMedium>, config: Config) -> Result<Engine, Error> {
     Engine::open(shared, config)
 }
 
-/// Bytes a new pool takes.
+/// Size of a new pool, in bytes, in whole pages.
 fn empty_pool_bytes() -> u64 {
     let (medium, _engine) = pool();
     medium.list().unwrap().iter().map(|(_, len)| len.next_multiple_of(4096)).sum()
@@ -34,14 +34,14 @@ fn a_device_too_small_for_a_pool_is_refused_and_a_larger_one_taken() {
         let error = open(&medium, small()).map(|_| ()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::DeviceFull, "{capacity}: {error}");
         assert!(error.to_string().contains("free space"), "{error}");
-        // What is left behind is no obstacle once there is room.
+        // What the attempt left behind must not matter once there is room.
         let medium = Arc::new(SimMedium::from_image(medium.image()).limited_to(needed));
         let engine = open(&medium, small()).unwrap_or_else(|error| panic!("{capacity}: {error}"));
         assert!(engine.tables().is_empty());
     }
 }
 
-/// One session's work, and what must be there.
+/// A session that works on a table, and the rows that must be there.
 struct Worker {
     txn: Session,
     table: Arc<Table>,
@@ -56,7 +56,7 @@ impl Worker {
         Worker { txn, table: table.clone(), model: Model::new(), random: Random::new(seed), full: 0 }
     }
 
-    /// A transaction of a few statements, some of which may not find room.
+    /// Runs a transaction of a few statements, some of which may find no room.
     fn transact(&mut self) {
         let mut changed = self.model.clone();
         for _ in 0..=self.random.below(3) {
@@ -114,7 +114,8 @@ impl Worker {
         Ok(())
     }
 
-    /// Deletes all rows, few at a time. Each deletion must find room, at the latest when purge has gone on: `patience` times.
+    /// Deletes all rows, a few in each transaction. Each deletion must find room, at the latest after `patience` rounds
+    /// of purge.
     fn delete_all(&mut self, engine: &Engine, patience: u32) {
         let rids: Vec<_> = std::mem::take(&mut self.model).into_keys().collect();
         for batch in rids.chunks(20) {
@@ -188,15 +189,15 @@ fn every_step_meets_a_full_device() {
     assert!(full > 100, "{full} statements met a full device");
 }
 
-/// DDL on a device that may be full: it is done, or fails for want of room and leaves nothing behind.
+/// Runs DDL on a device that may be full. Each statement succeeds, or fails with DeviceFull and leaves nothing behind.
 fn ddl(engine: &Engine, round: u32) {
     let name = format!("ddl{round}");
-    // A table somebody has mapped keeps its room when it is truncated.
+    // The handle is dropped here: a table that somebody has mapped keeps its room when it is truncated.
     match engine.create_table(&name, &[1; 200]).map(drop) {
         Ok(_) => {
             match engine.truncate_table(&name) {
                 Ok(_) => {}
-                // Not for want of room for a file: the pool has a spare one.
+                // The log may lack room, but the table's file cannot: the pool has a spare.
                 Err(error) => {
                     assert!(error.kind() == ErrorKind::DeviceFull && !error.to_string().contains(&name), "{error}")
                 }
@@ -208,7 +209,7 @@ fn ddl(engine: &Engine, round: u32) {
     }
 }
 
-/// All is there after a restart, and no space was lost on the way.
+/// Asserts that a restart leaves all rows as they are, and that no space was lost before or after it.
 fn survives(medium: &Arc<SimMedium>, engine: Engine, workers: [Worker; 2]) {
     engine.checkpoint().unwrap();
     engine.purge();
@@ -221,7 +222,7 @@ fn survives(medium: &Arc<SimMedium>, engine: Engine, workers: [Worker; 2]) {
     let after: Vec<_> = engine.tables().iter().map(|table| (table.name(), committed(&engine, table))).collect();
     assert!(before == after, "rows differ after the restart");
     if engine.table("other").is_ok() {
-        // The device is as full as before.
+        // The drop must succeed although the device is as full as before.
         engine.drop_table("other").unwrap_or_else(|error| panic!("{error}"));
     }
     engine.sweep().unwrap();
@@ -232,7 +233,7 @@ fn survives(medium: &Arc<SimMedium>, engine: Engine, workers: [Worker; 2]) {
     }
 }
 
-/// Fills the device with rows of `table`, to the last that fits.
+/// Fills the device with rows of `table` until not even a row of one byte fits. Returns their number.
 fn fill_up(engine: &Engine, table: &Arc<Table>) -> u32 {
     let mut txn = engine.session(Isolation::ReadCommitted);
     let mut rows = 0;
@@ -253,7 +254,8 @@ fn fill_up(engine: &Engine, table: &Arc<Table>) -> u32 {
     rows
 }
 
-/// TRUNCATE needs the new table's file before the old one's room is free: on a full device it failed, where DROP did not.
+/// TRUNCATE needs the new table's file before the room of the old one is free. On a full device it failed, where DROP
+/// did not.
 #[test]
 fn a_table_that_fills_the_device_can_be_truncated() {
     for room in (300..700).step_by(37) {
@@ -285,7 +287,7 @@ fn a_table_that_fills_the_device_can_be_truncated() {
     }
 }
 
-/// A table that needed a segment asked for its next file whole, and failed with megabytes free.
+/// A table that needed a segment asked for its next file in full size only, and failed with megabytes free.
 #[test]
 fn a_nearly_full_device_is_used_to_its_end() {
     let config = Config { data_file_bytes: 1 << 20, first_file_bytes: 64 << 10, ..small() };
@@ -306,7 +308,8 @@ fn a_nearly_full_device_is_used_to_its_end() {
     }
 }
 
-/// A row that fits no data file gets one of its own, whose room is used again when the row is gone.
+/// Hazard: a row that fits no usual data file is refused, or its room is lost when it is deleted. The row gets a file
+/// of its own, and later rows reuse its room.
 #[test]
 fn a_row_larger_than_a_data_file_gets_one_of_its_own() {
     let (medium, engine) = pool();
@@ -322,7 +325,7 @@ fn a_row_larger_than_a_data_file_gets_one_of_its_own() {
         model.push(row_bytes(number));
         txn.insert(&table, &row_bytes(number)).unwrap();
     }
-    // By a bulk insert, too.
+    // A bulk insert gets a large row, too.
     model.push(row(2, 1_000_000));
     txn.insert(&table, &row(2, 1_000_000)).unwrap();
     txn.commit().unwrap();
@@ -366,7 +369,7 @@ fn a_row_larger_than_a_data_file_gets_one_of_its_own() {
     assert!(table.free_bytes() > 5_000_000);
 }
 
-/// A transaction that the whole log cannot hold is rolled back, with others at work beside it.
+/// Hazard: a transaction too large for the whole log stops others, or stays half done. It must be rolled back, alone.
 #[test]
 fn a_transaction_larger_than_the_log_is_rolled_back_alone() {
     let config = Config {
@@ -420,7 +423,8 @@ fn a_transaction_larger_than_the_log_is_rolled_back_alone() {
     assert!(engine.prepared().is_empty());
 }
 
-/// A prepare that failed leaves parts of the transaction in the log: no later commit of the session may bring them back.
+/// Hazard: a failed prepare leaves parts of its transaction in the log, and a later commit of the session brings them
+/// back.
 #[test]
 fn a_failed_prepare_leaves_nothing_to_come_back() {
     let config = Config {
@@ -450,7 +454,7 @@ fn a_failed_prepare_leaves_nothing_to_come_back() {
     assert_eq!(committed(&engine, &engine.table("t").unwrap()), after);
 }
 
-/// Sessions on threads, and the background thread, on a device that is full most of the time.
+/// Sessions on threads, beside the background thread, on a device that is full most of the time.
 #[test]
 fn sessions_share_a_full_device() {
     for seed in seeds(4) {
@@ -467,7 +471,7 @@ fn sessions_share_a_full_device() {
                             worker.transact();
                             if round % 50 == 49 {
                                 worker.check(engine);
-                                // Snapshots of the others hold purge up now and then.
+                                // Snapshots of the others hold purge back now and then.
                                 worker.delete_all(engine, 1000);
                             }
                         }
@@ -488,7 +492,8 @@ fn sessions_share_a_full_device() {
     }
 }
 
-/// The smallest log there can be is enough for any number of small transactions: its two generations take turns.
+/// Hazard: small transactions exhaust the smallest possible log. Its two generations must take turns for any number of
+/// them.
 #[test]
 fn a_tiny_log_refuses_no_small_transaction() {
     let config =

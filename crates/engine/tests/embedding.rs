@@ -1,4 +1,5 @@
-//! The engine as a program in safe Rust uses it: readers, locked reads, and tables of another pool.
+//! Hazard: a program in safe Rust gets hold of a row that is changed or freed under it. The tests use the engine as
+//! such a program does: readers, locked reads, tables of another pool.
 
 mod common;
 
@@ -6,14 +7,15 @@ use common::pool;
 use perdura_engine::{ErrorKind, Isolation, Result, Session, Table};
 use std::sync::Arc;
 
-/// All that a reader of `session` sees.
+/// All rows that a reader of `session` sees.
 fn rows(session: &mut Session, table: &Arc<Table>) -> Vec<Vec<u8>> {
     let reader = session.reader();
     let rows: Result<Vec<_>> = reader.scan(table).unwrap().map(|row| Ok(row?.1.to_vec())).collect();
     rows.unwrap()
 }
 
-/// A reader's rows are those of one moment: others' commits and purge go on beneath it and change nothing.
+/// Hazard: commits of others and purge change the rows of a reader beneath it. All its rows must be those of one
+/// moment.
 #[test]
 fn a_reader_keeps_its_rows_while_others_change_and_purge_them() {
     for isolation in [Isolation::ReadCommitted, Isolation::RepeatableRead] {
@@ -54,7 +56,7 @@ fn a_reader_keeps_its_rows_while_others_change_and_purge_them() {
     }
 }
 
-/// A reader sees what its session wrote, and ends its statement when it is dropped: purge is not held up by it.
+/// Hazard: a reader misses what its session wrote, or keeps its snapshot when it is dropped and so holds purge back.
 #[test]
 fn a_reader_sees_its_own_session_and_lets_go() {
     let (_medium, engine) = pool();
@@ -71,7 +73,7 @@ fn a_reader_sees_its_own_session_and_lets_go() {
     assert_eq!(engine.status().counters.snapshots, 0);
 }
 
-/// A locked read returns what is committed now, and keeps others from changing it.
+/// Hazard: a locked read returns an old version, or lets others change the row.
 #[test]
 fn a_locked_read_is_of_the_newest_row_and_locks_it() {
     let (_medium, engine) = pool();
@@ -93,7 +95,8 @@ fn a_locked_read_is_of_the_newest_row_and_locks_it() {
     assert_eq!(other.get_for_update(&table, rid).unwrap(), None);
 }
 
-/// A session's snapshots and locks hold nothing in another pool, so a table of one is refused rather than read unprotected.
+/// Hazard: a session reads a table of another pool, where its snapshots and locks hold nothing. The table must be
+/// refused.
 #[test]
 fn a_table_of_another_pool_is_refused() {
     let ((_one_medium, one), (_other_medium, other)) = (pool(), pool());

@@ -1,5 +1,5 @@
-//! Hazard: an error of the engine that hides what the log or the medium said. Each tells its kind, file and offset, and chains the
-//! errors of the layers below, down to the operating system's answer.
+//! Hazard: an error of the engine hides what the log or the medium said. Each error has a kind, a file and an offset,
+//! and chains the errors of the layers below, down to the operating system's.
 
 mod common;
 
@@ -12,12 +12,12 @@ use std::sync::Arc;
 /// The catalog's first data file.
 const CATALOG: &str = "t.00000001.00000";
 
-/// The error of type `E` directly below another.
+/// The source of an error, which must be of type `E`.
 fn below<E: std::error::Error + 'static>(error: &dyn std::error::Error) -> &E {
     error.source().and_then(|source| source.downcast_ref()).expect("the lower layer's error is the source")
 }
 
-/// A pool in a directory, without the file `missing`: what opening it says.
+/// The error of opening a pool that lacks the file `missing`.
 fn open_without(missing: &str) -> Error {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let options = Options { emulate: true, create_dir: false };

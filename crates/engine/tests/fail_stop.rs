@@ -1,5 +1,5 @@
-//! After a failed persist the pool takes no more changes and says so, reads go on, nothing hangs, and a restart recovers what was
-//! acknowledged (I11).
+//! Hazard: a pool goes on writing after a failed persist. It must take no more changes and say so, reads must go on,
+//! nothing may hang, and a restart must recover what was acknowledged (I11).
 
 mod common;
 
@@ -57,7 +57,7 @@ fn a_failed_checkpoint_stops_writing_and_nothing_else() {
     txn.commit().unwrap();
 }
 
-/// Each sync may be the one that fails: whatever stops then, what was acknowledged is there after the restart.
+/// Any sync may be the one that fails. Whatever stops then, the restart must find what was acknowledged.
 #[test]
 fn each_sync_may_fail() {
     for seed in seeds(150) {
@@ -104,7 +104,8 @@ fn each_sync_may_fail() {
     }
 }
 
-/// A pool that cannot be recovered for want of a sync is not recovered by half: the next attempt finds what this one found.
+/// Hazard: a recovery that fails at a sync leaves the pool half recovered. The next attempt must find what this one
+/// found.
 #[test]
 fn a_recovery_that_cannot_persist_is_repeated() {
     let (medium, engine) = pool();
@@ -124,7 +125,8 @@ fn a_recovery_that_cannot_persist_is_repeated() {
     assert_eq!(committed(&engine, &engine.table("t").unwrap()), before);
 }
 
-/// Sessions in the middle of commits, and the background thread, when the medium begins to fail: all of them come back.
+/// Hazard: sessions within commits, or the background thread, hang when the medium begins to fail. All of them must
+/// return.
 #[test]
 fn nobody_hangs_when_the_medium_fails_under_load() {
     for seed in seeds(6) {
@@ -157,7 +159,7 @@ fn nobody_hangs_when_the_medium_fails_under_load() {
     }
 }
 
-/// Inserts and commits until the pool refuses; the rows acknowledged.
+/// Inserts and commits until the pool refuses. Returns the rows acknowledged.
 fn insert_until_refused(engine: &Engine, table: &Arc<perdura_engine::Table>, thread: u32) -> Vec<Vec<u8>> {
     let mut txn = engine.session(Isolation::ReadCommitted);
     let mut acknowledged = Vec::new();
@@ -166,7 +168,7 @@ fn insert_until_refused(engine: &Engine, table: &Arc<perdura_engine::Table>, thr
         match txn.insert(table, &row).and_then(|_| txn.commit()) {
             Ok(_) => acknowledged.push(row),
             Err(error) if error.kind() == ErrorKind::ReadOnlyPool => break,
-            // A data file could not be made; the log's next superblock write fails as well.
+            // A data file could not be created. The pool goes on until a superblock write fails.
             Err(error) => {
                 assert_eq!(error.kind(), ErrorKind::Medium, "{error}");
                 txn.rollback().unwrap();

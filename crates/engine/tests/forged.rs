@@ -1,5 +1,5 @@
-//! Records and rows whose checksums are right and whose content is not: written by a faulty build, or by somebody who means harm.
-//! Recovery and check refuse them or take them for what they say; they never panic, hang, or write outside of a table.
+//! Hazard: records and rows with right checksums and wrong content, from a faulty build or an attacker, make recovery
+//! or the check panic, hang, or write outside a table. They must be refused, or taken at their word (I6).
 
 mod common;
 
@@ -16,7 +16,7 @@ use std::sync::Arc;
 const SEGMENTS_AT: u64 = 4096;
 const SEGMENT_BYTES: u64 = 4096;
 
-/// A record that names things that are there, things that are not, and everything between.
+/// Makes a record: an arbitrary one, a real one, or a real one changed a little.
 fn record(random: &mut Random, real: &[Record]) -> Record {
     let any = if random.one_in(8) { u64::MAX >> random.below(40) } else { random.next_u64() };
     let near = random.below(300);
@@ -33,7 +33,7 @@ fn record(random: &mut Random, real: &[Record]) -> Record {
             Record::Page { table, page, rows: if random.one_in(3) { any as u32 } else { near as u32 }, crc: any as u32 }
         }
         1 => Record::Row { table, rid: Rid::from_u64(row), word, crc: any as u32 },
-        // A real one, of another time or changed a little.
+        // A real record, perhaps changed a little.
         _ => match real[random.below(real.len() as u64) as usize] {
             Record::Row { table, rid, word, crc } => match random.below(4) {
                 0 => Record::Row { table: random.below(6) as u32, rid, word, crc },
@@ -49,7 +49,7 @@ fn record(random: &mut Random, real: &[Record]) -> Record {
     }
 }
 
-/// Opens, checks and uses a pool; errors must say what is wrong.
+/// Checks, opens and uses a pool. Errors must say what is wrong. Returns whether the pool opened.
 fn open_and_use(medium: Arc<dyn Medium>, hint: &str) -> bool {
     let opened = open_and_close(medium.clone(), hint);
     assert_eq!(Arc::strong_count(&medium), 1, "{hint}: the medium is still held");
@@ -89,7 +89,7 @@ fn forged_log_records() {
     for seed in seeds(1500) {
         let mut random = Random::new(seed);
         let medium: Arc<dyn Medium> = Arc::new(SimMedium::from_image(subject.image.clone()));
-        // The log's own recovery voids the old records, so the tables are opened first and stay as they are.
+        // Recovering the log alone voids its records, so the engine redoes them into the tables first.
         Engine::open(medium.clone(), small()).unwrap().close();
         let recovery = Recovery::open(medium.clone(), &small().log).unwrap();
         let (log, _prepared) = recovery.finish(&mut || 7).unwrap();
@@ -112,7 +112,7 @@ fn forged_log_records() {
     assert!(opened > 50 && refused > 500, "{opened} opened, {refused} refused");
 }
 
-/// The redo records in a pool's log.
+/// The redo records in the log of a pool.
 fn real_records(subject: &Subject) -> Vec<Record> {
     let medium: Arc<dyn Medium> = Arc::new(SimMedium::from_image(subject.image.clone()));
     let recovery = Recovery::open(medium, &small().log).unwrap();
@@ -145,7 +145,7 @@ fn forged_catalog_rows() {
     assert!(opened > 50 && refused > 50, "{opened} opened, {refused} refused");
 }
 
-/// Offsets of the versions the catalog's directory names, and the bytes of their cells.
+/// Offsets of the versions that the catalog's directory names, with the sizes of their cells in bytes.
 fn versions(region: &Region) -> Vec<(u64, u64)> {
     let kind = |index: u64| SegmentKind::decode(region.load(128 + index * 8), 1 << 32 ^ index).expect("sound");
     let mut found = Vec::new();
@@ -162,7 +162,7 @@ fn versions(region: &Region) -> Vec<(u64, u64)> {
     found
 }
 
-/// Replaces the row of a version by another that fits its cell, with the right checksum.
+/// Replaces the row of a version by one that fits its cell, and puts the checksum right.
 fn forge_row(region: &Region, at: u64, room: u64, random: &mut Random) {
     let old = VersionHeader::decode(region.load(at + 8), region.load(at + 16), region.load(at + 24));
     let mut row = vec![0; old.len as usize];

@@ -1,8 +1,8 @@
-//! Hazard: a RID that is freed twice, so that two later rows share it and a committed one vanishes.
+//! Hazard: a RID is freed twice, so that two later rows share it and a committed one vanishes (I8).
 //!
-//! A bulk insert with holes in its pages (a savepoint was rolled back, or own rows were deleted again) gives their RIDs back when it
-//! ends. Its rows are visible by then: another transaction deletes some, and purge frees their RIDs. What counts as a hole must
-//! have been settled before.
+//! A bulk insert with holes in its pages, where a savepoint was rolled back or own rows were deleted, frees their RIDs
+//! when it ends. Its rows are visible by then: another transaction may delete some of them, and purge frees their RIDs.
+//! So the bulk insert must have collected its holes before it published the pages.
 
 mod common;
 
@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Fills a page and leaves holes in it, three times.
+/// Fills bulk pages and leaves holes in them, three times.
 fn load(engine: &Engine, table: &Arc<Table>) {
     let mut txn = engine.session(Isolation::ReadCommitted);
     for round in 0..3 {
@@ -33,7 +33,7 @@ fn load(engine: &Engine, table: &Arc<Table>) {
     }
 }
 
-/// Deletes the newest rows, those of pages just published.
+/// Deletes the newest rows, in pages just published.
 fn delete_newest(engine: &Engine, table: &Arc<Table>) {
     let mut txn = engine.session(Isolation::ReadCommitted);
     txn.start_statement();
@@ -43,7 +43,7 @@ fn delete_newest(engine: &Engine, table: &Arc<Table>) {
     txn.commit().unwrap();
 }
 
-/// Inserts rows that take whatever RIDs are free, and counts them.
+/// Inserts rows, which take whatever RIDs are free, and asserts that all of them are there.
 fn rows_inserted_now_all_stay(engine: &Engine, table: &Arc<Table>, seed: u64) {
     const ROWS: u32 = 60;
     let mut txn = engine.session(Isolation::ReadCommitted);

@@ -1,6 +1,8 @@
-//! A backup copies the pool's files one after the other while the server runs. Anything stored meanwhile (a commit in flight, purge, a
-//! file added ahead of need, a definition, a rollback) would leave files of different moments, which are no pool. While the pool is
-//! held nothing is stored; what is copied then is what a crash at that moment leaves.
+//! Hazard: a backup copies files of different moments, which do not make a pool.
+//!
+//! A backup copies the pool's files one after the other while the server runs. While the pool is held nothing may be
+//! stored: no commit in flight, no purge, no file ahead of need, no DDL, no rollback. The copy is then what a crash at
+//! that moment leaves (I2).
 
 mod common;
 
@@ -18,7 +20,7 @@ use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Waits until all but the backup have ended.
+/// Repeats `once` until all writers have ended.
 fn run_until_done(writers: &AtomicU32, mut once: impl FnMut()) {
     while writers.load(Ordering::Relaxed) > 0 {
         once();
@@ -26,7 +28,7 @@ fn run_until_done(writers: &AtomicU32, mut once: impl FnMut()) {
     }
 }
 
-/// Tables come and go, are emptied and renamed; transactions are prepared, left alone and decided by name.
+/// Creates, fills, truncates, renames and drops tables; prepares transactions, leaves them, and decides them by name.
 fn other_work(engine: &Engine, random: &mut Random) {
     for round in 0..4u32 {
         let table = engine.create_table("made", b"").unwrap();
@@ -51,7 +53,7 @@ fn other_work(engine: &Engine, random: &mut Random) {
     }
 }
 
-/// Holds the pool, looks at it for a while, and returns what a copy made meanwhile would be.
+/// Holds the pool for a while, asserts that its files do not change, and returns a copy of them.
 fn copy_held(engine: &Engine, medium: &SimMedium, random: &mut Random) -> Image {
     engine.hold(PATIENCE).unwrap();
     let first = medium.image();
@@ -110,7 +112,7 @@ fn nothing_is_stored_while_the_pool_is_held() {
     }
 }
 
-/// The copy passes the check, and a server opened on it finds all of the money.
+/// Asserts that the copy passes the check, and that an engine on it finds all the money.
 fn is_whole(copy: Image, bank: &Bank, seed: u64) {
     let medium = Arc::new(SimMedium::from_image(copy));
     let shared: Arc<dyn Medium> = medium.clone();
@@ -122,7 +124,7 @@ fn is_whole(copy: Image, bank: &Bank, seed: u64) {
     assert_eq!(bank.sum(&mut txn).unwrap(), bank.total(), "seed {seed}");
 }
 
-/// A transaction somebody left open overnight, and a prepared one, do not keep a backup from being made.
+/// Hazard: a transaction that somebody left open overnight, or a prepared one, keeps every backup waiting.
 #[test]
 fn idle_transactions_do_not_keep_the_pool_from_being_held() {
     let (_medium, engine) = common::pool();
@@ -144,8 +146,8 @@ fn idle_transactions_do_not_keep_the_pool_from_being_held() {
     assert_eq!(committed(&engine, &table).len(), 2);
 }
 
-/// Whoever had emptied a table waited, within its change, for the definition lock of one who waited for the release: the pool could
-/// not be held.
+/// A session that had truncated a table waited, within its change, for the DDL lock, whose holder waited for the
+/// release: the pool could not be held.
 #[test]
 fn definitions_changed_by_two_sessions_do_not_keep_the_pool_from_being_held() {
     for seed in seeds(60) {
@@ -175,7 +177,7 @@ fn definitions_changed_by_two_sessions_do_not_keep_the_pool_from_being_held() {
     }
 }
 
-/// A statement that does not end must not make the backup, and with it all other writers, wait for ever.
+/// Hazard: a statement that does not end makes the backup, and with it all other writers, wait for ever.
 #[test]
 fn a_hold_that_waits_too_long_gives_up_and_lets_everybody_go_on() {
     let (_medium, engine) = common::pool();
@@ -193,7 +195,7 @@ fn a_hold_that_waits_too_long_gives_up_and_lets_everybody_go_on() {
     engine.hold(Duration::ZERO).unwrap();
 }
 
-/// KILL reaches a statement that waits for the end of a backup; a shutdown does not wait for one.
+/// Hazard: a statement that waits for the end of a backup cannot be killed, or a shutdown waits for it.
 #[test]
 fn who_waits_for_the_release_can_be_killed_and_closing_releases() {
     let (_medium, engine) = common::pool();

@@ -1,7 +1,8 @@
-//! Races between sessions, replayed: each seed is one interleaving of threads at stores, flushes, fences, locks and waits.
+//! Hazard: races between sessions. Each seed replays one interleaving of threads at stores, flushes, fences, locks and
+//! waits.
 //!
-//! The lock table (no wait that never ends, no victim without a circle), snapshots beside purge, cells and RIDs in several
-//! hands, the sweep after a restart beside writers, DDL beside DDL.
+//! The races: in the lock table (a wait that never ends, a victim without a cycle), between snapshots and purge, over
+//! freed cells and RIDs, between writers and the sweep after a restart, between two DDL statements (I4, I8).
 
 mod common;
 
@@ -89,7 +90,8 @@ fn transfers_keep_the_sum_beside_readers_and_purge() {
     }
 }
 
-/// Who reads under a shared lock and then writes must not lose another's write: one of two such is a victim.
+/// Hazard: of two transactions that read a row under shared locks and then write it, one overwrites the other's update.
+/// One of the two must be a deadlock victim.
 #[test]
 fn shared_locks_raised_to_exclusive_lose_no_update() {
     let mut victims = 0;
@@ -134,7 +136,8 @@ fn shared_locks_raised_to_exclusive_lose_no_update() {
     assert!(victims > 20, "{victims} victims: the hazard was met");
 }
 
-/// Raising a lock keeps it one lock: released as one, and said to be held already.
+/// Hazard: a raised lock counts as a second one and is never released. It must be reported as held, and be gone after
+/// one release.
 #[test]
 fn a_raised_lock_is_not_a_new_one() {
     for seed in seeds(200) {
@@ -212,7 +215,8 @@ fn waits_end_by_kill_timeout_or_grant_and_leave_nothing() {
     assert_eq!(kinds, BTreeSet::from(expected));
 }
 
-/// After a restart: writers, the sweep and purge share segments nobody has looked at yet.
+/// Hazard: after a restart, writers, the sweep and purge meet in segments that are still unswept, and a cell is given
+/// out twice.
 #[test]
 fn the_sweep_gives_no_space_twice_beside_writers() {
     for seed in seeds(200) {
@@ -261,7 +265,7 @@ fn the_sweep_gives_no_space_twice_beside_writers() {
     }
 }
 
-/// Deletes and updates these rows and inserts others.
+/// Deletes and updates the rows `rids`, and inserts others.
 fn churn(engine: &Engine, table: &Arc<perdura_engine::Table>, rids: &[perdura_engine::Rid], random: &mut Random) {
     let mut txn = engine.session(Isolation::ReadCommitted);
     for (number, rid) in rids.iter().enumerate() {
@@ -280,7 +284,7 @@ fn churn(engine: &Engine, table: &Arc<perdura_engine::Table>, rids: &[perdura_en
     txn.commit().unwrap();
 }
 
-/// RIDs and cells that purge frees go to other sessions at once.
+/// Hazard: a RID or cell that purge frees goes to two sessions.
 #[test]
 fn freed_rids_and_cells_have_one_taker() {
     for seed in seeds(200) {
@@ -314,8 +318,8 @@ fn freed_rids_and_cells_have_one_taker() {
     }
 }
 
-/// Every session works on all sessions' rows, so that one deletes what another has just inserted, changed or is about to change,
-/// while purge gives RIDs and cells to the next: the last commit on each row counts, and no other.
+/// Hazard: a session deletes a row that another has just inserted or is about to change, while purge frees RIDs and
+/// cells for the next. The last commit on each row must count, and no other.
 #[test]
 fn sessions_change_and_delete_each_others_rows() {
     for seed in seeds(120) {
@@ -349,7 +353,7 @@ fn sessions_change_and_delete_each_others_rows() {
     }
 }
 
-/// Inserts rows, reads each back by its RID, and deletes most of them.
+/// Inserts rows, reads each by its RID, and deletes most of them.
 fn insert_and_delete(engine: &Engine, table: &Arc<perdura_engine::Table>, base: u32, random: &mut Random) {
     let mut txn = engine.session(Isolation::ReadCommitted);
     let inserted: Vec<_> =
@@ -361,7 +365,7 @@ fn insert_and_delete(engine: &Engine, table: &Arc<perdura_engine::Table>, base: 
     for (number, rid) in inserted {
         txn.start_statement();
         let row = txn.read(table, rid, ReadView::Snapshot).unwrap().expect("nobody else deletes it");
-        // SAFETY: the statement is not over.
+        // SAFETY: the statement has not ended.
         assert_eq!(unsafe { row.bytes() }, row_bytes(base * 10 + number));
         if !random.one_in(5) {
             txn.delete(table, rid).unwrap();
@@ -370,7 +374,8 @@ fn insert_and_delete(engine: &Engine, table: &Arc<perdura_engine::Table>, base: 
     }
 }
 
-/// DDL on the same names from three sessions: each name is there once, or not, and the catalog says the same after a restart.
+/// Hazard: DDL of three sessions on the same names leaves a name twice, or a catalog that says something else after a
+/// restart.
 #[test]
 fn ddl_beside_ddl_on_the_same_names() {
     for seed in seeds(200) {

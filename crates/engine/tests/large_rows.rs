@@ -1,4 +1,5 @@
-//! A row had to fit a data file, 64 MiB: documents and images of a hundred megabytes were refused though a BLOB may have 2 GiB.
+//! Hazard: a row larger than a data file is refused. Files have 64 MiB, so documents and images of a hundred megabytes
+//! were refused, though a BLOB may have 2 GiB.
 
 mod common;
 
@@ -9,7 +10,7 @@ use std::sync::Arc;
 
 const GIB: usize = 1 << 30;
 
-/// One row of a gibibyte: written, there after a restart, and its file used again when it is gone.
+/// Inserts a row of a gibibyte, finds it after a restart, deletes it, and reuses the room of its file.
 #[test]
 fn a_row_may_have_a_gibibyte() {
     let directory = tempfile::tempdir_in(Path::new("/dev/shm")).or_else(|_| tempfile::tempdir()).unwrap();
@@ -41,13 +42,13 @@ fn a_row_may_have_a_gibibyte() {
     txn.commit().unwrap();
     drop((txn, table, engine, medium));
 
-    // Redo verifies its checksum.
+    // Redo verifies the checksum of the row.
     let (medium, engine) = open();
     let table = engine.table("t").unwrap();
     let mut txn = engine.session(Isolation::ReadCommitted);
     let mut scan = txn.scan(&table);
     let (found, stored) = scan.next(&txn).unwrap().expect("the row");
-    // SAFETY: the statement is not over.
+    // SAFETY: the statement has not ended.
     let bytes = unsafe { stored.bytes() };
     assert!(found == rid && bytes == row);
     drop(scan);
@@ -61,7 +62,7 @@ fn a_row_may_have_a_gibibyte() {
     txn.commit().unwrap();
     assert_eq!(table.data_bytes(), data_bytes, "the file is used again");
 
-    // What there is no room for fails alone, by name and size.
+    // A statement for which there is no room fails alone.
     let free = medium.free_bytes().unwrap_or(u64::MAX);
     if (free as usize) < GIB {
         let error = txn.update(&table, rid, &row).unwrap_err();

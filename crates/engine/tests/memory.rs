@@ -1,7 +1,7 @@
-//! A large transaction left the room of its locks, its write set and its superseded versions with the process, after the table was
-//! dropped and for as long as the server ran: a gigabyte for four million rows.
+//! Hazard: a large transaction leaves the memory of its locks, its write set and its superseded versions with the
+//! process for as long as the server runs, even after its table is dropped. It was a gigabyte for four million rows.
 //!
-//! Every allocation of this process is counted, so the test stands alone.
+//! The test counts every allocation of its process, so it is alone in its file.
 
 mod common;
 
@@ -20,7 +20,7 @@ static LIVE: AtomicU64 = AtomicU64::new(0);
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-// SAFETY: all is handed on to the system's allocator, which keeps the contract.
+// SAFETY: every call goes to the system's allocator, which keeps the contract.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         LIVE.fetch_add(layout.size() as u64, Ordering::Relaxed);
@@ -77,7 +77,7 @@ fn a_large_transaction_leaves_no_memory_behind() {
     let (idle, most, purged) = run(ROWS);
     let after = LIVE.load(Ordering::Relaxed);
     assert!(most - idle > ROWS as u64 * 50, "the transaction had {} bytes", most - idle);
-    // Beside the maps of the cells the table now has.
+    // The maps of the table's cells may stay, some 4 bytes a row.
     assert!(purged < idle + ROWS as u64 * 4, "{} bytes stay with the table", purged - idle);
     assert!(after < before + (64 << 10), "{} bytes stay with the process", after - before);
 }

@@ -1,5 +1,5 @@
-//! A file that cannot be removed is in nobody's way: its table is dropped all the same, the next table is created, and the file goes
-//! as soon as it can.
+//! Hazard: a file that cannot be removed blocks its table's drop or the next table. The drop must succeed, the next
+//! table must be created, and the file must be removed as soon as it can be.
 
 mod common;
 
@@ -10,11 +10,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Simulated memory whose files cannot be removed, or not be created synced, for a time.
+/// Simulated memory that can be told not to remove or rename files.
 struct Stubborn {
     inner: SimMedium,
     keeps: AtomicBool,
-    /// Only the background thread cannot remove files.
+    /// The background thread alone cannot remove files.
     keeps_from_background: AtomicBool,
     keeps_name: AtomicBool,
 }
@@ -90,7 +90,7 @@ fn a_file_that_stays_blocks_no_table_and_goes_later() {
     engine.create_table("dropped", b"").unwrap();
     medium.keeps.store(true, Ordering::Relaxed);
 
-    // The drop is committed: it does not fail, and the operator hears why the room is not there.
+    // The drop is committed, so it succeeds, and a notice tells the operator why the room is not free.
     engine.drop_table("dropped").unwrap();
     assert_eq!(medium.table_files().len(), 1);
     let heard = told.lock().unwrap().join("\n");
@@ -98,7 +98,7 @@ fn a_file_that_stays_blocks_no_table_and_goes_later() {
     assert!(engine.status().to_string().contains("t.00000002.00000"));
     assert!(engine.counters().notices > 0);
 
-    // A creation that fails when its file is there already leaves the file under an id that is given again.
+    // A creation that fails after its file exists leaves the file under an id that the next table gets.
     medium.inner.fail_syncs(true);
     let error = engine.create_table("t", b"").map(|_| ()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Medium, "{error}");
@@ -118,8 +118,8 @@ fn a_file_that_stays_blocks_no_table_and_goes_later() {
     }
 }
 
-/// A creation that is taken back gives its id to the next. If its file could not be removed, the background thread went on trying, and
-/// removed the file of the table that had got the id and the name meanwhile.
+/// A creation that is rolled back leaves its id to the next table. If its file could not be removed, the background
+/// thread went on trying, and removed the file of the table that had got the id meanwhile.
 #[test]
 fn a_file_that_was_replaced_is_not_removed_any_more() {
     let medium = Stubborn::new(SimMedium::with_capacity(4 << 20));
@@ -136,7 +136,7 @@ fn a_file_that_was_replaced_is_not_removed_any_more() {
     txn.insert(&table, b"row").unwrap();
     txn.commit().unwrap();
     medium.keeps_from_background.store(false, Ordering::Relaxed);
-    // Some rounds of the background thread.
+    // Time for some rounds of the background thread.
     std::thread::sleep(Duration::from_millis(300));
     assert_eq!(medium.table_files(), ["t.00000002.00000"]);
     engine.close();
@@ -145,7 +145,8 @@ fn a_file_that_was_replaced_is_not_removed_any_more() {
     assert_eq!(common::committed(&engine, &engine.table("t").unwrap()).len(), 1);
 }
 
-/// A spare that could not be given its new name was taken to be gone: making it again failed for ever, and each TRUNCATE with it.
+/// A spare that could not be renamed was taken for missing. Creating it again failed for ever, and so did each
+/// TRUNCATE.
 #[test]
 fn a_spare_that_could_not_be_renamed_is_still_the_spare() {
     let medium = Stubborn::new(SimMedium::with_capacity(2 << 20));

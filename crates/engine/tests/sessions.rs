@@ -1,4 +1,5 @@
-//! What others are told about a session: whom a waiter is blocked by, who makes way, what the report says of either.
+//! Hazard: the server or a DBA is told wrongly who blocks whom: which sessions a waiter waits for, which of them must
+//! give way, and what the report says of both.
 
 mod common;
 
@@ -9,12 +10,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// What stands behind a session in these tests. Its number is its context.
+/// The client of a session in these tests. Its number is its context.
 struct Fake {
     number: usize,
-    /// Sessions with a higher number make way: they commit after this one.
+    /// Sessions with a higher number commit after this one, so they give way to it.
     ordered: bool,
-    /// Contexts this one was told to wait for.
+    /// Contexts of the sessions that this one was told it waits for.
     told: Mutex<Vec<usize>>,
     ended: AtomicBool,
     kill: Mutex<Vec<(usize, Killer)>>,
@@ -86,8 +87,9 @@ fn waiting(engine: &Engine) -> usize {
     engine.status().counters.locks_waited_for as usize
 }
 
-/// Replication commits in the primary's order. An earlier transaction that waited in silence for a later one, which waits to commit
-/// after it, would wait until its timeout: all whom it waits for must be told of, those before it in the queue too.
+/// Hazard: in replication, which commits in the primary's order, an earlier transaction waits in silence for a later
+/// one, which waits to commit after it, until the timeout. The server must be told of every session that a waiter waits
+/// for, those before it in the queue included.
 #[test]
 fn a_waiter_names_holders_and_those_before_it() {
     let (_medium, engine) = pool();
@@ -115,8 +117,9 @@ fn a_waiter_names_holders_and_those_before_it() {
     });
 }
 
-/// The transaction that must commit first closes a circle with one that must commit later. Refused as the victim it would be done
-/// again only to meet the same one; the later one is killed instead, comes out of its wait at once, and the first goes on.
+/// The transaction that must commit first closes a cycle with one that must commit later. Refused as the victim, it
+/// would be retried and meet the same one again. The server kills the later one instead, whose wait ends at once, and
+/// the first goes on.
 #[test]
 fn who_commits_later_makes_way_and_is_no_deadlock() {
     let (_medium, engine) = pool();
@@ -132,7 +135,7 @@ fn who_commits_later_makes_way_and_is_no_deadlock() {
             let killed = late.update(&other, a, b"a2").map_err(|error| error.kind());
             late.rollback().unwrap();
             late.start_statement();
-            // Done again, after the first.
+            // The retry, after the first has committed.
             late.update(&other, b, b"b2").unwrap();
             late.update(&other, a, b"a2").unwrap();
             late.commit().unwrap();
@@ -148,7 +151,7 @@ fn who_commits_later_makes_way_and_is_no_deadlock() {
     assert_eq!(common::committed(&engine, &table), [b"a2".to_vec(), b"b2".to_vec()]);
 }
 
-/// Sessions end while others are told of them, and while the report asks them: nobody may be asked after its end.
+/// Hazard: a client is called after its session has ended, by another session that conflicts with it or by the report.
 #[test]
 fn nobody_is_asked_after_its_end() {
     let (_medium, engine) = pool();
@@ -166,7 +169,7 @@ fn nobody_is_asked_after_its_end() {
                         }
                         let (mut txn, fake) = session(engine, worker, false);
                         let rows = if (worker + round) % 2 == 0 { [a, b] } else { [b, a] };
-                        // Refused in a circle, or not: the session ends either way.
+                        // The update may be refused as a deadlock; the session ends either way.
                         if txn.update(table, rows[0], b"x").is_ok() {
                             std::thread::yield_now();
                             let _ = txn.update(table, rows[1], b"y");
@@ -191,7 +194,7 @@ fn nobody_is_asked_after_its_end() {
     });
 }
 
-/// A clock for reports; each test that moves it is the only one in its process that looks.
+/// The clock of reports. Only one test moves it and reads it.
 static NOW: AtomicU64 = AtomicU64::new(0);
 
 fn reported(engine: &Engine, words: &str) {
@@ -199,7 +202,7 @@ fn reported(engine: &Engine, words: &str) {
     assert!(report.contains(words), "no {words:?} in:\n{report}");
 }
 
-/// A DBA who sees only numbers of sessions and tables cannot tell whom to kill.
+/// Hazard: a report with bare numbers of sessions and tables does not tell a DBA whom to kill.
 #[test]
 fn the_report_names_who_waits_for_whom_and_the_last_deadlock() {
     let clock = || Duration::from_secs(NOW.load(Ordering::SeqCst));
@@ -240,7 +243,7 @@ fn the_report_names_who_waits_for_whom_and_the_last_deadlock() {
         assert!(!engine.status().to_string().contains("user9"), "a session that only began is no news");
         let error = one.update(&table, b, b"b1").unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Deadlock);
-        // What is said then is what was so when it was found.
+        // The report keeps the deadlock as it was when it was found.
         one.rollback().unwrap();
         two.join().unwrap().unwrap();
     });
@@ -256,7 +259,7 @@ fn the_report_names_who_waits_for_whom_and_the_last_deadlock() {
     reported(&engine, "TRANSACTIONS\n  none that wrote");
 }
 
-/// Thousands of sessions must not make a report of megabytes.
+/// Hazard: thousands of sessions make a report of megabytes.
 #[test]
 fn a_report_lists_the_oldest_and_counts_the_rest() {
     let (_medium, engine) = pool();
@@ -273,7 +276,7 @@ fn a_report_lists_the_oldest_and_counts_the_rest() {
     reported(&engine, "\n  and 50 more\n");
 }
 
-/// A prepared transaction holds its locks when its connection has gone: it must stay in sight.
+/// Hazard: a prepared transaction whose connection has ended holds locks and is in no report.
 #[test]
 fn a_prepared_transaction_without_a_connection_is_listed() {
     let (_medium, engine) = pool();

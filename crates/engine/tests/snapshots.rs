@@ -1,7 +1,7 @@
-//! A snapshot sees whole transactions: never a row as it was between two writes of the same transaction.
+//! Hazard: a snapshot sees a row as it was between two writes of the same transaction.
 //!
-//! Found by the interleaved transfers: the newest version led an older snapshot to the version before it, which was of
-//! the same transaction, never committed, and free already.
+//! The interleaved transfers found it: the newest version linked an older snapshot to the version before it, which the
+//! same transaction had written, never published, and freed already.
 
 mod common;
 
@@ -79,7 +79,8 @@ fn rows_written_twice_by_a_transaction_prepared_before_a_restart() {
     assert_eq!(committed(&engine, &table), vec![b"prepared".to_vec()]);
 }
 
-/// Found by the stress test: RIDs that are left of an extent's page go to anyone, also to those whose snapshot is older than the page.
+/// The stress test found it: the unused RIDs of a bulk page go to any session, also to one whose snapshot is older than
+/// the page, and the session did not see its own rows there.
 #[test]
 fn own_rows_in_a_page_newer_than_the_snapshot() {
     let (_medium, engine) = pool();

@@ -1,7 +1,9 @@
-//! Rows of many lengths took a segment each: beyond a few sizes of cells every row evicted an open segment and took a fresh one, so
-//! that ten megabytes became gigabytes, for good.
+//! Hazard: a table takes many times the bytes of its rows. Rows of many lengths once took a segment each: beyond a few
+//! cell sizes, every row evicted an open segment and took a fresh one, so that ten megabytes became gigabytes, for
+//! good.
 //!
-//! Bounded here: segments in use and the headers of files, against the rows' bytes, their versions' headers and their directory words.
+//! The tests bound the segments in use and the headers of files by the bytes of rows, version headers and directory
+//! words.
 
 mod common;
 
@@ -11,7 +13,7 @@ use perdura_pmem::sim::Random;
 use perdura_pmem::{Medium, SimMedium};
 use std::sync::Arc;
 
-/// A version's header and its directory word, in bytes.
+/// Size of a version header and a directory word, in bytes.
 const HEADERS: u64 = 32 + 8;
 const SEGMENT: u64 = 64 << 10;
 
@@ -27,13 +29,13 @@ fn open() -> Engine {
     Engine::open(medium, config).unwrap()
 }
 
-/// How lengths are drawn from 0 to a most.
+/// How row lengths from 0 to a maximum are drawn.
 #[derive(Clone, Copy, Debug)]
 enum Lengths {
     Uniform,
-    /// Mostly short.
+    /// Most rows are short.
     Skewed,
-    /// Longer and longer: no row fits the cells of those before.
+    /// Rows become longer and longer, so that few fit the cells of those before.
     Ascending,
 }
 
@@ -50,7 +52,7 @@ impl Lengths {
     }
 }
 
-/// What a row has beside its text: an id, as in a table of two columns.
+/// Bytes of a row beside its text: an id, as in a table of two columns.
 const FIXED: usize = 9;
 
 fn fill(txn: &mut Session, table: &Arc<Table>, rows: u64, at_once: u64, draw: &mut dyn FnMut(f64) -> usize) -> u64 {
@@ -71,7 +73,8 @@ fn in_use(table: &Table) -> u64 {
     table.data_bytes() - table.free_bytes()
 }
 
-/// Bulk inserts, row by row, and in between: transactions that turn to a bulk insert for their last rows only.
+/// Transactions of one row, of many rows, which are bulk inserts, and of a hundred rows, which begin a bulk insert for
+/// their last rows only.
 #[test]
 fn rows_of_all_lengths_take_little_more_than_their_bytes() {
     for (most, count) in [(200, 100_000), (2000, 40_000), (8192, 15_000)] {
@@ -93,7 +96,7 @@ fn rows_of_all_lengths_take_little_more_than_their_bytes() {
     }
 }
 
-/// A hundred rows of a hundred lengths are a small table, not a segment for each length.
+/// Hazard: a hundred rows of a hundred lengths take a segment for each length.
 #[test]
 fn a_small_table_of_many_lengths_stays_small() {
     for (most, segments) in [(200, 8), (2000, 12), (8192, 20)] {
@@ -112,7 +115,7 @@ fn a_small_table_of_many_lengths_stays_small() {
     }
 }
 
-/// Loads that were rolled back, and rows deleted, leave room that later loads of other lengths use.
+/// Hazard: later loads, of other lengths, do not find the room of loads rolled back and rows deleted.
 #[test]
 fn what_loads_leave_is_used_by_the_next() {
     let engine = open();
@@ -145,7 +148,7 @@ fn what_loads_leave_is_used_by_the_next() {
     assert_eq!(table.data_bytes(), most, "later rounds found the room of the first");
 }
 
-/// Rows of some lengths got cells of a size that no opening of the pool took for one.
+/// Rows of some lengths got cells of a size that the next start refused as damage.
 #[test]
 fn rows_of_every_length_are_there_after_a_restart() {
     let config = Config { data_file_bytes: 64 << 20, segment_bytes: SEGMENT, ..small() };
@@ -156,7 +159,7 @@ fn rows_of_every_length_are_there_after_a_restart() {
     let mut txn = engine.session(Isolation::ReadCommitted);
     let lengths: Vec<usize> = (0..70_000).step_by(97).collect();
     for (number, bytes) in lengths.iter().enumerate() {
-        // In tables of few lengths each, so that each length has cells of its own class.
+        // Each table has few lengths, so that each length gets cells of its own class.
         let name = format!("t{}", number / 8);
         let table = engine.table(&name).or_else(|_| engine.create_table(&name, b"")).unwrap();
         txn.insert(&table, &vec![number as u8; *bytes]).unwrap();

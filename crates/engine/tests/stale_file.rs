@@ -1,8 +1,8 @@
-//! One file of a pool is an old copy of itself, say after a restore that went wrong, and the others are not.
+//! Hazard: one file of a pool is an old copy of itself, say after a restore that went wrong, and the pool opens in
+//! silence.
 //!
-//! No checksum spans files, so this cannot always be told (docs/format.md, "What is not detected"). It must be told where the log
-//! above the checkpoint refers to what the file should hold; and whatever happens, nothing panics and the log lanes below the
-//! checkpoint do not matter.
+//! No checksum spans files, so this cannot always be detected (docs/format.md, "What is not detected"). It must be
+//! detected where log records above the checkpoint refer to what the file should hold (I6), and nothing may panic.
 
 mod common;
 
@@ -12,7 +12,8 @@ use perdura_pmem::sim::Image;
 use perdura_pmem::{Medium, SimMedium};
 use std::sync::Arc;
 
-/// A pool that was checkpointed, and the same with twenty more commits that no checkpoint covers. Neither was closed.
+/// Images of a pool after a checkpoint, and after twenty more commits that no checkpoint covers. The pool was not
+/// closed.
 fn earlier_and_later() -> (Image, Image) {
     let medium = Arc::new(SimMedium::new());
     let engine = reopen(&medium);
@@ -31,7 +32,7 @@ fn earlier_and_later() -> (Image, Image) {
     (earlier, medium.image())
 }
 
-/// The later image with one file as it was earlier.
+/// The later image with the file `stale` from the earlier one.
 fn with_stale(earlier: &Image, later: &Image, stale: &str) -> Arc<dyn Medium> {
     let bytes: Vec<_> = later
         .list()
@@ -56,14 +57,14 @@ fn open(earlier: &Image, later: &Image, stale: &str) -> Result<Vec<Vec<u8>>, Err
     Ok(rows.into_iter().map(|(_, row)| row).collect())
 }
 
-/// Redo verifies each version it names: an old data file does not have it.
+/// Redo verifies each version that a record names; a stale data file lacks it.
 #[test]
 fn a_stale_data_file_is_refused_where_redo_needs_it() {
     let (earlier, later) = earlier_and_later();
     assert_eq!(open(&earlier, &later, "t.00000002.00000"), Err(ErrorKind::Damaged));
 }
 
-/// Commits of the other lane prove that those of the stale one were durable.
+/// Commits in the other lane prove that those in the stale one were durable.
 #[test]
 fn a_stale_log_lane_is_refused_where_another_proves_the_loss() {
     let (earlier, later) = earlier_and_later();
@@ -75,7 +76,7 @@ fn a_stale_log_lane_is_refused_where_another_proves_the_loss() {
     assert!(outcomes.iter().all(|outcome| *outcome == Err(ErrorKind::Damaged)), "{outcomes:?}");
 }
 
-/// An old superblock of the same generations only begins redo earlier.
+/// A stale superblock of the same generations only makes redo begin earlier.
 #[test]
 fn a_stale_superblock_of_the_same_generations_loses_nothing() {
     let (earlier, later) = earlier_and_later();
@@ -84,7 +85,7 @@ fn a_stale_superblock_of_the_same_generations_loses_nothing() {
     assert_eq!(rows, whole);
 }
 
-/// What the log does not refer to any more cannot be missed: the old rows come back, and nothing else happens.
+/// What no record above the checkpoint refers to cannot be missed: the old rows come back, undetected.
 #[test]
 fn a_stale_data_file_behind_the_checkpoint_is_read_as_it_is() {
     let (earlier, later) = earlier_and_later();

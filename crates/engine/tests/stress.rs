@@ -1,5 +1,8 @@
-//! Sessions on real threads beside the background thread, everything so small that it grows, wraps around and is used again all
-//! the time: sums hold in every snapshot, each session finds what it committed, space adds up, and a restart changes nothing.
+//! Hazard: races that no seeded interleaving has met. Sessions run on real threads beside the background thread, in a
+//! pool so small that files grow, the log wraps and space is reused all the time.
+//!
+//! Sums must hold in every snapshot (I4), each session must find what it committed (I1), space must add up (I8), and a
+//! restart must change nothing.
 
 mod common;
 
@@ -15,8 +18,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// One session that inserts, updates, deletes, fills in bulk, and goes back to savepoints, in a table shared with others; it knows
-/// what it committed.
+/// A session that inserts, updates, deletes, makes bulk inserts and rolls back to savepoints, in a table that it shares
+/// with others. It remembers what it committed.
 struct Churner {
     txn: Session,
     table: Arc<Table>,
@@ -35,7 +38,7 @@ impl Churner {
         Churner { txn, table: table.clone(), random, committed, thread, number: 0 }
     }
 
-    /// A row that says whose it is: `thread`, a number, and up to 6 KB.
+    /// A row that names its session: thread, a number, and up to 6 KB of padding.
     fn row(&mut self) -> Vec<u8> {
         self.number += 1;
         let mut row = format!("{} {:05} ", self.thread, self.number).into_bytes();
@@ -95,7 +98,7 @@ impl Churner {
         }
     }
 
-    /// Its own rows are all in a scan, and others' rows are whole.
+    /// Asserts that a scan finds exactly the session's own rows among all.
     fn check_scan(&mut self, mine: &BTreeMap<Rid, Vec<u8>>) {
         let prefix = format!("{} ", self.thread).into_bytes();
         let seen = try_rows(&mut self.txn, &self.table).unwrap_or_else(|error| panic!("{error}"));
@@ -111,7 +114,7 @@ impl Churner {
     }
 }
 
-/// Counts a writer down when it ends, however it ends: nobody waits for one that panicked.
+/// Counts a writer down when it ends, also by a panic, so that nobody waits for it.
 struct Ends<'a>(&'a AtomicU32);
 
 impl Drop for Ends<'_> {
@@ -120,7 +123,7 @@ impl Drop for Ends<'_> {
     }
 }
 
-/// Sums in snapshots of both kinds, until the writers are done.
+/// Checks sums in snapshots of both isolation levels until the writers are done.
 fn read_sums(engine: &Engine, bank: &Bank, writers: &AtomicU32) {
     while writers.load(Ordering::Acquire) > 0 {
         for isolation in [Isolation::RepeatableRead, Isolation::ReadCommitted] {
@@ -140,7 +143,7 @@ fn read_sums(engine: &Engine, bank: &Bank, writers: &AtomicU32) {
     }
 }
 
-/// Tables come and go.
+/// Creates, fills, truncates, renames and drops tables until the writers are done.
 fn run_ddl(engine: &Engine, writers: &AtomicU32, seed: u64) {
     let mut random = Random::new(seed);
     let mut number = 0;
@@ -162,10 +165,10 @@ fn run_ddl(engine: &Engine, writers: &AtomicU32, seed: u64) {
     assert!(number > 0);
 }
 
-/// What the sessions of one run left, to be found by the next.
+/// The rows that the sessions of one run committed, which the next run must find.
 type Left = Vec<BTreeMap<Rid, Vec<u8>>>;
 
-/// One run of all threads on an opened pool.
+/// Runs all threads once on an opened pool.
 fn run(engine: &Engine, seed: u64, rounds: u32, left: Left) -> Left {
     let churned = engine.table("churned").or_else(|_| engine.create_table("churned", b"")).unwrap();
     let bank = match engine.table("bank") {
@@ -179,7 +182,7 @@ fn run(engine: &Engine, seed: u64, rounds: u32, left: Left) -> Left {
     let mut txn = engine.session(Isolation::ReadCommitted);
     assert_eq!(bank.sum(&mut txn).unwrap(), bank.total(), "after the restart");
     drop(txn);
-    // A table of its own for each run, whose sessions change and delete each other's rows.
+    // In this table, which each run creates for itself, sessions change and delete each other's rows.
     let raid = Raid::new(engine.create_table(&format!("raided {seed}"), b"").unwrap());
     let writers = AtomicU32::new(6);
     let left = std::thread::scope(|scope| {

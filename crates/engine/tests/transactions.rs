@@ -1,4 +1,5 @@
-//! Transactions by themselves and beside each other: what is seen, what is taken back, what survives a restart.
+//! Hazard: a transaction shows, loses or keeps the wrong rows. The basics: what snapshots see, what rollbacks undo,
+//! what survives a restart (I1, I4).
 
 mod common;
 
@@ -204,7 +205,7 @@ fn space_of_a_lost_transaction_and_of_old_versions_is_found_after_a_restart() {
     assert_eq!(sizes[8], sizes[6], "restarts lose no space: {sizes:?}");
 }
 
-/// Opens the pool, deletes and inserts all rows in one transaction that is never purged. Returns the table's size.
+/// Opens the pool, and replaces all rows in one transaction, which is never purged. Returns the table's size in bytes.
 fn restart_and_replace(medium: &std::sync::Arc<perdura_pmem::SimMedium>) -> u64 {
     let engine = reopen(medium);
     let table = engine.table("t").unwrap();
@@ -231,7 +232,7 @@ fn large_rows_go_to_runs_of_segments() {
     txn.commit().unwrap();
     txn.update(&table, rid, &vec![9u8; 70_000]).unwrap();
     txn.commit().unwrap();
-    // Larger than a data file, and taken back.
+    // A row larger than a data file, rolled back.
     txn.insert(&table, &vec![1u8; 200_000]).unwrap();
     txn.rollback().unwrap();
     engine.checkpoint().unwrap();
@@ -241,10 +242,10 @@ fn large_rows_go_to_runs_of_segments() {
     let table = engine.table("t").unwrap();
     let mut txn = engine.session(Isolation::ReadCommitted);
     let read = txn.read(&table, rid, ReadView::Snapshot).unwrap().unwrap();
-    // SAFETY: the statement is not over.
+    // SAFETY: the statement has not ended.
     assert_eq!(unsafe { read.bytes() }, &vec![9u8; 70_000][..]);
     let read = txn.read(&table, small, ReadView::Snapshot).unwrap().unwrap();
-    // SAFETY: the statement is not over.
+    // SAFETY: the statement has not ended.
     assert!(unsafe { read.bytes() }.is_empty());
 }
 

@@ -1,5 +1,6 @@
-//! Two-phase commit among threads, as a server with a binary log does it: prepared one by one, ordered under the log's lock,
-//! published later; consistent snapshots agree with that order. Each seed is one interleaving.
+//! Hazard: two-phase commit gives the pool another commit order than the binary log, or a snapshot that agrees with
+//! neither. As in a server, threads prepare one by one, order their commits under the binary log's lock, and publish
+//! later (I1). Each seed is one interleaving.
 
 mod common;
 
@@ -12,7 +13,7 @@ use perdura_pmem::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// Transfers money `count` times by two-phase commit. `order` is the binary log.
+/// Makes transfers by two-phase commit. `order` stands for the binary log.
 fn transfer_in_two_phases(engine: &Engine, bank: &Bank, order: &Mutex<Vec<Csn>>, thread: u64, random: &mut Random) {
     let mut txn = engine.session(Isolation::ReadCommitted);
     txn.set_lock_wait_timeout(Duration::from_secs(100));
@@ -77,7 +78,8 @@ fn ordered_commits_and_consistent_snapshots() {
     }
 }
 
-/// Sessions that end while prepared leave their transactions to be decided by name, before or after a restart.
+/// Hazard: a prepared transaction is lost when its session ends. It must be there to be decided by name, before or
+/// after a restart.
 #[test]
 fn sessions_that_end_while_prepared() {
     for seed in seeds(200) {

@@ -1,9 +1,10 @@
-//! Bulk inserts: rows in directory pages and segments that belong to one transaction alone.
+//! Bulk inserts: rows in directory pages and segments that one transaction fills alone.
 //!
-//! From its 65th insert into a table on, a transaction takes whole directory pages and segments. Versions and directory words are
-//! written as rows come and flushed line by line as lines fill; the log gets one record a page and one state word publishes it.
-//! DRAM cost: a page's and a segment's entry, some 0.2 bytes a row. Later changes of the same transaction to these rows
-//! replace the word in the unpublished page. Flushes are by the writing thread; it fences before it hands over (I3).
+//! From its 65th insert into a table on, a transaction takes whole directory pages and segments. It writes versions and
+//! directory words as the rows come, and flushes each line once, when it is full. The log gets one record for each
+//! page, and one state word publishes the page. The DRAM cost is an entry for each page and each segment, some 0.2
+//! bytes a row. When the transaction changes one of these rows again, it replaces the word in the unpublished page. The
+//! writing thread flushes, and fences before another thread goes on (I3).
 
 use crate::error::Result;
 use crate::files::cells;
@@ -15,20 +16,20 @@ use crate::table::Table;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
-/// Inserts into one table before a transaction turns to pages of its own.
+/// Number of single inserts into a table after which a transaction begins a bulk insert.
 pub const BULK_AFTER: u64 = 64;
 const WORDS_IN_LINE: u64 = 8;
 
 struct BulkPage {
     page: u64,
-    /// The next row to be filled.
+    /// Row number of the next insert.
     next: u64,
     end: u64,
-    /// Folded checksums of its rows' versions.
+    /// Folded checksums of the versions in the page.
     folded: u64,
-    /// The line of its last word was stored to since it was flushed.
+    /// The line of the last word has stores that are not flushed.
     line_dirty: bool,
-    /// Rows were changed after their insert: checksums are gone over before the commit.
+    /// Rows were changed after their insert: the checksums are folded again before the commit.
     edited: bool,
 }
 
@@ -37,7 +38,7 @@ struct Edit {
     before: Word,
 }
 
-/// Position in a bulk insert, to go back to.
+/// A position in a bulk insert to roll back to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BulkMark {
     pages: usize,
@@ -53,15 +54,15 @@ pub struct BulkInsert {
     segments: OpenSet<Bulk>,
     edits: Vec<Edit>,
     rows: i64,
-    /// Something was written since the last [`BulkInsert::flush_rest`].
+    /// Something has been written since the last [`BulkInsert::flush_rest`].
     written: bool,
-    /// RIDs its edited pages leave free. Collected while nobody else can reach the pages: once they are published, another
-    /// transaction may delete a row and purge may free that RID itself.
+    /// RIDs that the edited pages leave free. They are collected while nobody else can reach the pages: once these are
+    /// published, another transaction may delete a row, and purge then frees that RID itself (I8).
     holes: Vec<Rid>,
 }
 
 impl BulkInsert {
-    /// A bulk insert into `table`, still without space.
+    /// A bulk insert into `table`, which takes its first page with its first row.
     pub fn new(table: Arc<Table>) -> BulkInsert {
         BulkInsert {
             table,
@@ -75,12 +76,12 @@ impl BulkInsert {
         }
     }
 
-    /// Its table.
+    /// The table it inserts into.
     pub fn table(&self) -> &Arc<Table> {
         &self.table
     }
 
-    /// Whether row `row` is one of its own.
+    /// Whether this bulk insert filled row `row`.
     pub fn owns_row(&self, row: u64) -> bool {
         match self.page_index.get(&self.table.directory().page_of(row)) {
             Some(&index) => row < self.pages[index as usize].next,
@@ -88,13 +89,13 @@ impl BulkInsert {
         }
     }
 
-    /// Numbers of its rows' pages, for a scan.
+    /// Row numbers filled in directory page `page`; `None` if the page belongs to somebody else.
     pub fn page_rows(&self, page: u64) -> Option<std::ops::Range<u64>> {
         let index = *self.page_index.get(&page)?;
         Some(self.table.directory().page_rows(page).start..self.pages[index as usize].next)
     }
 
-    /// Inserts a row.
+    /// Inserts a row as write `sequence` of its session.
     pub fn insert(&mut self, row: &[u8], sequence: u64) -> Result<Rid> {
         if self.pages.last().is_none_or(|page| page.next == page.end) {
             self.add_page()?;
@@ -130,7 +131,7 @@ impl BulkInsert {
         Ok(())
     }
 
-    /// Writes a version into a segment of its own, or into an extent, flushed as far as its lines are full.
+    /// Writes a version into an open segment, and flushes the lines that are full; or into an extent, and flushes it.
     fn write_version(&mut self, header: &VersionHeader, row: &[u8], sequence: u64) -> Result<Word> {
         let bytes = VERSION_HEADER + row.len() as u64;
         self.written = true;
@@ -146,12 +147,12 @@ impl BulkInsert {
         Ok(word)
     }
 
-    /// Newest own word of a row it owns, published or not.
+    /// Word of a row of this bulk insert: its newest version, published or not.
     pub fn word(&self, row: u64) -> Word {
         self.table.directory().raw_word(row)
     }
 
-    /// Replaces the version of an own row.
+    /// Replaces the version of a row of this bulk insert; `None` deletes the row.
     pub fn edit(&mut self, rid: Rid, row: Option<&[u8]>, sequence: u64) -> Result<()> {
         let before = self.word(rid.row());
         let header = VersionHeader::new(before, rid, row.unwrap_or_default(), row.is_none());
@@ -174,7 +175,7 @@ impl BulkInsert {
         self.table.directory().flush(row);
     }
 
-    /// Where it stands.
+    /// The present position.
     pub fn mark(&self) -> BulkMark {
         BulkMark {
             pages: self.pages.len(),
@@ -183,12 +184,12 @@ impl BulkInsert {
         }
     }
 
-    /// The mark of a bulk insert before its first row.
+    /// The position before the first row.
     pub const START: BulkMark = BulkMark { pages: 0, next: 0, edits: 0 };
 
-    /// Takes back edits and rows since `mark`.
+    /// Undoes the edits and inserts since `mark`, and frees what they wrote.
     pub fn rollback_to(&mut self, mark: BulkMark) {
-        // What is taken back is left clean too, so that no line stays dirty for nothing.
+        // Lines to be undone are flushed too, so that none of them stays dirty.
         self.written = self.flush_rest();
         while self.edits.len() > mark.edits {
             let edit = self.edits.pop().expect("counted");
@@ -221,7 +222,8 @@ impl BulkInsert {
         }
     }
 
-    /// Flushes what is written and not flushed yet. Returns whether anything was written since the last time: the caller fences.
+    /// Flushes what is not flushed yet. Returns whether anything was written since the last call; if so, the caller
+    /// fences.
     pub fn flush_rest(&mut self) -> bool {
         if !std::mem::take(&mut self.written) {
             return false;
@@ -237,18 +239,19 @@ impl BulkInsert {
         true
     }
 
-    /// Before the commit: words and checksums of edited pages brought to their last state. The caller flushes the rest and fences.
+    /// Brings words and checksums of edited pages to their final state before the commit. The caller flushes the rest
+    /// and fences.
     pub fn settle(&mut self) {
         self.drop_replaced();
         for index in 0..self.pages.len() {
-            // Planted: the checksum is that of the rows as they were inserted.
+            // Planted: the checksum covers the rows as they were inserted, not as they were edited.
             if self.pages[index].edited && !perdura_pmem::planted(52) {
                 self.pages[index].folded = self.fold_again(index);
             }
         }
     }
 
-    /// Before publication: notes the RIDs that its edited pages leave free.
+    /// Collects the RIDs that edited pages leave free; called before publication (I8).
     pub fn collect_holes(&mut self) {
         let directory = self.table.directory();
         for page in self.pages.iter().filter(|page| page.edited) {
@@ -257,7 +260,8 @@ impl BulkInsert {
         }
     }
 
-    /// Frees versions that were replaced by this very transaction, and empties the words of rows it deleted again.
+    /// Frees the versions that the transaction itself has replaced, and empties the words of rows that it inserted and
+    /// deleted.
     fn drop_replaced(&mut self) {
         for edit in std::mem::take(&mut self.edits) {
             self.table.space().free(edit.before);
@@ -284,11 +288,12 @@ impl BulkInsert {
         folded
     }
 
-    /// The redo records, one a page. After [`BulkInsert::settle`] and a fence.
+    /// The redo records, one for each page. Called after [`BulkInsert::settle`] and a fence.
     pub fn records(&self) -> impl Iterator<Item = Record> + '_ {
         self.pages.iter().map(|page| {
             let (region, at, bytes) = self.table.directory().page_bytes(page.page).expect("an own page");
-            // SAFETY: the page is unpublished and belongs to this transaction, which is committing: nobody stores there.
+            // SAFETY: the page is unpublished and belongs to this transaction, which logs its records now: nobody
+            // stores there.
             let words = unsafe { region.slice(at, bytes) };
             let first = self.table.directory().page_rows(page.page).start;
             Record::Page {
@@ -300,22 +305,22 @@ impl BulkInsert {
         })
     }
 
-    /// Publishes its pages, flushed but not fenced.
+    /// Stores and flushes the state words that publish the pages. The caller fences.
     pub fn publish(&self, csn: u64) {
         for page in &self.pages {
             self.table.directory().publish(page.page, PageState::published(csn));
         }
     }
 
-    /// Rows it adds to the table.
+    /// Number of rows that it adds to the table.
     pub fn rows(&self) -> i64 {
         self.rows
     }
 
-    /// After publication: gives back what is left of its pages and segments.
+    /// Returns unused cells, unused RIDs and holes to the table's allocator, after publication.
     pub fn finish(mut self) {
         self.release_segments();
-        // Planted: holes are counted when others may have made more of them.
+        // Planted: holes are collected after publication, when others may have made more of them.
         if perdura_pmem::planted(65) {
             self.holes.clear();
             self.collect_holes();
@@ -324,7 +329,7 @@ impl BulkInsert {
         self.table.space().free_rids(std::mem::take(&mut self.holes).into_iter().chain(unused));
     }
 
-    /// Takes everything back.
+    /// Undoes the whole bulk insert, and returns its pages and segments to the table's allocator.
     pub fn abandon(mut self) {
         self.rollback_to(BulkInsert::START);
         self.release_segments();
@@ -334,7 +339,7 @@ impl BulkInsert {
         self.segments.close_all(self.table.space().segments());
     }
 
-    /// Takes over a page of a prepared transaction found at recovery.
+    /// Takes over a page that a prepared transaction filled before the restart.
     pub(crate) fn adopt_page(&mut self, page: u64, rows: u32, folded: u64) {
         let range = self.table.directory().page_rows(page);
         self.page_index.insert(page, self.pages.len() as u32);
@@ -344,7 +349,7 @@ impl BulkInsert {
             end: range.end,
             folded,
             line_dirty: false,
-            // It may have holes.
+            // The page may have holes.
             edited: true,
         });
         self.rows +=

@@ -1,31 +1,33 @@
-//! The rows a transaction wrote one by one: for each the newest own version and the committed one before it.
+//! The rows that a transaction wrote one by one: for each row the committed version and the newest own one, and a list
+//! by which writes are undone.
 
 use crate::format::{Rid, Word};
 use crate::table::Table;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
-/// Entries a transaction's lists keep room for from one use to the next.
+/// Number of entries that a session's lists keep room for between transactions, so that a large one leaves no memory
+/// behind.
 pub const MEMORY_KEPT: usize = 1024;
 
-/// One row a transaction wrote.
+/// A row that the transaction wrote.
 pub struct Write {
     /// Table of the row.
     pub table: Arc<Table>,
-    /// The row.
+    /// RID of the row.
     pub rid: Rid,
-    /// Committed word before the transaction; empty for its own insert.
+    /// Directory word before the transaction; empty if the transaction inserted the row.
     pub base: Word,
     /// Newest own version, with its flags.
     pub head: Word,
-    /// Own versions so far.
+    /// Number of own versions.
     pub versions: u32,
-    /// Rolled back: the row is as if never written.
+    /// All writes of the row were undone.
     pub void: bool,
 }
 
 impl Write {
-    /// A row the transaction inserted and deleted again: nothing of it is published.
+    /// Whether there is nothing to publish: the writes were undone, or the transaction deleted a row of its own.
     pub fn is_nothing(&self) -> bool {
         self.void || self.base.is_empty() && self.head.is_tombstone()
     }
@@ -37,17 +39,17 @@ impl Write {
 
 struct Undo {
     entry: u32,
-    /// Head before; `None` if the entry was made by this write.
+    /// Own version before the write; `None` if this was the first write of the row.
     before: Option<Word>,
 }
 
-/// What undoing one write leaves to be freed.
+/// What the caller frees after one write is undone.
 pub struct Undone {
     /// Table of the row.
     pub table: Arc<Table>,
-    /// The version no longer needed.
+    /// The version that the write made.
     pub version: Word,
-    /// The RID, if it was of a fresh insert.
+    /// The RID, if the write was an insert.
     pub rid: Option<Rid>,
 }
 
@@ -61,17 +63,17 @@ pub struct RowWrites {
 }
 
 impl RowWrites {
-    /// Whether nothing was written.
+    /// Whether no row was written; undone writes count as well.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Rows written, in the order of their first write; rolled back ones are void.
+    /// The rows written, in the order of their first write; those undone are void.
     pub fn entries(&self) -> &[Write] {
         &self.entries
     }
 
-    /// The row's entry.
+    /// The entry of a row, unless it is void or absent.
     pub fn get(&self, table: u32, rid: Rid) -> Option<&Write> {
         if self.index.is_empty() {
             return None;
@@ -79,17 +81,17 @@ impl RowWrites {
         self.index.get(&(table, rid)).map(|entry| &self.entries[*entry as usize])
     }
 
-    /// Whether any row of `table` is in it.
+    /// Whether any entry, void ones included, is of table `table`.
     pub fn touches(&self, table: u32) -> bool {
         self.entries.iter().any(|write| write.table.id() == table)
     }
 
-    /// Single inserts into `table` so far.
+    /// Number of single inserts into table `table`, undone ones included.
     pub fn inserts(&self, table: u32) -> u64 {
         self.inserts.iter().find(|(id, _)| *id == table).map_or(0, |(_, count)| *count)
     }
 
-    /// Adds the first write of a row.
+    /// Adds the first write of a row; `base` is its committed word, `head` the new version.
     pub fn add(&mut self, table: &Arc<Table>, rid: Rid, base: Word, head: Word) {
         if base.is_empty() {
             match self.inserts.iter_mut().find(|(id, _)| *id == table.id()) {
@@ -103,7 +105,7 @@ impl RowWrites {
         self.undo.push(Undo { entry, before: None });
     }
 
-    /// Adds a further write of a row that is in the set.
+    /// Adds a further write of a row that has an entry.
     pub fn replace(&mut self, table: u32, rid: Rid, head: Word) {
         let entry = self.index[&(table, rid)];
         let write = &mut self.entries[entry as usize];
@@ -112,12 +114,12 @@ impl RowWrites {
         write.versions += 1;
     }
 
-    /// Writes so far: a position to undo to.
+    /// Number of writes that are not undone: a position for [`RowWrites::undo_one`].
     pub fn position(&self) -> usize {
         self.undo.len()
     }
 
-    /// Undoes the last write if there are more than `position`.
+    /// Undoes the last write, if more than `position` are left.
     pub fn undo_one(&mut self, position: usize) -> Option<Undone> {
         if self.undo.len() <= position {
             return None;
@@ -139,12 +141,12 @@ impl RowWrites {
         Some(Undone { table: self.entries[undo.entry as usize].table.clone(), version, rid })
     }
 
-    /// Own versions that a later write of the transaction replaced, with their rows.
+    /// The own versions that later writes of the transaction replaced, with their rows.
     pub fn replaced(&self) -> impl Iterator<Item = (&Write, Word)> {
         self.undo.iter().filter_map(|undo| Some((&self.entries[undo.entry as usize], undo.before?)))
     }
 
-    /// Forgets everything, keeping memory for the next transaction within reason.
+    /// Forgets all writes. Keeps the memory of a small write set for the next transaction.
     pub fn clear(&mut self) {
         if self.entries.capacity().max(self.undo.capacity()).max(self.index.capacity()) > 2 * MEMORY_KEPT {
             *self = RowWrites::default();

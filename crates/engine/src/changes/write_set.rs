@@ -1,7 +1,7 @@
-//! The write set of a transaction: the rows it wrote one by one, and its bulk inserts.
+//! The write set of a transaction: the rows that it wrote one by one, and its bulk inserts.
 //!
-//! DRAM only. Until the transaction is published nothing persistent names its versions (I4). A row is in one of the two: what a
-//! bulk insert made and changed again stays with the bulk insert.
+//! It lives in DRAM. Nothing published names the versions in it until the transaction publishes them (I4). Each row is
+//! in one of the two parts: a row that a bulk insert made stays there when the transaction changes it again.
 
 use super::bulk::{BULK_AFTER, BulkInsert, BulkMark};
 use super::row_writes::RowWrites;
@@ -13,24 +13,24 @@ use perdura_log::{Csn, LogTxn};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A position in a write set, to go back to. The default is its beginning.
+/// A position in a write set to undo to. The default is its beginning.
 #[derive(Clone, Debug, Default)]
 pub struct Position {
     rows: usize,
     bulk: Vec<BulkMark>,
 }
 
-/// A row that is in a write set.
+/// What a transaction made of a row.
 pub struct OwnRow {
     /// Newest own version, with its flags.
     pub head: Word,
-    /// Committed word before the transaction; empty for its own insert.
+    /// Directory word before the transaction; empty if the transaction inserted the row.
     pub base: Word,
-    /// A bulk insert made the row.
+    /// The row belongs to a bulk insert.
     pub in_bulk: bool,
 }
 
-/// A write set.
+/// The write set of a transaction.
 #[derive(Default)]
 pub struct WriteSet {
     rows: RowWrites,
@@ -38,12 +38,12 @@ pub struct WriteSet {
 }
 
 impl WriteSet {
-    /// Whether nothing was written.
+    /// Whether the transaction has written nothing; undone writes count as well.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty() && self.bulk.is_empty()
     }
 
-    /// Whether any row of `table` is in it.
+    /// Whether the transaction has written to table `table`, undone writes included.
     pub fn touches(&self, table: u32) -> bool {
         self.rows.touches(table) || self.bulk_into(table).is_some()
     }
@@ -52,7 +52,7 @@ impl WriteSet {
         self.bulk.iter().find(|bulk| bulk.table().id() == table)
     }
 
-    /// What the transaction made of a row, if it wrote the row.
+    /// What the transaction made of a row; `None` if it never wrote the row.
     pub fn own(&self, table: u32, rid: Rid) -> Option<OwnRow> {
         if let Some(bulk) = self.bulk_into(table).filter(|bulk| bulk.owns_row(rid.row())) {
             return Some(OwnRow { head: bulk.word(rid.row()), base: Word::EMPTY, in_bulk: true });
@@ -60,18 +60,19 @@ impl WriteSet {
         self.rows.get(table, rid).map(|write| OwnRow { head: write.head, base: write.base, in_bulk: false })
     }
 
-    /// Rows that a bulk insert has in a page of the directory, if the page is one of its own.
+    /// Row numbers that a bulk insert has filled in directory page `page`; `None` if the page is not one of its own.
     pub fn own_page(&self, table: u32, page: u64) -> Option<Range<u64>> {
         self.bulk_into(table)?.page_rows(page)
     }
 
-    /// The bulk insert that the transaction is in the middle of, if it is into `table`.
+    /// The latest bulk insert, if it goes into table `table`.
     #[inline]
     pub fn running_bulk(&mut self, table: u32) -> Option<&mut BulkInsert> {
         self.bulk.last_mut().filter(|bulk| bulk.table().id() == table)
     }
 
-    /// Whether the next insert into `table` is to begin or resume a bulk insert.
+    /// Whether the next insert into `table` begins or resumes a bulk insert: the transaction has made enough single
+    /// inserts, and the table has no large stock of free RIDs to use up first.
     pub fn is_bulk_due(&self, table: &Table) -> bool {
         self.rows.inserts(table.id()) >= BULK_AFTER && !table.space().has_many_free_rids()
     }
@@ -85,47 +86,48 @@ impl WriteSet {
         &mut self.bulk[position]
     }
 
-    /// Replaces the version of a row that a bulk insert made; `None` deletes the row.
+    /// Replaces the version of a row that belongs to a bulk insert; `None` deletes the row.
     pub fn edit_bulk(&mut self, table: u32, rid: Rid, row: Option<&[u8]>, sequence: u64) -> Result<()> {
         let bulk = self.bulk.iter_mut().find(|bulk| bulk.table().id() == table);
         bulk.expect("the row is one of a bulk insert").edit(rid, row, sequence)
     }
 
-    /// Adds the first write of a row.
+    /// Adds the first write of a row; `base` is its committed word, `head` the new version.
     pub fn add(&mut self, table: &Arc<Table>, rid: Rid, base: Word, head: Word) {
         self.rows.add(table, rid, base, head);
     }
 
-    /// Adds a further write of a row that was added.
+    /// Adds a further write of a row that has an entry.
     pub fn replace(&mut self, table: u32, rid: Rid, head: Word) {
         self.rows.replace(table, rid, head);
     }
 
-    /// Where it stands.
+    /// The present position.
     pub fn position(&self) -> Position {
         Position { rows: self.rows.position(), bulk: self.bulk.iter().map(BulkInsert::mark).collect() }
     }
 
-    /// Takes back what was written since `position`, and frees it.
+    /// Undoes the writes since `position`, and frees what they wrote.
     pub fn undo_to(&mut self, position: &Position) {
         for (index, bulk) in self.bulk.iter_mut().enumerate() {
             bulk.rollback_to(position.bulk.get(index).copied().unwrap_or(BulkInsert::START));
         }
         while let Some(undone) = self.rows.undo_one(position.rows) {
             undone.table.space().free(undone.version);
-            // Planted: the RID of an insert that was taken back is lost.
+            // Planted: the RID of an undone insert is lost.
             undone.table.space().free_rids(undone.rid.filter(|_| !perdura_pmem::planted(62)));
         }
     }
 
-    /// After everything was undone and fenced: gives back pages and segments of the bulk inserts.
+    /// Returns the pages and segments of the bulk inserts, once everything is undone and fenced.
     pub fn abandon(&mut self) {
         for bulk in self.bulk.drain(..) {
             bulk.abandon();
         }
     }
 
-    /// Flushes what the bulk inserts wrote since the last time; whether that was anything, which the caller fences.
+    /// Flushes what the bulk inserts have written since the last call. Returns whether that was anything; if so, the
+    /// caller fences.
     pub fn flush_rest(&mut self) -> bool {
         let mut flushed = false;
         for bulk in &mut self.bulk {
@@ -134,8 +136,8 @@ impl WriteSet {
         flushed
     }
 
-    /// Before the commit: brings words, checksums and links to their last state. The caller flushes the rest; whether rows were
-    /// flushed, which it fences as well.
+    /// Brings words, checksums and links to their final state before the commit. The caller flushes the rest of the
+    /// bulk inserts. Returns whether versions were flushed here; if so, the caller fences.
     pub fn settle(&mut self) -> Result<bool> {
         for bulk in &mut self.bulk {
             bulk.settle();
@@ -143,9 +145,10 @@ impl WriteSet {
         self.skip_replaced()
     }
 
-    /// Links rows written more than once to their committed version: the versions between were seen by nobody else, and are soon free.
+    /// Links the newest version of each row written more than once to the committed version. Nobody else can have seen
+    /// the versions between; they are freed when the transaction retires.
     fn skip_replaced(&self) -> Result<bool> {
-        // Planted: versions lead to own ones that are soon free.
+        // Planted: versions link to own ones that are soon freed.
         let skips =
             |write: &&super::row_writes::Write| write.versions > 1 && !write.is_nothing() && !perdura_pmem::planted(37);
         let mut relinked = false;
@@ -156,8 +159,8 @@ impl WriteSet {
         Ok(relinked)
     }
 
-    /// Encodes the redo records into `records`; chunks of `chunk_bytes` that are full go to the log. After [`WriteSet::settle`] and a
-    /// fence.
+    /// Encodes the redo records into `records`. Whenever `chunk_bytes` are full, they go to the log as a chunk. Called
+    /// after [`WriteSet::settle`] and a fence.
     pub fn log(&self, records: &mut Vec<u8>, log: &mut LogTxn, chunk_bytes: usize) -> Result<()> {
         records.clear();
         let mut add = |record: Record| -> Result<()> {
@@ -178,7 +181,7 @@ impl WriteSet {
         Ok(())
     }
 
-    /// Stores the CSN into the versions for readers of this run. Not flushed: after a restart nobody needs it.
+    /// Stores the CSN in the versions, for readers of this run. It is not flushed: after a restart nobody needs it.
     pub fn stamp(&self, csn: Csn) {
         let _unflushed = perdura_pmem::trace::span(perdura_pmem::trace::TRANSIENT);
         for write in self.rows.entries().iter().filter(|write| !write.is_nothing()) {
@@ -188,7 +191,7 @@ impl WriteSet {
         }
     }
 
-    /// Names the versions in the row directory, flushed but not fenced.
+    /// Publishes the write set: stores and flushes directory words and page states. The caller fences.
     pub fn publish(&mut self, csn: Csn) {
         for write in self.rows.entries().iter().filter(|write| !write.is_nothing()) {
             let row = write.rid.row();
@@ -201,13 +204,13 @@ impl WriteSet {
         self.publish_pages(csn);
     }
 
-    /// Publishes the pages of the bulk inserts, flushed but not fenced.
+    /// Stores and flushes the page states of the bulk inserts. The caller fences.
     pub fn publish_pages(&self, csn: Csn) {
         self.bulk.iter().for_each(|bulk| bulk.publish(csn));
     }
 
-    /// After publication: hands replaced versions to purge, frees those nobody but the transaction ever saw, and counts rows. `now` is
-    /// the time for reports, in seconds.
+    /// Retires the write set after publication by commit `csn`: hands superseded versions to purge, frees those that
+    /// only the transaction ever saw, and counts rows. `now` is the time for reports, in seconds since 1970.
     pub fn retire(&mut self, csn: Csn, now: u64) {
         for (write, version) in self.rows.replaced() {
             write.table.space().free(version);
@@ -219,7 +222,7 @@ impl WriteSet {
                 space.free_rids([write.rid]);
                 continue;
             }
-            // Planted: what a commit replaced may go before the commit is covered.
+            // Planted: a superseded version is freed before a checkpoint covers its commit.
             let csn = if perdura_pmem::planted(36) { csn - 1 } else { csn };
             write.table.set_changed(now);
             let was_row = !write.base.is_empty();
@@ -236,7 +239,7 @@ impl WriteSet {
         }
     }
 
-    /// Forgets everything, keeping memory for the next transaction within reason.
+    /// Forgets all writes. Keeps the memory of a small write set for the next transaction.
     pub fn clear(&mut self) {
         self.rows.clear();
         self.bulk.clear();

@@ -1,7 +1,8 @@
-//! A table's files and its row directory: what the medium holds of one table.
+//! The chain of a table's files, and its row directory: what the medium holds of one table.
 //!
-//! Files are only ever added, at the end, and segments of the directory likewise, so readers need no lock. Here every word that
-//! names a version is checked before it is followed: its file, its place, and that the version found there is one of the row.
+//! Files are only ever added, at the end, and so are segments of the directory; readers need no lock. Every word that
+//! names a version is checked here before it is followed: that the file exists, that the place lies in it, and that the
+//! version there belongs to the row.
 
 use super::context::TableContext;
 use super::datafile::DataFile;
@@ -16,19 +17,19 @@ use perdura_pmem::sync::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Files a chain can have.
+/// Most files in a chain: a directory word has 16 bits for the file.
 const FILES_MAX: u32 = 1 << 16;
 
-/// A segment of a table.
+/// The place of a segment in a table's chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SegmentId {
-    /// Its file's place in the chain.
+    /// Sequence number of the file.
     pub file: u32,
-    /// Its place in the file.
+    /// Number of the segment in the file.
     pub index: u32,
 }
 
-/// The files of a table and its row directory.
+/// The files of a table, and its row directory.
 pub struct Chain {
     context: Arc<TableContext>,
     table: u32,
@@ -50,14 +51,14 @@ impl Chain {
         }
     }
 
-    /// The chain of a new table, which begins with `file`.
+    /// The chain of a new table, whose first file is `file`.
     pub fn create(context: Arc<TableContext>, table: u32, name: &str, file: DataFile) -> Chain {
         let chain = Chain::without_files(context, table, name);
         chain.push(file);
         chain
     }
 
-    /// Opens the files of an existing table. The directory is still empty.
+    /// Opens the files of an existing table. The directory stays empty until the allocator has read the descriptors.
     pub fn open(context: Arc<TableContext>, table: u32, name: &str) -> Result<Chain> {
         let chain = Chain::without_files(context, table, name);
         for sequence in 0..FILES_MAX {
@@ -81,7 +82,8 @@ impl Chain {
         self.files.push(file);
     }
 
-    /// Adds a file of the next size, or of what there is room for, but of no less than `least` bytes. One thread at a time.
+    /// Creates the next file, and links it once it is synced (I3). On a device that is nearly full it is smaller than
+    /// usual, but has at least `least` bytes. One thread at a time may call this.
     ///
     /// # Errors
     /// DeviceFull, TableFull, NotFound (the table was dropped), Medium.
@@ -95,7 +97,7 @@ impl Chain {
             return Err(Error::new(ErrorKind::TableFull, what));
         }
         let last = self.file(sequence - 1).expect("the last file");
-        // Planted: the link leads to a file before there is one.
+        // Planted: the link names a file before the file exists.
         if perdura_pmem::planted(47) {
             last.link_next();
         }
@@ -106,8 +108,8 @@ impl Chain {
         Ok(self.file(sequence).expect("just added"))
     }
 
-    /// Number of free segments below which the chain needs its next file: half of the last file, or half of the usual size for its
-    /// place if the file is larger.
+    /// Number of free segments below which the chain needs its next file: half of those in the last file, counting no
+    /// more of it than the usual size for its place.
     pub fn low_water(&self) -> usize {
         let last = self.files.count() as u32 - 1;
         let usual = segments_for_bytes(self.context.file_bytes(last), self.segment_bytes());
@@ -115,12 +117,12 @@ impl Chain {
         segments.min(usual) as usize / 2
     }
 
-    /// What the table takes from its pool.
+    /// What the table shares with the other tables of its pool.
     pub fn context(&self) -> &Arc<TableContext> {
         &self.context
     }
 
-    /// Id of the table.
+    /// Table id.
     pub fn table(&self) -> u32 {
         self.table
     }
@@ -130,27 +132,27 @@ impl Chain {
         self.name.lock().clone()
     }
 
-    /// Gives the table another name.
+    /// Notes a new name of the table, after the commit that renames it.
     pub fn set_name(&self, name: &str) {
         name.clone_into(&mut self.name.lock());
     }
 
-    /// Whether the table was dropped.
+    /// Whether the table was dropped or truncated.
     pub fn is_dropped(&self) -> bool {
         self.dropped.load(Ordering::Acquire)
     }
 
-    /// Notes that the table was dropped: the chain does not grow any more.
+    /// Notes that the table was dropped or truncated: its chain grows no more.
     pub fn set_dropped(&self) {
         self.dropped.store(true, Ordering::Release);
     }
 
-    /// Bytes of a segment.
+    /// Size of a segment, in bytes.
     pub fn segment_bytes(&self) -> u64 {
         self.context.geometry.segment_bytes
     }
 
-    /// The row directory.
+    /// The table's row directory.
     #[inline]
     pub fn directory(&self) -> &Directory {
         &self.directory
@@ -166,23 +168,23 @@ impl Chain {
         self.files.count()
     }
 
-    /// File `sequence` of the chain.
+    /// File `sequence` of the chain, if it exists.
     pub fn file(&self, sequence: u32) -> Option<&DataFile> {
         self.files.get(sequence as usize)
     }
 
-    /// The file of a segment of the table.
+    /// The file of a segment, which must belong to the table.
     pub fn file_of(&self, id: SegmentId) -> &DataFile {
         self.file(id.file).expect("a segment's file is in the chain")
     }
 
-    /// Waits until all this thread flushed is durable.
+    /// Waits until everything that this thread has flushed is durable, in whatever file.
     #[track_caller]
     pub fn fence(&self) {
         self.file(0).expect("a first file").region().fence();
     }
 
-    /// Mapping and offset of the version `word` names, checked to lie in the table.
+    /// Region and offset of the version that `word` names, checked to lie in a file of the table.
     #[inline]
     pub fn locate(&self, word: Word) -> Result<(&Region, u64)> {
         match self.files.get(word.file() as usize) {
@@ -195,55 +197,58 @@ impl Chain {
         }
     }
 
-    /// Reads and checks the header of the version `word` names. Its row is `VERSION_HEADER` bytes further on.
+    /// Reads the header of the version that `word` names, and checks that it belongs to row `rid` and that its row ends
+    /// within the file. The row begins `VERSION_HEADER` bytes after the returned offset.
     #[inline]
     pub fn header(&self, word: Word, rid: Rid) -> Result<(&Region, u64, VersionHeader)> {
         let (region, at) = self.locate(word)?;
         let header = VersionHeader::decode(region.load(at + 8), region.load(at + 16), region.load(at + 24));
         let belongs = header.rid == rid && header.tombstone == word.is_tombstone();
         if !belongs || at + VERSION_HEADER + u64::from(header.len) > region.len() {
-            let what = format_args!("the version header is not one of row {:#x}", rid.to_u64());
+            let what = format_args!("the version header does not belong to row {:#x}", rid.to_u64());
             return Err(Error::damaged(region.name(), at, what));
         }
         Ok((region, at, header))
     }
 
-    /// Writes a version at `word`, a cell that is the caller's, neither flushed nor fenced; returns its mapping and offset.
+    /// Writes a version at `word`, in a cell that the caller owns. It neither flushes nor fences. Returns region and
+    /// offset.
     pub fn write_version(&self, word: Word, header: &VersionHeader, row: &[u8], sequence: u64) -> (&Region, u64) {
         let region = self.file(word.file()).expect("allocated in a file of the chain").region();
         write_at(region, word.offset(), header, row, sequence);
         (region, word.offset())
     }
 
-    /// Makes `prev` the version that the one at `word`, which nobody else can reach, replaces. Flushed, not fenced.
+    /// Links the version at `word`, which nobody else can reach, to `prev`. It flushes; the caller fences.
     pub fn relink(&self, word: Word, rid: Rid, prev: Word) -> Result<()> {
         let (region, at, mut header) = self.header(word, rid)?;
         header.prev = prev;
-        // SAFETY: the version is the caller's own and unpublished: nobody stores there, nobody frees it.
+        // SAFETY: the version is unpublished and belongs to the calling transaction: nobody else stores to it or frees
+        // it.
         header.crc = header.checksum(unsafe { row(region, at, &header) });
         region.write(at + 8, &header.encode(0)[8..]);
         region.flush(at, VERSION_HEADER);
         Ok(())
     }
 
-    /// State of the page of row `row`.
+    /// State of the directory page of row `row`.
     #[inline]
     pub fn state_of(&self, row: u64) -> PageState {
         self.directory.state(self.directory.page_of(row))
     }
 
-    /// Bytes a file needs for `segments` segments.
+    /// Size of a file with `segments` segments, in bytes.
     pub fn bytes_for(&self, segments: u32) -> u64 {
         bytes_for_segments(u64::from(segments), self.segment_bytes())
     }
 
-    /// Bytes of all files.
+    /// Size of all files, in bytes.
     pub fn bytes(&self) -> u64 {
         self.files().map(|file| file.region().len()).sum()
     }
 }
 
-/// Writes a version at offset `at`, neither flushed nor fenced.
+/// Writes a version at offset `at`. It neither flushes nor fences.
 #[inline]
 pub fn write_at(region: &Region, at: u64, header: &VersionHeader, row: &[u8], sequence: u64) {
     region.write(at, &header.encode(sequence));
@@ -252,16 +257,17 @@ pub fn write_at(region: &Region, at: u64, header: &VersionHeader, row: &[u8], se
     }
 }
 
-/// The row of a version whose header was checked.
+/// The row of the version at `at`, whose header [`Chain::header`] returned.
 ///
 /// # Safety
-/// The version must not be freed while the slice lives: a snapshot, a row lock or the write set holds it.
+/// The version must not be freed while the slice lives: a snapshot, a row lock or the write set must hold it.
 pub unsafe fn row<'a>(region: &'a Region, at: u64, header: &VersionHeader) -> &'a [u8] {
-    // SAFETY: a version's row is written before the version is reachable and never changes; the caller holds it.
+    // SAFETY: the row was written before the version became reachable, and does not change; the caller holds the
+    // version.
     unsafe { region.slice(at + VERSION_HEADER, u64::from(header.len)) }
 }
 
-/// CSN of a published version; `state` is that of its row's page.
+/// CSN of a published version; `state` is that of its row's page, whose CSN counts while the version is still pending.
 #[inline]
 pub fn version_csn(region: &Region, at: u64, state: PageState) -> u64 {
     let csn = region.load(at);

@@ -1,4 +1,4 @@
-//! What the tables of a pool share: the medium, the sizes, and the services in DRAM.
+//! What the tables of a pool share: the medium, the sizes of files and segments, and the services in DRAM.
 
 use super::datafile::DataFile;
 use super::spare::Spare;
@@ -9,19 +9,19 @@ use crate::service::Services;
 use perdura_pmem::Medium;
 use std::sync::Arc;
 
-/// What a table takes from its pool.
+/// What the tables of a pool share.
 pub struct TableContext {
-    /// Where files are.
+    /// The medium, which holds the pool's files.
     pub medium: Arc<dyn Medium>,
-    /// Id of the pool.
+    /// Id of the pool, in the header of every data file.
     pub pool: [u8; 16],
-    /// Sizes fixed at creation.
+    /// Sizes fixed when the pool was created.
     pub geometry: Geometry,
-    /// Size of a first data file, in bytes.
+    /// Size of a table's first data file, in bytes.
     pub first_file_bytes: u64,
-    /// Size of a full-grown data file, in bytes.
+    /// Largest usual size of a data file, in bytes.
     pub data_file_bytes: u64,
-    /// Pre-fault and files ahead.
+    /// Pre-fault, requests to the background thread, notices.
     pub services: Arc<Services>,
     /// The pool's spare file.
     pub spare: Spare,
@@ -29,7 +29,7 @@ pub struct TableContext {
 }
 
 impl TableContext {
-    /// The context a pool with these settings gives its tables.
+    /// The context of a pool with these settings.
     pub fn new(
         medium: Arc<dyn Medium>,
         pool: [u8; 16],
@@ -49,17 +49,17 @@ impl TableContext {
         }
     }
 
-    /// Seconds since 1970.
+    /// The time for reports, in seconds since 1970.
     pub fn now(&self) -> u64 {
         (self.clock)().as_secs()
     }
 
-    /// What the header of a table's file says.
+    /// The identity of file `sequence` of table `table`, as its header has it.
     pub fn identity(&self, table: u32, sequence: u32) -> FileIdentity {
         FileIdentity { pool: self.pool, table, sequence }
     }
 
-    /// Creates a file of `bytes`, or of half or a quarter and so on where there is no room, but of no less than `least`.
+    /// Creates a data file of `bytes`. Where the device has no room it tries half as much, and so on, down to `least`.
     pub fn create_file(&self, identity: FileIdentity, bytes: u64, least: u64) -> Result<DataFile> {
         let was_left = self.services.forget_leftover(&identity.name());
         let mut bytes = bytes.max(least);
@@ -75,7 +75,7 @@ impl TableContext {
         created
     }
 
-    /// Makes the pool's spare the first file of `table`. `None` if there is no spare.
+    /// Turns the pool's spare into the first file of `table`. `None` if there is no spare.
     pub fn take_spare(&self, table: u32) -> Result<Option<DataFile>> {
         let identity = self.identity(table, 0);
         match self.spare.take(&*self.medium, &self.services, &identity.name())? {
@@ -84,7 +84,7 @@ impl TableContext {
         }
     }
 
-    /// Size of file `sequence` of a chain: doubling, up to the full size.
+    /// Usual size of file `sequence` of a chain, in bytes: each twice the one before, up to `data_file_bytes`.
     pub fn file_bytes(&self, sequence: u32) -> u64 {
         let doubled = self.first_file_bytes.saturating_mul(1 << sequence.min(32));
         doubled.min(self.data_file_bytes)

@@ -1,8 +1,8 @@
-//! One memory-mapped file of a table's chain.
+//! A data file: one memory-mapped file of a table's chain.
 //!
-//! Layout: header, segment descriptors, segments from the next 4 KiB boundary on (`format/file.rs`). A file is part of its table
-//! iff its predecessor's link word is set (the first: iff the catalog names the table). The link word is set after the file
-//! and its directory entry are synced (I3).
+//! Layout: header, link word, segment descriptors, and segments from the next 4 KiB boundary on (`format/file.rs`). A
+//! first file is part of its table iff the catalog names the table, any other iff the link word of its predecessor is
+//! set. The link word is set after the file and its directory entry are synced (I3).
 
 use super::cells::{self, CellMap};
 use crate::error::{Error, ErrorKind, Result};
@@ -16,12 +16,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use zerocopy::{FromZeros, IntoBytes};
 
-/// DRAM side of a segment.
+/// What DRAM knows of a segment.
 #[derive(Default)]
 pub struct Segment {
-    /// Which cells are in use; `None` until the segment is swept or taken into use, and when it is free again.
+    /// The map of the cells in use; `None` until the segment is swept or taken into use, and while it is free.
     pub cells: Mutex<Option<Arc<CellMap>>>,
-    /// Swept once: what it holds is known from here on. Changed with `cells` locked.
+    /// The segment was swept, so `cells` tells what it holds. Changed with `cells` locked.
     pub swept: AtomicBool,
 }
 
@@ -35,10 +35,11 @@ pub struct DataFile {
 }
 
 impl DataFile {
-    /// Creates a file of at most `bytes`, initialised, synced and findable, but linked from nowhere.
+    /// Creates a file of at most `bytes` with header and empty descriptors, and syncs file and directory. Nothing links
+    /// the file yet.
     ///
-    /// The caller knows that no file of that identity is part of its table: a creation that failed left any that is
-    /// there.
+    /// It replaces a file of the same name, which a failed creation must have left: the caller knows that no file of
+    /// this identity is part of its table.
     pub fn create(medium: &dyn Medium, identity: FileIdentity, bytes: u64, segment_bytes: u64) -> Result<DataFile> {
         let _span = perdura_pmem::trace::span("file_expansion");
         let segments = segments_for_bytes(bytes, segment_bytes);
@@ -53,8 +54,8 @@ impl DataFile {
         DataFile::begin(medium, identity, region, segment_bytes)
     }
 
-    /// Makes `region` an empty file, as [`DataFile::create`] does. It has the identity's name and is all zero behind
-    /// the header.
+    /// Turns `region` into an empty data file, like [`DataFile::create`]. The region must have the identity's name, and
+    /// its link word and descriptors must be zero.
     pub fn begin(medium: &dyn Medium, identity: FileIdentity, region: Region, segment_bytes: u64) -> Result<DataFile> {
         let segments = segments_for_bytes(region.len(), segment_bytes);
         let header = FileHeader::new(identity, region.len(), segment_bytes, segments);
@@ -62,18 +63,18 @@ impl DataFile {
         region.persist(0, size_of::<FileHeader>() as u64);
         let synced = region.sync().and_then(|()| medium.sync_dir());
         if let Err(error) = synced {
-            // A file that cannot be removed now does no harm: create() replaces it.
+            // If the file cannot be removed now it does no harm: create() replaces it.
             let _ = medium.remove(&identity.name());
             return Err(error.into());
         }
         Ok(DataFile::mapped(region, identity, segment_bytes, segments))
     }
 
-    /// Opens and checks a file.
+    /// Opens a file, and checks its length, header and link word.
     pub fn open(medium: &dyn Medium, identity: FileIdentity, segment_bytes: u64) -> Result<DataFile> {
         let name = identity.name();
         let region = medium.open(&name).map_err(|error| {
-            let what = "belongs to the pool and cannot be done without: restore it from a backup";
+            let what = "is part of the pool: restore it from a backup";
             Error::new(ErrorKind::Damaged, format!("{error}; data file {name} {what}")).in_file(&name).caused_by(error)
         })?;
         let bytes = region.len();
@@ -107,23 +108,23 @@ impl DataFile {
         }
     }
 
-    /// Links the file's successor, which must be synced. Durable on return.
+    /// Links the successor of the file, which must be synced (I3). The link is durable on return.
     pub fn link_next(&self) {
         self.region.store(LINK_AT, LINKED);
         self.region.persist(LINK_AT, 8);
     }
 
-    /// Whether a successor is linked.
+    /// Whether the link word names a successor.
     pub fn has_next(&self) -> bool {
         self.region.load(LINK_AT) == LINKED
     }
 
-    /// The mapping.
+    /// The region that maps the file.
     pub fn region(&self) -> &Region {
         &self.region
     }
 
-    /// Position in the chain.
+    /// Position of the file in the chain, from 0.
     pub fn sequence(&self) -> u32 {
         self.identity.sequence
     }
@@ -133,12 +134,12 @@ impl DataFile {
         self.segments.len() as u32
     }
 
-    /// DRAM side of segment `index`.
+    /// What DRAM knows of segment `index`.
     pub fn segment(&self, index: u32) -> &Segment {
         &self.segments[index as usize]
     }
 
-    /// Offset of segment `index`, in bytes.
+    /// Offset of segment `index` in the file, in bytes.
     pub fn segment_offset(&self, index: u32) -> u64 {
         self.segments_at + u64::from(index) * self.segment_bytes
     }
@@ -149,7 +150,7 @@ impl DataFile {
         (index < self.segments.len() as u64).then_some(index as u32)
     }
 
-    /// What segment `index` is used for.
+    /// Reads the descriptor of segment `index`: what the segment is used for. Fails with Damaged if it is not valid.
     pub fn kind(&self, index: u32) -> Result<SegmentKind> {
         let at = descriptor_at(index);
         let word = self.region.load(at);
@@ -158,7 +159,7 @@ impl DataFile {
         })
     }
 
-    /// Gives segment `index` a use, flushed but not fenced.
+    /// Stores and flushes the descriptor of segment `index`. The caller fences.
     #[track_caller]
     pub fn set_kind(&self, index: u32, kind: SegmentKind) {
         let at = descriptor_at(index);
@@ -166,7 +167,8 @@ impl DataFile {
         self.region.flush(at, 8);
     }
 
-    /// Checks that `word` can name a version in this file: inside a segment, header and all.
+    /// Checks that `word` names a place behind the descriptors where a version header ends within the file. Returns its
+    /// offset.
     #[inline]
     pub fn place_of(&self, word: Word) -> Result<u64> {
         let offset = word.offset();
@@ -174,7 +176,7 @@ impl DataFile {
             return Err(Error::damaged(
                 self.region.name(),
                 offset,
-                "a version is said to be here, outside the segments",
+                "a version is named at this place, which is outside the segments",
             ));
         }
         Ok(offset)

@@ -1,22 +1,23 @@
-//! The row directory: RID -> word naming the newest committed version.
+//! The row directory: it maps a row number to the directory word that names the row's newest committed version.
 //!
-//! Row number = segment number x words per segment + position. The first 16 words of a segment are the states of its
-//! 16 pages, so rows start at position 16. A word counts iff its page's state is published.
-//! Reads are lock-free; segments are only ever added (under the table's space lock), in order of their number.
+//! Row number = segment number x words per segment + position. The first 16 words of a segment are the states of its 16
+//! pages, so rows begin at position 16. A word counts iff the state of its page is published. Reads take no lock.
+//! Segments are only ever added, in the order of their numbers, under the lock of the directory's free places
+//! (`space/directory_space.rs`).
 
 use crate::error::{Error, Result};
 use crate::format::{Geometry, PAGES_PER_SEGMENT, PageState, Rid, Word};
 use perdura_pmem::Region;
 
-/// One segment of the directory.
+/// A segment of the row directory.
 pub struct DirectorySegment {
-    /// The mapping it lies in.
+    /// The region that maps the segment's file.
     pub region: Region,
-    /// Offset of its first word, in bytes.
+    /// Offset of the segment in the file, in bytes.
     pub at: u64,
 }
 
-/// A table's row directory.
+/// The row directory of a table.
 pub struct Directory {
     segments: boxcar::Vec<DirectorySegment>,
     segment_shift: u32,
@@ -24,7 +25,7 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// An empty directory.
+    /// A directory without segments.
     pub fn new(geometry: Geometry) -> Directory {
         Directory {
             segments: boxcar::Vec::new(),
@@ -33,39 +34,39 @@ impl Directory {
         }
     }
 
-    /// Appends the next segment.
+    /// Appends the next segment, whose descriptor is durable.
     pub fn push(&self, segment: DirectorySegment) {
         self.segments.push(segment);
     }
 
-    /// Segments so far.
+    /// Number of segments.
     pub fn segment_count(&self) -> u64 {
         self.segments.count() as u64
     }
 
-    /// Pages so far.
+    /// Number of pages, published or not.
     pub fn page_count(&self) -> u64 {
         self.segment_count() * PAGES_PER_SEGMENT
     }
 
-    /// Rows of page `page`, as a range of row numbers. The first page of a segment is shorter: state words are not rows.
+    /// Row numbers of page `page`. The first page of a segment is 16 rows shorter, for the state words.
     pub fn page_rows(&self, page: u64) -> std::ops::Range<u64> {
         let first = page << self.page_shift;
         let skip = if page.is_multiple_of(PAGES_PER_SEGMENT) { PAGES_PER_SEGMENT } else { 0 };
         first + skip..first + (1 << self.page_shift)
     }
 
-    /// The page of row `row`.
+    /// Number of the page that row `row` is in.
     pub fn page_of(&self, row: u64) -> u64 {
         row >> self.page_shift
     }
 
-    /// The directory segment of row `row`.
+    /// Number of the directory segment that row `row` is in.
     pub fn segment_of(&self, row: u64) -> u64 {
         row >> self.segment_shift
     }
 
-    /// Mapping and offset of row `row`'s word; `None` if the directory has no such row.
+    /// Region and offset of the word of row `row`; `None` if the directory has no such row.
     #[inline]
     pub fn place(&self, row: u64) -> Option<(&Region, u64)> {
         let position = row & ((1 << self.segment_shift) - 1);
@@ -76,7 +77,7 @@ impl Directory {
         Some((&segment.region, segment.at + position * 8))
     }
 
-    /// Mapping and offset of the rows of page `page` as bytes; `None` if there is no such page.
+    /// Region, offset and length in bytes of the words of page `page`; `None` if there is no such page.
     pub fn page_bytes(&self, page: u64) -> Option<(&Region, u64, u64)> {
         if page >= self.page_count() {
             return None;
@@ -86,7 +87,7 @@ impl Directory {
         Some((region, at, (rows.end - rows.start) * 8))
     }
 
-    /// Word of row `row`; empty if there is no such row or its page is unpublished.
+    /// The word of row `row`; empty if there is no such row or its page is unpublished.
     pub fn word(&self, row: u64) -> Word {
         match self.place(row) {
             Some((region, at)) if self.state(self.page_of(row)).is_published() => Word(region.load(at)),
@@ -94,23 +95,25 @@ impl Directory {
         }
     }
 
-    /// Word of row `row`, published or not. For the page's owner.
+    /// The word of row `row`, whether its page is published or not. For the owner of the page, and for readers that
+    /// have looked at the page's state.
     #[inline]
     pub fn raw_word(&self, row: u64) -> Word {
         self.place(row).map_or(Word::EMPTY, |(region, at)| Word(region.load(at)))
     }
 
-    /// Stores the word of `row`, neither flushed nor fenced.
+    /// Stores the word of row `row`. It neither flushes nor fences.
     pub fn store(&self, row: u64, word: Word) {
         let (region, at) = self.place(row).expect("a row that exists");
         if perdura_pmem::planted(64) {
-            // SAFETY: planted, past the one door: in bounds and aligned, racing readers load a word.
+            // SAFETY: in bounds and aligned, and readers that race load a whole word. It is planted: a store past the
+            // one door.
             return unsafe { region.as_ptr().add(at as usize).cast_mut().cast::<u64>().write_volatile(word.0) };
         }
         region.store(at, word.0);
     }
 
-    /// Flushes the line of row `row`'s word.
+    /// Flushes the line of the word of row `row`.
     #[track_caller]
     pub fn flush(&self, row: u64) {
         let (region, at) = self.place(row).expect("a row that exists");
@@ -122,12 +125,13 @@ impl Directory {
         Some((&segment.region, segment.at + page % PAGES_PER_SEGMENT * 8))
     }
 
-    /// State of page `page`; unpublished if there is none.
+    /// The state of page `page`; unpublished if there is no such page.
     pub fn state(&self, page: u64) -> PageState {
         self.state_place(page).map_or(PageState::UNPUBLISHED, |(region, at)| PageState(region.load(at)))
     }
 
-    /// Publishes page `page`, flushed but not fenced. What is in it must have been fenced (I3).
+    /// Stores and flushes the state word that publishes page `page`. Its words must be fenced before (I3); the caller
+    /// fences the state.
     #[track_caller]
     pub fn publish(&self, page: u64, state: PageState) {
         let (region, at) = self.state_place(page).expect("a page that exists");
@@ -135,7 +139,7 @@ impl Directory {
         region.flush(at, 8);
     }
 
-    /// Makes durable what a process that was killed left of segment `number` in the cache only.
+    /// Makes durable what a killed process left of segment `number` in the cache only.
     #[track_caller]
     pub fn reclaim(&self, number: u64) {
         if let Some(segment) = self.segments.get(number as usize) {
@@ -143,7 +147,7 @@ impl Directory {
         }
     }
 
-    /// Checks the states of a segment's pages: a damaged one would make a page's rows vanish.
+    /// Checks the page states of a segment: a damaged one could make the rows of its page vanish.
     pub fn check_states(&self, segment: u64) -> Result<()> {
         for page in segment * PAGES_PER_SEGMENT..(segment + 1) * PAGES_PER_SEGMENT {
             let (region, at) = self.state_place(page).expect("a segment that exists");
@@ -156,7 +160,7 @@ impl Directory {
         Ok(())
     }
 
-    /// Word of row `row`, published or not, if it is sound.
+    /// The word of row `row`, whether its page is published or not. Fails with Damaged if the word is not sound.
     pub fn sound_word(&self, row: u64) -> Result<Word> {
         let word = self.raw_word(row);
         match self.place(row) {
@@ -168,7 +172,7 @@ impl Directory {
         }
     }
 
-    /// Checks a RID from a record or from a user: its row must exist.
+    /// Checks that the row of `rid`, which comes from a record in `file`, exists. Fails with Damaged.
     pub fn check(&self, file: &str, rid: Rid) -> Result<()> {
         match self.place(rid.row()) {
             Some(_) => Ok(()),

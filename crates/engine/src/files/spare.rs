@@ -1,11 +1,12 @@
-//! The spare: one empty data file of a few segments that a pool keeps, so that TRUNCATE works on a full device.
+//! The spare: one empty data file of a few segments, which a pool keeps so that TRUNCATE works on a full device.
 //!
-//! A table's first file must be there before the commit that names the table, and the room of the old table comes only after that commit.
-//! Where the device has no room for the new file, the spare becomes it: it is renamed, gets its header, and is synced like any
-//! new file. Until the commit nothing names it, so a crash leaves an orphan or the spare, and the old table. After
-//! the commit the old files are removed, and a new spare is made in their room.
+//! A table's first file must exist before the commit that names the table (I3), but the room of the old table becomes
+//! free only after that commit. Where the device has no room for a new file, the spare takes its place: it is renamed,
+//! gets its header, and is synced like any new file. Until the commit nothing names it, so a crash leaves the old
+//! table, and the spare or an orphan. After the commit the old files are removed, and a new spare is created in their
+//! room.
 //!
-//! The spare itself holds nothing that counts: it may be missing, or have been begun as another table's file.
+//! The spare holds nothing that counts. It may be missing, or hold what an unfinished use left in it.
 
 use crate::error::{ErrorKind, Result};
 use crate::format::bytes_for_segments;
@@ -13,38 +14,39 @@ use crate::service::Services;
 use perdura_pmem::sync::Mutex;
 use perdura_pmem::{Medium, Region};
 
-/// Name of its file.
+/// File name of the spare.
 pub const NAME: &str = "spare";
 
-/// Its segments: one each for directory, rows and deletions.
+/// Number of segments: one each for the directory, rows and tombstones.
 const SEGMENTS: u64 = 3;
 
-/// A pool's spare file.
+/// The spare file of a pool.
 pub struct Spare {
     bytes: u64,
-    /// Whether the pool lacks it, as far as is known. Held while the spare is made or taken.
+    /// Whether the spare is missing, as far as is known. Locked while it is created or taken.
     missing: Mutex<bool>,
 }
 
 impl Spare {
-    /// The spare of a pool of this geometry, taken to be there.
+    /// The spare of a pool with these sizes, assumed to exist.
     pub fn new(segment_bytes: u64, first_file_bytes: u64) -> Spare {
         let bytes = bytes_for_segments(SEGMENTS, segment_bytes).min(first_file_bytes);
         Spare { bytes, missing: Mutex::new(false) }
     }
 
-    /// Its length: that of the smallest first file a table can begin with.
+    /// Size of the spare, in bytes: that of the smallest first file of a table.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Makes the spare of a new pool.
+    /// Creates the file, of zeroes.
     pub fn create(&self, medium: &dyn Medium) -> Result<()> {
         medium.create(NAME, self.bytes)?;
         Ok(())
     }
 
-    /// Looks for the spare among the pool's `files`, and makes it if there is none of the right length and there is room.
+    /// Looks for the spare among the pool's `files`. Replaces one of another size, and creates a missing one if there
+    /// is room.
     pub fn find(&self, medium: &dyn Medium, files: &[(String, u64)]) -> Result<()> {
         match files.iter().find(|(name, _)| name == NAME) {
             Some((_, bytes)) if *bytes == self.bytes => return Ok(()),
@@ -55,7 +57,7 @@ impl Spare {
         self.provide(medium)
     }
 
-    /// Makes the spare the file `name`, which is still without a header. `None` if there is no spare.
+    /// Renames the spare to `name` and zeroes its header, link word and descriptors. `None` if there is no spare.
     pub fn take(&self, medium: &dyn Medium, services: &Services, name: &str) -> Result<Option<Region>> {
         let mut missing = self.missing.lock();
         if *missing {
@@ -68,7 +70,7 @@ impl Spare {
             Ok(()) => {
                 let found = Some(medium.open(name)?).filter(|region| region.len() == self.bytes);
                 if let Some(region) = &found {
-                    // Whatever an earlier use left in it, no segment is in use. Fenced with the header.
+                    // An earlier use may have left descriptors. The fence of the new header covers the zeroes.
                     region.zero(0, bytes_for_segments(SEGMENTS, 0));
                 }
                 Ok(found)
@@ -78,10 +80,10 @@ impl Spare {
         }
     }
 
-    /// Makes the spare again if it is gone and there is room.
+    /// Creates the spare if it is missing and there is room.
     ///
     /// # Errors
-    /// Medium. A full device is no error: the background thread tries again.
+    /// Medium. A full device is not an error: the background thread tries again.
     pub fn provide(&self, medium: &dyn Medium) -> Result<()> {
         let mut missing = self.missing.lock();
         if *missing {

@@ -1,7 +1,7 @@
-//! Data files: their names, the header, and where descriptors and segments lie.
+//! Data files: their names, their header, and the places of descriptors and segments.
 //!
-//! A file is valid iff magic, version, pool, table, sequence, sizes and CRC32C of the header agree with what the pool expects. The
-//! link word is no part of the checksum: it changes once, when the next file of the chain is linked.
+//! A file is valid iff magic, version, pool, table, sequence, sizes and CRC32C of its header are what the pool expects.
+//! The checksum does not cover the link word, which changes once, when the next file of the chain is linked.
 
 use super::geometry::FORMAT_VERSION;
 use crc32c::crc32c;
@@ -10,19 +10,19 @@ use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 const MAGIC: [u8; 8] = *b"PRDDATA1";
-/// Content of the link word if there is a next file; 0 if there is none. No bit that flips makes the one of the other.
+/// The link word of a file that has a successor; 0 if it has none. No flipped bit turns one into the other.
 pub const LINKED: u64 = u64::from_le_bytes(*b"PRDLINK1");
-/// Offset of the link word, in bytes.
+/// Offset of the link word in a data file, in bytes.
 pub const LINK_AT: u64 = size_of::<FileHeader>() as u64;
 /// Offset of the first segment descriptor, in bytes.
 const DESCRIPTORS_AT: u64 = 128;
 
-/// Name of a table's data file.
+/// Name of data file `sequence` of table `table`.
 pub fn data_file_name(table: u32, sequence: u32) -> String {
     format!("t.{table:08x}.{sequence:05x}")
 }
 
-/// The table and sequence a file name stands for, if it is a data file's.
+/// Table and sequence number in the name of a data file; `None` for any other name.
 pub fn parse_data_file_name(name: &str) -> Option<(u32, u32)> {
     let rest = name.strip_prefix("t.")?;
     let (table, sequence) = rest.split_once('.')?;
@@ -30,25 +30,25 @@ pub fn parse_data_file_name(name: &str) -> Option<(u32, u32)> {
     (data_file_name(parsed.0, parsed.1) == name).then_some(parsed)
 }
 
-/// What every file of a table has in common.
+/// Which file of which table of which pool a data file is.
 #[derive(Clone, Copy, Debug)]
 pub struct FileIdentity {
-    /// Pool the file belongs to.
+    /// Id of the pool.
     pub pool: [u8; 16],
-    /// Table it belongs to.
+    /// Table id.
     pub table: u32,
-    /// Position in the chain.
+    /// Position in the table's chain, from 0.
     pub sequence: u32,
 }
 
 impl FileIdentity {
-    /// Name of the file.
+    /// The name that a file of this identity has.
     pub fn name(&self) -> String {
         data_file_name(self.table, self.sequence)
     }
 }
 
-/// The fixed part of a data file's header: what its creation writes.
+/// The header of a data file, written once, at its creation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct FileHeader {
@@ -73,14 +73,14 @@ const _: () = assert!(LINK_AT + 8 <= DESCRIPTORS_AT);
 
 /// Why a header was refused.
 pub enum HeaderFault {
-    /// The bytes at this offset are not what they must be.
+    /// The bytes at this offset are wrong, as the message says.
     Damaged(u64, String),
-    /// The file is sound, and of a newer format.
+    /// The header is sound, but of this newer format version.
     Newer(u32),
 }
 
 impl FileHeader {
-    /// The header of a file of `bytes` with `segments` segments.
+    /// The header, with its checksum, of a file of `bytes` bytes with `segments` segments.
     pub fn new(identity: FileIdentity, bytes: u64, segment_bytes: u64, segments: u64) -> FileHeader {
         let mut header = FileHeader {
             magic: MAGIC,
@@ -102,7 +102,7 @@ impl FileHeader {
         crc32c(&self.as_bytes()[..offset_of!(FileHeader, crc)])
     }
 
-    /// Checks the header found in a file of `bytes` bytes; returns the number of its segments.
+    /// Checks the header of a file of `bytes` bytes against what the pool expects. Returns the number of segments.
     pub fn check(&self, identity: FileIdentity, bytes: u64, segment_bytes: u64) -> Result<u64, HeaderFault> {
         if self.magic != MAGIC {
             let seen = u64::from_le_bytes(self.magic);
@@ -111,7 +111,7 @@ impl FileHeader {
         if self.crc.get() == self.checksum() && u64::from(self.version.get()) > FORMAT_VERSION {
             return Err(HeaderFault::Newer(self.version.get()));
         }
-        // The file's own length counts before anything is computed from what the header says.
+        // Nothing is computed from the header's length unless it is that of the file.
         let said = self.bytes.get();
         let segments = if said == bytes { segments_for_bytes(bytes, segment_bytes) } else { self.segments.get() };
         let expected = FileHeader::new(identity, said, segment_bytes, segments);
@@ -126,22 +126,22 @@ impl FileHeader {
     }
 }
 
-/// Offset of segment `index`'s descriptor, in bytes.
+/// Offset of the descriptor of segment `index`, in bytes.
 pub fn descriptor_at(index: u32) -> u64 {
     DESCRIPTORS_AT + u64::from(index) * 8
 }
 
-/// Offset of the first segment in a file of `segments` segments.
+/// Offset of the first segment in a file of `segments` segments, in bytes.
 pub fn segments_at(segments: u64) -> u64 {
     (DESCRIPTORS_AT + segments * 8).next_multiple_of(4096)
 }
 
-/// Bytes a file needs to hold `segments` segments.
+/// Size of a file with `segments` segments, in bytes.
 pub fn bytes_for_segments(segments: u64, segment_bytes: u64) -> u64 {
     segments_at(segments) + segments * segment_bytes
 }
 
-/// Segments that fit a file of `bytes`.
+/// Number of segments that fit a file of `bytes` bytes.
 pub fn segments_for_bytes(bytes: u64, segment_bytes: u64) -> u64 {
     let mut segments = bytes / segment_bytes;
     while segments > 0 && bytes_for_segments(segments, segment_bytes) > bytes {

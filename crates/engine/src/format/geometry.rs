@@ -1,10 +1,10 @@
-//! Sizes fixed when a pool is created, and those that never change.
+//! The geometry of a pool: sizes fixed when it is created, and sizes that are the same in every pool.
 
-/// Version of the engine's structures, kept in the superblock's geometry. A pool of a newer version is refused.
+/// Version of the engine's structures, kept in the superblock's geometry. A pool of another version is refused.
 pub const FORMAT_VERSION: u64 = 1;
-/// Smallest unit of space inside a segment, in bytes. Cells are multiples of it.
+/// Unit of space in a segment, in bytes: cells are multiples of it, and words name places in it.
 pub const UNIT_BYTES: u64 = 16;
-/// Pages in one segment of the row directory.
+/// Number of pages in a segment of the row directory.
 pub const PAGES_PER_SEGMENT: u64 = 16;
 /// Table id of the catalog.
 pub const CATALOG_ID: u32 = 1;
@@ -12,17 +12,17 @@ pub const CATALOG_ID: u32 = 1;
 /// Sizes fixed when a pool is created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
-    /// Bytes of a segment: a power of two from 4 KiB to 1 MiB.
+    /// Size of a segment, in bytes: a power of two from 4 KiB to 1 MiB.
     pub segment_bytes: u64,
 }
 
 impl Geometry {
-    /// The words stored in the superblock.
+    /// The geometry as the superblock stores it.
     pub fn to_words(self) -> [u64; 8] {
         [FORMAT_VERSION, self.segment_bytes, 0, 0, 0, 0, 0, 0]
     }
 
-    /// Reads the superblock's words. `Err` says what is wrong.
+    /// Reads the geometry from the superblock. `Err` says what is wrong with it.
     pub fn from_words(words: [u64; 8]) -> Result<Geometry, String> {
         if words[0] != FORMAT_VERSION {
             return Err(format!(
@@ -35,7 +35,7 @@ impl Geometry {
         Ok(geometry)
     }
 
-    /// Whether the sizes are usable.
+    /// Checks that the sizes are in range. `Err` says which is not.
     pub fn check(self) -> Result<(), String> {
         if self.segment_bytes.is_power_of_two() && (4096..=1 << 20).contains(&self.segment_bytes) {
             Ok(())
@@ -44,12 +44,12 @@ impl Geometry {
         }
     }
 
-    /// Directory words in a segment.
+    /// Number of words in a segment of the row directory, state words included.
     pub fn words_per_segment(self) -> u64 {
         self.segment_bytes / 8
     }
 
-    /// Directory words in a page: at most that many rows of a bulk insert are published by one state word.
+    /// Number of words in a directory page: at most so many rows of a bulk insert does one state word publish.
     pub fn words_per_page(self) -> u64 {
         self.words_per_segment() / PAGES_PER_SEGMENT
     }

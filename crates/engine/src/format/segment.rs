@@ -1,25 +1,26 @@
-//! Segment descriptors: one word each, which says what the segment is used for.
+//! Segment descriptors: one word for each segment, which says what the segment is used for.
 
 use super::word::PLACE_MASK;
 use crc32c::{crc32c, crc32c_append};
 
-/// What a segment is used for.
+/// The use of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SegmentKind {
-    /// Nothing.
+    /// Free.
     Free,
-    /// Versions in cells of so many 16-byte units.
+    /// It holds versions in cells of so many 16-byte units.
     Cells(u32),
-    /// The row directory's segment of this number.
+    /// It is the segment of this number in the row directory.
     Directory(u32),
-    /// First of the so many segments of an extent, which holds one version.
+    /// It is the first segment of an extent of so many, which holds one large version.
     Extent(u32),
-    /// Later segment of an extent; how many segments after the first.
+    /// It is a further segment of an extent, so many after the first.
     ExtentTail(u32),
 }
 
 impl SegmentKind {
-    /// The descriptor word: kind in bits 0..4, argument 4..36, check of word, table, file and index in 48..64.
+    /// Encodes the descriptor word: bits 0..4 are the kind, 4..36 the argument, 48..64 a check of both and of `salt`,
+    /// in which table, file and index are.
     pub fn encode(self, salt: u64) -> u64 {
         let (kind, argument) = match self {
             SegmentKind::Free => return 0,
@@ -32,7 +33,7 @@ impl SegmentKind {
         body | check16(body, salt) << 48
     }
 
-    /// Reads a descriptor word; `None` if damaged.
+    /// Decodes a descriptor word; `None` if it is damaged.
     pub fn decode(word: u64, salt: u64) -> Option<SegmentKind> {
         if word == 0 {
             return Some(SegmentKind::Free);

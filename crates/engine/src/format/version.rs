@@ -1,42 +1,44 @@
-//! Versions: a header of 32 bytes and the row.
+//! Versions: a header of 32 bytes, then the row.
 
 use super::word::{Rid, Word};
 use crc32c::{crc32c, crc32c_append};
 
-/// Bytes of a version's header, before the row.
+/// Size of a version's header, in bytes.
 pub const VERSION_HEADER: u64 = 32;
-/// Set in a version's csn word until its transaction publishes it; the other bits are the write sequence.
+/// Bit of a csn word that is set until a commit stamps the version. The other bits are then the write sequence,
+/// afterwards the CSN.
 pub const PENDING: u64 = 1 << 63;
 const META_TOMBSTONE: u32 = 1 << 31;
-/// Longest row image, in bytes.
+/// Size of the longest row, in bytes.
 pub const ROW_BYTES_MAX: u64 = (1 << 31) - 1;
 
-/// The header of a version without its csn word (which changes once, when the version is published).
+/// The header of a version, without its csn word, which changes once, when a commit stamps the version.
 ///
-/// Valid iff the CRC32C over prev, rid, meta and the row matches; live iff the directory word of `rid` names its cell.
+/// A version is valid iff the CRC32C over prev, rid, meta and the row matches. It is live iff the directory word of
+/// `rid` names its cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VersionHeader {
-    /// The version this one replaced, for older snapshots of the running server. Meaningless after a restart.
+    /// The version that this one replaced, for older snapshots of the running server. It means nothing after a restart.
     pub prev: Word,
-    /// The row it belongs to.
+    /// RID of the row.
     pub rid: Rid,
-    /// Row length in bytes.
+    /// Length of the row, in bytes.
     pub len: u32,
-    /// A deletion.
+    /// The version deletes the row.
     pub tombstone: bool,
-    /// CRC32C.
+    /// CRC32C of header and row.
     pub crc: u32,
 }
 
 impl VersionHeader {
-    /// A header for `row`, with its checksum.
+    /// A header, with its checksum, for a version that holds `row`.
     pub fn new(prev: Word, rid: Rid, row: &[u8], tombstone: bool) -> VersionHeader {
         let mut header = VersionHeader { prev, rid, len: row.len() as u32, tombstone, crc: 0 };
         header.crc = header.checksum(row);
         header
     }
 
-    /// The checksum the header should carry for `row`.
+    /// The checksum that the header must carry for `row`.
     pub fn checksum(&self, row: &[u8]) -> u32 {
         let mut head = [0u8; 20];
         head[..8].copy_from_slice(&self.prev.0.to_le_bytes());
@@ -49,7 +51,7 @@ impl VersionHeader {
         self.len | if self.tombstone { META_TOMBSTONE } else { 0 }
     }
 
-    /// The 32 bytes, pending with write sequence `sequence`.
+    /// Encodes the header with its csn word: pending, with write sequence `sequence`.
     pub fn encode(&self, sequence: u64) -> [u8; 32] {
         let mut bytes = [0u8; 32];
         bytes[..8].copy_from_slice(&(PENDING | sequence).to_le_bytes());
@@ -60,7 +62,7 @@ impl VersionHeader {
         bytes
     }
 
-    /// From the three words that follow the csn word.
+    /// Decodes the three words that follow the csn word. Any words are accepted; the checksum decides.
     pub fn decode(prev: u64, rid: u64, meta_crc: u64) -> VersionHeader {
         let meta = meta_crc as u32;
         VersionHeader {

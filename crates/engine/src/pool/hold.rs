@@ -1,14 +1,14 @@
-//! Holding a pool still while its files are copied.
+//! The gate that holds a pool still while its files are copied.
 //!
 //! A *change* is a time in which a thread may store to the medium: from a statement's first write to its end, a commit,
-//! a prepare, a rollback, DDL, a round of the background thread. While the pool is held there is none, so its files are
-//! those of one moment, with everything stored in them: one of the images a crash may leave (I2), in whatever order a
-//! backup copies them. A transaction between statements has no change, so an open transaction does not keep the pool
-//! from being held; its next write waits.
+//! a prepare, a rollback, DDL, a round of the background thread. While the pool is held no change runs. Its files are
+//! then those of one moment, one of the images that a crash may leave (I2), in whatever order a backup copies them. A
+//! transaction between two statements is in no change, so an open transaction does not keep the pool from being held;
+//! its next write waits.
 //!
-//! A thread that begins a change counts it, then looks whether the pool is held; the holder sets its mark, then looks
-//! at the counts. Both sides are sequentially consistent, so one of them sees the other. Counts are spread by session:
-//! a change costs no shared line.
+//! A thread that begins a change counts it, then looks whether the pool is held. The holder sets its mark, then looks
+//! at the counts. Both sides are sequentially consistent, so one of them sees the other. The counts are spread by
+//! session, so changes of different sessions share no cache line.
 
 use crate::error::{Error, ErrorKind, Result};
 use perdura_pmem::sync::{Condvar, Mutex};
@@ -16,16 +16,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 const SHARDS: usize = 64;
-/// Counts the changes of no session; sessions are numbered from 1.
+/// Stands for changes without a session, such as the background thread's; sessions are numbered from 1.
 const NO_SESSION: u64 = 0;
-/// How often the holder looks at the counts, and a waiting thread looks whether it was killed.
+/// How often the holder looks at the counts, and a waiting session looks whether it was killed.
 const POLL: Duration = Duration::from_millis(1);
 
 #[derive(Default)]
 #[repr(align(128))]
 struct Count(AtomicU64);
 
-/// The gate that changes go through.
+/// The gate that every change passes.
 pub(crate) struct Hold {
     held: AtomicBool,
     changes: [Count; SHARDS],
@@ -33,7 +33,7 @@ pub(crate) struct Hold {
     released: Condvar,
 }
 
-/// A change, until it is dropped.
+/// A change without a session; dropping it ends the change.
 pub(crate) struct Change<'a>(&'a Hold);
 
 impl Drop for Change<'_> {
@@ -58,7 +58,8 @@ impl Hold {
         &self.changes[session as usize % SHARDS].0
     }
 
-    /// Begins a change of `session`, waiting while the pool is held; false if `given_up` said so before.
+    /// Begins a change of `session`, waiting while the pool is held. Returns false, without a change, once `given_up`
+    /// returns true during the wait.
     #[inline]
     pub(crate) fn enter(&self, session: u64, given_up: impl Fn() -> bool) -> bool {
         loop {
@@ -91,13 +92,14 @@ impl Hold {
         self.count(session).fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// A change that nobody can interrupt, of no session.
+    /// Begins a change without a session; nothing interrupts its wait.
     pub(crate) fn change(&self) -> Change<'_> {
         self.enter(NO_SESSION, || false);
         Change(self)
     }
 
-    /// Holds the pool, once all changes have ended; gives up after about `timeout`.
+    /// Holds the pool: new changes wait from now on, and the call returns when all running ones have ended. Gives up
+    /// after about `timeout`.
     pub(crate) fn hold(&self, timeout: Duration) -> Result<()> {
         let mut turn = self.turns.lock();
         if self.held.load(Ordering::SeqCst) {
@@ -105,7 +107,7 @@ impl Hold {
         }
         self.held.store(true, Ordering::SeqCst);
         let idle = |count: &Count| count.0.load(Ordering::SeqCst) == 0;
-        // Seen at zero once, a count has no change from before.
+        // A count seen at zero has no change left from before the mark was set.
         let mut waited_for = self.changes.iter().filter(|count| !idle(count)).collect::<Vec<_>>();
         let mut polls = timeout.as_millis();
         while !waited_for.is_empty() {
@@ -116,17 +118,20 @@ impl Hold {
                 return Err(Error::new(ErrorKind::LockWaitTimeout, what));
             }
             polls -= 1;
-            // A release in between ends this wait as well.
+            // A release meanwhile ends this wait as well.
             self.released.wait_for(&mut turn, POLL);
             if !self.held.load(Ordering::SeqCst) {
-                return Err(Error::new(ErrorKind::Killed, "the pool was released while it was waited for"));
+                return Err(Error::new(
+                    ErrorKind::Killed,
+                    "the pool was released while the hold waited for running statements",
+                ));
             }
             waited_for.retain(|count| !idle(count));
         }
         Ok(())
     }
 
-    /// Lets changes go on; whether the pool was held.
+    /// Releases the pool, so that changes go on. Returns whether it was held.
     pub(crate) fn release(&self) -> bool {
         let _turn = self.turns.lock();
         let was_held = self.held.swap(false, Ordering::SeqCst);
@@ -134,7 +139,7 @@ impl Hold {
         was_held
     }
 
-    /// Whether the pool is held.
+    /// Whether the pool is held, or somebody waits to hold it.
     pub(crate) fn is_held(&self) -> bool {
         self.held.load(Ordering::SeqCst)
     }

@@ -1,10 +1,10 @@
-//! Row locks, in DRAM.
+//! The lock table: row locks, in DRAM.
 //!
-//! A lock exists only while somebody holds it or waits for it. Waiters are served in order; one who already holds a
-//! shared lock and wants it exclusive goes first. When a wait begins, the waits-for graph is searched from the new
-//! waiter; a circle makes it the victim. Before that the lock table tells the server of each blocker, which the server
-//! may make give way instead: parallel replication must commit in the primary's order. Lock order: `waiting`, a shard,
-//! `owners`, then an owner's state or client.
+//! A lock exists only while an owner holds it or waits for it. Waiters are served in order, but an owner that raises
+//! its shared lock to exclusive goes first. When a wait begins, the new waiter searches the waits-for graph; if its
+//! wait closes a cycle, it is the victim. Before that, the lock table reports each blocker to the server, which may
+//! make the blocker give way instead: parallel replication must commit in the primary's order. Lock order: `waiting`, a
+//! shard, `owners`, then the state or client of an owner.
 
 use super::owner::{Description, Owner, RowKey, Wait};
 use crate::config::Clock;
@@ -19,34 +19,34 @@ use std::time::Duration;
 
 const SHARDS: usize = 64;
 
-/// How a row is locked.
+/// The mode of a row lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockMode {
-    /// Others may lock it shared too.
+    /// Other transactions may hold it shared as well.
     Shared,
-    /// Nobody else may lock it.
+    /// No other transaction may hold it.
     Exclusive,
 }
 
-/// Outcome of a request that was granted.
+/// How a request for a lock was granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockOutcome {
     /// The transaction did not hold the lock before.
     New,
-    /// It held it already, or holds it in a stronger way now.
+    /// The transaction held the lock before, perhaps in a weaker mode.
     Held,
 }
 
-/// Why a request was not granted.
+/// Why a request for a lock was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockRefused {
-    /// The wait took longer than allowed.
+    /// The wait exceeded its timeout.
     Timeout,
-    /// The wait would never have ended.
+    /// The wait would have closed a cycle.
     Deadlock,
-    /// The wait was interrupted.
+    /// A kill interrupted the wait.
     Killed,
-    /// Somebody holds it and the request was not to wait.
+    /// The lock is not free and the request did not allow a wait.
     WouldWait,
 }
 
@@ -58,7 +58,7 @@ struct Waiter {
 #[derive(Default)]
 struct RowLock {
     exclusive: bool,
-    /// Almost always one: no allocation for each row that a large transaction locks.
+    /// Almost always one owner: a large transaction allocates nothing for each row that it locks.
     holders: SmallVec<[u64; 2]>,
     queue: VecDeque<Waiter>,
 }
@@ -67,7 +67,7 @@ impl RowLock {
     fn admits(&self, owner: u64, mode: LockMode) -> bool {
         match mode {
             LockMode::Shared => !self.exclusive,
-            // Planted: who holds a shared lock may raise it beside others.
+            // Planted: an owner may raise its shared lock beside other holders.
             LockMode::Exclusive => {
                 let raises = perdura_pmem::planted(63) && self.holders.contains(&owner);
                 raises || self.holders.iter().all(|holder| *holder == owner)
@@ -82,14 +82,15 @@ impl RowLock {
         self.exclusive |= mode == LockMode::Exclusive;
     }
 
-    /// Whom `waiter` waits for: holders and those before it in the queue. Nobody, if it is not in the queue.
+    /// The owners that `waiter` waits for: the holders and those before it in the queue. None if it is not in the
+    /// queue.
     fn blockers(&self, waiter: u64) -> Vec<u64> {
         let Some(place) = self.queue.iter().position(|other| other.owner.id == waiter) else { return Vec::new() };
         let before = self.queue.iter().take(place).map(|other| other.owner.id);
         self.holders.iter().copied().chain(before).filter(|id| *id != waiter).collect()
     }
 
-    /// Grants from the front of the queue what can be granted.
+    /// Grants requests from the front of the queue until one must wait.
     fn advance(&mut self) {
         while let Some(waiter) = self.queue.front() {
             if !self.admits(waiter.owner.id, waiter.mode) {
@@ -106,25 +107,25 @@ impl RowLock {
     }
 }
 
-/// A transaction of a deadlock, as it was when the deadlock was found.
+/// A transaction in a deadlock, as it was when the deadlock was found.
 #[derive(Clone, Debug)]
 pub struct Deadlocked {
-    /// Number of the session.
+    /// Number of its session.
     pub session: u64,
-    /// Whose it was and what it executed; `None` without a session.
+    /// Whose transaction it was and which statement it executed; `None` without a client.
     pub client: Option<Description>,
     /// The row it waited for.
     pub key: RowKey,
-    /// Name of that row's table.
+    /// Name of the table of that row.
     pub table: String,
 }
 
 /// A deadlock, for the status report.
 #[derive(Clone, Debug)]
 pub struct Deadlock {
-    /// Clock when it was found.
+    /// Time at which it was found.
     pub found: Duration,
-    /// The transactions of the circle, the victim first. Each waited for the next, the last for the first.
+    /// The transactions in the cycle, the victim first. Each waited for the next, the last for the first.
     pub circle: Vec<Deadlocked>,
 }
 
@@ -132,7 +133,7 @@ pub struct Deadlock {
 #[derive(Clone, Debug)]
 pub(crate) struct Waiting {
     pub(crate) key: RowKey,
-    /// Sessions that hold the row or come first.
+    /// Owners that hold the lock or are before the waiter in the queue.
     pub(crate) blockers: Vec<u64>,
 }
 
@@ -143,16 +144,16 @@ pub struct LockTable {
     owners: Mutex<FxHashMap<u64, Arc<Owner>>>,
     last_deadlock: Mutex<Option<Deadlock>>,
     clock: Clock,
-    /// Waits begun.
+    /// Waits begun since the pool was opened.
     pub waits: AtomicU64,
-    /// Deadlocks found.
+    /// Waits refused as deadlocks.
     pub deadlocks: AtomicU64,
     /// Waits that timed out.
     pub timeouts: AtomicU64,
 }
 
 impl LockTable {
-    /// A table without locks, whose reports go by `clock`.
+    /// An empty lock table, whose reports take the time from `clock`.
     pub fn new(clock: Clock) -> LockTable {
         LockTable {
             shards: (0..SHARDS).map(|_| Mutex::new(FxHashMap::default())).collect(),
@@ -166,17 +167,17 @@ impl LockTable {
         }
     }
 
-    /// The clock of reports.
+    /// The clock that reports take the time from.
     pub fn clock(&self) -> Clock {
         self.clock
     }
 
-    /// Registers an owner, so that whoever waits for it can ask whose it is.
+    /// Registers an owner, so that reports and those who wait for it can reach its client.
     pub fn enter(&self, owner: &Arc<Owner>) {
         self.owners.lock().insert(owner.id, owner.clone());
     }
 
-    /// Forgets an owner; it holds no lock and waits for none.
+    /// Forgets an owner, which must hold no lock and wait for none.
     pub fn leave(&self, owner: &Owner) {
         self.owners.lock().remove(&owner.id);
     }
@@ -187,7 +188,7 @@ impl LockTable {
         &self.shards[(hasher.finish() >> 40) as usize % SHARDS]
     }
 
-    /// Locks a row. `timeout` of `None` does not wait at all.
+    /// Locks a row for `owner`, waiting up to `timeout`. With `None` it does not wait but refuses with WouldWait.
     pub fn lock(
         &self,
         owner: &Arc<Owner>,
@@ -220,7 +221,7 @@ impl LockTable {
             (held, self.report_conflicts(owner, lock))
         };
         self.waits.fetch_add(1, Ordering::Relaxed);
-        let outcome = if self.closes_circle(owner, key, giving_way) {
+        let outcome = if self.closes_cycle(owner, key, giving_way) {
             Err(LockRefused::Deadlock)
         } else {
             self.wait(owner, timeout.unwrap_or_default())
@@ -240,8 +241,8 @@ impl LockTable {
         }
     }
 
-    /// Tells the server of each transaction that the new waiter waits for; returns those that the server will make give
-    /// way. The shard is locked, so none of them can let go of the row, and end its transaction, meanwhile.
+    /// Reports each blocker of the new waiter to the server. Returns those that the server makes give way. The caller
+    /// has the shard locked, so no blocker can release the row, and so none can end its transaction meanwhile.
     fn report_conflicts(&self, waiter: &Owner, lock: &RowLock) -> FxHashSet<u64> {
         let Some(client) = waiter.own_client() else { return FxHashSet::default() };
         let gives_way = |blocker: &u64| {
@@ -269,7 +270,7 @@ impl LockTable {
         }
     }
 
-    /// Ends a wait: out of the queue if still in it. Returns whether the lock was granted after all.
+    /// Ends a wait and takes the owner out of the queue. Returns whether the lock was granted after all.
     fn leave_queue(&self, owner: &Owner, key: RowKey) -> bool {
         let mut shard = self.shard(key).lock();
         let ended = std::mem::replace(&mut *owner.wait.lock(), Wait::Idle);
@@ -286,14 +287,14 @@ impl LockTable {
         false
     }
 
-    /// Registers that `owner` waits for `key`, and searches for a circle through it that avoids `seen`.
-    fn closes_circle(&self, owner: &Owner, key: RowKey, mut seen: FxHashSet<u64>) -> bool {
+    /// Registers that `owner` waits for `key`. Returns whether that closes a cycle that avoids the owners in `seen`.
+    fn closes_cycle(&self, owner: &Owner, key: RowKey, mut seen: FxHashSet<u64>) -> bool {
         let mut waiting = self.waiting.lock();
         waiting.insert(owner.id, key);
         let mut path = vec![(owner.id, key)];
         let found = self.search(&waiting, owner.id, &mut path, &mut seen);
         if found {
-            // The others of the circle wait, so each still executes the statement that waits.
+            // The others in the cycle still wait, so each still executes the statement that waits.
             let circle = path.into_iter().map(|(session, key)| Deadlocked {
                 session,
                 client: self.describe(session),
@@ -305,13 +306,13 @@ impl LockTable {
         found
     }
 
-    /// Whose the transaction of an owner is.
+    /// Describes the session behind an owner; `None` if it has none.
     pub(crate) fn describe(&self, owner: u64) -> Option<Description> {
         let owner = self.owners.lock().get(&owner).cloned();
         owner.and_then(|owner| owner.with_client(|client| client.describe()))
     }
 
-    /// Fills in the table names that the last deadlock lacks.
+    /// Fills in the table names that the last deadlock lacks: the lock table knows only ids.
     pub(crate) fn name_deadlock(&self, name: impl Fn(u32) -> String) {
         if let Some(deadlock) = self.last_deadlock.lock().as_mut() {
             for one in deadlock.circle.iter_mut().filter(|one| one.table.is_empty()) {
@@ -345,13 +346,13 @@ impl LockTable {
         false
     }
 
-    /// Whom `waiter` waits for at `key`: holders and those before it in the queue. Nobody, if it was granted the lock meanwhile.
+    /// The owners that `waiter` waits for at `key`. None if it has been granted the lock meanwhile.
     fn blockers(&self, waiter: u64, key: RowKey) -> Vec<u64> {
         let shard = self.shard(key).lock();
         shard.get(&key).map_or_else(Vec::new, |lock| lock.blockers(waiter))
     }
 
-    /// Unlocks rows of an owner.
+    /// Releases the locks of an owner on the rows `keys`, and grants those that waited for them.
     pub fn unlock(&self, owner: &Owner, keys: impl IntoIterator<Item = RowKey>) {
         for key in keys {
             let mut shard = self.shard(key).lock();
@@ -368,12 +369,12 @@ impl LockTable {
         }
     }
 
-    /// Rows locked now, and transactions waiting now.
+    /// Number of rows locked or waited for now, and of transactions that wait now.
     pub fn counts(&self) -> (usize, usize) {
         (self.shards.iter().map(|shard| shard.lock().len()).sum(), self.waiting.lock().len())
     }
 
-    /// Owners with an active transaction and its age, oldest first, and by number among those of one age.
+    /// Owners with an active transaction, with its age: oldest first, those of one age by number.
     pub(crate) fn active(&self, now: Duration) -> Vec<(Duration, Arc<Owner>)> {
         let owners: Vec<_> = self.owners.lock().values().cloned().collect();
         let mut active: Vec<_> = owners.into_iter().filter_map(|owner| Some((owner.age(now)?, owner))).collect();
@@ -381,19 +382,19 @@ impl LockTable {
         active
     }
 
-    /// What an owner waits for.
+    /// The lock that an owner waits for, if it waits.
     pub(crate) fn wait_of(&self, owner: u64) -> Option<Waiting> {
         let key = *self.waiting.lock().get(&owner)?;
         Some(Waiting { key, blockers: self.blockers(owner, key) })
     }
 
-    /// The last deadlock found.
+    /// The last deadlock since the pool was opened.
     pub fn last_deadlock(&self) -> Option<Deadlock> {
         self.last_deadlock.lock().clone()
     }
 }
 
-/// Shrinks a shard that held many more rows before, so that a large transaction leaves no memory behind.
+/// Shrinks a shard that has become nearly empty, so that a large transaction leaves no memory behind.
 fn give_back_memory(shard: &mut FxHashMap<RowKey, RowLock>) {
     const KEPT: usize = 32;
     if shard.capacity() > KEPT && shard.len() * 8 < shard.capacity() {

@@ -1,7 +1,7 @@
-//! Prepared transactions that no session holds: found at recovery, or left by a session that ended.
+//! Prepared transactions without a session: recovery found them, or their session ended.
 //!
-//! They keep what it takes to decide them by name: write set, row locks and log handle. Dropping the list leaves them to the
-//! pool on the medium, where the next start finds them.
+//! Each keeps what it takes to decide it by name: write set, row locks and log handle. Dropping the list decides
+//! nothing; the next start finds them in the log again.
 
 use super::owner::{Owner, RowKey};
 use crate::changes::write_set::WriteSet;
@@ -11,41 +11,41 @@ use std::sync::Arc;
 
 /// A prepared transaction without a session.
 pub struct Detached {
-    /// Its name.
+    /// Name under which it was prepared.
     pub xid: Vec<u8>,
     /// What it wrote.
     pub writes: WriteSet,
-    /// Its part of the log, with a prepare record.
+    /// Its log handle, with a durable prepare record.
     pub log: LogTxn,
-    /// Who holds its locks.
+    /// The owner that holds its locks.
     pub owner: Arc<Owner>,
-    /// The rows it has locked.
+    /// The rows that it has locked.
     pub locks: Vec<RowKey>,
 }
 
-/// The prepared transactions of a pool that no session holds.
+/// The prepared transactions of a pool that have no session.
 #[derive(Default)]
 pub struct PreparedList(Mutex<Vec<Detached>>);
 
 impl PreparedList {
-    /// Keeps one until it is decided by name.
+    /// Keeps a transaction until it is decided by name.
     pub fn add(&self, detached: Detached) {
         self.0.lock().push(detached);
     }
 
-    /// Takes the one of this name, to decide it.
+    /// Takes the transaction named `xid` off the list, so that the caller decides it.
     pub fn take(&self, xid: &[u8]) -> Option<Detached> {
         let mut list = self.0.lock();
         let position = list.iter().position(|detached| detached.xid == xid)?;
         Some(list.swap_remove(position))
     }
 
-    /// Whether one of them wrote to the table.
+    /// Whether any transaction on the list wrote to table `table`.
     pub fn touches(&self, table: u32) -> bool {
         self.0.lock().iter().any(|detached| detached.writes.touches(table))
     }
 
-    /// Their names.
+    /// The names of the transactions on the list.
     pub fn xids(&self) -> Vec<Vec<u8>> {
         self.0.lock().iter().map(|detached| detached.xid.clone()).collect()
     }

@@ -1,13 +1,14 @@
-//! Which snapshots are alive, so that purge knows what nobody can reach.
+//! The live snapshots of a pool, which tell purge what nobody can reach any more (I8).
 //!
-//! A session owns a slot and stores in it the CSN its snapshot reads at. Purge announces the limit it wants to purge up to, then
-//! looks at the slots; a session stores its CSN, then looks at the announced limit. One of them sees the other (both sides
-//! are sequentially consistent), so a snapshot below the limit is either seen by purge or taken again.
+//! A session owns slots, and stores in a slot the CSN that its snapshot reads at. Purge announces the limit up to which
+//! it wants to purge, then looks at the slots. A session stores its CSN, then looks at the announced limit. Both sides
+//! are sequentially consistent, so one of them sees the other: either purge sees a snapshot below the limit, or the
+//! session takes its snapshot again.
 
 use perdura_pmem::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-/// Content of a slot without a snapshot.
+/// What a slot without a snapshot holds.
 const NONE: u64 = u64::MAX;
 
 #[repr(align(128))]
@@ -20,7 +21,7 @@ pub struct SnapshotList {
     limit: AtomicU64,
 }
 
-/// A session's slot.
+/// A slot that a session owns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SlotId(usize);
 
@@ -31,19 +32,20 @@ impl Default for SnapshotList {
 }
 
 impl SnapshotList {
-    /// Gives a session a slot.
+    /// Gives a slot, without a snapshot, to a session.
     pub fn acquire_slot(&self) -> SlotId {
         let reused = self.unowned.lock().pop();
         SlotId(reused.unwrap_or_else(|| self.slots.push(Slot(AtomicU64::new(NONE)))))
     }
 
-    /// Takes the slot back.
+    /// Takes a slot back, and closes its snapshot.
     pub fn release_slot(&self, slot: SlotId) {
         self.close(slot);
         self.unowned.lock().push(slot.0);
     }
 
-    /// Opens a snapshot at what `visible` returns; asked again until purge has not passed it.
+    /// Opens a snapshot at the CSN that `visible` returns, and returns that CSN. It asks again as long as purge has
+    /// passed the answer.
     pub fn open(&self, slot: SlotId, visible: impl Fn() -> u64) -> u64 {
         loop {
             let csn = visible();
@@ -55,26 +57,27 @@ impl SnapshotList {
         }
     }
 
-    /// Ends the slot's snapshot.
+    /// Closes the snapshot in the slot.
     pub fn close(&self, slot: SlotId) {
         self.slots[slot.0].0.store(NONE, Ordering::Release);
     }
 
-    /// Raises the limit towards `wanted` (at most visible_csn) as far as live snapshots allow; returns how far purge may go.
-    /// One caller at a time. The limit never falls: a slot below it is of a snapshot that is about to be taken again.
+    /// Raises the limit towards `wanted`, at most visible_csn, as far as live snapshots allow, and returns it: purge
+    /// may go up to it. One thread at a time may call this. The limit never falls: a slot below it belongs to a
+    /// snapshot that is about to be taken again.
     pub fn purge_limit(&self, wanted: u64) -> u64 {
         let purged = self.limit.load(Ordering::SeqCst);
         let wanted = wanted.max(purged);
         self.limit.store(wanted, Ordering::SeqCst);
         fence(Ordering::SeqCst);
-        // Planted: purge does not look at snapshots.
+        // Planted: purge ignores live snapshots.
         let limit =
             self.oldest().filter(|_| !perdura_pmem::planted(56)).map_or(wanted, |oldest| oldest.clamp(purged, wanted));
         self.limit.store(limit, Ordering::SeqCst);
         limit
     }
 
-    /// CSN of the oldest live snapshot.
+    /// CSN of the oldest live snapshot; `None` without any.
     pub fn oldest(&self) -> Option<u64> {
         self.slots.iter().map(|(_, slot)| slot.0.load(Ordering::SeqCst)).filter(|csn| *csn != NONE).min()
     }

@@ -10,27 +10,27 @@ use std::collections::BTreeMap;
 
 /// Name of the catalog in reports.
 pub const NAME: &str = "perdura.catalog";
-/// Longest table name, in bytes.
+/// Bytes of the longest table name.
 pub const NAME_BYTES_MAX: usize = 1024;
 
 /// A catalog row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Entry {
-    /// Ids from here on were never given.
+    /// The id that the next table gets; neither it nor a larger one was ever given.
     NextId(u32),
-    /// A table.
+    /// The definition of a table.
     Table {
-        /// Its id.
+        /// Table id.
         id: u32,
-        /// Its name.
+        /// Table name, 1 to [`NAME_BYTES_MAX`] bytes.
         name: String,
-        /// The bytes its creator gave.
+        /// The bytes that the table was created with, unread by the engine.
         definition: Vec<u8>,
     },
 }
 
 impl Entry {
-    /// The row image.
+    /// Encodes the row image.
     pub fn encode(&self) -> Vec<u8> {
         match self {
             Entry::NextId(id) => [&[0u8][..], &id.to_le_bytes()].concat(),
@@ -41,7 +41,7 @@ impl Entry {
         }
     }
 
-    /// Reads a row image; `None` if it is none.
+    /// Decodes a row image; `None` if the bytes are not one.
     pub fn decode(row: &[u8]) -> Option<Entry> {
         let (tag, rest) = row.split_first()?;
         let (id, rest) = rest.split_first_chunk::<4>()?;
@@ -59,9 +59,8 @@ impl Entry {
     }
 }
 
-/// Rows of the catalog after its redo, before there is a pool to run a transaction.
-///
-/// `redone` has words that a redo still to come will store.
+/// Reads the catalog before there is a pool to run a transaction. `redone` overlays the directory with the words, by
+/// row, that a redo still to come will store.
 pub fn entries(catalog: &Table, redone: &BTreeMap<u64, Word>) -> Result<Vec<Entry>> {
     let mut entries = Vec::new();
     for page in 0..catalog.directory().page_count() {
@@ -78,7 +77,7 @@ pub fn entries(catalog: &Table, redone: &BTreeMap<u64, Word>) -> Result<Vec<Entr
                 continue;
             }
             let (region, at, header) = catalog.chain().header(word, Rid::new(row, word.incarnation()))?;
-            // SAFETY: nothing runs yet; nobody stores there.
+            // SAFETY: recovery and the check run before any session, so nobody stores there.
             let bytes = unsafe { row_bytes(region, at, &header) };
             if header.checksum(bytes) != header.crc {
                 return Err(Error::damaged(region.name(), at, "a catalog row does not match its checksum"));

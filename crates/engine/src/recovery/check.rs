@@ -1,7 +1,7 @@
-//! Offline verification and description of a pool, without changing a byte of it.
+//! The offline check: it verifies and describes a pool without changing a byte of it.
 //!
-//! A pool that was not closed has commits in its log that redo has yet to publish. The check verifies what the directory
-//! names and what those records name; together that is what the next recovery will build.
+//! The log of a pool that was not closed holds commits that redo has yet to publish. The check verifies both what the
+//! directory names and what those records name: together they are what the next recovery will build (I6).
 
 use super::catalog::{self, Entry};
 use super::redo;
@@ -18,46 +18,48 @@ use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What was found in one table.
+/// What the check found in one table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TableReport {
-    /// Its id.
+    /// Table id.
     pub id: u32,
-    /// Its name.
+    /// Table name.
     pub name: String,
-    /// Rows the directory names.
+    /// Rows that the directory names.
     pub rows: u64,
-    /// Deletions not yet purged.
+    /// Tombstones not yet purged.
     pub tombstones: u64,
-    /// Data files.
+    /// Data files in the chain.
     pub files: u64,
-    /// Bytes of data files.
+    /// Size of the data files, in bytes.
     pub bytes: u64,
-    /// Segments free, with cells, of the directory, in extents.
+    /// Number of segments that are free, hold cells, belong to the directory, belong to extents. A damaged descriptor
+    /// counts as free.
     pub segments: [u64; 4],
-    /// Bytes of rows.
+    /// Total length of the rows, in bytes, without headers.
     pub row_bytes: u64,
 }
 
-/// What was found in a pool.
+/// What the check found in a pool.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// Description of the superblock and the log.
+    /// The superblock and the log, described in two lines.
     pub log: String,
-    /// Commits in the log that the next start will redo.
+    /// Commits that the next start will redo.
     pub commits_to_redo: u64,
-    /// Prepared transactions.
+    /// Prepared transactions in the log.
     pub prepared: u64,
-    /// The tables, the catalog first.
+    /// What was found in each table, the catalog first.
     pub tables: Vec<TableReport>,
-    /// What is wrong, one line each. Empty: the pool is sound.
+    /// What is wrong, one line each; empty if the pool is sound.
     pub problems: Vec<String>,
 }
 
-/// Verifies the pool on `medium`. `progress` is told the table and the share of it that is done (0 to 100).
+/// Verifies the pool on `medium`. It calls `progress` with the name of a table and the percentage of it that is done.
 ///
 /// # Errors
-/// Only what keeps the check from going on at all: no pool, another format, the superblock lost.
+/// Only what keeps the check from going on: no pool, another format, a lost superblock, a damaged log or catalog.
+/// Everything else is a problem in the report.
 pub fn check(medium: Arc<dyn Medium>, progress: &mut dyn FnMut(&str, u64)) -> Result<Report> {
     let files = medium.list()?;
     if files.iter().all(|(name, _)| name != SUPERBLOCK) {
@@ -108,7 +110,7 @@ fn describe(recovery: &Recovery) -> String {
     )
 }
 
-/// Records redo will apply, by table, in CSN order.
+/// The records that redo will apply, by table, in CSN order.
 fn records_by_table(recovery: &Recovery) -> Result<BTreeMap<u32, Vec<Record>>> {
     let mut by_table: BTreeMap<u32, Vec<Record>> = BTreeMap::new();
     for committed in &recovery.committed {
@@ -122,7 +124,7 @@ fn records_by_table(recovery: &Recovery) -> Result<BTreeMap<u32, Vec<Record>>> {
     Ok(by_table)
 }
 
-/// The catalog as it will be after redo.
+/// The catalog rows as redo will leave them.
 fn catalog_entries(catalog: &Table, records: &BTreeMap<u32, Vec<Record>>) -> Result<Vec<Entry>> {
     let mut redone: BTreeMap<u64, Word> = BTreeMap::new();
     for record in records.get(&CATALOG_ID).into_iter().flatten() {
@@ -235,7 +237,7 @@ fn check_row(
     Ok(())
 }
 
-/// Whether a file name is one of a pool's.
+/// Whether `name` is the name of a file of a pool.
 pub fn is_pool_file(name: &str) -> bool {
     name == "super" || recovery::is_pool_file(name) || parse_data_file_name(name).is_some()
 }

@@ -1,7 +1,7 @@
-//! DDL: ordinary transactions on the catalog, so it is atomic like any other.
+//! DDL: ordinary transactions on the catalog, hence atomic.
 //!
-//! A new table's first file is synced before the commit that names the table, a dropped table's files are removed after the commit
-//! that forgets it, and table ids are never used twice (a counter row is updated in the same transaction).
+//! A new table's first file is synced before the commit that names the table (I3). A dropped table's files are removed
+//! after the commit that forgets it. Table ids are never given twice: the same transaction updates a counter row (I8).
 
 use super::catalog::{Entry, NAME_BYTES_MAX};
 use crate::error::{Error, ErrorKind, Result};
@@ -12,12 +12,12 @@ use crate::txn::isolation::Isolation;
 use crate::txn::session::Session;
 use std::sync::Arc;
 
-/// All entries of the catalog, with their rows.
+/// Reads the catalog as `session` sees it: every entry with the RID of its row.
 pub(crate) fn read_all(session: &mut Session, catalog: &Arc<Table>) -> Result<Vec<(Rid, Entry)>> {
     let mut scan = session.scan(catalog);
     let mut entries = Vec::new();
     while let Some((rid, row)) = scan.next(session)? {
-        // SAFETY: the statement of the scan is not over.
+        // SAFETY: the scan's statement has not ended, so its snapshot holds the version.
         let bytes = unsafe { row.bytes() };
         let entry = Entry::decode(bytes).ok_or_else(|| {
             Error::damaged(&data_file_name(CATALOG_ID, 0), rid.row(), "a catalog row is not a table definition")
@@ -27,7 +27,7 @@ pub(crate) fn read_all(session: &mut Session, catalog: &Arc<Table>) -> Result<Ve
     Ok(entries)
 }
 
-/// Runs one DDL transaction, which `change` commits.
+/// Runs `change` as one DDL transaction; `change` commits it, or its session rolls it back when dropped.
 fn ddl<T>(pool: &Arc<Pool>, change: impl FnOnce(&mut Session, &Arc<Table>) -> Result<T>) -> Result<T> {
     let _one = pool.ddl.lock();
     pool.check_writable()?;
@@ -61,7 +61,7 @@ fn find_entry(session: &mut Session, catalog: &Arc<Table>, table: u32) -> Result
         .ok_or_else(|| Error::new(ErrorKind::NotFound, format!("table id {table} is not in the catalog")))
 }
 
-/// Creates a table.
+/// Creates the first file of a table, then commits its catalog row.
 pub fn create_table(pool: &Arc<Pool>, name: &str, definition: &[u8]) -> Result<Arc<Table>> {
     check_name(name)?;
     let created = ddl(pool, |session, catalog| {
@@ -87,7 +87,7 @@ pub fn create_table(pool: &Arc<Pool>, name: &str, definition: &[u8]) -> Result<A
     Ok(created)
 }
 
-/// Refuses to touch the definition of a table that a prepared transaction without a session has changed.
+/// Refuses DDL on a table that a prepared transaction without a session wrote to.
 fn check_undecided(pool: &Pool, table: &Table) -> Result<()> {
     if !pool.prepared.touches(table.id()) {
         return Ok(());
@@ -96,13 +96,13 @@ fn check_undecided(pool: &Pool, table: &Table) -> Result<()> {
     Err(Error::new(ErrorKind::LockWaitTimeout, format!("table {} {what}", table.name())))
 }
 
-/// Drops a table and gives its files back.
+/// Commits the removal of a table from the catalog, then removes its files.
 pub fn drop_table(pool: &Arc<Pool>, name: &str) -> Result<()> {
     let table = ddl(pool, |session, catalog| {
         let table = pool.table(name)?;
         check_undecided(pool, &table)?;
         let rid = find_entry(session, catalog, table.id())?;
-        // Planted: the files go before the catalog has forgotten them.
+        // Planted: the files are removed before the catalog forgets them.
         if perdura_pmem::planted(45) {
             pool.context.medium.remove(&data_file_name(table.id(), 0))?;
             pool.context.medium.sync_dir()?;
@@ -119,8 +119,7 @@ pub fn drop_table(pool: &Arc<Pool>, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Gives a table another name. If the server `rebuilt` it under the old one, the table refuses older snapshots from
-/// here on.
+/// Renames a table. If the server `rebuilt` it under the old name, the table refuses snapshots older than the rename.
 pub fn rename_table(pool: &Arc<Pool>, from: &str, to: &str, rebuilt: bool) -> Result<()> {
     check_name(to)?;
     ddl(pool, |session, catalog| {
@@ -144,7 +143,7 @@ pub fn rename_table(pool: &Arc<Pool>, from: &str, to: &str, rebuilt: bool) -> Re
     })
 }
 
-/// Replaces a table by an empty one of the same name and definition; returns the new one.
+/// Replaces a table by an empty one of the same name and definition, and returns the new table.
 pub fn truncate_table(pool: &Arc<Pool>, name: &str) -> Result<Arc<Table>> {
     let (old, new) = ddl(pool, |session, catalog| {
         let old = pool.table(name)?;
@@ -167,20 +166,21 @@ pub fn truncate_table(pool: &Arc<Pool>, name: &str) -> Result<Arc<Table>> {
             }
         }
     })?;
-    // In the order of ddl(): who has the one waits for the other while the pool is held.
+    // Locked in the order of ddl(): whoever has the DDL lock waits here while the pool is held.
     let _one = pool.ddl.lock();
     let _changing = pool.hold.change();
     remove_files(pool, &old);
     drop(old);
-    // The table is empty even if this fails; the background thread tries again.
+    // If this fails, the table is empty all the same and the background thread tries again.
     let _ = pool.context.spare.provide(&*pool.context.medium);
     Ok(new)
 }
 
-/// Removes the files of a table that the catalog does not name. The next start removes what a crash leaves of them.
+/// Removes the files of a table that the catalog no longer names, or never named. After a crash the next start removes
+/// the rest.
 fn remove_files(pool: &Pool, table: &Table) {
     if pool.log.is_failed() {
-        // Whether the table is there is for the next start to find out.
+        // The commit may be durable or not: the next start decides whether the table exists.
         return;
     }
     let _span = perdura_pmem::trace::span("file_removal");

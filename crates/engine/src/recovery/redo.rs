@@ -1,6 +1,7 @@
-//! Redo, and the verification of what the log's records name (I6).
+//! Redo, and the verification of what redo records name (I6).
 //!
-//! Redo is idempotent: a directory word or a page's state is stored again, after the checksum of what it names was verified.
+//! Redo is idempotent: it stores a directory word or page state again, after it has verified the checksum of what that
+//! names.
 
 use crate::error::{Error, Result};
 use crate::files::chain::row as row_bytes;
@@ -8,7 +9,7 @@ use crate::format::{PageState, RECORD_BYTES, Record, Rid, VERSION_HEADER, Word, 
 use crate::table::Table;
 use perdura_log::Recovery;
 
-/// Redoes the records of the tables that `table_of` knows, in CSN order. Flushed, not fenced.
+/// Redoes the records of the tables that `table_of` knows, in CSN order. It flushes every store; the caller fences.
 pub fn redo<'a>(recovery: &Recovery, table_of: impl Fn(u32) -> Option<&'a Table>) -> Result<()> {
     for committed in &recovery.committed {
         recovery.for_each_body(&committed.bodies, &mut |body: &[u8]| -> Result<()> {
@@ -23,6 +24,7 @@ pub fn redo<'a>(recovery: &Recovery, table_of: impl Fn(u32) -> Option<&'a Table>
     Ok(())
 }
 
+/// Decodes the redo records in the body of a log group.
 pub fn records(body: &[u8]) -> Result<impl Iterator<Item = Record> + '_> {
     let (chunks, rest) = body.as_chunks::<RECORD_BYTES>();
     if !rest.is_empty() {
@@ -39,11 +41,11 @@ fn redo_record(table: &Table, record: &Record, csn: u64) -> Result<()> {
     verify_record(table, record)?;
     match *record {
         Record::Row { rid, word, .. } => {
-            // Planted: what is seen is taken to be durable.
+            // Planted: a word that is seen is taken for durable.
             if perdura_pmem::planted(39) && table.directory().raw_word(rid.row()) == word {
                 return Ok(());
             }
-            // Also if it is there: what a process that was killed had stored may be in the cache only.
+            // The word is stored even if it is there already: a killed process may have left it in the cache only.
             table.directory().store(rid.row(), word);
             table.directory().flush(rid.row());
         }
@@ -54,7 +56,7 @@ fn redo_record(table: &Table, record: &Record, csn: u64) -> Result<()> {
     Ok(())
 }
 
-/// Checks that what a record names is there and whole.
+/// Verifies that what a record names is there and matches the record's checksum.
 pub fn verify_record(table: &Table, record: &Record) -> Result<()> {
     match *record {
         Record::Row { rid, word, crc, .. } => verify_row(table, rid, word, crc),
@@ -62,6 +64,7 @@ pub fn verify_record(table: &Table, record: &Record) -> Result<()> {
     }
 }
 
+/// Verifies that the page of `rid` is published, and that `word` names a version of `rid` with checksum `crc`.
 pub fn verify_row(table: &Table, rid: Rid, word: Word, crc: u32) -> Result<()> {
     table.directory().check(&data_file_name(table.id(), 0), rid)?;
     if !table.directory().state(table.directory().page_of(rid.row())).is_published() {
@@ -79,10 +82,10 @@ pub fn verify_row(table: &Table, rid: Rid, word: Word, crc: u32) -> Result<()> {
     Ok(())
 }
 
-/// The checksum a version carries, after verifying it.
+/// Verifies the version that `word` names against its header, and returns its checksum.
 pub fn version_checksum(table: &Table, rid: Rid, word: Word) -> Result<u32> {
     let (region, at, header) = table.chain().header(word, rid)?;
-    // SAFETY: nothing runs yet; nobody stores there.
+    // SAFETY: recovery and the check run before any session, so nobody stores there.
     let bytes = unsafe { row_bytes(region, at, &header) };
     if header.checksum(bytes) != header.crc {
         return Err(Error::damaged(
@@ -94,7 +97,8 @@ pub fn version_checksum(table: &Table, rid: Rid, word: Word) -> Result<u32> {
     Ok(header.crc)
 }
 
-/// Verifies the words and versions of a bulk page; returns the folded checksums.
+/// Verifies the words and versions of a bulk page against `crc`, and returns the folded checksums of the versions. A
+/// page that is published already is not verified, and its folded checksum is 0.
 pub fn verify_page(table: &Table, page: u64, rows: u32, crc: u32) -> Result<u64> {
     let name = data_file_name(table.id(), 0);
     let (region, at, bytes) =
@@ -105,7 +109,7 @@ pub fn verify_page(table: &Table, page: u64, rows: u32, crc: u32) -> Result<u64>
     if u64::from(rows) > range.end - range.start {
         return Err(Error::damaged(&name, at, format_args!("a bulk page of {rows} rows is longer than a page")));
     }
-    // A page that was published may have changed since; each change has a record of its own and is checked there.
+    // A published page may have changed since. Each change has a record of its own, which verifies it.
     if table.directory().state(page).is_published() {
         return Ok(0);
     }
@@ -116,7 +120,7 @@ pub fn verify_page(table: &Table, page: u64, rows: u32, crc: u32) -> Result<u64>
             folded ^= fold_row(row, version_checksum(table, Rid::new(row, 0), word)?);
         }
     }
-    // SAFETY: nothing runs yet; nobody stores there.
+    // SAFETY: recovery and the check run before any session, so nobody stores there.
     let seen = page_crc(unsafe { region.slice(at, bytes) }, folded);
     if seen != crc {
         let what = format!("a bulk page has checksum {seen:#010x}, its log record says {crc:#010x}");

@@ -1,4 +1,4 @@
-//! Prepared transactions after a restart: write set, cells and locks as they were.
+//! Prepared transactions after a restart: recovery rebuilds their write sets and takes their cells and locks again.
 
 use super::redo;
 use crate::changes::write_set::WriteSet;
@@ -14,7 +14,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Gives a prepared transaction back its write set, cells and locks, and puts it on the pool's list.
+/// Rebuilds a prepared transaction from its records: write set, cells and locks. Puts it on the pool's list, to be
+/// decided by name.
 pub fn restore(pool: &Pool, prepared: PreparedTxn, tables: &BTreeMap<u32, Arc<Table>>) -> Result<()> {
     let owner = Arc::new(Owner::new(pool.next_session()));
     pool.locks.enter(&owner);
@@ -35,7 +36,7 @@ pub fn restore(pool: &Pool, prepared: PreparedTxn, tables: &BTreeMap<u32, Arc<Ta
 
 fn restore_row(pool: &Pool, detached: &mut Detached, table: &Arc<Table>, rid: Rid, word: Word, crc: u32) -> Result<()> {
     redo::verify_row(table, rid, word, crc)?;
-    // Planted: the cell of a prepared transaction is not kept for it.
+    // Planted: the cell of a prepared transaction's version is not taken.
     if !perdura_pmem::planted(40) {
         table.space().keep_cell(word)?;
     }
@@ -46,7 +47,7 @@ fn restore_row(pool: &Pool, detached: &mut Detached, table: &Arc<Table>, rid: Ri
         table.chain().header(base, rid)?;
         table.space().ensure_swept(base)?;
         let key = RowKey { table: table.id(), rid };
-        // Planted: a prepared transaction does not get its locks back.
+        // Planted: a prepared transaction does not lock its rows again.
         if perdura_pmem::planted(41) {
             detached.writes.add(table, rid, base, word);
             return Ok(());

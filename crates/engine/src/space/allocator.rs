@@ -1,6 +1,7 @@
-//! The allocator of a table: cells and extents for versions, RIDs and pages of the row directory.
+//! The allocator of a table: it hands out cells and extents for versions, and RIDs and pages of the row directory.
 //!
-//! Sessions ask it, commits and rollbacks give back to it, purge reclaims through it, and a sweep rebuilds it after a restart.
+//! Sessions allocate from it, commits and rollbacks free to it, purge reclaims through it, and a sweep rebuilds it
+//! after a restart.
 
 use super::directory_space::DirectorySpace;
 use super::purge::{PurgeQueue, Superseded};
@@ -14,10 +15,10 @@ use crate::format::{Rid, Word};
 use perdura_log::Csn;
 use perdura_pmem::sync::{Mutex, MutexGuard};
 
-/// Shards of a table's allocator.
+/// Number of shards, over which sessions are spread by their numbers.
 const SHARDS: usize = 4;
 
-/// The allocator of a table. It owns the table's files.
+/// The allocator of a table, which owns the table's files.
 pub struct Allocator {
     segments: Segments,
     directory_space: DirectorySpace,
@@ -31,19 +32,20 @@ impl Allocator {
         Allocator { segments, directory_space, superseded: PurgeQueue::default(), shards }
     }
 
-    /// The allocator of a new table.
+    /// The allocator of a new table, whose only file is all free.
     pub fn create(chain: Chain) -> Allocator {
         Allocator::new(Segments::create(chain), DirectorySpace::default())
     }
 
-    /// The allocator of an existing table: reads descriptors, sweeps nothing yet.
+    /// Opens the allocator of an existing table. It reads descriptors and page states; segments with content stay
+    /// unswept.
     pub fn open(chain: Chain) -> Result<Allocator> {
         let (segments, directory) = Segments::open(chain)?;
         let directory_space = DirectorySpace::open(&segments, directory)?;
         Ok(Allocator::new(segments, directory_space))
     }
 
-    /// The table's files.
+    /// The chain of the table's files.
     #[inline]
     pub fn chain(&self) -> &Chain {
         self.segments.chain()
@@ -55,12 +57,13 @@ impl Allocator {
         self.chain().directory()
     }
 
-    /// The table's segments, for who fills them itself.
+    /// The table's segments, for a bulk insert, which fills segments of its own.
     pub fn segments(&self) -> &Segments {
         &self.segments
     }
 
-    /// Space for a version of `bytes` with its header, for session `session`. The word has incarnation 0.
+    /// Allocates a cell or extent for a version of `bytes`, header included, for session `session`. The word has
+    /// incarnation 0.
     pub fn allocate(&self, session: u64, bytes: u64) -> Result<Word> {
         match cells::class_for(bytes, self.chain().segment_bytes()) {
             Some(units) => self.shard(session).claim(&self.segments, units),
@@ -68,7 +71,7 @@ impl Allocator {
         }
     }
 
-    /// A RID for session `session` whose word is empty in a published page.
+    /// Allocates a RID for session `session`. Its word is empty, in a page published durably.
     pub fn allocate_rid(&self, session: u64) -> Result<Rid> {
         self.shard(session).claim_rid(&self.segments, &self.directory_space, &self.superseded)
     }
@@ -82,63 +85,64 @@ impl Allocator {
         self.segments.free(word);
     }
 
-    /// Frees RIDs that were never published, or are no longer.
+    /// Frees RIDs that no published row uses.
     pub fn free_rids(&self, rids: impl IntoIterator<Item = Rid>) {
         self.directory_space.put_rids(rids);
     }
 
-    /// Whether so many RIDs are free that they are to be used before more of the directory is.
+    /// Whether so many RIDs are free that inserts should use them up before the directory grows.
     pub fn has_many_free_rids(&self) -> bool {
         self.directory_space.has_many_rids(&self.segments)
     }
 
-    /// Takes a directory page nothing was published in; all its words are 0 on the medium.
+    /// Takes an unpublished directory page, whose words are durably 0.
     pub fn take_page(&self) -> Result<u64> {
         self.directory_space.take_page(&self.segments, &self.superseded)
     }
 
-    /// Frees a page that was taken and not published.
+    /// Frees a page that was taken and not published. Its words need not be 0.
     pub fn free_page(&self, page: u64) {
         self.directory_space.put_page(page);
     }
 
-    /// Makes sure that the segment of the version `word` names is swept, and that the version is in one of its cells.
+    /// Sweeps the segment of the version that `word` names, unless that is done, and checks that a cell begins there.
     pub fn ensure_swept(&self, word: Word) -> Result<()> {
         self.segments.ensure_swept(word)
     }
 
-    /// Keeps the version of a prepared transaction: its segment is swept and its cell taken.
+    /// Takes the cell of a version that a prepared transaction wrote, after sweeping its segment.
     pub fn keep_cell(&self, word: Word) -> Result<()> {
         self.segments.keep_cell(word)
     }
 
-    /// Keeps a row that a prepared transaction inserted from being given to others.
+    /// Reserves a row that a prepared transaction inserted, so that its RID goes to nobody else.
     pub fn keep_row(&self, row: u64) {
         self.directory_space.reserve_row(row);
     }
 
-    /// Keeps a page that a prepared transaction filled from being given to others.
+    /// Reserves a page that a prepared transaction filled, so that it goes to nobody else.
     pub fn keep_page(&self, page: u64) {
         self.directory_space.reserve_page(page);
     }
 
-    /// Sweeps up to `segments` segments and `directory` directory segments; whether there were any.
+    /// Sweeps up to `segments` segments and `directory` directory segments. Returns whether there were any.
     pub fn sweep(&self, segments: usize, directory: usize) -> Result<bool> {
         let swept = self.directory_space.sweep(directory, &self.segments, &self.superseded)?;
         Ok(self.segments.sweep_some(segments)? || swept > 0)
     }
 
-    /// Segments and directory segments not swept yet.
+    /// Number of segments and directory segments still to be swept.
     pub fn unswept(&self) -> usize {
         self.segments.free_segments().unswept_count() + self.directory_space.unswept_count()
     }
 
-    /// Keeps what a commit superseded for [`Allocator::purge`].
+    /// Queues what a commit superseded for [`Allocator::purge`].
     pub fn supersede(&self, items: impl IntoIterator<Item = Superseded>) {
         self.superseded.push(items);
     }
 
-    /// Frees what was superseded at or below `limit`; returns how many versions. One thread at a time.
+    /// Reclaims what commits up to `limit` superseded, and returns the number of versions. One thread at a time may
+    /// call this.
     pub fn purge(&self, limit: Csn) -> usize {
         let mut freed = 0;
         loop {
@@ -155,23 +159,23 @@ impl Allocator {
         }
     }
 
-    /// The superseded versions that wait for purge.
+    /// The queue of superseded versions that wait for purge.
     pub fn superseded(&self) -> &PurgeQueue {
         &self.superseded
     }
 
-    /// Bytes in segments that hold nothing.
+    /// Bytes in free segments.
     pub fn free_bytes(&self) -> u64 {
         self.segments.free_segments().count() as u64 * self.chain().segment_bytes()
     }
 
-    /// RIDs that are free, in the lists and in the hands of shards.
+    /// The free RIDs, in the lists and at hand in the shards. For the audit of a table at rest.
     pub fn rids(&self) -> Vec<Rid> {
         let at_hand = self.shards.iter().flat_map(|shard| shard.lock().rids_at_hand());
         self.directory_space.rids().into_iter().chain(at_hand).collect()
     }
 
-    /// Whether a segment is free.
+    /// Whether a segment is on the list of free ones.
     pub fn is_free(&self, id: SegmentId) -> bool {
         self.segments.free_segments().contains(id)
     }

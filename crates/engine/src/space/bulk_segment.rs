@@ -1,31 +1,31 @@
-//! A segment in the hands of one bulk insert, which fills its free cells from the first to the last and flushes lines
-//! as they fill.
+//! A segment that one bulk insert owns. The insert fills its free cells from the first to the last, and flushes each
+//! line when it is full.
 //!
-//! The insert claims all free cells in the segment's map at once and gives back those it did not use, so a row needs no
-//! atomic operation: a locked instruction would wait for the flushes before it.
+//! The insert claims all free cells of the segment at once, and frees those it did not use at its end. So a row needs
+//! no atomic operation: a locked instruction would wait for the flushes before it.
 
 use super::open_cells::SegmentOwner;
 use super::segments::{OpenCells, OpenSegment, Segments};
 use crate::format::Word;
 use perdura_pmem::{LINE_BYTES, Region};
 
-/// A segment being filled.
+/// An open segment of a bulk insert.
 pub struct BulkSegment {
     open: OpenSegment,
     region: Region,
     cell_bytes: u64,
-    /// Cells claimed and not used yet, a bit each.
+    /// A bit for each cell that is claimed and not used yet.
     claimed: Box<[u64]>,
-    /// Words of `claimed` before this one are 0.
+    /// Index into `claimed`; the words before it are 0.
     next: usize,
-    /// Versions before this offset of the file are flushed.
+    /// Versions below this offset in the file are flushed.
     flushed: u64,
-    /// The last version ends here.
+    /// Offset at which the last version ends.
     end: u64,
 }
 
 impl BulkSegment {
-    /// Takes over a segment in `region`.
+    /// Takes over an open segment, mapped by `region`, and claims its free cells.
     pub fn new(open: OpenSegment, region: Region) -> BulkSegment {
         let start = open.start;
         let claimed = open.cells.claim_rest();
@@ -33,19 +33,19 @@ impl BulkSegment {
         BulkSegment { open, region, cell_bytes, claimed, next: 0, flushed: start, end: start }
     }
 
-    /// The mapping it lies in.
+    /// The region that maps the segment's file.
     #[inline]
     pub fn region(&self) -> &Region {
         &self.region
     }
 
-    /// After a version of `bytes` was written at `at`: flushes the lines nothing more will be written to.
+    /// Notes that a version of `bytes` was written at `at`, and flushes the lines that get no more stores.
     #[inline]
     pub fn written(&mut self, at: u64, bytes: u64) {
         let line = at & !(LINE_BYTES - 1);
         if line > self.flushed {
             self.flush();
-            // Lines between the last version's end and this one's start were never stored to.
+            // Nothing was stored to the lines between the end of the last version and the start of this one.
             self.flushed = line;
         }
         self.end = at + bytes;
@@ -56,7 +56,7 @@ impl BulkSegment {
         }
     }
 
-    /// Flushes what is written and not flushed.
+    /// Flushes versions that are not flushed yet.
     pub fn flush(&mut self) {
         if self.end > self.flushed {
             self.region.flush(self.flushed, self.end - self.flushed);
@@ -64,7 +64,7 @@ impl BulkSegment {
         }
     }
 
-    /// Ends the filling: the cells not used are free again.
+    /// Flushes the rest and frees the cells not used.
     pub fn retire(mut self) -> OpenSegment {
         self.flush();
         self.open.cells.free_rest(&self.claimed);
@@ -91,7 +91,7 @@ impl OpenCells for BulkSegment {
     }
 }
 
-/// A bulk insert as an owner of segments.
+/// Marks a bulk insert as the owner of segments.
 pub enum Bulk {}
 
 impl SegmentOwner for Bulk {

@@ -1,8 +1,8 @@
-//! Free places in a table's row directory: pages nothing was published in, and RIDs.
+//! The free places in a table's row directory: unpublished pages, and RIDs.
 //!
-//! All of it is DRAM: after a restart a sweep of the directory finds it again. A RID is free in one place only: in a list here, in
-//! the hands of a shard, or still to be found by the sweep (I8). What a prepared transaction of the last run inserted looks
-//! free, so it is reserved.
+//! The lists are DRAM; after a restart a sweep of the directory finds the places again. A free RID is in one place
+//! only: in a list here, at hand in a shard, or still to be found by the sweep (I8). What a prepared transaction of the
+//! last run inserted looks free to the sweep, so recovery reserves it.
 
 use super::purge::{PurgeQueue, Superseded};
 use super::segments::Segments;
@@ -14,17 +14,17 @@ use perdura_pmem::sync::Mutex;
 use rustc_hash::FxHashSet;
 use std::collections::VecDeque;
 
-/// A directory page nothing was published in.
+/// An unpublished directory page.
 #[derive(Clone, Copy, Debug)]
 struct FreePage {
     page: u64,
-    /// Whether a crash or a rollback may have left words in it.
+    /// A crash or a rollback may have left words in the page.
     dirty: bool,
 }
 
 #[derive(Default)]
 struct Lists {
-    /// Segments of the directory that are to be swept, in ascending order.
+    /// Directory segments still to be swept, in ascending order.
     unswept: VecDeque<u64>,
     pages: Vec<FreePage>,
     rids: Vec<Rid>,
@@ -33,19 +33,19 @@ struct Lists {
 }
 
 impl Lists {
-    /// Whether the sweep of that directory segment is still to find its free RIDs.
+    /// Whether a sweep of directory segment `number` has yet to find its free RIDs.
     fn is_unswept(&self, number: u64) -> bool {
         let ends = self.unswept.front().zip(self.unswept.back());
         ends.is_some_and(|(first, last)| (*first..=*last).contains(&number))
     }
 }
 
-/// The free places of a row directory.
+/// The free pages and RIDs of a row directory.
 #[derive(Default)]
 pub struct DirectorySpace(Mutex<Lists>);
 
 impl DirectorySpace {
-    /// Builds the directory of an existing table from its segments, in the order of their numbers.
+    /// Builds the directory of an existing table from its segments `found`, which are in the order of their numbers.
     pub fn open(segments: &Segments, found: Vec<(u32, SegmentId)>) -> Result<DirectorySpace> {
         let chain = segments.chain();
         let mut lists = Lists::default();
@@ -63,7 +63,7 @@ impl DirectorySpace {
         Ok(DirectorySpace(Mutex::new(lists)))
     }
 
-    /// Gives RIDs back.
+    /// Adds RIDs to the free ones.
     pub fn put_rids(&self, rids: impl IntoIterator<Item = Rid>) {
         self.0.lock().rids.extend(rids);
     }
@@ -75,40 +75,42 @@ impl DirectorySpace {
         lists.rids.split_off(rest)
     }
 
-    /// The free RIDs.
+    /// The free RIDs in the list.
     pub fn rids(&self) -> Vec<Rid> {
         self.0.lock().rids.clone()
     }
 
-    /// Whether so many RIDs are free that they are to be used before more of the directory is.
+    /// Whether at least a page's worth and a quarter of all RIDs are free: inserts then use them up before the
+    /// directory grows.
     pub fn has_many_rids(&self, segments: &Segments) -> bool {
         let (geometry, directory) = (segments.chain().context().geometry, segments.chain().directory());
         let free = self.0.lock().rids.len() as u64;
         free >= geometry.words_per_page() && free * 4 >= directory.segment_count() * geometry.words_per_segment()
     }
 
-    /// Keeps the sweep off a row that a prepared transaction inserted.
+    /// Reserves a row that a prepared transaction inserted: the sweep must not take it for free.
     pub fn reserve_row(&self, row: u64) {
         self.0.lock().reserved_rows.insert(row);
     }
 
-    /// Keeps the sweep off a page that a prepared transaction filled.
+    /// Reserves a page that a prepared transaction filled: the sweep must not take it for free.
     pub fn reserve_page(&self, page: u64) {
         self.0.lock().reserved_pages.insert(page);
     }
 
-    /// Gives back a page that a transaction took and did not publish.
+    /// Adds a page that a transaction took and did not publish to the free ones.
     pub fn put_page(&self, page: u64) {
         self.0.lock().pages.push(FreePage { page, dirty: !perdura_pmem::planted(53) });
     }
 
-    /// Takes a directory page nothing was published in; all its words are 0 on the medium.
+    /// Takes an unpublished directory page, whose words are durably 0. Sweeps, then grows the directory, if none is
+    /// free.
     pub fn take_page(&self, segments: &Segments, superseded: &PurgeQueue) -> Result<u64> {
         loop {
             let page = self.0.lock().pages.pop();
             match page {
                 Some(page) => {
-                    // Planted: words that a rollback or a crash left come with the page.
+                    // Planted: the page keeps words that a rollback or a crash left in it.
                     if page.dirty && !perdura_pmem::planted(50) {
                         let (region, at, bytes) =
                             segments.chain().directory().page_bytes(page.page).expect("a free page exists");
@@ -123,12 +125,14 @@ impl DirectorySpace {
         }
     }
 
+    /// Adds a segment of zeroed, unpublished pages to the directory. The zeroes are fenced before the descriptor names
+    /// them (I3).
     fn add_segment(&self, segments: &Segments) -> Result<()> {
         let _span = perdura_pmem::trace::span("directory_growth");
         let id = segments.take_free(1, 1)?;
         let (directory, file) = (segments.chain().directory(), segments.chain().file_of(id));
         let at = file.segment_offset(id.index);
-        // Planted: the directory begins with whatever was there.
+        // Planted: a new directory segment is not zeroed.
         if !perdura_pmem::planted(49) {
             file.region().zero(at, segments.chain().segment_bytes());
         }
@@ -144,8 +148,8 @@ impl DirectorySpace {
         Ok(())
     }
 
-    /// Sweeps up to `count` directory segments for free pages and RIDs, and hands tombstones from before the restart to purge.
-    /// Returns how many segments there were.
+    /// Sweeps up to `count` directory segments for free pages and RIDs, and hands tombstones from before the restart to
+    /// purge. Returns the number of segments swept.
     pub fn sweep(&self, count: usize, segments: &Segments, superseded: &PurgeQueue) -> Result<usize> {
         let directory = segments.chain().directory();
         for done in 0..count {
@@ -167,7 +171,7 @@ impl DirectorySpace {
                     let is_reserved = || lists.reserved_rows.contains(&row);
                     if word.is_tombstone() {
                         tombstones.push(Superseded { csn: 0, rid, word });
-                    // Planted: the row of a prepared transaction's insert is given to others.
+                    // Planted: the RID of a prepared transaction's insert is given to others.
                     } else if word.is_empty() && (!is_reserved() || perdura_pmem::planted(42)) {
                         lists.rids.push(rid);
                     }
@@ -179,14 +183,14 @@ impl DirectorySpace {
         Ok(count)
     }
 
-    /// Empties the words of purged deletions and frees their RIDs, with the lists locked: the sweep of a directory segment either
-    /// finds a free RID itself or was done before.
+    /// Empties the directory words of purged tombstones, fences, and frees their RIDs under the next incarnation. It
+    /// holds the lists' lock, so that a RID in an unswept segment is left to the sweep and no RID is freed twice (I8).
     pub fn clear_tombstones(&self, segments: &Segments, purged: &[Superseded]) {
         let directory = segments.chain().directory();
         let mut lists = self.0.lock();
         let mut cleared = Vec::new();
         for item in purged.iter().filter(|item| item.word.is_tombstone()) {
-            // Planted: a row that is used again has its old incarnation.
+            // Planted: a RID is reused under its old incarnation.
             let incarnation = item.rid.incarnation().wrapping_add(u16::from(!perdura_pmem::planted(55)));
             let (row, next) = (item.rid.row(), crate::format::Word::empty(incarnation));
             directory.store(row, next);
@@ -203,19 +207,20 @@ impl DirectorySpace {
         }
     }
 
-    /// Directory segments not swept yet.
+    /// Number of directory segments still to be swept.
     pub fn unswept_count(&self) -> usize {
         self.0.lock().unswept.len()
     }
 }
 
-/// Hands tombstones that recovery left to purge. Those that this run's commits published are in the queue already.
+/// Queues tombstones from before the restart for purge. Those that commits of this run published are in the queue
+/// already.
 fn purge_old_tombstones(segments: &Segments, superseded: &PurgeQueue, tombstones: Vec<Superseded>) -> Result<()> {
     let chain = segments.chain();
     let recovered = chain.context().services.recovered_csn();
     for item in tombstones {
         let Ok((region, at, _)) = chain.header(item.word, item.rid) else { continue };
-        // Planted: deletions of this run go to purge as if they were from before it.
+        // Planted: tombstones of this run are queued for purge as if they were from before it.
         if version_csn(region, at, chain.state_of(item.rid.row())) <= recovered || perdura_pmem::planted(43) {
             segments.ensure_swept(item.word)?;
             superseded.push_first(item);

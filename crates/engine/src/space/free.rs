@@ -1,14 +1,14 @@
-//! The lists of a table's free segments.
+//! The lists of a table's free, reusable and unswept segments.
 
 use crate::files::chain::SegmentId;
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::RangeInclusive;
 
-/// Segments that are free, that have free cells, or that are still to be swept.
+/// The segments of a table that are free, that offer free cells, or that are still to be swept.
 #[derive(Default)]
 pub struct FreeSegments {
     free: BTreeSet<SegmentId>,
-    /// Segments with free cells and no owner, by units of their cells.
+    /// Segments that offer free cells and have no owner, with the units of their cells.
     reusable: BTreeSet<(u32, SegmentId)>,
     unswept: VecDeque<SegmentId>,
 }
@@ -19,7 +19,7 @@ impl FreeSegments {
         self.free.insert(id);
     }
 
-    /// Whether a segment is free.
+    /// Whether a segment is on the list of free ones.
     pub fn contains(&self, id: SegmentId) -> bool {
         self.free.contains(&id)
     }
@@ -29,7 +29,7 @@ impl FreeSegments {
         self.free.len()
     }
 
-    /// Takes the first of `count` free segments one after the other, if `kept` are left after that.
+    /// Takes the first `count` adjacent free segments, if `kept` others stay free. Returns the first of them.
     pub fn take(&mut self, count: u32, kept: u32) -> Option<SegmentId> {
         if self.free.len() < (count + kept) as usize {
             return None;
@@ -53,17 +53,17 @@ impl FreeSegments {
         Some(start)
     }
 
-    /// Offers the free cells of a segment without an owner.
+    /// Offers the free cells, of `units`, of a segment without an owner.
     pub fn put_reusable(&mut self, units: u32, id: SegmentId) {
         self.reusable.insert((units, id));
     }
 
-    /// Takes back an offer.
+    /// Withdraws the offer of a segment.
     pub fn remove_reusable(&mut self, units: u32, id: SegmentId) {
         self.reusable.remove(&(units, id));
     }
 
-    /// Takes a segment with free cells of the smallest class among `classes`.
+    /// Takes a segment that offers cells of the smallest class within `classes`.
     pub fn take_reusable(&mut self, classes: RangeInclusive<u32>) -> Option<SegmentId> {
         let first = SegmentId { file: 0, index: 0 };
         let last = SegmentId { file: u32::MAX, index: u32::MAX };
@@ -72,22 +72,22 @@ impl FreeSegments {
         Some(found.1)
     }
 
-    /// Segments with free cells on offer, and the units of their cells.
+    /// The segments that offer free cells, with the units of their cells.
     pub fn reusable(&self) -> impl Iterator<Item = (u32, SegmentId)> + '_ {
         self.reusable.iter().copied()
     }
 
-    /// Adds a segment that is to be swept.
+    /// Adds a segment to those to be swept.
     pub fn put_unswept(&mut self, id: SegmentId) {
         self.unswept.push_back(id);
     }
 
-    /// Takes the next segment to be swept.
+    /// Takes a segment to be swept.
     pub fn next_unswept(&mut self) -> Option<SegmentId> {
         self.unswept.pop_front()
     }
 
-    /// Number of segments to be swept.
+    /// Number of segments still to be swept.
     pub fn unswept_count(&self) -> usize {
         self.unswept.len()
     }

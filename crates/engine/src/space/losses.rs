@@ -1,11 +1,12 @@
-//! What versions lose by lying in cells of a larger class than their own, until that class has earned segments of its own.
+//! Losses: what versions waste in cells of a larger class than their own, until their class has earned segments of its
+//! own (`open_cells.rs`).
 
 use crate::files::cells::{self, CLASS_SLOTS};
 use crate::format::UNIT_BYTES;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Units that versions of each class have lost by lying in larger cells, until the class has earned segments of its
-/// own.
+/// For each class of cells, the units that its versions have wasted in larger cells. It never shrinks: versions that
+/// are freed do not count back.
 pub struct Losses([AtomicU32; CLASS_SLOTS]);
 
 impl Default for Losses {
@@ -15,12 +16,12 @@ impl Default for Losses {
 }
 
 impl Losses {
-    /// Adds what one version of `class` loses.
+    /// Adds `units` that a version of `class` wastes.
     pub fn add(&self, class: u32, units: u32) {
         self.0[cells::class_slot(class)].fetch_add(units, Ordering::Relaxed);
     }
 
-    /// Whether `class` has lost a quarter of a segment.
+    /// Whether `class` has wasted a quarter of a segment, and so earned segments of its own.
     pub fn is_earned(&self, class: u32, segment_bytes: u64) -> bool {
         let lost = self.0[cells::class_slot(class)].load(Ordering::Relaxed);
         u64::from(lost) * UNIT_BYTES >= segment_bytes / 4

@@ -1,36 +1,36 @@
-//! Segments with cells that one owner, a shard or a bulk insert, fills at the same time: at most one of each class of cells.
+//! The open segments of one owner, a shard or a bulk insert: those whose cells it fills, at most one for each class.
 //!
 //! A table may have rows of any mix of lengths, and there are some sixty classes. A segment for each from the start
 //! would make a small table large; too few would waste cells. So a class has to earn its segment: its versions go to
-//! the next larger open cells until they have lost a quarter of a segment there (`losses.rs`, kept for the whole table).
-//! From then on each owner opens a segment of that class. For a version larger than all open cells the owner opens a
-//! class twice the largest open one, or larger still if the version needs it, so that rows that grow open few. The next
-//! owner that asks for a class goes on in a segment that another gave back partly filled.
+//! the next larger open cells until they have wasted a quarter of a segment there (`losses.rs`, kept for the whole
+//! table). From then on each owner opens a segment of that class. For a version larger than all open cells the owner
+//! opens a class twice the largest open one, or larger still if the version needs it, so that rows of growing length
+//! open few. When an owner closes a segment partly filled, the next owner that asks for its class continues there.
 //!
-//! So beside the rounding of versions to cells an owner wastes at most a quarter of a segment, and the unfilled part of
-//! one, for each class in use.
+//! So for each class in use an owner wastes at most a quarter of a segment and the unfilled part of one, beside what
+//! rounding versions up to cells wastes.
 
 use super::segments::{OpenCells, OpenSegment, Segments};
 use crate::error::{ErrorKind, Result};
 use crate::files::cells::{self, CLASS_SLOTS};
 use crate::format::Word;
 
-/// How a kind of owner takes segments over and gives them back.
+/// How a kind of owner takes segments over and closes them.
 pub trait SegmentOwner {
-    /// A segment in its hands.
+    /// An open segment of this kind of owner.
     type Segment: OpenCells;
 
     /// Takes a segment over.
     fn open(segments: &Segments, segment: OpenSegment) -> Self::Segment;
 
-    /// Gives one back to `segments`.
+    /// Returns a segment to `segments`.
     fn close(segments: &Segments, segment: Self::Segment);
 }
 
 /// The open segments of one owner.
 pub struct OpenSet<O: SegmentOwner> {
     segments: Vec<O::Segment>,
-    /// Position in `segments`, and 1, by slot of the class; empty until the first is opened.
+    /// By slot of the class: 1 + position in `segments`, or 0. Empty until the first segment is opened.
     by_slot: Vec<u8>,
 }
 
@@ -41,10 +41,11 @@ impl<O: SegmentOwner> Default for OpenSet<O> {
 }
 
 impl<O: SegmentOwner> OpenSet<O> {
-    /// The next cell for a version of class `class`, and the segment it is in.
+    /// Claims a cell for a version of class `class`. Returns its word and its segment.
     ///
     /// # Errors
-    /// DeviceFull, TableFull, Damaged: there is no cell of that class or of a larger one, nor room for more.
+    /// DeviceFull or TableFull if there is neither a cell of that class or a larger one, nor room for a segment;
+    /// Damaged.
     #[inline]
     pub fn claim(&mut self, segments: &Segments, class: u32) -> Result<(Word, &mut O::Segment)> {
         if let Some(position) = self.position(class)
@@ -88,7 +89,7 @@ impl<O: SegmentOwner> OpenSet<O> {
         Ok((word, position))
     }
 
-    /// A cell of the smallest larger class that has one.
+    /// Claims a cell of the smallest larger class with an open segment; closes segments that it finds full.
     fn claim_larger(&mut self, segments: &Segments, class: u32) -> Option<(Word, usize)> {
         loop {
             let larger = self.segments.iter().enumerate().filter(|(_, segment)| segment.units() > class);
@@ -120,12 +121,12 @@ impl<O: SegmentOwner> OpenSet<O> {
         segment
     }
 
-    /// All open segments.
+    /// The open segments.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut O::Segment> {
         self.segments.iter_mut()
     }
 
-    /// Gives all back.
+    /// Closes all open segments.
     pub fn close_all(&mut self, segments: &Segments) {
         while let Some(last) = self.segments.len().checked_sub(1) {
             O::close(segments, self.remove(last));

@@ -1,48 +1,50 @@
-//! Purge: cells and RIDs that no snapshot and no redo can need any more are free again (I8).
+//! Purge reclaims cells and RIDs that no snapshot and no redo can need any more (I8).
 //!
-//! A version superseded by commit C is unreachable once every snapshot is at or above C, and unneeded by redo once a durable
-//! checkpoint covers C. A tombstone is then taken out of its directory word first, fenced, and the RID gets its next incarnation.
+//! A version that commit C superseded is unreachable once every snapshot is at or above C, and redo cannot need it once
+//! a durable checkpoint covers C. Before purge frees the cell of a tombstone, it empties the directory word, under the
+//! RID's next incarnation, and fences.
 
 use crate::format::{Rid, Word};
 use perdura_log::Csn;
 use perdura_pmem::sync::Mutex;
 use std::collections::VecDeque;
 
-/// Versions taken out of the queue at a time.
+/// Most versions taken from the queue at once.
 const BATCH: usize = 1024;
 
-/// A version that a commit put out of use.
+/// A version that a commit superseded, or a tombstone that it published.
 #[derive(Clone, Copy, Debug)]
 pub struct Superseded {
-    /// The commit.
+    /// CSN of the commit; 0 if that was before this run.
     pub csn: Csn,
-    /// Its row.
+    /// RID of the row.
     pub rid: Rid,
-    /// The version; with the tombstone flag when it is the deletion itself.
+    /// Place of the version, flagged if it is a tombstone.
     pub word: Word,
 }
 
-/// The superseded versions of a table, in the order of their commits.
+/// The superseded versions of a table. Commits add to it in about their order, since several may do so at once.
 #[derive(Default)]
 pub struct PurgeQueue(Mutex<VecDeque<Superseded>>);
 
 impl PurgeQueue {
-    /// Adds what a commit superseded.
+    /// Adds the versions that a commit of this run superseded.
     pub fn push(&self, items: impl IntoIterator<Item = Superseded>) {
         self.0.lock().extend(items);
     }
 
-    /// Adds what a commit before this run superseded.
+    /// Adds a tombstone from before this run, in front.
     pub fn push_first(&self, item: Superseded) {
         self.0.lock().push_front(item);
     }
 
-    /// Takes some of what was superseded at or below `limit`; nothing if there is no more of it.
+    /// Takes versions from the front of the queue, as long as their commits are at or below `limit`. Empty when the
+    /// first one is not: an entry out of order only delays those behind it.
     pub fn take(&self, limit: Csn) -> Vec<Superseded> {
         let mut queue = self.0.lock();
         let count = queue.iter().take(BATCH).take_while(|item| item.csn <= limit).count();
         let batch = queue.drain(..count).collect();
-        // Gives back the memory that a large transaction needed.
+        // A large transaction leaves no memory behind.
         if queue.capacity() > 4 * BATCH && queue.len() * 8 < queue.capacity() {
             let kept = queue.len() * 2;
             queue.shrink_to(kept);
@@ -50,12 +52,12 @@ impl PurgeQueue {
         batch
     }
 
-    /// Number of versions in it.
+    /// Number of versions in the queue.
     pub fn len(&self) -> usize {
         self.0.lock().len()
     }
 
-    /// Number of versions in it that `counts` counts.
+    /// Number of versions in the queue that `counts` accepts.
     pub fn count(&self, counts: impl Fn(&Superseded) -> bool) -> usize {
         self.0.lock().iter().filter(|item| counts(item)).count()
     }

@@ -1,8 +1,9 @@
-//! The segments of a table: which are free, and how they are taken into use and given back.
+//! The segments of a table: which are free, how owners take them into use, and how they become free again.
 //!
-//! All of it is DRAM: after a restart it is found again by sweeping. A segment's new use is durable before anything in it can be
-//! named by a committed record (I3). A segment is swept before the first of its versions is superseded, so that while it is
-//! unswept the directory alone tells the truth. Lock order: growing; the lists; a segment's cells. A sweep holds only the latter.
+//! All of it is DRAM; a sweep rebuilds it after a restart. The new use of a segment is durable before a committed
+//! record can name anything in it (I3). A segment is swept before the first of its versions is superseded, so while it
+//! is unswept the directory names every version in it that counts. Lock order: growing; the lists; a segment's cells. A
+//! sweep of a segment holds only the last.
 
 use super::free::FreeSegments;
 use super::losses::Losses;
@@ -17,25 +18,25 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// A segment being filled by one owner.
+/// An open segment, whose cells one owner fills.
 pub trait OpenCells {
-    /// Units of its cells.
+    /// Size of its cells, in units of 16 bytes.
     fn units(&self) -> u32;
 
-    /// The next free cell, if there is one.
+    /// Claims the next free cell, if there is one.
     fn claim(&mut self) -> Option<Word>;
 }
 
-/// A segment with cells, in one owner's hands.
+/// A segment with cells that has an owner.
 #[derive(Clone)]
 pub struct OpenSegment {
-    /// Which one.
+    /// Place of the segment in the chain.
     pub id: SegmentId,
-    /// Its cells.
+    /// The map of its cells.
     pub cells: Arc<CellMap>,
     /// Offset of its first cell in the file, in bytes.
     pub start: u64,
-    /// Where the search for a free cell goes on.
+    /// Cell at which the search for a free one continues.
     cursor: u32,
 }
 
@@ -60,7 +61,7 @@ pub struct Segments {
 }
 
 impl Segments {
-    /// The segments of a new table, whose file is all free.
+    /// The segments of a new table, whose only file is all free.
     pub fn create(chain: Chain) -> Segments {
         let segments = Segments::new(chain);
         segments.put_all_free(segments.chain.file(0).expect("a first file"));
@@ -71,13 +72,14 @@ impl Segments {
         Segments { chain, free: Mutex::default(), growing: Mutex::new(()), losses: Losses::default() }
     }
 
-    /// Reads the descriptors of an existing table; returns the segments of its directory, by number.
+    /// Reads the segment descriptors of an existing table. Returns the directory's segments in the order of their
+    /// numbers.
     pub fn open(chain: Chain) -> Result<(Segments, Vec<(u32, SegmentId)>)> {
         let segments = Segments::new(chain);
         let mut directory = Vec::new();
         let mut free = segments.free.lock();
         for file in segments.chain.files() {
-            // Descriptors and link word.
+            // Header, link word and descriptors.
             file.region().reclaim(0, file.segment_offset(0));
             let mut index = 0;
             while index < file.segment_count() {
@@ -90,7 +92,7 @@ impl Segments {
                         free.put_unswept(id);
                         index += count - 1;
                     }
-                    // Part of an extent that was never finished, or is gone and was partly used again.
+                    // Part of an extent that was never finished, or that was freed and partly reused.
                     SegmentKind::Extent(_) | SegmentKind::ExtentTail(_) | SegmentKind::Free => free.put(id),
                 }
             }
@@ -107,24 +109,24 @@ impl Segments {
         }
     }
 
-    /// The table's files.
+    /// The chain of the table's files.
     #[inline]
     pub fn chain(&self) -> &Chain {
         &self.chain
     }
 
-    /// What versions have lost in larger cells.
+    /// What versions have wasted in larger cells.
     pub fn losses(&self) -> &Losses {
         &self.losses
     }
 
-    /// The lists of free segments. Whoever locks a segment's cells too locks these first.
+    /// Locks the lists of free segments. A thread that also locks a segment's cells locks the lists first.
     pub fn free_segments(&self) -> MutexGuard<'_, FreeSegments> {
         self.free.lock()
     }
 
-    /// Lengthens the chain by one file, unless someone else just did: by the next in size, or by what there is room for, with at
-    /// least `count` segments one after the other.
+    /// Adds the next file to the chain, unless it has more than `files_seen` by now. On a device that is nearly full
+    /// the file is smaller, but has at least `count` adjacent segments.
     ///
     /// # Errors
     /// DeviceFull, TableFull, NotFound (the table was dropped), Medium.
@@ -132,7 +134,10 @@ impl Segments {
         self.grow_by(files_seen, self.chain.bytes_for(count))
     }
 
-    /// Lengthens the chain by the next file, whole, ahead of need. Errors: DeviceFull, TableFull, NotFound, Medium.
+    /// Adds the next file to the chain, in its full size, ahead of need.
+    ///
+    /// # Errors
+    /// DeviceFull, TableFull, NotFound (the table was dropped), Medium.
     pub fn grow_ahead(&self) -> Result<()> {
         let files_seen = self.chain.file_count();
         self.grow_by(files_seen, self.chain.context().file_bytes(files_seen as u32))
@@ -146,17 +151,18 @@ impl Segments {
         Ok(())
     }
 
-    /// Keeps the chain as it is while the guard lives: no file is added.
+    /// Keeps files from being added to the chain while the guard lives.
     pub fn stop_growing(&self) -> MutexGuard<'_, ()> {
         self.growing.lock()
     }
 
-    /// Whether free segments have run low: the table needs its next file soon.
+    /// Whether free segments have run low, so that the table needs its next file soon.
     pub fn is_low(&self) -> bool {
         self.free.lock().count() < self.chain.low_water()
     }
 
-    /// Takes `count` contiguous free segments, sweeping or growing when there are none. `kept` segments stay free.
+    /// Takes `count` adjacent free segments, and sweeps or grows if there are none. `kept` others stay free. Returns
+    /// the first.
     pub fn take_free(&self, count: u32, kept: u32) -> Result<SegmentId> {
         loop {
             let files_seen = self.chain.file_count();
@@ -176,8 +182,9 @@ impl Segments {
         }
     }
 
-    /// Takes a segment with free cells for one owner: of `class`, or of a larger one if `class` has not earned segments of its own.
-    /// `largest` is the largest class the owner has open. Durable in its use on return.
+    /// Takes a segment with free cells for one owner: of `class`, or of a larger class if `class` has not earned
+    /// segments of its own. `largest` is the largest class that the owner has open. The segment's use is durable on
+    /// return (I3).
     pub fn take_cells(&self, class: u32, earned: bool, largest: Option<u32>) -> Result<OpenSegment> {
         let reusable = if earned { class..=class } else { class..=class.saturating_mul(2) };
         if let Some(segment) = self.take_reusable_cells(reusable) {
@@ -192,7 +199,7 @@ impl Segments {
         }
     }
 
-    /// Takes a segment with free cells of any class larger than `class`.
+    /// Takes a reusable segment of the smallest class larger than `class`.
     pub fn take_larger_cells(&self, class: u32) -> Option<OpenSegment> {
         self.take_reusable_cells(class + 1..=u32::MAX)
     }
@@ -206,9 +213,8 @@ impl Segments {
         Some(OpenSegment { id, cells, start: file.segment_offset(id.index), cursor: 0 })
     }
 
-    /// Takes an empty segment for cells of `units`. Durable in its use on return.
-    ///
-    /// The smallest class, that of deletions, may have the last free segment: with a full device rows can still be deleted.
+    /// Takes a free segment for cells of `units`. Its use is durable on return (I3). Only the smallest class, which
+    /// holds tombstones, may take the last free segment: rows can still be deleted on a full device.
     fn take_fresh_cells(&self, units: u32) -> Result<OpenSegment> {
         let id = self.take_free(1, u32::from(units > cells::UNITS_MIN))?;
         let file = self.chain.file_of(id);
@@ -220,14 +226,15 @@ impl Segments {
         Ok(OpenSegment { id, cells, start: file.segment_offset(id.index), cursor: 0 })
     }
 
-    /// Gives back an owned segment that is full but for cells freed meanwhile.
+    /// Returns an open segment that its owner has filled. It becomes free or reusable if enough cells were freed
+    /// meanwhile.
     pub fn release(&self, segment: &OpenSegment) {
         let mut free = self.free.lock();
         segment.cells.taken.store(false, Ordering::Release);
         self.settle(&mut free, segment.id, &segment.cells);
     }
 
-    /// Gives back an owned segment with unused cells. However few, the next owner goes on there.
+    /// Returns an open segment with unused cells. However few these are, the next owner continues there.
     pub fn release_partly_filled(&self, segment: &OpenSegment) {
         let cells = &segment.cells;
         let mut free = self.free.lock();
@@ -238,8 +245,8 @@ impl Segments {
         }
     }
 
-    /// Takes an extent of segments for a version of `bytes`, in a file made for it if no other has room. Flushes the
-    /// descriptors; the owner's fence covers them with the version.
+    /// Takes an extent for a version of `bytes`, in a file created for it if no other has room. It flushes the
+    /// descriptors; the fence that covers the version covers them as well (I3).
     pub fn take_extent(&self, bytes: u64) -> Result<Word> {
         let segment_bytes = self.chain.segment_bytes();
         let count = bytes.div_ceil(segment_bytes);
@@ -270,7 +277,7 @@ impl Segments {
         }
     }
 
-    /// Segment, map and number of the cell that `word` names; `None` if it names none or its segment is unswept.
+    /// Segment, map and number of the cell that `word` names; `None` if no cell begins there or the segment is unswept.
     pub fn cell(&self, word: Word) -> Option<(SegmentId, Arc<CellMap>, u32)> {
         let file = self.chain.file(word.file())?;
         let index = file.segment_of(word.offset())?;
@@ -279,13 +286,13 @@ impl Segments {
         Some((SegmentId { file: word.file(), index }, cells, cell))
     }
 
-    /// With the lists locked: an empty segment becomes free, another reusable if it has room. One with an owner stays
-    /// as it is.
+    /// Makes a segment free if it is empty, or reusable if at least an eighth of its cells is free. A segment with an
+    /// owner stays as it is. `free` are the locked lists.
     pub fn settle(&self, free: &mut FreeSegments, id: SegmentId, cells: &CellMap) {
         if cells.units() == 0 {
             return self.free_extent(free, id, cells);
         }
-        // Planted: an empty segment is free though somebody fills it.
+        // Planted: an empty segment becomes free although an owner fills it.
         if cells.taken.load(Ordering::Acquire) && !perdura_pmem::planted(51) {
             return;
         }
@@ -318,7 +325,7 @@ impl Segments {
         }
     }
 
-    /// Makes sure that the segment of the version `word` names is swept, and that the version is in one of its cells.
+    /// Sweeps the segment of the version that `word` names, unless that is done, and checks that a cell begins there.
     pub fn ensure_swept(&self, word: Word) -> Result<()> {
         let (region, at) = self.chain.locate(word)?;
         let file = self.chain.file(word.file()).expect("located");
@@ -330,7 +337,8 @@ impl Segments {
         }
     }
 
-    /// Sweeps a segment unless it is swept; `None` if it holds no cells. Only once: after that it may be free, or in other hands.
+    /// Sweeps a segment that holds cells, unless that is done, and returns their map; `None` if it holds none. A
+    /// segment is swept once only: later it may be free or have another use.
     fn sweep_segment(&self, id: SegmentId) -> Result<Option<Arc<CellMap>>> {
         let file = self.chain.file_of(id);
         let segment = file.segment(id.index);
@@ -348,7 +356,7 @@ impl Segments {
         Ok(cells.clone())
     }
 
-    /// Sweeps up to `count` segments. Returns whether there were any.
+    /// Sweeps up to `count` segments. Returns whether any was unswept.
     pub fn sweep_some(&self, count: usize) -> Result<bool> {
         let mut any = false;
         for _ in 0..count {
@@ -362,7 +370,7 @@ impl Segments {
         Ok(any)
     }
 
-    /// Keeps a prepared transaction's version: its segment is swept and its cell taken.
+    /// Takes the cell of a version that a prepared transaction wrote, after sweeping its segment.
     pub fn keep_cell(&self, word: Word) -> Result<()> {
         self.ensure_swept(word)?;
         match self.cell(word) {
@@ -375,7 +383,7 @@ impl Segments {
     }
 }
 
-/// Whether the segments after `first` belong to its extent. An extent that holds a committed version is whole.
+/// Whether all segments after `first` are tails of its extent. An extent with a committed version always is whole.
 fn is_whole(file: &DataFile, first: u32, count: u32) -> Result<bool> {
     for distance in 1..count {
         if file.kind(first + distance)? != SegmentKind::ExtentTail(distance) {

@@ -1,7 +1,7 @@
-//! One shard of a table's allocator: open segments by class of cells, and RIDs at hand.
+//! A shard of a table's allocator: open segments by class of cells, and RIDs at hand.
 //!
-//! Sessions are spread over a table's shards, so that two of them seldom meet at one lock. Lock order: shard, then the lists of
-//! free segments or of the directory's free places.
+//! Sessions are spread over a table's shards, so two of them seldom meet at one lock. Lock order: shard; then the lists
+//! of free segments, or of the directory's free places.
 
 use super::directory_space::DirectorySpace;
 use super::open_cells::{OpenSet, SegmentOwner};
@@ -11,10 +11,10 @@ use crate::error::Result;
 use crate::format::{PageState, Rid, Word};
 use std::ops::Range;
 
-/// RIDs moved from the table's lists at a time.
+/// Most RIDs taken from the table's list at once.
 const RIDS_AT_ONCE: usize = 64;
 
-/// A shard.
+/// One shard of an allocator.
 #[derive(Default)]
 pub struct Shard {
     open: OpenSet<RowWise>,
@@ -22,7 +22,7 @@ pub struct Shard {
     fresh_rows: Range<u64>,
 }
 
-/// A shard as an owner of segments.
+/// Marks a shard as the owner of segments.
 enum RowWise {}
 
 impl SegmentOwner for RowWise {
@@ -38,12 +38,13 @@ impl SegmentOwner for RowWise {
 }
 
 impl Shard {
-    /// A cell for a version of class `units`.
+    /// Claims a cell for a version of class `units`.
     pub fn claim(&mut self, segments: &Segments, units: u32) -> Result<Word> {
         self.open.claim(segments, units).map(|(word, _)| word)
     }
 
-    /// A RID whose word is empty in a published page.
+    /// Claims a RID whose word is empty. If none is free, publishes an empty page and fences it before its RIDs are
+    /// given out (I3).
     pub fn claim_rid(
         &mut self,
         segments: &Segments,
@@ -68,7 +69,7 @@ impl Shard {
         }
     }
 
-    /// RIDs it can give out without asking the table.
+    /// RIDs that the shard can give out without taking more from the table.
     pub fn rids_at_hand(&self) -> Vec<Rid> {
         self.rids.iter().copied().chain(self.fresh_rows.clone().map(|row| Rid::new(row, 0))).collect()
     }

@@ -1,7 +1,7 @@
-//! Sweeping: finding the cells of a segment that are in use, after a restart.
+//! The sweep of a segment: it finds the cells in use, after a restart.
 //!
-//! A cell is in use iff the directory word of the RID in its header names it; whatever else its bytes hold, torn or stale,
-//! is free space.
+//! A cell is in use iff the directory word of the RID in its header names it (I4). Whatever else its bytes hold, torn
+//! or stale, is free space.
 
 use crate::files::cells::CellMap;
 use crate::files::chain::SegmentId;
@@ -9,7 +9,7 @@ use crate::files::datafile::DataFile;
 use crate::files::directory::Directory;
 use crate::format::{Rid, UNIT_BYTES};
 
-/// Marks the cells of segment `id` in `map` that `directory` names.
+/// Marks in `map` the cells of segment `id` that `directory` names.
 pub fn mark_live(file: &DataFile, id: SegmentId, map: &CellMap, directory: &Directory) {
     let start = file.segment_offset(id.index);
     for cell in 0..map.count() {

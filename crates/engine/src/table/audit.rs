@@ -1,6 +1,7 @@
-//! Account of every byte and RID of a table at rest: nothing lost, nothing given twice.
+//! The audit of a table at rest: it accounts for every segment, cell and RID, so that none is lost and none is given
+//! out twice (I4, I8).
 //!
-//! For tests and tools. The pool must be swept, and no transaction may be active.
+//! It is for tests and tools. The pool must be swept, and no transaction may be active.
 
 use super::Table;
 use crate::error::{Error, Result};
@@ -10,7 +11,11 @@ use rustc_hash::FxHashSet;
 use std::sync::atomic::Ordering;
 
 impl Table {
-    /// Checks that cells in use are just those of live versions, and that each segment, page and RID is in one place.
+    /// Checks that exactly the live and the superseded versions hold cells, and that each segment and RID is in one
+    /// place.
+    ///
+    /// # Errors
+    /// Damaged, with what does not add up.
     pub fn audit(&self) -> Result<()> {
         let live = self.live_versions()?;
         let mut used = 0;
@@ -32,7 +37,7 @@ impl Table {
         self.audit_rids()
     }
 
-    /// Checks that each reusable segment has free cells of its class, and has no owner.
+    /// Checks that each reusable segment has free cells of its class and no owner.
     fn audit_reusable(&self) -> Result<()> {
         for (units, id) in self.space.segments().free_segments().reusable() {
             let cells = self.chain().file_of(id).segment(id.index).cells.lock().clone();
@@ -50,7 +55,7 @@ impl Table {
         Error::damaged(&self.name(), 0, format_args!("space does not add up: {what}"))
     }
 
-    /// Versions the directory names.
+    /// Number of versions that the directory names.
     fn live_versions(&self) -> Result<usize> {
         let mut live = 0;
         for page in (0..self.directory().page_count()).filter(|page| self.directory().state(*page).is_published()) {
@@ -65,12 +70,12 @@ impl Table {
         Ok(live)
     }
 
-    /// Superseded versions that still hold their cells without being named by the directory.
+    /// Number of superseded versions that hold cells although the directory no longer names them.
     fn superseded_live(&self) -> Result<usize> {
         Ok(self.space.superseded().count(|item| self.directory().word(item.rid.row()) != item.word))
     }
 
-    /// Cells in use in a segment and how many segments it spans.
+    /// Number of cells in use in a segment, and of segments that its use spans: an extent has several.
     fn audit_segment(&self, id: SegmentId) -> Result<(usize, u32)> {
         let file = self.chain().file_of(id);
         let is_free = self.space.is_free(id);
@@ -89,6 +94,7 @@ impl Table {
         }
     }
 
+    /// Checks that the free RIDs are exactly those of empty words in published pages.
     fn audit_rids(&self) -> Result<()> {
         let free = self.space.rids();
         let mut seen = FxHashSet::default();

@@ -1,8 +1,9 @@
-//! How a transaction ends.
+//! The end of a transaction: commit, prepare, rollback.
 //!
-//! Commit: versions fenced; log space reserved; CSN taken; record written and fenced; durable_csn waited for; directory words
-//! published, flushed, fenced; visible_csn moved in order; acknowledged (I1, I4, I5). With two-phase commit the records are made
-//! durable by [`Session::prepare`], and [`Session::commit_ordered`] only writes the commit record.
+//! A commit fences its versions, reserves log space, takes a CSN, writes and fences its record, and waits for
+//! durable_csn. Then it stamps its versions, publishes their directory words, fences, moves visible_csn in order, and
+//! acknowledges (I1, I4, I5). In two-phase commit [`Session::prepare`] makes the redo records durable, and
+//! [`Session::commit_ordered`] writes only the commit record.
 
 use super::session::{Session, State};
 use crate::changes::write_set::Position;
@@ -12,7 +13,12 @@ use perdura_log::Csn;
 use std::sync::atomic::Ordering;
 
 impl Session {
-    /// Commits. On return the transaction is durable and visible. On error it has been rolled back.
+    /// Commits the transaction: on return it is durable and visible. A transaction that wrote nothing gets the visible
+    /// CSN.
+    ///
+    /// # Errors
+    /// DeviceFull, LogFull, ReadOnlyPool. The transaction has been rolled back, with one exception: if the pool failed
+    /// stop while an earlier commit was not durable yet, the next start decides the outcome.
     pub fn commit(&mut self) -> Result<Csn> {
         if self.is_read_only() {
             let csn = self.pool.log.visible_csn();
@@ -32,7 +38,8 @@ impl Session {
             },
         };
         self.state = State::Ordered(csn);
-        // Planted: publication before all earlier commits are durable; locks let go of before it.
+        // Planted: a commit is published before all earlier ones are durable; its locks are released before
+        // publication.
         if perdura_pmem::planted(30) {
             self.publish(csn);
             return Ok(csn);
@@ -44,15 +51,17 @@ impl Session {
             self.publish(csn);
             return Ok(csn);
         }
-        // An earlier commit will never be durable: nothing may be published (I4); the next start decides.
+        // An earlier commit will never be durable, so nothing may be published (I4). The next start decides.
         self.forget();
         self.pool.check_writable().map(|()| csn)
     }
 
-    /// Makes the transaction able to commit at any time, even after a crash, under the name `xid`.
+    /// Prepares the transaction under the name `xid`: from now on it can be committed at any time, even after a crash.
+    /// A transaction that wrote nothing is not prepared.
     ///
     /// # Errors
-    /// DeviceFull, LogFull, ReadOnlyPool; the transaction has then been rolled back: parts of it may be in the log already.
+    /// DeviceFull, LogFull, ReadOnlyPool. The transaction has then been rolled back, since parts of it may be in the
+    /// log already.
     pub fn prepare(&mut self, xid: &[u8]) -> Result<()> {
         if self.is_read_only() {
             return Ok(());
@@ -65,7 +74,7 @@ impl Session {
         }
         self.xid = xid.to_vec();
         self.state = State::Prepared;
-        // It reads nothing any more, and may stay so for long: purge does not wait for it.
+        // A prepared transaction reads no more and may stay for long: it must not hold purge back.
         self.snapshots.close(&self.pool);
         self.end_change();
         Ok(())
@@ -78,8 +87,8 @@ impl Session {
         Ok(log.prepare(xid, &self.records)?)
     }
 
-    /// Gives a prepared transaction its place in the commit order and makes its commit durable. Cannot fail.
-    /// [`Session::commit`] does the rest. A transaction that wrote nothing gets the last CSN.
+    /// Gives a prepared transaction its place in the commit order and fences its commit record. It cannot fail (I5).
+    /// [`Session::commit`] publishes and acknowledges. A transaction that is not prepared gets the last CSN given out.
     pub fn commit_ordered(&mut self) -> Csn {
         if self.state == State::Prepared {
             self.begin_ending();
@@ -107,7 +116,8 @@ impl Session {
         Ok(log.commit(reservation, &self.records))
     }
 
-    /// Fences the versions, then gathers the redo records; what is more than one chunk goes to the log already.
+    /// Fences the versions, then gathers the redo records. Full chunks go to the log at once; the rest stays in
+    /// `records`.
     fn write_records(&mut self) -> Result<()> {
         self.unfenced |= self.writes.settle()?;
         self.fence_writes();
@@ -118,14 +128,15 @@ impl Session {
         self.writes.log(&mut self.records, log, self.pool.chunk_bytes)
     }
 
-    /// After all records up to the commit's are durable: publishes, waits until all of it is visible, acknowledges.
+    /// Publishes the transaction, once durable_csn covers it: stamps, publishes, fences, hands superseded versions to
+    /// purge, and waits until the commit is visible.
     fn publish(&mut self, csn: Csn) {
-        // Planted: readers find no CSN in what was published.
+        // Planted: published versions are not stamped with their CSN.
         if !perdura_pmem::planted(33) {
             self.writes.stamp(csn);
         }
         self.writes.publish(csn);
-        // Planted: said to be published before it is fenced.
+        // Planted: a commit is reported as published before the fence.
         if perdura_pmem::planted(34) {
             self.pool.log.publish(csn);
         }
@@ -135,17 +146,17 @@ impl Session {
         self.pool.counters.commits.fetch_add(1, Ordering::Relaxed);
         let log = self.log.take();
         self.release_locks();
-        // Planted: acknowledged before it is visible.
+        // Planted: a commit is acknowledged before it is visible.
         let _ = perdura_pmem::planted(35) || self.pool.log.wait_visible(csn);
         drop(log);
         self.reset();
     }
 
-    /// Rolls back, prepared or not.
+    /// Rolls the transaction back, prepared or not.
     ///
     /// # Errors
-    /// NotSupported after [`Session::commit_ordered`]: the commit is durable and cannot be taken back. It stays to be completed by
-    /// [`Session::commit`], which others wait for.
+    /// NotSupported after [`Session::commit_ordered`]: the commit is durable. [`Session::commit`] must complete it,
+    /// since later commits wait for it.
     pub fn rollback(&mut self) -> Result<()> {
         if let State::Ordered(csn) = self.state {
             let what =
@@ -156,45 +167,45 @@ impl Session {
         Ok(())
     }
 
-    /// Rolls back what was not ordered yet.
+    /// Rolls back a transaction that has no CSN yet.
     fn roll_back(&mut self) {
         if !self.is_read_only() || self.log.is_some() {
             self.begin_ending();
         }
-        // Planted: what a prepared transaction wrote is given away before the log forgets it.
+        // Planted: what a prepared transaction wrote is freed before the log forgets the transaction.
         if perdura_pmem::planted(38) && !self.is_read_only() {
-            self.take_back();
+            self.undo_all();
         }
-        // The log forgets a prepared transaction first: what it wrote may be used again right after this (I8).
+        // The log forgets a prepared transaction first: others may reuse what it wrote right after this (I8).
         if let Some(log) = self.log.take()
             && let Err(error) = log.rollback()
         {
             self.pool.log.fail_stop(&format!("a prepared transaction's rollback could not be logged: {error}"));
-            // The log still names what it wrote: the next start finds it prepared.
+            // The log still names what it wrote, so the next start finds it prepared.
             return self.forget();
         }
         if !self.is_read_only() {
-            self.take_back();
+            self.undo_all();
             self.pool.counters.rollbacks.fetch_add(1, Ordering::Relaxed);
         }
         self.release_locks();
         self.reset();
     }
 
-    /// Frees what the transaction wrote, and leaves no line of it dirty.
-    fn take_back(&mut self) {
+    /// Frees what the transaction wrote. Every line of it is flushed and fenced, so none is written back later.
+    fn undo_all(&mut self) {
         self.writes.undo_to(&Position::default());
         self.fence_writes();
         self.writes.abandon();
     }
 
-    /// Leaves a prepared transaction to the pool: nothing is rolled back, nothing written.
+    /// Ends the transaction without publishing or rolling back: the next start decides it.
     fn forget(&mut self) {
         self.log = None;
         self.reset();
     }
 
-    /// Leaves the prepared transaction to the pool, with its locks, until it is decided by name.
+    /// Moves the prepared transaction, with its locks, to the pool's list until it is decided by name.
     fn detach(&mut self) {
         self.snapshots.release(&self.pool.snapshots);
         self.pool.prepared.add(Detached {
@@ -209,12 +220,12 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // The session ends: from here on nobody calls its client, not even while this waits.
+        // Nobody calls the client of a session that ends, not even while this waits.
         self.owner.set_client(None);
         match self.state {
             State::Prepared => return self.detach(),
             State::Ordered(_) => {
-                // A pool that failed stop says so at the next call.
+                // If the pool failed stop, the next call on it reports that.
                 let _ = self.commit();
             }
             State::Active => self.roll_back(),

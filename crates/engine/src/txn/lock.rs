@@ -1,4 +1,4 @@
-//! Row locks of a session.
+//! A session locks and unlocks rows.
 
 use super::session::Session;
 use crate::error::{Error, ErrorKind, Result};
@@ -10,13 +10,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 impl Session {
-    /// Locks a row, waiting up to the lock wait timeout. Own fresh inserts need no lock.
+    /// Locks a row, waiting up to the lock wait timeout. A row that the transaction inserted itself counts as held,
+    /// without a lock.
+    ///
+    /// # Errors
+    /// LockWaitTimeout, Deadlock, Killed.
     pub fn lock_row(&mut self, table: &Arc<Table>, rid: Rid, mode: LockMode) -> Result<LockOutcome> {
         let timeout = self.lock_wait_timeout.unwrap_or_else(|| self.pool.lock_wait_timeout());
         self.lock_within(table, rid, mode, Some(timeout))
     }
 
-    /// Locks a row if that needs no waiting; `None` if somebody else holds it.
+    /// Locks a row if that takes no wait. Returns `None` if it would.
     pub fn try_lock_row(&mut self, table: &Arc<Table>, rid: Rid, mode: LockMode) -> Result<Option<LockOutcome>> {
         match self.lock_within(table, rid, mode, None) {
             Ok(outcome) => Ok(Some(outcome)),
@@ -50,10 +54,12 @@ impl Session {
             self.pool.locks.name_deadlock(|id| self.pool.name_of(id));
         }
         let (kind, what) = match refused {
-            LockRefused::Timeout => (ErrorKind::LockWaitTimeout, "was not free within the lock wait timeout"),
+            LockRefused::Timeout => (ErrorKind::LockWaitTimeout, "could not be locked within the lock wait timeout"),
             LockRefused::WouldWait => (ErrorKind::LockWaitTimeout, "is locked by another transaction"),
-            LockRefused::Deadlock => (ErrorKind::Deadlock, "would have been waited for in a circle: deadlock"),
-            LockRefused::Killed => (ErrorKind::Killed, "was waited for when the statement was killed"),
+            LockRefused::Deadlock => {
+                (ErrorKind::Deadlock, "could not be locked: the wait would have closed a cycle (deadlock)")
+            }
+            LockRefused::Killed => (ErrorKind::Killed, "could not be locked: the statement was killed while it waited"),
         };
         Err(Error::new(kind, format!("row {:#x} of table {} {what}", rid.to_u64(), table.name())))
     }
@@ -62,7 +68,8 @@ impl Session {
         self.writes.own(table.id(), rid).is_some_and(|own| own.base.is_empty())
     }
 
-    /// Releases a lock that [`Session::lock_row`] newly took, if the row was not written since.
+    /// Releases a lock that [`Session::lock_row`] returned as [`LockOutcome::New`], unless the transaction has written
+    /// the row since.
     pub fn unlock_row(&mut self, table: &Arc<Table>, rid: Rid) {
         let key = RowKey { table: table.id(), rid };
         if self.writes.own(table.id(), rid).is_some() {

@@ -1,4 +1,4 @@
-//! Reading in a transaction: single rows and scans.
+//! Reads in a transaction: single rows and scans.
 
 use super::isolation::Isolation;
 use super::session::Session;
@@ -11,27 +11,27 @@ use std::ops::Range;
 use std::sync::Arc;
 
 impl Session {
-    /// Takes the transaction's snapshot now, at the last CSN given out, so that it agrees with the binary log's
-    /// position; the first read waits until all of it is visible. Under READ COMMITTED there is none to take.
+    /// Takes the transaction's snapshot now, at the last CSN given out, so that it agrees with the present position of
+    /// the binary log. The first read waits until that CSN is visible. Under READ COMMITTED this does nothing.
     pub fn take_snapshot(&mut self) {
         if self.isolation() == Isolation::RepeatableRead {
             self.snapshots.take_ahead(&self.pool);
         }
     }
 
-    /// Whether it has taken the transaction's snapshot: from then on a newer version of a row is a conflict. Before,
-    /// its statements lock rows and work on the newest versions.
+    /// Whether the transaction has taken its snapshot. From then on a row with a newer version is a conflict; before,
+    /// statements lock rows and work on the newest versions.
     pub fn has_snapshot(&self) -> bool {
         self.snapshots.transaction().is_some()
     }
 
-    /// The snapshot consistent reads see, taken now if there is none.
+    /// The snapshot of consistent reads, taken now if there is none.
     pub(super) fn consistent_snapshot(&mut self) -> Csn {
         let isolation = self.isolation();
         self.snapshots.consistent(&self.pool, isolation)
     }
 
-    /// Reads a row, own writes included.
+    /// Reads a row, own writes included. The row is valid until the statement ends.
     ///
     /// # Errors
     /// DefinitionChanged if the table is newer than the snapshot; Damaged.
@@ -45,11 +45,11 @@ impl Session {
             return Ok(row);
         }
         let newest = table.newest(rid)?;
-        self.snapshots.has_met(newest.map_or(0, |(_, csn)| csn));
+        self.snapshots.note_met(newest.map_or(0, |(_, csn)| csn));
         Ok(newest.map(|(row, _)| row))
     }
 
-    /// Reads a row as `snapshot`, which the session holds, sees it, own writes included.
+    /// Reads a row at `snapshot`, which the session must hold open, own writes included.
     pub(super) fn read_at(&self, table: &Arc<Table>, rid: Rid, snapshot: Csn) -> Result<Option<RowRef>> {
         if let Some(OwnVersion::Seen(row)) = self.own_version(table, rid, u64::MAX)? {
             return Ok(row);
@@ -58,22 +58,24 @@ impl Session {
         table.committed(rid, snapshot)
     }
 
-    /// The transaction's own version of a row as of write sequence `sequence`; `None` if it never wrote the row.
+    /// The transaction's own version of a row as of write sequence `sequence`; `None` if the transaction never wrote
+    /// the row.
     fn own_version(&self, table: &Table, rid: Rid, sequence: u64) -> Result<Option<OwnVersion>> {
         let Some(own) = self.writes.own(table.id(), rid) else { return Ok(None) };
         table.own(rid, own.head, own.base, sequence).map(Some)
     }
 
-    /// Begins a scan of the table along its row directory. It sees the snapshot and what this transaction wrote before.
-    /// If the table is newer than the snapshot its first row is the error DefinitionChanged.
+    /// Begins a scan of a table along its row directory. The scan sees the snapshot and what the transaction wrote
+    /// before it. If the table is newer than the snapshot, the first call of [`Scan::next`] fails with
+    /// DefinitionChanged.
     pub fn scan(&mut self, table: &Arc<Table>) -> Scan {
         let snapshot = self.consistent_snapshot();
         self.scan_at(table, snapshot)
     }
 
-    /// Begins a scan for rows to be locked. A transaction without a snapshot takes none for it: the scan finds the rows
-    /// of the moment the statement began, and the caller locks each and reads it again ([`ReadView::Newest`]) before it
-    /// uses it.
+    /// Begins a scan for rows to be locked. It takes no snapshot for the transaction: without one the scan reads at the
+    /// statement's snapshot. The caller locks each row it finds, and reads it again with [`ReadView::Newest`] before
+    /// using it.
     pub fn scan_to_lock(&mut self, table: &Arc<Table>) -> Scan {
         let snapshot = match self.has_snapshot() {
             true => self.consistent_snapshot(),
@@ -82,7 +84,7 @@ impl Session {
         self.scan_at(table, snapshot)
     }
 
-    /// Begins a scan of what `snapshot`, which the session holds, sees.
+    /// Begins a scan at `snapshot`, which the session must hold open.
     pub(super) fn scan_at(&self, table: &Arc<Table>, snapshot: Csn) -> Scan {
         Scan {
             pages: table.directory().page_count(),
@@ -97,7 +99,7 @@ impl Session {
     }
 }
 
-/// A scan of a table. Rows come in the order of their RIDs.
+/// A scan of a table, in the order of row numbers.
 pub struct Scan {
     table: Arc<Table>,
     snapshot: Csn,
@@ -110,7 +112,8 @@ pub struct Scan {
 }
 
 impl Scan {
-    /// The next row the scan sees, or `None` at the end. The row is valid until the statement ends.
+    /// Returns the next row that the scan sees, or `None` at the end. `session` is the one that began the scan. The row
+    /// is valid until the statement ends.
     #[inline]
     pub fn next(&mut self, session: &Session) -> Result<Option<(Rid, RowRef)>> {
         loop {
@@ -146,13 +149,13 @@ impl Scan {
     #[inline]
     fn committed(&self, rid: Rid, word: Word) -> Result<Option<RowRef>> {
         if word.is_tombstone() {
-            // A tombstone may be purged while it is read: this way checks for that.
+            // Purge may reclaim a tombstone while it is read: `Table::committed` checks for that.
             return self.table.committed(rid, self.snapshot);
         }
         self.table.visible(rid, word, self.state, self.snapshot)
     }
 
-    /// Goes to the next page that can hold a row the scan sees.
+    /// Moves to the next page that may hold a row the scan sees. Returns whether there is one.
     fn next_page(&mut self, session: &Session) -> Result<bool> {
         if self.page == 0 {
             self.table.check_defined(self.snapshot)?;
@@ -167,7 +170,7 @@ impl Scan {
                 self.rows = rows;
                 return Ok(true);
             }
-            // A page published by a later commit may have room left that own rows took.
+            // A page that a later commit published may hold own rows: its free RIDs go to everybody.
             if self.state.is_published() && (self.own || self.state.csn() <= self.snapshot) {
                 self.rows = self.table.directory().page_rows(page);
                 return Ok(true);
@@ -176,7 +179,7 @@ impl Scan {
         Ok(false)
     }
 
-    /// The table scanned.
+    /// The table that is scanned.
     pub fn table(&self) -> &Arc<Table> {
         &self.table
     }

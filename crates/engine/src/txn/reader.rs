@@ -1,8 +1,8 @@
-//! Reading in safe code: rows are slices of persistent memory, borrowed from what keeps them there.
+//! Reads in safe code: rows are slices of persistent memory, borrowed from what holds their versions.
 //!
-//! A row's bytes never change while a snapshot, a lock or the write set holds its version. A [`Reader`] holds its session for
-//! as long as it lives, so the borrow checker sees to it that no statement ends, and nothing is written or taken back, while one
-//! of its rows is in use.
+//! The bytes of a row never change while a snapshot, a lock or the write set holds its version. A [`Reader`] borrows
+//! its session mutably, so while one of its rows is in use the session can neither end the statement nor write nor roll
+//! back.
 
 use super::read::Scan;
 use super::session::Session;
@@ -14,10 +14,10 @@ use crate::table::visibility::{ReadView, RowRef};
 use perdura_log::Csn;
 use std::sync::Arc;
 
-/// A statement that only reads. It sees its session's own writes, and what was committed when it began or, under REPEATABLE READ, at
-/// the transaction's first read.
+/// A statement that only reads. It sees its session's own writes, and what was committed when it began or, under
+/// REPEATABLE READ, at the transaction's first consistent read.
 ///
-/// Rows are slices of the persistent memory itself, without a copy. They borrow from the reader:
+/// Rows are slices of the persistent memory itself, not copies. They borrow from the reader:
 ///
 /// ```compile_fail
 /// # use perdura_engine::*;
@@ -34,27 +34,28 @@ pub struct Reader<'s> {
 }
 
 impl Session {
-    /// Begins a statement that only reads.
+    /// Begins a statement that only reads; it ends when the reader is dropped.
     pub fn reader(&mut self) -> Reader<'_> {
         self.start_statement();
         let snapshot = self.consistent_snapshot();
         Reader { session: self, snapshot }
     }
 
-    /// Locks a row exclusively, waiting if need be, and returns what is committed now, whatever the transaction's snapshot sees; `None`
-    /// if the row is gone. The lock stays until the transaction ends.
+    /// Locks a row exclusively, waiting if need be, and returns its newest committed or own version, whatever the
+    /// transaction's snapshot sees; `None` if the row is deleted. The transaction holds the lock until it ends.
     ///
     /// # Errors
-    /// LockWaitTimeout, Deadlock, Killed; Configuration if the table is another pool's; Damaged.
+    /// LockWaitTimeout, Deadlock, Killed; Configuration if the table belongs to another pool; Damaged.
     pub fn get_for_update(&mut self, table: &Arc<Table>, rid: Rid) -> Result<Option<&[u8]>> {
         self.check_own(table)?;
         self.lock_row(table, rid, LockMode::Exclusive)?;
         let row = self.read(table, rid, ReadView::Newest)?;
-        // SAFETY: the lock and the statement's snapshot hold the version, and the slice borrows the session: neither ends before it.
+        // SAFETY: the statement's snapshot, the lock or the write set holds the version, and the slice borrows the
+        // session: none of them ends before it does.
         Ok(row.map(|row| unsafe { row.bytes() }))
     }
 
-    /// Fails if the table is one of another pool: this session's snapshots and locks would not hold its rows.
+    /// Refuses a table of another pool: this session's snapshots and locks would not hold its rows.
     pub(super) fn check_own(&self, table: &Table) -> Result<()> {
         if Arc::ptr_eq(table.chain().context(), &self.pool.context) {
             return Ok(());
@@ -67,25 +68,26 @@ impl Session {
 }
 
 impl Reader<'_> {
-    /// A row; `None` if the reader sees none under this RID.
+    /// Returns the row `rid`; `None` if the reader sees none.
     ///
     /// # Errors
-    /// DefinitionChanged if the table is newer than the snapshot; Configuration if it is another pool's; Damaged.
+    /// DefinitionChanged if the table is newer than the snapshot; Configuration if the table belongs to another pool;
+    /// Damaged.
     pub fn get(&self, table: &Arc<Table>, rid: Rid) -> Result<Option<&[u8]>> {
         self.session.check_own(table)?;
         let row = self.session.read_at(table, rid, self.snapshot)?;
         Ok(row.map(|row| self.bytes(row)))
     }
 
-    /// All rows of a table, in the order of their RIDs. Errors as of [`Reader::get`]; the first one ends the scan.
+    /// Scans a table in the order of row numbers. Errors as for [`Reader::get`]; the first one ends the scan.
     pub fn scan(&self, table: &Arc<Table>) -> Result<Rows<'_>> {
         self.session.check_own(table)?;
         Ok(Rows { reader: self, scan: Some(self.session.scan_at(table, self.snapshot)) })
     }
 
     fn bytes(&self, row: RowRef) -> &[u8] {
-        // SAFETY: the snapshot or the write set holds the version; the statement ends when the reader is dropped, and the reader
-        // keeps everybody else from using the session until then.
+        // SAFETY: the snapshot or the write set holds the version until the statement ends. It ends when the reader is
+        // dropped, and until then the reader is the only user of the session.
         unsafe { row.bytes() }
     }
 }
@@ -96,7 +98,7 @@ impl Drop for Reader<'_> {
     }
 }
 
-/// The rows of a table as a reader sees them.
+/// An iterator over the rows of a table as a reader sees them.
 pub struct Rows<'r> {
     reader: &'r Reader<'r>,
     scan: Option<Scan>,

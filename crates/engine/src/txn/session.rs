@@ -1,8 +1,8 @@
-//! A session: its transaction, statements, savepoints.
+//! A session: its transaction, statements and savepoints.
 //!
-//! Snapshot isolation. READ COMMITTED takes a snapshot per statement. REPEATABLE READ takes one per transaction, at its first
-//! consistent read; from then on the first updater wins. Before it, a statement locks rows and works on their newest versions, so
-//! it conflicts with nobody. One thread uses a session at a time.
+//! Transactions run under snapshot isolation. READ COMMITTED takes a snapshot for each statement. REPEATABLE READ takes
+//! one for the transaction, at its first consistent read; from then on the first updater wins. Before that, a statement
+//! locks rows and works on their newest versions, so it meets no conflict. One thread uses a session at a time.
 
 use super::isolation::Isolation;
 use super::snapshots::OpenSnapshots;
@@ -21,36 +21,37 @@ use std::time::Duration;
 pub(crate) enum State {
     /// Reading and writing.
     Active,
-    /// Prepared: it can be committed at any time.
+    /// Its redo records are durable: it can be committed at any time.
     Prepared,
-    /// Its commit record has this CSN; publication is to follow.
+    /// Its commit record is fenced under this CSN; publication is to follow.
     Ordered(Csn),
 }
 
-/// A position in a transaction to roll back to.
+/// A position in a transaction that it can roll back to.
 #[derive(Clone, Debug, Default)]
 pub struct Savepoint {
-    /// Which of the session's transactions.
+    /// Number of the transaction in its session.
     transaction: u64,
     /// Sequence number of the next write.
     sequence: u64,
     position: Position,
 }
 
-/// Interrupts lock waits of a transaction, from any thread.
+/// A handle that interrupts a session's waits, from any thread.
 pub struct Killer(Arc<Owner>);
 
 impl Killer {
-    /// Interrupts the lock wait the transaction is in, and any that would begin before its next statement: the call fails with
-    /// [`ErrorKind::Killed`].
+    /// Interrupts the wait that the session is in for a row lock or for the end of a backup. Until its next statement
+    /// begins, further waits end at once. The interrupted call fails with [`ErrorKind::Killed`].
     pub fn kill(&self) {
         self.0.kill();
     }
 }
 
-/// A session: it runs one transaction after another, each from its first read or write to its commit or rollback.
+/// A session runs one transaction after another, each from its first read or write to its commit or rollback.
 ///
-/// Dropped, it rolls an active transaction back; one that is prepared stays so in the pool.
+/// Dropping a session rolls its active transaction back, completes an ordered commit, and leaves a prepared transaction
+/// to the pool, to be decided by name.
 pub struct Session {
     pub(super) pool: Arc<Pool>,
     pub(super) owner: Arc<Owner>,
@@ -60,17 +61,18 @@ pub struct Session {
     pub(super) snapshots: OpenSnapshots,
     pub(super) log: Option<LogTxn>,
     pub(super) writes: WriteSet,
-    /// Number of the next write: later ones are not seen by scans begun before.
+    /// Sequence number of the next write. A scan sees own writes with smaller numbers than when it began.
     pub(super) sequence: u64,
     pub(super) locks: Vec<RowKey>,
     statement: Savepoint,
-    /// Transactions that the session has ended.
+    /// Number of transactions that the session has ended.
     ended: u64,
-    /// Sequence numbers of what was rolled back to savepoints, in order: savepoints of these are gone. No more ranges than writes.
-    taken_back: Vec<RangeInclusive<u64>>,
-    /// Versions were flushed by this thread and not fenced yet.
+    /// Ranges of sequence numbers whose writes were rolled back, in ascending order: savepoints within them are gone.
+    /// There are no more ranges than writes.
+    undone: Vec<RangeInclusive<u64>>,
+    /// This thread has flushed versions that it has not fenced yet.
     pub(super) unfenced: bool,
-    /// Within a change (`pool/hold.rs`), which keeps the pool from being held.
+    /// The session is within a change (`pool/hold.rs`), so the pool cannot be held.
     pub(super) changing: bool,
     pub(super) state: State,
     pub(super) xid: Vec<u8>,
@@ -78,7 +80,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// A session of `pool`.
+    /// Begins a session and registers its owner with the lock table.
     pub(crate) fn new(pool: Arc<Pool>, isolation: Isolation) -> Session {
         let id = pool.next_session();
         let owner = Arc::new(Owner::new(id));
@@ -99,7 +101,7 @@ impl Session {
             locks: Vec::new(),
             statement: Savepoint::default(),
             ended: 0,
-            taken_back: Vec::new(),
+            undone: Vec::new(),
             unfenced: false,
             changing: false,
             state: State::Active,
@@ -109,7 +111,7 @@ impl Session {
         }
     }
 
-    /// A session for a prepared transaction that had none, which it is to commit or to roll back.
+    /// Begins a session that takes over a detached prepared transaction, to commit it or roll it back.
     pub(crate) fn attach(pool: Arc<Pool>, detached: Detached) -> Session {
         let id = pool.next_session();
         let mut session = Session::with_owner(pool, Isolation::RepeatableRead, id, detached.owner);
@@ -126,92 +128,99 @@ impl Session {
         self.id
     }
 
-    /// Sets the isolation of this transaction. Effective for snapshots not yet taken.
+    /// Sets the isolation level. It applies to snapshots not yet taken.
     pub fn set_isolation(&mut self, isolation: Isolation) {
         self.isolation = isolation;
     }
 
-    /// The isolation in force.
+    /// The isolation level in force.
     pub fn isolation(&self) -> Isolation {
         self.isolation
     }
 
-    /// Sets how long this session waits for a row lock, instead of the pool's setting.
+    /// Overrides the pool's lock wait timeout for this session.
     pub fn set_lock_wait_timeout(&mut self, timeout: Duration) {
         self.lock_wait_timeout = Some(timeout);
     }
 
-    /// Sets whose session it is. Nobody calls a client any more once this has set another, or the transaction was
-    /// dropped.
+    /// Sets the client behind the session. Once this returns, or the session is dropped, nobody calls the previous
+    /// client any more.
     pub fn set_client(&mut self, client: Option<Arc<dyn Client>>) {
         self.owner.set_client(client);
     }
 
-    /// Marks the transaction as begun: reports count its age from here, or else from its first lock or write.
+    /// Marks the transaction as begun: reports count its age from now on instead of from its first lock or write.
     pub fn mark_begun(&mut self) {
         self.owner.begin(self.pool.locks.clock());
     }
 
-    /// A handle to interrupt its lock waits.
+    /// A handle that interrupts the session's waits from another thread.
     pub fn killer(&self) -> Killer {
         Killer(self.owner.clone())
     }
 
-    /// Whether it wrote nothing so far.
+    /// Whether the transaction has written nothing so far; writes rolled back to a savepoint count as well.
     pub fn is_read_only(&self) -> bool {
         self.writes.is_empty() && self.state == State::Active
     }
 
-    /// Begins a statement: a place to roll back to, and under READ COMMITTED a new snapshot when something is read.
+    /// Begins a statement: sets the position for [`Session::rollback_statement`], ends the effect of a kill, and closes
+    /// the statement's snapshot, so that READ COMMITTED takes a new one at the next read.
     pub fn start_statement(&mut self) {
         self.statement = self.savepoint();
         self.owner.revive();
         self.snapshots.close_statement(&self.pool);
     }
 
-    /// Ends a statement: rows read by it are no longer valid. Its writes are handed over fenced (I3).
+    /// Ends a statement. Rows that it read are no longer valid. Its writes are fenced, because the next statement may
+    /// run on another thread (I3).
     pub fn end_statement(&mut self) {
         self.fence_writes();
         self.end_change();
         self.snapshots.close_statement(&self.pool);
     }
 
-    /// Takes back what was written since [`Session::start_statement`].
+    /// Rolls back what was written since [`Session::start_statement`].
     pub fn rollback_statement(&mut self) {
         let statement = std::mem::take(&mut self.statement);
-        self.take_back_to(&statement);
+        self.undo_to(&statement);
         self.statement = statement;
     }
 
-    /// Writes of this transaction so far, those taken back included: names a position in it.
+    /// A number that grows with every write of the session and every rollback to a savepoint. It tells two positions of
+    /// a transaction apart.
     pub fn writes_so_far(&self) -> u64 {
         self.sequence
     }
 
-    /// A position to roll back to.
+    /// The present position, for [`Session::rollback_to`].
     pub fn savepoint(&self) -> Savepoint {
         Savepoint { transaction: self.ended, sequence: self.sequence, position: self.writes.position() }
     }
 
-    /// Takes back what was written since `savepoint`, which stays. Locks stay. A prepared transaction stays as it is.
+    /// Rolls back what was written since `savepoint`, which stays valid. Locks stay. A prepared transaction stays as it
+    /// is.
     ///
     /// # Errors
-    /// NotFound if the savepoint is of another transaction, or was itself taken back; nothing is taken back then.
+    /// NotFound, without any effect, if the savepoint belongs to another transaction or was itself rolled back.
     pub fn rollback_to(&mut self, savepoint: &Savepoint) -> Result<()> {
-        let gone = self.taken_back.iter().any(|range| range.contains(&savepoint.sequence));
+        let gone = self.undone.iter().any(|range| range.contains(&savepoint.sequence));
         if savepoint.transaction != self.ended || gone {
-            return Err(Error::new(ErrorKind::NotFound, "the savepoint is of another transaction or was rolled back"));
+            return Err(Error::new(
+                ErrorKind::NotFound,
+                "the savepoint belongs to another transaction or was rolled back",
+            ));
         }
-        self.take_back_to(savepoint);
+        self.undo_to(savepoint);
         Ok(())
     }
 
-    fn take_back_to(&mut self, savepoint: &Savepoint) {
+    fn undo_to(&mut self, savepoint: &Savepoint) {
         if self.state == State::Active {
-            self.taken_back.retain(|range| *range.start() <= savepoint.sequence);
+            self.undone.retain(|range| *range.start() <= savepoint.sequence);
             if self.sequence > savepoint.sequence {
                 let last = self.next_sequence();
-                self.taken_back.push(savepoint.sequence + 1..=last);
+                self.undone.push(savepoint.sequence + 1..=last);
             }
             let within = self.changing;
             self.begin_ending();
@@ -224,7 +233,7 @@ impl Session {
         }
     }
 
-    /// Flushes and fences what this thread wrote (I3).
+    /// Flushes and fences what this thread has written (I3).
     pub(super) fn fence_writes(&mut self) {
         self.unfenced |= self.writes.flush_rest();
         if std::mem::take(&mut self.unfenced) {
@@ -232,22 +241,21 @@ impl Session {
         }
     }
 
-    /// Begins a change that no kill interrupts (a commit, prepare, rollback or DDL), unless the transaction is within
-    /// one.
+    /// Begins a change that no kill interrupts (a commit, prepare, rollback or DDL), unless the session is within one.
     pub(crate) fn begin_ending(&mut self) {
         if !self.changing {
             self.changing = self.pool.hold.enter(self.id, || false);
         }
     }
 
-    /// Ends the change, if the transaction is within one.
+    /// Ends the change, if the session is within one.
     pub(super) fn end_change(&mut self) {
         if std::mem::take(&mut self.changing) {
             self.pool.hold.leave(self.id);
         }
     }
 
-    /// Begins a change, unless the statement is killed while the pool is held.
+    /// Begins a change. Fails with Killed if the statement is killed while the pool is held.
     #[cold]
     pub(super) fn begin_change(&mut self) -> Result<()> {
         let owner = &self.owner;
@@ -258,7 +266,7 @@ impl Session {
         Err(Error::new(ErrorKind::Killed, "the pool was held for a backup when the statement was killed"))
     }
 
-    /// The sequence number of the write that follows.
+    /// Takes the sequence number of the write that follows, and counts the write for reports.
     pub(super) fn next_sequence(&mut self) -> u64 {
         self.owner.begin(self.pool.locks.clock());
         self.owner.count_change();
@@ -266,13 +274,13 @@ impl Session {
         self.sequence - 1
     }
 
-    /// Lets go of all row locks.
+    /// Releases all row locks, and most of the list's memory.
     pub(super) fn release_locks(&mut self) {
         self.pool.locks.unlock(&self.owner, self.locks.drain(..));
         self.locks.shrink_to(MEMORY_KEPT);
     }
 
-    /// Makes the session ready for its next transaction.
+    /// Ends the transaction: locks, snapshots, write set and change. The session is then ready for its next one.
     pub(super) fn reset(&mut self) {
         self.release_locks();
         self.owner.end();
@@ -280,7 +288,7 @@ impl Session {
         self.writes.clear();
         self.records.clear();
         self.xid.clear();
-        self.taken_back = Vec::new();
+        self.undone = Vec::new();
         self.ended += 1;
         self.unfenced = false;
         self.state = State::Active;

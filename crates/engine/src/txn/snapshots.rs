@@ -1,11 +1,11 @@
-//! The snapshots a session holds.
+//! The snapshots that a session holds open.
 
 use super::isolation::Isolation;
 use crate::pool::Pool;
 use crate::pool::snapshot_list::{SlotId, SnapshotList};
 use perdura_log::Csn;
 
-/// One snapshot a transaction may hold: its slot in the pool's list, and what it reads at while it is open.
+/// A slot in the pool's snapshot list, and the CSN that it reads at while it is open.
 struct OpenSnapshot {
     slot: SlotId,
     csn: Option<Csn>,
@@ -23,15 +23,16 @@ impl OpenSnapshot {
     }
 }
 
-/// The snapshots of a transaction. One of them is at or below whatever it reads, so purge does not free that.
+/// The snapshots of a transaction. Whatever it reads, one of them is open at or below that, so purge does not reclaim
+/// it.
 pub struct OpenSnapshots {
-    /// Of the statement: under READ COMMITTED what it reads; under REPEATABLE READ where it finds the rows that it locks.
+    /// The statement's snapshot. READ COMMITTED reads at it; REPEATABLE READ finds the rows to lock at it.
     statement: OpenSnapshot,
-    /// Of the transaction, under REPEATABLE READ, from its first consistent read on.
+    /// The transaction's snapshot, under REPEATABLE READ, from its first consistent read on.
     transaction: OpenSnapshot,
-    /// The transaction's is above what was visible when it was taken: the first read waits for it.
+    /// The transaction's snapshot was taken above visible_csn: the first read waits for it.
     unseen: bool,
-    /// Newest commit whose rows the transaction has locked and seen. A snapshot taken later must not be older.
+    /// Newest commit of which the transaction has read a row under its lock. A snapshot taken later must not be older.
     met: Csn,
 }
 
@@ -46,17 +47,17 @@ impl OpenSnapshots {
     }
 
     /// Notes that the transaction has read a row of commit `csn` under its lock.
-    pub fn has_met(&mut self, csn: Csn) {
+    pub fn note_met(&mut self, csn: Csn) {
         self.met = self.met.max(csn);
     }
 
-    /// Gives the slots back.
+    /// Returns the slots to the pool's list.
     pub fn release(&self, list: &SnapshotList) {
         list.release_slot(self.statement.slot);
         list.release_slot(self.transaction.slot);
     }
 
-    /// The snapshot of this statement, taken now if there is none.
+    /// The statement's snapshot, taken now if there is none.
     pub fn statement(&mut self, pool: &Pool) -> Csn {
         if let Some(csn) = self.statement.csn {
             return csn;
@@ -65,18 +66,18 @@ impl OpenSnapshots {
         *self.statement.csn.insert(pool.snapshots.open(self.statement.slot, || pool.log.visible_csn()))
     }
 
-    /// Waits until a snapshot sees the rows that the transaction has locked: they may be of a commit that is durable and not
-    /// visible yet. Whoever is to make that visible waits for nobody's locks.
+    /// Waits until a new snapshot would see the rows that the transaction has locked: their commit may be durable but
+    /// not visible yet. A commit that has to become visible waits for no lock, so this wait ends.
     fn wait_for_met(&self, pool: &Pool) {
         pool.log.wait_visible(self.met);
     }
 
-    /// The snapshot of the transaction, if it has taken one.
+    /// The transaction's snapshot, if it has taken one.
     pub fn transaction(&self) -> Option<Csn> {
         self.transaction.csn
     }
 
-    /// The snapshot consistent reads see, taken now if there is none.
+    /// The snapshot of consistent reads, taken now if there is none.
     pub fn consistent(&mut self, pool: &Pool, isolation: Isolation) -> Csn {
         if isolation == Isolation::ReadCommitted {
             return self.statement(pool);
@@ -92,8 +93,8 @@ impl OpenSnapshots {
         *self.transaction.csn.insert(pool.snapshots.open(self.transaction.slot, || pool.log.visible_csn()))
     }
 
-    /// Takes the transaction's snapshot, unless it has one, at the last CSN given out; the first read waits until all of it is
-    /// visible.
+    /// Takes the transaction's snapshot at the last CSN given out, unless it has one. The first read waits until that
+    /// CSN is visible.
     pub fn take_ahead(&mut self, pool: &Pool) {
         if self.transaction.csn.is_none() {
             self.transaction.csn = Some(pool.snapshots.open(self.transaction.slot, || pool.log.last_csn()));
@@ -101,12 +102,12 @@ impl OpenSnapshots {
         }
     }
 
-    /// Closes the statement's snapshot.
+    /// Closes the statement's snapshot: purge may go past it.
     pub fn close_statement(&mut self, pool: &Pool) {
         self.statement.close(&pool.snapshots);
     }
 
-    /// Closes both.
+    /// Closes both snapshots, at the end of a transaction or after prepare.
     pub fn close(&mut self, pool: &Pool) {
         self.close_statement(pool);
         self.transaction.close(&pool.snapshots);

@@ -1,4 +1,4 @@
-//! Inserting, replacing and deleting rows.
+//! Writes in a transaction: insert, update and delete.
 
 use super::session::{Session, State};
 use crate::error::{Error, ErrorKind, Result};
@@ -28,7 +28,11 @@ impl Session {
         }
     }
 
-    /// Inserts a row.
+    /// Inserts a row of up to 2^31 - 1 bytes. It takes no lock: nobody else can reach the row before the commit.
+    ///
+    /// # Errors
+    /// DeviceFull, TableFull, RowTooLarge; NotFound if the table was dropped; NotSupported if the transaction is
+    /// prepared; Killed; Configuration if the table belongs to another pool; ReadOnlyPool; Medium.
     pub fn insert(&mut self, table: &Arc<Table>, row: &[u8]) -> Result<Rid> {
         self.check_writable(table)?;
         check_length(row)?;
@@ -56,7 +60,7 @@ impl Session {
         }
     }
 
-    /// Allocates and writes a version, flushed; the fence comes with the statement's end or the commit.
+    /// Allocates, writes and flushes a version. The end of the statement or the commit fences it.
     fn write_version(&mut self, table: &Table, header: &VersionHeader, row: &[u8], sequence: u64) -> Result<Word> {
         let bytes = VERSION_HEADER + row.len() as u64;
         let place = table.space().allocate(self.id, bytes)?;
@@ -67,17 +71,18 @@ impl Session {
         Ok(if header.tombstone { word.tombstone() } else { word })
     }
 
-    /// Replaces a row. Locks it, waiting if need be.
+    /// Replaces a row. It locks the row, waiting if need be.
     ///
     /// # Errors
-    /// NotFound; RecordChanged if the transaction has a snapshot (REPEATABLE READ) and someone committed a newer version than it
-    /// sees; lock errors; DeviceFull.
+    /// NotFound if the row does not exist; RecordChanged if the transaction has a snapshot (REPEATABLE READ) and
+    /// somebody committed a newer version than it sees; LockWaitTimeout, Deadlock, Killed; otherwise as for
+    /// [`Session::insert`].
     pub fn update(&mut self, table: &Arc<Table>, rid: Rid, row: &[u8]) -> Result<()> {
         check_length(row)?;
         self.write(table, rid, Some(row))
     }
 
-    /// Deletes a row. Locks it, waiting if need be. Errors as for [`Session::update`].
+    /// Deletes a row. It locks the row, waiting if need be. Errors as for [`Session::update`].
     pub fn delete(&mut self, table: &Arc<Table>, rid: Rid) -> Result<()> {
         self.write(table, rid, None)
     }
@@ -106,9 +111,10 @@ impl Session {
         Ok(())
     }
 
-    /// Locks a committed row for its first write; returns its word.
+    /// Locks a committed row before the transaction's first write to it, checks that this write does not conflict, and
+    /// returns the row's directory word.
     fn lock_for_write(&mut self, table: &Arc<Table>, rid: Rid) -> Result<Word> {
-        // Keeps purge off the version to be replaced while this looks at it.
+        // The statement's snapshot keeps purge off the version to be replaced.
         self.snapshots.statement(&self.pool);
         let limit = self.snapshots.transaction().unwrap_or(Csn::MAX);
         self.lock_row(table, rid, LockMode::Exclusive)?;
@@ -117,7 +123,7 @@ impl Session {
             return Err(gone(table, rid));
         }
         let (region, at, header) = match table.chain().header(word, rid) {
-            // A deletion that is being purged right now.
+            // The word was a tombstone that purge has reclaimed meanwhile.
             Err(_) if table.directory().word(rid.row()) != word => return Err(gone(table, rid)),
             found => found?,
         };
@@ -133,7 +139,7 @@ impl Session {
                 ),
             ));
         }
-        // Planted: a deleted row is changed; a version is replaced in a segment that a sweep has yet to look at.
+        // Planted: a deleted row is changed; a version in an unswept segment is superseded.
         if header.tombstone && !perdura_pmem::planted(60) {
             return Err(gone(table, rid));
         }
@@ -141,7 +147,7 @@ impl Session {
             return Ok(word);
         }
         table.space().ensure_swept(word)?;
-        self.snapshots.has_met(csn);
+        self.snapshots.note_met(csn);
         Ok(word)
     }
 }

@@ -1,30 +1,30 @@
-//! Accounts and transfers between them: whatever runs at the same time, the sum never changes.
+//! Accounts and transfers between them. Whatever runs at the same time, the sum of all balances never changes.
 
 use super::try_rows;
 use perdura_engine::{Engine, Error, ErrorKind, Isolation, ReadView, Rid, Session, Table};
 use perdura_pmem::sim::Random;
 use std::sync::Arc;
 
-/// What an account begins with.
+/// First balance of every account.
 pub const START: i64 = 1000;
 
-/// Accounts in a table.
+/// A table of accounts.
 #[derive(Clone)]
 pub struct Bank {
-    /// The table.
+    /// The table of the accounts.
     pub table: Arc<Table>,
-    /// Rows of the accounts.
+    /// RIDs of the accounts.
     pub accounts: Vec<Rid>,
 }
 
-/// An account's row: its balance and padding, so that versions have several sizes.
+/// The row of an account: its balance, then padding, so that versions differ in size.
 pub fn account(balance: i64, padding: usize) -> Vec<u8> {
     let mut row = balance.to_le_bytes().to_vec();
     row.resize(8 + padding, 0x5a);
     row
 }
 
-/// The balance in an account's row.
+/// The balance in the row of an account. Panics if the row is torn.
 pub fn balance(row: &[u8]) -> i64 {
     assert!(row[8..].iter().all(|byte| *byte == 0x5a), "a torn row: {row:?}");
     i64::from_le_bytes(row[..8].try_into().expect("a balance"))
@@ -40,18 +40,18 @@ impl Bank {
         Bank { table, accounts }
     }
 
-    /// What all accounts hold together.
+    /// The sum that all snapshots must see.
     pub fn total(&self) -> i64 {
         self.accounts.len() as i64 * START
     }
 
-    /// The sum as the transaction sees it, in one scan.
+    /// The sum of all balances that the transaction sees in one scan.
     pub fn sum(&self, txn: &mut Session) -> Result<i64, Error> {
         Ok(try_rows(txn, &self.table)?.iter().map(|(_, row)| balance(row)).sum())
     }
 
-    /// Moves money between two accounts, within a statement, at times by way of a savepoint, or of a row deleted and inserted again.
-    /// Does not commit.
+    /// Moves money between two accounts in one statement, at times with a change in between that a savepoint takes
+    /// back. The caller commits.
     pub fn transfer(&self, txn: &mut Session, random: &mut Random) -> Result<(), Error> {
         txn.start_statement();
         let amount = random.below(50) as i64;
@@ -72,21 +72,22 @@ impl Bank {
         self.accounts[random.below(self.accounts.len() as u64) as usize]
     }
 
-    /// Adds to a balance under the row's lock.
+    /// Locks an account and adds `amount` to its balance.
     pub fn add(&self, txn: &mut Session, rid: Rid, amount: i64, random: &mut Random) -> Result<(), Error> {
         txn.lock_row(&self.table, rid, perdura_engine::LockMode::Exclusive)?;
         let view = match txn.isolation() {
             Isolation::ReadCommitted => ReadView::Newest,
-            // Who changes a row since this snapshot is found out by the update.
+            // If somebody has changed the row since this snapshot, the update fails with RecordChanged.
             Isolation::RepeatableRead => ReadView::Snapshot,
         };
         let row = txn.read(&self.table, rid, view)?.expect("an account is there");
-        // SAFETY: the statement is not over.
+        // SAFETY: the statement has not ended.
         let before = balance(unsafe { row.bytes() });
         txn.update(&self.table, rid, &account(before + amount, random.below(90) as usize))
     }
 
-    /// Transfers `count` times, each in a transaction that is tried again when another came first. Returns how often.
+    /// Makes `count` transfers, each in its own transaction, some of them rolled back. Retries a transaction that met a
+    /// conflict, and returns the number of retries.
     pub fn transfer_often(&self, txn: &mut Session, count: u32, random: &mut Random) -> u32 {
         let mut retries = 0;
         for _ in 0..count {

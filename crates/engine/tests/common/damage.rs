@@ -1,4 +1,4 @@
-//! A pool with every structure in it, to be damaged, and the judgement whether damage went by unnoticed.
+//! A pool with every kind of structure, for tests to damage, and the judgement whether damage goes unnoticed.
 
 use super::{reopen, row_bytes, try_rows};
 use perdura_engine::check::{Report, check};
@@ -8,23 +8,24 @@ use perdura_pmem::{Medium, SimMedium};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Rows of each table, sorted.
+/// The rows of each table, sorted.
 pub type Content = BTreeMap<String, Vec<Vec<u8>>>;
 
-/// A pool at rest, and what was acknowledged in it.
+/// A pool at rest, and what it acknowledged.
 pub struct Subject {
-    /// Its files.
+    /// The files of the pool.
     pub image: Image,
-    /// Committed rows.
+    /// The committed rows.
     pub content: Content,
-    /// Prepared transactions.
+    /// Names of the prepared transactions.
     pub prepared: Vec<Vec<u8>>,
-    /// Whether the log is damaged: a PREPARE record that is not whole looks like one that was never finished.
+    /// The test damages the log, so prepared transactions may vanish: a damaged PREPARE record looks like one that was
+    /// never finished.
     pub prepared_may_go: bool,
 }
 
-/// A pool with single rows, extents, updates, deletions, a run, an empty table, a dropped one and a prepared transaction. `closed` is
-/// one that was shut down in order: all is in the tables; the other leaves most of it to redo.
+/// A pool with single rows, bulk pages, an extent, updates, deletions, an empty table, a dropped table and a prepared
+/// transaction. A `closed` one has everything in its tables; the other leaves most of it to redo.
 pub fn subject(closed: bool) -> Subject {
     let medium = Arc::new(SimMedium::new());
     let engine = reopen(&medium);
@@ -68,7 +69,7 @@ fn fill(engine: &Engine) {
     prepared.prepare(b"branch").unwrap();
 }
 
-/// All committed rows of all tables.
+/// Reads all committed rows of all tables.
 pub fn content(engine: &Engine) -> Result<Content, Error> {
     let mut txn = engine.session(Isolation::ReadCommitted);
     let mut content = Content::new();
@@ -80,16 +81,16 @@ pub fn content(engine: &Engine) -> Result<Content, Error> {
     Ok(content)
 }
 
-/// What became of damage.
+/// What damage led to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// `perdura check` tells it.
+    /// The check reports it.
     Found,
     /// All rows are there, and stay there.
     Harmless,
 }
 
-/// Opens damaged files. Panics, saying what `hint` is, if something was lost and nobody was told.
+/// Checks and opens damaged files. Panics with `hint` if something was lost in silence.
 pub fn judge(subject: &Subject, medium: Arc<dyn Medium>, hint: &str) -> Verdict {
     let found = match check(medium.clone(), &mut |_, _| ()) {
         Ok(report) => is_found(&report, hint),
@@ -100,7 +101,7 @@ pub fn judge(subject: &Subject, medium: Arc<dyn Medium>, hint: &str) -> Verdict 
             is_told(&error, hint);
             assert!(found, "{hint}: the pool does not open ({error}), but the check says it is sound");
         }
-        // What was found may be read for as long as it goes, without a panic.
+        // Damage that was found may end the reading early, but not in a panic.
         Ok(engine) if found => drop(content(&engine)),
         Ok(engine) => {
             let alive = outlives(subject, &medium, engine);
@@ -117,7 +118,7 @@ fn is_found(report: &Report, hint: &str) -> bool {
     !report.problems.is_empty()
 }
 
-/// An error for a person: of a kind that fits, naming a file and what to do.
+/// Asserts that an error helps its reader: its kind fits, and it names a file and a remedy. Returns true.
 pub fn is_told(error: &Error, hint: &str) -> bool {
     let text = error.to_string();
     let kind = matches!(error.kind(), ErrorKind::Damaged | ErrorKind::NotSupported | ErrorKind::NotFound);
@@ -127,7 +128,7 @@ pub fn is_told(error: &Error, hint: &str) -> bool {
     true
 }
 
-/// Whether everything is there, and still is after the pool was swept, written to and opened again.
+/// Fails unless everything is there, and still is after the pool was swept, written to and opened again.
 fn outlives(subject: &Subject, medium: &Arc<dyn Medium>, engine: Engine) -> Result<(), String> {
     let compare = |engine: &Engine, when: &str| {
         let seen = content(engine).map_err(|error| format!("{when}: {error}"))?;

@@ -1,4 +1,4 @@
-//! Shared by the engine's tests: a small pool in simulated memory.
+//! What the engine's tests share: a small pool in simulated memory, rows, seeds.
 #![allow(dead_code, reason = "each test uses a part")]
 
 pub mod bank;
@@ -26,47 +26,47 @@ pub fn small() -> Config {
     }
 }
 
-/// A new pool in simulated memory.
+/// Creates a pool in simulated memory.
 pub fn pool() -> (Arc<SimMedium>, Engine) {
     let medium = Arc::new(SimMedium::new());
     let engine = reopen(&medium);
     (medium, engine)
 }
 
-/// Opens the pool on `medium` (again).
+/// Opens the pool on `medium`, or creates it.
 pub fn reopen(medium: &Arc<SimMedium>) -> Engine {
     let shared: Arc<dyn Medium> = medium.clone();
     Engine::open(shared, small()).expect("the pool opens")
 }
 
-/// Seeds 0 to `count`, or that many times what the environment variable `PERDURA_SOAK` says.
+/// The seeds from 0 up to `count`, or up to `count` times the factor in the environment variable `PERDURA_SOAK`.
 pub fn seeds(count: u64) -> std::ops::Range<u64> {
     let factor = std::env::var("PERDURA_SOAK").ok().and_then(|text| text.parse::<u64>().ok()).unwrap_or(1);
     0..count * factor
 }
 
-/// A row of 11 bytes or more.
+/// A row of 11 bytes or more, whose length depends on `number`.
 pub fn row_bytes(number: u32) -> Vec<u8> {
     format!("row {number:06} {}", "x".repeat((number % 37) as usize)).into_bytes()
 }
 
-/// All rows a transaction sees, in scan order.
+/// All rows that a transaction sees, in scan order.
 pub fn rows(txn: &mut Session, table: &Arc<Table>) -> Vec<(Rid, Vec<u8>)> {
     try_rows(txn, table).expect("the scan reads")
 }
 
-/// All rows a transaction sees, in scan order, or what kept the scan from going on.
+/// All rows that a transaction sees, in scan order, or the error that ended the scan.
 pub fn try_rows(txn: &mut Session, table: &Arc<Table>) -> Result<Vec<(Rid, Vec<u8>)>, Error> {
     let mut scan = txn.scan(table);
     let mut rows = Vec::new();
     while let Some((rid, row)) = scan.next(txn)? {
-        // SAFETY: the statement is not over.
+        // SAFETY: the statement has not ended.
         rows.push((rid, unsafe { row.bytes() }.to_vec()));
     }
     Ok(rows)
 }
 
-/// All committed rows, sorted.
+/// All committed rows, sorted by their bytes.
 pub fn committed(engine: &Engine, table: &Arc<Table>) -> Vec<Vec<u8>> {
     let mut txn = engine.session(Isolation::ReadCommitted);
     let mut rows: Vec<_> = rows(&mut txn, table).into_iter().map(|(_, row)| row).collect();

@@ -1,4 +1,5 @@
-//! Sessions that change and delete each other's rows: what is left follows from what each committed, in the order of the CSNs.
+//! Sessions that change and delete each other's rows. The rows left at the end must follow from what each session
+//! committed, in CSN order.
 
 use super::try_rows;
 use perdura_engine::{Engine, Error, ErrorKind, Isolation, Rid, Session, Table};
@@ -9,22 +10,22 @@ use std::sync::Arc;
 
 type Changes = BTreeMap<Rid, Option<Vec<u8>>>;
 
-/// A table all sessions write to, and what they committed.
+/// A table that all sessions write to, and what they have committed.
 pub struct Raid {
-    /// The table.
+    /// The table of the raid.
     pub table: Arc<Table>,
-    /// Rows inserted by anybody, those that are gone included: nobody may find another row under their RIDs.
+    /// RIDs of all rows ever inserted, deleted ones included: nobody may find another row under them.
     known: Mutex<Vec<Rid>>,
     committed: Mutex<Vec<(u64, Changes)>>,
 }
 
 impl Raid {
-    /// A raid on a table that is empty.
+    /// A raid on an empty table.
     pub fn new(table: Arc<Table>) -> Raid {
         Raid { table, known: Mutex::default(), committed: Mutex::default() }
     }
 
-    /// Runs transactions on anybody's rows.
+    /// Runs transactions that insert rows and change anybody's.
     pub fn take_part(&self, txn: &mut Session, session: u32, transactions: u32, random: &mut Random) {
         for number in 0..transactions {
             txn.start_statement();
@@ -60,7 +61,7 @@ impl Raid {
         latest.get(random.below(latest.len().max(1) as u64) as usize).copied()
     }
 
-    /// Changes or deletes a row; whether the transaction can go on.
+    /// Changes or deletes a row. Returns whether the transaction can go on.
     fn change(&self, txn: &mut Session, rid: Rid, row: Option<Vec<u8>>, changes: &mut Changes) -> bool {
         let outcome = match &row {
             Some(row) => txn.update(&self.table, rid, row),
@@ -77,7 +78,7 @@ impl Raid {
         }
     }
 
-    /// Compares the table with what was committed, once nobody writes.
+    /// Compares the table with what was committed, once nobody writes any more.
     pub fn check(&self, engine: &Engine) {
         let mut committed = std::mem::take(&mut *self.committed.lock());
         committed.sort_by_key(|(csn, _)| *csn);

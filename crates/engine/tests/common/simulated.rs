@@ -1,4 +1,4 @@
-//! Pools for threads run by the simulation's scheduler, and what must hold once they are done.
+//! Pools whose threads the simulation's scheduler runs, and what must hold when these are done.
 
 use super::{committed, reopen};
 use perdura_engine::Engine;
@@ -6,21 +6,21 @@ use perdura_pmem::SimMedium;
 use perdura_pmem::trace::{Access, Site, Tap};
 use std::sync::Arc;
 
-/// Makes every store, flush and fence a point at which the scheduler may switch threads.
+/// A tap that records nothing: it makes every store, flush and fence a point where the scheduler may switch threads.
 struct Unheard;
 
 impl Tap for Unheard {
     fn record(&self, _access: Access<'_>, _site: Site) {}
 }
 
-/// A new pool whose every event is such a point.
+/// Creates a pool on which the scheduler may switch threads at every store, flush and fence.
 pub fn pool() -> (Arc<SimMedium>, Engine) {
     let medium = Arc::new(SimMedium::new().recording(Arc::new(Unheard)));
     let engine = reopen(&medium);
     (medium, engine)
 }
 
-/// Space adds up in every table, once nothing runs.
+/// Asserts that space adds up in every table. Nothing else may run.
 pub fn audit(engine: &Engine) {
     engine.checkpoint().unwrap();
     engine.purge();
@@ -30,7 +30,7 @@ pub fn audit(engine: &Engine) {
     }
 }
 
-/// Rows are the same after a restart, and space still adds up.
+/// Asserts that a restart leaves all rows as they are, and that space still adds up.
 pub fn survives(medium: &Arc<SimMedium>, engine: Engine) {
     let before: Vec<_> = engine.tables().iter().map(|table| (table.name(), committed(&engine, table))).collect();
     drop(engine);
