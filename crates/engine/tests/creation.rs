@@ -1,5 +1,5 @@
 //! Hazard: what a creation leaves that was cut off, and cut off again when it was repeated, looks like a damaged pool.
-//! The next start must take it for an unfinished creation.
+//! The next start must take it for an unfinished creation. Tests (I3).
 
 mod common;
 

@@ -1,5 +1,5 @@
 //! Hazard: a program in safe Rust gets hold of a row that is changed or freed under it. The tests use the engine as
-//! such a program does: readers, locked reads, tables of another pool.
+//! such a program does: readers, locked reads, tables of another pool. Tests (I8).
 
 mod common;
 

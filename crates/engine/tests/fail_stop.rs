@@ -1,5 +1,5 @@
 //! Hazard: a pool goes on writing after a failed persist. It must take no more changes and say so, reads must go on,
-//! nothing may hang, and a restart must recover what was acknowledged (I11).
+//! nothing may hang, and a restart must recover what was acknowledged (I11). Tests (I5).
 
 mod common;
 

@@ -1,5 +1,5 @@
 //! Hazard: a file that cannot be removed blocks its table's drop or the next table. The drop must succeed, the next
-//! table must be created, and the file must be removed as soon as it can be.
+//! table must be created, and the file must be removed as soon as it can be. Tests (I8).
 
 mod common;
 

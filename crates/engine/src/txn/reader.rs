@@ -17,14 +17,25 @@ use std::sync::Arc;
 /// A statement that only reads. It sees its session's own writes, and what was committed when it began or, under
 /// REPEATABLE READ, at the transaction's first consistent read.
 ///
-/// Rows are slices of the persistent memory itself, not copies. They borrow from the reader:
+/// Rows are slices of the persistent memory itself, not copies. They borrow from the reader, which keeps their versions, and
+/// from the table handle, which keeps their file mapped:
 ///
-/// ```compile_fail
+/// ```compile_fail,E0499
 /// # use perdura_engine::*;
 /// # fn f(session: &mut Session, table: &std::sync::Arc<Table>, rid: Rid) {
 /// let reader = session.reader();
 /// let row = reader.get(table, rid).unwrap();
 /// session.rollback().unwrap(); // would free the row
+/// println!("{row:?}");
+/// # }
+/// ```
+///
+/// ```compile_fail,E0505
+/// # use perdura_engine::*;
+/// # fn f(session: &mut Session, table: std::sync::Arc<Table>, rid: Rid) {
+/// let reader = session.reader();
+/// let row = reader.get(&table, rid).unwrap();
+/// drop(table); // the last handle of a dropped table unmaps its files
 /// println!("{row:?}");
 /// # }
 /// ```
@@ -46,12 +57,12 @@ impl Session {
     ///
     /// # Errors
     /// LockWaitTimeout, Deadlock, Killed; Configuration if the table belongs to another pool; Damaged.
-    pub fn get_for_update(&mut self, table: &Arc<Table>, rid: Rid) -> Result<Option<&[u8]>> {
+    pub fn get_for_update<'r>(&'r mut self, table: &'r Arc<Table>, rid: Rid) -> Result<Option<&'r [u8]>> {
         self.check_own(table)?;
         self.lock_row(table, rid, LockMode::Exclusive)?;
         let row = self.read(table, rid, ReadView::Newest)?;
-        // SAFETY: the statement's snapshot, the lock or the write set holds the version, and the slice borrows the
-        // session: none of them ends before it does.
+        // SAFETY: the statement's snapshot, the lock or the write set holds the version, and the table's handle the
+        // mapping. The slice borrows session and handle, so none of them ends before it does.
         Ok(row.map(|row| unsafe { row.bytes() }))
     }
 
@@ -73,21 +84,26 @@ impl Reader<'_> {
     /// # Errors
     /// DefinitionChanged if the table is newer than the snapshot; Configuration if the table belongs to another pool;
     /// Damaged.
-    pub fn get(&self, table: &Arc<Table>, rid: Rid) -> Result<Option<&[u8]>> {
+    pub fn get<'r>(&'r self, table: &'r Arc<Table>, rid: Rid) -> Result<Option<&'r [u8]>> {
         self.session.check_own(table)?;
         let row = self.session.read_at(table, rid, self.snapshot)?;
-        Ok(row.map(|row| self.bytes(row)))
+        // SAFETY: the slice borrows the handle.
+        Ok(row.map(|row| unsafe { self.bytes(row) }))
     }
 
     /// Scans a table in the order of row numbers. Errors as for [`Reader::get`]; the first one ends the scan.
-    pub fn scan(&self, table: &Arc<Table>) -> Result<Rows<'_>> {
+    pub fn scan<'r>(&'r self, table: &'r Arc<Table>) -> Result<Rows<'r>> {
         self.session.check_own(table)?;
         Ok(Rows { reader: self, scan: Some(self.session.scan_at(table, self.snapshot)) })
     }
 
-    fn bytes(&self, row: RowRef) -> &[u8] {
+    /// The bytes of a row that this reader found.
+    ///
+    /// # Safety
+    /// The caller holds a handle of the row's table for as long as the slice lives.
+    unsafe fn bytes(&self, row: RowRef) -> &[u8] {
         // SAFETY: the snapshot or the write set holds the version until the statement ends. It ends when the reader is
-        // dropped, and until then the reader is the only user of the session.
+        // dropped, and until then the reader is the only user of the session. The caller keeps the files mapped.
         unsafe { row.bytes() }
     }
 }
@@ -110,7 +126,8 @@ impl<'r> Iterator for Rows<'r> {
     fn next(&mut self) -> Option<Self::Item> {
         let found = self.scan.as_mut()?.next(self.reader.session);
         match found {
-            Ok(Some((rid, row))) => Some(Ok((rid, self.reader.bytes(row)))),
+            // SAFETY: the rows borrow the handle that `scan` was called with.
+            Ok(Some((rid, row))) => Some(Ok((rid, unsafe { self.reader.bytes(row) }))),
             Ok(None) => {
                 self.scan = None;
                 None
