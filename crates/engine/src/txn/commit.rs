@@ -207,6 +207,8 @@ impl Session {
 
     /// Moves the prepared transaction, with its locks, to the pool's list until it is decided by name.
     fn detach(&mut self) {
+        // A write that it refused may have begun one, which nobody else would end.
+        self.end_change();
         self.snapshots.release(&self.pool.snapshots);
         self.pool.prepared.add(Detached {
             xid: std::mem::take(&mut self.xid),
