@@ -7,7 +7,7 @@
 
 use crate::error::{Error, Result};
 use crate::format::{Geometry, PAGES_PER_SEGMENT, PageState, Rid, Word};
-use perdura_pmem::Region;
+use perdura_pmem::{LINE_BYTES, Region};
 
 /// A segment of the row directory.
 pub struct DirectorySegment {
@@ -140,10 +140,24 @@ impl Directory {
     }
 
     /// Makes durable what a killed process left of segment `number` in the cache only.
-    #[track_caller]
-    pub fn reclaim(&self, number: u64) {
+    pub fn reclaim_segment(&self, number: u64) {
+        self.reclaim_within(number, &[(0, 8 << self.segment_shift)]);
+    }
+
+    /// Makes durable what a killed process left of the words of `rows` in the cache only. Skips rows that do not exist.
+    pub fn reclaim_words(&self, mut rows: Vec<u64>) {
+        rows.sort_unstable();
+        rows.dedup_by_key(|row| *row * 8 / LINE_BYTES);
+        for rows in rows.chunk_by(|row, next| self.segment_of(*row) == self.segment_of(*next)) {
+            let position = |row: &u64| (row & ((1 << self.segment_shift) - 1)) * 8;
+            let words: Vec<_> = rows.iter().map(|row| (position(row), 8)).collect();
+            self.reclaim_within(self.segment_of(rows[0]), &words);
+        }
+    }
+
+    fn reclaim_within(&self, number: u64, ranges: &[(u64, u64)]) {
         if let Some(segment) = self.segments.get(number as usize) {
-            segment.region.reclaim(segment.at, 8 << self.segment_shift);
+            segment.region.reclaim_all(ranges.iter().map(|(at, bytes)| (segment.at + at, *bytes)));
         }
     }
 

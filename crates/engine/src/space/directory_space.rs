@@ -155,7 +155,7 @@ impl DirectorySpace {
         for done in 0..count {
             let mut lists = self.0.lock();
             let Some(number) = lists.unswept.pop_front() else { return Ok(done) };
-            directory.reclaim(number);
+            directory.reclaim_segment(number);
             let mut tombstones = Vec::new();
             for page in number * PAGES_PER_SEGMENT..(number + 1) * PAGES_PER_SEGMENT {
                 if lists.reserved_pages.contains(&page) {
