@@ -1,7 +1,7 @@
 //! A process is killed while purge clears the words of deleted rows, its successor uses the cells again, and then the power fails.
 //!
 //! The successor sees a cleared word that is in the cache only. The word on the medium still names the deletion's cell: what the
-//! successor writes there must not be reached by it.
+//! successor writes there must not be reached by it. Tests (I8).
 
 mod common;
 
