@@ -9,7 +9,7 @@ use super::segments::Segments;
 use super::shard::Shard;
 use crate::error::Result;
 use crate::files::cells;
-use crate::files::chain::{Chain, SegmentId};
+use crate::files::chain::Chain;
 use crate::files::directory::Directory;
 use crate::format::{Rid, Word};
 use perdura_log::Csn;
@@ -173,10 +173,5 @@ impl Allocator {
     pub fn rids(&self) -> Vec<Rid> {
         let at_hand = self.shards.iter().flat_map(|shard| shard.lock().rids_at_hand());
         self.directory_space.rids().into_iter().chain(at_hand).collect()
-    }
-
-    /// Whether a segment is on the list of free ones.
-    pub fn is_free(&self, id: SegmentId) -> bool {
-        self.segments.free_segments().contains(id)
     }
 }

@@ -229,20 +229,25 @@ impl Segments {
     /// Returns an open segment that its owner has filled. It becomes free or reusable if enough cells were freed
     /// meanwhile.
     pub fn release(&self, segment: &OpenSegment) {
-        let mut free = self.free.lock();
-        segment.cells.taken.store(false, Ordering::Release);
-        self.settle(&mut free, segment.id, &segment.cells);
+        drop(self.end_ownership(segment));
     }
 
     /// Returns an open segment with unused cells. However few these are, the next owner continues there.
     pub fn release_partly_filled(&self, segment: &OpenSegment) {
+        let mut free = self.end_ownership(segment);
         let cells = &segment.cells;
-        let mut free = self.free.lock();
-        cells.taken.store(false, Ordering::Release);
-        self.settle(&mut free, segment.id, cells);
         if (1..cells.count()).contains(&cells.used()) {
             free.put_reusable(cells.units(), segment.id);
         }
+    }
+
+    /// Ends the ownership of a segment and settles it. Returns the lists, still locked, so that nobody has taken the
+    /// segment yet.
+    fn end_ownership(&self, segment: &OpenSegment) -> MutexGuard<'_, FreeSegments> {
+        let mut free = self.free.lock();
+        segment.cells.taken.store(false, Ordering::Release);
+        self.settle(&mut free, segment.id, &segment.cells);
+        free
     }
 
     /// Takes an extent for a version of `bytes`, in a file created for it if no other has room. It flushes the
