@@ -283,7 +283,7 @@ impl Segments {
     }
 
     /// Segment, map and number of the cell that `word` names; `None` if no cell begins there or the segment is unswept.
-    pub fn cell(&self, word: Word) -> Option<(SegmentId, Arc<CellMap>, u32)> {
+    fn cell(&self, word: Word) -> Option<(SegmentId, Arc<CellMap>, u32)> {
         let file = self.chain.file(word.file())?;
         let index = file.segment_of(word.offset())?;
         let cells = file.segment(index).cells.lock().clone()?;
@@ -293,7 +293,7 @@ impl Segments {
 
     /// Makes a segment free if it is empty, or reusable if at least an eighth of its cells is free. A segment with an
     /// owner stays as it is. `free` are the locked lists.
-    pub fn settle(&self, free: &mut FreeSegments, id: SegmentId, cells: &CellMap) {
+    fn settle(&self, free: &mut FreeSegments, id: SegmentId, cells: &CellMap) {
         if cells.units() == 0 {
             return self.free_extent(free, id, cells);
         }
