@@ -97,6 +97,11 @@ impl Pool {
         &self.context.services
     }
 
+    /// The time for reports, since 1970.
+    pub fn now(&self) -> Duration {
+        (self.locks.clock())()
+    }
+
     /// Waits until everything that this thread has flushed is durable.
     #[track_caller]
     pub fn fence(&self) {

@@ -147,7 +147,7 @@ pub struct Status {
 
 impl Status {
     pub(crate) fn of(pool: &Pool) -> Status {
-        let now = (pool.locks.clock())();
+        let now = pool.now();
         let (transactions, transactions_active) = sessions::active(pool, now);
         let tables = pool.table_list().into_iter().map(|table| TableStatus {
             name: table.name(),

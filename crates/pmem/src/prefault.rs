@@ -69,7 +69,7 @@ impl State {
 }
 
 impl Prefault {
-    /// Starts the service with up to `threads` threads (at least 1; see [`Prefault::thread_count`]), at work only
+    /// Starts the service with up to `threads` threads (at least 1; fewer if the system refuses some), at work only
     /// while enabled. `numa_node` is where they work on regions that do not know their node.
     pub fn start(threads: usize, enabled: bool, numa_node: Option<u32>) -> Prefault {
         let shared = Arc::new(Shared {
@@ -124,11 +124,6 @@ impl Prefault {
     /// Requests given up because of an error.
     pub fn failures(&self) -> u64 {
         self.shared.failures.load(Ordering::Relaxed)
-    }
-
-    /// Threads at work: fewer than asked for if the system refused some.
-    pub fn thread_count(&self) -> usize {
-        self.threads.len()
     }
 }
 

@@ -94,11 +94,6 @@ impl Region {
         self.base
     }
 
-    /// Whether both are clones of one mapping.
-    pub fn same_mapping(&self, other: &Region) -> bool {
-        Arc::ptr_eq(&self.mapping, &other.mapping)
-    }
-
     #[inline]
     fn at(&self, offset: u64, len: u64) -> *mut u8 {
         if offset > self.len || len > self.len - offset {

@@ -139,7 +139,7 @@ fn server_version() -> Result<String> {
     Ok(text.trim().rsplit(':').next().unwrap_or_default().to_owned())
 }
 
-/// The series of a version, such as 10.11. Versions of one series read each other's data directories.
+/// Refuses a directory made by a version of another series: only versions of one series read each other's data directories.
 fn check_version(path: &Path, found: &str, own: &str) -> Result<()> {
     ensure!(
         series(found) == series(own),
@@ -149,6 +149,7 @@ fn check_version(path: &Path, found: &str, own: &str) -> Result<()> {
     Ok(())
 }
 
+/// The series of a version, such as 10.11.
 fn series(version: &str) -> Option<(&str, &str)> {
     let mut numbers = version.split('.');
     Some((numbers.next()?, numbers.next()?))

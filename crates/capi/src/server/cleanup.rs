@@ -40,7 +40,7 @@ pub unsafe extern "C" fn perdura_drop_ddl_garbage(
                 unsafe { kept(name.as_ptr().cast()) };
             }
         }
-        drop_tables(engine, name::is_garbage)
+        drop_tables(engine, name::is_rebuilt)
     })
 }
 

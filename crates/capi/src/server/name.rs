@@ -37,15 +37,11 @@ pub fn listed<'a>(name: &'a str, database: &str) -> Option<&'a str> {
     name.strip_prefix(database)?.strip_prefix('/').filter(|table| !table.contains('#'))
 }
 
-/// Whether the table is of no use once the server has finished the DDL that a crash interrupted.
-pub fn is_garbage(name: &str) -> bool {
+/// Whether the server made the table under a name of its own, to fill it with the rows of another. A rename then puts it
+/// in the other's place; once the server has finished the DDL that a crash interrupted, it is of no use.
+pub fn is_rebuilt(name: &str) -> bool {
     let Some((_, table)) = name.split_once('/') else { return false };
     table.starts_with(SERVER_PREFIX) && !table.starts_with(BACKUP_PREFIX)
-}
-
-/// Whether the server filled the table under a name of its own: a rename then puts it in another table's place.
-pub fn is_rebuilt(name: &str) -> bool {
-    is_garbage(name)
 }
 
 /// Whether the table is the one that an ALTER TABLE replaces.

@@ -2,7 +2,7 @@
 
 use super::datafile::DataFile;
 use super::spare::Spare;
-use crate::config::{Clock, Config};
+use crate::config::Config;
 use crate::error::{ErrorKind, Result};
 use crate::format::{FileIdentity, Geometry};
 use crate::service::Services;
@@ -25,7 +25,6 @@ pub struct TableContext {
     pub services: Arc<Services>,
     /// The pool's spare file.
     pub spare: Spare,
-    clock: Clock,
 }
 
 impl TableContext {
@@ -45,13 +44,7 @@ impl TableContext {
             first_file_bytes: config.first_file_bytes,
             data_file_bytes: config.data_file_bytes,
             services,
-            clock: config.clock,
         }
-    }
-
-    /// The time for reports, in seconds since 1970.
-    pub fn now(&self) -> u64 {
-        (self.clock)().as_secs()
     }
 
     /// The identity of file `sequence` of table `table`, as its header has it.

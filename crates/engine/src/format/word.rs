@@ -4,6 +4,7 @@ use super::geometry::UNIT_BYTES;
 
 /// The 48 bits of a place, and of a row number.
 pub(super) const PLACE_MASK: u64 = (1 << 48) - 1;
+
 /// A directory word: the 48-bit place of a version, with flags. The `prev` of a version is one, too.
 ///
 /// Bits 0..32 are the offset in 16-byte units, 32..48 the file number, 48..60 the incarnation of the RID, 60 parity, 63
@@ -71,11 +72,6 @@ impl Word {
     /// Incarnation of the RID.
     pub fn incarnation(self) -> u16 {
         (self.0 >> 48 & INCARNATION_MASK) as u16
-    }
-
-    /// Whether both words name the same place.
-    pub fn same_place(self, other: Word) -> bool {
-        (self.0 ^ other.0) & PLACE_MASK == 0
     }
 }
 

@@ -156,7 +156,7 @@ pub fn truncate_table(pool: &Arc<Pool>, name: &str) -> Result<Arc<Table>> {
             Ok(csn) => {
                 new.set_defined(csn);
                 old.chain().set_dropped();
-                new.set_changed(pool.context.now());
+                new.set_changed(pool.now().as_secs());
                 pool.tables.write().insert(name.to_owned(), new.clone());
                 Ok((old, new))
             }

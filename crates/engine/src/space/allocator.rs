@@ -9,11 +9,12 @@ use super::segments::Segments;
 use super::shard::Shard;
 use crate::error::Result;
 use crate::files::cells;
-use crate::files::chain::{Chain, SegmentId};
+use crate::files::chain::Chain;
 use crate::files::directory::Directory;
 use crate::format::{Rid, Word};
 use perdura_log::Csn;
 use perdura_pmem::sync::{Mutex, MutexGuard};
+use std::sync::Arc;
 
 /// Number of shards, over which sessions are spread by their numbers.
 const SHARDS: usize = 4;
@@ -22,27 +23,29 @@ const SHARDS: usize = 4;
 pub struct Allocator {
     segments: Segments,
     directory_space: DirectorySpace,
-    superseded: PurgeQueue,
+    superseded: Arc<PurgeQueue>,
     shards: [Mutex<Shard>; SHARDS],
 }
 
 impl Allocator {
-    fn new(segments: Segments, directory_space: DirectorySpace) -> Allocator {
+    fn new(segments: Segments, directory_space: DirectorySpace, superseded: Arc<PurgeQueue>) -> Allocator {
         let shards = std::array::from_fn(|_| Mutex::new(Shard::default()));
-        Allocator { segments, directory_space, superseded: PurgeQueue::default(), shards }
+        Allocator { segments, directory_space, superseded, shards }
     }
 
     /// The allocator of a new table, whose only file is all free.
     pub fn create(chain: Chain) -> Allocator {
-        Allocator::new(Segments::create(chain), DirectorySpace::default())
+        let superseded = Arc::<PurgeQueue>::default();
+        Allocator::new(Segments::create(chain), DirectorySpace::create(superseded.clone()), superseded)
     }
 
     /// Opens the allocator of an existing table. It reads descriptors and page states; segments with content stay
     /// unswept.
     pub fn open(chain: Chain) -> Result<Allocator> {
         let (segments, directory) = Segments::open(chain)?;
-        let directory_space = DirectorySpace::open(&segments, directory)?;
-        Ok(Allocator::new(segments, directory_space))
+        let superseded = Arc::<PurgeQueue>::default();
+        let directory_space = DirectorySpace::open(&segments, directory, superseded.clone())?;
+        Ok(Allocator::new(segments, directory_space, superseded))
     }
 
     /// The chain of the table's files.
@@ -73,7 +76,7 @@ impl Allocator {
 
     /// Allocates a RID for session `session`. Its word is empty, in a page published durably.
     pub fn allocate_rid(&self, session: u64) -> Result<Rid> {
-        self.shard(session).claim_rid(&self.segments, &self.directory_space, &self.superseded)
+        self.shard(session).claim_rid(&self.segments, &self.directory_space)
     }
 
     fn shard(&self, session: u64) -> MutexGuard<'_, Shard> {
@@ -97,7 +100,7 @@ impl Allocator {
 
     /// Takes an unpublished directory page, whose words are durably 0.
     pub fn take_page(&self) -> Result<u64> {
-        self.directory_space.take_page(&self.segments, &self.superseded)
+        self.directory_space.take_page(&self.segments)
     }
 
     /// Frees a page that was taken and not published. Its words need not be 0.
@@ -127,7 +130,7 @@ impl Allocator {
 
     /// Sweeps up to `segments` segments and `directory` directory segments. Returns whether there were any.
     pub fn sweep(&self, segments: usize, directory: usize) -> Result<bool> {
-        let swept = self.directory_space.sweep(directory, &self.segments, &self.superseded)?;
+        let swept = self.directory_space.sweep(directory, &self.segments)?;
         Ok(self.segments.sweep_some(segments)? || swept > 0)
     }
 
@@ -173,10 +176,5 @@ impl Allocator {
     pub fn rids(&self) -> Vec<Rid> {
         let at_hand = self.shards.iter().flat_map(|shard| shard.lock().rids_at_hand());
         self.directory_space.rids().into_iter().chain(at_hand).collect()
-    }
-
-    /// Whether a segment is on the list of free ones.
-    pub fn is_free(&self, id: SegmentId) -> bool {
-        self.segments.free_segments().contains(id)
     }
 }

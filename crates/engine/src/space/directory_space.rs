@@ -9,10 +9,11 @@ use super::segments::Segments;
 use crate::error::{Error, Result};
 use crate::files::chain::{SegmentId, version_csn};
 use crate::files::directory::DirectorySegment;
-use crate::format::{PAGES_PER_SEGMENT, Rid, SegmentKind};
+use crate::format::{PAGES_PER_SEGMENT, Rid, SegmentKind, Word};
 use perdura_pmem::sync::Mutex;
 use rustc_hash::FxHashSet;
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// An unpublished directory page.
 #[derive(Clone, Copy, Debug)]
@@ -41,12 +42,24 @@ impl Lists {
 }
 
 /// The free pages and RIDs of a row directory.
-#[derive(Default)]
-pub struct DirectorySpace(Mutex<Lists>);
+pub struct DirectorySpace {
+    lists: Mutex<Lists>,
+    /// The table's purge queue, which the sweep hands old tombstones to.
+    superseded: Arc<PurgeQueue>,
+}
 
 impl DirectorySpace {
+    /// The directory space of a new table, whose directory is empty.
+    pub fn create(superseded: Arc<PurgeQueue>) -> DirectorySpace {
+        DirectorySpace { lists: Mutex::default(), superseded }
+    }
+
     /// Builds the directory of an existing table from its segments `found`, which are in the order of their numbers.
-    pub fn open(segments: &Segments, found: Vec<(u32, SegmentId)>) -> Result<DirectorySpace> {
+    pub fn open(
+        segments: &Segments,
+        found: Vec<(u32, SegmentId)>,
+        superseded: Arc<PurgeQueue>,
+    ) -> Result<DirectorySpace> {
         let chain = segments.chain();
         let mut lists = Lists::default();
         for (position, (number, id)) in found.into_iter().enumerate() {
@@ -60,54 +73,54 @@ impl DirectorySpace {
             chain.directory().check_states(u64::from(number))?;
             lists.unswept.push_back(u64::from(number));
         }
-        Ok(DirectorySpace(Mutex::new(lists)))
+        Ok(DirectorySpace { lists: Mutex::new(lists), superseded })
     }
 
     /// Adds RIDs to the free ones.
     pub fn put_rids(&self, rids: impl IntoIterator<Item = Rid>) {
-        self.0.lock().rids.extend(rids);
+        self.lists.lock().rids.extend(rids);
     }
 
     /// Takes up to `count` free RIDs.
     pub fn take_rids(&self, count: usize) -> Vec<Rid> {
-        let mut lists = self.0.lock();
+        let mut lists = self.lists.lock();
         let rest = lists.rids.len().saturating_sub(count);
         lists.rids.split_off(rest)
     }
 
     /// The free RIDs in the list.
     pub fn rids(&self) -> Vec<Rid> {
-        self.0.lock().rids.clone()
+        self.lists.lock().rids.clone()
     }
 
     /// Whether at least a page's worth and a quarter of all RIDs are free: inserts then use them up before the
     /// directory grows.
     pub fn has_many_rids(&self, segments: &Segments) -> bool {
         let (geometry, directory) = (segments.chain().context().geometry, segments.chain().directory());
-        let free = self.0.lock().rids.len() as u64;
+        let free = self.lists.lock().rids.len() as u64;
         free >= geometry.words_per_page() && free * 4 >= directory.segment_count() * geometry.words_per_segment()
     }
 
     /// Reserves a row that a prepared transaction inserted: the sweep must not take it for free.
     pub fn reserve_row(&self, row: u64) {
-        self.0.lock().reserved_rows.insert(row);
+        self.lists.lock().reserved_rows.insert(row);
     }
 
     /// Reserves a page that a prepared transaction filled: the sweep must not take it for free.
     pub fn reserve_page(&self, page: u64) {
-        self.0.lock().reserved_pages.insert(page);
+        self.lists.lock().reserved_pages.insert(page);
     }
 
     /// Adds a page that a transaction took and did not publish to the free ones.
     pub fn put_page(&self, page: u64) {
-        self.0.lock().pages.push(FreePage { page, dirty: !perdura_pmem::planted(53) });
+        self.lists.lock().pages.push(FreePage { page, dirty: !perdura_pmem::planted(53) });
     }
 
     /// Takes an unpublished directory page, whose words are durably 0. Sweeps, then grows the directory, if none is
     /// free.
-    pub fn take_page(&self, segments: &Segments, superseded: &PurgeQueue) -> Result<u64> {
+    pub fn take_page(&self, segments: &Segments) -> Result<u64> {
         loop {
-            let page = self.0.lock().pages.pop();
+            let page = self.lists.lock().pages.pop();
             match page {
                 Some(page) => {
                     // Planted: the page keeps words that a rollback or a crash left in it.
@@ -119,7 +132,7 @@ impl DirectorySpace {
                     }
                     return Ok(page.page);
                 }
-                None if self.sweep(1, segments, superseded)? > 0 => {}
+                None if self.sweep(1, segments)? > 0 => {}
                 None => self.add_segment(segments)?,
             }
         }
@@ -137,7 +150,7 @@ impl DirectorySpace {
             file.region().zero(at, segments.chain().segment_bytes());
         }
         file.region().fence();
-        let mut lists = self.0.lock();
+        let mut lists = self.lists.lock();
         let number = directory.segment_count();
         file.set_kind(id.index, SegmentKind::Directory(number as u32));
         file.region().fence();
@@ -150,10 +163,10 @@ impl DirectorySpace {
 
     /// Sweeps up to `count` directory segments for free pages and RIDs, and hands tombstones from before the restart to
     /// purge. Returns the number of segments swept.
-    pub fn sweep(&self, count: usize, segments: &Segments, superseded: &PurgeQueue) -> Result<usize> {
+    pub fn sweep(&self, count: usize, segments: &Segments) -> Result<usize> {
         let directory = segments.chain().directory();
         for done in 0..count {
-            let mut lists = self.0.lock();
+            let mut lists = self.lists.lock();
             let Some(number) = lists.unswept.pop_front() else { return Ok(done) };
             directory.reclaim_segment(number);
             let mut tombstones = Vec::new();
@@ -178,7 +191,7 @@ impl DirectorySpace {
                 }
             }
             drop(lists);
-            purge_old_tombstones(segments, superseded, tombstones)?;
+            self.purge_old_tombstones(segments, tombstones)?;
         }
         Ok(count)
     }
@@ -187,12 +200,12 @@ impl DirectorySpace {
     /// holds the lists' lock, so that a RID in an unswept segment is left to the sweep and no RID is freed twice (I8).
     pub fn clear_tombstones(&self, segments: &Segments, purged: &[Superseded]) {
         let directory = segments.chain().directory();
-        let mut lists = self.0.lock();
+        let mut lists = self.lists.lock();
         let mut cleared = Vec::new();
         for item in purged.iter().filter(|item| item.word.is_tombstone()) {
             // Planted: a RID is reused under its old incarnation.
             let incarnation = item.rid.incarnation().wrapping_add(u16::from(!perdura_pmem::planted(55)));
-            let (row, next) = (item.rid.row(), crate::format::Word::empty(incarnation));
+            let (row, next) = (item.rid.row(), Word::empty(incarnation));
             directory.store(row, next);
             directory.flush(row);
             let is_reserved =
@@ -209,22 +222,22 @@ impl DirectorySpace {
 
     /// Number of directory segments still to be swept.
     pub fn unswept_count(&self) -> usize {
-        self.0.lock().unswept.len()
+        self.lists.lock().unswept.len()
     }
-}
 
-/// Queues tombstones from before the restart for purge. Those that commits of this run published are in the queue
-/// already.
-fn purge_old_tombstones(segments: &Segments, superseded: &PurgeQueue, tombstones: Vec<Superseded>) -> Result<()> {
-    let chain = segments.chain();
-    let recovered = chain.context().services.recovered_csn();
-    for item in tombstones {
-        let Ok((region, at, _)) = chain.header(item.word, item.rid) else { continue };
-        // Planted: tombstones of this run are queued for purge as if they were from before it.
-        if version_csn(region, at, chain.state_of(item.rid.row())) <= recovered || perdura_pmem::planted(43) {
-            segments.ensure_swept(item.word)?;
-            superseded.push_first(item);
+    /// Queues tombstones from before the restart for purge. Those that commits of this run published are in the queue
+    /// already.
+    fn purge_old_tombstones(&self, segments: &Segments, tombstones: Vec<Superseded>) -> Result<()> {
+        let chain = segments.chain();
+        let recovered = chain.context().services.recovered_csn();
+        for item in tombstones {
+            let Ok((region, at, _)) = chain.header(item.word, item.rid) else { continue };
+            // Planted: tombstones of this run are queued for purge as if they were from before it.
+            if version_csn(region, at, chain.state_of(item.rid.row())) <= recovered || perdura_pmem::planted(43) {
+                segments.ensure_swept(item.word)?;
+                self.superseded.push_first(item);
+            }
         }
+        Ok(())
     }
-    Ok(())
 }

@@ -229,20 +229,25 @@ impl Segments {
     /// Returns an open segment that its owner has filled. It becomes free or reusable if enough cells were freed
     /// meanwhile.
     pub fn release(&self, segment: &OpenSegment) {
-        let mut free = self.free.lock();
-        segment.cells.taken.store(false, Ordering::Release);
-        self.settle(&mut free, segment.id, &segment.cells);
+        drop(self.end_ownership(segment));
     }
 
     /// Returns an open segment with unused cells. However few these are, the next owner continues there.
     pub fn release_partly_filled(&self, segment: &OpenSegment) {
+        let mut free = self.end_ownership(segment);
         let cells = &segment.cells;
-        let mut free = self.free.lock();
-        cells.taken.store(false, Ordering::Release);
-        self.settle(&mut free, segment.id, cells);
         if (1..cells.count()).contains(&cells.used()) {
             free.put_reusable(cells.units(), segment.id);
         }
+    }
+
+    /// Ends the ownership of a segment and settles it. Returns the lists, still locked, so that nobody has taken the
+    /// segment yet.
+    fn end_ownership(&self, segment: &OpenSegment) -> MutexGuard<'_, FreeSegments> {
+        let mut free = self.free.lock();
+        segment.cells.taken.store(false, Ordering::Release);
+        self.settle(&mut free, segment.id, &segment.cells);
+        free
     }
 
     /// Takes an extent for a version of `bytes`, in a file created for it if no other has room. It flushes the
@@ -278,7 +283,7 @@ impl Segments {
     }
 
     /// Segment, map and number of the cell that `word` names; `None` if no cell begins there or the segment is unswept.
-    pub fn cell(&self, word: Word) -> Option<(SegmentId, Arc<CellMap>, u32)> {
+    fn cell(&self, word: Word) -> Option<(SegmentId, Arc<CellMap>, u32)> {
         let file = self.chain.file(word.file())?;
         let index = file.segment_of(word.offset())?;
         let cells = file.segment(index).cells.lock().clone()?;
@@ -288,7 +293,7 @@ impl Segments {
 
     /// Makes a segment free if it is empty, or reusable if at least an eighth of its cells is free. A segment with an
     /// owner stays as it is. `free` are the locked lists.
-    pub fn settle(&self, free: &mut FreeSegments, id: SegmentId, cells: &CellMap) {
+    fn settle(&self, free: &mut FreeSegments, id: SegmentId, cells: &CellMap) {
         if cells.units() == 0 {
             return self.free_extent(free, id, cells);
         }

@@ -5,7 +5,6 @@
 
 use super::directory_space::DirectorySpace;
 use super::open_cells::{OpenSet, SegmentOwner};
-use super::purge::PurgeQueue;
 use super::segments::{OpenSegment, Segments};
 use crate::error::Result;
 use crate::format::{PageState, Rid, Word};
@@ -45,12 +44,7 @@ impl Shard {
 
     /// Claims a RID whose word is empty. If none is free, publishes an empty page and fences it before its RIDs are
     /// given out (I3).
-    pub fn claim_rid(
-        &mut self,
-        segments: &Segments,
-        directory_space: &DirectorySpace,
-        superseded: &PurgeQueue,
-    ) -> Result<Rid> {
+    pub fn claim_rid(&mut self, segments: &Segments, directory_space: &DirectorySpace) -> Result<Rid> {
         loop {
             if let Some(rid) = self.rids.pop() {
                 return Ok(rid);
@@ -60,7 +54,7 @@ impl Shard {
             }
             self.rids = directory_space.take_rids(RIDS_AT_ONCE);
             if self.rids.is_empty() {
-                let page = directory_space.take_page(segments, superseded)?;
+                let page = directory_space.take_page(segments)?;
                 let directory = segments.chain().directory();
                 directory.publish(page, PageState::OPEN);
                 segments.chain().fence();

@@ -78,7 +78,7 @@ impl Table {
     /// Number of cells in use in a segment, and of segments that its use spans: an extent has several.
     fn audit_segment(&self, id: SegmentId) -> Result<(usize, u32)> {
         let file = self.chain().file_of(id);
-        let is_free = self.space.is_free(id);
+        let is_free = self.space.segments().free_segments().contains(id);
         let cells = file.segment(id.index).cells.lock().clone();
         match (file.kind(id.index)?, cells) {
             (SegmentKind::Directory(_), None) if !is_free => Ok((0, 1)),

@@ -142,7 +142,7 @@ impl Session {
         }
         self.pool.fence();
         self.pool.log.publish(csn);
-        self.writes.retire(csn, self.pool.context.now());
+        self.writes.retire(csn, self.pool.now().as_secs());
         self.pool.counters.commits.fetch_add(1, Ordering::Relaxed);
         let log = self.log.take();
         self.release_locks();

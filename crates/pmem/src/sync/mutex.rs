@@ -54,22 +54,6 @@ impl<T: ?Sized> Mutex<T> {
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         self.0.try_lock().map(|inner| MutexGuard { inner })
     }
-
-    /// The value, through exclusive access to the lock.
-    pub fn get_mut(&mut self) -> &mut T {
-        self.0.get_mut()
-    }
-
-    /// Whether somebody holds it.
-    pub fn is_locked(&self) -> bool {
-        self.0.is_locked()
-    }
-}
-
-impl<T> From<T> for Mutex<T> {
-    fn from(value: T) -> Self {
-        Mutex::new(value)
-    }
 }
 
 impl<T: ?Sized + fmt::Debug> fmt::Debug for Mutex<T> {

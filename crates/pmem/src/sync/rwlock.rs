@@ -21,11 +21,6 @@ impl<T> RwLock<T> {
     pub const fn new(value: T) -> RwLock<T> {
         RwLock(parking_lot::RwLock::new(value))
     }
-
-    /// Consumes the lock and returns the value.
-    pub fn into_inner(self) -> T {
-        self.0.into_inner()
-    }
 }
 
 impl<T: ?Sized> RwLock<T> {
@@ -69,29 +64,6 @@ impl<T: ?Sized> RwLock<T> {
             taken.is_some()
         });
         RwLockWriteGuard(taken.unwrap_or_else(|| self.0.write()))
-    }
-
-    /// Shared access, if no writer has or awaits it.
-    #[inline]
-    pub fn try_read(&self) -> Option<RwLockReadGuard<'_, T>> {
-        self.0.try_read().map(RwLockReadGuard)
-    }
-
-    /// Exclusive access, if nobody has any.
-    #[inline]
-    pub fn try_write(&self) -> Option<RwLockWriteGuard<'_, T>> {
-        self.0.try_write().map(RwLockWriteGuard)
-    }
-
-    /// The value, through exclusive access to the lock.
-    pub fn get_mut(&mut self) -> &mut T {
-        self.0.get_mut()
-    }
-}
-
-impl<T> From<T> for RwLock<T> {
-    fn from(value: T) -> Self {
-        RwLock::new(value)
     }
 }
 
