@@ -18,3 +18,4 @@ check_rust
 check_compiler
 check_room "${PERDURA_DIR:-$PERDURA_DIR_DEFAULT}"
 say "ready: MariaDB $(cat build/mariadb/DEBIAN_VERSION) in build/mariadb"
+[ -e target/release/xtask ] || say "the build comes next, silent except for errors: some minutes the first time"

@@ -7,6 +7,7 @@
 mod directory;
 
 use std::net::TcpListener;
+use std::num::NonZeroU16;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -33,7 +34,7 @@ const EXAMPLE: &str = "    CREATE TABLE flights (carrier CHAR(2), miles INT) ENG
 /// `server [--dir DIR] [--port N]`: DIR is `server` in PERDURA_DIR unless named; without a port there is only the socket.
 pub fn run(mut args: Args) -> Result<()> {
     let path = args.option::<PathBuf>("--dir")?.unwrap_or_else(|| paths::medium().join("server"));
-    let port = args.option::<u16>("--port")?;
+    let port = args.option::<NonZeroU16>("--port").context("a port is a number from 1 to 65535")?.map(NonZeroU16::get);
     args.finish()?;
     let directory = Directory::claim(&path)?;
     plugin::build()?;

@@ -48,6 +48,9 @@ impl Drop for Running {
 impl Engine {
     /// Opens and recovers the pool on `medium`. Creates one if the medium has none, or only what a creation that was
     /// cut off left.
+    ///
+    /// While the engine lives its medium belongs to it alone: whoever opens a second engine on the same `Arc`, or stores
+    /// to the pool's regions, changes rows under their readers. A `FileMedium` keeps out a second one on its directory.
     pub fn open(medium: Arc<dyn Medium>, config: Config) -> Result<Engine> {
         let pool = recovery::open(medium, &config)?;
         let background = config.background.then(|| Background::start(pool.clone()));
@@ -56,7 +59,8 @@ impl Engine {
     }
 
     /// Stops the background thread and takes a last checkpoint. A held pool is released first. Prepared transactions
-    /// stay prepared in the pool.
+    /// stay prepared in the pool. Sessions still work; the directory stays in use until they, the engine's clones and
+    /// its tables are dropped.
     pub fn close(&self) {
         self.running.stop_background();
         if !self.pool.log.is_failed()

@@ -119,3 +119,36 @@ fn a_table_of_another_pool_is_refused() {
     }
     assert_eq!(rows(&mut theirs, &table), [b"row"]);
 }
+
+/// Hazard: a savepoint of another session is taken for an own one, and rolls back as many writes as that one had.
+#[test]
+fn a_savepoint_of_another_session_is_refused() {
+    let (_medium, engine) = pool();
+    let table = engine.create_table("t", b"").unwrap();
+    let mut one = engine.session(Isolation::RepeatableRead);
+    one.insert(&table, b"one").unwrap();
+    let savepoint = one.savepoint();
+    let mut other = engine.session(Isolation::RepeatableRead);
+    for row in [b"a", b"b"] {
+        other.insert(&table, row).unwrap();
+    }
+    for foreign in [savepoint, Default::default()] {
+        assert_eq!(other.rollback_to(&foreign).unwrap_err().kind(), ErrorKind::NotFound);
+    }
+    assert_eq!(rows(&mut other, &table), [b"a", b"b"]);
+}
+
+/// Hazard: a second prepare panics, or rolls back what the first one promised to keep.
+#[test]
+fn a_transaction_is_prepared_once() {
+    let (_medium, engine) = pool();
+    let table = engine.create_table("t", b"").unwrap();
+    let mut session = engine.session(Isolation::RepeatableRead);
+    session.insert(&table, b"row").unwrap();
+    session.prepare(b"first").unwrap();
+    assert_eq!(session.prepare(b"second").unwrap_err().kind(), ErrorKind::NotSupported);
+    session.commit_ordered();
+    assert_eq!(session.prepare(b"third").unwrap_err().kind(), ErrorKind::NotSupported);
+    session.commit().unwrap();
+    assert_eq!(rows(&mut session, &table), [b"row"]);
+}

@@ -77,7 +77,7 @@ impl Error {
         Error::new(ErrorKind::Unsupported, format!("{what}: {seen}, which is not supported here")).in_file(what)
     }
 
-    /// Somebody else has the directory `what` open.
+    /// Another process, or another medium of this one, has the directory `what` open.
     #[cold]
     pub(crate) fn in_use(what: &str) -> Error {
         let message = format!("{what} is in use by another server; stop that server or choose another directory");

@@ -39,6 +39,7 @@ pub struct Directory {
 impl Directory {
     /// Locks the directory, creates it if it is missing, and installs a server if it is new.
     pub fn claim(path: &Path) -> Result<Directory> {
+        ensure!(!path.as_os_str().is_empty(), "the name of the directory is empty: {OTHER}");
         let path = std::path::absolute(path).with_context(|| path.display().to_string())?;
         let socket_bytes = path.join("s").as_os_str().as_bytes().len();
         ensure!(
@@ -51,6 +52,7 @@ impl Directory {
             "{}: mariadb-install-db takes no path with a space: {OTHER}",
             path.display()
         );
+        ensure!(!path.exists() || path.is_dir(), "{} is not a directory: {OTHER}", path.display());
         let made = DirBuilder::new().recursive(true).mode(0o700).create(&path);
         made.map_err(|error| refusal(&path, "cannot be made", &error))?;
         check_owner(&path)?;

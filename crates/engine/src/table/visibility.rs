@@ -33,10 +33,12 @@ impl RowRef {
     /// The bytes of the row.
     ///
     /// # Safety
-    /// While the slice lives, the session that read the row must not end or begin a statement, catch up
+    /// The session read the row from a table of its own pool; a [`Scan`] that it came from was begun by the same session
+    /// in the same statement. While the slice lives, that session must not end or begin a statement, catch up
     /// ([`Session::catch_up`]), or roll back, not even to a savepoint; and somebody must keep the [`Table`], which maps
     /// the row's file.
     ///
+    /// [`Scan`]: crate::Scan
     /// [`Session::catch_up`]: crate::Session::catch_up
     pub unsafe fn bytes<'a>(self) -> &'a [u8] {
         // SAFETY: in bounds by construction; the caller keeps the version and its mapping alive.

@@ -56,15 +56,19 @@ impl Session {
         self.pool.check_writable().map(|()| csn)
     }
 
-    /// Prepares the transaction under the name `xid`: from now on it can be committed at any time, even after a crash.
-    /// A transaction that wrote nothing is not prepared.
+    /// Prepares the transaction under the name `xid`, of up to 1024 bytes: from now on it can be committed at any time,
+    /// even after a crash. A transaction that wrote nothing is not prepared. Nobody checks that the name is not taken.
     ///
     /// # Errors
     /// DeviceFull, LogFull, ReadOnlyPool. The transaction has then been rolled back, since parts of it may be in the
-    /// log already.
+    /// log already. NotSupported, without any effect, if it is prepared already.
     pub fn prepare(&mut self, xid: &[u8]) -> Result<()> {
         if self.is_read_only() {
             return Ok(());
+        }
+        if self.state != State::Active {
+            let what = "the transaction is prepared already; commit it or roll it back";
+            return Err(Error::new(ErrorKind::NotSupported, what));
         }
         let _span = perdura_pmem::trace::span("prepared");
         self.begin_ending();

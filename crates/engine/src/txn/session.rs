@@ -30,6 +30,8 @@ pub(crate) enum State {
 /// A position in a transaction that it can roll back to.
 #[derive(Clone, Debug, Default)]
 pub struct Savepoint {
+    /// Number of the session that set it; sessions count from 1.
+    session: u64,
     /// Number of the transaction in its session.
     transaction: u64,
     /// Sequence number of the next write.
@@ -195,7 +197,12 @@ impl Session {
 
     /// The present position, for [`Session::rollback_to`].
     pub fn savepoint(&self) -> Savepoint {
-        Savepoint { transaction: self.ended, sequence: self.sequence, position: self.writes.position() }
+        Savepoint {
+            session: self.id,
+            transaction: self.ended,
+            sequence: self.sequence,
+            position: self.writes.position(),
+        }
     }
 
     /// Rolls back what was written since `savepoint`, which stays valid. Locks stay. A prepared transaction stays as it
@@ -205,7 +212,8 @@ impl Session {
     /// NotFound, without any effect, if the savepoint belongs to another transaction or was itself rolled back.
     pub fn rollback_to(&mut self, savepoint: &Savepoint) -> Result<()> {
         let gone = self.undone.iter().any(|range| range.contains(&savepoint.sequence));
-        if savepoint.transaction != self.ended || gone {
+        let own = (savepoint.session, savepoint.transaction) == (self.id, self.ended);
+        if !own || gone {
             return Err(Error::new(
                 ErrorKind::NotFound,
                 "the savepoint belongs to another transaction or was rolled back",
