@@ -4,7 +4,7 @@
 mod common;
 
 use common::pool;
-use perdura_engine::{ErrorKind, Isolation, Result, Session, Table};
+use perdura_engine::{ErrorKind, Isolation, LockMode, ReadView, Result, Session, Table};
 use std::sync::Arc;
 
 /// All rows that a reader of `session` sees.
@@ -110,7 +110,11 @@ fn a_table_of_another_pool_is_refused() {
         session.update(&table, rid, b"row").unwrap_err(),
         session.delete(&table, rid).unwrap_err(),
         session.get_for_update(&table, rid).unwrap_err(),
+        session.lock_row(&table, rid, LockMode::Shared).unwrap_err(),
+        session.read(&table, rid, ReadView::Newest).unwrap_err(),
     ];
+    let mut scan = session.scan(&table);
+    errors.push(scan.next(&session).unwrap_err());
     let reader = session.reader();
     errors.extend([reader.get(&table, rid).unwrap_err(), reader.scan(&table).err().expect("refused")]);
     for error in errors {

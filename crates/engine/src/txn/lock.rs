@@ -36,6 +36,7 @@ impl Session {
         mode: LockMode,
         timeout: Option<Duration>,
     ) -> Result<LockOutcome> {
+        self.check_own(table)?;
         if self.owns_insert(table, rid) {
             return Ok(LockOutcome::Held);
         }

@@ -36,6 +36,7 @@ impl Session {
     /// # Errors
     /// DefinitionChanged if the table is newer than the snapshot; Damaged.
     pub fn read(&mut self, table: &Arc<Table>, rid: Rid, view: ReadView) -> Result<Option<RowRef>> {
+        self.check_own(table)?;
         if view == ReadView::Snapshot {
             let snapshot = self.consistent_snapshot();
             return self.read_at(table, rid, snapshot);
@@ -158,6 +159,7 @@ impl Scan {
     /// Moves to the next page that may hold a row the scan sees. Returns whether there is one.
     fn next_page(&mut self, session: &Session) -> Result<bool> {
         if self.page == 0 {
+            session.check_own(&self.table)?;
             self.table.check_defined(self.snapshot)?;
         }
         while self.page < self.pages {

@@ -6,7 +6,7 @@
 
 use super::read::Scan;
 use super::session::Session;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::format::Rid;
 use crate::pool::locks::LockMode;
 use crate::table::Table;
@@ -58,23 +58,11 @@ impl Session {
     /// # Errors
     /// LockWaitTimeout, Deadlock, Killed; Configuration if the table belongs to another pool; Damaged.
     pub fn get_for_update<'r>(&'r mut self, table: &'r Arc<Table>, rid: Rid) -> Result<Option<&'r [u8]>> {
-        self.check_own(table)?;
         self.lock_row(table, rid, LockMode::Exclusive)?;
         let row = self.read(table, rid, ReadView::Newest)?;
         // SAFETY: the statement's snapshot, the lock or the write set holds the version, and the table's handle the
         // mapping. The slice borrows session and handle, so none of them ends before it does.
         Ok(row.map(|row| unsafe { row.bytes() }))
-    }
-
-    /// Refuses a table of another pool: this session's snapshots and locks would not hold its rows.
-    pub(super) fn check_own(&self, table: &Table) -> Result<()> {
-        if Arc::ptr_eq(table.chain().context(), &self.pool.context) {
-            return Ok(());
-        }
-        Err(Error::new(
-            ErrorKind::Configuration,
-            format!("table {} belongs to another pool; use a session of its engine", table.name()),
-        ))
     }
 }
 

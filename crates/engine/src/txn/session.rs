@@ -12,6 +12,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::pool::Pool;
 use crate::pool::owner::{Client, Owner, RowKey};
 use crate::pool::prepared::Detached;
+use crate::table::Table;
 use perdura_log::{Csn, LogTxn};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -164,6 +165,17 @@ impl Session {
     /// Whether the transaction has written nothing so far; writes rolled back to a savepoint count as well.
     pub fn is_read_only(&self) -> bool {
         self.writes.is_empty() && self.state == State::Active
+    }
+
+    /// Refuses a table of another pool: this session's snapshots and locks would not hold its rows.
+    pub(super) fn check_own(&self, table: &Table) -> Result<()> {
+        if Arc::ptr_eq(table.chain().context(), &self.pool.context) {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::Configuration,
+            format!("table {} belongs to another pool; use a session of its engine", table.name()),
+        ))
     }
 
     /// Begins a statement: sets the position for [`Session::rollback_statement`], ends the effect of a kill, and closes
