@@ -109,6 +109,7 @@ impl Pool {
     }
 
     /// Fails with ReadOnlyPool if the pool has failed stop.
+    #[inline]
     pub fn check_writable(&self) -> Result<()> {
         if !self.log.is_failed() {
             return Ok(());

@@ -89,6 +89,7 @@ impl Table {
     }
 
     /// The allocator, which owns the table's files.
+    #[inline]
     pub(crate) fn space(&self) -> &Allocator {
         &self.space
     }

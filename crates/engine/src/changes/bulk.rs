@@ -77,6 +77,7 @@ impl BulkInsert {
     }
 
     /// The table it inserts into.
+    #[inline]
     pub fn table(&self) -> &Arc<Table> {
         &self.table
     }
@@ -96,6 +97,7 @@ impl BulkInsert {
     }
 
     /// Inserts a row as write `sequence` of its session.
+    #[inline]
     pub fn insert(&mut self, row: &[u8], sequence: u64) -> Result<Rid> {
         if self.pages.last().is_none_or(|page| page.next == page.end) {
             self.add_page()?;
@@ -132,6 +134,7 @@ impl BulkInsert {
     }
 
     /// Writes a version into an open segment, and flushes the lines that are full; or into an extent, and flushes it.
+    #[inline]
     fn write_version(&mut self, header: &VersionHeader, row: &[u8], sequence: u64) -> Result<Word> {
         let bytes = VERSION_HEADER + row.len() as u64;
         self.written = true;

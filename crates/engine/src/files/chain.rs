@@ -118,11 +118,13 @@ impl Chain {
     }
 
     /// What the table shares with the other tables of its pool.
+    #[inline]
     pub fn context(&self) -> &Arc<TableContext> {
         &self.context
     }
 
     /// Table id.
+    #[inline]
     pub fn table(&self) -> u32 {
         self.table
     }
@@ -138,6 +140,7 @@ impl Chain {
     }
 
     /// Whether the table was dropped or truncated.
+    #[inline]
     pub fn is_dropped(&self) -> bool {
         self.dropped.load(Ordering::Acquire)
     }
@@ -148,6 +151,7 @@ impl Chain {
     }
 
     /// Size of a segment, in bytes.
+    #[inline]
     pub fn segment_bytes(&self) -> u64 {
         self.context.geometry.segment_bytes
     }
@@ -169,11 +173,13 @@ impl Chain {
     }
 
     /// File `sequence` of the chain, if it exists.
+    #[inline]
     pub fn file(&self, sequence: u32) -> Option<&DataFile> {
         self.files.get(sequence as usize)
     }
 
     /// The file of a segment, which must belong to the table.
+    #[inline]
     pub fn file_of(&self, id: SegmentId) -> &DataFile {
         self.file(id.file).expect("a segment's file is in the chain")
     }

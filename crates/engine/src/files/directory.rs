@@ -103,6 +103,7 @@ impl Directory {
     }
 
     /// Stores the word of row `row`. It neither flushes nor fences.
+    #[inline]
     pub fn store(&self, row: u64, word: Word) {
         let (region, at) = self.place(row).expect("a row that exists");
         if perdura_pmem::planted(64) {
@@ -115,6 +116,7 @@ impl Directory {
 
     /// Flushes the line of the word of row `row`.
     #[track_caller]
+    #[inline]
     pub fn flush(&self, row: u64) {
         let (region, at) = self.place(row).expect("a row that exists");
         region.flush(at, 8);

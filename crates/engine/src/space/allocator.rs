@@ -61,6 +61,7 @@ impl Allocator {
     }
 
     /// The table's segments, for a bulk insert, which fills segments of its own.
+    #[inline]
     pub fn segments(&self) -> &Segments {
         &self.segments
     }

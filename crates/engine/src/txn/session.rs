@@ -168,6 +168,7 @@ impl Session {
     }
 
     /// Refuses a table of another pool: this session's snapshots and locks would not hold its rows.
+    #[inline]
     pub(super) fn check_own(&self, table: &Table) -> Result<()> {
         if Arc::ptr_eq(table.chain().context(), &self.pool.context) {
             return Ok(());
