@@ -4,7 +4,7 @@
 //! in one of the two parts: a row that a bulk insert made stays there when the transaction changes it again.
 
 use super::bulk::{BULK_AFTER, BulkInsert, BulkMark};
-use super::row_writes::RowWrites;
+use super::row_writes::{RowWrites, Write};
 use crate::error::Result;
 use crate::format::{RECORD_BYTES, Record, Rid, Word};
 use crate::space::purge::Superseded;
@@ -149,8 +149,7 @@ impl WriteSet {
     /// the versions between; they are freed when the transaction retires.
     fn skip_replaced(&self) -> Result<bool> {
         // Planted: versions link to own ones that are soon freed.
-        let skips =
-            |write: &&super::row_writes::Write| write.versions > 1 && !write.is_nothing() && !perdura_pmem::planted(37);
+        let skips = |write: &&Write| write.versions > 1 && !write.is_nothing() && !perdura_pmem::planted(37);
         let mut relinked = false;
         for write in self.rows.entries().iter().filter(skips) {
             write.table.chain().relink(write.head, write.rid, write.base)?;
