@@ -21,5 +21,5 @@ pub use geometry::{CATALOG_ID, FORMAT_VERSION, Geometry, PAGES_PER_SEGMENT, UNIT
 pub use page::PageState;
 pub use record::{RECORD_BYTES, Record, fold_row, page_crc};
 pub use segment::SegmentKind;
-pub use version::{PENDING, ROW_BYTES_MAX, VERSION_HEADER, VersionHeader};
+pub use version::{ROW_BYTES_MAX, VERSION_HEADER, VersionHeader};
 pub use word::{Rid, Word};

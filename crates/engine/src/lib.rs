@@ -6,7 +6,7 @@
 //! `docs/invariants.md` numbers the rules, (I1) to (I11), that comments cite.
 //!
 //! The rooms, from the top down; each uses only those after it: `engine`, `status`, `sessions` and `background`;
-//! `recovery`; `txn`; `pool`; `changes`; `table`; `space`; `files`; and at the bottom `service`, `notices`, `config`,
+//! `recovery`; `txn`; `pool`; `changes`; `table`; `space`; `shadow`; `files`; and at the bottom `service`, `notices`, `config`,
 //! [`mod@format`], `error` and `random`.
 
 mod background;
@@ -22,6 +22,7 @@ mod random;
 mod recovery;
 mod service;
 mod sessions;
+mod shadow;
 mod space;
 mod status;
 mod table;

@@ -84,7 +84,7 @@ impl Counters {
             lock_waits: pool.locks.waits.load(Ordering::Relaxed),
             lock_timeouts: pool.locks.timeouts.load(Ordering::Relaxed),
             deadlocks: pool.locks.deadlocks.load(Ordering::Relaxed),
-            locks_held: locks_held as u64,
+            locks_held,
             locks_waited_for: locks_waited_for as u64,
             generation_switches: log.switches,
             durable_csn: pool.log.durable_csn(),

@@ -12,6 +12,7 @@ use crate::files::chain::Chain;
 use crate::files::context::TableContext;
 use crate::files::directory::Directory;
 use crate::format::{CATALOG_ID, PAGES_PER_SEGMENT};
+use crate::shadow::slots::Shadows;
 use crate::space::allocator::Allocator;
 use perdura_log::Csn;
 use std::sync::Arc;
@@ -94,6 +95,12 @@ impl Table {
         &self.space
     }
 
+    /// The shadows of the row directory's pages.
+    #[inline]
+    pub(crate) fn shadows(&self) -> &Shadows {
+        self.space.shadows()
+    }
+
     /// The chain of the table's files.
     #[inline]
     pub(crate) fn chain(&self) -> &Chain {
@@ -147,9 +154,9 @@ impl Table {
         self.space.free_bytes()
     }
 
-    /// Number of superseded versions that wait for purge.
+    /// Number of rows changed by commits that wait for purge.
     pub(crate) fn purge_lag(&self) -> usize {
-        self.space.superseded().len()
+        self.space.retired().rows() as usize
     }
 
     /// When a commit last changed the table, in seconds since 1970; 0 if none did since the pool was opened.

@@ -1,17 +1,19 @@
-//! Bulk inserts: rows in directory pages and segments that one transaction fills alone.
+//! Bulk inserts: rows in directory pages that one transaction fills alone.
 //!
 //! From its 65th insert into a table on, a transaction takes whole directory pages and segments. It writes versions and
 //! directory words as the rows come, and flushes each line once, when it is full. The log gets one record for each
-//! page, and one state word publishes the page. The DRAM cost is an entry for each page and each segment, some 0.2
-//! bytes a row. When the transaction changes one of these rows again, it replaces the word in the unpublished page. The
-//! writing thread flushes, and fences before another thread goes on (I3).
+//! page, and one state word publishes the page. The pages are in their shadows as changes of the whole page, so rows
+//! count for others once the transaction is committed, and for its own statements step by step. When the transaction
+//! changes one of these rows again, it replaces the word in the unpublished page. The writing thread flushes, and
+//! fences before another thread goes on (I3).
 
+use super::own_segments::OwnSegments;
 use crate::error::Result;
-use crate::files::cells;
-use crate::files::chain::write_at;
-use crate::format::{PageState, Record, Rid, VERSION_HEADER, VersionHeader, Word, fold_row, page_crc};
-use crate::space::bulk_segment::Bulk;
-use crate::space::open_cells::OpenSet;
+use crate::files::directory::Directory;
+use crate::format::{Record, Rid, VersionHeader, Word, fold_row, page_crc};
+use crate::shadow::change::Change;
+use crate::shadow::page::PageShadow;
+use crate::shadow::writer::Writer;
 use crate::table::Table;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
@@ -24,6 +26,8 @@ struct BulkPage {
     page: u64,
     /// Row number of the next insert.
     next: u64,
+    /// The rows below it are in the page's shadow.
+    noted: u64,
     end: u64,
     /// Folded checksums of the versions in the page.
     folded: u64,
@@ -33,79 +37,64 @@ struct BulkPage {
     edited: bool,
 }
 
-struct Edit {
-    row: u64,
-    before: Word,
-}
-
 /// A position in a bulk insert to roll back to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BulkMark {
     pages: usize,
     next: u64,
-    edits: usize,
 }
 
 /// A transaction's bulk insert into one table.
 pub struct BulkInsert {
     table: Arc<Table>,
+    writer: Arc<Writer>,
     pages: Vec<BulkPage>,
     page_index: FxHashMap<u64, u32>,
-    segments: OpenSet<Bulk>,
-    edits: Vec<Edit>,
+    /// Index of the first page with rows that are not in its shadow.
+    unnoted: usize,
     rows: i64,
-    /// Something has been written since the last [`BulkInsert::flush_rest`].
-    written: bool,
     /// RIDs that the edited pages leave free. They are collected while nobody else can reach the pages: once these are
     /// published, another transaction may delete a row, and purge then frees that RID itself (I8).
     holes: Vec<Rid>,
 }
 
 impl BulkInsert {
-    /// A bulk insert into `table`, which takes its first page with its first row.
-    pub fn new(table: Arc<Table>) -> BulkInsert {
+    /// A bulk insert of `writer` into `table`, which takes its first page with its first row.
+    pub fn new(table: Arc<Table>, writer: Arc<Writer>) -> BulkInsert {
         BulkInsert {
             table,
+            writer,
             pages: Vec::new(),
             page_index: FxHashMap::default(),
-            segments: OpenSet::default(),
-            edits: Vec::new(),
+            unnoted: 0,
             rows: 0,
-            written: false,
             holes: Vec::new(),
         }
     }
 
-    /// The table it inserts into.
-    #[inline]
-    pub fn table(&self) -> &Arc<Table> {
-        &self.table
+    fn directory(&self) -> &Directory {
+        self.table.directory()
     }
 
     /// Whether this bulk insert filled row `row`.
+    #[inline]
     pub fn owns_row(&self, row: u64) -> bool {
-        match self.page_index.get(&self.table.directory().page_of(row)) {
+        match self.page_index.get(&self.directory().page_of(row)) {
             Some(&index) => row < self.pages[index as usize].next,
             None => false,
         }
     }
 
-    /// Row numbers filled in directory page `page`; `None` if the page belongs to somebody else.
-    pub fn page_rows(&self, page: u64) -> Option<std::ops::Range<u64>> {
-        let index = *self.page_index.get(&page)?;
-        Some(self.table.directory().page_rows(page).start..self.pages[index as usize].next)
-    }
-
-    /// Inserts a row as write `sequence` of its session.
+    /// Inserts a row.
     #[inline]
-    pub fn insert(&mut self, row: &[u8], sequence: u64) -> Result<Rid> {
+    pub fn insert(&mut self, segments: &mut OwnSegments, row: &[u8]) -> Result<Rid> {
         if self.pages.last().is_none_or(|page| page.next == page.end) {
             self.add_page()?;
         }
         let page = self.pages.last().expect("just made sure");
         let rid = Rid::new(page.next, 0);
-        let header = VersionHeader::new(Word::EMPTY, rid, row, false);
-        let word = self.write_version(&header, row, sequence)?;
+        let header = VersionHeader::new(rid, row);
+        let word = segments.write(&self.table, &header, row)?;
         let page = self.pages.last_mut().expect("just made sure");
         self.table.directory().store(page.next, word);
         page.folded ^= fold_row(page.next, header.crc);
@@ -120,59 +109,78 @@ impl BulkInsert {
 
     fn add_page(&mut self) -> Result<()> {
         let page = self.table.space().take_page()?;
-        let rows = self.table.directory().page_rows(page);
+        self.enter_page(page, 0);
+        Ok(())
+    }
+
+    /// Makes an unpublished page, with `filled` rows in it, one of this bulk insert.
+    fn enter_page(&mut self, page: u64, filled: u64) {
+        let rows = self.directory().page_rows(page);
+        self.table.shadows().slot(page).lock().change_or_new(&self.writer, true);
         self.page_index.insert(page, self.pages.len() as u32);
         self.pages.push(BulkPage {
             page,
-            next: rows.start,
+            next: rows.start + filled,
+            noted: rows.start,
             end: rows.end,
             folded: 0,
             line_dirty: false,
             edited: false,
         });
-        Ok(())
     }
 
-    /// Writes a version into an open segment, and flushes the lines that are full; or into an extent, and flushes it.
-    #[inline]
-    fn write_version(&mut self, header: &VersionHeader, row: &[u8], sequence: u64) -> Result<Word> {
-        let bytes = VERSION_HEADER + row.len() as u64;
-        self.written = true;
-        let Some(units) = cells::class_for(bytes, self.table.chain().segment_bytes()) else {
-            let word = self.table.space().segments().take_extent(bytes)?;
-            let (region, at) = self.table.chain().write_version(word, header, row, sequence);
-            region.flush(at, bytes);
-            return Ok(word);
-        };
-        let (word, segment) = self.segments.claim(self.table.space().segments(), units)?;
-        write_at(segment.region(), word.offset(), header, row, sequence);
-        segment.written(word.offset(), bytes);
-        Ok(word)
-    }
-
-    /// Word of a row of this bulk insert: its newest version, published or not.
-    pub fn word(&self, row: u64) -> Word {
-        self.table.directory().raw_word(row)
-    }
-
-    /// Replaces the version of a row of this bulk insert; `None` deletes the row.
-    pub fn edit(&mut self, rid: Rid, row: Option<&[u8]>, sequence: u64) -> Result<()> {
-        let before = self.word(rid.row());
-        let header = VersionHeader::new(before, rid, row.unwrap_or_default(), row.is_none());
-        let mut word = self.write_version(&header, row.unwrap_or_default(), sequence)?;
-        if row.is_none() {
-            word = word.tombstone();
+    /// Notes the rows inserted since the last call in the shadows of their pages, as writes of step `step`. Returns
+    /// those pages. Called before anybody takes a position.
+    pub fn note_rows(&mut self, step: u64) -> Vec<u64> {
+        let mut noted = Vec::new();
+        for page in &mut self.pages[self.unnoted..] {
+            if page.noted < page.next {
+                let directory = self.table.directory();
+                let positions = directory.position_of(page.noted)..directory.position_of(page.next - 1) + 1;
+                let mut shadow = self.table.shadows().slot(page.page).lock();
+                shadow.change_or_new(&self.writer, true).0.fill(positions, step);
+                page.noted = page.next;
+                noted.push(page.page);
+            }
         }
+        self.unnoted = self.pages.len().saturating_sub(1);
+        noted
+    }
+
+    /// Word of a row of this bulk insert: its newest version, published or not; empty if the transaction deleted it.
+    pub fn word(&self, row: u64) -> Word {
+        self.directory().raw_word(row)
+    }
+
+    /// Replaces the version of a row of this bulk insert; `None` deletes the row. All rows are noted.
+    pub fn edit(&mut self, segments: &mut OwnSegments, rid: Rid, row: Option<&[u8]>, step: u64) -> Result<()> {
+        let before = self.word(rid.row());
+        let word = match row {
+            Some(row) => segments.write(&self.table, &VersionHeader::new(rid, row), row)?,
+            None => Word::EMPTY,
+        };
+        segments.note_written();
+        let page = self.directory().page_of(rid.row());
+        let position = self.directory().position_of(rid.row());
+        {
+            let mut shadow = self.table.shadows().slot(page).lock();
+            let (change, _) = shadow.change_or_new(&self.writer, true);
+            match row {
+                Some(_) => {
+                    change.write(position, word, before, step);
+                }
+                None => change.delete(position, before, step),
+            }
+        }
+        self.rows -= i64::from(row.is_none());
         self.set_word(rid.row(), word);
-        self.edits.push(Edit { row: rid.row(), before });
         Ok(())
     }
 
     fn set_word(&mut self, row: u64, word: Word) {
-        let index = self.page_index[&self.table.directory().page_of(row)] as usize;
+        let index = self.page_index[&self.directory().page_of(row)] as usize;
         let page = &mut self.pages[index];
         page.edited = true;
-        self.written = true;
         page.line_dirty &= row / WORDS_IN_LINE != (page.next - 1) / WORDS_IN_LINE;
         self.table.directory().store(row, word);
         self.table.directory().flush(row);
@@ -180,99 +188,80 @@ impl BulkInsert {
 
     /// The present position.
     pub fn mark(&self) -> BulkMark {
-        BulkMark {
-            pages: self.pages.len(),
-            next: self.pages.last().map_or(0, |page| page.next),
-            edits: self.edits.len(),
-        }
+        BulkMark { pages: self.pages.len(), next: self.pages.last().map_or(0, |page| page.next) }
     }
 
-    /// The position before the first row.
-    pub const START: BulkMark = BulkMark { pages: 0, next: 0, edits: 0 };
-
-    /// Undoes the edits and inserts since `mark`, and frees what they wrote.
-    pub fn rollback_to(&mut self, mark: BulkMark) {
-        // Lines to be undone are flushed too, so that none of them stays dirty.
-        self.written = self.flush_rest();
-        while self.edits.len() > mark.edits {
-            let edit = self.edits.pop().expect("counted");
-            let own = self.word(edit.row);
-            self.set_word(edit.row, edit.before);
-            self.table.space().free(own);
-        }
+    /// Undoes the edits and inserts since `mark`, the steps after `seen`, and frees what they wrote. All rows are noted.
+    pub fn rollback_to(&mut self, mark: BulkMark, seen: u64, edited: &[u64]) {
         while self.pages.len() > mark.pages {
             let page = self.pages.pop().expect("counted");
-            for row in self.table.directory().page_rows(page.page).start..page.next {
-                self.forget_row(row);
-            }
             self.page_index.remove(&page.page);
-            self.table.space().free_page(page.page);
+            self.give_up_page(&page);
         }
-        while let Some(row) =
-            self.pages.last().map(|page| page.next - 1).filter(|row| mark.pages > 0 && *row >= mark.next)
-        {
-            self.forget_row(row);
-            self.set_word(row, Word::EMPTY);
-            self.pages.last_mut().expect("just seen").next = row;
+        for page in edited.iter().filter(|page| self.page_index.contains_key(page)) {
+            self.undo_in_page(*page, seen);
+        }
+        if let Some(page) = self.pages.last_mut().filter(|_| mark.pages > 0) {
+            page.next = mark.next;
+            page.noted = page.noted.min(mark.next);
+        }
+        self.unnoted = self.pages.len().saturating_sub(1);
+    }
+
+    /// Takes the transaction's mark off an unpublished page, and frees the page and its versions.
+    fn give_up_page(&mut self, page: &BulkPage) {
+        let directory = self.table.directory();
+        let change = self.table.shadows().slot(page.page).lock().remove(&self.writer);
+        let versions = (directory.page_rows(page.page).start..page.next).map(|row| directory.raw_word(row));
+        let versions: Vec<Word> = versions.filter(|word| !word.is_empty()).collect();
+        self.rows -= versions.len() as i64;
+        let replaced = change.map(|mut change| change.take_replaced()).unwrap_or_default();
+        self.table.space().free_all(versions.into_iter().chain(replaced));
+        self.table.space().free_page(page.page);
+    }
+
+    fn undo_in_page(&mut self, page: u64, seen: u64) {
+        let undone = {
+            let mut shadow = self.table.shadows().slot(page).lock();
+            shadow.change_or_new(&self.writer, true).0.undo(seen)
+        };
+        let base = self.directory().page_base(page);
+        for write in undone {
+            let row = base + u64::from(write.position);
+            let (now, before) = (self.word(row), write.restored.unwrap_or(Word::EMPTY));
+            self.rows += i64::from(!before.is_empty()) - i64::from(!now.is_empty());
+            self.set_word(row, before);
+            if !now.is_empty() {
+                self.table.space().free(now);
+            }
         }
     }
 
-    fn forget_row(&mut self, row: u64) {
-        let word = self.word(row);
-        if !word.is_empty() {
-            self.rows -= 1;
-            self.table.space().free(word);
-        }
-    }
-
-    /// Flushes what is not flushed yet. Returns whether anything was written since the last call; if so, the caller
-    /// fences.
-    pub fn flush_rest(&mut self) -> bool {
-        if !std::mem::take(&mut self.written) {
-            return false;
-        }
-        for segment in self.segments.iter_mut() {
-            segment.flush();
-        }
-        for page in &mut self.pages {
+    /// Flushes directory words that are not flushed yet.
+    pub fn flush_rest(&mut self) {
+        for page in self.pages.iter_mut().rev() {
             if std::mem::take(&mut page.line_dirty) {
                 self.table.directory().flush(page.next - 1);
             }
         }
-        true
     }
 
-    /// Brings words and checksums of edited pages to their final state before the commit. The caller flushes the rest
-    /// and fences.
+    /// Brings edited pages to their final state before the commit: frees the versions that the transaction itself has
+    /// replaced, and folds the checksums again. The caller flushes the rest and fences.
     pub fn settle(&mut self) {
-        self.drop_replaced();
         for index in 0..self.pages.len() {
-            // Planted: the checksum covers the rows as they were inserted, not as they were edited.
-            if self.pages[index].edited && !perdura_pmem::planted(52) {
-                self.pages[index].folded = self.fold_again(index);
+            if !self.pages[index].edited {
+                continue;
             }
-        }
-    }
-
-    /// Collects the RIDs that edited pages leave free; called before publication (I8).
-    pub fn collect_holes(&mut self) {
-        let directory = self.table.directory();
-        for page in self.pages.iter().filter(|page| page.edited) {
-            let rows = directory.page_rows(page.page).start..page.next;
-            self.holes.extend(rows.filter(|row| directory.raw_word(*row).is_empty()).map(|row| Rid::new(row, 0)));
-        }
-    }
-
-    /// Frees the versions that the transaction itself has replaced, and empties the words of rows that it inserted and
-    /// deleted.
-    fn drop_replaced(&mut self) {
-        for edit in std::mem::take(&mut self.edits) {
-            self.table.space().free(edit.before);
-            let now = self.word(edit.row);
-            if now.is_tombstone() {
-                self.set_word(edit.row, Word::EMPTY);
-                self.table.space().free(now);
-                self.rows -= 1;
+            let page = self.pages[index].page;
+            let replaced = {
+                let mut shadow: crate::shadow::slots::LockedPage<'_> = self.table.shadows().slot(page).lock();
+                PageShadow::change_mut(&mut shadow, &self.writer).map(Change::take_replaced).unwrap_or_default()
+            };
+            self.table.space().free_all(replaced);
+            // Planted: the checksum covers the rows as they were inserted, not as they were edited.
+            if !perdura_pmem::planted(52) {
+                self.pages[index].folded = self.fold_again(index);
             }
         }
     }
@@ -280,7 +269,7 @@ impl BulkInsert {
     fn fold_again(&self, index: usize) -> u64 {
         let page = &self.pages[index];
         let mut folded = 0;
-        for row in self.table.directory().page_rows(page.page).start..page.next {
+        for row in self.directory().page_rows(page.page).start..page.next {
             let word = self.word(row);
             if !word.is_empty()
                 && let Ok((_, _, header)) = self.table.chain().header(word, Rid::new(row, 0))
@@ -294,11 +283,11 @@ impl BulkInsert {
     /// The redo records, one for each page. Called after [`BulkInsert::settle`] and a fence.
     pub fn records(&self) -> impl Iterator<Item = Record> + '_ {
         self.pages.iter().map(|page| {
-            let (region, at, bytes) = self.table.directory().page_bytes(page.page).expect("an own page");
+            let (region, at, bytes) = self.directory().page_bytes(page.page).expect("an own page");
             // SAFETY: the page is unpublished and belongs to this transaction, which logs its records now: nobody
             // stores there.
             let words = unsafe { region.slice(at, bytes) };
-            let first = self.table.directory().page_rows(page.page).start;
+            let first = self.directory().page_rows(page.page).start;
             Record::Page {
                 table: self.table.id(),
                 page: page.page,
@@ -308,11 +297,18 @@ impl BulkInsert {
         })
     }
 
-    /// Stores and flushes the state words that publish the pages. The caller fences.
-    pub fn publish(&self, csn: u64) {
-        for page in &self.pages {
-            self.table.directory().publish(page.page, PageState::published(csn));
+    /// Collects the RIDs that edited pages leave free; called before publication (I8).
+    pub fn collect_holes(&mut self) {
+        let directory = self.table.directory();
+        for page in self.pages.iter().filter(|page| page.edited) {
+            let rows = directory.page_rows(page.page).start..page.next;
+            self.holes.extend(rows.filter(|row| directory.raw_word(*row).is_empty()).map(|row| Rid::new(row, 0)));
         }
+    }
+
+    /// Numbers of the pages.
+    pub fn pages(&self) -> impl Iterator<Item = u64> + '_ {
+        self.pages.iter().map(|page| page.page)
     }
 
     /// Number of rows that it adds to the table.
@@ -320,9 +316,8 @@ impl BulkInsert {
         self.rows
     }
 
-    /// Returns unused cells, unused RIDs and holes to the table's allocator, after publication.
+    /// Returns unused RIDs and holes to the table's allocator, after publication.
     pub fn finish(mut self) {
-        self.release_segments();
         // Planted: holes are collected after publication, when others may have made more of them.
         if perdura_pmem::planted(65) {
             self.holes.clear();
@@ -332,30 +327,19 @@ impl BulkInsert {
         self.table.space().free_rids(std::mem::take(&mut self.holes).into_iter().chain(unused));
     }
 
-    /// Undoes the whole bulk insert, and returns its pages and segments to the table's allocator.
+    /// Undoes the whole bulk insert.
     pub fn abandon(mut self) {
-        self.rollback_to(BulkInsert::START);
-        self.release_segments();
-    }
-
-    fn release_segments(&mut self) {
-        self.segments.close_all(self.table.space().segments());
+        self.rollback_to(BulkMark::default(), 0, &[]);
     }
 
     /// Takes over a page that a prepared transaction filled before the restart.
     pub(crate) fn adopt_page(&mut self, page: u64, rows: u32, folded: u64) {
-        let range = self.table.directory().page_rows(page);
-        self.page_index.insert(page, self.pages.len() as u32);
-        self.pages.push(BulkPage {
-            page,
-            next: range.start + u64::from(rows),
-            end: range.end,
-            folded,
-            line_dirty: false,
-            // The page may have holes.
-            edited: true,
-        });
-        self.rows +=
-            (range.start..range.start + u64::from(rows)).filter(|row| !self.word(*row).is_empty()).count() as i64;
+        self.enter_page(page, u64::from(rows));
+        let last = self.pages.last_mut().expect("just entered");
+        last.folded = folded;
+        // The page may have holes.
+        last.edited = true;
+        let filled = self.directory().page_rows(page).start..self.pages[self.pages.len() - 1].next;
+        self.rows += filled.filter(|row| !self.word(*row).is_empty()).count() as i64;
     }
 }

@@ -1,161 +1,156 @@
-//! The write set of a transaction: the rows that it wrote one by one, and its bulk inserts.
+//! The write set of a transaction: table by table, what it has locked and written.
 //!
-//! It lives in DRAM. Nothing published names the versions in it until the transaction publishes them (I4). Each row is
-//! in one of the two parts: a row that a bulk insert made stays there when the transaction changes it again.
+//! It lives in DRAM, by page: some 10 bytes a row updated, a bit a row deleted or locked. Nothing published names the
+//! versions in it until the transaction publishes them (I4). Writes are numbered by *steps*. Whoever takes a position
+//! ends the present step: a scan sees the steps before it, a rollback undoes those after.
 
-use super::bulk::{BULK_AFTER, BulkInsert, BulkMark};
-use super::row_writes::{RowWrites, Write};
+use super::bulk::BulkMark;
+use super::table_writes::TableWrites;
 use crate::error::Result;
-use crate::format::{RECORD_BYTES, Record, Rid, Word};
-use crate::space::purge::Superseded;
+use crate::format::{RECORD_BYTES, Record, Rid};
+use crate::shadow::change::Own;
+use crate::shadow::page::OwnView;
+use crate::shadow::writer::Writer;
+use crate::space::purge::Retired;
 use crate::table::Table;
 use perdura_log::{Csn, LogTxn};
-use std::ops::Range;
+use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// A position in a write set to undo to. The default is its beginning.
 #[derive(Clone, Debug, Default)]
 pub struct Position {
-    rows: usize,
-    bulk: Vec<BulkMark>,
+    /// Last step before it.
+    step: u64,
+    bulk: SmallVec<[BulkMark; 2]>,
 }
 
-/// What a transaction made of a row.
-pub struct OwnRow {
-    /// Newest own version, with its flags.
-    pub head: Word,
-    /// Directory word before the transaction; empty if the transaction inserted the row.
-    pub base: Word,
-    /// The row belongs to a bulk insert.
-    pub in_bulk: bool,
+impl Position {
+    /// Last step before the position.
+    pub fn step(&self) -> u64 {
+        self.step
+    }
 }
 
 /// The write set of a transaction.
 #[derive(Default)]
 pub struct WriteSet {
-    rows: RowWrites,
-    bulk: Vec<BulkInsert>,
+    writer: Option<Arc<Writer>>,
+    tables: Vec<TableWrites>,
+    /// The present step.
+    step: u64,
+    /// Something was written in the present step.
+    in_step: bool,
+    /// The oldest position that anybody can still go back to.
+    floor: u64,
+    /// Something was written, if only to be undone.
+    written: bool,
 }
 
 impl WriteSet {
     /// Whether the transaction has written nothing; undone writes count as well.
     pub fn is_empty(&self) -> bool {
-        self.rows.is_empty() && self.bulk.is_empty()
+        !self.written
     }
 
-    /// Whether the transaction has written to table `table`, undone writes included.
+    /// The transaction as others meet it; `owner` is the owner of its locks.
+    pub fn writer(&mut self, owner: u64) -> &Arc<Writer> {
+        self.writer.get_or_insert_with(|| Arc::new(Writer::new(owner)))
+    }
+
+    /// The transaction as others meet it, if it has locked or written anything.
+    pub fn known_writer(&self) -> Option<&Arc<Writer>> {
+        self.writer.as_ref()
+    }
+
+    /// What the transaction sees of its own writes to `table` up to step `seen`; `None` if it has none.
+    pub fn view(&self, table: u32, seen: u64) -> Option<OwnView<'_>> {
+        self.writes_of(table)?;
+        Some(OwnView { writer: self.writer.as_ref()?, seen })
+    }
+
+    /// Whether the transaction has locked or written rows of table `table`, undone writes included.
     pub fn touches(&self, table: u32) -> bool {
-        self.rows.touches(table) || self.bulk_into(table).is_some()
+        self.writes_of(table).is_some()
     }
 
-    fn bulk_into(&self, table: u32) -> Option<&BulkInsert> {
-        self.bulk.iter().find(|bulk| bulk.table().id() == table)
+    #[inline]
+    fn writes_of(&self, table: u32) -> Option<&TableWrites> {
+        self.tables.iter().find(|writes| writes.table().id() == table)
+    }
+
+    /// What the transaction has done to `table`.
+    #[inline]
+    pub fn table(&mut self, table: &Arc<Table>, owner: u64) -> &mut TableWrites {
+        let known = self.tables.iter().rposition(|writes| writes.table().id() == table.id());
+        let index = known.unwrap_or_else(|| {
+            let writer = self.writer(owner).clone();
+            self.tables.push(TableWrites::new(table.clone(), writer));
+            self.tables.len() - 1
+        });
+        &mut self.tables[index]
+    }
+
+    /// What the transaction has done to `table`, for a write. Returns with it the present step, and the oldest position
+    /// left.
+    #[inline]
+    pub fn table_to_write(&mut self, table: &Arc<Table>, owner: u64) -> (&mut TableWrites, u64, u64) {
+        if !self.in_step {
+            self.step += 1;
+            self.in_step = true;
+        }
+        self.written = true;
+        let (step, floor) = (self.step, self.floor);
+        (self.table(table, owner), step, floor)
     }
 
     /// What the transaction made of a row; `None` if it never wrote the row.
-    pub fn own(&self, table: u32, rid: Rid) -> Option<OwnRow> {
-        if let Some(bulk) = self.bulk_into(table).filter(|bulk| bulk.owns_row(rid.row())) {
-            return Some(OwnRow { head: bulk.word(rid.row()), base: Word::EMPTY, in_bulk: true });
+    pub fn own(&self, table: u32, rid: Rid) -> Option<Own> {
+        self.writes_of(table)?.own(rid)
+    }
+
+    /// Takes the present position: later writes are of a later step.
+    pub fn position(&mut self) -> Position {
+        if std::mem::take(&mut self.in_step) {
+            for writes in &mut self.tables {
+                writes.note_rows(self.step);
+            }
         }
-        self.rows.get(table, rid).map(|write| OwnRow { head: write.head, base: write.base, in_bulk: false })
+        Position { step: self.step, bulk: self.tables.iter().map(TableWrites::mark).collect() }
     }
 
-    /// Row numbers that a bulk insert has filled in directory page `page`; `None` if the page is not one of its own.
-    pub fn own_page(&self, table: u32, page: u64) -> Option<Range<u64>> {
-        self.bulk_into(table)?.page_rows(page)
-    }
-
-    /// The latest bulk insert, if it goes into table `table`.
-    #[inline]
-    pub fn running_bulk(&mut self, table: u32) -> Option<&mut BulkInsert> {
-        self.bulk.last_mut().filter(|bulk| bulk.table().id() == table)
-    }
-
-    /// Whether the next insert into `table` begins or resumes a bulk insert: the transaction has made enough single
-    /// inserts, and the table has no large stock of free RIDs to use up first.
-    pub fn is_bulk_due(&self, table: &Table) -> bool {
-        self.rows.inserts(table.id()) >= BULK_AFTER && !table.space().has_many_free_rids()
-    }
-
-    /// The bulk insert into `table`, begun now if there is none.
-    pub fn bulk(&mut self, table: &Arc<Table>) -> &mut BulkInsert {
-        let position = self.bulk.iter().position(|bulk| bulk.table().id() == table.id()).unwrap_or_else(|| {
-            self.bulk.push(BulkInsert::new(table.clone()));
-            self.bulk.len() - 1
-        });
-        &mut self.bulk[position]
-    }
-
-    /// Replaces the version of a row that belongs to a bulk insert; `None` deletes the row.
-    pub fn edit_bulk(&mut self, table: u32, rid: Rid, row: Option<&[u8]>, sequence: u64) -> Result<()> {
-        let bulk = self.bulk.iter_mut().find(|bulk| bulk.table().id() == table);
-        bulk.expect("the row is one of a bulk insert").edit(rid, row, sequence)
-    }
-
-    /// Adds the first write of a row; `base` is its committed word, `head` the new version.
-    pub fn add(&mut self, table: &Arc<Table>, rid: Rid, base: Word, head: Word) {
-        self.rows.add(table, rid, base, head);
-    }
-
-    /// Adds a further write of a row that has an entry.
-    pub fn replace(&mut self, table: u32, rid: Rid, head: Word) {
-        self.rows.replace(table, rid, head);
-    }
-
-    /// The present position.
-    pub fn position(&self) -> Position {
-        Position { rows: self.rows.position(), bulk: self.bulk.iter().map(BulkInsert::mark).collect() }
+    /// Notes that nobody goes back to before `position`.
+    pub fn forget_before(&mut self, position: &Position) {
+        self.floor = position.step;
+        for writes in &mut self.tables {
+            writes.forget_below(position.step);
+        }
     }
 
     /// Undoes the writes since `position`, and frees what they wrote.
     pub fn undo_to(&mut self, position: &Position) {
-        for (index, bulk) in self.bulk.iter_mut().enumerate() {
-            bulk.rollback_to(position.bulk.get(index).copied().unwrap_or(BulkInsert::START));
-        }
-        while let Some(undone) = self.rows.undo_one(position.rows) {
-            undone.table.space().free(undone.version);
-            // Planted: the RID of an undone insert is lost.
-            undone.table.space().free_rids(undone.rid.filter(|_| !perdura_pmem::planted(62)));
+        let _noted = self.position();
+        for (index, writes) in self.tables.iter_mut().enumerate() {
+            writes.undo_to(position.bulk.get(index).copied().unwrap_or_default(), position.step);
         }
     }
 
-    /// Returns the pages and segments of the bulk inserts, once everything is undone and fenced.
+    /// Takes the transaction off all pages and frees what it wrote. What it has flushed must be fenced.
     pub fn abandon(&mut self) {
-        for bulk in self.bulk.drain(..) {
-            bulk.abandon();
+        for mut writes in self.tables.drain(..) {
+            writes.abandon();
         }
     }
 
-    /// Flushes what the bulk inserts have written since the last call. Returns whether that was anything; if so, the
+    /// Flushes what is written and not flushed yet. Returns whether anything was written since the last call; if so, the
     /// caller fences.
     pub fn flush_rest(&mut self) -> bool {
-        let mut flushed = false;
-        for bulk in &mut self.bulk {
-            flushed |= bulk.flush_rest();
-        }
-        flushed
+        self.tables.iter_mut().fold(false, |flushed, writes| writes.flush_rest() | flushed)
     }
 
-    /// Brings words, checksums and links to their final state before the commit. The caller flushes the rest of the
-    /// bulk inserts. Returns whether versions were flushed here; if so, the caller fences.
-    pub fn settle(&mut self) -> Result<bool> {
-        for bulk in &mut self.bulk {
-            bulk.settle();
-        }
-        self.skip_replaced()
-    }
-
-    /// Links the newest version of each row written more than once to the committed version. Nobody else can have seen
-    /// the versions between; they are freed when the transaction retires.
-    fn skip_replaced(&self) -> Result<bool> {
-        // Planted: versions link to own ones that are soon freed.
-        let skips = |write: &&Write| write.versions > 1 && !write.is_nothing() && !perdura_pmem::planted(37);
-        let mut relinked = false;
-        for write in self.rows.entries().iter().filter(skips) {
-            write.table.chain().relink(write.head, write.rid, write.base)?;
-            relinked = true;
-        }
-        Ok(relinked)
+    /// Brings the writes to their final state before the commit. The caller flushes the rest and fences.
+    pub fn settle(&mut self) {
+        self.tables.iter_mut().for_each(TableWrites::settle);
     }
 
     /// Encodes the redo records into `records`. Whenever `chunk_bytes` are full, they go to the log as a chunk. Called
@@ -170,77 +165,40 @@ impl WriteSet {
             records.extend_from_slice(&record.encode());
             Ok(())
         };
-        for write in self.rows.entries().iter().filter(|write| !write.is_nothing()) {
-            let (_, _, header) = write.table.chain().header(write.head, write.rid)?;
-            add(Record::Row { table: write.table.id(), rid: write.rid, word: write.head, crc: header.crc })?;
-        }
-        for record in self.bulk.iter().flat_map(BulkInsert::records) {
-            add(record)?;
-        }
-        Ok(())
+        self.tables.iter().try_for_each(|writes| writes.log(&mut add))
     }
 
-    /// Stores the CSN in the versions, for readers of this run. It is not flushed: after a restart nobody needs it.
-    pub fn stamp(&self, csn: Csn) {
-        let _unflushed = perdura_pmem::trace::span(perdura_pmem::trace::TRANSIENT);
-        for write in self.rows.entries().iter().filter(|write| !write.is_nothing()) {
-            if let Ok((region, at)) = write.table.chain().locate(write.head) {
-                region.store(at, csn);
-            }
+    /// Makes the transaction visible at `csn`, however much it wrote. durable_csn covers it (I4).
+    pub fn commit(&mut self, csn: Csn) {
+        self.tables.iter_mut().for_each(TableWrites::collect_holes);
+        if let Some(writer) = &self.writer {
+            writer.commit(csn);
         }
     }
 
-    /// Publishes the write set: stores and flushes directory words and page states. The caller fences.
-    pub fn publish(&mut self, csn: Csn) {
-        for write in self.rows.entries().iter().filter(|write| !write.is_nothing()) {
-            let row = write.rid.row();
-            write.table.directory().store(row, write.head);
-            write.table.directory().flush(row);
-        }
-        for bulk in &mut self.bulk {
-            bulk.collect_holes();
-        }
-        self.publish_pages(csn);
+    /// Stores and flushes directory words and page states of the committed transaction. The caller fences.
+    pub fn publish(&mut self, csn: Csn) -> Vec<Retired> {
+        self.tables.iter_mut().map(|writes| writes.publish(csn)).collect()
     }
 
-    /// Stores and flushes the page states of the bulk inserts. The caller fences.
-    pub fn publish_pages(&self, csn: Csn) {
-        self.bulk.iter().for_each(|bulk| bulk.publish(csn));
-    }
-
-    /// Retires the write set after publication by commit `csn`: hands superseded versions to purge, frees those that
-    /// only the transaction ever saw, and counts rows. `now` is the time for reports, in seconds since 1970.
-    pub fn retire(&mut self, csn: Csn, now: u64) {
-        for (write, version) in self.rows.replaced() {
-            write.table.space().free(version);
-        }
-        for write in self.rows.entries().iter().filter(|write| !write.void) {
-            let space = write.table.space();
-            if write.is_nothing() {
-                space.free(write.head);
-                space.free_rids([write.rid]);
-                continue;
-            }
-            // Planted: a superseded version is freed before a checkpoint covers its commit.
-            let csn = if perdura_pmem::planted(36) { csn - 1 } else { csn };
-            write.table.set_changed(now);
-            let was_row = !write.base.is_empty();
-            let is_row = !write.head.is_tombstone();
-            write.table.count_rows(i64::from(is_row) - i64::from(was_row));
-            let replaced = was_row.then_some(Superseded { csn, rid: write.rid, word: write.base });
-            let deletion = (!is_row).then_some(Superseded { csn, rid: write.rid, word: write.head });
-            space.supersede(replaced.into_iter().chain(deletion));
-        }
-        for bulk in self.bulk.drain(..) {
-            bulk.table().set_changed(now);
-            bulk.table().count_rows(bulk.rows());
-            bulk.finish();
+    /// Retires the write set once `retired`, what [`WriteSet::publish`] returned, is stored: hands replaced versions to
+    /// purge and counts rows. `now` is the time for reports, in seconds since 1970.
+    pub fn retire(&mut self, retired: Vec<Retired>, now: u64) {
+        for (writes, retired) in self.tables.drain(..).zip(retired) {
+            writes.retire(retired, now);
         }
     }
 
-    /// Forgets all writes. Keeps the memory of a small write set for the next transaction.
+    /// Takes the transaction off all pages and keeps what it wrote: the next start decides it.
+    pub fn forget(&mut self) {
+        self.tables.drain(..).for_each(|mut writes| writes.forget());
+    }
+
+    /// Begins the next transaction, once this one is off all pages.
     pub fn clear(&mut self) {
-        self.rows.clear();
-        self.bulk.clear();
+        debug_assert!(self.tables.is_empty());
+        self.writer = None;
+        (self.in_step, self.written) = (false, false);
+        self.floor = self.step;
     }
 }

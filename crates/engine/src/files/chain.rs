@@ -9,7 +9,7 @@ use super::datafile::DataFile;
 use super::directory::Directory;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{
-    FileIdentity, PENDING, PageState, Rid, VERSION_HEADER, VersionHeader, Word, bytes_for_segments, data_file_name,
+    FileIdentity, PageState, Rid, VERSION_HEADER, VersionHeader, Word, bytes_for_segments, data_file_name,
     segments_for_bytes,
 };
 use perdura_pmem::Region;
@@ -208,9 +208,8 @@ impl Chain {
     #[inline]
     pub fn header(&self, word: Word, rid: Rid) -> Result<(&Region, u64, VersionHeader)> {
         let (region, at) = self.locate(word)?;
-        let header = VersionHeader::decode(region.load(at + 8), region.load(at + 16), region.load(at + 24));
-        let belongs = header.rid == rid && header.tombstone == word.is_tombstone();
-        if !belongs || at + VERSION_HEADER + u64::from(header.len) > region.len() {
+        let header = VersionHeader::decode(region.load(at), region.load(at + 8));
+        if header.rid != rid || at + VERSION_HEADER + u64::from(header.len) > region.len() {
             let what = format_args!("the version header does not belong to row {:#x}", rid.to_u64());
             return Err(Error::damaged(region.name(), at, what));
         }
@@ -219,22 +218,10 @@ impl Chain {
 
     /// Writes a version at `word`, in a cell that the caller owns. It neither flushes nor fences. Returns region and
     /// offset.
-    pub fn write_version(&self, word: Word, header: &VersionHeader, row: &[u8], sequence: u64) -> (&Region, u64) {
+    pub fn write_version(&self, word: Word, header: &VersionHeader, row: &[u8]) -> (&Region, u64) {
         let region = self.file(word.file()).expect("allocated in a file of the chain").region();
-        write_at(region, word.offset(), header, row, sequence);
+        write_at(region, word.offset(), header, row);
         (region, word.offset())
-    }
-
-    /// Links the version at `word`, which nobody else can reach, to `prev`. It flushes; the caller fences.
-    pub fn relink(&self, word: Word, rid: Rid, prev: Word) -> Result<()> {
-        let (region, at, mut header) = self.header(word, rid)?;
-        header.prev = prev;
-        // SAFETY: the version is unpublished and belongs to the calling transaction: nobody else stores to it or frees
-        // it.
-        header.crc = header.checksum(unsafe { row(region, at, &header) });
-        region.write(at + 8, &header.encode(0)[8..]);
-        region.flush(at, VERSION_HEADER);
-        Ok(())
     }
 
     /// State of the directory page of row `row`.
@@ -256,8 +243,8 @@ impl Chain {
 
 /// Writes a version at offset `at`. It neither flushes nor fences.
 #[inline]
-pub fn write_at(region: &Region, at: u64, header: &VersionHeader, row: &[u8], sequence: u64) {
-    region.write(at, &header.encode(sequence));
+pub fn write_at(region: &Region, at: u64, header: &VersionHeader, row: &[u8]) {
+    region.write(at, &header.encode());
     if !row.is_empty() {
         region.write(at + VERSION_HEADER, row);
     }
@@ -271,11 +258,4 @@ pub unsafe fn row<'a>(region: &'a Region, at: u64, header: &VersionHeader) -> &'
     // SAFETY: the row was written before the version became reachable, and does not change; the caller holds the
     // version.
     unsafe { region.slice(at + VERSION_HEADER, u64::from(header.len)) }
-}
-
-/// CSN of a published version; `state` is that of its row's page, whose CSN counts while the version is still pending.
-#[inline]
-pub fn version_csn(region: &Region, at: u64, state: PageState) -> u64 {
-    let csn = region.load(at);
-    if csn & PENDING != 0 { state.csn() } else { csn }
 }

@@ -56,6 +56,49 @@ impl Directory {
         first + skip..first + (1 << self.page_shift)
     }
 
+    /// Row number of the first word of page `page`, whether a row or not.
+    #[inline]
+    pub fn page_base(&self, page: u64) -> u64 {
+        page << self.page_shift
+    }
+
+    /// Number of words in a page.
+    pub fn page_words(&self) -> usize {
+        1 << self.page_shift
+    }
+
+    /// Position of row `row` in its page.
+    #[inline]
+    pub fn position_of(&self, row: u64) -> u16 {
+        (row & ((1 << self.page_shift) - 1)) as u16
+    }
+
+    /// Loads the words of page `page`, by position, into `words`. What is no row is empty.
+    #[inline]
+    pub fn load_page(&self, page: u64, words: &mut [Word]) {
+        let (base, rows) = (self.page_base(page), self.page_rows(page));
+        let Some((region, at)) = self.place(rows.start) else { return words.fill(Word::EMPTY) };
+        let first = (rows.start - base) as usize;
+        words[..first].fill(Word::EMPTY);
+        for (word, at) in words[first..].iter_mut().zip((at..).step_by(8)) {
+            *word = Word(region.load(at));
+        }
+    }
+
+    /// Flushes the lines of the words at `positions` of page `page`, each once.
+    #[track_caller]
+    pub fn flush_rows(&self, page: u64, positions: impl Iterator<Item = u16>) {
+        let (mut flushed, words_in_line) = ([0u64; 16], (LINE_BYTES / 8) as u16);
+        for position in positions {
+            let line = position / words_in_line;
+            let bit = 1 << (line % 64);
+            if flushed[usize::from(line / 64)] & bit == 0 {
+                flushed[usize::from(line / 64)] |= bit;
+                self.flush(self.page_base(page) + u64::from(position));
+            }
+        }
+    }
+
     /// Number of the page that row `row` is in.
     pub fn page_of(&self, row: u64) -> u64 {
         row >> self.page_shift
@@ -138,6 +181,13 @@ impl Directory {
     pub fn publish(&self, page: u64, state: PageState) {
         let (region, at) = self.state_place(page).expect("a page that exists");
         region.store(at, state.0);
+        region.flush(at, 8);
+    }
+
+    /// Flushes the state of page `page`.
+    #[track_caller]
+    pub fn flush_state(&self, page: u64) {
+        let (region, at) = self.state_place(page).expect("a page that exists");
         region.flush(at, 8);
     }
 

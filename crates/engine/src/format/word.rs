@@ -5,13 +5,14 @@ use super::geometry::UNIT_BYTES;
 /// The 48 bits of a place, and of a row number.
 pub(super) const PLACE_MASK: u64 = (1 << 48) - 1;
 
-/// A directory word: the 48-bit place of a version, with flags. The `prev` of a version is one, too.
+/// A directory word: the 48-bit place of a version, with flags.
 ///
 /// Bits 0..32 are the offset in 16-byte units, 32..48 the file number, 48..60 the incarnation of the RID, 60 parity, 63
-/// the tombstone flag. Place 0 means no version: offset 0 of file 0 is a file header. A word is sound iff the number of
+/// the tombstone flag: the row is deleted, and the place is that of its last version. Place 0 means no version: offset 0 of file 0 is a file header. A word is sound iff the number of
 /// set bits is even and bits 61 and 62 are 0, so a single bit that flips at rest can neither make a row vanish nor
 /// bring an older version back unnoticed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(transparent)]
 pub struct Word(pub u64);
 
 const INCARNATION_MASK: u64 = (1 << 12) - 1;
@@ -49,12 +50,17 @@ impl Word {
         Word::even(self.0 & !(1 << PARITY_BIT) | TOMBSTONE)
     }
 
+    /// The same place, without the flag.
+    pub fn alive(self) -> Word {
+        Word::even(self.0 & !(1 << PARITY_BIT) & !TOMBSTONE)
+    }
+
     /// Whether the word names no version.
     pub fn is_empty(self) -> bool {
         self.0 & PLACE_MASK == 0
     }
 
-    /// Whether the version that the word names is a tombstone.
+    /// Whether the row is deleted; the word then names its last version.
     pub fn is_tombstone(self) -> bool {
         self.0 & TOMBSTONE != 0
     }

@@ -1,9 +1,13 @@
 //! The lock table: row locks, in DRAM.
 //!
+//! Most exclusive locks are not here but in place, in the shadows of pages. Here are shared locks, and each row that
+//! somebody waits for: a transaction that meets a lock in place puts it here in its holder's name, then waits. While a
+//! row is here nobody locks it in place.
+//!
 //! A lock exists only while an owner holds it or waits for it. Waiters are served in order, but an owner that raises
 //! its shared lock to exclusive goes first. When a wait begins, the new waiter searches the waits-for graph; if its
 //! wait closes a cycle, it is the victim. Before that, the lock table reports each blocker to the server, which may
-//! make the blocker give way instead: parallel replication must commit in the primary's order. Lock order: `waiting`, a
+//! make the blocker give way instead: parallel replication must commit in the primary's order. Lock order: the page of a row, `waiting`, a
 //! shard, `owners`, then the state or client of an owner.
 
 use super::owner::{Description, Owner, RowKey, Wait};
@@ -14,10 +18,12 @@ use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 const SHARDS: usize = 64;
+/// Number of counters over which rows in the table are spread.
+const COUNTS: usize = 4096;
 
 /// The mode of a row lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,6 +146,8 @@ pub(crate) struct Waiting {
 /// The lock table.
 pub struct LockTable {
     shards: Box<[Mutex<FxHashMap<RowKey, RowLock>>]>,
+    /// By a hash of the row: how many such rows are in the table.
+    counts: Box<[AtomicU32]>,
     waiting: Mutex<FxHashMap<u64, RowKey>>,
     owners: Mutex<FxHashMap<u64, Arc<Owner>>>,
     last_deadlock: Mutex<Option<Deadlock>>,
@@ -157,6 +165,7 @@ impl LockTable {
     pub fn new(clock: Clock) -> LockTable {
         LockTable {
             shards: (0..SHARDS).map(|_| Mutex::new(FxHashMap::default())).collect(),
+            counts: (0..COUNTS).map(|_| AtomicU32::new(0)).collect(),
             waiting: Mutex::new(FxHashMap::default()),
             owners: Mutex::new(FxHashMap::default()),
             last_deadlock: Mutex::new(None),
@@ -182,23 +191,47 @@ impl LockTable {
         self.owners.lock().remove(&owner.id);
     }
 
-    fn shard(&self, key: RowKey) -> &Mutex<FxHashMap<RowKey, RowLock>> {
+    fn hash(key: RowKey) -> usize {
         let mut hasher = FxHasher::default();
         key.hash(&mut hasher);
-        &self.shards[(hasher.finish() >> 40) as usize % SHARDS]
+        (hasher.finish() >> 40) as usize
+    }
+
+    fn shard(&self, key: RowKey) -> &Mutex<FxHashMap<RowKey, RowLock>> {
+        &self.shards[LockTable::hash(key) % SHARDS]
+    }
+
+    fn count(&self, key: RowKey) -> &AtomicU32 {
+        &self.counts[LockTable::hash(key) / SHARDS % COUNTS]
+    }
+
+    /// Whether the row may be in the table; if not, it may be locked in place. The caller has the page of the row locked,
+    /// as everybody has who puts a row here.
+    #[inline]
+    pub fn may_have(&self, key: RowKey) -> bool {
+        self.count(key).load(Ordering::Acquire) > 0
     }
 
     /// Locks a row for `owner`, waiting up to `timeout`. With `None` it does not wait but refuses with WouldWait.
-    pub fn lock(
+    /// `holder` has locked the row in place. `page` keeps the page of the row locked until the request is in the table.
+    pub fn lock<G>(
         &self,
         owner: &Arc<Owner>,
         key: RowKey,
         mode: LockMode,
         timeout: Option<Duration>,
+        holder: Option<u64>,
+        page: G,
     ) -> Result<LockOutcome, LockRefused> {
         let (held, giving_way) = {
             let mut shard = self.shard(key).lock();
-            let lock = shard.entry(key).or_default();
+            let lock = shard.entry(key).or_insert_with(|| {
+                self.count(key).fetch_add(1, Ordering::AcqRel);
+                RowLock::default()
+            });
+            if let Some(holder) = holder {
+                lock.grant(holder, LockMode::Exclusive);
+            }
             let held = lock.holders.contains(&owner.id);
             if held && (lock.exclusive || mode == LockMode::Shared) {
                 return Ok(LockOutcome::Held);
@@ -220,6 +253,7 @@ impl LockTable {
             }
             (held, self.report_conflicts(owner, lock))
         };
+        drop(page);
         self.waits.fetch_add(1, Ordering::Relaxed);
         let outcome = if self.closes_cycle(owner, key, giving_way) {
             Err(LockRefused::Deadlock)
@@ -282,6 +316,7 @@ impl LockTable {
             lock.advance();
             if lock.holders.is_empty() && lock.queue.is_empty() {
                 shard.remove(&key);
+                self.count(key).fetch_sub(1, Ordering::AcqRel);
             }
         }
         false
@@ -364,14 +399,16 @@ impl LockTable {
             lock.advance();
             if lock.holders.is_empty() && lock.queue.is_empty() {
                 shard.remove(&key);
+                self.count(key).fetch_sub(1, Ordering::AcqRel);
                 give_back_memory(&mut shard);
             }
         }
     }
 
-    /// Number of rows locked or waited for now, and of transactions that wait now.
-    pub fn counts(&self) -> (usize, usize) {
-        (self.shards.iter().map(|shard| shard.lock().len()).sum(), self.waiting.lock().len())
+    /// Number of row locks held now, in place or here, and of transactions that wait now.
+    pub fn counts(&self) -> (u64, usize) {
+        let held = self.owners.lock().values().map(|owner| owner.counts().0).sum();
+        (held, self.waiting.lock().len())
     }
 
     /// Owners with an active transaction, with its age: oldest first, those of one age by number.

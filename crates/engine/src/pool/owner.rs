@@ -5,20 +5,11 @@
 //! of the session takes as well ([`Owner::set_client`]). Lock order: a shard of the lock table, then an owner's client.
 
 use crate::config::Clock;
-use crate::format::Rid;
+pub use crate::shadow::writer::RowKey;
 use perdura_pmem::sync::{Condvar, Mutex};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
-
-/// What a row lock is taken on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct RowKey {
-    /// Table id.
-    pub table: u32,
-    /// RID of the row.
-    pub rid: Rid,
-}
 
 /// Whose transaction it is, for reports.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

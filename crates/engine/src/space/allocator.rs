@@ -4,7 +4,7 @@
 //! after a restart.
 
 use super::directory_space::DirectorySpace;
-use super::purge::{PurgeQueue, Superseded};
+use super::purge::{PurgeQueue, Reclaimed, Retired};
 use super::segments::Segments;
 use super::shard::Shard;
 use crate::error::Result;
@@ -12,9 +12,9 @@ use crate::files::cells;
 use crate::files::chain::Chain;
 use crate::files::directory::Directory;
 use crate::format::{Rid, Word};
+use crate::shadow::slots::Shadows;
 use perdura_log::Csn;
 use perdura_pmem::sync::{Mutex, MutexGuard};
-use std::sync::Arc;
 
 /// Number of shards, over which sessions are spread by their numbers.
 const SHARDS: usize = 4;
@@ -23,29 +23,34 @@ const SHARDS: usize = 4;
 pub struct Allocator {
     segments: Segments,
     directory_space: DirectorySpace,
-    superseded: Arc<PurgeQueue>,
+    shadows: Shadows,
+    retired: PurgeQueue,
     shards: [Mutex<Shard>; SHARDS],
 }
 
 impl Allocator {
-    fn new(segments: Segments, directory_space: DirectorySpace, superseded: Arc<PurgeQueue>) -> Allocator {
+    fn new(segments: Segments, directory_space: DirectorySpace) -> Allocator {
         let shards = std::array::from_fn(|_| Mutex::new(Shard::default()));
-        Allocator { segments, directory_space, superseded, shards }
+        Allocator {
+            segments,
+            directory_space,
+            shadows: Shadows::default(),
+            retired: PurgeQueue::default(),
+            shards,
+        }
     }
 
     /// The allocator of a new table, whose only file is all free.
     pub fn create(chain: Chain) -> Allocator {
-        let superseded = Arc::<PurgeQueue>::default();
-        Allocator::new(Segments::create(chain), DirectorySpace::create(superseded.clone()), superseded)
+        Allocator::new(Segments::create(chain), DirectorySpace::create())
     }
 
     /// Opens the allocator of an existing table. It reads descriptors and page states; segments with content stay
     /// unswept.
     pub fn open(chain: Chain) -> Result<Allocator> {
         let (segments, directory) = Segments::open(chain)?;
-        let superseded = Arc::<PurgeQueue>::default();
-        let directory_space = DirectorySpace::open(&segments, directory, superseded.clone())?;
-        Ok(Allocator::new(segments, directory_space, superseded))
+        let directory_space = DirectorySpace::open(&segments, directory)?;
+        Ok(Allocator::new(segments, directory_space))
     }
 
     /// The chain of the table's files.
@@ -58,6 +63,12 @@ impl Allocator {
     #[inline]
     pub fn directory(&self) -> &Directory {
         self.chain().directory()
+    }
+
+    /// The shadows of the directory's pages.
+    #[inline]
+    pub fn shadows(&self) -> &Shadows {
+        &self.shadows
     }
 
     /// The table's segments, for a bulk insert, which fills segments of its own.
@@ -77,7 +88,9 @@ impl Allocator {
 
     /// Allocates a RID for session `session`. Its word is empty, in a page published durably.
     pub fn allocate_rid(&self, session: u64) -> Result<Rid> {
-        self.shard(session).claim_rid(&self.segments, &self.directory_space)
+        let rid = self.shard(session).claim_rid(&self.segments, &self.directory_space, &self.shadows)?;
+        self.reclaim_old()?;
+        Ok(rid)
     }
 
     fn shard(&self, session: u64) -> MutexGuard<'_, Shard> {
@@ -101,7 +114,9 @@ impl Allocator {
 
     /// Takes an unpublished directory page, whose words are durably 0.
     pub fn take_page(&self) -> Result<u64> {
-        self.directory_space.take_page(&self.segments)
+        let page = self.directory_space.take_page(&self.segments, &self.shadows)?;
+        self.reclaim_old()?;
+        Ok(page)
     }
 
     /// Frees a page that was taken and not published. Its words need not be 0.
@@ -131,8 +146,19 @@ impl Allocator {
 
     /// Sweeps up to `segments` segments and `directory` directory segments. Returns whether there were any.
     pub fn sweep(&self, segments: usize, directory: usize) -> Result<bool> {
-        let swept = self.directory_space.sweep(directory, &self.segments)?;
+        let swept = self.directory_space.sweep(directory, &self.segments, &self.shadows)?;
+        self.reclaim_old()?;
         Ok(self.segments.sweep_some(segments)? || swept > 0)
+    }
+
+    /// Reclaims rows that an earlier run deleted, as far as sweeps of the directory have found them.
+    fn reclaim_old(&self) -> Result<()> {
+        let Some(deleted) = self.directory_space.take_deleted() else { return Ok(()) };
+        for (_, word) in &deleted {
+            self.segments.ensure_swept(*word)?;
+        }
+        self.reclaim(Reclaimed { versions: Vec::new(), deleted });
+        Ok(())
     }
 
     /// Number of segments and directory segments still to be swept.
@@ -140,32 +166,63 @@ impl Allocator {
         self.segments.free_segments().unswept_count() + self.directory_space.unswept_count()
     }
 
-    /// Queues what a commit superseded for [`Allocator::purge`].
-    pub fn supersede(&self, items: impl IntoIterator<Item = Superseded>) {
-        self.superseded.push(items);
+    /// Queues the pages in which a commit replaced rows, for [`Allocator::purge`].
+    pub fn retire(&self, retired: Retired) {
+        self.retired.push(retired);
     }
 
-    /// Reclaims what commits up to `limit` superseded, and returns the number of versions. One thread at a time may
-    /// call this.
+    /// Reclaims what commits up to `limit` replaced, and returns the number of versions. One thread at a time may call
+    /// this.
     pub fn purge(&self, limit: Csn) -> usize {
         let mut freed = 0;
         loop {
-            let batch = self.superseded.take(limit);
-            if batch.is_empty() {
+            let pages = self.retired.take(limit);
+            if pages.is_empty() {
                 return freed;
             }
             let _span = perdura_pmem::trace::span("purge");
-            self.directory_space.clear_tombstones(&self.segments, &batch);
-            for item in &batch {
-                self.free(item.word);
+            let mut reclaimed = Reclaimed::default();
+            for page in &pages {
+                self.take_past(*page, limit, &mut reclaimed);
             }
-            freed += batch.len();
+            let emptied = reclaimed.deleted.iter().map(|(rid, _)| self.directory().page_of(rid.row()));
+            let mut emptied: Vec<u64> = emptied.collect();
+            emptied.dedup();
+            freed += self.reclaim(reclaimed);
+            for page in emptied {
+                if let Some(mut shadow) = self.shadows.slot(page).lock_existing() {
+                    shadow.end_purge();
+                }
+            }
         }
     }
 
-    /// The queue of superseded versions that wait for purge.
-    pub fn superseded(&self) -> &PurgeQueue {
-        &self.superseded
+    /// Takes what commits up to `limit` replaced in page `page` from its shadow.
+    fn take_past(&self, page: u64, limit: Csn, reclaimed: &mut Reclaimed) {
+        let Some(mut shadow) = self.shadows.slot(page).lock_existing() else { return };
+        let directory = self.directory();
+        for past in shadow.take_past(limit) {
+            reclaimed.versions.extend(past.before.iter().map(|(_, word)| word).filter(|word| !word.is_empty()));
+            for position in past.deleted.iter() {
+                let row = directory.page_base(page) + u64::from(position);
+                let word = directory.raw_word(row);
+                reclaimed.deleted.push((Rid::new(row, word.incarnation()), word));
+            }
+        }
+    }
+
+    /// Empties the words of deleted rows, fences, and frees versions and RIDs. Returns the number of versions.
+    fn reclaim(&self, reclaimed: Reclaimed) -> usize {
+        let Reclaimed { versions, deleted } = reclaimed;
+        self.directory_space.clear_deleted(&self.segments, &deleted);
+        let freed = versions.len() + deleted.len();
+        self.segments.free_all(versions.into_iter().chain(deleted.into_iter().map(|(_, word)| word)));
+        freed
+    }
+
+    /// The commits that wait for purge.
+    pub fn retired(&self) -> &PurgeQueue {
+        &self.retired
     }
 
     /// Bytes in free segments.

@@ -4,16 +4,16 @@
 //! only: in a list here, at hand in a shard, or still to be found by the sweep (I8). What a prepared transaction of the
 //! last run inserted looks free to the sweep, so recovery reserves it.
 
-use super::purge::{PurgeQueue, Superseded};
 use super::segments::Segments;
 use crate::error::{Error, Result};
-use crate::files::chain::{SegmentId, version_csn};
+use crate::files::chain::SegmentId;
 use crate::files::directory::DirectorySegment;
 use crate::format::{PAGES_PER_SEGMENT, Rid, SegmentKind, Word};
+use crate::shadow::slots::Shadows;
 use perdura_pmem::sync::Mutex;
 use rustc_hash::FxHashSet;
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// An unpublished directory page.
 #[derive(Clone, Copy, Debug)]
@@ -29,6 +29,8 @@ struct Lists {
     unswept: VecDeque<u64>,
     pages: Vec<FreePage>,
     rids: Vec<Rid>,
+    /// Deleted rows that sweeps have found, with their words.
+    deleted: Vec<(Rid, Word)>,
     reserved_rows: FxHashSet<u64>,
     reserved_pages: FxHashSet<u64>,
 }
@@ -44,22 +46,18 @@ impl Lists {
 /// The free pages and RIDs of a row directory.
 pub struct DirectorySpace {
     lists: Mutex<Lists>,
-    /// The table's purge queue, which the sweep hands old tombstones to.
-    superseded: Arc<PurgeQueue>,
+    /// Sweeps have found deleted rows.
+    found_deleted: AtomicBool,
 }
 
 impl DirectorySpace {
     /// The directory space of a new table, whose directory is empty.
-    pub fn create(superseded: Arc<PurgeQueue>) -> DirectorySpace {
-        DirectorySpace { lists: Mutex::default(), superseded }
+    pub fn create() -> DirectorySpace {
+        DirectorySpace { lists: Mutex::default(), found_deleted: AtomicBool::new(false) }
     }
 
     /// Builds the directory of an existing table from its segments `found`, which are in the order of their numbers.
-    pub fn open(
-        segments: &Segments,
-        found: Vec<(u32, SegmentId)>,
-        superseded: Arc<PurgeQueue>,
-    ) -> Result<DirectorySpace> {
+    pub fn open(segments: &Segments, found: Vec<(u32, SegmentId)>) -> Result<DirectorySpace> {
         let chain = segments.chain();
         let mut lists = Lists::default();
         for (position, (number, id)) in found.into_iter().enumerate() {
@@ -73,7 +71,7 @@ impl DirectorySpace {
             chain.directory().check_states(u64::from(number))?;
             lists.unswept.push_back(u64::from(number));
         }
-        Ok(DirectorySpace { lists: Mutex::new(lists), superseded })
+        Ok(DirectorySpace { lists: Mutex::new(lists), found_deleted: AtomicBool::new(false) })
     }
 
     /// Adds RIDs to the free ones.
@@ -118,7 +116,7 @@ impl DirectorySpace {
 
     /// Takes an unpublished directory page, whose words are durably 0. Sweeps, then grows the directory, if none is
     /// free.
-    pub fn take_page(&self, segments: &Segments) -> Result<u64> {
+    pub fn take_page(&self, segments: &Segments, shadows: &Shadows) -> Result<u64> {
         loop {
             let page = self.lists.lock().pages.pop();
             match page {
@@ -132,7 +130,7 @@ impl DirectorySpace {
                     }
                     return Ok(page.page);
                 }
-                None if self.sweep(1, segments)? > 0 => {}
+                None if self.sweep(1, segments, shadows)? > 0 => {}
                 None => self.add_segment(segments)?,
             }
         }
@@ -161,15 +159,14 @@ impl DirectorySpace {
         Ok(())
     }
 
-    /// Sweeps up to `count` directory segments for free pages and RIDs, and hands tombstones from before the restart to
-    /// purge. Returns the number of segments swept.
-    pub fn sweep(&self, count: usize, segments: &Segments) -> Result<usize> {
+    /// Sweeps up to `count` directory segments for free pages and RIDs, and for rows that an earlier run deleted. A row
+    /// that a commit of this run deleted is left to the purge of that commit. Returns the number of segments swept.
+    pub fn sweep(&self, count: usize, segments: &Segments, shadows: &Shadows) -> Result<usize> {
         let directory = segments.chain().directory();
         for done in 0..count {
             let mut lists = self.lists.lock();
             let Some(number) = lists.unswept.pop_front() else { return Ok(done) };
             directory.reclaim_segment(number);
-            let mut tombstones = Vec::new();
             for page in number * PAGES_PER_SEGMENT..(number + 1) * PAGES_PER_SEGMENT {
                 if lists.reserved_pages.contains(&page) {
                     continue;
@@ -178,66 +175,69 @@ impl DirectorySpace {
                     lists.pages.push(FreePage { page, dirty: true });
                     continue;
                 }
+                let shadow = shadows.slot(page).lock_existing();
+                let deletes = |row| shadow.as_ref().is_some_and(|shadow| shadow.deletes(directory.position_of(row)));
                 for row in directory.page_rows(page) {
                     let word = directory.sound_word(row)?;
                     let rid = Rid::new(row, word.incarnation());
                     let is_reserved = || lists.reserved_rows.contains(&row);
-                    if word.is_tombstone() {
-                        tombstones.push(Superseded { csn: 0, rid, word });
+                    // Planted: deletions of this run are purged as if they were from before it.
+                    if word.is_tombstone() && (!deletes(row) || perdura_pmem::planted(43)) {
+                        lists.deleted.push((rid, word));
                     // Planted: the RID of a prepared transaction's insert is given to others.
                     } else if word.is_empty() && (!is_reserved() || perdura_pmem::planted(42)) {
                         lists.rids.push(rid);
                     }
                 }
             }
-            drop(lists);
-            self.purge_old_tombstones(segments, tombstones)?;
+            if !lists.deleted.is_empty() {
+                self.found_deleted.store(true, Ordering::Release);
+            }
         }
         Ok(count)
     }
 
-    /// Empties the directory words of purged tombstones, fences, and frees their RIDs under the next incarnation. It
-    /// holds the lists' lock, so that a RID in an unswept segment is left to the sweep and no RID is freed twice (I8).
-    pub fn clear_tombstones(&self, segments: &Segments, purged: &[Superseded]) {
+    /// Takes the deleted rows that sweeps have found; `None` if there are none.
+    #[inline]
+    pub fn take_deleted(&self) -> Option<Vec<(Rid, Word)>> {
+        if !self.found_deleted.load(Ordering::Acquire) {
+            return None;
+        }
+        let mut lists = self.lists.lock();
+        self.found_deleted.store(false, Ordering::Release);
+        Some(std::mem::take(&mut lists.deleted))
+    }
+
+    /// Empties the directory words of deleted rows, fences, and frees their RIDs under the next incarnation. It holds the
+    /// lists' lock, so that a RID in an unswept segment is left to the sweep and no RID is freed twice (I8).
+    pub fn clear_deleted(&self, segments: &Segments, deleted: &[(Rid, Word)]) {
+        if deleted.is_empty() {
+            return;
+        }
         let directory = segments.chain().directory();
         let mut lists = self.lists.lock();
         let mut cleared = Vec::new();
-        for item in purged.iter().filter(|item| item.word.is_tombstone()) {
+        for (rid, _) in deleted {
             // Planted: a RID is reused under its old incarnation.
-            let incarnation = item.rid.incarnation().wrapping_add(u16::from(!perdura_pmem::planted(55)));
-            let (row, next) = (item.rid.row(), Word::empty(incarnation));
+            let incarnation = rid.incarnation().wrapping_add(u16::from(!perdura_pmem::planted(55)));
+            let (row, next) = (rid.row(), Word::empty(incarnation));
             directory.store(row, next);
-            directory.flush(row);
             let is_reserved =
                 lists.reserved_rows.contains(&row) || lists.reserved_pages.contains(&directory.page_of(row));
             if is_reserved || !lists.is_unswept(directory.segment_of(row)) {
                 cleared.push(Rid::new(row, next.incarnation()));
             }
         }
-        if purged.iter().any(|item| item.word.is_tombstone()) {
-            segments.chain().fence();
-            lists.rids.extend(cleared);
+        for page in deleted.chunk_by(|(one, _), (next, _)| directory.page_of(one.row()) == directory.page_of(next.row())) {
+            let positions = page.iter().map(|(rid, _)| directory.position_of(rid.row()));
+            directory.flush_rows(directory.page_of(page[0].0.row()), positions);
         }
+        segments.chain().fence();
+        lists.rids.extend(cleared);
     }
 
     /// Number of directory segments still to be swept.
     pub fn unswept_count(&self) -> usize {
         self.lists.lock().unswept.len()
-    }
-
-    /// Queues tombstones from before the restart for purge. Those that commits of this run published are in the queue
-    /// already.
-    fn purge_old_tombstones(&self, segments: &Segments, tombstones: Vec<Superseded>) -> Result<()> {
-        let chain = segments.chain();
-        let recovered = chain.context().services.recovered_csn();
-        for item in tombstones {
-            let Ok((region, at, _)) = chain.header(item.word, item.rid) else { continue };
-            // Planted: tombstones of this run are queued for purge as if they were from before it.
-            if version_csn(region, at, chain.state_of(item.rid.row())) <= recovered || perdura_pmem::planted(43) {
-                segments.ensure_swept(item.word)?;
-                self.superseded.push_first(item);
-            }
-        }
-        Ok(())
     }
 }

@@ -282,6 +282,36 @@ impl Segments {
         }
     }
 
+    /// Frees the cells and extents that `words` name, those of one segment in a row at once.
+    pub fn free_all(&self, words: impl Iterator<Item = Word>) {
+        let mut last: Option<(SegmentId, u64, Arc<CellMap>)> = None;
+        for word in words {
+            if let Some((id, start, cells)) = &last
+                && id.file == word.file()
+                && let Some(cell) = word.offset().checked_sub(*start).and_then(|offset| cells.cell_at(offset))
+                && cells.units() > 0
+            {
+                cells.free(cell);
+                continue;
+            }
+            self.settle_freed(last.take());
+            let Some((id, cells, cell)) = self.cell(word) else {
+                debug_assert!(false, "freed a version that is nowhere");
+                continue;
+            };
+            cells.free(cell);
+            last = Some((id, self.chain.file_of(id).segment_offset(id.index), cells));
+        }
+        self.settle_freed(last);
+    }
+
+    fn settle_freed(&self, segment: Option<(SegmentId, u64, Arc<CellMap>)>) {
+        if let Some((id, _, cells)) = segment {
+            let mut free = self.free.lock();
+            self.settle(&mut free, id, &cells);
+        }
+    }
+
     /// Segment, map and number of the cell that `word` names; `None` if no cell begins there or the segment is unswept.
     fn cell(&self, word: Word) -> Option<(SegmentId, Arc<CellMap>, u32)> {
         let file = self.chain.file(word.file())?;
@@ -335,6 +365,7 @@ impl Segments {
         let (region, at) = self.chain.locate(word)?;
         let file = self.chain.file(word.file()).expect("located");
         let index = file.segment_of(at).expect("located in a segment");
+        // Swept and in use: its directory word led here, so a cell begins there or the word is damaged.
         let cells = self.sweep_segment(SegmentId { file: word.file(), index })?;
         match cells.and_then(|cells| cells.cell_at(at - file.segment_offset(index))) {
             Some(_) => Ok(()),

@@ -8,6 +8,7 @@ use super::open_cells::{OpenSet, SegmentOwner};
 use super::segments::{OpenSegment, Segments};
 use crate::error::Result;
 use crate::format::{PageState, Rid, Word};
+use crate::shadow::slots::Shadows;
 use std::ops::Range;
 
 /// Most RIDs taken from the table's list at once.
@@ -44,7 +45,12 @@ impl Shard {
 
     /// Claims a RID whose word is empty. If none is free, publishes an empty page and fences it before its RIDs are
     /// given out (I3).
-    pub fn claim_rid(&mut self, segments: &Segments, directory_space: &DirectorySpace) -> Result<Rid> {
+    pub fn claim_rid(
+        &mut self,
+        segments: &Segments,
+        directory_space: &DirectorySpace,
+        shadows: &Shadows,
+    ) -> Result<Rid> {
         loop {
             if let Some(rid) = self.rids.pop() {
                 return Ok(rid);
@@ -54,7 +60,7 @@ impl Shard {
             }
             self.rids = directory_space.take_rids(RIDS_AT_ONCE);
             if self.rids.is_empty() {
-                let page = directory_space.take_page(segments)?;
+                let page = directory_space.take_page(segments, shadows)?;
                 let directory = segments.chain().directory();
                 directory.publish(page, PageState::OPEN);
                 segments.chain().fence();

@@ -10,7 +10,7 @@ use crate::files::cells::CellMap;
 use crate::files::chain::SegmentId;
 use crate::files::datafile::DataFile;
 use crate::files::directory::Directory;
-use crate::format::{Rid, UNIT_BYTES};
+use crate::format::Rid;
 
 /// Marks in `map` the cells of segment `id` that `directory` names.
 pub fn mark_live(file: &DataFile, id: SegmentId, map: &CellMap, directory: &Directory) {
@@ -18,7 +18,7 @@ pub fn mark_live(file: &DataFile, id: SegmentId, map: &CellMap, directory: &Dire
     let mut emptied = Vec::new();
     for cell in 0..map.count() {
         let at = start + map.cell_offset(cell);
-        let rid = Rid::from_u64(file.region().load(at + UNIT_BYTES));
+        let rid = Rid::from_u64(file.region().load(at));
         let word = directory.word(rid.row());
         // Planted: a cell is in use if its row is.
         let named = word.file() == id.file && word.offset() == at || perdura_pmem::planted(44);

@@ -29,10 +29,13 @@ impl Table {
             }
         }
         let waiting = self.purge_lag();
-        if used != live + self.superseded_live()? {
-            return Err(self
-                .unaccounted(format_args!("{used} cells in use, {live} live versions, {waiting} waiting for purge")));
+        let replaced = self.replaced_live();
+        if used != live + replaced {
+            return Err(self.unaccounted(format_args!(
+                "{used} cells in use, {live} live versions, {replaced} replaced ones ({waiting} rows wait for purge)"
+            )));
         }
+        self.audit_shadows()?;
         self.audit_reusable()?;
         self.audit_rids()
     }
@@ -47,6 +50,19 @@ impl Table {
                     self.unaccounted(format_args!("segment {id:?} is offered with free cells of {units} units"))
                 );
             }
+        }
+        Ok(())
+    }
+
+    /// Checks that no transaction has left anything in a shadow.
+    fn audit_shadows(&self) -> Result<()> {
+        let (mut changes, mut past) = (0, 0);
+        self.shadows().each(|shadow| {
+            changes += shadow.active().count();
+            past += shadow.history().count();
+        });
+        if changes > 0 || past > 0 && self.space.retired().is_empty() {
+            return Err(self.unaccounted(format_args!("{changes} changes without a transaction, {past} past ones")));
         }
         Ok(())
     }
@@ -70,9 +86,15 @@ impl Table {
         Ok(live)
     }
 
-    /// Number of superseded versions that hold cells although the directory no longer names them.
-    fn superseded_live(&self) -> Result<usize> {
-        Ok(self.space.superseded().count(|item| self.directory().word(item.rid.row()) != item.word))
+    /// Number of versions that hold cells although the directory no longer names them: older snapshots may see them.
+    fn replaced_live(&self) -> usize {
+        let mut live = 0;
+        self.shadows().each(|shadow| {
+            for past in shadow.history() {
+                live += past.before.iter().filter(|(_, word)| !word.is_empty()).count();
+            }
+        });
+        live
     }
 
     /// Number of cells in use in a segment, and of segments that its use spans: an extent has several.

@@ -1,15 +1,13 @@
 //! Visibility: which version of a row a reader sees.
 //!
-//! The directory word names the newest committed version; `prev` links it to older ones. A commit stamps its CSN into
-//! the csn word of each version that it publishes singly. A version that the directory names although its csn word is
-//! still pending came with its bulk page or from before a restart. The CSN of its page then counts, which is at or
-//! below every snapshot that can reach the version. A reader follows `prev` only past versions newer than its snapshot,
-//! and the snapshot holds what lies behind those.
+//! The directory word names the newest committed version whose word is stored. Where a page has a shadow, the shadow
+//! says what a snapshot sees instead: words not stored yet, words that newer commits replaced, the reader's own writes.
+//! A page that a bulk insert published is seen by snapshots at or above its CSN.
 
 use super::Table;
 use crate::error::Result;
-use crate::files::chain::version_csn;
-use crate::format::{PENDING, PageState, Rid, VERSION_HEADER, VersionHeader, Word};
+use crate::format::{Rid, VERSION_HEADER, VersionHeader, Word};
+use crate::shadow::page::{OwnView, PageShadow};
 use perdura_log::Csn;
 use perdura_pmem::Region;
 
@@ -56,72 +54,95 @@ pub enum ReadView {
 }
 
 impl Table {
-    /// Finds the newest version of `rid` at or below `csn_limit`, following the versions from `word` on. `state` is
-    /// that of the row's page. Returns `None` if there is none, or if it is a tombstone.
+    /// The committed word of row `row` as a reader at `snapshot` sees it; empty or flagged as deleted if it sees none.
     #[inline]
-    pub(crate) fn visible(&self, rid: Rid, mut word: Word, state: PageState, csn_limit: u64) -> Result<Option<RowRef>> {
-        while !word.is_empty() {
-            let (region, at, header) = self.chain().header(word, rid)?;
-            // Planted: a snapshot misses the last commit that it should see.
-            if version_csn(region, at, state) <= csn_limit - u64::from(perdura_pmem::planted(58)) {
-                return Ok((!header.tombstone).then(|| RowRef::new(region, at, &header)));
-            }
-            // A version that came with its page has no committed version before it.
-            word = if region.load(at) & PENDING == 0 { header.prev } else { Word::EMPTY };
+    fn word_at(&self, row: u64, snapshot: Csn) -> Word {
+        let directory = self.directory();
+        let page = directory.page_of(row);
+        if page >= directory.page_count() {
+            return Word::EMPTY;
         }
-        Ok(None)
-    }
-
-    /// Reads the committed row `rid` at or below `csn_limit`.
-    pub(crate) fn committed(&self, rid: Rid, csn_limit: u64) -> Result<Option<RowRef>> {
-        loop {
-            let word = self.directory().word(rid.row());
-            if word.is_empty() || word.incarnation() != rid.incarnation() {
-                return Ok(None);
+        let slot = self.space().shadows().slot(page);
+        if let Some(mark) = slot.quiet() {
+            let (state, word) = (directory.state(page), directory.raw_word(row));
+            if slot.is_still(mark) {
+                // Planted: a snapshot misses the last commit that it should see.
+                let is_seen = state.is_published() && state.csn() <= snapshot - u64::from(perdura_pmem::planted(58));
+                return if is_seen { word } else { Word::EMPTY };
             }
-            let state = self.chain().state_of(rid.row());
-            let seen = self.visible(rid, word, state, csn_limit);
-            // Purge may reclaim a tombstone under a reader; the word has changed then, and the reader looks again.
-            if !word.is_tombstone() || self.directory().word(rid.row()) == word {
-                return seen;
-            }
+        }
+        let shadow = slot.lock_existing();
+        let (state, word) = (directory.state(page), directory.raw_word(row));
+        match shadow {
+            Some(shadow) => shadow.word(directory.position_of(row), word, state, snapshot),
+            None if state.is_published() && state.csn() <= snapshot => word,
+            None => Word::EMPTY,
         }
     }
 
-    /// Reads the newest committed row `rid` and its CSN. The caller must have locked the row, so that nobody replaces
-    /// it.
-    pub(crate) fn newest(&self, rid: Rid) -> Result<Option<(RowRef, Csn)>> {
-        let word = self.directory().word(rid.row());
+    /// The words of page `page` as a reader at `snapshot` sees them, by position. Returns whether it may see any row.
+    #[inline]
+    pub(crate) fn words_at(&self, page: u64, snapshot: Csn, own: Option<OwnView<'_>>, words: &mut [Word]) -> bool {
+        let directory = self.directory();
+        let slot = self.space().shadows().slot(page);
+        if let Some(mark) = slot.quiet() {
+            let state = directory.state(page);
+            let is_seen = state.is_published() && state.csn() <= snapshot;
+            if is_seen {
+                directory.load_page(page, words);
+            }
+            if slot.is_still(mark) {
+                return is_seen;
+            }
+        }
+        let shadow = slot.lock_existing();
+        let state = directory.state(page);
+        directory.load_page(page, words);
+        match shadow {
+            Some(shadow) => shadow.words(words, state, snapshot, own),
+            None => state.is_published() && state.csn() <= snapshot,
+        }
+    }
+
+    /// The row that `word` names; `None` if it names none or the row is deleted.
+    #[inline]
+    pub(crate) fn row(&self, rid: Rid, word: Word) -> Result<Option<RowRef>> {
         if word.is_empty() || word.is_tombstone() || word.incarnation() != rid.incarnation() {
             return Ok(None);
         }
         let (region, at, header) = self.chain().header(word, rid)?;
-        let state = self.chain().state_of(rid.row());
-        Ok(Some((RowRef::new(region, at, &header), version_csn(region, at, state))))
+        Ok(Some(RowRef::new(region, at, &header)))
     }
 
-    /// Finds the newest version of a row that its own transaction wrote before write sequence `sequence`. `word` names
-    /// the newest own version, `base` the committed one.
-    pub(crate) fn own(&self, rid: Rid, mut word: Word, base: Word, sequence: u64) -> Result<OwnVersion> {
-        loop {
-            if word == base || word.is_empty() {
-                return Ok(OwnVersion::Later);
-            }
-            let (region, at, header) = self.chain().header(word, rid)?;
-            let csn = region.load(at);
-            if csn & PENDING == 0 || csn & !PENDING < sequence {
-                let row = (!header.tombstone).then(|| RowRef::new(region, at, &header));
-                return Ok(OwnVersion::Seen(row));
-            }
-            word = header.prev;
+    /// Word and CSN of the newest committed version of row `row`; the CSN is 0 if no snapshot is older. The caller must
+    /// have locked the row, so that nobody replaces the version.
+    pub(crate) fn newest(&self, row: u64) -> (Word, Csn) {
+        let directory = self.directory();
+        let page = directory.page_of(row);
+        if page >= directory.page_count() {
+            return (Word::EMPTY, 0);
         }
+        let slot = self.space().shadows().slot(page);
+        if let Some(mut shadow) = slot.lock_existing() {
+            return newest_in(&mut shadow, self, row);
+        }
+        let state = directory.state(page);
+        (if state.is_published() { directory.raw_word(row) } else { Word::EMPTY }, state.csn())
+    }
+
+    /// Reads the committed row `rid` at `snapshot`.
+    pub(crate) fn read_at(&self, rid: Rid, snapshot: Csn) -> Result<Option<RowRef>> {
+        self.row(rid, self.word_at(rid.row(), snapshot))
     }
 }
 
-/// What a transaction sees of its own writes to a row.
-pub(crate) enum OwnVersion {
-    /// This row; `None` if the transaction had deleted it.
-    Seen(Option<RowRef>),
-    /// The transaction wrote the row only later: the committed row counts.
-    Later,
+/// Word and CSN of the newest committed version of a row whose page is locked. It stores the word if the row's last
+/// commit has not yet.
+pub(crate) fn newest_in(shadow: &mut PageShadow, table: &Table, row: u64) -> (Word, Csn) {
+    let directory = table.directory();
+    let (page, position) = (directory.page_of(row), directory.position_of(row));
+    shadow.store_committed(position, page, directory);
+    let state = directory.state(page);
+    let word = if state.is_published() { directory.raw_word(row) } else { Word::EMPTY };
+    (word, shadow.newest_csn(position).max(state.csn()))
 }

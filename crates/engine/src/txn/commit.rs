@@ -1,12 +1,11 @@
 //! The end of a transaction: commit, prepare, rollback.
 //!
 //! A commit fences its versions, reserves log space, takes a CSN, writes and fences its record, and waits for
-//! durable_csn. Then it stamps its versions, publishes their directory words, fences, moves visible_csn in order, and
+//! durable_csn. Then one store makes it visible, in order; it stores its directory words, fences, moves stored_csn, and
 //! acknowledges (I1, I4, I5). In two-phase commit [`Session::prepare`] makes the redo records durable, and
 //! [`Session::commit_ordered`] writes only the commit record.
 
 use super::session::{Session, State};
-use crate::changes::write_set::Position;
 use crate::error::{Error, ErrorKind, Result};
 use crate::pool::prepared::Detached;
 use perdura_log::Csn;
@@ -45,7 +44,7 @@ impl Session {
             return Ok(csn);
         }
         if perdura_pmem::planted(32) {
-            self.release_locks();
+            self.writes.commit(csn);
         }
         if self.pool.log.wait_durable(csn) {
             self.publish(csn);
@@ -113,9 +112,9 @@ impl Session {
         self.write_records()?;
         let log = self.log.as_mut().expect("write_records made it");
         let reservation = log.reserve(self.records.len())?;
-        // Planted: the pages of a bulk insert are published before its record is durable.
+        // Planted: the transaction is visible before its record is durable.
         if perdura_pmem::planted(31) {
-            self.writes.publish_pages(self.pool.log.last_csn());
+            self.writes.commit(self.pool.log.last_csn());
         }
         Ok(log.commit(reservation, &self.records))
     }
@@ -123,7 +122,8 @@ impl Session {
     /// Fences the versions, then gathers the redo records. Full chunks go to the log at once; the rest stays in
     /// `records`.
     fn write_records(&mut self) -> Result<()> {
-        self.unfenced |= self.writes.settle()?;
+        self.writes.settle();
+        self.unfenced = true;
         self.fence_writes();
         let log = match &mut self.log {
             Some(log) => log,
@@ -132,24 +132,22 @@ impl Session {
         self.writes.log(&mut self.records, log, self.pool.chunk_bytes)
     }
 
-    /// Publishes the transaction, once durable_csn covers it: stamps, publishes, fences, hands superseded versions to
-    /// purge, and waits until the commit is visible.
+    /// Publishes the transaction, once durable_csn covers it. One store makes it visible, and its locks are free: nobody
+    /// waits for what follows. Then it stores its words page by page, fences, and hands replaced versions to purge.
     fn publish(&mut self, csn: Csn) {
-        // Planted: published versions are not stamped with their CSN.
-        if !perdura_pmem::planted(33) {
-            self.writes.stamp(csn);
-        }
-        self.writes.publish(csn);
-        // Planted: a commit is reported as published before the fence.
+        self.writes.commit(csn);
+        self.pool.log.publish(csn);
+        self.release_locks();
+        let retired = self.writes.publish(csn);
+        // Planted: a commit is reported as stored before the fence.
         if perdura_pmem::planted(34) {
-            self.pool.log.publish(csn);
+            self.pool.log.stored(csn);
         }
         self.pool.fence();
-        self.pool.log.publish(csn);
-        self.writes.retire(csn, self.pool.now().as_secs());
+        self.pool.log.stored(csn);
+        self.writes.retire(retired, self.pool.now().as_secs());
         self.pool.counters.commits.fetch_add(1, Ordering::Relaxed);
         let log = self.log.take();
-        self.release_locks();
         // Planted: a commit is acknowledged before it is visible.
         let _ = perdura_pmem::planted(35) || self.pool.log.wait_visible(csn);
         drop(log);
@@ -198,7 +196,6 @@ impl Session {
 
     /// Frees what the transaction wrote. Every line of it is flushed and fenced, so none is written back later.
     fn undo_all(&mut self) {
-        self.writes.undo_to(&Position::default());
         self.fence_writes();
         self.writes.abandon();
     }
@@ -206,6 +203,7 @@ impl Session {
     /// Ends the transaction without publishing or rolling back: the next start decides it.
     fn forget(&mut self) {
         self.log = None;
+        self.writes.forget();
         self.reset();
     }
 

@@ -1,10 +1,13 @@
 //! A session locks and unlocks rows.
 
 use super::session::Session;
+use crate::changes::table_writes::Claim;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::Rid;
 use crate::pool::locks::{LockMode, LockOutcome, LockRefused};
 use crate::pool::owner::RowKey;
+use crate::shadow::slots::LockedPage;
+use crate::shadow::writer::Writer;
 use crate::table::Table;
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,15 +40,17 @@ impl Session {
         timeout: Option<Duration>,
     ) -> Result<LockOutcome> {
         self.check_own(table)?;
-        if self.owns_insert(table, rid) {
-            return Ok(LockOutcome::Held);
-        }
         let key = RowKey { table: table.id(), rid };
         self.owner.begin(self.pool.locks.clock());
-        let refused = match self.pool.locks.lock(&self.owner, key, mode, timeout) {
+        let claim = match self.claim(table, key, mode) {
+            Ok(claim) => claim,
+            Err(outcome) => return Ok(outcome),
+        };
+        let holder = claim.holder.filter(|holder| holder.table_lock(key)).map(|holder| holder.owner());
+        let refused = match self.pool.locks.lock(&self.owner, key, mode, timeout, holder, claim.page) {
             Ok(LockOutcome::New) => {
                 self.locks.push(key);
-                self.owner.count_locks(self.locks.len());
+                self.count_locks();
                 return Ok(LockOutcome::New);
             }
             Ok(LockOutcome::Held) => return Ok(LockOutcome::Held),
@@ -65,8 +70,35 @@ impl Session {
         Err(Error::new(kind, format!("row {:#x} of table {} {what}", rid.to_u64(), table.name())))
     }
 
-    fn owns_insert(&self, table: &Table, rid: Rid) -> bool {
-        self.writes.own(table.id(), rid).is_some_and(|own| own.base.is_empty())
+    /// Locks a row in place, if the mode is exclusive and nobody is in the way. Otherwise returns what the lock table needs
+    /// to know.
+    fn claim<'t>(
+        &mut self,
+        table: &'t Arc<Table>,
+        key: RowKey,
+        mode: LockMode,
+    ) -> std::result::Result<Contention<'t>, LockOutcome> {
+        if table.directory().place(key.rid.row()).is_none() {
+            return Ok(Contention { page: None, holder: None });
+        }
+        let writes = self.writes.table(table, self.owner.id);
+        if writes.is_in_bulk(key.rid) {
+            return Err(LockOutcome::Held);
+        }
+        let locks = &self.pool.locks;
+        match writes.claim(table, key.rid, || mode == LockMode::Exclusive && !locks.may_have(key)) {
+            Claim::Taken { new: false, .. } => Err(LockOutcome::Held),
+            Claim::Taken { .. } => {
+                self.locks_in_place += 1;
+                self.count_locks();
+                Err(LockOutcome::New)
+            }
+            Claim::Contended { page, holder } => Ok(Contention { page: Some(page), holder }),
+        }
+    }
+
+    fn count_locks(&self) {
+        self.owner.count_locks(self.locks.len() + self.locks_in_place);
     }
 
     /// Releases a lock that [`Session::lock_row`] returned as [`LockOutcome::New`], unless the transaction has written
@@ -76,10 +108,24 @@ impl Session {
         if self.writes.own(table.id(), rid).is_some() {
             return;
         }
+        if self.writes.touches(table.id()) && self.writes.table(table, self.owner.id).unlock(rid) {
+            self.locks_in_place -= 1;
+            self.count_locks();
+        }
         if let Some(position) = self.locks.iter().rposition(|held| *held == key) {
             self.locks.swap_remove(position);
-            self.owner.count_locks(self.locks.len());
+            self.count_locks();
+        }
+        if self.pool.locks.may_have(key) {
             self.pool.locks.unlock(&self.owner, [key]);
         }
     }
+}
+
+/// What stands in the way of a lock in place.
+struct Contention<'t> {
+    /// The page of the row, locked; `None` if there is no such row.
+    page: Option<LockedPage<'t>>,
+    /// The transaction that holds the row in place.
+    holder: Option<Arc<Writer>>,
 }

@@ -3,11 +3,11 @@
 use super::isolation::Isolation;
 use super::session::Session;
 use crate::error::Result;
-use crate::format::{PageState, Rid, Word};
+use crate::format::{Rid, Word};
+use crate::shadow::change::Own;
 use crate::table::Table;
-use crate::table::visibility::{OwnVersion, ReadView, RowRef};
+use crate::table::visibility::{ReadView, RowRef};
 use perdura_log::Csn;
-use std::ops::Range;
 use std::sync::Arc;
 
 impl Session {
@@ -42,28 +42,29 @@ impl Session {
             return self.read_at(table, rid, snapshot);
         }
         self.snapshots.statement(&self.pool);
-        if let Some(OwnVersion::Seen(row)) = self.own_version(table, rid, u64::MAX)? {
-            return Ok(row);
+        match self.writes.own(table.id(), rid) {
+            Some(Own::Row(word)) => return table.row(rid, word),
+            Some(Own::Deleted) => return Ok(None),
+            None => {}
         }
-        let newest = table.newest(rid)?;
-        self.snapshots.note_met(newest.map_or(0, |(_, csn)| csn));
-        Ok(newest.map(|(row, _)| row))
+        let (word, csn) = table.newest(rid.row());
+        let row = table.row(rid, word)?;
+        if row.is_some() {
+            self.snapshots.note_met(csn);
+        }
+        Ok(row)
     }
 
     /// Reads a row at `snapshot`, which the session must hold open, own writes included.
     pub(super) fn read_at(&self, table: &Arc<Table>, rid: Rid, snapshot: Csn) -> Result<Option<RowRef>> {
-        if let Some(OwnVersion::Seen(row)) = self.own_version(table, rid, u64::MAX)? {
-            return Ok(row);
+        match self.writes.own(table.id(), rid) {
+            Some(Own::Row(word)) => table.row(rid, word),
+            Some(Own::Deleted) => Ok(None),
+            None => {
+                table.check_defined(snapshot)?;
+                table.read_at(rid, snapshot)
+            }
         }
-        table.check_defined(snapshot)?;
-        table.committed(rid, snapshot)
-    }
-
-    /// The transaction's own version of a row as of write sequence `sequence`; `None` if the transaction never wrote
-    /// the row.
-    fn own_version(&self, table: &Table, rid: Rid, sequence: u64) -> Result<Option<OwnVersion>> {
-        let Some(own) = self.writes.own(table.id(), rid) else { return Ok(None) };
-        table.own(rid, own.head, own.base, sequence).map(Some)
     }
 
     /// Begins a scan of a table along its row directory. The scan sees the snapshot and what the transaction wrote
@@ -86,30 +87,40 @@ impl Session {
     }
 
     /// Begins a scan at `snapshot`, which the session must hold open.
-    pub(super) fn scan_at(&self, table: &Arc<Table>, snapshot: Csn) -> Scan {
+    pub(super) fn scan_at(&mut self, table: &Arc<Table>, snapshot: Csn) -> Scan {
+        let seen = self.writes.position().step();
+        self.scan_up_to(table, snapshot, seen)
+    }
+
+    /// Begins a scan at `snapshot`, which sees own writes up to step `seen`.
+    pub(super) fn scan_up_to(&self, table: &Arc<Table>, snapshot: Csn, seen: u64) -> Scan {
         Scan {
             pages: table.directory().page_count(),
             table: table.clone(),
             snapshot,
-            sequence: self.sequence,
-            own: self.writes.touches(table.id()),
+            seen,
             page: 0,
-            state: PageState::UNPUBLISHED,
-            rows: 0..0,
+            words: Box::default(),
+            next: 0,
+            base: 0,
         }
     }
 }
 
-/// A scan of a table, in the order of row numbers.
+/// A scan of a table, in the order of row numbers. It resolves the words of one page at a time.
 pub struct Scan {
     table: Arc<Table>,
     snapshot: Csn,
-    sequence: u64,
-    own: bool,
+    /// The last step of the own transaction that the scan sees.
+    seen: u64,
     pages: u64,
     page: u64,
-    state: PageState,
-    rows: Range<u64>,
+    /// Words of the present page, as the scan sees them, by position; empty before the first.
+    words: Box<[Word]>,
+    /// Position of the next row.
+    next: usize,
+    /// Row number of position 0.
+    base: u64,
 }
 
 impl Scan {
@@ -118,66 +129,40 @@ impl Scan {
     #[inline]
     pub fn next(&mut self, session: &Session) -> Result<Option<(Rid, RowRef)>> {
         loop {
-            let Some(row) = self.rows.next() else {
-                if !self.next_page(session)? {
-                    return Ok(None);
-                }
-                continue;
-            };
-            let word = self.table.directory().raw_word(row);
-            if !self.own {
-                if word.is_empty() {
+            while let Some(word) = self.words.get(self.next) {
+                let row = self.base + self.next as u64;
+                self.next += 1;
+                if word.is_empty() || word.is_tombstone() {
                     continue;
                 }
                 let rid = Rid::new(row, word.incarnation());
-                if let Some(seen) = self.committed(rid, word)? {
-                    return Ok(Some((rid, seen)));
-                }
-                continue;
+                return Ok(self.table.row(rid, *word)?.map(|seen| (rid, seen)));
             }
-            let rid = Rid::new(row, word.incarnation());
-            let seen = match session.own_version(&self.table, rid, self.sequence)? {
-                Some(OwnVersion::Seen(row)) => row,
-                _ if self.state.is_published() => self.committed(rid, word)?,
-                _ => None,
-            };
-            if let Some(seen) = seen {
-                return Ok(Some((rid, seen)));
+            if !self.next_page(session)? {
+                return Ok(None);
             }
         }
-    }
-
-    #[inline]
-    fn committed(&self, rid: Rid, word: Word) -> Result<Option<RowRef>> {
-        if word.is_tombstone() {
-            // Purge may reclaim a tombstone while it is read: `Table::committed` checks for that.
-            return self.table.committed(rid, self.snapshot);
-        }
-        self.table.visible(rid, word, self.state, self.snapshot)
     }
 
     /// Moves to the next page that may hold a row the scan sees. Returns whether there is one.
     fn next_page(&mut self, session: &Session) -> Result<bool> {
-        if self.page == 0 {
+        let directory = self.table.directory();
+        if self.words.is_empty() {
             session.check_own(&self.table)?;
             self.table.check_defined(self.snapshot)?;
+            self.words = vec![Word::EMPTY; directory.page_words()].into();
         }
+        let own = session.writes.view(self.table.id(), self.seen);
         while self.page < self.pages {
             let page = self.page;
             self.page += 1;
-            self.state = self.table.directory().state(page);
-            if self.own
-                && let Some(rows) = session.writes.own_page(self.table.id(), page)
-            {
-                self.rows = rows;
-                return Ok(true);
-            }
-            // A page that a later commit published may hold own rows: its free RIDs go to everybody.
-            if self.state.is_published() && (self.own || self.state.csn() <= self.snapshot) {
-                self.rows = self.table.directory().page_rows(page);
+            if self.table.words_at(page, self.snapshot, own, &mut self.words) {
+                self.base = directory.page_base(page);
+                self.next = (directory.page_rows(page).start - self.base) as usize;
                 return Ok(true);
             }
         }
+        self.next = self.words.len();
         Ok(false)
     }
 

@@ -82,7 +82,7 @@ impl Reader<'_> {
     /// Scans a table in the order of row numbers. Errors as for [`Reader::get`]; the first one ends the scan.
     pub fn scan<'r>(&'r self, table: &'r Arc<Table>) -> Result<Rows<'r>> {
         self.session.check_own(table)?;
-        Ok(Rows { reader: self, scan: Some(self.session.scan_at(table, self.snapshot)) })
+        Ok(Rows { reader: self, scan: Some(self.session.scan_up_to(table, self.snapshot, u64::MAX)) })
     }
 
     /// The bytes of a row that this reader found.

@@ -6,7 +6,6 @@
 
 use super::isolation::Isolation;
 use super::snapshots::OpenSnapshots;
-use crate::changes::row_writes::MEMORY_KEPT;
 use crate::changes::write_set::{Position, WriteSet};
 use crate::error::{Error, ErrorKind, Result};
 use crate::pool::Pool;
@@ -17,6 +16,10 @@ use perdura_log::{Csn, LogTxn};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// Number of locks that a session's list keeps room for between transactions, so that a large one leaves no memory
+/// behind.
+const LOCKS_KEPT: usize = 1024;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
@@ -35,7 +38,7 @@ pub struct Savepoint {
     session: u64,
     /// Number of the transaction in its session.
     transaction: u64,
-    /// Sequence number of the next write.
+    /// Number of writes of the session before it.
     sequence: u64,
     position: Position,
 }
@@ -64,9 +67,14 @@ pub struct Session {
     pub(super) snapshots: OpenSnapshots,
     pub(super) log: Option<LogTxn>,
     pub(super) writes: WriteSet,
-    /// Sequence number of the next write. A scan sees own writes with smaller numbers than when it began.
+    /// Number of writes so far, and of rollbacks to savepoints.
     pub(super) sequence: u64,
+    /// Row locks held through the lock table.
     pub(super) locks: Vec<RowKey>,
+    /// Number of row locks held in place.
+    pub(super) locks_in_place: usize,
+    /// A savepoint was taken in the transaction: what lies behind statements that have ended may be undone.
+    has_savepoint: bool,
     statement: Savepoint,
     /// Number of transactions that the session has ended.
     ended: u64,
@@ -102,6 +110,8 @@ impl Session {
             writes: WriteSet::default(),
             sequence: 0,
             locks: Vec::new(),
+            locks_in_place: 0,
+            has_savepoint: false,
             statement: Savepoint::default(),
             ended: 0,
             undone: Vec::new(),
@@ -182,7 +192,10 @@ impl Session {
     /// Begins a statement: sets the position for [`Session::rollback_statement`], ends the effect of a kill, and closes
     /// the statement's snapshot, so that READ COMMITTED takes a new one at the next read.
     pub fn start_statement(&mut self) {
-        self.statement = self.savepoint();
+        self.statement = self.position();
+        if !self.has_savepoint {
+            self.writes.forget_before(&self.statement.position);
+        }
         self.owner.revive();
         self.snapshots.close_statement(&self.pool);
     }
@@ -209,7 +222,12 @@ impl Session {
     }
 
     /// The present position, for [`Session::rollback_to`].
-    pub fn savepoint(&self) -> Savepoint {
+    pub fn savepoint(&mut self) -> Savepoint {
+        self.has_savepoint = true;
+        self.position()
+    }
+
+    fn position(&mut self) -> Savepoint {
         Savepoint {
             session: self.id,
             transaction: self.ended,
@@ -240,8 +258,8 @@ impl Session {
         if self.state == State::Active {
             self.undone.retain(|range| *range.start() <= savepoint.sequence);
             if self.sequence > savepoint.sequence {
-                let last = self.next_sequence();
-                self.undone.push(savepoint.sequence + 1..=last);
+                self.sequence += 1;
+                self.undone.push(savepoint.sequence + 1..=self.sequence - 1);
             }
             let within = self.changing;
             self.begin_ending();
@@ -287,26 +305,29 @@ impl Session {
         Err(Error::new(ErrorKind::Killed, "the pool was held for a backup when the statement was killed"))
     }
 
-    /// Takes the sequence number of the write that follows, and counts the write for reports.
-    pub(super) fn next_sequence(&mut self) -> u64 {
+    /// Counts a write, for reports and for [`Session::writes_so_far`].
+    pub(super) fn count_write(&mut self) {
         self.owner.begin(self.pool.locks.clock());
         self.owner.count_change();
         self.sequence += 1;
-        self.sequence - 1
     }
 
     /// Releases all row locks, and most of the list's memory.
     pub(super) fn release_locks(&mut self) {
-        self.pool.locks.unlock(&self.owner, self.locks.drain(..));
-        self.locks.shrink_to(MEMORY_KEPT);
+        let tabled = self.writes.known_writer().map(|writer| writer.release_tabled()).unwrap_or_default();
+        self.pool.locks.unlock(&self.owner, self.locks.drain(..).chain(tabled));
+        self.locks.shrink_to(LOCKS_KEPT);
     }
 
     /// Ends the transaction: locks, snapshots, write set and change. The session is then ready for its next one.
     pub(super) fn reset(&mut self) {
+        self.writes.abandon();
         self.release_locks();
         self.owner.end();
         self.snapshots.close(&self.pool);
         self.writes.clear();
+        self.locks_in_place = 0;
+        self.has_savepoint = false;
         self.records.clear();
         self.xid.clear();
         self.undone = Vec::new();

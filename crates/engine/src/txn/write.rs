@@ -2,9 +2,9 @@
 
 use super::session::{Session, State};
 use crate::error::{Error, ErrorKind, Result};
-use crate::files::chain::version_csn;
-use crate::format::{ROW_BYTES_MAX, Rid, VERSION_HEADER, VersionHeader, Word};
+use crate::format::{ROW_BYTES_MAX, Rid};
 use crate::pool::locks::LockMode;
+use crate::shadow::change::Own;
 use crate::table::Table;
 use perdura_log::Csn;
 use std::sync::Arc;
@@ -36,21 +36,21 @@ impl Session {
     pub fn insert(&mut self, table: &Arc<Table>, row: &[u8]) -> Result<Rid> {
         self.check_writable(table)?;
         check_length(row)?;
-        if let Some(bulk) = self.writes.running_bulk(table.id()) {
-            self.sequence += 1;
-            self.owner.count_change();
-            return bulk.insert(row, self.sequence - 1);
+        self.owner.count_change();
+        self.sequence += 1;
+        let (writes, step, floor) = self.writes.table_to_write(table, self.owner.id);
+        if let Some(inserted) = writes.bulk_insert(row) {
+            return inserted;
         }
-        if self.writes.is_bulk_due(table) {
-            let sequence = self.next_sequence();
-            return self.writes.bulk(table).insert(row, sequence);
+        self.owner.begin(self.pool.locks.clock());
+        if writes.is_bulk_due() {
+            writes.begin_bulk();
+            return writes.bulk_insert(row).expect("just begun");
         }
-        let sequence = self.next_sequence();
         let rid = table.space().allocate_rid(self.id)?;
-        let header = VersionHeader::new(Word::EMPTY, rid, row, false);
-        match self.write_version(table, &header, row, sequence) {
+        match writes.write_version(self.id, rid, row) {
             Ok(word) => {
-                self.writes.add(table, rid, Word::EMPTY, word);
+                writes.insert(rid, word, step, floor);
                 Ok(rid)
             }
             Err(error) => {
@@ -58,17 +58,6 @@ impl Session {
                 Err(error)
             }
         }
-    }
-
-    /// Allocates, writes and flushes a version. The end of the statement or the commit fences it.
-    fn write_version(&mut self, table: &Table, header: &VersionHeader, row: &[u8], sequence: u64) -> Result<Word> {
-        let bytes = VERSION_HEADER + row.len() as u64;
-        let place = table.space().allocate(self.id, bytes)?;
-        let word = Word::new(place.file(), place.offset(), header.rid.incarnation());
-        let (region, at) = table.chain().write_version(word, header, row, sequence);
-        region.flush(at, bytes);
-        self.unfenced = true;
-        Ok(if header.tombstone { word.tombstone() } else { word })
     }
 
     /// Replaces a row. It locks the row, waiting if need be.
@@ -89,45 +78,36 @@ impl Session {
 
     fn write(&mut self, table: &Arc<Table>, rid: Rid, row: Option<&[u8]>) -> Result<()> {
         self.check_writable(table)?;
-        let own = self.writes.own(table.id(), rid);
-        if own.as_ref().is_some_and(|own| own.head.is_tombstone()) {
-            return Err(gone(table, rid));
-        }
-        if own.as_ref().is_some_and(|own| own.in_bulk) {
-            let sequence = self.next_sequence();
-            return self.writes.edit_bulk(table.id(), rid, row, sequence);
-        }
-        let before = match &own {
-            Some(own) => own.head,
+        match self.writes.own(table.id(), rid) {
+            Some(Own::Deleted) => return Err(gone(table, rid)),
+            Some(Own::Row(_)) => {}
             None => self.lock_for_write(table, rid)?,
-        };
-        let sequence = self.next_sequence();
-        let header = VersionHeader::new(before, rid, row.unwrap_or_default(), row.is_none());
-        let word = self.write_version(table, &header, row.unwrap_or_default(), sequence)?;
-        match own {
-            Some(_) => self.writes.replace(table.id(), rid, word),
-            None => self.writes.add(table, rid, before, word),
+        }
+        self.count_write();
+        let (writes, step, floor) = self.writes.table_to_write(table, self.owner.id);
+        if writes.is_in_bulk(rid) {
+            return writes.edit_bulk(rid, row, step);
+        }
+        match row {
+            Some(row) => {
+                let word = writes.write_version(self.id, rid, row)?;
+                writes.update(rid, word, step, floor);
+            }
+            None => writes.delete(rid, step, floor),
         }
         Ok(())
     }
 
-    /// Locks a committed row before the transaction's first write to it, checks that this write does not conflict, and
-    /// returns the row's directory word.
-    fn lock_for_write(&mut self, table: &Arc<Table>, rid: Rid) -> Result<Word> {
+    /// Locks a committed row before the transaction's first write to it, and checks that this write does not conflict.
+    fn lock_for_write(&mut self, table: &Arc<Table>, rid: Rid) -> Result<()> {
         // The statement's snapshot keeps purge off the version to be replaced.
         self.snapshots.statement(&self.pool);
         let limit = self.snapshots.transaction().unwrap_or(Csn::MAX);
         self.lock_row(table, rid, LockMode::Exclusive)?;
-        let word = table.directory().word(rid.row());
+        let (word, csn) = table.newest(rid.row());
         if word.is_empty() || word.incarnation() != rid.incarnation() {
             return Err(gone(table, rid));
         }
-        let (region, at, header) = match table.chain().header(word, rid) {
-            // The word was a tombstone that purge has reclaimed meanwhile.
-            Err(_) if table.directory().word(rid.row()) != word => return Err(gone(table, rid)),
-            found => found?,
-        };
-        let csn = version_csn(region, at, table.chain().state_of(rid.row()));
         // Planted: the first updater does not win.
         if csn > limit && !perdura_pmem::planted(59) {
             return Err(Error::new(
@@ -139,16 +119,16 @@ impl Session {
                 ),
             ));
         }
-        // Planted: a deleted row is changed; a version in an unswept segment is superseded.
-        if header.tombstone && !perdura_pmem::planted(60) {
+        // Planted: a deleted row is changed; a version in an unswept segment is replaced.
+        if word.is_tombstone() && !perdura_pmem::planted(60) {
             return Err(gone(table, rid));
         }
         if perdura_pmem::planted(61) {
-            return Ok(word);
+            return Ok(());
         }
         table.space().ensure_swept(word)?;
         self.snapshots.note_met(csn);
-        Ok(word)
+        Ok(())
     }
 }
 

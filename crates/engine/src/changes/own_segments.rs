@@ -1,0 +1,60 @@
+//! Segments of a table that one transaction fills alone. Versions go there without a locked instruction each, and each
+//! line is flushed once.
+
+use crate::error::Result;
+use crate::files::cells;
+use crate::files::chain::write_at;
+use crate::format::{VERSION_HEADER, VersionHeader, Word};
+use crate::space::bulk_segment::Bulk;
+use crate::space::open_cells::OpenSet;
+use crate::table::Table;
+
+/// A transaction's own segments in one table.
+#[derive(Default)]
+pub struct OwnSegments {
+    open: OpenSet<Bulk>,
+    /// Something was written since the last [`OwnSegments::flush_rest`].
+    written: bool,
+}
+
+impl OwnSegments {
+    /// Writes a version, with incarnation and row of `header`, and flushes the lines that are full. A version of more
+    /// than a segment gets an extent and is flushed whole.
+    #[inline]
+    pub fn write(&mut self, table: &Table, header: &VersionHeader, row: &[u8]) -> Result<Word> {
+        let bytes = VERSION_HEADER + row.len() as u64;
+        self.written = true;
+        let incarnation = header.rid.incarnation();
+        let Some(units) = cells::class_for(bytes, table.chain().segment_bytes()) else {
+            let word = table.space().segments().take_extent(bytes)?;
+            let (region, at) = table.chain().write_version(word, header, row);
+            region.flush(at, bytes);
+            return Ok(Word::new(word.file(), word.offset(), incarnation));
+        };
+        let (word, segment) = self.open.claim(table.space().segments(), units)?;
+        write_at(segment.region(), word.offset(), header, row);
+        segment.written(word.offset(), bytes);
+        Ok(Word::new(word.file(), word.offset(), incarnation))
+    }
+
+    /// Notes that the caller has stored something else that [`OwnSegments::flush_rest`] must report.
+    pub fn note_written(&mut self) {
+        self.written = true;
+    }
+
+    /// Flushes what is not flushed yet. Returns whether anything was written since the last call.
+    pub fn flush_rest(&mut self) -> bool {
+        if !std::mem::take(&mut self.written) {
+            return false;
+        }
+        for segment in self.open.iter_mut() {
+            segment.flush();
+        }
+        true
+    }
+
+    /// Returns the segments, with the cells that were not used, to the table's allocator.
+    pub fn release(&mut self, table: &Table) {
+        self.open.close_all(table.space().segments());
+    }
+}

@@ -1,0 +1,344 @@
+//! What one transaction has done to one directory page: the rows it has locked and written, and their new words.
+//!
+//! The same structure is row lock, write set, and the word that counts from the commit until it is stored. Once it is
+//! stored it becomes a [`Past`], which keeps the words before the change. A transaction's own statements see its writes
+//! by *steps*: whoever takes a position (a scan, a savepoint, the beginning of a statement) ends the present step, and
+//! sees the steps up to its own.
+
+use super::row_set::RowSet;
+use super::words::Words;
+use super::writer::Writer;
+use crate::format::Word;
+use perdura_log::Csn;
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+/// The rows whose newest own write came in one step.
+struct Step {
+    number: u64,
+    rows: RowSet,
+}
+
+/// An own version that a later write of the same transaction replaced.
+struct Replaced {
+    position: u16,
+    word: Word,
+    /// Step in which it was written.
+    step: u64,
+    /// Step in which it was replaced.
+    by: u64,
+}
+
+/// The newest own state of a row that a transaction has written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Own {
+    /// The transaction inserted or updated the row: its version.
+    Row(Word),
+    /// The transaction deleted the row.
+    Deleted,
+}
+
+/// A write that was undone.
+pub struct Undone {
+    /// Position of the row in its page.
+    pub position: u16,
+    /// The version that it had made.
+    pub version: Option<Word>,
+    /// The own version that the row has again; `None` if the transaction no longer writes the row.
+    pub restored: Option<Word>,
+}
+
+/// What one transaction has done to one directory page.
+pub struct Change {
+    writer: Arc<Writer>,
+    /// The page is unpublished and belongs to the transaction alone. New words are in the page itself.
+    whole_page: bool,
+    steps: SmallVec<[Step; 1]>,
+    /// Words of the rows inserted or updated.
+    after: Words,
+    deleted: RowSet,
+    /// Rows locked and not written.
+    locked: RowSet,
+    /// In the order of time.
+    replaced: Vec<Replaced>,
+}
+
+impl Change {
+    /// A change of `writer`, which has done nothing yet.
+    pub fn new(writer: Arc<Writer>, whole_page: bool) -> Change {
+        Change {
+            writer,
+            whole_page,
+            steps: SmallVec::new(),
+            after: Words::default(),
+            deleted: RowSet::default(),
+            locked: RowSet::default(),
+            replaced: Vec::new(),
+        }
+    }
+
+    /// The transaction.
+    #[inline]
+    pub fn writer(&self) -> &Arc<Writer> {
+        &self.writer
+    }
+
+    /// Whether it fills an unpublished page of its own.
+    #[inline]
+    pub fn is_whole_page(&self) -> bool {
+        self.whole_page
+    }
+
+    /// Whether the transaction has written the row.
+    #[inline]
+    pub fn wrote(&self, position: u16) -> bool {
+        self.steps.iter().any(|step| step.rows.contains(position))
+    }
+
+    /// Whether the transaction has locked or written the row.
+    #[inline]
+    pub fn holds(&self, position: u16) -> bool {
+        self.wrote(position) || self.locked.contains(position)
+    }
+
+    /// Whether nothing is locked and nothing written.
+    pub fn is_empty(&self) -> bool {
+        self.locked.is_empty() && self.steps.iter().all(|step| step.rows.is_empty())
+    }
+
+    /// Locks the row. Returns whether that is new.
+    #[inline]
+    pub fn lock(&mut self, position: u16) -> bool {
+        !self.wrote(position) && self.locked.insert(position)
+    }
+
+    /// Unlocks a row that is not written. Returns whether it was locked.
+    pub fn unlock(&mut self, position: u16) -> bool {
+        self.locked.remove(position)
+    }
+
+    /// The newest own state of a row; `None` if the transaction never wrote it. `stored` is its word in the directory.
+    #[inline]
+    pub fn own(&self, position: u16, stored: Word) -> Option<Own> {
+        if !self.wrote(position) {
+            return None;
+        }
+        if self.deleted.contains(position) {
+            return Some(Own::Deleted);
+        }
+        Some(Own::Row(if self.whole_page { stored } else { self.after.get(position)? }))
+    }
+
+    /// The own state of a row as of the end of step `seen`; `None` if the committed row counts.
+    pub fn own_at(&self, position: u16, stored: Word, seen: u64) -> Option<Own> {
+        let written = self.steps.iter().find(|step| step.rows.contains(position))?.number;
+        if written <= seen {
+            return self.own(position, stored);
+        }
+        let earlier = self.replaced.iter().rev().find(|one| one.position == position && one.step <= seen)?;
+        Some(Own::Row(earlier.word))
+    }
+
+    /// Notes that the row was written in step `step`. Returns the step of the write before, if there was one.
+    fn touch(&mut self, position: u16, step: u64) -> Option<u64> {
+        self.locked.remove(position);
+        if let [.., last] = &mut self.steps[..]
+            && last.number == step
+            && !last.rows.insert(position)
+        {
+            return Some(step);
+        }
+        let (last, earlier) = match &mut self.steps[..] {
+            [earlier @ .., last] if last.number == step => (true, earlier),
+            all => (false, all),
+        };
+        let before = earlier.iter_mut().find_map(|one| one.rows.remove(position).then_some(one.number));
+        if !last {
+            let mut rows = RowSet::default();
+            rows.insert(position);
+            self.steps.push(Step { number: step, rows });
+        }
+        before
+    }
+
+    /// Forgets what nobody can go back to: own versions that were replaced, and the bounds of steps, up to `floor`, the
+    /// oldest position that is left. Returns the versions to be freed.
+    pub fn settle_below(&mut self, floor: u64) -> Vec<Word> {
+        if self.steps.last().is_none_or(|last| last.number > floor) {
+            return Vec::new();
+        }
+        if let [first, later @ ..] = &mut self.steps[..] {
+            later.iter().for_each(|step| first.rows.extend(&step.rows));
+            self.steps.truncate(1);
+        }
+        self.take_replaced()
+    }
+
+    /// Takes the own versions that later writes replaced.
+    pub fn take_replaced(&mut self) -> Vec<Word> {
+        std::mem::take(&mut self.replaced).into_iter().map(|one| one.word).collect()
+    }
+
+    /// Inserts or updates the row in step `step`. `stored` is its word in the directory, which for a page of its own the
+    /// caller replaces. Returns whether this is the first write of the row.
+    #[inline]
+    pub fn write(&mut self, position: u16, word: Word, stored: Word, step: u64) -> bool {
+        let before = if self.whole_page { Some(stored) } else { self.after.set(position, word) };
+        let Some(earlier) = self.touch(position, step) else { return true };
+        if let Some(word) = before {
+            self.replaced.push(Replaced { position, word, step: earlier, by: step });
+        }
+        false
+    }
+
+    /// Notes rows that a bulk insert has filled in its own page in step `step`.
+    pub fn fill(&mut self, positions: std::ops::Range<u16>, step: u64) {
+        for position in positions {
+            self.touch(position, step);
+        }
+    }
+
+    /// Deletes the row in step `step`. `stored` is its word in the directory, which for a page of its own the caller
+    /// empties.
+    pub fn delete(&mut self, position: u16, stored: Word, step: u64) {
+        let before = if self.whole_page { Some(stored) } else { self.after.remove(position) };
+        self.deleted.insert(position);
+        let earlier = self.touch(position, step);
+        if let (Some(word), Some(earlier)) = (before, earlier) {
+            self.replaced.push(Replaced { position, word, step: earlier, by: step });
+        }
+    }
+
+    /// Undoes the writes of the steps after `seen`, the last first. Locks stay.
+    pub fn undo(&mut self, seen: u64) -> Vec<Undone> {
+        let mut undone = Vec::new();
+        while let Some(last) = self.replaced.pop_if(|one| one.by > seen) {
+            let version = self.take_back(last.position);
+            if !self.whole_page {
+                self.after.set(last.position, last.word);
+            }
+            self.step_back(last.position, last.step);
+            undone.push(Undone { position: last.position, version, restored: Some(last.word) });
+        }
+        while let Some(last) = self.steps.pop_if(|one| one.number > seen) {
+            for position in last.rows.iter() {
+                let version = self.take_back(position);
+                self.locked.insert(position);
+                undone.push(Undone { position, version, restored: None });
+            }
+        }
+        undone
+    }
+
+    /// Takes the newest own state of a row away. Returns its version.
+    fn take_back(&mut self, position: u16) -> Option<Word> {
+        if self.deleted.remove(position) { None } else { self.after.remove(position) }
+    }
+
+    /// Moves a row back to the earlier step that it was written in.
+    fn step_back(&mut self, position: u16, number: u64) {
+        for step in &mut self.steps {
+            if step.number != number {
+                step.rows.remove(position);
+            }
+        }
+        match self.steps.iter_mut().find(|step| step.number == number) {
+            Some(step) => {
+                step.rows.insert(position);
+            }
+            None => {
+                let mut rows = RowSet::default();
+                rows.insert(position);
+                let place = self.steps.partition_point(|step| step.number < number);
+                self.steps.insert(place, Step { number, rows });
+            }
+        }
+    }
+
+    /// Number of the last step with a write; `None` without any.
+    pub fn last_step(&self) -> Option<u64> {
+        self.steps.last().map(|step| step.number)
+    }
+
+    /// Takes back the rows that the transaction both inserted and deleted, as `is_new` tells. Nothing of them is
+    /// published.
+    pub fn drop_nothing(&mut self, is_new: impl Fn(u16) -> bool) -> Vec<u16> {
+        let nothing: Vec<u16> = self.deleted.iter().filter(|position| is_new(*position)).collect();
+        for position in &nothing {
+            self.deleted.remove(*position);
+            self.steps.iter_mut().for_each(|step| {
+                step.rows.remove(*position);
+            });
+        }
+        nothing
+    }
+
+    /// Words of the rows inserted or updated.
+    pub fn after(&self) -> &Words {
+        &self.after
+    }
+
+    /// The rows deleted.
+    pub fn deleted(&self) -> &RowSet {
+        &self.deleted
+    }
+
+    /// Positions of the rows written, each once, in no order.
+    pub fn positions(&self) -> impl Iterator<Item = u16> + '_ {
+        self.steps.iter().flat_map(|step| step.rows.iter())
+    }
+
+    /// Number of rows written.
+    pub fn rows_written(&self) -> usize {
+        self.steps.iter().map(|step| step.rows.len()).sum()
+    }
+
+    /// Turns a change whose words `swap` has exchanged with those in the directory into a past.
+    pub fn into_past(self, csn: Csn) -> Past {
+        Past { csn, before: self.after, deleted: self.deleted }
+    }
+
+    /// Exchanges the words to be stored.
+    pub fn after_mut(&mut self) -> &mut Words {
+        &mut self.after
+    }
+
+    /// DRAM of the change, in bytes.
+    pub fn bytes(&self) -> usize {
+        let steps: usize = self.steps.iter().map(|step| step.rows.heap_bytes()).sum();
+        size_of::<Change>()
+            + steps
+            + self.after.heap_bytes()
+            + self.deleted.heap_bytes()
+            + self.locked.heap_bytes()
+            + self.replaced.capacity() * size_of::<Replaced>()
+    }
+}
+
+/// What a stored commit changed in a page: the words before it. It stays until no snapshot is older and a checkpoint
+/// covers the commit (I8).
+pub struct Past {
+    /// CSN of the commit.
+    pub csn: Csn,
+    /// Words before the change, of the rows inserted or updated.
+    pub before: Words,
+    /// The rows deleted; their words still name the last version.
+    pub deleted: RowSet,
+}
+
+impl Past {
+    /// The word that the row had before the commit; `None` if the commit did not change the row. `now` is the word that
+    /// the commit left.
+    #[inline]
+    pub fn before(&self, position: u16, now: Word) -> Option<Word> {
+        if self.deleted.contains(position) {
+            return Some(now.alive());
+        }
+        self.before.get(position)
+    }
+
+    /// Whether the commit changed the row.
+    pub fn changed(&self, position: u16) -> bool {
+        self.deleted.contains(position) || self.before.get(position).is_some()
+    }
+}

@@ -1,0 +1,262 @@
+//! The shadow of one directory page: what transactions do to the page and have done to it, as long as anybody could
+//! see the difference.
+//!
+//! `active` has the changes of transactions that are under way, or committed with words not stored yet; `history` has
+//! the stored ones by CSN. The word of a row for a snapshot is the word in the directory, or the one that a visible
+//! change has not stored yet, taken back by every stored commit that the snapshot does not see.
+
+use super::change::{Change, Own, Past};
+use super::row_set::RowSet;
+use super::writer::Writer;
+use crate::files::directory::Directory;
+use crate::format::{PageState, Word};
+use perdura_log::Csn;
+use smallvec::SmallVec;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// What a reader sees of its own transaction.
+#[derive(Clone, Copy)]
+pub struct OwnView<'a> {
+    /// The reader's transaction.
+    pub writer: &'a Arc<Writer>,
+    /// The last step that the reader sees.
+    pub seen: u64,
+}
+
+/// What a commit changed in a page.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tally {
+    /// Rows changed.
+    pub changed: u64,
+    /// By how many rows the table has grown.
+    pub grown: i64,
+}
+
+impl Tally {
+    fn of(past: &Past) -> Tally {
+        let inserted = past.before.iter().filter(|(_, before)| before.is_empty()).count();
+        let (written, deleted) = (past.before.len(), past.deleted.len());
+        Tally { changed: (written + deleted) as u64, grown: inserted as i64 - deleted as i64 }
+    }
+}
+
+/// The shadow of one directory page.
+#[derive(Default)]
+pub struct PageShadow {
+    active: SmallVec<[Change; 1]>,
+    /// In ascending order of CSNs.
+    history: VecDeque<Past>,
+    /// Deleted rows whose words purge is about to empty.
+    purging: RowSet,
+}
+
+impl PageShadow {
+    /// Whether nobody has anything here.
+    pub fn is_empty(&self) -> bool {
+        self.active.is_empty() && self.history.is_empty() && self.purging.is_empty()
+    }
+
+    /// The change of `writer`.
+    #[inline]
+    pub fn change(&self, writer: &Arc<Writer>) -> Option<&Change> {
+        self.active.iter().find(|change| Arc::ptr_eq(change.writer(), writer))
+    }
+
+    /// The change of `writer`, to be changed.
+    #[inline]
+    pub fn change_mut(&mut self, writer: &Arc<Writer>) -> Option<&mut Change> {
+        self.active.iter_mut().find(|change| Arc::ptr_eq(change.writer(), writer))
+    }
+
+    /// The change of `writer`, begun now if there is none. Returns with it whether it is new.
+    #[inline]
+    pub fn change_or_new(&mut self, writer: &Arc<Writer>, whole_page: bool) -> (&mut Change, bool) {
+        let known = self.active.iter().position(|change| Arc::ptr_eq(change.writer(), writer));
+        let index = known.unwrap_or_else(|| {
+            self.active.push(Change::new(writer.clone(), whole_page));
+            self.active.len() - 1
+        });
+        (&mut self.active[index], known.is_none())
+    }
+
+    /// Removes the change of `writer`.
+    pub fn remove(&mut self, writer: &Arc<Writer>) -> Option<Change> {
+        let index = self.active.iter().position(|change| Arc::ptr_eq(change.writer(), writer))?;
+        Some(self.active.swap_remove(index))
+    }
+
+    /// The transaction other than `writer` that holds the row, if one does that is not committed.
+    #[inline]
+    pub fn holder(&self, writer: &Arc<Writer>, position: u16) -> Option<&Arc<Writer>> {
+        let others = self.active.iter().filter(|change| !Arc::ptr_eq(change.writer(), writer));
+        let mut holds = others.filter(|change| change.writer().csn().is_none() && change.holds(position));
+        holds.next().map(Change::writer)
+    }
+
+    /// Stores the words of committed changes to the row, so that the directory has the newest committed word.
+    pub fn store_committed(&mut self, position: u16, page: u64, directory: &Directory) {
+        let is_due = |change: &Change| change.writer().csn().is_some() && change.wrote(position);
+        while let Some(index) = self.active.iter().position(is_due) {
+            self.store(index, page, directory);
+        }
+    }
+
+    /// Stores the words of the committed change of `writer`, unless somebody has, and flushes them in any case: the
+    /// committing thread's fence covers only its own flushes (I3). Returns by how many rows the commit changed.
+    pub fn publish(&mut self, writer: &Arc<Writer>, page: u64, directory: &Directory) -> Tally {
+        match self.active.iter().position(|change| Arc::ptr_eq(change.writer(), writer)) {
+            Some(index) => self.store(index, page, directory),
+            None => self.flush_past(writer, page, directory),
+        }
+        let csn = writer.csn().expect("committed");
+        let past = self.history.binary_search_by_key(&csn, |past| past.csn).ok();
+        past.map_or(Tally::default(), |index| Tally::of(&self.history[index]))
+    }
+
+    fn store(&mut self, index: usize, page: u64, directory: &Directory) {
+        let mut change = self.active.swap_remove(index);
+        let csn = change.writer().csn().expect("committed");
+        if change.is_whole_page() {
+            directory.publish(page, PageState::published(csn));
+            return;
+        }
+        let base = directory.page_base(page);
+        for (position, word) in change.after_mut().iter_mut() {
+            let row = base + u64::from(position);
+            let before = directory.raw_word(row);
+            directory.store(row, *word);
+            *word = before;
+        }
+        for position in change.deleted().iter() {
+            let row = base + u64::from(position);
+            directory.store(row, directory.raw_word(row).tombstone());
+        }
+        if change.after().is_empty() && change.deleted().is_empty() {
+            return;
+        }
+        let past = change.into_past(csn);
+        flush(&past, page, directory);
+        let place = self.history.partition_point(|other| other.csn < csn);
+        self.history.insert(place, past);
+    }
+
+    /// Flushes again what another thread has stored.
+    fn flush_past(&self, writer: &Arc<Writer>, page: u64, directory: &Directory) {
+        let Some(csn) = writer.csn() else { return };
+        match self.history.binary_search_by_key(&csn, |past| past.csn) {
+            Ok(index) => flush(&self.history[index], page, directory),
+            // Nothing of the page is left but its state, or purge is through with it.
+            Err(_) => directory.flush_state(page),
+        }
+    }
+
+    /// CSN of the newest stored commit that changed the row; 0 if none is remembered.
+    pub fn newest_csn(&self, position: u16) -> Csn {
+        self.history.iter().rev().find(|past| past.changed(position)).map_or(0, |past| past.csn)
+    }
+
+    /// The committed word of a row as a reader at `snapshot` sees it. `stored` is the word in the directory, `state` that
+    /// of the page.
+    pub fn word(&self, position: u16, stored: Word, state: PageState, snapshot: Csn) -> Word {
+        let mut word = stored;
+        let mut state = state;
+        for change in &self.active {
+            let Some(csn) = change.writer().csn().filter(|csn| *csn <= snapshot) else { continue };
+            if change.is_whole_page() {
+                state = PageState::published(csn);
+            } else if change.deleted().contains(position) {
+                word = word.tombstone();
+            } else if let Some(after) = change.after().get(position) {
+                word = after;
+            }
+        }
+        if !state.is_published() || state.csn() > snapshot {
+            return Word::EMPTY;
+        }
+        for past in self.history.iter().rev().take_while(|past| past.csn > snapshot) {
+            word = past.before(position, word).unwrap_or(word);
+        }
+        word
+    }
+
+    /// Resolves all words of a page at once, in `words`, which has the words in the directory by position. Returns
+    /// whether the reader may see any row.
+    pub fn words(
+        &self,
+        words: &mut [Word],
+        state: PageState,
+        snapshot: Csn,
+        own: Option<OwnView<'_>>,
+    ) -> bool {
+        let visible = |change: &&Change| change.writer().csn().is_some_and(|csn| csn <= snapshot);
+        let unstored: Vec<&Change> = self.active.iter().filter(visible).collect();
+        let is_published = state.is_published() && state.csn() <= snapshot
+            || unstored.iter().any(|change| change.is_whole_page());
+        let own = own.and_then(|view| Some((self.change(view.writer)?, view.seen)));
+        let stored: Option<Vec<Word>> = own.map(|_| words.to_vec());
+        if is_published {
+            for change in unstored {
+                change.after().iter().for_each(|(position, word)| words[usize::from(position)] = word);
+                for position in change.deleted().iter().map(usize::from) {
+                    words[position] = words[position].tombstone();
+                }
+            }
+            for past in self.history.iter().rev().take_while(|past| past.csn > snapshot) {
+                past.before.iter().for_each(|(position, word)| words[usize::from(position)] = word);
+                for position in past.deleted.iter().map(usize::from) {
+                    words[position] = words[position].alive();
+                }
+            }
+        } else {
+            words.fill(Word::EMPTY);
+        }
+        if let (Some((change, seen)), Some(stored)) = (own, stored) {
+            for position in change.positions() {
+                match change.own_at(position, stored[usize::from(position)], seen) {
+                    Some(Own::Row(word)) => words[usize::from(position)] = word,
+                    Some(Own::Deleted) => words[usize::from(position)] = Word::EMPTY,
+                    None => {}
+                }
+            }
+            return true;
+        }
+        is_published
+    }
+
+    /// Takes the stored commits up to `limit`, the oldest first. The rows that they deleted are noted until
+    /// [`PageShadow::end_purge`].
+    pub fn take_past(&mut self, limit: Csn) -> impl Iterator<Item = Past> + '_ {
+        let count = self.history.partition_point(|past| past.csn <= limit);
+        for past in self.history.iter().take(count) {
+            self.purging.extend(&past.deleted);
+        }
+        self.history.drain(..count)
+    }
+
+    /// Notes that purge has emptied the words of the rows that it took.
+    pub fn end_purge(&mut self) {
+        self.purging = RowSet::default();
+    }
+
+    /// The stored commits, the oldest first.
+    pub fn history(&self) -> impl Iterator<Item = &Past> {
+        self.history.iter()
+    }
+
+    /// The changes that are not stored.
+    pub fn active(&self) -> impl Iterator<Item = &Change> {
+        self.active.iter()
+    }
+
+    /// Whether a commit of this run deleted the row, so that purge will reclaim it.
+    pub fn deletes(&self, position: u16) -> bool {
+        self.purging.contains(position) || self.history.iter().any(|past| past.deleted.contains(position))
+    }
+}
+
+/// Flushes the lines of the words that a commit has stored. The caller fences.
+fn flush(past: &Past, page: u64, directory: &Directory) {
+    let positions = past.before.iter().map(|(position, _)| position);
+    directory.flush_rows(page, positions.chain(past.deleted.iter()));
+}

@@ -1,0 +1,154 @@
+//! The shadows of a table's directory pages, by page number.
+//!
+//! Most pages have none. A reader looks at the *mark* of the page's slot before and after it loads words: an even mark
+//! that did not move says that there was no shadow all the while, so the words in the directory are what every snapshot
+//! sees. Everything else happens under the slot's lock. Lock order: the lists of free rows and pages; a slot; a shard of
+//! the lock table; the keys of a writer.
+
+use super::page::PageShadow;
+use perdura_pmem::sync::{Mutex, MutexGuard};
+use std::ops::{Deref, DerefMut};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+/// Number of slots in the first bucket; each further one has as many as all before it.
+const FIRST: u64 = 16;
+const BUCKETS: usize = 45;
+
+/// The place of a page's shadow.
+#[derive(Default)]
+pub struct Slot {
+    /// Odd while there is a shadow; it grows whenever one comes or goes.
+    mark: AtomicU64,
+    shadow: Mutex<Option<Box<PageShadow>>>,
+}
+
+/// The shadows of a table's directory pages.
+pub struct Shadows {
+    buckets: [OnceLock<Box<[Slot]>>; BUCKETS],
+}
+
+impl Default for Shadows {
+    fn default() -> Shadows {
+        Shadows { buckets: [const { OnceLock::new() }; BUCKETS] }
+    }
+}
+
+impl Shadows {
+    /// The slot of page `page`.
+    #[inline]
+    pub fn slot(&self, page: u64) -> &Slot {
+        let (bucket, index, length) = place(page);
+        let slots = self.buckets[bucket].get_or_init(|| (0..length).map(|_| Slot::default()).collect());
+        &slots[index as usize]
+    }
+
+    /// The slot of page `page`, if the page was ever asked for with its neighbours: otherwise it has no shadow.
+    #[inline]
+    pub fn existing(&self, page: u64) -> Option<&Slot> {
+        let (bucket, index, _) = place(page);
+        self.buckets.get(bucket)?.get().map(|slots| &slots[index as usize])
+    }
+
+    fn slots(&self) -> impl Iterator<Item = &Slot> {
+        self.buckets.iter().filter_map(OnceLock::get).flat_map(|slots| slots.iter())
+    }
+
+    /// The shadows there are, one after the other, each locked.
+    pub fn each(&self, mut body: impl FnMut(&PageShadow)) {
+        for slot in self.slots() {
+            if let Some(shadow) = &*slot.shadow.lock() {
+                body(shadow);
+            }
+        }
+    }
+}
+
+/// Bucket of a page, index in the bucket, and length of the bucket.
+#[inline]
+fn place(page: u64) -> (usize, u64, u64) {
+    let bucket = (page / FIRST + 1).ilog2() as usize;
+    let first = ((1 << bucket) - 1) * FIRST;
+    (bucket, page - first, FIRST << bucket)
+}
+
+impl Slot {
+    /// The mark of a page without a shadow, to be checked by [`Slot::is_still`] after words are loaded; `None` if there
+    /// is a shadow.
+    #[inline]
+    pub fn quiet(&self) -> Option<u64> {
+        let mark = self.mark.load(Ordering::Acquire);
+        mark.is_multiple_of(2).then_some(mark)
+    }
+
+    /// Whether no shadow has come since [`Slot::quiet`] returned `mark`.
+    #[inline]
+    pub fn is_still(&self, mark: u64) -> bool {
+        fence(Ordering::Acquire);
+        self.mark.load(Ordering::Relaxed) == mark
+    }
+
+    /// Locks the page's shadow, made now if there is none.
+    pub fn lock(&self) -> LockedPage<'_> {
+        let mut guard = self.shadow.lock();
+        if guard.is_none() {
+            *guard = Some(Box::default());
+            // Whoever stores a word does so later, under the lock.
+            self.mark.fetch_add(1, Ordering::AcqRel);
+        }
+        LockedPage { slot: self, guard }
+    }
+
+    /// Locks the page's shadow, if there is one.
+    pub fn lock_existing(&self) -> Option<LockedPage<'_>> {
+        let guard = self.shadow.lock();
+        guard.is_some().then(|| LockedPage { slot: self, guard })
+    }
+}
+
+/// A page's shadow, locked. It goes away with the lock once it is empty.
+pub struct LockedPage<'a> {
+    slot: &'a Slot,
+    guard: MutexGuard<'a, Option<Box<PageShadow>>>,
+}
+
+impl Deref for LockedPage<'_> {
+    type Target = PageShadow;
+
+    #[inline]
+    fn deref(&self) -> &PageShadow {
+        self.guard.as_ref().expect("a locked page has a shadow")
+    }
+}
+
+impl DerefMut for LockedPage<'_> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut PageShadow {
+        self.guard.as_mut().expect("a locked page has a shadow")
+    }
+}
+
+impl Drop for LockedPage<'_> {
+    fn drop(&mut self) {
+        if self.guard.as_ref().is_some_and(|shadow| shadow.is_empty()) {
+            *self.guard = None;
+            self.slot.mark.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_page_has_a_slot_of_its_own() {
+        let mut expected = (0, 0);
+        for page in 0..10_000 {
+            let (bucket, index, length) = place(page);
+            assert_eq!((bucket, index), expected, "page {page}");
+            expected = if index + 1 == length { (bucket + 1, 0) } else { (bucket, index + 1) };
+        }
+        assert!(place((1 << 48) - 1).0 < BUCKETS);
+    }
+}

@@ -1,0 +1,73 @@
+//! A transaction as others meet it in the pages that it has locked or written.
+//!
+//! One store makes it visible: until [`Writer::commit`] its changes count for nobody else, from then on for every
+//! snapshot at or above its CSN, however many they are and whether or not their words are stored yet.
+
+use crate::format::Rid;
+use perdura_log::Csn;
+use perdura_pmem::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What a row lock is taken on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RowKey {
+    /// Table id.
+    pub table: u32,
+    /// RID of the row.
+    pub rid: Rid,
+}
+
+/// A transaction as others meet it. Each transaction has one of its own, so no name is ever given twice.
+pub struct Writer {
+    owner: u64,
+    /// Its CSN once it is committed; 0 before.
+    csn: AtomicU64,
+    /// Locks that others have put into the lock table in its name, because they wait for them; `None` once it has
+    /// released its locks.
+    tabled: Mutex<Option<Vec<RowKey>>>,
+}
+
+impl Writer {
+    /// A transaction of the lock owner `owner`.
+    pub fn new(owner: u64) -> Writer {
+        Writer { owner, csn: AtomicU64::new(0), tabled: Mutex::new(Some(Vec::new())) }
+    }
+
+    /// The owner of its locks.
+    #[inline]
+    pub fn owner(&self) -> u64 {
+        self.owner
+    }
+
+    /// Its CSN; `None` until it is committed.
+    #[inline]
+    pub fn csn(&self) -> Option<Csn> {
+        match self.csn.load(Ordering::Acquire) {
+            0 => None,
+            csn => Some(csn),
+        }
+    }
+
+    /// Makes the transaction visible. Every commit up to `csn` is durable (I4).
+    pub fn commit(&self, csn: Csn) {
+        self.csn.store(csn, Ordering::Release);
+    }
+
+    /// Has the transaction release the lock on `key`, which the caller puts into the lock table, when it ends. Returns
+    /// false if it has released its locks already. The caller has the page of the row locked.
+    pub fn table_lock(&self, key: RowKey) -> bool {
+        match self.tabled.lock().as_mut() {
+            Some(keys) => {
+                keys.push(key);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Takes the locks that others have put into the lock table, at the transaction's end. From here on nobody takes
+    /// its marks in pages for locks.
+    pub fn release_tabled(&self) -> Vec<RowKey> {
+        self.tabled.lock().take().unwrap_or_default()
+    }
+}
