@@ -140,12 +140,14 @@ impl Session {
             self.writes.stamp(csn);
         }
         self.writes.publish(csn);
-        // Planted: a commit is reported as published before the fence.
+        // Planted: a commit is reported as stored before the fence.
         if perdura_pmem::planted(34) {
             self.pool.log.publish(csn);
+            self.pool.log.stored(csn);
         }
         self.pool.fence();
         self.pool.log.publish(csn);
+        self.pool.log.stored(csn);
         self.writes.retire(csn, self.pool.now().as_secs());
         self.pool.counters.commits.fetch_add(1, Ordering::Relaxed);
         let log = self.log.take();
