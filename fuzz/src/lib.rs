@@ -136,7 +136,9 @@ pub fn log_record(data: &[u8]) {
         if kind % 4 == 0 {
             let _ = txn.prepare(&[number as u8], body);
         } else if let Ok(reservation) = txn.reserve(body.len()) {
-            log.publish(txn.commit(reservation, body));
+            let csn = txn.commit(reservation, body);
+            log.publish(csn);
+            log.stored(csn);
         }
     }
     drop((log, prepared));

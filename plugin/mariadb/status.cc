@@ -45,6 +45,7 @@ static SHOW_VAR counter_list[]= {
   COUNTER(generation_switches),
   COUNTER(durable_csn),
   COUNTER(visible_csn),
+  COUNTER(stored_csn),
   COUNTER(checkpoint_csn),
   COUNTER(snapshots),
   COUNTER(purge_lag),

@@ -124,7 +124,7 @@ static MYSQL_SYSVAR_ULONGLONG(log_lane_size, log_lane_size, PLUGIN_VAR_RQCMDARG 
   "Size of a lane of the log, in bytes. Used when the pool is created", nullptr, nullptr, 16 * MIB, 64 * KIB, 2 * GIB, 4 * KIB);
 
 static MYSQL_SYSVAR_UINT(log_generations, log_generations, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
-  "Generations of the log to begin with. Used when the pool is created", nullptr, nullptr, 2, 2, 64, 1);
+  "Generations of the log to begin with, and to which it shrinks back", nullptr, nullptr, 2, 2, 64, 1);
 
 static MYSQL_SYSVAR_UINT(log_generations_max, log_generations_max, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
   "Generations the log may grow to while transactions need them", nullptr, nullptr, 16, 2, 64, 1);

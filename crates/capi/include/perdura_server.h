@@ -131,7 +131,7 @@ typedef struct PerduraOptions {
   uint32_t log_lanes;
   // Size of a lane. Counts when the pool is created.
   uint64_t log_lane_size;
-  // Log generations to begin with. Counts when the pool is created.
+  // Log generations to begin with, and to which the log shrinks back.
   uint32_t log_generations;
   // Log generations that the log may grow to.
   uint32_t log_generations_max;
@@ -544,6 +544,8 @@ typedef struct PerduraCounters {
   uint64_t durable_csn;
   // Every commit up to this CSN is visible (gauge).
   uint64_t visible_csn;
+  // Every commit up to this CSN is stored: its words are in place on the medium (gauge).
+  uint64_t stored_csn;
   // Redo would begin after this CSN (gauge).
   uint64_t checkpoint_csn;
   // Snapshots open (gauge).

@@ -49,6 +49,8 @@ pub struct Counters {
     pub durable_csn: u64,
     /// Every commit up to this CSN is published (gauge).
     pub visible_csn: u64,
+    /// Every commit up to this CSN is published and its words are stored (gauge).
+    pub stored_csn: u64,
     /// Redo would begin after this CSN (gauge).
     pub checkpoint_csn: u64,
     /// Live snapshots (gauge).
@@ -89,6 +91,7 @@ impl Counters {
             generation_switches: log.switches,
             durable_csn: pool.log.durable_csn(),
             visible_csn: pool.log.visible_csn(),
+            stored_csn: pool.log.stored_csn(),
             checkpoint_csn: pool.log.checkpoint_csn(),
             snapshots: pool.snapshots.count() as u64,
             purge_lag: tables.iter().map(|table| table.purge_lag() as u64).sum(),
@@ -188,9 +191,10 @@ impl fmt::Display for Status {
         writeln!(f, "LOG\n{}", self.log)?;
         writeln!(
             f,
-            "COMMITS\n  durable CSN {}, visible CSN {}, checkpoint CSN {}\n  {} committed, {} rolled back, {} prepared without a session",
+            "COMMITS\n  durable CSN {}, visible CSN {}, stored CSN {}, checkpoint CSN {}\n  {} committed, {} rolled back, {} prepared without a session",
             counters.durable_csn,
             counters.visible_csn,
+            counters.stored_csn,
             counters.checkpoint_csn,
             counters.commits,
             counters.rollbacks,

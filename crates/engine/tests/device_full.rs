@@ -373,7 +373,7 @@ fn a_row_larger_than_a_data_file_gets_one_of_its_own() {
 #[test]
 fn a_transaction_larger_than_the_log_is_rolled_back_alone() {
     let config = Config {
-        log: LogConfig { lanes: 2, lane_bytes: 4 << 10, generations: 2, generations_max: 3 },
+        log: LogConfig { lanes: 2, lane_bytes: 4 << 10, generations: 2, generations_max: 3, ..LogConfig::default() },
         data_file_bytes: 4 << 20,
         ..small()
     };
@@ -428,7 +428,7 @@ fn a_transaction_larger_than_the_log_is_rolled_back_alone() {
 #[test]
 fn a_failed_prepare_leaves_nothing_to_come_back() {
     let config = Config {
-        log: LogConfig { lanes: 1, lane_bytes: 4 << 10, generations: 2, generations_max: 2 },
+        log: LogConfig { lanes: 1, lane_bytes: 4 << 10, generations: 2, generations_max: 2, ..LogConfig::default() },
         data_file_bytes: 4 << 20,
         ..small()
     };
@@ -496,8 +496,10 @@ fn sessions_share_a_full_device() {
 /// them.
 #[test]
 fn a_tiny_log_refuses_no_small_transaction() {
-    let config =
-        Config { log: LogConfig { lanes: 1, lane_bytes: 4 << 10, generations: 2, generations_max: 2 }, ..small() };
+    let config = Config {
+        log: LogConfig { lanes: 1, lane_bytes: 4 << 10, generations: 2, generations_max: 2, ..LogConfig::default() },
+        ..small()
+    };
     let medium = Arc::new(SimMedium::new());
     let engine = open(&medium, config).unwrap();
     let table = engine.create_table("t", b"").unwrap();

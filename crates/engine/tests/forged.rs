@@ -103,7 +103,9 @@ fn forged_log_records() {
                 txn.prepare(b"forged", &body).unwrap();
             } else {
                 let reservation = txn.reserve(body.len()).unwrap();
-                log.publish(txn.commit(reservation, &body));
+                let csn = txn.commit(reservation, &body);
+                log.publish(csn);
+                log.stored(csn);
             }
         }
         drop((log, _prepared));

@@ -18,7 +18,13 @@ fn a_row_may_have_a_gibibyte() {
     let open = || -> (Arc<dyn Medium>, Engine) {
         let medium: Arc<dyn Medium> = Arc::new(FileMedium::open(directory.path(), options).unwrap());
         let config = Config {
-            log: LogConfig { lanes: 1, lane_bytes: 1 << 20, generations: 2, generations_max: 2 },
+            log: LogConfig {
+                lanes: 1,
+                lane_bytes: 1 << 20,
+                generations: 2,
+                generations_max: 2,
+                ..LogConfig::default()
+            },
             prefault: false,
             background: false,
             ..Config::default()

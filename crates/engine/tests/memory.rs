@@ -42,7 +42,7 @@ fn a_large_transaction_leaves_no_memory_behind() {
     let options = Options { emulate: true, ..Options::default() };
     let medium = FileMedium::open(directory.path(), options).unwrap();
     let config = Config {
-        log: LogConfig { lanes: 2, lane_bytes: 4 << 20, generations: 2, generations_max: 4 },
+        log: LogConfig { lanes: 2, lane_bytes: 4 << 20, generations: 2, generations_max: 4, ..LogConfig::default() },
         data_file_bytes: 16 << 20,
         first_file_bytes: 1 << 20,
         segment_bytes: 64 << 10,

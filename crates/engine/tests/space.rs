@@ -19,7 +19,7 @@ const SEGMENT: u64 = 64 << 10;
 
 fn open() -> Engine {
     let config = Config {
-        log: LogConfig { lanes: 2, lane_bytes: 4 << 20, generations: 2, generations_max: 4 },
+        log: LogConfig { lanes: 2, lane_bytes: 4 << 20, generations: 2, generations_max: 4, ..LogConfig::default() },
         data_file_bytes: 64 << 20,
         first_file_bytes: 1 << 20,
         segment_bytes: SEGMENT,

@@ -88,6 +88,7 @@ impl Bank {
         self.accounts.fence();
         // From here on the log may forget the record.
         self.log.publish(csn);
+        self.log.stored(csn);
         Ok(())
     }
 }

@@ -19,15 +19,18 @@ pub struct LogConfig {
     pub lanes: u32,
     /// Bytes of a lane, a multiple of 64 from 4 KiB to 2 GiB (*at creation*).
     pub lane_bytes: u64,
-    /// Generations a new pool starts with, 2 to 64 (*at creation*).
+    /// Generations a new pool starts with, and to which the log of any pool shrinks back, 2 to 64.
     pub generations: u32,
     /// Generations the log may grow to, `generations` to 64.
     pub generations_max: u32,
+    /// Checkpoints during which a generation beyond `generations` goes unneeded before it is removed; doubled each time
+    /// it was needed again after all. At least 1.
+    pub shrink_after: u32,
 }
 
 impl Default for LogConfig {
     fn default() -> LogConfig {
-        LogConfig { lanes: 4, lane_bytes: 16 << 20, generations: 2, generations_max: 16 }
+        LogConfig { lanes: 4, lane_bytes: 16 << 20, generations: 2, generations_max: 16, shrink_after: 200 }
     }
 }
 
@@ -42,6 +45,7 @@ impl LogConfig {
             self.generations.into(),
             GENERATIONS_MAX.into(),
         )?;
+        range("checkpoints before the log shrinks", self.shrink_after.into(), 1, u32::MAX.into())?;
         check_lane_bytes(self.lane_bytes)
     }
 }
@@ -76,7 +80,7 @@ mod tests {
     #[test]
     fn ranges_are_checked() {
         LogConfig::default().check().expect("the defaults are good");
-        let good = LogConfig { lanes: 1, lane_bytes: 4096, generations: 2, generations_max: 2 };
+        let good = LogConfig { lanes: 1, lane_bytes: 4096, generations: 2, generations_max: 2, shrink_after: 1 };
         good.check().expect("the least is good");
         let bad = [
             LogConfig { lanes: 0, ..good.clone() },
@@ -87,6 +91,7 @@ mod tests {
             LogConfig { generations: 1, ..good.clone() },
             LogConfig { generations: 3, ..good.clone() },
             LogConfig { generations_max: 65, ..good.clone() },
+            LogConfig { shrink_after: 0, ..good.clone() },
         ];
         for config in bad {
             let error = config.check().expect_err("out of range");

@@ -1,24 +1,34 @@
-//! The life of generations: the switch to the next one, re-arming, growth, and the checkpoint that frees them. Transaction ids
-//! are set aside here too, as that is a superblock write.
+//! The life of generations: the switch to the next one, re-arming, growth, removal, and the checkpoint that frees them.
+//! Transaction ids are set aside here too, as that is a superblock write.
 //!
 //! [`Control`] is the control lock, held: whoever writes the superblock of a running log, or arms a generation, has one.
 //!
-//! A generation is *reusable* iff it is inactive, nothing pins it, the CSNs of all its records are published, and no generation
+//! A generation is *reusable* iff it is inactive, nothing pins it, the CSNs of all its records are stored, and no generation
 //! armed earlier holds a PREPARE record whose ending lies in this one: without its ending that transaction would come back to
-//! life. Re-arming is one superblock write. It gives the generation a new activation and a new salt, so that no older record in
+//! life. When a transaction releases its pins does not matter: until stored_csn covers it, the CSN that it left there keeps
+//! the generation.
+//!
+//! Re-arming is one superblock write. It gives the generation a new activation and a new salt, so that no older record in
 //! it is ever valid again, and makes the checkpoint durable that covers those records (I9). It is fenced before the first
-//! reservation.
+//! reservation. The same write voids the records of every other reusable generation, so that one which is not armed again
+//! for long keeps nothing else from being reused. Of several the one with the lowest number is armed, and those of high
+//! numbers come to be unneeded (`need.rs`).
 
 use crate::error::{Error, Result};
-use crate::format::TXID_MAX;
+use crate::format::{TXID_MAX, lane_name};
 use crate::generation::{Active, Generation, Placed, create_lanes};
 use crate::ledger::{ENDS_NONE, Ledger};
 use crate::shared::Shared;
 use crate::superblock::{GenerationEntry, Superblock, TXID_BLOCK};
 use crate::{Csn, TxnId};
+use perdura_pmem::Region;
 use perdura_pmem::sync::MutexGuard;
 use perdura_pmem::trace::span;
+use smallvec::SmallVec;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+/// Numbers of generations.
+type Numbers = SmallVec<[u32; 8]>;
 
 /// The control lock, held.
 pub(crate) struct Control<'a> {
@@ -60,12 +70,12 @@ impl<'a> Control<'a> {
         Ok(())
     }
 
-    /// Makes visible_csn the durable checkpoint, unless it already is.
+    /// Makes stored_csn the durable checkpoint, unless it already is.
     pub(crate) fn checkpoint(&mut self) -> Result<Csn> {
         let log = self.log;
         log.check_running()?;
-        // Planted: what is durable is said to be published.
-        let csn = if perdura_pmem::planted(8) { log.durable.load() } else { log.visible.load() };
+        // Planted: what is durable is said to be stored.
+        let csn = if perdura_pmem::planted(8) { log.durable.load() } else { log.stored.load() };
         if csn != self.ledger.superblock().checkpoint_csn {
             let _span = span("checkpoint");
             self.write(|superblock| superblock.checkpoint_csn = csn)?;
@@ -84,15 +94,38 @@ impl<'a> Control<'a> {
         let own = generation.activation();
         let holds_endings = || log.generations.iter().any(|other| (since..own).contains(&other.activation()));
         // Planted: records above the checkpoint go; an ending goes before its PREPARE record.
-        let is_published = |csn_max| csn_max <= csn || perdura_pmem::planted(4);
-        generation.csn_max_if_unpinned().is_some_and(is_published) && (!holds_endings() || perdura_pmem::planted(5))
+        let is_stored = |csn_max| csn_max <= csn || perdura_pmem::planted(4);
+        generation.csn_max_if_unpinned().is_some_and(is_stored) && (!holds_endings() || perdura_pmem::planted(5))
     }
 
-    /// The reusable generation that was armed first.
+    /// The reusable generation with the lowest number.
     fn reusable(&self, csn: Csn) -> Option<&'a Generation> {
         let log = self.log;
-        let reusable = log.generations.iter().filter(|generation| self.is_reusable(generation, csn));
-        reusable.min_by_key(|generation| generation.activation())
+        log.generations.iter().find(|generation| self.is_reusable(generation, csn))
+    }
+
+    /// The reusable generations that still hold valid records.
+    fn spent(&self, csn: Csn) -> Numbers {
+        let armed = self.log.generations.iter().filter(|generation| generation.activation() != 0);
+        armed.filter(|generation| self.is_reusable(generation, csn)).map(|generation| generation.number).collect()
+    }
+
+    /// Begins no activation in `spent`, whose records the superblock has just voided.
+    fn forget(&mut self, spent: &Numbers) {
+        for number in spent {
+            self.ledger.ends_since[*number as usize] = ENDS_NONE;
+            self.log.generations.get(*number).reset(GenerationEntry::FREE);
+        }
+    }
+
+    /// Voids the records of all reusable generations, with `csn` as the durable checkpoint, if there are any.
+    pub(crate) fn void_spent(&mut self, csn: Csn) -> Result<()> {
+        let spent = self.spent(csn);
+        if !spent.is_empty() {
+            self.write(|superblock| superblock.void(&spent))?;
+            self.forget(&spent);
+        }
+        Ok(())
     }
 
     /// Arms another generation, reserves and pins `bytes` in its lane `lane` for the caller, so that nobody else can
@@ -100,7 +133,7 @@ impl<'a> Control<'a> {
     pub(crate) fn switch(&mut self, lane: u32, bytes: u64, most: u32) -> Result<Option<Placed>> {
         let log = self.log;
         let _span = span("generation_switch");
-        let csn = log.visible.load();
+        let csn = log.stored.load();
         let target = match self.reusable(csn) {
             Some(target) => target,
             None => match self.grow(most)? {
@@ -109,30 +142,81 @@ impl<'a> Control<'a> {
             },
         };
         self.arm(target, csn)?;
+        // Before it is active, so that nobody takes the caller's room.
         let home = &target.lanes[lane as usize];
         home.pins.pin();
         let offset = home.take(bytes).expect("an empty lane has room for any group");
-        log.set_active(Active::new(target.activation(), target.number));
-        self.ledger.switches += 1;
+        self.activate(target);
         Ok(Some(Placed { generation: target.number, lane, offset }))
     }
 
-    /// Voids all records of a reusable generation and gives it a new activation, with `csn` as the checkpoint.
+    fn activate(&mut self, target: &Generation) {
+        self.log.set_active(Active::new(target.activation(), target.number));
+        self.ledger.switches += 1;
+    }
+
+    /// Makes the lowest reusable generation the active one, if there is any. `csn` is the durable checkpoint.
+    pub(crate) fn move_down(&mut self, csn: Csn) -> Result<()> {
+        let _span = span("generation_switch");
+        if let Some(target) = self.reusable(csn) {
+            self.arm(target, csn)?;
+            self.activate(target);
+        }
+        Ok(())
+    }
+
+    /// Removes the last generation from the superblock and from the log; its files remain. The caller has found it
+    /// reusable under the durable checkpoint `csn`. Returns its mappings.
+    pub(crate) fn drop_last(&mut self, csn: Csn) -> Result<Vec<Region>> {
+        let log = self.log;
+        let last = log.generations.count() - 1;
+        let spent = self.spent(csn);
+        self.write(|superblock| {
+            superblock.void(&spent);
+            superblock.generations.truncate(last);
+        })?;
+        self.forget(&spent);
+        self.ledger.need.note_shrunk();
+        // SAFETY: this is the control lock, and a reusable generation is inactive and unpinned.
+        Ok(unsafe { log.generations.pop() })
+    }
+
+    /// Removes the files of a generation that no superblock names.
+    pub(crate) fn remove_files(&self, number: u32) {
+        for lane in 0..self.log.lanes {
+            // What cannot be removed is left to the growth that needs the name, or to the next recovery.
+            let _ = self.log.medium.remove(&lane_name(number, lane));
+        }
+    }
+
+    /// All lanes' files.
+    pub(crate) fn regions(&self) -> Vec<Region> {
+        let lanes = self.log.generations.iter().flat_map(|generation| generation.lanes.iter());
+        // SAFETY: this is the control lock.
+        lanes.map(|lane| unsafe { lane.region() }.clone()).collect()
+    }
+
+    /// Voids all records of a reusable generation and gives it a new activation, with `csn` as the checkpoint. Voids the
+    /// records of all others that are reusable.
     fn arm(&mut self, target: &Generation, csn: Csn) -> Result<()> {
         let log = self.log;
         let _span = (target.activation() != 0).then(|| span("wrap_around"));
         let number = target.number as usize;
         let entry = self.ledger.next_entry();
+        let spent = self.spent(csn);
         self.write(|superblock| {
             // Planted: records go that no checkpoint covers.
             if !perdura_pmem::planted(6) {
                 superblock.checkpoint_csn = csn;
             }
+            superblock.void(&spent);
             superblock.activation_next = entry.activation + 1;
             superblock.generations.resize(log.generations.count(), GenerationEntry::FREE);
             superblock.generations[number] = entry;
         })?;
+        self.forget(&spent);
         self.ledger.ends_since[number] = ENDS_NONE;
+        self.ledger.need.note_armed(target.number);
         target.reset(entry);
         Ok(())
     }
@@ -145,7 +229,16 @@ impl<'a> Control<'a> {
             return Ok(None);
         }
         let _span = span("log_growth");
-        let regions = match create_lanes(&*log.medium, number, log.lanes, log.lane_bytes) {
+        let create = || create_lanes(&*log.medium, number, log.lanes, log.lane_bytes);
+        let created = match create() {
+            // Files that could not be removed when the log shrank.
+            Err(error) if error.kind() == perdura_pmem::ErrorKind::Exists => {
+                self.remove_files(number);
+                create()
+            }
+            created => created,
+        };
+        let regions = match created {
             Ok(regions) => regions,
             Err(error) if error.kind() == perdura_pmem::ErrorKind::Full => return Ok(None),
             Err(error) => return Err(error.into()),
@@ -157,15 +250,15 @@ impl<'a> Control<'a> {
         if let Some(prefault) = &*log.prefault.read() {
             regions.iter().for_each(|region| prefault(region));
         }
-        log.generations.push(Generation::new(number, GenerationEntry::FREE, regions));
-        self.ledger.grown += 1;
+        log.generations.push(regions);
+        self.ledger.need.note_grown(number + 1);
         Ok(Some(log.generations.get(number)))
     }
 
     /// Whether a switch now would find a reusable generation or could add one.
     pub(crate) fn has_next(&self) -> bool {
         let log = self.log;
-        let csn = log.visible.load();
+        let csn = log.stored.load();
         log.generations.count() < log.generations_max as usize || self.reusable(csn).is_some()
     }
 

@@ -21,11 +21,18 @@ pub(crate) fn copy_oldest_forward(control: &mut Control<'_>) -> bool {
     let log = control.log;
     let active = log.active();
     let armed = log.generations.iter().map(Generation::activation).filter(|activation| *activation != 0);
-    let Some(oldest) = armed.filter(|activation| *activation != active.activation()).min() else { return false };
+    let oldest = armed.filter(|activation| *activation != active.activation()).min();
+    oldest.is_some_and(|oldest| copy_out_of(control, oldest))
+}
+
+/// Copies prepared transactions that hold the generation of this activation, which is inactive, into the active one;
+/// whether any was copied.
+pub(crate) fn copy_out_of(control: &mut Control<'_>, activation: u64) -> bool {
+    let log = control.log;
     let mut copied = false;
     for prepared in log.prepared.all() {
         let mut state = prepared.state.lock();
-        if !state.ended && state.pins.iter().any(|pin| log.generations.get(pin.generation).activation() == oldest) {
+        if !state.ended && state.pins.iter().any(|pin| log.generations.get(pin.generation).activation() == activation) {
             copied |= copy_forward(control, &mut state);
         }
     }
@@ -67,7 +74,7 @@ fn copy_to(log: &Shared, state: &mut State, reserve: Reserve<'_>) -> Result<Opti
     let (records, ending) = match reserve_copies(log, state, &mut pins, reserve) {
         Ok(Some(reserved)) => reserved,
         refused => {
-            log.release(&mut pins, 0);
+            log.withdraw(&mut pins, 0);
             return refused.map(|_| None);
         }
     };
@@ -77,7 +84,7 @@ fn copy_to(log: &Shared, state: &mut State, reserve: Reserve<'_>) -> Result<Opti
     log.place(ending).region.fence();
     state.records = records;
     state.ending = Some(ending);
-    log.release(&mut std::mem::replace(&mut state.pins, pins), 0);
+    log.withdraw(&mut std::mem::replace(&mut state.pins, pins), 0);
     Ok(Some(ending.generation))
 }
 

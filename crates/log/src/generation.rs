@@ -1,8 +1,13 @@
 //! Generations and their lanes, as the running log keeps them.
 //!
-//! Invariants: a generation's salt and activation change only while it is inactive and nothing pins it (under the
+//! Invariants: a generation's salt, activation and mappings change only while it is inactive and nothing pins it (under the
 //! control lock). An inactive generation without pins receives no more records, and the highest CSN of its lanes is final;
 //! `lane_pins.rs` says why.
+//!
+//! A [`Generation`] lives as long as the log, since a thread may still be about to pin one that was removed; what goes
+//! with the files is their mapping. Only a thread whose pin came in time touches that: it pinned the lane, and then
+//! found the generation active. A thread that was late finds another activation, and withdraws having used no more than
+//! the counters.
 
 use crate::Csn;
 use crate::config::GENERATIONS_MAX;
@@ -12,28 +17,66 @@ use crate::superblock::GenerationEntry;
 use crossbeam_utils::CachePadded;
 use perdura_pmem::{Medium, Region};
 use smallvec::SmallVec;
+use std::cell::UnsafeCell;
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 
 /// One of the parallel log files of a generation.
 pub(crate) struct Lane {
-    pub(crate) region: Region,
+    bytes: u64,
     /// Bytes reserved from the start.
     tail: AtomicU64,
     pub(crate) pins: LanePins,
+    /// `None` while there is no file.
+    region: UnsafeCell<Option<Region>>,
 }
+
+// SAFETY: all fields but `region` are atomics or never change. `region` is written by `map` and `unmap` only, whose callers
+// see to it that nobody else uses it, and a Region can be shared.
+unsafe impl Sync for Lane {}
 
 impl Lane {
     fn new(region: Region) -> Lane {
-        Lane { region, tail: AtomicU64::new(0), pins: LanePins::new() }
+        let (bytes, region) = (region.len(), UnsafeCell::new(Some(region)));
+        Lane { bytes, tail: AtomicU64::new(0), pins: LanePins::new(), region }
+    }
+
+    /// The file.
+    ///
+    /// # Safety
+    /// While the result is used the caller pins the lane, having found its generation active; or holds the control lock;
+    /// or no log runs yet.
+    #[inline]
+    pub(crate) unsafe fn region(&self) -> &Region {
+        // SAFETY: `map` and `unmap` need the control lock and an unpinned lane.
+        unsafe { &*self.region.get() }.as_ref().expect("a lane in use has a file")
+    }
+
+    /// Gives the lane a file that was made anew.
+    ///
+    /// # Safety
+    /// The caller holds the control lock, and the lane has been without a file since `unmap`.
+    unsafe fn map(&self, region: Region) {
+        assert_eq!(region.len(), self.bytes, "all lanes are of one size");
+        // SAFETY: only threads with a pin or the control lock look.
+        unsafe { *self.region.get() = Some(region) };
+    }
+
+    /// Takes the file away.
+    ///
+    /// # Safety
+    /// The caller holds the control lock and has found the generation inactive, then the lane unpinned.
+    unsafe fn unmap(&self) -> Option<Region> {
+        // SAFETY: only threads with a pin or the control lock look.
+        unsafe { (*self.region.get()).take() }
     }
 
     /// Reserves `bytes` (whole granules) if there is room: the offset.
     #[inline]
     pub(crate) fn take(&self, bytes: u64) -> Option<u64> {
         let mut tail = self.tail.load(Relaxed);
-        while bytes <= self.region.len() - tail {
+        while bytes <= self.bytes - tail {
             match self.tail.compare_exchange_weak(tail, tail + bytes, Relaxed, Relaxed) {
                 Ok(offset) => return Some(offset),
                 Err(moved) => tail = moved,
@@ -51,7 +94,7 @@ impl Lane {
     /// Whether `bytes` may still fit.
     #[inline]
     pub(crate) fn has_room(&self, bytes: u64) -> bool {
-        bytes <= self.region.len() - self.tail.load(Relaxed)
+        bytes <= self.bytes - self.tail.load(Relaxed)
     }
 
     /// Bytes reserved.
@@ -134,7 +177,7 @@ impl Active {
     }
 }
 
-/// All generations by number. Grows, never shrinks.
+/// All generations by number. Those that were removed are among the slots still, beyond the count.
 pub(crate) struct Generations {
     slots: Box<[OnceLock<Generation>]>,
     count: AtomicUsize,
@@ -144,18 +187,43 @@ impl Generations {
     pub(crate) fn new(generations: Vec<Generation>) -> Generations {
         let all =
             Generations { slots: (0..GENERATIONS_MAX).map(|_| OnceLock::new()).collect(), count: AtomicUsize::new(0) };
-        for generation in generations {
-            all.push(generation);
+        for (number, generation) in generations.into_iter().enumerate() {
+            assert_eq!(generation.number as usize, number, "generations are in order");
+            assert!(all.slots[number].set(generation).is_ok(), "a generation is added once");
+            all.count.store(number + 1, Release);
         }
         all
     }
 
-    /// Adds the next one. The caller holds the control lock.
-    pub(crate) fn push(&self, generation: Generation) {
-        let number = generation.number as usize;
-        assert_eq!(number, self.count(), "generations are added in order");
-        assert!(self.slots[number].set(generation).is_ok(), "a generation is added once");
+    /// Adds the next one, free. The caller holds the control lock.
+    pub(crate) fn push(&self, regions: Vec<Region>) {
+        let number = self.count();
+        match self.slots[number].get() {
+            None => {
+                let fresh = Generation::new(number as u32, GenerationEntry::FREE, regions);
+                assert!(self.slots[number].set(fresh).is_ok(), "the control lock lets one in");
+            }
+            Some(gone) => {
+                for (lane, region) in gone.lanes.iter().zip(regions) {
+                    // SAFETY: the caller holds the control lock, and what lies beyond the count was popped.
+                    unsafe { lane.map(region) };
+                }
+            }
+        }
         self.count.store(number + 1, Release);
+    }
+
+    /// Takes the files of the last one away.
+    ///
+    /// # Safety
+    /// The caller holds the control lock and has found the generation inactive, then unpinned.
+    pub(crate) unsafe fn pop(&self) -> Vec<Region> {
+        let number = self.count() - 1;
+        let last = self.get(number as u32);
+        last.reset(GenerationEntry::FREE);
+        self.count.store(number, Release);
+        // SAFETY: as the caller vouches for.
+        last.lanes.iter().filter_map(|lane| unsafe { lane.unmap() }).collect()
     }
 
     #[inline]

@@ -1,7 +1,8 @@
-//! What the control lock protects: the superblock, the seed of the salts, and for each generation the oldest activation with
-//! PREPARE records that have their endings in it.
+//! What the control lock protects: the superblock, the seed of the salts, for each generation the oldest activation with
+//! PREPARE records that have their endings in it, and how many generations are needed.
 
 use crate::config::GENERATIONS_MAX;
+use crate::need::Need;
 use crate::superblock::{GenerationEntry, Superblock};
 use crate::superfile::SuperFile;
 
@@ -13,15 +14,15 @@ pub(crate) struct Ledger {
     /// By generation: activation of the oldest one with a PREPARE record that has, or will have, its ending here.
     pub(crate) ends_since: [u64; GENERATIONS_MAX as usize],
     pub(crate) switches: u64,
-    pub(crate) grown: u64,
+    pub(crate) need: Need,
 }
 
 /// No PREPARE record of another generation has its ending here.
 pub(crate) const ENDS_NONE: u64 = u64::MAX;
 
 impl Ledger {
-    pub(crate) fn new(superfile: SuperFile, seed: u64) -> Ledger {
-        Ledger { superfile, seed, ends_since: [ENDS_NONE; GENERATIONS_MAX as usize], switches: 0, grown: 0 }
+    pub(crate) fn new(superfile: SuperFile, seed: u64, need: Need) -> Ledger {
+        Ledger { superfile, seed, ends_since: [ENDS_NONE; GENERATIONS_MAX as usize], switches: 0, need }
     }
 
     pub(crate) fn superblock(&self) -> &Superblock {

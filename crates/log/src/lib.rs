@@ -8,8 +8,9 @@
 //! checksum salted with its generation's activation, so recycled space needs no clearing (van Renen et al., DaMoN 2019).
 //!
 //! A commit calls [`Log::begin`], [`LogTxn::append_chunk`] for redo that is large, [`LogTxn::reserve`] (all that can fail
-//! or block), [`LogTxn::commit`] (cannot) and [`Log::wait_durable`]. The caller then changes its storage, fences it and
-//! calls [`Log::publish`] and [`Log::wait_visible`].
+//! or block), [`LogTxn::commit`] (cannot) and [`Log::wait_durable`]. The caller then makes its changes visible, and calls
+//! [`Log::publish`] and [`Log::wait_visible`]. Once it has changed its storage and fenced it, it calls [`Log::stored`]:
+//! checkpoints and the reuse of the log go by that.
 //!
 //! A start calls [`Recovery::open`]. The caller replays [`Recovery::committed`] into its storage and fences it;
 //! [`Recovery::finish`] voids every older record and returns the running [`Log`].
@@ -30,11 +31,13 @@ mod group;
 mod lane_pins;
 mod ledger;
 mod log;
+mod need;
 mod prepared;
 mod recovery;
 mod reserve;
 mod scan;
 mod shared;
+mod shrink;
 mod status;
 mod superblock;
 mod superfile;

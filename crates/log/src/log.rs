@@ -5,6 +5,7 @@ use crate::control::{Control, take_txid};
 use crate::error::Result;
 use crate::prepared::Prepared;
 use crate::shared::Shared;
+use crate::shrink::shrink;
 use crate::status::LogStatus;
 use crate::txn::{Home, LogTxn};
 use perdura_pmem::Region;
@@ -58,7 +59,13 @@ impl Log {
         self.shared.visible.load()
     }
 
-    /// Every commit up to it is published, and the superblock says so durably.
+    /// Every commit up to it is published, and all its words are stored and fenced.
+    #[inline]
+    pub fn stored_csn(&self) -> Csn {
+        self.shared.stored.load()
+    }
+
+    /// Every commit up to it is stored, and the superblock says so durably.
     pub fn checkpoint_csn(&self) -> Csn {
         self.shared.checkpoint_csn.load(Acquire)
     }
@@ -81,30 +88,40 @@ impl Log {
         self.shared.visible.wait(csn)
     }
 
-    /// Reports that the caller has published and fenced the changes of commit `csn`. Called once for each CSN. A
-    /// thread with several unpublished CSNs reports the lowest first, as this may wait while far more than 65,536 are
-    /// outstanding.
+    /// Reports that commit `csn` is visible to whoever looks; its words may not be stored yet. Called once for each
+    /// CSN. A thread with several unpublished CSNs reports the lowest first, as this may wait while far more than
+    /// 65,536 are outstanding.
     #[inline]
     pub fn publish(&self, csn: Csn) {
         self.shared.visible.mark(csn);
     }
 
-    /// Makes visible_csn the durable checkpoint and returns it. Generations that it covers can then be reused. Writes
-    /// nothing if the checkpoint is there already. A failed write stops the pool.
+    /// Reports that the caller has stored, flushed and fenced all words of commit `csn`. Called once for each CSN,
+    /// after [`Log::publish`]; otherwise as there, with 262,144. Only then do checkpoint and reuse of the log go past it.
+    #[inline]
+    pub fn stored(&self, csn: Csn) {
+        self.shared.mark_stored(csn);
+    }
+
+    /// Makes stored_csn the durable checkpoint and returns it. Generations that it covers can then be reused, and
+    /// files of the log beyond its configured size are removed after a while. Writes nothing if the checkpoint is there
+    /// already. A failed write stops the pool.
     ///
     /// # Errors
     /// Medium, FailStop.
     pub fn checkpoint(&self) -> Result<Csn> {
-        Control::lock(&self.shared).checkpoint()
+        let mut control = Control::lock(&self.shared);
+        let csn = control.checkpoint()?;
+        shrink(&mut control, csn)?;
+        Ok(csn)
     }
 
     /// Sets the hook that faults lanes in: called with every lane now, and with each new one before its first use.
     pub fn set_prefault(&self, prefault: Box<dyn Fn(&Region) + Send + Sync>) {
         let prefault: Arc<crate::shared::PrefaultHook> = prefault.into();
         *self.shared.prefault.write() = Some(prefault.clone());
-        for generation in self.shared.generations.iter() {
-            generation.lanes.iter().for_each(|lane| prefault(&lane.region));
-        }
+        let regions = Control::lock(&self.shared).regions();
+        regions.iter().for_each(|region| prefault(region));
     }
 
     /// The log's state, for monitoring.

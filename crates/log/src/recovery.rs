@@ -12,9 +12,10 @@ use crate::control::Control;
 use crate::copy_forward::{copy_arming, pin_all};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{lane_name, parse_lane_name};
-use crate::generation::{Generation, Generations, Placed};
+use crate::generation::{Generation, Generations, Lane, Placed};
 use crate::ledger::Ledger;
 use crate::log::Log;
+use crate::need::Need;
 use crate::prepared::{Prepared, State};
 use crate::scan::scan;
 use crate::shared::{Shared, Start};
@@ -44,6 +45,8 @@ pub struct Recovery {
     superfile: SuperFile,
     generations: Vec<Generation>,
     uses: BTreeMap<u32, crate::analysis::GenerationUse>,
+    need: Need,
+    generations_least: u32,
     generations_max: u32,
 }
 
@@ -60,7 +63,8 @@ pub struct PreparedTxn {
 }
 
 impl Recovery {
-    /// Analyses the pool on `medium`. Of `config` only `generations_max` counts. Reads only.
+    /// Analyses the pool on `medium`. Of `config` only `generations`, to which the log may shrink, `generations_max` and
+    /// `shrink_after` count. Reads only.
     ///
     /// # Errors
     /// NotAPool, NewerFormat, Damaged (which names the first lost commit if a durable one is missing),
@@ -92,7 +96,7 @@ impl Recovery {
         let mut groups = 0;
         for generation in generations.iter().filter(|generation| generation.activation() != 0) {
             for (lane, file) in (0u32..).zip(&generation.lanes) {
-                scan(whole(&file.region), generation.salt(), lane, superblock.txid_limit, |offset, header| {
+                scan(whole(file), generation.salt(), lane, superblock.txid_limit, |offset, header| {
                     groups += 1;
                     analysis.add(
                         Placed { generation: generation.number, lane, offset },
@@ -104,7 +108,7 @@ impl Recovery {
         }
         let outcome = analysis.conclude(&|body| body_in(&generations, body))?;
         let Outcome { horizon, committed, prepared, proven, generations: uses } = outcome;
-        let generations_max = config.generations_max.clamp(superblock.generations.len() as u32, GENERATIONS_MAX);
+        let need = Need::new(generations.len() as u32, config.shrink_after);
         let recovery = Recovery {
             superblock,
             horizon,
@@ -115,7 +119,9 @@ impl Recovery {
             superfile,
             generations,
             uses,
-            generations_max,
+            need,
+            generations_least: config.generations.clamp(2, GENERATIONS_MAX),
+            generations_max: config.generations_max.clamp(2, GENERATIONS_MAX),
         };
         Ok((recovery, proven))
     }
@@ -145,7 +151,7 @@ impl Recovery {
         remove_leftovers(&*self.medium, self.generations.len() as u32)?;
         let read = |prepared: &InDoubt| prepared.bodies.iter().map(|body| self.body(*body).to_vec()).collect();
         let bodies: Vec<Vec<Vec<u8>>> = self.prepared.iter().map(read).collect();
-        let mut ledger = Ledger::new(self.superfile, random());
+        let mut ledger = Ledger::new(self.superfile, random(), self.need);
         for (number, used) in &self.uses {
             self.generations[*number as usize].lanes[0].pins.restore(used.csn_max);
             ledger.note_ending(*number, used.ends_since);
@@ -153,6 +159,7 @@ impl Recovery {
         let log = Arc::new(Shared::new(Start {
             lanes: self.superblock.lanes,
             lane_bytes: self.superblock.lane_bytes,
+            generations_least: self.generations_least,
             generations_max: self.generations_max,
             generations: Generations::new(self.generations),
             horizon: self.horizon,
@@ -204,7 +211,7 @@ fn copy_prepared(log: &Shared, all: &[Arc<Prepared>]) -> Result<Vec<u32>> {
     Ok(fresh.map(|generation| generation.number).collect())
 }
 
-/// Removes log files that the superblock does not name: the leftovers of a growth that was cut off.
+/// Removes log files that the superblock does not name: what a growth or a removal that was cut off has left.
 fn remove_leftovers(medium: &dyn Medium, generations: u32) -> Result<()> {
     for (name, _) in medium.list()? {
         if parse_lane_name(&name).is_some_and(|(generation, _)| generation >= generations) {
@@ -243,12 +250,13 @@ fn open_lane(medium: &dyn Medium, name: &str, lane_bytes: u64) -> Result<Region>
     Ok(region)
 }
 
-fn whole(region: &Region) -> &[u8] {
-    // SAFETY: before the recovery is finished nobody stores to the lanes; no slice outlives it.
-    unsafe { region.slice(0, region.len()) }
+fn whole(lane: &Lane) -> &[u8] {
+    // SAFETY: no log runs before the recovery is finished: nobody takes the file away or stores to it. No slice outlives
+    // the recovery.
+    unsafe { lane.region().slice(0, lane.region().len()) }
 }
 
 fn body_in(generations: &[Generation], body: BodyRef) -> &[u8] {
     let lane = &generations[usize::from(body.generation)].lanes[usize::from(body.lane)];
-    &whole(&lane.region)[body.offset as usize..][..body.len as usize]
+    &whole(lane)[body.offset as usize..][..body.len as usize]
 }

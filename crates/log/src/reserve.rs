@@ -1,23 +1,35 @@
 //! Reserving space for a group: all that can block or fail on the way to a commit happens here.
 //!
 //! The fast path pins a lane of the active generation, checks again that the generation is still active, and moves
-//! the lane's tail. If the lane is full it tries the next; if all are full it switches generations. If no generation
-//! is free it waits in short rounds, since publications in flight release theirs without help, and gives up after a
-//! bounded number of rounds. A transaction that holds a generation itself gives up early, the longest holder first.
-//! Keeps (I5).
+//! the lane's tail. If the lane is full it tries the next; if all are full it switches generations. Keeps (I5).
+//!
+//! If no generation is free it waits in rounds of a millisecond, and goes on waiting for as long as anybody makes progress:
+//! commits are stored, transactions end, the log switches. So a commit of any size that is being stored costs the others
+//! time and no error. It gives up, with LogFull, after so many rounds in which nothing of this happened:
+//!
+//! - [`ROUNDS_STORING`] if a commit is on its way from its CSN to its last word, which cannot fail and so will end (I5): a
+//!   large one stores its words for long without a sign;
+//! - otherwise [`ROUNDS_IDLE`], or for a transaction that holds a generation itself [`ROUNDS_PATIENT`] and one for each
+//!   holder before it: the longest holder first, which may make room for the others.
+//!
+//! That bounds the wait: nobody who waits has room, so only those can go on who had it before. What is still free in the
+//! active generation, and then the commits in flight, come to an end. Whatever they free, a switch gives to one of those that
+//! wait before it is open to all.
 
-use crate::TxnId;
 use crate::control::Control;
 use crate::copy_forward::copy_oldest_forward;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{GRANULE_BYTES, HEADER_BYTES};
 use crate::generation::{Active, Pin, Pins, Placed};
-use crate::shared::Shared;
+use crate::shared::{Shared, Waiting};
+use crate::{Csn, TxnId};
 use std::time::Duration;
 
-/// Rounds of waiting before a reservation gives up.
-const ROUNDS_MAX: u32 = 200;
-/// Of these, rounds before the longest holder of a generation gives up, which may make room for others.
+/// Rounds without progress before a reservation gives up.
+const ROUNDS_IDLE: u32 = 200;
+/// The same, if a commit is being stored.
+const ROUNDS_STORING: u32 = 5000;
+/// The same, for the longest holder of a generation, which may make room for others.
 const ROUNDS_PATIENT: u32 = 3;
 /// Length of a round.
 const ROUND: Duration = Duration::from_millis(1);
@@ -30,6 +42,31 @@ enum Switched {
     Elsewhere,
     /// No generation is free now.
     NoRoom,
+}
+
+/// A reservation that waits.
+struct Wait<'a> {
+    waiting: Waiting<'a>,
+    /// The progress seen last.
+    seen: (Csn, Active, u64),
+    /// Rounds since then.
+    idle: u32,
+}
+
+impl Wait<'_> {
+    /// Waits one round. Error: LogFull when nobody has made progress for long enough.
+    fn round(&mut self, log: &Shared, txid: TxnId) -> Result<()> {
+        let seen = log.progress();
+        if seen != self.seen {
+            (self.seen, self.idle) = (seen, 0);
+        }
+        if self.idle >= log.patience(txid) {
+            return Err(log.held());
+        }
+        // Who wakes this thread says with it that somebody gets on.
+        self.idle += u32::from(!self.waiting.wait(ROUND));
+        Ok(())
+    }
 }
 
 impl Shared {
@@ -101,7 +138,7 @@ impl Shared {
     #[cold]
     fn reserve_slow(&self, txid: TxnId, pins: &mut Pins, home: u32, bytes: u64, full: Active) -> Result<Placed> {
         let mut full = full;
-        let mut rounds = 0;
+        let mut wait = Wait { waiting: self.waiting(), seen: self.progress(), idle: 0 };
         loop {
             match self.switch_from(full, home, bytes)? {
                 Switched::Here(placed) => {
@@ -109,10 +146,7 @@ impl Shared {
                     return Ok(placed);
                 }
                 Switched::Elsewhere => {}
-                Switched::NoRoom => {
-                    rounds += 1;
-                    self.wait_for_room(rounds, txid)?;
-                }
+                Switched::NoRoom => wait.round(self, txid)?,
             }
             self.check_running()?;
             match self.try_reserve(pins, home, bytes) {
@@ -139,24 +173,20 @@ impl Shared {
         Ok(Switched::Here(placed))
     }
 
-    /// Waits one round, whose number is `round`. Error: LogFull when the transaction has waited for long enough.
-    fn wait_for_room(&self, round: u32, txid: TxnId) -> Result<()> {
-        let patience = match self.holders.lock().iter().position(|(_, holder)| *holder == txid) {
-            Some(older) => ROUNDS_PATIENT + older as u32,
-            None => ROUNDS_MAX,
-        };
-        if round > patience.min(ROUNDS_MAX) {
-            return Err(self.held());
+    /// Rounds without progress that transaction `txid` waits for.
+    fn patience(&self, txid: TxnId) -> u32 {
+        if self.stored.load() < self.last_csn() {
+            return ROUNDS_STORING;
         }
-        self.wait_freed(ROUND);
-        Ok(())
+        let older = self.holders.lock().iter().position(|(_, holder)| *holder == txid);
+        older.map_or(ROUNDS_IDLE, |older| ROUNDS_IDLE.min(ROUNDS_PATIENT + older as u32))
     }
 
     fn held(&self) -> Error {
         let holders = self.holders.lock();
         let seen = match holders.first() {
             Some((_, txid)) => format!("{} unfinished transactions hold them, the oldest is {txid}", holders.len()),
-            None => "prepared transactions or unpublished commits hold them".to_owned(),
+            None => "prepared transactions or commits that are not stored hold them".to_owned(),
         };
         self.full(seen)
     }

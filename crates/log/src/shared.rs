@@ -9,7 +9,7 @@ use crate::generation::{Active, Generations, Pins, Placed};
 use crate::group::Place;
 use crate::ledger::Ledger;
 use crate::prepared::Registry;
-use crate::watermark::Watermark;
+use crate::watermark::{SLOTS, SLOTS_STORED, Watermark};
 use crate::{Csn, TxnId};
 use crossbeam_utils::CachePadded;
 use perdura_pmem::sync::{Condvar, Mutex, RwLock};
@@ -28,6 +28,8 @@ pub(crate) struct Shared {
     pub(crate) medium: Arc<dyn Medium>,
     pub(crate) lanes: u32,
     pub(crate) lane_bytes: u64,
+    /// Generations the log shrinks back to.
+    pub(crate) generations_least: u32,
     pub(crate) generations_max: u32,
     pub(crate) generations: Generations,
     active: CachePadded<AtomicU64>,
@@ -38,6 +40,8 @@ pub(crate) struct Shared {
     pub(crate) txid_limit: AtomicU64,
     pub(crate) durable: Watermark,
     pub(crate) visible: Watermark,
+    /// Never ahead of `visible`: a commit is published before it is stored.
+    pub(crate) stored: Watermark,
     pub(crate) checkpoint_csn: AtomicU64,
     pub(crate) ledger: Mutex<Ledger>,
     /// Transactions with chunks and no ending yet: lowest activation they have one in, and id.
@@ -47,6 +51,8 @@ pub(crate) struct Shared {
     reason: Mutex<Option<String>>,
     pub(crate) prefault: RwLock<Option<Arc<PrefaultHook>>>,
     waiting: AtomicU32,
+    /// Transactions that ended while somebody waited.
+    ended: AtomicU64,
     freed_lock: Mutex<()>,
     freed: Condvar,
 }
@@ -56,6 +62,7 @@ pub(crate) struct Start {
     pub(crate) medium: Arc<dyn Medium>,
     pub(crate) lanes: u32,
     pub(crate) lane_bytes: u64,
+    pub(crate) generations_least: u32,
     pub(crate) generations_max: u32,
     pub(crate) generations: Generations,
     pub(crate) horizon: Csn,
@@ -70,14 +77,16 @@ impl Shared {
             medium: start.medium,
             lanes: start.lanes,
             lane_bytes: start.lane_bytes,
+            generations_least: start.generations_least,
             generations_max: start.generations_max,
             generations: start.generations,
             active: CachePadded::new(AtomicU64::new(Active::NONE.to_word())),
             csn: CachePadded::new(AtomicU64::new(start.horizon)),
             txid_next: CachePadded::new(AtomicU64::new(start.txid_limit)),
             txid_limit: AtomicU64::new(start.txid_limit),
-            durable: Watermark::new(start.horizon),
-            visible: Watermark::new(start.horizon),
+            durable: Watermark::new(start.horizon, SLOTS),
+            visible: Watermark::new(start.horizon, SLOTS),
+            stored: Watermark::new(start.horizon, SLOTS_STORED),
             checkpoint_csn: AtomicU64::new(start.checkpoint_csn),
             ledger: Mutex::new(start.ledger),
             holders: Mutex::new(BTreeSet::new()),
@@ -86,6 +95,7 @@ impl Shared {
             reason: Mutex::new(None),
             prefault: RwLock::new(None),
             waiting: AtomicU32::new(0),
+            ended: AtomicU64::new(0),
             freed_lock: Mutex::new(()),
             freed: Condvar::new(),
         }
@@ -119,30 +129,53 @@ impl Shared {
     pub(crate) fn place(&self, placed: Placed) -> Place<'_> {
         let generation = self.generations.get(placed.generation);
         Place {
-            region: &generation.lanes[placed.lane as usize].region,
+            // SAFETY: whoever has a place in a lane pins the lane, or has the control lock.
+            region: unsafe { generation.lanes[placed.lane as usize].region() },
             salt: generation.salt(),
             lane: placed.lane,
             offset: placed.offset,
         }
     }
 
-    /// Releases pins. `csn` is the transaction's, or 0 if it has none.
+    /// Releases the pins of a transaction that ends. `csn` is the transaction's, or 0 if it has none.
     #[inline]
     pub(crate) fn release(&self, pins: &mut Pins, csn: Csn) {
+        if pins.is_empty() {
+            return;
+        }
+        self.withdraw(pins, csn);
+        if self.waiting.load(Relaxed) > 0 {
+            self.ended.fetch_add(1, Relaxed);
+            self.freed.notify_all();
+        }
+    }
+
+    /// Releases pins where no transaction ends: nobody gets on by that.
+    #[inline]
+    pub(crate) fn withdraw(&self, pins: &mut Pins, csn: Csn) {
         for pin in pins.drain(..) {
             self.generations.get(pin.generation).lanes[pin.lane as usize].pins.unpin(csn);
         }
+    }
+
+    /// Notes that all words of commit `csn` are stored and fenced.
+    #[inline]
+    pub(crate) fn mark_stored(&self, csn: Csn) {
+        self.stored.mark(csn);
         if self.waiting.load(Relaxed) > 0 {
             self.freed.notify_all();
         }
     }
 
-    /// Waits until pins may have been released, for about `timeout` at most.
-    pub(crate) fn wait_freed(&self, timeout: Duration) {
+    /// What moves whenever anybody makes progress: what is stored, the active generation, and the count of those that ended.
+    pub(crate) fn progress(&self) -> (Csn, Active, u64) {
+        (self.stored.load(), self.active(), self.ended.load(Relaxed))
+    }
+
+    /// Registers the caller as one who waits for room, until the result is dropped.
+    pub(crate) fn waiting(&self) -> Waiting<'_> {
         self.waiting.fetch_add(1, SeqCst);
-        // A wake-up that comes before the wait costs no more than the timeout.
-        self.freed.wait_for(&mut self.freed_lock.lock(), timeout);
-        self.waiting.fetch_sub(1, SeqCst);
+        Waiting(self)
     }
 
     #[inline]
@@ -167,6 +200,24 @@ impl Shared {
         self.failed.store(true, Release);
         self.durable.stop();
         self.visible.stop();
+        self.stored.stop();
+    }
+}
+
+/// Somebody waits for room in the log.
+pub(crate) struct Waiting<'a>(&'a Shared);
+
+impl Waiting<'_> {
+    /// Waits until there may be room, for about `timeout` at most; whether it was woken.
+    pub(crate) fn wait(&self, timeout: Duration) -> bool {
+        // A wake-up that comes before the wait costs no more than the timeout.
+        self.0.freed.wait_for(&mut self.0.freed_lock.lock(), timeout)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.waiting.fetch_sub(1, SeqCst);
     }
 }
 

@@ -11,7 +11,7 @@ use std::fmt;
 pub enum GenerationState {
     /// New records go here.
     Active,
-    /// Recovery may need its records: of some the transaction has not ended or is not published.
+    /// Recovery may need its records: of some the transaction has not ended or is not stored.
     Needed,
     /// The next switch may arm it and so void its records.
     Reusable,
@@ -59,6 +59,8 @@ pub struct LogStatus {
     pub durable_csn: Csn,
     /// Every commit up to it is published.
     pub visible_csn: Csn,
+    /// Every commit up to it is published, and its words are stored.
+    pub stored_csn: Csn,
     /// CSN behind which the next redo begins.
     pub checkpoint_csn: Csn,
     /// Recoveries the pool has been through.
@@ -67,6 +69,8 @@ pub struct LogStatus {
     pub switches: u64,
     /// Generations added since start.
     pub grown: u64,
+    /// Generations removed since start.
+    pub shrunk: u64,
     /// Count of transactions that are prepared and have not ended.
     pub prepared: usize,
     /// Whether the pool has failed stop.
@@ -76,12 +80,12 @@ pub struct LogStatus {
 impl LogStatus {
     pub(crate) fn of(log: &Shared) -> LogStatus {
         let control = Control::lock(log);
-        let (active, visible_csn) = (log.active(), log.visible.load());
+        let (active, stored_csn) = (log.active(), log.stored.load());
         let generations = log.generations.iter().map(|generation| GenerationStatus {
             number: generation.number,
             state: if active != Active::NONE && generation.number == active.number() {
                 GenerationState::Active
-            } else if control.is_reusable(generation, visible_csn) {
+            } else if control.is_reusable(generation, stored_csn) {
                 GenerationState::Reusable
             } else {
                 GenerationState::Needed
@@ -97,11 +101,13 @@ impl LogStatus {
             generations: generations.collect(),
             last_csn: log.last_csn(),
             durable_csn: log.durable.load(),
-            visible_csn,
+            visible_csn: log.visible.load(),
+            stored_csn,
             checkpoint_csn: control.ledger.superblock().checkpoint_csn,
             epoch: control.ledger.superblock().epoch,
             switches: control.ledger.switches,
-            grown: control.ledger.grown,
+            grown: control.ledger.need.grown(),
+            shrunk: control.ledger.need.shrunk(),
             prepared: log.prepared.count(),
             failed: log.is_failed(),
         }
@@ -112,18 +118,19 @@ impl fmt::Display for LogStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "  CSN: last {}, durable {}, visible {}, checkpoint {}; epoch {}",
-            self.last_csn, self.durable_csn, self.visible_csn, self.checkpoint_csn, self.epoch
+            "  CSN: last {}, durable {}, visible {}, stored {}, checkpoint {}; epoch {}",
+            self.last_csn, self.durable_csn, self.visible_csn, self.stored_csn, self.checkpoint_csn, self.epoch
         )?;
         writeln!(
             f,
-            "  {} lanes of {} KiB; {} generations of at most {}; {} switches, {} added since start; {} prepared transactions",
+            "  {} lanes of {} KiB; {} generations of at most {}; {} switches, {} added, {} removed since start; {} prepared transactions",
             self.lanes,
             self.lane_bytes >> 10,
             self.generations.len(),
             self.generations_max,
             self.switches,
             self.grown,
+            self.shrunk,
             self.prepared
         )?;
         for generation in &self.generations {

@@ -129,7 +129,7 @@ pub struct Superblock {
     pub epoch: u64,
     /// Horizon of the last recovery: CSNs above it that were taken earlier are void.
     pub horizon: Csn,
-    /// Every CSN up to it is published durably.
+    /// Every CSN up to it is published, and its words are stored durably.
     pub checkpoint_csn: Csn,
     /// Transaction ids below it may have been issued.
     pub txid_limit: u64,
@@ -148,6 +148,13 @@ enum Copy {
 }
 
 impl Superblock {
+    /// Makes all records of these generations invalid.
+    pub(crate) fn void(&mut self, generations: &[u32]) {
+        for number in generations {
+            self.generations[*number as usize] = GenerationEntry::FREE;
+        }
+    }
+
     /// Encodes one copy, without its unused tail, padded to whole lines.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let count = self.generations.len();

@@ -1,4 +1,4 @@
-//! A mark that advances in order over marked CSNs: durable_csn and visible_csn.
+//! A mark that advances in order over marked CSNs: durable_csn, visible_csn and stored_csn.
 //!
 //! Each CSN has a slot in a ring; the thread that closes a gap advances the mark over all marked CSNs behind it.
 //!
@@ -15,8 +15,10 @@ use std::hint::spin_loop;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
-/// CSNs that can be marked ahead of the first unmarked one.
-const SLOTS: u64 = 1 << 16;
+/// CSNs that can be durable or visible ahead of the first that is not.
+pub(crate) const SLOTS: u64 = 1 << 16;
+/// CSNs that can be stored ahead of the first that is not: more, as a large commit takes long.
+pub(crate) const SLOTS_STORED: u64 = 1 << 18;
 /// Conditions the waiters are spread over.
 const SHARDS: usize = 16;
 /// Checks before a waiter sleeps.
@@ -42,12 +44,8 @@ pub(crate) struct Watermark {
 }
 
 impl Watermark {
-    /// A mark at `start`.
-    pub(crate) fn new(start: Csn) -> Watermark {
-        Watermark::with_slots(start, SLOTS)
-    }
-
-    fn with_slots(start: Csn, slots: u64) -> Watermark {
+    /// A mark at `start`; so many CSNs can be marked ahead of the first unmarked one.
+    pub(crate) fn new(start: Csn, slots: u64) -> Watermark {
         let zeroes = Box::into_raw(vec![0u64; slots as usize].into_boxed_slice());
         // SAFETY: an AtomicU64 has size, alignment and validity of a u64 here (64-bit targets), and the box is ours.
         // Made this way the pages of a ring stay untouched until they are used.
@@ -176,7 +174,7 @@ mod tests {
 
     #[test]
     fn gaps_hold_the_mark_back() {
-        let mark = Watermark::with_slots(10, 8);
+        let mark = Watermark::new(10, 8);
         mark.mark(12);
         mark.mark(13);
         assert_eq!(mark.load(), 10);
@@ -187,7 +185,7 @@ mod tests {
 
     #[test]
     fn a_full_ring_makes_the_fastest_wait() {
-        let mark = Watermark::with_slots(0, 4);
+        let mark = Watermark::new(0, 4);
         let done = AtomicUsize::new(0);
         std::thread::scope(|scope| {
             for csn in 2..=9 {
@@ -209,7 +207,7 @@ mod tests {
     #[test]
     fn concurrent_marks_lose_none_and_wake_all_waiters() {
         const COUNT: u64 = 40_000;
-        let mark = Watermark::with_slots(0, 64);
+        let mark = Watermark::new(0, 64);
         let next = AtomicU64::new(0);
         std::thread::scope(|scope| {
             for _ in 0..4 {
@@ -232,7 +230,7 @@ mod tests {
 
     #[test]
     fn stopping_ends_waits() {
-        let mark = Watermark::with_slots(0, 4);
+        let mark = Watermark::new(0, 4);
         std::thread::scope(|scope| {
             let waiters: Vec<_> = (1..20)
                 .map(|csn| {

@@ -57,7 +57,7 @@ fn record(seed: u64, config: &LogConfig, per_thread: u64) -> Run {
                                 perdura_pmem::sync::yield_now();
                             }
                         });
-                        if n % 9 == session {
+                        if n % 6 == session {
                             log.checkpoint().expect("written");
                         }
                     }
@@ -138,7 +138,7 @@ fn explore(run: &Run, options: &ReplayOptions, choices: usize, seen: &mut Seen, 
 }
 
 fn configs() -> [LogConfig; 3] {
-    [tiny(1, 4), tiny(2, 3), tiny(1, 6)]
+    [tiny(1, 4), tiny(2, 3), tiny(1, 6)].map(|config| LogConfig { shrink_after: 1, ..config })
 }
 
 #[test]
@@ -154,7 +154,7 @@ fn every_crash_image_recovers_what_was_acknowledged() {
         }
     }
     println!("{} images, {labels:?}", seen.images());
-    for label in ["generation_switch", "wrap_around", "log_growth", "checkpoint", "prepare", "recovery"] {
+    for label in ["generation_switch", "wrap_around", "log_growth", "log_shrink", "checkpoint", "prepare", "recovery"] {
         assert!(labels.get(label).is_some_and(|count| *count > 20), "{label}: {labels:?}");
     }
 }

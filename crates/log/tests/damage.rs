@@ -8,7 +8,7 @@ use perdura_pmem::Medium;
 use perdura_pmem::sim::{Image, Random, SimMedium};
 use proptest::prelude::*;
 use std::sync::Arc;
-use support::{commit, damage, found, opened, recover, tiny};
+use support::{commit, damage, found, opened, recover, settle, tiny};
 
 fn open_error(medium: &Arc<dyn Medium>) -> Error {
     Recovery::open(medium.clone(), &tiny(2, 4)).err().expect("it is damaged")
@@ -141,10 +141,10 @@ fn fuzzed_pools_open_or_say_why_not() {
         }
         if n % 4 == 0 {
             txn.prepare(&n.to_le_bytes(), b"redo").expect("room");
-            if n % 8 == 0 { log.publish(txn.commit_prepared()) } else { txn.rollback().expect("written") }
+            if n % 8 == 0 { settle(&log, txn.commit_prepared()) } else { txn.rollback().expect("written") }
         } else {
             let reservation = txn.reserve(30).expect("room");
-            log.publish(txn.commit(reservation, &[n as u8; 30]));
+            settle(&log, txn.commit(reservation, &[n as u8; 30]));
         }
     }
     drop(log);

@@ -5,7 +5,7 @@ mod support;
 use perdura_log::{ErrorKind, GenerationState, LogConfig, Recovery};
 use perdura_pmem::{Medium, SimMedium};
 use std::sync::{Arc, Mutex};
-use support::{commit, create, found, opened, recover, tiny};
+use support::{commit, create, found, opened, recover, settle, tiny};
 
 #[test]
 fn two_generations_take_turns_for_ever() {
@@ -59,7 +59,7 @@ fn unpublished_commits_make_the_log_grow() {
     let recovery = Recovery::open(medium.clone(), &config).expect("it recovers");
     assert_eq!((recovery.committed.len(), recovery.superblock.generations.len()), (192, 3));
     for csn in csns {
-        log.publish(csn);
+        settle(&log, csn);
     }
     assert_eq!(log.checkpoint().expect("written"), 192);
     let states: Vec<_> = log.status().generations.iter().map(|generation| generation.state).collect();
@@ -92,7 +92,7 @@ fn an_old_reservation_is_good_after_many_switches() {
         count
     };
     assert_eq!(needed("the commit is not published"), 1);
-    log.publish(csn);
+    settle(&log, csn);
     assert_eq!(needed("published"), 0);
 }
 

@@ -6,7 +6,7 @@ mod support;
 use perdura_log::{ErrorKind, GenerationState, Log, Recovery};
 use perdura_pmem::Medium;
 use std::sync::{Arc, Mutex};
-use support::{commit, found, opened, recover, redo, tiny};
+use support::{commit, found, opened, recover, redo, settle, tiny};
 
 fn xids(medium: &Arc<dyn Medium>) -> Vec<Vec<u8>> {
     let recovery = Recovery::open(medium.clone(), &tiny(1, 2)).expect("it recovers");
@@ -33,7 +33,7 @@ fn endings_are_recycled_with_their_prepare() {
             }
             if n % 2 == 0 {
                 let csn = txn.commit_prepared();
-                log.publish(csn);
+                settle(&log, csn);
             } else {
                 txn.rollback().expect("written");
             }
@@ -66,7 +66,7 @@ fn a_prepared_transaction_is_copied_forward_for_as_long_as_it_takes() {
     let recovery = Recovery::open(medium.clone(), &config).expect("it recovers");
     assert_eq!(found(&recovery).last(), Some(&(csn, expected)));
     assert!(recovery.prepared.is_empty());
-    log.publish(csn);
+    settle(&log, csn);
     drop(txn);
     for _ in 0..10 {
         churn(&log, 30);
@@ -101,7 +101,7 @@ fn an_ending_outlives_all_copies_of_its_prepare() {
         fill();
         // All generations are held, so the prepared transaction was copied into the third, where it ends.
         if commits {
-            log.publish(copied.commit_prepared());
+            settle(&log, copied.commit_prepared());
             drop(copied);
         } else {
             copied.rollback().expect("written");
@@ -156,7 +156,7 @@ fn recovery_copies_more_than_a_generation() {
     assert!(files <= 1 + 8, "restarts do not add generations for ever: {files} files");
     let (log, prepared) = recover(&medium, &config).expect("it recovers");
     for mut one in prepared {
-        log.publish(one.log.commit_prepared());
+        settle(&log, one.log.commit_prepared());
     }
     churn(&log, 200);
     assert!(xids(&medium).is_empty());
@@ -210,7 +210,7 @@ fn a_copy_that_does_not_fit_takes_no_room() {
     assert_eq!(log.status().switches, 1);
     assert_eq!(xids(&medium), [b"p"]);
     let csn = prepared.commit_prepared();
-    log.publish(csn);
+    settle(&log, csn);
     drop(prepared);
     churn(&log, 200);
     assert!(xids(&medium).is_empty());

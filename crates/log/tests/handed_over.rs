@@ -8,7 +8,7 @@ use perdura_pmem::sim::{CHOICES_DEFAULT, Random, Recorder, ReplayOptions, Schedu
 use perdura_pmem::{Medium, trace};
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use support::{create, found, recover, redo, tiny};
+use support::{create, found, recover, redo, settle, tiny};
 
 #[test]
 fn chunks_of_another_thread_are_there_when_the_commit_is() {
@@ -28,7 +28,7 @@ fn chunks_of_another_thread_are_there_when_the_commit_is() {
                 txn.prepare(&[n], &[n]).expect("room");
             } else {
                 let reservation = txn.reserve(1).expect("room");
-                log.publish(txn.commit(reservation, &[n]));
+                settle(&log, txn.commit(reservation, &[n]));
             }
             trace::ack(n.into());
         }

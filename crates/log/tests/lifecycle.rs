@@ -6,7 +6,7 @@ use perdura_log::{ErrorKind, LogConfig, Recovery};
 use perdura_pmem::Medium;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use support::{commit, create, found, opened, pool, recover, redo, tiny};
+use support::{commit, create, found, opened, pool, recover, redo, settle, tiny};
 
 #[test]
 fn a_new_pool_is_empty_and_keeps_what_it_was_created_with() {
@@ -120,7 +120,7 @@ fn prepared_transactions_survive_restarts_until_they_end() {
                     assert!(log.wait_durable(csn));
                     let recovery = Recovery::open(medium.clone(), &config).expect("it recovers");
                     assert_eq!(found(&recovery), [(csn, b"chunk of commits, rest of commits".to_vec())]);
-                    log.publish(csn);
+                    settle(&log, csn);
                 }
                 (2, b"rolls back") => one.log.rollback().expect("written"),
                 _ => {}
@@ -169,7 +169,7 @@ fn limits_of_a_group_are_told() {
 fn a_pool_that_exists_ignores_creation_settings() {
     let medium: Arc<dyn Medium> = Arc::new(perdura_pmem::SimMedium::new());
     create(&medium, &tiny(2, 2), 3);
-    let other = LogConfig { lanes: 9, lane_bytes: 1 << 20, generations: 5, generations_max: 5 };
+    let other = LogConfig { lanes: 9, lane_bytes: 1 << 20, generations: 5, generations_max: 5, ..LogConfig::default() };
     let (log, _) = recover(&medium, &other).expect("it recovers");
     let status = log.status();
     assert_eq!((status.lanes, status.lane_bytes, status.generations.len()), (2, 4096, 2));

@@ -10,7 +10,7 @@ use perdura_pmem::sim::{Random, Recorder, Scheduler, SimMedium};
 use perdura_pmem::{FileMedium, Medium, Options, trace};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
-use support::{create, recover, tiny};
+use support::{create, recover, settle, tiny};
 
 const THREADS: u64 = 4;
 
@@ -152,7 +152,7 @@ fn sessions_move_between_threads() {
             });
             ended.join().expect("no panic")
         });
-        log.publish(csn);
+        settle(&log, csn);
         expected.push((csn, body.into_iter().chain([n]).collect::<Vec<u8>>()));
     }
     let recovery = Recovery::open(medium, &config).expect("it recovers");

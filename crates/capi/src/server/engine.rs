@@ -50,7 +50,7 @@ pub struct PerduraOptions {
     pub log_lanes: u32,
     /// Size of a lane. Counts when the pool is created.
     pub log_lane_size: u64,
-    /// Log generations to begin with. Counts when the pool is created.
+    /// Log generations to begin with, and to which the log shrinks back.
     pub log_generations: u32,
     /// Log generations that the log may grow to.
     pub log_generations_max: u32,
@@ -95,6 +95,7 @@ fn open(options: &PerduraOptions, directory: &CStr) -> Outcome<Engine> {
             lane_bytes: options.log_lane_size,
             generations: options.log_generations,
             generations_max: options.log_generations_max,
+            ..LogConfig::default()
         },
         data_file_bytes: options.data_file_size,
         first_file_bytes: defaults.first_file_bytes.min(options.data_file_size),

@@ -51,6 +51,8 @@ pub struct PerduraCounters {
     pub durable_csn: u64,
     /// Every commit up to this CSN is visible (gauge).
     pub visible_csn: u64,
+    /// Every commit up to this CSN is stored: its words are in place on the medium (gauge).
+    pub stored_csn: u64,
     /// Redo would begin after this CSN (gauge).
     pub checkpoint_csn: u64,
     /// Snapshots open (gauge).
@@ -100,6 +102,7 @@ fn counters(engine: &PerduraEngine) -> PerduraCounters {
         generation_switches,
         durable_csn,
         visible_csn,
+        stored_csn,
         checkpoint_csn,
         snapshots,
         purge_lag,
@@ -129,6 +132,7 @@ fn counters(engine: &PerduraEngine) -> PerduraCounters {
         generation_switches,
         durable_csn,
         visible_csn,
+        stored_csn,
         checkpoint_csn,
         snapshots,
         purge_lag,

@@ -14,7 +14,7 @@ pub fn medium(directory: &Path) -> Arc<dyn Medium> {
 /// Opens the pool in `directory`, or creates it with small files and without background threads.
 pub fn open(directory: &Path) -> Result<Engine, Error> {
     let config = Config {
-        log: LogConfig { lanes: 2, lane_bytes: 64 << 10, generations: 2, generations_max: 4 },
+        log: LogConfig { lanes: 2, lane_bytes: 64 << 10, generations: 2, generations_max: 4, ..LogConfig::default() },
         data_file_bytes: 1 << 20,
         first_file_bytes: 128 << 10,
         segment_bytes: 4 << 10,

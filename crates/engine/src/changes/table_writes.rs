@@ -413,6 +413,15 @@ impl TableWrites {
         }
     }
 
+    /// Number of rows written singly.
+    pub(crate) fn locks(&self) -> usize {
+        let rows = |page: &u64| {
+            let shadow = self.table.shadows().existing(*page)?.lock_existing()?;
+            Some(shadow.change(&self.writer)?.rows_written())
+        };
+        self.pages.iter().filter_map(rows).sum()
+    }
+
     /// Enters a row that a prepared transaction wrote before the restart. Returns whether nobody else holds it.
     pub(crate) fn restore(&mut self, rid: Rid, word: Word) -> bool {
         let directory = self.table.directory();

@@ -7,7 +7,7 @@
 use super::bulk::BulkMark;
 use super::table_writes::TableWrites;
 use crate::error::Result;
-use crate::format::{RECORD_BYTES, Record, Rid};
+use crate::format::{RECORD_BYTES, Record, Rid, Word};
 use crate::shadow::change::Own;
 use crate::shadow::page::OwnView;
 use crate::shadow::writer::Writer;
@@ -187,6 +187,23 @@ impl WriteSet {
         for (writes, retired) in self.tables.drain(..).zip(retired) {
             writes.retire(retired, now);
         }
+    }
+
+    /// Enters a row that a prepared transaction wrote before the restart. Returns whether nobody else holds it.
+    pub(crate) fn restore(&mut self, table: &Arc<Table>, owner: u64, rid: Rid, word: Word) -> bool {
+        self.written = true;
+        self.table(table, owner).restore(rid, word)
+    }
+
+    /// Enters a page that a prepared transaction filled before the restart.
+    pub(crate) fn restore_page(&mut self, table: &Arc<Table>, owner: u64, page: u64, rows: u32, folded: u64) {
+        self.written = true;
+        self.table(table, owner).begin_bulk().adopt_page(page, rows, folded);
+    }
+
+    /// Number of rows written singly.
+    pub(crate) fn locks(&self) -> usize {
+        self.tables.iter().map(TableWrites::locks).sum()
     }
 
     /// Takes the transaction off all pages and keeps what it wrote: the next start decides it.

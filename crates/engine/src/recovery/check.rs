@@ -8,7 +8,7 @@ use super::redo;
 use crate::config::Config;
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::context::TableContext;
-use crate::format::{CATALOG_ID, PENDING, Record, Rid, SegmentKind, UNIT_BYTES, Word, parse_data_file_name};
+use crate::format::{CATALOG_ID, Record, Rid, SegmentKind, UNIT_BYTES, Word, parse_data_file_name};
 use crate::recovery;
 use crate::service::Services;
 use crate::table::Table;
@@ -82,11 +82,11 @@ pub fn check(medium: Arc<dyn Medium>, progress: &mut dyn FnMut(&str, u64)) -> Re
     };
     let records = records_by_table(&recovery)?;
     let catalog = Table::open(context.clone(), CATALOG_ID, catalog::NAME, &[])?;
-    check_table(&catalog, recovery.horizon, &records, &mut report, progress);
+    check_table(&catalog, &records, &mut report, progress);
     for entry in catalog_entries(&catalog, &records)? {
         let Entry::Table { id, name, definition } = entry else { continue };
         match Table::open(context.clone(), id, &name, &definition) {
-            Ok(table) => check_table(&table, recovery.horizon, &records, &mut report, progress),
+            Ok(table) => check_table(&table, &records, &mut report, progress),
             Err(error) => report.problems.push(format!("table {name}: {error}")),
         }
     }
@@ -137,7 +137,6 @@ fn catalog_entries(catalog: &Table, records: &BTreeMap<u32, Vec<Record>>) -> Res
 
 fn check_table(
     table: &Table,
-    horizon: u64,
     records: &BTreeMap<u32, Vec<Record>>,
     report: &mut Report,
     progress: &mut dyn FnMut(&str, u64),
@@ -159,7 +158,7 @@ fn check_table(
             continue;
         }
         for row in table.directory().page_rows(page) {
-            if let Err(error) = check_row(table, row, horizon, &mut owners, &mut found) {
+            if let Err(error) = check_row(table, row, &mut owners, &mut found) {
                 report.problems.push(format!("table {name}: {error}"));
             }
         }
@@ -190,7 +189,6 @@ fn count_segments(table: &Table, found: &mut TableReport) {
 fn check_row(
     table: &Table,
     row: u64,
-    horizon: u64,
     owners: &mut FxHashMap<(u32, u64), u64>,
     found: &mut TableReport,
 ) -> Result<()> {
@@ -201,11 +199,6 @@ fn check_row(
     let rid = Rid::new(row, word.incarnation());
     redo::version_checksum(table, rid, word)?;
     let (region, at, header) = table.chain().header(word, rid)?;
-    let csn = region.load(at);
-    if csn & PENDING == 0 && csn > horizon {
-        let what = format_args!("the version of row {row:#x} has CSN {csn}, the last one given was {horizon}");
-        return Err(Error::damaged(region.name(), at, what));
-    }
     let file = table.chain().file(word.file()).expect("located above");
     let fits = match file.segment_of(at).map(|index| (index, file.kind(index))) {
         Some((index, Ok(SegmentKind::Cells(units)))) => {
@@ -228,7 +221,7 @@ fn check_row(
             format_args!("rows {other:#x} and {row:#x} name the same version"),
         ));
     }
-    if header.tombstone {
+    if word.is_tombstone() {
         found.tombstones += 1;
     } else {
         found.rows += 1;

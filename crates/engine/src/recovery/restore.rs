@@ -5,14 +5,12 @@ use crate::changes::write_set::WriteSet;
 use crate::error::{Error, Result};
 use crate::format::{Record, Rid, Word, data_file_name};
 use crate::pool::Pool;
-use crate::pool::locks::LockMode;
-use crate::pool::owner::{Owner, RowKey};
+use crate::pool::owner::Owner;
 use crate::pool::prepared::Detached;
 use crate::table::Table;
 use perdura_log::PreparedTxn;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Rebuilds a prepared transaction from its records: write set, cells and locks. Puts it on the pool's list, to be
 /// decided by name.
@@ -25,19 +23,20 @@ pub fn restore(pool: &Pool, prepared: PreparedTxn, tables: &BTreeMap<u32, Arc<Ta
         for record in redo::records(body)? {
             let Some(table) = tables.get(&record.table()) else { continue };
             match record {
-                Record::Row { rid, word, crc, .. } => restore_row(pool, &mut detached, table, rid, word, crc)?,
+                Record::Row { rid, word, crc, .. } => restore_row(&mut detached, table, rid, word, crc)?,
                 Record::Page { page, rows, crc, .. } => restore_page(&mut detached, table, page, rows, crc)?,
             }
         }
     }
+    detached.owner.count_locks(detached.writes.locks());
     pool.prepared.add(detached);
     Ok(())
 }
 
-fn restore_row(pool: &Pool, detached: &mut Detached, table: &Arc<Table>, rid: Rid, word: Word, crc: u32) -> Result<()> {
+fn restore_row(detached: &mut Detached, table: &Arc<Table>, rid: Rid, word: Word, crc: u32) -> Result<()> {
     redo::verify_row(table, rid, word, crc)?;
     // Planted: the cell of a prepared transaction's version is not taken.
-    if !perdura_pmem::planted(40) {
+    if !word.is_tombstone() && !perdura_pmem::planted(40) {
         table.space().keep_cell(word)?;
     }
     let base = table.directory().word(rid.row());
@@ -46,24 +45,16 @@ fn restore_row(pool: &Pool, detached: &mut Detached, table: &Arc<Table>, rid: Ri
     } else {
         table.chain().header(base, rid)?;
         table.space().ensure_swept(base)?;
-        let key = RowKey { table: table.id(), rid };
-        // Planted: a prepared transaction does not lock its rows again.
-        if perdura_pmem::planted(41) {
-            detached.writes.add(table, rid, base, word);
-            return Ok(());
-        }
-        let locked = pool.locks.lock(&detached.owner, key, LockMode::Exclusive, Some(Duration::ZERO));
-        if locked.is_err() {
-            return Err(Error::damaged(
-                "log",
-                0,
-                format_args!("two prepared transactions wrote row {:#x}", rid.to_u64()),
-            ));
-        }
-        detached.locks.push(key);
-        detached.owner.count_locks(detached.locks.len());
     }
-    detached.writes.add(table, rid, base, word);
+    // Planted: a prepared transaction does not lock its rows again.
+    let owner = if perdura_pmem::planted(41) { 0 } else { detached.owner.id };
+    if !detached.writes.restore(table, owner, rid, word) {
+        return Err(Error::damaged(
+            "log",
+            0,
+            format_args!("two prepared transactions wrote row {:#x}", rid.to_u64()),
+        ));
+    }
     Ok(())
 }
 
@@ -81,6 +72,6 @@ fn restore_page(detached: &mut Detached, table: &Arc<Table>, page: u64, rows: u3
         }
     }
     table.space().keep_page(page);
-    detached.writes.bulk(table).adopt_page(page, rows, folded);
+    detached.writes.restore_page(table, detached.owner.id, page, rows, folded);
     Ok(())
 }

@@ -14,7 +14,7 @@ use std::time::Duration;
 /// Settings small enough that a few hundred rows grow files, switch generations and fill pages.
 pub fn small() -> Config {
     Config {
-        log: LogConfig { lanes: 2, lane_bytes: 8 << 10, generations: 2, generations_max: 4 },
+        log: LogConfig { lanes: 2, lane_bytes: 8 << 10, generations: 2, generations_max: 4, ..LogConfig::default() },
         data_file_bytes: 128 << 10,
         first_file_bytes: 64 << 10,
         segment_bytes: 4 << 10,

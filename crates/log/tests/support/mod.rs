@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 /// Lanes of the least size, two generations, growth up to `generations_max`.
 pub fn tiny(lanes: u32, generations_max: u32) -> LogConfig {
-    LogConfig { lanes, lane_bytes: 4096, generations: 2, generations_max }
+    LogConfig { lanes, lane_bytes: 4096, generations: 2, generations_max, ..LogConfig::default() }
 }
 
 /// Creates a pool on `medium`.
@@ -41,14 +41,20 @@ pub fn opened(config: &LogConfig) -> (Arc<dyn Medium>, Log) {
     (medium, log)
 }
 
-/// Commits `body` in a transaction of its own and publishes it.
+/// Commits `body` in a transaction of its own, publishes and stores it.
 pub fn commit(log: &Log, session: u64, body: &[u8]) -> Csn {
     let mut txn = log.begin(session);
     let reservation = txn.reserve(body.len()).expect("room");
     let csn = txn.commit(reservation, body);
     assert!(log.wait_durable(csn));
-    log.publish(csn);
+    settle(log, csn);
     csn
+}
+
+/// Reports that a commit is visible and stored.
+pub fn settle(log: &Log, csn: Csn) {
+    log.publish(csn);
+    log.stored(csn);
 }
 
 /// All redo of a commit, joined.
