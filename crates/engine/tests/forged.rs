@@ -166,11 +166,11 @@ fn versions(region: &Region) -> Vec<(u64, u64)> {
 
 /// Replaces the row of a version by one that fits its cell, and puts the checksum right.
 fn forge_row(region: &Region, at: u64, room: u64, random: &mut Random) {
-    let old = VersionHeader::decode(region.load(at + 8), region.load(at + 16), region.load(at + 24));
+    let old = VersionHeader::decode(region.load(at), region.load(at + 8));
     let mut row = vec![0; old.len as usize];
-    region.read(at + 32, &mut row);
+    region.read(at + 16, &mut row);
     match random.below(4) {
-        0 => row.resize(random.below(room - 31) as usize, 0x41),
+        0 => row.resize(random.below(room - 15) as usize, 0x41),
         1 => row.iter_mut().for_each(|byte| *byte = random.next_u64() as u8),
         _ => {
             for _ in 0..=random.below(3) {
@@ -181,7 +181,7 @@ fn forge_row(region: &Region, at: u64, room: u64, random: &mut Random) {
             }
         }
     }
-    let header = VersionHeader::new(old.prev, old.rid, &row, old.tombstone);
-    region.write(at + 8, &header.encode(0)[8..]);
-    region.write(at + 32, &row);
+    let header = VersionHeader::new(old.rid, &row);
+    region.write(at, &header.encode());
+    region.write(at + 16, &row);
 }

@@ -198,8 +198,10 @@ impl BulkInsert {
             self.page_index.remove(&page.page);
             self.give_up_page(&page);
         }
-        for page in edited.iter().filter(|page| self.page_index.contains_key(page)) {
-            self.undo_in_page(*page, seen);
+        for page in edited.iter().copied() {
+            if self.page_index.contains_key(&page) {
+                self.undo_in_page(page, seen);
+            }
         }
         if let Some(page) = self.pages.last_mut().filter(|_| mark.pages > 0) {
             page.next = mark.next;

@@ -29,10 +29,8 @@ pub enum Claim<'t> {
     Taken {
         /// The transaction did not hold the row before.
         new: bool,
-        /// Directory word of the newest committed version.
-        word: Word,
-        /// CSN of that version; 0 if no snapshot is older.
-        csn: Csn,
+        /// Word and CSN of the newest committed version; the CSN is 0 if no snapshot is older.
+        newest: (Word, Csn),
     },
     /// The lock table decides. The page stays locked until the request is there.
     Contended {
@@ -100,15 +98,23 @@ impl TableWrites {
         self.bulk.get_or_insert_with(|| BulkInsert::new(self.table.clone(), self.writer.clone()))
     }
 
-    /// What the transaction made of a row; `None` if it never wrote the row.
+    /// What the transaction made of a row; `None` if it never wrote the row. A RID that was reused names another row.
     pub fn own(&self, rid: Rid) -> Option<Own> {
-        if let Some(bulk) = self.bulk.as_ref().filter(|bulk| bulk.owns_row(rid.row())) {
-            let word = bulk.word(rid.row());
+        let own = self.own_in_place(rid.row())?;
+        match own {
+            Own::Row(word) if word.incarnation() != rid.incarnation() => None,
+            own => Some(own),
+        }
+    }
+
+    fn own_in_place(&self, row: u64) -> Option<Own> {
+        if let Some(bulk) = self.bulk.as_ref().filter(|bulk| bulk.owns_row(row)) {
+            let word = bulk.word(row);
             return Some(if word.is_empty() { Own::Deleted } else { Own::Row(word) });
         }
         let directory = self.table.directory();
-        let shadow = self.table.shadows().existing(directory.page_of(rid.row()))?.lock_existing()?;
-        shadow.change(&self.writer)?.own(directory.position_of(rid.row()), directory.raw_word(rid.row()))
+        let shadow = self.table.shadows().existing(directory.page_of(row))?.lock_existing()?;
+        shadow.change(&self.writer)?.own(directory.position_of(row), directory.raw_word(row))
     }
 
     /// Whether the row belongs to the bulk insert.
@@ -127,15 +133,13 @@ impl TableWrites {
             if holder.is_some() || !in_place() {
                 return Claim::Contended { page: shadow, holder };
             }
-            shadow.store_committed(position, page, directory);
             let (change, new_page) = shadow.change_or_new(&self.writer, false);
             change.lock(position);
             if new_page {
                 self.pages.push(page);
             }
         }
-        let (word, csn) = newest_in(&mut shadow, table, rid.row());
-        Claim::Taken { new: !held, word, csn }
+        Claim::Taken { new: !held, newest: newest_in(&mut shadow, table, rid.row()) }
     }
 
     /// Unlocks a row, unless it is written. Returns whether it was locked in place.

@@ -12,6 +12,7 @@
 
 use super::owner::{Description, Owner, RowKey, Wait};
 use crate::config::Clock;
+use crate::shadow::writer::Writer;
 use perdura_pmem::sync::Mutex;
 use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
 use smallvec::SmallVec;
@@ -220,7 +221,7 @@ impl LockTable {
         key: RowKey,
         mode: LockMode,
         timeout: Option<Duration>,
-        holder: Option<u64>,
+        holder: Option<&Writer>,
         page: G,
     ) -> Result<LockOutcome, LockRefused> {
         let (held, giving_way) = {
@@ -229,8 +230,10 @@ impl LockTable {
                 self.count(key).fetch_add(1, Ordering::AcqRel);
                 RowLock::default()
             });
-            if let Some(holder) = holder {
-                lock.grant(holder, LockMode::Exclusive);
+            // The holder takes its list of such locks before it releases them, and needs this shard for that: so either it
+            // has released the row already, or it will.
+            if let Some(holder) = holder.filter(|holder| holder.table_lock(key)) {
+                lock.grant(holder.owner(), LockMode::Exclusive);
             }
             let held = lock.holders.contains(&owner.id);
             if held && (lock.exclusive || mode == LockMode::Shared) {

@@ -12,7 +12,7 @@ use crate::format::{CATALOG_ID, Record, Rid, SegmentKind, UNIT_BYTES, Word, pars
 use crate::recovery;
 use crate::service::Services;
 use crate::table::Table;
-use perdura_log::{Recovery, SUPERBLOCK_NAME as SUPERBLOCK};
+use perdura_log::{BodyRef, Recovery, SUPERBLOCK_NAME as SUPERBLOCK};
 use perdura_pmem::Medium;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
@@ -80,10 +80,14 @@ pub fn check(medium: Arc<dyn Medium>, progress: &mut dyn FnMut(&str, u64)) -> Re
         prepared: recovery.prepared.len() as u64,
         ..Report::default()
     };
-    let records = records_by_table(&recovery)?;
+    let mut records = records_by_table(&recovery)?;
     let catalog = Table::open(context.clone(), CATALOG_ID, catalog::NAME, &[])?;
+    let entries = catalog_entries(&catalog, &records)?;
+    for (table, in_doubt) in records_in_doubt(&recovery)? {
+        records.entry(table).or_default().extend(in_doubt);
+    }
     check_table(&catalog, &records, &mut report, progress);
-    for entry in catalog_entries(&catalog, &records)? {
+    for entry in entries {
         let Entry::Table { id, name, definition } = entry else { continue };
         match Table::open(context.clone(), id, &name, &definition) {
             Ok(table) => check_table(&table, &records, &mut report, progress),
@@ -112,9 +116,21 @@ fn describe(recovery: &Recovery) -> String {
 
 /// The records that redo will apply, by table, in CSN order.
 fn records_by_table(recovery: &Recovery) -> Result<BTreeMap<u32, Vec<Record>>> {
+    by_table(recovery, recovery.committed.iter().map(|committed| &committed.bodies[..]))
+}
+
+/// The records that recovery will give back to prepared transactions, by table.
+fn records_in_doubt(recovery: &Recovery) -> Result<BTreeMap<u32, Vec<Record>>> {
+    by_table(recovery, recovery.prepared.iter().map(|prepared| &prepared.bodies[..]))
+}
+
+fn by_table<'a>(
+    recovery: &Recovery,
+    transactions: impl Iterator<Item = &'a [BodyRef]>,
+) -> Result<BTreeMap<u32, Vec<Record>>> {
     let mut by_table: BTreeMap<u32, Vec<Record>> = BTreeMap::new();
-    for committed in &recovery.committed {
-        recovery.for_each_body(&committed.bodies, &mut |body: &[u8]| -> Result<()> {
+    for bodies in transactions {
+        recovery.for_each_body(bodies, &mut |body: &[u8]| -> Result<()> {
             for record in redo::records(body)? {
                 by_table.entry(record.table()).or_default().push(record);
             }

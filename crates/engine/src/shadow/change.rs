@@ -220,7 +220,8 @@ impl Change {
             self.step_back(last.position, last.step);
             undone.push(Undone { position: last.position, version, restored: Some(last.word) });
         }
-        while let Some(last) = self.steps.pop_if(|one| one.number > seen) {
+        while self.steps.last().is_some_and(|one| one.number > seen) {
+            let last = self.steps.pop().expect("just seen");
             for position in last.rows.iter() {
                 let version = self.take_back(position);
                 self.locked.insert(position);

@@ -102,6 +102,11 @@ impl Allocator {
         self.segments.free(word);
     }
 
+    /// Frees the cells and extents that `words` name, like [`Allocator::free`].
+    pub fn free_all(&self, words: impl IntoIterator<Item = Word>) {
+        self.segments.free_all(words.into_iter());
+    }
+
     /// Frees RIDs that no published row uses.
     pub fn free_rids(&self, rids: impl IntoIterator<Item = Rid>) {
         self.directory_space.put_rids(rids);
@@ -153,7 +158,9 @@ impl Allocator {
 
     /// Reclaims rows that an earlier run deleted, as far as sweeps of the directory have found them.
     fn reclaim_old(&self) -> Result<()> {
-        let Some(deleted) = self.directory_space.take_deleted() else { return Ok(()) };
+        let Some(mut deleted) = self.directory_space.take_deleted() else { return Ok(()) };
+        // A damaged word names nothing that could be freed.
+        deleted.retain(|(rid, word)| self.chain().header(*word, *rid).is_ok());
         for (_, word) in &deleted {
             self.segments.ensure_swept(*word)?;
         }

@@ -63,20 +63,19 @@ impl Table {
             return Word::EMPTY;
         }
         let slot = self.space().shadows().slot(page);
-        if let Some(mark) = slot.quiet() {
-            let (state, word) = (directory.state(page), directory.raw_word(row));
-            if slot.is_still(mark) {
-                // Planted: a snapshot misses the last commit that it should see.
-                let is_seen = state.is_published() && state.csn() <= snapshot - u64::from(perdura_pmem::planted(58));
-                return if is_seen { word } else { Word::EMPTY };
+        loop {
+            if let Some(mark) = slot.quiet() {
+                let (state, word) = (directory.state(page), directory.raw_word(row));
+                if slot.is_still(mark) {
+                    // Planted: a snapshot misses the last commit that it should see.
+                    let is_seen = state.is_published() && state.csn() <= snapshot - u64::from(perdura_pmem::planted(58));
+                    return if is_seen { word } else { Word::EMPTY };
+                }
             }
-        }
-        let shadow = slot.lock_existing();
-        let (state, word) = (directory.state(page), directory.raw_word(row));
-        match shadow {
-            Some(shadow) => shadow.word(directory.position_of(row), word, state, snapshot),
-            None if state.is_published() && state.csn() <= snapshot => word,
-            None => Word::EMPTY,
+            if let Some(shadow) = slot.lock_existing() {
+                let (state, word) = (directory.state(page), directory.raw_word(row));
+                return shadow.word(directory.position_of(row), word, state, snapshot);
+            }
         }
     }
 
@@ -85,22 +84,21 @@ impl Table {
     pub(crate) fn words_at(&self, page: u64, snapshot: Csn, own: Option<OwnView<'_>>, words: &mut [Word]) -> bool {
         let directory = self.directory();
         let slot = self.space().shadows().slot(page);
-        if let Some(mark) = slot.quiet() {
-            let state = directory.state(page);
-            let is_seen = state.is_published() && state.csn() <= snapshot;
-            if is_seen {
+        loop {
+            if let Some(mark) = slot.quiet() {
+                let state = directory.state(page);
+                let is_seen = state.is_published() && state.csn() <= snapshot;
+                if is_seen {
+                    directory.load_page(page, words);
+                }
+                if slot.is_still(mark) {
+                    return is_seen;
+                }
+            }
+            if let Some(shadow) = slot.lock_existing() {
                 directory.load_page(page, words);
+                return shadow.words(words, directory.state(page), snapshot, own);
             }
-            if slot.is_still(mark) {
-                return is_seen;
-            }
-        }
-        let shadow = slot.lock_existing();
-        let state = directory.state(page);
-        directory.load_page(page, words);
-        match shadow {
-            Some(shadow) => shadow.words(words, state, snapshot, own),
-            None => state.is_published() && state.csn() <= snapshot,
         }
     }
 

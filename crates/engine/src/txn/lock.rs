@@ -3,12 +3,13 @@
 use super::session::Session;
 use crate::changes::table_writes::Claim;
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::Rid;
+use crate::format::{Rid, Word};
 use crate::pool::locks::{LockMode, LockOutcome, LockRefused};
 use crate::pool::owner::RowKey;
 use crate::shadow::slots::LockedPage;
 use crate::shadow::writer::Writer;
 use crate::table::Table;
+use perdura_log::Csn;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,13 +21,20 @@ impl Session {
     /// LockWaitTimeout, Deadlock, Killed.
     pub fn lock_row(&mut self, table: &Arc<Table>, rid: Rid, mode: LockMode) -> Result<LockOutcome> {
         let timeout = self.lock_wait_timeout.unwrap_or_else(|| self.pool.lock_wait_timeout());
-        self.lock_within(table, rid, mode, Some(timeout))
+        Ok(self.lock_within(table, rid, mode, Some(timeout))?.outcome)
+    }
+
+    /// Locks a row exclusively, waiting up to the lock wait timeout. Returns word and CSN of its newest committed version.
+    pub(super) fn lock_newest(&mut self, table: &Arc<Table>, rid: Rid) -> Result<(Word, Csn)> {
+        let timeout = self.lock_wait_timeout.unwrap_or_else(|| self.pool.lock_wait_timeout());
+        let grant = self.lock_within(table, rid, LockMode::Exclusive, Some(timeout))?;
+        Ok(grant.newest.unwrap_or_else(|| table.newest(rid.row())))
     }
 
     /// Locks a row if that takes no wait. Returns `None` if it would.
     pub fn try_lock_row(&mut self, table: &Arc<Table>, rid: Rid, mode: LockMode) -> Result<Option<LockOutcome>> {
         match self.lock_within(table, rid, mode, None) {
-            Ok(outcome) => Ok(Some(outcome)),
+            Ok(grant) => Ok(Some(grant.outcome)),
             Err(error) if error.kind() == ErrorKind::LockWaitTimeout => Ok(None),
             Err(error) => Err(error),
         }
@@ -38,22 +46,21 @@ impl Session {
         rid: Rid,
         mode: LockMode,
         timeout: Option<Duration>,
-    ) -> Result<LockOutcome> {
+    ) -> Result<Grant> {
         self.check_own(table)?;
         let key = RowKey { table: table.id(), rid };
         self.owner.begin(self.pool.locks.clock());
         let claim = match self.claim(table, key, mode) {
             Ok(claim) => claim,
-            Err(outcome) => return Ok(outcome),
+            Err(grant) => return Ok(grant),
         };
-        let holder = claim.holder.filter(|holder| holder.table_lock(key)).map(|holder| holder.owner());
-        let refused = match self.pool.locks.lock(&self.owner, key, mode, timeout, holder, claim.page) {
+        let refused = match self.pool.locks.lock(&self.owner, key, mode, timeout, claim.holder.as_deref(), claim.page) {
             Ok(LockOutcome::New) => {
                 self.locks.push(key);
                 self.count_locks();
-                return Ok(LockOutcome::New);
+                return Ok(LockOutcome::New.into());
             }
-            Ok(LockOutcome::Held) => return Ok(LockOutcome::Held),
+            Ok(LockOutcome::Held) => return Ok(LockOutcome::Held.into()),
             Err(refused) => refused,
         };
         if refused == LockRefused::Deadlock {
@@ -77,21 +84,21 @@ impl Session {
         table: &'t Arc<Table>,
         key: RowKey,
         mode: LockMode,
-    ) -> std::result::Result<Contention<'t>, LockOutcome> {
+    ) -> std::result::Result<Contention<'t>, Grant> {
         if table.directory().place(key.rid.row()).is_none() {
             return Ok(Contention { page: None, holder: None });
         }
         let writes = self.writes.table(table, self.owner.id);
         if writes.is_in_bulk(key.rid) {
-            return Err(LockOutcome::Held);
+            return Err(LockOutcome::Held.into());
         }
         let locks = &self.pool.locks;
         match writes.claim(table, key.rid, || mode == LockMode::Exclusive && !locks.may_have(key)) {
-            Claim::Taken { new: false, .. } => Err(LockOutcome::Held),
-            Claim::Taken { .. } => {
-                self.locks_in_place += 1;
+            Claim::Taken { new, newest } => {
+                self.locks_in_place += usize::from(new);
                 self.count_locks();
-                Err(LockOutcome::New)
+                let outcome = if new { LockOutcome::New } else { LockOutcome::Held };
+                Err(Grant { outcome, newest: Some(newest) })
             }
             Claim::Contended { page, holder } => Ok(Contention { page: Some(page), holder }),
         }
@@ -128,4 +135,17 @@ struct Contention<'t> {
     page: Option<LockedPage<'t>>,
     /// The transaction that holds the row in place.
     holder: Option<Arc<Writer>>,
+}
+
+/// A lock that was granted.
+struct Grant {
+    outcome: LockOutcome,
+    /// Word and CSN of the newest committed version, where granting the lock has shown them.
+    newest: Option<(Word, Csn)>,
+}
+
+impl From<LockOutcome> for Grant {
+    fn from(outcome: LockOutcome) -> Grant {
+        Grant { outcome, newest: None }
+    }
 }

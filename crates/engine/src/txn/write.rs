@@ -3,7 +3,6 @@
 use super::session::{Session, State};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{ROW_BYTES_MAX, Rid};
-use crate::pool::locks::LockMode;
 use crate::shadow::change::Own;
 use crate::table::Table;
 use perdura_log::Csn;
@@ -103,8 +102,7 @@ impl Session {
         // The statement's snapshot keeps purge off the version to be replaced.
         self.snapshots.statement(&self.pool);
         let limit = self.snapshots.transaction().unwrap_or(Csn::MAX);
-        self.lock_row(table, rid, LockMode::Exclusive)?;
-        let (word, csn) = table.newest(rid.row());
+        let (word, csn) = self.lock_newest(table, rid)?;
         if word.is_empty() || word.incarnation() != rid.incarnation() {
             return Err(gone(table, rid));
         }
