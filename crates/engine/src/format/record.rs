@@ -112,9 +112,9 @@ impl Record {
         let (count, bitmap) = ((word & 0xffff) as usize, (word >> 16 & 0xffff) as usize);
         let (bitmap, rest) = rest.split_at_checked(bitmap * 8)?;
         let (new_words, rest) = rest.split_at_checked(count * 8)?;
-        let positions = (0u32..).zip(bitmap).flat_map(|(index, byte)| {
-            (0..8).filter(move |bit| byte >> bit & 1 != 0).map(move |bit| index * 8 + bit)
-        });
+        let positions = (0u32..)
+            .zip(bitmap)
+            .flat_map(|(index, byte)| (0..8).filter(move |bit| byte >> bit & 1 != 0).map(move |bit| index * 8 + bit));
         let positions: Vec<u32> = positions.collect();
         if positions.len() != count || positions.last().is_some_and(|last| *last > u32::from(u16::MAX)) {
             return None;

@@ -5,9 +5,7 @@
 
 use crate::error::{Error, Result};
 use crate::files::chain::row as row_bytes;
-use crate::format::{
-    PageState, Record, Rid, VERSION_HEADER, Word, data_file_name, delta_crc, fold_row, page_crc,
-};
+use crate::format::{PageState, Record, Rid, VERSION_HEADER, Word, data_file_name, delta_crc, fold_row, page_crc};
 use crate::table::Table;
 use perdura_log::Recovery;
 

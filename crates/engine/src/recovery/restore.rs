@@ -37,13 +37,7 @@ pub fn restore(pool: &Pool, prepared: PreparedTxn, tables: &BTreeMap<u32, Arc<Ta
     Ok(())
 }
 
-fn restore_delta(
-    detached: &mut Detached,
-    table: &Arc<Table>,
-    page: u64,
-    rows: &[(u16, Word)],
-    crc: u32,
-) -> Result<()> {
+fn restore_delta(detached: &mut Detached, table: &Arc<Table>, page: u64, rows: &[(u16, Word)], crc: u32) -> Result<()> {
     redo::verify_delta(table, page, rows, crc)?;
     let base = table.directory().page_base(page);
     for (position, word) in rows {
@@ -68,11 +62,7 @@ fn restore_row(detached: &mut Detached, table: &Arc<Table>, rid: Rid, word: Word
     // Planted: a prepared transaction does not lock its rows again.
     let owner = if perdura_pmem::planted(41) { 0 } else { detached.owner.id };
     if !detached.writes.restore(table, owner, rid, word) {
-        return Err(Error::damaged(
-            "log",
-            0,
-            format_args!("two prepared transactions wrote row {:#x}", rid.to_u64()),
-        ));
+        return Err(Error::damaged("log", 0, format_args!("two prepared transactions wrote row {:#x}", rid.to_u64())));
     }
     Ok(())
 }

@@ -182,17 +182,11 @@ impl PageShadow {
 
     /// Resolves all words of a page at once, in `words`, which has the words in the directory by position. Returns
     /// whether the reader may see any row.
-    pub fn words(
-        &self,
-        words: &mut [Word],
-        state: PageState,
-        snapshot: Csn,
-        own: Option<OwnView<'_>>,
-    ) -> bool {
+    pub fn words(&self, words: &mut [Word], state: PageState, snapshot: Csn, own: Option<OwnView<'_>>) -> bool {
         let visible = |change: &&Change| change.writer().csn().is_some_and(|csn| csn <= snapshot);
         let unstored: Vec<&Change> = self.active.iter().filter(visible).collect();
-        let is_published = state.is_published() && state.csn() <= snapshot
-            || unstored.iter().any(|change| change.is_whole_page());
+        let is_published =
+            state.is_published() && state.csn() <= snapshot || unstored.iter().any(|change| change.is_whole_page());
         let own = own.and_then(|view| Some((self.change(view.writer)?, view.seen)));
         let stored: Option<Vec<Word>> = own.map(|_| words.to_vec());
         if is_published {

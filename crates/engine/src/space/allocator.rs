@@ -31,13 +31,7 @@ pub struct Allocator {
 impl Allocator {
     fn new(segments: Segments, directory_space: DirectorySpace) -> Allocator {
         let shards = std::array::from_fn(|_| Mutex::new(Shard::default()));
-        Allocator {
-            segments,
-            directory_space,
-            shadows: Shadows::default(),
-            retired: PurgeQueue::default(),
-            shards,
-        }
+        Allocator { segments, directory_space, shadows: Shadows::default(), retired: PurgeQueue::default(), shards }
     }
 
     /// The allocator of a new table, whose only file is all free.

@@ -68,7 +68,8 @@ impl Table {
                 let (state, word) = (directory.state(page), directory.raw_word(row));
                 if slot.is_still(mark) {
                     // Planted: a snapshot misses the last commit that it should see.
-                    let is_seen = state.is_published() && state.csn() <= snapshot - u64::from(perdura_pmem::planted(58));
+                    let is_seen =
+                        state.is_published() && state.csn() <= snapshot - u64::from(perdura_pmem::planted(58));
                     return if is_seen { word } else { Word::EMPTY };
                 }
             }

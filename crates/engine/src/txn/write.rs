@@ -38,14 +38,12 @@ impl Session {
         self.check_writable(table)?;
         check_length(row)?;
         let rid = self.insert_row(table, row)?;
-        self.writes.note_written();
+        self.count_write();
         Ok(rid)
     }
 
     #[inline]
     fn insert_row(&mut self, table: &Arc<Table>, row: &[u8]) -> Result<Rid> {
-        self.owner.count_change();
-        self.sequence += 1;
         let (writes, at) = self.writes.table_to_write(table, self.owner.id);
         if let Some(inserted) = writes.bulk_insert(row) {
             return inserted;
@@ -89,7 +87,7 @@ impl Session {
         if table.directory().place(rid.row()).is_none() {
             return Err(gone(table, rid));
         }
-        self.count_write();
+        self.owner.begin(self.pool.locks.clock());
         // The statement's snapshot keeps purge off the version to be replaced.
         self.snapshots.statement(&self.pool);
         let limit = self.snapshots.transaction().unwrap_or(Csn::MAX);
@@ -99,7 +97,7 @@ impl Session {
                 return Err(gone(table, rid));
             }
             writes.edit_bulk(rid, row, at.step)?;
-            self.writes.note_written();
+            self.count_write();
             return Ok(());
         }
         // The version is written before the row is locked: only one of many rows is contended or gone.
@@ -114,7 +112,7 @@ impl Session {
                     self.locks_in_place += usize::from(new && !holds);
                     self.count_locks();
                     self.snapshots.note_met(met);
-                    self.writes.note_written();
+                    self.count_write();
                     return Ok(());
                 }
                 Ok(Written::Contended(contention)) => match self.lock_contended(table, key, contention) {
