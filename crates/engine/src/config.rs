@@ -27,6 +27,9 @@ pub struct Config {
     pub prefault_threads: u32,
     /// How long a session waits for a row lock before its statement fails with `LockWaitTimeout`.
     pub lock_wait_timeout: Duration,
+    /// DRAM that the write set of one transaction may take before its words are spilled to the medium, in bytes, 64 KiB or
+    /// more. What cannot be spilled, some 600 bytes for each directory page written, comes on top.
+    pub transaction_memory: u64,
     /// Whether a background thread checkpoints, purges, sweeps and creates files ahead of need. Without it the caller
     /// must do so (tests, tools).
     pub background: bool,
@@ -46,6 +49,7 @@ impl Default for Config {
             prefault: true,
             prefault_threads: 1,
             lock_wait_timeout: Duration::from_secs(50),
+            transaction_memory: 64 << 20,
             background: true,
             seed: None,
             clock: || Duration::ZERO,
@@ -71,6 +75,7 @@ impl Config {
         geometry
             .check()
             .and_then(|()| range("data file size", self.data_file_bytes, least, 64 << 30))
+            .and_then(|()| range("transaction memory", self.transaction_memory, 64 << 10, 1 << 40))
             .and_then(|()| range("first data file size", self.first_file_bytes, least, self.data_file_bytes))
             .and_then(|()| range("prefault threads", u64::from(self.prefault_threads), 1, 64))
             .map_err(|message| Error::new(ErrorKind::Configuration, message))

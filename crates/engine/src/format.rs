@@ -10,6 +10,7 @@ mod geometry;
 mod page;
 mod record;
 mod segment;
+mod spilled;
 mod version;
 mod word;
 
@@ -21,5 +22,6 @@ pub use geometry::{CATALOG_ID, FORMAT_VERSION, Geometry, PAGES_PER_SEGMENT, UNIT
 pub use page::PageState;
 pub use record::{RECORD_BYTES, Record, delta_crc, fold_row, page_crc};
 pub use segment::SegmentKind;
+pub use spilled::SpilledPage;
 pub use version::{ROW_BYTES_MAX, VERSION_HEADER, VersionHeader};
 pub use word::{Rid, Word};

@@ -97,7 +97,6 @@ fn recover(medium: Arc<dyn Medium>, config: &Config, random: &mut random::Source
     let prefault =
         config.prefault.then(|| Prefault::start(config.prefault_threads as usize, true, medium.info().numa_node));
     let services = Arc::new(Services::new(prefault));
-    services.set_recovered_csn(recovery.horizon);
     watch_prefault(&services);
     let context = Arc::new(TableContext::new(medium.clone(), id, geometry, config, services));
     let catalog = Arc::new(Table::open(context.clone(), CATALOG_ID, catalog::NAME, &[])?);

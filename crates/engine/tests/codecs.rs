@@ -3,7 +3,7 @@
 mod common;
 
 use perdura_engine::format::{
-    Geometry, PageState, Record, Rid, SegmentKind, UNIT_BYTES, VersionHeader, Word, fold_row, page_crc,
+    Geometry, PageState, Record, Rid, SegmentKind, SpilledPage, UNIT_BYTES, VersionHeader, Word, fold_row, page_crc,
 };
 use proptest::prelude::*;
 
@@ -106,6 +106,8 @@ proptest! {
             Record::Row { table, rid, word, crc },
             Record::Page { table, page, rows, crc },
             Record::Delta { table, page, rows: changed.clone().into_iter().collect(), crc },
+            Record::Deleted { table, page, rows: changed.keys().copied().collect(), crc },
+            Record::Spilled { table, page, rows: rows as u16, place: word, crc },
         ] {
             let mut bytes = Vec::new();
             record.encode(&mut bytes);
@@ -114,6 +116,22 @@ proptest! {
             prop_assert_eq!(Record::decode(&bytes[..bytes.len() - 1]), None);
             bytes.extend_from_slice(&tail);
             prop_assert_eq!(Record::decode(&bytes), Some((record, &tail[..])));
+        }
+    }
+
+    #[test]
+    fn spilled_pages(rows in prop::collection::btree_map(0..512u16, word(), 1..100), folded: u64, wrong: usize) {
+        let page = SpilledPage { rows: rows.into_iter().collect(), folded };
+        let bytes = page.encode();
+        prop_assert_eq!(SpilledPage::decode(&bytes, page.rows.len()), Some(page.clone()));
+        prop_assert_eq!(SpilledPage::decode(&bytes[1..], page.rows.len()), None);
+        prop_assert!(wrong == page.rows.len() || SpilledPage::decode(&bytes, wrong).is_none());
+    }
+
+    #[test]
+    fn any_spilled_page_can_be_read(bytes: Vec<u8>, count in 0..600usize) {
+        if let Some(page) = SpilledPage::decode(&bytes, count) {
+            prop_assert_eq!(page.encode(), bytes);
         }
     }
 

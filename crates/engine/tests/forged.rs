@@ -45,6 +45,8 @@ fn record(random: &mut Random, real: &[Record]) -> Record {
                 let page = if random.one_in(2) { page } else { real };
                 Record::Page { table, page, rows: near as u32, crc }
             }
+            Record::Deleted { table, rows, crc, .. } => Record::Deleted { table, page, rows, crc },
+            Record::Spilled { table, rows, place, crc, .. } => Record::Spilled { table, page, rows, place, crc },
             Record::Delta { table, page: real, mut rows, crc } => {
                 let page = if random.one_in(2) { page } else { real };
                 let index = random.below(rows.len() as u64) as usize;

@@ -9,8 +9,7 @@ use super::datafile::DataFile;
 use super::directory::Directory;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{
-    FileIdentity, PageState, Rid, VERSION_HEADER, VersionHeader, Word, bytes_for_segments, data_file_name,
-    segments_for_bytes,
+    FileIdentity, Rid, VERSION_HEADER, VersionHeader, Word, bytes_for_segments, data_file_name, segments_for_bytes,
 };
 use perdura_pmem::Region;
 use perdura_pmem::sync::Mutex;
@@ -222,12 +221,6 @@ impl Chain {
         let region = self.file(word.file()).expect("allocated in a file of the chain").region();
         write_at(region, word.offset(), header, row);
         (region, word.offset())
-    }
-
-    /// State of the directory page of row `row`.
-    #[inline]
-    pub fn state_of(&self, row: u64) -> PageState {
-        self.directory.state(self.directory.page_of(row))
     }
 
     /// Size of a file with `segments` segments, in bytes.

@@ -87,6 +87,9 @@ impl Word {
 pub struct Rid(u64);
 
 impl Rid {
+    /// The RID in the header of a version that is no row's.
+    pub const NO_ROW: Rid = Rid(PLACE_MASK);
+
     /// The RID of row number `row` under `incarnation`.
     pub fn new(row: u64, incarnation: u16) -> Rid {
         Rid(row & PLACE_MASK | u64::from(incarnation) << 48)

@@ -152,6 +152,18 @@ fn catalog_entries(catalog: &Table, records: &BTreeMap<u32, Vec<Record>>) -> Res
                 let base = catalog.directory().page_base(*page);
                 redone.extend(rows.iter().map(|(position, word)| (base + u64::from(*position), *word)));
             }
+            Record::Deleted { page, rows, .. } => {
+                let base = catalog.directory().page_base(*page);
+                for row in rows.iter().map(|position| base + u64::from(*position)) {
+                    let word = redone.get(&row).copied().unwrap_or_else(|| catalog.directory().raw_word(row));
+                    redone.insert(row, word.tombstone());
+                }
+            }
+            Record::Spilled { page, rows, place, crc, .. } => {
+                let base = catalog.directory().page_base(*page);
+                let rows = redo::verify_spilled(catalog, *page, *rows, *place, *crc)?;
+                redone.extend(rows.into_iter().map(|(position, word)| (base + u64::from(position), word)));
+            }
             Record::Page { .. } => {}
         }
     }

@@ -6,7 +6,7 @@
 //! sees the steps up to its own.
 
 use super::row_set::RowSet;
-use super::words::Words;
+use super::words::{Spilled, Words};
 use super::writer::Writer;
 use crate::format::Word;
 use perdura_log::Csn;
@@ -99,11 +99,6 @@ impl Change {
     #[inline]
     pub fn holds(&self, position: u16) -> bool {
         self.wrote(position) || self.locked.contains(position)
-    }
-
-    /// Whether nothing is locked and nothing written.
-    pub fn is_empty(&self) -> bool {
-        self.locked.is_empty() && self.steps.iter().all(|step| step.rows.is_empty())
     }
 
     /// Locks the row. Returns whether that is new.
@@ -274,6 +269,24 @@ impl Change {
         nothing
     }
 
+    /// Brings spilled words back to DRAM, before they change. Returns the cell that held them.
+    pub fn hold_words(&mut self) -> Option<Word> {
+        self.after.hold()
+    }
+
+    /// Replaces the words by the same words, spilled.
+    pub fn spill(&mut self, spilled: Spilled) {
+        self.after = Words::Spilled(Box::new(spilled));
+    }
+
+    /// Enters rows of a prepared transaction whose words are spilled.
+    pub fn restore(&mut self, spilled: Spilled, positions: impl Iterator<Item = u16>) {
+        positions.for_each(|position| {
+            self.touch(position, 0);
+        });
+        self.spill(spilled);
+    }
+
     /// Words of the rows inserted or updated.
     pub fn after(&self) -> &Words {
         &self.after
@@ -302,17 +315,6 @@ impl Change {
     /// Exchanges the words to be stored.
     pub fn after_mut(&mut self) -> &mut Words {
         &mut self.after
-    }
-
-    /// DRAM of the change, in bytes.
-    pub fn bytes(&self) -> usize {
-        let steps: usize = self.steps.iter().map(|step| step.rows.heap_bytes()).sum();
-        size_of::<Change>()
-            + steps
-            + self.after.heap_bytes()
-            + self.deleted.heap_bytes()
-            + self.locked.heap_bytes()
-            + self.replaced.capacity() * size_of::<Replaced>()
     }
 }
 

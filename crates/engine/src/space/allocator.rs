@@ -203,6 +203,7 @@ impl Allocator {
         let Some(mut shadow) = self.shadows.slot(page).lock_existing() else { return };
         let directory = self.directory();
         for past in shadow.take_past(limit) {
+            reclaimed.versions.extend(past.before.spilled());
             reclaimed.versions.extend(past.before.iter().map(|(_, word)| word).filter(|word| !word.is_empty()));
             for position in past.deleted.iter() {
                 let row = directory.page_base(page) + u64::from(position);

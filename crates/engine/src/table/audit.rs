@@ -92,6 +92,7 @@ impl Table {
         self.shadows().each(|shadow| {
             for past in shadow.history() {
                 live += past.before.iter().filter(|(_, word)| !word.is_empty()).count();
+                live += usize::from(past.before.spilled().is_some());
             }
         });
         live
