@@ -61,7 +61,7 @@ pub(crate) struct Pool {
     transaction_memory: AtomicU64,
     /// Most bytes of redo records in one log group: whole records, at most a quarter of a lane.
     pub chunk_bytes: usize,
-    /// DRAM of a write set beyond which all that can be is spilled before it is logged: half of a generation.
+    /// Bytes of words in DRAM beyond which a write set is spilled before it is logged: half of a generation.
     pub logged_at_most: usize,
     pub counters: EventCounters,
 }

@@ -382,7 +382,7 @@ fn a_transaction_larger_than_the_log_is_rolled_back_alone() {
     let table = engine.create_table("t", b"").unwrap();
     let other = engine.create_table("other", b"").unwrap();
     let mut txn = engine.session(Isolation::ReadCommitted);
-    let rids: Vec<_> = (0..3000).map(|number| txn.insert(&table, &row_bytes(number)).unwrap()).collect();
+    let rids: Vec<_> = (0..9000).map(|number| txn.insert(&table, &row_bytes(number)).unwrap()).collect();
     txn.commit().unwrap();
     let before = committed(&engine, &table);
     std::thread::scope(|scope| {

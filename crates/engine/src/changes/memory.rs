@@ -18,6 +18,8 @@ const ROWS_MIN: usize = 16;
 #[derive(Default)]
 pub struct Memory {
     bytes: usize,
+    /// Words in DRAM.
+    words: usize,
     /// Pages with words in DRAM, the oldest first.
     held: VecDeque<u64>,
 }
@@ -27,6 +29,11 @@ impl Memory {
     #[inline]
     pub fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// Bytes of the log that the words in DRAM take at least.
+    pub fn logged(&self) -> usize {
+        self.words * 8
     }
 
     /// Adds a page.
@@ -39,17 +46,20 @@ impl Memory {
     #[inline]
     pub fn add_write(&mut self, new: bool) {
         self.bytes += if new { ROW_BYTES } else { REPLACED_BYTES };
+        self.words += usize::from(new);
     }
 
     /// Adds the words of a page that were spilled and are held in DRAM again.
     pub fn add_held(&mut self, page: u64, rows: usize) {
         self.bytes += rows * ROW_BYTES;
+        self.words += rows;
         self.held.push_back(page);
     }
 
     /// Takes off the words of a page, which are spilled now.
     pub fn spilled(&mut self, rows: usize) {
         self.bytes = self.bytes.saturating_sub(rows * ROW_BYTES);
+        self.words = self.words.saturating_sub(rows);
     }
 
     /// Takes the page that was written first and has words in DRAM. The one written last is not offered.

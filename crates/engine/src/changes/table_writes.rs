@@ -326,6 +326,11 @@ impl TableWrites {
         self.memory.bytes()
     }
 
+    /// Bytes of the log that words in DRAM take at least.
+    pub fn logged(&self) -> usize {
+        self.memory.logged()
+    }
+
     /// Spills words to the medium, those written first before others, until the table's part takes no more than `most`
     /// bytes of DRAM or nothing is left to spill. The caller's next fence covers what is spilled.
     pub fn spill(&mut self, most: usize) -> Result<()> {

@@ -115,6 +115,11 @@ impl WriteSet {
         self.tables.iter().map(TableWrites::memory).sum()
     }
 
+    /// Bytes of the log that words in DRAM take at least.
+    pub fn logged(&self) -> usize {
+        self.tables.iter().map(TableWrites::logged).sum()
+    }
+
     /// Spills words to the medium until the write set takes about half of `most` bytes of DRAM, or nothing is left to
     /// spill. The next fence of this thread covers what is spilled.
     ///

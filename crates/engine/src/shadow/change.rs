@@ -196,7 +196,11 @@ impl Change {
     /// Deletes the row in step `step`. `stored` is its word in the directory, which for a page of its own the caller
     /// empties.
     pub fn delete(&mut self, position: u16, stored: Word, step: u64) {
-        let before = if self.whole_page { Some(stored) } else { self.after.remove(position) };
+        let before = match self.whole_page {
+            true => Some(stored),
+            false if self.wrote(position) => self.after.remove(position),
+            false => None,
+        };
         self.deleted.insert(position);
         let earlier = self.touch(position, step);
         if let (Some(word), Some(earlier)) = (before, earlier) {
