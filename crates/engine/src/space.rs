@@ -10,6 +10,7 @@
 pub mod allocator;
 pub mod bulk_segment;
 pub mod directory_space;
+pub mod extents;
 pub mod free;
 pub mod losses;
 pub mod open_cells;

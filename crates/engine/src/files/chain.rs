@@ -4,24 +4,23 @@
 //! names a version is checked here before it is followed: that the file exists, that the place lies in it, and that the
 //! version there belongs to the row.
 
-use super::context::TableContext;
+use super::context::{Need, TableContext};
 use super::datafile::DataFile;
 use super::directory::Directory;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{
-    FileIdentity, PENDING, PageState, Rid, VERSION_HEADER, VersionHeader, Word, bytes_for_segments, data_file_name,
-    segments_for_bytes,
+    FileIdentity, PENDING, PageState, Rid, SEGMENT_BYTES_MIN, VERSION_HEADER, VersionHeader, Word, data_file_name,
 };
 use perdura_pmem::Region;
 use perdura_pmem::sync::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Most files in a chain: a directory word has 16 bits for the file.
 const FILES_MAX: u32 = 1 << 16;
 
 /// The place of a segment in a table's chain.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SegmentId {
     /// Sequence number of the file.
     pub file: u32,
@@ -36,6 +35,8 @@ pub struct Chain {
     name: Mutex<String>,
     dropped: AtomicBool,
     files: boxcar::Vec<DataFile>,
+    /// Size of the largest segments, in bytes.
+    segment_bytes: AtomicU64,
     directory: Directory,
 }
 
@@ -48,6 +49,7 @@ impl Chain {
             name: Mutex::new(name.to_owned()),
             dropped: AtomicBool::new(false),
             files: boxcar::Vec::new(),
+            segment_bytes: AtomicU64::new(SEGMENT_BYTES_MIN),
         }
     }
 
@@ -63,9 +65,9 @@ impl Chain {
         let chain = Chain::without_files(context, table, name);
         for sequence in 0..FILES_MAX {
             let identity = chain.identity(sequence);
-            let file = DataFile::open(&*chain.context.medium, identity, chain.segment_bytes())?;
+            let file = DataFile::open(&*chain.context.medium, identity, chain.context.geometry.segment_bytes)?;
             let is_last = !file.has_next();
-            chain.files.push(file);
+            chain.add(file);
             if is_last {
                 return Ok(chain);
             }
@@ -79,15 +81,20 @@ impl Chain {
 
     fn push(&self, file: DataFile) {
         self.context.services.prefault(file.region());
+        self.add(file);
+    }
+
+    fn add(&self, file: DataFile) {
+        self.segment_bytes.fetch_max(file.segment_bytes(), Ordering::Relaxed);
         self.files.push(file);
     }
 
-    /// Creates the next file, and links it once it is synced (I3). On a device that is nearly full it is smaller than
-    /// usual, but has at least `least` bytes. One thread at a time may call this.
+    /// Creates the next file, with room for what is `need`ed, and links it once it is synced (I3). On a device that is
+    /// nearly full it is smaller than usual, but has at least `least` bytes. One thread at a time may call this.
     ///
     /// # Errors
     /// DeviceFull, TableFull, NotFound (the table was dropped), Medium.
-    pub fn extend(&self, least: u64) -> Result<&DataFile> {
+    pub fn extend(&self, least: u64, need: Need) -> Result<&DataFile> {
         let sequence = self.files.count() as u32;
         if self.is_dropped() {
             return Err(Error::new(ErrorKind::NotFound, format!("table {} was dropped", self.name())));
@@ -101,20 +108,20 @@ impl Chain {
         if perdura_pmem::planted(47) {
             last.link_next();
         }
-        let file = self.context.create_file(self.identity(sequence), self.context.file_bytes(sequence), least);
+        let usual = self.context.file_bytes(sequence);
+        let file = self.context.create_file(self.identity(sequence), usual, least, need);
         let file = file.map_err(|error| error.of_table(&self.name()))?;
         last.link_next();
         self.push(file);
         Ok(self.file(sequence).expect("just added"))
     }
 
-    /// Number of free segments below which the chain needs its next file: half of those in the last file, counting no
+    /// Bytes in free segments below which the chain needs its next file: half of those in the last file, counting no
     /// more of it than the usual size for its place.
-    pub fn low_water(&self) -> usize {
+    pub fn low_water(&self) -> u64 {
         let last = self.files.count() as u32 - 1;
-        let usual = segments_for_bytes(self.context.file_bytes(last), self.segment_bytes());
-        let segments = self.file(last).map_or(0, |file| u64::from(file.segment_count()));
-        segments.min(usual) as usize / 2
+        let bytes = self.file(last).map_or(0, |file| u64::from(file.segment_count()) * file.segment_bytes());
+        bytes.min(self.context.file_bytes(last)) / 2
     }
 
     /// What the table shares with the other tables of its pool.
@@ -150,10 +157,10 @@ impl Chain {
         self.dropped.store(true, Ordering::Release);
     }
 
-    /// Size of a segment, in bytes.
+    /// Size of the largest segments of the chain, in bytes: versions of up to an eighth of it go into cells.
     #[inline]
     pub fn segment_bytes(&self) -> u64 {
-        self.context.geometry.segment_bytes
+        self.segment_bytes.load(Ordering::Relaxed)
     }
 
     /// The table's row directory.
@@ -243,11 +250,6 @@ impl Chain {
         self.directory.state(self.directory.page_of(row))
     }
 
-    /// Size of a file with `segments` segments, in bytes.
-    pub fn bytes_for(&self, segments: u32) -> u64 {
-        bytes_for_segments(u64::from(segments), self.segment_bytes())
-    }
-
     /// Size of all files, in bytes.
     pub fn bytes(&self) -> u64 {
         self.files().map(|file| file.region().len()).sum()
@@ -271,6 +273,11 @@ pub unsafe fn row<'a>(region: &'a Region, at: u64, header: &VersionHeader) -> &'
     // SAFETY: the row was written before the version became reachable, and does not change; the caller holds the
     // version.
     unsafe { region.slice(at + VERSION_HEADER, u64::from(header.len)) }
+}
+
+/// RID in the header of the version at `at`, if one is there.
+pub fn rid_at(region: &Region, at: u64) -> Rid {
+    Rid::from_u64(region.load(at + 16))
 }
 
 /// CSN of a published version; `state` is that of its row's page, whose CSN counts while the version is still pending.

@@ -8,7 +8,9 @@ use super::redo;
 use crate::config::Config;
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::context::TableContext;
-use crate::format::{CATALOG_ID, PENDING, Record, Rid, SegmentKind, UNIT_BYTES, Word, parse_data_file_name};
+use crate::format::{
+    CATALOG_ID, PENDING, Record, Rid, SegmentKind, UNIT_BYTES, VERSION_HEADER, Word, parse_data_file_name,
+};
 use crate::recovery;
 use crate::service::Services;
 use crate::table::Table;
@@ -33,7 +35,7 @@ pub struct TableReport {
     pub files: u64,
     /// Size of the data files, in bytes.
     pub bytes: u64,
-    /// Number of segments that are free, hold cells, belong to the directory, belong to extents. A damaged descriptor
+    /// Number of segments that are free, hold cells, belong to the directory, hold extents. A damaged descriptor
     /// counts as free.
     pub segments: [u64; 4],
     /// Total length of the rows, in bytes, without headers.
@@ -110,11 +112,13 @@ fn describe(recovery: &Recovery) -> String {
     )
 }
 
-/// The records that redo will apply, by table, in CSN order.
+/// The records that redo will apply, by table, in CSN order; then those of prepared transactions.
 fn records_by_table(recovery: &Recovery) -> Result<BTreeMap<u32, Vec<Record>>> {
     let mut by_table: BTreeMap<u32, Vec<Record>> = BTreeMap::new();
-    for committed in &recovery.committed {
-        recovery.for_each_body(&committed.bodies, &mut |body: &[u8]| -> Result<()> {
+    let committed = recovery.committed.iter().map(|committed| &committed.bodies);
+    let prepared = recovery.prepared.iter().map(|prepared| &prepared.bodies);
+    for bodies in committed.chain(prepared) {
+        recovery.for_each_body(bodies, &mut |body: &[u8]| -> Result<()> {
             for record in redo::records(body)? {
                 by_table.entry(record.table()).or_default().push(record);
             }
@@ -179,7 +183,7 @@ fn count_segments(table: &Table, found: &mut TableReport) {
             let slot = match file.kind(index) {
                 Ok(SegmentKind::Cells(_)) => 1,
                 Ok(SegmentKind::Directory(_)) => 2,
-                Ok(SegmentKind::Extent(_) | SegmentKind::ExtentTail(_)) => 3,
+                Ok(SegmentKind::Extents) => 3,
                 Ok(SegmentKind::Free) | Err(_) => 0,
             };
             found.segments[slot] += 1;
@@ -211,7 +215,9 @@ fn check_row(
         Some((index, Ok(SegmentKind::Cells(units)))) => {
             (at - file.segment_offset(index)).is_multiple_of(u64::from(units) * UNIT_BYTES)
         }
-        Some((index, Ok(SegmentKind::Extent(_)))) => at == file.segment_offset(index),
+        Some((_, Ok(SegmentKind::Extents))) => {
+            file.granule_at(at).is_some() && file.is_in_extents(at, VERSION_HEADER + u64::from(header.len))
+        }
         _ => false,
     };
     if !fits {
