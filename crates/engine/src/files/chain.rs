@@ -13,8 +13,8 @@ use crate::format::{
 };
 use perdura_pmem::Region;
 use perdura_pmem::sync::Mutex;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// Most files in a chain: a directory word has 16 bits for the file.
 const FILES_MAX: u32 = 1 << 16;
@@ -34,7 +34,10 @@ pub struct Chain {
     table: u32,
     name: Mutex<String>,
     dropped: AtomicBool,
-    files: boxcar::Vec<DataFile>,
+    /// The first file; a small table has no other, and keeps no list.
+    first: OnceLock<DataFile>,
+    /// The files after the first.
+    later: boxcar::Vec<DataFile>,
     /// Size of the largest segments, in bytes.
     segment_bytes: AtomicU64,
     directory: Directory,
@@ -48,7 +51,8 @@ impl Chain {
             table,
             name: Mutex::new(name.to_owned()),
             dropped: AtomicBool::new(false),
-            files: boxcar::Vec::new(),
+            first: OnceLock::new(),
+            later: boxcar::Vec::new(),
             segment_bytes: AtomicU64::new(SEGMENT_BYTES_MIN),
         }
     }
@@ -86,7 +90,9 @@ impl Chain {
 
     fn add(&self, file: DataFile) {
         self.segment_bytes.fetch_max(file.segment_bytes(), Ordering::Relaxed);
-        self.files.push(file);
+        if let Err(file) = self.first.set(file) {
+            self.later.push(file);
+        }
     }
 
     /// Creates the next file, with room for what is `need`ed, and links it once it is synced (I3). On a device that is
@@ -95,7 +101,7 @@ impl Chain {
     /// # Errors
     /// DeviceFull, TableFull, NotFound (the table was dropped), Medium.
     pub fn extend(&self, least: u64, need: Need) -> Result<&DataFile> {
-        let sequence = self.files.count() as u32;
+        let sequence = self.file_count() as u32;
         if self.is_dropped() {
             return Err(Error::new(ErrorKind::NotFound, format!("table {} was dropped", self.name())));
         }
@@ -119,7 +125,7 @@ impl Chain {
     /// Bytes in free segments below which the chain needs its next file: half of those in the last file, counting no
     /// more of it than the usual size for its place.
     pub fn low_water(&self) -> u64 {
-        let last = self.files.count() as u32 - 1;
+        let last = self.file_count() as u32 - 1;
         let bytes = self.file(last).map_or(0, |file| u64::from(file.segment_count()) * file.segment_bytes());
         bytes.min(self.context.file_bytes(last)) / 2
     }
@@ -171,18 +177,21 @@ impl Chain {
 
     /// The files, in the order of the chain.
     pub fn files(&self) -> impl Iterator<Item = &DataFile> {
-        self.files.iter().map(|(_, file)| file)
+        self.first.get().into_iter().chain(self.later.iter().map(|(_, file)| file))
     }
 
     /// Number of files.
     pub fn file_count(&self) -> usize {
-        self.files.count()
+        usize::from(self.first.get().is_some()) + self.later.count()
     }
 
     /// File `sequence` of the chain, if it exists.
     #[inline]
     pub fn file(&self, sequence: u32) -> Option<&DataFile> {
-        self.files.get(sequence as usize)
+        match sequence.checked_sub(1) {
+            None => self.first.get(),
+            Some(index) => self.later.get(index as usize),
+        }
     }
 
     /// The file of a segment, which must belong to the table.
@@ -200,7 +209,7 @@ impl Chain {
     /// Region and offset of the version that `word` names, checked to lie in a file of the table.
     #[inline]
     pub fn locate(&self, word: Word) -> Result<(&Region, u64)> {
-        match self.files.get(word.file() as usize) {
+        match self.file(word.file()) {
             Some(file) => Ok((file.region(), file.place_of(word)?)),
             None => Err(Error::damaged(
                 &data_file_name(self.table, word.file()),

@@ -4,6 +4,7 @@
 //! only: in a list here, at hand in a shard, or still to be found by the sweep (I8). What a prepared transaction of the
 //! last run inserted looks free to the sweep, so recovery reserves it.
 
+use super::free_rids::FreeRids;
 use super::purge::{PurgeQueue, Superseded};
 use super::segments::Segments;
 use crate::error::{Error, Result};
@@ -27,7 +28,7 @@ struct Lists {
     /// Pages still to be swept.
     unswept: Range<u64>,
     pages: Vec<FreePage>,
-    rids: Vec<Rid>,
+    rids: FreeRids,
     reserved_rows: FxHashSet<u64>,
     reserved_pages: FxHashSet<u64>,
 }
@@ -81,14 +82,12 @@ impl DirectorySpace {
 
     /// Takes up to `count` free RIDs.
     pub fn take_rids(&self, count: usize) -> Vec<Rid> {
-        let mut lists = self.lists.lock();
-        let rest = lists.rids.len().saturating_sub(count);
-        lists.rids.split_off(rest)
+        self.lists.lock().rids.take(count)
     }
 
     /// The free RIDs in the list.
     pub fn rids(&self) -> Vec<Rid> {
-        self.lists.lock().rids.clone()
+        self.lists.lock().rids.iter().collect()
     }
 
     /// Whether at least a page's worth and a quarter of all RIDs are free: inserts then use them up before the
