@@ -72,7 +72,8 @@ impl Allocator {
         let Some(units) = cells::class_for(bytes, self.chain().segment_bytes()) else {
             return self.segments.take_extent(bytes);
         };
-        match self.shard(session).claim(&self.segments, units) {
+        let claimed = self.shard(session).claim(&self.segments, units);
+        match claimed {
             // What is left may be small segments, and granules beside extents.
             Err(error) if error.kind() == ErrorKind::DeviceFull && units > cells::UNITS_MIN => {
                 self.segments.take_extent(bytes).map_err(|_| error)
