@@ -15,10 +15,10 @@ mod version;
 mod word;
 
 pub use file::{
-    FileHeader, FileIdentity, HeaderFault, LINK_AT, LINKED, bytes_for_segments, data_file_name, descriptor_at,
-    parse_data_file_name, segments_at, segments_for_bytes,
+    FILE_BYTES_MIN, FileHeader, FileIdentity, HeaderFault, LINK_AT, LINKED, bytes_for_segments, data_file_name,
+    descriptor_at, parse_data_file_name, segments_at, segments_for_bytes,
 };
-pub use geometry::{CATALOG_ID, FORMAT_VERSION, Geometry, PAGES_PER_SEGMENT, UNIT_BYTES};
+pub use geometry::{CATALOG_ID, FORMAT_VERSION, GRANULES, Geometry, SEGMENT_BYTES_MIN, UNIT_BYTES};
 pub use page::PageState;
 pub use record::{RECORD_BYTES, Record, delta_crc, fold_row, page_crc};
 pub use segment::SegmentKind;

@@ -78,7 +78,7 @@ pub(crate) fn is_pool_file(name: &str) -> bool {
 /// Creates the log, the catalog and the spare. Renaming `super.new` to `super` is the last step.
 fn create(medium: &Arc<dyn Medium>, config: &Config, random: &mut random::Source) -> Result<()> {
     let _span = perdura_pmem::trace::span("pool_creation");
-    let geometry = Geometry { segment_bytes: config.segment_bytes };
+    let geometry = config.geometry();
     let superblock = perdura_log::create(medium, &config.log, geometry.to_words(), &mut || random.next())?;
     let services = Arc::new(Services::new(None));
     let context = Arc::new(TableContext::new(medium.clone(), superblock.pool, geometry, config, services));

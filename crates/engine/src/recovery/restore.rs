@@ -63,7 +63,7 @@ fn restore_spilled(
 ) -> Result<()> {
     let rows = redo::verify_spilled(table, page, rows, place, crc)?;
     let base = table.directory().page_base(page);
-    table.space().keep_cell(place)?;
+    table.space().keep_cell(place, rows.len() as u64 * 8)?;
     let mut positions = RowSet::default();
     for (position, word) in rows {
         keep_places(table, Rid::new(base + u64::from(position), word.incarnation()), word)?;
@@ -91,7 +91,7 @@ fn restore_row(detached: &mut Detached, table: &Arc<Table>, rid: Rid, word: Word
 fn keep_places(table: &Table, rid: Rid, word: Word) -> Result<()> {
     // Planted: the cell of a prepared transaction's version is not taken.
     if !word.is_tombstone() && !perdura_pmem::planted(40) {
-        table.space().keep_cell(word)?;
+        table.space().keep_cell(word, 0)?;
     }
     let base = table.directory().word(rid.row());
     if base.is_empty() {
@@ -113,7 +113,7 @@ fn restore_page(detached: &mut Detached, table: &Arc<Table>, page: u64, rows: u3
     for row in first..first + u64::from(rows) {
         let word = table.directory().raw_word(row);
         if !word.is_empty() {
-            table.space().keep_cell(word)?;
+            table.space().keep_cell(word, 0)?;
         }
     }
     table.space().keep_page(page);
