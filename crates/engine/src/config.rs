@@ -21,6 +21,9 @@ pub struct Config {
     pub first_file_bytes: u64,
     /// Size of a segment, in bytes: a power of two from 4 KiB to 1 MiB (*at creation*).
     pub segment_bytes: u64,
+    /// Most data files of open tables, each of them a mapping, before tables that nobody uses are closed: at least 1.
+    /// Tables in use stay open beyond it.
+    pub open_files: u32,
     /// Whether pre-fault threads touch the pages of data files and log lanes before the first store does.
     pub prefault: bool,
     /// Number of pre-fault threads, 1 to 64.
@@ -43,6 +46,7 @@ impl Default for Config {
             data_file_bytes: 64 << 20,
             first_file_bytes: 1 << 20,
             segment_bytes: 64 << 10,
+            open_files: 4096,
             prefault: true,
             prefault_threads: 1,
             lock_wait_timeout: Duration::from_secs(50),
@@ -72,6 +76,7 @@ impl Config {
             .check()
             .and_then(|()| range("data file size", self.data_file_bytes, least, 64 << 30))
             .and_then(|()| range("first data file size", self.first_file_bytes, least, self.data_file_bytes))
+            .and_then(|()| range("open files", u64::from(self.open_files), 1, u64::from(u32::MAX)))
             .and_then(|()| range("prefault threads", u64::from(self.prefault_threads), 1, 64))
             .map_err(|message| Error::new(ErrorKind::Configuration, message))
     }

@@ -61,6 +61,8 @@ pub struct PerduraCounters {
     pub data_bytes: u64,
     /// Bytes of data files in free segments (gauge).
     pub free_bytes: u64,
+    /// Data files of open tables, each mapped into memory (gauge).
+    pub open_files: u64,
     /// 1 if the pool has failed stop (gauge).
     pub failed: u64,
 }
@@ -105,6 +107,7 @@ fn counters(engine: &PerduraEngine) -> PerduraCounters {
         purge_lag,
         data_bytes,
         free_bytes,
+        open_files,
         failed,
     } = engine.engine().counters();
     PerduraCounters {
@@ -134,6 +137,7 @@ fn counters(engine: &PerduraEngine) -> PerduraCounters {
         purge_lag,
         data_bytes,
         free_bytes,
+        open_files,
         failed,
     }
 }

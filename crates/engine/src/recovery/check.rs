@@ -81,11 +81,11 @@ pub fn check(medium: Arc<dyn Medium>, progress: &mut dyn FnMut(&str, u64)) -> Re
         ..Report::default()
     };
     let records = records_by_table(&recovery)?;
-    let catalog = Table::open(context.clone(), CATALOG_ID, catalog::NAME, &[])?;
+    let catalog = Table::open(context.clone(), CATALOG_ID, catalog::NAME, Arc::default(), Arc::default())?;
     check_table(&catalog, recovery.horizon, &records, &mut report, progress);
-    for entry in catalog_entries(&catalog, &records)? {
+    for (_, entry) in catalog_entries(&catalog, &records)? {
         let Entry::Table { id, name, definition } = entry else { continue };
-        match Table::open(context.clone(), id, &name, &definition) {
+        match Table::open(context.clone(), id, &name, definition.into(), Arc::default()) {
             Ok(table) => check_table(&table, recovery.horizon, &records, &mut report, progress),
             Err(error) => report.problems.push(format!("table {name}: {error}")),
         }
@@ -125,7 +125,7 @@ fn records_by_table(recovery: &Recovery) -> Result<BTreeMap<u32, Vec<Record>>> {
 }
 
 /// The catalog rows as redo will leave them.
-fn catalog_entries(catalog: &Table, records: &BTreeMap<u32, Vec<Record>>) -> Result<Vec<Entry>> {
+fn catalog_entries(catalog: &Table, records: &BTreeMap<u32, Vec<Record>>) -> Result<Vec<(Rid, Entry)>> {
     let mut redone: BTreeMap<u64, Word> = BTreeMap::new();
     for record in records.get(&CATALOG_ID).into_iter().flatten() {
         if let Record::Row { rid, word, .. } = *record {
