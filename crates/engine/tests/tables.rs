@@ -75,7 +75,7 @@ fn two_thousand_tables_and_fifty_open_files() {
     for number in 0..TABLES {
         let table = engine.create_table(&name(number), &number.to_le_bytes()).unwrap();
         insert(&mut txn, &table, number..number + 10);
-        if number % 100 == 0 {
+        if number.is_multiple_of(100) {
             bounded(&engine, "creating");
         }
     }
@@ -89,7 +89,7 @@ fn two_thousand_tables_and_fifty_open_files() {
             assert_eq!(rows(&mut engine.session(Isolation::ReadCommitted), &table).len(), 10);
             assert_eq!(committed(engine, &table), expected, "table {number}");
             assert_eq!((table.row_count_estimate(), &*table.definition()), (10, &number.to_le_bytes()[..]));
-            if number % 100 == 0 {
+            if number.is_multiple_of(100) {
                 bounded(engine, "reading");
             }
         }
@@ -433,7 +433,7 @@ fn tables_that_open_and_close_under_load() {
                 inserted[number as usize] += 1;
             }
             txn.commit().unwrap();
-            if step % 100 == 0 {
+            if step.is_multiple_of(100) {
                 let own = format!("own{thread}");
                 engine.create_table(&own, b"").unwrap();
                 engine.drop_table(&own).unwrap();

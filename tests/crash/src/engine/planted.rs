@@ -104,4 +104,5 @@ pub const PLANTED: &[Planted] = &[
     planted(63, "locks", "a shared lock is upgraded while others hold it too", "races, contended"),
     planted(64, "(I10)", "directory words are stored past the one door", "mixed"),
     planted(65, "RIDs", "the holes of a bulk insert are collected after its pages are published", "races, emptied"),
+    planted(70, "(I8), closed tables", "a table is closed although versions wait for purge", "tables that close"),
 ];

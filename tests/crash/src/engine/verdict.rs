@@ -119,7 +119,8 @@ fn tables(engine: &Engine) -> Result<Vec<Arc<Table>>, String> {
     engine.tables().map_err(|error| format!("a table cannot be opened: {error}"))
 }
 
-fn audit(engine: &Engine) -> Result<(), String> {
+/// Sweeps all tables, and checks that their space adds up.
+pub fn audit(engine: &Engine) -> Result<(), String> {
     // Closed tables are opened first, so that they are swept.
     let tables = tables(engine)?;
     engine.sweep().map_err(|error| format!("sweep: {error}"))?;
