@@ -1,13 +1,14 @@
 //! A drill: sessions look their tables up for each statement, while another thread closes every table that nobody uses.
 //!
 //! A table that is closed too early has forgotten what waits for purge: an old snapshot loses versions, or deleted rows
-//! keep their cells and RIDs for ever.
+//! keep their cells and RIDs for as long as the pool is open.
 
 use super::scenario::SCENARIOS;
 use super::verdict;
+use perdura_engine::check::check;
 use perdura_engine::{Config, Engine, Isolation, Rid, Session};
-use perdura_pmem::SimMedium;
 use perdura_pmem::sim::{Body, Random, Scheduler};
+use perdura_pmem::{Medium, SimMedium};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -39,7 +40,10 @@ fn write(engine: &Engine, writer: u32, random: &mut Random) -> [usize; 2] {
         let written = match own[which].last().copied() {
             Some(rid) if random.one_in(2) => match random.one_in(2) {
                 true => txn.update(&table, rid, &row),
-                false => txn.delete(&table, rid).map(|()| drop(own[which].pop())),
+                false => {
+                    own[which].pop();
+                    txn.delete(&table, rid)
+                }
             },
             _ => txn.insert(&table, &row).map(|rid| own[which].push(rid)),
         };
@@ -51,7 +55,8 @@ fn write(engine: &Engine, writer: u32, random: &mut Random) -> [usize; 2] {
 /// Runs writers, a snapshot and the closer; in the end every row is there and all space adds up.
 pub fn run(seed: u64, medium: Arc<SimMedium>) -> Result<(), String> {
     let config = Config { open_files: 1, ..SCENARIOS[0].config() };
-    let engine = Engine::open(medium, config).map_err(|error| error.to_string())?;
+    let medium: Arc<dyn Medium> = medium;
+    let engine = Engine::open(medium.clone(), config).map_err(|error| error.to_string())?;
     for name in TABLES {
         engine.create_table(name, b"").map_err(|error| error.to_string())?;
     }
@@ -93,7 +98,22 @@ pub fn run(seed: u64, medium: Arc<SimMedium>) -> Result<(), String> {
             return Err(format!("table {name} has {seen} rows instead of {expected}"));
         }
     }
-    engine.checkpoint().map_err(|error| error.to_string())?;
+    purge_all(engine, medium)
+}
+
+/// Purges all tables, and checks that this leaves no deleted row and that space adds up.
+fn purge_all(engine: Engine, medium: Arc<dyn Medium>) -> Result<(), String> {
+    verdict::audit(&engine)?;
+    let tables = engine.tables().map_err(|error| error.to_string())?;
+    engine.sweep().and_then(|()| engine.checkpoint()).map_err(|error| error.to_string())?;
     engine.purge();
-    verdict::audit(&engine)
+    drop(tables);
+    verdict::audit(&engine)?;
+    drop(engine);
+    let report = check(medium, &mut |_, _| ()).map_err(|error| error.to_string())?;
+    let kept = report.tables.iter().map(|table| table.tombstones).sum::<u64>();
+    if kept > 0 || !report.problems.is_empty() {
+        return Err(format!("{kept} deleted rows were never purged; {:?}", report.problems));
+    }
+    Ok(())
 }
