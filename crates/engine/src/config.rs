@@ -14,7 +14,8 @@ pub type Clock = fn() -> Duration;
 pub struct Config {
     /// Lanes and generations (*lanes and lane size at creation*).
     pub log: LogConfig,
-    /// Largest size of a data file, in bytes. Only a row that fits no such file gets a larger one.
+    /// Size to which a table's data files double, in bytes. After each 64 files of a table the next ones have twice as
+    /// much, up to 64 GiB, so that no table has thousands; a row that fits no such file gets a larger one.
     pub data_file_bytes: u64,
     /// Size of a table's first data file, in bytes. Each further file is twice as large as the one before, up to
     /// `data_file_bytes`.

@@ -114,6 +114,31 @@ fn two_thousand_tables_and_fifty_open_files() {
     bounded(&engine, "at the end");
 }
 
+/// Hazard: each file is a mapping, and a table of some terabytes in files of one size has too many of them.
+#[test]
+fn the_files_of_a_long_chain_grow() {
+    let medium = Arc::new(SimMedium::new());
+    let shared: Arc<dyn Medium> = medium.clone();
+    let config = Config { data_file_bytes: 16 << 10, ..with_limit(100) };
+    let engine = Engine::open(shared, config).unwrap();
+    let table = engine.create_table("t", b"").unwrap();
+    let mut txn = engine.session(Isolation::ReadCommitted);
+    for number in 0..700 {
+        txn.insert(&table, &[number as u8; 4000]).unwrap();
+        if number % 10 == 0 {
+            txn.commit().unwrap();
+        }
+    }
+    txn.commit().unwrap();
+    let bytes = |sequence: u32| {
+        let name = format!("t.00000002.{sequence:05x}");
+        medium.list().unwrap().into_iter().find_map(|(file, bytes)| (file == name).then_some(bytes)).unwrap()
+    };
+    assert!(bytes(63) <= 16 << 10 && (bytes(63) * 3 / 2..=32 << 10).contains(&bytes(64)));
+    assert!((bytes(64) * 3 / 2..=64 << 10).contains(&bytes(128)), "{}", bytes(128));
+    assert_eq!(committed(&engine, &table).len(), 700);
+}
+
 #[test]
 fn idle_tables_are_closed_after_long() {
     let (medium, engine) = common::pool();

@@ -9,6 +9,11 @@ use crate::service::Services;
 use perdura_pmem::Medium;
 use std::sync::Arc;
 
+/// Number of files of a long chain that have the same size.
+const FILES_OF_A_SIZE: u32 = 64;
+/// Largest usual size of any data file: what a directory word can address.
+const FILE_BYTES_MAX: u64 = 64 << 30;
+
 /// What the tables of a pool share.
 pub struct TableContext {
     /// The medium, which holds the pool's files.
@@ -77,9 +82,11 @@ impl TableContext {
         }
     }
 
-    /// Usual size of file `sequence` of a chain, in bytes: each twice the one before, up to `data_file_bytes`.
+    /// Usual size of file `sequence` of a chain, in bytes: each twice the one before, up to `data_file_bytes`. Each
+    /// further [`FILES_OF_A_SIZE`] files have twice that, so that a table of 16 TiB is some hundreds of mappings.
     pub fn file_bytes(&self, sequence: u32) -> u64 {
         let doubled = self.first_file_bytes.saturating_mul(1 << sequence.min(32));
-        doubled.min(self.data_file_bytes)
+        let usual = doubled.min(self.data_file_bytes);
+        usual.saturating_mul(1 << (sequence / FILES_OF_A_SIZE).min(32)).min(FILE_BYTES_MAX)
     }
 }
