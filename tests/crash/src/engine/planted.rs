@@ -111,4 +111,5 @@ pub const PLANTED: &[Planted] = &[
         "shrinking log",
     ),
     planted(67, "(I9)", "a generation is removed although a commit in it is not stored", "shrinking log"),
+    planted(70, "(I8), closed tables", "a table is closed although versions wait for purge", "tables that close"),
 ];
