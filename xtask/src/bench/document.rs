@@ -7,7 +7,7 @@ use std::fmt::Write;
 
 use anyhow::{Context, Result};
 
-use super::report::{Report, Series};
+use super::report::{NOT_SUPPORTED, Report, Series};
 use crate::{paths, process};
 
 const BEGIN: &str = "<!-- measured -->\n";
@@ -73,6 +73,10 @@ fn render(report: &Report) -> Result<String> {
 fn render_series(text: &mut String, report: &Report) -> Result<()> {
     writeln!(text, "| case | system | metric | median | least | most |\n|---|---|---|---:|---:|---:|")?;
     for series in &report.series {
+        if series.runs.is_empty() {
+            writeln!(text, "| {} | {} | {} | {NOT_SUPPORTED} | | |", series.case, series.system, series.metric)?;
+            continue;
+        }
         let least = series.runs.iter().copied().fold(f64::MAX, f64::min);
         let most = series.runs.iter().copied().fold(f64::MIN, f64::max);
         let (median, metric) = (series.median(), series.metric);
@@ -93,7 +97,10 @@ fn render_medians(text: &mut String, report: &Report) -> Result<()> {
         for case in distinct(rows.iter().map(|series| series.case.as_str())) {
             let cell = |system: &&str| {
                 let found = rows.iter().find(|series| series.case == case && series.system == **system);
-                found.map_or_else(String::new, |series| digits(series.median()))
+                let value = |series: &&Series| {
+                    if series.runs.is_empty() { NOT_SUPPORTED.into() } else { digits(series.median()) }
+                };
+                found.as_ref().map_or_else(String::new, |series| value(series))
             };
             let cells: Vec<String> = systems.iter().map(cell).collect();
             writeln!(text, "| {case} | {} |", cells.join(" | "))?;
