@@ -1,17 +1,16 @@
 //! Space: what a table takes, beside InnoDB's, and compared with the bytes of its columns.
 
 mod rows;
+mod sizes;
 
-use anyhow::{Result, ensure};
-use mysql::Conn;
+use anyhow::Result;
+use sizes::{METRIC, create, sizes};
 
 use super::plan::Plan;
 use super::report::Report;
 use super::systems::{self, Servers, System};
 use crate::client;
 
-const METRIC: &str = "bytes_per_row";
-const FILE_METRIC: &str = "file_bytes_per_row";
 const MIXED_ROWS: u64 = 100_000;
 /// Bytes of a version's header and of the directory word that names it.
 const PERDURA_HEADERS: f64 = 32.0 + 8.0;
@@ -52,42 +51,4 @@ fn mixed(plan: &Plan, servers: &Servers, systems: &[System], length: u32, report
     let ratio = report.paired("perdura", "payload", &case, METRIC, |own, payload| own / (payload + PERDURA_HEADERS));
     report.at_most(&text, ratio, 1.3);
     Ok(())
-}
-
-fn create(system: System, length: u32) -> String {
-    let text = format!("VARCHAR({length}) CHARACTER SET latin1 NOT NULL");
-    format!("CREATE TABLE space (id BIGINT NOT NULL, text {text}) ENGINE={}", system.engine())
-}
-
-/// Sizes of the table, in bytes.
-struct Sizes {
-    /// Its rows' columns.
-    payload: f64,
-    /// The space in use, as the engine counts it.
-    in_use: f64,
-    /// Its files.
-    files: f64,
-}
-
-impl Sizes {
-    fn report(&self, system: System, case: &str, rows: u64, report: &mut Report) {
-        report.add(system.name(), case, METRIC, "B", self.in_use / rows as f64);
-        report.add(system.name(), case, FILE_METRIC, "B", self.files / rows as f64);
-    }
-}
-
-fn sizes(connection: &mut Conn, system: System) -> Result<Sizes> {
-    client::execute(connection, &["ANALYZE TABLE space"])?;
-    let payload: f64 = client::value(connection, "SELECT CAST(SUM(8 + LENGTH(text)) AS DOUBLE) FROM space")?;
-    let sizes = "FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = 'space'";
-    let in_use: f64 = client::value(connection, &format!("SELECT CAST(data_length AS DOUBLE) {sizes}"))?;
-    let files = match system {
-        System::Perdura => format!("SELECT CAST(data_length + data_free AS DOUBLE) {sizes}"),
-        _ => "SELECT CAST(SUM(file_size) AS DOUBLE) FROM information_schema.innodb_sys_tablespaces \
-              WHERE name = CONCAT(DATABASE(), '/space')"
-            .to_owned(),
-    };
-    let files: f64 = client::value(connection, &files)?;
-    ensure!(in_use >= payload && files >= in_use, "{}: {payload} bytes in {in_use} in {files}", system.name());
-    Ok(Sizes { payload, in_use, files })
 }

@@ -6,35 +6,18 @@
 #![forbid(unsafe_code)]
 
 mod mass;
+mod plan;
 mod pool;
 mod stall;
 
 use perdura_bench::output;
-use perdura_bench::scratch::Scratch;
+use plan::Plan;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 const USAGE: &str = "usage: transactions mass|stall --dir DIR [--quick]";
 
 type Series = fn(&Plan);
-
-/// How the program is to run.
-struct Plan {
-    directory: PathBuf,
-    quick: bool,
-}
-
-impl Plan {
-    /// `full`, or `quick` in a quick run.
-    fn pick<T>(&self, full: T, quick: T) -> T {
-        if self.quick { quick } else { full }
-    }
-
-    /// Creates an empty directory.
-    fn scratch(&self) -> Scratch {
-        Scratch::new(&self.directory)
-    }
-}
 
 fn parse() -> Result<(Series, Plan), String> {
     let mut words = std::env::args().skip(1);

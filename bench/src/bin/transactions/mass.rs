@@ -1,6 +1,6 @@
 //! One transaction updates every row of a table, beside the bulk insert of those rows and a memcpy of the same bytes.
 
-use crate::Plan;
+use crate::plan::Plan;
 use crate::pool::{self, ROW};
 use perdura_bench::output;
 use std::hint::black_box;

@@ -3,7 +3,7 @@
 //! The load is an open loop. A commit is due every [`PERIOD`], whatever became of those before it, and its latency counts from the
 //! time it was due. So a commit that stalls makes all those late that fall due meanwhile, as it would for a server's clients.
 
-use crate::Plan;
+use crate::plan::Plan;
 use crate::pool::{self, ROW};
 use perdura_bench::measure::percentile;
 use perdura_bench::output;

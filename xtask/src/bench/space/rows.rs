@@ -9,7 +9,7 @@ use super::super::plan::Plan;
 use super::super::purge;
 use super::super::report::Report;
 use super::super::systems::{self, Servers, System};
-use super::{METRIC, create, sizes};
+use super::sizes::{METRIC, create, sizes};
 use crate::client;
 
 /// Bytes of a row, as Perdura packs it: a BIGINT, a byte for the text's length, and the text.
