@@ -132,7 +132,7 @@ fn digits(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::report::Report;
-    use super::{BEGIN, END, render_medians, replace};
+    use super::{BEGIN, END, render_medians, render_series, replace};
 
     #[test]
     fn only_the_sections_given_change() {
@@ -142,6 +142,18 @@ mod tests {
         let expected = format!("head\n{BEGIN}\n### one\n\n1\n\n### two\n\nnew\n\n### three\n\n3\n{END}\ntail\n");
         assert_eq!(new, expected);
         assert_eq!(replace("no markers", &sections), None);
+    }
+
+    /// A median of no values would look like a figure.
+    #[test]
+    fn a_case_that_is_not_supported_says_so() {
+        let mut report = Report::new("mass", String::new(), String::new());
+        report.not_supported("perdura", "limit", "dram_bytes", "B");
+        for render in [render_series, render_medians] {
+            let mut text = String::new();
+            render(&mut text, &report).unwrap();
+            assert!(text.contains("| not supported |") && !text.contains('0'), "{text}");
+        }
     }
 
     #[test]
