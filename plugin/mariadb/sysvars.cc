@@ -23,6 +23,7 @@ static char *directory;
 static my_bool emulate;
 static ulonglong data_file_size;
 static uint open_files;
+static ulonglong transaction_memory;
 static uint log_lanes;
 static ulonglong log_lane_size;
 static uint log_generations;
@@ -38,6 +39,14 @@ static char default_directory[]= "./#perdura";
 static char former_directory[]= "./perdura";
 
 static constexpr ulonglong KIB= 1024, MIB= 1024 * KIB, GIB= 1024 * MIB;
+
+static void update_transaction_memory(THD *, st_mysql_sys_var *, void *target, const void *value)
+{
+  transaction_memory= *static_cast<const ulonglong *>(value);
+  *static_cast<ulonglong *>(target)= transaction_memory;
+  if (pool)
+    perdura_set_transaction_memory(pool, transaction_memory);
+}
 
 static void update_prefault(THD *, st_mysql_sys_var *, void *target, const void *value)
 {
@@ -134,6 +143,10 @@ static MYSQL_SYSVAR_UINT(log_generations, log_generations, PLUGIN_VAR_RQCMDARG |
 static MYSQL_SYSVAR_UINT(log_generations_max, log_generations_max, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
   "Generations the log may grow to while transactions need them", nullptr, nullptr, 16, 2, 64, 1);
 
+static MYSQL_SYSVAR_ULONGLONG(transaction_memory, transaction_memory, PLUGIN_VAR_RQCMDARG,
+  "Bytes of memory that the changes of one transaction may take before parts of them are written to the pool",
+  nullptr, update_transaction_memory, 64ULL << 20, 64ULL << 10, 1ULL << 40, 1024);
+
 static MYSQL_SYSVAR_BOOL(prefault, prefault, PLUGIN_VAR_OPCMDARG,
   "Fault files in ahead of their use", nullptr, update_prefault, true);
 
@@ -156,6 +169,7 @@ st_mysql_sys_var *system_variables[]= {
   MYSQL_SYSVAR(log_generations_max),
   MYSQL_SYSVAR(prefault),
   MYSQL_SYSVAR(prefault_threads),
+  MYSQL_SYSVAR(transaction_memory),
   MYSQL_SYSVAR(lock_wait_timeout),
   nullptr
 };
@@ -200,6 +214,7 @@ bool options(PerduraOptions *chosen)
   chosen->prefault_threads= prefault_threads;
   chosen->data_file_size= data_file_size;
   chosen->open_files= open_files;
+  chosen->transaction_memory= transaction_memory;
   chosen->log_lanes= log_lanes;
   chosen->log_lane_size= log_lane_size;
   chosen->log_generations= log_generations;

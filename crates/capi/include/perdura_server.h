@@ -139,6 +139,8 @@ typedef struct PerduraOptions {
   uint32_t log_generations_max;
   // How long a transaction waits for a row lock if no statement has said it, in milliseconds.
   uint64_t lock_wait_ms;
+  // DRAM that a transaction's write set may take before its words are spilled to the medium, in bytes.
+  uint64_t transaction_memory;
 } PerduraOptions;
 
 // Opens the pool in a directory, recovering it after a crash. Creates the pool if the directory is empty.
@@ -151,6 +153,9 @@ void perdura_close(PerduraEngine *engine);
 
 // Switches pre-fault on or off.
 void perdura_set_prefault(const PerduraEngine *engine, bool enabled);
+// Sets the DRAM that a transaction's write set may take before its words are spilled to the medium, in bytes.
+// It applies to transactions under way as well.
+void perdura_set_transaction_memory(const PerduraEngine *engine, uint64_t bytes);
 
 /* -- Definitions of tables */
 

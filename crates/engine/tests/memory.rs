@@ -46,6 +46,7 @@ fn a_large_transaction_leaves_no_memory_behind() {
         data_file_bytes: 16 << 20,
         first_file_bytes: 1 << 20,
         segment_bytes: 64 << 10,
+        page_words: 512,
         ..small()
     };
     let engine = Engine::open(Arc::new(medium), config).unwrap();

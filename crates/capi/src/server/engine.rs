@@ -58,6 +58,8 @@ pub struct PerduraOptions {
     pub log_generations_max: u32,
     /// How long a transaction waits for a row lock if no statement has said it, in milliseconds.
     pub lock_wait_ms: u64,
+    /// DRAM that a transaction's write set may take before its words are spilled to the medium, in bytes.
+    pub transaction_memory: u64,
 }
 
 /// Opens the pool in a directory, recovering it after a crash. Creates the pool if the directory is empty.
@@ -105,6 +107,7 @@ fn open(options: &PerduraOptions, directory: &CStr) -> Outcome<Engine> {
         prefault: options.prefault,
         prefault_threads: options.prefault_threads,
         lock_wait_timeout: Duration::from_millis(options.lock_wait_ms),
+        transaction_memory: options.transaction_memory,
         clock: since_1970,
         ..defaults
     };
@@ -125,6 +128,18 @@ pub unsafe extern "C" fn perdura_close(engine: *mut PerduraEngine) {
     // SAFETY: as the caller vouches for.
     let engine = unsafe { Box::from_raw(engine) };
     call_or(None, (), move || engine.engine.close());
+}
+
+/// Sets the DRAM that a transaction's write set may take before its words are spilled to the medium, in bytes. It applies
+/// to transactions under way as well.
+///
+/// # Safety
+/// `engine` must be open.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn perdura_set_transaction_memory(engine: *const PerduraEngine, bytes: u64) {
+    // SAFETY: as the caller vouches for.
+    let engine = unsafe { &*engine }.engine();
+    call_or(Some(engine), (), || engine.set_transaction_memory(bytes));
 }
 
 /// Switches pre-fault on or off.

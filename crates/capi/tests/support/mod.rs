@@ -114,6 +114,7 @@ fn open_at(directory: &tempfile::TempDir) -> Result<*mut PerduraEngine, PerduraC
         log_generations: 2,
         log_generations_max: 4,
         lock_wait_ms: WAIT_MS,
+        transaction_memory: 1 << 20,
     };
     let mut engine = null_mut();
     // SAFETY: all pointers are to live values.
