@@ -1,5 +1,5 @@
 //! Hazard: a transaction whose write set was spilled loses a row, leaks space, or takes DRAM without bound. Words of its
-//! rows go to the medium and come back, through savepoints, commit, rollback, prepare and crashes.
+//! rows go to the medium and come back, through savepoints, commit, rollback, prepare and crashes (I6).
 
 mod common;
 

@@ -19,6 +19,7 @@ pub const ORDERS: &[Order] = &[
             "changes",
             "table",
             "space",
+            "shadow",
             "files",
             "service",
             "notices random config",
