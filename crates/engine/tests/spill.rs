@@ -9,6 +9,7 @@ use perdura_engine::{Config, Engine, Isolation, LogConfig, ReadView, Rid, Sessio
 use perdura_pmem::sim::Random;
 use perdura_pmem::{Medium, SimMedium};
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 const ROWS: u32 = 12_000;
@@ -60,14 +61,13 @@ fn change_often(txn: &mut Session, table: &Arc<Table>, rids: &[Rid], model: &mut
         for _ in 0..60 {
             let number = random.below(u64::from(ROWS)) as u32;
             let rid = rids[number as usize];
-            if model.contains_key(&rid) {
-                if random.one_in(3) {
-                    txn.delete(table, rid).unwrap();
-                    model.remove(&rid);
-                } else {
-                    txn.update(table, rid, &row(number, version)).unwrap();
-                    model.insert(rid, row(number, version));
-                }
+            let Entry::Occupied(mut there) = model.entry(rid) else { continue };
+            if random.one_in(3) {
+                txn.delete(table, rid).unwrap();
+                there.remove();
+            } else {
+                txn.update(table, rid, &row(number, version)).unwrap();
+                there.insert(row(number, version));
             }
         }
         if random.one_in(2) {

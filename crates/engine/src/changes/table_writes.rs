@@ -55,6 +55,21 @@ pub enum Claim<'t> {
     Contended(Contention<'t>),
 }
 
+/// An update or deletion.
+#[derive(Clone, Copy, Debug)]
+pub struct RowWrite {
+    /// The row.
+    pub rid: Rid,
+    /// Names its new version; `None` deletes the row.
+    pub word: Option<Word>,
+    /// When the write happens.
+    pub at: Step,
+    /// The version that the directory names must be at or below it.
+    pub limit: Csn,
+    /// The lock table has the row in the transaction's name.
+    pub holds: bool,
+}
+
 /// How an update or deletion ends.
 pub enum Written<'t> {
     /// The row is written.
@@ -210,19 +225,14 @@ impl TableWrites {
         self.enter(rid, Some(word), at);
     }
 
-    /// Updates a row, or with `None` deletes it, and locks it in place if need be. The version that the directory names
-    /// must be at or below `limit`. `holds` says that the lock table has the row in the transaction's name, `in_place`
-    /// whether the row may be locked in place.
+    /// Updates or deletes a row, and locks it in place if need be and `in_place` allows it.
     pub fn write<'t>(
         &mut self,
         table: &'t Table,
-        rid: Rid,
-        word: Option<Word>,
-        at: Step,
-        limit: Csn,
-        holds: bool,
+        write: RowWrite,
         in_place: impl FnOnce() -> bool,
     ) -> Result<Written<'t>> {
+        let RowWrite { rid, word, at, limit, holds } = write;
         let directory = table.directory();
         let (page, position) = (directory.page_of(rid.row()), directory.position_of(rid.row()));
         let mut shadow = table.shadows().slot(page).lock();

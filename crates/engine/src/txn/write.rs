@@ -1,7 +1,7 @@
 //! Writes in a transaction: insert, update and delete.
 
 use super::session::{Session, State};
-use crate::changes::table_writes::Written;
+use crate::changes::table_writes::{RowWrite, Written};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{ROW_BYTES_MAX, Rid};
 use crate::pool::owner::RowKey;
@@ -118,7 +118,7 @@ impl Session {
         loop {
             let (writes, at) = self.writes.table_to_write(table, self.owner.id);
             let locks = &self.pool.locks;
-            let refused = match writes.write(table, rid, word, at, limit, holds, || !locks.may_have(key)) {
+            let refused = match writes.write(table, RowWrite { rid, word, at, limit, holds }, || !locks.may_have(key)) {
                 Ok(Written::Done { new, met }) => {
                     self.locks_in_place += usize::from(new && !holds);
                     self.count_locks();
