@@ -11,6 +11,7 @@ use super::writer::Writer;
 use crate::format::Word;
 use perdura_log::Csn;
 use smallvec::SmallVec;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// The rows whose newest own write came in one step.
@@ -95,10 +96,16 @@ impl Change {
         self.steps.iter().any(|step| step.rows.contains(position))
     }
 
+    /// Whether the row's word is one that the change stores. A bulk insert notes the rows of its pages late, if at all.
+    #[inline]
+    pub fn covers(&self, position: u16) -> bool {
+        self.whole_page || self.wrote(position)
+    }
+
     /// Whether the transaction has locked or written the row.
     #[inline]
     pub fn holds(&self, position: u16) -> bool {
-        self.wrote(position) || self.locked.contains(position)
+        self.covers(position) || self.locked.contains(position)
     }
 
     /// Locks the row. Returns whether that is new.
@@ -187,10 +194,11 @@ impl Change {
     }
 
     /// Notes rows that a bulk insert has filled in its own page in step `step`.
-    pub fn fill(&mut self, positions: std::ops::Range<u16>, step: u64) {
-        for position in positions {
-            self.touch(position, step);
+    pub fn fill(&mut self, positions: Range<u16>, step: u64) {
+        if self.steps.last().is_none_or(|last| last.number != step) {
+            self.steps.push(Step { number: step, rows: RowSet::default() });
         }
+        self.steps.last_mut().expect("just made sure").rows.insert_all(positions);
     }
 
     /// Deletes the row in step `step`. `stored` is its word in the directory, which for a page of its own the caller

@@ -96,7 +96,7 @@ impl PageShadow {
 
     /// Stores the words of committed changes to the row, so that the directory has the newest committed word.
     pub fn store_committed(&mut self, position: u16, page: u64, directory: &Directory) {
-        let is_due = |change: &Change| change.writer().csn().is_some() && change.wrote(position);
+        let is_due = |change: &Change| change.writer().csn().is_some() && change.covers(position);
         while let Some(index) = self.active.iter().position(is_due) {
             self.store(index, page, directory);
         }

@@ -1,6 +1,7 @@
 //! A set of rows of one directory page, by their positions in the page: a short sorted list, or a bitmap.
 
 use smallvec::SmallVec;
+use std::ops::Range;
 
 /// Most positions that the list form holds.
 const FEW: usize = 16;
@@ -69,6 +70,30 @@ impl RowSet {
                 set(words, position);
                 missing
             }
+        }
+    }
+
+    /// Adds the rows at `positions`.
+    pub fn insert_all(&mut self, positions: Range<u16>) {
+        if positions.len() <= FEW && matches!(self, RowSet::Few(_)) {
+            positions.for_each(|position| {
+                self.insert(position);
+            });
+            return;
+        }
+        if let RowSet::Few(list) = self {
+            let mut words = Vec::new();
+            list.iter().for_each(|position| set(&mut words, *position));
+            *self = RowSet::Many(words);
+        }
+        let RowSet::Many(words) = self else { return };
+        let mut position = positions.start;
+        while position < positions.end {
+            let (index, bit) = (position / 64, position % 64);
+            let count = (64 - bit).min(positions.end - position);
+            set(words, position);
+            words[usize::from(index)] |= u64::MAX >> (64 - count) << bit;
+            position += count;
         }
     }
 
@@ -155,6 +180,11 @@ mod tests {
                 assert_eq!(set.remove(position), model.remove(&position));
             } else {
                 assert_eq!(set.insert(position), model.insert(position));
+            }
+            if step % 97 == 0 {
+                let end = position + (state >> 20) as u16 % 100;
+                set.insert_all(position..end.min(512));
+                model.extend(position..end.min(512));
             }
             assert_eq!(set.contains(position), model.contains(&position));
             assert_eq!(set.len(), model.len());
