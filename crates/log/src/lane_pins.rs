@@ -3,7 +3,7 @@
 //! A *pin* says that an unfinished transaction has a record in the lane, or is about to write one. A thread pins the lane, then
 //! checks again that the generation is still active; a switch deactivates the generation, then looks for pins. So either the
 //! switch sees the pin, or the thread sees that it came too late and withdraws it. A transaction raises `csn_max` before it
-//! unpins, so once a lane of an inactive generation has no pins, its `csn_max` is final (I9).
+//! unpins, so once a lane of an inactive generation has no pins, its `csn_max` is final (I9), and nobody uses its mapping any more.
 //!
 //! Why the orderings suffice:
 //!
@@ -116,7 +116,7 @@ mod loom_tests {
         }
     }
 
-    /// A switch that read `csn_max` before the pins took the lane for published, and its re-arming voided a commit record
+    /// A switch that read `csn_max` before the pins took the lane for stored, and its re-arming voided a commit record
     /// that recovery still needed.
     #[test]
     fn a_commit_that_is_unpinned_meanwhile_is_not_voided() {
@@ -124,9 +124,9 @@ mod loom_tests {
             let lane = Lane::pinned(1);
             let other = lane.clone();
             let commit = thread::spawn(move || other.commit(0, 7));
-            assert!(!lane.reuse(6), "CSN 7 is not published");
+            assert!(!lane.reuse(6), "CSN 7 is not stored");
             commit.join().unwrap();
-            assert!(!lane.reuse(6), "CSN 7 is not published");
+            assert!(!lane.reuse(6), "CSN 7 is not stored");
             assert!(lane.reuse(7));
         });
     }
@@ -138,7 +138,7 @@ mod loom_tests {
             let lane = Lane::pinned(2);
             let (one, two) = (lane.clone(), lane.clone());
             let commits = [thread::spawn(move || one.commit(0, 7)), thread::spawn(move || two.commit(1, 8))];
-            assert!(!lane.reuse(7), "CSN 8 is not published");
+            assert!(!lane.reuse(7), "CSN 8 is not stored");
             commits.into_iter().for_each(|commit| commit.join().unwrap());
         });
     }

@@ -53,7 +53,7 @@ fn record(seed: u64, config: &LogConfig, per_thread: u64) -> Run {
                         let number = seed * 1000 + n * 3 + session;
                         let mut wait = (session + 1) * 4 * u64::from(n == 1 || n == 5);
                         run(log, ledger, session, number, &mut || {
-                            for _ in 0..std::mem::take(&mut wait) * 30 {
+                            for _ in 0..std::mem::take(&mut wait) * 30 + 1 {
                                 perdura_pmem::sync::yield_now();
                             }
                         });

@@ -58,7 +58,7 @@ fn compare(medium: &Arc<dyn Medium>, config: &LogConfig, ledger: &Ledger) {
 #[test]
 fn threads_on_tiny_lanes() {
     for (seed, lanes) in [(1, 1), (2, 2), (3, 4)] {
-        let config = tiny(lanes, 8);
+        let config = LogConfig { shrink_after: 2, ..tiny(lanes, 8) };
         let medium: Arc<dyn Medium> = Arc::new(SimMedium::new());
         create(&medium, &config, seed);
         let ledger = run_threads(&medium, &config, 1500, seed);
@@ -69,7 +69,7 @@ fn threads_on_tiny_lanes() {
 #[test]
 fn threads_on_real_files() {
     let directory = tempfile::tempdir().expect("a directory");
-    let config = LogConfig { lane_bytes: 16 << 10, ..tiny(2, 8) };
+    let config = LogConfig { lane_bytes: 16 << 10, shrink_after: 2, ..tiny(2, 8) };
     let open = || {
         let options = Options { emulate: true, ..Options::default() };
         Arc::new(FileMedium::open(directory.path(), options).expect("it opens")) as Arc<dyn Medium>
@@ -85,7 +85,7 @@ fn threads_on_real_files() {
 #[test]
 fn seeded_interleavings() {
     for seed in 0..60 {
-        let config = tiny(1 + seed as u32 % 2, 4);
+        let config = LogConfig { shrink_after: 1, ..tiny(1 + seed as u32 % 2, 4) };
         let plain: Arc<dyn Medium> = Arc::new(SimMedium::new());
         create(&plain, &config, seed);
         let (medium, recorder) = Recorder::attach(copy_of(&plain));

@@ -23,7 +23,7 @@ pub use scenario::Scenario;
 use std::sync::Arc;
 
 /// Hazards that a campaign must see images of.
-const HAZARDS: [Hazard; 18] = [
+const HAZARDS: [Hazard; 19] = [
     ("", "insert"),
     ("", "bulk_insert"),
     ("", "update"),
@@ -38,6 +38,7 @@ const HAZARDS: [Hazard; 18] = [
     ("", "purge"),
     ("", "reuse"),
     ("", "log_growth"),
+    ("", "log_shrink"),
     ("", "prepared"),
     ("", "recovery"),
     ("", "second_recovery"),

@@ -85,7 +85,7 @@ impl Ledger {
     }
 }
 
-/// Runs transaction `number` to its end. `between` runs after it was prepared.
+/// Runs transaction `number` to its end. `between` runs after it was prepared, and while its words are being stored.
 pub fn run(log: &Log, ledger: &Ledger, session: u64, number: u64, between: &mut dyn FnMut()) {
     let (plan, chunks, last) = plan(number);
     let mut txn = log.begin(session);
@@ -105,11 +105,12 @@ pub fn run(log: &Log, ledger: &Ledger, session: u64, number: u64, between: &mut 
             txn.rollback().expect("running");
             ack(payload(Step::RolledBack, number));
         }
-        Plan::Commit | Plan::PrepareCommit => finish(log, ledger, txn, number, plan, &last),
+        Plan::Commit | Plan::PrepareCommit => finish(log, ledger, txn, (number, plan, &last), between),
     }
 }
 
-fn finish(log: &Log, ledger: &Ledger, mut txn: LogTxn, number: u64, plan: Plan, last: &[u8]) {
+fn finish(log: &Log, ledger: &Ledger, mut txn: LogTxn, what: (u64, Plan, &[u8]), between: &mut dyn FnMut()) {
+    let (number, plan, last) = what;
     let reservation = (plan == Plan::Commit).then(|| txn.reserve(last.len()).expect("the log grows"));
     mark(payload(Step::Committing, number));
     let csn = match reservation {
@@ -123,7 +124,7 @@ fn finish(log: &Log, ledger: &Ledger, mut txn: LogTxn, number: u64, plan: Plan, 
     ack(payload(Step::Committed, number));
     // Others get far before its words are stored.
     for _ in 0..if number.is_multiple_of(13) { 600 } else { number % 5 } {
-        perdura_pmem::sync::yield_now();
+        between();
     }
     mark(payload(Step::Storing, number));
     log.stored(csn);

@@ -10,14 +10,14 @@ const fn planted(number: u32, rule: &'static str, error: &'static str, shown_by:
 /// by its subject or by the source file that states it.
 pub const PLANTED: &[Planted] = &[
     planted(1, "log/watermark.rs, a closed gap", "marks beyond the gap that was closed are forgotten", "three threads"),
-    planted(2, "(I1), (I4)", "durable_csn and visible_csn leap over a gap", "three threads"),
+    planted(2, "(I1), (I4)", "durable_csn, visible_csn and stored_csn leap over a gap", "three threads"),
     planted(
         3,
         "(I6), a proven loss",
         "the lag in a commit record claims that every earlier commit is durable",
         "three threads",
     ),
-    planted(4, "(I9)", "a generation is armed although a commit in it is not published", "ordered"),
+    planted(4, "(I9)", "a generation is armed although a commit in it is not stored", "ordered"),
     planted(
         5,
         "(I9), copied transactions",
@@ -26,9 +26,9 @@ pub const PLANTED: &[Planted] = &[
     ),
     planted(6, "(I9)", "a generation is armed without the checkpoint that covers its records", "wrap-around"),
     planted(7, "(I6), (I7), salts", "one salt for all activations", "ordered"),
-    planted(8, "checkpoint: published, not only durable", "a checkpoint at durable_csn", "prepared"),
+    planted(8, "checkpoint: stored, not only durable", "a checkpoint at durable_csn", "prepared"),
     planted(9, "(I7)", "recovery leaves the checkpoint where it was", "mixed"),
-    planted(10, "(I7)", "recovery leaves the records above the horizon valid", "directory growth"),
+    planted(10, "(I7)", "recovery leaves the records above the horizon valid", "copied forward"),
     planted(11, "(I7), (I9)", "recovery voids its own copies of prepared transactions", "prepared"),
     planted(12, "(I11)", "the log goes on after the superblock could not be written", "failed persist"),
     planted(13, "(I2), superblock", "each superblock write overwrites the only durable copy", "mixed"),
@@ -43,7 +43,7 @@ pub const PLANTED: &[Planted] = &[
     planted(31, "(I4), bulk pages", "pages of a bulk insert are published before its record is durable", "edited bulk"),
     planted(32, "locks until publication", "locks are released before publication", "three threads"),
     planted(33, "commit, stamps", "versions are published without their CSN", "mixed"),
-    planted(34, "(I1), (I3)", "a commit is reported published before its words are fenced", "mixed"),
+    planted(34, "(I1), (I3)", "a commit is reported stored before its words are fenced", "mixed"),
     planted(35, "(I1)", "a commit is acknowledged before it is visible", "three threads"),
     planted(
         36,
@@ -104,4 +104,11 @@ pub const PLANTED: &[Planted] = &[
     planted(63, "locks", "a shared lock is upgraded while others hold it too", "races, contended"),
     planted(64, "(I10)", "directory words are stored past the one door", "mixed"),
     planted(65, "RIDs", "the holes of a bulk insert are collected after its pages are published", "races, emptied"),
+    planted(
+        66,
+        "log/shrink.rs, superblock before files",
+        "log files are removed while a superblock still names them",
+        "shrinking log",
+    ),
+    planted(67, "(I9)", "a generation is removed although a commit in it is not stored", "shrinking log"),
 ];

@@ -29,6 +29,8 @@ pub struct Scenario {
     pub lane_bytes: u64,
     /// Generations the log may grow to.
     pub generations_max: u32,
+    /// Checkpoints after which the log gives back a generation it has not needed.
+    pub shrink_after: u32,
     /// Bytes of a table's first file.
     pub first_file_bytes: u64,
 }
@@ -44,11 +46,12 @@ const USUAL: Scenario = Scenario {
     focus: &[],
     lane_bytes: 8 << 10,
     generations_max: 6,
+    shrink_after: u32::MAX,
     first_file_bytes: 64 << 10,
 };
 
 /// All scenarios.
-pub const SCENARIOS: [Scenario; 14] = [
+pub const SCENARIOS: [Scenario; 15] = [
     Scenario {
         name: "mixed",
         mix: &[
@@ -123,6 +126,16 @@ pub const SCENARIOS: [Scenario; 14] = [
         ..USUAL
     },
     Scenario {
+        name: "shrinking log",
+        transactions: 40,
+        mix: &[(Insert, 3), (Update, 2), (Huge, 4), (Prepare, 6), (Hold, 4), (Checkpoint, 16)],
+        focus: &["log_growth", "log_shrink"],
+        lane_bytes: 4 << 10,
+        shrink_after: 1,
+        first_file_bytes: 128 << 10,
+        ..USUAL
+    },
+    Scenario {
         name: "directory growth",
         transactions: 30,
         mix: &[(Bulk, 6), (EditedBulk, 2), (Large, 4), (Delete, 4), (Checkpoint, 2), (Purge, 4)],
@@ -192,9 +205,9 @@ pub const EMPTIED: Scenario = Scenario {
 impl Scenario {
     /// Settings of its pools.
     pub fn config(&self) -> Config {
-        let (lane_bytes, generations_max) = (self.lane_bytes, self.generations_max);
+        let (lane_bytes, generations_max, shrink_after) = (self.lane_bytes, self.generations_max, self.shrink_after);
         Config {
-            log: LogConfig { lanes: 2, lane_bytes, generations: 2, generations_max },
+            log: LogConfig { lanes: 2, lane_bytes, generations: 2, generations_max, shrink_after },
             data_file_bytes: 128 << 10,
             first_file_bytes: self.first_file_bytes,
             segment_bytes: 4 << 10,
