@@ -3,8 +3,7 @@
 mod common;
 
 use perdura_engine::format::{
-    Geometry, PageState, RECORD_BYTES, Record, Rid, SegmentKind, UNIT_BYTES, VersionHeader, Word, fold_row,
-    page_crc,
+    Geometry, PageState, RECORD_BYTES, Record, Rid, SegmentKind, UNIT_BYTES, VersionHeader, Word, fold_row, page_crc,
 };
 use proptest::prelude::*;
 

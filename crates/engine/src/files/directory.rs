@@ -184,11 +184,11 @@ impl Directory {
         region.flush(at, 8);
     }
 
-    /// Flushes the state of page `page`.
+    /// Fences the region of page `page`.
     #[track_caller]
-    pub fn flush_state(&self, page: u64) {
-        let (region, at) = self.state_place(page).expect("a page that exists");
-        region.flush(at, 8);
+    pub fn fence(&self, page: u64) {
+        let (region, _) = self.state_place(page).expect("a page that exists");
+        region.fence();
     }
 
     /// Makes durable what a killed process left of segment `number` in the cache only.

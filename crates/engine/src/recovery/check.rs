@@ -202,12 +202,7 @@ fn count_segments(table: &Table, found: &mut TableReport) {
     }
 }
 
-fn check_row(
-    table: &Table,
-    row: u64,
-    owners: &mut FxHashMap<(u32, u64), u64>,
-    found: &mut TableReport,
-) -> Result<()> {
+fn check_row(table: &Table, row: u64, owners: &mut FxHashMap<(u32, u64), u64>, found: &mut TableReport) -> Result<()> {
     let word = table.directory().sound_word(row)?;
     if word.is_empty() {
         return Ok(());

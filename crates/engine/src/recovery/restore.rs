@@ -49,11 +49,7 @@ fn restore_row(detached: &mut Detached, table: &Arc<Table>, rid: Rid, word: Word
     // Planted: a prepared transaction does not lock its rows again.
     let owner = if perdura_pmem::planted(41) { 0 } else { detached.owner.id };
     if !detached.writes.restore(table, owner, rid, word) {
-        return Err(Error::damaged(
-            "log",
-            0,
-            format_args!("two prepared transactions wrote row {:#x}", rid.to_u64()),
-        ));
+        return Err(Error::damaged("log", 0, format_args!("two prepared transactions wrote row {:#x}", rid.to_u64())));
     }
     Ok(())
 }

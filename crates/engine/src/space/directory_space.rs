@@ -228,7 +228,9 @@ impl DirectorySpace {
                 cleared.push(Rid::new(row, next.incarnation()));
             }
         }
-        for page in deleted.chunk_by(|(one, _), (next, _)| directory.page_of(one.row()) == directory.page_of(next.row())) {
+        for page in
+            deleted.chunk_by(|(one, _), (next, _)| directory.page_of(one.row()) == directory.page_of(next.row()))
+        {
             let positions = page.iter().map(|(rid, _)| directory.position_of(rid.row()));
             directory.flush_rows(directory.page_of(page[0].0.row()), positions);
         }
