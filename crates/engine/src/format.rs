@@ -19,7 +19,7 @@ pub use file::{
 };
 pub use geometry::{CATALOG_ID, FORMAT_VERSION, Geometry, PAGES_PER_SEGMENT, UNIT_BYTES};
 pub use page::PageState;
-pub use record::{RECORD_BYTES, Record, fold_row, page_crc};
+pub use record::{RECORD_BYTES, Record, delta_crc, fold_row, page_crc};
 pub use segment::SegmentKind;
 pub use version::{ROW_BYTES_MAX, VERSION_HEADER, VersionHeader};
 pub use word::{Rid, Word};

@@ -436,7 +436,7 @@ fn a_failed_prepare_leaves_nothing_to_come_back() {
     let engine = open(&medium, config.clone()).unwrap();
     let table = engine.create_table("t", b"").unwrap();
     let mut txn = engine.session(Isolation::ReadCommitted);
-    let rids: Vec<_> = (0..600).map(|number| txn.insert(&table, &row_bytes(number)).unwrap()).collect();
+    let rids: Vec<_> = (0..2000).map(|number| txn.insert(&table, &row_bytes(number)).unwrap()).collect();
     txn.commit().unwrap();
     let savepoint = txn.savepoint();
     for rid in &rids {
@@ -448,7 +448,7 @@ fn a_failed_prepare_leaves_nothing_to_come_back() {
     txn.update(&table, rids[0], b"kept").unwrap();
     txn.commit().unwrap();
     let after = committed(&engine, &table);
-    assert!(after.len() == 600 && !after.contains(&b"too much".to_vec()));
+    assert!(after.len() == 2000 && !after.contains(&b"too much".to_vec()));
     drop((txn, table, engine));
     let engine = open(&medium, config).unwrap();
     assert_eq!(committed(&engine, &engine.table("t").unwrap()), after);

@@ -75,7 +75,7 @@ impl<'a> Control<'a> {
         let log = self.log;
         log.check_running()?;
         // Planted: what is durable is said to be stored.
-        let csn = if perdura_pmem::planted(8) { log.durable.load() } else { log.stored.load() };
+        let csn = if perdura_pmem::planted(8) { log.visible.load() } else { log.stored.load() };
         if csn != self.ledger.superblock().checkpoint_csn {
             let _span = span("checkpoint");
             self.write(|superblock| superblock.checkpoint_csn = csn)?;

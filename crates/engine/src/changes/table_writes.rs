@@ -6,16 +6,20 @@
 use super::bulk::{BULK_AFTER, BulkInsert, BulkMark};
 use super::own_segments::OwnSegments;
 use crate::error::Result;
-use crate::format::{Record, Rid, VERSION_HEADER, VersionHeader, Word};
+use crate::format::{Record, Rid, VERSION_HEADER, VersionHeader, Word, delta_crc, fold_row};
 use crate::shadow::change::{Change, Own};
 use crate::shadow::page::Tally;
 use crate::shadow::slots::{LockedPage, Slot};
 use crate::shadow::writer::Writer;
 use crate::space::purge::Retired;
+use crate::space::segments::LastSwept;
 use crate::table::Table;
 use crate::table::visibility::newest_in;
 use perdura_log::Csn;
 use std::sync::Arc;
+
+/// Most rows of a page that are logged in records of their own: more are shorter as a delta.
+const ROWS_LOGGED_SINGLY: usize = 5;
 
 /// A page's first write in a step.
 struct Touch {
@@ -23,22 +27,46 @@ struct Touch {
     page: u64,
 }
 
+/// When a write happens, in the transaction's own order.
+#[derive(Clone, Copy, Debug)]
+pub struct Step {
+    /// The present step.
+    pub step: u64,
+    /// The oldest position that is left to go back to.
+    pub floor: u64,
+}
+
+/// What stands in the way of a lock in place: the lock table decides.
+pub struct Contention<'t> {
+    /// The page of the row, which stays locked until the request is in the lock table; `None` if there is no such row.
+    pub page: Option<LockedPage<'t>>,
+    /// The transaction that holds the row in place.
+    pub holder: Option<Arc<Writer>>,
+}
+
 /// How a request for an exclusive lock ends.
 pub enum Claim<'t> {
-    /// The transaction holds the row; it is told whether it did before, and of the newest committed version.
-    Taken {
-        /// The transaction did not hold the row before.
+    /// The transaction holds the row; true if it did not before.
+    Taken(bool),
+    /// The lock table decides.
+    Contended(Contention<'t>),
+}
+
+/// How an update or deletion ends.
+pub enum Written<'t> {
+    /// The row is written.
+    Done {
+        /// It is the transaction's first write of the row.
         new: bool,
-        /// Word and CSN of the newest committed version; the CSN is 0 if no snapshot is older.
-        newest: (Word, Csn),
+        /// CSN of the version replaced, if that is a committed one.
+        met: Csn,
     },
-    /// The lock table decides. The page stays locked until the request is there.
-    Contended {
-        /// The page of the row.
-        page: LockedPage<'t>,
-        /// The transaction that holds the row in place.
-        holder: Option<Arc<Writer>>,
-    },
+    /// There is no such row.
+    Gone,
+    /// The newest version is above the limit.
+    Changed,
+    /// The lock table decides.
+    Contended(Contention<'t>),
 }
 
 /// What a transaction has written to one table.
@@ -57,6 +85,7 @@ pub struct TableWrites {
     versions: u64,
     /// Some row was written twice, or inserted and deleted.
     rewritten: bool,
+    swept: LastSwept,
 }
 
 impl TableWrites {
@@ -72,6 +101,7 @@ impl TableWrites {
             inserts: 0,
             versions: 0,
             rewritten: false,
+            swept: LastSwept::default(),
         }
     }
 
@@ -132,7 +162,7 @@ impl TableWrites {
         if !held {
             let holder = shadow.holder(&self.writer, position).cloned();
             if holder.is_some() || !in_place() {
-                return Claim::Contended { page: shadow, holder };
+                return Claim::Contended(Contention { page: Some(shadow), holder });
             }
             let (change, new_page) = shadow.change_or_new(&self.writer, false);
             change.lock(position);
@@ -140,7 +170,7 @@ impl TableWrites {
                 self.pages.push(page);
             }
         }
-        Claim::Taken { new: !held, newest: newest_in(&mut shadow, table, rid.row()) }
+        Claim::Taken(!held)
     }
 
     /// Unlocks a row, unless it is written. Returns whether it was locked in place.
@@ -170,28 +200,82 @@ impl TableWrites {
     }
 
     /// Enters an insert.
-    pub fn insert(&mut self, rid: Rid, word: Word, step: u64, floor: u64) {
+    pub fn insert(&mut self, rid: Rid, word: Word, at: Step) {
         self.inserts += 1;
-        self.with_change(rid, step, floor, |change, position, stored| change.write(position, word, stored, step));
+        self.enter(rid, at, |change, position, stored| change.write(position, word, stored, at.step));
     }
 
-    /// Enters an update.
-    pub fn update(&mut self, rid: Rid, word: Word, step: u64, floor: u64) {
-        let write = |change: &mut Change, position, stored| change.write(position, word, stored, step);
-        self.rewritten |= !self.with_change(rid, step, floor, write);
+    /// Updates a row, or with `None` deletes it, and locks it in place if need be. The version that the directory names
+    /// must be at or below `limit`. `holds` says that the lock table has the row in the transaction's name, `in_place`
+    /// whether the row may be locked in place.
+    pub fn write<'t>(
+        &mut self,
+        table: &'t Table,
+        rid: Rid,
+        word: Option<Word>,
+        at: Step,
+        limit: Csn,
+        holds: bool,
+        in_place: impl FnOnce() -> bool,
+    ) -> Result<Written<'t>> {
+        let directory = table.directory();
+        let (page, position) = (directory.page_of(rid.row()), directory.position_of(rid.row()));
+        let mut shadow = table.shadows().slot(page).lock();
+        let known = shadow.change(&self.writer);
+        let own = known.and_then(|change| change.own(position, directory.raw_word(rid.row())));
+        let mut met = 0;
+        match own {
+            Some(Own::Row(own)) if own.incarnation() == rid.incarnation() => {}
+            Some(_) => return Ok(Written::Gone),
+            None => {
+                if !holds && !known.is_some_and(|change| change.holds(position)) {
+                    let holder = shadow.holder(&self.writer, position).cloned();
+                    if holder.is_some() || !in_place() {
+                        return Ok(Written::Contended(Contention { page: Some(shadow), holder }));
+                    }
+                }
+                let (newest, csn) = newest_in(&mut shadow, table, rid.row());
+                // Planted: a deleted row is changed.
+                let is_gone = newest.is_tombstone() && !perdura_pmem::planted(60);
+                if newest.is_empty() || newest.incarnation() != rid.incarnation() || is_gone {
+                    return Ok(Written::Gone);
+                }
+                // Planted: the first updater does not win.
+                if csn > limit && !perdura_pmem::planted(59) {
+                    return Ok(Written::Changed);
+                }
+                // Planted: a version in an unswept segment is replaced.
+                if !perdura_pmem::planted(61) {
+                    self.swept.ensure(table.space().segments(), newest)?;
+                }
+                met = csn;
+            }
+        }
+        let (change, new_page) = shadow.change_or_new(&self.writer, false);
+        if new_page {
+            self.pages.push(page);
+        }
+        let settled = change.settle_below(at.floor);
+        if change.last_step() != Some(at.step) {
+            self.journal.push(Touch { step: at.step, page });
+        }
+        let stored = directory.raw_word(rid.row());
+        match word {
+            Some(word) => {
+                change.write(position, word, stored, at.step);
+            }
+            None => change.delete(position, stored, at.step),
+        }
+        drop(shadow);
+        self.rewritten |= own.is_some();
+        if !settled.is_empty() {
+            self.table.space().free_all(settled);
+        }
+        Ok(Written::Done { new: own.is_none(), met })
     }
 
-    /// Enters a deletion.
-    pub fn delete(&mut self, rid: Rid, step: u64, floor: u64) {
-        self.rewritten |= self.with_change(rid, step, floor, |change, position, stored| {
-            let again = change.wrote(position);
-            change.delete(position, stored, step);
-            again
-        });
-    }
-
-    #[inline]
-    fn with_change<T>(&mut self, rid: Rid, step: u64, floor: u64, body: impl FnOnce(&mut Change, u16, Word) -> T) -> T {
+    /// Enters a write of a row that nobody else can reach.
+    fn enter<T>(&mut self, rid: Rid, at: Step, body: impl FnOnce(&mut Change, u16, Word) -> T) -> T {
         let directory = self.table.directory();
         let (page, position) = (directory.page_of(rid.row()), directory.position_of(rid.row()));
         let mut shadow = self.table.shadows().slot(page).lock();
@@ -199,14 +283,19 @@ impl TableWrites {
         if new_page {
             self.pages.push(page);
         }
-        let settled = change.settle_below(floor);
-        if change.last_step() != Some(step) {
-            self.journal.push(Touch { step, page });
+        let settled = change.settle_below(at.floor);
+        if change.last_step() != Some(at.step) {
+            self.journal.push(Touch { step: at.step, page });
         }
         let result = body(change, position, directory.raw_word(rid.row()));
         drop(shadow);
         self.table.space().free_all(settled);
         result
+    }
+
+    /// Frees a version that was written and not entered.
+    pub fn discard(&self, word: Option<Word>) {
+        self.table.space().free_all(word);
     }
 
     /// Replaces the version of a row of the bulk insert; `None` deletes the row.
@@ -351,25 +440,56 @@ impl TableWrites {
         }
     }
 
-    /// Hands the redo records to `add`. Called after [`TableWrites::settle`] and a fence.
-    pub fn log(&self, add: &mut dyn FnMut(Record) -> Result<()>) -> Result<()> {
-        let (table, directory) = (self.table.id(), self.table.directory());
+    /// Hands the redo records to `add`, none of more than `most` bytes. Called after [`TableWrites::settle`] and a fence.
+    pub fn log(&self, most: usize, add: &mut dyn FnMut(Record) -> Result<()>) -> Result<()> {
+        let directory = self.table.directory();
         for page in &self.pages {
             let mut rows = Vec::new();
             if let Some(shadow) = self.table.shadows().slot(*page).lock_existing()
                 && let Some(change) = shadow.change(&self.writer)
             {
                 rows.extend(change.after().iter());
-                let deleted = |position| directory.raw_word(directory.page_base(*page) + u64::from(position));
-                rows.extend(change.deleted().iter().map(|position| (position, deleted(position).tombstone())));
+                if !change.deleted().is_empty() {
+                    let deleted = |position| directory.raw_word(directory.page_base(*page) + u64::from(position));
+                    rows.extend(change.deleted().iter().map(|position| (position, deleted(position).tombstone())));
+                    rows.sort_unstable_by_key(|(position, _)| *position);
+                }
             }
-            for (position, word) in rows {
-                let rid = Rid::new(directory.page_base(*page) + u64::from(position), word.incarnation());
-                let (_, _, header) = self.table.chain().header(word, rid)?;
-                add(Record::Row { table, rid, word, crc: header.crc })?;
-            }
+            self.log_page(*page, rows, most, add)?;
         }
         self.bulk.iter().flat_map(BulkInsert::records).try_for_each(add)
+    }
+
+    /// Logs the new words of a page: row by row if they are few, otherwise as a delta, or several where a log group is
+    /// short.
+    fn log_page(
+        &self,
+        page: u64,
+        rows: Vec<(u16, Word)>,
+        most: usize,
+        add: &mut dyn FnMut(Record) -> Result<()>,
+    ) -> Result<()> {
+        let (table, base) = (self.table.id(), self.table.directory().page_base(page));
+        let crc_of = |row, word: Word| -> Result<u32> {
+            Ok(self.table.chain().header(word, Rid::new(row, word.incarnation()))?.2.crc)
+        };
+        let Some((last, _)) = rows.last() else { return Ok(()) };
+        let room = most.saturating_sub(Record::delta_bytes(0, *last)) / 8;
+        if rows.len() <= ROWS_LOGGED_SINGLY || room <= ROWS_LOGGED_SINGLY {
+            return rows.into_iter().try_for_each(|(position, word)| {
+                let row = base + u64::from(position);
+                add(Record::Row { table, rid: Rid::new(row, word.incarnation()), word, crc: crc_of(row, word)? })
+            });
+        }
+        for rows in rows.chunks(room) {
+            let mut folded = 0;
+            for (position, word) in rows {
+                let row = base + u64::from(*position);
+                folded ^= fold_row(row, crc_of(row, *word)?);
+            }
+            add(Record::Delta { table, page, rows: rows.to_vec(), crc: delta_crc(folded) })?;
+        }
+        Ok(())
     }
 
     /// Collects the RIDs that the bulk insert leaves free; called before the commit is visible (I8).
@@ -427,10 +547,13 @@ impl TableWrites {
         let position = directory.position_of(rid.row());
         let is_held =
             self.table.shadows().slot(directory.page_of(rid.row())).lock().holder(&self.writer, position).is_some();
-        match word.is_tombstone() {
-            true => self.delete(rid, 0, 0),
-            false => self.update(rid, word, 0, 0),
-        }
+        let at = Step { step: 0, floor: 0 };
+        self.enter(rid, at, |change, position, stored| match word.is_tombstone() {
+            true => change.delete(position, stored, 0),
+            false => {
+                change.write(position, word, stored, 0);
+            }
+        });
         !is_held
     }
 }

@@ -5,9 +5,9 @@
 //! ends the present step: a scan sees the steps before it, a rollback undoes those after.
 
 use super::bulk::BulkMark;
-use super::table_writes::TableWrites;
+use super::table_writes::{Step, TableWrites};
 use crate::error::Result;
-use crate::format::{RECORD_BYTES, Record, Rid, Word};
+use crate::format::{Record, Rid, Word};
 use crate::shadow::change::Own;
 use crate::shadow::page::OwnView;
 use crate::shadow::writer::Writer;
@@ -91,17 +91,21 @@ impl WriteSet {
         &mut self.tables[index]
     }
 
-    /// What the transaction has done to `table`, for a write. Returns with it the present step, and the oldest position
-    /// left.
+    /// What the transaction has done to `table`, for a write in the present step.
     #[inline]
-    pub fn table_to_write(&mut self, table: &Arc<Table>, owner: u64) -> (&mut TableWrites, u64, u64) {
+    pub fn table_to_write(&mut self, table: &Arc<Table>, owner: u64) -> (&mut TableWrites, Step) {
         if !self.in_step {
             self.step += 1;
             self.in_step = true;
         }
+        let at = Step { step: self.step, floor: self.floor };
+        (self.table(table, owner), at)
+    }
+
+    /// Notes that a write has succeeded.
+    #[inline]
+    pub fn note_written(&mut self) {
         self.written = true;
-        let (step, floor) = (self.step, self.floor);
-        (self.table(table, owner), step, floor)
     }
 
     /// What the transaction made of a row; `None` if it never wrote the row.
@@ -158,14 +162,14 @@ impl WriteSet {
     pub fn log(&self, records: &mut Vec<u8>, log: &mut LogTxn, chunk_bytes: usize) -> Result<()> {
         records.clear();
         let mut add = |record: Record| -> Result<()> {
-            if records.len() + RECORD_BYTES > chunk_bytes {
+            if records.len() + record.bytes() > chunk_bytes {
                 log.append_chunk(records)?;
                 records.clear();
             }
-            records.extend_from_slice(&record.encode());
+            record.encode(records);
             Ok(())
         };
-        self.tables.iter().try_for_each(|writes| writes.log(&mut add))
+        self.tables.iter().try_for_each(|writes| writes.log(chunk_bytes, &mut add))
     }
 
     /// Makes the transaction visible at `csn`, however much it wrote. durable_csn covers it (I4).

@@ -3,13 +3,16 @@
 use super::word::{Rid, Word};
 use crc32c::{crc32c, crc32c_append};
 
-/// Size of a redo record, in bytes.
+/// Size of a row or page record, and of the head of a delta record, in bytes.
 pub const RECORD_BYTES: usize = 24;
 /// Flag in a record's word: the record publishes a directory page (RID field: page number, low word bits: row count).
 const RECORD_PAGE: u64 = 1 << 62;
+/// Flag in a record's word: the record changes rows of one page (RID field: page number; word bits 0..16: row count,
+/// 16..32: length of the bitmap in words). The bitmap of the rows and their words follow.
+const RECORD_DELTA: u64 = 1 << 61;
 
 /// A redo record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Record {
     /// The directory word of `rid` becomes `word`, which names a version with checksum `crc`.
     Row {
@@ -33,42 +36,92 @@ pub enum Record {
         /// Checksum of the page, see [`page_crc`].
         crc: u32,
     },
+    /// The words of some rows of page `page` become others; `crc` covers the checksums of the versions that they name.
+    Delta {
+        /// Table id.
+        table: u32,
+        /// Number of the directory page.
+        page: u64,
+        /// Positions in the page, ascending, with the new words.
+        rows: Vec<(u16, Word)>,
+        /// Checksum of the versions, see [`delta_crc`].
+        crc: u32,
+    },
 }
 
 impl Record {
     /// Id of the table that the record changes.
     pub fn table(&self) -> u32 {
         match *self {
-            Record::Row { table, .. } | Record::Page { table, .. } => table,
+            Record::Row { table, .. } | Record::Page { table, .. } | Record::Delta { table, .. } => table,
         }
     }
 
-    /// Encodes the record.
-    pub fn encode(&self) -> [u8; RECORD_BYTES] {
+    /// Size of a delta record of `rows` rows, the last of them at position `last`, in bytes.
+    pub fn delta_bytes(rows: usize, last: u16) -> usize {
+        RECORD_BYTES + (usize::from(last) / 64 + 1 + rows) * 8
+    }
+
+    /// Size of the record, in bytes.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Record::Row { .. } | Record::Page { .. } => RECORD_BYTES,
+            Record::Delta { rows, .. } => Record::delta_bytes(rows.len(), rows.last().map_or(0, |(last, _)| *last)),
+        }
+    }
+
+    /// Appends the record's bytes to `bytes`.
+    pub fn encode(&self, bytes: &mut Vec<u8>) {
         let (rid, word, table, crc) = match *self {
             Record::Row { table, rid, word, crc } => (rid.to_u64(), word.0, table, crc),
             Record::Page { table, page, rows, crc } => (page, u64::from(rows) | RECORD_PAGE, table, crc),
+            Record::Delta { table, page, ref rows, crc } => {
+                let bitmap = rows.last().map_or(0, |(last, _)| u64::from(*last) / 64 + 1);
+                (page, rows.len() as u64 | bitmap << 16 | RECORD_DELTA, table, crc)
+            }
         };
-        let mut bytes = [0u8; RECORD_BYTES];
-        bytes[..8].copy_from_slice(&rid.to_le_bytes());
-        bytes[8..16].copy_from_slice(&word.to_le_bytes());
-        bytes[16..20].copy_from_slice(&table.to_le_bytes());
-        bytes[20..].copy_from_slice(&crc.to_le_bytes());
-        bytes
+        bytes.extend_from_slice(&rid.to_le_bytes());
+        bytes.extend_from_slice(&word.to_le_bytes());
+        bytes.extend_from_slice(&table.to_le_bytes());
+        bytes.extend_from_slice(&crc.to_le_bytes());
+        if let Record::Delta { rows, .. } = self {
+            let bitmap_at = bytes.len();
+            bytes.resize(bitmap_at + rows.last().map_or(0, |(last, _)| usize::from(*last) / 64 + 1) * 8, 0);
+            for (position, word) in rows {
+                bytes[bitmap_at + usize::from(*position / 8)] |= 1 << (position % 8);
+                bytes.extend_from_slice(&word.0.to_le_bytes());
+            }
+        }
     }
 
-    /// Decodes a record. Any bytes are accepted: redo verifies what the record names.
-    pub fn decode(bytes: &[u8; RECORD_BYTES]) -> Record {
-        let (words, _) = bytes.as_chunks::<8>();
+    /// Decodes the first record of `bytes`, and returns the rest. `None` if it is cut off or not a record's. Redo
+    /// verifies what the record names.
+    pub fn decode(bytes: &[u8]) -> Option<(Record, &[u8])> {
+        let (head, rest) = bytes.split_first_chunk::<RECORD_BYTES>()?;
+        let (words, _) = head.as_chunks::<8>();
         let rid = u64::from_le_bytes(words[0]);
         let word = u64::from_le_bytes(words[1]);
         let tail = u64::from_le_bytes(words[2]);
         let (table, crc) = (tail as u32, (tail >> 32) as u32);
         if word & RECORD_PAGE != 0 {
-            Record::Page { table, page: rid, rows: word as u32, crc }
-        } else {
-            Record::Row { table, rid: Rid::from_u64(rid), word: Word(word), crc }
+            return Some((Record::Page { table, page: rid, rows: word as u32, crc }, rest));
         }
+        if word & RECORD_DELTA == 0 {
+            return Some((Record::Row { table, rid: Rid::from_u64(rid), word: Word(word), crc }, rest));
+        }
+        let (count, bitmap) = ((word & 0xffff) as usize, (word >> 16 & 0xffff) as usize);
+        let (bitmap, rest) = rest.split_at_checked(bitmap * 8)?;
+        let (new_words, rest) = rest.split_at_checked(count * 8)?;
+        let positions = (0u32..)
+            .zip(bitmap)
+            .flat_map(|(index, byte)| (0..8).filter(move |bit| byte >> bit & 1 != 0).map(move |bit| index * 8 + bit));
+        let positions: Vec<u32> = positions.collect();
+        if positions.len() != count || positions.last().is_some_and(|last| *last > u32::from(u16::MAX)) {
+            return None;
+        }
+        let new_words = new_words.as_chunks::<8>().0.iter().map(|word| Word(u64::from_le_bytes(*word)));
+        let rows = positions.into_iter().map(|position| position as u16).zip(new_words).collect();
+        Some((Record::Delta { table, page: rid, rows, crc }, rest))
     }
 }
 
@@ -81,4 +134,9 @@ pub fn fold_row(row: u64, crc: u32) -> u64 {
 /// The checksum of a bulk page: over the page's words and the folded checksums of its versions.
 pub fn page_crc(words: &[u8], folded: u64) -> u32 {
     crc32c_append(crc32c(words), &folded.to_le_bytes())
+}
+
+/// The checksum of a delta record: over the folded checksums of the versions that its words name.
+pub fn delta_crc(folded: u64) -> u32 {
+    crc32c(&folded.to_le_bytes())
 }

@@ -144,8 +144,15 @@ fn by_table<'a>(
 fn catalog_entries(catalog: &Table, records: &BTreeMap<u32, Vec<Record>>) -> Result<Vec<Entry>> {
     let mut redone: BTreeMap<u64, Word> = BTreeMap::new();
     for record in records.get(&CATALOG_ID).into_iter().flatten() {
-        if let Record::Row { rid, word, .. } = *record {
-            redone.insert(rid.row(), word);
+        match record {
+            Record::Row { rid, word, .. } => {
+                redone.insert(rid.row(), *word);
+            }
+            Record::Delta { page, rows, .. } => {
+                let base = catalog.directory().page_base(*page);
+                redone.extend(rows.iter().map(|(position, word)| (base + u64::from(*position), *word)));
+            }
+            Record::Page { .. } => {}
         }
     }
     catalog::entries(catalog, &redone)

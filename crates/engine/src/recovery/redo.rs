@@ -5,7 +5,7 @@
 
 use crate::error::{Error, Result};
 use crate::files::chain::row as row_bytes;
-use crate::format::{PageState, RECORD_BYTES, Record, Rid, VERSION_HEADER, Word, data_file_name, fold_row, page_crc};
+use crate::format::{PageState, Record, Rid, VERSION_HEADER, Word, data_file_name, delta_crc, fold_row, page_crc};
 use crate::table::Table;
 use perdura_log::Recovery;
 
@@ -25,29 +25,29 @@ pub fn redo<'a>(recovery: &Recovery, table_of: impl Fn(u32) -> Option<&'a Table>
 }
 
 /// Decodes the redo records in the body of a log group.
-pub fn records(body: &[u8]) -> Result<impl Iterator<Item = Record> + '_> {
-    let (chunks, rest) = body.as_chunks::<RECORD_BYTES>();
-    if !rest.is_empty() {
-        return Err(Error::damaged(
-            "log",
-            0,
-            format_args!("a group of {} bytes is not made of whole records", body.len()),
-        ));
+pub fn records(body: &[u8]) -> Result<Vec<Record>> {
+    let (mut records, mut rest) = (Vec::new(), body);
+    while !rest.is_empty() {
+        let Some((record, then)) = Record::decode(rest) else {
+            return Err(Error::damaged(
+                "log",
+                0,
+                format_args!("a group of {} bytes is not made of whole records", body.len()),
+            ));
+        };
+        records.push(record);
+        rest = then;
     }
-    Ok(chunks.iter().map(Record::decode))
+    Ok(records)
 }
 
 fn redo_record(table: &Table, record: &Record, csn: u64) -> Result<()> {
     verify_record(table, record)?;
     match *record {
-        Record::Row { rid, word, .. } => {
-            // Planted: a word that is seen is taken for durable.
-            if perdura_pmem::planted(39) && table.directory().raw_word(rid.row()) == word {
-                return Ok(());
-            }
-            // The word is stored even if it is there already: a killed process may have left it in the cache only.
-            table.directory().store(rid.row(), word);
-            table.directory().flush(rid.row());
+        Record::Row { rid, word, .. } => redo_word(table, rid.row(), word),
+        Record::Delta { page, ref rows, .. } => {
+            let base = table.directory().page_base(page);
+            rows.iter().for_each(|(position, word)| redo_word(table, base + u64::from(*position), *word));
         }
         Record::Page { page, .. } => {
             table.directory().publish(page, PageState::published(csn));
@@ -56,12 +56,48 @@ fn redo_record(table: &Table, record: &Record, csn: u64) -> Result<()> {
     Ok(())
 }
 
+fn redo_word(table: &Table, row: u64, word: Word) {
+    // Planted: a word that is seen is taken for durable.
+    if perdura_pmem::planted(39) && table.directory().raw_word(row) == word {
+        return;
+    }
+    // The word is stored even if it is there already: a killed process may have left it in the cache only.
+    table.directory().store(row, word);
+    table.directory().flush(row);
+}
+
 /// Verifies that what a record names is there and matches the record's checksum.
 pub fn verify_record(table: &Table, record: &Record) -> Result<()> {
     match *record {
         Record::Row { rid, word, crc, .. } => verify_row(table, rid, word, crc),
         Record::Page { page, rows, crc, .. } => verify_page(table, page, rows, crc).map(|_| ()),
+        Record::Delta { page, ref rows, crc, .. } => verify_delta(table, page, rows, crc),
     }
+}
+
+/// Verifies that page `page` is published, that the words in `rows` name versions of those rows, and that the versions'
+/// checksums fold to `crc`.
+pub fn verify_delta(table: &Table, page: u64, rows: &[(u16, Word)], crc: u32) -> Result<()> {
+    let name = data_file_name(table.id(), 0);
+    let directory = table.directory();
+    if page >= directory.page_count() || !directory.state(page).is_published() {
+        let what = format_args!("directory page {page} of a commit does not exist or is not published");
+        return Err(Error::damaged(&name, 0, what));
+    }
+    let (base, page_rows) = (directory.page_base(page), directory.page_rows(page));
+    let mut folded = 0;
+    for (position, word) in rows {
+        let row = base + u64::from(*position);
+        if !page_rows.contains(&row) {
+            return Err(Error::damaged(&name, 0, format_args!("row {row:#x} is not in directory page {page}")));
+        }
+        folded ^= fold_row(row, version_checksum(table, Rid::new(row, word.incarnation()), *word)?);
+    }
+    if delta_crc(folded) != crc {
+        let what = format_args!("the versions of a commit in directory page {page} do not match their log record");
+        return Err(Error::damaged(&name, 0, what));
+    }
+    Ok(())
 }
 
 /// Verifies that the page of `rid` is published, and that `word` names a version of `rid` with checksum `crc`.

@@ -23,7 +23,11 @@ pub fn restore(pool: &Pool, prepared: PreparedTxn, tables: &BTreeMap<u32, Arc<Ta
         for record in redo::records(body)? {
             let Some(table) = tables.get(&record.table()) else { continue };
             match record {
-                Record::Row { rid, word, crc, .. } => restore_row(&mut detached, table, rid, word, crc)?,
+                Record::Row { rid, word, crc, .. } => {
+                    redo::verify_row(table, rid, word, crc)?;
+                    restore_row(&mut detached, table, rid, word)?;
+                }
+                Record::Delta { page, rows, crc, .. } => restore_delta(&mut detached, table, page, &rows, crc)?,
                 Record::Page { page, rows, crc, .. } => restore_page(&mut detached, table, page, rows, crc)?,
             }
         }
@@ -33,8 +37,17 @@ pub fn restore(pool: &Pool, prepared: PreparedTxn, tables: &BTreeMap<u32, Arc<Ta
     Ok(())
 }
 
-fn restore_row(detached: &mut Detached, table: &Arc<Table>, rid: Rid, word: Word, crc: u32) -> Result<()> {
-    redo::verify_row(table, rid, word, crc)?;
+fn restore_delta(detached: &mut Detached, table: &Arc<Table>, page: u64, rows: &[(u16, Word)], crc: u32) -> Result<()> {
+    redo::verify_delta(table, page, rows, crc)?;
+    let base = table.directory().page_base(page);
+    for (position, word) in rows {
+        restore_row(detached, table, Rid::new(base + u64::from(*position), word.incarnation()), *word)?;
+    }
+    Ok(())
+}
+
+/// Gives a prepared transaction a row back that it wrote. What its record names is verified.
+fn restore_row(detached: &mut Detached, table: &Arc<Table>, rid: Rid, word: Word) -> Result<()> {
     // Planted: the cell of a prepared transaction's version is not taken.
     if !word.is_tombstone() && !perdura_pmem::planted(40) {
         table.space().keep_cell(word)?;

@@ -9,6 +9,9 @@ use super::segments::{OpenCells, OpenSegment, Segments};
 use crate::format::Word;
 use perdura_pmem::{LINE_BYTES, Region};
 
+/// Bytes of whole lines that are flushed together.
+const FLUSHED_AT_ONCE: u64 = 1024;
+
 /// An open segment of a bulk insert.
 pub struct BulkSegment {
     open: OpenSegment,
@@ -39,18 +42,19 @@ impl BulkSegment {
         &self.region
     }
 
-    /// Notes that a version of `bytes` was written at `at`, and flushes the lines that get no more stores.
+    /// Notes that a version of `bytes` was written at `at`. Of the lines that get no more stores, it flushes many at a
+    /// time: a locked instruction waits for the flushes before it, and the row's page is locked next.
     #[inline]
     pub fn written(&mut self, at: u64, bytes: u64) {
         let line = at & !(LINE_BYTES - 1);
-        if line > self.flushed {
+        if line > self.end.next_multiple_of(LINE_BYTES) {
             self.flush();
             // Nothing was stored to the lines between the end of the last version and the start of this one.
             self.flushed = line;
         }
         self.end = at + bytes;
         let full = self.end & !(LINE_BYTES - 1);
-        if full > self.flushed {
+        if full >= self.flushed + FLUSHED_AT_ONCE {
             self.region.flush(self.flushed, full - self.flushed);
             self.flushed = full;
         }

@@ -362,14 +362,17 @@ impl Segments {
 
     /// Sweeps the segment of the version that `word` names, unless that is done, and checks that a cell begins there.
     pub fn ensure_swept(&self, word: Word) -> Result<()> {
+        LastSwept::default().ensure_in(self, word)
+    }
+
+    fn swept(&self, word: Word) -> Result<(SegmentId, u64, Arc<CellMap>)> {
         let (region, at) = self.chain.locate(word)?;
         let file = self.chain.file(word.file()).expect("located");
         let index = file.segment_of(at).expect("located in a segment");
-        // Swept and in use: its directory word led here, so a cell begins there or the word is damaged.
-        let cells = self.sweep_segment(SegmentId { file: word.file(), index })?;
-        match cells.and_then(|cells| cells.cell_at(at - file.segment_offset(index))) {
-            Some(_) => Ok(()),
-            None => Err(Error::damaged(region.name(), at, "a directory word names a place where no version can begin")),
+        let id = SegmentId { file: word.file(), index };
+        match self.sweep_segment(id)? {
+            Some(cells) => Ok((id, file.segment_offset(index), cells)),
+            None => Err(Error::damaged(region.name(), at, "a directory word names a segment that holds no versions")),
         }
     }
 
@@ -427,4 +430,34 @@ fn is_whole(file: &DataFile, first: u32, count: u32) -> Result<bool> {
         }
     }
     Ok(true)
+}
+
+/// The segment that was found swept last: versions that are replaced one after the other mostly lie in one segment.
+#[derive(Default)]
+pub struct LastSwept(Option<(SegmentId, u64, Arc<CellMap>)>);
+
+impl LastSwept {
+    /// Sweeps the segment of the version that `word` names, unless that is done, and checks that a cell begins there.
+    /// Called for versions that are in use, so their segment is not given to another use meanwhile.
+    #[inline]
+    pub fn ensure(&mut self, table: &Segments, word: Word) -> Result<()> {
+        if self.begins_cell(word) { Ok(()) } else { self.ensure_in(table, word) }
+    }
+
+    fn begins_cell(&self, word: Word) -> bool {
+        self.0.as_ref().is_some_and(|(id, start, cells)| {
+            let offset = word.offset().checked_sub(*start);
+            id.file == word.file() && offset.is_some_and(|offset| cells.cell_at(offset).is_some())
+        })
+    }
+
+    fn ensure_in(&mut self, table: &Segments, word: Word) -> Result<()> {
+        self.0 = Some(table.swept(word)?);
+        if self.begins_cell(word) {
+            return Ok(());
+        }
+        self.0 = None;
+        let (region, at) = table.chain.locate(word)?;
+        Err(Error::damaged(region.name(), at, "a directory word names a place where no version can begin"))
+    }
 }

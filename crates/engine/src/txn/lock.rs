@@ -1,15 +1,12 @@
 //! A session locks and unlocks rows.
 
 use super::session::Session;
-use crate::changes::table_writes::Claim;
+use crate::changes::table_writes::{Claim, Contention};
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{Rid, Word};
+use crate::format::Rid;
 use crate::pool::locks::{LockMode, LockOutcome, LockRefused};
 use crate::pool::owner::RowKey;
-use crate::shadow::slots::LockedPage;
-use crate::shadow::writer::Writer;
 use crate::table::Table;
-use perdura_log::Csn;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,20 +18,24 @@ impl Session {
     /// LockWaitTimeout, Deadlock, Killed.
     pub fn lock_row(&mut self, table: &Arc<Table>, rid: Rid, mode: LockMode) -> Result<LockOutcome> {
         let timeout = self.lock_wait_timeout.unwrap_or_else(|| self.pool.lock_wait_timeout());
-        Ok(self.lock_within(table, rid, mode, Some(timeout))?.outcome)
+        self.lock_within(table, rid, mode, Some(timeout))
     }
 
-    /// Locks a row exclusively, waiting up to the lock wait timeout. Returns word and CSN of its newest committed version.
-    pub(super) fn lock_newest(&mut self, table: &Arc<Table>, rid: Rid) -> Result<(Word, Csn)> {
+    /// Locks a contended row exclusively through the lock table, waiting up to the lock wait timeout.
+    pub(super) fn lock_contended(
+        &mut self,
+        table: &Table,
+        key: RowKey,
+        contention: Contention<'_>,
+    ) -> Result<LockOutcome> {
         let timeout = self.lock_wait_timeout.unwrap_or_else(|| self.pool.lock_wait_timeout());
-        let grant = self.lock_within(table, rid, LockMode::Exclusive, Some(timeout))?;
-        Ok(grant.newest.unwrap_or_else(|| table.newest(rid.row())))
+        self.lock_in_table(table, key, LockMode::Exclusive, Some(timeout), contention)
     }
 
     /// Locks a row if that takes no wait. Returns `None` if it would.
     pub fn try_lock_row(&mut self, table: &Arc<Table>, rid: Rid, mode: LockMode) -> Result<Option<LockOutcome>> {
         match self.lock_within(table, rid, mode, None) {
-            Ok(grant) => Ok(Some(grant.outcome)),
+            Ok(outcome) => Ok(Some(outcome)),
             Err(error) if error.kind() == ErrorKind::LockWaitTimeout => Ok(None),
             Err(error) => Err(error),
         }
@@ -46,21 +47,32 @@ impl Session {
         rid: Rid,
         mode: LockMode,
         timeout: Option<Duration>,
-    ) -> Result<Grant> {
+    ) -> Result<LockOutcome> {
         self.check_own(table)?;
         let key = RowKey { table: table.id(), rid };
         self.owner.begin(self.pool.locks.clock());
-        let claim = match self.claim(table, key, mode) {
-            Ok(claim) => claim,
-            Err(grant) => return Ok(grant),
-        };
-        let refused = match self.pool.locks.lock(&self.owner, key, mode, timeout, claim.holder.as_deref(), claim.page) {
+        match self.claim(table, key, mode) {
+            Ok(contention) => self.lock_in_table(table, key, mode, timeout, contention),
+            Err(outcome) => Ok(outcome),
+        }
+    }
+
+    fn lock_in_table(
+        &mut self,
+        table: &Table,
+        key: RowKey,
+        mode: LockMode,
+        timeout: Option<Duration>,
+        contention: Contention<'_>,
+    ) -> Result<LockOutcome> {
+        let Contention { page, holder } = contention;
+        let refused = match self.pool.locks.lock(&self.owner, key, mode, timeout, holder.as_deref(), page) {
             Ok(LockOutcome::New) => {
                 self.locks.push(key);
                 self.count_locks();
-                return Ok(LockOutcome::New.into());
+                return Ok(LockOutcome::New);
             }
-            Ok(LockOutcome::Held) => return Ok(LockOutcome::Held.into()),
+            Ok(LockOutcome::Held) => return Ok(LockOutcome::Held),
             Err(refused) => refused,
         };
         if refused == LockRefused::Deadlock {
@@ -74,7 +86,7 @@ impl Session {
             }
             LockRefused::Killed => (ErrorKind::Killed, "could not be locked: the statement was killed while it waited"),
         };
-        Err(Error::new(kind, format!("row {:#x} of table {} {what}", rid.to_u64(), table.name())))
+        Err(Error::new(kind, format!("row {:#x} of table {} {what}", key.rid.to_u64(), table.name())))
     }
 
     /// Locks a row in place, if the mode is exclusive and nobody is in the way. Otherwise returns what the lock table needs
@@ -84,27 +96,28 @@ impl Session {
         table: &'t Arc<Table>,
         key: RowKey,
         mode: LockMode,
-    ) -> std::result::Result<Contention<'t>, Grant> {
+    ) -> std::result::Result<Contention<'t>, LockOutcome> {
         if table.directory().place(key.rid.row()).is_none() {
             return Ok(Contention { page: None, holder: None });
         }
         let writes = self.writes.table(table, self.owner.id);
         if writes.is_in_bulk(key.rid) {
-            return Err(LockOutcome::Held.into());
+            return Err(LockOutcome::Held);
         }
         let locks = &self.pool.locks;
         match writes.claim(table, key.rid, || mode == LockMode::Exclusive && !locks.may_have(key)) {
-            Claim::Taken { new, newest } => {
+            Claim::Taken(new) => {
                 self.locks_in_place += usize::from(new);
                 self.count_locks();
-                let outcome = if new { LockOutcome::New } else { LockOutcome::Held };
-                Err(Grant { outcome, newest: Some(newest) })
+                Err(if new { LockOutcome::New } else { LockOutcome::Held })
             }
-            Claim::Contended { page, holder } => Ok(Contention { page: Some(page), holder }),
+            Claim::Contended(contention) => Ok(contention),
         }
     }
 
-    fn count_locks(&self) {
+    /// Notes the number of row locks for reports.
+    #[inline]
+    pub(super) fn count_locks(&self) {
         self.owner.count_locks(self.locks.len() + self.locks_in_place);
     }
 
@@ -127,26 +140,5 @@ impl Session {
         if self.pool.locks.may_have(key) {
             self.pool.locks.unlock(&self.owner, [key]);
         }
-    }
-}
-
-/// What stands in the way of a lock in place.
-struct Contention<'t> {
-    /// The page of the row, locked; `None` if there is no such row.
-    page: Option<LockedPage<'t>>,
-    /// The transaction that holds the row in place.
-    holder: Option<Arc<Writer>>,
-}
-
-/// A lock that was granted.
-struct Grant {
-    outcome: LockOutcome,
-    /// Word and CSN of the newest committed version, where granting the lock has shown them.
-    newest: Option<(Word, Csn)>,
-}
-
-impl From<LockOutcome> for Grant {
-    fn from(outcome: LockOutcome) -> Grant {
-        Grant { outcome, newest: None }
     }
 }

@@ -307,10 +307,11 @@ impl Session {
     }
 
     /// Counts a write, for reports and for [`Session::writes_so_far`].
+    #[inline]
     pub(super) fn count_write(&mut self) {
-        self.owner.begin(self.pool.locks.clock());
         self.owner.count_change();
         self.sequence += 1;
+        self.writes.note_written();
     }
 
     /// Releases all row locks, and most of the list's memory.

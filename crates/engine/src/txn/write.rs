@@ -1,8 +1,10 @@
 //! Writes in a transaction: insert, update and delete.
 
 use super::session::{Session, State};
+use crate::changes::table_writes::Written;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{ROW_BYTES_MAX, Rid};
+use crate::pool::owner::RowKey;
 use crate::shadow::change::Own;
 use crate::table::Table;
 use perdura_log::Csn;
@@ -35,9 +37,14 @@ impl Session {
     pub fn insert(&mut self, table: &Arc<Table>, row: &[u8]) -> Result<Rid> {
         self.check_writable(table)?;
         check_length(row)?;
-        self.owner.count_change();
-        self.sequence += 1;
-        let (writes, step, floor) = self.writes.table_to_write(table, self.owner.id);
+        let rid = self.insert_row(table, row)?;
+        self.count_write();
+        Ok(rid)
+    }
+
+    #[inline]
+    fn insert_row(&mut self, table: &Arc<Table>, row: &[u8]) -> Result<Rid> {
+        let (writes, at) = self.writes.table_to_write(table, self.owner.id);
         if let Some(inserted) = writes.bulk_insert(row) {
             return inserted;
         }
@@ -49,7 +56,7 @@ impl Session {
         let rid = table.space().allocate_rid(self.id)?;
         match writes.write_version(self.id, rid, row) {
             Ok(word) => {
-                writes.insert(rid, word, step, floor);
+                writes.insert(rid, word, at);
                 Ok(rid)
             }
             Err(error) => {
@@ -77,56 +84,51 @@ impl Session {
 
     fn write(&mut self, table: &Arc<Table>, rid: Rid, row: Option<&[u8]>) -> Result<()> {
         self.check_writable(table)?;
-        match self.writes.own(table.id(), rid) {
-            Some(Own::Deleted) => return Err(gone(table, rid)),
-            Some(Own::Row(_)) => {}
-            None => self.lock_for_write(table, rid)?,
+        if table.directory().place(rid.row()).is_none() {
+            return Err(gone(table, rid));
         }
-        self.count_write();
-        let (writes, step, floor) = self.writes.table_to_write(table, self.owner.id);
-        if writes.is_in_bulk(rid) {
-            return writes.edit_bulk(rid, row, step);
-        }
-        match row {
-            Some(row) => {
-                let word = writes.write_version(self.id, rid, row)?;
-                writes.update(rid, word, step, floor);
-            }
-            None => writes.delete(rid, step, floor),
-        }
-        Ok(())
-    }
-
-    /// Locks a committed row before the transaction's first write to it, and checks that this write does not conflict.
-    fn lock_for_write(&mut self, table: &Arc<Table>, rid: Rid) -> Result<()> {
+        self.owner.begin(self.pool.locks.clock());
         // The statement's snapshot keeps purge off the version to be replaced.
         self.snapshots.statement(&self.pool);
         let limit = self.snapshots.transaction().unwrap_or(Csn::MAX);
-        let (word, csn) = self.lock_newest(table, rid)?;
-        if word.is_empty() || word.incarnation() != rid.incarnation() {
-            return Err(gone(table, rid));
-        }
-        // Planted: the first updater does not win.
-        if csn > limit && !perdura_pmem::planted(59) {
-            return Err(Error::new(
-                ErrorKind::RecordChanged,
-                format!(
-                    "row {:#x} of table {} was changed after this transaction's snapshot",
-                    rid.to_u64(),
-                    table.name()
-                ),
-            ));
-        }
-        // Planted: a deleted row is changed; a version in an unswept segment is replaced.
-        if word.is_tombstone() && !perdura_pmem::planted(60) {
-            return Err(gone(table, rid));
-        }
-        if perdura_pmem::planted(61) {
+        let (writes, at) = self.writes.table_to_write(table, self.owner.id);
+        if writes.is_in_bulk(rid) {
+            if writes.own(rid) == Some(Own::Deleted) {
+                return Err(gone(table, rid));
+            }
+            writes.edit_bulk(rid, row, at.step)?;
+            self.count_write();
             return Ok(());
         }
-        table.space().ensure_swept(word)?;
-        self.snapshots.note_met(csn);
-        Ok(())
+        // The version is written before the row is locked: only one of many rows is contended or gone.
+        let word = row.map(|row| writes.write_version(self.id, rid, row)).transpose()?;
+        let key = RowKey { table: table.id(), rid };
+        let mut holds = false;
+        loop {
+            let (writes, at) = self.writes.table_to_write(table, self.owner.id);
+            let locks = &self.pool.locks;
+            let refused = match writes.write(table, rid, word, at, limit, holds, || !locks.may_have(key)) {
+                Ok(Written::Done { new, met }) => {
+                    self.locks_in_place += usize::from(new && !holds);
+                    self.count_locks();
+                    self.snapshots.note_met(met);
+                    self.count_write();
+                    return Ok(());
+                }
+                Ok(Written::Contended(contention)) => match self.lock_contended(table, key, contention) {
+                    Ok(_) => {
+                        holds = true;
+                        continue;
+                    }
+                    Err(error) => error,
+                },
+                Ok(Written::Gone) => gone(table, rid),
+                Ok(Written::Changed) => changed(table, rid),
+                Err(error) => error,
+            };
+            self.writes.table(table, self.owner.id).discard(word);
+            return Err(refused);
+        }
     }
 }
 
@@ -142,4 +144,10 @@ fn check_length(row: &[u8]) -> Result<()> {
 
 fn gone(table: &Table, rid: Rid) -> Error {
     Error::new(ErrorKind::NotFound, format!("row {:#x} of table {} does not exist", rid.to_u64(), table.name()))
+}
+
+fn changed(table: &Table, rid: Rid) -> Error {
+    let (row, name) = (rid.to_u64(), table.name());
+    let what = format!("row {row:#x} of table {name} was changed after this transaction's snapshot");
+    Error::new(ErrorKind::RecordChanged, what)
 }
