@@ -84,7 +84,11 @@ impl Worker<'_> {
             }
             for ((rid, outcome), before) in locked.iter().zip(seen) {
                 let now = self.newest(*rid);
-                assert!(now == before, "row {:#x} changed under a lock ({outcome:?}): {before:?}, now {now:?}", rid.to_u64());
+                assert!(
+                    now == before,
+                    "row {:#x} changed under a lock ({outcome:?}): {before:?}, now {now:?}",
+                    rid.to_u64()
+                );
             }
         }
         if self.random.one_in(2) {
