@@ -105,9 +105,9 @@ pub const PLANTED: &[Planted] = &[
     planted(67, "(I9)", "a generation is removed although a commit in it is not stored", "shrinking log"),
     planted(
         70,
-        "(I3), stored behind",
+        "(I3), words stored by another",
         "a commit does not flush the words that another has stored for it",
-        "stored behind",
+        "copied forward",
     ),
     planted(
         71,

@@ -369,10 +369,20 @@ impl<'a> Worker<'a> {
         self.give_up();
     }
 
-    /// Reads a deleted row by its RID, which must lead nowhere even if the RID is in use again.
+    /// Reads deleted rows by their RIDs, which must lead nowhere even if the RIDs are in use again, perhaps by this transaction.
     fn look_for_gone(&mut self) {
-        let Some((key, rid)) = self.ledger.gone(24, self.random.next_u64()) else { return };
         self.txn.start_statement();
+        if self.random.one_in(3) {
+            self.insert_some(1, 4);
+        }
+        for _ in 0..1 + self.random.below(6) {
+            let Some((key, rid)) = self.ledger.gone(24, self.random.next_u64()) else { break };
+            self.look_at_gone(key, rid);
+        }
+        self.give_up();
+    }
+
+    fn look_at_gone(&mut self, key: Key, rid: Rid) {
         let found = self.txn.read(&self.table, rid, ReadView::Snapshot);
         let found = found.unwrap_or_else(|error| panic!("reading a deleted row: {error}"));
         if let Some(row) = found {
@@ -389,7 +399,6 @@ impl<'a> Worker<'a> {
                 Err(error) => panic!("changing a deleted row: {error}"),
             }
         }
-        self.give_up();
     }
 }
 
