@@ -115,7 +115,7 @@ static MYSQL_SYSVAR_BOOL(emulate, emulate, PLUGIN_VAR_OPCMDARG | PLUGIN_VAR_READ
   nullptr, nullptr, false);
 
 static MYSQL_SYSVAR_ULONGLONG(data_file_size, data_file_size, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
-  "Size of a table's data files once the table has grown, in bytes", nullptr, nullptr, 64 * MIB, MIB, 64 * GIB, MIB);
+  "Size of a table's data files once the table has grown, in bytes", nullptr, nullptr, 64 * MIB, MIB, 32 * GIB, MIB);
 
 static MYSQL_SYSVAR_UINT(log_lanes, log_lanes, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
   "Lanes of the log, written in parallel. Used when the pool is created", nullptr, nullptr, 4, 1, 64, 1);

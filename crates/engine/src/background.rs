@@ -11,6 +11,8 @@ use std::time::Duration;
 const PERIOD: Duration = Duration::from_millis(50);
 /// Segments of each table swept in one round.
 const SWEPT_AT_ONCE: usize = 256;
+/// Directory pages of each table swept in one round.
+const PAGES_SWEPT_AT_ONCE: usize = 16;
 
 /// A running background thread.
 pub struct Background {
@@ -57,7 +59,7 @@ fn run(pool: &Pool) {
         // The next statement that needs the medium reports the error.
         let _ = pool.context.spare.provide(&*pool.context.medium);
         for table in pool.table_list() {
-            let swept = table.space().sweep(SWEPT_AT_ONCE, 1);
+            let swept = table.space().sweep(SWEPT_AT_ONCE, PAGES_SWEPT_AT_ONCE);
             if let Err(error) = swept {
                 pool.log.fail_stop(&error.to_string());
             }

@@ -8,6 +8,7 @@
 //! bulk insert leaves free before the pages are published.
 
 pub mod bulk;
+pub mod memory;
 pub mod own_segments;
 pub mod table_writes;
 pub mod write_set;

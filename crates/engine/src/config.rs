@@ -1,9 +1,12 @@
 //! The settings with which a pool is created and opened.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{Geometry, bytes_for_segments};
+use crate::format::{FILE_BYTES_MIN, Geometry, UNIT_BYTES};
 use perdura_log::LogConfig;
 use std::time::Duration;
+
+/// Largest size of a data file: a directory word has 32 bits for the unit at which a version begins.
+const DATA_FILE_BYTES_MAX: u64 = UNIT_BYTES << 32;
 
 /// A clock that returns the time since 1970. Only reports depend on it. The default returns 0, so that a seed replays a
 /// run.
@@ -19,14 +22,21 @@ pub struct Config {
     /// Size of a table's first data file, in bytes. Each further file is twice as large as the one before, up to
     /// `data_file_bytes`.
     pub first_file_bytes: u64,
-    /// Size of a segment, in bytes: a power of two from 4 KiB to 1 MiB (*at creation*).
+    /// Size of a segment in large data files, in bytes: a power of two from 4 KiB to 1 MiB (*at creation*). In smaller
+    /// files a segment is a 256th of the file, but has at least 4 KiB.
     pub segment_bytes: u64,
+    /// Number of words in a page of the row directory, its state included: a power of two from 8 to 512 (*at
+    /// creation*).
+    pub page_words: u64,
     /// Whether pre-fault threads touch the pages of data files and log lanes before the first store does.
     pub prefault: bool,
     /// Number of pre-fault threads, 1 to 64.
     pub prefault_threads: u32,
     /// How long a session waits for a row lock before its statement fails with `LockWaitTimeout`.
     pub lock_wait_timeout: Duration,
+    /// DRAM that the write set of one transaction may take before its words are spilled to the medium, in bytes, 64 KiB or
+    /// more. What cannot be spilled, some 600 bytes for each directory page written, comes on top.
+    pub transaction_memory: u64,
     /// Whether a background thread checkpoints, purges, sweeps and creates files ahead of need. Without it the caller
     /// must do so (tests, tools).
     pub background: bool,
@@ -41,11 +51,13 @@ impl Default for Config {
         Config {
             log: LogConfig::default(),
             data_file_bytes: 64 << 20,
-            first_file_bytes: 1 << 20,
+            first_file_bytes: 64 << 10,
             segment_bytes: 64 << 10,
+            page_words: 512,
             prefault: true,
             prefault_threads: 1,
             lock_wait_timeout: Duration::from_secs(50),
+            transaction_memory: 64 << 20,
             background: true,
             seed: None,
             clock: || Duration::ZERO,
@@ -54,12 +66,16 @@ impl Default for Config {
 }
 
 impl Config {
+    /// The sizes that are fixed at creation.
+    pub(crate) fn geometry(&self) -> Geometry {
+        Geometry { segment_bytes: self.segment_bytes, page_words: self.page_words }
+    }
+
     /// Checks that every setting is in its range.
     ///
     /// # Errors
     /// Configuration, with the setting and its range.
     pub fn check(&self) -> Result<()> {
-        let geometry = Geometry { segment_bytes: self.segment_bytes };
         let range = |name: &str, value: u64, low: u64, high: u64| {
             if (low..=high).contains(&value) {
                 Ok(())
@@ -67,11 +83,11 @@ impl Config {
                 Err(format!("{name} is {value}; it must be from {low} to {high}"))
             }
         };
-        let least = bytes_for_segments(2, self.segment_bytes);
-        geometry
+        self.geometry()
             .check()
-            .and_then(|()| range("data file size", self.data_file_bytes, least, 64 << 30))
-            .and_then(|()| range("first data file size", self.first_file_bytes, least, self.data_file_bytes))
+            .and_then(|()| range("data file size", self.data_file_bytes, FILE_BYTES_MIN, DATA_FILE_BYTES_MAX))
+            .and_then(|()| range("transaction memory", self.transaction_memory, 64 << 10, 1 << 40))
+            .and_then(|()| range("first data file size", self.first_file_bytes, FILE_BYTES_MIN, self.data_file_bytes))
             .and_then(|()| range("prefault threads", u64::from(self.prefault_threads), 1, 64))
             .map_err(|message| Error::new(ErrorKind::Configuration, message))
     }

@@ -204,6 +204,12 @@ impl Engine {
         self.pool.set_lock_wait_timeout(timeout);
     }
 
+    /// Sets the DRAM that the write set of one transaction may take before it spills to the medium, in bytes. It applies to
+    /// transactions under way as well.
+    pub fn set_transaction_memory(&self, bytes: u64) {
+        self.pool.set_transaction_memory(bytes);
+    }
+
     /// Switches pre-fault on or off. Without effect if the pool was opened without it.
     pub fn set_prefault(&self, enabled: bool) {
         if let Some(prefault) = self.pool.services().prefault_service() {

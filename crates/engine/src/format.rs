@@ -10,16 +10,18 @@ mod geometry;
 mod page;
 mod record;
 mod segment;
+mod spilled;
 mod version;
 mod word;
 
 pub use file::{
-    FileHeader, FileIdentity, HeaderFault, LINK_AT, LINKED, bytes_for_segments, data_file_name, descriptor_at,
-    parse_data_file_name, segments_at, segments_for_bytes,
+    FILE_BYTES_MIN, FileHeader, FileIdentity, HeaderFault, LINK_AT, LINKED, bytes_for_segments, data_file_name,
+    descriptor_at, parse_data_file_name, segments_at, segments_for_bytes,
 };
-pub use geometry::{CATALOG_ID, FORMAT_VERSION, Geometry, PAGES_PER_SEGMENT, UNIT_BYTES};
+pub use geometry::{CATALOG_ID, FORMAT_VERSION, GRANULES, Geometry, SEGMENT_BYTES_MIN, UNIT_BYTES};
 pub use page::PageState;
 pub use record::{RECORD_BYTES, Record, delta_crc, fold_row, page_crc};
 pub use segment::SegmentKind;
+pub use spilled::SpilledPage;
 pub use version::{ROW_BYTES_MAX, VERSION_HEADER, VersionHeader};
 pub use word::{Rid, Word};

@@ -58,8 +58,11 @@ pub(crate) struct Pool {
     pub prepared: PreparedList,
     next_session: AtomicU64,
     lock_wait_timeout_ms: AtomicU64,
+    transaction_memory: AtomicU64,
     /// Most bytes of redo records in one log group: whole records, at most a quarter of a lane.
     pub chunk_bytes: usize,
+    /// Bytes of words in DRAM beyond which a write set is spilled before it is logged: half of a generation.
+    pub logged_at_most: usize,
     pub counters: EventCounters,
 }
 
@@ -87,7 +90,9 @@ impl Pool {
             prepared: PreparedList::default(),
             next_session: AtomicU64::new(1),
             lock_wait_timeout_ms: AtomicU64::new(config.lock_wait_timeout.as_millis() as u64),
+            transaction_memory: AtomicU64::new(config.transaction_memory),
             chunk_bytes: records * RECORD_BYTES,
+            logged_at_most: (u64::from(config.log.lanes) * lane_bytes / 2) as usize,
             counters: EventCounters::default(),
         }
     }
@@ -133,6 +138,17 @@ impl Pool {
     /// Sets how long sessions without a setting of their own wait for a row lock, to the millisecond.
     pub fn set_lock_wait_timeout(&self, timeout: Duration) {
         self.lock_wait_timeout_ms.store(timeout.as_millis() as u64, Ordering::Relaxed);
+    }
+
+    /// DRAM that a transaction's write set may take before it spills, in bytes.
+    #[inline]
+    pub fn transaction_memory(&self) -> usize {
+        self.transaction_memory.load(Ordering::Relaxed) as usize
+    }
+
+    /// Sets the DRAM that a transaction's write set may take before it spills, in bytes.
+    pub fn set_transaction_memory(&self, bytes: u64) {
+        self.transaction_memory.store(bytes, Ordering::Relaxed);
     }
 
     /// Looks a table up by its name. Fails with NotFound.

@@ -78,7 +78,7 @@ pub(crate) fn is_pool_file(name: &str) -> bool {
 /// Creates the log, the catalog and the spare. Renaming `super.new` to `super` is the last step.
 fn create(medium: &Arc<dyn Medium>, config: &Config, random: &mut random::Source) -> Result<()> {
     let _span = perdura_pmem::trace::span("pool_creation");
-    let geometry = Geometry { segment_bytes: config.segment_bytes };
+    let geometry = config.geometry();
     let superblock = perdura_log::create(medium, &config.log, geometry.to_words(), &mut || random.next())?;
     let services = Arc::new(Services::new(None));
     let context = Arc::new(TableContext::new(medium.clone(), superblock.pool, geometry, config, services));
@@ -97,7 +97,6 @@ fn recover(medium: Arc<dyn Medium>, config: &Config, random: &mut random::Source
     let prefault =
         config.prefault.then(|| Prefault::start(config.prefault_threads as usize, true, medium.info().numa_node));
     let services = Arc::new(Services::new(prefault));
-    services.set_recovered_csn(recovery.horizon);
     watch_prefault(&services);
     let context = Arc::new(TableContext::new(medium.clone(), id, geometry, config, services));
     let catalog = Arc::new(Table::open(context.clone(), CATALOG_ID, catalog::NAME, &[])?);

@@ -2,11 +2,9 @@
 //! list of files still to be removed. All of it is DRAM.
 
 use crate::notices::Notices;
-use perdura_log::Csn;
 use perdura_pmem::prefault::{Prefault, Priority};
 use perdura_pmem::sync::{Condvar, Mutex};
 use perdura_pmem::{Medium, Region};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 #[derive(Default)]
@@ -20,7 +18,6 @@ pub struct Services {
     prefault: Option<Prefault>,
     requests: Mutex<Requests>,
     wake: Condvar,
-    recovered_csn: AtomicU64,
     pub(crate) notices: Notices,
     leftovers: Mutex<Vec<String>>,
 }
@@ -32,7 +29,6 @@ impl Services {
             prefault,
             requests: Mutex::new(Requests::default()),
             wake: Condvar::new(),
-            recovered_csn: AtomicU64::new(0),
             notices: Notices::default(),
             leftovers: Mutex::new(Vec::new()),
         }
@@ -129,15 +125,5 @@ impl Services {
     /// Puts a file on the list of files to be removed in the background.
     pub fn add_leftover(&self, name: String) {
         self.leftovers.lock().push(name);
-    }
-
-    /// The horizon of the recovery that opened the pool: versions at or below it are from before this run.
-    pub fn recovered_csn(&self) -> Csn {
-        self.recovered_csn.load(Ordering::Acquire)
-    }
-
-    /// Notes the horizon of the recovery.
-    pub fn set_recovered_csn(&self, csn: Csn) {
-        self.recovered_csn.store(csn, Ordering::Release);
     }
 }

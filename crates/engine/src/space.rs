@@ -10,7 +10,9 @@
 pub mod allocator;
 pub mod bulk_segment;
 pub mod directory_space;
+pub mod extents;
 pub mod free;
+pub mod free_rids;
 pub mod losses;
 pub mod open_cells;
 pub mod purge;

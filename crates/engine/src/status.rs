@@ -117,7 +117,7 @@ pub struct TableStatus {
     pub free_bytes: u64,
     /// Superseded versions that wait for purge.
     pub purge_lag: usize,
-    /// Segments and directory segments not swept since the restart.
+    /// Segments and directory pages not swept since the restart.
     pub unswept: usize,
 }
 

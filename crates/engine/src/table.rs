@@ -9,17 +9,17 @@ pub mod visibility;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::chain::Chain;
-use crate::files::context::TableContext;
+use crate::files::context::{Need, TableContext};
 use crate::files::directory::Directory;
-use crate::format::{CATALOG_ID, PAGES_PER_SEGMENT};
+use crate::format::CATALOG_ID;
 use crate::shadow::slots::Shadows;
 use crate::space::allocator::Allocator;
 use perdura_log::Csn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-/// Number of directory segments whose rows are counted when a table is opened; the rest is extrapolated.
-const COUNTED_AT_OPEN: u64 = 256;
+/// Number of directory pages whose rows are counted when a table is opened; the rest is extrapolated.
+const COUNTED_AT_OPEN: u64 = 4096;
 
 /// An open table: its definition, its files and its row directory.
 pub struct Table {
@@ -50,9 +50,9 @@ impl Table {
     pub(crate) fn create(context: Arc<TableContext>, id: u32, name: &str, definition: &[u8]) -> Result<Table> {
         let least = match id {
             CATALOG_ID => context.first_file_bytes,
-            _ => context.spare.bytes(),
+            _ => 0,
         };
-        let file = context.create_file(context.identity(id, 0), context.file_bytes(0), least);
+        let file = context.create_file(context.identity(id, 0), context.file_bytes(0), least, Need::LEAST);
         let file = file.map_err(|error| error.of_table(name))?;
         Ok(Table::new(definition, Allocator::create(Chain::create(context, id, name, file))))
     }
@@ -126,13 +126,13 @@ impl Table {
         }
     }
 
-    /// Counts the rows when the table is opened: exactly in the first directory segments, by their average in the rest.
+    /// Counts the rows when the table is opened: exactly in the first directory pages, by their average in the rest.
     pub(crate) fn estimate_rows(&self) {
         let directory = self.directory();
-        let segments = directory.segment_count();
-        let counted = segments.min(COUNTED_AT_OPEN);
+        let pages = directory.page_count();
+        let counted = pages.min(COUNTED_AT_OPEN);
         let mut rows = 0;
-        for page in (0..counted * PAGES_PER_SEGMENT).filter(|page| directory.state(*page).is_published()) {
+        for page in (0..counted).filter(|page| directory.state(*page).is_published()) {
             let is_row = |row: &u64| {
                 let word = directory.raw_word(*row);
                 !word.is_empty() && !word.is_tombstone()
@@ -140,7 +140,7 @@ impl Table {
             rows += directory.page_rows(page).filter(is_row).count() as u64;
         }
         if counted > 0 {
-            self.count_rows((u128::from(rows) * u128::from(segments) / u128::from(counted)) as i64);
+            self.count_rows((u128::from(rows) * u128::from(pages) / u128::from(counted)) as i64);
         }
     }
 

@@ -1,4 +1,4 @@
-//! Hazard: files of a pool that are missing, cut off, too long, empty, exchanged, from a newer build or full of rubbish
+//! Hazard: files of a pool that are missing, cut off, too long, empty, exchanged, from another build or full of rubbish
 //! cost rows in silence. Opening and checking the pool must say which file, what is wrong and what to do, and never
 //! panic, hang or lose a row without a word (I6).
 
@@ -100,7 +100,7 @@ fn forge(bytes: &mut [u8], at: usize, value: u32, checksum_at: usize, then: std:
 }
 
 #[test]
-fn a_newer_build_has_written_here() {
+fn another_build_has_written_here() {
     let subject = subject(true);
     let whole = files(&subject);
     let refused = |changed: &Files, file: &str| {
@@ -122,10 +122,11 @@ fn a_newer_build_has_written_here() {
         }
         assert_eq!(refused(&newer, "super").map_err(|error| error.kind()), Err(ErrorKind::NotSupported));
     }
-    for name in ["t.00000001.00000", "t.00000003.00000"] {
-        let mut newer = whole.clone();
-        forge(newer.get_mut(name).unwrap(), 8, 9, 56, 0..0);
-        assert_ne!(refused(&newer, name).ok(), Some(false));
+    // Of a newer build, and of the first format.
+    for (name, format) in [("t.00000001.00000", 9), ("t.00000003.00000", 9), ("t.00000003.00000", 1)] {
+        let mut other = whole.clone();
+        forge(other.get_mut(name).unwrap(), 8, format, 56, 0..0);
+        assert_ne!(refused(&other, name).ok(), Some(false));
     }
 }
 

@@ -3,7 +3,8 @@
 mod common;
 
 use perdura_engine::format::{
-    Geometry, PageState, Record, Rid, SegmentKind, UNIT_BYTES, VersionHeader, Word, fold_row, page_crc,
+    FORMAT_VERSION, Geometry, PageState, Record, Rid, SegmentKind, SpilledPage, UNIT_BYTES, VersionHeader, Word,
+    fold_row, page_crc,
 };
 use proptest::prelude::*;
 
@@ -19,11 +20,10 @@ fn rid() -> impl Strategy<Value = Rid> {
 }
 
 fn kind() -> impl Strategy<Value = SegmentKind> {
-    (0..4, any::<u32>()).prop_map(|(kind, argument)| match kind {
+    (0..3, any::<u32>()).prop_map(|(kind, argument)| match kind {
         0 => SegmentKind::Cells(argument),
         1 => SegmentKind::Directory(argument),
-        2 => SegmentKind::Extent(argument),
-        _ => SegmentKind::ExtentTail(argument),
+        _ => SegmentKind::Extents,
     })
 }
 
@@ -47,7 +47,7 @@ proptest! {
     #[test]
     fn any_word_can_be_taken_apart(bits: u64) {
         let word = Word(bits);
-        prop_assert!(word.file() < 1 << 16 && word.offset() < 1 << 36 && word.incarnation() < 1 << 12);
+        prop_assert!(word.file() < 1 << 16 && word.offset() < 1 << 35 && word.incarnation() < 1 << 12);
         prop_assert_eq!(word.is_empty(), word.file() == 0 && word.offset() == 0);
         let rid = Rid::from_u64(bits);
         prop_assert_eq!(rid.to_u64(), bits);
@@ -106,6 +106,8 @@ proptest! {
             Record::Row { table, rid, word, crc },
             Record::Page { table, page, rows, crc },
             Record::Delta { table, page, rows: changed.clone().into_iter().collect(), crc },
+            Record::Deleted { table, page, rows: changed.keys().copied().collect(), crc },
+            Record::Spilled { table, page, rows: rows as u16, place: word, crc },
         ] {
             let mut bytes = Vec::new();
             record.encode(&mut bytes);
@@ -114,6 +116,22 @@ proptest! {
             prop_assert_eq!(Record::decode(&bytes[..bytes.len() - 1]), None);
             bytes.extend_from_slice(&tail);
             prop_assert_eq!(Record::decode(&bytes), Some((record, &tail[..])));
+        }
+    }
+
+    #[test]
+    fn spilled_pages(rows in prop::collection::btree_map(0..512u16, word(), 1..100), folded: u64, wrong: usize) {
+        let page = SpilledPage { rows: rows.into_iter().collect(), folded };
+        let bytes = page.encode();
+        prop_assert_eq!(SpilledPage::decode(&bytes, page.rows.len()), Some(page.clone()));
+        prop_assert_eq!(SpilledPage::decode(&bytes[1..], page.rows.len()), None);
+        prop_assert!(wrong == page.rows.len() || SpilledPage::decode(&bytes, wrong).is_none());
+    }
+
+    #[test]
+    fn any_spilled_page_can_be_read(bytes: Vec<u8>, count in 0..600usize) {
+        if let Some(page) = SpilledPage::decode(&bytes, count) {
+            prop_assert_eq!(page.encode(), bytes);
         }
     }
 
@@ -136,8 +154,29 @@ proptest! {
     }
 
     #[test]
-    fn geometries(words: [u64; 8]) {
-        prop_assert!(Geometry::from_words(words).is_ok() || words[0] != 1 || !words[1].is_power_of_two() || words[1] > 1 << 20 || words[1] < 4096);
+    fn geometries(format in 0..4u64, segment in 10..24u32, page in 0..12u32, other: u64) {
+        let (segment_bytes, page_words) = (1 << segment, 1 << page);
+        let fits = (12..=20).contains(&segment) && (3..=9).contains(&page);
+        let read = Geometry::from_words([format, segment_bytes, page_words, 0, 0, 0, 0, 0]);
+        prop_assert_eq!(read.is_ok(), format == FORMAT_VERSION && fits);
+        if let Ok(geometry) = read {
+            prop_assert_eq!(geometry, Geometry { segment_bytes, page_words });
+            prop_assert_eq!(Geometry::from_words(geometry.to_words()), Ok(geometry));
+            // Whatever its size, a file has segments of at least a page, and enough of them.
+            let in_file = geometry.segment_bytes_in(other);
+            prop_assert!(in_file.is_power_of_two() && (geometry.page_bytes()..=segment_bytes).contains(&in_file));
+            prop_assert!(in_file == 4096 || other / in_file >= 256);
+        }
+        prop_assert_eq!(Geometry::from_words([other, other, other, 0, 0, 0, 0, 0]).is_ok(), false);
+    }
+
+    /// Pools of an older format are refused, with the build that reads them.
+    #[test]
+    fn other_formats_are_named(format: u64) {
+        let words = Geometry { segment_bytes: 65536, page_words: 512 }.to_words();
+        let refused = Geometry::from_words([format, words[1], words[2], 0, 0, 0, 0, 0]).map(|_| ());
+        let named = |text: &String| text.contains(&format.to_string()) && text.contains("use the build");
+        prop_assert!(format == FORMAT_VERSION || refused.is_err_and(|text| named(&text)));
     }
 
     #[test]

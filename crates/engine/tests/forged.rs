@@ -6,7 +6,7 @@ mod common;
 use common::damage::{Subject, is_told, subject};
 use common::{row_bytes, seeds, small, try_rows};
 use perdura_engine::check::check;
-use perdura_engine::format::{Record, Rid, SegmentKind, UNIT_BYTES, VersionHeader, Word};
+use perdura_engine::format::{Record, Rid, SegmentKind, UNIT_BYTES, VERSION_HEADER, VersionHeader, Word};
 use perdura_engine::{Engine, Isolation};
 use perdura_log::Recovery;
 use perdura_pmem::sim::Random;
@@ -45,6 +45,8 @@ fn record(random: &mut Random, real: &[Record]) -> Record {
                 let page = if random.one_in(2) { page } else { real };
                 Record::Page { table, page, rows: near as u32, crc }
             }
+            Record::Deleted { table, rows, crc, .. } => Record::Deleted { table, page, rows, crc },
+            Record::Spilled { table, rows, place, crc, .. } => Record::Spilled { table, page, rows, place, crc },
             Record::Delta { table, page: real, mut rows, crc } => {
                 let page = if random.one_in(2) { page } else { real };
                 let index = random.below(rows.len() as u64) as usize;
@@ -173,7 +175,8 @@ fn versions(region: &Region) -> Vec<(u64, u64)> {
     let kind = |index: u64| SegmentKind::decode(region.load(128 + index * 8), 1 << 32 ^ index).expect("sound");
     let mut found = Vec::new();
     for index in (0..14).filter(|index| matches!(kind(*index), SegmentKind::Directory(_))) {
-        for row in 16..512 {
+        // The first word of a page is its state.
+        for row in (0..512).filter(|row| row % small().page_words != 0) {
             let word = Word(region.load(SEGMENTS_AT + index * SEGMENT_BYTES + row * 8));
             if !word.is_empty() && !word.is_tombstone() {
                 let SegmentKind::Cells(units) = kind((word.offset() - SEGMENTS_AT) / SEGMENT_BYTES) else { continue };
@@ -191,7 +194,7 @@ fn forge_row(region: &Region, at: u64, room: u64, random: &mut Random) {
     let mut row = vec![0; old.len as usize];
     region.read(at + 16, &mut row);
     match random.below(4) {
-        0 => row.resize(random.below(room - 15) as usize, 0x41),
+        0 => row.resize(random.below(room - VERSION_HEADER + 1) as usize, 0x41),
         1 => row.iter_mut().for_each(|byte| *byte = random.next_u64() as u8),
         _ => {
             for _ in 0..=random.below(3) {

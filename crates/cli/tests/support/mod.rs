@@ -18,6 +18,7 @@ pub fn open(directory: &Path) -> Result<Engine, Error> {
         data_file_bytes: 1 << 20,
         first_file_bytes: 128 << 10,
         segment_bytes: 4 << 10,
+        page_words: 32,
         prefault: false,
         background: false,
         ..Config::default()

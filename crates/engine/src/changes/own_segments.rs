@@ -4,7 +4,7 @@
 use crate::error::Result;
 use crate::files::cells;
 use crate::files::chain::write_at;
-use crate::format::{VERSION_HEADER, VersionHeader, Word};
+use crate::format::{Rid, SpilledPage, VERSION_HEADER, VersionHeader, Word};
 use crate::space::bulk_segment::Bulk;
 use crate::space::open_cells::OpenSet;
 use crate::table::Table;
@@ -35,6 +35,24 @@ impl OwnSegments {
         write_at(segment.region(), word.offset(), header, row);
         segment.written(word.offset(), bytes);
         Ok(Word::new(word.file(), word.offset(), incarnation))
+    }
+
+    /// Writes a spilled page as a version of no row, in a cell with room for as many words again. Returns its word.
+    pub fn spill(&mut self, table: &Table, page: &SpilledPage) -> Result<Word> {
+        let content = page.encode();
+        let header = VersionHeader::new(Rid::NO_ROW, &content);
+        let bytes = VERSION_HEADER + (content.len() + page.rows.len() * 8) as u64;
+        self.written = true;
+        let Some(units) = cells::class_for(bytes, table.chain().segment_bytes()) else {
+            let word = table.space().segments().take_extent(bytes)?;
+            let (region, at) = table.chain().write_version(word, &header, &content);
+            region.flush(at, VERSION_HEADER + content.len() as u64);
+            return Ok(word);
+        };
+        let (word, segment) = self.open.claim(table.space().segments(), units)?;
+        write_at(segment.region(), word.offset(), &header, &content);
+        segment.written(word.offset(), VERSION_HEADER + content.len() as u64);
+        Ok(word)
     }
 
     /// Notes that the caller has stored something else that [`OwnSegments::flush_rest`] must report.

@@ -4,12 +4,15 @@
 //! those pages, and in which step each was first written, so that undo finds what it looks for.
 
 use super::bulk::{BULK_AFTER, BulkInsert, BulkMark};
+use super::memory::Memory;
 use super::own_segments::OwnSegments;
 use crate::error::Result;
-use crate::format::{Record, Rid, VERSION_HEADER, VersionHeader, Word, delta_crc, fold_row};
+use crate::format::{Record, Rid, SpilledPage, VERSION_HEADER, VersionHeader, Word, delta_crc, fold_row};
 use crate::shadow::change::{Change, Own};
 use crate::shadow::page::Tally;
+use crate::shadow::row_set::RowSet;
 use crate::shadow::slots::{LockedPage, Slot};
+use crate::shadow::words::Spilled;
 use crate::shadow::writer::Writer;
 use crate::space::purge::Retired;
 use crate::space::segments::LastSwept;
@@ -86,6 +89,7 @@ pub struct TableWrites {
     /// Some row was written twice, or inserted and deleted.
     rewritten: bool,
     swept: LastSwept,
+    memory: Memory,
 }
 
 impl TableWrites {
@@ -102,6 +106,7 @@ impl TableWrites {
             versions: 0,
             rewritten: false,
             swept: LastSwept::default(),
+            memory: Memory::default(),
         }
     }
 
@@ -167,6 +172,7 @@ impl TableWrites {
             change.lock(position);
             if new_page {
                 self.pages.push(page);
+                self.memory.add_page(page);
             }
         }
         Claim::Taken(!held)
@@ -201,7 +207,7 @@ impl TableWrites {
     /// Enters an insert.
     pub fn insert(&mut self, rid: Rid, word: Word, at: Step) {
         self.inserts += 1;
-        self.enter(rid, at, |change, position, stored| change.write(position, word, stored, at.step));
+        self.enter(rid, Some(word), at);
     }
 
     /// Updates a row, or with `None` deletes it, and locks it in place if need be. The version that the directory names
@@ -251,14 +257,7 @@ impl TableWrites {
                 met = csn;
             }
         }
-        let (change, new_page) = shadow.change_or_new(&self.writer, false);
-        if new_page {
-            self.pages.push(page);
-        }
-        let settled = change.settle_below(at.floor);
-        if change.last_step() != Some(at.step) {
-            self.journal.push(Touch { step: at.step, page });
-        }
+        let (change, settled) = self.open_change(&mut shadow, page, at, word.is_some() || own.is_some());
         let stored = directory.raw_word(rid.row());
         match word {
             Some(word) => {
@@ -268,29 +267,112 @@ impl TableWrites {
         }
         drop(shadow);
         self.rewritten |= own.is_some();
+        if word.is_some() || own.is_some() {
+            self.memory.add_write(own.is_none());
+        }
         if !settled.is_empty() {
             self.table.space().free_all(settled);
         }
         Ok(Written::Done { new: own.is_none(), met })
     }
 
-    /// Enters a write of a row that nobody else can reach.
-    fn enter<T>(&mut self, rid: Rid, at: Step, body: impl FnOnce(&mut Change, u16, Word) -> T) -> T {
-        let directory = self.table.directory();
+    /// Enters a write of a row that nobody else can reach; without a word, its deletion.
+    fn enter(&mut self, rid: Rid, word: Option<Word>, at: Step) {
+        let table = self.table.clone();
+        let directory = table.directory();
         let (page, position) = (directory.page_of(rid.row()), directory.position_of(rid.row()));
-        let mut shadow = self.table.shadows().slot(page).lock();
+        let mut shadow = table.shadows().slot(page).lock();
+        let (change, settled) = self.open_change(&mut shadow, page, at, word.is_some());
+        let stored = directory.raw_word(rid.row());
+        match word {
+            Some(word) => {
+                change.write(position, word, stored, at.step);
+            }
+            None => change.delete(position, stored, at.step),
+        }
+        drop(shadow);
+        self.memory.add_write(true);
+        self.table.space().free_all(settled);
+    }
+
+    /// The transaction's change of a page, ready for a write; `words` says that its words will change. Returns with it what
+    /// is to be freed: versions that nobody can go back to, and the cell of a spilled page whose words are in DRAM again.
+    #[inline]
+    fn open_change<'s>(
+        &mut self,
+        shadow: &'s mut LockedPage<'_>,
+        page: u64,
+        at: Step,
+        words: bool,
+    ) -> (&'s mut Change, Vec<Word>) {
         let (change, new_page) = shadow.change_or_new(&self.writer, false);
         if new_page {
             self.pages.push(page);
+            self.memory.add_page(page);
         }
-        let settled = change.settle_below(at.floor);
+        let mut settled = change.settle_below(at.floor);
         if change.last_step() != Some(at.step) {
             self.journal.push(Touch { step: at.step, page });
         }
-        let result = body(change, position, directory.raw_word(rid.row()));
-        drop(shadow);
-        self.table.space().free_all(settled);
-        result
+        if words && let Some(place) = change.hold_words() {
+            self.memory.add_held(page, change.after().len());
+            settled.push(place);
+        }
+        (change, settled)
+    }
+
+    /// Estimated DRAM, in bytes.
+    #[inline]
+    pub fn memory(&self) -> usize {
+        self.memory.bytes()
+    }
+
+    /// Bytes of the log that words in DRAM take at least.
+    pub fn logged(&self) -> usize {
+        self.memory.logged()
+    }
+
+    /// Spills words to the medium, those written first before others, until the table's part takes no more than `most`
+    /// bytes of DRAM or nothing is left to spill. The caller's next fence covers what is spilled.
+    pub fn spill(&mut self, most: usize) -> Result<()> {
+        while self.memory.bytes() > most
+            && let Some(page) = self.memory.oldest()
+        {
+            self.spill_page(page)?;
+        }
+        Ok(())
+    }
+
+    fn spill_page(&mut self, page: u64) -> Result<()> {
+        let base = self.table.directory().page_base(page);
+        let mut content = SpilledPage { rows: Vec::new(), folded: 0 };
+        if let Some(shadow) = self.table.shadows().slot(page).lock_existing()
+            && let Some(change) = shadow.change(&self.writer)
+            && change.after().spilled().is_none()
+        {
+            content.rows.extend(change.after().iter());
+        }
+        if !Memory::is_worth(content.rows.len()) {
+            return Ok(());
+        }
+        for (position, word) in &content.rows {
+            let row = base + u64::from(*position);
+            let (_, _, header) = self.table.chain().header(*word, Rid::new(row, word.incarnation()))?;
+            content.folded ^= fold_row(row, header.crc);
+        }
+        let place = self.segments.spill(&self.table, &content)?;
+        let (region, at) = self.table.chain().locate(place)?;
+        let mut rows = RowSet::default();
+        content.rows.iter().for_each(|(position, _)| {
+            rows.insert(*position);
+        });
+        let spilled = Spilled::new(place, region.clone(), at + VERSION_HEADER, rows);
+        // Only the transaction itself changes its words, so they are still the same.
+        if let Some(change) = self.table.shadows().slot(page).lock().change_mut(&self.writer) {
+            change.spill(spilled);
+        }
+        self.memory.spilled(content.rows.len());
+        Ok(())
     }
 
     /// Frees a version that was written and not entered.
@@ -353,6 +435,10 @@ impl TableWrites {
             let directory = self.table.directory();
             let Some(mut shadow) = self.table.shadows().slot(page).lock_existing() else { return };
             let Some(change) = shadow.change_mut(&self.writer).filter(|change| !change.is_whole_page()) else { return };
+            if let Some(place) = change.hold_words() {
+                self.memory.add_held(page, change.after().len());
+                versions.push(place);
+            }
             for write in change.undo(seen) {
                 versions.extend(write.version);
                 let row = directory.page_base(page) + u64::from(write.position);
@@ -395,6 +481,7 @@ impl TableWrites {
                     }
                 }
                 versions.extend(change.after().iter().map(|(_, word)| word));
+                versions.extend(change.after().spilled());
                 versions.extend(change.take_replaced());
             }
             self.free(versions, rids);
@@ -442,20 +529,23 @@ impl TableWrites {
 
     /// Hands the redo records to `add`, none of more than `most` bytes. Called after [`TableWrites::settle`] and a fence.
     pub fn log(&self, most: usize, add: &mut dyn FnMut(Record) -> Result<()>) -> Result<()> {
-        let directory = self.table.directory();
         for page in &self.pages {
-            let mut rows = Vec::new();
+            let (mut rows, mut deleted, mut spilled) = (Vec::new(), Vec::new(), None);
             if let Some(shadow) = self.table.shadows().slot(*page).lock_existing()
                 && let Some(change) = shadow.change(&self.writer)
             {
-                rows.extend(change.after().iter());
-                if !change.deleted().is_empty() {
-                    let deleted = |position| directory.raw_word(directory.page_base(*page) + u64::from(position));
-                    rows.extend(change.deleted().iter().map(|position| (position, deleted(position).tombstone())));
-                    rows.sort_unstable_by_key(|(position, _)| *position);
+                match change.after().spilled() {
+                    Some(place) => spilled = Some((place, change.after().len() as u16)),
+                    None => rows.extend(change.after().iter()),
                 }
+                deleted.extend(change.deleted().iter());
+            }
+            if let Some((place, rows)) = spilled {
+                let (_, _, header) = self.table.chain().header(place, Rid::NO_ROW)?;
+                add(Record::Spilled { table: self.table.id(), page: *page, rows, place, crc: header.crc })?;
             }
             self.log_page(*page, rows, most, add)?;
+            self.log_deleted(*page, deleted, most, add)?;
         }
         self.bulk.iter().flat_map(BulkInsert::records).try_for_each(add)
     }
@@ -470,26 +560,53 @@ impl TableWrites {
         add: &mut dyn FnMut(Record) -> Result<()>,
     ) -> Result<()> {
         let (table, base) = (self.table.id(), self.table.directory().page_base(page));
-        let crc_of = |row, word: Word| -> Result<u32> {
-            Ok(self.table.chain().header(word, Rid::new(row, word.incarnation()))?.2.crc)
-        };
         let Some((last, _)) = rows.last() else { return Ok(()) };
         let room = most.saturating_sub(Record::delta_bytes(0, *last)) / 8;
         if rows.len() <= ROWS_LOGGED_SINGLY || room <= ROWS_LOGGED_SINGLY {
             return rows.into_iter().try_for_each(|(position, word)| {
                 let row = base + u64::from(position);
-                add(Record::Row { table, rid: Rid::new(row, word.incarnation()), word, crc: crc_of(row, word)? })
+                add(Record::Row { table, rid: Rid::new(row, word.incarnation()), word, crc: self.crc_of(row, word)? })
             });
         }
         for rows in rows.chunks(room) {
             let mut folded = 0;
             for (position, word) in rows {
                 let row = base + u64::from(*position);
-                folded ^= fold_row(row, crc_of(row, *word)?);
+                folded ^= fold_row(row, self.crc_of(row, *word)?);
             }
             add(Record::Delta { table, page, rows: rows.to_vec(), crc: delta_crc(folded) })?;
         }
         Ok(())
+    }
+
+    /// Logs the rows deleted from a page: a bit each, however many they are.
+    fn log_deleted(
+        &self,
+        page: u64,
+        deleted: Vec<u16>,
+        most: usize,
+        add: &mut dyn FnMut(Record) -> Result<()>,
+    ) -> Result<()> {
+        let directory = self.table.directory();
+        let row = |position: u16| directory.page_base(page) + u64::from(position);
+        let is_short = deleted.last().is_some_and(|last| Record::delta_bytes(0, *last) > most);
+        if deleted.len() <= ROWS_LOGGED_SINGLY || is_short {
+            let words = deleted.into_iter().map(|position| (position, directory.raw_word(row(position)).tombstone()));
+            return words.into_iter().try_for_each(|(position, word)| {
+                let (rid, crc) = (Rid::new(row(position), word.incarnation()), self.crc_of(row(position), word)?);
+                add(Record::Row { table: self.table.id(), rid, word, crc })
+            });
+        }
+        let mut folded = 0;
+        for position in &deleted {
+            folded ^= fold_row(row(*position), self.crc_of(row(*position), directory.raw_word(row(*position)))?);
+        }
+        add(Record::Deleted { table: self.table.id(), page, rows: deleted, crc: delta_crc(folded) })
+    }
+
+    /// Checksum of the version that `word` names.
+    fn crc_of(&self, row: u64, word: Word) -> Result<u32> {
+        Ok(self.table.chain().header(word, Rid::new(row, word.incarnation()))?.2.crc)
     }
 
     /// Collects the RIDs that the bulk insert leaves free; called before the commit is visible (I8).
@@ -541,6 +658,20 @@ impl TableWrites {
         self.pages.iter().filter_map(rows).sum()
     }
 
+    /// Enters rows whose words a prepared transaction spilled before the restart. Returns whether nobody else holds them.
+    pub(crate) fn restore_spilled(&mut self, page: u64, place: Word, rows: RowSet) -> Result<bool> {
+        let (region, at) = self.table.chain().locate(place)?;
+        let mut shadow = self.table.shadows().slot(page).lock();
+        let is_free = rows.iter().all(|position| shadow.holder(&self.writer, position).is_none());
+        let (change, new_page) = shadow.change_or_new(&self.writer, false);
+        if new_page {
+            self.pages.push(page);
+            self.memory.add_page(page);
+        }
+        change.restore(Spilled::new(place, region.clone(), at + VERSION_HEADER, rows.clone()), rows.iter());
+        Ok(is_free)
+    }
+
     /// Enters a row that a prepared transaction wrote before the restart. Returns whether nobody else holds it.
     pub(crate) fn restore(&mut self, rid: Rid, word: Word) -> bool {
         let directory = self.table.directory();
@@ -548,12 +679,7 @@ impl TableWrites {
         let is_held =
             self.table.shadows().slot(directory.page_of(rid.row())).lock().holder(&self.writer, position).is_some();
         let at = Step { step: 0, floor: 0 };
-        self.enter(rid, at, |change, position, stored| match word.is_tombstone() {
-            true => change.delete(position, stored, 0),
-            false => {
-                change.write(position, word, stored, 0);
-            }
-        });
+        self.enter(rid, Some(word).filter(|word| !word.is_tombstone()), at);
         !is_held
     }
 }

@@ -10,6 +10,7 @@ use crate::error::Result;
 use crate::format::{Record, Rid, Word};
 use crate::shadow::change::Own;
 use crate::shadow::page::OwnView;
+use crate::shadow::row_set::RowSet;
 use crate::shadow::writer::Writer;
 use crate::space::purge::Retired;
 use crate::table::Table;
@@ -108,6 +109,27 @@ impl WriteSet {
         self.written = true;
     }
 
+    /// Estimated DRAM of the write set, in bytes.
+    #[inline]
+    pub fn memory(&self) -> usize {
+        self.tables.iter().map(TableWrites::memory).sum()
+    }
+
+    /// Bytes of the log that words in DRAM take at least.
+    pub fn logged(&self) -> usize {
+        self.tables.iter().map(TableWrites::logged).sum()
+    }
+
+    /// Spills words to the medium until the write set takes about half of `most` bytes of DRAM, or nothing is left to
+    /// spill. The next fence of this thread covers what is spilled.
+    ///
+    /// # Errors
+    /// DeviceFull, TableFull.
+    pub fn spill(&mut self, most: usize) -> Result<()> {
+        let share = most / 2 / self.tables.len().max(1);
+        self.tables.iter_mut().try_for_each(|writes| writes.spill(share))
+    }
+
     /// What the transaction made of a row; `None` if it never wrote the row.
     pub fn own(&self, table: u32, rid: Rid) -> Option<Own> {
         self.writes_of(table)?.own(rid)
@@ -197,6 +219,19 @@ impl WriteSet {
     pub(crate) fn restore(&mut self, table: &Arc<Table>, owner: u64, rid: Rid, word: Word) -> bool {
         self.written = true;
         self.table(table, owner).restore(rid, word)
+    }
+
+    /// Enters rows whose words a prepared transaction spilled before the restart. Returns whether nobody else holds them.
+    pub(crate) fn restore_spilled(
+        &mut self,
+        table: &Arc<Table>,
+        owner: u64,
+        page: u64,
+        place: Word,
+        rows: RowSet,
+    ) -> Result<bool> {
+        self.written = true;
+        self.table(table, owner).restore_spilled(page, place, rows)
     }
 
     /// Enters a page that a prepared transaction filled before the restart.

@@ -1,65 +1,74 @@
 //! Cells: the equal parts of a segment that hold versions, and the DRAM map of those in use.
 //!
-//! Cell sizes come in classes, which waste at most an eighth of a version. All cells of a segment are of one class, so
-//! the place of a cell follows from its number, and no torn byte can derail a walk over a segment. After a restart a
-//! sweep rebuilds the map from the row directory. Thread safety: the segment's owner claims cells and any thread frees
-//! them, both on atomic words.
+//! Cell sizes come in classes, which are the same in segments of all sizes: every multiple of a unit up to 256 bytes,
+//! and from there on the eighth to the fifteenth part of each power of two. A segment holds classes of up to an eighth
+//! of its size, of which it holds a whole number nearly without rest. So a version takes at most its bytes rounded up
+//! to 8, and an eighth of itself. All cells of a segment are of one class, so the place of a cell follows from its
+//! number, and no torn byte can derail a walk over a segment. After a restart a sweep rebuilds the map from the row
+//! directory. Thread safety: the segment's owner claims cells and any thread frees them, both on atomic words.
 
-use crate::format::UNIT_BYTES;
+use crate::format::{UNIT_BYTES, VERSION_HEADER};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// Fewest units in a cell: those of a version header. Tombstones and empty rows need no more.
-pub const UNITS_MIN: u32 = 2;
-/// Where no more than so many cells fit a segment, they share it evenly.
-const FEW_CELLS: u32 = 8;
+pub const UNITS_MIN: u32 = (VERSION_HEADER / UNIT_BYTES) as u32;
+/// Up to so many units each number of units is a class.
+const UNITS_FINE: u32 = 32;
+/// Fewest cells in a segment.
+const CELLS_MIN: u64 = 8;
 
-/// The class of cells, in units, for a version of `bytes`, header included; `None` if the version needs an extent.
+/// The class of cells, in units, for a version of `bytes`, header included, where segments have up to `segment_bytes`;
+/// `None` if the version needs an extent.
 pub fn class_for(bytes: u64, segment_bytes: u64) -> Option<u32> {
-    if bytes > segment_bytes {
+    if bytes > segment_bytes / CELLS_MIN {
         return None;
     }
-    let units = (bytes.div_ceil(UNIT_BYTES) as u32).max(UNITS_MIN);
-    let segment_units = (segment_bytes / UNIT_BYTES) as u32;
-    let rounded = if segment_units / units <= FEW_CELLS { units } else { units.next_multiple_of(step(units)) };
-    let cells = segment_units / rounded;
-    Some(if cells <= FEW_CELLS { segment_units / cells } else { rounded })
+    Some(class_of((bytes.div_ceil(UNIT_BYTES) as u32).max(UNITS_MIN)))
 }
 
-/// Distance between classes of about `units`, where more than [`FEW_CELLS`] fit a segment: eight to a doubling.
-fn step(units: u32) -> u32 {
-    if units <= 16 { 1 } else { 1 << (units.ilog2() - 3) }
+/// The smallest class of at least `units`.
+fn class_of(units: u32) -> u32 {
+    if units <= UNITS_FINE {
+        return units;
+    }
+    let (power, parts) = parts_of(units);
+    power / parts
+}
+
+/// The class of at least `units` as a part of a power of two: that power, and the number of parts, from 8 to 15.
+fn parts_of(units: u32) -> (u32, u32) {
+    let power = units.next_power_of_two() * 8;
+    (power, power / units)
+}
+
+/// Size of the smallest segment that may have cells of `units`, in bytes.
+pub fn segment_bytes_for(units: u32) -> u64 {
+    (u64::from(units) * UNIT_BYTES * CELLS_MIN).next_power_of_two()
 }
 
 /// The class to open for a version of `class` when `largest`, a smaller one, is the largest open: twice `largest`, or
 /// `class` if that is larger. Rows that grow little by little then open few classes.
 pub fn grown_class(largest: u32, class: u32, segment_bytes: u64) -> u32 {
-    let segment_units = (segment_bytes / UNIT_BYTES) as u32;
-    let grown = largest.saturating_mul(2).min(segment_units / FEW_CELLS).max(class);
-    class_for(u64::from(grown) * UNIT_BYTES, segment_bytes).unwrap_or(class)
+    let grown = u64::from(largest.saturating_mul(2).max(class)) * UNIT_BYTES;
+    class_for(grown.min(segment_bytes / CELLS_MIN), segment_bytes).unwrap_or(class)
 }
 
 /// Number of slots, which [`class_slot`] maps classes to.
-pub const CLASS_SLOTS: usize = 136;
+pub const CLASS_SLOTS: usize = 112;
 
-/// The slot of a class, below [`CLASS_SLOTS`]: eight to a doubling. No two classes of a pool share a slot.
-pub fn class_slot(units: u32) -> usize {
-    let log = units.ilog2();
-    let eighth = if log < 3 { units << (3 - log) } else { units >> (log - 3) } & 7;
-    (log * 8 + eighth) as usize
+/// The slot of a class, below [`CLASS_SLOTS`]. No two classes share one.
+pub fn class_slot(class: u32) -> usize {
+    if class <= UNITS_FINE {
+        return class as usize;
+    }
+    let (power, parts) = parts_of(class);
+    let doublings = power.ilog2() - (UNITS_FINE * 16).ilog2();
+    (UNITS_FINE + doublings * 8 + 16 - parts) as usize
 }
 
-/// Whether a segment may have cells of `units`: those of a class, or a size that earlier builds used. No two of these
-/// share a slot ([`class_slot`]), because an owner that asks for a class must not get smaller cells.
+/// Whether a segment of `segment_bytes` may have cells of `units`.
 pub fn is_class(units: u32, segment_bytes: u64) -> bool {
-    let segment_units = (segment_bytes / UNIT_BYTES) as u32;
-    if !(UNITS_MIN..=segment_units).contains(&units) {
-        return false;
-    }
-    match segment_units / units {
-        cells if cells > FEW_CELLS => units.is_multiple_of(step(units)),
-        FEW_CELLS if units < segment_units / FEW_CELLS => units.is_multiple_of(step(units)),
-        cells => units == segment_units / cells,
-    }
+    (UNITS_MIN..=(segment_bytes / CELLS_MIN / UNIT_BYTES) as u32).contains(&units) && class_of(units) == units
 }
 
 /// The cells of a segment that are in use.
@@ -76,15 +85,7 @@ pub struct CellMap {
 impl CellMap {
     /// The map of a segment with cells of `units`, none of them in use.
     pub fn new(units: u32, segment_bytes: u64) -> CellMap {
-        CellMap::with_count(units, (segment_bytes / UNIT_BYTES) as u32 / units)
-    }
-
-    /// The map of an extent, which has one cell.
-    pub fn extent() -> CellMap {
-        CellMap::with_count(0, 1)
-    }
-
-    fn with_count(units: u32, count: u32) -> CellMap {
+        let count = (segment_bytes / UNIT_BYTES) as u32 / units;
         CellMap {
             units,
             count,
@@ -94,7 +95,7 @@ impl CellMap {
         }
     }
 
-    /// Size of a cell, in units of 16 bytes; 0 for an extent.
+    /// Size of a cell, in units of 8 bytes.
     pub fn units(&self) -> u32 {
         self.units
     }
@@ -117,9 +118,6 @@ impl CellMap {
     /// The cell that begins at `offset` bytes in the segment, if one does.
     pub fn cell_at(&self, offset: u64) -> Option<u32> {
         let size = u64::from(self.units) * UNIT_BYTES;
-        if size == 0 {
-            return (offset == 0).then_some(0);
-        }
         (offset.is_multiple_of(size) && offset / size < u64::from(self.count)).then(|| (offset / size) as u32)
     }
 
@@ -185,33 +183,38 @@ mod tests {
     use std::collections::BTreeSet;
 
     /// Versions of 7169 to 7280 bytes got cells of a size that was not a class. Their segments then counted as damaged,
-    /// and the pool did not open again.
+    /// and the pool did not open again. Versions of 33 KiB had a segment of 64 KiB each.
     #[test]
     fn whatever_a_row_gets_is_a_class_of_bounded_waste() {
+        let mut all = BTreeSet::new();
         for segment_bytes in (12..=20).map(|shift| 1u64 << shift) {
             let mut classes = BTreeSet::new();
-            for bytes in (1..=segment_bytes / UNIT_BYTES).map(|units| units * UNIT_BYTES) {
-                let class = class_for(bytes, segment_bytes).expect("it fits a segment");
+            for bytes in 1..=segment_bytes / CELLS_MIN {
+                let class = class_for(bytes, segment_bytes).expect("an eighth of a segment is enough");
                 assert!(is_class(class, segment_bytes), "{bytes} of {segment_bytes}: {class}");
                 let cell = u64::from(class) * UNIT_BYTES;
                 assert_eq!(class_for(cell, segment_bytes), Some(class), "{bytes} of {segment_bytes}");
-                assert!(bytes <= cell);
-                let few = segment_bytes / cell <= u64::from(FEW_CELLS);
-                assert!(few || cell - bytes <= bytes / 8 || bytes <= 32, "{bytes} of {segment_bytes}: {cell}");
+                assert!(bytes <= cell && segment_bytes_for(class) <= segment_bytes);
+                // Its share of the segment, with what is left over behind the last cell.
+                let count = u64::from(CellMap::new(class, segment_bytes).count());
+                assert!(count >= CELLS_MIN);
+                let least = bytes.next_multiple_of(UNIT_BYTES).max(VERSION_HEADER);
+                assert!(segment_bytes <= count * (least + least / 8 + 1), "{bytes} of {segment_bytes}: {cell}");
                 classes.insert(class);
             }
-            let slots: BTreeSet<_> = classes.iter().map(|class| class_slot(*class)).collect();
-            assert_eq!(slots.len(), classes.len(), "{segment_bytes}");
-            assert!(slots.iter().all(|slot| *slot < CLASS_SLOTS));
-            // Cells of 576 units shared a slot with the class of 585. A version of 577 to 585 units could be written
-            // into one of them, over the beginning of the next.
-            let accepted: Vec<_> = (0..=65536 + 1).filter(|units| is_class(*units, segment_bytes)).collect();
-            let slots: BTreeSet<_> = accepted.iter().map(|units| class_slot(*units)).collect();
-            assert_eq!(slots.len(), accepted.len(), "{segment_bytes}: {accepted:?}");
+            assert_eq!(class_for(segment_bytes / CELLS_MIN + 1, segment_bytes), None);
+            let accepted: BTreeSet<_> = (0..=1 << 17).filter(|units| is_class(*units, segment_bytes)).collect();
+            assert_eq!(accepted, classes, "{segment_bytes}");
             for (smaller, larger) in classes.iter().zip(classes.iter().skip(1)) {
                 let grown = grown_class(*smaller, *larger, segment_bytes);
                 assert!(grown >= *larger && classes.contains(&grown));
             }
+            all.extend(classes);
         }
+        // Cells of 576 units shared a slot with the class of 585. A version of 577 to 585 units could be written into
+        // one of them, over the beginning of the next.
+        let slots: BTreeSet<_> = all.iter().map(|class| class_slot(*class)).collect();
+        assert_eq!(slots.len(), all.len(), "{all:?}");
+        assert!(slots.iter().all(|slot| *slot < CLASS_SLOTS));
     }
 }

@@ -4,24 +4,21 @@
 //! names a version is checked here before it is followed: that the file exists, that the place lies in it, and that the
 //! version there belongs to the row.
 
-use super::context::TableContext;
+use super::context::{Need, TableContext};
 use super::datafile::DataFile;
 use super::directory::Directory;
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{
-    FileIdentity, PageState, Rid, VERSION_HEADER, VersionHeader, Word, bytes_for_segments, data_file_name,
-    segments_for_bytes,
-};
+use crate::format::{FileIdentity, Rid, SEGMENT_BYTES_MIN, VERSION_HEADER, VersionHeader, Word, data_file_name};
 use perdura_pmem::Region;
 use perdura_pmem::sync::Mutex;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// Most files in a chain: a directory word has 16 bits for the file.
 const FILES_MAX: u32 = 1 << 16;
 
 /// The place of a segment in a table's chain.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SegmentId {
     /// Sequence number of the file.
     pub file: u32,
@@ -35,7 +32,12 @@ pub struct Chain {
     table: u32,
     name: Mutex<String>,
     dropped: AtomicBool,
-    files: boxcar::Vec<DataFile>,
+    /// The first file; a small table has no other, and keeps no list.
+    first: OnceLock<DataFile>,
+    /// The files after the first.
+    later: boxcar::Vec<DataFile>,
+    /// Size of the largest segments, in bytes.
+    segment_bytes: AtomicU64,
     directory: Directory,
 }
 
@@ -47,7 +49,9 @@ impl Chain {
             table,
             name: Mutex::new(name.to_owned()),
             dropped: AtomicBool::new(false),
-            files: boxcar::Vec::new(),
+            first: OnceLock::new(),
+            later: boxcar::Vec::new(),
+            segment_bytes: AtomicU64::new(SEGMENT_BYTES_MIN),
         }
     }
 
@@ -63,9 +67,9 @@ impl Chain {
         let chain = Chain::without_files(context, table, name);
         for sequence in 0..FILES_MAX {
             let identity = chain.identity(sequence);
-            let file = DataFile::open(&*chain.context.medium, identity, chain.segment_bytes())?;
+            let file = DataFile::open(&*chain.context.medium, identity, chain.context.geometry.segment_bytes)?;
             let is_last = !file.has_next();
-            chain.files.push(file);
+            chain.add(file);
             if is_last {
                 return Ok(chain);
             }
@@ -79,16 +83,23 @@ impl Chain {
 
     fn push(&self, file: DataFile) {
         self.context.services.prefault(file.region());
-        self.files.push(file);
+        self.add(file);
     }
 
-    /// Creates the next file, and links it once it is synced (I3). On a device that is nearly full it is smaller than
-    /// usual, but has at least `least` bytes. One thread at a time may call this.
+    fn add(&self, file: DataFile) {
+        self.segment_bytes.fetch_max(file.segment_bytes(), Ordering::Relaxed);
+        if let Err(file) = self.first.set(file) {
+            self.later.push(file);
+        }
+    }
+
+    /// Creates the next file, with room for what is `need`ed, and links it once it is synced (I3). On a device that is
+    /// nearly full it is smaller than usual, but has at least `least` bytes. One thread at a time may call this.
     ///
     /// # Errors
     /// DeviceFull, TableFull, NotFound (the table was dropped), Medium.
-    pub fn extend(&self, least: u64) -> Result<&DataFile> {
-        let sequence = self.files.count() as u32;
+    pub fn extend(&self, least: u64, need: Need) -> Result<&DataFile> {
+        let sequence = self.file_count() as u32;
         if self.is_dropped() {
             return Err(Error::new(ErrorKind::NotFound, format!("table {} was dropped", self.name())));
         }
@@ -101,20 +112,20 @@ impl Chain {
         if perdura_pmem::planted(47) {
             last.link_next();
         }
-        let file = self.context.create_file(self.identity(sequence), self.context.file_bytes(sequence), least);
+        let usual = self.context.file_bytes(sequence);
+        let file = self.context.create_file(self.identity(sequence), usual, least, need);
         let file = file.map_err(|error| error.of_table(&self.name()))?;
         last.link_next();
         self.push(file);
         Ok(self.file(sequence).expect("just added"))
     }
 
-    /// Number of free segments below which the chain needs its next file: half of those in the last file, counting no
+    /// Bytes in free segments below which the chain needs its next file: half of those in the last file, counting no
     /// more of it than the usual size for its place.
-    pub fn low_water(&self) -> usize {
-        let last = self.files.count() as u32 - 1;
-        let usual = segments_for_bytes(self.context.file_bytes(last), self.segment_bytes());
-        let segments = self.file(last).map_or(0, |file| u64::from(file.segment_count()));
-        segments.min(usual) as usize / 2
+    pub fn low_water(&self) -> u64 {
+        let last = self.file_count() as u32 - 1;
+        let bytes = self.file(last).map_or(0, |file| u64::from(file.segment_count()) * file.segment_bytes());
+        bytes.min(self.context.file_bytes(last)) / 2
     }
 
     /// What the table shares with the other tables of its pool.
@@ -150,10 +161,10 @@ impl Chain {
         self.dropped.store(true, Ordering::Release);
     }
 
-    /// Size of a segment, in bytes.
+    /// Size of the largest segments of the chain, in bytes: versions of up to an eighth of it go into cells.
     #[inline]
     pub fn segment_bytes(&self) -> u64 {
-        self.context.geometry.segment_bytes
+        self.segment_bytes.load(Ordering::Relaxed)
     }
 
     /// The table's row directory.
@@ -164,18 +175,21 @@ impl Chain {
 
     /// The files, in the order of the chain.
     pub fn files(&self) -> impl Iterator<Item = &DataFile> {
-        self.files.iter().map(|(_, file)| file)
+        self.first.get().into_iter().chain(self.later.iter().map(|(_, file)| file))
     }
 
     /// Number of files.
     pub fn file_count(&self) -> usize {
-        self.files.count()
+        usize::from(self.first.get().is_some()) + self.later.count()
     }
 
     /// File `sequence` of the chain, if it exists.
     #[inline]
     pub fn file(&self, sequence: u32) -> Option<&DataFile> {
-        self.files.get(sequence as usize)
+        match sequence.checked_sub(1) {
+            None => self.first.get(),
+            Some(index) => self.later.get(index as usize),
+        }
     }
 
     /// The file of a segment, which must belong to the table.
@@ -193,7 +207,7 @@ impl Chain {
     /// Region and offset of the version that `word` names, checked to lie in a file of the table.
     #[inline]
     pub fn locate(&self, word: Word) -> Result<(&Region, u64)> {
-        match self.files.get(word.file() as usize) {
+        match self.file(word.file()) {
             Some(file) => Ok((file.region(), file.place_of(word)?)),
             None => Err(Error::damaged(
                 &data_file_name(self.table, word.file()),
@@ -224,17 +238,6 @@ impl Chain {
         (region, word.offset())
     }
 
-    /// State of the directory page of row `row`.
-    #[inline]
-    pub fn state_of(&self, row: u64) -> PageState {
-        self.directory.state(self.directory.page_of(row))
-    }
-
-    /// Size of a file with `segments` segments, in bytes.
-    pub fn bytes_for(&self, segments: u32) -> u64 {
-        bytes_for_segments(u64::from(segments), self.segment_bytes())
-    }
-
     /// Size of all files, in bytes.
     pub fn bytes(&self) -> u64 {
         self.files().map(|file| file.region().len()).sum()
@@ -258,4 +261,9 @@ pub unsafe fn row<'a>(region: &'a Region, at: u64, header: &VersionHeader) -> &'
     // SAFETY: the row was written before the version became reachable, and does not change; the caller holds the
     // version.
     unsafe { region.slice(at + VERSION_HEADER, u64::from(header.len)) }
+}
+
+/// RID in the header of the version at `at`, if one is there.
+pub fn rid_at(region: &Region, at: u64) -> Rid {
+    Rid::from_u64(region.load(at))
 }

@@ -4,10 +4,54 @@ use super::datafile::DataFile;
 use super::spare::Spare;
 use crate::config::Config;
 use crate::error::{ErrorKind, Result};
-use crate::format::{FileIdentity, Geometry};
+use crate::format::{FileIdentity, Geometry, SEGMENT_BYTES_MIN, bytes_for_segments};
 use crate::service::Services;
 use perdura_pmem::Medium;
 use std::sync::Arc;
+
+/// Where no more than so many large rows fit a data file, its size is made to fit them.
+const FEW_COPIES: u64 = 8;
+
+/// What a new data file must have room for.
+#[derive(Clone, Copy, Debug)]
+pub struct Need {
+    /// Least size of its segments, in bytes.
+    pub segment_bytes: u64,
+    /// Adjacent bytes in segments.
+    pub bytes: u64,
+    /// Number of segments that stay free beside these bytes.
+    pub kept: u32,
+}
+
+impl Need {
+    /// Room for three segments, as the smallest data file has it.
+    pub const LEAST: Need = Need { segment_bytes: SEGMENT_BYTES_MIN, bytes: SEGMENT_BYTES_MIN, kept: 2 };
+
+    /// Size of the smallest file of at least `least` bytes that has the room.
+    fn file_bytes(self, least: u64, geometry: Geometry) -> u64 {
+        let mut bytes = least.max(geometry.file_bytes_with(self.segment_bytes));
+        loop {
+            let segment_bytes = geometry.segment_bytes_in(bytes);
+            let segments = self.bytes.div_ceil(segment_bytes) + u64::from(self.kept);
+            match bytes_for_segments(segments, segment_bytes) {
+                needed if needed > bytes => bytes = needed,
+                _ => return bytes,
+            }
+        }
+    }
+
+    /// Size of a file of about `usual` bytes that has the room. Where few such extents fit a file, it has room for a
+    /// whole number of them.
+    fn usual_bytes(self, usual: u64, geometry: Geometry) -> u64 {
+        let fitted = |copies| Need { bytes: self.bytes * copies, ..self }.file_bytes(0, geometry);
+        match usual / self.bytes {
+            few @ 1..=FEW_COPIES => {
+                (1..=few).rev().map(fitted).find(|bytes| *bytes <= usual).unwrap_or_else(|| fitted(1))
+            }
+            _ => self.file_bytes(usual, geometry),
+        }
+    }
+}
 
 /// What the tables of a pool share.
 pub struct TableContext {
@@ -37,7 +81,7 @@ impl TableContext {
         services: Arc<Services>,
     ) -> Self {
         TableContext {
-            spare: Spare::new(geometry.segment_bytes, config.first_file_bytes),
+            spare: Spare::default(),
             medium,
             pool,
             geometry,
@@ -52,13 +96,19 @@ impl TableContext {
         FileIdentity { pool: self.pool, table, sequence }
     }
 
-    /// Creates a data file of `bytes`. Where the device has no room it tries half as much, and so on, down to `least`.
-    pub fn create_file(&self, identity: FileIdentity, bytes: u64, least: u64) -> Result<DataFile> {
+    /// Creates a data file of about `usual` bytes that has room for what is needed. Where the device has no room for
+    /// it, it tries half as much, and so on, down to `least` bytes and the need.
+    pub fn create_file(&self, identity: FileIdentity, usual: u64, least: u64, need: Need) -> Result<DataFile> {
         let was_left = self.services.forget_leftover(&identity.name());
-        let mut bytes = bytes.max(least);
+        let least = need.file_bytes(least, self.geometry);
+        let mut bytes = need.usual_bytes(usual, self.geometry).max(least);
         let created = loop {
-            match DataFile::create(&*self.medium, identity, bytes, self.geometry.segment_bytes) {
-                Err(error) if error.kind() == ErrorKind::DeviceFull && bytes > least => bytes = (bytes / 2).max(least),
+            let segment_bytes = self.geometry.segment_bytes_in(bytes);
+            match DataFile::create(&*self.medium, identity, bytes, segment_bytes) {
+                Err(error) if error.kind() == ErrorKind::DeviceFull && bytes > least => {
+                    let half = need.file_bytes((bytes / 2).max(least), self.geometry);
+                    bytes = if half < bytes { half } else { least };
+                }
                 created => break created,
             }
         };
@@ -72,7 +122,7 @@ impl TableContext {
     pub fn take_spare(&self, table: u32) -> Result<Option<DataFile>> {
         let identity = self.identity(table, 0);
         match self.spare.take(&*self.medium, &self.services, &identity.name())? {
-            Some(region) => DataFile::begin(&*self.medium, identity, region, self.geometry.segment_bytes).map(Some),
+            Some(region) => DataFile::begin(&*self.medium, identity, region, SEGMENT_BYTES_MIN).map(Some),
             None => Ok(None),
         }
     }

@@ -7,8 +7,8 @@
 use super::cells::{self, CellMap};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{
-    FORMAT_VERSION, FileHeader, FileIdentity, HeaderFault, LINK_AT, LINKED, SegmentKind, VERSION_HEADER, Word,
-    bytes_for_segments, descriptor_at, segments_at, segments_for_bytes,
+    FORMAT_VERSION, FileHeader, FileIdentity, GRANULES, HeaderFault, LINK_AT, LINKED, SegmentKind, VERSION_HEADER,
+    Word, bytes_for_segments, descriptor_at, segments_at, segments_for_bytes,
 };
 use perdura_pmem::sync::Mutex;
 use perdura_pmem::{Medium, Region};
@@ -19,7 +19,8 @@ use zerocopy::{FromZeros, IntoBytes};
 /// What DRAM knows of a segment.
 #[derive(Default)]
 pub struct Segment {
-    /// The map of the cells in use; `None` until the segment is swept or taken into use, and while it is free.
+    /// The map of the cells in use; `None` until the segment is swept or taken into use, and while it is free or has
+    /// another use.
     pub cells: Mutex<Option<Arc<CellMap>>>,
     /// The segment was swept, so `cells` tells what it holds. Changed with `cells` locked.
     pub swept: AtomicBool,
@@ -70,8 +71,8 @@ impl DataFile {
         Ok(DataFile::mapped(region, identity, segment_bytes, segments))
     }
 
-    /// Opens a file, and checks its length, header and link word.
-    pub fn open(medium: &dyn Medium, identity: FileIdentity, segment_bytes: u64) -> Result<DataFile> {
+    /// Opens a file, and checks its length, header and link word. Its segments have at most `segment_bytes_max`.
+    pub fn open(medium: &dyn Medium, identity: FileIdentity, segment_bytes_max: u64) -> Result<DataFile> {
         let name = identity.name();
         let region = medium.open(&name).map_err(|error| {
             let what = "is part of the pool: restore it from a backup";
@@ -83,15 +84,16 @@ impl DataFile {
         }
         let mut header = FileHeader::new_zeroed();
         region.read(0, header.as_mut_bytes());
-        let segments = header.check(identity, bytes, segment_bytes).map_err(|fault| match fault {
+        let checked = header.check(identity, bytes, segment_bytes_max).map_err(|fault| match fault {
             HeaderFault::Damaged(at, what) => Error::damaged(&name, at, what),
-            HeaderFault::Newer(version) => Error::new(
+            HeaderFault::OtherFormat(version) => Error::new(
                 ErrorKind::NotSupported,
                 format!("{name} has format {version}, this build reads {FORMAT_VERSION}; use the build that wrote it"),
             )
             .in_file(&name)
             .at(8),
-        })?;
+        });
+        let (segment_bytes, segments) = checked?;
         if ![0, LINKED].contains(&region.load(LINK_AT)) {
             return Err(Error::damaged(&name, LINK_AT, "the link word is not valid"));
         }
@@ -129,6 +131,38 @@ impl DataFile {
         self.identity.sequence
     }
 
+    /// Size of a segment, in bytes.
+    #[inline]
+    pub fn segment_bytes(&self) -> u64 {
+        self.segment_bytes
+    }
+
+    /// Size of a granule, in bytes: extents begin at multiples of it and take whole ones.
+    pub fn granule_bytes(&self) -> u64 {
+        self.segment_bytes / u64::from(GRANULES)
+    }
+
+    /// The granule that begins at `offset`, counted through all segments of the file, if one does.
+    pub fn granule_at(&self, offset: u64) -> Option<u32> {
+        let distance = offset.checked_sub(self.segments_at)?;
+        distance.is_multiple_of(self.granule_bytes()).then(|| (distance / self.granule_bytes()) as u32)
+    }
+
+    /// Offset of granule `granule`, in bytes.
+    pub fn granule_offset(&self, granule: u32) -> u64 {
+        self.segments_at + u64::from(granule) * self.granule_bytes()
+    }
+
+    /// Whether all of the `bytes` from `offset` on lie in segments of extents.
+    pub fn is_in_extents(&self, offset: u64, bytes: u64) -> bool {
+        match (self.segment_of(offset), self.segment_of(offset + bytes.max(1) - 1)) {
+            (Some(first), Some(last)) => {
+                (first..=last).all(|index| matches!(self.kind(index), Ok(SegmentKind::Extents)))
+            }
+            _ => false,
+        }
+    }
+
     /// Number of segments.
     pub fn segment_count(&self) -> u32 {
         self.segments.len() as u32
@@ -154,7 +188,7 @@ impl DataFile {
     pub fn kind(&self, index: u32) -> Result<SegmentKind> {
         let at = descriptor_at(index);
         let word = self.region.load(at);
-        SegmentKind::decode(word, self.salt(index)).filter(|kind| self.kind_fits(*kind, index)).ok_or_else(|| {
+        SegmentKind::decode(word, self.salt(index)).filter(|kind| self.kind_fits(*kind)).ok_or_else(|| {
             Error::damaged(self.region.name(), at, format_args!("segment descriptor {word:#018x} is not valid"))
         })
     }
@@ -186,14 +220,10 @@ impl DataFile {
         u64::from(self.identity.table) << 32 ^ u64::from(self.identity.sequence) << 16 ^ u64::from(index)
     }
 
-    fn kind_fits(&self, kind: SegmentKind, index: u32) -> bool {
+    fn kind_fits(&self, kind: SegmentKind) -> bool {
         match kind {
-            SegmentKind::Free | SegmentKind::Directory(_) => true,
+            SegmentKind::Free | SegmentKind::Directory(_) | SegmentKind::Extents => true,
             SegmentKind::Cells(units) => cells::is_class(units, self.segment_bytes),
-            SegmentKind::Extent(count) => {
-                count > 0 && u64::from(index) + u64::from(count) <= self.segments.len() as u64
-            }
-            SegmentKind::ExtentTail(distance) => distance > 0 && distance <= index,
         }
     }
 }

@@ -1,59 +1,55 @@
 //! The row directory: it maps a row number to the directory word that names the row's newest committed version.
 //!
-//! Row number = segment number x words per segment + position. The first 16 words of a segment are the states of its 16
-//! pages, so rows begin at position 16. A word counts iff the state of its page is published. Reads take no lock.
-//! Segments are only ever added, in the order of their numbers, under the lock of the directory's free places
-//! (`space/directory_space.rs`).
+//! It is made of pages. The first word of a page is its state, each other word belongs to a row: row number = page
+//! number x words in a page + position in the page. A word counts iff the state of its page is published. Reads take no
+//! lock. Pages are only ever added, a segment of them at a time and in the order of their numbers, under the lock of
+//! the directory's free places (`space/directory_space.rs`).
 
 use crate::error::{Error, Result};
-use crate::format::{Geometry, PAGES_PER_SEGMENT, PageState, Rid, Word};
+use crate::format::{Geometry, PageState, Rid, Word};
 use perdura_pmem::{LINE_BYTES, Region};
 
-/// A segment of the row directory.
-pub struct DirectorySegment {
-    /// The region that maps the segment's file.
-    pub region: Region,
-    /// Offset of the segment in the file, in bytes.
-    pub at: u64,
+/// A page of the row directory.
+struct DirectoryPage {
+    /// The region that maps the page's file.
+    region: Region,
+    /// Offset of the page in the file, in bytes.
+    at: u64,
 }
 
 /// The row directory of a table.
 pub struct Directory {
-    segments: boxcar::Vec<DirectorySegment>,
-    segment_shift: u32,
+    pages: boxcar::Vec<DirectoryPage>,
     page_shift: u32,
 }
 
 impl Directory {
-    /// A directory without segments.
+    /// A directory without pages.
     pub fn new(geometry: Geometry) -> Directory {
-        Directory {
-            segments: boxcar::Vec::new(),
-            segment_shift: geometry.words_per_segment().ilog2(),
-            page_shift: geometry.words_per_page().ilog2(),
+        Directory { pages: boxcar::Vec::new(), page_shift: geometry.page_words.ilog2() }
+    }
+
+    /// Appends the pages of the next segment, which lies at `at` and whose descriptor is durable.
+    pub fn push_segment(&self, region: &Region, at: u64, segment_bytes: u64) {
+        for at in (at..at + segment_bytes).step_by(8 << self.page_shift) {
+            self.pages.push(DirectoryPage { region: region.clone(), at });
         }
-    }
-
-    /// Appends the next segment, whose descriptor is durable.
-    pub fn push(&self, segment: DirectorySegment) {
-        self.segments.push(segment);
-    }
-
-    /// Number of segments.
-    pub fn segment_count(&self) -> u64 {
-        self.segments.count() as u64
     }
 
     /// Number of pages, published or not.
     pub fn page_count(&self) -> u64 {
-        self.segment_count() * PAGES_PER_SEGMENT
+        self.pages.count() as u64
     }
 
-    /// Row numbers of page `page`. The first page of a segment is 16 rows shorter, for the state words.
+    /// Number of rows that fit the pages.
+    pub fn row_places(&self) -> u64 {
+        self.page_count() * ((1 << self.page_shift) - 1)
+    }
+
+    /// Row numbers of page `page`.
     pub fn page_rows(&self, page: u64) -> std::ops::Range<u64> {
         let first = page << self.page_shift;
-        let skip = if page.is_multiple_of(PAGES_PER_SEGMENT) { PAGES_PER_SEGMENT } else { 0 };
-        first + skip..first + (1 << self.page_shift)
+        first + 1..first + (1 << self.page_shift)
     }
 
     /// Row number of the first word of page `page`, whether a row or not.
@@ -100,34 +96,36 @@ impl Directory {
     }
 
     /// Number of the page that row `row` is in.
+    #[inline]
     pub fn page_of(&self, row: u64) -> u64 {
         row >> self.page_shift
     }
 
-    /// Number of the directory segment that row `row` is in.
-    pub fn segment_of(&self, row: u64) -> u64 {
-        row >> self.segment_shift
+    #[inline]
+    fn page(&self, page: u64) -> Option<&DirectoryPage> {
+        // A forged record may name any page.
+        if page >= 1 << 48 {
+            return None;
+        }
+        self.pages.get(page as usize)
     }
 
     /// Region and offset of the word of row `row`; `None` if the directory has no such row.
     #[inline]
     pub fn place(&self, row: u64) -> Option<(&Region, u64)> {
-        let position = row & ((1 << self.segment_shift) - 1);
-        if position < PAGES_PER_SEGMENT {
+        let position = row & ((1 << self.page_shift) - 1);
+        if position == 0 {
             return None;
         }
-        let segment = self.segments.get(usize::try_from(row >> self.segment_shift).ok()?)?;
-        Some((&segment.region, segment.at + position * 8))
+        let page = self.page(self.page_of(row))?;
+        Some((&page.region, page.at + position * 8))
     }
 
-    /// Region, offset and length in bytes of the words of page `page`; `None` if there is no such page.
+    /// Region, offset and length in bytes of the words of page `page`, without its state; `None` if there is no such
+    /// page.
     pub fn page_bytes(&self, page: u64) -> Option<(&Region, u64, u64)> {
-        if page >= self.page_count() {
-            return None;
-        }
-        let rows = self.page_rows(page);
-        let (region, at) = self.place(rows.start)?;
-        Some((region, at, (rows.end - rows.start) * 8))
+        let page = self.page(page)?;
+        Some((&page.region, page.at + 8, (8 << self.page_shift) - 8))
     }
 
     /// The word of row `row`; empty if there is no such row or its page is unpublished.
@@ -165,63 +163,53 @@ impl Directory {
         region.flush(at, 8);
     }
 
-    fn state_place(&self, page: u64) -> Option<(&Region, u64)> {
-        let segment = self.segments.get(usize::try_from(page / PAGES_PER_SEGMENT).ok()?)?;
-        Some((&segment.region, segment.at + page % PAGES_PER_SEGMENT * 8))
-    }
-
     /// The state of page `page`; unpublished if there is no such page.
+    #[inline]
     pub fn state(&self, page: u64) -> PageState {
-        self.state_place(page).map_or(PageState::UNPUBLISHED, |(region, at)| PageState(region.load(at)))
+        self.page(page).map_or(PageState::UNPUBLISHED, |page| PageState(page.region.load(page.at)))
     }
 
     /// Stores and flushes the state word that publishes page `page`. Its words must be fenced before (I3); the caller
     /// fences the state.
     #[track_caller]
     pub fn publish(&self, page: u64, state: PageState) {
-        let (region, at) = self.state_place(page).expect("a page that exists");
-        region.store(at, state.0);
-        region.flush(at, 8);
+        let page = self.page(page).expect("a page that exists");
+        page.region.store(page.at, state.0);
+        page.region.flush(page.at, 8);
     }
 
     /// Fences the region of page `page`.
     #[track_caller]
     pub fn fence(&self, page: u64) {
-        let (region, _) = self.state_place(page).expect("a page that exists");
-        region.fence();
+        self.page(page).expect("a page that exists").region.fence();
     }
 
-    /// Makes durable what a killed process left of segment `number` in the cache only.
-    pub fn reclaim_segment(&self, number: u64) {
-        self.reclaim_within(number, &[(0, 8 << self.segment_shift)]);
+    /// Makes durable what a killed process left of page `number` in the cache only.
+    pub fn reclaim_page(&self, number: u64) {
+        if let Some(page) = self.page(number) {
+            page.region.reclaim(page.at, 8 << self.page_shift);
+        }
     }
 
     /// Makes durable what a killed process left of the words of `rows` in the cache only. Skips rows that do not exist.
     pub fn reclaim_words(&self, mut rows: Vec<u64>) {
         rows.sort_unstable();
         rows.dedup_by_key(|row| *row * 8 / LINE_BYTES);
-        for rows in rows.chunk_by(|row, next| self.segment_of(*row) == self.segment_of(*next)) {
-            let position = |row: &u64| (row & ((1 << self.segment_shift) - 1)) * 8;
-            let words: Vec<_> = rows.iter().map(|row| (position(row), 8)).collect();
-            self.reclaim_within(self.segment_of(rows[0]), &words);
-        }
-    }
-
-    fn reclaim_within(&self, number: u64, ranges: &[(u64, u64)]) {
-        if let Some(segment) = self.segments.get(number as usize) {
-            segment.region.reclaim_all(ranges.iter().map(|(at, bytes)| (segment.at + at, *bytes)));
-        }
-    }
-
-    /// Checks the page states of a segment: a damaged one could make the rows of its page vanish.
-    pub fn check_states(&self, segment: u64) -> Result<()> {
-        for page in segment * PAGES_PER_SEGMENT..(segment + 1) * PAGES_PER_SEGMENT {
-            let (region, at) = self.state_place(page).expect("a segment that exists");
-            let state = PageState(region.load(at));
-            if !state.is_sound() {
-                let what = format_args!("the state {:#x} of directory page {page} is not valid", state.0);
-                return Err(Error::damaged(region.name(), at, what));
+        for rows in rows.chunk_by(|row, next| self.page_of(*row) == self.page_of(*next)) {
+            if let Some(page) = self.page(self.page_of(rows[0])) {
+                let position = |row: &u64| (row & ((1 << self.page_shift) - 1)) * 8;
+                page.region.reclaim_all(rows.iter().map(|row| (page.at + position(row), 8)));
             }
+        }
+    }
+
+    /// Checks the state of page `number`: a damaged one could make the page's rows vanish.
+    pub fn check_state(&self, number: u64) -> Result<()> {
+        let page = self.page(number).expect("a page that exists");
+        let state = PageState(page.region.load(page.at));
+        if !state.is_sound() {
+            let what = format_args!("the state {:#x} of directory page {number} is not valid", state.0);
+            return Err(Error::damaged(page.region.name(), page.at, what));
         }
         Ok(())
     }

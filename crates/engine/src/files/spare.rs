@@ -1,4 +1,4 @@
-//! The spare: one empty data file of a few segments, which a pool keeps so that TRUNCATE works on a full device.
+//! The spare: one empty data file of the smallest size, which a pool keeps so that TRUNCATE works on a full device.
 //!
 //! A table's first file must exist before the commit that names the table (I3), but the room of the old table becomes
 //! free only after that commit. Where the device has no room for a new file, the spare takes its place: it is renamed,
@@ -9,7 +9,7 @@
 //! The spare holds nothing that counts. It may be missing, or hold what an unfinished use left in it.
 
 use crate::error::{ErrorKind, Result};
-use crate::format::bytes_for_segments;
+use crate::format::{FILE_BYTES_MIN, segments_at};
 use crate::service::Services;
 use perdura_pmem::sync::Mutex;
 use perdura_pmem::{Medium, Region};
@@ -17,31 +17,17 @@ use perdura_pmem::{Medium, Region};
 /// File name of the spare.
 pub const NAME: &str = "spare";
 
-/// Number of segments: one each for the directory, rows and tombstones.
-const SEGMENTS: u64 = 3;
-
-/// The spare file of a pool.
+/// The spare file of a pool, assumed to exist until it is looked for.
+#[derive(Default)]
 pub struct Spare {
-    bytes: u64,
     /// Whether the spare is missing, as far as is known. Locked while it is created or taken.
     missing: Mutex<bool>,
 }
 
 impl Spare {
-    /// The spare of a pool with these sizes, assumed to exist.
-    pub fn new(segment_bytes: u64, first_file_bytes: u64) -> Spare {
-        let bytes = bytes_for_segments(SEGMENTS, segment_bytes).min(first_file_bytes);
-        Spare { bytes, missing: Mutex::new(false) }
-    }
-
-    /// Size of the spare, in bytes: that of the smallest first file of a table.
-    pub fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
     /// Creates the file, of zeroes.
     pub fn create(&self, medium: &dyn Medium) -> Result<()> {
-        medium.create(NAME, self.bytes)?;
+        medium.create(NAME, FILE_BYTES_MIN)?;
         Ok(())
     }
 
@@ -49,7 +35,7 @@ impl Spare {
     /// is room.
     pub fn find(&self, medium: &dyn Medium, files: &[(String, u64)]) -> Result<()> {
         match files.iter().find(|(name, _)| name == NAME) {
-            Some((_, bytes)) if *bytes == self.bytes => return Ok(()),
+            Some((_, bytes)) if *bytes == FILE_BYTES_MIN => return Ok(()),
             Some(_) => medium.remove(NAME)?,
             None => {}
         }
@@ -68,10 +54,10 @@ impl Spare {
         *missing = renamed.as_ref().err().is_none_or(|error| error.kind() == perdura_pmem::ErrorKind::NotFound);
         match renamed {
             Ok(()) => {
-                let found = Some(medium.open(name)?).filter(|region| region.len() == self.bytes);
+                let found = Some(medium.open(name)?).filter(|region| region.len() == FILE_BYTES_MIN);
                 if let Some(region) = &found {
                     // An earlier use may have left descriptors. The fence of the new header covers the zeroes.
-                    region.zero(0, bytes_for_segments(SEGMENTS, 0));
+                    region.zero(0, segments_at(0));
                 }
                 Ok(found)
             }

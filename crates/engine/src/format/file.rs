@@ -1,9 +1,10 @@
 //! Data files: their names, their header, and the places of descriptors and segments.
 //!
 //! A file is valid iff magic, version, pool, table, sequence, sizes and CRC32C of its header are what the pool expects.
+//! Each file has a size of segments of its own: small files have small segments.
 //! The checksum does not cover the link word, which changes once, when the next file of the chain is linked.
 
-use super::geometry::FORMAT_VERSION;
+use super::geometry::{FORMAT_VERSION, SEGMENT_BYTES_MIN};
 use crc32c::crc32c;
 use std::mem::offset_of;
 use zerocopy::little_endian::{U32, U64};
@@ -16,6 +17,8 @@ pub const LINKED: u64 = u64::from_le_bytes(*b"PRDLINK1");
 pub const LINK_AT: u64 = size_of::<FileHeader>() as u64;
 /// Offset of the first segment descriptor, in bytes.
 const DESCRIPTORS_AT: u64 = 128;
+/// Size of the smallest data file, in bytes: it has three small segments, one each for directory, rows and tombstones.
+pub const FILE_BYTES_MIN: u64 = bytes_for_segments(3, SEGMENT_BYTES_MIN);
 
 /// Name of data file `sequence` of table `table`.
 pub fn data_file_name(table: u32, sequence: u32) -> String {
@@ -75,8 +78,8 @@ const _: () = assert!(LINK_AT + 8 <= DESCRIPTORS_AT);
 pub enum HeaderFault {
     /// The bytes at this offset are wrong, as the message says.
     Damaged(u64, String),
-    /// The header is sound, but of this newer format version.
-    Newer(u32),
+    /// The header is sound, but of this other format version.
+    OtherFormat(u32),
 }
 
 impl FileHeader {
@@ -102,14 +105,21 @@ impl FileHeader {
         crc32c(&self.as_bytes()[..offset_of!(FileHeader, crc)])
     }
 
-    /// Checks the header of a file of `bytes` bytes against what the pool expects. Returns the number of segments.
-    pub fn check(&self, identity: FileIdentity, bytes: u64, segment_bytes: u64) -> Result<u64, HeaderFault> {
+    /// Checks the header of a file of `bytes` bytes against what the pool expects, whose segments have at most
+    /// `segment_bytes_max`. Returns the size of the file's segments and their number.
+    pub fn check(&self, identity: FileIdentity, bytes: u64, segment_bytes_max: u64) -> Result<(u64, u64), HeaderFault> {
         if self.magic != MAGIC {
             let seen = u64::from_le_bytes(self.magic);
             return Err(HeaderFault::Damaged(0, format!("magic number {seen:#x} is not a data file's")));
         }
-        if self.crc.get() == self.checksum() && u64::from(self.version.get()) > FORMAT_VERSION {
-            return Err(HeaderFault::Newer(self.version.get()));
+        if self.crc.get() == self.checksum() && u64::from(self.version.get()) != FORMAT_VERSION {
+            return Err(HeaderFault::OtherFormat(self.version.get()));
+        }
+        let segment_bytes = u64::from(self.segment_bytes.get());
+        if !segment_bytes.is_power_of_two() || !(SEGMENT_BYTES_MIN..=segment_bytes_max).contains(&segment_bytes) {
+            let what =
+                format!("the header says that segments have {segment_bytes} bytes, which no file of this pool has");
+            return Err(HeaderFault::Damaged(offset_of!(FileHeader, segment_bytes) as u64, what));
         }
         // Nothing is computed from the header's length unless it is that of the file.
         let said = self.bytes.get();
@@ -122,7 +132,7 @@ impl FileHeader {
         if said != bytes {
             return Err(HeaderFault::Damaged(bytes, format!("the file has {bytes} bytes, its header says {said}")));
         }
-        Ok(segments)
+        Ok((segment_bytes, segments))
     }
 }
 
@@ -132,12 +142,12 @@ pub fn descriptor_at(index: u32) -> u64 {
 }
 
 /// Offset of the first segment in a file of `segments` segments, in bytes.
-pub fn segments_at(segments: u64) -> u64 {
+pub const fn segments_at(segments: u64) -> u64 {
     (DESCRIPTORS_AT + segments * 8).next_multiple_of(4096)
 }
 
 /// Size of a file with `segments` segments, in bytes.
-pub fn bytes_for_segments(segments: u64, segment_bytes: u64) -> u64 {
+pub const fn bytes_for_segments(segments: u64, segment_bytes: u64) -> u64 {
     segments_at(segments) + segments * segment_bytes
 }
 

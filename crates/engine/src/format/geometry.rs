@@ -1,25 +1,33 @@
 //! The geometry of a pool: sizes fixed when it is created, and sizes that are the same in every pool.
 
-/// Version of the engine's structures, kept in the superblock's geometry. A pool of another version is refused.
-pub const FORMAT_VERSION: u64 = 1;
+/// Version of the engine's structures, kept in the superblock's geometry and in every data file. A pool of another
+/// version is refused.
+pub const FORMAT_VERSION: u64 = 2;
 /// Unit of space in a segment, in bytes: cells are multiples of it, and words name places in it.
-pub const UNIT_BYTES: u64 = 16;
-/// Number of pages in a segment of the row directory.
-pub const PAGES_PER_SEGMENT: u64 = 16;
+pub const UNIT_BYTES: u64 = 8;
+/// Smallest size of a segment, in bytes.
+pub const SEGMENT_BYTES_MIN: u64 = 4096;
+/// Number of granules in a segment of extents: large versions take whole granules.
+pub const GRANULES: u32 = 64;
 /// Table id of the catalog.
 pub const CATALOG_ID: u32 = 1;
+
+/// Least number of segments in a file whose segments are not of the smallest size.
+const SEGMENTS_IN_FILE: u64 = 256;
 
 /// Sizes fixed when a pool is created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
-    /// Size of a segment, in bytes: a power of two from 4 KiB to 1 MiB.
+    /// Size of a segment in large files, in bytes: a power of two from 4 KiB to 1 MiB.
     pub segment_bytes: u64,
+    /// Number of words in a directory page, its state included: a power of two from 8 to 512.
+    pub page_words: u64,
 }
 
 impl Geometry {
     /// The geometry as the superblock stores it.
     pub fn to_words(self) -> [u64; 8] {
-        [FORMAT_VERSION, self.segment_bytes, 0, 0, 0, 0, 0, 0]
+        [FORMAT_VERSION, self.segment_bytes, self.page_words, 0, 0, 0, 0, 0]
     }
 
     /// Reads the geometry from the superblock. `Err` says what is wrong with it.
@@ -30,27 +38,37 @@ impl Geometry {
                 words[0]
             ));
         }
-        let geometry = Geometry { segment_bytes: words[1] };
+        let geometry = Geometry { segment_bytes: words[1], page_words: words[2] };
         geometry.check()?;
         Ok(geometry)
     }
 
     /// Checks that the sizes are in range. `Err` says which is not.
     pub fn check(self) -> Result<(), String> {
-        if self.segment_bytes.is_power_of_two() && (4096..=1 << 20).contains(&self.segment_bytes) {
-            Ok(())
-        } else {
-            Err(format!("segment size {} is not a power of two from 4096 to 1048576", self.segment_bytes))
+        if !self.segment_bytes.is_power_of_two() || !(SEGMENT_BYTES_MIN..=1 << 20).contains(&self.segment_bytes) {
+            return Err(format!("segment size {} is not a power of two from 4096 to 1048576", self.segment_bytes));
         }
+        // A page never exceeds the smallest segment.
+        if !self.page_words.is_power_of_two() || !(8..=SEGMENT_BYTES_MIN / 8).contains(&self.page_words) {
+            return Err(format!("directory page size {} is not a power of two from 8 to 512 words", self.page_words));
+        }
+        Ok(())
     }
 
-    /// Number of words in a segment of the row directory, state words included.
-    pub fn words_per_segment(self) -> u64 {
-        self.segment_bytes / 8
+    /// Size of a segment in a new file of `file_bytes` bytes: a 256th of the file, from the smallest size up to the
+    /// pool's.
+    pub fn segment_bytes_in(self, file_bytes: u64) -> u64 {
+        let share = (file_bytes / SEGMENTS_IN_FILE).max(SEGMENT_BYTES_MIN);
+        (1 << share.ilog2()).min(self.segment_bytes)
     }
 
-    /// Number of words in a directory page: at most so many rows of a bulk insert does one state word publish.
-    pub fn words_per_page(self) -> u64 {
-        self.words_per_segment() / PAGES_PER_SEGMENT
+    /// Size of the smallest file whose segments have `segment_bytes`, as [`Geometry::segment_bytes_in`] gives them.
+    pub fn file_bytes_with(self, segment_bytes: u64) -> u64 {
+        if segment_bytes > SEGMENT_BYTES_MIN { segment_bytes * SEGMENTS_IN_FILE } else { 0 }
+    }
+
+    /// Size of a directory page, in bytes.
+    pub fn page_bytes(self) -> u64 {
+        self.page_words * 8
     }
 }

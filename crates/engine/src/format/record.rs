@@ -10,6 +10,10 @@ const RECORD_PAGE: u64 = 1 << 62;
 /// Flag in a record's word: the record changes rows of one page (RID field: page number; word bits 0..16: row count,
 /// 16..32: length of the bitmap in words). The bitmap of the rows and their words follow.
 const RECORD_DELTA: u64 = 1 << 61;
+/// Flag in the word of a delta record: the rows are deleted, and no words follow.
+const DELTA_DELETED: u64 = 1 << 63;
+/// Bits of a page number in a record of a spilled page, which has both flags; above them is the row count.
+const PAGE_MASK: u64 = (1 << 48) - 1;
 
 /// A redo record.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,13 +51,42 @@ pub enum Record {
         /// Checksum of the versions, see [`delta_crc`].
         crc: u32,
     },
+    /// Some rows of page `page` are deleted: their words get the flag. `crc` covers the checksums of the versions that they
+    /// name.
+    Deleted {
+        /// Table id.
+        table: u32,
+        /// Number of the directory page.
+        page: u64,
+        /// Positions in the page, ascending.
+        rows: Vec<u16>,
+        /// Checksum of the versions, see [`delta_crc`].
+        crc: u32,
+    },
+    /// The words of `rows` rows of page `page` become those in the spilled page at `place`.
+    Spilled {
+        /// Table id.
+        table: u32,
+        /// Number of the directory page.
+        page: u64,
+        /// Number of rows.
+        rows: u16,
+        /// Names the version that holds the spilled page.
+        place: Word,
+        /// CRC32C of that version.
+        crc: u32,
+    },
 }
 
 impl Record {
     /// Id of the table that the record changes.
     pub fn table(&self) -> u32 {
         match *self {
-            Record::Row { table, .. } | Record::Page { table, .. } | Record::Delta { table, .. } => table,
+            Record::Row { table, .. }
+            | Record::Page { table, .. }
+            | Record::Delta { table, .. }
+            | Record::Deleted { table, .. }
+            | Record::Spilled { table, .. } => table,
         }
     }
 
@@ -65,8 +98,9 @@ impl Record {
     /// Size of the record, in bytes.
     pub fn bytes(&self) -> usize {
         match self {
-            Record::Row { .. } | Record::Page { .. } => RECORD_BYTES,
+            Record::Row { .. } | Record::Page { .. } | Record::Spilled { .. } => RECORD_BYTES,
             Record::Delta { rows, .. } => Record::delta_bytes(rows.len(), rows.last().map_or(0, |(last, _)| *last)),
+            Record::Deleted { rows, .. } => Record::delta_bytes(0, rows.last().copied().unwrap_or_default()),
         }
     }
 
@@ -79,18 +113,25 @@ impl Record {
                 let bitmap = rows.last().map_or(0, |(last, _)| u64::from(*last) / 64 + 1);
                 (page, rows.len() as u64 | bitmap << 16 | RECORD_DELTA, table, crc)
             }
+            Record::Deleted { table, page, ref rows, crc } => {
+                let bitmap = rows.last().map_or(0, |last| u64::from(*last) / 64 + 1);
+                (page, rows.len() as u64 | bitmap << 16 | RECORD_DELTA | DELTA_DELETED, table, crc)
+            }
+            Record::Spilled { table, page, rows, place, crc } => {
+                (page & PAGE_MASK | u64::from(rows) << 48, place.0 | RECORD_PAGE | RECORD_DELTA, table, crc)
+            }
         };
         bytes.extend_from_slice(&rid.to_le_bytes());
         bytes.extend_from_slice(&word.to_le_bytes());
         bytes.extend_from_slice(&table.to_le_bytes());
         bytes.extend_from_slice(&crc.to_le_bytes());
-        if let Record::Delta { rows, .. } = self {
-            let bitmap_at = bytes.len();
-            bytes.resize(bitmap_at + rows.last().map_or(0, |(last, _)| usize::from(*last) / 64 + 1) * 8, 0);
-            for (position, word) in rows {
-                bytes[bitmap_at + usize::from(*position / 8)] |= 1 << (position % 8);
-                bytes.extend_from_slice(&word.0.to_le_bytes());
+        match self {
+            Record::Delta { rows, .. } => {
+                encode_bitmap(bytes, rows.iter().map(|(position, _)| *position));
+                rows.iter().for_each(|(_, word)| bytes.extend_from_slice(&word.0.to_le_bytes()));
             }
+            Record::Deleted { rows, .. } => encode_bitmap(bytes, rows.iter().copied()),
+            _ => {}
         }
     }
 
@@ -103,6 +144,13 @@ impl Record {
         let word = u64::from_le_bytes(words[1]);
         let tail = u64::from_le_bytes(words[2]);
         let (table, crc) = (tail as u32, (tail >> 32) as u32);
+        if word & RECORD_PAGE != 0 && word & RECORD_DELTA != 0 {
+            let place = Word(word & !RECORD_PAGE & !RECORD_DELTA);
+            return Some((
+                Record::Spilled { table, page: rid & PAGE_MASK, rows: (rid >> 48) as u16, place, crc },
+                rest,
+            ));
+        }
         if word & RECORD_PAGE != 0 {
             return Some((Record::Page { table, page: rid, rows: word as u32, crc }, rest));
         }
@@ -111,18 +159,35 @@ impl Record {
         }
         let (count, bitmap) = ((word & 0xffff) as usize, (word >> 16 & 0xffff) as usize);
         let (bitmap, rest) = rest.split_at_checked(bitmap * 8)?;
-        let (new_words, rest) = rest.split_at_checked(count * 8)?;
-        let positions = (0u32..)
-            .zip(bitmap)
-            .flat_map(|(index, byte)| (0..8).filter(move |bit| byte >> bit & 1 != 0).map(move |bit| index * 8 + bit));
-        let positions: Vec<u32> = positions.collect();
-        if positions.len() != count || positions.last().is_some_and(|last| *last > u32::from(u16::MAX)) {
-            return None;
+        let positions = decode_bitmap(bitmap).filter(|positions| positions.len() == count)?;
+        if word & DELTA_DELETED != 0 {
+            return Some((Record::Deleted { table, page: rid, rows: positions, crc }, rest));
         }
+        let (new_words, rest) = rest.split_at_checked(count * 8)?;
         let new_words = new_words.as_chunks::<8>().0.iter().map(|word| Word(u64::from_le_bytes(*word)));
-        let rows = positions.into_iter().map(|position| position as u16).zip(new_words).collect();
-        Some((Record::Delta { table, page: rid, rows, crc }, rest))
+        Some((Record::Delta { table, page: rid, rows: positions.into_iter().zip(new_words).collect(), crc }, rest))
     }
+}
+
+/// Appends a bitmap of ascending `positions`, in whole words, the last of which has a bit set.
+pub(super) fn encode_bitmap(bytes: &mut Vec<u8>, positions: impl Iterator<Item = u16>) {
+    let at = bytes.len();
+    for position in positions {
+        bytes.resize(at + (usize::from(position) / 64 + 1) * 8, 0);
+        bytes[at + usize::from(position / 8)] |= 1 << (position % 8);
+    }
+}
+
+/// The positions in a bitmap; `None` if one is too large.
+pub(super) fn decode_bitmap(bitmap: &[u8]) -> Option<Vec<u16>> {
+    let bits = |byte: &u8| {
+        (0..8u32).filter({
+            let byte = *byte;
+            move |bit| byte >> bit & 1 != 0
+        })
+    };
+    let positions = (0u32..).zip(bitmap).flat_map(|(index, byte)| bits(byte).map(move |bit| index * 8 + bit));
+    positions.map(|position| u16::try_from(position).ok()).collect()
 }
 
 /// What a row's checksum contributes to the folded sum of its bulk page, which is the XOR over all rows: order does not

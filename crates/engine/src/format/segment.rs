@@ -8,14 +8,12 @@ use crc32c::{crc32c, crc32c_append};
 pub enum SegmentKind {
     /// Free.
     Free,
-    /// It holds versions in cells of so many 16-byte units.
+    /// It holds versions in cells of so many 8-byte units.
     Cells(u32),
-    /// It is the segment of this number in the row directory.
+    /// It holds pages of the row directory, from the one of this number on.
     Directory(u32),
-    /// It is the first segment of an extent of so many, which holds one large version.
-    Extent(u32),
-    /// It is a further segment of an extent, so many after the first.
-    ExtentTail(u32),
+    /// It holds extents, or parts of them: large versions in whole granules.
+    Extents,
 }
 
 impl SegmentKind {
@@ -25,9 +23,8 @@ impl SegmentKind {
         let (kind, argument) = match self {
             SegmentKind::Free => return 0,
             SegmentKind::Cells(units) => (1, units),
-            SegmentKind::Directory(number) => (2, number),
-            SegmentKind::Extent(count) => (3, count),
-            SegmentKind::ExtentTail(index) => (4, index),
+            SegmentKind::Directory(page) => (2, page),
+            SegmentKind::Extents => (3, 0),
         };
         let body = kind | u64::from(argument) << 4;
         body | check16(body, salt) << 48
@@ -46,8 +43,7 @@ impl SegmentKind {
         match body & 15 {
             1 => Some(SegmentKind::Cells(argument)),
             2 => Some(SegmentKind::Directory(argument)),
-            3 => Some(SegmentKind::Extent(argument)),
-            4 => Some(SegmentKind::ExtentTail(argument)),
+            3 if argument == 0 => Some(SegmentKind::Extents),
             _ => None,
         }
     }

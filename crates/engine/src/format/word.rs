@@ -7,8 +7,9 @@ pub(super) const PLACE_MASK: u64 = (1 << 48) - 1;
 
 /// A directory word: the 48-bit place of a version, with flags.
 ///
-/// Bits 0..32 are the offset in 16-byte units, 32..48 the file number, 48..60 the incarnation of the RID, 60 parity, 63
-/// the tombstone flag: the row is deleted, and the place is that of its last version. Place 0 means no version: offset 0 of file 0 is a file header. A word is sound iff the number of
+/// Bits 0..32 are the offset in 8-byte units, 32..48 the file number, 48..60 the incarnation of the RID, 60 parity, 63
+/// the tombstone flag: the row is deleted, and the place is that of its last version. Place 0 means no version: offset
+/// 0 of file 0 is a file header. A word is sound iff the number of
 /// set bits is even and bits 61 and 62 are 0, so a single bit that flips at rest can neither make a row vanish nor
 /// bring an older version back unnoticed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -87,6 +88,9 @@ impl Word {
 pub struct Rid(u64);
 
 impl Rid {
+    /// The RID in the header of a version that is no row's.
+    pub const NO_ROW: Rid = Rid(PLACE_MASK);
+
     /// The RID of row number `row` under `incarnation`.
     pub fn new(row: u64, incarnation: u16) -> Rid {
         Rid(row & PLACE_MASK | u64::from(incarnation) << 48)

@@ -8,7 +8,7 @@ use super::redo;
 use crate::config::Config;
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::context::TableContext;
-use crate::format::{CATALOG_ID, Record, Rid, SegmentKind, UNIT_BYTES, Word, parse_data_file_name};
+use crate::format::{CATALOG_ID, Record, Rid, SegmentKind, UNIT_BYTES, VERSION_HEADER, Word, parse_data_file_name};
 use crate::recovery;
 use crate::service::Services;
 use crate::table::Table;
@@ -33,7 +33,7 @@ pub struct TableReport {
     pub files: u64,
     /// Size of the data files, in bytes.
     pub bytes: u64,
-    /// Number of segments that are free, hold cells, belong to the directory, belong to extents. A damaged descriptor
+    /// Number of segments that are free, hold cells, belong to the directory, hold extents. A damaged descriptor
     /// counts as free.
     pub segments: [u64; 4],
     /// Total length of the rows, in bytes, without headers.
@@ -114,7 +114,7 @@ fn describe(recovery: &Recovery) -> String {
     )
 }
 
-/// The records that redo will apply, by table, in CSN order.
+/// The records that redo will apply, by table, in CSN order; then those of prepared transactions.
 fn records_by_table(recovery: &Recovery) -> Result<BTreeMap<u32, Vec<Record>>> {
     by_table(recovery, recovery.committed.iter().map(|committed| &committed.bodies[..]))
 }
@@ -151,6 +151,18 @@ fn catalog_entries(catalog: &Table, records: &BTreeMap<u32, Vec<Record>>) -> Res
             Record::Delta { page, rows, .. } => {
                 let base = catalog.directory().page_base(*page);
                 redone.extend(rows.iter().map(|(position, word)| (base + u64::from(*position), *word)));
+            }
+            Record::Deleted { page, rows, .. } => {
+                let base = catalog.directory().page_base(*page);
+                for row in rows.iter().map(|position| base + u64::from(*position)) {
+                    let word = redone.get(&row).copied().unwrap_or_else(|| catalog.directory().raw_word(row));
+                    redone.insert(row, word.tombstone());
+                }
+            }
+            Record::Spilled { page, rows, place, crc, .. } => {
+                let base = catalog.directory().page_base(*page);
+                let rows = redo::verify_spilled(catalog, *page, *rows, *place, *crc)?;
+                redone.extend(rows.into_iter().map(|(position, word)| (base + u64::from(position), word)));
             }
             Record::Page { .. } => {}
         }
@@ -201,7 +213,7 @@ fn count_segments(table: &Table, found: &mut TableReport) {
             let slot = match file.kind(index) {
                 Ok(SegmentKind::Cells(_)) => 1,
                 Ok(SegmentKind::Directory(_)) => 2,
-                Ok(SegmentKind::Extent(_) | SegmentKind::ExtentTail(_)) => 3,
+                Ok(SegmentKind::Extents) => 3,
                 Ok(SegmentKind::Free) | Err(_) => 0,
             };
             found.segments[slot] += 1;
@@ -222,7 +234,9 @@ fn check_row(table: &Table, row: u64, owners: &mut FxHashMap<(u32, u64), u64>, f
         Some((index, Ok(SegmentKind::Cells(units)))) => {
             (at - file.segment_offset(index)).is_multiple_of(u64::from(units) * UNIT_BYTES)
         }
-        Some((index, Ok(SegmentKind::Extent(_)))) => at == file.segment_offset(index),
+        Some((_, Ok(SegmentKind::Extents))) => {
+            file.granule_at(at).is_some() && file.is_in_extents(at, VERSION_HEADER + u64::from(header.len))
+        }
         _ => false,
     };
     if !fits {

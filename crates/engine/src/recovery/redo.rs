@@ -5,7 +5,9 @@
 
 use crate::error::{Error, Result};
 use crate::files::chain::row as row_bytes;
-use crate::format::{PageState, Record, Rid, VERSION_HEADER, Word, data_file_name, delta_crc, fold_row, page_crc};
+use crate::format::{
+    PageState, Record, Rid, SpilledPage, VERSION_HEADER, Word, data_file_name, delta_crc, fold_row, page_crc,
+};
 use crate::table::Table;
 use perdura_log::Recovery;
 
@@ -49,6 +51,17 @@ fn redo_record(table: &Table, record: &Record, csn: u64) -> Result<()> {
             let base = table.directory().page_base(page);
             rows.iter().for_each(|(position, word)| redo_word(table, base + u64::from(*position), *word));
         }
+        Record::Deleted { page, ref rows, .. } => {
+            for (position, word) in deleted_words(table, page, rows) {
+                redo_word(table, table.directory().page_base(page) + u64::from(position), word);
+            }
+        }
+        Record::Spilled { page, rows, place, crc, .. } => {
+            let base = table.directory().page_base(page);
+            for (position, word) in verify_spilled(table, page, rows, place, crc)? {
+                redo_word(table, base + u64::from(position), word);
+            }
+        }
         Record::Page { page, .. } => {
             table.directory().publish(page, PageState::published(csn));
         }
@@ -72,7 +85,38 @@ pub fn verify_record(table: &Table, record: &Record) -> Result<()> {
         Record::Row { rid, word, crc, .. } => verify_row(table, rid, word, crc),
         Record::Page { page, rows, crc, .. } => verify_page(table, page, rows, crc).map(|_| ()),
         Record::Delta { page, ref rows, crc, .. } => verify_delta(table, page, rows, crc),
+        Record::Deleted { page, ref rows, crc, .. } => {
+            verify_delta(table, page, &deleted_words(table, page, rows), crc)
+        }
+        Record::Spilled { page, rows, place, crc, .. } => verify_spilled(table, page, rows, place, crc).map(|_| ()),
     }
+}
+
+/// The words that rows of page `page` get when they are deleted. A record that counts comes after all that changed the
+/// rows before, and nobody changes a deleted row before the checkpoint: the words in the directory are those to be
+/// flagged, or are flagged already.
+pub fn deleted_words(table: &Table, page: u64, rows: &[u16]) -> Vec<(u16, Word)> {
+    let word = |position: u16| {
+        table.directory().raw_word(table.directory().page_base(page).saturating_add(u64::from(position))).tombstone()
+    };
+    rows.iter().map(|position| (*position, word(*position))).collect()
+}
+
+/// Verifies the spilled page at `place`, and what its words name. Returns its rows.
+pub fn verify_spilled(table: &Table, page: u64, rows: u16, place: Word, crc: u32) -> Result<Vec<(u16, Word)>> {
+    let (region, at, header) = table.chain().header(place, Rid::NO_ROW)?;
+    // SAFETY: recovery and the check run before any session, so nobody stores there.
+    let content = unsafe { row_bytes(region, at, &header) };
+    let is_sound = header.crc == crc && header.checksum(content) == crc;
+    let spilled = SpilledPage::decode(content, rows.into()).filter(|_| is_sound).ok_or_else(|| {
+        Error::damaged(
+            region.name(),
+            at,
+            format_args!("the spilled words of page {page} do not match their log record"),
+        )
+    })?;
+    verify_delta(table, page, &spilled.rows, delta_crc(spilled.folded))?;
+    Ok(spilled.rows)
 }
 
 /// Verifies that page `page` is published, that the words in `rows` name versions of those rows, and that the versions'

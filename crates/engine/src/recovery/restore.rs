@@ -7,6 +7,7 @@ use crate::format::{Record, Rid, Word, data_file_name};
 use crate::pool::Pool;
 use crate::pool::owner::Owner;
 use crate::pool::prepared::Detached;
+use crate::shadow::row_set::RowSet;
 use crate::table::Table;
 use perdura_log::PreparedTxn;
 use std::collections::BTreeMap;
@@ -28,6 +29,13 @@ pub fn restore(pool: &Pool, prepared: PreparedTxn, tables: &BTreeMap<u32, Arc<Ta
                     restore_row(&mut detached, table, rid, word)?;
                 }
                 Record::Delta { page, rows, crc, .. } => restore_delta(&mut detached, table, page, &rows, crc)?,
+                Record::Deleted { page, rows, crc, .. } => {
+                    let rows = redo::deleted_words(table, page, &rows);
+                    restore_delta(&mut detached, table, page, &rows, crc)?;
+                }
+                Record::Spilled { page, rows, place, crc, .. } => {
+                    restore_spilled(&mut detached, table, page, rows, (place, crc))?;
+                }
                 Record::Page { page, rows, crc, .. } => restore_page(&mut detached, table, page, rows, crc)?,
             }
         }
@@ -46,11 +54,44 @@ fn restore_delta(detached: &mut Detached, table: &Arc<Table>, page: u64, rows: &
     Ok(())
 }
 
+fn restore_spilled(
+    detached: &mut Detached,
+    table: &Arc<Table>,
+    page: u64,
+    rows: u16,
+    (place, crc): (Word, u32),
+) -> Result<()> {
+    let rows = redo::verify_spilled(table, page, rows, place, crc)?;
+    let base = table.directory().page_base(page);
+    table.space().keep_cell(place, rows.len() as u64 * 8)?;
+    let mut positions = RowSet::default();
+    for (position, word) in rows {
+        keep_places(table, Rid::new(base + u64::from(position), word.incarnation()), word)?;
+        positions.insert(position);
+    }
+    let owner = detached.owner.id;
+    match detached.writes.restore_spilled(table, owner, page, place, positions)? {
+        true => Ok(()),
+        false => Err(Error::damaged("log", 0, format_args!("two prepared transactions wrote page {page}"))),
+    }
+}
+
 /// Gives a prepared transaction a row back that it wrote. What its record names is verified.
 fn restore_row(detached: &mut Detached, table: &Arc<Table>, rid: Rid, word: Word) -> Result<()> {
+    keep_places(table, rid, word)?;
+    // Planted: a prepared transaction does not lock its rows again.
+    let owner = if perdura_pmem::planted(41) { 0 } else { detached.owner.id };
+    match detached.writes.restore(table, owner, rid, word) {
+        true => Ok(()),
+        false => Err(Error::damaged("log", 0, format_args!("two prepared transactions wrote row {:#x}", rid.to_u64()))),
+    }
+}
+
+/// Takes the cell of a version that a prepared transaction wrote, and the RID if it inserted the row.
+fn keep_places(table: &Table, rid: Rid, word: Word) -> Result<()> {
     // Planted: the cell of a prepared transaction's version is not taken.
     if !word.is_tombstone() && !perdura_pmem::planted(40) {
-        table.space().keep_cell(word)?;
+        table.space().keep_cell(word, 0)?;
     }
     let base = table.directory().word(rid.row());
     if base.is_empty() {
@@ -58,11 +99,6 @@ fn restore_row(detached: &mut Detached, table: &Arc<Table>, rid: Rid, word: Word
     } else {
         table.chain().header(base, rid)?;
         table.space().ensure_swept(base)?;
-    }
-    // Planted: a prepared transaction does not lock its rows again.
-    let owner = if perdura_pmem::planted(41) { 0 } else { detached.owner.id };
-    if !detached.writes.restore(table, owner, rid, word) {
-        return Err(Error::damaged("log", 0, format_args!("two prepared transactions wrote row {:#x}", rid.to_u64())));
     }
     Ok(())
 }
@@ -77,7 +113,7 @@ fn restore_page(detached: &mut Detached, table: &Arc<Table>, page: u64, rows: u3
     for row in first..first + u64::from(rows) {
         let word = table.directory().raw_word(row);
         if !word.is_empty() {
-            table.space().keep_cell(word)?;
+            table.space().keep_cell(word, 0)?;
         }
     }
     table.space().keep_page(page);

@@ -6,7 +6,7 @@
 //! sees the steps up to its own.
 
 use super::row_set::RowSet;
-use super::words::Words;
+use super::words::{Spilled, Words};
 use super::writer::Writer;
 use crate::format::Word;
 use perdura_log::Csn;
@@ -99,11 +99,6 @@ impl Change {
     #[inline]
     pub fn holds(&self, position: u16) -> bool {
         self.wrote(position) || self.locked.contains(position)
-    }
-
-    /// Whether nothing is locked and nothing written.
-    pub fn is_empty(&self) -> bool {
-        self.locked.is_empty() && self.steps.iter().all(|step| step.rows.is_empty())
     }
 
     /// Locks the row. Returns whether that is new.
@@ -202,7 +197,11 @@ impl Change {
     /// Deletes the row in step `step`. `stored` is its word in the directory, which for a page of its own the caller
     /// empties.
     pub fn delete(&mut self, position: u16, stored: Word, step: u64) {
-        let before = if self.whole_page { Some(stored) } else { self.after.remove(position) };
+        let before = match self.whole_page {
+            true => Some(stored),
+            false if self.wrote(position) => self.after.remove(position),
+            false => None,
+        };
         self.deleted.insert(position);
         let earlier = self.touch(position, step);
         if let (Some(word), Some(earlier)) = (before, earlier) {
@@ -276,6 +275,24 @@ impl Change {
         nothing
     }
 
+    /// Brings spilled words back to DRAM, before they change. Returns the cell that held them.
+    pub fn hold_words(&mut self) -> Option<Word> {
+        self.after.hold()
+    }
+
+    /// Replaces the words by the same words, spilled.
+    pub fn spill(&mut self, spilled: Spilled) {
+        self.after = Words::Spilled(Box::new(spilled));
+    }
+
+    /// Enters rows of a prepared transaction whose words are spilled.
+    pub fn restore(&mut self, spilled: Spilled, positions: impl Iterator<Item = u16>) {
+        positions.for_each(|position| {
+            self.touch(position, 0);
+        });
+        self.spill(spilled);
+    }
+
     /// Words of the rows inserted or updated.
     pub fn after(&self) -> &Words {
         &self.after
@@ -304,17 +321,6 @@ impl Change {
     /// Exchanges the words to be stored.
     pub fn after_mut(&mut self) -> &mut Words {
         &mut self.after
-    }
-
-    /// DRAM of the change, in bytes.
-    pub fn bytes(&self) -> usize {
-        let steps: usize = self.steps.iter().map(|step| step.rows.heap_bytes()).sum();
-        size_of::<Change>()
-            + steps
-            + self.after.heap_bytes()
-            + self.deleted.heap_bytes()
-            + self.locked.heap_bytes()
-            + self.replaced.capacity() * size_of::<Replaced>()
     }
 }
 

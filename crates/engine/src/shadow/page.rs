@@ -133,12 +133,12 @@ impl PageShadow {
             return;
         }
         let base = directory.page_base(page);
-        for (position, word) in change.after_mut().iter_mut() {
+        change.after_mut().exchange(|position, word| {
             let row = base + u64::from(position);
             let before = directory.raw_word(row);
-            directory.store(row, *word);
-            *word = before;
-        }
+            directory.store(row, word);
+            before
+        });
         for position in change.deleted().iter() {
             let row = base + u64::from(position);
             directory.store(row, directory.raw_word(row).tombstone());
@@ -150,6 +150,9 @@ impl PageShadow {
         flush(&past, page, directory);
         // Planted: the history is in the order in which the commits were stored.
         let place = self.history.partition_point(|other| other.csn < csn || perdura_pmem::planted(74));
+        if self.history.is_empty() {
+            self.history.reserve_exact(1);
+        }
         self.history.insert(place, past);
     }
 

@@ -108,15 +108,6 @@ impl RowSet {
             self.insert(position);
         }
     }
-
-    /// Heap memory of the set, in bytes.
-    pub fn heap_bytes(&self) -> usize {
-        match self {
-            RowSet::Few(list) if list.spilled() => list.capacity() * 2,
-            RowSet::Few(_) => 0,
-            RowSet::Many(words) => words.capacity() * 8,
-        }
-    }
 }
 
 fn set(words: &mut Vec<u64>, position: u16) {

@@ -1,86 +1,163 @@
-//! The words that a change keeps for rows of one page: sorted by position, 10 bytes a row.
+//! The words that a change keeps for rows of one page: sorted by position, 10 bytes a row in DRAM, or spilled to the
+//! medium when a transaction's write set outgrows its memory.
 
-use crate::format::Word;
+use super::row_set::RowSet;
+use crate::format::{SpilledPage, Word};
+use perdura_pmem::Region;
+use perdura_pmem::trace;
 use smallvec::SmallVec;
 
+/// Words that were written to the medium, as a version of no row (`format/spilled.rs`). Behind it the cell has room for as
+/// many words again: those before the change, once it is stored. Nobody needs these after a crash.
+#[derive(Clone)]
+pub struct Spilled {
+    /// Names the cell.
+    pub place: Word,
+    region: Region,
+    /// Offset of the words that count now.
+    at: u64,
+    rows: RowSet,
+    count: usize,
+}
+
+impl Spilled {
+    /// The words in the cell at `place`, whose content begins at offset `at` of `region`, for the rows `rows`.
+    pub fn new(place: Word, region: Region, at: u64, rows: RowSet) -> Spilled {
+        let (count, last) = (rows.len(), rows.iter().last().unwrap_or_default());
+        Spilled { place, region, at: at + SpilledPage::words_at(last) as u64, rows, count }
+    }
+
+    fn words(&self) -> impl Iterator<Item = Word> + '_ {
+        (self.at..).step_by(8).take(self.count).map(|at| Word(self.region.load(at)))
+    }
+}
+
 /// Words by position in their page.
-#[derive(Clone, Debug, Default)]
-pub struct Words {
-    positions: SmallVec<[u16; 4]>,
-    words: SmallVec<[Word; 1]>,
+pub enum Words {
+    /// In DRAM.
+    Held {
+        /// In ascending order.
+        positions: SmallVec<[u16; 4]>,
+        /// In the order of positions.
+        words: SmallVec<[Word; 1]>,
+    },
+    /// On the medium.
+    Spilled(Box<Spilled>),
+}
+
+impl Default for Words {
+    fn default() -> Words {
+        Words::Held { positions: SmallVec::new(), words: SmallVec::new() }
+    }
 }
 
 impl Words {
     /// Number of rows.
     pub fn len(&self) -> usize {
-        self.positions.len()
+        match self {
+            Words::Held { positions, .. } => positions.len(),
+            Words::Spilled(spilled) => spilled.count,
+        }
     }
 
     /// Whether there is no row.
     pub fn is_empty(&self) -> bool {
-        self.positions.is_empty()
+        self.len() == 0
     }
 
-    #[inline]
-    fn find(&self, position: u16) -> Result<usize, usize> {
-        // Rows mostly come in the order of the page.
-        match self.positions.last() {
-            Some(last) if *last >= position => self.positions.binary_search(&position),
-            _ => Err(self.positions.len()),
+    /// The cell that holds the words on the medium; `None` while they are in DRAM.
+    pub fn spilled(&self) -> Option<Word> {
+        match self {
+            Words::Held { .. } => None,
+            Words::Spilled(spilled) => Some(spilled.place),
         }
+    }
+
+    /// Brings spilled words back to DRAM. Returns the cell that held them.
+    pub fn hold(&mut self) -> Option<Word> {
+        let Words::Spilled(spilled) = self else { return None };
+        let place = spilled.place;
+        *self = Words::Held { positions: spilled.rows.iter().collect(), words: spilled.words().collect() };
+        Some(place)
     }
 
     /// The word of the row at `position`.
     #[inline]
     pub fn get(&self, position: u16) -> Option<Word> {
-        self.find(position).ok().map(|index| self.words[index])
+        match self {
+            Words::Held { positions, words } => find(positions, position).ok().map(|index| words[index]),
+            Words::Spilled(spilled) => {
+                let index = spilled.rows.iter().position(|other| other == position)?;
+                Some(Word(spilled.region.load(spilled.at + index as u64 * 8)))
+            }
+        }
     }
 
-    /// Sets the word of a row. Returns the word that it had.
+    /// Sets the word of a row, in DRAM. Returns the word that it had.
     #[inline]
     pub fn set(&mut self, position: u16, word: Word) -> Option<Word> {
-        match self.find(position) {
-            Ok(index) => Some(std::mem::replace(&mut self.words[index], word)),
+        let Words::Held { positions, words } = self else { panic!("spilled words are brought back first") };
+        match find(positions, position) {
+            Ok(index) => Some(std::mem::replace(&mut words[index], word)),
             Err(index) => {
-                self.grow();
-                self.positions.insert(index, position);
-                self.words.insert(index, word);
+                let length = positions.len();
+                if length == words.capacity() {
+                    // Grows by half, so that little of a large transaction's memory is spare.
+                    let more = (length / 2).max(3);
+                    positions.reserve_exact(more);
+                    words.reserve_exact(more);
+                }
+                positions.insert(index, position);
+                words.insert(index, word);
                 None
             }
         }
     }
 
-    /// Grows by half, so that little of a large transaction's memory is spare.
-    #[inline]
-    fn grow(&mut self) {
-        let length = self.positions.len();
-        if length == self.words.capacity() {
-            let more = (length / 2).max(3);
-            self.positions.reserve_exact(more);
-            self.words.reserve_exact(more);
-        }
-    }
-
-    /// Removes a row. Returns the word that it had.
+    /// Removes a row, in DRAM. Returns the word that it had.
     pub fn remove(&mut self, position: u16) -> Option<Word> {
-        let index = self.find(position).ok()?;
-        self.positions.remove(index);
-        Some(self.words.remove(index))
+        let Words::Held { positions, words } = self else { panic!("spilled words are brought back first") };
+        let index = find(positions, position).ok()?;
+        positions.remove(index);
+        Some(words.remove(index))
     }
 
     /// Positions and words, in the order of positions.
     pub fn iter(&self) -> impl Iterator<Item = (u16, Word)> + '_ {
-        self.positions.iter().copied().zip(self.words.iter().copied())
+        let (held, spilled) = match self {
+            Words::Held { positions, words } => (Some((positions, words)), None),
+            Words::Spilled(spilled) => (None, Some(spilled)),
+        };
+        let held = held.into_iter().flat_map(|(positions, words)| positions.iter().copied().zip(words.iter().copied()));
+        held.chain(spilled.into_iter().flat_map(|spilled| spilled.rows.iter().zip(spilled.words())))
     }
 
-    /// Positions and words, in the order of positions, the words to be changed.
-    pub fn iter_mut(&mut self) -> impl Iterator<Item = (u16, &mut Word)> + '_ {
-        self.positions.iter().copied().zip(self.words.iter_mut())
+    /// Hands each row's word to `other`, and keeps the word that it returns instead.
+    pub fn exchange(&mut self, mut other: impl FnMut(u16, Word) -> Word) {
+        match self {
+            Words::Held { positions, words } => {
+                for (position, word) in positions.iter().zip(words) {
+                    *word = other(*position, *word);
+                }
+            }
+            Words::Spilled(spilled) => {
+                // Redo needs the words as they are; those before the change only this run.
+                let _unflushed = trace::span(trace::TRANSIENT);
+                let behind = spilled.at + spilled.count as u64 * 8;
+                for (index, (position, word)) in spilled.rows.iter().zip(spilled.words()).enumerate() {
+                    spilled.region.store(behind + index as u64 * 8, other(position, word).0);
+                }
+                spilled.at = behind;
+            }
+        }
     }
+}
 
-    /// Heap memory, in bytes.
-    pub fn heap_bytes(&self) -> usize {
-        let positions = if self.positions.spilled() { self.positions.capacity() * 2 } else { 0 };
-        positions + if self.words.spilled() { self.words.capacity() * 8 } else { 0 }
+#[inline]
+fn find(positions: &[u16], position: u16) -> Result<usize, usize> {
+    // Rows mostly come in the order of the page.
+    match positions.last() {
+        Some(last) if *last >= position => positions.binary_search(&position),
+        _ => Err(positions.len()),
     }
 }

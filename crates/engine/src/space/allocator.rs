@@ -7,7 +7,7 @@ use super::directory_space::DirectorySpace;
 use super::purge::{PurgeQueue, Reclaimed, Retired};
 use super::segments::Segments;
 use super::shard::Shard;
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
 use crate::files::cells;
 use crate::files::chain::Chain;
 use crate::files::directory::Directory;
@@ -74,9 +74,16 @@ impl Allocator {
     /// Allocates a cell or extent for a version of `bytes`, header included, for session `session`. The word has
     /// incarnation 0.
     pub fn allocate(&self, session: u64, bytes: u64) -> Result<Word> {
-        match cells::class_for(bytes, self.chain().segment_bytes()) {
-            Some(units) => self.shard(session).claim(&self.segments, units),
-            None => self.segments.take_extent(bytes),
+        let Some(units) = cells::class_for(bytes, self.chain().segment_bytes()) else {
+            return self.segments.take_extent(bytes);
+        };
+        let claimed = self.shard(session).claim(&self.segments, units);
+        match claimed {
+            // What is left may be small segments, and granules beside extents.
+            Err(error) if error.kind() == ErrorKind::DeviceFull && units > cells::UNITS_MIN => {
+                self.segments.take_extent(bytes).map_err(|_| error)
+            }
+            claimed => claimed,
         }
     }
 
@@ -128,9 +135,10 @@ impl Allocator {
         self.segments.ensure_swept(word)
     }
 
-    /// Takes the cell of a version that a prepared transaction wrote, after sweeping its segment.
-    pub fn keep_cell(&self, word: Word) -> Result<()> {
-        self.segments.keep_cell(word)
+    /// Takes the cell or extent of a version that a prepared transaction wrote, after sweeping its segment. `room` bytes
+    /// behind the version belong to it.
+    pub fn keep_cell(&self, word: Word, room: u64) -> Result<()> {
+        self.segments.keep_cell(word, room)
     }
 
     /// Reserves a row that a prepared transaction inserted, so that its RID goes to nobody else.
@@ -143,9 +151,9 @@ impl Allocator {
         self.directory_space.reserve_page(page);
     }
 
-    /// Sweeps up to `segments` segments and `directory` directory segments. Returns whether there were any.
-    pub fn sweep(&self, segments: usize, directory: usize) -> Result<bool> {
-        let swept = self.directory_space.sweep(directory, &self.segments, &self.shadows)?;
+    /// Sweeps up to `segments` segments and `pages` directory pages. Returns whether there were any.
+    pub fn sweep(&self, segments: usize, pages: usize) -> Result<bool> {
+        let swept = self.directory_space.sweep(pages, &self.segments, &self.shadows)?;
         self.reclaim_old()?;
         Ok(self.segments.sweep_some(segments)? || swept > 0)
     }
@@ -162,7 +170,7 @@ impl Allocator {
         Ok(())
     }
 
-    /// Number of segments and directory segments still to be swept.
+    /// Number of segments and directory pages still to be swept.
     pub fn unswept(&self) -> usize {
         self.segments.free_segments().unswept_count() + self.directory_space.unswept_count()
     }
@@ -203,6 +211,7 @@ impl Allocator {
         let Some(mut shadow) = self.shadows.slot(page).lock_existing() else { return };
         let directory = self.directory();
         for past in shadow.take_past(limit) {
+            reclaimed.versions.extend(past.before.spilled());
             reclaimed.versions.extend(past.before.iter().map(|(_, word)| word).filter(|word| !word.is_empty()));
             for position in past.deleted.iter() {
                 let row = directory.page_base(page) + u64::from(position);
@@ -233,7 +242,7 @@ impl Allocator {
 
     /// Bytes in free segments.
     pub fn free_bytes(&self) -> u64 {
-        self.segments.free_segments().count() as u64 * self.chain().segment_bytes()
+        self.segments.free_segments().bytes()
     }
 
     /// The free RIDs, in the lists and at hand in the shards. For the audit of a table at rest.

@@ -4,15 +4,15 @@
 //! only: in a list here, at hand in a shard, or still to be found by the sweep (I8). What a prepared transaction of the
 //! last run inserted looks free to the sweep, so recovery reserves it.
 
+use super::free_rids::FreeRids;
 use super::segments::Segments;
 use crate::error::{Error, Result};
 use crate::files::chain::SegmentId;
-use crate::files::directory::DirectorySegment;
-use crate::format::{PAGES_PER_SEGMENT, Rid, SegmentKind, Word};
+use crate::format::{Rid, SEGMENT_BYTES_MIN, SegmentKind, Word};
 use crate::shadow::slots::Shadows;
 use perdura_pmem::sync::Mutex;
 use rustc_hash::FxHashSet;
-use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// An unpublished directory page.
@@ -25,10 +25,10 @@ struct FreePage {
 
 #[derive(Default)]
 struct Lists {
-    /// Directory segments still to be swept, in ascending order.
-    unswept: VecDeque<u64>,
+    /// Pages still to be swept.
+    unswept: Range<u64>,
     pages: Vec<FreePage>,
-    rids: Vec<Rid>,
+    rids: FreeRids,
     /// Deleted rows that sweeps have found, with their words.
     deleted: Vec<(Rid, Word)>,
     reserved_rows: FxHashSet<u64>,
@@ -36,10 +36,9 @@ struct Lists {
 }
 
 impl Lists {
-    /// Whether a sweep of directory segment `number` has yet to find its free RIDs.
-    fn is_unswept(&self, number: u64) -> bool {
-        let ends = self.unswept.front().zip(self.unswept.back());
-        ends.is_some_and(|(first, last)| (*first..=*last).contains(&number))
+    /// Whether a sweep of page `page` has yet to find its free RIDs.
+    fn is_unswept(&self, page: u64) -> bool {
+        self.unswept.contains(&page)
     }
 }
 
@@ -56,21 +55,21 @@ impl DirectorySpace {
         DirectorySpace { lists: Mutex::default(), found_deleted: AtomicBool::new(false) }
     }
 
-    /// Builds the directory of an existing table from its segments `found`, which are in the order of their numbers.
+    /// Builds the directory of an existing table from its segments `found`, each with the number of its first page, in
+    /// the order of the pages.
     pub fn open(segments: &Segments, found: Vec<(u32, SegmentId)>) -> Result<DirectorySpace> {
-        let chain = segments.chain();
-        let mut lists = Lists::default();
-        for (position, (number, id)) in found.into_iter().enumerate() {
+        let (chain, directory) = (segments.chain(), segments.chain().directory());
+        for (page, id) in found {
             let file = chain.file_of(id);
-            let at = file.segment_offset(id.index);
-            if position as u32 != number {
-                let what = format!("directory segment {number} is here, {position} was expected");
+            let (at, next) = (file.segment_offset(id.index), directory.page_count());
+            if u64::from(page) != next {
+                let what = format!("directory page {page} is here, {next} was expected");
                 return Err(Error::damaged(file.region().name(), at, what));
             }
-            chain.directory().push(DirectorySegment { region: file.region().clone(), at });
-            chain.directory().check_states(u64::from(number))?;
-            lists.unswept.push_back(u64::from(number));
+            directory.push_segment(file.region(), at, file.segment_bytes());
+            (next..directory.page_count()).try_for_each(|page| directory.check_state(page))?;
         }
+        let lists = Lists { unswept: 0..directory.page_count(), ..Lists::default() };
         Ok(DirectorySpace { lists: Mutex::new(lists), found_deleted: AtomicBool::new(false) })
     }
 
@@ -81,22 +80,19 @@ impl DirectorySpace {
 
     /// Takes up to `count` free RIDs.
     pub fn take_rids(&self, count: usize) -> Vec<Rid> {
-        let mut lists = self.lists.lock();
-        let rest = lists.rids.len().saturating_sub(count);
-        lists.rids.split_off(rest)
+        self.lists.lock().rids.take(count)
     }
 
     /// The free RIDs in the list.
     pub fn rids(&self) -> Vec<Rid> {
-        self.lists.lock().rids.clone()
+        self.lists.lock().rids.iter().collect()
     }
 
     /// Whether at least a page's worth and a quarter of all RIDs are free: inserts then use them up before the
     /// directory grows.
     pub fn has_many_rids(&self, segments: &Segments) -> bool {
-        let (geometry, directory) = (segments.chain().context().geometry, segments.chain().directory());
         let free = self.lists.lock().rids.len() as u64;
-        free >= geometry.words_per_page() && free * 4 >= directory.segment_count() * geometry.words_per_segment()
+        free >= segments.chain().context().geometry.page_words && free * 4 >= segments.chain().directory().row_places()
     }
 
     /// Reserves a row that a prepared transaction inserted: the sweep must not take it for free.
@@ -140,54 +136,51 @@ impl DirectorySpace {
     /// them (I3).
     fn add_segment(&self, segments: &Segments) -> Result<()> {
         let _span = perdura_pmem::trace::span("directory_growth");
-        let id = segments.take_free(1, 1)?;
+        let id = segments.take_free(SEGMENT_BYTES_MIN, 1)?;
         let (directory, file) = (segments.chain().directory(), segments.chain().file_of(id));
         let at = file.segment_offset(id.index);
         // Planted: a new directory segment is not zeroed.
         if !perdura_pmem::planted(49) {
-            file.region().zero(at, segments.chain().segment_bytes());
+            file.region().zero(at, file.segment_bytes());
         }
         file.region().fence();
         let mut lists = self.lists.lock();
-        let number = directory.segment_count();
-        file.set_kind(id.index, SegmentKind::Directory(number as u32));
+        let first = directory.page_count();
+        file.set_kind(id.index, SegmentKind::Directory(first as u32));
         file.region().fence();
-        directory.push(DirectorySegment { region: file.region().clone(), at });
-        for page in (0..PAGES_PER_SEGMENT).rev() {
-            lists.pages.push(FreePage { page: number * PAGES_PER_SEGMENT + page, dirty: false });
-        }
+        directory.push_segment(file.region(), at, file.segment_bytes());
+        let pages = (first..directory.page_count()).rev();
+        lists.pages.extend(pages.map(|page| FreePage { page, dirty: false }));
         Ok(())
     }
 
-    /// Sweeps up to `count` directory segments for free pages and RIDs, and for rows that an earlier run deleted. A row
-    /// that a commit of this run deleted is left to the purge of that commit. Returns the number of segments swept.
+    /// Sweeps up to `count` directory pages for free pages and RIDs, and for rows that an earlier run deleted. A row that a
+    /// commit of this run deleted is left to the purge of that commit. Returns the number of pages swept.
     pub fn sweep(&self, count: usize, segments: &Segments, shadows: &Shadows) -> Result<usize> {
         let directory = segments.chain().directory();
         for done in 0..count {
             let mut lists = self.lists.lock();
-            let Some(number) = lists.unswept.pop_front() else { return Ok(done) };
-            directory.reclaim_segment(number);
-            for page in number * PAGES_PER_SEGMENT..(number + 1) * PAGES_PER_SEGMENT {
-                if lists.reserved_pages.contains(&page) {
-                    continue;
-                }
-                if !directory.state(page).is_published() {
-                    lists.pages.push(FreePage { page, dirty: true });
-                    continue;
-                }
-                let shadow = shadows.slot(page).lock_existing();
-                let deletes = |row| shadow.as_ref().is_some_and(|shadow| shadow.deletes(directory.position_of(row)));
-                for row in directory.page_rows(page) {
-                    let word = directory.sound_word(row)?;
-                    let rid = Rid::new(row, word.incarnation());
-                    let is_reserved = || lists.reserved_rows.contains(&row);
-                    // Planted: deletions of this run are purged as if they were from before it.
-                    if word.is_tombstone() && (!deletes(row) || perdura_pmem::planted(43)) {
-                        lists.deleted.push((rid, word));
-                    // Planted: the RID of a prepared transaction's insert is given to others.
-                    } else if word.is_empty() && (!is_reserved() || perdura_pmem::planted(42)) {
-                        lists.rids.push(rid);
-                    }
+            let Some(page) = lists.unswept.next() else { return Ok(done) };
+            directory.reclaim_page(page);
+            if lists.reserved_pages.contains(&page) {
+                continue;
+            }
+            if !directory.state(page).is_published() {
+                lists.pages.push(FreePage { page, dirty: true });
+                continue;
+            }
+            let shadow = shadows.slot(page).lock_existing();
+            let deletes = |row| shadow.as_ref().is_some_and(|shadow| shadow.deletes(directory.position_of(row)));
+            for row in directory.page_rows(page) {
+                let word = directory.sound_word(row)?;
+                let rid = Rid::new(row, word.incarnation());
+                let is_reserved = || lists.reserved_rows.contains(&row);
+                // Planted: deletions of this run are purged as if they were from before it.
+                if word.is_tombstone() && (!deletes(row) || perdura_pmem::planted(43)) {
+                    lists.deleted.push((rid, word));
+                // Planted: the RID of a prepared transaction's insert is given to others.
+                } else if word.is_empty() && (!is_reserved() || perdura_pmem::planted(42)) {
+                    lists.rids.push(rid);
                 }
             }
             if !lists.deleted.is_empty() {
@@ -222,9 +215,9 @@ impl DirectorySpace {
             let incarnation = rid.incarnation().wrapping_add(u16::from(!perdura_pmem::planted(55)));
             let (row, next) = (rid.row(), Word::empty(incarnation));
             directory.store(row, next);
-            let is_reserved =
-                lists.reserved_rows.contains(&row) || lists.reserved_pages.contains(&directory.page_of(row));
-            if is_reserved || !lists.is_unswept(directory.segment_of(row)) {
+            let page = directory.page_of(row);
+            let is_reserved = lists.reserved_rows.contains(&row) || lists.reserved_pages.contains(&page);
+            if is_reserved || !lists.is_unswept(page) {
                 cleared.push(Rid::new(row, next.incarnation()));
             }
         }
@@ -238,8 +231,9 @@ impl DirectorySpace {
         lists.rids.extend(cleared);
     }
 
-    /// Number of directory segments still to be swept.
+    /// Number of pages still to be swept.
     pub fn unswept_count(&self) -> usize {
-        self.lists.lock().unswept.len()
+        let unswept = self.lists.lock().unswept.clone();
+        (unswept.end - unswept.start) as usize
     }
 }

@@ -1,56 +1,177 @@
-//! The lists of a table's free, reusable and unswept segments.
+//! The lists of a table's free, reusable and unswept segments, and its extents.
 
-use crate::files::chain::SegmentId;
-use std::collections::{BTreeSet, VecDeque};
-use std::ops::RangeInclusive;
+use super::extents::{Extents, Granules};
+use crate::files::chain::{Chain, SegmentId};
+use crate::files::datafile::DataFile;
+use crate::format::GRANULES;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::{Range, RangeInclusive};
 
-/// The segments of a table that are free, that offer free cells, or that are still to be swept.
+/// Room for an extent that was taken from the lists.
+pub struct TakenExtent {
+    /// The granules of the extent.
+    pub extent: Granules,
+    /// Those of its segments that were free, and still have their old descriptors.
+    pub fresh: Range<u32>,
+    /// The granules before the extent in the first of these segments. They are on no list yet.
+    pub rest: Granules,
+}
+
+/// The segments of a table that are free, that offer free cells, or that are still to be swept; and its extents.
 #[derive(Default)]
 pub struct FreeSegments {
-    free: BTreeSet<SegmentId>,
+    /// Stretches of adjacent free segments: the first of each, and their number.
+    free: BTreeMap<SegmentId, u32>,
+    count: usize,
+    bytes: u64,
     /// Segments that offer free cells and have no owner, with the units of their cells.
     reusable: BTreeSet<(u32, SegmentId)>,
     unswept: VecDeque<SegmentId>,
+    /// Where large versions are.
+    pub extents: Extents,
 }
 
 impl FreeSegments {
-    /// Adds a free segment.
-    pub fn put(&mut self, id: SegmentId) {
-        self.free.insert(id);
+    /// Adds all segments of a new file.
+    pub fn put_file(&mut self, file: &DataFile) {
+        self.insert(SegmentId { file: file.sequence(), index: 0 }, file.segment_count(), file);
+    }
+
+    /// Adds a free segment of `file`.
+    pub fn put(&mut self, file: &DataFile, index: u32) {
+        let (mut first, mut length) = (SegmentId { file: file.sequence(), index }, 1);
+        if let Some((&before, &count)) = self.free.range(..first).next_back()
+            && before.file == first.file
+            && before.index + count == index
+        {
+            self.remove(before, count, file);
+            (first, length) = (before, count + 1);
+        }
+        let after = SegmentId { index: index + 1, ..first };
+        if let Some(&count) = self.free.get(&after) {
+            self.remove(after, count, file);
+            length += count;
+        }
+        self.insert(first, length, file);
+    }
+
+    fn insert(&mut self, first: SegmentId, length: u32, file: &DataFile) {
+        if length > 0 {
+            self.free.insert(first, length);
+            self.count += length as usize;
+            self.bytes += u64::from(length) * file.segment_bytes();
+        }
+    }
+
+    /// Takes a whole stretch off the list.
+    fn remove(&mut self, first: SegmentId, length: u32, file: &DataFile) {
+        self.free.remove(&first);
+        self.count -= length as usize;
+        self.bytes -= u64::from(length) * file.segment_bytes();
+    }
+
+    /// Takes `indexes` of a free stretch off the list.
+    fn cut(&mut self, stretch: (SegmentId, u32), indexes: Range<u32>, file: &DataFile) {
+        let (first, length) = stretch;
+        self.remove(first, length, file);
+        self.insert(first, indexes.start - first.index, file);
+        let after = SegmentId { index: indexes.end, ..first };
+        self.insert(after, first.index + length - indexes.end, file);
+    }
+
+    /// The free stretch that a segment is in.
+    fn stretch_of(&self, id: SegmentId) -> Option<(SegmentId, u32)> {
+        let (&first, &length) = self.free.range(..=id).next_back()?;
+        (first.file == id.file && id.index < first.index + length).then_some((first, length))
     }
 
     /// Whether a segment is on the list of free ones.
     pub fn contains(&self, id: SegmentId) -> bool {
-        self.free.contains(&id)
+        self.stretch_of(id).is_some()
     }
 
-    /// Number of free segments.
-    pub fn count(&self) -> usize {
-        self.free.len()
+    /// Bytes in free segments.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
     }
 
-    /// Takes the first `count` adjacent free segments, if `kept` others stay free. Returns the first of them.
-    pub fn take(&mut self, count: u32, kept: u32) -> Option<SegmentId> {
-        if self.free.len() < (count + kept) as usize {
+    /// Takes the first free segment of at least `segment_bytes`, if `kept` others stay free.
+    pub fn take(&mut self, chain: &Chain, segment_bytes: u64, kept: u32) -> Option<SegmentId> {
+        if self.count < 1 + kept as usize {
             return None;
         }
-        let (mut start, mut length) = (None::<SegmentId>, 0);
-        for &id in &self.free {
-            let follows =
-                start.is_some_and(|first: SegmentId| first.file == id.file && first.index + length == id.index);
-            if !follows {
-                (start, length) = (Some(id), 0);
+        let has_size = |first: &SegmentId| chain.file_of(*first).segment_bytes() >= segment_bytes;
+        let (first, length) = self.free.iter().map(|(first, length)| (*first, *length)).find(|(id, _)| has_size(id))?;
+        self.cut((first, length), first.index..first.index + 1, chain.file_of(first));
+        Some(first)
+    }
+
+    /// Takes room for an extent of `bytes`: free granules beside other extents, or the end of a stretch of free
+    /// segments together with the free granules behind it, if `kept` other segments stay free. Extents fill a file from
+    /// its end and cells from its beginning, so they do not part each other's room.
+    pub fn take_extent(&mut self, chain: &Chain, bytes: u64, kept: u32) -> Option<TakenExtent> {
+        if let Some(extent) = self.extents.take(bytes) {
+            return Some(TakenExtent { extent, fresh: 0..0, rest: Granules { count: 0, ..extent } });
+        }
+        for (&first, &length) in &self.free {
+            let file = chain.file_of(first);
+            let stretch_end = first.index + length;
+            let needed = bytes.div_ceil(file.granule_bytes());
+            let behind = self.extents.run_at(first.file, stretch_end * GRANULES);
+            let segments = (needed.saturating_sub(u64::from(behind))).div_ceil(u64::from(GRANULES));
+            if segments == 0 || segments > u64::from(length) || self.count < segments as usize + kept as usize {
+                continue;
             }
-            length += 1;
-            if length == count {
-                break;
+            let fresh = stretch_end - segments as u32..stretch_end;
+            let end = stretch_end * GRANULES + behind;
+            let (begin, from) = (fresh.start * GRANULES, end - needed as u32);
+            let whole =
+                Granules { file: first.file, first: begin, count: end - begin, bytes_each: file.granule_bytes() };
+            self.cut((first, length), fresh.clone(), file);
+            self.extents.take_run(first.file, stretch_end * GRANULES);
+            let (rest, extent) = (whole.within(begin, from), whole.within(from, end));
+            self.extents.mark(extent);
+            return Some(TakenExtent { extent, fresh, rest });
+        }
+        None
+    }
+
+    /// Adds granules to the free ones.
+    pub fn put_granules(&mut self, file: &DataFile, granules: Granules) {
+        for id in self.extents.put_free(granules) {
+            self.put(file, id.index);
+        }
+    }
+
+    /// Frees the extent that begins with granule `first` of `file`. Returns whether one does.
+    pub fn free_extent(&mut self, file: &DataFile, first: u32) -> bool {
+        let emptied = self.extents.free(file.sequence(), first, file.granule_bytes());
+        for id in emptied.iter().flatten() {
+            self.put(file, id.index);
+        }
+        emptied.is_some()
+    }
+
+    /// Takes exactly `granules` for an extent, which recovery has found in use. Returns whether they were free.
+    pub fn keep_extent(&mut self, file: &DataFile, granules: Granules) -> bool {
+        if granules.count == 0 || !self.extents.is_free(granules) {
+            return false;
+        }
+        let mut rest = Vec::new();
+        for index in granules.first / GRANULES..granules.end().div_ceil(GRANULES) {
+            let id = SegmentId { file: granules.file, index };
+            if let Some(stretch) = self.stretch_of(id) {
+                self.cut(stretch, index..index + 1, file);
+                let segment = Granules { first: index * GRANULES, count: GRANULES, ..granules };
+                rest.extend([segment.within(0, granules.first), segment.within(granules.end(), u32::MAX)]);
             }
         }
-        let start = start.filter(|_| length == count)?;
-        for index in start.index..start.index + count {
-            self.free.remove(&SegmentId { file: start.file, index });
+        self.extents.take_out(granules);
+        self.extents.mark(granules);
+        for granules in rest {
+            self.put_granules(file, granules);
         }
-        Some(start)
+        true
     }
 
     /// Offers the free cells, of `units`, of a segment without an owner.
@@ -80,6 +201,13 @@ impl FreeSegments {
     /// Adds a segment to those to be swept.
     pub fn put_unswept(&mut self, id: SegmentId) {
         self.unswept.push_back(id);
+    }
+
+    /// Adds a segment of extents to those to be swept. Adjacent ones are swept together.
+    pub fn put_unswept_extents(&mut self, id: SegmentId) {
+        if self.extents.put_unswept(id) {
+            self.unswept.push_back(id);
+        }
     }
 
     /// Takes a segment to be swept.

@@ -5,14 +5,16 @@
 //! is unswept the directory names every version in it that counts. Lock order: growing; the lists; a segment's cells. A
 //! sweep of a segment holds only the last.
 
+use super::extents::Granules;
 use super::free::FreeSegments;
 use super::losses::Losses;
 use super::sweep;
 use crate::error::{Error, Result};
 use crate::files::cells::{self, CellMap};
-use crate::files::chain::{Chain, SegmentId};
+use crate::files::chain::{Chain, SegmentId, rid_at};
+use crate::files::context::Need;
 use crate::files::datafile::DataFile;
-use crate::format::{SegmentKind, Word};
+use crate::format::{GRANULES, SEGMENT_BYTES_MIN, SegmentKind, VERSION_HEADER, Word};
 use perdura_pmem::sync::{Mutex, MutexGuard};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -20,7 +22,7 @@ use std::sync::atomic::Ordering;
 
 /// An open segment, whose cells one owner fills.
 pub trait OpenCells {
-    /// Size of its cells, in units of 16 bytes.
+    /// Size of its cells, in units of 8 bytes.
     fn units(&self) -> u32;
 
     /// Claims the next free cell, if there is one.
@@ -64,7 +66,7 @@ impl Segments {
     /// The segments of a new table, whose only file is all free.
     pub fn create(chain: Chain) -> Segments {
         let segments = Segments::new(chain);
-        segments.put_all_free(segments.chain.file(0).expect("a first file"));
+        segments.free.lock().put_file(segments.chain.file(0).expect("a first file"));
         segments
     }
 
@@ -73,7 +75,7 @@ impl Segments {
     }
 
     /// Reads the segment descriptors of an existing table. Returns the directory's segments in the order of their
-    /// numbers.
+    /// pages.
     pub fn open(chain: Chain) -> Result<(Segments, Vec<(u32, SegmentId)>)> {
         let segments = Segments::new(chain);
         let mut directory = Vec::new();
@@ -81,32 +83,19 @@ impl Segments {
         for file in segments.chain.files() {
             // Header, link word and descriptors.
             file.region().reclaim(0, file.segment_offset(0));
-            let mut index = 0;
-            while index < file.segment_count() {
+            for index in 0..file.segment_count() {
                 let id = SegmentId { file: file.sequence(), index };
-                index += 1;
                 match file.kind(id.index)? {
                     SegmentKind::Cells(_) => free.put_unswept(id),
-                    SegmentKind::Directory(number) => directory.push((number, id)),
-                    SegmentKind::Extent(count) if is_whole(file, id.index, count)? => {
-                        free.put_unswept(id);
-                        index += count - 1;
-                    }
-                    // Part of an extent that was never finished, or that was freed and partly reused.
-                    SegmentKind::Extent(_) | SegmentKind::ExtentTail(_) | SegmentKind::Free => free.put(id),
+                    SegmentKind::Directory(page) => directory.push((page, id)),
+                    SegmentKind::Extents => free.put_unswept_extents(id),
+                    SegmentKind::Free => free.put(file, id.index),
                 }
             }
         }
         drop(free);
-        directory.sort_unstable_by_key(|(number, _)| *number);
+        directory.sort_unstable_by_key(|(page, _)| *page);
         Ok((segments, directory))
-    }
-
-    fn put_all_free(&self, file: &DataFile) {
-        let mut free = self.free.lock();
-        for index in 0..file.segment_count() {
-            free.put(SegmentId { file: file.sequence(), index });
-        }
     }
 
     /// The chain of the table's files.
@@ -125,13 +114,13 @@ impl Segments {
         self.free.lock()
     }
 
-    /// Adds the next file to the chain, unless it has more than `files_seen` by now. On a device that is nearly full
-    /// the file is smaller, but has at least `count` adjacent segments.
+    /// Adds the next file to the chain, with room for what is `need`ed, unless it has more than `files_seen` by now. On
+    /// a device that is nearly full the file is smaller than usual.
     ///
     /// # Errors
     /// DeviceFull, TableFull, NotFound (the table was dropped), Medium.
-    fn grow(&self, files_seen: usize, count: u32) -> Result<()> {
-        self.grow_by(files_seen, self.chain.bytes_for(count))
+    fn grow(&self, files_seen: usize, need: Need) -> Result<()> {
+        self.grow_by(files_seen, 0, need)
     }
 
     /// Adds the next file to the chain, in its full size, ahead of need.
@@ -140,13 +129,14 @@ impl Segments {
     /// DeviceFull, TableFull, NotFound (the table was dropped), Medium.
     pub fn grow_ahead(&self) -> Result<()> {
         let files_seen = self.chain.file_count();
-        self.grow_by(files_seen, self.chain.context().file_bytes(files_seen as u32))
+        self.grow_by(files_seen, self.chain.context().file_bytes(files_seen as u32), Need::LEAST)
     }
 
-    fn grow_by(&self, files_seen: usize, least: u64) -> Result<()> {
+    fn grow_by(&self, files_seen: usize, least: u64, need: Need) -> Result<()> {
         let _growing = self.growing.lock();
         if self.chain.file_count() == files_seen {
-            self.put_all_free(self.chain.extend(least)?);
+            let file = self.chain.extend(least, need)?;
+            self.free.lock().put_file(file);
         }
         Ok(())
     }
@@ -158,26 +148,31 @@ impl Segments {
 
     /// Whether free segments have run low, so that the table needs its next file soon.
     pub fn is_low(&self) -> bool {
-        self.free.lock().count() < self.chain.low_water()
+        self.free.lock().bytes() < self.chain.low_water()
     }
 
-    /// Takes `count` adjacent free segments, and sweeps or grows if there are none. `kept` others stay free. Returns
-    /// the first.
-    pub fn take_free(&self, count: u32, kept: u32) -> Result<SegmentId> {
+    /// Takes a free segment of at least `segment_bytes`, and sweeps or grows if there is none. `kept` others stay free.
+    pub fn take_free(&self, segment_bytes: u64, kept: u32) -> Result<SegmentId> {
+        let need = Need { segment_bytes, bytes: segment_bytes, kept };
+        self.take(need, |free| free.take(&self.chain, segment_bytes, kept))
+    }
+
+    /// Takes what is `need`ed from the lists by `take`, and sweeps or grows if they lack it.
+    fn take<T>(&self, need: Need, mut take: impl FnMut(&mut FreeSegments) -> Option<T>) -> Result<T> {
         loop {
             let files_seen = self.chain.file_count();
             let taken = {
                 let mut free = self.free.lock();
-                let taken = free.take(count, kept);
-                if free.count() < self.chain.low_water() {
+                let taken = take(&mut free);
+                if free.bytes() < self.chain.low_water() {
                     self.chain.context().services.ask_for_file(self.chain.table());
                 }
                 taken
             };
             match taken {
-                Some(id) => return Ok(id),
+                Some(taken) => return Ok(taken),
                 None if self.sweep_some(64)? => {}
-                None => self.grow(files_seen, count + kept)?,
+                None => self.grow(files_seen, need)?,
             }
         }
     }
@@ -216,11 +211,11 @@ impl Segments {
     /// Takes a free segment for cells of `units`. Its use is durable on return (I3). Only the smallest class, which
     /// holds tombstones, may take the last free segment: rows can still be deleted on a full device.
     fn take_fresh_cells(&self, units: u32) -> Result<OpenSegment> {
-        let id = self.take_free(1, u32::from(units > cells::UNITS_MIN))?;
+        let id = self.take_free(cells::segment_bytes_for(units), u32::from(units > cells::UNITS_MIN))?;
         let file = self.chain.file_of(id);
         file.set_kind(id.index, SegmentKind::Cells(units));
         file.region().fence();
-        let cells = Arc::new(CellMap::new(units, self.chain.segment_bytes()));
+        let cells = Arc::new(CellMap::new(units, file.segment_bytes()));
         cells.taken.store(true, Ordering::Release);
         *file.segment(id.index).cells.lock() = Some(cells.clone());
         Ok(OpenSegment { id, cells, start: file.segment_offset(id.index), cursor: 0 })
@@ -250,33 +245,33 @@ impl Segments {
         free
     }
 
-    /// Takes an extent for a version of `bytes`, in a file created for it if no other has room. It flushes the
-    /// descriptors; the fence that covers the version covers them as well (I3).
+    /// Takes an extent for a version of `bytes`, in a file created for it if no other has room. The use of its segments
+    /// is durable on return (I3): the next extent in them may be another session's.
     pub fn take_extent(&self, bytes: u64) -> Result<Word> {
-        let segment_bytes = self.chain.segment_bytes();
-        let count = bytes.div_ceil(segment_bytes);
-        let first = self.take_free(count as u32, 1)?;
-        let file = self.chain.file_of(first);
-        file.set_kind(first.index, SegmentKind::Extent(count as u32));
-        for distance in 1..count as u32 {
-            file.set_kind(first.index + distance, SegmentKind::ExtentTail(distance));
+        let need = Need { segment_bytes: SEGMENT_BYTES_MIN, bytes, kept: 1 };
+        let taken = self.take(need, |free| free.take_extent(&self.chain, bytes, need.kept))?;
+        let file = self.chain.file(taken.extent.file).expect("a file of the chain");
+        if !taken.fresh.is_empty() {
+            for index in taken.fresh {
+                file.set_kind(index, SegmentKind::Extents);
+            }
+            file.region().fence();
+            self.free.lock().put_granules(file, taken.rest);
         }
-        let cells = Arc::new(CellMap::extent());
-        cells.taken.store(true, Ordering::Release);
-        cells.mark(0);
-        *file.segment(first.index).cells.lock() = Some(cells);
-        Ok(Word::new(first.file, file.segment_offset(first.index), 0))
+        Ok(Word::new(taken.extent.file, file.granule_offset(taken.extent.first), 0))
     }
 
     /// Frees the cell or extent that `word` names. No reader, record or directory word may name it any more (I8).
     pub fn free(&self, word: Word) {
         let Some((id, cells, cell)) = self.cell(word) else {
-            debug_assert!(false, "freed a version that is nowhere");
+            let extent = self.chain.file(word.file()).and_then(|file| Some((file, file.granule_at(word.offset())?)));
+            let freed = extent.is_some_and(|(file, granule)| self.free.lock().free_extent(file, granule));
+            debug_assert!(freed, "freed a version that is nowhere");
             return;
         };
         let left = cells.free(cell);
         let crowded = u64::from(left) * 8 > u64::from(cells.count()) * 7;
-        if cells.units() == 0 || left == 0 || !crowded {
+        if left == 0 || !crowded {
             let mut free = self.free.lock();
             self.settle(&mut free, id, &cells);
         }
@@ -289,14 +284,13 @@ impl Segments {
             if let Some((id, start, cells)) = &last
                 && id.file == word.file()
                 && let Some(cell) = word.offset().checked_sub(*start).and_then(|offset| cells.cell_at(offset))
-                && cells.units() > 0
             {
                 cells.free(cell);
                 continue;
             }
             self.settle_freed(last.take());
             let Some((id, cells, cell)) = self.cell(word) else {
-                debug_assert!(false, "freed a version that is nowhere");
+                self.free(word);
                 continue;
             };
             cells.free(cell);
@@ -324,14 +318,12 @@ impl Segments {
     /// Makes a segment free if it is empty, or reusable if at least an eighth of its cells is free. A segment with an
     /// owner stays as it is. `free` are the locked lists.
     fn settle(&self, free: &mut FreeSegments, id: SegmentId, cells: &CellMap) {
-        if cells.units() == 0 {
-            return self.free_extent(free, id, cells);
-        }
         // Planted: an empty segment becomes free although an owner fills it.
         if cells.taken.load(Ordering::Acquire) && !perdura_pmem::planted(51) {
             return;
         }
-        let mut slot = self.chain.file_of(id).segment(id.index).cells.lock();
+        let file = self.chain.file_of(id);
+        let mut slot = file.segment(id.index).cells.lock();
         if !slot.as_deref().is_some_and(|present| std::ptr::eq(present, cells)) {
             return;
         }
@@ -339,60 +331,83 @@ impl Segments {
         if used == 0 {
             *slot = None;
             free.remove_reusable(cells.units(), id);
-            free.put(id);
+            free.put(file, id.index);
         } else if u64::from(used) * 8 <= u64::from(count) * 7 {
             free.put_reusable(cells.units(), id);
         }
     }
 
-    fn free_extent(&self, free: &mut FreeSegments, id: SegmentId, cells: &CellMap) {
-        let file = self.chain.file_of(id);
-        let mut slot = file.segment(id.index).cells.lock();
-        let present = slot.as_deref().is_some_and(|present| std::ptr::eq(present, cells));
-        if cells.used() > 0 || !present {
-            return;
-        }
-        if let Ok(SegmentKind::Extent(count)) = file.kind(id.index) {
-            *slot = None;
-            for index in id.index..id.index + count {
-                free.put(SegmentId { file: id.file, index });
-            }
-        }
-    }
-
-    /// Sweeps the segment of the version that `word` names, unless that is done, and checks that a cell begins there.
+    /// Sweeps the segment of the version that `word` names, unless that is done, and checks that a cell or an extent
+    /// begins there.
     pub fn ensure_swept(&self, word: Word) -> Result<()> {
         LastSwept::default().ensure_in(self, word)
     }
 
-    fn swept(&self, word: Word) -> Result<(SegmentId, u64, Arc<CellMap>)> {
+    /// Sweeps the segment that `word` names a place in. Returns it with the offset of its first cell and their map; `None`
+    /// if an extent begins there.
+    fn swept(&self, word: Word) -> Result<Option<(SegmentId, u64, Arc<CellMap>)>> {
         let (region, at) = self.chain.locate(word)?;
         let file = self.chain.file(word.file()).expect("located");
         let index = file.segment_of(at).expect("located in a segment");
         let id = SegmentId { file: word.file(), index };
-        match self.sweep_segment(id)? {
-            Some(cells) => Ok((id, file.segment_offset(index), cells)),
-            None => Err(Error::damaged(region.name(), at, "a directory word names a segment that holds no versions")),
-        }
+        let place = match self.sweep_segment(id)? {
+            Some(cells) if cells.cell_at(at - file.segment_offset(index)).is_some() => {
+                Some(Some((id, file.segment_offset(index), cells)))
+            }
+            Some(_) => None,
+            None => {
+                let begins = |first| self.free.lock().extents.begins_at(word.file(), first);
+                file.granule_at(at).is_some_and(begins).then_some(None)
+            }
+        };
+        place.ok_or_else(|| {
+            Error::damaged(region.name(), at, "a directory word names a place where no version can begin")
+        })
     }
 
-    /// Sweeps a segment that holds cells, unless that is done, and returns their map; `None` if it holds none. A
-    /// segment is swept once only: later it may be free or have another use.
+    /// Sweeps a segment that holds cells or extents, unless that is done, and returns the map of its cells; `None` if
+    /// it holds none. A segment is swept once only: later it may be free or have another use.
     fn sweep_segment(&self, id: SegmentId) -> Result<Option<Arc<CellMap>>> {
         let file = self.chain.file_of(id);
         let segment = file.segment(id.index);
         let mut cells = segment.cells.lock();
         if cells.is_none() && !segment.swept.swap(true, Ordering::Relaxed) {
-            *cells = match file.kind(id.index)? {
-                SegmentKind::Cells(units) => Some(Arc::new(CellMap::new(units, self.chain.segment_bytes()))),
-                SegmentKind::Extent(_) => Some(Arc::new(CellMap::extent())),
-                _ => None,
-            };
-            if let Some(map) = cells.as_deref() {
-                sweep::mark_live(file, id, map, self.chain.directory());
+            match file.kind(id.index)? {
+                SegmentKind::Cells(units) => {
+                    let map = Arc::new(CellMap::new(units, file.segment_bytes()));
+                    sweep::mark_live(file, id, &map, self.chain.directory());
+                    *cells = Some(map);
+                }
+                SegmentKind::Extents => {
+                    drop(cells);
+                    self.sweep_extents(file, id);
+                    return Ok(None);
+                }
+                SegmentKind::Directory(_) | SegmentKind::Free => {}
             }
         }
         Ok(cells.clone())
+    }
+
+    /// Sweeps a stretch of segments of extents, unless that is done: extents go on from one into the next. Nobody else
+    /// takes room from the lists meanwhile.
+    fn sweep_extents(&self, file: &DataFile, id: SegmentId) {
+        let mut free = self.free.lock();
+        let Some((first, length)) = free.extents.take_unswept(id) else { return };
+        let (start, end) = (first.index * GRANULES, (first.index + length) * GRANULES);
+        let mut unused = start;
+        let piece = |first: u32, end: u32| Granules {
+            file: id.file,
+            first,
+            count: end - first,
+            bytes_each: file.granule_bytes(),
+        };
+        for extent in sweep::live_extents(file, start..end, &self.chain) {
+            free.extents.mark(piece(extent.start, extent.end));
+            free.put_granules(file, piece(unused, extent.start));
+            unused = extent.end;
+        }
+        free.put_granules(file, piece(unused, end));
     }
 
     /// Sweeps up to `count` segments. Returns whether any was unswept.
@@ -409,27 +424,33 @@ impl Segments {
         Ok(any)
     }
 
-    /// Takes the cell of a version that a prepared transaction wrote, after sweeping its segment.
-    pub fn keep_cell(&self, word: Word) -> Result<()> {
-        self.ensure_swept(word)?;
-        match self.cell(word) {
-            Some((_, cells, cell)) if cells.mark(cell) => Ok(()),
-            _ => {
-                let (region, at) = self.chain.locate(word)?;
-                Err(Error::damaged(region.name(), at, "a prepared transaction wrote where another version is"))
-            }
+    /// Takes the cell or extent of a version that a prepared transaction wrote, after sweeping its segment. `room` bytes
+    /// behind the version belong to it.
+    pub fn keep_cell(&self, word: Word, room: u64) -> Result<()> {
+        let (region, at) = self.chain.locate(word)?;
+        let index = self.chain.file(word.file()).and_then(|file| file.segment_of(at)).expect("located in a segment");
+        self.sweep_segment(SegmentId { file: word.file(), index })?;
+        let kept = match self.cell(word) {
+            Some((_, cells, cell)) => cells.mark(cell),
+            None => self.keep_extent(word, room)?,
+        };
+        if kept {
+            return Ok(());
         }
+        Err(Error::damaged(region.name(), at, "a prepared transaction wrote where another version is"))
     }
-}
 
-/// Whether all segments after `first` are tails of its extent. An extent with a committed version always is whole.
-fn is_whole(file: &DataFile, first: u32, count: u32) -> Result<bool> {
-    for distance in 1..count {
-        if file.kind(first + distance)? != SegmentKind::ExtentTail(distance) {
-            return Ok(false);
-        }
+    fn keep_extent(&self, word: Word, room: u64) -> Result<bool> {
+        let file = self.chain.file(word.file()).expect("located");
+        let (region, at, header) = self.chain.header(word, rid_at(file.region(), word.offset()))?;
+        let bytes = VERSION_HEADER + u64::from(header.len) + room;
+        let Some(first) = file.granule_at(at).filter(|_| file.is_in_extents(at, bytes)) else {
+            return Err(Error::damaged(region.name(), at, "an extent is not whole"));
+        };
+        let count = bytes.div_ceil(file.granule_bytes()) as u32;
+        let granules = Granules { file: word.file(), first, count, bytes_each: file.granule_bytes() };
+        Ok(self.free.lock().keep_extent(file, granules))
     }
-    Ok(true)
 }
 
 /// The segment that was found swept last: versions that are replaced one after the other mostly lie in one segment.
@@ -452,12 +473,9 @@ impl LastSwept {
     }
 
     fn ensure_in(&mut self, table: &Segments, word: Word) -> Result<()> {
-        self.0 = Some(table.swept(word)?);
-        if self.begins_cell(word) {
-            return Ok(());
+        if let Some(found) = table.swept(word)? {
+            self.0 = Some(found);
         }
-        self.0 = None;
-        let (region, at) = table.chain.locate(word)?;
-        Err(Error::damaged(region.name(), at, "a directory word names a place where no version can begin"))
+        Ok(())
     }
 }

@@ -1,32 +1,71 @@
-//! The sweep of a segment: it finds the cells in use, after a restart.
+//! The sweep of a segment: it finds the cells and extents in use, after a restart.
 //!
-//! A cell is in use iff the directory word of the RID in its header names it (I4). Whatever else its bytes hold, torn
+//! A cell is in use iff the directory word of the RID in its header names it (I4), and so is an extent. Whatever else its bytes hold, torn
 //! or stale, is free space.
 //!
 //! Purge empties words below the checkpoint, so no redo stores them again. A process that was killed before the fence leaves such
 //! a word empty in the cache only; the sweep makes it durable before anybody reuses the cell that it named (I3, I8).
 
 use crate::files::cells::CellMap;
-use crate::files::chain::SegmentId;
+use crate::files::chain::{Chain, SegmentId, rid_at};
 use crate::files::datafile::DataFile;
 use crate::files::directory::Directory;
-use crate::format::Rid;
+use crate::format::VERSION_HEADER;
+use std::ops::Range;
 
 /// Marks in `map` the cells of segment `id` that `directory` names.
 pub fn mark_live(file: &DataFile, id: SegmentId, map: &CellMap, directory: &Directory) {
     let start = file.segment_offset(id.index);
     let mut emptied = Vec::new();
     for cell in 0..map.count() {
-        let at = start + map.cell_offset(cell);
-        let rid = Rid::from_u64(file.region().load(at));
-        let word = directory.word(rid.row());
-        // Planted: a cell is in use if its row is.
-        let named = word.file() == id.file && word.offset() == at || perdura_pmem::planted(44);
-        if !word.is_empty() && named {
+        if is_live(file, start + map.cell_offset(cell), directory, &mut emptied) {
             map.mark(cell);
-        } else if word.is_empty() && word.incarnation() != rid.incarnation() {
-            emptied.push(rid.row());
         }
     }
     directory.reclaim_words(emptied);
+}
+
+/// Whether the directory word of the RID at `at` names that place. Adds rows whose words were emptied to `emptied`.
+fn is_live(file: &DataFile, at: u64, directory: &Directory, emptied: &mut Vec<u64>) -> bool {
+    let rid = rid_at(file.region(), at);
+    let word = directory.word(rid.row());
+    // Planted: a cell is in use if its row is.
+    let named = word.file() == file.sequence() && word.offset() == at || perdura_pmem::planted(44);
+    if word.is_empty() && word.incarnation() != rid.incarnation() {
+        emptied.push(rid.row());
+    }
+    !word.is_empty() && named
+}
+
+/// The extents within `granules` that the directory names, in their order. One whose header is damaged, so that its
+/// length is unknown, goes as far as the next one begins.
+pub fn live_extents(file: &DataFile, granules: Range<u32>, chain: &Chain) -> Vec<Range<u32>> {
+    let (directory, mut emptied) = (chain.directory(), Vec::new());
+    let mut found: Vec<Range<u32>> = Vec::new();
+    let mut granule = granules.start;
+    while granule < granules.end {
+        let at = file.granule_offset(granule);
+        if !is_live(file, at, directory, &mut emptied) {
+            granule += 1;
+            continue;
+        }
+        if let Some(before) = found.last_mut() {
+            before.end = before.end.min(granule);
+        }
+        let word = directory.word(rid_at(file.region(), at).row());
+        let header = chain.header(word, rid_at(file.region(), at));
+        match header.map(|(_, _, header)| (VERSION_HEADER + u64::from(header.len)).div_ceil(file.granule_bytes())) {
+            Ok(count) => {
+                let end = granules.end.min(granule.saturating_add(count as u32));
+                found.push(granule..end);
+                granule = end;
+            }
+            Err(_) => {
+                found.push(granule..granules.end);
+                granule += 1;
+            }
+        }
+    }
+    directory.reclaim_words(emptied);
+    found
 }

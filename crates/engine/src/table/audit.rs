@@ -6,7 +6,7 @@
 use super::Table;
 use crate::error::{Error, Result};
 use crate::files::chain::SegmentId;
-use crate::format::{Rid, SegmentKind};
+use crate::format::{GRANULES, Rid, SegmentKind};
 use rustc_hash::FxHashSet;
 use std::sync::atomic::Ordering;
 
@@ -20,12 +20,8 @@ impl Table {
         let live = self.live_versions()?;
         let mut used = 0;
         for file in self.chain().files() {
-            let mut index = 0;
-            while index < file.segment_count() {
-                let id = SegmentId { file: file.sequence(), index };
-                let (cells, length) = self.audit_segment(id)?;
-                used += cells;
-                index += length;
+            for index in 0..file.segment_count() {
+                used += self.audit_segment(SegmentId { file: file.sequence(), index })?;
             }
         }
         let waiting = self.purge_lag();
@@ -92,26 +88,30 @@ impl Table {
         self.shadows().each(|shadow| {
             for past in shadow.history() {
                 live += past.before.iter().filter(|(_, word)| !word.is_empty()).count();
+                live += usize::from(past.before.spilled().is_some());
             }
         });
         live
     }
 
-    /// Number of cells in use in a segment, and of segments that its use spans: an extent has several.
-    fn audit_segment(&self, id: SegmentId) -> Result<(usize, u32)> {
+    /// Number of cells in use in a segment, or of extents that begin in it.
+    fn audit_segment(&self, id: SegmentId) -> Result<usize> {
         let file = self.chain().file_of(id);
-        let is_free = self.space.segments().free_segments().contains(id);
         let cells = file.segment(id.index).cells.lock().clone();
+        let free = self.space.segments().free_segments();
+        let (is_free, extents) = (free.contains(id), &free.extents);
         match (file.kind(id.index)?, cells) {
-            (SegmentKind::Directory(_), None) if !is_free => Ok((0, 1)),
-            (_, None) if is_free => Ok((0, 1)),
-            (SegmentKind::Cells(units), Some(cells)) if !is_free && cells.units() == units => {
-                Ok((cells.used() as usize, 1))
+            (SegmentKind::Directory(_), None) if !is_free && !extents.contains(id) => Ok(0),
+            (_, None) if is_free && !extents.contains(id) => Ok(0),
+            (SegmentKind::Cells(units), Some(cells)) if !is_free && cells.units() == units => Ok(cells.used() as usize),
+            (SegmentKind::Extents, None) if !is_free && extents.used_in(id) + extents.listed_in(id) == GRANULES => {
+                Ok(extents.count_in(id))
             }
-            (SegmentKind::Extent(count), Some(cells)) if !is_free && cells.used() == 1 => Ok((1, count)),
             (kind, cells) => {
-                let swept = cells.is_some();
-                Err(self.unaccounted(format_args!("segment {id:?} is {kind:?}, free {is_free}, swept {swept}")))
+                let (swept, granules) = (cells.is_some(), extents.used_in(id));
+                Err(self.unaccounted(format_args!(
+                    "segment {id:?} is {kind:?}, free {is_free}, swept {swept}, {granules} granules in use"
+                )))
             }
         }
     }

@@ -123,6 +123,10 @@ impl Session {
     /// `records`.
     fn write_records(&mut self) -> Result<()> {
         self.writes.settle();
+        // What a log holds is bounded, however long a transaction is: spilled words are logged by reference.
+        if self.writes.logged() > self.pool.logged_at_most {
+            self.writes.spill(0)?;
+        }
         self.unfenced = true;
         self.fence_writes();
         let log = match &mut self.log {

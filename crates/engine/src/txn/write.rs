@@ -39,7 +39,18 @@ impl Session {
         check_length(row)?;
         let rid = self.insert_row(table, row)?;
         self.count_write();
+        self.bound_memory()?;
         Ok(rid)
+    }
+
+    /// Spills words of the write set if it has outgrown its memory.
+    #[inline]
+    fn bound_memory(&mut self) -> Result<()> {
+        let most = self.pool.transaction_memory();
+        if self.writes.memory() <= most {
+            return Ok(());
+        }
+        self.writes.spill(most)
     }
 
     #[inline]
@@ -113,7 +124,7 @@ impl Session {
                     self.count_locks();
                     self.snapshots.note_met(met);
                     self.count_write();
-                    return Ok(());
+                    return self.bound_memory();
                 }
                 Ok(Written::Contended(contention)) => match self.lock_contended(table, key, contention) {
                     Ok(_) => {

@@ -18,6 +18,7 @@ pub fn small() -> Config {
         data_file_bytes: 128 << 10,
         first_file_bytes: 64 << 10,
         segment_bytes: 4 << 10,
+        page_words: 32,
         prefault: false,
         lock_wait_timeout: Duration::from_millis(200),
         background: false,

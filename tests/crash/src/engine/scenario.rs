@@ -259,6 +259,7 @@ impl Scenario {
             data_file_bytes: 128 << 10,
             first_file_bytes: self.first_file_bytes,
             segment_bytes: 4 << 10,
+            page_words: 32,
             prefault: false,
             lock_wait_timeout: Duration::from_millis(20),
             background: false,
