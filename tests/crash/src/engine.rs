@@ -10,6 +10,7 @@ pub mod reader;
 pub mod run;
 pub mod scenario;
 pub mod verdict;
+pub mod witness;
 pub mod workload;
 
 use crate::subject::{Drill, Hazard, Planted, Product, RECOVERED, Subject};

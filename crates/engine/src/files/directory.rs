@@ -178,11 +178,10 @@ impl Directory {
         page.region.flush(page.at, 8);
     }
 
-    /// Flushes the state of page `page`.
+    /// Fences the region of page `page`.
     #[track_caller]
-    pub fn flush_state(&self, page: u64) {
-        let page = self.page(page).expect("a page that exists");
-        page.region.flush(page.at, 8);
+    pub fn fence(&self, page: u64) {
+        self.page(page).expect("a page that exists").region.fence();
     }
 
     /// Makes durable what a killed process left of page `number` in the cache only.

@@ -224,6 +224,8 @@ impl LockTable {
         holder: Option<&Writer>,
         page: G,
     ) -> Result<LockOutcome, LockRefused> {
+        // Planted: the holder's lock is put here after it may have released all such locks.
+        let early = perdura_pmem::planted(77).then(|| holder.filter(|holder| holder.table_lock(key)));
         let (held, giving_way) = {
             let mut shard = self.shard(key).lock();
             let lock = shard.entry(key).or_insert_with(|| {
@@ -232,7 +234,7 @@ impl LockTable {
             });
             // The holder takes its list of such locks before it releases them, and needs this shard for that: so either it
             // has released the row already, or it will.
-            if let Some(holder) = holder.filter(|holder| holder.table_lock(key)) {
+            if let Some(holder) = early.unwrap_or_else(|| holder.filter(|holder| holder.table_lock(key))) {
                 lock.grant(holder.owner(), LockMode::Exclusive);
             }
             let held = lock.holders.contains(&owner.id);

@@ -134,7 +134,8 @@ impl Change {
     /// The own state of a row as of the end of step `seen`; `None` if the committed row counts.
     pub fn own_at(&self, position: u16, stored: Word, seen: u64) -> Option<Own> {
         let written = self.steps.iter().find(|step| step.rows.contains(position))?.number;
-        if written <= seen {
+        // Planted: a scan sees what its transaction wrote after it began.
+        if written <= seen || perdura_pmem::planted(78) {
             return self.own(position, stored);
         }
         let earlier = self.replaced.iter().rev().find(|one| one.position == position && one.step <= seen)?;
@@ -221,7 +222,8 @@ impl Change {
         let mut undone = Vec::new();
         while let Some(last) = self.replaced.pop_if(|one| one.by > seen) {
             let version = self.take_back(last.position);
-            if !self.whole_page {
+            // Planted: undo does not give the row its earlier version back.
+            if !self.whole_page && !perdura_pmem::planted(80) {
                 self.after.set(last.position, last.word);
             }
             self.step_back(last.position, last.step);

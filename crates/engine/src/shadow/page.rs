@@ -91,6 +91,10 @@ impl PageShadow {
     pub fn holder(&self, writer: &Arc<Writer>, position: u16) -> Option<&Arc<Writer>> {
         let others = self.active.iter().filter(|change| !Arc::ptr_eq(change.writer(), writer));
         let mut holds = others.filter(|change| change.writer().csn().is_none() && change.holds(position));
+        // Planted: a lock in place holds nobody off.
+        if perdura_pmem::planted(76) {
+            return None;
+        }
         holds.next().map(Change::writer)
     }
 
@@ -107,6 +111,8 @@ impl PageShadow {
     pub fn publish(&mut self, writer: &Arc<Writer>, page: u64, directory: &Directory) -> Tally {
         match self.active.iter().position(|change| Arc::ptr_eq(change.writer(), writer)) {
             Some(index) => self.store(index, page, directory),
+            // Planted: the committing thread does not flush what another has stored for it.
+            None if perdura_pmem::planted(70) => {}
             None => self.flush_past(writer, page, directory),
         }
         let csn = writer.csn().expect("committed");
@@ -119,6 +125,9 @@ impl PageShadow {
         let csn = change.writer().csn().expect("committed");
         if change.is_whole_page() {
             directory.publish(page, PageState::published(csn));
+            // Whoever locks the page next may change its rows, and redo verifies all words of a page whose state is
+            // lost.
+            directory.fence(page);
             return;
         }
         let base = directory.page_base(page);
@@ -137,7 +146,8 @@ impl PageShadow {
         }
         let past = change.into_past(csn);
         flush(&past, page, directory);
-        let place = self.history.partition_point(|other| other.csn < csn);
+        // Planted: the history is in the order in which the commits were stored.
+        let place = self.history.partition_point(|other| other.csn < csn || perdura_pmem::planted(74));
         if self.history.is_empty() {
             self.history.reserve_exact(1);
         }
@@ -147,10 +157,9 @@ impl PageShadow {
     /// Flushes again what another thread has stored.
     fn flush_past(&self, writer: &Arc<Writer>, page: u64, directory: &Directory) {
         let Some(csn) = writer.csn() else { return };
-        match self.history.binary_search_by_key(&csn, |past| past.csn) {
-            Ok(index) => flush(&self.history[index], page, directory),
-            // Nothing of the page is left but its state, or purge is through with it.
-            Err(_) => directory.flush_state(page),
+        // Purge does not go past a commit that is not stored. What is not here is the state of a whole page, and fenced.
+        if let Ok(index) = self.history.binary_search_by_key(&csn, |past| past.csn) {
+            flush(&self.history[index], page, directory);
         }
     }
 
@@ -186,7 +195,9 @@ impl PageShadow {
     /// Resolves all words of a page at once, in `words`, which has the words in the directory by position. Returns
     /// whether the reader may see any row.
     pub fn words(&self, words: &mut [Word], state: PageState, snapshot: Csn, own: Option<OwnView<'_>>) -> bool {
-        let visible = |change: &&Change| change.writer().csn().is_some_and(|csn| csn <= snapshot);
+        // Planted: a scan sees a commit only once its words are stored.
+        let unseen = perdura_pmem::planted(72);
+        let visible = |change: &&Change| change.writer().csn().is_some_and(|csn| csn <= snapshot && !unseen);
         let unstored: Vec<&Change> = self.active.iter().filter(visible).collect();
         let is_published =
             state.is_published() && state.csn() <= snapshot || unstored.iter().any(|change| change.is_whole_page());
@@ -199,7 +210,9 @@ impl PageShadow {
                     words[position] = words[position].tombstone();
                 }
             }
-            for past in self.history.iter().rev().take_while(|past| past.csn > snapshot) {
+            // Planted: a scan at an older snapshot sees the words that are stored.
+            let ignored = perdura_pmem::planted(73);
+            for past in self.history.iter().rev().take_while(|past| past.csn > snapshot && !ignored) {
                 past.before.iter().for_each(|(position, word)| words[usize::from(position)] = word);
                 for position in past.deleted.iter().map(usize::from) {
                     words[position] = words[position].alive();
@@ -224,9 +237,13 @@ impl PageShadow {
     /// Takes the stored commits up to `limit`, the oldest first. The rows that they deleted are noted until
     /// [`PageShadow::end_purge`].
     pub fn take_past(&mut self, limit: Csn) -> impl Iterator<Item = Past> + '_ {
-        let count = self.history.partition_point(|past| past.csn <= limit);
+        // Planted: purge takes the whole history of a page.
+        let count = self.history.partition_point(|past| past.csn <= limit || perdura_pmem::planted(75));
         for past in self.history.iter().take(count) {
-            self.purging.extend(&past.deleted);
+            // Planted: a sweep does not know which rows purge is about to free.
+            if !perdura_pmem::planted(82) {
+                self.purging.extend(&past.deleted);
+            }
         }
         self.history.drain(..count)
     }

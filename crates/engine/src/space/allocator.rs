@@ -223,10 +223,15 @@ impl Allocator {
 
     /// Empties the words of deleted rows, fences, and frees versions and RIDs. Returns the number of versions.
     fn reclaim(&self, reclaimed: Reclaimed) -> usize {
-        let Reclaimed { versions, deleted } = reclaimed;
+        let Reclaimed { mut versions, deleted } = reclaimed;
+        versions.extend(deleted.iter().map(|(_, word)| word));
+        let freed = versions.len();
+        // Planted: the versions of deleted rows are free before the words that name them are empty.
+        if perdura_pmem::planted(79) {
+            self.segments.free_all(versions.drain(..));
+        }
         self.directory_space.clear_deleted(&self.segments, &deleted);
-        let freed = versions.len() + deleted.len();
-        self.segments.free_all(versions.into_iter().chain(deleted.into_iter().map(|(_, word)| word)));
+        self.segments.free_all(versions.into_iter());
         freed
     }
 

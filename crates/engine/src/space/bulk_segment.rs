@@ -49,6 +49,8 @@ impl BulkSegment {
         let line = at & !(LINE_BYTES - 1);
         if line > self.end.next_multiple_of(LINE_BYTES) {
             self.flush();
+        }
+        if self.flushed == self.end {
             // Nothing was stored to the lines between the end of the last version and the start of this one.
             self.flushed = line;
         }

@@ -128,14 +128,15 @@ impl Session {
         if self.writes.own(table.id(), rid).is_some() {
             return;
         }
-        if self.writes.touches(table.id()) && self.writes.table(table, self.owner.id).unlock(rid) {
-            self.locks_in_place -= 1;
-            self.count_locks();
+        let in_place = self.writes.touches(table.id()) && self.writes.table(table, self.owner.id).unlock(rid);
+        match self.locks.iter().rposition(|held| *held == key) {
+            // A write that was undone has left a mark in place as well.
+            Some(position) => {
+                self.locks.swap_remove(position);
+            }
+            None => self.locks_in_place -= usize::from(in_place),
         }
-        if let Some(position) = self.locks.iter().rposition(|held| *held == key) {
-            self.locks.swap_remove(position);
-            self.count_locks();
-        }
+        self.count_locks();
         if self.pool.locks.may_have(key) {
             self.pool.locks.unlock(&self.owner, [key]);
         }

@@ -193,7 +193,8 @@ impl Session {
     /// the statement's snapshot, so that READ COMMITTED takes a new one at the next read.
     pub fn start_statement(&mut self) {
         self.statement = self.position();
-        if !self.has_savepoint {
+        // Planted: what a savepoint may bring back is forgotten with the statement that replaced it.
+        if !self.has_savepoint || perdura_pmem::planted(84) {
             self.writes.forget_before(&self.statement.position);
         }
         self.owner.revive();

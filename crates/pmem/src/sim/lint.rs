@@ -2,7 +2,8 @@
 //!
 //! At each acknowledgement every store of that thread should be flushed and fenced. A flush of a line is redundant if
 //! nothing was stored there, through the cache, since it was last flushed: by the same thread, or by another whose
-//! fence is over (until then a thread that relies on the line must flush it itself, I3).
+//! fence is over (until then a thread that relies on the line must flush it itself, I3). What another thread has stored
+//! since the thread's last acknowledgement may have been stored on its behalf: it cannot know whether that is flushed.
 
 use super::event::{CallSite, Event, EventKind, SiteKind};
 use super::machine::Machine;
@@ -27,6 +28,8 @@ struct Flushed {
     dirty: bool,
     thread: u16,
     fenced: bool,
+    /// The thread that stored here last, and when.
+    stored: (u16, usize),
 }
 
 impl Trace {
@@ -38,6 +41,7 @@ impl Trace {
         names.extend(self.base.directory.durable.iter().map(|(name, number)| (*number, &**name)));
         let mut lines = FxHashMap::<(u32, u32), Flushed>::default();
         let mut unfenced = FxHashMap::<u16, Vec<(u32, u32)>>::default();
+        let mut acknowledged = FxHashMap::<u16, usize>::default();
         let mut own = FxHashSet::<(u16, u32, u32)>::default();
         let mut transient = Transient::new(self);
         for (index, event) in self.events.iter().enumerate() {
@@ -49,7 +53,8 @@ impl Trace {
                 }
                 EventKind::Store { file, word, count, nt: false, .. } => {
                     for line in word / 8..(word + count).div_ceil(8) {
-                        lines.entry((file, line)).or_default().dirty = true;
+                        let known = lines.entry((file, line)).or_default();
+                        (known.dirty, known.stored) = (true, (event.thread, index));
                         own.insert((event.thread, file, line));
                     }
                 }
@@ -59,11 +64,14 @@ impl Trace {
                         // A thread flushes what it stored itself, even if another one flushed the line meanwhile
                         // (I3).
                         let stored = own.remove(&(event.thread, file, line));
-                        if !stored && !known.dirty && (known.fenced || known.thread == event.thread) {
+                        let since = acknowledged.get(&event.thread).copied().unwrap_or_default();
+                        let on_behalf = known.stored.0 != event.thread && known.stored.1 > since;
+                        let is_over = known.fenced && !on_behalf || known.thread == event.thread;
+                        if !stored && !known.dirty && is_over {
                             let site = CallSite::new(self.site(event.site), SiteKind::Flush);
                             *findings.redundant_flushes.entry(site).or_default() += 1;
                         }
-                        *known = Flushed { dirty: false, thread: event.thread, fenced: false };
+                        *known = Flushed { dirty: false, thread: event.thread, fenced: false, ..*known };
                         unfenced.entry(event.thread).or_default().push((file, line));
                     }
                 }
@@ -73,7 +81,10 @@ impl Trace {
                         known.fenced |= known.thread == event.thread;
                     }
                 }
-                EventKind::Ack(_) => self.open_stores(&machine, event.thread, is_checked, &transient, &mut findings),
+                EventKind::Ack(_) => {
+                    acknowledged.insert(event.thread, index);
+                    self.open_stores(&machine, event.thread, is_checked, &transient, &mut findings);
+                }
                 _ => {}
             }
             machine.apply(self, index as u32, event);

@@ -1,7 +1,7 @@
 //! Runs without a crash, cheap enough for many seeds: races between sessions, and what follows a failed persist.
 
 use super::closing;
-use super::scenario::{CONTENDED, EMPTIED, SCENARIOS, Scenario};
+use super::scenario::{CONTENDED, CROWDED, EMPTIED, SCENARIOS, Scenario};
 use super::verdict;
 use crate::subject::Drill;
 use perdura_engine::{Engine, ErrorKind, Isolation};
@@ -11,13 +11,15 @@ use perdura_pmem::{Medium, SimMedium};
 use std::sync::Arc;
 
 /// All drills.
-pub const DRILLS: [Drill; 9] = [
+pub const DRILLS: [Drill; 11] = [
     Drill { name: "races, mixed", seeds: 40, run: |seed| races("mixed", seed) },
     Drill { name: "races, reuse", seeds: 40, run: |seed| races("reuse", seed) },
     Drill { name: "races, edited bulk", seeds: 40, run: |seed| races("edited bulk", seed) },
     Drill { name: "races, prepared", seeds: 40, run: |seed| races("prepared", seed) },
     Drill { name: "races, restarted", seeds: 40, run: |seed| races("restarted", seed) },
     Drill { name: "races, contended", seeds: 60, run: |seed| races("contended", seed) },
+    Drill { name: "races, crowded", seeds: 60, run: |seed| races("crowded", seed) },
+    Drill { name: "races, stored behind", seeds: 40, run: |seed| races("stored behind", seed) },
     Drill { name: "races, emptied", seeds: 40, run: |seed| races("emptied", seed) },
     Drill { name: "tables that close", seeds: 60, run: tables_that_close },
     Drill { name: "failed persist", seeds: 1, run: failed_persist },
@@ -33,7 +35,7 @@ impl Tap for Unheard {
 fn scenario(name: &str) -> Result<&'static Scenario, String> {
     SCENARIOS
         .iter()
-        .chain([&CONTENDED, &EMPTIED])
+        .chain([&CONTENDED, &CROWDED, &EMPTIED])
         .find(|scenario| scenario.name == name)
         .ok_or(format!("there is no scenario {name:?}"))
 }

@@ -19,6 +19,12 @@ pub enum Action {
     Delete,
     /// Writes of all kinds, some of them rolled back to a savepoint.
     Savepoint,
+    /// A scan that changes rows before it reaches them, and rows that it has passed.
+    Walk,
+    /// Row locks, and no write.
+    Lock,
+    /// A snapshot that is held over many transactions.
+    Watch,
     /// Writes of all kinds, rolled back.
     Rollback,
     /// Prepared, then committed or rolled back.

@@ -1,8 +1,8 @@
 //! The scenarios: small pools shaped so that one hazard after another comes up.
 
 use super::mix::Action::{
-    Bulk, Checkpoint, Ddl, Delete, EditedBulk, Hold, Huge, Insert, Large, Order, Prepare, Purge, Rollback, Savepoint,
-    Sweep, Update,
+    Bulk, Checkpoint, Ddl, Delete, EditedBulk, Hold, Huge, Insert, Large, Lock, Order, Prepare, Purge, Rollback,
+    Savepoint, Sweep, Update, Walk, Watch,
 };
 use super::mix::Mix;
 use perdura_engine::{Config, LogConfig};
@@ -51,7 +51,7 @@ const USUAL: Scenario = Scenario {
 };
 
 /// All scenarios.
-pub const SCENARIOS: [Scenario; 15] = [
+pub const SCENARIOS: [Scenario; 16] = [
     Scenario {
         name: "mixed",
         mix: &[
@@ -73,6 +73,30 @@ pub const SCENARIOS: [Scenario; 15] = [
         transactions: 12,
         mix: &[(Insert, 4), (Update, 5), (Delete, 3), (Rollback, 1), (Checkpoint, 1), (Purge, 1)],
         scans: 8,
+        ..USUAL
+    },
+    // Small transactions meet the pages of large ones between their commit and the storing of their words.
+    Scenario {
+        name: "stored behind",
+        threads: 3,
+        transactions: 14,
+        mix: &[
+            (Insert, 1),
+            (Bulk, 2),
+            (EditedBulk, 1),
+            (Huge, 3),
+            (Update, 6),
+            (Delete, 3),
+            (Walk, 2),
+            (Lock, 5),
+            (Watch, 3),
+            (Savepoint, 1),
+            (Checkpoint, 4),
+            (Purge, 3),
+        ],
+        scans: 6,
+        lane_bytes: 16 << 10,
+        first_file_bytes: 128 << 10,
         ..USUAL
     },
     Scenario {
@@ -190,6 +214,30 @@ pub const CONTENDED: Scenario = Scenario {
     transactions: 70,
     mix: &[(Insert, 1), (Update, 12), (Delete, 1), (Checkpoint, 3), (Purge, 4)],
     scans: 40,
+    ..USUAL
+};
+
+/// Many threads in the pages of large commits, and snapshots older than all of them: for runs without a crash.
+pub const CROWDED: Scenario = Scenario {
+    name: "crowded",
+    threads: 4,
+    transactions: 24,
+    mix: &[
+        (Insert, 2),
+        (Bulk, 1),
+        (Huge, 3),
+        (Update, 8),
+        (Delete, 3),
+        (Walk, 2),
+        (Lock, 6),
+        (Watch, 4),
+        (Savepoint, 2),
+        (Checkpoint, 4),
+        (Purge, 5),
+    ],
+    scans: 20,
+    lane_bytes: 16 << 10,
+    first_file_bytes: 128 << 10,
     ..USUAL
 };
 

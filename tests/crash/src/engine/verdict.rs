@@ -32,13 +32,33 @@ pub fn check(
     Ok(())
 }
 
-/// Checks a pool after its run: it holds all commits and nothing else, each reader saw states of the commit order, and no space is
-/// lost.
+/// Checks a pool after its run: it holds all commits and nothing else, each reader saw states of the commit order, and no space and
+/// no row is held by a transaction that has ended.
 pub fn check_end(engine: &Engine, history: &History) -> Result<(), String> {
     let decided = Decided { commit: false, txns: Vec::new() };
     Oracle::of_all(history, TABLE).check(&read(engine)?, &decided, history)?;
     history.check_readers(TABLE)?;
+    lock_all(engine)?;
     audit(engine)
+}
+
+/// Locks each row. Nobody else has a transaction, so none may be locked.
+fn lock_all(engine: &Engine) -> Result<(), String> {
+    let table = engine.table(TABLE).map_err(|error| error.to_string())?;
+    let mut txn = engine.session(Isolation::ReadCommitted);
+    let mut rids = Vec::new();
+    let mut scan = txn.scan(&table);
+    while let Some((rid, _)) = scan.next(&txn).map_err(|error| format!("scan: {error}"))? {
+        rids.push(rid);
+    }
+    for rid in rids {
+        match txn.try_lock_row(&table, rid, LockMode::Exclusive) {
+            Ok(Some(_)) => {}
+            Ok(None) => return Err(format!("row {:#x} is locked by a transaction that has ended", rid.to_u64())),
+            Err(error) => return Err(format!("a lock of row {:#x}: {error}", rid.to_u64())),
+        }
+    }
+    Ok(())
 }
 
 /// What the pool must hold once this recovery is over.

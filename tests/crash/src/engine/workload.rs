@@ -6,6 +6,7 @@
 use super::history::{Change, Key, Ledger, key_of, stamp_of};
 use super::mix::{Action, Mix, choose};
 use super::oracle::Step;
+use super::witness::OldSnapshot;
 use perdura_engine::{Engine, Error, ErrorKind, Isolation, LockMode, ReadView, Rid, Session, Table};
 use perdura_pmem::sim::Random;
 use perdura_pmem::{sync, trace};
@@ -15,30 +16,32 @@ use std::sync::Arc;
 
 /// One thread of a scenario.
 pub struct Worker<'a> {
-    engine: Engine,
+    pub(super) engine: Engine,
     ledger: &'a Ledger,
-    random: Random,
+    pub(super) random: Random,
     thread: u64,
     next_key: u64,
     /// The session in use.
-    txn: Session,
+    pub(super) txn: Session,
     /// Further sessions, so that threads meet in each shard of a table.
     spare: Vec<Session>,
     /// A prepared transaction and the changes it would commit.
     held: Option<(Session, usize, Writes)>,
-    table: Arc<Table>,
+    /// A snapshot held over several transactions.
+    pub(super) old: Option<OldSnapshot>,
+    pub(super) table: Arc<Table>,
     purged: bool,
     own_tables: Vec<String>,
     tables_made: u32,
     /// The rows as the current transaction would leave them.
-    writes: Writes,
+    pub(super) writes: Writes,
 }
 
 /// Rows a transaction changes, and the RIDs of those it inserts.
 #[derive(Clone, Default)]
-struct Writes {
-    rows: BTreeMap<Key, Option<Vec<u8>>>,
-    inserted: BTreeMap<Key, Rid>,
+pub(super) struct Writes {
+    pub(super) rows: BTreeMap<Key, Option<Vec<u8>>>,
+    pub(super) inserted: BTreeMap<Key, Rid>,
 }
 
 /// Name of the table that all threads write to.
@@ -65,7 +68,7 @@ pub fn prelude(engine: &Engine, ledger: &Ledger) {
 }
 
 /// Whether concurrent transactions may cause this error. The transaction that meets it is rolled back.
-fn is_conflict(error: &Error) -> bool {
+pub(super) fn is_conflict(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Deadlock | ErrorKind::LockWaitTimeout | ErrorKind::RecordChanged)
 }
 
@@ -78,6 +81,7 @@ impl<'a> Worker<'a> {
             txn: engine.session(isolation),
             spare: (0..3).map(|_| engine.session(isolation)).collect(),
             held: None,
+            old: None,
             table: engine.table(TABLE).expect("the prelude made it"),
             engine: engine.clone(),
             ledger,
@@ -115,6 +119,9 @@ impl<'a> Worker<'a> {
             Action::Delete => self.transaction("delete", |worker| worker.delete_some(3)),
             Action::Savepoint => self.transaction("savepoint", Worker::write_with_savepoint),
             Action::Large => self.transaction("large_row", |worker| worker.insert_large()),
+            Action::Walk => self.transaction("walk", Worker::change_while_scanning),
+            Action::Lock => self.lock_some(),
+            Action::Watch => self.watch(),
             Action::Rollback => self.roll_back(),
             Action::Prepare => self.prepare(),
             Action::Hold => self.hold(),
@@ -173,12 +180,12 @@ impl<'a> Worker<'a> {
         self.ledger.settle(inserted, removed);
     }
 
-    fn give_up(&mut self) {
+    pub(super) fn give_up(&mut self) {
         self.txn.rollback().expect("nothing is ordered");
         self.writes = Writes::default();
     }
 
-    fn row(&mut self, key: Key, bytes: u64) -> Vec<u8> {
+    pub(super) fn row(&mut self, key: Key, bytes: u64) -> Vec<u8> {
         self.row_after(key, 0, bytes)
     }
 
@@ -203,7 +210,7 @@ impl<'a> Worker<'a> {
         self.writes.inserted.insert(key, rid);
     }
 
-    fn insert_some(&mut self, least: u64, spread: u64) -> bool {
+    pub(super) fn insert_some(&mut self, least: u64, spread: u64) -> bool {
         for _ in 0..least + self.random.below(spread) {
             let bytes = if self.random.one_in(120) { 5000 } else { self.random.below(60) };
             self.insert_one(bytes);
@@ -218,7 +225,7 @@ impl<'a> Worker<'a> {
     }
 
     /// A row as the current transaction sees it: one it inserted itself, one of this thread's or one of any thread's.
-    fn any_row(&mut self) -> Option<(Key, Rid)> {
+    pub(super) fn any_row(&mut self) -> Option<(Key, Rid)> {
         let (new, pick) = (self.writes.inserted.len() as u64, self.random.next_u64());
         let found = if new > 0 && self.random.one_in(2) {
             self.writes.inserted.iter().nth((pick % new) as usize).map(|(key, rid)| (*key, *rid))
@@ -231,7 +238,7 @@ impl<'a> Worker<'a> {
     }
 
     /// One of the last rows that a scan finds, perhaps from a commit that has not returned yet.
-    fn newest_row(&mut self) -> Option<(Key, Rid)> {
+    pub(super) fn newest_row(&mut self) -> Option<(Key, Rid)> {
         let mut rows = Vec::new();
         let mut scan = self.txn.scan(&self.table);
         while let Some((rid, row)) = scan.next(&self.txn).unwrap_or_else(|error| panic!("a scan: {error}")) {
@@ -244,7 +251,7 @@ impl<'a> Worker<'a> {
     }
 
     /// Changes or deletes a row of any thread. Returns whether the transaction can go on.
-    fn change(&mut self, key: Key, rid: Rid, row: Option<Vec<u8>>) -> bool {
+    pub(super) fn change(&mut self, key: Key, rid: Rid, row: Option<Vec<u8>>) -> bool {
         let outcome = match &row {
             Some(row) => self.txn.update(&self.table, rid, row),
             None => self.txn.delete(&self.table, rid),
@@ -332,7 +339,13 @@ impl<'a> Worker<'a> {
     fn write_with_savepoint(&mut self) -> bool {
         let mut going = self.write_anything();
         let (savepoint, writes) = (self.txn.savepoint(), self.writes.clone());
-        going = going && self.write_anything() && self.write_anything();
+        going = going && self.write_anything();
+        // A savepoint outlives statements.
+        if self.random.one_in(2) {
+            self.txn.end_statement();
+            self.txn.start_statement();
+        }
+        going = going && self.write_anything();
         self.txn.rollback_to(&savepoint).expect("set in this transaction");
         self.writes = writes;
         going && self.write_anything()
@@ -356,10 +369,20 @@ impl<'a> Worker<'a> {
         self.give_up();
     }
 
-    /// Reads a deleted row by its RID, which must lead nowhere even if the RID is in use again.
+    /// Reads deleted rows by their RIDs, which must lead nowhere even if the RIDs are in use again, perhaps by this transaction.
     fn look_for_gone(&mut self) {
-        let Some((key, rid)) = self.ledger.gone(24, self.random.next_u64()) else { return };
         self.txn.start_statement();
+        if self.random.one_in(3) {
+            self.insert_some(1, 4);
+        }
+        for _ in 0..1 + self.random.below(6) {
+            let Some((key, rid)) = self.ledger.gone(24, self.random.next_u64()) else { break };
+            self.look_at_gone(key, rid);
+        }
+        self.give_up();
+    }
+
+    fn look_at_gone(&mut self, key: Key, rid: Rid) {
         let found = self.txn.read(&self.table, rid, ReadView::Snapshot);
         let found = found.unwrap_or_else(|error| panic!("reading a deleted row: {error}"));
         if let Some(row) = found {
@@ -376,7 +399,6 @@ impl<'a> Worker<'a> {
                 Err(error) => panic!("changing a deleted row: {error}"),
             }
         }
-        self.give_up();
     }
 }
 
