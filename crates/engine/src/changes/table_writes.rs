@@ -74,8 +74,8 @@ pub struct RowWrite {
 pub enum Written<'t> {
     /// The row is written.
     Done {
-        /// It is the transaction's first write of the row.
-        new: bool,
+        /// It has been locked in place for that.
+        locked: bool,
         /// CSN of the version replaced, if that is a committed one.
         met: Csn,
     },
@@ -238,13 +238,14 @@ impl TableWrites {
         let mut shadow = table.shadows().slot(page).lock();
         let known = shadow.change(&self.writer);
         let own = known.and_then(|change| change.own(position, directory.raw_word(rid.row())));
+        let held = holds || known.is_some_and(|change| change.holds(position));
         let mut met = 0;
         match own {
             // Planted: a RID that was reused is taken for the row it named before.
             Some(Own::Row(own)) if own.incarnation() == rid.incarnation() || perdura_pmem::planted(81) => {}
             Some(_) => return Ok(Written::Gone),
             None => {
-                if !holds && !known.is_some_and(|change| change.holds(position)) {
+                if !held {
                     let holder = shadow.holder(&self.writer, position).cloned();
                     if holder.is_some() || !in_place() {
                         return Ok(Written::Contended(Contention { page: Some(shadow), holder }));
@@ -283,7 +284,7 @@ impl TableWrites {
         if !settled.is_empty() {
             self.table.space().free_all(settled);
         }
-        Ok(Written::Done { new: own.is_none(), met })
+        Ok(Written::Done { locked: !held, met })
     }
 
     /// Enters a write of a row that nobody else can reach; without a word, its deletion.

@@ -119,8 +119,8 @@ impl Session {
             let (writes, at) = self.writes.table_to_write(table, self.owner.id);
             let locks = &self.pool.locks;
             let refused = match writes.write(table, RowWrite { rid, word, at, limit, holds }, || !locks.may_have(key)) {
-                Ok(Written::Done { new, met }) => {
-                    self.locks_in_place += usize::from(new && !holds);
+                Ok(Written::Done { locked, met }) => {
+                    self.locks_in_place += usize::from(locked);
                     self.count_locks();
                     self.snapshots.note_met(met);
                     self.count_write();
