@@ -51,6 +51,7 @@ static SHOW_VAR counter_list[]= {
   COUNTER(purge_lag),
   COUNTER(data_bytes),
   COUNTER(free_bytes),
+  COUNTER(open_files),
   COUNTER(failed),
   {nullptr, nullptr, SHOW_ULONGLONG}
 };

@@ -22,6 +22,7 @@ namespace perdura {
 static char *directory;
 static my_bool emulate;
 static ulonglong data_file_size;
+static uint open_files;
 static uint log_lanes;
 static ulonglong log_lane_size;
 static uint log_generations;
@@ -117,6 +118,10 @@ static MYSQL_SYSVAR_BOOL(emulate, emulate, PLUGIN_VAR_OPCMDARG | PLUGIN_VAR_READ
 static MYSQL_SYSVAR_ULONGLONG(data_file_size, data_file_size, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
   "Size of a table's data files once the table has grown, in bytes", nullptr, nullptr, 64 * MIB, MIB, 32 * GIB, MIB);
 
+static MYSQL_SYSVAR_UINT(open_files, open_files, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
+  "Data files of open tables beyond which tables that nobody uses are closed. Each is a mapping: keep well below vm.max_map_count",
+  nullptr, nullptr, 4096, 16, 1024 * 1024 * 1024, 1);
+
 static MYSQL_SYSVAR_UINT(log_lanes, log_lanes, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
   "Lanes of the log, written in parallel. Used when the pool is created", nullptr, nullptr, 4, 1, 64, 1);
 
@@ -144,6 +149,7 @@ st_mysql_sys_var *system_variables[]= {
   MYSQL_SYSVAR(emulate),
   MYSQL_SYSVAR(hold),
   MYSQL_SYSVAR(data_file_size),
+  MYSQL_SYSVAR(open_files),
   MYSQL_SYSVAR(log_lanes),
   MYSQL_SYSVAR(log_lane_size),
   MYSQL_SYSVAR(log_generations),
@@ -193,6 +199,7 @@ bool options(PerduraOptions *chosen)
   chosen->prefault= prefault;
   chosen->prefault_threads= prefault_threads;
   chosen->data_file_size= data_file_size;
+  chosen->open_files= open_files;
   chosen->log_lanes= log_lanes;
   chosen->log_lane_size= log_lane_size;
   chosen->log_generations= log_generations;

@@ -8,13 +8,18 @@ mod commit;
 mod document;
 mod engine;
 mod load;
+mod many;
 mod map;
+mod mass;
 mod memory;
 mod plan;
+mod program;
+mod purge;
 mod recovery;
 mod report;
 mod scan;
 mod space;
+mod stall;
 mod systems;
 
 use std::fs::File;
@@ -28,19 +33,23 @@ use serde_json::Value;
 use crate::args::Args;
 use crate::plugin;
 
-const NAMES: [&str; 8] = ["load", "commit", "scan", "recovery", "memory", "space", "engine", "map"];
+const NAMES: [&str; 11] =
+    ["load", "commit", "scan", "mass", "stall", "recovery", "memory", "space", "many", "engine", "map"];
 
 /// Benchmarks that run without a server.
-const BARE: [&str; 2] = ["engine", "map"];
+const BARE: [&str; 3] = ["stall", "engine", "map"];
 
 fn run_one(name: &str, plan: &Plan) -> Result<Report> {
     match name {
         "load" => load::run(plan),
         "commit" => commit::run(plan),
         "scan" => scan::run(plan),
+        "mass" => mass::run(plan),
+        "stall" => stall::run(plan),
         "recovery" => recovery::run(plan),
         "memory" => memory::run(plan),
         "space" => space::run(plan),
+        "many" => many::run(plan),
         "engine" => engine::run(plan),
         "map" => map::run(plan),
         _ => bail!("no benchmark {name}; there are: {}, all", NAMES.join(", ")),
@@ -49,18 +58,18 @@ fn run_one(name: &str, plan: &Plan) -> Result<Report> {
 
 /// `bench NAME|all [--quick] [--json FILE] [--docs] [--peers-only]`
 pub fn run(mut args: Args) -> Result<()> {
-    let plan = Plan { quick: args.flag("--quick"), perdura: !args.flag("--peers-only") };
+    let (quick, perdura) = (args.flag("--quick"), !args.flag("--peers-only"));
     let json: Option<PathBuf> = args.option("--json")?;
     let docs = args.flag("--docs");
     let name = args.positional().with_context(|| format!("which benchmark? {}, all", NAMES.join(", ")))?;
     args.finish()?;
-    if plan.perdura && !BARE.contains(&name.as_str()) {
+    if perdura && !BARE.contains(&name.as_str()) {
         plugin::build()?;
     }
     let names: Vec<&str> = if name == "all" { NAMES.to_vec() } else { vec![name.as_str()] };
     let mut reports = Vec::new();
     for name in names {
-        let report = run_one(name, &plan)?;
+        let report = run_one(name, &Plan::new(quick, perdura))?;
         print!("{report}");
         reports.push(report);
     }

@@ -46,7 +46,7 @@ usage: cargo xtask COMMAND
   explore [--seed N] [--images N | --minutes N | --forever] [--product engine|map] [--scenario NAME]
           [--no-mutations] [--plant N]         open every legal image of a power loss
   bench NAME|all [--quick] [--json FILE] [--docs] [--peers-only]
-                                               NAME: load, commit, scan, recovery, memory, space, engine, map
+                                               NAME: load, commit, scan, mass, stall, recovery, memory, space, many, engine, map
   crash-server [--seed N] [--rounds N] [--engine NAME]
                                                kill -9 a loaded server again and again, and compare
   replication [--seed N] [--rounds N] [--mode conservative|optimistic|both] [--engine NAME]

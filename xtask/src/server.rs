@@ -69,6 +69,11 @@ impl Server {
         Ok(server)
     }
 
+    /// The server's directory: its data in `data`, its pool in `pool`.
+    pub fn directory(&self) -> &Path {
+        &self.dir
+    }
+
     /// The Unix socket.
     pub fn socket(&self) -> PathBuf {
         self.dir.join("s")

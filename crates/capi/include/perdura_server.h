@@ -127,6 +127,8 @@ typedef struct PerduraOptions {
   uint32_t prefault_threads;
   // Size of a table's data files once the table has grown.
   uint64_t data_file_size;
+  // Data files of open tables beyond which idle tables are closed.
+  uint32_t open_files;
   // Lanes of a log generation. Counts when the pool is created.
   uint32_t log_lanes;
   // Size of a lane. Counts when the pool is created.
@@ -556,6 +558,8 @@ typedef struct PerduraCounters {
   uint64_t data_bytes;
   // Bytes of data files in free segments (gauge).
   uint64_t free_bytes;
+  // Data files of open tables, each mapped into memory (gauge).
+  uint64_t open_files;
   // 1 if the pool has failed stop (gauge).
   uint64_t failed;
 } PerduraCounters;

@@ -1,7 +1,9 @@
 //! The background thread of a pool. It checkpoints and purges continuously, creates data files ahead of need, retries
-//! file removals that failed, replaces a used spare file, and sweeps what a restart left unswept.
+//! file removals that failed, replaces a used spare file, sweeps what the opening of a table left unswept, and closes
+//! tables that nobody uses.
 
 use crate::error::ErrorKind;
+use crate::format::CATALOG_ID;
 use crate::pool::Pool;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -58,21 +60,22 @@ fn run(pool: &Pool) {
         pool.services().remove_leftovers(&*pool.context.medium);
         // The next statement that needs the medium reports the error.
         let _ = pool.context.spare.provide(&*pool.context.medium);
-        for table in pool.table_list() {
+        for table in pool.open_tables() {
             let swept = table.space().sweep(SWEPT_AT_ONCE, PAGES_SWEPT_AT_ONCE);
             if let Err(error) = swept {
                 pool.log.fail_stop(&error.to_string());
             }
         }
+        pool.tables.close_idle();
     }
 }
 
 /// Creates the next data file of table `id` if its free segments run low. Damage fails the pool stop; every other
 /// error, a full device included, is left to the statement that needs the room.
 fn grow_ahead(pool: &Pool, id: u32) {
-    let Some(table) = pool.table_list().into_iter().find(|table| table.id() == id && !table.is_dropped()) else {
-        return;
-    };
+    // A table that was closed meanwhile asks again.
+    let table = if id == CATALOG_ID { Some(pool.catalog.clone()) } else { pool.tables.open_by_id(id) };
+    let Some(table) = table else { return };
     let segments = table.space().segments();
     if segments.is_low()
         && let Err(error) = segments.grow_ahead()

@@ -17,7 +17,8 @@ pub type Clock = fn() -> Duration;
 pub struct Config {
     /// Lanes and generations (*lanes and lane size at creation*).
     pub log: LogConfig,
-    /// Largest size of a data file, in bytes. Only a row that fits no such file gets a larger one.
+    /// Size to which a table's data files double, in bytes. After each 64 files of a table the next ones have twice as
+    /// much, up to 64 GiB, so that no table has thousands; a row that fits no such file gets a larger one.
     pub data_file_bytes: u64,
     /// Size of a table's first data file, in bytes. Each further file is twice as large as the one before, up to
     /// `data_file_bytes`.
@@ -28,6 +29,9 @@ pub struct Config {
     /// Number of words in a page of the row directory, its state included: a power of two from 8 to 512 (*at
     /// creation*).
     pub page_words: u64,
+    /// Most data files of open tables, each of them a mapping, before tables that nobody uses are closed: at least 1.
+    /// Tables in use stay open beyond it.
+    pub open_files: u32,
     /// Whether pre-fault threads touch the pages of data files and log lanes before the first store does.
     pub prefault: bool,
     /// Number of pre-fault threads, 1 to 64.
@@ -54,6 +58,7 @@ impl Default for Config {
             first_file_bytes: 64 << 10,
             segment_bytes: 64 << 10,
             page_words: 512,
+            open_files: 4096,
             prefault: true,
             prefault_threads: 1,
             lock_wait_timeout: Duration::from_secs(50),
@@ -88,6 +93,7 @@ impl Config {
             .and_then(|()| range("data file size", self.data_file_bytes, FILE_BYTES_MIN, DATA_FILE_BYTES_MAX))
             .and_then(|()| range("transaction memory", self.transaction_memory, 64 << 10, 1 << 40))
             .and_then(|()| range("first data file size", self.first_file_bytes, FILE_BYTES_MIN, self.data_file_bytes))
+            .and_then(|()| range("open files", u64::from(self.open_files), 1, u64::from(u32::MAX)))
             .and_then(|()| range("prefault threads", u64::from(self.prefault_threads), 1, 64))
             .map_err(|message| Error::new(ErrorKind::Configuration, message))
     }

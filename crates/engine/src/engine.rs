@@ -2,7 +2,7 @@
 
 use crate::background::Background;
 use crate::config::Config;
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
 use crate::pool::Pool;
 use crate::recovery::{self, ddl};
 use crate::status::{Counters, Status};
@@ -78,7 +78,7 @@ impl Engine {
         ddl::create_table(&self.pool, name, definition)
     }
 
-    /// Drops a table. No transaction may be using it.
+    /// Drops a table, even one that cannot be opened. No transaction may be using it.
     ///
     /// # Errors
     /// NotFound; LockWaitTimeout if a prepared transaction without a session wrote to the table; ReadOnlyPool.
@@ -107,17 +107,42 @@ impl Engine {
         ddl::truncate_table(&self.pool, name)
     }
 
-    /// Looks a table up by its name.
+    /// Looks a table up by its name, and opens its files if they are closed. They stay open as long as somebody keeps the
+    /// table.
     ///
     /// # Errors
-    /// NotFound.
+    /// NotFound; Damaged, NotSupported or Medium if its files cannot be opened. The next call tries again.
     pub fn table(&self, name: &str) -> Result<Arc<Table>> {
         self.pool.table(name)
     }
 
-    /// All tables but the catalog, in the order of their names.
-    pub fn tables(&self) -> Vec<Arc<Table>> {
-        self.pool.tables.read().values().cloned().collect()
+    /// All tables but the catalog, in the order of their names. It opens all of them; [`Engine::table_names`] opens none.
+    ///
+    /// # Errors
+    /// As for [`Engine::table`], with the first table that cannot be opened.
+    pub fn tables(&self) -> Result<Vec<Arc<Table>>> {
+        let mut tables = Vec::new();
+        for table in self.pool.tables.all() {
+            match self.pool.tables.open(&table) {
+                // Dropped meanwhile.
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                opened => tables.push(opened?),
+            }
+        }
+        Ok(tables)
+    }
+
+    /// The names of all tables but the catalog, in order.
+    pub fn table_names(&self) -> Vec<Arc<str>> {
+        self.pool.tables.names()
+    }
+
+    /// The bytes that a table was created with. It does not open the table.
+    ///
+    /// # Errors
+    /// NotFound.
+    pub fn definition(&self, name: &str) -> Result<Arc<[u8]>> {
+        self.pool.tables.find(name).map(|table| table.definition.clone())
     }
 
     /// Begins a session, which runs one transaction after another.
@@ -185,13 +210,20 @@ impl Engine {
         self.pool.purge()
     }
 
-    /// Sweeps every segment that a restart left unswept.
+    /// Sweeps every segment of the open tables that the opening left unswept.
     pub fn sweep(&self) -> Result<()> {
         let _changing = self.pool.hold.change();
-        for table in self.pool.table_list() {
+        for table in self.pool.open_tables() {
             while table.space().sweep(64, 1)? {}
         }
         Ok(())
+    }
+
+    /// Closes tables that nobody uses and nothing waits for: those idle for long, counted in calls, and the longest idle
+    /// if more files are open than [`Config::open_files`]. The background thread does so in each of its rounds. Returns
+    /// the number of tables closed.
+    pub fn close_idle_tables(&self) -> usize {
+        self.pool.tables.close_idle()
     }
 
     /// Fails the pool stop after something that must not happen: it takes no more writes (I11).

@@ -58,6 +58,13 @@ impl Error {
         Error::new(ErrorKind::Damaged, message).in_file(file).at(offset)
     }
 
+    /// Puts in front that table `name` cannot be opened.
+    #[cold]
+    pub(crate) fn opening(mut self, name: &str) -> Error {
+        self.0.message = format!("table {name} cannot be opened: {}", self.0.message);
+        self
+    }
+
     /// Puts in front that table `name` cannot grow.
     pub(crate) fn of_table(mut self, name: &str) -> Error {
         self.0.message = format!("table {name} cannot grow: {}", self.0.message);

@@ -1,6 +1,6 @@
 //! Room *pool*: what the sessions of an opened pool share.
 //!
-//! It owns the log's handle, the list of tables, the lock table and the owners in it, the list of live snapshots,
+//! It owns the log's handle, the register of tables, the lock table and the owners in it, the list of live snapshots,
 //! prepared transactions without a session, and the gate that holds a pool still. It stands on `changes` and `table`.
 //! It keeps (I8): purge reclaims nothing that a live snapshot sees or that the last checkpoint does not cover; (I2) for
 //! a held pool: nobody stores to it; and (I11): a failed checkpoint stops the pool, and a failed pool takes no writes.
@@ -10,23 +10,24 @@ pub mod locks;
 pub mod owner;
 pub mod prepared;
 pub mod snapshot_list;
+pub mod tables;
 
 use crate::config::Config;
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::context::TableContext;
-use crate::format::RECORD_BYTES;
+use crate::format::{CATALOG_ID, RECORD_BYTES};
 use crate::service::Services;
 use crate::table::Table;
 use hold::Hold;
 use locks::LockTable;
 use perdura_log::{Csn, Log};
-use perdura_pmem::sync::{Mutex, RwLock};
+use perdura_pmem::sync::Mutex;
 use prepared::PreparedList;
 use snapshot_list::SnapshotList;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+use tables::Tables;
 
 /// Most bytes of redo records in one log group, before rounding down to whole records. A larger transaction is logged
 /// in chunks.
@@ -47,8 +48,8 @@ pub(crate) struct Pool {
     pub log: Log,
     pub snapshots: SnapshotList,
     pub locks: LockTable,
-    /// The tables by name, without the catalog.
-    pub tables: RwLock<BTreeMap<String, Arc<Table>>>,
+    /// The tables, without the catalog.
+    pub tables: Tables,
     pub catalog: Arc<Table>,
     /// Serialises DDL: locked from before a DDL transaction begins until it has ended.
     pub ddl: Mutex<()>,
@@ -72,7 +73,7 @@ impl Pool {
         context: Arc<TableContext>,
         log: Log,
         catalog: Arc<Table>,
-        tables: BTreeMap<String, Arc<Table>>,
+        tables: Tables,
         config: &Config,
         lane_bytes: u64,
     ) -> Pool {
@@ -82,7 +83,7 @@ impl Pool {
             log,
             snapshots: SnapshotList::default(),
             locks: LockTable::new(config.clock),
-            tables: RwLock::new(tables),
+            tables,
             catalog,
             ddl: Mutex::new(()),
             purging: Mutex::new(()),
@@ -151,21 +152,28 @@ impl Pool {
         self.transaction_memory.store(bytes, Ordering::Relaxed);
     }
 
-    /// Looks a table up by its name. Fails with NotFound.
+    /// Looks a table up by its name, and opens it if it is closed.
+    ///
+    /// # Errors
+    /// NotFound; Damaged, NotSupported or Medium if the table cannot be opened.
     pub fn table(&self, name: &str) -> Result<Arc<Table>> {
-        let found = self.tables.read().get(name).cloned();
-        found.ok_or_else(|| Error::new(ErrorKind::NotFound, format!("table {name} does not exist in the pool")))
+        self.tables.open(&self.tables.find(name)?)
     }
 
     /// The name of table `table` for reports; of a dropped table only the id is left.
     pub fn name_of(&self, table: u32) -> String {
-        let found = self.table_list().into_iter().find(|one| one.id() == table);
-        found.map_or_else(|| format!("a dropped table (id {table})"), |found| found.name())
+        if table == CATALOG_ID {
+            return self.catalog.name();
+        }
+        let found = self.tables.find_id(table);
+        found.map_or_else(|| format!("a dropped table (id {table})"), |found| found.name().to_string())
     }
 
-    /// All tables, the catalog first.
-    pub fn table_list(&self) -> Vec<Arc<Table>> {
-        std::iter::once(&self.catalog).chain(self.tables.read().values()).cloned().collect()
+    /// The tables that are open, the catalog first. A closed table has nothing to purge or to sweep.
+    pub fn open_tables(&self) -> Vec<Arc<Table>> {
+        let mut tables = self.tables.open_list();
+        tables.insert(0, self.catalog.clone());
+        tables
     }
 
     /// Takes a checkpoint at the present visible CSN, and returns that CSN. If it cannot be written the pool fails stop
@@ -180,13 +188,13 @@ impl Pool {
         }
     }
 
-    /// Purges all tables as far as live snapshots and the last checkpoint allow (I8). Returns the number of versions
+    /// Purges the open tables as far as live snapshots and the last checkpoint allow (I8). Returns the number of versions
     /// reclaimed.
     pub fn purge(&self) -> usize {
         let _one = self.purging.lock();
         // Planted: purge goes beyond the checkpoint.
         let covered = if perdura_pmem::planted(54) { self.log.visible_csn() } else { self.log.checkpoint_csn() };
         let limit = self.snapshots.purge_limit(covered);
-        self.table_list().iter().map(|table| table.space().purge(limit)).sum()
+        self.open_tables().iter().map(|table| table.space().purge(limit)).sum()
     }
 }

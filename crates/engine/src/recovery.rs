@@ -2,7 +2,8 @@
 //!
 //! It stands on `txn`, `pool`, `changes` and `table`. The log does the analysis: it finds the commits above the
 //! checkpoint up to the horizon. Redo is idempotent: it verifies the checksum of what a record names, then stores the
-//! directory word or page state again (I6). It goes over the catalog first, which tells what tables there are. Losers
+//! directory word or page state again (I6). It goes over the catalog first, which tells what tables there are. Only
+//! tables that redo or a prepared transaction changes are opened; the others stay closed until their first use. Losers
 //! need no undo, since nothing names what they wrote (I4). One fence makes redo durable, and one superblock write ends
 //! the recovery (I7). Prepared transactions then get their write sets, cells and locks back. DDL keeps (I8) for files:
 //! table ids are never given twice, and files are removed after the commit that forgets them.
@@ -19,6 +20,7 @@ use crate::files::context::TableContext;
 use crate::files::spare;
 use crate::format::{CATALOG_ID, Geometry, parse_data_file_name};
 use crate::pool::Pool;
+use crate::pool::tables::{Registered, Tables};
 use crate::random;
 use crate::service::Services;
 use crate::table::Table;
@@ -26,14 +28,15 @@ use catalog::Entry;
 use perdura_log::{Recovery, SUPERBLOCK_NAME as SUPERBLOCK, SUPERBLOCK_NEW_NAME as SUPERBLOCK_NEW};
 use perdura_pmem::Medium;
 use perdura_pmem::prefault::Prefault;
-use std::collections::BTreeMap;
+use rustc_hash::FxHashMap;
+use std::collections::{BTreeMap, btree_map};
 use std::sync::Arc;
 
 /// Opens or creates the pool on `medium`.
 pub(crate) fn open(medium: Arc<dyn Medium>, config: &Config) -> Result<Arc<Pool>> {
     config.check()?;
     let mut random = random::Source::new(config.seed);
-    let files = medium.list()?;
+    let mut files = medium.list()?;
     let has = |name: &str| files.iter().any(|(file, _)| file == name);
     if !has(SUPERBLOCK) {
         refuse_lost_superblock(&files)?;
@@ -49,8 +52,9 @@ pub(crate) fn open(medium: Arc<dyn Medium>, config: &Config) -> Result<Arc<Pool>
             medium.sync_dir()?;
         }
         create(&medium, config, &mut random)?;
+        files = medium.list()?;
     }
-    recover(medium, config, &mut random)
+    recover(medium, &files, config, &mut random)
 }
 
 /// Refuses data files without a superblock. A creation that was cut off leaves log files alone, or `super.new` beside
@@ -82,14 +86,20 @@ fn create(medium: &Arc<dyn Medium>, config: &Config, random: &mut random::Source
     let superblock = perdura_log::create(medium, &config.log, geometry.to_words(), &mut || random.next())?;
     let services = Arc::new(Services::new(None));
     let context = Arc::new(TableContext::new(medium.clone(), superblock.pool, geometry, config, services));
-    Table::create(context.clone(), CATALOG_ID, catalog::NAME, &[])?;
+    Table::create(context.clone(), CATALOG_ID, catalog::NAME, Arc::default())?;
     context.spare.create(&**medium)?;
     medium.rename(SUPERBLOCK_NEW, SUPERBLOCK)?;
     medium.sync_dir()?;
     Ok(())
 }
 
-fn recover(medium: Arc<dyn Medium>, config: &Config, random: &mut random::Source) -> Result<Arc<Pool>> {
+/// Recovers the pool on `medium`, whose directory holds `files`.
+fn recover(
+    medium: Arc<dyn Medium>,
+    files: &[(String, u64)],
+    config: &Config,
+    random: &mut random::Source,
+) -> Result<Arc<Pool>> {
     let _span = perdura_pmem::trace::span("recovery");
     let recovery = Recovery::open(medium.clone(), &config.log)?;
     let geometry = geometry(&recovery)?;
@@ -99,26 +109,26 @@ fn recover(medium: Arc<dyn Medium>, config: &Config, random: &mut random::Source
     let services = Arc::new(Services::new(prefault));
     watch_prefault(&services);
     let context = Arc::new(TableContext::new(medium.clone(), id, geometry, config, services));
-    let catalog = Arc::new(Table::open(context.clone(), CATALOG_ID, catalog::NAME, &[])?);
+    let catalog = Table::open(context.clone(), CATALOG_ID, catalog::NAME, Arc::default(), Arc::default())?;
+    let catalog = Arc::new(catalog);
     redo::redo(&recovery, |id| (id == CATALOG_ID).then_some(&*catalog))?;
-    let by_id = open_tables(&context, &catalog)?;
-    redo::redo(&recovery, |id| by_id.get(&id).map(|table| &**table))?;
+    let tables = register(&context, &catalog, files, config)?;
+    let named = open_named(&recovery, &tables)?;
+    redo::redo(&recovery, |id| named.get(&id).map(|table| &**table))?;
     catalog.chain().fence();
     let (log, prepared) = recovery.finish(&mut || random.next())?;
     let lanes = context.services.clone();
     log.set_prefault(Box::new(move |region| lanes.prefault(region)));
-    remove_orphans(&*medium, &catalog, &by_id)?;
-    context.spare.find(&*medium, &medium.list()?)?;
-    let tables = by_id.values().map(|table| (table.name(), table.clone())).collect();
+    remove_orphans(&*medium, files, &catalog, &tables)?;
+    context.spare.find(&*medium, files)?;
+    catalog.estimate_rows();
+    for file in catalog.chain().files() {
+        context.services.prefault_later(file.region());
+    }
+    tables.end_redo();
     let pool = Arc::new(Pool::new(context, log, catalog, tables, config, lane_bytes));
     for transaction in prepared {
-        restore::restore(&pool, transaction, &by_id)?;
-    }
-    for table in pool.table_list() {
-        table.estimate_rows();
-        for file in table.chain().files() {
-            pool.services().prefault_later(file.region());
-        }
+        restore::restore(&pool, transaction, &named)?;
     }
     Ok(pool)
 }
@@ -135,24 +145,65 @@ fn watch_prefault(services: &Arc<Services>) {
     }
 }
 
-fn open_tables(context: &Arc<TableContext>, catalog: &Arc<Table>) -> Result<BTreeMap<u32, Arc<Table>>> {
-    let mut tables = BTreeMap::new();
-    for entry in catalog::entries(catalog, &BTreeMap::new())? {
-        if let Entry::Table { id, name, definition } = entry {
-            tables.insert(id, Arc::new(Table::open(context.clone(), id, &name, &definition)?));
+/// Registers the tables that the catalog names, all of them closed.
+fn register(context: &Arc<TableContext>, catalog: &Table, files: &[(String, u64)], config: &Config) -> Result<Tables> {
+    let mut found: FxHashMap<u32, (usize, u64)> = FxHashMap::default();
+    for (name, bytes) in files {
+        if let Some((table, _)) = parse_data_file_name(name) {
+            let (count, total) = found.entry(table).or_default();
+            *count += 1;
+            *total += bytes;
+        }
+    }
+    let tables = Tables::new(context.clone(), config.open_files);
+    for (row, entry) in catalog::entries(catalog, &BTreeMap::new())? {
+        match entry {
+            Entry::NextId(_) => *tables.next_id_row.lock() = Some(row),
+            Entry::Table { id, name, definition } => {
+                let (files, bytes) = found.get(&id).copied().unwrap_or_default();
+                tables.add(Registered::found(id, row, definition.into(), &name, files, bytes));
+            }
         }
     }
     Ok(tables)
 }
 
-/// Removes data files that neither a catalog row nor a link word names: a creation or drop that was cut off left them.
-fn remove_orphans(medium: &dyn Medium, catalog: &Table, tables: &BTreeMap<u32, Arc<Table>>) -> Result<()> {
+/// Opens the tables that redo, or a prepared transaction, is going to change.
+fn open_named(recovery: &Recovery, tables: &Tables) -> Result<BTreeMap<u32, Arc<Table>>> {
+    let mut named = BTreeMap::new();
+    let mut open = |body: &[u8]| -> Result<()> {
+        for record in redo::records(body)? {
+            if let btree_map::Entry::Vacant(place) = named.entry(record.table())
+                && let Some(table) = tables.find_id(record.table())
+            {
+                place.insert(tables.open_for_redo(&table)?);
+            }
+        }
+        Ok(())
+    };
+    for committed in &recovery.committed {
+        recovery.for_each_body(&committed.bodies, &mut open)?;
+    }
+    for prepared in &recovery.prepared {
+        recovery.for_each_body(&prepared.bodies, &mut open)?;
+    }
+    Ok(named)
+}
+
+/// Removes data files that no catalog row names, and those behind the chain of an open table: a creation or drop that was
+/// cut off left them. The files behind the chain of a closed table are removed when it is opened.
+fn remove_orphans(medium: &dyn Medium, files: &[(String, u64)], catalog: &Table, tables: &Tables) -> Result<()> {
     let mut removed = false;
-    for (name, _) in medium.list()? {
-        let Some((table, sequence)) = parse_data_file_name(&name) else { continue };
-        let owner = if table == CATALOG_ID { Some(catalog) } else { tables.get(&table).map(|table| &**table) };
-        if owner.is_none_or(|owner| sequence as usize >= owner.chain().file_count()) {
-            medium.remove(&name)?;
+    for (name, _) in files {
+        let Some((id, sequence)) = parse_data_file_name(name) else { continue };
+        let is_behind = |table: &Table| sequence as usize >= table.chain().file_count();
+        let is_orphan = match tables.find_id(id) {
+            _ if id == CATALOG_ID => is_behind(catalog),
+            None => true,
+            Some(_) => tables.open_by_id(id).is_some_and(|table| is_behind(&table)),
+        };
+        if is_orphan {
+            medium.remove(name)?;
             removed = true;
         }
     }

@@ -19,7 +19,14 @@ pub struct Services {
     requests: Mutex<Requests>,
     wake: Condvar,
     pub(crate) notices: Notices,
-    leftovers: Mutex<Vec<String>>,
+    leftovers: Mutex<Vec<Leftover>>,
+}
+
+/// A file still to be removed.
+struct Leftover {
+    name: String,
+    /// A notice has said that it could not be removed.
+    told: bool,
 }
 
 impl Services {
@@ -41,9 +48,10 @@ impl Services {
         }
     }
 
-    /// Queues an existing file for pre-fault, behind new ones.
+    /// Queues an existing file for pre-fault, behind new ones. A queue that is not worked on would keep closed tables
+    /// mapped, so nothing is queued while pre-fault is off.
     pub fn prefault_later(&self, region: &Region) {
-        if let Some(prefault) = &self.prefault {
+        if let Some(prefault) = self.prefault.as_ref().filter(|prefault| prefault.is_enabled()) {
             prefault.submit(region.clone(), 0, region.len(), Priority::Low);
         }
     }
@@ -106,9 +114,10 @@ impl Services {
         if leftovers.is_empty() {
             return;
         }
-        leftovers
-            .retain(|name| medium.remove(name).is_err_and(|error| error.kind() != perdura_pmem::ErrorKind::NotFound));
-        if leftovers.is_empty() && medium.sync_dir().is_ok() {
+        let told = leftovers.iter().any(|left| left.told);
+        let is_gone = |error: perdura_pmem::Error| error.kind() == perdura_pmem::ErrorKind::NotFound;
+        leftovers.retain(|left| medium.remove(&left.name).is_err_and(|error| !is_gone(error)));
+        if leftovers.is_empty() && medium.sync_dir().is_ok() && told {
             self.notices.add("data files that could not be removed earlier are removed now".to_owned());
         }
     }
@@ -118,12 +127,17 @@ impl Services {
     pub fn forget_leftover(&self, name: &str) -> bool {
         let mut leftovers = self.leftovers.lock();
         let before = leftovers.len();
-        leftovers.retain(|left| left != name);
+        leftovers.retain(|left| left.name != name);
         leftovers.len() < before
     }
 
-    /// Puts a file on the list of files to be removed in the background.
+    /// Puts a file that could not be removed on the list of files to be removed in the background.
     pub fn add_leftover(&self, name: String) {
-        self.leftovers.lock().push(name);
+        self.leftovers.lock().push(Leftover { name, told: true });
+    }
+
+    /// Has the background thread remove a file, which need not be there any more.
+    pub fn remove_later(&self, name: String) {
+        self.leftovers.lock().push(Leftover { name, told: false });
     }
 }

@@ -59,8 +59,10 @@ pub struct Counters {
     pub purge_lag: u64,
     /// Total size of the data files, in bytes (gauge).
     pub data_bytes: u64,
-    /// Bytes of the data files in free segments (gauge).
+    /// Bytes of the data files in free segments, of tables that have been open since the start (gauge).
     pub free_bytes: u64,
+    /// Data files of open tables, each mapped into memory (gauge).
+    pub open_files: u64,
     /// 1 if the pool failed stop (gauge).
     pub failed: u64,
 }
@@ -70,7 +72,8 @@ impl Counters {
         let pmem = perdura_pmem::counters();
         let (locks_held, locks_waited_for) = pool.locks.counts();
         let log = pool.log.status();
-        let tables = pool.table_list();
+        let tables = pool.open_tables();
+        let closed = pool.tables.closed_sizes();
         let prefault = pool.services().prefault_service();
         Counters {
             commits: pool.counters.commits.load(Ordering::Relaxed),
@@ -95,8 +98,9 @@ impl Counters {
             checkpoint_csn: pool.log.checkpoint_csn(),
             snapshots: pool.snapshots.count() as u64,
             purge_lag: tables.iter().map(|table| table.purge_lag() as u64).sum(),
-            data_bytes: tables.iter().map(|table| table.data_bytes()).sum(),
-            free_bytes: tables.iter().map(|table| table.free_bytes()).sum(),
+            data_bytes: closed.data_bytes + tables.iter().map(|table| table.data_bytes()).sum::<u64>(),
+            free_bytes: closed.free_bytes + tables.iter().map(|table| table.free_bytes()).sum::<u64>(),
+            open_files: tables.iter().map(|table| table.chain().file_count() as u64).sum(),
             failed: u64::from(pool.log.is_failed()),
         }
     }
@@ -144,15 +148,20 @@ pub struct Status {
     pub notices: Vec<String>,
     /// The time at which the status was taken.
     pub now: Duration,
-    /// The space of each table, the catalog first.
+    /// The space of each open table, the catalog first.
     pub tables: Vec<TableStatus>,
+    /// Number of closed tables.
+    pub closed_tables: usize,
+    /// Size of their data files, in bytes.
+    pub closed_bytes: u64,
 }
 
 impl Status {
     pub(crate) fn of(pool: &Pool) -> Status {
         let now = pool.now();
         let (transactions, transactions_active) = sessions::active(pool, now);
-        let tables = pool.table_list().into_iter().map(|table| TableStatus {
+        let closed = pool.tables.closed_sizes();
+        let tables = pool.open_tables().into_iter().map(|table| TableStatus {
             name: table.name(),
             rows: table.row_count_estimate(),
             files: table.chain().file_count(),
@@ -173,6 +182,8 @@ impl Status {
             notices: pool.services().notices.last(),
             now,
             tables: tables.collect(),
+            closed_tables: closed.tables,
+            closed_bytes: closed.data_bytes,
         }
     }
 }
@@ -255,6 +266,9 @@ impl fmt::Display for Status {
                 table.unswept
             )?;
         }
-        Ok(())
+        match self.closed_tables {
+            0 => Ok(()),
+            closed => writeln!(f, "  and {closed} closed tables: {} of data", mib(self.closed_bytes)),
+        }
     }
 }

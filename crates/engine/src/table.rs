@@ -1,22 +1,24 @@
 //! Room *table*: a table, the visibility of its versions, and the audit of its space.
 //!
-//! A table owns its definition, the allocator that owns its files, and a few figures for reports. It stands on `space`
-//! and `files`. It keeps (I4) for readers: a version is live iff the directory word of its RID, in a published page,
-//! names it.
+//! A table owns the allocator that owns its files; definition and figures it shares with the pool's register, which keeps
+//! them while the table is closed. It stands on `space` and `files`. It keeps (I4) for readers: a version is live iff the
+//! directory word of its RID, in a published page, names it.
 
 mod audit;
+pub mod figures;
 pub mod visibility;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::chain::Chain;
 use crate::files::context::{Need, TableContext};
+use crate::files::datafile::DataFile;
 use crate::files::directory::Directory;
 use crate::format::CATALOG_ID;
 use crate::shadow::slots::Shadows;
 use crate::space::allocator::Allocator;
+use figures::Figures;
 use perdura_log::Csn;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 /// Number of directory pages whose rows are counted when a table is opened; the rest is extrapolated.
 const COUNTED_AT_OPEN: u64 = 4096;
@@ -25,52 +27,68 @@ const COUNTED_AT_OPEN: u64 = 4096;
 pub struct Table {
     definition: Arc<[u8]>,
     space: Allocator,
-    rows: AtomicI64,
-    /// CSN of the commit that created the table or put it in the place of another; 0 if that was before this run.
-    defined: AtomicU64,
-    changed_at: AtomicU64,
+    figures: Arc<Figures>,
 }
 
 impl Table {
-    fn new(definition: &[u8], space: Allocator) -> Table {
-        Table {
-            definition: definition.into(),
-            space,
-            rows: AtomicI64::new(0),
-            defined: AtomicU64::new(0),
-            changed_at: AtomicU64::new(0),
-        }
-    }
-
     /// Creates a table's first file, a smaller one on a device that is nearly full. Until the catalog row is committed
     /// nothing names the table.
     ///
     /// # Errors
     /// DeviceFull, Medium.
-    pub(crate) fn create(context: Arc<TableContext>, id: u32, name: &str, definition: &[u8]) -> Result<Table> {
+    pub(crate) fn create(context: Arc<TableContext>, id: u32, name: &str, definition: Arc<[u8]>) -> Result<Table> {
         let least = match id {
             CATALOG_ID => context.first_file_bytes,
             _ => 0,
         };
         let file = context.create_file(context.identity(id, 0), context.file_bytes(0), least, Need::LEAST);
         let file = file.map_err(|error| error.of_table(name))?;
-        Ok(Table::new(definition, Allocator::create(Chain::create(context, id, name, file))))
+        Ok(Table::of_file(context, id, name, definition, file))
+    }
+
+    fn of_file(context: Arc<TableContext>, id: u32, name: &str, definition: Arc<[u8]>, file: DataFile) -> Table {
+        let space = Allocator::create(Chain::create(context, id, name, file));
+        Table { definition, space, figures: Arc::new(Figures::of_new_table()) }
     }
 
     /// Like [`Table::create`], but takes the pool's spare file where the device has no room for another.
-    pub(crate) fn create_in_spare(context: Arc<TableContext>, id: u32, name: &str, definition: &[u8]) -> Result<Table> {
+    pub(crate) fn create_in_spare(
+        context: Arc<TableContext>,
+        id: u32,
+        name: &str,
+        definition: Arc<[u8]>,
+    ) -> Result<Table> {
         context.spare.provide(&*context.medium)?;
-        let error = match Table::create(context.clone(), id, name, definition) {
+        let error = match Table::create(context.clone(), id, name, definition.clone()) {
             Err(error) if error.kind() == ErrorKind::DeviceFull => error,
             created => return created,
         };
         let file = context.take_spare(id)?.ok_or(error)?;
-        Ok(Table::new(definition, Allocator::create(Chain::create(context, id, name, file))))
+        Ok(Table::of_file(context, id, name, definition, file))
     }
 
     /// Opens the files of an existing table and reads their descriptors.
-    pub(crate) fn open(context: Arc<TableContext>, id: u32, name: &str, definition: &[u8]) -> Result<Table> {
-        Ok(Table::new(definition, Allocator::open(Chain::open(context, id, name)?)?))
+    pub(crate) fn open(
+        context: Arc<TableContext>,
+        id: u32,
+        name: &str,
+        definition: Arc<[u8]>,
+        figures: Arc<Figures>,
+    ) -> Result<Table> {
+        Ok(Table { definition, space: Allocator::open(Chain::open(context, id, name)?)?, figures })
+    }
+
+    /// Whether closing the table loses nothing: no version waits for purge (I8). Whatever else DRAM knows of its space, the
+    /// next sweep finds again; every tombstone that it finds is then from before this run, or published since and in
+    /// the queue. Nobody may be using the table.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        // Planted: a table is closed although versions wait for purge.
+        self.purge_lag() == 0 || perdura_pmem::planted(70)
+    }
+
+    /// The figures that outlive the open table.
+    pub(crate) fn figures(&self) -> &Arc<Figures> {
+        &self.figures
     }
 
     /// The table's id, never given twice in a pool.
@@ -114,20 +132,24 @@ impl Table {
     }
 
     /// Estimated number of committed rows: exact while the pool runs, unless a large table was extrapolated when it was
-    /// opened.
+    /// first opened.
     pub fn row_count_estimate(&self) -> u64 {
-        self.rows.load(Ordering::Relaxed).max(0) as u64
+        self.figures.rows()
     }
 
     /// Adds what a commit inserted or deleted to the estimated number of rows.
     pub(crate) fn count_rows(&self, delta: i64) {
-        if delta != 0 {
-            self.rows.fetch_add(delta, Ordering::Relaxed);
-        }
+        self.figures.add_rows(delta);
     }
 
-    /// Counts the rows when the table is opened: exactly in the first directory pages, by their average in the rest.
+    /// Counts the rows when the table is opened for the first time in a run: exactly in the first directory pages, by
+    /// their average in the rest. Nobody may be changing it.
     pub(crate) fn estimate_rows(&self) {
+        self.figures.count_once(|| self.counted_rows());
+    }
+
+    /// Counts rows: exactly in the first directory segments, by their average in the rest.
+    fn counted_rows(&self) -> i64 {
         let directory = self.directory();
         let pages = directory.page_count();
         let counted = pages.min(COUNTED_AT_OPEN);
@@ -139,9 +161,7 @@ impl Table {
             };
             rows += directory.page_rows(page).filter(is_row).count() as u64;
         }
-        if counted > 0 {
-            self.count_rows((u128::from(rows) * u128::from(pages) / u128::from(counted)) as i64);
-        }
+        (u128::from(rows) * u128::from(pages) / u128::from(counted.max(1))) as i64
     }
 
     /// Size of the table's data files, in bytes.
@@ -161,16 +181,13 @@ impl Table {
 
     /// When a commit last changed the table, in seconds since 1970; 0 if none did since the pool was opened.
     pub fn changed_at(&self) -> u64 {
-        self.changed_at.load(Ordering::Relaxed)
+        self.figures.changed_at()
     }
 
     /// Notes that a commit changed the table at `now`, in seconds since 1970.
     #[inline]
     pub(crate) fn set_changed(&self, now: u64) {
-        // Most commits come within a second of the last, and sessions share the line: load before storing.
-        if self.changed_at() < now {
-            self.changed_at.fetch_max(now, Ordering::Relaxed);
-        }
+        self.figures.set_changed(now);
     }
 
     /// Whether the table was dropped or truncated: it takes no more writes.
@@ -180,7 +197,7 @@ impl Table {
 
     /// Notes the commit that created the table or put it in the place of another. Older snapshots do not see its rows.
     pub(crate) fn set_defined(&self, csn: Csn) {
-        self.defined.store(csn, Ordering::Release);
+        self.figures.set_defined(csn);
     }
 
     /// Lets every snapshot read the table. Only for a table that one session uses, so that no snapshot can miss rows in
@@ -192,7 +209,7 @@ impl Table {
     /// Fails with DefinitionChanged if the table was created or rebuilt after `snapshot`, which would silently see none
     /// of its rows.
     pub(crate) fn check_defined(&self, snapshot: Csn) -> Result<()> {
-        if self.defined.load(Ordering::Acquire) <= snapshot {
+        if self.figures.defined() <= snapshot {
             return Ok(());
         }
         let what =

@@ -187,7 +187,7 @@ proptest! {
         }
         drop(engine);
         let engine = common::reopen(&medium);
-        prop_assert_eq!(engine.tables().len(), tables.len());
+        prop_assert_eq!(engine.tables().unwrap().len(), tables.len());
         for (name, definition) in &tables {
             prop_assert_eq!(&engine.table(name).unwrap().definition()[..], &definition[..]);
         }

@@ -37,7 +37,7 @@ fn a_device_too_small_for_a_pool_is_refused_and_a_larger_one_taken() {
         // What the attempt left behind must not matter once there is room.
         let medium = Arc::new(SimMedium::from_image(medium.image()).limited_to(needed));
         let engine = open(&medium, small()).unwrap_or_else(|error| panic!("{capacity}: {error}"));
-        assert!(engine.tables().is_empty());
+        assert!(engine.tables().unwrap().is_empty());
     }
 }
 
@@ -213,13 +213,15 @@ fn ddl(engine: &Engine, round: u32) {
 fn survives(medium: &Arc<SimMedium>, engine: Engine, workers: [Worker; 2]) {
     engine.checkpoint().unwrap();
     engine.purge();
-    for table in engine.tables() {
+    for table in engine.tables().unwrap() {
         table.audit().unwrap_or_else(|error| panic!("{error}"));
     }
-    let before: Vec<_> = engine.tables().iter().map(|table| (table.name(), committed(&engine, table))).collect();
+    let before: Vec<_> =
+        engine.tables().unwrap().iter().map(|table| (table.name(), committed(&engine, table))).collect();
     drop((workers, engine));
     let engine = open(medium, small()).unwrap();
-    let after: Vec<_> = engine.tables().iter().map(|table| (table.name(), committed(&engine, table))).collect();
+    let after: Vec<_> =
+        engine.tables().unwrap().iter().map(|table| (table.name(), committed(&engine, table))).collect();
     assert!(before == after, "rows differ after the restart");
     if engine.table("other").is_ok() {
         // The drop must succeed although the device is as full as before.
@@ -228,7 +230,7 @@ fn survives(medium: &Arc<SimMedium>, engine: Engine, workers: [Worker; 2]) {
     engine.sweep().unwrap();
     engine.checkpoint().unwrap();
     engine.purge();
-    for table in engine.tables() {
+    for table in engine.tables().unwrap() {
         table.audit().unwrap_or_else(|error| panic!("after the restart: {error}"));
     }
 }
@@ -495,7 +497,7 @@ fn sessions_share_a_full_device() {
         engine.close();
         engine.checkpoint().unwrap();
         engine.purge();
-        for table in engine.tables() {
+        for table in engine.tables().unwrap() {
             table.audit().unwrap_or_else(|error| panic!("seed {seed}: {error}"));
         }
     }

@@ -95,11 +95,11 @@ fn each_sync_may_fail() {
         }
         medium.fail_syncs(false);
         model.sort();
-        let names: Vec<_> = engine.tables().iter().map(|table| table.name()).collect();
+        let names: Vec<_> = engine.tables().unwrap().iter().map(|table| table.name()).collect();
         drop((txn, table, engine));
         let engine = reopen(&medium);
         assert_eq!(committed(&engine, &engine.table("t").unwrap()), model, "seed {seed}");
-        assert_eq!(engine.tables().iter().map(|table| table.name()).collect::<Vec<_>>(), names, "seed {seed}");
+        assert_eq!(engine.tables().unwrap().iter().map(|table| table.name()).collect::<Vec<_>>(), names, "seed {seed}");
         engine.create_table("works", b"").unwrap();
     }
 }

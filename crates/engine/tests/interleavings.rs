@@ -405,7 +405,7 @@ fn ddl_beside_ddl_on_the_same_names() {
                 Err(error) => assert_eq!(error.kind(), ErrorKind::Exists, "seed {seed}: {error}"),
             }
         }
-        let mut names: Vec<_> = engine.tables().iter().map(|table| table.name()).collect();
+        let mut names: Vec<_> = engine.tables().unwrap().iter().map(|table| table.name()).collect();
         names.sort();
         assert_eq!(names, ["after", "t0", "t1", "t2"], "seed {seed}");
         let files =

@@ -205,7 +205,7 @@ fn rows_of_every_length_are_there_after_a_restart() {
     let engine = Engine::open(shared, config).unwrap();
     let mut txn = engine.session(Isolation::ReadCommitted);
     let mut found = Vec::new();
-    for table in engine.tables() {
+    for table in engine.tables().unwrap() {
         found.extend(rows(&mut txn, &table).into_iter().map(|(_, row)| row.len()));
         engine.sweep().unwrap();
         table.audit().unwrap();

@@ -242,7 +242,7 @@ fn audit(engine: &Engine) {
     engine.purge();
     assert_eq!(engine.counters().failed, 0);
     assert_eq!((engine.counters().locks_held, engine.counters().snapshots), (0, 0));
-    for table in engine.tables() {
+    for table in engine.tables().unwrap() {
         table.audit().unwrap_or_else(|error| panic!("{error}"));
     }
 }

@@ -313,10 +313,10 @@ fn ddl_is_atomic_and_durable() {
     let fresh = engine.truncate_table("t7").unwrap();
     assert!(committed(&engine, &fresh).is_empty());
     assert_eq!(txn.insert(&table, b"late").unwrap_err().kind(), ErrorKind::NotFound);
-    let names: Vec<_> = engine.tables().iter().map(|table| table.name()).collect();
+    let names: Vec<_> = engine.tables().unwrap().iter().map(|table| table.name()).collect();
     drop((txn, table, fresh, engine));
     let engine = reopen(&medium);
-    assert_eq!(engine.tables().iter().map(|table| table.name()).collect::<Vec<_>>(), names);
+    assert_eq!(engine.tables().unwrap().iter().map(|table| table.name()).collect::<Vec<_>>(), names);
     assert_eq!(&*engine.table("five").unwrap().definition(), &[5]);
 }
 

@@ -26,6 +26,8 @@ pub enum ErrorKind {
     InUse,
     /// The memory below the file is damaged: clear the bad blocks and restore the file from a backup.
     Poisoned,
+    /// The process has as many memory mappings or open files as it may have: raise the limit. Only the call has failed.
+    Exhausted,
     /// The operating system refused for another reason: remove the cause.
     Io,
 }
@@ -94,6 +96,16 @@ impl Error {
         Error::new(ErrorKind::Poisoned, message).in_file(what).at(offset)
     }
 
+    /// `action` on `what` met a limit of the process, as `seen` says.
+    #[cold]
+    fn exhausted(what: &str, action: &str, seen: &std::io::Error) -> Error {
+        let message = format!(
+            "{what}: {action} failed: {seen}; the process has as many memory mappings or open files as it may have: raise \
+             vm.max_map_count, or the limit of open files"
+        );
+        Error::new(ErrorKind::Exhausted, message).in_file(what)
+    }
+
     /// `action` on `what` failed for a reason that no other kind covers. For other implementations of [`crate::Medium`] too.
     #[cold]
     pub fn io(what: &str, action: &str, source: std::io::Error) -> Error {
@@ -108,6 +120,7 @@ impl Error {
             Some(Errno::NOENT) => Error::not_found(what),
             Some(Errno::EXIST) => Error::exists(what),
             Some(Errno::NOSPC | Errno::DQUOT | Errno::FBIG) => Error::full(what, wanted, None),
+            Some(Errno::NOMEM | Errno::MFILE | Errno::NFILE) => Error::exhausted(what, action, &source),
             Some(Errno::HWPOISON) => Error::poisoned(what, 0, &format!("{action} failed: {source}")),
             _ => return Error::io(what, action, source),
         };
@@ -142,6 +155,7 @@ mod tests {
             (Errno::NOSPC, ErrorKind::Full),
             (Errno::DQUOT, ErrorKind::Full),
             (Errno::HWPOISON, ErrorKind::Poisoned),
+            (Errno::NOMEM, ErrorKind::Exhausted),
             (Errno::ACCESS, ErrorKind::Io),
         ];
         for (errno, kind) in answers {

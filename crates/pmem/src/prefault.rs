@@ -106,6 +106,11 @@ impl Prefault {
         self.shared.wake.notify_all();
     }
 
+    /// Whether the threads work.
+    pub fn is_enabled(&self) -> bool {
+        self.shared.state.lock().enabled
+    }
+
     /// Sets the handler of chunks that could not be populated. It runs on the service's threads.
     pub fn set_error_handler(&self, handler: impl Fn(&Error) + Send + Sync + 'static) {
         *self.shared.on_error.lock() = Some(Arc::new(Box::new(handler)));

@@ -1,5 +1,6 @@
 //! The engine as a subject: pools of tables and transactions.
 
+pub mod closing;
 pub mod drill;
 pub mod history;
 pub mod mix;

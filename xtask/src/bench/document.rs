@@ -7,7 +7,7 @@ use std::fmt::Write;
 
 use anyhow::{Context, Result};
 
-use super::report::{Report, Series};
+use super::report::{NOT_SUPPORTED, Report, Series};
 use crate::{paths, process};
 
 const BEGIN: &str = "<!-- measured -->\n";
@@ -73,6 +73,10 @@ fn render(report: &Report) -> Result<String> {
 fn render_series(text: &mut String, report: &Report) -> Result<()> {
     writeln!(text, "| case | system | metric | median | least | most |\n|---|---|---|---:|---:|---:|")?;
     for series in &report.series {
+        if series.runs.is_empty() {
+            writeln!(text, "| {} | {} | {} | {NOT_SUPPORTED} | | |", series.case, series.system, series.metric)?;
+            continue;
+        }
         let least = series.runs.iter().copied().fold(f64::MAX, f64::min);
         let most = series.runs.iter().copied().fold(f64::MIN, f64::max);
         let (median, metric) = (series.median(), series.metric);
@@ -93,7 +97,10 @@ fn render_medians(text: &mut String, report: &Report) -> Result<()> {
         for case in distinct(rows.iter().map(|series| series.case.as_str())) {
             let cell = |system: &&str| {
                 let found = rows.iter().find(|series| series.case == case && series.system == **system);
-                found.map_or_else(String::new, |series| digits(series.median()))
+                let value = |series: &&Series| {
+                    if series.runs.is_empty() { NOT_SUPPORTED.into() } else { digits(series.median()) }
+                };
+                found.as_ref().map_or_else(String::new, |series| value(series))
             };
             let cells: Vec<String> = systems.iter().map(cell).collect();
             writeln!(text, "| {case} | {} |", cells.join(" | "))?;
@@ -125,7 +132,7 @@ fn digits(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::report::Report;
-    use super::{BEGIN, END, render_medians, replace};
+    use super::{BEGIN, END, render_medians, render_series, replace};
 
     #[test]
     fn only_the_sections_given_change() {
@@ -135,6 +142,18 @@ mod tests {
         let expected = format!("head\n{BEGIN}\n### one\n\n1\n\n### two\n\nnew\n\n### three\n\n3\n{END}\ntail\n");
         assert_eq!(new, expected);
         assert_eq!(replace("no markers", &sections), None);
+    }
+
+    /// A median of no values would look like a figure.
+    #[test]
+    fn a_case_that_is_not_supported_says_so() {
+        let mut report = Report::new("mass", String::new(), String::new());
+        report.not_supported("perdura", "limit", "dram_bytes", "B");
+        for render in [render_series, render_medians] {
+            let mut text = String::new();
+            render(&mut text, &report).unwrap();
+            assert!(text.contains("| not supported |") && !text.contains('0'), "{text}");
+        }
     }
 
     #[test]

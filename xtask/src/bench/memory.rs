@@ -20,7 +20,7 @@ pub fn run(plan: &Plan) -> Result<Report> {
     let systems = systems::chosen(plan, &[System::Memory, System::Innodb, System::Perdura]);
     let file = csv::paper(rows, 0)?;
     let mut report: Option<Report> = None;
-    systems::rounds(plan.rounds(), &systems, |system| {
+    systems::rounds(plan, plan.rounds(), &systems, |system| {
         let server = Server::start_new(systems::options(plan.perdura))?;
         let workload = format!("one transaction loads {rows} rows; most private memory above that at its start");
         if report.is_none() {
@@ -46,7 +46,7 @@ pub fn run(plan: &Plan) -> Result<Report> {
 }
 
 /// Private memory before `work`, and its peak while `work` ran.
-fn most_private_bytes(server: &Server, work: impl FnOnce() -> Result<()>) -> Result<(u64, u64)> {
+pub fn most_private_bytes(server: &Server, work: impl FnOnce() -> Result<()>) -> Result<(u64, u64)> {
     let (pid, done) = (server.pid(), AtomicBool::new(false));
     let before = process::status_bytes(pid, "RssAnon")?;
     let most = std::thread::scope(|scope| -> Result<u64> {

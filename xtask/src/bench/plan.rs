@@ -1,14 +1,32 @@
 //! How a benchmark is to run.
 
+use std::time::{Duration, Instant};
+
+/// When a quick run has lasted this long, it begins no further round.
+const QUICK_TIME: Duration = Duration::from_secs(40);
+
 /// The options of all benchmarks.
+#[derive(Clone, Copy)]
 pub struct Plan {
     /// Smaller sizes and fewer rounds, the same cases.
     pub quick: bool,
     /// Whether Perdura takes part; if not, only the peers run.
     pub perdura: bool,
+    begun: Instant,
+    time: Duration,
 }
 
 impl Plan {
+    /// A benchmark that begins now.
+    pub fn new(quick: bool, perdura: bool) -> Self {
+        Self { quick, perdura, begun: Instant::now(), time: if quick { QUICK_TIME } else { Duration::MAX } }
+    }
+
+    /// The same, for a part of the benchmark whose last round should end so long after the begin if the run is a quick one.
+    pub fn until(self, quick: Duration) -> Self {
+        Self { time: if self.quick { quick } else { self.time }, ..self }
+    }
+
     /// Rounds of every case.
     pub fn rounds(&self) -> usize {
         if self.quick { 3 } else { 5 }
@@ -17,5 +35,28 @@ impl Plan {
     /// `full`, or `quick` in a quick run.
     pub fn size(&self, full: u64, quick: u64) -> u64 {
         if self.quick { quick } else { full }
+    }
+
+    /// Whether there is time for another round if it takes as long as one of `round`.
+    pub fn has_time(&self, round: Duration) -> bool {
+        self.begun.elapsed() + round < self.time
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{Plan, QUICK_TIME};
+
+    /// On a busy machine a quick run would otherwise take minutes.
+    #[test]
+    fn a_quick_run_begins_no_round_that_would_end_late() {
+        let quick = Plan::new(true, true);
+        assert!(quick.has_time(Duration::from_secs(1)));
+        assert!(!quick.has_time(QUICK_TIME));
+        assert!(!quick.until(Duration::from_secs(5)).has_time(Duration::from_secs(5)));
+        let full = Plan::new(false, true).until(Duration::from_secs(5));
+        assert!(full.has_time(Duration::from_secs(1000)));
     }
 }

@@ -17,7 +17,7 @@ pub fn run(plan: &Plan) -> Result<Report> {
     let systems = systems::chosen(plan, &[System::Innodb, System::Perdura]);
     let workload = format!("kill -9 with {committed} rows committed and {uncommitted} not");
     let mut report: Option<Report> = None;
-    systems::rounds(plan.rounds(), &systems, |system| {
+    systems::rounds(plan, plan.rounds(), &systems, |system| {
         let mut server = Server::start_new(systems::options(plan.perdura))?;
         if report.is_none() {
             report = Some(Report::new("recovery", workload.clone(), systems::medium(&server)?));

@@ -14,9 +14,15 @@ pub struct Series {
     pub metric: &'static str,
     /// Its unit.
     pub unit: &'static str,
-    /// One value for each round.
+    /// One value for each round. None if the system does not support the case.
     pub runs: Vec<f64>,
 }
+
+/// How a report marks a series without values.
+pub const NOT_SUPPORTED: &str = "not supported";
+
+/// Names a series: its system, case and metric.
+pub type Name<'a> = (&'a str, &'a str, &'a str);
 
 impl Series {
     /// The median of the runs.
@@ -80,6 +86,11 @@ impl Report {
         }
     }
 
+    /// Adds a series without values: the system does not support the case.
+    pub fn not_supported(&mut self, system: &str, case: &str, metric: &'static str, unit: &'static str) {
+        self.series.push(Series { system: system.into(), case: case.into(), metric, unit, runs: Vec::new() });
+    }
+
     /// Adds a line of explanation.
     pub fn note(&mut self, text: String) {
         self.notes.push(text);
@@ -129,9 +140,7 @@ impl Report {
         metric: &str,
         combine: fn(f64, f64) -> f64,
     ) -> Option<f64> {
-        let (own, other) = (self.find(system, case, metric)?, self.find(peer, case, metric)?);
-        let pairs: Vec<f64> = own.runs.iter().zip(&other.runs).map(|(own, other)| combine(*own, *other)).collect();
-        (!pairs.is_empty()).then(|| median(&pairs))
+        self.paired_series((system, case, metric), (peer, case, metric), combine)
     }
 
     /// Median over the rounds of `combine` of two metrics of the same system and case.
@@ -142,14 +151,19 @@ impl Report {
         metrics: (&str, &str),
         combine: fn(f64, f64) -> f64,
     ) -> Option<f64> {
-        let (first, second) = (self.find(system, case, metrics.0)?, self.find(system, case, metrics.1)?);
+        self.paired_series((system, case, metrics.0), (system, case, metrics.1), combine)
+    }
+
+    /// Median over the rounds of `combine` of the values of two series.
+    pub fn paired_series(&self, first: Name, second: Name, combine: fn(f64, f64) -> f64) -> Option<f64> {
+        let (first, second) = (self.find(first.0, first.1, first.2)?, self.find(second.0, second.1, second.2)?);
         let pairs: Vec<f64> = first.runs.iter().zip(&second.runs).map(|(a, b)| combine(*a, *b)).collect();
         (!pairs.is_empty()).then(|| median(&pairs))
     }
 
     /// The median of a series.
     pub fn value(&self, system: &str, case: &str, metric: &str) -> Option<f64> {
-        self.find(system, case, metric).map(Series::median)
+        self.find(system, case, metric).filter(|series| !series.runs.is_empty()).map(Series::median)
     }
 
     /// Judges `found`, if there is a value, against an upper bound.
@@ -172,8 +186,9 @@ impl Report {
             .series
             .iter()
             .map(|s| {
+                let value = if s.runs.is_empty() { NOT_SUPPORTED.into() } else { json!(s.median()) };
                 json!({"system": s.system, "case": s.case, "metric": s.metric, "unit": s.unit,
-                       "value": s.median(), "runs": s.runs})
+                       "value": value, "runs": s.runs})
             })
             .collect();
         let targets: Vec<Value> =
@@ -195,6 +210,10 @@ impl fmt::Display for Report {
             "case", "system", "metric", "median", "least", "most", "ratio"
         )?;
         for series in &self.series {
+            if series.runs.is_empty() {
+                writeln!(f, "{:<20} {:<12} {:<14} {NOT_SUPPORTED:>12}", series.case, series.system, series.metric)?;
+                continue;
+            }
             let (least, most) = series.runs.iter().fold((f64::MAX, f64::MIN), |(l, m), &run| (l.min(run), m.max(run)));
             let base = first(series).filter(|base| base.runs.len() == series.runs.len());
             let ratio = base
@@ -240,6 +259,18 @@ mod tests {
         }
         assert_eq!(report.paired("perdura", "innodb", "a", "time_s", |own, peer| peer / own), Some(2.0));
         assert_eq!(report.paired("perdura", "memory", "a", "time_s", |own, peer| peer / own), None);
+    }
+
+    /// A checker that reads the JSON must not take a case that did not run for one that took no time.
+    #[test]
+    fn a_case_that_is_not_supported_has_no_value() {
+        let mut report = Report::new("test", String::new(), String::new());
+        report.not_supported("perdura", "limit", "dram_bytes", "B");
+        assert_eq!(report.value("perdura", "limit", "dram_bytes"), None);
+        assert_eq!(report.to_json()["results"][0]["value"], "not supported");
+        report.at_most("limit", report.value("perdura", "limit", "dram_bytes"), 1.0);
+        assert!(report.targets.is_empty());
+        assert!(report.to_string().contains("not supported"));
     }
 
     #[test]

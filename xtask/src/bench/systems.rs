@@ -4,14 +4,17 @@
 //! the data, everything on the same medium, one fsync a commit as its users run it. In full runs a second server writes InnoDB's redo
 //! log by pwrite instead of mapping it, and the better of the two is reported.
 
-use std::time::Duration;
+use std::sync::Barrier;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use mysql::Conn;
+use mysql::prelude::Queryable;
 
 use super::plan::Plan;
 use super::report::Report;
 use crate::server::{Options, Server};
-use crate::{client, paths, process};
+use crate::{client, paths, plugin, process};
 
 /// Pause after tables were dropped, so that background work of one engine does not disturb the next.
 const SETTLE: Duration = Duration::from_millis(300);
@@ -27,8 +30,12 @@ pub enum System {
     Innodb,
     /// InnoDB, redo log written by pwrite.
     InnodbPwrite,
+    /// The floor of a transactional engine: takes part in commits and throws rows away (bench/null_engine).
+    Null,
     /// This project's engine.
     Perdura,
+    /// This project's engine where it has to get its files as it goes, instead of finding room made and faulted in before.
+    PerduraNew,
 }
 
 impl System {
@@ -39,7 +46,9 @@ impl System {
             Self::Memory => "memory",
             Self::Innodb => "innodb",
             Self::InnodbPwrite => "innodb_pwrite",
+            Self::Null => "null",
             Self::Perdura => "perdura",
+            Self::PerduraNew => "perdura_new",
         }
     }
 
@@ -49,7 +58,8 @@ impl System {
             Self::Blackhole => "BLACKHOLE",
             Self::Memory => "MEMORY",
             Self::Innodb | Self::InnodbPwrite => "InnoDB",
-            Self::Perdura => "Perdura",
+            Self::Null => "Bench_null",
+            Self::Perdura | Self::PerduraNew => "Perdura",
         }
     }
 }
@@ -57,7 +67,7 @@ impl System {
 /// The `candidates` that take part.
 pub fn chosen(plan: &Plan, candidates: &[System]) -> Vec<System> {
     let takes_part = |system: &System| match system {
-        System::Perdura => plan.perdura,
+        System::Perdura | System::PerduraNew => plan.perdura,
         // A mount needs root.
         System::InnodbPwrite => !plan.quick && process::is_root(),
         _ => true,
@@ -87,8 +97,13 @@ pub struct Servers {
 impl Servers {
     /// Starts the servers that `systems` need.
     pub fn start(systems: &[System]) -> Result<Self> {
-        let perdura = systems.contains(&System::Perdura);
-        let main = Server::start_new(options(perdura))?;
+        let mut options_of_all = options(systems.contains(&System::Perdura));
+        if systems.contains(&System::Null) {
+            plugin::build_null()?;
+            let load = format!("--plugin-load-add={}", plugin::NULL_LIBRARY);
+            options_of_all.extra.extend([load, "--plugin-maturity=experimental".to_owned()]);
+        }
+        let main = Server::start_new(options_of_all)?;
         let pwrite = if systems.contains(&System::InnodbPwrite) {
             Some(Server::start_new(Options { own_log_mount: true, ..options(false) })?)
         } else {
@@ -133,16 +148,57 @@ pub fn medium(server: &Server) -> Result<String> {
     })
 }
 
-/// Calls `run` for every system, `rounds` times, each round in another order.
-pub fn rounds<F>(rounds: usize, systems: &[System], mut run: F) -> Result<()>
+/// Calls `run` for every system, `rounds` times, each round in another order. A quick run ends earlier when it is late.
+pub fn rounds<F>(plan: &Plan, rounds: usize, systems: &[System], mut run: F) -> Result<()>
 where
     F: FnMut(System) -> Result<()>,
 {
+    let mut longest = Duration::ZERO;
     for round in 0..rounds {
+        if round > 0 && !plan.has_time(longest) {
+            break;
+        }
+        let begun = Instant::now();
         for turn in 0..systems.len() {
             run(systems[(turn + round) % systems.len()])?;
             std::thread::sleep(SETTLE);
         }
+        longest = longest.max(begun.elapsed());
     }
     Ok(())
+}
+
+/// Runs the statements at once, each in a session of its own. A session runs `before` first, and `after` when all statements have
+/// ended. Returns the time from the statements' common start to the last one's end.
+pub fn at_once(server: &Server, before: &[&str], statements: &[String], after: &[&str]) -> Result<Duration> {
+    let mut connections = Vec::new();
+    for _ in statements {
+        let mut connection = server.connect()?;
+        client::execute(&mut connection, before)?;
+        connections.push(connection);
+    }
+    let barrier = Barrier::new(statements.len() + 1);
+    let took = std::thread::scope(|scope| -> Result<Duration> {
+        let run = |(connection, statement): (&'_ mut Conn, &'_ String)| {
+            barrier.wait();
+            connection.query_drop(statement)
+        };
+        let pairs = connections.iter_mut().zip(statements);
+        let running: Vec<_> = pairs.map(|pair| scope.spawn(move || run(pair))).collect();
+        barrier.wait();
+        let begun = Instant::now();
+        for session in running {
+            session.join().expect("a session does not panic")?;
+        }
+        Ok(begun.elapsed())
+    })?;
+    connections.iter_mut().try_for_each(|connection| client::execute(connection, after))?;
+    Ok(took)
+}
+
+/// Time that one statement takes.
+pub fn timed(connection: &mut Conn, statement: &str) -> Result<f64> {
+    let begun = Instant::now();
+    client::execute(connection, &[statement])?;
+    Ok(begun.elapsed().as_secs_f64())
 }

@@ -32,8 +32,7 @@ pub unsafe extern "C" fn perdura_drop_ddl_garbage(
     // SAFETY: as the caller vouches for.
     let engine = unsafe { &*engine }.engine();
     call(Some(engine), || {
-        for table in engine.tables() {
-            let name = table.name();
+        for name in engine.table_names() {
             if name::is_backup(&name) {
                 let name = [name.as_bytes(), &[0]].concat();
                 // SAFETY: as the caller vouches for; the name ends with a zero byte.
@@ -45,8 +44,7 @@ pub unsafe extern "C" fn perdura_drop_ddl_garbage(
 }
 
 fn drop_tables(engine: &Engine, which: impl Fn(&str) -> bool) -> Outcome {
-    for table in engine.tables() {
-        let name = table.name();
+    for name in engine.table_names() {
         if which(&name) {
             engine.drop_table(&name)?;
         }

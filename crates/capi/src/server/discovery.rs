@@ -6,7 +6,6 @@ use super::engine::PerduraEngine;
 use super::name;
 use super::table::named;
 use crate::row::definition::Definition;
-use perdura_engine::Table;
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::Arc;
 
@@ -33,15 +32,14 @@ pub unsafe extern "C" fn perdura_frm_fetch(
     // SAFETY: as the caller vouches for.
     unsafe {
         named(engine, path, |engine, name| {
-            frm.write(Box::into_raw(Box::new(frm_of(&*engine.table(name)?)?)));
+            frm.write(Box::into_raw(Box::new(frm_of(name, engine.definition(name)?)?)));
             Ok(PerduraCode::Ok)
         })
     }
 }
 
-fn frm_of(table: &Table) -> Outcome<PerduraFrm> {
-    let stored = table.definition();
-    let failure = |code, what| Err(Failure::new(code, format!("the definition of table {} {what}", table.name())));
+fn frm_of(name: &str, stored: Arc<[u8]>) -> Outcome<PerduraFrm> {
+    let failure = |code, what| Err(Failure::new(code, format!("the definition of table {name} {what}")));
     let (data, bytes) = match Definition::decode(&stored) {
         None => return failure(PerduraCode::Damaged, "cannot be read; run `perdura check` on the pool"),
         Some(definition) if definition.frm.is_empty() => {
@@ -90,10 +88,11 @@ pub unsafe extern "C" fn perdura_tables_list(
     // SAFETY: as the caller vouches for.
     let (engine, database) = unsafe { ((*engine).engine(), CStr::from_ptr(database)) };
     call(Some(engine), || {
-        for table in engine.tables() {
-            let name = table.name();
+        for name in engine.table_names() {
             let Some(listed) = name::listed(&name, &database.to_string_lossy()) else { continue };
-            if Definition::decode(&table.definition()).is_some_and(|definition| definition.frm.is_empty()) {
+            // Dropped meanwhile.
+            let Ok(stored) = engine.definition(&name) else { continue };
+            if Definition::decode(&stored).is_some_and(|definition| definition.frm.is_empty()) {
                 continue;
             }
             let file_name = [listed.as_bytes(), &[0]].concat();

@@ -46,6 +46,8 @@ pub struct PerduraOptions {
     pub prefault_threads: u32,
     /// Size of a table's data files once the table has grown.
     pub data_file_size: u64,
+    /// Data files of open tables beyond which idle tables are closed.
+    pub open_files: u32,
     /// Lanes of a log generation. Counts when the pool is created.
     pub log_lanes: u32,
     /// Size of a lane. Counts when the pool is created.
@@ -99,6 +101,7 @@ fn open(options: &PerduraOptions, directory: &CStr) -> Outcome<Engine> {
         },
         data_file_bytes: options.data_file_size,
         first_file_bytes: defaults.first_file_bytes.min(options.data_file_size),
+        open_files: options.open_files,
         prefault: options.prefault,
         prefault_threads: options.prefault_threads,
         lock_wait_timeout: Duration::from_millis(options.lock_wait_ms),

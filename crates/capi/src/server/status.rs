@@ -63,6 +63,8 @@ pub struct PerduraCounters {
     pub data_bytes: u64,
     /// Bytes of data files in free segments (gauge).
     pub free_bytes: u64,
+    /// Data files of open tables, each mapped into memory (gauge).
+    pub open_files: u64,
     /// 1 if the pool has failed stop (gauge).
     pub failed: u64,
 }
@@ -108,6 +110,7 @@ fn counters(engine: &PerduraEngine) -> PerduraCounters {
         purge_lag,
         data_bytes,
         free_bytes,
+        open_files,
         failed,
     } = engine.engine().counters();
     PerduraCounters {
@@ -138,6 +141,7 @@ fn counters(engine: &PerduraEngine) -> PerduraCounters {
         purge_lag,
         data_bytes,
         free_bytes,
+        open_files,
         failed,
     }
 }

@@ -105,7 +105,7 @@ pub unsafe extern "C" fn perdura_table_exists(engine: *const PerduraEngine, path
     // SAFETY: as the caller vouches for.
     let found = unsafe {
         named(engine, path, |engine, name| {
-            engine.table(name)?;
+            engine.definition(name)?;
             Ok(PerduraCode::Ok)
         })
     };

@@ -108,6 +108,7 @@ fn open_at(directory: &tempfile::TempDir) -> Result<*mut PerduraEngine, PerduraC
         prefault: false,
         prefault_threads: 1,
         data_file_size: 4 << 20,
+        open_files: 100,
         log_lanes: 2,
         log_lane_size: 256 << 10,
         log_generations: 2,

@@ -59,7 +59,7 @@ pub enum Claim<'t> {
 pub enum Written<'t> {
     /// The row is written.
     Done {
-        /// It is the transaction's first write of the row.
+        /// The write has locked the row in place: the transaction did not hold it before.
         new: bool,
         /// CSN of the version replaced, if that is a committed one.
         met: Csn,
@@ -228,13 +228,14 @@ impl TableWrites {
         let mut shadow = table.shadows().slot(page).lock();
         let known = shadow.change(&self.writer);
         let own = known.and_then(|change| change.own(position, directory.raw_word(rid.row())));
-        let mut met = 0;
+        let (mut met, mut new) = (0, false);
         match own {
             // Planted: a RID that was reused is taken for the row it named before.
             Some(Own::Row(own)) if own.incarnation() == rid.incarnation() || perdura_pmem::planted(81) => {}
             Some(_) => return Ok(Written::Gone),
             None => {
-                if !holds && !known.is_some_and(|change| change.holds(position)) {
+                new = !holds && !known.is_some_and(|change| change.holds(position));
+                if new {
                     let holder = shadow.holder(&self.writer, position).cloned();
                     if holder.is_some() || !in_place() {
                         return Ok(Written::Contended(Contention { page: Some(shadow), holder }));
@@ -273,7 +274,7 @@ impl TableWrites {
         if !settled.is_empty() {
             self.table.space().free_all(settled);
         }
-        Ok(Written::Done { new: own.is_none(), met })
+        Ok(Written::Done { new, met })
     }
 
     /// Enters a write of a row that nobody else can reach; without a word, its deletion.

@@ -4,10 +4,15 @@ use super::datafile::DataFile;
 use super::spare::Spare;
 use crate::config::Config;
 use crate::error::{ErrorKind, Result};
-use crate::format::{FileIdentity, Geometry, SEGMENT_BYTES_MIN, bytes_for_segments};
+use crate::format::{FileIdentity, Geometry, SEGMENT_BYTES_MIN, UNIT_BYTES, bytes_for_segments};
 use crate::service::Services;
 use perdura_pmem::Medium;
 use std::sync::Arc;
+
+/// Number of files of a long chain that have the same size.
+const FILES_OF_A_SIZE: u32 = 64;
+/// Largest usual size of any data file: what a directory word can address.
+const FILE_BYTES_MAX: u64 = UNIT_BYTES << 32;
 
 /// Where no more than so many large rows fit a data file, its size is made to fit them.
 const FEW_COPIES: u64 = 8;
@@ -127,9 +132,11 @@ impl TableContext {
         }
     }
 
-    /// Usual size of file `sequence` of a chain, in bytes: each twice the one before, up to `data_file_bytes`.
+    /// Usual size of file `sequence` of a chain, in bytes: each twice the one before, up to `data_file_bytes`. Each
+    /// further [`FILES_OF_A_SIZE`] files have twice that, so that a table of 16 TiB is some hundreds of mappings.
     pub fn file_bytes(&self, sequence: u32) -> u64 {
         let doubled = self.first_file_bytes.saturating_mul(1 << sequence.min(32));
-        doubled.min(self.data_file_bytes)
+        let usual = doubled.min(self.data_file_bytes);
+        usual.saturating_mul(1 << (sequence / FILES_OF_A_SIZE).min(32)).min(FILE_BYTES_MAX)
     }
 }

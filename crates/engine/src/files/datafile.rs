@@ -74,9 +74,13 @@ impl DataFile {
     /// Opens a file, and checks its length, header and link word. Its segments have at most `segment_bytes_max`.
     pub fn open(medium: &dyn Medium, identity: FileIdentity, segment_bytes_max: u64) -> Result<DataFile> {
         let name = identity.name();
-        let region = medium.open(&name).map_err(|error| {
-            let what = "is part of the pool: restore it from a backup";
-            Error::new(ErrorKind::Damaged, format!("{error}; data file {name} {what}")).in_file(&name).caused_by(error)
+        let region = medium.open(&name).map_err(|error| match error.kind() {
+            perdura_pmem::ErrorKind::Exhausted => Error::from(error),
+            _ => {
+                let what = "is part of the pool: restore it from a backup";
+                let what = format!("{error}; data file {name} {what}");
+                Error::new(ErrorKind::Damaged, what).in_file(&name).caused_by(error)
+            }
         })?;
         let bytes = region.len();
         if bytes < 4096 {

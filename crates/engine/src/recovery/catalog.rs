@@ -59,9 +59,9 @@ impl Entry {
     }
 }
 
-/// Reads the catalog before there is a pool to run a transaction. `redone` overlays the directory with the words, by
-/// row, that a redo still to come will store.
-pub fn entries(catalog: &Table, redone: &BTreeMap<u64, Word>) -> Result<Vec<Entry>> {
+/// Reads the catalog before there is a pool to run a transaction: each entry with the RID of its row. `redone` overlays
+/// the directory with the words, by row, that a redo still to come will store.
+pub fn entries(catalog: &Table, redone: &BTreeMap<u64, Word>) -> Result<Vec<(Rid, Entry)>> {
     let mut entries = Vec::new();
     for page in 0..catalog.directory().page_count() {
         let state = catalog.directory().state(page);
@@ -76,16 +76,16 @@ pub fn entries(catalog: &Table, redone: &BTreeMap<u64, Word>) -> Result<Vec<Entr
             if word.is_empty() || word.is_tombstone() {
                 continue;
             }
-            let (region, at, header) = catalog.chain().header(word, Rid::new(row, word.incarnation()))?;
+            let rid = Rid::new(row, word.incarnation());
+            let (region, at, header) = catalog.chain().header(word, rid)?;
             // SAFETY: recovery and the check run before any session, so nobody stores there.
             let bytes = unsafe { row_bytes(region, at, &header) };
             if header.checksum(bytes) != header.crc {
                 return Err(Error::damaged(region.name(), at, "a catalog row does not match its checksum"));
             }
-            entries.push(
-                Entry::decode(bytes)
-                    .ok_or_else(|| Error::damaged(region.name(), at, "a catalog row is not a table definition"))?,
-            );
+            let entry = Entry::decode(bytes)
+                .ok_or_else(|| Error::damaged(region.name(), at, "a catalog row is not a table definition"))?;
+            entries.push((rid, entry));
         }
     }
     Ok(entries)

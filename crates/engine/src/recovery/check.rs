@@ -81,15 +81,15 @@ pub fn check(medium: Arc<dyn Medium>, progress: &mut dyn FnMut(&str, u64)) -> Re
         ..Report::default()
     };
     let mut records = records_by_table(&recovery)?;
-    let catalog = Table::open(context.clone(), CATALOG_ID, catalog::NAME, &[])?;
+    let catalog = Table::open(context.clone(), CATALOG_ID, catalog::NAME, Arc::default(), Arc::default())?;
     let entries = catalog_entries(&catalog, &records)?;
     for (table, in_doubt) in records_in_doubt(&recovery)? {
         records.entry(table).or_default().extend(in_doubt);
     }
     check_table(&catalog, &records, &mut report, progress);
-    for entry in entries {
+    for (_, entry) in entries {
         let Entry::Table { id, name, definition } = entry else { continue };
-        match Table::open(context.clone(), id, &name, &definition) {
+        match Table::open(context.clone(), id, &name, definition.into(), Arc::default()) {
             Ok(table) => check_table(&table, &records, &mut report, progress),
             Err(error) => report.problems.push(format!("table {name}: {error}")),
         }
@@ -141,7 +141,7 @@ fn by_table<'a>(
 }
 
 /// The catalog rows as redo will leave them.
-fn catalog_entries(catalog: &Table, records: &BTreeMap<u32, Vec<Record>>) -> Result<Vec<Entry>> {
+fn catalog_entries(catalog: &Table, records: &BTreeMap<u32, Vec<Record>>) -> Result<Vec<(Rid, Entry)>> {
     let mut redone: BTreeMap<u64, Word> = BTreeMap::new();
     for record in records.get(&CATALOG_ID).into_iter().flatten() {
         match record {

@@ -120,7 +120,7 @@ impl Session {
             let locks = &self.pool.locks;
             let refused = match writes.write(table, rid, word, at, limit, holds, || !locks.may_have(key)) {
                 Ok(Written::Done { new, met }) => {
-                    self.locks_in_place += usize::from(new && !holds);
+                    self.locks_in_place += usize::from(new);
                     self.count_locks();
                     self.snapshots.note_met(met);
                     self.count_write();

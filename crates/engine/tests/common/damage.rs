@@ -73,7 +73,7 @@ fn fill(engine: &Engine) {
 pub fn content(engine: &Engine) -> Result<Content, Error> {
     let mut txn = engine.session(Isolation::ReadCommitted);
     let mut content = Content::new();
-    for table in engine.tables() {
+    for table in engine.tables()? {
         let mut of_table: Vec<_> = try_rows(&mut txn, &table)?.into_iter().map(|(_, row)| row).collect();
         of_table.sort();
         content.insert(table.name(), of_table);
@@ -140,7 +140,7 @@ fn outlives(subject: &Subject, medium: &Arc<dyn Medium>, engine: Engine) -> Resu
     let failed = |error: Error| error.to_string();
     engine.sweep().map_err(failed)?;
     let mut txn = engine.session(Isolation::ReadCommitted);
-    for table in engine.tables() {
+    for table in engine.tables().map_err(failed)? {
         let rids: Vec<_> = (0..70).map(|number| txn.insert(&table, &row_bytes(number))).collect();
         for rid in rids {
             txn.delete(&table, rid.map_err(failed)?).map_err(failed)?;

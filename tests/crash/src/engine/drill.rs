@@ -1,5 +1,6 @@
 //! Runs without a crash, cheap enough for many seeds: races between sessions, and what follows a failed persist.
 
+use super::closing;
 use super::scenario::{CONTENDED, CROWDED, EMPTIED, SCENARIOS, Scenario};
 use super::verdict;
 use crate::subject::Drill;
@@ -10,7 +11,7 @@ use perdura_pmem::{Medium, SimMedium};
 use std::sync::Arc;
 
 /// All drills.
-pub const DRILLS: [Drill; 10] = [
+pub const DRILLS: [Drill; 11] = [
     Drill { name: "races, mixed", seeds: 40, run: |seed| races("mixed", seed) },
     Drill { name: "races, reuse", seeds: 40, run: |seed| races("reuse", seed) },
     Drill { name: "races, edited bulk", seeds: 40, run: |seed| races("edited bulk", seed) },
@@ -20,6 +21,7 @@ pub const DRILLS: [Drill; 10] = [
     Drill { name: "races, crowded", seeds: 60, run: |seed| races("crowded", seed) },
     Drill { name: "races, stored behind", seeds: 40, run: |seed| races("stored behind", seed) },
     Drill { name: "races, emptied", seeds: 40, run: |seed| races("emptied", seed) },
+    Drill { name: "tables that close", seeds: 60, run: tables_that_close },
     Drill { name: "failed persist", seeds: 1, run: failed_persist },
 ];
 
@@ -48,6 +50,11 @@ fn races(name: &str, seed: u64) -> Result<(), String> {
     let shared: Arc<dyn Medium> = medium;
     let engine = Engine::open(shared, scenario.config()).map_err(|error| format!("after the restart: {error}"))?;
     verdict::check_end(&engine, &history).map_err(|what| format!("after the restart: {what}"))
+}
+
+/// Tables are closed and opened again beside their users.
+fn tables_that_close(seed: u64) -> Result<(), String> {
+    closing::run(seed, Arc::new(SimMedium::new().recording(Arc::new(Unheard))))
 }
 
 /// After a failed persist the pool takes no more changes, even if the next persist would work (I11).

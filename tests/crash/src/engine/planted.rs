@@ -104,7 +104,7 @@ pub const PLANTED: &[Planted] = &[
     ),
     planted(67, "(I9)", "a generation is removed although a commit in it is not stored", "shrinking log"),
     planted(
-        70,
+        83,
         "(I3), words stored by another",
         "a commit does not flush the words that another has stored for it",
         "copied forward",
@@ -147,4 +147,5 @@ pub const PLANTED: &[Planted] = &[
         "own versions that a savepoint brings back are freed with the statement that replaced them",
         "races, mixed",
     ),
+    planted(70, "(I8), closed tables", "a table is closed although versions wait for purge", "tables that close"),
 ];

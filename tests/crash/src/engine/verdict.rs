@@ -4,7 +4,7 @@ use super::history::{Change, History, State, key_of};
 use super::oracle::{AFTER, AFTER_KEYS, AFTER_ROWS, Decided, Oracle};
 use super::scenario::Scenario;
 use super::workload::TABLE;
-use perdura_engine::{Engine, Isolation, LockMode};
+use perdura_engine::{Engine, Isolation, LockMode, Table};
 use perdura_pmem::{Medium, trace};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -121,7 +121,7 @@ fn decide(engine: &Engine, commit: bool) -> Result<Decided, String> {
 fn read(engine: &Engine) -> Result<State, String> {
     let mut state = State::new();
     let mut txn = engine.session(Isolation::ReadCommitted);
-    for table in engine.tables() {
+    for table in tables(engine)? {
         let rows = state.entry(table.name()).or_default();
         let mut scan = txn.scan(&table);
         while let Some((_, row)) = scan.next(&txn).map_err(|error| format!("scan: {error}"))? {
@@ -135,9 +135,16 @@ fn read(engine: &Engine) -> Result<State, String> {
     Ok(state)
 }
 
-fn audit(engine: &Engine) -> Result<(), String> {
+fn tables(engine: &Engine) -> Result<Vec<Arc<Table>>, String> {
+    engine.tables().map_err(|error| format!("a table cannot be opened: {error}"))
+}
+
+/// Sweeps all tables, and checks that their space adds up.
+pub fn audit(engine: &Engine) -> Result<(), String> {
+    // Closed tables are opened first, so that they are swept.
+    let tables = tables(engine)?;
     engine.sweep().map_err(|error| format!("sweep: {error}"))?;
-    for table in engine.tables() {
+    for table in tables {
         table.audit().map_err(|error| format!("audit: {error}"))?;
     }
     Ok(())
@@ -146,10 +153,11 @@ fn audit(engine: &Engine) -> Result<(), String> {
 /// Fills free space and RIDs of a recovered pool in a transaction and rolls it back. Anything still needed that was wrongly free is
 /// overwritten.
 pub fn use_space(engine: &Engine) -> Result<(), String> {
+    let tables = tables(engine)?;
     engine.sweep().map_err(|error| format!("sweep: {error}"))?;
     engine.purge();
     let mut txn = engine.session(Isolation::ReadCommitted);
-    for table in engine.tables() {
+    for table in tables {
         for number in 0..80u64 {
             let row = [&number.to_le_bytes()[..], &vec![0x5a; (number * 7 % 70) as usize]].concat();
             let rid = txn.insert(&table, &row).map_err(|error| format!("insert after recovery: {error}"))?;
@@ -186,7 +194,7 @@ fn use_and_reopen(
     mut state: State,
 ) -> Result<(), String> {
     let mut txn = engine.session(Isolation::ReadCommitted);
-    for table in engine.tables() {
+    for table in tables(&engine)? {
         for number in 0..40u64 {
             let row = [&(0x7777_0000 + number).to_le_bytes()[..], b"after recovery"].concat();
             txn.insert(&table, &row).map_err(|error| format!("insert after recovery: {error}"))?;

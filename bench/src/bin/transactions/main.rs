@@ -1,0 +1,58 @@
+//! `transactions mass|stall --dir DIR [--quick]`: large transactions through the engine's API, one JSON object a line (see
+//! `perdura_bench::output`). `cargo xtask bench mass` and `cargo xtask bench stall` judge and report them.
+//!
+//! All files lie in this process's own directories below DIR, which it removes.
+
+#![forbid(unsafe_code)]
+
+mod mass;
+mod plan;
+mod pool;
+mod stall;
+
+use perdura_bench::output;
+use plan::Plan;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+const USAGE: &str = "usage: transactions mass|stall --dir DIR [--quick]";
+
+type Series = fn(&Plan);
+
+fn parse() -> Result<(Series, Plan), String> {
+    let mut words = std::env::args().skip(1);
+    let mut plan = Plan { directory: PathBuf::new(), quick: false };
+    let series: Series = match words.next().as_deref() {
+        Some("mass") => mass::run,
+        Some("stall") => stall::run,
+        _ => return Err("which series?".into()),
+    };
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "--dir" => plan.directory = words.next().ok_or("--dir needs a value")?.into(),
+            "--quick" => plan.quick = true,
+            _ => return Err(format!("unexpected argument {word}")),
+        }
+    }
+    if plan.directory.as_os_str().is_empty() {
+        return Err("which directory?".into());
+    }
+    Ok((series, plan))
+}
+
+fn main() -> ExitCode {
+    let (series, plan) = match parse() {
+        Ok(parsed) => parsed,
+        Err(error) => {
+            eprintln!("transactions: {error}\n{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    {
+        let scratch = plan.scratch();
+        let info = pool::medium(scratch.path()).info();
+        output::medium(&format!("mode {}, granularity {}", info.mode, info.granularity));
+    }
+    series(&plan);
+    ExitCode::SUCCESS
+}

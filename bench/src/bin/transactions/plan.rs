@@ -1,0 +1,22 @@
+//! The options of every series.
+
+use perdura_bench::scratch::Scratch;
+use std::path::PathBuf;
+
+/// How the program is to run.
+pub struct Plan {
+    pub directory: PathBuf,
+    pub quick: bool,
+}
+
+impl Plan {
+    /// `full`, or `quick` in a quick run.
+    pub fn pick<T>(&self, full: T, quick: T) -> T {
+        if self.quick { quick } else { full }
+    }
+
+    /// Creates an empty directory.
+    pub fn scratch(&self) -> Scratch {
+        Scratch::new(&self.directory)
+    }
+}

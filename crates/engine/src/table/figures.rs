@@ -1,0 +1,66 @@
+//! The figures of a table that DRAM alone knows. They outlive the open table: its register keeps them while the table is
+//! closed.
+
+use perdura_log::Csn;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+
+/// Estimated rows, and the times of the last changes.
+#[derive(Debug, Default)]
+pub(crate) struct Figures {
+    rows: AtomicI64,
+    /// The rows have been counted since the pool was opened.
+    counted: AtomicBool,
+    /// CSN of the commit that created the table or put it in the place of another; 0 if that was before this run.
+    defined: AtomicU64,
+    changed_at: AtomicU64,
+}
+
+impl Figures {
+    /// The figures of a new table, which has no rows.
+    pub fn of_new_table() -> Figures {
+        Figures { counted: AtomicBool::new(true), ..Figures::default() }
+    }
+
+    /// Estimated number of committed rows; 0 until they are counted.
+    pub fn rows(&self) -> u64 {
+        self.rows.load(Ordering::Relaxed).max(0) as u64
+    }
+
+    /// Adds to the estimated number of rows.
+    pub fn add_rows(&self, delta: i64) {
+        if delta != 0 {
+            self.rows.fetch_add(delta, Ordering::Relaxed);
+        }
+    }
+
+    /// Adds the rows that `count` finds, unless they were counted before.
+    pub fn count_once(&self, count: impl FnOnce() -> i64) {
+        if !self.counted.swap(true, Ordering::Relaxed) {
+            self.add_rows(count());
+        }
+    }
+
+    /// CSN of the commit that created the table or put it in the place of another; 0 if that was before this run.
+    pub fn defined(&self) -> Csn {
+        self.defined.load(Ordering::Acquire)
+    }
+
+    /// Notes that commit.
+    pub fn set_defined(&self, csn: Csn) {
+        self.defined.store(csn, Ordering::Release);
+    }
+
+    /// When a commit last changed the table, in seconds since 1970; 0 if none did since the pool was opened.
+    pub fn changed_at(&self) -> u64 {
+        self.changed_at.load(Ordering::Relaxed)
+    }
+
+    /// Notes that a commit changed the table at `now`.
+    #[inline]
+    pub fn set_changed(&self, now: u64) {
+        // Most commits come within a second of the last, and sessions share the line: load before storing.
+        if self.changed_at() < now {
+            self.changed_at.fetch_max(now, Ordering::Relaxed);
+        }
+    }
+}
