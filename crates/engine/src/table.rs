@@ -83,7 +83,7 @@ impl Table {
     /// the queue. Nobody may be using the table.
     pub(crate) fn is_at_rest(&self) -> bool {
         // Planted: a table is closed although versions wait for purge.
-        self.purge_lag() == 0 || perdura_pmem::planted(83)
+        self.purge_lag() == 0 || perdura_pmem::planted(70)
     }
 
     /// The figures that outlive the open table.

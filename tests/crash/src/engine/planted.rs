@@ -104,7 +104,7 @@ pub const PLANTED: &[Planted] = &[
     ),
     planted(67, "(I9)", "a generation is removed although a commit in it is not stored", "shrinking log"),
     planted(
-        70,
+        83,
         "(I3), words stored by another",
         "a commit does not flush the words that another has stored for it",
         "copied forward",
@@ -141,11 +141,11 @@ pub const PLANTED: &[Planted] = &[
         "races, reuse",
     ),
     planted(82, "sweep", "a sweep does not know which rows purge is about to free", "races, restarted"),
-    planted(83, "(I8), closed tables", "a table is closed although versions wait for purge", "tables that close"),
     planted(
         84,
         "savepoints",
         "own versions that a savepoint brings back are freed with the statement that replaced them",
         "races, mixed",
     ),
+    planted(70, "(I8), closed tables", "a table is closed although versions wait for purge", "tables that close"),
 ];
