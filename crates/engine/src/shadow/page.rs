@@ -106,18 +106,22 @@ impl PageShadow {
         }
     }
 
-    /// Stores the words of the committed change of `writer`, unless somebody has, and flushes them in any case: the
-    /// committing thread's fence covers only its own flushes (I3). Returns by how many rows the commit changed.
+    /// Stores the words of the committed change of `writer`, unless somebody has, and flushes them: whoever stores words for
+    /// another leaves that to the committing thread, whose fence covers only its own flushes (I3). Returns by how many
+    /// rows the commit changed.
     pub fn publish(&mut self, writer: &Arc<Writer>, page: u64, directory: &Directory) -> Tally {
-        match self.active.iter().position(|change| Arc::ptr_eq(change.writer(), writer)) {
-            Some(index) => self.store(index, page, directory),
-            // Planted: the committing thread does not flush what another has stored for it.
-            None if perdura_pmem::planted(83) => {}
-            None => self.flush_past(writer, page, directory),
+        let unstored = self.active.iter().position(|change| Arc::ptr_eq(change.writer(), writer));
+        if let Some(index) = unstored {
+            self.store(index, page, directory);
         }
         let csn = writer.csn().expect("committed");
-        let past = self.history.binary_search_by_key(&csn, |past| past.csn).ok();
-        past.map_or(Tally::default(), |index| Tally::of(&self.history[index]))
+        // Purge does not go past a commit that is not stored. What is not here is the state of a whole page, and fenced.
+        let Ok(index) = self.history.binary_search_by_key(&csn, |past| past.csn) else { return Tally::default() };
+        // Planted: the committing thread does not flush what another has stored for it.
+        if unstored.is_some() || !perdura_pmem::planted(83) {
+            flush(&self.history[index], page, directory);
+        }
+        Tally::of(&self.history[index])
     }
 
     fn store(&mut self, index: usize, page: u64, directory: &Directory) {
@@ -145,22 +149,12 @@ impl PageShadow {
             return;
         }
         let past = change.into_past(csn);
-        flush(&past, page, directory);
         // Planted: the history is in the order in which the commits were stored.
         let place = self.history.partition_point(|other| other.csn < csn || perdura_pmem::planted(74));
         if self.history.is_empty() {
             self.history.reserve_exact(1);
         }
         self.history.insert(place, past);
-    }
-
-    /// Flushes again what another thread has stored.
-    fn flush_past(&self, writer: &Arc<Writer>, page: u64, directory: &Directory) {
-        let Some(csn) = writer.csn() else { return };
-        // Purge does not go past a commit that is not stored. What is not here is the state of a whole page, and fenced.
-        if let Ok(index) = self.history.binary_search_by_key(&csn, |past| past.csn) {
-            flush(&self.history[index], page, directory);
-        }
     }
 
     /// CSN of the newest stored commit that changed the row; 0 if none is remembered.

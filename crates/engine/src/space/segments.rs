@@ -208,8 +208,8 @@ impl Segments {
         Some(OpenSegment { id, cells, start: file.segment_offset(id.index), cursor: 0 })
     }
 
-    /// Takes a free segment for cells of `units`. Its use is durable on return (I3). Only the smallest class, which
-    /// holds tombstones, may take the last free segment: rows can still be deleted on a full device.
+    /// Takes a free segment for cells of `units`. Its use is durable on return (I3). Only the smallest class may take the
+    /// last free segment.
     fn take_fresh_cells(&self, units: u32) -> Result<OpenSegment> {
         let id = self.take_free(cells::segment_bytes_for(units), u32::from(units > cells::UNITS_MIN))?;
         let file = self.chain.file_of(id);
