@@ -8,7 +8,10 @@
 //! bulk insert leaves free before the pages are published.
 
 pub mod bulk;
+pub mod claim;
 pub mod memory;
 pub mod own_segments;
+mod spill;
+mod table_records;
 pub mod table_writes;
 pub mod write_set;

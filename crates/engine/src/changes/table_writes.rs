@@ -4,10 +4,11 @@
 //! those pages, and in which step each was first written, so that undo finds what it looks for.
 
 use super::bulk::{BULK_AFTER, BulkInsert, BulkMark};
+use super::claim::{Claim, Contention, RowWrite, Step, Written};
 use super::memory::Memory;
 use super::own_segments::OwnSegments;
 use crate::error::Result;
-use crate::format::{Record, Rid, SpilledPage, VERSION_HEADER, VersionHeader, Word, delta_crc, fold_row};
+use crate::format::{Rid, VERSION_HEADER, VersionHeader, Word};
 use crate::shadow::change::{Change, Own};
 use crate::shadow::page::Tally;
 use crate::shadow::row_set::RowSet;
@@ -19,10 +20,8 @@ use crate::space::segments::LastSwept;
 use crate::table::Table;
 use crate::table::visibility::newest_in;
 use perdura_log::Csn;
+use smallvec::SmallVec;
 use std::sync::Arc;
-
-/// Most rows of a page that are logged in records of their own: more are shorter as a delta.
-const ROWS_LOGGED_SINGLY: usize = 5;
 
 /// A page's first write in a step.
 struct Touch {
@@ -30,73 +29,16 @@ struct Touch {
     page: u64,
 }
 
-/// When a write happens, in the transaction's own order.
-#[derive(Clone, Copy, Debug)]
-pub struct Step {
-    /// The present step.
-    pub step: u64,
-    /// The oldest position that is left to go back to.
-    pub floor: u64,
-}
-
-/// What stands in the way of a lock in place: the lock table decides.
-pub struct Contention<'t> {
-    /// The page of the row, which stays locked until the request is in the lock table; `None` if there is no such row.
-    pub page: Option<LockedPage<'t>>,
-    /// The transaction that holds the row in place.
-    pub holder: Option<Arc<Writer>>,
-}
-
-/// How a request for an exclusive lock ends.
-pub enum Claim<'t> {
-    /// The transaction holds the row; true if it did not before.
-    Taken(bool),
-    /// The lock table decides.
-    Contended(Contention<'t>),
-}
-
-/// An update or deletion.
-#[derive(Clone, Copy, Debug)]
-pub struct RowWrite {
-    /// The row.
-    pub rid: Rid,
-    /// Names its new version; `None` deletes the row.
-    pub word: Option<Word>,
-    /// When the write happens.
-    pub at: Step,
-    /// The version that the directory names must be at or below it.
-    pub limit: Csn,
-    /// The lock table has the row in the transaction's name.
-    pub holds: bool,
-}
-
-/// How an update or deletion ends.
-pub enum Written<'t> {
-    /// The row is written.
-    Done {
-        /// It has been locked in place for that.
-        locked: bool,
-        /// CSN of the version replaced, if that is a committed one.
-        met: Csn,
-    },
-    /// There is no such row.
-    Gone,
-    /// The newest version is above the limit.
-    Changed,
-    /// The lock table decides.
-    Contended(Contention<'t>),
-}
-
 /// What a transaction has written to one table.
 pub struct TableWrites {
-    table: Arc<Table>,
-    writer: Arc<Writer>,
+    pub(super) table: Arc<Table>,
+    pub(super) writer: Arc<Writer>,
     /// Pages with a change of the transaction, those of the bulk insert apart.
-    pages: Vec<u64>,
+    pub(super) pages: SmallVec<[u64; 4]>,
     /// In the order of time; forgotten up to the oldest position that is left.
-    journal: Vec<Touch>,
-    bulk: Option<BulkInsert>,
-    segments: OwnSegments,
+    journal: SmallVec<[Touch; 2]>,
+    pub(super) bulk: Option<BulkInsert>,
+    pub(super) segments: OwnSegments,
     /// Single inserts, undone ones included.
     inserts: u64,
     /// Versions written singly.
@@ -104,7 +46,7 @@ pub struct TableWrites {
     /// Some row was written twice, or inserted and deleted.
     rewritten: bool,
     swept: LastSwept,
-    memory: Memory,
+    pub(super) memory: Memory,
 }
 
 impl TableWrites {
@@ -113,8 +55,8 @@ impl TableWrites {
         TableWrites {
             table,
             writer,
-            pages: Vec::new(),
-            journal: Vec::new(),
+            pages: SmallVec::new(),
+            journal: SmallVec::new(),
             bulk: None,
             segments: OwnSegments::default(),
             inserts: 0,
@@ -343,49 +285,6 @@ impl TableWrites {
         self.memory.logged()
     }
 
-    /// Spills words to the medium, those written first before others, until the table's part takes no more than `most`
-    /// bytes of DRAM or nothing is left to spill. The caller's next fence covers what is spilled.
-    pub fn spill(&mut self, most: usize) -> Result<()> {
-        while self.memory.bytes() > most
-            && let Some(page) = self.memory.oldest()
-        {
-            self.spill_page(page)?;
-        }
-        Ok(())
-    }
-
-    fn spill_page(&mut self, page: u64) -> Result<()> {
-        let base = self.table.directory().page_base(page);
-        let mut content = SpilledPage { rows: Vec::new(), folded: 0 };
-        if let Some(shadow) = self.table.shadows().slot(page).lock_existing()
-            && let Some(change) = shadow.change(&self.writer)
-            && change.after().spilled().is_none()
-        {
-            content.rows.extend(change.after().iter());
-        }
-        if !Memory::is_worth(content.rows.len()) {
-            return Ok(());
-        }
-        for (position, word) in &content.rows {
-            let row = base + u64::from(*position);
-            let (_, _, header) = self.table.chain().header(*word, Rid::new(row, word.incarnation()))?;
-            content.folded ^= fold_row(row, header.crc);
-        }
-        let place = self.segments.spill(&self.table, &content)?;
-        let (region, at) = self.table.chain().locate(place)?;
-        let mut rows = RowSet::default();
-        content.rows.iter().for_each(|(position, _)| {
-            rows.insert(*position);
-        });
-        let spilled = Spilled::new(place, region.clone(), at + VERSION_HEADER, rows);
-        // Only the transaction itself changes its words, so they are still the same.
-        if let Some(change) = self.table.shadows().slot(page).lock().change_mut(&self.writer) {
-            change.spill(spilled);
-        }
-        self.memory.spilled(content.rows.len());
-        Ok(())
-    }
-
     /// Frees a version that was written and not entered.
     pub fn discard(&self, word: Option<Word>) {
         self.table.space().free_all(word);
@@ -426,9 +325,8 @@ impl TableWrites {
             self.segments.note_written();
         }
         let mut touched = Vec::new();
-        while let Some(last) = self.journal.pop_if(|last| last.step > seen) {
-            touched.push(last.page);
-        }
+        let kept = self.journal.iter().rposition(|touch| touch.step <= seen).map_or(0, |last| last + 1);
+        touched.extend(self.journal.drain(kept..).map(|touch| touch.page));
         touched.sort_unstable();
         touched.dedup();
         for page in &touched {
@@ -538,88 +436,6 @@ impl TableWrites {
         }
     }
 
-    /// Hands the redo records to `add`, none of more than `most` bytes. Called after [`TableWrites::settle`] and a fence.
-    pub fn log(&self, most: usize, add: &mut dyn FnMut(Record) -> Result<()>) -> Result<()> {
-        for page in &self.pages {
-            let (mut rows, mut deleted, mut spilled) = (Vec::new(), Vec::new(), None);
-            if let Some(shadow) = self.table.shadows().slot(*page).lock_existing()
-                && let Some(change) = shadow.change(&self.writer)
-            {
-                match change.after().spilled() {
-                    Some(place) => spilled = Some((place, change.after().len() as u16)),
-                    None => rows.extend(change.after().iter()),
-                }
-                deleted.extend(change.deleted().iter());
-            }
-            if let Some((place, rows)) = spilled {
-                let (_, _, header) = self.table.chain().header(place, Rid::NO_ROW)?;
-                add(Record::Spilled { table: self.table.id(), page: *page, rows, place, crc: header.crc })?;
-            }
-            self.log_page(*page, rows, most, add)?;
-            self.log_deleted(*page, deleted, most, add)?;
-        }
-        self.bulk.iter().flat_map(BulkInsert::records).try_for_each(add)
-    }
-
-    /// Logs the new words of a page: row by row if they are few, otherwise as a delta, or several where a log group is
-    /// short.
-    fn log_page(
-        &self,
-        page: u64,
-        rows: Vec<(u16, Word)>,
-        most: usize,
-        add: &mut dyn FnMut(Record) -> Result<()>,
-    ) -> Result<()> {
-        let (table, base) = (self.table.id(), self.table.directory().page_base(page));
-        let Some((last, _)) = rows.last() else { return Ok(()) };
-        let room = most.saturating_sub(Record::delta_bytes(0, *last)) / 8;
-        if rows.len() <= ROWS_LOGGED_SINGLY || room <= ROWS_LOGGED_SINGLY {
-            return rows.into_iter().try_for_each(|(position, word)| {
-                let row = base + u64::from(position);
-                add(Record::Row { table, rid: Rid::new(row, word.incarnation()), word, crc: self.crc_of(row, word)? })
-            });
-        }
-        for rows in rows.chunks(room) {
-            let mut folded = 0;
-            for (position, word) in rows {
-                let row = base + u64::from(*position);
-                folded ^= fold_row(row, self.crc_of(row, *word)?);
-            }
-            add(Record::Delta { table, page, rows: rows.to_vec(), crc: delta_crc(folded) })?;
-        }
-        Ok(())
-    }
-
-    /// Logs the rows deleted from a page: a bit each, however many they are.
-    fn log_deleted(
-        &self,
-        page: u64,
-        deleted: Vec<u16>,
-        most: usize,
-        add: &mut dyn FnMut(Record) -> Result<()>,
-    ) -> Result<()> {
-        let directory = self.table.directory();
-        let row = |position: u16| directory.page_base(page) + u64::from(position);
-        let is_short = deleted.last().is_some_and(|last| Record::delta_bytes(0, *last) > most);
-        if deleted.len() <= ROWS_LOGGED_SINGLY || is_short {
-            let words = deleted.into_iter().map(|position| (position, directory.raw_word(row(position)).tombstone()));
-            return words.into_iter().try_for_each(|(position, word)| {
-                let (rid, crc) = (Rid::new(row(position), word.incarnation()), self.crc_of(row(position), word)?);
-                add(Record::Row { table: self.table.id(), rid, word, crc })
-            });
-        }
-        let mut folded = 0;
-        for position in &deleted {
-            folded ^= fold_row(row(*position), self.crc_of(row(*position), directory.raw_word(row(*position)))?);
-        }
-        add(Record::Deleted { table: self.table.id(), page, rows: deleted, crc: delta_crc(folded) })
-    }
-
-    /// Checksum of the version that `word` names.
-    fn crc_of(&self, row: u64, word: Word) -> Result<u32> {
-        Ok(self.table.chain().header(word, Rid::new(row, word.incarnation()))?.2.crc)
-    }
-
     /// Collects the RIDs that the bulk insert leaves free; called before the commit is visible (I8).
     pub fn collect_holes(&mut self) {
         if let Some(bulk) = &mut self.bulk {
@@ -630,7 +446,7 @@ impl TableWrites {
     /// Stores and flushes the words of the committed transaction, page by page. The caller fences.
     pub fn publish(&mut self, csn: Csn) -> Retired {
         let mut total = Tally::default();
-        let mut changed = smallvec::SmallVec::new();
+        let mut changed = SmallVec::new();
         let bulk = self.bulk.iter().flat_map(BulkInsert::pages);
         for page in self.pages.iter().copied().chain(bulk) {
             let tally = self.table.shadows().slot(page).lock().publish(&self.writer, page, self.table.directory());

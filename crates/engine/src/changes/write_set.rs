@@ -5,7 +5,8 @@
 //! ends the present step: a scan sees the steps before it, a rollback undoes those after.
 
 use super::bulk::BulkMark;
-use super::table_writes::{Step, TableWrites};
+use super::claim::Step;
+use super::table_writes::TableWrites;
 use crate::error::Result;
 use crate::format::{Record, Rid, Word};
 use crate::shadow::change::Own;

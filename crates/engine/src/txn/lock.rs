@@ -1,7 +1,7 @@
 //! A session locks and unlocks rows.
 
 use super::session::Session;
-use crate::changes::table_writes::{Claim, Contention};
+use crate::changes::claim::{Claim, Contention};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::Rid;
 use crate::pool::locks::{LockMode, LockOutcome, LockRefused};

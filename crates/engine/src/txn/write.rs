@@ -1,7 +1,7 @@
 //! Writes in a transaction: insert, update and delete.
 
 use super::session::{Session, State};
-use crate::changes::table_writes::{RowWrite, Written};
+use crate::changes::claim::{RowWrite, Written};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{ROW_BYTES_MAX, Rid};
 use crate::pool::owner::RowKey;

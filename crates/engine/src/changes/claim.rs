@@ -1,0 +1,64 @@
+//! Requests for row locks and writes, and how they end.
+
+use crate::format::{Rid, Word};
+use crate::shadow::slots::LockedPage;
+use crate::shadow::writer::Writer;
+use perdura_log::Csn;
+use std::sync::Arc;
+
+/// When a write happens, in the transaction's own order.
+#[derive(Clone, Copy, Debug)]
+pub struct Step {
+    /// The present step.
+    pub step: u64,
+    /// The oldest position that is left to go back to.
+    pub floor: u64,
+}
+
+/// What stands in the way of a lock in place: the lock table decides.
+pub struct Contention<'t> {
+    /// The page of the row, which stays locked until the request is in the lock table; `None` if there is no such row.
+    pub page: Option<LockedPage<'t>>,
+    /// The transaction that holds the row in place.
+    pub holder: Option<Arc<Writer>>,
+}
+
+/// How a request for an exclusive lock ends.
+pub enum Claim<'t> {
+    /// The transaction holds the row; true if it did not before.
+    Taken(bool),
+    /// The lock table decides.
+    Contended(Contention<'t>),
+}
+
+/// An update or deletion.
+#[derive(Clone, Copy, Debug)]
+pub struct RowWrite {
+    /// The row.
+    pub rid: Rid,
+    /// Names its new version; `None` deletes the row.
+    pub word: Option<Word>,
+    /// When the write happens.
+    pub at: Step,
+    /// The version that the directory names must be at or below it.
+    pub limit: Csn,
+    /// The lock table has the row in the transaction's name.
+    pub holds: bool,
+}
+
+/// How an update or deletion ends.
+pub enum Written<'t> {
+    /// The row is written.
+    Done {
+        /// It has been locked in place for that.
+        locked: bool,
+        /// CSN of the version replaced, if that is a committed one.
+        met: Csn,
+    },
+    /// There is no such row.
+    Gone,
+    /// The newest version is above the limit.
+    Changed,
+    /// The lock table decides.
+    Contended(Contention<'t>),
+}

@@ -1,0 +1,53 @@
+//! Spilling: the words of a large write set go to the medium, page by page, the oldest first.
+
+use super::memory::Memory;
+use super::table_writes::TableWrites;
+use crate::error::Result;
+use crate::format::{Rid, SpilledPage, VERSION_HEADER, fold_row};
+use crate::shadow::row_set::RowSet;
+use crate::shadow::words::Spilled;
+
+impl TableWrites {
+    /// Spills words to the medium, those written first before others, until the table's part takes no more than `most`
+    /// bytes of DRAM or nothing is left to spill. The caller's next fence covers what is spilled.
+    pub fn spill(&mut self, most: usize) -> Result<()> {
+        while self.memory.bytes() > most
+            && let Some(page) = self.memory.oldest()
+        {
+            self.spill_page(page)?;
+        }
+        Ok(())
+    }
+
+    fn spill_page(&mut self, page: u64) -> Result<()> {
+        let base = self.table.directory().page_base(page);
+        let mut content = SpilledPage { rows: Vec::new(), folded: 0 };
+        if let Some(shadow) = self.table.shadows().slot(page).lock_existing()
+            && let Some(change) = shadow.change(&self.writer)
+            && change.after().spilled().is_none()
+        {
+            content.rows.extend(change.after().iter());
+        }
+        if !Memory::is_worth(content.rows.len()) {
+            return Ok(());
+        }
+        for (position, word) in &content.rows {
+            let row = base + u64::from(*position);
+            let (_, _, header) = self.table.chain().header(*word, Rid::new(row, word.incarnation()))?;
+            content.folded ^= fold_row(row, header.crc);
+        }
+        let place = self.segments.spill(&self.table, &content)?;
+        let (region, at) = self.table.chain().locate(place)?;
+        let mut rows = RowSet::default();
+        content.rows.iter().for_each(|(position, _)| {
+            rows.insert(*position);
+        });
+        let spilled = Spilled::new(place, region.clone(), at + VERSION_HEADER, rows);
+        // Only the transaction itself changes its words, so they are still the same.
+        if let Some(change) = self.table.shadows().slot(page).lock().change_mut(&self.writer) {
+            change.spill(spilled);
+        }
+        self.memory.spilled(content.rows.len());
+        Ok(())
+    }
+}
