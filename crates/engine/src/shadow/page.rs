@@ -11,6 +11,7 @@ use super::writer::Writer;
 use crate::files::directory::Directory;
 use crate::format::{PageState, Word};
 use perdura_log::Csn;
+use perdura_pmem::trace;
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -98,8 +99,10 @@ impl PageShadow {
         holds.next().map(Change::writer)
     }
 
-    /// Stores the words of committed changes to the row, so that the directory has the newest committed word.
+    /// Stores the words of committed changes to the row, so that the directory has the newest committed word. It leaves
+    /// their flush to those who committed them.
     pub fn store_committed(&mut self, position: u16, page: u64, directory: &Directory) {
+        let _flushed_by_others = trace::span(trace::TRANSIENT);
         let is_due = |change: &Change| change.writer().csn().is_some() && change.covers(position);
         while let Some(index) = self.active.iter().position(is_due) {
             self.store(index, page, directory);

@@ -151,8 +151,8 @@ pub const SCENARIOS: [Scenario; 16] = [
     },
     Scenario {
         name: "shrinking log",
-        transactions: 40,
-        mix: &[(Insert, 3), (Update, 2), (Huge, 4), (Prepare, 6), (Hold, 4), (Checkpoint, 16)],
+        transactions: 70,
+        mix: &[(Insert, 8), (Update, 2), (Huge, 6), (Prepare, 9), (Hold, 6), (Checkpoint, 16)],
         focus: &["log_growth", "log_shrink"],
         lane_bytes: 4 << 10,
         shrink_after: 1,
