@@ -104,7 +104,7 @@ impl Session {
         let limit = self.snapshots.transaction().unwrap_or(Csn::MAX);
         let (writes, at) = self.writes.table_to_write(table, self.owner.id);
         if writes.is_in_bulk(rid) {
-            if writes.own(rid) == Some(Own::Deleted) {
+            if !matches!(writes.own(rid), Some(Own::Row(_))) {
                 return Err(gone(table, rid));
             }
             writes.edit_bulk(rid, row, at.step)?;
