@@ -144,3 +144,50 @@ fn a_commit_that_was_spilled_is_redone() {
     drop((txn, table));
     audit(&engine);
 }
+
+/// Hazard: when the limit is first reached, every page has a few rows only; none is ever spilled, and the commit needs more
+/// of the log than there is.
+#[test]
+fn rows_taken_round_robin_over_the_pages_are_spilled() {
+    let medium = Arc::new(SimMedium::new());
+    let engine = open(&medium);
+    let (table, rids) = fill(&engine);
+    let mut txn = engine.session(Isolation::ReadCommitted);
+    txn.start_statement();
+    let data = engine.counters().data_bytes - engine.counters().free_bytes;
+    for first in 0..500 {
+        for number in (first..ROWS).step_by(500) {
+            txn.update(&table, rids[number as usize], &row(number, 1)).unwrap();
+        }
+    }
+    let written = engine.counters().data_bytes - engine.counters().free_bytes - data;
+    assert!(written > u64::from(ROWS) * 16, "the new versions and spilled words take {written} bytes");
+    txn.commit().unwrap();
+    let expected: Vec<_> = (0..ROWS).map(|number| row(number, 1)).collect();
+    assert_eq!(content(&mut txn, &table).into_values().collect::<Vec<_>>(), expected);
+    txn.commit().unwrap();
+    drop((txn, table));
+    audit(&engine);
+    survives(&medium, engine);
+}
+
+/// Hazard: each statement that changes a row of the transaction's own bulk insert leaves a version and a step behind.
+#[test]
+fn a_row_changed_by_many_statements_keeps_one_version() {
+    let medium = Arc::new(SimMedium::new());
+    let engine = open(&medium);
+    let table = engine.create_table("t", b"").unwrap();
+    let mut txn = engine.session(Isolation::ReadCommitted);
+    txn.start_statement();
+    let rids: Vec<_> = (0..200).map(|number| txn.insert(&table, &row(number, 0)).unwrap()).collect();
+    let before = engine.counters().data_bytes;
+    for version in 0..20_000 {
+        txn.start_statement();
+        txn.update(&table, rids[150], &row(150, version % 10)).unwrap();
+        txn.end_statement();
+    }
+    assert_eq!(engine.counters().data_bytes, before, "the versions between are free again");
+    txn.commit().unwrap();
+    drop((txn, table));
+    audit(&engine);
+}

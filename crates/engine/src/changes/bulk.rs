@@ -7,6 +7,7 @@
 //! changes one of these rows again, it replaces the word in the unpublished page. The writing thread flushes, and
 //! fences before another thread goes on (I3).
 
+use super::claim::Step;
 use super::own_segments::OwnSegments;
 use crate::error::Result;
 use crate::files::directory::Directory;
@@ -92,7 +93,8 @@ impl BulkInsert {
             self.add_page()?;
         }
         let page = self.pages.last().expect("just made sure");
-        let rid = Rid::new(page.next, 0);
+        // Planted: incarnations begin again at 0 in a page that was given back.
+        let rid = if perdura_pmem::planted(88) { Rid::new(page.next, 0) } else { self.rid(page.next) };
         let header = VersionHeader::new(rid, row);
         let word = segments.write(&self.table, &header, row)?;
         let page = self.pages.last_mut().expect("just made sure");
@@ -107,10 +109,29 @@ impl BulkInsert {
         Ok(rid)
     }
 
+    /// The RID of a row in a page of this bulk insert, whose word has its incarnation.
+    #[inline]
+    fn rid(&self, row: u64) -> Rid {
+        Rid::new(row, self.directory().raw_word(row).incarnation())
+    }
+
+    /// Takes a page that the transaction has done nothing to: it may hold a lock on a row that once was in a free page.
     fn add_page(&mut self) -> Result<()> {
-        let page = self.table.space().take_page()?;
-        self.enter_page(page, 0);
+        let mut locked = Vec::new();
+        let taken = loop {
+            match self.table.space().take_page() {
+                Ok(page) if self.has_change(page) => locked.push(page),
+                taken => break taken,
+            }
+        };
+        locked.into_iter().for_each(|page| self.table.space().free_page(page));
+        self.enter_page(taken?, 0);
         Ok(())
+    }
+
+    fn has_change(&self, page: u64) -> bool {
+        let shadow = self.table.shadows().slot(page).lock_existing();
+        shadow.is_some_and(|shadow| shadow.change(&self.writer).is_some())
     }
 
     /// Makes an unpublished page, with `filled` rows in it, one of this bulk insert.
@@ -153,25 +174,28 @@ impl BulkInsert {
     }
 
     /// Replaces the version of a row of this bulk insert; `None` deletes the row. All rows are noted.
-    pub fn edit(&mut self, segments: &mut OwnSegments, rid: Rid, row: Option<&[u8]>, step: u64) -> Result<()> {
+    pub fn edit(&mut self, segments: &mut OwnSegments, rid: Rid, row: Option<&[u8]>, at: Step) -> Result<()> {
         let before = self.word(rid.row());
         let word = match row {
             Some(row) => segments.write(&self.table, &VersionHeader::new(rid, row), row)?,
-            None => Word::EMPTY,
+            None => Word::empty(before.incarnation()),
         };
         segments.note_written();
         let page = self.directory().page_of(rid.row());
         let position = self.directory().position_of(rid.row());
-        {
+        let settled = {
             let mut shadow = self.table.shadows().slot(page).lock();
             let (change, _) = shadow.change_or_new(&self.writer, true);
+            let settled = change.settle_below(at.floor);
             match row {
                 Some(_) => {
-                    change.write(position, word, before, step);
+                    change.write(position, word, before, at.step);
                 }
-                None => change.delete(position, before, step),
+                None => change.delete(position, before, at.step),
             }
-        }
+            settled
+        };
+        self.table.space().free_all(settled);
         self.rows -= i64::from(row.is_none());
         self.set_word(rid.row(), word);
         Ok(())
@@ -230,7 +254,8 @@ impl BulkInsert {
         let base = self.directory().page_base(page);
         for write in undone {
             let row = base + u64::from(write.position);
-            let (now, before) = (self.word(row), write.restored.unwrap_or(Word::EMPTY));
+            let now = self.word(row);
+            let before = write.restored.unwrap_or(Word::empty(now.incarnation()));
             self.rows += i64::from(!before.is_empty()) - i64::from(!now.is_empty());
             self.set_word(row, before);
             if !now.is_empty() {
@@ -274,7 +299,7 @@ impl BulkInsert {
         for row in self.directory().page_rows(page.page).start..page.next {
             let word = self.word(row);
             if !word.is_empty()
-                && let Ok((_, _, header)) = self.table.chain().header(word, Rid::new(row, 0))
+                && let Ok((_, _, header)) = self.table.chain().header(word, self.rid(row))
             {
                 folded ^= fold_row(row, header.crc);
             }
@@ -301,11 +326,12 @@ impl BulkInsert {
 
     /// Collects the RIDs that edited pages leave free; called before publication (I8).
     pub fn collect_holes(&mut self) {
-        let directory = self.table.directory();
+        let mut holes = std::mem::take(&mut self.holes);
         for page in self.pages.iter().filter(|page| page.edited) {
-            let rows = directory.page_rows(page.page).start..page.next;
-            self.holes.extend(rows.filter(|row| directory.raw_word(*row).is_empty()).map(|row| Rid::new(row, 0)));
+            let rows = self.directory().page_rows(page.page).start..page.next;
+            holes.extend(rows.filter(|row| self.word(*row).is_empty()).map(|row| self.rid(row)));
         }
+        self.holes = holes;
     }
 
     /// Numbers of the pages.
@@ -325,8 +351,9 @@ impl BulkInsert {
             self.holes.clear();
             self.collect_holes();
         }
-        let unused = self.pages.iter().flat_map(|page| (page.next..page.end).rev().map(|row| Rid::new(row, 0)));
-        self.table.space().free_rids(std::mem::take(&mut self.holes).into_iter().chain(unused));
+        let holes = std::mem::take(&mut self.holes);
+        let unused = self.pages.iter().flat_map(|page| (page.next..page.end).map(|row| self.rid(row)));
+        self.table.space().free_rids(holes.into_iter().chain(unused));
     }
 
     /// Undoes the whole bulk insert.

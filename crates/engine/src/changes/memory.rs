@@ -12,23 +12,31 @@ const ROW_BYTES: usize = 12;
 /// DRAM of an own version that was replaced, in bytes.
 const REPLACED_BYTES: usize = 40;
 /// Fewest rows of a page whose words are worth spilling.
-const ROWS_MIN: usize = 16;
+pub const ROWS_MIN: usize = 16;
 
 /// The DRAM that a transaction's writes to one table take.
 #[derive(Default)]
 pub struct Memory {
-    bytes: usize,
+    pages: usize,
     /// Words in DRAM.
     words: usize,
-    /// Pages with words in DRAM, the oldest first.
-    held: VecDeque<u64>,
+    /// Own versions that were replaced.
+    replaced: usize,
+    /// Pages with words that are worth spilling, the oldest first; some are named twice.
+    offered: VecDeque<u64>,
 }
 
 impl Memory {
     /// Estimated DRAM, in bytes.
     #[inline]
     pub fn bytes(&self) -> usize {
-        self.bytes
+        self.pages * PAGE_BYTES + self.word_bytes() + self.replaced * REPLACED_BYTES
+    }
+
+    /// DRAM of words, in bytes.
+    #[inline]
+    pub fn word_bytes(&self) -> usize {
+        self.words * ROW_BYTES
     }
 
     /// Bytes of the log that the words in DRAM take at least.
@@ -37,38 +45,47 @@ impl Memory {
     }
 
     /// Adds a page.
-    pub fn add_page(&mut self, page: u64) {
-        self.bytes += PAGE_BYTES;
-        self.held.push_back(page);
+    pub fn add_page(&mut self) {
+        self.pages += 1;
     }
 
-    /// Adds a write; `new` says that it is the first one of the row.
+    /// Adds a write to page `page`, which now has `rows` words; `new` says that it is the first write of the row.
     #[inline]
-    pub fn add_write(&mut self, new: bool) {
-        self.bytes += if new { ROW_BYTES } else { REPLACED_BYTES };
-        self.words += usize::from(new);
+    pub fn add_write(&mut self, page: u64, new: bool, rows: usize) {
+        if !new {
+            self.replaced += 1;
+        } else {
+            self.words += 1;
+            if rows == ROWS_MIN {
+                self.offer(page);
+            }
+        }
     }
 
-    /// Adds the words of a page that were spilled and are held in DRAM again.
+    /// Adds the words of a page that were spilled and are in DRAM again.
     pub fn add_held(&mut self, page: u64, rows: usize) {
-        self.bytes += rows * ROW_BYTES;
         self.words += rows;
-        self.held.push_back(page);
+        self.offer(page);
     }
 
-    /// Takes off the words of a page, which are spilled now.
-    pub fn spilled(&mut self, rows: usize) {
-        self.bytes = self.bytes.saturating_sub(rows * ROW_BYTES);
-        self.words = self.words.saturating_sub(rows);
+    /// Offers a page with words in DRAM for spilling.
+    pub fn offer(&mut self, page: u64) {
+        self.offered.push_back(page);
     }
 
-    /// Takes the page that was written first and has words in DRAM. The one written last is not offered.
+    /// Takes off words: they are spilled, or their rows are not written any more.
+    pub fn take_words(&mut self, words: usize) {
+        self.words = self.words.saturating_sub(words);
+    }
+
+    /// Takes off own versions that are freed or count again.
+    #[inline]
+    pub fn take_replaced(&mut self, versions: usize) {
+        self.replaced = self.replaced.saturating_sub(versions);
+    }
+
+    /// Takes the page that was offered first. The one offered last stays, as it may be written on.
     pub fn oldest(&mut self) -> Option<u64> {
-        if self.held.len() < 2 { None } else { self.held.pop_front() }
-    }
-
-    /// Whether spilling the words of a page with `rows` of them saves DRAM.
-    pub fn is_worth(rows: usize) -> bool {
-        rows >= ROWS_MIN
+        if self.offered.len() < 2 { None } else { self.offered.pop_front() }
     }
 }

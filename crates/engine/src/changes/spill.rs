@@ -1,6 +1,6 @@
 //! Spilling: the words of a large write set go to the medium, page by page, the oldest first.
 
-use super::memory::Memory;
+use super::memory::ROWS_MIN;
 use super::table_writes::TableWrites;
 use crate::error::Result;
 use crate::format::{Rid, SpilledPage, VERSION_HEADER, fold_row};
@@ -8,13 +8,16 @@ use crate::shadow::row_set::RowSet;
 use crate::shadow::words::Spilled;
 
 impl TableWrites {
-    /// Spills words to the medium, those written first before others, until the table's part takes no more than `most`
-    /// bytes of DRAM or nothing is left to spill. The caller's next fence covers what is spilled.
+    /// Spills words to the medium, those written first before others, until the words left take no more than `most` bytes
+    /// of DRAM or nothing is left to spill. The caller's next fence covers what is spilled.
     pub fn spill(&mut self, most: usize) -> Result<()> {
-        while self.memory.bytes() > most
+        while self.memory.word_bytes() > most
             && let Some(page) = self.memory.oldest()
         {
-            self.spill_page(page)?;
+            if let Err(error) = self.spill_page(page) {
+                self.memory.offer(page);
+                return Err(error);
+            }
         }
         Ok(())
     }
@@ -28,7 +31,7 @@ impl TableWrites {
         {
             content.rows.extend(change.after().iter());
         }
-        if !Memory::is_worth(content.rows.len()) {
+        if content.rows.len() < ROWS_MIN {
             return Ok(());
         }
         for (position, word) in &content.rows {
@@ -47,7 +50,7 @@ impl TableWrites {
         if let Some(change) = self.table.shadows().slot(page).lock().change_mut(&self.writer) {
             change.spill(spilled);
         }
-        self.memory.spilled(content.rows.len());
+        self.memory.take_words(content.rows.len());
         Ok(())
     }
 }

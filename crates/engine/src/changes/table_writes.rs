@@ -7,7 +7,7 @@ use super::bulk::{BULK_AFTER, BulkInsert, BulkMark};
 use super::claim::{Claim, Contention, RowWrite, Step, Written};
 use super::memory::Memory;
 use super::own_segments::OwnSegments;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::format::{Rid, VERSION_HEADER, VersionHeader, Word};
 use crate::shadow::change::{Change, Own};
 use crate::shadow::page::Tally;
@@ -129,7 +129,7 @@ impl TableWrites {
             change.lock(position);
             if new_page {
                 self.pages.push(page);
-                self.memory.add_page(page);
+                self.memory.add_page();
             }
         }
         Claim::Taken(!held)
@@ -194,14 +194,16 @@ impl TableWrites {
                     }
                 }
                 let (newest, csn) = newest_in(&mut shadow, table, rid.row());
-                // Planted: a deleted row is changed.
-                let is_gone = newest.is_tombstone() && !perdura_pmem::planted(60);
-                if newest.is_empty() || newest.incarnation() != rid.incarnation() || is_gone {
+                if newest.is_empty() || newest.incarnation() != rid.incarnation() {
                     return Ok(Written::Gone);
                 }
                 // Planted: the first updater does not win.
                 if csn > limit && !perdura_pmem::planted(59) {
                     return Ok(Written::Changed);
+                }
+                // Planted: a deleted row is changed.
+                if newest.is_tombstone() && !perdura_pmem::planted(60) {
+                    return Ok(Written::Gone);
                 }
                 // Planted: a version in an unswept segment is replaced.
                 if !perdura_pmem::planted(61) {
@@ -218,10 +220,11 @@ impl TableWrites {
             }
             None => change.delete(position, stored, at.step),
         }
+        let rows = change.after().len();
         drop(shadow);
         self.rewritten |= own.is_some();
         if word.is_some() || own.is_some() {
-            self.memory.add_write(own.is_none());
+            self.memory.add_write(page, own.is_none(), rows);
         }
         if !settled.is_empty() {
             self.table.space().free_all(settled);
@@ -243,8 +246,9 @@ impl TableWrites {
             }
             None => change.delete(position, stored, at.step),
         }
+        let rows = change.after().len();
         drop(shadow);
-        self.memory.add_write(true);
+        self.memory.add_write(page, true, rows);
         self.table.space().free_all(settled);
     }
 
@@ -261,9 +265,10 @@ impl TableWrites {
         let (change, new_page) = shadow.change_or_new(&self.writer, false);
         if new_page {
             self.pages.push(page);
-            self.memory.add_page(page);
+            self.memory.add_page();
         }
         let mut settled = change.settle_below(at.floor);
+        self.memory.take_replaced(settled.len());
         if change.last_step() != Some(at.step) {
             self.journal.push(Touch { step: at.step, page });
         }
@@ -274,10 +279,10 @@ impl TableWrites {
         (change, settled)
     }
 
-    /// Estimated DRAM, in bytes.
+    /// Its DRAM.
     #[inline]
-    pub fn memory(&self) -> usize {
-        self.memory.bytes()
+    pub fn memory(&self) -> &Memory {
+        &self.memory
     }
 
     /// Bytes of the log that words in DRAM take at least.
@@ -291,13 +296,14 @@ impl TableWrites {
     }
 
     /// Replaces the version of a row of the bulk insert; `None` deletes the row.
-    pub fn edit_bulk(&mut self, rid: Rid, row: Option<&[u8]>, step: u64) -> Result<()> {
+    pub fn edit_bulk(&mut self, rid: Rid, row: Option<&[u8]>, at: Step) -> Result<()> {
+        let step = at.step;
         self.note_rows(step);
         let page = self.table.directory().page_of(rid.row());
         if self.journal.last().is_none_or(|last| (last.step, last.page) != (step, page)) {
             self.journal.push(Touch { step, page });
         }
-        self.bulk.as_mut().expect("the row is one of a bulk insert").edit(&mut self.segments, rid, row, step)
+        self.bulk.as_mut().expect("the row is one of a bulk insert").edit(&mut self.segments, rid, row, at)
     }
 
     /// Notes the rows of the bulk insert as written in step `step`; called before anybody takes a position.
@@ -349,6 +355,10 @@ impl TableWrites {
                 versions.push(place);
             }
             for write in change.undo(seen) {
+                match write.restored {
+                    Some(_) => self.memory.take_replaced(1),
+                    None => self.memory.take_words(1),
+                }
                 versions.extend(write.version);
                 let row = directory.page_base(page) + u64::from(write.position);
                 let stored = directory.raw_word(row);
@@ -493,7 +503,11 @@ impl TableWrites {
         let (change, new_page) = shadow.change_or_new(&self.writer, false);
         if new_page {
             self.pages.push(page);
-            self.memory.add_page(page);
+            self.memory.add_page();
+        }
+        if !change.after().is_empty() {
+            let what = format_args!("a prepared transaction has two records of directory page {page}");
+            return Err(Error::damaged("log", 0, what));
         }
         change.restore(Spilled::new(place, region.clone(), at + VERSION_HEADER, rows.clone()), rows.iter());
         Ok(is_free)

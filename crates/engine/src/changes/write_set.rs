@@ -110,10 +110,15 @@ impl WriteSet {
         self.written = true;
     }
 
-    /// Estimated DRAM of the write set, in bytes.
+    /// Whether the write set takes more than `most` bytes of DRAM, and enough of that for words that can be spilled.
     #[inline]
-    pub fn memory(&self) -> usize {
-        self.tables.iter().map(TableWrites::memory).sum()
+    pub fn is_over(&self, most: usize) -> bool {
+        let (mut bytes, mut words) = (0, 0);
+        for memory in self.tables.iter().map(TableWrites::memory) {
+            bytes += memory.bytes();
+            words += memory.word_bytes();
+        }
+        bytes > most && words > most / 4
     }
 
     /// Bytes of the log that words in DRAM take at least.
@@ -121,13 +126,13 @@ impl WriteSet {
         self.tables.iter().map(TableWrites::logged).sum()
     }
 
-    /// Spills words to the medium until the write set takes about half of `most` bytes of DRAM, or nothing is left to
-    /// spill. The next fence of this thread covers what is spilled.
+    /// Spills words to the medium until those left take no more than `most` bytes of DRAM, or nothing is left to spill.
+    /// The next fence of this thread covers what is spilled.
     ///
     /// # Errors
     /// DeviceFull, TableFull.
     pub fn spill(&mut self, most: usize) -> Result<()> {
-        let share = most / 2 / self.tables.len().max(1);
+        let share = most / self.tables.len().max(1);
         self.tables.iter_mut().try_for_each(|writes| writes.spill(share))
     }
 

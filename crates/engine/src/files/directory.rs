@@ -58,6 +58,11 @@ impl Directory {
         page << self.page_shift
     }
 
+    /// Number of rows in a page.
+    pub fn rows_in_page(&self) -> usize {
+        self.page_words() - 1
+    }
+
     /// Number of words in a page.
     pub fn page_words(&self) -> usize {
         1 << self.page_shift
@@ -176,6 +181,30 @@ impl Directory {
         let page = self.page(page).expect("a page that exists");
         page.region.store(page.at, state.0);
         page.region.flush(page.at, 8);
+    }
+
+    /// Stores and flushes the state word that unpublishes page `page`, whose words are durably empty. The caller fences
+    /// before anybody stores to the page (I3).
+    #[track_caller]
+    pub fn unpublish(&self, page: u64) {
+        self.publish(page, PageState::UNPUBLISHED);
+    }
+
+    /// Empties and flushes the words that a crash or a rollback left in page `number`, which is unpublished. Each keeps
+    /// the incarnation of its RID; a damaged word has none. The caller fences.
+    pub fn empty_page(&self, number: u64) {
+        let mut stored = Vec::new();
+        for row in self.page_rows(number) {
+            let word = self.raw_word(row);
+            // Planted: incarnations begin again at 0.
+            let is_kept = word.is_sound() && !perdura_pmem::planted(87);
+            let empty = if is_kept { Word::empty(word.incarnation()) } else { Word::EMPTY };
+            if word != empty {
+                self.store(row, empty);
+                stored.push(self.position_of(row));
+            }
+        }
+        self.flush_rows(number, stored.into_iter());
     }
 
     /// Fences the region of page `page`.

@@ -234,7 +234,8 @@ impl LockTable {
             });
             // The holder takes its list of such locks before it releases them, and needs this shard for that: so either it
             // has released the row already, or it will.
-            if let Some(holder) = early.unwrap_or_else(|| holder.filter(|holder| holder.table_lock(key))) {
+            let is_new = |holder: &&Writer| !lock.holders.contains(&holder.owner()) && holder.table_lock(key);
+            if let Some(holder) = early.unwrap_or_else(|| holder.filter(is_new)) {
                 lock.grant(holder.owner(), LockMode::Exclusive);
             }
             let held = lock.holders.contains(&owner.id);

@@ -140,34 +140,51 @@ fn by_table<'a>(
     Ok(by_table)
 }
 
-/// The catalog rows as redo will leave them.
-fn catalog_entries(catalog: &Table, records: &BTreeMap<u32, Vec<Record>>) -> Result<Vec<(Rid, Entry)>> {
-    let mut redone: BTreeMap<u64, Word> = BTreeMap::new();
-    for record in records.get(&CATALOG_ID).into_iter().flatten() {
-        match record {
-            Record::Row { rid, word, .. } => {
-                redone.insert(rid.row(), *word);
-            }
+/// The words of a table's rows as redo will leave them, as far as records change them.
+struct Redone<'t> {
+    table: &'t Table,
+    words: BTreeMap<u64, Word>,
+}
+
+impl Redone<'_> {
+    /// Verifies a record as redo will when it comes to it, and takes its words.
+    fn take(&mut self, record: &Record) -> Result<()> {
+        let place =
+            |page: u64, position: u16| self.table.directory().page_base(page).saturating_add(u64::from(position));
+        let words: Vec<(u64, Word)> = match record {
+            Record::Row { rid, word, .. } => vec![(rid.row(), *word)],
             Record::Delta { page, rows, .. } => {
-                let base = catalog.directory().page_base(*page);
-                redone.extend(rows.iter().map(|(position, word)| (base + u64::from(*position), *word)));
+                rows.iter().map(|(position, word)| (place(*page, *position), *word)).collect()
             }
-            Record::Deleted { page, rows, .. } => {
-                let base = catalog.directory().page_base(*page);
-                for row in rows.iter().map(|position| base + u64::from(*position)) {
-                    let word = redone.get(&row).copied().unwrap_or_else(|| catalog.directory().raw_word(row));
-                    redone.insert(row, word.tombstone());
-                }
+            Record::Deleted { page, rows, crc, .. } => {
+                let word = |row| self.words.get(&row).copied().unwrap_or_else(|| self.table.directory().raw_word(row));
+                let deleted = rows.iter().map(|position| (*position, word(place(*page, *position)).tombstone()));
+                let deleted: Vec<_> = deleted.collect();
+                redo::verify_delta(self.table, *page, &deleted, *crc)?;
+                deleted.into_iter().map(|(position, word)| (place(*page, position), word)).collect()
             }
-            Record::Spilled { page, rows, place, crc, .. } => {
-                let base = catalog.directory().page_base(*page);
-                let rows = redo::verify_spilled(catalog, *page, *rows, *place, *crc)?;
-                redone.extend(rows.into_iter().map(|(position, word)| (base + u64::from(position), word)));
+            Record::Spilled { page, rows, place: at, crc, .. } => {
+                let rows = redo::verify_spilled(self.table, *page, *rows, *at, *crc)?;
+                rows.into_iter().map(|(position, word)| (place(*page, position), word)).collect()
             }
-            Record::Page { .. } => {}
+            Record::Page { .. } => Vec::new(),
+        };
+        self.words.extend(words);
+        match record {
+            Record::Deleted { .. } | Record::Spilled { .. } => Ok(()),
+            _ => redo::verify_record(self.table, record),
         }
     }
-    catalog::entries(catalog, &redone)
+}
+
+/// The catalog rows as redo will leave them.
+fn catalog_entries(catalog: &Table, records: &BTreeMap<u32, Vec<Record>>) -> Result<Vec<(Rid, Entry)>> {
+    let mut redone = Redone { table: catalog, words: BTreeMap::new() };
+    for record in records.get(&CATALOG_ID).into_iter().flatten() {
+        // What is wrong with it is reported with the table.
+        let _ = redone.take(record);
+    }
+    catalog::entries(catalog, &redone.words)
 }
 
 fn check_table(
@@ -198,8 +215,9 @@ fn check_table(
             }
         }
     }
+    let mut redone = Redone { table, words: BTreeMap::new() };
     for record in records.get(&table.id()).into_iter().flatten() {
-        if let Err(error) = redo::verify_record(table, record) {
+        if let Err(error) = redone.take(record) {
             report.problems.push(format!("table {name}, log record: {error}"));
         }
     }

@@ -197,7 +197,7 @@ pub fn verify_page(table: &Table, page: u64, rows: u32, crc: u32) -> Result<u64>
     for row in range.start..range.start + u64::from(rows) {
         let word = table.directory().raw_word(row);
         if !word.is_empty() {
-            folded ^= fold_row(row, version_checksum(table, Rid::new(row, 0), word)?);
+            folded ^= fold_row(row, version_checksum(table, Rid::new(row, word.incarnation()), word)?);
         }
     }
     // SAFETY: recovery and the check run before any session, so nobody stores there.

@@ -156,6 +156,10 @@ impl Change {
             all => (false, all),
         };
         let before = earlier.iter_mut().find_map(|one| one.rows.remove(position).then_some(one.number));
+        if before.is_some() {
+            let newest = self.steps.last().map(|newest| newest.number);
+            self.steps.retain(|one| Some(one.number) == newest || !one.rows.is_empty());
+        }
         if !last {
             let mut rows = RowSet::default();
             rows.insert(position);

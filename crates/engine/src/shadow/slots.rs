@@ -99,6 +99,18 @@ impl Slot {
         LockedPage { slot: self, guard }
     }
 
+    /// Calls `body` while the page has no shadow and gets none. Returns whether it did. Readers that looked at the mark
+    /// before look again.
+    pub fn while_empty(&self, body: impl FnOnce()) -> bool {
+        let guard = self.shadow.lock();
+        if guard.is_some() {
+            return false;
+        }
+        self.mark.fetch_add(2, Ordering::AcqRel);
+        body();
+        true
+    }
+
     /// Locks the page's shadow, if there is one.
     pub fn lock_existing(&self) -> Option<LockedPage<'_>> {
         let guard = self.shadow.lock();

@@ -110,7 +110,7 @@ impl Allocator {
 
     /// Frees RIDs that no published row uses.
     pub fn free_rids(&self, rids: impl IntoIterator<Item = Rid>) {
-        self.directory_space.put_rids(rids);
+        self.directory_space.put_rids(self.directory(), rids);
     }
 
     /// Whether so many RIDs are free that inserts should use them up before the directory grows.
@@ -118,7 +118,7 @@ impl Allocator {
         self.directory_space.has_many_rids(&self.segments)
     }
 
-    /// Takes an unpublished directory page, whose words are durably 0.
+    /// Takes an unpublished directory page, whose words are durably empty.
     pub fn take_page(&self) -> Result<u64> {
         let page = self.directory_space.take_page(&self.segments, &self.shadows)?;
         self.reclaim_old()?;
@@ -163,9 +163,7 @@ impl Allocator {
         let Some(mut deleted) = self.directory_space.take_deleted() else { return Ok(()) };
         // A damaged word names nothing that could be freed.
         deleted.retain(|(rid, word)| self.chain().header(*word, *rid).is_ok());
-        for (_, word) in &deleted {
-            self.segments.ensure_swept(*word)?;
-        }
+        deleted.retain(|(_, word)| self.segments.ensure_swept(*word).is_ok());
         self.reclaim(Reclaimed { versions: Vec::new(), deleted });
         Ok(())
     }
@@ -180,13 +178,14 @@ impl Allocator {
         self.retired.push(retired);
     }
 
-    /// Reclaims what commits up to `limit` replaced, and returns the number of versions. One thread at a time may call
-    /// this.
+    /// Reclaims what commits up to `limit` replaced, gives back directory pages that have no row left, and returns the
+    /// number of versions. One thread at a time may call this.
     pub fn purge(&self, limit: Csn) -> usize {
         let mut freed = 0;
         loop {
             let pages = self.retired.take(limit);
             if pages.is_empty() {
+                self.directory_space.give_back(limit, &self.segments, &self.shadows);
                 return freed;
             }
             let _span = perdura_pmem::trace::span("purge");
@@ -245,9 +244,14 @@ impl Allocator {
         self.segments.free_segments().bytes()
     }
 
-    /// The free RIDs, in the lists and at hand in the shards. For the audit of a table at rest.
-    pub fn rids(&self) -> Vec<Rid> {
-        let at_hand = self.shards.iter().flat_map(|shard| shard.lock().rids_at_hand());
-        self.directory_space.rids().into_iter().chain(at_hand).collect()
+    /// The rows of the free RIDs, in the list and at hand in the shards. For the audit of a table at rest.
+    pub fn free_rows(&self) -> Vec<u64> {
+        let at_hand = self.shards.iter().flat_map(|shard| shard.lock().rows_at_hand());
+        self.directory_space.free_rows(self.directory()).into_iter().chain(at_hand).collect()
+    }
+
+    /// The free places in the row directory. For the audit of a table at rest.
+    pub fn directory_space(&self) -> &DirectorySpace {
+        &self.directory_space
     }
 }

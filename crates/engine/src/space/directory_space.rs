@@ -1,15 +1,20 @@
 //! The free places in a table's row directory: unpublished pages, and RIDs.
 //!
 //! The lists are DRAM; after a restart a sweep of the directory finds the places again. A free RID is in one place
-//! only: in a list here, at hand in a shard, or still to be found by the sweep (I8). What a prepared transaction of the
-//! last run inserted looks free to the sweep, so recovery reserves it.
+//! only: in a list here, at hand in a shard, still to be found by the sweep, or in a free page (I8). What a prepared
+//! transaction of the last run inserted looks free to the sweep, so recovery reserves it.
+//!
+//! A page all of whose RIDs are free is *given back*: it becomes unpublished, and the next bulk insert fills it like a
+//! new one. Its empty words keep their incarnations, for ever: so an old RID never finds a later row.
 
 use super::free_rids::FreeRids;
 use super::segments::Segments;
 use crate::error::{Error, Result};
 use crate::files::chain::SegmentId;
+use crate::files::directory::Directory;
 use crate::format::{Rid, SEGMENT_BYTES_MIN, SegmentKind, Word};
 use crate::shadow::slots::Shadows;
+use perdura_log::Csn;
 use perdura_pmem::sync::Mutex;
 use rustc_hash::FxHashSet;
 use std::ops::Range;
@@ -19,7 +24,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 #[derive(Clone, Copy, Debug)]
 struct FreePage {
     page: u64,
-    /// A crash or a rollback may have left words in the page.
+    /// A crash or a rollback may have left words in the page that are not empty.
     dirty: bool,
 }
 
@@ -74,18 +79,28 @@ impl DirectorySpace {
     }
 
     /// Adds RIDs to the free ones.
-    pub fn put_rids(&self, rids: impl IntoIterator<Item = Rid>) {
-        self.lists.lock().rids.extend(rids);
+    pub fn put_rids(&self, directory: &Directory, rids: impl IntoIterator<Item = Rid>) {
+        self.lists.lock().rids.put(directory, rids);
     }
 
     /// Takes up to `count` free RIDs.
-    pub fn take_rids(&self, count: usize) -> Vec<Rid> {
-        self.lists.lock().rids.take(count)
+    pub fn take_rids(&self, directory: &Directory, count: usize) -> Vec<Rid> {
+        self.lists.lock().rids.take(directory, count)
     }
 
-    /// The free RIDs in the list.
-    pub fn rids(&self) -> Vec<Rid> {
-        self.lists.lock().rids.iter().collect()
+    /// The rows of the free RIDs in the list.
+    pub fn free_rows(&self, directory: &Directory) -> Vec<u64> {
+        self.lists.lock().rids.rows(directory).collect()
+    }
+
+    /// Number of RIDs that were freed although they were free.
+    pub fn freed_twice(&self) -> usize {
+        self.lists.lock().rids.freed_twice()
+    }
+
+    /// The free pages.
+    pub fn free_pages(&self) -> Vec<u64> {
+        self.lists.lock().pages.iter().map(|free| free.page).collect()
     }
 
     /// Whether at least a page's worth and a quarter of all RIDs are free: inserts then use them up before the
@@ -110,7 +125,7 @@ impl DirectorySpace {
         self.lists.lock().pages.push(FreePage { page, dirty: !perdura_pmem::planted(53) });
     }
 
-    /// Takes an unpublished directory page, whose words are durably 0. Sweeps, then grows the directory, if none is
+    /// Takes an unpublished directory page, whose words are durably empty. Sweeps, then grows the directory, if none is
     /// free.
     pub fn take_page(&self, segments: &Segments, shadows: &Shadows) -> Result<u64> {
         loop {
@@ -119,16 +134,46 @@ impl DirectorySpace {
                 Some(page) => {
                     // Planted: the page keeps words that a rollback or a crash left in it.
                     if page.dirty && !perdura_pmem::planted(50) {
-                        let (region, at, bytes) =
-                            segments.chain().directory().page_bytes(page.page).expect("a free page exists");
-                        region.zero(at, bytes);
-                        region.fence();
+                        segments.chain().directory().empty_page(page.page);
+                        segments.chain().fence();
                     }
                     return Ok(page.page);
                 }
                 None if self.sweep(1, segments, shadows)? > 0 => {}
                 None => self.add_segment(segments)?,
             }
+        }
+    }
+
+    /// Gives back the pages all of whose RIDs are free. Redo must not publish them again, and no snapshot may be older
+    /// than their publication: their states are at or below `limit`. Nobody takes a page before its state is fenced: a
+    /// crash must not find it published with the words of its next user (I3, I4).
+    pub fn give_back(&self, limit: Csn, segments: &Segments, shadows: &Shadows) {
+        let directory = segments.chain().directory();
+        let mut lists = self.lists.lock();
+        let mut given = Vec::new();
+        for page in lists.rids.take_whole() {
+            // Whoever frees the RIDs that were taken since notes the page again.
+            if !lists.rids.is_whole(directory, page) {
+                continue;
+            }
+            // Planted: redo may still publish the page again.
+            let is_covered = directory.state(page).csn() <= limit || perdura_pmem::planted(85);
+            // A rollback may free all RIDs of a page that a prepared transaction filled singly. Its sweep comes first.
+            let is_swept = !lists.is_unswept(page);
+            if is_covered && is_swept && shadows.slot(page).while_empty(|| directory.unpublish(page)) {
+                // Planted: the RIDs of the page stay in the list.
+                if !perdura_pmem::planted(89) {
+                    lists.rids.remove_page(page);
+                }
+                given.push(page);
+            } else {
+                lists.rids.leave_whole(page);
+            }
+        }
+        if !given.is_empty() {
+            segments.chain().fence();
+            lists.pages.extend(given.into_iter().map(|page| FreePage { page, dirty: false }));
         }
     }
 
@@ -169,8 +214,10 @@ impl DirectorySpace {
                 lists.pages.push(FreePage { page, dirty: true });
                 continue;
             }
-            let shadow = shadows.slot(page).lock_existing();
-            let deletes = |row| shadow.as_ref().is_some_and(|shadow| shadow.deletes(directory.position_of(row)));
+            // Locked even without a shadow, so that no row is deleted while the words are read.
+            let shadow = shadows.slot(page).lock();
+            let mut free = Vec::new();
+            let deletes = |row| shadow.deletes(directory.position_of(row));
             for row in directory.page_rows(page) {
                 let word = directory.sound_word(row)?;
                 let rid = Rid::new(row, word.incarnation());
@@ -180,9 +227,10 @@ impl DirectorySpace {
                     lists.deleted.push((rid, word));
                 // Planted: the RID of a prepared transaction's insert is given to others.
                 } else if word.is_empty() && (!is_reserved() || perdura_pmem::planted(42)) {
-                    lists.rids.push(rid);
+                    free.push(rid);
                 }
             }
+            lists.rids.put(directory, free);
             if !lists.deleted.is_empty() {
                 self.found_deleted.store(true, Ordering::Release);
             }
@@ -228,7 +276,7 @@ impl DirectorySpace {
             directory.flush_rows(directory.page_of(page[0].0.row()), positions);
         }
         segments.chain().fence();
-        lists.rids.extend(cleared);
+        lists.rids.put(directory, cleared);
     }
 
     /// Number of pages still to be swept.

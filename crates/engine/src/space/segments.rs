@@ -14,7 +14,7 @@ use crate::files::cells::{self, CellMap};
 use crate::files::chain::{Chain, SegmentId, rid_at};
 use crate::files::context::Need;
 use crate::files::datafile::DataFile;
-use crate::format::{GRANULES, SEGMENT_BYTES_MIN, SegmentKind, VERSION_HEADER, Word};
+use crate::format::{GRANULES, SEGMENT_BYTES_MIN, SegmentKind, UNIT_BYTES, VERSION_HEADER, Word};
 use perdura_pmem::sync::{Mutex, MutexGuard};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -431,7 +431,11 @@ impl Segments {
         let index = self.chain.file(word.file()).and_then(|file| file.segment_of(at)).expect("located in a segment");
         self.sweep_segment(SegmentId { file: word.file(), index })?;
         let kept = match self.cell(word) {
-            Some((_, cells, cell)) => cells.mark(cell),
+            Some((_, cells, cell)) => {
+                let (_, _, header) = self.chain.header(word, rid_at(region, at))?;
+                let bytes = VERSION_HEADER + u64::from(header.len) + room;
+                bytes <= u64::from(cells.units()) * UNIT_BYTES && cells.mark(cell)
+            }
             None => self.keep_extent(word, room)?,
         };
         if kept {

@@ -55,13 +55,13 @@ impl Shard {
             if let Some(rid) = self.rids.pop() {
                 return Ok(rid);
             }
+            let directory = segments.chain().directory();
             if let Some(row) = self.fresh_rows.next() {
-                return Ok(Rid::new(row, 0));
+                return Ok(Rid::new(row, directory.raw_word(row).incarnation()));
             }
-            self.rids = directory_space.take_rids(RIDS_AT_ONCE);
+            self.rids = directory_space.take_rids(directory, RIDS_AT_ONCE);
             if self.rids.is_empty() {
                 let page = directory_space.take_page(segments, shadows)?;
-                let directory = segments.chain().directory();
                 directory.publish(page, PageState::OPEN);
                 segments.chain().fence();
                 self.fresh_rows = directory.page_rows(page);
@@ -69,8 +69,8 @@ impl Shard {
         }
     }
 
-    /// RIDs that the shard can give out without taking more from the table.
-    pub fn rids_at_hand(&self) -> Vec<Rid> {
-        self.rids.iter().copied().chain(self.fresh_rows.clone().map(|row| Rid::new(row, 0))).collect()
+    /// Rows whose RIDs the shard can give out without taking more from the table.
+    pub fn rows_at_hand(&self) -> Vec<u64> {
+        self.rids.iter().map(|rid| rid.row()).chain(self.fresh_rows.clone()).collect()
     }
 }

@@ -116,14 +116,19 @@ impl Table {
         }
     }
 
-    /// Checks that the free RIDs are exactly those of empty words in published pages.
+    /// Checks that the free RIDs are exactly those of empty words in published pages, and that the free pages are exactly
+    /// the unpublished ones.
     fn audit_rids(&self) -> Result<()> {
-        let free = self.space.rids();
+        let free = self.space.free_rows();
         let mut seen = FxHashSet::default();
-        for rid in &free {
-            if !seen.insert(rid.row()) || !self.directory().word(rid.row()).is_empty() {
-                return Err(self.unaccounted(format_args!("row {:#x} is free twice, or free and in use", rid.to_u64())));
+        for row in &free {
+            if !seen.insert(*row) || !self.directory().word(*row).is_empty() {
+                return Err(self.unaccounted(format_args!("row {row:#x} is free twice, or free and in use")));
             }
+        }
+        match self.space.directory_space().freed_twice() {
+            0 => {}
+            twice => return Err(self.unaccounted(format_args!("{twice} RIDs were freed twice"))),
         }
         let mut empty = 0;
         for page in (0..self.directory().page_count()).filter(|page| self.directory().state(*page).is_published()) {
@@ -131,6 +136,13 @@ impl Table {
         }
         if empty != free.len() {
             return Err(self.unaccounted(format_args!("{empty} empty directory words, {} free RIDs", free.len())));
+        }
+        let mut free = self.space.directory_space().free_pages();
+        free.sort_unstable();
+        let unpublished =
+            (0..self.directory().page_count()).filter(|page| !self.directory().state(*page).is_published());
+        if !unpublished.eq(free.iter().copied()) {
+            return Err(self.unaccounted(format_args!("the free pages {free:?} are not the unpublished ones")));
         }
         Ok(())
     }

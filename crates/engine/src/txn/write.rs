@@ -37,9 +37,9 @@ impl Session {
     pub fn insert(&mut self, table: &Arc<Table>, row: &[u8]) -> Result<Rid> {
         self.check_writable(table)?;
         check_length(row)?;
+        self.bound_memory()?;
         let rid = self.insert_row(table, row)?;
         self.count_write();
-        self.bound_memory()?;
         Ok(rid)
     }
 
@@ -47,10 +47,7 @@ impl Session {
     #[inline]
     fn bound_memory(&mut self) -> Result<()> {
         let most = self.pool.transaction_memory();
-        if self.writes.memory() <= most {
-            return Ok(());
-        }
-        self.writes.spill(most)
+        if self.writes.is_over(most) { self.writes.spill(most / 8) } else { Ok(()) }
     }
 
     #[inline]
@@ -104,13 +101,18 @@ impl Session {
         let limit = self.snapshots.transaction().unwrap_or(Csn::MAX);
         let (writes, at) = self.writes.table_to_write(table, self.owner.id);
         if writes.is_in_bulk(rid) {
-            if writes.own(rid) == Some(Own::Deleted) {
+            if !matches!(writes.own(rid), Some(Own::Row(_))) {
                 return Err(gone(table, rid));
             }
-            writes.edit_bulk(rid, row, at.step)?;
+            writes.edit_bulk(rid, row, at)?;
             self.count_write();
             return Ok(());
         }
+        // Deleting takes no room, not even for what is spilled.
+        if row.is_some() {
+            self.bound_memory()?;
+        }
+        let (writes, _) = self.writes.table_to_write(table, self.owner.id);
         // The version is written before the row is locked: only one of many rows is contended or gone.
         let word = row.map(|row| writes.write_version(self.id, rid, row)).transpose()?;
         let key = RowKey { table: table.id(), rid };
@@ -124,7 +126,7 @@ impl Session {
                     self.count_locks();
                     self.snapshots.note_met(met);
                     self.count_write();
-                    return self.bound_memory();
+                    return Ok(());
                 }
                 Ok(Written::Contended(contention)) => match self.lock_contended(table, key, contention) {
                     Ok(_) => {

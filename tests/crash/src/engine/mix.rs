@@ -11,12 +11,16 @@ pub enum Action {
     Bulk,
     /// A bulk insert that changes its own rows and rolls back to savepoints before it ends.
     EditedBulk,
+    /// A bulk insert that deletes most or all of its own rows before it ends.
+    VainBulk,
     /// Changes of rows, its own and others'.
     Update,
     /// Changes of so many own rows that the redo comes in chunks over several generations.
     Huge,
     /// Deletions of rows, its own and others'.
     Delete,
+    /// Deletes all rows that its thread has inserted.
+    Wipe,
     /// Writes of all kinds, some of them rolled back to a savepoint.
     Savepoint,
     /// A scan that changes rows before it reaches them, and rows that it has passed.

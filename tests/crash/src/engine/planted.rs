@@ -148,4 +148,14 @@ pub const PLANTED: &[Planted] = &[
         "races, mixed",
     ),
     planted(70, "(I8), closed tables", "a table is closed although versions wait for purge", "tables that close"),
+    planted(85, "(I8), pages given back", "a page is given back although redo may still publish it", "reload"),
+    planted(
+        86,
+        "(I8), pages given back",
+        "a page is given back although a transaction has one of its RIDs",
+        "races, reload",
+    ),
+    planted(87, "(I8), incarnations", "a page that a rollback or a crash left loses its incarnations", "races, reload"),
+    planted(88, "(I8), incarnations", "a bulk insert gives out RIDs of incarnation 0", "races, reload"),
+    planted(89, "(I8), pages given back", "the RIDs of a page that is given back stay in the list", "races, reload"),
 ];

@@ -2,7 +2,7 @@
 
 use super::mix::Action::{
     Bulk, Checkpoint, Ddl, Delete, EditedBulk, Hold, Huge, Insert, Large, Lock, Order, Prepare, Purge, Rollback,
-    Savepoint, Sweep, Update, Walk, Watch,
+    Savepoint, Sweep, Update, VainBulk, Walk, Watch, Wipe,
 };
 use super::mix::Mix;
 use perdura_engine::{Config, LogConfig};
@@ -51,7 +51,7 @@ const USUAL: Scenario = Scenario {
 };
 
 /// All scenarios.
-pub const SCENARIOS: [Scenario; 16] = [
+pub const SCENARIOS: [Scenario; 17] = [
     Scenario {
         name: "mixed",
         mix: &[
@@ -118,6 +118,14 @@ pub const SCENARIOS: [Scenario; 16] = [
         name: "reuse",
         transactions: 40,
         mix: &[(Insert, 5), (Bulk, 1), (Update, 5), (Delete, 6), (Large, 1), (Checkpoint, 3), (Purge, 5)],
+        scans: 4,
+        ..USUAL
+    },
+    Scenario {
+        name: "reload",
+        transactions: 18,
+        mix: &[(Bulk, 4), (VainBulk, 3), (Wipe, 5), (Insert, 2), (Hold, 1), (Rollback, 1), (Checkpoint, 4), (Purge, 6)],
+        rounds: 2,
         scans: 4,
         ..USUAL
     },

@@ -114,9 +114,11 @@ impl<'a> Worker<'a> {
             Action::Insert => self.transaction("insert", |worker| worker.insert_some(1, 3)),
             Action::Bulk => self.transaction("bulk_insert", |worker| worker.insert_some(70, 130)),
             Action::EditedBulk => self.transaction("edited_bulk", Worker::insert_and_edit),
+            Action::VainBulk => self.transaction("vain_bulk", Worker::insert_in_vain),
             Action::Update => self.transaction("update", |worker| worker.update_some(3)),
             Action::Huge => self.transaction("large_transaction", Worker::update_all),
             Action::Delete => self.transaction("delete", |worker| worker.delete_some(3)),
+            Action::Wipe => self.transaction("wipe", Worker::delete_all),
             Action::Savepoint => self.transaction("savepoint", Worker::write_with_savepoint),
             Action::Large => self.transaction("large_row", |worker| worker.insert_large()),
             Action::Walk => self.transaction("walk", Worker::change_while_scanning),
@@ -327,6 +329,16 @@ impl<'a> Worker<'a> {
         true
     }
 
+    fn delete_all(&mut self) -> bool {
+        for place in 0..self.ledger.count(self.own_keys()) {
+            let Some((key, rid)) = self.ledger.row(self.own_keys(), place) else { break };
+            if !self.change(key, rid, None) {
+                return false;
+            }
+        }
+        true
+    }
+
     fn write_anything(&mut self) -> bool {
         match self.random.below(5) {
             0 => self.insert_some(1, 3),
@@ -360,6 +372,13 @@ impl<'a> Worker<'a> {
             self.writes = writes;
         }
         self.delete_some(3) && self.update_some(3) && self.insert_some(1, 3)
+    }
+
+    fn insert_in_vain(&mut self) -> bool {
+        self.insert_some(70, 60);
+        let kept = self.random.below(70) as usize;
+        let last: Vec<_> = self.writes.inserted.iter().skip(kept).map(|(key, rid)| (*key, *rid)).collect();
+        last.into_iter().all(|(key, rid)| self.change(key, rid, None))
     }
 
     fn roll_back(&mut self) {
