@@ -18,40 +18,34 @@ pub struct OwnSegments {
 }
 
 impl OwnSegments {
-    /// Writes a version, with incarnation and row of `header`, and flushes the lines that are full. A version of more
-    /// than a segment gets an extent and is flushed whole.
+    /// Writes a version, with incarnation and row of `header`, and flushes the lines that are full. A version that is too
+    /// large for a cell gets an extent and is flushed whole.
     #[inline]
     pub fn write(&mut self, table: &Table, header: &VersionHeader, row: &[u8]) -> Result<Word> {
+        let word = self.put(table, header, row, 0)?;
+        Ok(Word::new(word.file(), word.offset(), header.rid.incarnation()))
+    }
+
+    /// Writes a spilled page as a version of no row, in a place with room for as many words again. Returns its word.
+    pub fn spill(&mut self, table: &Table, page: &SpilledPage) -> Result<Word> {
+        let content = page.encode();
+        self.put(table, &VersionHeader::new(Rid::NO_ROW, &content), &content, page.rows.len() as u64 * 8)
+    }
+
+    /// Writes a version with `room` bytes behind it.
+    #[inline]
+    fn put(&mut self, table: &Table, header: &VersionHeader, row: &[u8], room: u64) -> Result<Word> {
         let bytes = VERSION_HEADER + row.len() as u64;
         self.written = true;
-        let incarnation = header.rid.incarnation();
-        let Some(units) = cells::class_for(bytes, table.chain().segment_bytes()) else {
-            let word = table.space().segments().take_extent(bytes)?;
+        let Some(units) = cells::class_for(bytes + room, table.chain().segment_bytes()) else {
+            let word = table.space().segments().take_extent(bytes + room)?;
             let (region, at) = table.chain().write_version(word, header, row);
             region.flush(at, bytes);
-            return Ok(Word::new(word.file(), word.offset(), incarnation));
+            return Ok(word);
         };
         let (word, segment) = self.open.claim(table.space().segments(), units)?;
         write_at(segment.region(), word.offset(), header, row);
         segment.written(word.offset(), bytes);
-        Ok(Word::new(word.file(), word.offset(), incarnation))
-    }
-
-    /// Writes a spilled page as a version of no row, in a cell with room for as many words again. Returns its word.
-    pub fn spill(&mut self, table: &Table, page: &SpilledPage) -> Result<Word> {
-        let content = page.encode();
-        let header = VersionHeader::new(Rid::NO_ROW, &content);
-        let bytes = VERSION_HEADER + (content.len() + page.rows.len() * 8) as u64;
-        self.written = true;
-        let Some(units) = cells::class_for(bytes, table.chain().segment_bytes()) else {
-            let word = table.space().segments().take_extent(bytes)?;
-            let (region, at) = table.chain().write_version(word, &header, &content);
-            region.flush(at, VERSION_HEADER + content.len() as u64);
-            return Ok(word);
-        };
-        let (word, segment) = self.open.claim(table.space().segments(), units)?;
-        write_at(segment.region(), word.offset(), &header, &content);
-        segment.written(word.offset(), VERSION_HEADER + content.len() as u64);
         Ok(word)
     }
 
