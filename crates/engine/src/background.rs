@@ -51,9 +51,7 @@ impl Background {
 fn run(pool: &Pool) {
     while let Some(asked) = pool.services().wait(PERIOD) {
         let _changing = pool.hold.change();
-        for id in asked {
-            grow_ahead(pool, id);
-        }
+        grow_ahead(pool, asked);
         if !pool.log.is_failed() && pool.checkpoint().is_ok() {
             pool.purge();
         }
@@ -70,17 +68,19 @@ fn run(pool: &Pool) {
     }
 }
 
-/// Creates the next data file of table `id` if its free segments run low. Damage fails the pool stop; every other
-/// error, a full device included, is left to the statement that needs the room.
-fn grow_ahead(pool: &Pool, id: u32) {
-    // A table that was closed meanwhile asks again.
-    let table = if id == CATALOG_ID { Some(pool.catalog.clone()) } else { pool.tables.open_by_id(id) };
-    let Some(table) = table else { return };
-    let segments = table.space().segments();
-    if segments.is_low()
-        && let Err(error) = segments.grow_ahead()
-        && error.kind() == ErrorKind::Damaged
-    {
-        pool.log.fail_stop(&error.to_string());
+/// Creates the next data file of each table in `asked` whose free segments run low. Damage fails the pool stop; every
+/// other error, a full device included, is left to the statement that needs the room.
+pub(crate) fn grow_ahead(pool: &Pool, asked: Vec<u32>) {
+    for id in asked {
+        // A table that was closed meanwhile asks again.
+        let table = if id == CATALOG_ID { Some(pool.catalog.clone()) } else { pool.tables.open_by_id(id) };
+        let Some(table) = table else { continue };
+        let segments = table.space().segments();
+        if segments.is_low()
+            && let Err(error) = segments.grow_ahead()
+            && error.kind() == ErrorKind::Damaged
+        {
+            pool.log.fail_stop(&error.to_string());
+        }
     }
 }

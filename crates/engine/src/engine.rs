@@ -1,6 +1,6 @@
 //! The engine: an opened pool, its tables, sessions and maintenance, as an embedding program sees them.
 
-use crate::background::Background;
+use crate::background::{self, Background};
 use crate::config::Config;
 use crate::error::{ErrorKind, Result};
 use crate::pool::Pool;
@@ -217,6 +217,13 @@ impl Engine {
             while table.space().sweep(64, 1)? {}
         }
         Ok(())
+    }
+
+    /// Creates the next data file of each table whose free segments have run low, so that no statement waits for it. The
+    /// background thread does so as soon as a statement has asked for it.
+    pub fn grow_ahead(&self) {
+        let _changing = self.pool.hold.change();
+        background::grow_ahead(&self.pool, self.pool.services().take_asked());
     }
 
     /// Closes tables that nobody uses and nothing waits for: those idle for long, counted in calls, and the longest idle

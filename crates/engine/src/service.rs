@@ -80,6 +80,11 @@ impl Services {
         (!requests.stop).then(|| std::mem::take(&mut requests.tables))
     }
 
+    /// Takes the tables that need their next file.
+    pub fn take_asked(&self) -> Vec<u32> {
+        std::mem::take(&mut self.requests.lock().tables)
+    }
+
     /// Asks the background thread to stop.
     pub fn stop(&self) {
         self.requests.lock().stop = true;

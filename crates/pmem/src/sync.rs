@@ -11,7 +11,7 @@ mod mutex;
 mod rwlock;
 mod spin;
 
-pub(crate) use agent::{Agent, reached, register, step};
+pub(crate) use agent::{Agent, fencing, reached, register, step};
 pub use condvar::Condvar;
 pub use mutex::{Mutex, MutexGuard};
 pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};

@@ -55,8 +55,8 @@ pub trait Campaign: Sync {
     fn lint(&self, seed: u64) -> Lint;
     /// Runs the drills. Returns what is wrong.
     fn drill(&self, extent: &Extent) -> Vec<String>;
-    /// Switches each call site off in turn.
-    fn mutate(&self, seed: u64) -> Vec<Verdict>;
+    /// Switches each call site off in turn that `wanted` chooses by its place.
+    fn mutate(&self, seed: u64, wanted: &str) -> Vec<Verdict>;
     /// Plants each error of reasoning in turn.
     fn plant(&self, seed: u64) -> Vec<Verdict>;
     /// Plants one error: what shows it, or why it was not noticed. `None` if the product has no such error.
@@ -157,21 +157,24 @@ impl<S: Subject> Campaign for Of<S> {
         Some(planted::look_for::<S>(planted, seed, &root()))
     }
 
-    fn mutate(&self, seed: u64) -> Vec<Verdict> {
+    fn mutate(&self, seed: u64, wanted: &str) -> Vec<Verdict> {
         let mut runs = Of::<S>::sample_runs(seed);
         runs.extend(mutation::recovery_runs(&runs));
         let sites = sources::reached(&runs);
+        let reclaiming = mutation::reclaiming::<S>(seed);
+        let tried: Vec<_> = sites.iter().filter(|site| site.to_string().contains(wanted)).collect();
         let (next, verdicts) = (AtomicU64::new(0), Mutex::new(Vec::new()));
         on_all_workers(|| {
-            while let Some(site) = sites.get(next.fetch_add(1, Ordering::Relaxed) as usize) {
-                let verdict = mutation::test(&runs, *site);
+            while let Some(site) = tried.get(next.fetch_add(1, Ordering::Relaxed) as usize) {
+                let verdict = mutation::test(&runs, &reclaiming, **site);
                 verdicts.lock().expect("no worker panics with it").push(verdict);
             }
         });
         let mut verdicts = verdicts.into_inner().expect("no worker panics with it");
         let unreached = sources::unreached(&S::PRODUCT, &root(), &sites);
         let unreached = unreached.unwrap_or_else(|error| vec![format!("sources: {error}")]);
-        verdicts.extend(unreached.into_iter().map(|site| Verdict { site, caught: false }));
+        let unreached = unreached.into_iter().filter(|site| site.contains(wanted));
+        verdicts.extend(unreached.map(|site| Verdict { site, caught: false }));
         verdicts
     }
 }

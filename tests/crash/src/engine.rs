@@ -58,7 +58,6 @@ impl Subject for Scenario {
         calls: &[(".set_kind(", &[SiteKind::Flush]), ("directory.publish(", &[SiteKind::Flush])],
         recovery_one_in: 250,
         kill_one_in: 100,
-        kill_within: &["purge", "directory_growth", "file_expansion", "insert"],
         images: 100_000,
         images_per_mutation: 4000,
     };
@@ -98,6 +97,7 @@ impl Subject for Scenario {
     fn recover(&self, medium: Arc<dyn Medium>) -> Result<(), String> {
         let engine = Engine::open(medium, self.config()).map_err(|error| format!("recovery refused: {error}"))?;
         trace::ack(RECOVERED);
+        verdict::use_cells(&engine)?;
         verdict::use_space(&engine)?;
         verdict::commit_after(&engine)?;
         engine.close();

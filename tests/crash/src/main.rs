@@ -1,8 +1,10 @@
-//! `perdura-crash [--seed N] [--images N | --minutes N | --forever] [--product NAME] [--scenario NAME] [--no-mutations] [--plant N]`:
+//! `perdura-crash [--seed N] [--images N | --minutes N | --forever] [--product NAME] [--scenario NAME] [--no-mutations] [--plant N]
+//! [--mute PLACE]`:
 //! explores each product until it has seen enough, or all of them in turn until the time is up, or (`--forever`) until an interrupt or
 //! a violation stops it.
 //!
-//! `--plant N` only plants that error of reasoning and says what shows it.
+//! `--plant N` only plants that error of reasoning and says what shows it. `--mute PLACE` only switches off the call sites
+//! whose file and line contain `PLACE`, e.g. `segments.rs:217`.
 //!
 //! Prints images per hazard and the lint's findings of each product, and last `images N, violations N, mutations caught C/T` of
 //! all: call sites switched off, and errors of reasoning planted. Exit status 1 on a violation, an uncaught mutation or a finding of the lint.
@@ -13,6 +15,7 @@ use perdura_crash::campaign::{Campaign, Extent, Of, explore_all};
 use perdura_crash::engine;
 use perdura_crash::explore::Tally;
 use perdura_crash::map;
+use perdura_crash::mutation::Verdict;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -23,6 +26,7 @@ struct Arguments {
     product: Option<String>,
     mutations: bool,
     plant: Option<u32>,
+    mute: Option<String>,
 }
 
 /// The results of one product or of all.
@@ -45,6 +49,9 @@ fn main() -> ExitCode {
     };
     if let Some(number) = arguments.plant {
         return plant_one(&campaigns, number, arguments.extent.seed);
+    }
+    if let Some(place) = &arguments.mute {
+        return mute(&campaigns, place, arguments.extent.seed);
     }
     let mut total = Outcome::default();
     if arguments.extent.time.is_some() {
@@ -84,6 +91,15 @@ fn plant_one(campaigns: &[&dyn Campaign], number: u32, seed: u64) -> ExitCode {
     }
 }
 
+fn mute(campaigns: &[&dyn Campaign], place: &str, seed: u64) -> ExitCode {
+    let verdicts: Vec<_> = quietly(|| campaigns.iter().flat_map(|campaign| campaign.mutate(seed, place)).collect());
+    for Verdict { site, caught } in &verdicts {
+        println!("{} {site}", if *caught { "caught" } else { "NOT CAUGHT" });
+    }
+    let all = !verdicts.is_empty() && verdicts.iter().all(|verdict| verdict.caught);
+    if all { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
 impl Outcome {
     fn add(&mut self, other: Outcome) {
         self.images += other.images;
@@ -97,7 +113,7 @@ impl Outcome {
 fn parse() -> Result<Arguments, lexopt::Error> {
     use lexopt::prelude::{Long, ValueExt};
     let extent = Extent { seed: 1, images: None, time: None, scenario: None };
-    let mut arguments = Arguments { extent, product: None, mutations: true, plant: None };
+    let mut arguments = Arguments { extent, product: None, mutations: true, plant: None, mute: None };
     let extent = &mut arguments.extent;
     let mut parser = lexopt::Parser::from_env();
     while let Some(argument) = parser.next()? {
@@ -109,6 +125,7 @@ fn parse() -> Result<Arguments, lexopt::Error> {
             Long("product") => arguments.product = Some(parser.value()?.string()?),
             Long("scenario") => extent.scenario = Some(parser.value()?.string()?),
             Long("plant") => arguments.plant = Some(parser.value()?.parse()?),
+            Long("mute") => arguments.mute = Some(parser.value()?.string()?),
             Long("no-mutations") => arguments.mutations = false,
             other => return Err(other.unexpected()),
         }
@@ -155,7 +172,7 @@ fn conclude(campaign: &dyn Campaign, tally: Tally, arguments: &Arguments) -> Out
     outcome.lint_findings = lint(campaign, arguments.extent.seed);
     if arguments.mutations {
         let seed = arguments.extent.seed;
-        let verdicts = quietly(|| [campaign.mutate(seed), campaign.plant(seed)].concat());
+        let verdicts = quietly(|| [campaign.mutate(seed, ""), campaign.plant(seed)].concat());
         for verdict in verdicts.iter().filter(|verdict| !verdict.caught) {
             println!("NOT CAUGHT {}", verdict.site);
         }

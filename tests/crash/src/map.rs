@@ -55,7 +55,6 @@ impl Subject for Scenario {
         recovery_one_in: 20,
         // Odd, so that both fences of a confirmation get their turn.
         kill_one_in: 31,
-        kill_within: &[],
         images: 2_000_000,
         images_per_mutation: 4000,
     };

@@ -7,11 +7,16 @@ use crate::explore::{Depth, explore};
 use crate::run::Run;
 use crate::subject::Subject;
 use crate::verdict::{self, Start};
+use crate::workers::on_all_workers;
 use perdura_pmem::sim::Random;
 use perdura_pmem::sim::image::Seen;
+use perdura_pmem::sim::point::{Point, PointKind};
 use perdura_pmem::sim::replay::ReplayOptions;
-use perdura_pmem::sim::{CallSite, Event, SiteKind};
+use perdura_pmem::sim::{CallSite, Event};
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 /// Whether the explorer caught one mutation.
 #[derive(Clone, Debug)]
@@ -25,9 +30,16 @@ pub struct Verdict {
 /// Seeds of further runs, in each of which one thread is stalled right after the site.
 const STALLED_SEEDS: u64 = 12;
 
+/// Recoveries of killed processes, by the reclaims that made something durable there.
+pub type Reclaiming<S> = BTreeMap<CallSite, Vec<Arc<Run<S>>>>;
+
 /// Switches one call site off: in the runs that reach it, then in runs in which other threads get far between the site and the
 /// next fence of its thread.
-pub fn test<S: Subject>(runs: &[Run<S>], site: CallSite) -> Verdict {
+pub fn test<S: Subject>(runs: &[Run<S>], reclaiming: &Reclaiming<S>, site: CallSite) -> Verdict {
+    let killed = reclaiming.get(&site).into_iter().flatten();
+    if killed.into_iter().any(|recovery| is_caught_in(recovery, site, 2, 1000)) {
+        return Verdict { site: site.to_string(), caught: true };
+    }
     match look_for(runs, site) {
         Ok(caught) => Verdict { site: site.to_string(), caught },
         Err(what) => Verdict { site: format!("{site}: {what}"), caught: false },
@@ -37,9 +49,6 @@ pub fn test<S: Subject>(runs: &[Run<S>], site: CallSite) -> Verdict {
 /// Whether a violation is found. An error names the run that failed by itself.
 fn look_for<S: Subject>(runs: &[Run<S>], site: CallSite) -> Result<bool, String> {
     let images_each = S::PRODUCT.images_per_mutation;
-    if site.kind == SiteKind::Reclaim && look_for_reclaim::<S>(site)? {
-        return Ok(true);
-    }
     if runs.iter().any(|run| is_caught(run, site, images_each)) {
         return Ok(true);
     }
@@ -53,22 +62,6 @@ fn look_for<S: Subject>(runs: &[Run<S>], site: CallSite) -> Result<bool, String>
                 verdict::guarded(|| Ok(Run::record_stalled(scenario, seed, site.file, site.line))).map_err(failed)?;
             let plain = verdict::guarded(|| Ok(Run::record(scenario, 100 + seed))).map_err(failed)?;
             if is_caught(&stalled, site, images_each) || is_caught(&plain, site, images_each) {
-                return Ok(true);
-            }
-        }
-    }
-    Ok(false)
-}
-
-/// What a reclaim makes durable matters only after a kill, so more processes are killed, and where it matters most.
-fn look_for_reclaim<S: Subject>(site: CallSite) -> Result<bool, String> {
-    const SEEDS: u64 = 3;
-    for seed in 0..SEEDS {
-        for scenario in S::scenarios() {
-            let failed = |what| format!("scenario {:?} seed {seed}: {what}", scenario.name());
-            let run = verdict::guarded(|| Ok(Run::record(scenario, 100 + seed))).map_err(failed)?;
-            let killed = recoveries(&run, None, Kills::Within(S::PRODUCT.kill_within), 60);
-            if killed.iter().any(|recovery| is_caught_in(recovery, site, 4, 200)) {
                 return Ok(true);
             }
         }
@@ -108,47 +101,101 @@ fn first_event<S: Subject>(run: &Run<S>, site: &CallSite) -> Option<usize> {
 
 /// Recorded recoveries of the runs' crash images and of what killed processes leave. They are explored like runs.
 pub fn recovery_runs<S: Subject>(runs: &[Run<S>]) -> Vec<Run<S>> {
+    runs.iter().flat_map(recoveries).collect()
+}
+
+/// Recoveries of one image in so many, and of what a process leaves that is killed at one crash point in so many.
+fn recoveries<S: Subject>(run: &Run<S>) -> Vec<Run<S>> {
     const EACH: usize = 12;
-    runs.iter().flat_map(|run| recoveries(run, Some(150), Kills::OneIn(40), EACH)).collect()
-}
-
-/// Where processes are killed.
-enum Kills {
-    /// At one crash point in this many.
-    OneIn(u64),
-    /// Where a stretch with one of these labels is open; anywhere if the list is empty.
-    Within(&'static [&'static str]),
-}
-
-/// Up to `most` recoveries: of one image in so many, and of what killed processes leave.
-fn recoveries<S: Subject>(run: &Run<S>, images_one_in: Option<u64>, kills: Kills, most: usize) -> Vec<Run<S>> {
+    const IMAGES_ONE_IN: u64 = 150;
+    const KILLS_ONE_IN: u64 = 40;
     let mut recoveries = Vec::new();
-    let (mut oracle, mut seen) = (run.prior.clone(), Seen::default());
-    let (mut marks, mut points, mut count) = (0, run.seed, 0u64);
+    let (mut seen, mut points, mut count) = (Seen::default(), run.seed, 0u64);
     let mut random = Random::new(run.seed);
-    run.trace.replay(&ReplayOptions { muted: None, salt: run.seed }, |point| {
-        for mark in &point.marks()[marks..] {
-            run.follow(&mut oracle, mark);
-        }
-        marks = point.marks().len();
-        let mut record = |start: Start| recoveries.extend(run.recovery(start, &oracle));
+    follow(run, |point, oracle| {
+        let mut record = |start: Start| recoveries.extend(run.recovery(start, oracle));
         points += 1;
-        let here = match kills {
-            Kills::OneIn(count) => points.is_multiple_of(count),
-            Kills::Within(labels) => labels.is_empty() || point.labels().any(|label| labels.contains(&label)),
-        };
-        if here {
+        if points.is_multiple_of(KILLS_ONE_IN) {
             record(Start::Killed(point.kill()));
         }
-        if let Some(one_in) = images_one_in {
-            point.for_each_image(&mut random, &mut seen, 2, |image| {
-                count += 1;
-                if count.is_multiple_of(one_in) {
-                    record(Start::Image(image));
-                }
-            });
-        }
-        if recoveries.len() >= most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        point.for_each_image(&mut random, &mut seen, 2, |image| {
+            count += 1;
+            if count.is_multiple_of(IMAGES_ONE_IN) {
+                record(Start::Image(image));
+            }
+        });
+        if recoveries.len() >= EACH { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
     recoveries
+}
+
+/// What a reclaim makes durable matters only after a kill, between stores and their fence. So processes are killed before
+/// some fences of each call site, and what counts is what the reclaims of the next process find.
+pub fn reclaiming<S: Subject>(seed: u64) -> Reclaiming<S> {
+    const SEEDS: u64 = 3;
+    const KILLS_PER_FENCE: usize = 8;
+    let runs: Vec<_> =
+        S::scenarios().iter().flat_map(|scenario| (0..SEEDS).map(move |add| (scenario, seed + add))).collect();
+    let (next, found) = (AtomicU64::new(0), Mutex::new(BTreeMap::<(CallSite, Place), Vec<Arc<Run<S>>>>::new()));
+    on_all_workers(|| {
+        while let Some(&(scenario, seed)) = runs.get(next.fetch_add(1, Ordering::Relaxed) as usize) {
+            // A run that fails by itself is reported by those who explore it.
+            let Ok(run) = verdict::guarded(|| Ok(Run::record(scenario, 100 + seed))) else { continue };
+            for (fence, recovery) in killed_before_fences(&run) {
+                let recovery = Arc::new(recovery);
+                for site in recovery.trace.effective_reclaims() {
+                    let mut found = found.lock().expect("no worker panics with it");
+                    let recoveries = found.entry((site, fence)).or_default();
+                    if recoveries.len() < KILLS_PER_FENCE {
+                        recoveries.push(recovery.clone());
+                    }
+                }
+            }
+        }
+    });
+    let mut reclaiming = Reclaiming::new();
+    for ((site, _), recoveries) in found.into_inner().expect("no worker panics with it") {
+        reclaiming.entry(site).or_default().extend(recoveries);
+    }
+    reclaiming
+}
+
+/// File and line.
+type Place = (&'static str, u32);
+
+/// Recoveries of what a process leaves that is killed before some fences of each call site.
+fn killed_before_fences<S: Subject>(run: &Run<S>) -> Vec<(Place, Run<S>)> {
+    const KILLS_PER_FENCE: u64 = 5;
+    let fence_at = |point: &Point<'_>| {
+        let site = point.site.filter(|_| point.kind == PointKind::Fence)?;
+        Some((site.file(), site.line()))
+    };
+    let mut fences = BTreeMap::<Place, u64>::new();
+    follow(run, |point, _| {
+        if let Some(fence) = fence_at(point) {
+            *fences.entry(fence).or_default() += 1;
+        }
+        ControlFlow::Continue(())
+    });
+    let (mut random, mut recoveries) = (Random::new(run.seed), Vec::new());
+    follow(run, |point, oracle| {
+        if let Some(fence) = fence_at(point)
+            && random.below(fences[&fence]) < KILLS_PER_FENCE
+            && let Ok(recovery) = run.recovery(Start::Killed(point.kill()), oracle)
+        {
+            recoveries.push((fence, recovery));
+        }
+        ControlFlow::Continue(())
+    });
+    recoveries
+}
+
+/// Visits the crash points of a run with the oracle as it stands there.
+fn follow<S: Subject>(run: &Run<S>, mut visit: impl FnMut(&Point<'_>, &S::Oracle) -> ControlFlow<()>) {
+    let (mut oracle, mut marks) = (run.prior.clone(), 0);
+    run.trace.replay(&ReplayOptions { muted: None, salt: run.seed }, |point| {
+        point.marks()[marks..].iter().for_each(|mark| run.follow(&mut oracle, mark));
+        marks = point.marks().len();
+        visit(point, &oracle)
+    });
 }

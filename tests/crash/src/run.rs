@@ -55,9 +55,11 @@ impl<S: Subject> Run<S> {
         Run::scheduled(scenario, seed, scheduler)
     }
 
-    /// As [`Run::record`], but a thread that passes this line is stalled while the others go on.
+    /// As [`Run::record`], but a thread that passes this line is stalled while the others go on: at once or, in every
+    /// other seed, before its next fence.
     pub fn record_stalled(scenario: &'static S, seed: u64, file: &'static str, line: u32) -> Run<S> {
-        Run::scheduled(scenario, seed, Scheduler::new(seed).stall_after(file, line))
+        let scheduler = Scheduler::new(seed).stall_after(file, line);
+        Run::scheduled(scenario, seed, if seed.is_multiple_of(2) { scheduler } else { scheduler.until_fence() })
     }
 
     /// As [`Run::record`], with a scheduler of the caller's.

@@ -25,8 +25,6 @@ pub struct Product {
     pub recovery_one_in: u64,
     /// At one crash point in this many the process is killed, and the recovery of its successor is cut off at each crash point.
     pub kill_one_in: u64,
-    /// Labels of the stretches in which a killed process leaves what its successor must reclaim; empty: anywhere.
-    pub kill_within: &'static [&'static str],
     /// Images that a campaign checks by default.
     pub images: u64,
     /// Images checked in each run for one mutation.

@@ -164,7 +164,7 @@ impl Allocator {
         // A damaged word names nothing that could be freed.
         deleted.retain(|(rid, word)| self.chain().header(*word, *rid).is_ok());
         deleted.retain(|(_, word)| self.segments.ensure_swept(*word).is_ok());
-        self.reclaim(Reclaimed { versions: Vec::new(), deleted });
+        self.free_reclaimed(Reclaimed { versions: Vec::new(), deleted });
         Ok(())
     }
 
@@ -196,7 +196,7 @@ impl Allocator {
             let emptied = reclaimed.deleted.iter().map(|(rid, _)| self.directory().page_of(rid.row()));
             let mut emptied: Vec<u64> = emptied.collect();
             emptied.dedup();
-            freed += self.reclaim(reclaimed);
+            freed += self.free_reclaimed(reclaimed);
             for page in emptied {
                 if let Some(mut shadow) = self.shadows.slot(page).lock_existing() {
                     shadow.end_purge();
@@ -221,7 +221,7 @@ impl Allocator {
     }
 
     /// Empties the words of deleted rows, fences, and frees versions and RIDs. Returns the number of versions.
-    fn reclaim(&self, reclaimed: Reclaimed) -> usize {
+    fn free_reclaimed(&self, reclaimed: Reclaimed) -> usize {
         let Reclaimed { mut versions, deleted } = reclaimed;
         versions.extend(deleted.iter().map(|(_, word)| word));
         let freed = versions.len();

@@ -17,6 +17,7 @@ use crate::shadow::slots::Shadows;
 use perdura_log::Csn;
 use perdura_pmem::sync::Mutex;
 use rustc_hash::FxHashSet;
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -32,7 +33,8 @@ struct FreePage {
 struct Lists {
     /// Pages still to be swept.
     unswept: Range<u64>,
-    pages: Vec<FreePage>,
+    /// The next one to be taken is the last. A sweep adds pages in front, so that those with low numbers are used first.
+    pages: VecDeque<FreePage>,
     rids: FreeRids,
     /// Deleted rows that sweeps have found, with their words.
     deleted: Vec<(Rid, Word)>,
@@ -122,19 +124,21 @@ impl DirectorySpace {
 
     /// Adds a page that a transaction took and did not publish to the free ones.
     pub fn put_page(&self, page: u64) {
-        self.lists.lock().pages.push(FreePage { page, dirty: !perdura_pmem::planted(53) });
+        self.lists.lock().pages.push_back(FreePage { page, dirty: !perdura_pmem::planted(53) });
     }
 
     /// Takes an unpublished directory page, whose words are durably empty. Sweeps, then grows the directory, if none is
     /// free.
     pub fn take_page(&self, segments: &Segments, shadows: &Shadows) -> Result<u64> {
         loop {
-            let page = self.lists.lock().pages.pop();
+            let page = self.lists.lock().pages.pop_back();
             match page {
                 Some(page) => {
                     // Planted: the page keeps words that a rollback or a crash left in it.
                     if page.dirty && !perdura_pmem::planted(50) {
-                        segments.chain().directory().empty_page(page.page);
+                        let directory = segments.chain().directory();
+                        directory.reclaim_page(page.page);
+                        directory.empty_page(page.page);
                         segments.chain().fence();
                     }
                     return Ok(page.page);
@@ -206,12 +210,11 @@ impl DirectorySpace {
         for done in 0..count {
             let mut lists = self.lists.lock();
             let Some(page) = lists.unswept.next() else { return Ok(done) };
-            directory.reclaim_page(page);
             if lists.reserved_pages.contains(&page) {
                 continue;
             }
             if !directory.state(page).is_published() {
-                lists.pages.push(FreePage { page, dirty: true });
+                lists.pages.push_front(FreePage { page, dirty: true });
                 continue;
             }
             // Locked even without a shadow, so that no row is deleted while the words are read.

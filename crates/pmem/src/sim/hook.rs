@@ -3,7 +3,7 @@
 //!
 //! Every event may first pass the scheduler's token on, so that a seed decides the interleaving.
 
-use crate::sync::{reached, step};
+use crate::sync::{fencing, reached, step};
 use crate::trace::{Access, Site, Tap};
 use crate::units::WORD_BYTES;
 use parking_lot::{Mutex, MutexGuard};
@@ -133,6 +133,7 @@ impl Hook {
     }
 
     pub(crate) fn fence(&self, site: Site) {
+        fencing(site);
         self.wire.begin().record(Access::Fence, site);
     }
 

@@ -90,6 +90,15 @@ impl Machine {
         }
     }
 
+    /// Whether an event reclaims a line that has stores through the cache open.
+    pub(crate) fn is_effective_reclaim(&self, event: &EventKind) -> bool {
+        let EventKind::Reclaim { file, line, count } = *event else { return false };
+        let Some(state) = self.files.get(&file) else { return false };
+        (line..line + count)
+            .filter_map(|line| state.open.get(&line))
+            .any(|open| open.pending.iter().any(|store| !store.nt))
+    }
+
     fn store(&mut self, file: u32, word: u32, values: &[u64], store: Pending) {
         let Some(state) = self.files.get_mut(&file) else { return };
         let streamed = &mut self.threads[usize::from(store.thread)].streamed;

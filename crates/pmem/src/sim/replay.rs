@@ -9,6 +9,7 @@ use super::hash;
 use super::machine::Machine;
 use super::point::{Point, PointKind};
 use super::recording::Trace;
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 /// How a trace is replayed.
@@ -68,6 +69,18 @@ impl Trace {
         let point =
             Point { trace, machine, labels, marks, context, index, kind: PointKind::End, thread: 0, site: None };
         let _ = visit(&point);
+    }
+
+    /// The call sites at which something was reclaimed that was open. To mute any other reclaim would change nothing.
+    pub fn effective_reclaims(&self) -> BTreeSet<CallSite> {
+        let (mut machine, mut sites) = (Machine::new(self), BTreeSet::new());
+        for (index, event) in self.events.iter().enumerate() {
+            if machine.is_effective_reclaim(&event.kind) {
+                sites.insert(CallSite::new(self.site(event.site), SiteKind::Reclaim));
+            }
+            machine.apply(self, index as u32, event);
+        }
+        sites
     }
 
     /// Which numbered sites a call site stands for.

@@ -36,6 +36,8 @@ pub struct Scheduler {
     switch_one_in: u64,
     pause_one_in: u64,
     stall_after: Option<(&'static str, u32)>,
+    /// The stall begins before the thread's next fence elsewhere, not at once.
+    until_fence: bool,
 }
 
 /// What a run took.
@@ -101,6 +103,7 @@ struct Shared {
     switch_one_in: u64,
     pause_one_in: u64,
     stall_after: Option<(&'static str, u32)>,
+    until_fence: bool,
     state: Mutex<State>,
     seats: Vec<Condvar>,
 }
@@ -111,7 +114,7 @@ struct TornDown;
 impl Scheduler {
     /// A scheduler that passes the token at one event in eight.
     pub fn new(seed: u64) -> Scheduler {
-        Scheduler { seed, switch_one_in: 8, pause_one_in: 0, stall_after: None }
+        Scheduler { seed, switch_one_in: 8, pause_one_in: 0, stall_after: None, until_fence: false }
     }
 
     /// The same scheduler, passing the token at one event in `n` (at least 1).
@@ -128,6 +131,12 @@ impl Scheduler {
     /// so that others get to rely on whatever they wrongly may before the thread's next fence.
     pub fn stall_after(self, file: &'static str, line: u32) -> Scheduler {
         Scheduler { stall_after: Some((file, line)), ..self }
+    }
+
+    /// The same scheduler, which stalls the thread only before its next fence elsewhere: by then it has let go of locks that
+    /// it held at that line.
+    pub fn until_fence(self) -> Scheduler {
+        Scheduler { until_fence: true, ..self }
     }
 
     /// Runs all closures to their end. Panics with the seed if one panics or all are deadlocked.
@@ -152,6 +161,7 @@ impl Scheduler {
             switch_one_in: self.switch_one_in,
             pause_one_in: self.pause_one_in,
             stall_after: self.stall_after,
+            until_fence: self.until_fence,
             state: Mutex::new(state),
             seats: (0..count).map(|_| Condvar::new()).collect(),
         });
@@ -162,7 +172,12 @@ impl Scheduler {
         }
         std::thread::scope(|scope| {
             for (index, body) in bodies.into_iter().enumerate() {
-                let seat = Arc::new(Seat { shared: shared.clone(), index, stalls: AtomicBool::new(false) });
+                let seat = Arc::new(Seat {
+                    shared: shared.clone(),
+                    index,
+                    stalls: AtomicBool::new(false),
+                    stalls_at_fence: AtomicBool::new(false),
+                });
                 let tap = tap.clone();
                 let builder = std::thread::Builder::new().name(format!("simulated-{index}"));
                 let spawned = builder.spawn_scoped(scope, move || seat.occupy(tap, body));
@@ -240,6 +255,8 @@ struct Seat {
     index: usize,
     /// The thread stalls at its next step.
     stalls: AtomicBool,
+    /// The thread stalls before its next fence.
+    stalls_at_fence: AtomicBool,
 }
 
 impl Seat {
@@ -262,6 +279,10 @@ impl Seat {
             Err(payload) if payload.is::<TornDown>() => {}
             Err(payload) => self.shared.fail(&mut state, Some(self.index), message_of(&*payload)),
         }
+    }
+
+    fn is_stall_site(&self, site: &Location<'_>) -> bool {
+        self.shared.stall_after.is_some_and(|(file, line)| line == site.line() && file == site.file())
     }
 
     /// Sleeps until the token is this thread's.
@@ -317,7 +338,14 @@ impl Agent for Seat {
     }
 
     fn reached(&self, site: &'static Location<'static>) {
-        if self.shared.stall_after.is_some_and(|(file, line)| line == site.line() && file == site.file()) {
+        if self.is_stall_site(site) {
+            let stalls = if self.shared.until_fence { &self.stalls_at_fence } else { &self.stalls };
+            stalls.store(true, Ordering::Relaxed);
+        }
+    }
+
+    fn fencing(&self, site: &'static Location<'static>) {
+        if !self.is_stall_site(site) && self.stalls_at_fence.swap(false, Ordering::Relaxed) {
             self.stalls.store(true, Ordering::Relaxed);
         }
     }

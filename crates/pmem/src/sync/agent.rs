@@ -15,6 +15,8 @@ pub(crate) trait Agent {
     fn step(&self, yielding: bool);
     /// An event of a simulated medium took effect at this call site.
     fn reached(&self, site: &'static Location<'static>);
+    /// Its thread is about to fence at this call site.
+    fn fencing(&self, site: &'static Location<'static>);
     /// Lets others run until `ready` is true, or `timeout` of simulated time has passed: then false.
     fn wait(&self, timeout: Option<Duration>, ready: &mut dyn FnMut() -> bool) -> bool;
 }
@@ -65,5 +67,13 @@ pub(crate) fn step() {
 pub(crate) fn reached(site: &'static Location<'static>) {
     if let Some(agent) = agent() {
         agent.reached(site);
+    }
+}
+
+/// Tells the calling thread's agent, if it is simulated, that the thread is about to fence.
+#[inline]
+pub(crate) fn fencing(site: &'static Location<'static>) {
+    if let Some(agent) = agent() {
+        agent.fencing(site);
     }
 }

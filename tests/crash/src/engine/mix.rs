@@ -47,6 +47,8 @@ pub enum Action {
     Purge,
     /// Sweeps the segments that are unswept after a restart.
     Sweep,
+    /// Creates data files ahead of need.
+    GrowAhead,
 }
 
 /// How often each kind is chosen.

@@ -1,8 +1,8 @@
 //! The scenarios: small pools shaped so that one hazard after another comes up.
 
 use super::mix::Action::{
-    Bulk, Checkpoint, Ddl, Delete, EditedBulk, Hold, Huge, Insert, Large, Lock, Order, Prepare, Purge, Rollback,
-    Savepoint, Sweep, Update, VainBulk, Walk, Watch, Wipe,
+    Bulk, Checkpoint, Ddl, Delete, EditedBulk, GrowAhead, Hold, Huge, Insert, Large, Lock, Order, Prepare, Purge,
+    Rollback, Savepoint, Sweep, Update, VainBulk, Walk, Watch, Wipe,
 };
 use super::mix::Mix;
 use perdura_engine::{Config, LogConfig};
@@ -101,8 +101,8 @@ pub const SCENARIOS: [Scenario; 17] = [
     },
     Scenario {
         name: "expansion",
-        transactions: 10,
-        mix: &[(Insert, 1), (Bulk, 4), (Large, 3), (Delete, 2), (Checkpoint, 1), (Purge, 1)],
+        transactions: 14,
+        mix: &[(Insert, 3), (Bulk, 4), (Large, 3), (Delete, 2), (GrowAhead, 4), (Checkpoint, 1), (Purge, 1)],
         first_file_bytes: 16 << 10,
         ..USUAL
     },

@@ -4,10 +4,11 @@ use super::history::{Change, History, State, key_of};
 use super::oracle::{AFTER, AFTER_KEYS, AFTER_ROWS, Decided, Oracle};
 use super::scenario::Scenario;
 use super::workload::TABLE;
-use perdura_engine::{Engine, Isolation, LockMode, Table};
+use perdura_engine::{Engine, ErrorKind, Isolation, LockMode, Table};
 use perdura_pmem::{Medium, trace};
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Checks a recovered pool. An error says what is wrong. `depth` chooses how much is done after the first comparison.
 pub fn check(
@@ -147,6 +148,30 @@ pub fn audit(engine: &Engine) -> Result<(), String> {
     for table in tables {
         table.audit().map_err(|error| format!("audit: {error}"))?;
     }
+    Ok(())
+}
+
+/// Replaces the rows of a recovered pool in a transaction and rolls it back, before anything but the cells is swept.
+pub fn use_cells(engine: &Engine) -> Result<(), String> {
+    let mut txn = engine.session(Isolation::ReadCommitted);
+    // Prepared transactions hold rows.
+    txn.set_lock_wait_timeout(Duration::ZERO);
+    for table in tables(engine)? {
+        let mut rows = Vec::new();
+        let mut scan = txn.scan(&table);
+        while let Some((rid, row)) = scan.next(&txn).map_err(|error| format!("scan: {error}"))? {
+            // SAFETY: the statement is not over.
+            rows.push((rid, unsafe { row.bytes() }.to_vec()));
+        }
+        drop(scan);
+        for (rid, row) in rows {
+            match txn.update(&table, rid, &row) {
+                Err(error) if error.kind() == ErrorKind::LockWaitTimeout => {}
+                done => done.map(drop).map_err(|error| format!("update after recovery: {error}"))?,
+            }
+        }
+    }
+    txn.rollback().map_err(|error| format!("rollback after recovery: {error}"))?;
     Ok(())
 }
 

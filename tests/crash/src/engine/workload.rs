@@ -133,6 +133,7 @@ impl<'a> Worker<'a> {
                 self.engine.checkpoint().expect("simulated memory takes it");
             }
             Action::Sweep => self.engine.sweep().unwrap_or_else(|error| panic!("a sweep beside others: {error}")),
+            Action::GrowAhead => self.engine.grow_ahead(),
             Action::Purge => self.purged |= self.engine.purge() > 0,
         }
     }
@@ -221,7 +222,8 @@ impl<'a> Worker<'a> {
     }
 
     fn insert_large(&mut self) -> bool {
-        let bytes = 4000 + self.random.below(9000);
+        // Some end within a segment, so that the next one begins there.
+        let bytes = if self.random.one_in(2) { 600 + self.random.below(2400) } else { 4000 + self.random.below(9000) };
         self.insert_one(bytes);
         true
     }
