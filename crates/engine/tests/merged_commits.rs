@@ -146,6 +146,41 @@ fn commits_above_the_checkpoint_stay_apart() {
     assert_eq!(committed(&engine, &engine.table("t").unwrap()), [vec![29; 9]]);
 }
 
+/// A table is loaded and emptied again and again beside a snapshot that sees nothing of it.
+#[test]
+fn rows_of_a_bulk_insert_that_no_snapshot_sees_leave_no_space_behind() {
+    const ROWS: u8 = 200;
+    let (medium, engine) = pool();
+    let table = engine.create_table("t", b"").unwrap();
+    let mut old = engine.session(Isolation::RepeatableRead);
+    assert!(seen(&mut old, &table).is_empty());
+    let mut writer = engine.session(Isolation::ReadCommitted);
+    let mut used = Vec::new();
+    for round in 0..20u8 {
+        let rids: Vec<_> = (0..ROWS).map(|number| writer.insert(&table, &[number; 90]).unwrap()).collect();
+        writer.commit().unwrap();
+        if round % 2 == 1 {
+            purge(&engine);
+        }
+        rids.iter().for_each(|rid| writer.update(&table, *rid, &[round; 80]).unwrap());
+        writer.commit().unwrap();
+        rids.iter().for_each(|rid| writer.delete(&table, *rid).unwrap());
+        writer.commit().unwrap();
+        // Nothing is covered yet; the next round finds the pages again.
+        engine.purge();
+        purge(&engine);
+        table.audit().unwrap();
+        let counters = engine.counters();
+        // The first rows are inserted singly, in pages that wait for a few commits more.
+        assert!(counters.purge_lag < 70 * 4, "round {round}: {} changes wait", counters.purge_lag);
+        used.push(counters.data_bytes - counters.free_bytes);
+    }
+    assert!(used[19] <= used[4] + 2 * common::small().segment_bytes, "{used:?}");
+    assert!(seen(&mut old, &table).is_empty());
+    drop((old, writer, table));
+    survives(&medium, engine);
+}
+
 /// Spilled words are merged like others: of updates of whole pages only the first keeps its versions, and rows that
 /// only a later one changed are added.
 #[test]

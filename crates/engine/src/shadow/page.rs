@@ -143,7 +143,8 @@ impl PageShadow {
         if unstored.is_some() || !perdura_pmem::planted(83) {
             flush(&self.history[index], page, directory);
         }
-        let is_crowd = self.history.len() >= CROWD.max(self.merged * 2);
+        // No snapshot from before the page was published needs anything of it.
+        let is_crowd = self.history.len() >= CROWD.max(self.merged * 2) || directory.state(page).csn() > 0;
         Tally {
             is_new: !std::mem::replace(&mut self.queued, true),
             is_crowded: is_crowd && !std::mem::replace(&mut self.crowded, true),
@@ -255,10 +256,17 @@ impl PageShadow {
         is_published
     }
 
+    /// Notes that purge has taken the page from its queue. Returns the CSN of the oldest stored commit, if any is left:
+    /// the page stays in the queue for that.
+    pub fn requeue(&mut self) -> Option<Csn> {
+        let rest = self.history.front().map(|past| past.csn);
+        self.queued = rest.is_some();
+        rest
+    }
+
     /// Takes the stored commits up to `limit`, the oldest first. The rows that they deleted are noted until
-    /// [`PageShadow::end_purge`]. Returns with them the CSN of the first one that is left: the page stays in the queue
-    /// for that.
-    pub fn take_past(&mut self, limit: Csn) -> (Vec<Past>, Option<Csn>) {
+    /// [`PageShadow::end_purge`].
+    pub fn take_past(&mut self, limit: Csn) -> impl Iterator<Item = Past> + '_ {
         // Planted: purge takes the whole history of a page.
         let count = self.history.partition_point(|past| past.csn <= limit || perdura_pmem::planted(75));
         for past in self.history.iter().take(count) {
@@ -267,16 +275,13 @@ impl PageShadow {
                 self.purging.extend(&past.deleted);
             }
         }
-        let taken = self.history.drain(..count).collect();
-        let rest = self.history.front().map(|past| past.csn);
-        self.queued = rest.is_some();
-        (taken, rest)
+        self.history.drain(..count)
     }
 
     /// Merges stored commits that no snapshot tells apart, as far as the checkpoint covers them (I8): redo may still name
-    /// the versions of later ones. The rows that are gone are noted until [`PageShadow::end_purge`]. Returns whether so
-    /// many commits are not covered that the next round should merge again.
-    pub fn merge(&mut self, reach: &Reach, superseded: &mut Superseded) -> bool {
+    /// the versions of later ones. The rows that are gone are noted until [`PageShadow::end_purge`]. `published` is the
+    /// CSN that published the page. Returns whether the next round should merge what is not covered yet.
+    pub fn merge(&mut self, reach: &Reach, published: Csn, superseded: &mut Superseded) -> bool {
         // Planted: commits are merged although no checkpoint covers them.
         let count = self.history.partition_point(|past| past.csn <= reach.covered() || perdura_pmem::planted(98));
         let mut merged: Vec<Past> = Vec::new();
@@ -295,8 +300,8 @@ impl PageShadow {
             self.history.shrink_to_fit();
         }
         self.merged = self.history.len();
-        self.crowded =
-            self.history.len() >= CROWD && self.history.iter().rev().take(CROWD).all(|past| past.csn > reach.covered());
+        let uncovered = self.history.iter().rev().take(CROWD).take_while(|past| past.csn > reach.covered()).count();
+        self.crowded = uncovered == CROWD || uncovered > 0 && published > reach.limit();
         self.crowded
     }
 
@@ -381,7 +386,7 @@ mod tests {
             let changes = |shadow: &PageShadow| shadow.history.iter().map(Past::changes).sum::<usize>();
             let newest = (0..ROWS).map(|position| shadow.newest_csn(position)).collect::<Vec<_>>();
             let apart = changes(&shadow);
-            shadow.merge(&reach, &mut superseded);
+            shadow.merge(&reach, 0, &mut superseded);
             assert_eq!(changes(&shadow) + superseded.changes as usize, apart);
             let gaps = live.iter().collect::<BTreeSet<_>>().len() + 1;
             assert!(shadow.history.len() <= gaps + (COMMITS - covered) as usize);

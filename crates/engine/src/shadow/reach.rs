@@ -26,6 +26,12 @@ impl Reach {
         self.limit
     }
 
+    /// The limit in a page that was published at `published`: older snapshots see nothing there.
+    pub fn limit_in(&self, published: Csn) -> Csn {
+        let first = self.snapshots.partition_point(|snapshot| *snapshot < published);
+        self.snapshots.get(first).map_or(self.covered, |snapshot| *snapshot).max(self.limit)
+    }
+
     /// Redo needs nothing that commits up to here replaced.
     pub fn covered(&self) -> Csn {
         self.covered
@@ -51,5 +57,6 @@ mod tests {
         assert!(reach.tells_apart(10, 11));
         assert!(!reach.tells_apart(9, 10));
         assert!(!reach.tells_apart(21, 40));
+        assert_eq!([0, 10, 11, 20, 21].map(|published| reach.limit_in(published)), [10, 10, 20, 20, 40]);
     }
 }

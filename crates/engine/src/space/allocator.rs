@@ -12,6 +12,7 @@ use crate::files::cells;
 use crate::files::chain::Chain;
 use crate::files::directory::Directory;
 use crate::format::{Rid, Word};
+use crate::shadow::page::PageShadow;
 use crate::shadow::past::Superseded;
 use crate::shadow::reach::Reach;
 use crate::shadow::slots::Shadows;
@@ -228,24 +229,30 @@ impl Allocator {
     /// Takes what commits up to `limit` replaced in page `page` from its shadow.
     fn take_past(&self, page: u64, limit: Csn, reclaimed: &mut Reclaimed) {
         let Some(mut shadow) = self.shadows.slot(page).lock_existing() else { return };
-        let (taken, rest) = shadow.take_past(limit);
-        for past in taken {
+        self.take_from(&mut shadow, page, limit, reclaimed);
+        if let Some(csn) = shadow.requeue() {
+            self.retired.push_page(csn, page);
+        }
+    }
+
+    fn take_from(&self, shadow: &mut PageShadow, page: u64, limit: Csn, reclaimed: &mut Reclaimed) {
+        for past in shadow.take_past(limit) {
             reclaimed.changes += past.changes() as u64;
             reclaimed.versions.extend(past.before.spilled());
             reclaimed.versions.extend(past.before.iter().map(|(_, word)| word).filter(|word| !word.is_empty()));
             reclaimed.deleted.extend(past.deleted.iter().map(|position| self.last_version(page, position)));
         }
-        if let Some(csn) = rest {
-            self.retired.push_page(csn, page);
-        }
     }
 
-    /// Merges commits in the shadow of page `page`, and takes what they replaced between them. Returns whether there is more
-    /// to merge once the next checkpoint covers it.
+    /// Merges commits in the shadow of page `page`, and takes what they replaced between them. Takes all of those that
+    /// only snapshots from before the page do not see. Returns whether there is more to do once the next checkpoint
+    /// covers it.
     fn merge(&self, page: u64, reach: &Reach, reclaimed: &mut Reclaimed) -> bool {
         let Some(mut shadow) = self.shadows.slot(page).lock_existing() else { return false };
+        let published = self.directory().state(page).csn();
+        self.take_from(&mut shadow, page, reach.limit_in(published), reclaimed);
         let mut superseded = Superseded::default();
-        let is_crowded = shadow.merge(reach, &mut superseded);
+        let is_crowded = shadow.merge(reach, published, &mut superseded);
         reclaimed.changes += superseded.changes;
         reclaimed.versions.append(&mut superseded.versions);
         reclaimed.deleted.extend(superseded.gone.iter().map(|position| self.last_version(page, *position)));
