@@ -269,12 +269,8 @@ impl PageShadow {
     pub fn take_past(&mut self, limit: Csn) -> impl Iterator<Item = Past> + '_ {
         // Planted: purge takes the whole history of a page.
         let count = self.history.partition_point(|past| past.csn <= limit || perdura_pmem::planted(75));
-        for past in self.history.iter().take(count) {
-            // Planted: a sweep does not know which rows purge is about to free.
-            if !perdura_pmem::planted(82) {
-                self.purging.extend(&past.deleted);
-            }
-        }
+        let deleted = self.history.iter().take(count).flat_map(|past| past.deleted.iter());
+        note(&mut self.purging, deleted);
         self.history.drain(..count)
     }
 
@@ -292,9 +288,7 @@ impl PageShadow {
             }
         }
         merged.into_iter().rev().filter(|past| past.changes() > 0).for_each(|past| self.history.push_front(past));
-        for position in &superseded.gone {
-            self.purging.insert(*position);
-        }
+        note(&mut self.purging, superseded.gone.iter().copied());
         // A burst leaves no memory behind.
         if self.history.capacity() > self.history.len().max(CROWD) * 4 {
             self.history.shrink_to_fit();
@@ -323,6 +317,16 @@ impl PageShadow {
     /// Whether a commit of this run deleted the row, so that purge will reclaim it.
     pub fn deletes(&self, position: u16) -> bool {
         self.purging.contains(position) || self.history.iter().any(|past| past.deleted.contains(position))
+    }
+}
+
+/// Notes in `purging` that purge is about to empty the words of `rows`.
+fn note(purging: &mut RowSet, rows: impl Iterator<Item = u16>) {
+    for position in rows {
+        // Planted: a sweep does not know which rows purge is about to free.
+        if !perdura_pmem::planted(82) {
+            purging.insert(position);
+        }
     }
 }
 
