@@ -194,7 +194,7 @@ impl Pool {
         let _one = self.purging.lock();
         // Planted: purge goes beyond the checkpoint.
         let covered = if perdura_pmem::planted(54) { self.log.visible_csn() } else { self.log.checkpoint_csn() };
-        let limit = self.snapshots.purge_limit(covered);
-        self.open_tables().iter().map(|table| table.space().purge(limit)).sum()
+        let reach = self.snapshots.reach(covered);
+        self.open_tables().iter().map(|table| table.space().purge(&reach)).sum()
     }
 }

@@ -7,6 +7,8 @@
 
 pub mod change;
 pub mod page;
+pub mod past;
+pub mod reach;
 pub mod row_set;
 pub mod slots;
 pub mod words;

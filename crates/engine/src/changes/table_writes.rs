@@ -10,7 +10,6 @@ use super::own_segments::OwnSegments;
 use crate::error::{Error, Result};
 use crate::format::{Rid, VERSION_HEADER, VersionHeader, Word};
 use crate::shadow::change::{Change, Own};
-use crate::shadow::page::Tally;
 use crate::shadow::row_set::RowSet;
 use crate::shadow::slots::{LockedPage, Slot};
 use crate::shadow::words::Spilled;
@@ -455,19 +454,19 @@ impl TableWrites {
 
     /// Stores and flushes the words of the committed transaction, page by page. The caller fences.
     pub fn publish(&mut self, csn: Csn) -> Retired {
-        let mut total = Tally::default();
-        let mut changed = SmallVec::new();
+        let mut retired = Retired { csn, ..Retired::default() };
+        let mut grown = 0;
         let bulk = self.bulk.iter().flat_map(BulkInsert::pages);
         for page in self.pages.iter().copied().chain(bulk) {
             let tally = self.table.shadows().slot(page).lock().publish(&self.writer, page, self.table.directory());
-            total.changed += tally.changed;
-            total.grown += tally.grown;
-            if tally.changed > 0 {
-                changed.push(page);
-            }
+            retired.rows += tally.changed;
+            grown += tally.grown;
+            retired.pages.extend(tally.is_new.then_some(page));
+            retired.crowded.extend(tally.is_crowded.then_some(page));
         }
-        self.table.count_rows(total.grown);
-        Retired { csn, pages: changed, rows: total.changed }
+        self.table.count_rows(grown);
+        self.table.space().retired().count(retired.rows);
+        retired
     }
 
     /// Retires what is published: hands replaced versions to purge, and counts rows. `now` is the time for reports, in

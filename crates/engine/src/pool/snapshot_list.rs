@@ -1,10 +1,12 @@
 //! The live snapshots of a pool, which tell purge what nobody can reach any more (I8).
 //!
-//! A session owns slots, and stores in a slot the CSN that its snapshot reads at. Purge announces the limit up to which
-//! it wants to purge, then looks at the slots. A session stores its CSN, then looks at the announced limit. Both sides
-//! are sequentially consistent, so one of them sees the other: either purge sees a snapshot below the limit, or the
-//! session takes its snapshot again.
+//! A session owns slots, and stores in a slot the CSN that its snapshot reads at. Purge announces the CSN up to which
+//! it wants to go, then looks at the slots. A session stores its CSN, then looks at what is announced. Both sides
+//! are sequentially consistent, so one of them sees the other: either purge sees a snapshot below what it announced, or
+//! the session takes its snapshot again. So once purge has looked, no snapshot comes below what it announced, not even
+//! between two others.
 
+use crate::shadow::reach::Reach;
 use perdura_pmem::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
@@ -18,7 +20,10 @@ struct Slot(AtomicU64);
 pub struct SnapshotList {
     slots: boxcar::Vec<Slot>,
     unowned: Mutex<Vec<usize>>,
-    limit: AtomicU64,
+    /// No snapshot is taken below it any more.
+    announced: AtomicU64,
+    /// How far the last round of purge went.
+    purged: AtomicU64,
 }
 
 /// A slot that a session owns.
@@ -27,7 +32,8 @@ pub struct SlotId(usize);
 
 impl Default for SnapshotList {
     fn default() -> Self {
-        SnapshotList { slots: boxcar::Vec::new(), unowned: Mutex::new(Vec::new()), limit: AtomicU64::new(0) }
+        let (announced, purged) = (AtomicU64::new(0), AtomicU64::new(0));
+        SnapshotList { slots: boxcar::Vec::new(), unowned: Mutex::new(Vec::new()), announced, purged }
     }
 }
 
@@ -45,13 +51,13 @@ impl SnapshotList {
     }
 
     /// Opens a snapshot at the CSN that `visible` returns, and returns that CSN. It asks again as long as purge has
-    /// passed the answer.
+    /// announced more than the answer.
     pub fn open(&self, slot: SlotId, visible: impl Fn() -> u64) -> u64 {
         loop {
             let csn = visible();
             self.slots[slot.0].0.store(csn, Ordering::SeqCst);
             fence(Ordering::SeqCst);
-            if self.limit.load(Ordering::SeqCst) <= csn {
+            if self.announced.load(Ordering::SeqCst) <= csn {
                 return csn;
             }
         }
@@ -62,24 +68,27 @@ impl SnapshotList {
         self.slots[slot.0].0.store(NONE, Ordering::Release);
     }
 
-    /// Raises the limit towards `wanted`, at most visible_csn, as far as live snapshots allow, and returns it: purge
-    /// may go up to it. One thread at a time may call this. The limit never falls: a slot below it belongs to a
-    /// snapshot that is about to be taken again.
-    pub fn purge_limit(&self, wanted: u64) -> u64 {
-        let purged = self.limit.load(Ordering::SeqCst);
-        let wanted = wanted.max(purged);
-        self.limit.store(wanted, Ordering::SeqCst);
+    /// How far purge may go in this round, if `covered`, at most visible_csn, is the last checkpoint. One thread at a
+    /// time may call this. Its limit never falls: a slot below it belongs to a snapshot that is about to be taken again.
+    pub fn reach(&self, covered: u64) -> Reach {
+        self.announced.fetch_max(covered, Ordering::SeqCst);
         fence(Ordering::SeqCst);
         // Planted: purge ignores live snapshots.
-        let limit =
-            self.oldest().filter(|_| !perdura_pmem::planted(56)).map_or(wanted, |oldest| oldest.clamp(purged, wanted));
-        self.limit.store(limit, Ordering::SeqCst);
-        limit
+        let below = |csn: &u64| *csn < covered && !perdura_pmem::planted(56);
+        let snapshots: Vec<u64> = self.live().filter(below).collect();
+        let purged = self.purged.load(Ordering::Relaxed);
+        let limit = snapshots.iter().min().map_or(covered, |oldest| *oldest).max(purged);
+        self.purged.store(limit, Ordering::Relaxed);
+        Reach::new(limit, covered, snapshots)
+    }
+
+    fn live(&self) -> impl Iterator<Item = u64> + '_ {
+        self.slots.iter().map(|(_, slot)| slot.0.load(Ordering::SeqCst)).filter(|csn| *csn != NONE)
     }
 
     /// CSN of the oldest live snapshot; `None` without any.
     pub fn oldest(&self) -> Option<u64> {
-        self.slots.iter().map(|(_, slot)| slot.0.load(Ordering::SeqCst)).filter(|csn| *csn != NONE).min()
+        self.live().min()
     }
 
     /// Number of live snapshots.

@@ -5,6 +5,7 @@
 //! by *steps*: whoever takes a position (a scan, a savepoint, the beginning of a statement) ends the present step, and
 //! sees the steps up to its own.
 
+use super::past::Past;
 use super::row_set::RowSet;
 use super::words::{Spilled, Words};
 use super::writer::Writer;
@@ -333,33 +334,5 @@ impl Change {
     /// Exchanges the words to be stored.
     pub fn after_mut(&mut self) -> &mut Words {
         &mut self.after
-    }
-}
-
-/// What a stored commit changed in a page: the words before it. It stays until no snapshot is older and a checkpoint
-/// covers the commit (I8).
-pub struct Past {
-    /// CSN of the commit.
-    pub csn: Csn,
-    /// Words before the change, of the rows inserted or updated.
-    pub before: Words,
-    /// The rows deleted; their words still name the last version.
-    pub deleted: RowSet,
-}
-
-impl Past {
-    /// The word that the row had before the commit; `None` if the commit did not change the row. `now` is the word that
-    /// the commit left.
-    #[inline]
-    pub fn before(&self, position: u16, now: Word) -> Option<Word> {
-        if self.deleted.contains(position) {
-            return Some(now.alive());
-        }
-        self.before.get(position)
-    }
-
-    /// Whether the commit changed the row.
-    pub fn changed(&self, position: u16) -> bool {
-        self.deleted.contains(position) || self.before.get(position).is_some()
     }
 }

@@ -3,9 +3,13 @@
 //!
 //! `active` has the changes of transactions that are under way, or committed with words not stored yet; `history` has
 //! the stored ones by CSN. The word of a row for a snapshot is the word in the directory, or the one that a visible
-//! change has not stored yet, taken back by every stored commit that the snapshot does not see.
+//! change has not stored yet, taken back by every stored commit that the snapshot does not see. Stored commits that no
+//! snapshot tells apart are merged once a checkpoint covers them, so a page has no more of them than there are
+//! snapshots, but for those of the last moment.
 
-use super::change::{Change, Own, Past};
+use super::change::{Change, Own};
+use super::past::{Past, Superseded};
+use super::reach::Reach;
 use super::row_set::RowSet;
 use super::writer::Writer;
 use crate::files::directory::Directory;
@@ -15,6 +19,9 @@ use perdura_pmem::trace;
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::sync::Arc;
+
+/// Number of stored commits from which on purge merges those of a page.
+const CROWD: usize = 4;
 
 /// What a reader sees of its own transaction.
 #[derive(Clone, Copy)]
@@ -32,13 +39,18 @@ pub struct Tally {
     pub changed: u64,
     /// By how many rows the table has grown.
     pub grown: i64,
+    /// Purge does not know of the page yet: the commit queues it.
+    pub is_new: bool,
+    /// The page has become crowded: the commit asks purge to merge.
+    pub is_crowded: bool,
 }
 
 impl Tally {
     fn of(past: &Past) -> Tally {
         let inserted = past.before.iter().filter(|(_, before)| before.is_empty()).count();
         let (written, deleted) = (past.before.len(), past.deleted.len());
-        Tally { changed: (written + deleted) as u64, grown: inserted as i64 - deleted as i64 }
+        let grown = inserted as i64 - deleted as i64;
+        Tally { changed: (written + deleted) as u64, grown, is_new: false, is_crowded: false }
     }
 }
 
@@ -50,12 +62,19 @@ pub struct PageShadow {
     history: VecDeque<Past>,
     /// Deleted rows whose words purge is about to empty.
     purging: RowSet,
+    /// Purge has the page in its queue, or a commit is about to put it there.
+    queued: bool,
+    /// Purge has been asked to merge, or a commit is about to ask it.
+    crowded: bool,
+    /// Number of stored commits that the last merge left; the next one is due at twice as many.
+    merged: usize,
 }
 
 impl PageShadow {
     /// Whether nobody has anything here.
     pub fn is_empty(&self) -> bool {
-        self.active.is_empty() && self.history.is_empty() && self.purging.is_empty()
+        let is_known = self.queued || self.crowded;
+        self.active.is_empty() && self.history.is_empty() && self.purging.is_empty() && !is_known
     }
 
     /// The change of `writer`.
@@ -124,7 +143,13 @@ impl PageShadow {
         if unstored.is_some() || !perdura_pmem::planted(83) {
             flush(&self.history[index], page, directory);
         }
-        Tally::of(&self.history[index])
+        // No snapshot from before the page was published needs anything of it.
+        let is_crowd = self.history.len() >= CROWD.max(self.merged * 2) || directory.state(page).csn() > 0;
+        Tally {
+            is_new: !std::mem::replace(&mut self.queued, true),
+            is_crowded: is_crowd && !std::mem::replace(&mut self.crowded, true),
+            ..Tally::of(&self.history[index])
+        }
     }
 
     fn store(&mut self, index: usize, page: u64, directory: &Directory) {
@@ -210,10 +235,10 @@ impl PageShadow {
             // Planted: a scan at an older snapshot sees the words that are stored.
             let ignored = perdura_pmem::planted(73);
             for past in self.history.iter().rev().take_while(|past| past.csn > snapshot && !ignored) {
-                past.before.iter().for_each(|(position, word)| words[usize::from(position)] = word);
                 for position in past.deleted.iter().map(usize::from) {
                     words[position] = words[position].alive();
                 }
+                past.before.iter().for_each(|(position, word)| words[usize::from(position)] = word);
             }
         } else {
             words.fill(Word::EMPTY);
@@ -231,18 +256,47 @@ impl PageShadow {
         is_published
     }
 
+    /// Notes that purge has taken the page from its queue. Returns the CSN of the oldest stored commit, if any is left:
+    /// the page stays in the queue for that.
+    pub fn requeue(&mut self) -> Option<Csn> {
+        let rest = self.history.front().map(|past| past.csn);
+        self.queued = rest.is_some();
+        rest
+    }
+
     /// Takes the stored commits up to `limit`, the oldest first. The rows that they deleted are noted until
     /// [`PageShadow::end_purge`].
     pub fn take_past(&mut self, limit: Csn) -> impl Iterator<Item = Past> + '_ {
         // Planted: purge takes the whole history of a page.
         let count = self.history.partition_point(|past| past.csn <= limit || perdura_pmem::planted(75));
-        for past in self.history.iter().take(count) {
-            // Planted: a sweep does not know which rows purge is about to free.
-            if !perdura_pmem::planted(82) {
-                self.purging.extend(&past.deleted);
+        let deleted = self.history.iter().take(count).flat_map(|past| past.deleted.iter());
+        note(&mut self.purging, deleted);
+        self.history.drain(..count)
+    }
+
+    /// Merges stored commits that no snapshot tells apart, as far as the checkpoint covers them (I8): redo may still name
+    /// the versions of later ones. The rows that are gone are noted until [`PageShadow::end_purge`]. `published` is the
+    /// CSN that published the page. Returns whether the next round should merge what is not covered yet.
+    pub fn merge(&mut self, reach: &Reach, published: Csn, superseded: &mut Superseded) -> bool {
+        // Planted: commits are merged although no checkpoint covers them.
+        let count = self.history.partition_point(|past| past.csn <= reach.covered() || perdura_pmem::planted(98));
+        let mut merged: Vec<Past> = Vec::new();
+        for past in self.history.drain(..count) {
+            match merged.last_mut() {
+                Some(last) if !reach.tells_apart(last.csn, past.csn) => last.absorb(past, superseded),
+                _ => merged.push(past),
             }
         }
-        self.history.drain(..count)
+        merged.into_iter().rev().filter(|past| past.changes() > 0).for_each(|past| self.history.push_front(past));
+        note(&mut self.purging, superseded.gone.iter().copied());
+        // A burst leaves no memory behind.
+        if self.history.capacity() > self.history.len().max(CROWD) * 4 {
+            self.history.shrink_to_fit();
+        }
+        self.merged = self.history.len();
+        let uncovered = self.history.iter().rev().take(CROWD).take_while(|past| past.csn > reach.covered()).count();
+        self.crowded = uncovered == CROWD || uncovered > 0 && published > reach.limit();
+        self.crowded
     }
 
     /// Notes that purge has emptied the words of the rows that it took.
@@ -266,8 +320,95 @@ impl PageShadow {
     }
 }
 
+/// Notes in `purging` that purge is about to empty the words of `rows`.
+fn note(purging: &mut RowSet, rows: impl Iterator<Item = u16>) {
+    for position in rows {
+        // Planted: a sweep does not know which rows purge is about to free.
+        if !perdura_pmem::planted(82) {
+            purging.insert(position);
+        }
+    }
+}
+
 /// Flushes the lines of the words that a commit has stored. The caller fences.
 fn flush(past: &Past, page: u64, directory: &Directory) {
     let positions = past.before.iter().map(|(position, _)| position);
     directory.flush_rows(page, positions.chain(past.deleted.iter()));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shadow::words::Words;
+    use perdura_pmem::sim::Random;
+    use std::collections::BTreeSet;
+
+    const ROWS: u16 = 6;
+    const COMMITS: Csn = 60;
+
+    fn is_row(word: Word) -> Option<Word> {
+        Some(word).filter(|word| !word.is_empty() && !word.is_tombstone())
+    }
+
+    /// A page of random commits. Returns with it the words in the directory, and those after each commit.
+    fn filled(random: &mut Random) -> (PageShadow, Vec<Word>, Vec<Vec<Word>>) {
+        let mut now = vec![Word::EMPTY; usize::from(ROWS)];
+        now[..3].iter_mut().zip(1..).for_each(|(word, place)| *word = Word::new(0, place * 8, 0));
+        let (mut shadow, mut states) = (PageShadow::default(), vec![now.clone()]);
+        for csn in 1..=COMMITS {
+            let (mut before, mut deleted) = (Words::default(), RowSet::default());
+            for position in 0..ROWS {
+                let word = &mut now[usize::from(position)];
+                if word.is_tombstone() || !random.one_in(3) {
+                    continue;
+                }
+                if !word.is_empty() && random.one_in(12) {
+                    *word = word.tombstone();
+                    deleted.insert(position);
+                } else {
+                    before.set(position, *word);
+                    *word = Word::new(1, (csn * u64::from(ROWS) + u64::from(position)) * 8, 0);
+                }
+            }
+            if !before.is_empty() || !deleted.is_empty() {
+                shadow.history.push_back(Past { csn, before, deleted });
+            }
+            states.push(now.clone());
+        }
+        (shadow, now, states)
+    }
+
+    #[test]
+    fn merging_changes_nothing_for_any_snapshot() {
+        for seed in 0..200 {
+            let mut random = Random::new(seed);
+            let (mut shadow, stored, states) = filled(&mut random);
+            let covered = random.below(COMMITS + 1);
+            let live: Vec<Csn> = (0..1 + random.below(4)).map(|_| random.below(COMMITS)).collect();
+            let reach = Reach::new(0, covered, live.clone());
+            let mut superseded = Superseded::default();
+            let changes = |shadow: &PageShadow| shadow.history.iter().map(Past::changes).sum::<usize>();
+            let newest = (0..ROWS).map(|position| shadow.newest_csn(position)).collect::<Vec<_>>();
+            let apart = changes(&shadow);
+            shadow.merge(&reach, 0, &mut superseded);
+            assert_eq!(changes(&shadow) + superseded.changes as usize, apart);
+            let gaps = live.iter().collect::<BTreeSet<_>>().len() + 1;
+            assert!(shadow.history.len() <= gaps + (COMMITS - covered) as usize);
+            let freed: BTreeSet<u64> = superseded.versions.iter().map(|word| word.0).collect();
+            assert_eq!(freed.len(), superseded.versions.len(), "seed {seed}: a version is freed twice");
+            for snapshot in live.into_iter().chain(covered..=COMMITS) {
+                let mut words = stored.clone();
+                shadow.words(&mut words, PageState::published(0), snapshot, None);
+                for position in 0..ROWS {
+                    let index = usize::from(position);
+                    let seen = is_row(states[snapshot as usize][index]);
+                    let word = shadow.word(position, stored[index], PageState::published(0), snapshot);
+                    assert_eq!((is_row(word), is_row(words[index])), (seen, seen), "seed {seed}, {snapshot}");
+                    assert!(seen.is_none_or(|word| !freed.contains(&word.0)), "seed {seed}");
+                    let changed = newest[index] > snapshot && !superseded.gone.contains(&position);
+                    assert_eq!(shadow.newest_csn(position) > snapshot, changed, "seed {seed}");
+                }
+            }
+        }
+    }
 }

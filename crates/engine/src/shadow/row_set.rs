@@ -49,6 +49,19 @@ impl RowSet {
         }
     }
 
+    /// Number of rows in the set before the one at `position`; `None` if that is not in the set.
+    pub fn rank(&self, position: u16) -> Option<usize> {
+        match self {
+            RowSet::Few(list) => list.binary_search(&position).ok(),
+            RowSet::Many(words) => {
+                let (index, bit) = (usize::from(position / 64), position % 64);
+                let below: u32 = words.iter().take(index).map(|word| word.count_ones()).sum();
+                let word = words.get(index).filter(|word| **word >> bit & 1 != 0)?;
+                Some((below + (word & ((1 << bit) - 1)).count_ones()) as usize)
+            }
+        }
+    }
+
     /// Adds a row. Returns whether it was missing.
     #[inline]
     pub fn insert(&mut self, position: u16) -> bool {
@@ -187,6 +200,8 @@ mod tests {
                 model.extend(position..end.min(512));
             }
             assert_eq!(set.contains(position), model.contains(&position));
+            let rank = model.contains(&position).then(|| model.range(..position).count());
+            assert_eq!(set.rank(position), rank);
             assert_eq!(set.len(), model.len());
             assert_eq!(set.is_empty(), model.is_empty());
         }

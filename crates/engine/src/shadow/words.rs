@@ -87,9 +87,17 @@ impl Words {
         match self {
             Words::Held { positions, words } => find(positions, position).ok().map(|index| words[index]),
             Words::Spilled(spilled) => {
-                let index = spilled.rows.iter().position(|other| other == position)?;
+                let index = spilled.rows.rank(position)?;
                 Some(Word(spilled.region.load(spilled.at + index as u64 * 8)))
             }
+        }
+    }
+
+    /// Whether there is a word for the row at `position`.
+    pub fn contains(&self, position: u16) -> bool {
+        match self {
+            Words::Held { positions, .. } => find(positions, position).is_ok(),
+            Words::Spilled(spilled) => spilled.rows.contains(position),
         }
     }
 

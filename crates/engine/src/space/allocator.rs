@@ -4,7 +4,7 @@
 //! after a restart.
 
 use super::directory_space::DirectorySpace;
-use super::purge::{PurgeQueue, Reclaimed, Retired};
+use super::purge::{BATCH, PurgeQueue, Reclaimed, Retired};
 use super::segments::Segments;
 use super::shard::Shard;
 use crate::error::{ErrorKind, Result};
@@ -12,6 +12,9 @@ use crate::files::cells;
 use crate::files::chain::Chain;
 use crate::files::directory::Directory;
 use crate::format::{Rid, Word};
+use crate::shadow::page::PageShadow;
+use crate::shadow::past::Superseded;
+use crate::shadow::reach::Reach;
 use crate::shadow::slots::Shadows;
 use perdura_log::Csn;
 use perdura_pmem::sync::{Mutex, MutexGuard};
@@ -164,7 +167,7 @@ impl Allocator {
         // A damaged word names nothing that could be freed.
         deleted.retain(|(rid, word)| self.chain().header(*word, *rid).is_ok());
         deleted.retain(|(_, word)| self.segments.ensure_swept(*word).is_ok());
-        self.free_reclaimed(Reclaimed { versions: Vec::new(), deleted });
+        self.free_reclaimed(Reclaimed { deleted, ..Reclaimed::default() });
         Ok(())
     }
 
@@ -178,51 +181,94 @@ impl Allocator {
         self.retired.push(retired);
     }
 
-    /// Reclaims what commits up to `limit` replaced, gives back directory pages that have no row left, and returns the
-    /// number of versions. One thread at a time may call this.
-    pub fn purge(&self, limit: Csn) -> usize {
+    /// Reclaims what commits up to the limit of `reach` replaced, and what those above it replaced between them; gives
+    /// back directory pages that have no row left. Returns the number of versions. One thread at a time may call this.
+    pub fn purge(&self, reach: &Reach) -> usize {
         let mut freed = 0;
         loop {
-            let pages = self.retired.take(limit);
+            let pages = self.retired.take(reach.limit());
             if pages.is_empty() {
-                self.directory_space.give_back(limit, &self.segments, &self.shadows);
-                return freed;
+                break;
             }
             let _span = perdura_pmem::trace::span("purge");
-            let mut reclaimed = Reclaimed::default();
-            for page in &pages {
-                self.take_past(*page, limit, &mut reclaimed);
-            }
-            let emptied = reclaimed.deleted.iter().map(|(rid, _)| self.directory().page_of(rid.row()));
-            let mut emptied: Vec<u64> = emptied.collect();
-            emptied.dedup();
-            freed += self.free_reclaimed(reclaimed);
-            for page in emptied {
-                if let Some(mut shadow) = self.shadows.slot(page).lock_existing() {
-                    shadow.end_purge();
+            freed += self.purge_pages(&pages, |page, reclaimed| self.take_past(page, reach.limit(), reclaimed));
+        }
+        let mut left = Vec::new();
+        for pages in self.retired.take_crowded().chunks(BATCH) {
+            let _span = perdura_pmem::trace::span("merge");
+            freed += self.purge_pages(pages, |page, reclaimed| {
+                if self.merge(page, reach, reclaimed) {
+                    left.push(page);
                 }
+            });
+        }
+        self.retired.put_crowded(left);
+        self.directory_space.give_back(reach.limit(), &self.segments, &self.shadows);
+        freed
+    }
+
+    /// Reclaims what `take` takes from the shadow of each page. Returns the number of versions.
+    fn purge_pages(&self, pages: &[u64], mut take: impl FnMut(u64, &mut Reclaimed)) -> usize {
+        let mut reclaimed = Reclaimed::default();
+        for page in pages {
+            take(*page, &mut reclaimed);
+        }
+        self.retired.count_purged(reclaimed.changes);
+        let emptied = reclaimed.deleted.iter().map(|(rid, _)| self.directory().page_of(rid.row()));
+        let mut emptied: Vec<u64> = emptied.collect();
+        emptied.dedup();
+        let freed = self.free_reclaimed(reclaimed);
+        for page in emptied {
+            if let Some(mut shadow) = self.shadows.slot(page).lock_existing() {
+                shadow.end_purge();
             }
         }
+        freed
     }
 
     /// Takes what commits up to `limit` replaced in page `page` from its shadow.
     fn take_past(&self, page: u64, limit: Csn, reclaimed: &mut Reclaimed) {
         let Some(mut shadow) = self.shadows.slot(page).lock_existing() else { return };
-        let directory = self.directory();
+        self.take_from(&mut shadow, page, limit, reclaimed);
+        if let Some(csn) = shadow.requeue() {
+            self.retired.push_page(csn, page);
+        }
+    }
+
+    fn take_from(&self, shadow: &mut PageShadow, page: u64, limit: Csn, reclaimed: &mut Reclaimed) {
         for past in shadow.take_past(limit) {
+            reclaimed.changes += past.changes() as u64;
             reclaimed.versions.extend(past.before.spilled());
             reclaimed.versions.extend(past.before.iter().map(|(_, word)| word).filter(|word| !word.is_empty()));
-            for position in past.deleted.iter() {
-                let row = directory.page_base(page) + u64::from(position);
-                let word = directory.raw_word(row);
-                reclaimed.deleted.push((Rid::new(row, word.incarnation()), word));
-            }
+            reclaimed.deleted.extend(past.deleted.iter().map(|position| self.last_version(page, position)));
         }
+    }
+
+    /// Merges commits in the shadow of page `page`, and takes what they replaced between them. Takes all of those that
+    /// only snapshots from before the page do not see. Returns whether there is more to do once the next checkpoint
+    /// covers it.
+    fn merge(&self, page: u64, reach: &Reach, reclaimed: &mut Reclaimed) -> bool {
+        let Some(mut shadow) = self.shadows.slot(page).lock_existing() else { return false };
+        let published = self.directory().state(page).csn();
+        self.take_from(&mut shadow, page, reach.limit_in(published), reclaimed);
+        let mut superseded = Superseded::default();
+        let is_crowded = shadow.merge(reach, published, &mut superseded);
+        reclaimed.changes += superseded.changes;
+        reclaimed.versions.append(&mut superseded.versions);
+        reclaimed.deleted.extend(superseded.gone.iter().map(|position| self.last_version(page, *position)));
+        is_crowded
+    }
+
+    /// RID and word of a deleted row: the word names its last version.
+    fn last_version(&self, page: u64, position: u16) -> (Rid, Word) {
+        let row = self.directory().page_base(page) + u64::from(position);
+        let word = self.directory().raw_word(row);
+        (Rid::new(row, word.incarnation()), word)
     }
 
     /// Empties the words of deleted rows, fences, and frees versions and RIDs. Returns the number of versions.
     fn free_reclaimed(&self, reclaimed: Reclaimed) -> usize {
-        let Reclaimed { mut versions, deleted } = reclaimed;
+        let Reclaimed { mut versions, deleted, .. } = reclaimed;
         versions.extend(deleted.iter().map(|(_, word)| word));
         let freed = versions.len();
         // Planted: the versions of deleted rows are free before the words that name them are empty.
@@ -234,7 +280,7 @@ impl Allocator {
         freed
     }
 
-    /// The commits that wait for purge.
+    /// The pages that wait for purge.
     pub fn retired(&self) -> &PurgeQueue {
         &self.retired
     }

@@ -2,24 +2,32 @@
 //!
 //! What a commit replaced is unreachable once every snapshot is at or above its CSN, and redo cannot need it once a
 //! durable checkpoint covers the commit. The shadows of the pages hold what was replaced; the queue here names the
-//! pages, so that purge costs what there is to reclaim. Before purge frees the cell of a deleted row, it empties the
-//! directory word, under the RID's next incarnation, and fences.
+//! pages, each once, so that purge costs what there is to reclaim. Before purge frees the cell of a deleted row, it
+//! empties the directory word, under the RID's next incarnation, and fences.
+//!
+//! Beside a long snapshot, commits that no snapshot tells apart are merged, in the pages where many have gathered: what
+//! they replaced between them is unreachable too. So neither memory nor space grows with the number of commits.
 
 use crate::format::{Rid, Word};
 use perdura_log::Csn;
 use perdura_pmem::sync::Mutex;
 use smallvec::SmallVec;
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Most pages purged in one batch.
-const BATCH: usize = 64;
+pub const BATCH: usize = 64;
 
-/// The pages of a table in which a commit of this run replaced or deleted rows.
+/// What a commit hands to purge.
+#[derive(Default)]
 pub struct Retired {
     /// CSN of the commit.
     pub csn: Csn,
-    /// Numbers of the pages.
+    /// The pages in which it replaced or deleted rows, as far as purge does not know of them.
     pub pages: SmallVec<[u64; 1]>,
+    /// The pages in which stored commits are to be merged.
+    pub crowded: Vec<u64>,
     /// Number of rows changed.
     pub rows: u64,
 }
@@ -31,60 +39,82 @@ pub struct Reclaimed {
     pub versions: Vec<Word>,
     /// Rows that were deleted, with the words that name their last versions.
     pub deleted: Vec<(Rid, Word)>,
+    /// Number of changes that are forgotten.
+    pub changes: u64,
 }
 
 #[derive(Default)]
 struct Queue {
-    /// In about the order of CSNs, since several commits may end at once.
-    retired: VecDeque<Retired>,
-    rows: u64,
+    /// Pages, each with the CSN of its oldest commit or one soon after it; the lowest first.
+    pages: BinaryHeap<Reverse<(Csn, u64)>>,
+    crowded: Vec<u64>,
 }
 
-/// The commits whose replaced versions wait for purge.
+/// The pages whose replaced versions wait for purge.
 #[derive(Default)]
-pub struct PurgeQueue(Mutex<Queue>);
+pub struct PurgeQueue {
+    queue: Mutex<Queue>,
+    rows: AtomicU64,
+}
 
 impl PurgeQueue {
-    /// Adds a commit.
-    pub fn push(&self, retired: Retired) {
-        let mut queue = self.0.lock();
-        queue.rows += retired.rows;
-        queue.retired.push_back(retired);
+    /// Counts rows that a commit has changed, before the commit is stored: purge may take them from then on.
+    pub fn count(&self, rows: u64) {
+        self.rows.fetch_add(rows, Ordering::Relaxed);
     }
 
-    /// Takes pages from the front of the queue, as long as their commits are at or below `limit`. Empty when the first
-    /// one is not: an entry out of order only delays those behind it.
+    /// Counts changes that purge has forgotten.
+    pub fn count_purged(&self, changes: u64) {
+        self.rows.fetch_sub(changes, Ordering::Relaxed);
+    }
+
+    /// Adds the pages of a commit.
+    pub fn push(&self, retired: Retired) {
+        if retired.pages.is_empty() && retired.crowded.is_empty() {
+            return;
+        }
+        let mut queue = self.queue.lock();
+        queue.pages.extend(retired.pages.into_iter().map(|page| Reverse((retired.csn, page))));
+        queue.crowded.extend(retired.crowded);
+    }
+
+    /// Adds a page whose oldest commit is `csn`.
+    pub fn push_page(&self, csn: Csn, page: u64) {
+        self.queue.lock().pages.push(Reverse((csn, page)));
+    }
+
+    /// Takes a batch of pages with commits at or below `limit`.
     pub fn take(&self, limit: Csn) -> Vec<u64> {
-        let mut queue = self.0.lock();
+        let mut queue = self.queue.lock();
         let mut pages = Vec::new();
-        while pages.len() < BATCH {
-            let Some(first) = queue.retired.front_mut().filter(|first| first.csn <= limit) else { break };
-            while pages.len() < BATCH
-                && let Some(page) = first.pages.pop()
-            {
-                pages.push(page);
-            }
-            if first.pages.is_empty() {
-                let rows = first.rows;
-                queue.rows -= rows;
-                queue.retired.pop_front();
-            }
+        while pages.len() < BATCH && queue.pages.peek().is_some_and(|Reverse((csn, _))| *csn <= limit) {
+            pages.extend(queue.pages.pop().map(|Reverse((_, page))| page));
         }
         // A busy time leaves no memory behind.
-        if queue.retired.capacity() > 4096 && queue.retired.len() * 8 < queue.retired.capacity() {
-            let kept = queue.retired.len() * 2;
-            queue.retired.shrink_to(kept);
+        if queue.pages.capacity() > 4096 && queue.pages.len() * 8 < queue.pages.capacity() {
+            let kept = queue.pages.len() * 2;
+            queue.pages.shrink_to(kept);
         }
         pages
     }
 
-    /// Number of rows changed by the commits in the queue.
+    /// Takes the pages in which stored commits are to be merged.
+    pub fn take_crowded(&self) -> Vec<u64> {
+        std::mem::take(&mut self.queue.lock().crowded)
+    }
+
+    /// Puts back pages in which there is more to merge in the next round.
+    pub fn put_crowded(&self, pages: Vec<u64>) {
+        self.queue.lock().crowded.extend(pages);
+    }
+
+    /// Number of row changes that wait; several commits that are merged count as one.
     pub fn rows(&self) -> u64 {
-        self.0.lock().rows
+        self.rows.load(Ordering::Relaxed)
     }
 
     /// Whether nothing waits.
     pub fn is_empty(&self) -> bool {
-        self.0.lock().retired.is_empty()
+        self.queue.lock().pages.is_empty()
     }
 }

@@ -33,8 +33,8 @@ impl RowRef {
     /// # Safety
     /// The session read the row from a table of its own pool; a [`Scan`] that it came from was begun by the same session
     /// in the same statement. While the slice lives, that session must not end or begin a statement, catch up
-    /// ([`Session::catch_up`]), or roll back, not even to a savepoint; and somebody must keep the [`Table`], which maps
-    /// the row's file.
+    /// ([`Session::catch_up`]), or roll back, not even to a savepoint, nor unlock a row that it read with
+    /// [`ReadView::Newest`]; and somebody must keep the [`Table`], which maps the row's file.
     ///
     /// [`Scan`]: crate::Scan
     /// [`Session::catch_up`]: crate::Session::catch_up
@@ -49,7 +49,8 @@ impl RowRef {
 pub enum ReadView {
     /// The newest version at the snapshot of the statement or transaction.
     Snapshot,
-    /// The newest committed version; for rows that the reader has locked. It takes no snapshot for the transaction.
+    /// The newest committed version; for rows that the reader has locked: the lock holds the version, so the row is not
+    /// valid beyond it. It takes no snapshot for the transaction.
     Newest,
 }
 

@@ -23,8 +23,8 @@ impl OpenSnapshot {
     }
 }
 
-/// The snapshots of a transaction. Whatever it reads, one of them is open at or below that, so purge does not reclaim
-/// it.
+/// The snapshots of a transaction. Whatever it reads, one of them sees it, so purge does not reclaim it; or else the
+/// transaction has locked the row, so nobody replaces the version.
 pub struct OpenSnapshots {
     /// The statement's snapshot. READ COMMITTED reads at it; REPEATABLE READ finds the rows to lock at it.
     statement: OpenSnapshot,

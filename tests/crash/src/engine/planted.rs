@@ -158,4 +158,11 @@ pub const PLANTED: &[Planted] = &[
     planted(87, "(I8), incarnations", "a page that a rollback or a crash left loses its incarnations", "races, reload"),
     planted(88, "(I8), incarnations", "a bulk insert gives out RIDs of incarnation 0", "races, reload"),
     planted(89, "(I8), pages given back", "the RIDs of a page that is given back stay in the list", "races, reload"),
+    planted(
+        97,
+        "shadow: merged history",
+        "of two merged commits the word before the newer one counts",
+        "races, crowded",
+    ),
+    planted(98, "(I8), merged history", "commits are merged although no checkpoint covers them", "stored behind"),
 ];

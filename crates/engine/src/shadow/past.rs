@@ -1,0 +1,127 @@
+//! What stored commits changed in a page, for older snapshots and for purge.
+//!
+//! A past stands for one commit, or for several that no snapshot tells apart. Then it has for each row the word before
+//! the first of them: nobody reads the words in between. They are free once a durable checkpoint covers all of them
+//! (I8), so nothing later is merged.
+
+use super::row_set::RowSet;
+use super::words::Words;
+use crate::format::Word;
+use perdura_log::Csn;
+
+/// What stored commits changed in a page: the words before them. It stays until no snapshot is older and a checkpoint
+/// covers the commits (I8).
+pub struct Past {
+    /// CSN of the commit; of several, the last.
+    pub csn: Csn,
+    /// Words before the change, of the rows inserted or updated.
+    pub before: Words,
+    /// The rows deleted; their words still name the last version. A row that was updated first is in `before` too.
+    pub deleted: RowSet,
+}
+
+/// What nobody needs any more once pasts are merged.
+#[derive(Default)]
+pub struct Superseded {
+    /// Versions, and cells of spilled words.
+    pub versions: Vec<Word>,
+    /// Positions of rows that were inserted and deleted again: no snapshot sees them.
+    pub gone: Vec<u16>,
+    /// By how many changes there are fewer now.
+    pub changes: u64,
+}
+
+impl Past {
+    /// The word that the row had before the commit; `None` if the commit did not change the row. `now` is the word that
+    /// the commit left.
+    #[inline]
+    pub fn before(&self, position: u16, now: Word) -> Option<Word> {
+        let before = self.before.get(position);
+        before.or_else(|| self.deleted.contains(position).then(|| now.alive()))
+    }
+
+    /// Whether the commit changed the row.
+    pub fn changed(&self, position: u16) -> bool {
+        self.deleted.contains(position) || self.before.contains(position)
+    }
+
+    /// Number of changes: a row that was both updated and deleted counts twice.
+    pub fn changes(&self) -> usize {
+        self.before.len() + self.deleted.len()
+    }
+
+    /// Takes in the next past of the page, `newer`, which no snapshot tells apart from this one.
+    pub fn absorb(&mut self, newer: Past, superseded: &mut Superseded) {
+        self.csn = newer.csn;
+        let changes = self.changes() + newer.changes();
+        for (position, word) in newer.before.iter() {
+            // Planted: of two merged commits the word before the newer one counts.
+            let replaced = match self.before.contains(position) && !perdura_pmem::planted(97) {
+                true => Some(word),
+                false => {
+                    superseded.versions.extend(self.before.hold());
+                    self.before.set(position, word)
+                }
+            };
+            superseded.versions.extend(replaced.filter(|word| !word.is_empty()));
+        }
+        superseded.versions.extend(newer.before.spilled());
+        for position in newer.deleted.iter() {
+            if self.before.get(position).is_some_and(Word::is_empty) {
+                superseded.versions.extend(self.before.hold());
+                self.before.remove(position);
+                superseded.gone.push(position);
+            } else {
+                self.deleted.insert(position);
+            }
+        }
+        superseded.changes += (changes - self.changes()) as u64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WORDS: [Word; 4] = [Word(0), Word(8), Word(16), Word(24)];
+
+    fn past(csn: Csn, before: &[(u16, Word)], deleted: &[u16]) -> Past {
+        let mut words = Words::default();
+        for (position, word) in before {
+            words.set(*position, *word);
+        }
+        let mut rows = RowSet::default();
+        for position in deleted {
+            rows.insert(*position);
+        }
+        Past { csn, before: words, deleted: rows }
+    }
+
+    #[test]
+    fn the_oldest_word_of_each_row_counts() {
+        let mut merged = past(5, &[(1, WORDS[1])], &[7]);
+        let mut superseded = Superseded::default();
+        merged.absorb(past(6, &[(0, WORDS[3]), (1, WORDS[2])], &[9]), &mut superseded);
+        merged.absorb(past(8, &[(1, WORDS[3])], &[0]), &mut superseded);
+        assert_eq!(merged.csn, 8);
+        assert!(merged.before.iter().eq([(0, WORDS[3]), (1, WORDS[1])]));
+        assert!(merged.deleted.iter().eq([0, 7, 9]));
+        assert_eq!(superseded.versions, [WORDS[2], WORDS[3]]);
+        assert!(superseded.gone.is_empty());
+        let now = Word::new(0, 512, 0);
+        assert_eq!(merged.before(0, now.tombstone()), Some(WORDS[3]), "updated, then deleted");
+        assert_eq!(merged.before(7, now.tombstone()), Some(now));
+        assert_eq!(merged.before(2, now), None);
+        assert!(merged.changed(0) && merged.changed(1) && merged.changed(9) && !merged.changed(2));
+    }
+
+    #[test]
+    fn a_row_of_no_snapshot_is_gone() {
+        let mut merged = past(5, &[(3, Word::EMPTY)], &[]);
+        let mut superseded = Superseded::default();
+        merged.absorb(past(6, &[(3, WORDS[1])], &[]), &mut superseded);
+        merged.absorb(past(7, &[], &[3]), &mut superseded);
+        assert_eq!(merged.changes(), 0);
+        assert_eq!((superseded.versions, superseded.gone), (vec![WORDS[1]], vec![3]));
+    }
+}
