@@ -32,6 +32,7 @@ mod switched {
         if chosen {
             REACHED.store(true, Ordering::Relaxed);
             crate::sync::reached(Location::caller());
+            crate::sync::step();
         }
         chosen
     }

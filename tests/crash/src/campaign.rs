@@ -140,7 +140,7 @@ impl<S: Subject> Campaign for Of<S> {
         let (next, violations) = (AtomicU64::new(0), Mutex::new(Vec::new()));
         on_all_workers(|| {
             while let Some((drill, seed)) = runs.get(next.fetch_add(1, Ordering::Relaxed) as usize) {
-                if let Err(what) = planted::run_drill(drill, extent.seed + seed) {
+                if let Err(what) = planted::run_drill(drill, extent.seed + seed, None) {
                     violations.lock().expect("no worker panics with it").push(what);
                 }
             }

@@ -8,7 +8,7 @@ use crate::explore::{Depth, explore};
 use crate::mutation::Verdict;
 use crate::run::Run;
 use crate::sources;
-use crate::subject::{Drill, Planted, Subject};
+use crate::subject::{Drill, Planted, Stall, Subject};
 use crate::verdict::guarded;
 use crate::workers::on_all_workers;
 use perdura_pmem::planted::{plant, reached};
@@ -40,9 +40,9 @@ impl<S: Subject> Attempt<S> {
 
     /// What is wrong, if anything shows. `place` is that of the planted line. By their seeds the runs take turns: recoveries cut off,
     /// many images, the same with threads stalled at the planted line, and killed processes.
-    fn look(&self, place: Option<(&'static str, u32)>) -> Option<String> {
+    fn look(&self, place: Stall) -> Option<String> {
         let (scenario, seed) = match *self {
-            Attempt::Drill(drill, seed) => return run_drill(drill, seed).err(),
+            Attempt::Drill(drill, seed) => return run_drill(drill, seed, place.filter(|_| seed % 2 == 0)).err(),
             Attempt::Crash(scenario, seed) => (scenario, seed),
         };
         let turn = seed % 4;
@@ -75,8 +75,8 @@ impl<S: Subject> Attempt<S> {
 }
 
 /// Runs a drill. An error names its seed.
-pub fn run_drill(drill: &Drill, seed: u64) -> Result<(), String> {
-    guarded(|| (drill.run)(seed)).map_err(|what| format!("drill {:?} seed {seed}: {what}", drill.name))
+pub fn run_drill(drill: &Drill, seed: u64, stall: Stall) -> Result<(), String> {
+    guarded(|| (drill.run)(seed, stall)).map_err(|what| format!("drill {:?} seed {seed}: {what}", drill.name))
 }
 
 /// Plants an error and looks for it with all workers. Returns what shows it, or why it counts as not noticed.

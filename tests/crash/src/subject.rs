@@ -44,9 +44,12 @@ pub struct Drill {
     pub name: &'static str,
     /// Seeds tried in each campaign.
     pub seeds: u64,
-    /// Runs it with a seed. An error or a panic says what is wrong.
-    pub run: fn(u64) -> Result<(), String>,
+    /// Runs it with a seed, threads stalled at a place if one is given. An error or a panic says what is wrong.
+    pub run: fn(u64, Stall) -> Result<(), String>,
 }
+
+/// File and line of an event after which its thread is stalled.
+pub type Stall = Option<(&'static str, u32)>;
 
 /// An error of reasoning that can be planted in a product.
 #[derive(Clone, Copy, Debug)]

@@ -3,7 +3,7 @@
 use super::closing;
 use super::scenario::{CONTENDED, CROWDED, EMPTIED, SCENARIOS, Scenario};
 use super::verdict;
-use crate::subject::Drill;
+use crate::subject::{Drill, Stall};
 use perdura_engine::{Engine, ErrorKind, Isolation};
 use perdura_pmem::sim::Scheduler;
 use perdura_pmem::trace::{Access, Site, Tap};
@@ -12,16 +12,16 @@ use std::sync::Arc;
 
 /// All drills.
 pub const DRILLS: [Drill; 12] = [
-    Drill { name: "races, mixed", seeds: 40, run: |seed| races("mixed", seed) },
-    Drill { name: "races, reuse", seeds: 40, run: |seed| races("reuse", seed) },
-    Drill { name: "races, edited bulk", seeds: 40, run: |seed| races("edited bulk", seed) },
-    Drill { name: "races, prepared", seeds: 40, run: |seed| races("prepared", seed) },
-    Drill { name: "races, restarted", seeds: 40, run: |seed| races("restarted", seed) },
-    Drill { name: "races, contended", seeds: 60, run: |seed| races("contended", seed) },
-    Drill { name: "races, crowded", seeds: 60, run: |seed| races("crowded", seed) },
-    Drill { name: "races, stored behind", seeds: 40, run: |seed| races("stored behind", seed) },
-    Drill { name: "races, emptied", seeds: 40, run: |seed| races("emptied", seed) },
-    Drill { name: "races, reload", seeds: 40, run: |seed| races("reload", seed) },
+    Drill { name: "races, mixed", seeds: 40, run: |seed, stall| races("mixed", seed, stall) },
+    Drill { name: "races, reuse", seeds: 40, run: |seed, stall| races("reuse", seed, stall) },
+    Drill { name: "races, edited bulk", seeds: 40, run: |seed, stall| races("edited bulk", seed, stall) },
+    Drill { name: "races, prepared", seeds: 40, run: |seed, stall| races("prepared", seed, stall) },
+    Drill { name: "races, restarted", seeds: 40, run: |seed, stall| races("restarted", seed, stall) },
+    Drill { name: "races, contended", seeds: 60, run: |seed, stall| races("contended", seed, stall) },
+    Drill { name: "races, crowded", seeds: 60, run: |seed, stall| races("crowded", seed, stall) },
+    Drill { name: "races, stored behind", seeds: 40, run: |seed, stall| races("stored behind", seed, stall) },
+    Drill { name: "races, emptied", seeds: 40, run: |seed, stall| races("emptied", seed, stall) },
+    Drill { name: "races, reload", seeds: 40, run: |seed, stall| races("reload", seed, stall) },
     Drill { name: "tables that close", seeds: 60, run: tables_that_close },
     Drill { name: "failed persist", seeds: 1, run: failed_persist },
 ];
@@ -42,11 +42,12 @@ fn scenario(name: &str) -> Result<&'static Scenario, String> {
 }
 
 /// Runs a scenario, which checks its own end, and then opens what a killed process would leave.
-fn races(name: &str, seed: u64) -> Result<(), String> {
+fn races(name: &str, seed: u64, stall: Stall) -> Result<(), String> {
     let scenario = scenario(name)?;
     let medium = Arc::new(SimMedium::new().recording(Arc::new(Unheard)));
     let scheduler = Scheduler::new(seed).switch_one_in(1 + seed % 12);
     let scheduler = if seed.is_multiple_of(3) { scheduler.pause_one_in(40) } else { scheduler };
+    let scheduler = stall.map_or(scheduler, |(file, line)| scheduler.stall_after(file, line));
     let history = scenario.run(medium.clone(), seed, scheduler);
     let shared: Arc<dyn Medium> = medium;
     let engine = Engine::open(shared, scenario.config()).map_err(|error| format!("after the restart: {error}"))?;
@@ -54,12 +55,12 @@ fn races(name: &str, seed: u64) -> Result<(), String> {
 }
 
 /// Tables are closed and opened again beside their users.
-fn tables_that_close(seed: u64) -> Result<(), String> {
+fn tables_that_close(seed: u64, _stall: Stall) -> Result<(), String> {
     closing::run(seed, Arc::new(SimMedium::new().recording(Arc::new(Unheard))))
 }
 
 /// After a failed persist the pool takes no more changes, even if the next persist would work (I11).
-fn failed_persist(_seed: u64) -> Result<(), String> {
+fn failed_persist(_seed: u64, _stall: Stall) -> Result<(), String> {
     let medium = Arc::new(SimMedium::new());
     let shared: Arc<dyn Medium> = medium.clone();
     let engine = Engine::open(shared, scenario("wrap-around")?.config()).map_err(|error| error.to_string())?;
