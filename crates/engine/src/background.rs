@@ -13,6 +13,8 @@ use std::time::Duration;
 const PERIOD: Duration = Duration::from_millis(50);
 /// Segments of each table swept in one round.
 const SWEPT_AT_ONCE: usize = 256;
+/// Row changes purged, after which the heap is trimmed: what the system gets back is worth the time.
+const PURGED_UNTIL_TRIM: usize = 100_000;
 /// Directory pages of each table swept in one round.
 const PAGES_SWEPT_AT_ONCE: usize = 16;
 
@@ -49,11 +51,16 @@ impl Background {
 }
 
 fn run(pool: &Pool) {
+    let mut purged = 0;
     while let Some(asked) = pool.services().wait(PERIOD) {
         let _changing = pool.hold.change();
         grow_ahead(pool, asked);
         if !pool.log.is_failed() && pool.checkpoint().is_ok() {
-            pool.purge();
+            purged += pool.purge();
+        }
+        if purged >= PURGED_UNTIL_TRIM {
+            perdura_pmem::heap::trim();
+            purged = 0;
         }
         pool.services().remove_leftovers(&*pool.context.medium);
         // The next statement that needs the medium reports the error.

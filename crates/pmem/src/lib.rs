@@ -14,6 +14,7 @@ mod detail;
 mod error;
 mod file;
 mod functions;
+pub mod heap;
 mod medium;
 pub mod numa;
 pub mod planted;
