@@ -4,6 +4,7 @@
 //! after a restart.
 
 use super::directory_space::DirectorySpace;
+use super::file_return::FileReturn;
 use super::purge::{PurgeQueue, Reclaimed, Retired};
 use super::segments::Segments;
 use super::shard::Shard;
@@ -25,13 +26,21 @@ pub struct Allocator {
     directory_space: DirectorySpace,
     shadows: Shadows,
     retired: PurgeQueue,
+    file_return: FileReturn,
     shards: [Mutex<Shard>; SHARDS],
 }
 
 impl Allocator {
     fn new(segments: Segments, directory_space: DirectorySpace) -> Allocator {
         let shards = std::array::from_fn(|_| Mutex::new(Shard::default()));
-        Allocator { segments, directory_space, shadows: Shadows::default(), retired: PurgeQueue::default(), shards }
+        Allocator {
+            segments,
+            directory_space,
+            shadows: Shadows::default(),
+            retired: PurgeQueue::default(),
+            file_return: FileReturn::default(),
+            shards,
+        }
     }
 
     /// The allocator of a new table, whose only file is all free.
@@ -178,14 +187,15 @@ impl Allocator {
         self.retired.push(retired);
     }
 
-    /// Reclaims what commits up to `limit` replaced, gives back directory pages that have no row left, and returns the
-    /// number of versions. One thread at a time may call this.
+    /// Reclaims what commits up to `limit` replaced, gives back directory pages that have no row left and the last file if
+    /// it is empty, and returns the number of versions. One thread at a time may call this.
     pub fn purge(&self, limit: Csn) -> usize {
         let mut freed = 0;
         loop {
             let pages = self.retired.take(limit);
             if pages.is_empty() {
                 self.directory_space.give_back(limit, &self.segments, &self.shadows);
+                self.file_return.round(&self.segments, &self.directory_space, |file| self.let_go(file));
                 return freed;
             }
             let _span = perdura_pmem::trace::span("purge");
@@ -203,6 +213,18 @@ impl Allocator {
                 }
             }
         }
+    }
+
+    /// Has the shards let go of what they have at hand in file `file`.
+    fn let_go(&self, file: u32) {
+        for shard in &self.shards {
+            shard.lock().let_go(&self.segments, &self.directory_space, file);
+        }
+    }
+
+    /// Unmaps the files that were given back: nobody else uses the table.
+    pub fn forget_given_back(&mut self) {
+        self.segments.forget_given_back();
     }
 
     /// Takes what commits up to `limit` replaced in page `page` from its shadow.
