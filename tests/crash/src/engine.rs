@@ -9,6 +9,7 @@ pub mod planted;
 pub mod reader;
 pub mod run;
 pub mod scenario;
+pub mod shrinking;
 pub mod verdict;
 pub mod witness;
 pub mod workload;

@@ -2,6 +2,7 @@
 
 use super::closing;
 use super::scenario::{CONTENDED, CROWDED, EMPTIED, SCENARIOS, Scenario};
+use super::shrinking;
 use super::verdict;
 use crate::subject::Drill;
 use perdura_engine::{Engine, ErrorKind, Isolation};
@@ -11,7 +12,7 @@ use perdura_pmem::{Medium, SimMedium};
 use std::sync::Arc;
 
 /// All drills.
-pub const DRILLS: [Drill; 13] = [
+pub const DRILLS: [Drill; 14] = [
     Drill { name: "races, mixed", seeds: 40, run: |seed| races("mixed", seed) },
     Drill { name: "races, reuse", seeds: 40, run: |seed| races("reuse", seed) },
     Drill { name: "races, edited bulk", seeds: 40, run: |seed| races("edited bulk", seed) },
@@ -24,6 +25,7 @@ pub const DRILLS: [Drill; 13] = [
     Drill { name: "races, reload", seeds: 40, run: |seed| races("reload", seed) },
     Drill { name: "races, file return", seeds: 40, run: |seed| races("file return", seed) },
     Drill { name: "tables that close", seeds: 60, run: tables_that_close },
+    Drill { name: "tables that shrink", seeds: 40, run: tables_that_shrink },
     Drill { name: "failed persist", seeds: 1, run: failed_persist },
 ];
 
@@ -57,6 +59,11 @@ fn races(name: &str, seed: u64) -> Result<(), String> {
 /// Tables are closed and opened again beside their users.
 fn tables_that_close(seed: u64) -> Result<(), String> {
     closing::run(seed, Arc::new(SimMedium::new().recording(Arc::new(Unheard))))
+}
+
+/// A table grows and shrinks by several files, again and again.
+fn tables_that_shrink(seed: u64) -> Result<(), String> {
+    shrinking::run(seed, scenario("file return")?.config())
 }
 
 /// After a failed persist the pool takes no more changes, even if the next persist would work (I11).

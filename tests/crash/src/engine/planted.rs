@@ -169,6 +169,6 @@ pub const PLANTED: &[Planted] = &[
         96,
         "(I8), incarnations",
         "RIDs begin again at incarnation 0 after their pages went with a file",
-        "races, file return",
+        "tables that shrink",
     ),
 ];

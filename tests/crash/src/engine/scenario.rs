@@ -220,12 +220,11 @@ pub const SCENARIOS: [Scenario; 18] = [
     // Tables that grow by a file or two and shrink again.
     Scenario {
         name: "file return",
-        transactions: 40,
-        mix: &[(Bulk, 6), (Large, 3), (Wipe, 5), (Insert, 2), (Update, 1), (Checkpoint, 9), (Purge, 14)],
+        transactions: 60,
+        mix: &[(Large, 2), (Bulk, 6), (Wipe, 4), (Insert, 1), (Checkpoint, 6), (Purge, 8)],
         rounds: 2,
         scans: 4,
-        focus: &["file_return", "file_expansion", "directory_growth"],
-        first_file_bytes: 16 << 10,
+        focus: &["file_return"],
         file_return_after: 0,
         ..USUAL
     },
