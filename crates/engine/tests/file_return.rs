@@ -1,5 +1,6 @@
 //! Hazard: a table never shrinks. After DELETE of everything its files stayed for ever, though nothing was in them, and no
-//! other table could have their room. Purge gives back what is empty at the chain's end.
+//! other table could have their room. Purge gives back what is empty at the chain's end, and no more: neither a row nor an
+//! old RID may come to harm (I8).
 
 mod common;
 

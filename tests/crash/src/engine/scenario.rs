@@ -220,11 +220,12 @@ pub const SCENARIOS: [Scenario; 18] = [
     // Tables that grow by a file or two and shrink again.
     Scenario {
         name: "file return",
-        transactions: 60,
-        mix: &[(Large, 2), (Bulk, 6), (Wipe, 4), (Insert, 1), (Checkpoint, 6), (Purge, 8)],
+        transactions: 70,
+        mix: &[(Large, 5), (Bulk, 4), (Wipe, 7), (Insert, 1), (Checkpoint, 7), (Purge, 9)],
         rounds: 2,
         scans: 4,
         focus: &["file_return"],
+        first_file_bytes: 32 << 10,
         file_return_after: 0,
         ..USUAL
     },
