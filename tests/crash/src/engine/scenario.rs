@@ -220,8 +220,8 @@ pub const SCENARIOS: [Scenario; 18] = [
     // Tables that grow by a file or two and shrink again.
     Scenario {
         name: "file return",
-        transactions: 70,
-        mix: &[(Large, 5), (Bulk, 4), (Wipe, 7), (Insert, 1), (Checkpoint, 7), (Purge, 9)],
+        transactions: 90,
+        mix: &[(Large, 6), (Bulk, 2), (Wipe, 7), (Insert, 2), (Checkpoint, 8), (Purge, 10)],
         rounds: 2,
         scans: 4,
         focus: &["file_return"],
