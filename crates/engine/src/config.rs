@@ -32,6 +32,9 @@ pub struct Config {
     /// Most data files of open tables, each of them a mapping, before tables that nobody uses are closed: at least 1.
     /// Tables in use stay open beyond it.
     pub open_files: u32,
+    /// Rounds of purge in a row that must have found the last file of a table empty before it is given back to the file
+    /// system. The background thread takes 50 ms for a round or less.
+    pub file_return_after: u32,
     /// Whether pre-fault threads touch the pages of data files and log lanes before the first store does.
     pub prefault: bool,
     /// Number of pre-fault threads, 1 to 64.
@@ -59,6 +62,7 @@ impl Default for Config {
             segment_bytes: 64 << 10,
             page_words: 512,
             open_files: 4096,
+            file_return_after: 20,
             prefault: true,
             prefault_threads: 1,
             lock_wait_timeout: Duration::from_secs(50),

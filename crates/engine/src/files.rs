@@ -12,3 +12,4 @@ pub mod context;
 pub mod datafile;
 pub mod directory;
 pub mod spare;
+pub mod stack;

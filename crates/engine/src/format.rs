@@ -15,7 +15,7 @@ mod version;
 mod word;
 
 pub use file::{
-    FILE_BYTES_MIN, FileHeader, FileIdentity, HeaderFault, LINK_AT, LINKED, bytes_for_segments, data_file_name,
+    FILE_BYTES_MIN, FileHeader, FileIdentity, HeaderFault, LINK_AT, Link, bytes_for_segments, data_file_name,
     descriptor_at, parse_data_file_name, segments_at, segments_for_bytes,
 };
 pub use geometry::{CATALOG_ID, FORMAT_VERSION, GRANULES, Geometry, SEGMENT_BYTES_MIN, UNIT_BYTES};

@@ -11,6 +11,7 @@ pub mod allocator;
 pub mod bulk_segment;
 pub mod directory_space;
 pub mod extents;
+pub mod file_return;
 pub mod free;
 pub mod free_rids;
 pub mod losses;

@@ -86,6 +86,11 @@ impl Table {
         self.purge_lag() == 0 || perdura_pmem::planted(70)
     }
 
+    /// Unmaps the files that were given back while others used the table.
+    pub(crate) fn forget_given_back(&mut self) {
+        self.space.forget_given_back();
+    }
+
     /// The figures that outlive the open table.
     pub(crate) fn figures(&self) -> &Arc<Figures> {
         &self.figures

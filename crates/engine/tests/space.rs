@@ -181,8 +181,9 @@ fn what_loads_leave_is_used_by_the_next() {
         if round == 3 {
             most = table.data_bytes();
         }
+        // Purge may give files back.
+        assert!(round <= 3 || table.data_bytes() <= most, "round {round} did not find the room of the first");
     }
-    assert_eq!(table.data_bytes(), most, "later rounds found the room of the first");
 }
 
 /// Rows of some lengths got cells of a size that the next start refused as damage.

@@ -31,6 +31,8 @@ pub(crate) trait Backing: Send + Sync {
     fn sync(&self) -> Result<()>;
     /// Maps the pages of a range for writing.
     fn populate(&self, offset: u64, len: u64) -> Result<()>;
+    /// Gives back the file's blocks. Its bytes are zero from then on, or stay as they are.
+    fn release(&self);
 }
 
 pub(crate) struct Mapping {
@@ -308,6 +310,12 @@ impl Region {
     pub fn advise_populate(&self, offset: u64, len: u64) -> Result<()> {
         self.at(offset, len);
         self.mapping.backing.populate(offset, len)
+    }
+
+    /// Gives back the blocks of a file that was removed, while it is still mapped. From then on its bytes read as zero, or
+    /// as before where the file system cannot do it; nobody may store to it any more.
+    pub fn release(&self) {
+        self.mapping.backing.release();
     }
 
     #[cold]

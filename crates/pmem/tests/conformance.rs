@@ -97,6 +97,22 @@ fn what_is_stored_is_in_the_file_itself() {
     assert_eq!((bytes.len(), &bytes[100..107]), (8192, &b"perdura"[..]));
 }
 
+/// Hazard: a file that was removed keeps its blocks for as long as somebody maps it.
+#[test]
+fn a_released_file_gives_back_its_blocks_while_it_is_mapped() {
+    use std::os::unix::fs::MetadataExt;
+    let medium = Temporary::new();
+    let region = medium.create("given.back", 4 << 20).expect("there is room");
+    let directory = medium.info().directory.expect("files have a directory");
+    let file = std::fs::File::open(directory.join("given.back")).expect("it exists");
+    let blocks = || file.metadata().expect("it is open").blocks();
+    assert!(blocks() > 0, "blocks are reserved at the creation");
+    medium.remove("given.back").expect("it exists");
+    region.release();
+    region.advise_populate(0, region.len()).expect("nothing is left to populate");
+    assert_eq!((blocks(), region.load(4096)), (0, 0));
+}
+
 #[test]
 fn a_directory_in_use_is_refused_and_named() {
     let first = Temporary::new();
@@ -153,15 +169,16 @@ fn a_file_larger_than_the_device_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_simulated_device_is_full_until_files_are_unmapped() {
+fn a_simulated_device_is_full_until_files_are_released() {
     let medium = SimMedium::with_capacity(16 << 10);
     let first = medium.create("first", 12 << 10).expect("there is room");
     assert_eq!(medium.create("second", 8 << 10).expect_err("4 KiB are left").kind(), ErrorKind::Full);
     medium.remove("first").expect("it exists");
     assert_eq!(medium.create("second", 8 << 10).expect_err("still mapped").kind(), ErrorKind::Full);
-    drop(first);
+    first.release();
     medium.create("second", 8 << 10).expect("there is room again");
-    assert_eq!(medium.free_bytes(), Some(8 << 10));
+    drop(first);
+    assert_eq!(medium.free_bytes(), Some(8 << 10), "its room is counted once");
 }
 
 /// Opening finds out about the memory by a trial file; none of it may stay, and no region may change.

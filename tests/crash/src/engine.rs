@@ -9,6 +9,7 @@ pub mod planted;
 pub mod reader;
 pub mod run;
 pub mod scenario;
+pub mod shrinking;
 pub mod verdict;
 pub mod witness;
 pub mod workload;
@@ -25,7 +26,7 @@ pub use scenario::Scenario;
 use std::sync::Arc;
 
 /// Hazards that a campaign must see images of.
-const HAZARDS: [Hazard; 19] = [
+const HAZARDS: [Hazard; 20] = [
     ("", "insert"),
     ("", "bulk_insert"),
     ("", "update"),
@@ -41,6 +42,7 @@ const HAZARDS: [Hazard; 19] = [
     ("", "reuse"),
     ("", "log_growth"),
     ("", "log_shrink"),
+    ("", "file_return"),
     ("", "prepared"),
     ("", "recovery"),
     ("", "second_recovery"),

@@ -1,17 +1,23 @@
 //! The chain of a table's files, and its row directory: what the medium holds of one table.
 //!
-//! Files are only ever added, at the end, and so are segments of the directory; readers need no lock. Every word that
-//! names a version is checked here before it is followed: that the file exists, that the place lies in it, and that the
-//! version there belongs to the row.
+//! Files are added and given back at the end only, and so are segments of the directory; readers need no lock. Every word
+//! that names a version is checked here before it is followed: that the file exists, that the place lies in it, and that
+//! the version there belongs to the row.
+//!
+//! A file is given back when it holds nothing (`space/file_return.rs`). Who still has a reference to it then, because it was
+//! on its way through all files or looked a stale place up, finds no version and no published page there: the mapping
+//! stays, and its bytes read as zero or as they were. So a file given back costs an address range until the table is
+//! closed or nobody uses it, and their number is bounded.
 
 use super::context::{Need, TableContext};
 use super::datafile::DataFile;
 use super::directory::Directory;
+use super::stack::Stack;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{FileIdentity, Rid, SEGMENT_BYTES_MIN, VERSION_HEADER, VersionHeader, Word, data_file_name};
 use perdura_pmem::Region;
 use perdura_pmem::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// Most files in a chain: a directory word has 16 bits for the file.
@@ -35,7 +41,9 @@ pub struct Chain {
     /// The first file; a small table has no other, and keeps no list.
     first: OnceLock<DataFile>,
     /// The files after the first.
-    later: boxcar::Vec<DataFile>,
+    later: Stack<DataFile>,
+    /// Incarnation of the words of new directory pages.
+    incarnation: AtomicU16,
     /// Size of the largest segments, in bytes.
     segment_bytes: AtomicU64,
     directory: Directory,
@@ -50,7 +58,8 @@ impl Chain {
             name: Mutex::new(name.to_owned()),
             dropped: AtomicBool::new(false),
             first: OnceLock::new(),
-            later: boxcar::Vec::new(),
+            later: Stack::default(),
+            incarnation: AtomicU16::new(0),
             segment_bytes: AtomicU64::new(SEGMENT_BYTES_MIN),
         }
     }
@@ -68,9 +77,12 @@ impl Chain {
         for sequence in 0..FILES_MAX {
             let identity = chain.identity(sequence);
             let file = DataFile::open(&*chain.context.medium, identity, chain.context.geometry.segment_bytes)?;
-            let is_last = !file.has_next();
+            let link = file.link();
+            if link.incarnation != 0 {
+                chain.incarnation.store(link.incarnation, Ordering::Relaxed);
+            }
             chain.add(file);
-            if is_last {
+            if !link.has_next {
                 return Ok(chain);
             }
         }
@@ -120,12 +132,54 @@ impl Chain {
         Ok(self.file(sequence).expect("just added"))
     }
 
+    /// Ends the chain before its last file and takes that off the list. The file has nothing in use, and the words of new
+    /// directory pages begin with `incarnation` from now on. On return no link names the file, durably: it may be
+    /// removed. One thread at a time may call this or [`Chain::extend`].
+    pub fn unlink_last(&self, incarnation: u16) -> &DataFile {
+        let before = self.file(self.file_count() as u32 - 2).expect("the first file stays");
+        before.end_chain(incarnation);
+        self.incarnation.store(incarnation, Ordering::Release);
+        let file = self.later.pop().expect("a file after the first");
+        let largest = self.files().map(DataFile::segment_bytes).max();
+        self.segment_bytes.store(largest.expect("a first file"), Ordering::Relaxed);
+        file
+    }
+
+    /// Incarnation of the words of new directory pages: later than that of any word in pages that were given back with
+    /// their files, so that an old RID finds no later row.
+    pub fn incarnation(&self) -> u16 {
+        self.incarnation.load(Ordering::Acquire)
+    }
+
+    /// Number of files given back whose mappings stay for now.
+    pub fn given_back(&self) -> usize {
+        self.later.popped()
+    }
+
+    /// Unmaps the files that were given back: nobody else uses the table.
+    pub fn forget_given_back(&mut self) {
+        self.later.forget_popped();
+        self.directory.forget_dropped();
+    }
+
     /// Bytes in free segments below which the chain needs its next file: half of those in the last file, counting no
     /// more of it than the usual size for its place.
     pub fn low_water(&self) -> u64 {
-        let last = self.file_count() as u32 - 1;
-        let bytes = self.file(last).map_or(0, |file| u64::from(file.segment_count()) * file.segment_bytes());
-        bytes.min(self.context.file_bytes(last)) / 2
+        self.usual_bytes(self.file_count() as u32 - 1) / 2
+    }
+
+    /// Bytes in the segments of the other files that must be free for the last file to be given back: half as much again as
+    /// the low water would then be. So a quarter of a file's size is taken or freed between the coming and the going of the
+    /// next. `None` if there is only one file.
+    pub fn high_water(&self) -> Option<u64> {
+        let before_last = (self.file_count() as u32).checked_sub(2)?;
+        Some(self.usual_bytes(before_last) / 4 * 3)
+    }
+
+    /// Bytes in the segments of file `sequence`, but no more than the usual size for its place.
+    fn usual_bytes(&self, sequence: u32) -> u64 {
+        let bytes = self.file(sequence).map_or(0, |file| u64::from(file.segment_count()) * file.segment_bytes());
+        bytes.min(self.context.file_bytes(sequence))
     }
 
     /// What the table shares with the other tables of its pool.
@@ -175,12 +229,12 @@ impl Chain {
 
     /// The files, in the order of the chain.
     pub fn files(&self) -> impl Iterator<Item = &DataFile> {
-        self.first.get().into_iter().chain(self.later.iter().map(|(_, file)| file))
+        self.first.get().into_iter().chain(self.later.iter())
     }
 
     /// Number of files.
     pub fn file_count(&self) -> usize {
-        usize::from(self.first.get().is_some()) + self.later.count()
+        usize::from(self.first.get().is_some()) + self.later.len()
     }
 
     /// File `sequence` of the chain, if it exists.

@@ -70,6 +70,8 @@ pub struct TableContext {
     pub first_file_bytes: u64,
     /// Largest usual size of a data file, in bytes.
     pub data_file_bytes: u64,
+    /// Rounds of purge that must find a table's last file empty before it is given back.
+    pub file_return_after: u32,
     /// Pre-fault, requests to the background thread, notices.
     pub services: Arc<Services>,
     /// The pool's spare file.
@@ -92,6 +94,7 @@ impl TableContext {
             geometry,
             first_file_bytes: config.first_file_bytes,
             data_file_bytes: config.data_file_bytes,
+            file_return_after: config.file_return_after,
             services,
         }
     }

@@ -2,18 +2,18 @@
 //!
 //! Layout: header, link word, segment descriptors, and segments from the next 4 KiB boundary on (`format/file.rs`). A
 //! first file is part of its table iff the catalog names the table, any other iff the link word of its predecessor is
-//! set. The link word is set after the file and its directory entry are synced (I3).
+//! set. The link word is set after the file and its directory entry are synced, and cleared before they are removed (I3).
 
 use super::cells::{self, CellMap};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{
-    FORMAT_VERSION, FileHeader, FileIdentity, GRANULES, HeaderFault, LINK_AT, LINKED, SegmentKind, VERSION_HEADER,
-    Word, bytes_for_segments, descriptor_at, segments_at, segments_for_bytes,
+    FORMAT_VERSION, FileHeader, FileIdentity, GRANULES, HeaderFault, LINK_AT, Link, SegmentKind, VERSION_HEADER, Word,
+    bytes_for_segments, descriptor_at, segments_at, segments_for_bytes,
 };
 use perdura_pmem::sync::Mutex;
 use perdura_pmem::{Medium, Region};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use zerocopy::{FromZeros, IntoBytes};
 
 /// What DRAM knows of a segment.
@@ -68,7 +68,10 @@ impl DataFile {
             let _ = medium.remove(&identity.name());
             return Err(error.into());
         }
-        Ok(DataFile::mapped(region, identity, segment_bytes, segments))
+        let file = DataFile::mapped(region, identity, segment_bytes, segments);
+        // Whoever still means to sweep a file that had this place in the chain finds nothing to do.
+        file.segments.iter().for_each(|segment| segment.swept.store(true, Ordering::Relaxed));
+        Ok(file)
     }
 
     /// Opens a file, and checks its length, header and link word. Its segments have at most `segment_bytes_max`.
@@ -98,7 +101,7 @@ impl DataFile {
             .at(8),
         });
         let (segment_bytes, segments) = checked?;
-        if ![0, LINKED].contains(&region.load(LINK_AT)) {
+        if Link::decode(region.load(LINK_AT)).is_none() {
             return Err(Error::damaged(&name, LINK_AT, "the link word is not valid"));
         }
         Ok(DataFile::mapped(region, identity, segment_bytes, segments))
@@ -116,13 +119,22 @@ impl DataFile {
 
     /// Links the successor of the file, which must be synced (I3). The link is durable on return.
     pub fn link_next(&self) {
-        self.region.store(LINK_AT, LINKED);
+        let link = Link { has_next: true, ..self.link() };
+        self.region.store(LINK_AT, link.encode());
         self.region.persist(LINK_AT, 8);
     }
 
-    /// Whether the link word names a successor.
-    pub fn has_next(&self) -> bool {
-        self.region.load(LINK_AT) == LINKED
+    /// Ends the chain with this file, durably, before anybody removes its successor (I3). Words of new directory pages begin
+    /// with `incarnation` from now on.
+    pub fn end_chain(&self, incarnation: u16) {
+        let link = Link { has_next: false, incarnation };
+        self.region.store(LINK_AT, link.encode());
+        self.region.persist(LINK_AT, 8);
+    }
+
+    /// The link word, which was checked when the file was opened.
+    pub fn link(&self) -> Link {
+        Link::decode(self.region.load(LINK_AT)).unwrap_or(Link { has_next: false, incarnation: 0 })
     }
 
     /// The region that maps the file.

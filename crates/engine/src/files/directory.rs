@@ -2,15 +2,20 @@
 //!
 //! It is made of pages. The first word of a page is its state, each other word belongs to a row: row number = page
 //! number x words in a page + position in the page. A word counts iff the state of its page is published. Reads take no
-//! lock. Pages are only ever added, a segment of them at a time and in the order of their numbers, under the lock of
-//! the directory's free places (`space/directory_space.rs`).
+//! lock. Pages are added a segment at a time and in the order of their numbers, and dropped in the opposite order when their
+//! file is given back, both under the lock of the directory's free places (`space/directory_space.rs`). A reader that has
+//! still looked a dropped page up finds it unpublished.
 
+use super::datafile::DataFile;
+use super::stack::Stack;
 use crate::error::{Error, Result};
 use crate::format::{Geometry, PageState, Rid, Word};
 use perdura_pmem::{LINE_BYTES, Region};
 
 /// A page of the row directory.
 struct DirectoryPage {
+    /// Sequence number of the page's file.
+    file: u32,
     /// The region that maps the page's file.
     region: Region,
     /// Offset of the page in the file, in bytes.
@@ -19,26 +24,64 @@ struct DirectoryPage {
 
 /// The row directory of a table.
 pub struct Directory {
-    pages: boxcar::Vec<DirectoryPage>,
+    pages: Stack<DirectoryPage>,
     page_shift: u32,
 }
 
 impl Directory {
     /// A directory without pages.
     pub fn new(geometry: Geometry) -> Directory {
-        Directory { pages: boxcar::Vec::new(), page_shift: geometry.page_words.ilog2() }
+        Directory { pages: Stack::default(), page_shift: geometry.page_words.ilog2() }
     }
 
-    /// Appends the pages of the next segment, which lies at `at` and whose descriptor is durable.
-    pub fn push_segment(&self, region: &Region, at: u64, segment_bytes: u64) {
-        for at in (at..at + segment_bytes).step_by(8 << self.page_shift) {
-            self.pages.push(DirectoryPage { region: region.clone(), at });
+    /// Fills segment `index` of `file` with unpublished pages, past the cache, whose words are empty and have this
+    /// incarnation. The caller fences.
+    pub fn empty_segment(&self, file: &DataFile, index: u32, incarnation: u16) {
+        let (region, at) = (file.region(), file.segment_offset(index));
+        if incarnation == 0 {
+            return region.zero(at, file.segment_bytes());
         }
+        let mut page = vec![Word::empty(incarnation).0.to_le_bytes(); self.page_words()];
+        page[0] = PageState::UNPUBLISHED.0.to_le_bytes();
+        for at in (at..at + file.segment_bytes()).step_by(8 << self.page_shift) {
+            region.write_nt(at, page.as_flattened());
+        }
+    }
+
+    /// Appends the pages of the next segment, number `index` of `file`, whose descriptor is durable.
+    pub fn push_segment(&self, file: &DataFile, index: u32) {
+        let at = file.segment_offset(index);
+        for at in (at..at + file.segment_bytes()).step_by(8 << self.page_shift) {
+            self.pages.push(DirectoryPage { file: file.sequence(), region: file.region().clone(), at });
+        }
+    }
+
+    /// Drops the pages from number `first` on. None of them is published or taken.
+    pub fn drop_pages(&self, first: u64) {
+        while self.page_count() > first {
+            self.pages.pop();
+        }
+    }
+
+    /// Frees what readers may still have known of dropped pages: nobody else uses the table.
+    pub fn forget_dropped(&mut self) {
+        self.pages.forget_popped();
+    }
+
+    /// Number of the first of the last pages that lie in file `file`, one after the other.
+    pub fn tail_in(&self, file: u32) -> u64 {
+        let pages = 0..self.page_count();
+        pages.rev().find(|page| self.file_of(*page) != Some(file)).map_or(0, |page| page + 1)
+    }
+
+    /// Sequence number of the file that page `page` lies in; `None` if there is no such page.
+    pub fn file_of(&self, page: u64) -> Option<u32> {
+        self.page(page).map(|page| page.file)
     }
 
     /// Number of pages, published or not.
     pub fn page_count(&self) -> u64 {
-        self.pages.count() as u64
+        self.pages.len() as u64
     }
 
     /// Number of rows that fit the pages.
@@ -108,10 +151,6 @@ impl Directory {
 
     #[inline]
     fn page(&self, page: u64) -> Option<&DirectoryPage> {
-        // A forged record may name any page.
-        if page >= 1 << 48 {
-            return None;
-        }
         self.pages.get(page as usize)
     }
 

@@ -2,23 +2,52 @@
 //!
 //! A file is valid iff magic, version, pool, table, sequence, sizes and CRC32C of its header are what the pool expects.
 //! Each file has a size of segments of its own: small files have small segments.
-//! The checksum does not cover the link word, which changes once, when the next file of the chain is linked.
+//! The checksum does not cover the link word, which changes as the next file of the chain comes and goes.
 
 use super::geometry::{FORMAT_VERSION, SEGMENT_BYTES_MIN};
+use super::word::Word;
 use crc32c::crc32c;
 use std::mem::offset_of;
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 const MAGIC: [u8; 8] = *b"PRDDATA1";
-/// The link word of a file that has a successor; 0 if it has none. No flipped bit turns one into the other.
-pub const LINKED: u64 = u64::from_le_bytes(*b"PRDLINK1");
+/// What the link word of a file is combined with, by exclusive or, if the file has a successor.
+const LINKED: u64 = u64::from_le_bytes(*b"PRDLINK1");
 /// Offset of the link word in a data file, in bytes.
 pub const LINK_AT: u64 = size_of::<FileHeader>() as u64;
 /// Offset of the first segment descriptor, in bytes.
 const DESCRIPTORS_AT: u64 = 128;
 /// Size of the smallest data file, in bytes: it has three small segments, one each for directory, rows and tombstones.
 pub const FILE_BYTES_MIN: u64 = bytes_for_segments(3, SEGMENT_BYTES_MIN);
+
+/// The link word of a data file: whether the file has a successor, and the incarnation that the words of new directory
+/// pages begin with.
+///
+/// That incarnation is 0 until files are given back. It is kept like that of an empty directory word, whose parity sees to it
+/// that no flipped bit turns a link word into another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// The next file of the chain exists.
+    pub has_next: bool,
+    /// Incarnation of the words of new directory pages; 0 if a file before this one, or none, has it.
+    pub incarnation: u16,
+}
+
+impl Link {
+    /// The link as one word.
+    pub fn encode(self) -> u64 {
+        Word::empty(self.incarnation).0 ^ if self.has_next { LINKED } else { 0 }
+    }
+
+    /// The link in a word; `None` if the engine cannot have written it.
+    pub fn decode(word: u64) -> Option<Link> {
+        [(word, false), (word ^ LINKED, true)].into_iter().find_map(|(word, has_next)| {
+            let incarnation = Word(word).incarnation();
+            (word == Word::empty(incarnation).0).then_some(Link { has_next, incarnation })
+        })
+    }
+}
 
 /// Name of data file `sequence` of table `table`.
 pub fn data_file_name(table: u32, sequence: u32) -> String {

@@ -46,6 +46,22 @@ impl Word {
         Word::even((u64::from(incarnation) & INCARNATION_MASK) << 48)
     }
 
+    /// The later of two incarnations, which are less than half of the 4096 apart. 0 counts as the first of all and comes
+    /// back to nobody.
+    pub fn later_incarnation(one: u16, other: u16) -> u16 {
+        let ahead = other.wrapping_sub(one) & INCARNATION_MASK as u16;
+        match ahead <= INCARNATION_MASK as u16 / 2 {
+            true => {
+                if other == 0 && one != 0 {
+                    1
+                } else {
+                    other
+                }
+            }
+            false => one,
+        }
+    }
+
     /// The same place, flagged as a tombstone.
     pub fn tombstone(self) -> Word {
         Word::even(self.0 & !(1 << PARITY_BIT) | TOMBSTONE)

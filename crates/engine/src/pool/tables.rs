@@ -357,10 +357,13 @@ impl Tables {
             let _one = self.closing.lock();
             for table in self.opened() {
                 let mut state = table.state.lock();
-                let Some(open) = &state.table else { continue };
+                let Some(open) = &mut state.table else { continue };
                 if Arc::strong_count(open) > 1 {
                     (state.idle, state.used) = (0, self.next_use());
                 } else {
+                    if let Some(open) = Arc::get_mut(open) {
+                        open.forget_given_back();
+                    }
                     state.idle = state.idle.saturating_add(1);
                     closed += usize::from(state.idle > IDLE_ROUNDS_MAX && self.close(&table, &mut state));
                 }

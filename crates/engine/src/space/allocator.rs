@@ -4,6 +4,7 @@
 //! after a restart.
 
 use super::directory_space::DirectorySpace;
+use super::file_return::FileReturn;
 use super::purge::{BATCH, PurgeQueue, Reclaimed, Retired};
 use super::segments::Segments;
 use super::shard::Shard;
@@ -28,13 +29,21 @@ pub struct Allocator {
     directory_space: DirectorySpace,
     shadows: Shadows,
     retired: PurgeQueue,
+    file_return: FileReturn,
     shards: [Mutex<Shard>; SHARDS],
 }
 
 impl Allocator {
     fn new(segments: Segments, directory_space: DirectorySpace) -> Allocator {
         let shards = std::array::from_fn(|_| Mutex::new(Shard::default()));
-        Allocator { segments, directory_space, shadows: Shadows::default(), retired: PurgeQueue::default(), shards }
+        Allocator {
+            segments,
+            directory_space,
+            shadows: Shadows::default(),
+            retired: PurgeQueue::default(),
+            file_return: FileReturn::default(),
+            shards,
+        }
     }
 
     /// The allocator of a new table, whose only file is all free.
@@ -182,7 +191,8 @@ impl Allocator {
     }
 
     /// Reclaims what commits up to the limit of `reach` replaced, and what those above it replaced between them; gives
-    /// back directory pages that have no row left. Returns the number of versions. One thread at a time may call this.
+    /// back directory pages that have no row left, and the last file if it is empty. Returns the number of versions. One
+    /// thread at a time may call this.
     pub fn purge(&self, reach: &Reach) -> usize {
         let mut freed = 0;
         loop {
@@ -204,6 +214,7 @@ impl Allocator {
         }
         self.retired.put_crowded(left);
         self.directory_space.give_back(reach.limit(), &self.segments, &self.shadows);
+        self.file_return.round(&self.segments, &self.directory_space, |file| self.let_go(file));
         freed
     }
 
@@ -224,6 +235,18 @@ impl Allocator {
             }
         }
         freed
+    }
+
+    /// Has the shards let go of what they have at hand in file `file`.
+    fn let_go(&self, file: u32) {
+        for shard in &self.shards {
+            shard.lock().let_go(&self.segments, &self.directory_space, file);
+        }
+    }
+
+    /// Unmaps the files that were given back: nobody else uses the table.
+    pub fn forget_given_back(&mut self) {
+        self.segments.forget_given_back();
     }
 
     /// Takes what commits up to `limit` replaced in page `page` from its shadow.

@@ -5,17 +5,20 @@
 //! transaction of the last run inserted looks free to the sweep, so recovery reserves it.
 //!
 //! A page all of whose RIDs are free is *given back*: it becomes unpublished, and the next bulk insert fills it like a
-//! new one. Its empty words keep their incarnations, for ever: so an old RID never finds a later row.
+//! new one. Its empty words keep their incarnations, for ever: so an old RID never finds a later row. The last pages of the
+//! directory may go with their file (`file_return.rs`); the words of the pages that take their numbers later begin with an
+//! incarnation that none of them had.
 
 use super::free_rids::FreeRids;
 use super::segments::Segments;
 use crate::error::{Error, Result};
-use crate::files::chain::SegmentId;
+use crate::files::chain::{Chain, SegmentId};
+use crate::files::datafile::DataFile;
 use crate::files::directory::Directory;
 use crate::format::{Rid, SEGMENT_BYTES_MIN, SegmentKind, Word};
 use crate::shadow::slots::Shadows;
 use perdura_log::Csn;
-use perdura_pmem::sync::Mutex;
+use perdura_pmem::sync::{Mutex, MutexGuard};
 use rustc_hash::FxHashSet;
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -49,6 +52,37 @@ impl Lists {
     }
 }
 
+/// The last pages of a row directory, all of them free, while the directory's free places are locked.
+pub struct Tail<'a> {
+    lists: MutexGuard<'a, Lists>,
+    first: u64,
+    end: u64,
+}
+
+impl Tail<'_> {
+    /// Number of segments of `file` that the pages take.
+    pub fn segments(&self, file: &DataFile, directory: &Directory) -> u32 {
+        ((self.end - self.first) * 8 * directory.page_words() as u64 / file.segment_bytes()) as u32
+    }
+
+    /// The incarnation with which words of new pages begin once these pages are gone, so that no old RID finds a later row.
+    /// Modulo 4096, like all incarnations.
+    pub fn next_incarnation(&self, chain: &Chain) -> u16 {
+        let directory = chain.directory();
+        let words =
+            (self.first..self.end).flat_map(|page| directory.page_rows(page)).map(|row| directory.raw_word(row));
+        let sound = words.filter(|word| word.is_sound()).map(Word::incarnation);
+        sound.fold(chain.incarnation(), Word::later_incarnation)
+    }
+
+    /// Drops the pages. Nobody takes their numbers while this lives: until no link names their file.
+    pub fn drop_pages(&mut self, directory: &Directory) {
+        let first = self.first;
+        self.lists.pages.retain(|free| free.page < first);
+        directory.drop_pages(first);
+    }
+}
+
 /// The free pages and RIDs of a row directory.
 pub struct DirectorySpace {
     lists: Mutex<Lists>,
@@ -68,12 +102,12 @@ impl DirectorySpace {
         let (chain, directory) = (segments.chain(), segments.chain().directory());
         for (page, id) in found {
             let file = chain.file_of(id);
-            let (at, next) = (file.segment_offset(id.index), directory.page_count());
+            let next = directory.page_count();
             if u64::from(page) != next {
                 let what = format!("directory page {page} is here, {next} was expected");
-                return Err(Error::damaged(file.region().name(), at, what));
+                return Err(Error::damaged(file.region().name(), file.segment_offset(id.index), what));
             }
-            directory.push_segment(file.region(), at, file.segment_bytes());
+            directory.push_segment(file, id.index);
             (next..directory.page_count()).try_for_each(|page| directory.check_state(page))?;
         }
         let lists = Lists { unswept: 0..directory.page_count(), ..Lists::default() };
@@ -181,23 +215,37 @@ impl DirectorySpace {
         }
     }
 
-    /// Adds a segment of zeroed, unpublished pages to the directory. The zeroes are fenced before the descriptor names
-    /// them (I3).
+    /// Locks the free places, and finds the directory's last pages, which lie in `file`. `None` unless they are free, all of
+    /// them. There may be none.
+    pub fn tail(&self, directory: &Directory, file: &DataFile) -> Option<Tail<'_>> {
+        let lists = self.lists.lock();
+        let tail = Tail { first: directory.tail_in(file.sequence()), end: directory.page_count(), lists };
+        let free = tail.lists.pages.iter().filter(|free| free.page >= tail.first).count() as u64;
+        (free == tail.end - tail.first).then_some(tail)
+    }
+
+    /// Adds a segment of empty, unpublished pages to the directory. They are fenced before the descriptor names them (I3).
     fn add_segment(&self, segments: &Segments) -> Result<()> {
         let _span = perdura_pmem::trace::span("directory_growth");
         let id = segments.take_free(SEGMENT_BYTES_MIN, 1)?;
         let (directory, file) = (segments.chain().directory(), segments.chain().file_of(id));
-        let at = file.segment_offset(id.index);
-        // Planted: a new directory segment is not zeroed.
-        if !perdura_pmem::planted(49) {
-            file.region().zero(at, file.segment_bytes());
-        }
-        file.region().fence();
-        let mut lists = self.lists.lock();
+        let mut lists = loop {
+            let incarnation = segments.chain().incarnation();
+            // Planted: a new directory segment keeps what was there.
+            if !perdura_pmem::planted(49) {
+                directory.empty_segment(file, id.index, incarnation);
+            }
+            file.region().fence();
+            let lists = self.lists.lock();
+            // Pages may have been given back with their file meanwhile.
+            if segments.chain().incarnation() == incarnation {
+                break lists;
+            }
+        };
         let first = directory.page_count();
         file.set_kind(id.index, SegmentKind::Directory(first as u32));
         file.region().fence();
-        directory.push_segment(file.region(), at, file.segment_bytes());
+        directory.push_segment(file, id.index);
         let pages = (first..directory.page_count()).rev();
         lists.pages.extend(pages.map(|page| FreePage { page, dirty: false }));
         Ok(())

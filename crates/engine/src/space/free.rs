@@ -24,6 +24,8 @@ pub struct FreeSegments {
     free: BTreeMap<SegmentId, u32>,
     count: usize,
     bytes: u64,
+    /// Number of free segments in each file.
+    by_file: Vec<u32>,
     /// Segments that offer free cells and have no owner, with the units of their cells.
     reusable: BTreeSet<(u32, SegmentId)>,
     unswept: VecDeque<SegmentId>,
@@ -58,6 +60,8 @@ impl FreeSegments {
     fn insert(&mut self, first: SegmentId, length: u32, file: &DataFile) {
         if length > 0 {
             self.free.insert(first, length);
+            self.by_file.resize(self.by_file.len().max(first.file as usize + 1), 0);
+            self.by_file[first.file as usize] += length;
             self.count += length as usize;
             self.bytes += u64::from(length) * file.segment_bytes();
         }
@@ -66,6 +70,7 @@ impl FreeSegments {
     /// Takes a whole stretch off the list.
     fn remove(&mut self, first: SegmentId, length: u32, file: &DataFile) {
         self.free.remove(&first);
+        self.by_file[first.file as usize] -= length;
         self.count -= length as usize;
         self.bytes -= u64::from(length) * file.segment_bytes();
     }
@@ -93,6 +98,27 @@ impl FreeSegments {
     /// Bytes in free segments.
     pub fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// Number of free segments in `file`.
+    pub fn count_in(&self, file: &DataFile) -> u32 {
+        self.by_file.get(file.sequence() as usize).copied().unwrap_or(0)
+    }
+
+    /// Bytes in the free segments of `file`.
+    pub fn bytes_in(&self, file: &DataFile) -> u64 {
+        u64::from(self.count_in(file)) * file.segment_bytes()
+    }
+
+    /// Forgets all segments of `file`, which is given back: those that are not free hold free pages of the directory.
+    pub fn remove_file(&mut self, file: &DataFile) {
+        let [first, last] = [0, u32::MAX].map(|index| SegmentId { file: file.sequence(), index });
+        let stretches: Vec<_> = self.free.range(first..=last).map(|(first, length)| (*first, *length)).collect();
+        for (first, length) in stretches {
+            self.remove(first, length, file);
+        }
+        // Some were swept by who needed them, and became free.
+        self.unswept.retain(|id| id.file != file.sequence());
     }
 
     /// Takes the first free segment of at least `segment_bytes`, if `kept` others stay free.

@@ -126,6 +126,13 @@ impl<O: SegmentOwner> OpenSet<O> {
         self.segments.iter_mut()
     }
 
+    /// Closes the open segments that `goes` returns true for.
+    pub fn close_those(&mut self, segments: &Segments, goes: impl Fn(&O::Segment) -> bool) {
+        while let Some(position) = self.segments.iter().position(&goes) {
+            O::close(segments, self.remove(position));
+        }
+    }
+
     /// Closes all open segments.
     pub fn close_all(&mut self, segments: &Segments) {
         while let Some(last) = self.segments.len().checked_sub(1) {

@@ -141,6 +141,11 @@ impl Segments {
         Ok(())
     }
 
+    /// Unmaps the files that were given back: nobody else uses the table.
+    pub fn forget_given_back(&mut self) {
+        self.chain.forget_given_back();
+    }
+
     /// Keeps files from being added to the chain while the guard lives.
     pub fn stop_growing(&self) -> MutexGuard<'_, ()> {
         self.growing.lock()
@@ -368,7 +373,10 @@ impl Segments {
     /// Sweeps a segment that holds cells or extents, unless that is done, and returns the map of its cells; `None` if
     /// it holds none. A segment is swept once only: later it may be free or have another use.
     fn sweep_segment(&self, id: SegmentId) -> Result<Option<Arc<CellMap>>> {
-        let file = self.chain.file_of(id);
+        // A segment may be swept by who needs it, and then go with its file.
+        let Some(file) = self.chain.file(id.file).filter(|file| id.index < file.segment_count()) else {
+            return Ok(None);
+        };
         let segment = file.segment(id.index);
         let mut cells = segment.cells.lock();
         if cells.is_none() && !segment.swept.swap(true, Ordering::Relaxed) {

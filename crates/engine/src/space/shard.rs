@@ -69,6 +69,19 @@ impl Shard {
         }
     }
 
+    /// Lets go of the segments in `file` that are empty and of the RIDs in its pages, so that the file may be given back.
+    pub fn let_go(&mut self, segments: &Segments, directory_space: &DirectorySpace, file: u32) {
+        self.open.close_those(segments, |segment| segment.id.file == file && segment.cells.used() == 0);
+        let directory = segments.chain().directory();
+        let is_there = |row: u64| directory.file_of(directory.page_of(row)) == Some(file);
+        let mut freed: Vec<Rid> = self.rids.extract_if(.., |rid| is_there(rid.row())).collect();
+        if is_there(self.fresh_rows.start) {
+            let fresh = std::mem::take(&mut self.fresh_rows);
+            freed.extend(fresh.map(|row| Rid::new(row, directory.raw_word(row).incarnation())));
+        }
+        directory_space.put_rids(directory, freed);
+    }
+
     /// Rows whose RIDs the shard can give out without taking more from the table.
     pub fn rows_at_hand(&self) -> Vec<u64> {
         self.rids.iter().map(|rid| rid.row()).chain(self.fresh_rows.clone()).collect()

@@ -11,6 +11,7 @@ use super::ffi::{Map, Source};
 use crate::error::{Error, Result};
 use crate::medium::Granularity;
 use crate::region::{Backing, Functions, PLAIN};
+use parking_lot::Mutex;
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, MsyncFlags, ProtFlags, madvise, mmap, mmap_anonymous, msync, munmap};
 use std::ffi::c_void;
@@ -30,6 +31,8 @@ pub(super) struct FileMapping {
     address: *mut c_void,
     len: usize,
     functions: Functions,
+    /// The blocks were given back. Locked while pages are populated, which would take blocks again.
+    released: Mutex<bool>,
 }
 
 // SAFETY: the mapping is process-wide; access through it is ordered by the region's users.
@@ -49,7 +52,8 @@ impl FileMapping {
         let failed = |source: io::Error| Error::from_io(what, "mapping", len, source);
         let len = usize::try_from(len).map_err(|_| failed(Errno::FBIG.into()))?;
         let address = map_aligned(file, len, synchronous).map_err(|errno| failed(errno.into()))?;
-        let mut mapping = FileMapping { name: what.to_owned(), address, len, functions: PLAIN };
+        let mut mapping =
+            FileMapping { name: what.to_owned(), address, len, functions: PLAIN, released: Mutex::new(false) };
         mapping.functions = mapping.choose(file, granularity).map_err(failed)?;
         Ok(mapping)
     }
@@ -101,6 +105,10 @@ impl Backing for FileMapping {
         if begin == end {
             return Ok(());
         }
+        let released = self.released.lock();
+        if *released {
+            return Ok(());
+        }
         // SAFETY: the range is within this mapping (the region checked it), and populating changes no content.
         match unsafe { madvise(self.at(begin as u64), end - begin, Advice::LinuxPopulateWrite) } {
             Ok(()) => Ok(()),
@@ -112,6 +120,13 @@ impl Backing for FileMapping {
             }
             Err(errno) => Err(Error::from_io(&self.name, "populating", len, errno.into())),
         }
+    }
+
+    fn release(&self) {
+        *self.released.lock() = true;
+        // SAFETY: the range is this mapping, which stays. Words that others load meanwhile are what they were, or zero. A
+        // file system that cannot punch holes keeps the blocks until the file is unmapped.
+        let _ = unsafe { madvise(self.address, self.len.next_multiple_of(PAGE), Advice::LinuxRemove) };
     }
 }
 

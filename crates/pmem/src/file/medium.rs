@@ -220,6 +220,8 @@ impl Backing for EmptyFile {
     fn populate(&self, _offset: u64, _len: u64) -> Result<()> {
         Ok(())
     }
+
+    fn release(&self) {}
 }
 
 /// Creates the directory if it does not exist, and makes its name durable.

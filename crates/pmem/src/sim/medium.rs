@@ -10,6 +10,7 @@ use crate::error::{Error, Result};
 use crate::medium::{Granularity, Medium, MediumInfo, Mode, check_name};
 use crate::region::{Backing, Mapping, PLAIN, Region};
 use crate::trace::{Access, Site, Tap};
+use crate::units::WORD_BYTES;
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
@@ -40,12 +41,20 @@ struct SimFile {
     source: Option<ImageFile>,
     buffer: OnceLock<Buffer>,
     used: Arc<AtomicU64>,
+    released: AtomicBool,
 }
 
 impl SimFile {
     fn new(number: u32, len: u64, source: Option<ImageFile>, used: &Arc<AtomicU64>) -> Arc<SimFile> {
         used.fetch_add(padded(len) as u64, Ordering::Relaxed);
-        Arc::new(SimFile { number, len, source, buffer: OnceLock::new(), used: used.clone() })
+        Arc::new(SimFile {
+            number,
+            len,
+            source,
+            buffer: OnceLock::new(),
+            used: used.clone(),
+            released: AtomicBool::new(false),
+        })
     }
 
     fn buffer(&self) -> &Buffer {
@@ -68,17 +77,26 @@ impl SimFile {
     }
 }
 
+impl SimFile {
+    /// Gives back the file's room, once.
+    fn release(&self) {
+        if !self.released.swap(true, Ordering::Relaxed) {
+            self.used.fetch_sub(padded(self.len) as u64, Ordering::Relaxed);
+        }
+    }
+}
+
 impl Drop for SimFile {
     fn drop(&mut self) {
-        self.used.fetch_sub(padded(self.len) as u64, Ordering::Relaxed);
+        self.release();
     }
 }
 
 struct SimBacking {
     name: String,
     failing: Arc<AtomicBool>,
-    // Held, not read: the memory lives as long as the mapping.
-    _file: Arc<SimFile>,
+    /// The memory lives as long as the mapping.
+    file: Arc<SimFile>,
 }
 
 impl Backing for SimBacking {
@@ -92,6 +110,15 @@ impl Backing for SimBacking {
 
     fn populate(&self, _offset: u64, _len: u64) -> Result<()> {
         Ok(())
+    }
+
+    fn release(&self) {
+        self.file.release();
+        let buffer = self.file.buffer();
+        for at in (0..buffer.size()).step_by(WORD_BYTES as usize) {
+            // SAFETY: within the buffer, and aligned like it; others load these words atomically.
+            unsafe { AtomicU64::from_ptr(buffer.base().add(at).cast()) }.store(0, Ordering::Relaxed);
+        }
     }
 }
 
@@ -175,7 +202,7 @@ impl SimMedium {
             numa_node: None,
             functions: PLAIN,
             hook: self.wire.as_ref().map(|wire| Hook { region: file.number, wire: wire.clone() }),
-            backing: Box::new(SimBacking { name: name.to_owned(), failing: self.failing.clone(), _file: file }),
+            backing: Box::new(SimBacking { name: name.to_owned(), failing: self.failing.clone(), file }),
         };
         // SAFETY: the buffer is page-aligned, at least len bytes and padded to whole pages, and lives in the backing.
         unsafe { Region::new(base, len, mapping) }

@@ -14,6 +14,7 @@ pub const CHECKS: &[(&str, Check)] = &[
     ("every alignment is copied exactly", every_alignment_is_copied_exactly),
     ("words are exchanged once", words_are_exchanged_once),
     ("removed files stay mapped", removed_files_stay_mapped),
+    ("released files stay mapped", released_files_stay_mapped),
     ("a rename replaces", a_rename_replaces),
     ("missing and existing files are told", missing_and_existing_files_are_told),
     ("bad names are refused", bad_names_are_refused),
@@ -95,6 +96,22 @@ fn removed_files_stay_mapped(medium: &dyn Medium) {
     assert_eq!(region.load(0), 1);
     let again = medium.create("gone", 4096).expect("the name is free");
     assert_eq!(again.load(0), 0);
+}
+
+fn released_files_stay_mapped(medium: &dyn Medium) {
+    let region = medium.create("given.back", 3 << 20).expect("there is room");
+    region.store(8192, 7);
+    region.persist(8192, 8);
+    medium.remove("given.back").expect("it exists");
+    region.release();
+    assert!([0, 7].contains(&region.load(8192)), "zero, or as before");
+    region.release();
+    if region.advise_populate(0, region.len()).is_ok() {
+        assert!([0, 7].contains(&region.load(8192)), "nothing comes back");
+    }
+    let next = medium.create("given.back", 4096).expect("the name is free");
+    next.store(0, 9);
+    assert!(region.load(0) != 9, "another file");
 }
 
 fn a_rename_replaces(medium: &dyn Medium) {

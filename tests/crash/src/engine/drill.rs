@@ -2,6 +2,7 @@
 
 use super::closing;
 use super::scenario::{CONTENDED, CROWDED, EMPTIED, SCENARIOS, Scenario};
+use super::shrinking;
 use super::verdict;
 use crate::subject::{Drill, Stall};
 use perdura_engine::{Engine, ErrorKind, Isolation};
@@ -11,7 +12,7 @@ use perdura_pmem::{Medium, SimMedium};
 use std::sync::Arc;
 
 /// All drills.
-pub const DRILLS: [Drill; 12] = [
+pub const DRILLS: [Drill; 14] = [
     Drill { name: "races, mixed", seeds: 40, run: |seed, stall| races("mixed", seed, stall) },
     Drill { name: "races, reuse", seeds: 40, run: |seed, stall| races("reuse", seed, stall) },
     Drill { name: "races, edited bulk", seeds: 40, run: |seed, stall| races("edited bulk", seed, stall) },
@@ -22,7 +23,9 @@ pub const DRILLS: [Drill; 12] = [
     Drill { name: "races, stored behind", seeds: 40, run: |seed, stall| races("stored behind", seed, stall) },
     Drill { name: "races, emptied", seeds: 40, run: |seed, stall| races("emptied", seed, stall) },
     Drill { name: "races, reload", seeds: 40, run: |seed, stall| races("reload", seed, stall) },
+    Drill { name: "races, file return", seeds: 40, run: |seed, stall| races("file return", seed, stall) },
     Drill { name: "tables that close", seeds: 60, run: tables_that_close },
+    Drill { name: "tables that shrink", seeds: 40, run: tables_that_shrink },
     Drill { name: "failed persist", seeds: 1, run: failed_persist },
 ];
 
@@ -57,6 +60,11 @@ fn races(name: &str, seed: u64, stall: Stall) -> Result<(), String> {
 /// Tables are closed and opened again beside their users.
 fn tables_that_close(seed: u64, _stall: Stall) -> Result<(), String> {
     closing::run(seed, Arc::new(SimMedium::new().recording(Arc::new(Unheard))))
+}
+
+/// A table grows and shrinks by several files, again and again.
+fn tables_that_shrink(seed: u64, _stall: Stall) -> Result<(), String> {
+    shrinking::run(seed, scenario("file return")?.config())
 }
 
 /// After a failed persist the pool takes no more changes, even if the next persist would work (I11).

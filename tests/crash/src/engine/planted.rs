@@ -158,6 +158,19 @@ pub const PLANTED: &[Planted] = &[
     planted(87, "(I8), incarnations", "a page that a rollback or a crash left loses its incarnations", "races, reload"),
     planted(88, "(I8), incarnations", "a bulk insert gives out RIDs of incarnation 0", "races, reload"),
     planted(89, "(I8), pages given back", "the RIDs of a page that is given back stay in the list", "races, reload"),
+    planted(94, "(I3), files given back", "a file is removed before the link to it is cleared", "file return"),
+    planted(
+        95,
+        "(I8), files given back",
+        "a file is given back although an owner has a segment of it",
+        "races, file return",
+    ),
+    planted(
+        96,
+        "(I8), incarnations",
+        "RIDs begin again at incarnation 0 after their pages went with a file",
+        "tables that shrink",
+    ),
     planted(
         97,
         "shadow: merged history",

@@ -33,6 +33,8 @@ pub struct Scenario {
     pub shrink_after: u32,
     /// Bytes of a table's first file.
     pub first_file_bytes: u64,
+    /// Rounds of purge after which an empty file at a table's end is given back.
+    pub file_return_after: u32,
 }
 
 /// What most scenarios have in common.
@@ -48,10 +50,11 @@ const USUAL: Scenario = Scenario {
     generations_max: 6,
     shrink_after: u32::MAX,
     first_file_bytes: 64 << 10,
+    file_return_after: u32::MAX,
 };
 
 /// All scenarios.
-pub const SCENARIOS: [Scenario; 17] = [
+pub const SCENARIOS: [Scenario; 18] = [
     Scenario {
         name: "mixed",
         mix: &[
@@ -214,6 +217,18 @@ pub const SCENARIOS: [Scenario; 17] = [
         first_file_bytes: 16 << 10,
         ..USUAL
     },
+    // Tables that grow by a file or two and shrink again.
+    Scenario {
+        name: "file return",
+        transactions: 90,
+        mix: &[(Large, 6), (Bulk, 2), (Wipe, 7), (Insert, 2), (Checkpoint, 8), (Purge, 10)],
+        rounds: 2,
+        scans: 4,
+        focus: &["file_return"],
+        first_file_bytes: 32 << 10,
+        file_return_after: 0,
+        ..USUAL
+    },
 ];
 
 /// A few rows that all threads want, and many versions of each: for runs without a crash.
@@ -266,6 +281,7 @@ impl Scenario {
             log: LogConfig { lanes: 2, lane_bytes, generations: 2, generations_max, shrink_after },
             data_file_bytes: 128 << 10,
             first_file_bytes: self.first_file_bytes,
+            file_return_after: self.file_return_after,
             segment_bytes: 4 << 10,
             page_words: 32,
             prefault: false,
