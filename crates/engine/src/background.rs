@@ -1,10 +1,11 @@
 //! The background thread of a pool. It checkpoints and purges continuously, creates data files ahead of need, retries
-//! file removals that failed, replaces a used spare file, sweeps what the opening of a table left unswept, and closes
-//! tables that nobody uses.
+//! file removals that failed, replaces a used spare file, sweeps what the opening of a table left unswept, moves rows out of
+//! sparse segments, and closes tables that nobody uses.
 
 use crate::error::ErrorKind;
 use crate::format::CATALOG_ID;
 use crate::pool::Pool;
+use crate::txn::compact;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -48,25 +49,35 @@ impl Background {
     }
 }
 
-fn run(pool: &Pool) {
+fn run(pool: &Arc<Pool>) {
     while let Some(asked) = pool.services().wait(PERIOD) {
-        let _changing = pool.hold.change();
-        for id in asked {
-            grow_ahead(pool, id);
-        }
-        if !pool.log.is_failed() && pool.checkpoint().is_ok() {
-            pool.purge();
-        }
-        pool.services().remove_leftovers(&*pool.context.medium);
-        // The next statement that needs the medium reports the error.
-        let _ = pool.context.spare.provide(&*pool.context.medium);
-        for table in pool.open_tables() {
-            let swept = table.space().sweep(SWEPT_AT_ONCE, PAGES_SWEPT_AT_ONCE);
-            if let Err(error) = swept {
-                pool.log.fail_stop(&error.to_string());
-            }
+        let woken = !asked.is_empty();
+        maintain(pool, asked);
+        // Under load, files come first.
+        if !woken {
+            compact::round(pool, || pool.services().is_asked());
         }
         pool.tables.close_idle();
+    }
+}
+
+/// A round of all that stores nothing in the name of a transaction. `asked` are the tables that need their next file.
+fn maintain(pool: &Pool, asked: Vec<u32>) {
+    let _changing = pool.hold.change();
+    for id in asked {
+        grow_ahead(pool, id);
+    }
+    if !pool.log.is_failed() && pool.checkpoint().is_ok() {
+        pool.purge();
+    }
+    pool.services().remove_leftovers(&*pool.context.medium);
+    // The next statement that needs the medium reports the error.
+    let _ = pool.context.spare.provide(&*pool.context.medium);
+    for table in pool.open_tables() {
+        let swept = table.space().sweep(SWEPT_AT_ONCE, PAGES_SWEPT_AT_ONCE);
+        if let Err(error) = swept {
+            pool.log.fail_stop(&error.to_string());
+        }
     }
 }
 

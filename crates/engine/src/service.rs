@@ -80,6 +80,12 @@ impl Services {
         (!requests.stop).then(|| std::mem::take(&mut requests.tables))
     }
 
+    /// Whether somebody waits for the background thread.
+    pub fn is_asked(&self) -> bool {
+        let requests = self.requests.lock();
+        requests.stop || !requests.tables.is_empty()
+    }
+
     /// Asks the background thread to stop.
     pub fn stop(&self) {
         self.requests.lock().stop = true;

@@ -25,7 +25,7 @@ pub use scenario::Scenario;
 use std::sync::Arc;
 
 /// Hazards that a campaign must see images of.
-const HAZARDS: [Hazard; 19] = [
+const HAZARDS: [Hazard; 20] = [
     ("", "insert"),
     ("", "bulk_insert"),
     ("", "update"),
@@ -39,6 +39,7 @@ const HAZARDS: [Hazard; 19] = [
     ("", "checkpoint"),
     ("", "purge"),
     ("", "reuse"),
+    ("", "move"),
     ("", "log_growth"),
     ("", "log_shrink"),
     ("", "prepared"),

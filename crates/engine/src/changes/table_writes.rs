@@ -232,8 +232,8 @@ impl TableWrites {
         Ok(Written::Done { locked: !held, met })
     }
 
-    /// Enters a write of a row that nobody else can reach; without a word, its deletion.
-    fn enter(&mut self, rid: Rid, word: Option<Word>, at: Step) {
+    /// Enters a write of a row that nobody else can write; without a word, its deletion.
+    pub(super) fn enter(&mut self, rid: Rid, word: Option<Word>, at: Step) {
         let table = self.table.clone();
         let directory = table.directory();
         let (page, position) = (directory.page_of(rid.row()), directory.position_of(rid.row()));
@@ -473,7 +473,7 @@ impl TableWrites {
     /// Retires what is published: hands replaced versions to purge, and counts rows. `now` is the time for reports, in
     /// seconds since 1970.
     pub fn retire(mut self, retired: Retired, now: u64) {
-        if retired.rows > 0 || self.bulk.is_some() {
+        if (retired.rows > 0 || self.bulk.is_some()) && !self.writer.moves() {
             self.table.set_changed(now);
         }
         if let Some(bulk) = self.bulk.take() {

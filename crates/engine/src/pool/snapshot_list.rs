@@ -77,6 +77,11 @@ impl SnapshotList {
         limit
     }
 
+    /// The limit that purge has come to.
+    pub fn purged(&self) -> u64 {
+        self.limit.load(Ordering::SeqCst)
+    }
+
     /// CSN of the oldest live snapshot; `None` without any.
     pub fn oldest(&self) -> Option<u64> {
         self.slots.iter().map(|(_, slot)| slot.0.load(Ordering::SeqCst)).filter(|csn| *csn != NONE).min()

@@ -327,7 +327,7 @@ impl Change {
 
     /// Turns a change whose words `swap` has exchanged with those in the directory into a past.
     pub fn into_past(self, csn: Csn) -> Past {
-        Past { csn, before: self.after, deleted: self.deleted }
+        Past { csn, moved: self.writer.moves(), before: self.after, deleted: self.deleted }
     }
 
     /// Exchanges the words to be stored.
@@ -341,6 +341,8 @@ impl Change {
 pub struct Past {
     /// CSN of the commit.
     pub csn: Csn,
+    /// The commit moved rows and changed none.
+    pub moved: bool,
     /// Words before the change, of the rows inserted or updated.
     pub before: Words,
     /// The rows deleted; their words still name the last version.

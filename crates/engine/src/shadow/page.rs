@@ -160,9 +160,11 @@ impl PageShadow {
         self.history.insert(place, past);
     }
 
-    /// CSN of the newest stored commit that changed the row; 0 if none is remembered.
+    /// CSN of the newest stored commit that changed the row; 0 if none is remembered. One that moved the row has not changed
+    /// it.
     pub fn newest_csn(&self, position: u16) -> Csn {
-        self.history.iter().rev().find(|past| past.changed(position)).map_or(0, |past| past.csn)
+        let changed = self.history.iter().rev().find(|past| !past.moved && past.changed(position));
+        changed.map_or(0, |past| past.csn)
     }
 
     /// The committed word of a row as a reader at `snapshot` sees it. `stored` is the word in the directory, `state` that

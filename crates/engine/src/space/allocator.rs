@@ -4,6 +4,7 @@
 //! after a restart.
 
 use super::directory_space::DirectorySpace;
+use super::emptying::Emptying;
 use super::purge::{PurgeQueue, Reclaimed, Retired};
 use super::segments::Segments;
 use super::shard::Shard;
@@ -25,13 +26,21 @@ pub struct Allocator {
     directory_space: DirectorySpace,
     shadows: Shadows,
     retired: PurgeQueue,
+    emptying: Mutex<Emptying>,
     shards: [Mutex<Shard>; SHARDS],
 }
 
 impl Allocator {
     fn new(segments: Segments, directory_space: DirectorySpace) -> Allocator {
         let shards = std::array::from_fn(|_| Mutex::new(Shard::default()));
-        Allocator { segments, directory_space, shadows: Shadows::default(), retired: PurgeQueue::default(), shards }
+        Allocator {
+            segments,
+            directory_space,
+            shadows: Shadows::default(),
+            retired: PurgeQueue::default(),
+            emptying: Mutex::default(),
+            shards,
+        }
     }
 
     /// The allocator of a new table, whose only file is all free.
@@ -232,6 +241,17 @@ impl Allocator {
         self.directory_space.clear_deleted(&self.segments, &deleted);
         self.segments.free_all(versions.into_iter());
         freed
+    }
+
+    /// The rows that are to be moved out of sparse segments next. They lie in cells of about half of `bytes`, which are taken
+    /// off. What commits up to `purged` replaced is reclaimed.
+    pub fn rows_to_move(&self, bytes: &mut u64, purged: Csn) -> Vec<(Rid, Word)> {
+        self.emptying.lock().next_rows(&self.segments, bytes, purged)
+    }
+
+    /// Notes that commit `csn` has moved rows.
+    pub fn note_moved(&self, csn: Csn) {
+        self.emptying.lock().note_moved(csn);
     }
 
     /// The commits that wait for purge.

@@ -11,7 +11,7 @@ use perdura_pmem::{Medium, SimMedium};
 use std::sync::Arc;
 
 /// All drills.
-pub const DRILLS: [Drill; 12] = [
+pub const DRILLS: [Drill; 13] = [
     Drill { name: "races, mixed", seeds: 40, run: |seed| races("mixed", seed) },
     Drill { name: "races, reuse", seeds: 40, run: |seed| races("reuse", seed) },
     Drill { name: "races, edited bulk", seeds: 40, run: |seed| races("edited bulk", seed) },
@@ -22,6 +22,7 @@ pub const DRILLS: [Drill; 12] = [
     Drill { name: "races, stored behind", seeds: 40, run: |seed| races("stored behind", seed) },
     Drill { name: "races, emptied", seeds: 40, run: |seed| races("emptied", seed) },
     Drill { name: "races, reload", seeds: 40, run: |seed| races("reload", seed) },
+    Drill { name: "races, sparse", seeds: 60, run: |seed| races("sparse", seed) },
     Drill { name: "tables that close", seeds: 60, run: tables_that_close },
     Drill { name: "failed persist", seeds: 1, run: failed_persist },
 ];

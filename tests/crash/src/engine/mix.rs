@@ -47,6 +47,12 @@ pub enum Action {
     Purge,
     /// Sweeps the segments that are unswept after a restart.
     Sweep,
+    /// Rows of one length, which fill several segments.
+    Fill,
+    /// Deletes most of the rows that its thread has inserted, here and there.
+    Thin,
+    /// Moves rows out of sparse segments.
+    Compact,
 }
 
 /// How often each kind is chosen.

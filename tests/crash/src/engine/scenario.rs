@@ -1,8 +1,8 @@
 //! The scenarios: small pools shaped so that one hazard after another comes up.
 
 use super::mix::Action::{
-    Bulk, Checkpoint, Ddl, Delete, EditedBulk, Hold, Huge, Insert, Large, Lock, Order, Prepare, Purge, Rollback,
-    Savepoint, Sweep, Update, VainBulk, Walk, Watch, Wipe,
+    Bulk, Checkpoint, Compact, Ddl, Delete, EditedBulk, Fill, Hold, Huge, Insert, Large, Lock, Order, Prepare, Purge,
+    Rollback, Savepoint, Sweep, Thin, Update, VainBulk, Walk, Watch, Wipe,
 };
 use super::mix::Mix;
 use perdura_engine::{Config, LogConfig};
@@ -51,7 +51,7 @@ const USUAL: Scenario = Scenario {
 };
 
 /// All scenarios.
-pub const SCENARIOS: [Scenario; 17] = [
+pub const SCENARIOS: [Scenario; 18] = [
     Scenario {
         name: "mixed",
         mix: &[
@@ -212,6 +212,24 @@ pub const SCENARIOS: [Scenario; 17] = [
         transactions: 10,
         mix: &[(Insert, 2), (Update, 1), (Ddl, 8), (Checkpoint, 1), (Purge, 1)],
         first_file_bytes: 16 << 10,
+        ..USUAL
+    },
+    Scenario {
+        name: "sparse",
+        transactions: 40,
+        mix: &[
+            (Fill, 3),
+            (Thin, 3),
+            (Insert, 2),
+            (Update, 6),
+            (Delete, 2),
+            (Lock, 1),
+            (Watch, 1),
+            (Checkpoint, 6),
+            (Purge, 7),
+            (Compact, 9),
+        ],
+        scans: 4,
         ..USUAL
     },
 ];

@@ -132,6 +132,11 @@ impl<'a> Worker<'a> {
             Action::Checkpoint => {
                 self.engine.checkpoint().expect("simulated memory takes it");
             }
+            Action::Fill => self.transaction("fill", Worker::fill_segments),
+            Action::Thin => self.transaction("thin", Worker::delete_most),
+            Action::Compact => {
+                self.engine.compact();
+            }
             Action::Sweep => self.engine.sweep().unwrap_or_else(|error| panic!("a sweep beside others: {error}")),
             Action::Purge => self.purged |= self.engine.purge() > 0,
         }
@@ -336,6 +341,21 @@ impl<'a> Worker<'a> {
                 return false;
             }
         }
+        true
+    }
+
+    fn delete_most(&mut self) -> bool {
+        for place in 0..self.ledger.count(self.own_keys()) {
+            let Some((key, rid)) = self.ledger.row(self.own_keys(), place) else { break };
+            if !self.random.one_in(8) && !self.change(key, rid, None) {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn fill_segments(&mut self) -> bool {
+        (0..60 + self.random.below(40)).for_each(|_| self.insert_one(200));
         true
     }
 
