@@ -356,8 +356,7 @@ impl Segments {
         }
         let (used, count) = (cells.used(), cells.count());
         let emptied = cells.emptied.load(Ordering::Acquire);
-        // Planted: a segment that is being emptied becomes free with the first of its cells.
-        if used == 0 || emptied && perdura_pmem::planted(92) {
+        if used == 0 {
             *slot = None;
             free.remove_reusable(cells.units(), id);
             free.put(file, id.index);

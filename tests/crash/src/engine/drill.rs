@@ -1,7 +1,7 @@
 //! Runs without a crash, cheap enough for many seeds: races between sessions, and what follows a failed persist.
 
 use super::closing;
-use super::scenario::{CONTENDED, CROWDED, EMPTIED, SCENARIOS, Scenario};
+use super::scenario::{CONTENDED, CROWDED, EMPTIED, MOVED, SCENARIOS, Scenario};
 use super::verdict;
 use crate::subject::Drill;
 use perdura_engine::{Engine, ErrorKind, Isolation};
@@ -11,7 +11,7 @@ use perdura_pmem::{Medium, SimMedium};
 use std::sync::Arc;
 
 /// All drills.
-pub const DRILLS: [Drill; 13] = [
+pub const DRILLS: [Drill; 14] = [
     Drill { name: "races, mixed", seeds: 40, run: |seed| races("mixed", seed) },
     Drill { name: "races, reuse", seeds: 40, run: |seed| races("reuse", seed) },
     Drill { name: "races, edited bulk", seeds: 40, run: |seed| races("edited bulk", seed) },
@@ -22,7 +22,8 @@ pub const DRILLS: [Drill; 13] = [
     Drill { name: "races, stored behind", seeds: 40, run: |seed| races("stored behind", seed) },
     Drill { name: "races, emptied", seeds: 40, run: |seed| races("emptied", seed) },
     Drill { name: "races, reload", seeds: 40, run: |seed| races("reload", seed) },
-    Drill { name: "races, sparse", seeds: 60, run: |seed| races("sparse", seed) },
+    Drill { name: "races, sparse", seeds: 40, run: |seed| races("sparse", seed) },
+    Drill { name: "races, moved", seeds: 80, run: |seed| races("moved", seed) },
     Drill { name: "tables that close", seeds: 60, run: tables_that_close },
     Drill { name: "failed persist", seeds: 1, run: failed_persist },
 ];
@@ -37,7 +38,7 @@ impl Tap for Unheard {
 fn scenario(name: &str) -> Result<&'static Scenario, String> {
     SCENARIOS
         .iter()
-        .chain([&CONTENDED, &CROWDED, &EMPTIED])
+        .chain([&CONTENDED, &CROWDED, &EMPTIED, &MOVED])
         .find(|scenario| scenario.name == name)
         .ok_or(format!("there is no scenario {name:?}"))
 }

@@ -47,9 +47,8 @@ pub enum Action {
     Purge,
     /// Sweeps the segments that are unswept after a restart.
     Sweep,
-    /// Rows of one length, which fill several segments.
-    Fill,
-    /// Deletes most of the rows that its thread has inserted, here and there.
+    /// Rows of one length, which fill several segments; then most rows that its thread has inserted are deleted, here and
+    /// there.
     Thin,
     /// Moves rows out of sparse segments.
     Compact,

@@ -160,11 +160,6 @@ pub const PLANTED: &[Planted] = &[
     planted(89, "(I8), pages given back", "the RIDs of a page that is given back stay in the list", "races, reload"),
     planted(90, "(I8), moved rows", "the place that a moved row has left is free at once", "races, sparse"),
     planted(91, "moved rows", "a row is moved from where it was when it was looked for", "races, sparse"),
-    planted(
-        92,
-        "(I8), moved rows",
-        "a segment that is being emptied is free with the first of its cells",
-        "races, sparse",
-    ),
-    planted(93, "moved rows", "a row is moved while another transaction holds it", "races, sparse"),
+    planted(92, "moved rows", "the places that moved rows have left are never purged", "races, sparse"),
+    planted(93, "moved rows", "a row is moved while another transaction holds it", "races, moved"),
 ];

@@ -1,7 +1,7 @@
 //! The scenarios: small pools shaped so that one hazard after another comes up.
 
 use super::mix::Action::{
-    Bulk, Checkpoint, Compact, Ddl, Delete, EditedBulk, Fill, Hold, Huge, Insert, Large, Lock, Order, Prepare, Purge,
+    Bulk, Checkpoint, Compact, Ddl, Delete, EditedBulk, Hold, Huge, Insert, Large, Lock, Order, Prepare, Purge,
     Rollback, Savepoint, Sweep, Thin, Update, VainBulk, Walk, Watch, Wipe,
 };
 use super::mix::Mix;
@@ -216,20 +216,20 @@ pub const SCENARIOS: [Scenario; 18] = [
     },
     Scenario {
         name: "sparse",
-        transactions: 40,
+        threads: 3,
+        transactions: 18,
         mix: &[
-            (Fill, 3),
-            (Thin, 3),
-            (Insert, 2),
-            (Update, 6),
+            (Thin, 4),
+            (Insert, 1),
+            (Update, 14),
             (Delete, 2),
-            (Lock, 1),
-            (Watch, 1),
-            (Checkpoint, 6),
-            (Purge, 7),
-            (Compact, 9),
+            (Lock, 2),
+            (Checkpoint, 2),
+            (Purge, 3),
+            (Compact, 12),
         ],
         scans: 4,
+        focus: &["move"],
         ..USUAL
     },
 ];
@@ -273,6 +273,15 @@ pub const EMPTIED: Scenario = Scenario {
     threads: 4,
     transactions: 30,
     mix: &[(EditedBulk, 2), (Delete, 6), (Checkpoint, 5), (Purge, 5)],
+    ..USUAL
+};
+
+/// Rows that are changed while they are moved: for runs without a crash.
+pub const MOVED: Scenario = Scenario {
+    name: "moved",
+    threads: 4,
+    transactions: 50,
+    mix: &[(Thin, 2), (Update, 20), (Delete, 1), (Compact, 10)],
     ..USUAL
 };
 

@@ -132,11 +132,11 @@ impl<'a> Worker<'a> {
             Action::Checkpoint => {
                 self.engine.checkpoint().expect("simulated memory takes it");
             }
-            Action::Fill => self.transaction("fill", Worker::fill_segments),
-            Action::Thin => self.transaction("thin", Worker::delete_most),
-            Action::Compact => {
-                self.engine.compact();
+            Action::Thin => {
+                self.transaction("fill", Worker::fill_segments);
+                self.transaction("thin", Worker::delete_most);
             }
+            Action::Compact => self.compact(),
             Action::Sweep => self.engine.sweep().unwrap_or_else(|error| panic!("a sweep beside others: {error}")),
             Action::Purge => self.purged |= self.engine.purge() > 0,
         }
@@ -355,7 +355,7 @@ impl<'a> Worker<'a> {
     }
 
     fn fill_segments(&mut self) -> bool {
-        (0..60 + self.random.below(40)).for_each(|_| self.insert_one(200));
+        (0..110 + self.random.below(80)).for_each(|_| self.insert_one(200));
         true
     }
 
@@ -406,6 +406,15 @@ impl<'a> Worker<'a> {
         self.txn.start_statement();
         let _ = self.write_anything() && self.write_anything();
         self.give_up();
+    }
+
+    /// Moves rows out of what has become sparse by now.
+    fn compact(&mut self) {
+        if !self.random.one_in(4) {
+            self.engine.checkpoint().expect("simulated memory takes it");
+            self.engine.purge();
+        }
+        self.purged |= self.engine.compact() > 0;
     }
 
     /// Reads deleted rows by their RIDs, which must lead nowhere even if the RIDs are in use again, perhaps by this transaction.
