@@ -29,6 +29,7 @@ static SHOW_VAR counter_list[]= {
   COUNTER(transactions),
   COUNTER(commits),
   COUNTER(rollbacks),
+  COUNTER(moved_rows),
   COUNTER(fences),
   COUNTER(lines_flushed),
   COUNTER(bytes_written),

@@ -519,6 +519,8 @@ typedef struct PerduraCounters {
   uint64_t commits;
   // Rollbacks of transactions that wrote.
   uint64_t rollbacks;
+  // Rows moved out of segments of which little was left.
+  uint64_t moved_rows;
   // Fences issued by the process.
   uint64_t fences;
   // Cache lines flushed by the process.

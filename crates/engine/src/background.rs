@@ -1,10 +1,11 @@
 //! The background thread of a pool. It checkpoints and purges continuously, creates data files ahead of need, retries
-//! file removals that failed, replaces a used spare file, sweeps what the opening of a table left unswept, and closes
-//! tables that nobody uses.
+//! file removals that failed, replaces a used spare file, sweeps what the opening of a table left unswept, moves rows out of
+//! sparse segments, and closes tables that nobody uses.
 
 use crate::error::ErrorKind;
 use crate::format::CATALOG_ID;
 use crate::pool::Pool;
+use crate::txn::compact;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -50,29 +51,42 @@ impl Background {
     }
 }
 
-fn run(pool: &Pool) {
+fn run(pool: &Arc<Pool>) {
     let mut purged = 0;
     while let Some(asked) = pool.services().wait(PERIOD) {
-        let _changing = pool.hold.change();
-        grow_ahead(pool, asked);
-        if !pool.log.is_failed() && pool.checkpoint().is_ok() {
-            purged += pool.purge();
-        }
+        let woken = !asked.is_empty();
+        purged += maintain(pool, asked);
         if purged >= PURGED_UNTIL_TRIM {
             perdura_pmem::heap::trim();
             purged = 0;
         }
-        pool.services().remove_leftovers(&*pool.context.medium);
-        // The next statement that needs the medium reports the error.
-        let _ = pool.context.spare.provide(&*pool.context.medium);
-        for table in pool.open_tables() {
-            let swept = table.space().sweep(SWEPT_AT_ONCE, PAGES_SWEPT_AT_ONCE);
-            if let Err(error) = swept {
-                pool.log.fail_stop(&error.to_string());
-            }
+        // Under load, files come first.
+        if !woken {
+            compact::round(pool, || pool.services().is_asked());
         }
         pool.tables.close_idle();
     }
+}
+
+/// A round of all that stores nothing in the name of a transaction. `asked` are the tables that need their next file.
+/// Returns the number of versions purged.
+fn maintain(pool: &Pool, asked: Vec<u32>) -> usize {
+    let _changing = pool.hold.change();
+    grow_ahead(pool, asked);
+    let mut purged = 0;
+    if !pool.log.is_failed() && pool.checkpoint().is_ok() {
+        purged = pool.purge();
+    }
+    pool.services().remove_leftovers(&*pool.context.medium);
+    // The next statement that needs the medium reports the error.
+    let _ = pool.context.spare.provide(&*pool.context.medium);
+    for table in pool.open_tables() {
+        let swept = table.space().sweep(SWEPT_AT_ONCE, PAGES_SWEPT_AT_ONCE);
+        if let Err(error) = swept {
+            pool.log.fail_stop(&error.to_string());
+        }
+    }
+    purged
 }
 
 /// Creates the next data file of each table in `asked` whose free segments run low. Damage fails the pool stop; every

@@ -10,6 +10,7 @@
 pub mod bulk;
 pub mod claim;
 pub mod memory;
+mod moves;
 pub mod own_segments;
 mod spill;
 mod table_records;

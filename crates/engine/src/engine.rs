@@ -7,6 +7,7 @@ use crate::pool::Pool;
 use crate::recovery::{self, ddl};
 use crate::status::{Counters, Status};
 use crate::table::Table;
+use crate::txn::compact;
 use crate::txn::isolation::Isolation;
 use crate::txn::session::Session;
 use perdura_log::Csn;
@@ -208,6 +209,13 @@ impl Engine {
     pub fn purge(&self) -> usize {
         let _changing = self.pool.hold.change();
         self.pool.purge()
+    }
+
+    /// Moves rows out of segments of which little is left, a bounded number, and returns how many. Nobody finds a row changed
+    /// by that. The room is free for every use once a checkpoint and [`Engine::purge`] follow. The background thread does so
+    /// in its rounds.
+    pub fn compact(&self) -> usize {
+        compact::round(&self.pool, || false)
     }
 
     /// Sweeps every segment of the open tables that the opening left unswept.

@@ -40,6 +40,8 @@ pub(crate) struct EventCounters {
     pub commits: AtomicU64,
     /// Rollbacks of transactions that wrote.
     pub rollbacks: AtomicU64,
+    /// Rows moved out of sparse segments.
+    pub moved_rows: AtomicU64,
 }
 
 /// An opened pool.
@@ -54,6 +56,8 @@ pub(crate) struct Pool {
     /// Serialises DDL: locked from before a DDL transaction begins until it has ended.
     pub ddl: Mutex<()>,
     purging: Mutex<()>,
+    /// Serialises the moving of rows.
+    pub moving: Mutex<()>,
     pub hold: Hold,
     /// Prepared transactions without a session.
     pub prepared: PreparedList,
@@ -87,6 +91,7 @@ impl Pool {
             catalog,
             ddl: Mutex::new(()),
             purging: Mutex::new(()),
+            moving: Mutex::new(()),
             hold: Hold::default(),
             prepared: PreparedList::default(),
             next_session: AtomicU64::new(1),

@@ -85,6 +85,12 @@ impl Services {
         std::mem::take(&mut self.requests.lock().tables)
     }
 
+    /// Whether somebody waits for the background thread.
+    pub fn is_asked(&self) -> bool {
+        let requests = self.requests.lock();
+        requests.stop || !requests.tables.is_empty()
+    }
+
     /// Asks the background thread to stop.
     pub fn stop(&self) {
         self.requests.lock().stop = true;

@@ -10,6 +10,7 @@
 pub mod allocator;
 pub mod bulk_segment;
 pub mod directory_space;
+pub mod emptying;
 pub mod extents;
 pub mod file_return;
 pub mod free;
@@ -19,4 +20,5 @@ pub mod open_cells;
 pub mod purge;
 pub mod segments;
 pub mod shard;
+pub mod sparse;
 pub mod sweep;

@@ -17,6 +17,8 @@ pub struct Counters {
     pub commits: u64,
     /// Rollbacks of transactions that wrote.
     pub rollbacks: u64,
+    /// Rows moved out of segments of which little was left.
+    pub moved_rows: u64,
     /// Fences issued, by the whole process.
     pub fences: u64,
     /// Cache lines flushed, by the whole process.
@@ -78,6 +80,7 @@ impl Counters {
         Counters {
             commits: pool.counters.commits.load(Ordering::Relaxed),
             rollbacks: pool.counters.rollbacks.load(Ordering::Relaxed),
+            moved_rows: pool.counters.moved_rows.load(Ordering::Relaxed),
             fences: pmem.fences,
             lines_flushed: pmem.flushed_lines,
             bytes_written: pmem.written_bytes,
@@ -215,7 +218,7 @@ impl fmt::Display for Status {
             Some(csn) => writeln!(f, "  {} snapshots, the oldest at CSN {csn}", counters.snapshots)?,
             None => writeln!(f, "  no snapshots")?,
         }
-        writeln!(f, "  {} versions wait to be purged", counters.purge_lag)?;
+        writeln!(f, "  {} versions wait to be purged, {} rows moved", counters.purge_lag, counters.moved_rows)?;
         writeln!(
             f,
             "ROW LOCKS\n  {} held, {} waited for; since start {} waits, {} timeouts, {} deadlocks",

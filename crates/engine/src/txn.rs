@@ -9,6 +9,7 @@
 
 mod catch_up;
 mod commit;
+pub mod compact;
 pub mod isolation;
 mod lock;
 pub mod read;

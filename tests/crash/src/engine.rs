@@ -26,7 +26,7 @@ pub use scenario::Scenario;
 use std::sync::Arc;
 
 /// Hazards that a campaign must see images of.
-const HAZARDS: [Hazard; 20] = [
+const HAZARDS: [Hazard; 21] = [
     ("", "insert"),
     ("", "bulk_insert"),
     ("", "update"),
@@ -40,6 +40,7 @@ const HAZARDS: [Hazard; 20] = [
     ("", "checkpoint"),
     ("", "purge"),
     ("", "reuse"),
+    ("", "move"),
     ("", "log_growth"),
     ("", "log_shrink"),
     ("", "file_return"),

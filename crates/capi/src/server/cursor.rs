@@ -409,7 +409,8 @@ impl PerduraCursor {
         if !session.txn.has_snapshot() {
             return Ok(false);
         }
-        Ok(!same_version(newest, session.txn.read(&self.table, rid, ReadView::Snapshot)?))
+        let seen = session.txn.read(&self.table, rid, ReadView::Snapshot)?;
+        Ok(!same_version(newest, seen) && session.txn.is_changed(&self.table, rid))
     }
 
     /// Locks a row and reads it. `None` if it is gone or skipped.

@@ -19,6 +19,8 @@ pub struct PerduraCounters {
     pub commits: u64,
     /// Rollbacks of transactions that wrote.
     pub rollbacks: u64,
+    /// Rows moved out of segments of which little was left.
+    pub moved_rows: u64,
     /// Fences issued by the process.
     pub fences: u64,
     /// Cache lines flushed by the process.
@@ -88,6 +90,7 @@ fn counters(engine: &PerduraEngine) -> PerduraCounters {
     let Counters {
         commits,
         rollbacks,
+        moved_rows,
         fences,
         lines_flushed,
         bytes_written,
@@ -119,6 +122,7 @@ fn counters(engine: &PerduraEngine) -> PerduraCounters {
         transactions: sessions.transactions.load(Ordering::Relaxed),
         commits,
         rollbacks,
+        moved_rows,
         fences,
         lines_flushed,
         bytes_written,

@@ -231,8 +231,8 @@ impl TableWrites {
         Ok(Written::Done { locked: !held, met })
     }
 
-    /// Enters a write of a row that nobody else can reach; without a word, its deletion.
-    fn enter(&mut self, rid: Rid, word: Option<Word>, at: Step) {
+    /// Enters a write of a row that nobody else can write; without a word, its deletion.
+    pub(super) fn enter(&mut self, rid: Rid, word: Option<Word>, at: Step) {
         let table = self.table.clone();
         let directory = table.directory();
         let (page, position) = (directory.page_of(rid.row()), directory.position_of(rid.row()));
@@ -472,7 +472,7 @@ impl TableWrites {
     /// Retires what is published: hands replaced versions to purge, and counts rows. `now` is the time for reports, in
     /// seconds since 1970.
     pub fn retire(mut self, retired: Retired, now: u64) {
-        if retired.rows > 0 || self.bulk.is_some() {
+        if (retired.rows > 0 || self.bulk.is_some()) && !self.writer.moves() {
             self.table.set_changed(now);
         }
         if let Some(bulk) = self.bulk.take() {
@@ -480,7 +480,8 @@ impl TableWrites {
             bulk.finish();
         }
         self.segments.release(&self.table);
-        if retired.rows > 0 {
+        // Planted: the places that moved rows have left are never purged.
+        if retired.rows > 0 && !(perdura_pmem::planted(92) && self.writer.moves()) {
             self.table.space().retire(retired);
         }
     }

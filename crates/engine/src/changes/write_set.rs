@@ -60,6 +60,16 @@ impl WriteSet {
         self.writer.get_or_insert_with(|| Arc::new(Writer::new(owner)))
     }
 
+    /// Begins a transaction that only moves rows; `owner` is the owner of its locks.
+    pub fn begin_moving(&mut self, owner: u64) {
+        self.writer = Some(Arc::new(Writer::mover(owner)));
+    }
+
+    /// Whether the transaction only moves rows.
+    pub fn moves(&self) -> bool {
+        self.writer.as_ref().is_some_and(|writer| writer.moves())
+    }
+
     /// The transaction as others meet it, if it has locked or written anything.
     pub fn known_writer(&self) -> Option<&Arc<Writer>> {
         self.writer.as_ref()

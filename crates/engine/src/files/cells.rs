@@ -80,6 +80,8 @@ pub struct CellMap {
     /// A shard or a bulk insert owns the segment, so it is not among the reusable ones. Changed with the lists of free
     /// segments locked.
     pub taken: AtomicBool,
+    /// Rows are being moved out of the segment, so it is not among the reusable ones either. Changed like `taken`.
+    pub emptied: AtomicBool,
 }
 
 impl CellMap {
@@ -92,6 +94,7 @@ impl CellMap {
             words: (0..count.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
             used: AtomicU32::new(0),
             taken: AtomicBool::new(false),
+            emptied: AtomicBool::new(false),
         }
     }
 
@@ -119,6 +122,15 @@ impl CellMap {
     pub fn cell_at(&self, offset: u64) -> Option<u32> {
         let size = u64::from(self.units) * UNIT_BYTES;
         (offset.is_multiple_of(size) && offset / size < u64::from(self.count)).then(|| (offset / size) as u32)
+    }
+
+    /// The cells in use.
+    pub fn in_use(&self) -> impl Iterator<Item = u32> + '_ {
+        let cells = |(index, word): (u32, &AtomicU64)| {
+            let bits = word.load(Ordering::Acquire);
+            (0..64).filter(move |bit| bits >> bit & 1 != 0).map(move |bit| index * 64 + bit)
+        };
+        (0..).zip(&self.words).flat_map(cells)
     }
 
     /// Claims the first free cell at or after `from`. Only the segment's owner may call this.

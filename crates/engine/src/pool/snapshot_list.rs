@@ -86,6 +86,11 @@ impl SnapshotList {
         self.slots.iter().map(|(_, slot)| slot.0.load(Ordering::SeqCst)).filter(|csn| *csn != NONE)
     }
 
+    /// The limit that purge has come to.
+    pub fn purged(&self) -> u64 {
+        self.purged.load(Ordering::Relaxed)
+    }
+
     /// CSN of the oldest live snapshot; `None` without any.
     pub fn oldest(&self) -> Option<u64> {
         self.live().min()

@@ -328,7 +328,13 @@ impl Change {
 
     /// Turns a change whose words `swap` has exchanged with those in the directory into a past.
     pub fn into_past(self, csn: Csn) -> Past {
-        Past { csn, before: self.after, deleted: self.deleted }
+        let mut moved = RowSet::default();
+        if self.writer.moves() {
+            for (position, _) in self.after.iter() {
+                moved.insert(position);
+            }
+        }
+        Past { csn, moved, before: self.after, deleted: self.deleted }
     }
 
     /// Exchanges the words to be stored.

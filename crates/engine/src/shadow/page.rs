@@ -185,9 +185,11 @@ impl PageShadow {
         self.history.insert(place, past);
     }
 
-    /// CSN of the newest stored commit that changed the row; 0 if none is remembered.
+    /// CSN of the newest stored commit that changed the row; 0 if none is remembered. One that moved the row has not changed
+    /// it.
     pub fn newest_csn(&self, position: u16) -> Csn {
-        self.history.iter().rev().find(|past| past.changed(position)).map_or(0, |past| past.csn)
+        let changed = self.history.iter().rev().find(|past| past.changed(position));
+        changed.map_or(0, |past| past.csn)
     }
 
     /// The committed word of a row as a reader at `snapshot` sees it. `stored` is the word in the directory, `state` that
@@ -371,7 +373,7 @@ mod tests {
                 }
             }
             if !before.is_empty() || !deleted.is_empty() {
-                shadow.history.push_back(Past { csn, before, deleted });
+                shadow.history.push_back(Past { csn, moved: RowSet::default(), before, deleted });
             }
             states.push(now.clone());
         }

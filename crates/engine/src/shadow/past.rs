@@ -14,6 +14,8 @@ use perdura_log::Csn;
 pub struct Past {
     /// CSN of the commit; of several, the last.
     pub csn: Csn,
+    /// The rows that were only moved to another place.
+    pub moved: RowSet,
     /// Words before the change, of the rows inserted or updated.
     pub before: Words,
     /// The rows deleted; their words still name the last version. A row that was updated first is in `before` too.
@@ -40,9 +42,9 @@ impl Past {
         before.or_else(|| self.deleted.contains(position).then(|| now.alive()))
     }
 
-    /// Whether the commit changed the row.
+    /// Whether the commit changed the row. To move it is no change.
     pub fn changed(&self, position: u16) -> bool {
-        self.deleted.contains(position) || self.before.contains(position)
+        self.deleted.contains(position) || self.before.contains(position) && !self.moved.contains(position)
     }
 
     /// Number of changes: a row that was both updated and deleted counts twice.
@@ -55,6 +57,11 @@ impl Past {
         self.csn = newer.csn;
         let changes = self.changes() + newer.changes();
         for (position, word) in newer.before.iter() {
+            if !newer.moved.contains(position) {
+                self.moved.remove(position);
+            } else if !self.before.contains(position) {
+                self.moved.insert(position);
+            }
             // Planted: of two merged commits the word before the newer one counts.
             let replaced = match self.before.contains(position) && !perdura_pmem::planted(97) {
                 true => Some(word),
@@ -70,6 +77,7 @@ impl Past {
             if self.before.get(position).is_some_and(Word::is_empty) {
                 superseded.versions.extend(self.before.hold());
                 self.before.remove(position);
+                self.moved.remove(position);
                 superseded.gone.push(position);
             } else {
                 self.deleted.insert(position);
@@ -94,7 +102,7 @@ mod tests {
         for position in deleted {
             rows.insert(*position);
         }
-        Past { csn, before: words, deleted: rows }
+        Past { csn, moved: RowSet::default(), before: words, deleted: rows }
     }
 
     #[test]
@@ -113,6 +121,23 @@ mod tests {
         assert_eq!(merged.before(7, now.tombstone()), Some(now));
         assert_eq!(merged.before(2, now), None);
         assert!(merged.changed(0) && merged.changed(1) && merged.changed(9) && !merged.changed(2));
+    }
+
+    /// Row 1 is moved, row 2 changed and then moved, row 3 moved and then changed.
+    #[test]
+    fn a_merged_past_tells_moves_from_changes() {
+        let moves = |csn, before: &[(u16, Word)]| {
+            let mut past = past(csn, before, &[]);
+            for (position, _) in before {
+                past.moved.insert(*position);
+            }
+            past
+        };
+        let mut merged = moves(5, &[(1, WORDS[1]), (3, WORDS[2])]);
+        let mut superseded = Superseded::default();
+        merged.absorb(past(6, &[(2, WORDS[1]), (3, WORDS[1])], &[]), &mut superseded);
+        merged.absorb(moves(7, &[(2, WORDS[3]), (4, WORDS[1])]), &mut superseded);
+        assert_eq!([1, 2, 3, 4].map(|position| merged.changed(position)), [false, true, true, false]);
     }
 
     #[test]

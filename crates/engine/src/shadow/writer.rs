@@ -20,6 +20,8 @@ pub struct RowKey {
 /// A transaction as others meet it. Each transaction has one of its own, so no name is ever given twice.
 pub struct Writer {
     owner: u64,
+    /// It only moves rows to other places: nobody finds them changed.
+    moves: bool,
     /// Its CSN once it is committed; 0 before.
     csn: AtomicU64,
     /// Locks that others have put into the lock table in its name, because they wait for them; `None` once it has
@@ -30,7 +32,18 @@ pub struct Writer {
 impl Writer {
     /// A transaction of the lock owner `owner`.
     pub fn new(owner: u64) -> Writer {
-        Writer { owner, csn: AtomicU64::new(0), tabled: Mutex::new(Some(Vec::new())) }
+        Writer { owner, moves: false, csn: AtomicU64::new(0), tabled: Mutex::new(Some(Vec::new())) }
+    }
+
+    /// A transaction that only moves rows to other places.
+    pub fn mover(owner: u64) -> Writer {
+        Writer { moves: true, ..Writer::new(owner) }
+    }
+
+    /// Whether it only moves rows to other places.
+    #[inline]
+    pub fn moves(&self) -> bool {
+        self.moves
     }
 
     /// The owner of its locks.

@@ -4,6 +4,7 @@
 //! after a restart.
 
 use super::directory_space::DirectorySpace;
+use super::emptying::Emptying;
 use super::file_return::FileReturn;
 use super::purge::{BATCH, PurgeQueue, Reclaimed, Retired};
 use super::segments::Segments;
@@ -30,6 +31,7 @@ pub struct Allocator {
     shadows: Shadows,
     retired: PurgeQueue,
     file_return: FileReturn,
+    emptying: Mutex<Emptying>,
     shards: [Mutex<Shard>; SHARDS],
 }
 
@@ -42,6 +44,7 @@ impl Allocator {
             shadows: Shadows::default(),
             retired: PurgeQueue::default(),
             file_return: FileReturn::default(),
+            emptying: Mutex::default(),
             shards,
         }
     }
@@ -301,6 +304,17 @@ impl Allocator {
         self.directory_space.clear_deleted(&self.segments, &deleted);
         self.segments.free_all(versions.into_iter());
         freed
+    }
+
+    /// The rows that are to be moved out of sparse segments next. They lie in cells of about half of `bytes`, which are taken
+    /// off. What commits up to `purged` replaced is reclaimed.
+    pub fn rows_to_move(&self, bytes: &mut u64, purged: Csn) -> Vec<(Rid, Word)> {
+        self.emptying.lock().next_rows(&self.segments, bytes, purged)
+    }
+
+    /// Notes that commit `csn` has moved rows.
+    pub fn note_moved(&self, csn: Csn) {
+        self.emptying.lock().note_moved(csn);
     }
 
     /// The pages that wait for purge.

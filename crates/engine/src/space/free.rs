@@ -1,6 +1,7 @@
 //! The lists of a table's free, reusable and unswept segments, and its extents.
 
 use super::extents::{Extents, Granules};
+use super::sparse::Sparse;
 use crate::files::chain::{Chain, SegmentId};
 use crate::files::datafile::DataFile;
 use crate::format::GRANULES;
@@ -28,6 +29,8 @@ pub struct FreeSegments {
     by_file: Vec<u32>,
     /// Segments that offer free cells and have no owner, with the units of their cells.
     reusable: BTreeSet<(u32, SegmentId)>,
+    /// Those of them that are sparse.
+    pub sparse: Sparse,
     unswept: VecDeque<SegmentId>,
     /// Where large versions are.
     pub extents: Extents,
@@ -208,6 +211,7 @@ impl FreeSegments {
     /// Withdraws the offer of a segment.
     pub fn remove_reusable(&mut self, units: u32, id: SegmentId) {
         self.reusable.remove(&(units, id));
+        self.sparse.remove(units, id);
     }
 
     /// Takes a segment that offers cells of the smallest class within `classes`.
@@ -215,7 +219,7 @@ impl FreeSegments {
         let first = SegmentId { file: 0, index: 0 };
         let last = SegmentId { file: u32::MAX, index: u32::MAX };
         let found = *self.reusable.range((*classes.start(), first)..=(*classes.end(), last)).next()?;
-        self.reusable.remove(&found);
+        self.remove_reusable(found.0, found.1);
         Some(found.1)
     }
 

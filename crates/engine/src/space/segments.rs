@@ -8,6 +8,7 @@
 use super::extents::Granules;
 use super::free::FreeSegments;
 use super::losses::Losses;
+use super::sparse::{Emptied, is_sparse};
 use super::sweep;
 use crate::error::{Error, Result};
 use crate::files::cells::{self, CellMap};
@@ -320,8 +321,34 @@ impl Segments {
         Some((SegmentId { file: word.file(), index }, cells, cell))
     }
 
+    /// Takes sparse segments to be emptied, up to `most`, if the table has so many that it is worth it. Until
+    /// [`Segments::end_emptying`] nobody is offered their cells. They become free with their last cell.
+    pub fn begin_emptying(&self, most: usize) -> Vec<Emptied> {
+        let mut free = self.free.lock();
+        if !free.sparse.is_worth_emptying(self.chain.bytes() - free.bytes()) {
+            return Vec::new();
+        }
+        let cells_of = |id: SegmentId| self.chain.file_of(id).segment(id.index).cells.lock().clone();
+        let chosen = free.sparse.choose(most, |id| cells_of(id).map_or((0, 0), |cells| (cells.used(), cells.count())));
+        let mut emptied = Vec::new();
+        for (units, id) in chosen {
+            free.remove_reusable(units, id);
+            let cells = cells_of(id).expect("a sparse segment has cells");
+            cells.emptied.store(true, Ordering::Release);
+            emptied.push(Emptied { id, cells, start: self.chain.file_of(id).segment_offset(id.index) });
+        }
+        emptied
+    }
+
+    /// Gives up emptying a segment, unless it is free by now.
+    pub fn end_emptying(&self, segment: &Emptied) {
+        let mut free = self.free.lock();
+        segment.cells.emptied.store(false, Ordering::Release);
+        self.settle(&mut free, segment.id, &segment.cells);
+    }
+
     /// Makes a segment free if it is empty, or reusable if at least an eighth of its cells is free. A segment with an
-    /// owner stays as it is. `free` are the locked lists.
+    /// owner stays as it is, and so does one that is being emptied until it is empty. `free` are the locked lists.
     fn settle(&self, free: &mut FreeSegments, id: SegmentId, cells: &CellMap) {
         // Planted: an empty segment becomes free although an owner fills it.
         if cells.taken.load(Ordering::Acquire) && !perdura_pmem::planted(51) {
@@ -333,12 +360,16 @@ impl Segments {
             return;
         }
         let (used, count) = (cells.used(), cells.count());
+        let emptied = cells.emptied.load(Ordering::Acquire);
         if used == 0 {
             *slot = None;
             free.remove_reusable(cells.units(), id);
             free.put(file, id.index);
-        } else if u64::from(used) * 8 <= u64::from(count) * 7 {
+        } else if !emptied && u64::from(used) * 8 <= u64::from(count) * 7 {
             free.put_reusable(cells.units(), id);
+            if is_sparse(used, count) {
+                free.sparse.add(cells.units(), id, file.segment_bytes());
+            }
         }
     }
 

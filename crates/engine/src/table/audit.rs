@@ -5,9 +5,11 @@
 
 use super::Table;
 use crate::error::{Error, Result};
+use crate::files::cells::CellMap;
 use crate::files::chain::SegmentId;
 use crate::format::{GRANULES, Rid, SegmentKind};
 use rustc_hash::FxHashSet;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 impl Table {
@@ -41,7 +43,9 @@ impl Table {
         for (units, id) in self.space.segments().free_segments().reusable() {
             let cells = self.chain().file_of(id).segment(id.index).cells.lock().clone();
             let offered = cells.filter(|cells| cells.units() == units && (1..cells.count()).contains(&cells.used()));
-            if offered.is_none_or(|cells| cells.taken.load(Ordering::Acquire)) {
+            let is_withdrawn =
+                |cells: Arc<CellMap>| cells.taken.load(Ordering::Acquire) || cells.emptied.load(Ordering::Acquire);
+            if offered.is_none_or(is_withdrawn) {
                 return Err(
                     self.unaccounted(format_args!("segment {id:?} is offered with free cells of {units} units"))
                 );

@@ -139,6 +139,7 @@ impl Session {
     /// Publishes the transaction, once durable_csn covers it. One store makes it visible, and its locks are free: nobody
     /// waits for what follows. Then it stores its words page by page, fences, and hands replaced versions to purge.
     fn publish(&mut self, csn: Csn) {
+        let moves = self.writes.moves();
         self.writes.commit(csn);
         self.pool.log.publish(csn);
         self.release_locks();
@@ -150,10 +151,13 @@ impl Session {
         self.pool.fence();
         self.pool.log.stored(csn);
         self.writes.retire(retired, self.pool.now().as_secs());
-        self.pool.counters.commits.fetch_add(1, Ordering::Relaxed);
         let log = self.log.take();
-        // Planted: a commit is acknowledged before it is visible.
-        let _ = perdura_pmem::planted(35) || self.pool.log.wait_visible(csn);
+        // Nobody is told that rows were moved.
+        if !moves {
+            self.pool.counters.commits.fetch_add(1, Ordering::Relaxed);
+            // Planted: a commit is acknowledged before it is visible.
+            let _ = perdura_pmem::planted(35) || self.pool.log.wait_visible(csn);
+        }
         drop(log);
         self.reset();
     }
@@ -192,7 +196,9 @@ impl Session {
         }
         if !self.is_read_only() {
             self.undo_all();
-            self.pool.counters.rollbacks.fetch_add(1, Ordering::Relaxed);
+            if !self.writes.moves() {
+                self.pool.counters.rollbacks.fetch_add(1, Ordering::Relaxed);
+            }
         }
         self.release_locks();
         self.reset();

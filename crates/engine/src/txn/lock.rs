@@ -10,6 +10,9 @@ use crate::table::Table;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// Longest wait for a row that is being moved, for those who would not wait that long for a lock.
+const MOVE_WAIT: Duration = Duration::from_secs(1);
+
 impl Session {
     /// Locks a row, waiting up to the lock wait timeout. A row that the transaction inserted itself counts as held,
     /// without a lock.
@@ -66,6 +69,11 @@ impl Session {
         contention: Contention<'_>,
     ) -> Result<LockOutcome> {
         let Contention { page, holder } = contention;
+        // Whoever waits for nobody still waits for a row that is being moved, as if it were free.
+        let timeout = match &holder {
+            Some(holder) if holder.moves() => Some(timeout.map_or(MOVE_WAIT, |timeout| timeout.max(MOVE_WAIT))),
+            _ => timeout,
+        };
         let refused = match self.pool.locks.lock(&self.owner, key, mode, timeout, holder.as_deref(), page) {
             Ok(LockOutcome::New) => {
                 self.locks.push(key);

@@ -55,6 +55,12 @@ impl Session {
         Ok(row)
     }
 
+    /// Whether somebody has changed a row since the transaction's snapshot. The transaction has locked the row and not
+    /// written it. To be moved is not to be changed, though the row is then read from another place.
+    pub fn is_changed(&self, table: &Table, rid: Rid) -> bool {
+        self.snapshots.transaction().is_some_and(|snapshot| table.newest(rid.row()).1 > snapshot)
+    }
+
     /// Reads a row at `snapshot`, which the session must hold open, own writes included.
     pub(super) fn read_at(&self, table: &Arc<Table>, rid: Rid, snapshot: Csn) -> Result<Option<RowRef>> {
         match self.writes.own(table.id(), rid) {

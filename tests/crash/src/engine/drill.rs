@@ -1,7 +1,7 @@
 //! Runs without a crash, cheap enough for many seeds: races between sessions, and what follows a failed persist.
 
 use super::closing;
-use super::scenario::{CONTENDED, CROWDED, EMPTIED, SCENARIOS, Scenario};
+use super::scenario::{CONTENDED, CROWDED, EMPTIED, MOVED, SCENARIOS, Scenario};
 use super::shrinking;
 use super::verdict;
 use crate::subject::{Drill, Stall};
@@ -12,7 +12,7 @@ use perdura_pmem::{Medium, SimMedium};
 use std::sync::Arc;
 
 /// All drills.
-pub const DRILLS: [Drill; 14] = [
+pub const DRILLS: [Drill; 16] = [
     Drill { name: "races, mixed", seeds: 40, run: |seed, stall| races("mixed", seed, stall) },
     Drill { name: "races, reuse", seeds: 40, run: |seed, stall| races("reuse", seed, stall) },
     Drill { name: "races, edited bulk", seeds: 40, run: |seed, stall| races("edited bulk", seed, stall) },
@@ -24,6 +24,8 @@ pub const DRILLS: [Drill; 14] = [
     Drill { name: "races, emptied", seeds: 40, run: |seed, stall| races("emptied", seed, stall) },
     Drill { name: "races, reload", seeds: 40, run: |seed, stall| races("reload", seed, stall) },
     Drill { name: "races, file return", seeds: 40, run: |seed, stall| races("file return", seed, stall) },
+    Drill { name: "races, sparse", seeds: 40, run: |seed, stall| races("sparse", seed, stall) },
+    Drill { name: "races, moved", seeds: 80, run: |seed, stall| races("moved", seed, stall) },
     Drill { name: "tables that close", seeds: 60, run: tables_that_close },
     Drill { name: "tables that shrink", seeds: 40, run: tables_that_shrink },
     Drill { name: "failed persist", seeds: 1, run: failed_persist },
@@ -39,7 +41,7 @@ impl Tap for Unheard {
 fn scenario(name: &str) -> Result<&'static Scenario, String> {
     SCENARIOS
         .iter()
-        .chain([&CONTENDED, &CROWDED, &EMPTIED])
+        .chain([&CONTENDED, &CROWDED, &EMPTIED, &MOVED])
         .find(|scenario| scenario.name == name)
         .ok_or(format!("there is no scenario {name:?}"))
 }

@@ -158,6 +158,10 @@ pub const PLANTED: &[Planted] = &[
     planted(87, "(I8), incarnations", "a page that a rollback or a crash left loses its incarnations", "races, reload"),
     planted(88, "(I8), incarnations", "a bulk insert gives out RIDs of incarnation 0", "races, reload"),
     planted(89, "(I8), pages given back", "the RIDs of a page that is given back stay in the list", "races, reload"),
+    planted(90, "(I8), moved rows", "the place that a moved row has left is free at once", "races, sparse"),
+    planted(91, "moved rows", "a row is moved from where it was when it was looked for", "races, sparse"),
+    planted(92, "moved rows", "the places that moved rows have left are never purged", "races, sparse"),
+    planted(93, "moved rows", "a row is moved while another transaction holds it", "races, moved"),
     planted(94, "(I3), files given back", "a file is removed before the link to it is cleared", "file return"),
     planted(
         95,

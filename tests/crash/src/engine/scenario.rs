@@ -1,8 +1,8 @@
 //! The scenarios: small pools shaped so that one hazard after another comes up.
 
 use super::mix::Action::{
-    Bulk, Checkpoint, Ddl, Delete, EditedBulk, GrowAhead, Hold, Huge, Insert, Large, Lock, Order, Prepare, Purge,
-    Rollback, Savepoint, Sweep, Update, VainBulk, Walk, Watch, Wipe,
+    Bulk, Checkpoint, Compact, Ddl, Delete, EditedBulk, GrowAhead, Hold, Huge, Insert, Large, Lock, Order, Prepare,
+    Purge, Rollback, Savepoint, Sweep, Thin, Update, VainBulk, Walk, Watch, Wipe,
 };
 use super::mix::Mix;
 use perdura_engine::{Config, LogConfig};
@@ -54,7 +54,7 @@ const USUAL: Scenario = Scenario {
 };
 
 /// All scenarios.
-pub const SCENARIOS: [Scenario; 18] = [
+pub const SCENARIOS: [Scenario; 19] = [
     Scenario {
         name: "mixed",
         mix: &[
@@ -229,6 +229,24 @@ pub const SCENARIOS: [Scenario; 18] = [
         file_return_after: 0,
         ..USUAL
     },
+    Scenario {
+        name: "sparse",
+        threads: 3,
+        transactions: 18,
+        mix: &[
+            (Thin, 4),
+            (Insert, 1),
+            (Update, 14),
+            (Delete, 2),
+            (Lock, 2),
+            (Checkpoint, 2),
+            (Purge, 3),
+            (Compact, 12),
+        ],
+        scans: 4,
+        focus: &["move"],
+        ..USUAL
+    },
 ];
 
 /// A few rows that all threads want, and many versions of each: for runs without a crash.
@@ -270,6 +288,15 @@ pub const EMPTIED: Scenario = Scenario {
     threads: 4,
     transactions: 30,
     mix: &[(EditedBulk, 2), (Delete, 6), (Checkpoint, 5), (Purge, 5)],
+    ..USUAL
+};
+
+/// Rows that are changed while they are moved: for runs without a crash.
+pub const MOVED: Scenario = Scenario {
+    name: "moved",
+    threads: 4,
+    transactions: 50,
+    mix: &[(Thin, 2), (Update, 20), (Delete, 1), (Compact, 10)],
     ..USUAL
 };
 

@@ -132,6 +132,11 @@ impl<'a> Worker<'a> {
             Action::Checkpoint => {
                 self.engine.checkpoint().expect("simulated memory takes it");
             }
+            Action::Thin => {
+                self.transaction("fill", Worker::fill_segments);
+                self.transaction("thin", Worker::delete_most);
+            }
+            Action::Compact => self.compact(),
             Action::Sweep => self.engine.sweep().unwrap_or_else(|error| panic!("a sweep beside others: {error}")),
             Action::GrowAhead => self.engine.grow_ahead(),
             Action::Purge => self.purged |= self.engine.purge() > 0,
@@ -341,6 +346,21 @@ impl<'a> Worker<'a> {
         true
     }
 
+    fn delete_most(&mut self) -> bool {
+        for place in 0..self.ledger.count(self.own_keys()) {
+            let Some((key, rid)) = self.ledger.row(self.own_keys(), place) else { break };
+            if !self.random.one_in(8) && !self.change(key, rid, None) {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn fill_segments(&mut self) -> bool {
+        (0..110 + self.random.below(80)).for_each(|_| self.insert_one(200));
+        true
+    }
+
     fn write_anything(&mut self) -> bool {
         match self.random.below(5) {
             0 => self.insert_some(1, 3),
@@ -388,6 +408,15 @@ impl<'a> Worker<'a> {
         self.txn.start_statement();
         let _ = self.write_anything() && self.write_anything();
         self.give_up();
+    }
+
+    /// Moves rows out of what has become sparse by now.
+    fn compact(&mut self) {
+        if !self.random.one_in(4) {
+            self.engine.checkpoint().expect("simulated memory takes it");
+            self.engine.purge();
+        }
+        self.purged |= self.engine.compact() > 0;
     }
 
     /// Reads deleted rows by their RIDs, which must lead nowhere even if the RIDs are in use again, perhaps by this transaction.
