@@ -3,11 +3,11 @@
 use crate::explore::{Depth, Tally, explore};
 use crate::mutation::{self, Verdict};
 use crate::run::Run;
-use crate::subject::{Drill, Product, Subject};
+use crate::subject::{Drill, Hazard, Product, Subject};
 use crate::workers::on_all_workers;
 use crate::{planted, sources, verdict};
 use perdura_pmem::sim::CallSite;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -49,6 +49,8 @@ pub trait Campaign: Sync {
     fn has_scenario(&self, name: &str) -> bool;
     /// Whether it has a drill of this name.
     fn has_drill(&self, name: &str) -> bool;
+    /// Number of scenarios that take turns.
+    fn scenario_count(&self, extent: &Extent) -> u64;
     /// Explores one run. Scenarios take turns; after the last one comes the next seed.
     fn explore(&self, extent: &Extent, number: u64) -> Tally;
     /// Runs the lint over sample runs.
@@ -69,6 +71,12 @@ pub struct Of<S>(PhantomData<fn() -> S>);
 impl<S: Subject> Of<S> {
     /// The campaign.
     pub const NEW: Of<S> = Of(PhantomData);
+
+    /// The scenarios to explore.
+    fn wanted(extent: &Extent) -> Vec<&'static S> {
+        let wanted = |scenario: &&S| extent.scenario.as_ref().is_none_or(|name| scenario.name() == name);
+        S::scenarios().iter().filter(wanted).collect()
+    }
 
     /// Two runs of each scenario for the lint and the mutations.
     fn sample_runs(seed: u64) -> Vec<Run<S>> {
@@ -92,9 +100,12 @@ impl<S: Subject> Campaign for Of<S> {
         S::drills().iter().any(|drill| drill.name == name)
     }
 
+    fn scenario_count(&self, extent: &Extent) -> u64 {
+        Of::<S>::wanted(extent).len() as u64
+    }
+
     fn explore(&self, extent: &Extent, number: u64) -> Tally {
-        let wanted = |scenario: &&S| extent.scenario.as_ref().is_none_or(|name| scenario.name() == name);
-        let scenarios: Vec<&'static S> = S::scenarios().iter().filter(wanted).collect();
+        let scenarios = Of::<S>::wanted(extent);
         if scenarios.is_empty() {
             return Tally::default();
         }
@@ -184,40 +195,71 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
+/// The findings of a campaign so far.
+#[derive(Clone, Default)]
+struct Findings {
+    total: Tally,
+    /// Hazards that each scenario has shown.
+    shown: BTreeMap<u64, BTreeSet<Hazard>>,
+}
+
+impl Findings {
+    /// Whether another run of the scenario can still help: images are missing, or a hazard that the scenario may show.
+    fn is_useful(&self, campaign: &dyn Campaign, scenario: u64, extent: &Extent) -> bool {
+        let missing = missing_hazards(campaign, &self.total, extent);
+        let may_show = |shown: &BTreeSet<Hazard>| missing.iter().any(|hazard| shown.contains(hazard));
+        extent.time.is_some()
+            || self.total.images < extent.images.unwrap_or(campaign.product().images)
+            || self.shown.get(&scenario).is_none_or(may_show)
+            || !self.shown.values().any(may_show)
+    }
+}
+
 /// Explores runs of the campaigns in turn until each has seen enough or the time is up. Returns the findings of each.
 pub fn explore_all(campaigns: &[&dyn Campaign], extent: &Extent) -> Vec<Tally> {
-    let totals = Mutex::new(vec![Tally::default(); campaigns.len()]);
+    let all = Mutex::new(vec![Findings::default(); campaigns.len()]);
     let (next, enough, begin) = (AtomicU64::new(0), AtomicBool::new(false), Instant::now());
     on_all_workers(|| {
         while !enough.load(Ordering::Relaxed) {
             let number = next.fetch_add(1, Ordering::Relaxed);
             let (turn, place) = (number / campaigns.len() as u64, number as usize % campaigns.len());
+            let scenario = turn % campaigns[place].scenario_count(extent).max(1);
+            if !all.lock().expect("no worker panics with it")[place].is_useful(campaigns[place], scenario, extent) {
+                continue;
+            }
             let tally = campaigns[place].explore(extent, turn);
-            let mut totals = totals.lock().expect("no worker panics with it");
-            totals[place].add(tally);
+            let mut all = all.lock().expect("no worker panics with it");
+            all[place].shown.entry(scenario).or_default().extend(tally.hazards.keys());
+            all[place].total.add(tally);
             let over = match extent.time {
                 Some(time) => begin.elapsed() >= time,
-                None => campaigns.iter().zip(&*totals).all(|(campaign, total)| is_enough(*campaign, total, extent)),
+                None => campaigns.iter().zip(&*all).all(|(campaign, one)| is_enough(*campaign, &one.total, extent)),
             };
-            let violations: usize = totals.iter().map(|total| total.violations.len()).sum();
+            let violations: usize = all.iter().map(|one| one.total.violations.len()).sum();
             if extent.time.is_some() && number % 100 == 99 {
-                println!("images {}, violations {violations}", totals.iter().map(|total| total.images).sum::<u64>());
+                println!("images {}, violations {violations}", all.iter().map(|one| one.total.images).sum::<u64>());
             }
             if over || violations >= VIOLATIONS_MAX {
                 enough.store(true, Ordering::Relaxed);
             }
         }
     });
-    totals.into_inner().expect("no worker panics with it")
+    all.into_inner().expect("no worker panics with it").into_iter().map(|one| one.total).collect()
 }
 
 fn is_enough(campaign: &dyn Campaign, total: &Tally, extent: &Extent) -> bool {
     if extent.scenario.as_ref().is_some_and(|name| !campaign.has_scenario(name)) {
         return true;
     }
+    let images = extent.images.unwrap_or(campaign.product().images);
+    total.images >= images && (extent.scenario.is_some() || missing_hazards(campaign, total, extent).is_empty())
+}
+
+/// Hazards of which too few images were seen.
+fn missing_hazards(campaign: &dyn Campaign, total: &Tally, extent: &Extent) -> Vec<Hazard> {
     let hazards = campaign.product().hazards;
     let images = extent.images.unwrap_or(campaign.product().images);
     let wanted = IMAGES_PER_HAZARD.min(images / hazards.len() as u64);
-    let covered = hazards.iter().all(|hazard| total.hazards.get(hazard).is_some_and(|count| *count >= wanted));
-    total.images >= images && (extent.scenario.is_some() || covered)
+    let missing = |hazard: &&Hazard| total.hazards.get(*hazard).is_none_or(|count| *count < wanted);
+    hazards.iter().filter(missing).copied().collect()
 }

@@ -4,6 +4,7 @@ pub mod closing;
 pub mod drill;
 pub mod history;
 pub mod mix;
+pub mod old_snapshot;
 pub mod oracle;
 pub mod planted;
 pub mod reader;

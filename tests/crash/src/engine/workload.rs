@@ -5,8 +5,8 @@
 
 use super::history::{Change, Key, Ledger, key_of, stamp_of};
 use super::mix::{Action, Mix, choose};
+use super::old_snapshot::OldSnapshot;
 use super::oracle::Step;
-use super::witness::OldSnapshot;
 use perdura_engine::{Engine, Error, ErrorKind, Isolation, LockMode, ReadView, Rid, Session, Table};
 use perdura_pmem::sim::Random;
 use perdura_pmem::{sync, trace};
