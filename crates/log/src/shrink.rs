@@ -32,10 +32,7 @@ pub(crate) fn shrink(control: &mut Control<'_>, csn: Csn) -> Result<()> {
     if log.active().number() == last {
         return control.move_down(csn);
     }
-    // Planted: a generation goes with records above the checkpoint.
-    let is_unneeded =
-        control.is_reusable(generation, csn) || perdura_pmem::planted(67) && generation.csn_max_if_unpinned().is_some();
-    if is_unneeded {
+    if control.is_reusable(generation, csn) {
         return remove(control, generation, csn);
     }
     if generation.csn_max_if_unpinned().is_some() {

@@ -37,7 +37,7 @@ pub type Reclaiming<S> = BTreeMap<CallSite, Vec<Arc<Run<S>>>>;
 /// next fence of its thread.
 pub fn test<S: Subject>(runs: &[Run<S>], reclaiming: &Reclaiming<S>, site: CallSite) -> Verdict {
     let killed = reclaiming.get(&site).into_iter().flatten();
-    if killed.into_iter().any(|recovery| is_caught_in(recovery, site, 2, 1000)) {
+    if killed.into_iter().any(|recovery| is_caught_after_kill(recovery, site)) {
         return Verdict { site: site.to_string(), caught: true };
     }
     match look_for(runs, site) {
@@ -74,8 +74,18 @@ fn is_caught<S: Subject>(run: &Run<S>, site: CallSite, images_each: u64) -> bool
     is_caught_in(run, site, if run.trace.events().len() < 3000 { 40 } else { 4 }, images_each)
 }
 
+/// Looks at the recovery from the site on, and once more at its end, where the first commits are.
+fn is_caught_after_kill<S: Subject>(recovery: &Run<S>, site: CallSite) -> bool {
+    let Some(first) = first_event(recovery, &site) else { return false };
+    let late = recovery.trace.events().len() / 3 * 2;
+    [first, late.max(first)].into_iter().any(|from| is_caught_from(recovery, site, from, 2, 600))
+}
+
 fn is_caught_in<S: Subject>(run: &Run<S>, site: CallSite, choices: usize, images_max: u64) -> bool {
-    let Some(from) = first_event(run, &site) else { return false };
+    first_event(run, &site).is_some_and(|from| is_caught_from(run, site, from, choices, images_max))
+}
+
+fn is_caught_from<S: Subject>(run: &Run<S>, site: CallSite, from: usize, choices: usize, images_max: u64) -> bool {
     let muted = Some(site);
     let depth = Depth {
         choices,

@@ -252,8 +252,8 @@ impl Directory {
         self.page(page).expect("a page that exists").region.fence();
     }
 
-    /// Makes durable what a killed process left of page `number` in the cache only: a state that says unpublished, and
-    /// words that it had emptied.
+    /// Makes durable what a killed process left of page `number` in the cache only: its state, and words that it had
+    /// emptied.
     pub fn reclaim_page(&self, number: u64) {
         if let Some(page) = self.page(number) {
             page.region.reclaim(page.at, 8 << self.page_shift);

@@ -49,10 +49,13 @@ impl Word {
     /// The later of two incarnations, which are less than half of the 4096 apart. 0 counts as the first of all and comes
     /// back to nobody.
     pub fn later_incarnation(one: u16, other: u16) -> u16 {
+        if one == 0 {
+            return other;
+        }
         let ahead = other.wrapping_sub(one) & INCARNATION_MASK as u16;
         match ahead <= INCARNATION_MASK as u16 / 2 {
             true => {
-                if other == 0 && one != 0 {
+                if other == 0 {
                     1
                 } else {
                     other

@@ -79,9 +79,7 @@ fn restore_spilled(
 /// Gives a prepared transaction a row back that it wrote. What its record names is verified.
 fn restore_row(detached: &mut Detached, table: &Arc<Table>, rid: Rid, word: Word) -> Result<()> {
     keep_places(table, rid, word)?;
-    // Planted: a prepared transaction does not lock its rows again.
-    let owner = if perdura_pmem::planted(41) { 0 } else { detached.owner.id };
-    match detached.writes.restore(table, owner, rid, word) {
+    match detached.writes.restore(table, detached.owner.id, rid, word) {
         true => Ok(()),
         false => Err(Error::damaged("log", 0, format_args!("two prepared transactions wrote row {:#x}", rid.to_u64()))),
     }

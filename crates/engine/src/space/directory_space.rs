@@ -261,10 +261,12 @@ impl DirectorySpace {
             if lists.reserved_pages.contains(&page) {
                 continue;
             }
+            // Whoever takes it reclaims it.
             if !directory.state(page).is_published() {
                 lists.pages.push_front(FreePage { page, dirty: true });
                 continue;
             }
+            directory.reclaim_page(page);
             // Locked even without a shadow, so that no row is deleted while the words are read.
             let shadow = shadows.slot(page).lock();
             let mut free = Vec::new();

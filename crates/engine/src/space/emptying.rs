@@ -14,6 +14,8 @@ use perdura_log::Csn;
 const SEGMENTS_AT_ONCE: usize = 256;
 /// Passes after which a segment is given up.
 const PASSES: u32 = 20;
+/// Most rounds for which nothing is chosen after segments were given up: their rows may be damaged, or prepared.
+const PAUSE_MAX: u32 = 1024;
 /// Bytes that looking at a cell counts for at least: a small row costs more time than room.
 const CELL_COST_MIN: u64 = 512;
 
@@ -24,6 +26,9 @@ pub struct Emptying {
     /// The next one to look at in this pass.
     next: usize,
     passes: u32,
+    /// Rounds for which nothing is chosen, and those of the last pause. It doubles until a row can be moved again.
+    pause: u32,
+    paused: u32,
     /// CSN of the last commit that moved rows.
     moved: Csn,
 }
@@ -54,8 +59,11 @@ impl Emptying {
         self.passes += 1;
         if self.passes == PASSES {
             self.segments.drain(..).for_each(|segment| segments.end_emptying(&segment));
+            self.paused = (self.paused * 2).clamp(1, PAUSE_MAX);
+            self.pause = self.paused;
         }
-        if self.segments.is_empty() && self.moved <= purged {
+        self.pause = self.pause.saturating_sub(1);
+        if self.segments.is_empty() && self.pause == 0 && self.moved <= purged {
             (self.segments, self.passes) = (segments.begin_emptying(SEGMENTS_AT_ONCE), 0);
         }
         self.next = 0;
@@ -64,6 +72,7 @@ impl Emptying {
     /// Notes that commit `csn` has moved rows.
     pub fn note_moved(&mut self, csn: Csn) {
         self.moved = csn;
+        self.paused = 0;
     }
 }
 

@@ -61,6 +61,7 @@ impl FileReturn {
         free.remove_file(file);
         tail.drop_pages(chain.directory());
         let file = chain.unlink_last(incarnation);
+        self.rounds.store(0, Ordering::Relaxed);
         drop((free, tail));
         // The next file of this name is not made before this one is gone.
         context.services.remove_files(&*context.medium, [name]);
@@ -81,5 +82,5 @@ fn spare_file(segments: &Segments) -> Option<u32> {
 fn is_empty(file: &DataFile, tail: &Tail<'_>, directory: &Directory, free: &FreeSegments) -> bool {
     // Planted: an owner still has a segment of the file.
     let owned = u32::from(perdura_pmem::planted(95));
-    free.count_in(file) + tail.segments(file, directory) + owned >= file.segment_count()
+    free.count_in(file) + tail.segments(file, directory) + owned == file.segment_count()
 }

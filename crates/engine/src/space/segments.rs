@@ -299,8 +299,10 @@ impl Segments {
                 self.free(word);
                 continue;
             };
+            // Once the cell is free the file may go.
+            let start = self.chain.file_of(id).segment_offset(id.index);
             cells.free(cell);
-            last = Some((id, self.chain.file_of(id).segment_offset(id.index), cells));
+            last = Some((id, start, cells));
         }
         self.settle_freed(last);
     }
@@ -354,7 +356,8 @@ impl Segments {
         if cells.taken.load(Ordering::Acquire) && !perdura_pmem::planted(51) {
             return;
         }
-        let file = self.chain.file_of(id);
+        // Another thread may have freed the last cell since, and the file is given back.
+        let Some(file) = self.chain.file(id.file).filter(|file| id.index < file.segment_count()) else { return };
         let mut slot = file.segment(id.index).cells.lock();
         if !slot.as_deref().is_some_and(|present| std::ptr::eq(present, cells)) {
             return;
@@ -441,6 +444,12 @@ impl Segments {
             count: end - first,
             bytes_each: file.granule_bytes(),
         };
+        // Later some of them are free, or have another use: nobody sweeps them again.
+        for index in first.index..first.index + length {
+            let segment = file.segment(index);
+            let _cells = segment.cells.lock();
+            segment.swept.store(true, Ordering::Relaxed);
+        }
         for extent in sweep::live_extents(file, start..end, &self.chain) {
             free.extents.mark(piece(extent.start, extent.end));
             free.put_granules(file, piece(unused, extent.start));

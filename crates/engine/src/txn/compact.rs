@@ -7,7 +7,7 @@
 //!
 //! A round is bounded by [`ROUND_BYTES`] over all tables, a transaction by [`ROWS_AT_ONCE`] and [`BYTES_AT_ONCE`]. The
 //! background thread has a round after each of its own in which nobody has woken it, and breaks off once somebody does. A full
-//! device or log ends the round; nobody hears of it.
+//! device, or a log without room to spare, ends the round; nobody hears of it.
 
 use super::isolation::Isolation;
 use super::session::Session;
@@ -40,7 +40,8 @@ pub(crate) fn round(pool: &Arc<Pool>, yields: impl Fn() -> bool) -> usize {
         let _span = perdura_pmem::trace::span("move");
         let session = session.get_or_insert_with(|| Session::new(pool.clone(), Isolation::ReadCommitted));
         let mut rows = rows.into_iter();
-        while rows.len() > 0 && !table.is_dropped() && !yields() {
+        // A move must not wait for the log with rows locked.
+        while rows.len() > 0 && !table.is_dropped() && !yields() && pool.log.status().can_switch() {
             match session.move_some(&table, &mut rows) {
                 Ok(count) => moved += count,
                 // Too little room: the rows stay where they are.

@@ -52,7 +52,6 @@ pub const PLANTED: &[Planted] = &[
     ),
     planted(39, "(I2), recovery", "redo takes what it reads for durable", "mixed"),
     planted(40, "recovery, prepared", "the cells of a prepared transaction are free", "prepared"),
-    planted(41, "recovery, prepared", "a prepared transaction does not get its locks back", "prepared"),
     planted(42, "recovery, prepared", "the RIDs that a prepared transaction inserted are given to others", "prepared"),
     planted(43, "sweep", "a sweep purges deletions of this run as if they were older than the restart", "restarted"),
     planted(44, "(I4), sweep", "a cell counts as in use whenever its row is", "reuse"),
@@ -102,7 +101,6 @@ pub const PLANTED: &[Planted] = &[
         "log files are removed while a superblock still names them",
         "shrinking log",
     ),
-    planted(67, "(I9)", "a generation is removed although a commit in it is not stored", "shrinking log"),
     planted(
         83,
         "(I3), words stored by another",
