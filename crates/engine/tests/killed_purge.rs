@@ -1,4 +1,5 @@
-//! A process is killed while purge clears the words of deleted rows, its successor uses the cells again, and then the power fails.
+//! A process is killed while purge clears the words of deleted rows, or while it publishes a page, its successor uses the cells or the
+//! page, and then the power fails.
 //!
 //! The successor sees a cleared word that is in the cache only. The word on the medium still names the deletion's cell: what the
 //! successor writes there must not be reached by it. Tests (I8).
@@ -77,5 +78,43 @@ fn a_cell_is_used_again_only_when_no_word_on_the_medium_names_it() {
         let shared: Arc<dyn Medium> = Arc::new(SimMedium::from_image(image));
         let engine = Engine::open(shared, small()).unwrap();
         assert_eq!(committed(&engine, &engine.table("t").unwrap()), expected);
+    }
+}
+
+/// The successor sees a page published by a state that is in the cache only. A row in another line of the page must not depend on it.
+#[test]
+fn a_row_in_a_page_that_a_killed_process_published_stays() {
+    let (medium, recorder) = Recorder::attach(SimMedium::new());
+    let engine = Engine::open(Arc::new(medium), small()).unwrap();
+    let table = engine.create_table("t", b"").unwrap();
+    let mut session = engine.session(Isolation::ReadCommitted);
+    session.insert(&table, &row(0)).unwrap();
+    session.commit().unwrap();
+    let mut killed = Vec::new();
+    recorder.finish().replay(&ReplayOptions::default(), |point| {
+        if point.kind == PointKind::Fence && point.site.is_some_and(|site| site.file().ends_with("space/shard.rs")) {
+            killed.push(point.kill());
+        }
+        ControlFlow::Continue(())
+    });
+    assert!(!killed.is_empty());
+    for killed in killed {
+        let (medium, recorder) = Recorder::resume(killed);
+        let engine = Engine::open(Arc::new(medium), small()).unwrap();
+        let Ok(table) = engine.table("t") else { continue };
+        engine.sweep().unwrap();
+        let mut session = engine.session(Isolation::ReadCommitted);
+        session.insert(&table, &row(1)).unwrap();
+        session.commit().unwrap();
+        let (mut random, mut seen) = (Random::new(1), Seen::default());
+        recorder.finish().replay(&ReplayOptions::default(), |point| {
+            for image in point.images(&mut random, &mut seen, 6) {
+                let shared: Arc<dyn Medium> = Arc::new(SimMedium::from_image(image));
+                let engine = Engine::open(shared, small()).unwrap();
+                let rows = committed(&engine, &engine.table("t").unwrap()).len();
+                assert!(rows == 1 || point.kind != PointKind::End);
+            }
+            ControlFlow::Continue(())
+        });
     }
 }

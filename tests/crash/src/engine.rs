@@ -59,11 +59,7 @@ impl Subject for Scenario {
         name: "engine",
         hazards: &HAZARDS,
         sources: &["crates/log/src", "crates/engine/src"],
-        calls: &[
-            (".set_kind(", &[SiteKind::Flush]),
-            ("directory.publish(", &[SiteKind::Flush]),
-            (".reclaim_page(", &[SiteKind::Reclaim]),
-        ],
+        calls: &[(".set_kind(", &[SiteKind::Flush]), ("directory.publish(", &[SiteKind::Flush])],
         recovery_one_in: 250,
         kill_one_in: 100,
         images: 100_000,
