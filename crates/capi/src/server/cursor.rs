@@ -349,7 +349,7 @@ impl PerduraCursor {
         let Some(outcome) = self.lock_unless_skipped(session, rid, mode)? else { return Ok(false) };
         self.newly_locked = outcome == LockOutcome::New;
         let newest = session.txn.read(&self.table, rid, ReadView::Newest)?;
-        self.again = !same_version(newest, Some(offered)) && !same_bytes(newest, offered);
+        self.again = !same_version(newest, Some(offered));
         Ok(!self.again)
     }
 
@@ -476,12 +476,6 @@ fn lock(session: &mut Session, table: &Arc<Table>, rid: Rid, mode: LockMode) -> 
         Some(outcome) => Ok(outcome),
         None => session.waiting(|txn| txn.lock_row(table, rid, mode)).map_err(Failure::from),
     }
-}
-
-/// Whether a row that is there is as it was offered: it may have been moved since, which changes nothing.
-fn same_bytes(newest: Option<RowRef>, offered: RowRef) -> bool {
-    // SAFETY: both were read in the statement that is running.
-    newest.is_some_and(|newest| unsafe { newest.bytes() == offered.bytes() })
 }
 
 fn same_version(left: Option<RowRef>, right: Option<RowRef>) -> bool {
