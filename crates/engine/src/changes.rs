@@ -7,6 +7,7 @@
 //! another thread goes on; (I6): a record carries the checksums of what it names; and (I8): it settles which RIDs a
 //! bulk insert leaves free before the pages are published.
 
+pub mod behind;
 pub mod bulk;
 pub mod claim;
 pub mod memory;
@@ -15,4 +16,5 @@ pub mod own_segments;
 mod spill;
 mod table_records;
 pub mod table_writes;
+mod touched;
 pub mod write_set;

@@ -12,6 +12,7 @@ pub mod prepared;
 pub mod snapshot_list;
 pub mod tables;
 
+use crate::changes::behind::Behind;
 use crate::config::Config;
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::context::TableContext;
@@ -48,6 +49,8 @@ pub(crate) struct EventCounters {
 pub(crate) struct Pool {
     pub context: Arc<TableContext>,
     pub log: Log,
+    /// Words to be flushed before the next checkpoint.
+    pub behind: Arc<Behind>,
     pub snapshots: SnapshotList,
     pub locks: LockTable,
     /// The tables, without the catalog.
@@ -82,9 +85,13 @@ impl Pool {
         lane_bytes: u64,
     ) -> Pool {
         let records = CHUNK_BYTES.min(lane_bytes / 4) as usize / RECORD_BYTES;
+        let behind = Arc::new(Behind::default());
+        let flushed = behind.clone();
+        log.set_flush_stored(Box::new(move |covered| flushed.flush(covered)));
         Pool {
             context,
             log,
+            behind,
             snapshots: SnapshotList::default(),
             locks: LockTable::new(config.clock),
             tables,

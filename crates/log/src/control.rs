@@ -70,12 +70,24 @@ impl<'a> Control<'a> {
         Ok(())
     }
 
+    /// stored_csn, once all words up to it are durable.
+    fn stored(&self) -> Csn {
+        let csn = self.log.stored.load();
+        let covered = self.log.checkpoint_csn.load(Acquire);
+        // Planted: a checkpoint goes past words that nobody has flushed.
+        if csn > covered && !perdura_pmem::planted(34) {
+            let flush = self.log.flush_stored.read().clone();
+            flush.inspect(|flush| flush(covered));
+        }
+        csn
+    }
+
     /// Makes stored_csn the durable checkpoint, unless it already is.
     pub(crate) fn checkpoint(&mut self) -> Result<Csn> {
         let log = self.log;
         log.check_running()?;
         // Planted: what is durable is said to be stored.
-        let csn = if perdura_pmem::planted(8) { log.visible.load() } else { log.stored.load() };
+        let csn = if perdura_pmem::planted(8) { log.visible.load() } else { self.stored() };
         if csn != self.ledger.superblock().checkpoint_csn {
             let _span = span("checkpoint");
             self.write(|superblock| superblock.checkpoint_csn = csn)?;
@@ -131,9 +143,8 @@ impl<'a> Control<'a> {
     /// Arms another generation, reserves and pins `bytes` in its lane `lane` for the caller, so that nobody else can
     /// fill the lane first, and makes it active. `None` if all generations are in use and no more can be added.
     pub(crate) fn switch(&mut self, lane: u32, bytes: u64, most: u32) -> Result<Option<Placed>> {
-        let log = self.log;
         let _span = span("generation_switch");
-        let csn = log.stored.load();
+        let csn = self.stored();
         let target = match self.reusable(csn) {
             Some(target) => target,
             None => match self.grow(most)? {

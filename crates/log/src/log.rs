@@ -59,13 +59,13 @@ impl Log {
         self.shared.visible.load()
     }
 
-    /// Every commit up to it is published, and all its words are stored and fenced.
+    /// Every commit up to it is published, and all its words are stored, though perhaps not durably.
     #[inline]
     pub fn stored_csn(&self) -> Csn {
         self.shared.stored.load()
     }
 
-    /// Every commit up to it is stored, and the superblock says so durably.
+    /// Every commit up to it is stored durably, and the superblock says so.
     pub fn checkpoint_csn(&self) -> Csn {
         self.shared.checkpoint_csn.load(Acquire)
     }
@@ -96,8 +96,9 @@ impl Log {
         self.shared.visible.mark(csn);
     }
 
-    /// Reports that the caller has stored, flushed and fenced all words of commit `csn`. Called once for each CSN,
-    /// after [`Log::publish`]; otherwise as there, with 262,144. Only then do checkpoint and reuse of the log go past it.
+    /// Reports that all words of commit `csn` are stored: durably, or such that the hook of [`Log::set_flush_stored`] makes
+    /// them durable. Called once for each CSN, after [`Log::publish`]; otherwise as there, with 262,144. Only then do
+    /// checkpoint and reuse of the log go past it.
     #[inline]
     pub fn stored(&self, csn: Csn) {
         self.shared.mark_stored(csn);
@@ -114,6 +115,13 @@ impl Log {
         let csn = control.checkpoint()?;
         shrink(&mut control, csn)?;
         Ok(csn)
+    }
+
+    /// Sets the hook that flushes and fences all words of commits that are reported as stored and lie above the given
+    /// CSN, the last checkpoint. The log calls it under its control lock before a checkpoint goes past such commits: so
+    /// the hook must not reserve, and must not wait for anybody who does.
+    pub fn set_flush_stored(&self, flush: Box<dyn Fn(Csn) + Send + Sync>) {
+        *self.shared.flush_stored.write() = Some(flush.into());
     }
 
     /// Sets the hook that faults lanes in: called with every lane now, and with each new one before its first use.

@@ -22,6 +22,7 @@ use std::time::Duration;
 
 /// Maps a region's pages ahead of use.
 pub(crate) type PrefaultHook = dyn Fn(&Region) + Send + Sync;
+pub(crate) type FlushHook = dyn Fn(Csn) + Send + Sync;
 
 /// See the module.
 pub(crate) struct Shared {
@@ -50,6 +51,7 @@ pub(crate) struct Shared {
     failed: AtomicBool,
     reason: Mutex<Option<String>>,
     pub(crate) prefault: RwLock<Option<Arc<PrefaultHook>>>,
+    pub(crate) flush_stored: RwLock<Option<Arc<FlushHook>>>,
     waiting: AtomicU32,
     /// Transactions that ended while somebody waited.
     ended: AtomicU64,
@@ -94,6 +96,7 @@ impl Shared {
             failed: AtomicBool::new(false),
             reason: Mutex::new(None),
             prefault: RwLock::new(None),
+            flush_stored: RwLock::new(None),
             waiting: AtomicU32::new(0),
             ended: AtomicU64::new(0),
             freed_lock: Mutex::new(()),
@@ -158,7 +161,7 @@ impl Shared {
         }
     }
 
-    /// Notes that all words of commit `csn` are stored and fenced.
+    /// Notes that all words of commit `csn` are stored.
     #[inline]
     pub(crate) fn mark_stored(&self, csn: Csn) {
         self.stored.mark(csn);

@@ -4,11 +4,12 @@ use super::call::{call, call_or};
 use super::code::{Failure, Outcome, PerduraCode};
 use perdura_engine::{Config, Engine, LogConfig};
 use perdura_pmem::{FileMedium, Options};
+use rustix::time::{ClockId, clock_gettime};
 use std::ffi::{CStr, c_char};
 use std::path::{Path, absolute};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 /// Counts the sessions of a pool.
 #[derive(Default)]
@@ -114,9 +115,11 @@ fn open(options: &PerduraOptions, directory: &CStr) -> Outcome<Engine> {
     Ok(Engine::open(Arc::new(medium), config)?)
 }
 
-#[allow(clippy::disallowed_methods, reason = "the server's clock enters the engine here")]
+/// The server's clock, which enters the engine here. Reports need milliseconds, so it is the clock that the kernel keeps in
+/// memory: to read it costs a tenth of the exact one, and every transaction reads it twice.
 fn since_1970() -> Duration {
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
+    let now = clock_gettime(ClockId::RealtimeCoarse);
+    Duration::try_from(now).unwrap_or_default()
 }
 
 /// Closes a pool whose sessions have ended and whose cursors are closed. Prepared transactions stay prepared.

@@ -11,11 +11,11 @@ impl TableWrites {
     /// Spills words to the medium, those written first before others, until the words left take no more than `most` bytes
     /// of DRAM or nothing is left to spill. The caller's next fence covers what is spilled.
     pub fn spill(&mut self, most: usize) -> Result<()> {
-        while self.memory.word_bytes() > most
-            && let Some(page) = self.memory.oldest()
+        while self.touched.memory.word_bytes() > most
+            && let Some(page) = self.touched.memory.oldest()
         {
             if let Err(error) = self.spill_page(page) {
-                self.memory.offer(page);
+                self.touched.memory.offer(page);
                 return Err(error);
             }
         }
@@ -50,7 +50,7 @@ impl TableWrites {
         if let Some(change) = self.table.shadows().slot(page).lock().change_mut(&self.writer) {
             change.spill(spilled);
         }
-        self.memory.take_words(content.rows.len());
+        self.touched.memory.take_words(content.rows.len());
         Ok(())
     }
 }

@@ -4,16 +4,22 @@ use super::bulk::BulkInsert;
 use super::table_writes::TableWrites;
 use crate::error::Result;
 use crate::format::{Record, Rid, Word, delta_crc, fold_row};
+use smallvec::SmallVec;
 
 /// Most rows of a page that are logged in records of their own: more are shorter as a delta.
 const ROWS_LOGGED_SINGLY: usize = 5;
 
+/// New words of a page's rows; those of a small commit take no heap.
+type Rows = SmallVec<[(u16, Word); ROWS_LOGGED_SINGLY]>;
+/// Positions of a page's deleted rows.
+type Positions = SmallVec<[u16; ROWS_LOGGED_SINGLY]>;
+
 impl TableWrites {
     /// Hands the redo records to `add`, none of more than `most` bytes. Called after [`TableWrites::settle`] and a fence.
     pub fn log(&self, most: usize, add: &mut dyn FnMut(Record) -> Result<()>) -> Result<()> {
-        for page in &self.pages {
-            let (mut rows, mut deleted, mut spilled) = (Vec::new(), Vec::new(), None);
-            if let Some(shadow) = self.table.shadows().slot(*page).lock_existing()
+        for page in self.touched.pages() {
+            let (mut rows, mut deleted, mut spilled) = (Rows::new(), Positions::new(), None);
+            if let Some(shadow) = self.table.shadows().slot(page).lock_existing()
                 && let Some(change) = shadow.change(&self.writer)
             {
                 match change.after().spilled() {
@@ -24,23 +30,17 @@ impl TableWrites {
             }
             if let Some((place, rows)) = spilled {
                 let (_, _, header) = self.table.chain().header(place, Rid::NO_ROW)?;
-                add(Record::Spilled { table: self.table.id(), page: *page, rows, place, crc: header.crc })?;
+                add(Record::Spilled { table: self.table.id(), page, rows, place, crc: header.crc })?;
             }
-            self.log_page(*page, rows, most, add)?;
-            self.log_deleted(*page, deleted, most, add)?;
+            self.log_page(page, rows, most, add)?;
+            self.log_deleted(page, deleted, most, add)?;
         }
         self.bulk.iter().flat_map(BulkInsert::records).try_for_each(add)
     }
 
     /// Logs the new words of a page: row by row if they are few, otherwise as a delta, or several where a log group is
     /// short.
-    fn log_page(
-        &self,
-        page: u64,
-        rows: Vec<(u16, Word)>,
-        most: usize,
-        add: &mut dyn FnMut(Record) -> Result<()>,
-    ) -> Result<()> {
+    fn log_page(&self, page: u64, rows: Rows, most: usize, add: &mut dyn FnMut(Record) -> Result<()>) -> Result<()> {
         let (table, base) = (self.table.id(), self.table.directory().page_base(page));
         let Some((last, _)) = rows.last() else { return Ok(()) };
         let room = most.saturating_sub(Record::delta_bytes(0, *last)) / 8;
@@ -65,7 +65,7 @@ impl TableWrites {
     fn log_deleted(
         &self,
         page: u64,
-        deleted: Vec<u16>,
+        deleted: Positions,
         most: usize,
         add: &mut dyn FnMut(Record) -> Result<()>,
     ) -> Result<()> {
@@ -73,8 +73,8 @@ impl TableWrites {
         let row = |position: u16| directory.page_base(page) + u64::from(position);
         let is_short = deleted.last().is_some_and(|last| Record::delta_bytes(0, *last) > most);
         if deleted.len() <= ROWS_LOGGED_SINGLY || is_short {
-            let words = deleted.into_iter().map(|position| (position, directory.raw_word(row(position)).tombstone()));
-            return words.into_iter().try_for_each(|(position, word)| {
+            return deleted.into_iter().try_for_each(|position| {
+                let word = directory.raw_word(row(position)).tombstone();
                 let (rid, crc) = (Rid::new(row(position), word.incarnation()), self.crc_of(row(position), word)?);
                 add(Record::Row { table: self.table.id(), rid, word, crc })
             });
@@ -83,7 +83,7 @@ impl TableWrites {
         for position in &deleted {
             folded ^= fold_row(row(*position), self.crc_of(row(*position), directory.raw_word(row(*position)))?);
         }
-        add(Record::Deleted { table: self.table.id(), page, rows: deleted, crc: delta_crc(folded) })
+        add(Record::Deleted { table: self.table.id(), page, rows: deleted.into_vec(), crc: delta_crc(folded) })
     }
 
     /// Checksum of the version that `word` names.

@@ -3,15 +3,17 @@
 //! Each row is in the shadow of its page, in the change that bears the transaction's name; here are the numbers of
 //! those pages, and in which step each was first written, so that undo finds what it looks for.
 
+use super::behind::Behind;
 use super::bulk::{BULK_AFTER, BulkInsert, BulkMark};
 use super::claim::{Claim, Contention, RowWrite, Step, Written};
 use super::memory::Memory;
 use super::own_segments::OwnSegments;
+use super::touched::Touched;
 use crate::error::{Error, Result};
 use crate::format::{Rid, VERSION_HEADER, VersionHeader, Word};
-use crate::shadow::change::{Change, Own};
+use crate::shadow::change::Own;
 use crate::shadow::row_set::RowSet;
-use crate::shadow::slots::{LockedPage, Slot};
+use crate::shadow::slots::Slot;
 use crate::shadow::words::Spilled;
 use crate::shadow::writer::Writer;
 use crate::space::purge::Retired;
@@ -19,23 +21,13 @@ use crate::space::segments::LastSwept;
 use crate::table::Table;
 use crate::table::visibility::newest_in;
 use perdura_log::Csn;
-use smallvec::SmallVec;
 use std::sync::Arc;
-
-/// A page's first write in a step.
-struct Touch {
-    step: u64,
-    page: u64,
-}
 
 /// What a transaction has written to one table.
 pub struct TableWrites {
     pub(super) table: Arc<Table>,
     pub(super) writer: Arc<Writer>,
-    /// Pages with a change of the transaction, those of the bulk insert apart.
-    pub(super) pages: SmallVec<[u64; 4]>,
-    /// In the order of time; forgotten up to the oldest position that is left.
-    journal: SmallVec<[Touch; 2]>,
+    pub(super) touched: Touched,
     pub(super) bulk: Option<BulkInsert>,
     pub(super) segments: OwnSegments,
     /// Single inserts, undone ones included.
@@ -45,7 +37,6 @@ pub struct TableWrites {
     /// Some row was written twice, or inserted and deleted.
     rewritten: bool,
     swept: LastSwept,
-    pub(super) memory: Memory,
 }
 
 impl TableWrites {
@@ -54,15 +45,13 @@ impl TableWrites {
         TableWrites {
             table,
             writer,
-            pages: SmallVec::new(),
-            journal: SmallVec::new(),
+            touched: Touched::default(),
             bulk: None,
             segments: OwnSegments::default(),
             inserts: 0,
             versions: 0,
             rewritten: false,
             swept: LastSwept::default(),
-            memory: Memory::default(),
         }
     }
 
@@ -124,12 +113,7 @@ impl TableWrites {
             if holder.is_some() || !in_place() {
                 return Claim::Contended(Contention { page: Some(shadow), holder });
             }
-            let (change, new_page) = shadow.change_or_new(&self.writer, false);
-            change.lock(position);
-            if new_page {
-                self.pages.push(page);
-                self.memory.add_page();
-            }
+            self.touched.change(&mut shadow, page, &self.writer).lock(position);
         }
         Claim::Taken(!held)
     }
@@ -211,7 +195,8 @@ impl TableWrites {
                 met = csn;
             }
         }
-        let (change, settled) = self.open_change(&mut shadow, page, at, word.is_some() || own.is_some());
+        let words = word.is_some() || own.is_some();
+        let (change, settled) = self.touched.open_change(&mut shadow, page, &self.writer, at, words);
         let stored = directory.raw_word(rid.row());
         match word {
             Some(word) => {
@@ -223,7 +208,7 @@ impl TableWrites {
         drop(shadow);
         self.rewritten |= own.is_some();
         if word.is_some() || own.is_some() {
-            self.memory.add_write(page, own.is_none(), rows);
+            self.touched.memory.add_write(page, own.is_none(), rows);
         }
         if !settled.is_empty() {
             self.table.space().free_all(settled);
@@ -233,11 +218,10 @@ impl TableWrites {
 
     /// Enters a write of a row that nobody else can write; without a word, its deletion.
     pub(super) fn enter(&mut self, rid: Rid, word: Option<Word>, at: Step) {
-        let table = self.table.clone();
-        let directory = table.directory();
+        let directory = self.table.directory();
         let (page, position) = (directory.page_of(rid.row()), directory.position_of(rid.row()));
-        let mut shadow = table.shadows().slot(page).lock();
-        let (change, settled) = self.open_change(&mut shadow, page, at, word.is_some());
+        let mut shadow = self.table.shadows().slot(page).lock();
+        let (change, settled) = self.touched.open_change(&mut shadow, page, &self.writer, at, word.is_some());
         let stored = directory.raw_word(rid.row());
         match word {
             Some(word) => {
@@ -247,46 +231,19 @@ impl TableWrites {
         }
         let rows = change.after().len();
         drop(shadow);
-        self.memory.add_write(page, true, rows);
+        self.touched.memory.add_write(page, true, rows);
         self.table.space().free_all(settled);
-    }
-
-    /// The transaction's change of a page, ready for a write; `words` says that its words will change. Returns with it what
-    /// is to be freed: versions that nobody can go back to, and the cell of a spilled page whose words are in DRAM again.
-    #[inline]
-    fn open_change<'s>(
-        &mut self,
-        shadow: &'s mut LockedPage<'_>,
-        page: u64,
-        at: Step,
-        words: bool,
-    ) -> (&'s mut Change, Vec<Word>) {
-        let (change, new_page) = shadow.change_or_new(&self.writer, false);
-        if new_page {
-            self.pages.push(page);
-            self.memory.add_page();
-        }
-        let mut settled = change.settle_below(at.floor);
-        self.memory.take_replaced(settled.len());
-        if change.last_step() != Some(at.step) {
-            self.journal.push(Touch { step: at.step, page });
-        }
-        if words && let Some(place) = change.hold_words() {
-            self.memory.add_held(page, change.after().len());
-            settled.push(place);
-        }
-        (change, settled)
     }
 
     /// Its DRAM.
     #[inline]
     pub fn memory(&self) -> &Memory {
-        &self.memory
+        &self.touched.memory
     }
 
     /// Bytes of the log that words in DRAM take at least.
     pub fn logged(&self) -> usize {
-        self.memory.logged()
+        self.touched.memory.logged()
     }
 
     /// Frees a version that was written and not entered.
@@ -299,23 +256,19 @@ impl TableWrites {
         let step = at.step;
         self.note_rows(step);
         let page = self.table.directory().page_of(rid.row());
-        if self.journal.last().is_none_or(|last| (last.step, last.page) != (step, page)) {
-            self.journal.push(Touch { step, page });
-        }
+        self.touched.note(step, page);
         self.bulk.as_mut().expect("the row is one of a bulk insert").edit(&mut self.segments, rid, row, at)
     }
 
     /// Notes the rows of the bulk insert as written in step `step`; called before anybody takes a position.
     pub fn note_rows(&mut self, step: u64) {
         let pages = self.bulk.as_mut().map(|bulk| bulk.note_rows(step)).unwrap_or_default();
-        self.journal.extend(pages.into_iter().map(|page| Touch { step, page }));
+        pages.into_iter().for_each(|page| self.touched.note(step, page));
     }
 
     /// Forgets what nobody can go back to, up to step `floor`.
     pub fn forget_below(&mut self, floor: u64) {
-        if self.journal.last().is_some_and(|last| last.step <= floor) {
-            self.journal.clear();
-        }
+        self.touched.forget_below(floor);
     }
 
     /// The present position in the bulk insert.
@@ -329,11 +282,7 @@ impl TableWrites {
         if self.flush_rest() {
             self.segments.note_written();
         }
-        let mut touched = Vec::new();
-        let kept = self.journal.iter().rposition(|touch| touch.step <= seen).map_or(0, |last| last + 1);
-        touched.extend(self.journal.drain(kept..).map(|touch| touch.page));
-        touched.sort_unstable();
-        touched.dedup();
+        let touched = self.touched.take_since(seen);
         for page in &touched {
             self.undo_in_page(*page, seen);
         }
@@ -350,13 +299,13 @@ impl TableWrites {
             let Some(mut shadow) = self.table.shadows().slot(page).lock_existing() else { return };
             let Some(change) = shadow.change_mut(&self.writer).filter(|change| !change.is_whole_page()) else { return };
             if let Some(place) = change.hold_words() {
-                self.memory.add_held(page, change.after().len());
+                self.touched.memory.add_held(page, change.after().len());
                 versions.push(place);
             }
             for write in change.undo(seen) {
                 match write.restored {
-                    Some(_) => self.memory.take_replaced(1),
-                    None => self.memory.take_words(1),
+                    Some(_) => self.touched.memory.take_replaced(1),
+                    None => self.touched.memory.take_words(1),
                 }
                 versions.extend(write.version);
                 let row = directory.page_base(page) + u64::from(write.position);
@@ -379,7 +328,7 @@ impl TableWrites {
     /// Takes the transaction's changes off all pages and keeps what they name: the next start decides the transaction.
     pub fn forget(&mut self) {
         let bulk = self.bulk.iter().flat_map(BulkInsert::pages);
-        for page in self.pages.iter().copied().chain(bulk) {
+        for page in self.touched.pages().chain(bulk) {
             self.table.shadows().slot(page).lock().remove(&self.writer);
         }
     }
@@ -387,7 +336,7 @@ impl TableWrites {
     /// Takes the transaction's changes off all pages: its locks in place are gone, and what it wrote is free. All that it
     /// has flushed is fenced.
     pub fn abandon(&mut self) {
-        for page in std::mem::take(&mut self.pages) {
+        for page in self.touched.take_pages() {
             let (mut versions, mut rids) = (Vec::new(), Vec::new());
             if let Some(mut change) = self.table.shadows().slot(page).lock().remove(&self.writer) {
                 let directory = self.table.directory();
@@ -428,11 +377,11 @@ impl TableWrites {
         if !std::mem::take(&mut self.rewritten) {
             return;
         }
-        for page in &self.pages {
+        for page in self.touched.pages() {
             let directory = self.table.directory();
-            let row = |position| directory.page_base(*page) + u64::from(position);
+            let row = |position| directory.page_base(page) + u64::from(position);
             let (mut versions, mut rids) = (Vec::new(), Vec::new());
-            if let Some(mut shadow) = self.table.shadows().slot(*page).lock_existing()
+            if let Some(mut shadow) = self.table.shadows().slot(page).lock_existing()
                 && let Some(change) = shadow.change_mut(&self.writer)
             {
                 versions = change.take_replaced();
@@ -452,13 +401,18 @@ impl TableWrites {
         }
     }
 
-    /// Stores and flushes the words of the committed transaction, page by page. The caller fences.
-    pub fn publish(&mut self, csn: Csn) -> Retired {
+    /// Stores the words of the committed transaction, page by page, and notes in `behind` what is to be flushed.
+    pub fn publish(&mut self, csn: Csn, behind: &Behind) -> Retired {
         let mut retired = Retired { csn, ..Retired::default() };
         let mut grown = 0;
         let bulk = self.bulk.iter().flat_map(BulkInsert::pages);
-        for page in self.pages.iter().copied().chain(bulk) {
-            let tally = self.table.shadows().slot(page).lock().publish(&self.writer, page, self.table.directory());
+        for page in self.touched.pages().chain(bulk) {
+            let mut shadow = self.table.shadows().slot(page).lock();
+            let tally = shadow.publish(&self.writer, page, self.table.directory());
+            if tally.is_unflushed {
+                behind.add(&self.table, page);
+            }
+            drop(shadow);
             retired.rows += tally.changed;
             grown += tally.grown;
             retired.pages.extend(tally.is_new.then_some(page));
@@ -488,11 +442,11 @@ impl TableWrites {
 
     /// Number of rows written singly.
     pub(crate) fn locks(&self) -> usize {
-        let rows = |page: &u64| {
-            let shadow = self.table.shadows().existing(*page)?.lock_existing()?;
+        let rows = |page| {
+            let shadow = self.table.shadows().existing(page)?.lock_existing()?;
             Some(shadow.change(&self.writer)?.rows_written())
         };
-        self.pages.iter().filter_map(rows).sum()
+        self.touched.pages().filter_map(rows).sum()
     }
 
     /// Enters rows whose words a prepared transaction spilled before the restart. Returns whether nobody else holds them.
@@ -500,11 +454,7 @@ impl TableWrites {
         let (region, at) = self.table.chain().locate(place)?;
         let mut shadow = self.table.shadows().slot(page).lock();
         let is_free = rows.iter().all(|position| shadow.holder(&self.writer, position).is_none());
-        let (change, new_page) = shadow.change_or_new(&self.writer, false);
-        if new_page {
-            self.pages.push(page);
-            self.memory.add_page();
-        }
+        let change = self.touched.change(&mut shadow, page, &self.writer);
         if !change.after().is_empty() {
             let what = format_args!("a prepared transaction has two records of directory page {page}");
             return Err(Error::damaged("log", 0, what));

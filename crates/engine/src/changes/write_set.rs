@@ -4,6 +4,7 @@
 //! versions in it until the transaction publishes them (I4). Writes are numbered by *steps*. Whoever takes a position
 //! ends the present step: a scan sees the steps before it, a rollback undoes those after.
 
+use super::behind::Behind;
 use super::bulk::BulkMark;
 use super::claim::Step;
 use super::table_writes::TableWrites;
@@ -218,14 +219,15 @@ impl WriteSet {
         }
     }
 
-    /// Stores and flushes directory words and page states of the committed transaction. The caller fences.
-    pub fn publish(&mut self, csn: Csn) -> Vec<Retired> {
-        self.tables.iter_mut().map(|writes| writes.publish(csn)).collect()
+    /// Stores directory words and page states of the committed transaction; `behind` has the words flushed before a
+    /// checkpoint goes past them.
+    pub fn publish(&mut self, csn: Csn, behind: &Behind) -> SmallVec<[Retired; 1]> {
+        self.tables.iter_mut().map(|writes| writes.publish(csn, behind)).collect()
     }
 
     /// Retires the write set once `retired`, what [`WriteSet::publish`] returned, is stored: hands replaced versions to
     /// purge and counts rows. `now` is the time for reports, in seconds since 1970.
-    pub fn retire(&mut self, retired: Vec<Retired>, now: u64) {
+    pub fn retire(&mut self, retired: SmallVec<[Retired; 1]>, now: u64) {
         for (writes, retired) in self.tables.drain(..).zip(retired) {
             writes.retire(retired, now);
         }

@@ -15,7 +15,6 @@ use super::writer::Writer;
 use crate::files::directory::Directory;
 use crate::format::{PageState, Word};
 use perdura_log::Csn;
-use perdura_pmem::trace;
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -43,6 +42,8 @@ pub struct Tally {
     pub is_new: bool,
     /// The page has become crowded: the commit asks purge to merge.
     pub is_crowded: bool,
+    /// Nobody knows yet that words of the page are to be flushed: the commit says so before it unlocks the page.
+    pub is_unflushed: bool,
 }
 
 impl Tally {
@@ -50,7 +51,7 @@ impl Tally {
         let inserted = past.before.iter().filter(|(_, before)| before.is_empty()).count();
         let (written, deleted) = (past.before.len(), past.deleted.len());
         let grown = inserted as i64 - deleted as i64;
-        Tally { changed: (written + deleted) as u64, grown, is_new: false, is_crowded: false }
+        Tally { changed: (written + deleted) as u64, grown, ..Tally::default() }
     }
 }
 
@@ -66,6 +67,8 @@ pub struct PageShadow {
     queued: bool,
     /// Purge has been asked to merge, or a commit is about to ask it.
     crowded: bool,
+    /// Words are stored that nobody has flushed, and whoever flushes them knows.
+    unflushed: bool,
     /// Number of stored commits that the last merge left; the next one is due at twice as many.
     merged: usize,
 }
@@ -118,41 +121,48 @@ impl PageShadow {
         holds.next().map(Change::writer)
     }
 
-    /// Stores the words of committed changes to the row, so that the directory has the newest committed word. It leaves
-    /// their flush to those who committed them.
+    /// Stores the words of committed changes to the row, so that the directory has the newest committed word.
     pub fn store_committed(&mut self, position: u16, page: u64, directory: &Directory) {
-        let _flushed_by_others = trace::span(trace::TRANSIENT);
         let is_due = |change: &Change| change.writer().csn().is_some() && change.covers(position);
         while let Some(index) = self.active.iter().position(is_due) {
             self.store(index, page, directory);
         }
     }
 
-    /// Stores the words of the committed change of `writer`, unless somebody has, and flushes them: whoever stores words for
-    /// another leaves that to the committing thread, whose fence covers only its own flushes (I3). Returns by how many
-    /// rows the commit changed.
+    /// Stores the words of the committed change of `writer`, unless somebody has. Whoever stores words for another leaves it
+    /// to the committing thread to have them flushed before they are reported as stored. Returns what the commit changed.
     pub fn publish(&mut self, writer: &Arc<Writer>, page: u64, directory: &Directory) -> Tally {
         let unstored = self.active.iter().position(|change| Arc::ptr_eq(change.writer(), writer));
-        if let Some(index) = unstored {
-            self.store(index, page, directory);
-        }
         let csn = writer.csn().expect("committed");
+        let stored = match unstored {
+            Some(index) => self.store(index, page, directory),
+            None => self.history.binary_search_by_key(&csn, |past| past.csn).ok(),
+        };
         // Purge does not go past a commit that is not stored. What is not here is the state of a whole page, and fenced.
-        let Ok(index) = self.history.binary_search_by_key(&csn, |past| past.csn) else { return Tally::default() };
-        // Planted: the committing thread does not flush what another has stored for it.
-        if unstored.is_some() || !perdura_pmem::planted(83) {
-            flush(&self.history[index], page, directory);
-        }
+        let Some(index) = stored else { return Tally::default() };
+        // Planted: the committing thread leaves it to another who has stored the words to have them flushed.
+        let is_own = unstored.is_some() || !perdura_pmem::planted(83);
         // No snapshot from before the page was published needs anything of it.
         let is_crowd = self.history.len() >= CROWD.max(self.merged * 2) || directory.state(page).csn() > 0;
         Tally {
             is_new: !std::mem::replace(&mut self.queued, true),
             is_crowded: is_crowd && !std::mem::replace(&mut self.crowded, true),
+            is_unflushed: is_own && !std::mem::replace(&mut self.unflushed, true),
             ..Tally::of(&self.history[index])
         }
     }
 
-    fn store(&mut self, index: usize, page: u64, directory: &Directory) {
+    /// Flushes the words of the stored commits above `covered`: a checkpoint covers the others. The caller fences.
+    pub fn flush_stored(&mut self, covered: Csn, page: u64, directory: &Directory) {
+        self.unflushed = false;
+        let due = self.history.iter().rev().take_while(|past| past.csn > covered);
+        let positions =
+            due.flat_map(|past| past.before.iter().map(|(position, _)| position).chain(past.deleted.iter()));
+        directory.flush_rows(page, positions);
+    }
+
+    /// Stores the words of a committed change. Returns the index of its past in the history, if it has one.
+    fn store(&mut self, index: usize, page: u64, directory: &Directory) -> Option<usize> {
         let mut change = self.active.swap_remove(index);
         let csn = change.writer().csn().expect("committed");
         if change.is_whole_page() {
@@ -160,7 +170,7 @@ impl PageShadow {
             // Whoever locks the page next may change its rows, and redo verifies all words of a page whose state is
             // lost.
             directory.fence(page);
-            return;
+            return None;
         }
         let base = directory.page_base(page);
         change.after_mut().exchange(|position, word| {
@@ -174,15 +184,21 @@ impl PageShadow {
             directory.store(row, directory.raw_word(row).tombstone());
         }
         if change.after().is_empty() && change.deleted().is_empty() {
-            return;
+            return None;
         }
         let past = change.into_past(csn);
-        // Planted: the history is in the order in which the commits were stored.
-        let place = self.history.partition_point(|other| other.csn < csn || perdura_pmem::planted(74));
         if self.history.is_empty() {
             self.history.reserve_exact(1);
         }
+        let place = match self.history.back() {
+            // Planted: the history is in the order in which the commits were stored.
+            Some(last) if last.csn > csn && !perdura_pmem::planted(74) => {
+                self.history.partition_point(|other| other.csn < csn)
+            }
+            _ => self.history.len(),
+        };
         self.history.insert(place, past);
+        Some(place)
     }
 
     /// CSN of the newest stored commit that changed the row; 0 if none is remembered. One that moved the row has not changed
@@ -330,12 +346,6 @@ fn note(purging: &mut RowSet, rows: impl Iterator<Item = u16>) {
             purging.insert(position);
         }
     }
-}
-
-/// Flushes the lines of the words that a commit has stored. The caller fences.
-fn flush(past: &Past, page: u64, directory: &Directory) {
-    let positions = past.before.iter().map(|(position, _)| position);
-    directory.flush_rows(page, positions.chain(past.deleted.iter()));
 }
 
 #[cfg(test)]

@@ -1,110 +1,134 @@
-//! A set of rows of one directory page, by their positions in the page: a short sorted list, or a bitmap.
+//! A set of rows of one directory page, by their positions in the page: up to three in place, or a bitmap.
+//!
+//! Most commits change one row of a page, and a page may remember thousands of them: so a small set takes 16 bytes and no heap.
 
-use smallvec::SmallVec;
 use std::ops::Range;
 
-/// Most positions that the list form holds.
-const FEW: usize = 16;
+/// Most positions that are held in place.
+const FEW: usize = 3;
 
 /// A set of rows of one directory page.
 #[derive(Clone, Debug)]
-pub enum RowSet {
-    /// Positions in ascending order.
-    Few(SmallVec<[u16; 4]>),
+pub struct RowSet(Form);
+
+#[derive(Clone, Debug)]
+enum Form {
+    /// So many positions, in ascending order.
+    Few(u16, [u16; FEW]),
     /// A bit for each position; it ends with the last word that has one set, or later.
-    Many(Vec<u64>),
+    Many(Box<[u64]>),
 }
 
+const _: () = assert!(size_of::<RowSet>() == 16);
+
 impl Default for RowSet {
+    #[inline]
     fn default() -> RowSet {
-        RowSet::Few(SmallVec::new())
+        RowSet(Form::Few(0, [0; FEW]))
     }
 }
 
 impl RowSet {
-    /// Whether the set has no row.
-    pub fn is_empty(&self) -> bool {
-        match self {
-            RowSet::Few(list) => list.is_empty(),
-            RowSet::Many(words) => words.iter().all(|word| *word == 0),
+    /// The positions held in place, and the bitmap; one of them is empty.
+    #[inline]
+    fn parts(&self) -> (&[u16], &[u64]) {
+        match &self.0 {
+            Form::Few(count, rows) => (&rows[..usize::from(*count)], &[]),
+            Form::Many(words) => (&[], words),
         }
     }
 
+    /// Whether the set has no row.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        let (few, words) = self.parts();
+        few.is_empty() && words.iter().all(|word| *word == 0)
+    }
+
     /// Number of rows in the set.
+    #[inline]
     pub fn len(&self) -> usize {
-        match self {
-            RowSet::Few(list) => list.len(),
-            RowSet::Many(words) => words.iter().map(|word| word.count_ones() as usize).sum(),
-        }
+        let (few, words) = self.parts();
+        few.len() + words.iter().map(|word| word.count_ones() as usize).sum::<usize>()
     }
 
     /// Whether the row at `position` is in the set.
     #[inline]
     pub fn contains(&self, position: u16) -> bool {
-        match self {
-            RowSet::Few(list) => list.contains(&position),
-            RowSet::Many(words) => {
-                words.get(usize::from(position / 64)).is_some_and(|word| word >> (position % 64) & 1 != 0)
-            }
-        }
+        let (few, words) = self.parts();
+        few.contains(&position)
+            || words.get(usize::from(position / 64)).is_some_and(|word| word >> (position % 64) & 1 != 0)
     }
 
     /// Number of rows in the set before the one at `position`; `None` if that is not in the set.
     pub fn rank(&self, position: u16) -> Option<usize> {
-        match self {
-            RowSet::Few(list) => list.binary_search(&position).ok(),
-            RowSet::Many(words) => {
-                let (index, bit) = (usize::from(position / 64), position % 64);
-                let below: u32 = words.iter().take(index).map(|word| word.count_ones()).sum();
-                let word = words.get(index).filter(|word| **word >> bit & 1 != 0)?;
-                Some((below + (word & ((1 << bit) - 1)).count_ones()) as usize)
-            }
+        let (few, words) = self.parts();
+        if let Some(place) = few.iter().position(|row| *row == position) {
+            return Some(place);
         }
+        let (index, bit) = (usize::from(position / 64), position % 64);
+        let word = words.get(index).filter(|word| **word >> bit & 1 != 0)?;
+        let below: u32 = words[..index].iter().map(|word| word.count_ones()).sum();
+        Some((below + (word & ((1 << bit) - 1)).count_ones()) as usize)
     }
 
     /// Adds a row. Returns whether it was missing.
     #[inline]
     pub fn insert(&mut self, position: u16) -> bool {
-        match self {
-            RowSet::Few(list) => {
-                let Err(place) = list.binary_search(&position) else { return false };
-                if list.len() < FEW {
-                    list.insert(place, position);
-                } else {
-                    let mut words = Vec::new();
-                    list.iter().for_each(|other| set(&mut words, *other));
-                    set(&mut words, position);
-                    *self = RowSet::Many(words);
+        match &mut self.0 {
+            Form::Few(count, rows) => {
+                let held = usize::from(*count);
+                let Err(place) = rows[..held].binary_search(&position) else { return false };
+                if held == FEW {
+                    self.make_bitmap(position);
+                    return self.insert(position);
                 }
+                rows.copy_within(place..held, place + 1);
+                rows[place] = position;
+                *count += 1;
                 true
             }
-            RowSet::Many(words) => {
-                let missing = words.get(usize::from(position / 64)).is_none_or(|word| word >> (position % 64) & 1 == 0);
-                set(words, position);
+            Form::Many(words) if usize::from(position / 64) >= words.len() => {
+                self.make_bitmap(position);
+                self.insert(position)
+            }
+            Form::Many(words) => {
+                let (word, bit) = (&mut words[usize::from(position / 64)], 1 << (position % 64));
+                let missing = *word & bit == 0;
+                *word |= bit;
                 missing
             }
         }
     }
 
+    /// Makes the set a bitmap with room for `position`.
+    #[cold]
+    fn make_bitmap(&mut self, position: u16) {
+        let (few, held) = self.parts();
+        // A page of the usual size has 8 words: no set grows twice.
+        let mut words = vec![0; held.len().max(usize::from(position / 64) + 1).max(8)].into_boxed_slice();
+        words[..held.len()].copy_from_slice(held);
+        for row in few {
+            words[usize::from(row / 64)] |= 1 << (row % 64);
+        }
+        self.0 = Form::Many(words);
+    }
+
     /// Adds the rows at `positions`.
     pub fn insert_all(&mut self, positions: Range<u16>) {
-        if positions.len() <= FEW && matches!(self, RowSet::Few(_)) {
-            positions.for_each(|position| {
+        let Some(last) = positions.clone().last().filter(|_| positions.len() > FEW) else {
+            return positions.for_each(|position| {
                 self.insert(position);
             });
-            return;
+        };
+        if !matches!(&self.0, Form::Many(words) if usize::from(last / 64) < words.len()) {
+            self.make_bitmap(last);
         }
-        if let RowSet::Few(list) = self {
-            let mut words = Vec::new();
-            list.iter().for_each(|position| set(&mut words, *position));
-            *self = RowSet::Many(words);
-        }
-        let RowSet::Many(words) = self else { return };
+        let Form::Many(words) = &mut self.0 else { return };
         let mut position = positions.start;
         while position < positions.end {
             let (index, bit) = (position / 64, position % 64);
             let count = (64 - bit).min(positions.end - position);
-            set(words, position);
             words[usize::from(index)] |= u64::MAX >> (64 - count) << bit;
             position += count;
         }
@@ -112,15 +136,15 @@ impl RowSet {
 
     /// Removes a row. Returns whether it was there.
     pub fn remove(&mut self, position: u16) -> bool {
-        match self {
-            RowSet::Few(list) => match list.binary_search(&position) {
-                Ok(place) => {
-                    list.remove(place);
-                    true
-                }
-                Err(_) => false,
-            },
-            RowSet::Many(words) => {
+        match &mut self.0 {
+            Form::Few(count, rows) => {
+                let held = usize::from(*count);
+                let Ok(place) = rows[..held].binary_search(&position) else { return false };
+                rows.copy_within(place + 1..held, place);
+                *count -= 1;
+                true
+            }
+            Form::Many(words) => {
                 let Some(word) = words.get_mut(usize::from(position / 64)) else { return false };
                 let bit = 1 << (position % 64);
                 let was_there = *word & bit != 0;
@@ -131,13 +155,11 @@ impl RowSet {
     }
 
     /// The positions, in ascending order.
+    #[inline]
     pub fn iter(&self) -> impl Iterator<Item = u16> + '_ {
-        let (list, words) = match self {
-            RowSet::Few(list) => (&list[..], &[][..]),
-            RowSet::Many(words) => (&[][..], &words[..]),
-        };
+        let (few, words) = self.parts();
         let bits = (0u16..).zip(words).flat_map(|(index, word)| Bits { rest: *word, base: index * 64 });
-        list.iter().copied().chain(bits)
+        few.iter().copied().chain(bits)
     }
 
     /// Adds all rows of `other`.
@@ -146,16 +168,6 @@ impl RowSet {
             self.insert(position);
         }
     }
-}
-
-fn set(words: &mut Vec<u64>, position: u16) {
-    let index = usize::from(position / 64);
-    if index >= words.len() {
-        // A page of the usual size has 8 words: no set grows twice.
-        words.reserve_exact(index.max(7) + 1 - words.len());
-        words.resize(index + 1, 0);
-    }
-    words[index] |= 1 << (position % 64);
 }
 
 struct Bits {

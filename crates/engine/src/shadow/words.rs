@@ -5,7 +5,7 @@ use super::row_set::RowSet;
 use crate::format::{SpilledPage, Word};
 use perdura_pmem::Region;
 use perdura_pmem::trace;
-use smallvec::SmallVec;
+use std::slice;
 
 /// Words that were written to the medium, as a version of no row (`format/spilled.rs`). Behind it the cell has room for as
 /// many words again: those before the change, once it is stored. Nobody needs these after a crash.
@@ -30,134 +30,192 @@ impl Spilled {
     fn words(&self) -> impl Iterator<Item = Word> + '_ {
         (self.at..).step_by(8).take(self.count).map(|at| Word(self.region.load(at)))
     }
+
+    fn exchange(&mut self, mut other: impl FnMut(u16, Word) -> Word) {
+        // Redo needs the words as they are; those before the change only this run.
+        let _unflushed = trace::span(trace::TRANSIENT);
+        let behind = self.at + self.count as u64 * 8;
+        for (index, (position, word)) in self.rows.iter().zip(self.words()).enumerate() {
+            self.region.store(behind + index as u64 * 8, other(position, word).0);
+        }
+        self.at = behind;
+    }
+}
+
+/// Words in DRAM.
+#[derive(Default)]
+pub struct Held {
+    /// In ascending order.
+    positions: Vec<u16>,
+    /// In the order of positions.
+    words: Vec<Word>,
 }
 
 /// Words by position in their page.
+#[derive(Default)]
 pub enum Words {
-    /// In DRAM.
-    Held {
-        /// In ascending order.
-        positions: SmallVec<[u16; 4]>,
-        /// In the order of positions.
-        words: SmallVec<[Word; 1]>,
-    },
+    /// Of no row.
+    #[default]
+    None,
+    /// Of one row, as most commits have them.
+    One(u16, Word),
+    /// Of several rows.
+    Held(Box<Held>),
     /// On the medium.
     Spilled(Box<Spilled>),
 }
 
-impl Default for Words {
-    fn default() -> Words {
-        Words::Held { positions: SmallVec::new(), words: SmallVec::new() }
-    }
-}
+const _: () = assert!(size_of::<Words>() == 16);
 
 impl Words {
+    /// Positions and words of the rows that are in DRAM.
+    #[inline]
+    fn held(&self) -> (&[u16], &[Word]) {
+        match self {
+            Words::One(position, word) => (slice::from_ref(position), slice::from_ref(word)),
+            Words::Held(held) => (&held.positions, &held.words),
+            Words::None | Words::Spilled(_) => (&[], &[]),
+        }
+    }
+
     /// Number of rows.
+    #[inline]
     pub fn len(&self) -> usize {
         match self {
-            Words::Held { positions, .. } => positions.len(),
             Words::Spilled(spilled) => spilled.count,
+            _ => self.held().0.len(),
         }
     }
 
     /// Whether there is no row.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// The cell that holds the words on the medium; `None` while they are in DRAM.
+    #[inline]
     pub fn spilled(&self) -> Option<Word> {
         match self {
-            Words::Held { .. } => None,
             Words::Spilled(spilled) => Some(spilled.place),
+            _ => None,
         }
     }
 
     /// Brings spilled words back to DRAM. Returns the cell that held them.
+    #[inline]
     pub fn hold(&mut self) -> Option<Word> {
         let Words::Spilled(spilled) = self else { return None };
         let place = spilled.place;
-        *self = Words::Held { positions: spilled.rows.iter().collect(), words: spilled.words().collect() };
+        let held = Held { positions: spilled.rows.iter().collect(), words: spilled.words().collect() };
+        *self = Words::Held(Box::new(held));
         Some(place)
     }
 
     /// The word of the row at `position`.
     #[inline]
     pub fn get(&self, position: u16) -> Option<Word> {
-        match self {
-            Words::Held { positions, words } => find(positions, position).ok().map(|index| words[index]),
-            Words::Spilled(spilled) => {
-                let index = spilled.rows.rank(position)?;
-                Some(Word(spilled.region.load(spilled.at + index as u64 * 8)))
-            }
+        if let Words::Spilled(spilled) = self {
+            let index = spilled.rows.rank(position)?;
+            return Some(Word(spilled.region.load(spilled.at + index as u64 * 8)));
         }
+        let (positions, words) = self.held();
+        find(positions, position).ok().map(|index| words[index])
     }
 
     /// Whether there is a word for the row at `position`.
+    #[inline]
     pub fn contains(&self, position: u16) -> bool {
         match self {
-            Words::Held { positions, .. } => find(positions, position).is_ok(),
             Words::Spilled(spilled) => spilled.rows.contains(position),
+            _ => find(self.held().0, position).is_ok(),
         }
     }
 
     /// Sets the word of a row, in DRAM. Returns the word that it had.
     #[inline]
     pub fn set(&mut self, position: u16, word: Word) -> Option<Word> {
-        let Words::Held { positions, words } = self else { panic!("spilled words are brought back first") };
-        match find(positions, position) {
-            Ok(index) => Some(std::mem::replace(&mut words[index], word)),
-            Err(index) => {
-                let length = positions.len();
-                if length == words.capacity() {
-                    // Grows by half, so that little of a large transaction's memory is spare.
-                    let more = (length / 2).max(3);
-                    positions.reserve_exact(more);
-                    words.reserve_exact(more);
-                }
-                positions.insert(index, position);
-                words.insert(index, word);
+        match self {
+            Words::None => {
+                *self = Words::One(position, word);
                 None
             }
+            Words::One(known, before) if *known == position => Some(std::mem::replace(before, word)),
+            Words::One(known, before) => {
+                let mut held = Box::new(Held::default());
+                held.set(*known, *before);
+                held.set(position, word);
+                *self = Words::Held(held);
+                None
+            }
+            Words::Held(held) => held.set(position, word),
+            Words::Spilled(_) => panic!("spilled words are brought back first"),
         }
     }
 
     /// Removes a row, in DRAM. Returns the word that it had.
     pub fn remove(&mut self, position: u16) -> Option<Word> {
-        let Words::Held { positions, words } = self else { panic!("spilled words are brought back first") };
-        let index = find(positions, position).ok()?;
-        positions.remove(index);
-        Some(words.remove(index))
+        match self {
+            Words::One(known, word) if *known == position => {
+                let word = *word;
+                *self = Words::None;
+                Some(word)
+            }
+            Words::None | Words::One(..) => None,
+            Words::Held(held) => {
+                let index = find(&held.positions, position).ok()?;
+                held.positions.remove(index);
+                Some(held.words.remove(index))
+            }
+            Words::Spilled(_) => panic!("spilled words are brought back first"),
+        }
     }
 
     /// Positions and words, in the order of positions.
+    #[inline]
     pub fn iter(&self) -> impl Iterator<Item = (u16, Word)> + '_ {
-        let (held, spilled) = match self {
-            Words::Held { positions, words } => (Some((positions, words)), None),
-            Words::Spilled(spilled) => (None, Some(spilled)),
+        let (positions, words) = self.held();
+        let spilled = match self {
+            Words::Spilled(spilled) => Some(spilled),
+            _ => None,
         };
-        let held = held.into_iter().flat_map(|(positions, words)| positions.iter().copied().zip(words.iter().copied()));
-        held.chain(spilled.into_iter().flat_map(|spilled| spilled.rows.iter().zip(spilled.words())))
+        let spilled = spilled.into_iter().flat_map(|spilled| spilled.rows.iter().zip(spilled.words()));
+        positions.iter().copied().zip(words.iter().copied()).chain(spilled)
     }
 
     /// Hands each row's word to `other`, and keeps the word that it returns instead.
+    #[inline]
     pub fn exchange(&mut self, mut other: impl FnMut(u16, Word) -> Word) {
         match self {
-            Words::Held { positions, words } => {
-                for (position, word) in positions.iter().zip(words) {
+            Words::None => {}
+            Words::One(position, word) => *word = other(*position, *word),
+            Words::Held(held) => {
+                for (position, word) in held.positions.iter().zip(&mut held.words) {
                     *word = other(*position, *word);
                 }
             }
-            Words::Spilled(spilled) => {
-                // Redo needs the words as they are; those before the change only this run.
-                let _unflushed = trace::span(trace::TRANSIENT);
-                let behind = spilled.at + spilled.count as u64 * 8;
-                for (index, (position, word)) in spilled.rows.iter().zip(spilled.words()).enumerate() {
-                    spilled.region.store(behind + index as u64 * 8, other(position, word).0);
-                }
-                spilled.at = behind;
-            }
+            Words::Spilled(spilled) => spilled.exchange(other),
         }
+    }
+}
+
+impl Held {
+    #[inline]
+    fn set(&mut self, position: u16, word: Word) -> Option<Word> {
+        let index = match find(&self.positions, position) {
+            Ok(index) => return Some(std::mem::replace(&mut self.words[index], word)),
+            Err(index) => index,
+        };
+        let length = self.positions.len();
+        if length == self.words.capacity() {
+            // Grows by half, so that little of a large transaction's memory is spare.
+            let more = (length / 2).max(4);
+            self.positions.reserve_exact(more);
+            self.words.reserve_exact(more);
+        }
+        self.positions.insert(index, position);
+        self.words.insert(index, word);
+        None
     }
 }
 

@@ -1,8 +1,8 @@
 //! The end of a transaction: commit, prepare, rollback.
 //!
 //! A commit fences its versions, reserves log space, takes a CSN, writes and fences its record, and waits for
-//! durable_csn. Then one store makes it visible, in order; it stores its directory words, fences, moves stored_csn, and
-//! acknowledges (I1, I4, I5). In two-phase commit [`Session::prepare`] makes the redo records durable, and
+//! durable_csn. Then one store makes it visible, in order; it stores its directory words, moves stored_csn, and
+//! acknowledges (I1, I4, I5). The words are flushed before a checkpoint goes past them (`changes/behind.rs`). In two-phase commit [`Session::prepare`] makes the redo records durable, and
 //! [`Session::commit_ordered`] writes only the commit record.
 
 use super::session::{Session, State};
@@ -21,6 +21,8 @@ impl Session {
     pub fn commit(&mut self) -> Result<Csn> {
         if self.is_read_only() {
             let csn = self.pool.log.visible_csn();
+            self.writes.abandon();
+            self.release_locks();
             self.reset();
             return Ok(csn);
         }
@@ -137,18 +139,13 @@ impl Session {
     }
 
     /// Publishes the transaction, once durable_csn covers it. One store makes it visible, and its locks are free: nobody
-    /// waits for what follows. Then it stores its words page by page, fences, and hands replaced versions to purge.
+    /// waits for what follows. Then it stores its words page by page, and hands replaced versions to purge.
     fn publish(&mut self, csn: Csn) {
         let moves = self.writes.moves();
         self.writes.commit(csn);
         self.pool.log.publish(csn);
         self.release_locks();
-        let retired = self.writes.publish(csn);
-        // Planted: a commit is reported as stored before the fence.
-        if perdura_pmem::planted(34) {
-            self.pool.log.stored(csn);
-        }
-        self.pool.fence();
+        let retired = self.writes.publish(csn, &self.pool.behind);
         self.pool.log.stored(csn);
         self.writes.retire(retired, self.pool.now().as_secs());
         let log = self.log.take();
@@ -214,6 +211,7 @@ impl Session {
     fn forget(&mut self) {
         self.log = None;
         self.writes.forget();
+        self.release_locks();
         self.reset();
     }
 

@@ -321,10 +321,10 @@ impl Session {
         self.locks.shrink_to(LOCKS_KEPT);
     }
 
-    /// Ends the transaction: locks, snapshots, write set and change. The session is then ready for its next one.
+    /// Ends the transaction, whose locks are released: snapshots, write set and change. The session is then ready for its
+    /// next one.
     pub(super) fn reset(&mut self) {
         self.writes.abandon();
-        self.release_locks();
         self.owner.end();
         self.snapshots.close(&self.pool);
         self.writes.clear();

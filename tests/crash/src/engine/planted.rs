@@ -42,7 +42,7 @@ pub const PLANTED: &[Planted] = &[
     planted(30, "(I4)", "a commit is published before those before it are durable", "three threads"),
     planted(31, "(I4), bulk pages", "pages of a bulk insert are published before its record is durable", "edited bulk"),
     planted(32, "locks until publication", "locks are released before publication", "three threads"),
-    planted(34, "(I1), (I3)", "a commit is reported stored before its words are fenced", "mixed"),
+    planted(34, "(I9), words flushed behind", "a checkpoint goes past words that nobody has flushed", "mixed"),
     planted(35, "(I1)", "a commit is acknowledged before it is visible", "three threads"),
     planted(
         38,
@@ -103,8 +103,8 @@ pub const PLANTED: &[Planted] = &[
     ),
     planted(
         83,
-        "(I3), words stored by another",
-        "a commit does not flush the words that another has stored for it",
+        "(I9), words stored by another",
+        "a commit does not have the words flushed that another has stored for it",
         "copied forward",
     ),
     planted(
