@@ -1,0 +1,47 @@
+//! Directory words that commits have stored and that nobody has flushed yet.
+//!
+//! A commit is durable by its record: redo stores its words again. So the words are flushed behind, for all commits since the
+//! last checkpoint at once, before the next checkpoint goes past them (I9): a line that a thousand commits have changed is
+//! flushed once, and no commit waits for it. The history in a page's shadow says which words are due; purge and merging leave
+//! it alone until the checkpoint covers it.
+//!
+//! A page is here once, noted under its lock before its commit is reported as stored. So whoever finds a commit reported finds
+//! its pages here, or another has taken them and is done.
+
+use crate::table::Table;
+use perdura_log::Csn;
+use perdura_pmem::sync::Mutex;
+use perdura_pmem::trace;
+use std::sync::{Arc, Weak};
+
+/// The pages of a pool with words that are stored and not flushed.
+#[derive(Default)]
+pub struct Behind {
+    /// A table that is gone was dropped, durably; one with commits above the checkpoint is not closed.
+    pages: Mutex<Vec<(Weak<Table>, u64)>>,
+    flushing: Mutex<()>,
+}
+
+impl Behind {
+    /// Notes a page. The caller holds its lock.
+    pub fn add(&self, table: &Arc<Table>, page: u64) {
+        self.pages.lock().push((Arc::downgrade(table), page));
+    }
+
+    /// Flushes and fences the words of all commits that are stored and lie above `covered`, the last checkpoint.
+    pub fn flush(&self, covered: Csn) {
+        let _one = self.flushing.lock();
+        let pages = std::mem::take(&mut *self.pages.lock());
+        let _span = trace::span("stored_behind");
+        let mut last = None;
+        for (table, page) in pages {
+            let Some(table) = table.upgrade() else { continue };
+            if let Some(mut shadow) = table.shadows().slot(page).lock_existing() {
+                shadow.flush_stored(covered, page, table.directory());
+            }
+            last = Some(table);
+        }
+        // One fence covers all that this thread has flushed.
+        last.inspect(|table| table.chain().fence());
+    }
+}
