@@ -87,7 +87,7 @@ impl Pool {
         let records = CHUNK_BYTES.min(lane_bytes / 4) as usize / RECORD_BYTES;
         let behind = Arc::new(Behind::default());
         let flushed = behind.clone();
-        log.set_flush_stored(Box::new(move |covered| flushed.flush(covered)));
+        log.set_flush_stored(Box::new(move || flushed.flush()));
         Pool {
             context,
             log,

@@ -73,11 +73,10 @@ impl<'a> Control<'a> {
     /// stored_csn, once all words up to it are durable.
     fn stored(&self) -> Csn {
         let csn = self.log.stored.load();
-        let covered = self.log.checkpoint_csn.load(Acquire);
         // Planted: a checkpoint goes past words that nobody has flushed.
-        if csn > covered && !perdura_pmem::planted(34) {
+        if csn > self.log.checkpoint_csn.load(Acquire) && !perdura_pmem::planted(34) {
             let flush = self.log.flush_stored.read().clone();
-            flush.inspect(|flush| flush(covered));
+            flush.inspect(|flush| flush());
         }
         csn
     }

@@ -117,10 +117,10 @@ impl Log {
         Ok(csn)
     }
 
-    /// Sets the hook that flushes and fences all words of commits that are reported as stored and lie above the given
-    /// CSN, the last checkpoint. The log calls it under its control lock before a checkpoint goes past such commits: so
-    /// the hook must not reserve, and must not wait for anybody who does.
-    pub fn set_flush_stored(&self, flush: Box<dyn Fn(Csn) + Send + Sync>) {
+    /// Sets the hook that flushes and fences all words of commits that are reported as stored. The log calls it under its
+    /// control lock before a checkpoint goes past such commits: so the hook must not reserve, and must not wait for anybody
+    /// who does.
+    pub fn set_flush_stored(&self, flush: Box<dyn Fn() + Send + Sync>) {
         *self.shared.flush_stored.write() = Some(flush.into());
     }
 

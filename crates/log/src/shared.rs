@@ -22,7 +22,7 @@ use std::time::Duration;
 
 /// Maps a region's pages ahead of use.
 pub(crate) type PrefaultHook = dyn Fn(&Region) + Send + Sync;
-pub(crate) type FlushHook = dyn Fn(Csn) + Send + Sync;
+pub(crate) type FlushHook = dyn Fn() + Send + Sync;
 
 /// See the module.
 pub(crate) struct Shared {

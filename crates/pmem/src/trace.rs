@@ -128,7 +128,8 @@ impl Drop for Attached {
     }
 }
 
-/// Label of stretches whose stores nobody needs to be durable: the lint does not ask for their flush.
+/// Label of stretches whose stores need not be durable when a thread acknowledges, and which may flush lines that others have
+/// flushed meanwhile for other words in them: the lint asks for no flush of such stores, and finds none of such flushes redundant.
 pub const TRANSIENT: &str = "transient";
 
 /// A labelled stretch of a thread's work, until dropped.

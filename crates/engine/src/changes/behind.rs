@@ -2,14 +2,12 @@
 //!
 //! A commit is durable by its record: redo stores its words again. So the words are flushed behind, for all commits since the
 //! last checkpoint at once, before the next checkpoint goes past them (I9): a line that a thousand commits have changed is
-//! flushed once, and no commit waits for it. The history in a page's shadow says which words are due; purge and merging leave
-//! it alone until the checkpoint covers it.
+//! flushed once, and no commit waits for it. The page's shadow says which words are due.
 //!
 //! A page is here once, noted under its lock before its commit is reported as stored. So whoever finds a commit reported finds
 //! its pages here, or another has taken them and is done.
 
 use crate::table::Table;
-use perdura_log::Csn;
 use perdura_pmem::sync::Mutex;
 use perdura_pmem::trace;
 use std::sync::{Arc, Weak};
@@ -28,16 +26,16 @@ impl Behind {
         self.pages.lock().push((Arc::downgrade(table), page));
     }
 
-    /// Flushes and fences the words of all commits that are stored and lie above `covered`, the last checkpoint.
-    pub fn flush(&self, covered: Csn) {
+    /// Flushes and fences all words that are stored.
+    pub fn flush(&self) {
         let _one = self.flushing.lock();
         let pages = std::mem::take(&mut *self.pages.lock());
-        let _span = trace::span("stored_behind");
+        let _behind = (trace::span("stored_behind"), trace::span(trace::TRANSIENT));
         let mut last = None;
         for (table, page) in pages {
             let Some(table) = table.upgrade() else { continue };
             if let Some(mut shadow) = table.shadows().slot(page).lock_existing() {
-                shadow.flush_stored(covered, page, table.directory());
+                shadow.flush_stored(page, table.directory());
             }
             last = Some(table);
         }

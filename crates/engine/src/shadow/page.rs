@@ -15,6 +15,7 @@ use super::writer::Writer;
 use crate::files::directory::Directory;
 use crate::format::{PageState, Word};
 use perdura_log::Csn;
+use perdura_pmem::trace;
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -67,8 +68,10 @@ pub struct PageShadow {
     queued: bool,
     /// Purge has been asked to merge, or a commit is about to ask it.
     crowded: bool,
-    /// Words are stored that nobody has flushed, and whoever flushes them knows.
-    unflushed: bool,
+    /// Rows whose words are stored and that nobody has flushed.
+    unflushed: RowSet,
+    /// Whoever flushes words knows of the page, or a commit is about to tell.
+    noted: bool,
     /// Number of stored commits that the last merge left; the next one is due at twice as many.
     merged: usize,
 }
@@ -76,7 +79,7 @@ pub struct PageShadow {
 impl PageShadow {
     /// Whether nobody has anything here.
     pub fn is_empty(&self) -> bool {
-        let is_known = self.queued || self.crowded;
+        let is_known = self.queued || self.crowded || self.noted;
         self.active.is_empty() && self.history.is_empty() && self.purging.is_empty() && !is_known
     }
 
@@ -147,18 +150,15 @@ impl PageShadow {
         Tally {
             is_new: !std::mem::replace(&mut self.queued, true),
             is_crowded: is_crowd && !std::mem::replace(&mut self.crowded, true),
-            is_unflushed: is_own && !std::mem::replace(&mut self.unflushed, true),
+            is_unflushed: is_own && !std::mem::replace(&mut self.noted, true),
             ..Tally::of(&self.history[index])
         }
     }
 
-    /// Flushes the words of the stored commits above `covered`: a checkpoint covers the others. The caller fences.
-    pub fn flush_stored(&mut self, covered: Csn, page: u64, directory: &Directory) {
-        self.unflushed = false;
-        let due = self.history.iter().rev().take_while(|past| past.csn > covered);
-        let positions =
-            due.flat_map(|past| past.before.iter().map(|(position, _)| position).chain(past.deleted.iter()));
-        directory.flush_rows(page, positions);
+    /// Flushes the words that are stored. The caller fences.
+    pub fn flush_stored(&mut self, page: u64, directory: &Directory) {
+        self.noted = false;
+        directory.flush_rows(page, std::mem::take(&mut self.unflushed).iter());
     }
 
     /// Stores the words of a committed change. Returns the index of its past in the history, if it has one.
@@ -172,16 +172,19 @@ impl PageShadow {
             directory.fence(page);
             return None;
         }
+        let _flushed_behind = trace::span(trace::TRANSIENT);
         let base = directory.page_base(page);
         change.after_mut().exchange(|position, word| {
             let row = base + u64::from(position);
             let before = directory.raw_word(row);
             directory.store(row, word);
+            self.unflushed.insert(position);
             before
         });
         for position in change.deleted().iter() {
             let row = base + u64::from(position);
             directory.store(row, directory.raw_word(row).tombstone());
+            self.unflushed.insert(position);
         }
         if change.after().is_empty() && change.deleted().is_empty() {
             return None;

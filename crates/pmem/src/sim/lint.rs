@@ -67,7 +67,7 @@ impl Trace {
                         let since = acknowledged.get(&event.thread).copied().unwrap_or_default();
                         let on_behalf = known.stored.0 != event.thread && known.stored.1 > since;
                         let is_over = known.fenced && !on_behalf || known.thread == event.thread;
-                        if !stored && !known.dirty && is_over {
+                        if !stored && !known.dirty && is_over && !transient.is_within(event.thread) {
                             let site = CallSite::new(self.site(event.site), SiteKind::Flush);
                             *findings.redundant_flushes.entry(site).or_default() += 1;
                         }
@@ -112,7 +112,7 @@ impl Trace {
     }
 }
 
-/// Stores within stretches labelled [`TRANSIENT`].
+/// Stretches labelled [`TRANSIENT`], and the stores within them.
 struct Transient {
     label: Option<u32>,
     depths: FxHashMap<u16, u32>,
@@ -125,11 +125,15 @@ impl Transient {
         Transient { label, depths: FxHashMap::default(), stores: FxHashSet::default() }
     }
 
+    fn is_within(&self, thread: u16) -> bool {
+        self.depths.get(&thread).is_some_and(|depth| *depth > 0)
+    }
+
     fn follow(&mut self, index: u32, event: &Event) {
         match event.kind {
             EventKind::Enter(label) if Some(label) == self.label => *self.depths.entry(event.thread).or_default() += 1,
             EventKind::Leave(label) if Some(label) == self.label => *self.depths.entry(event.thread).or_default() -= 1,
-            EventKind::Store { .. } if self.depths.get(&event.thread).is_some_and(|depth| *depth > 0) => {
+            EventKind::Store { .. } if self.is_within(event.thread) => {
                 self.stores.insert(index);
             }
             _ => {}
