@@ -174,33 +174,46 @@ fn a_row_in_use_is_left_alone() {
     audit(&engine);
 }
 
-/// Who asks for a lock without waiting is not refused one because the row is being moved.
+/// Who asks for a lock without waiting is not refused one because the row is being moved, whether or not somebody waits for
+/// it who would share it.
 #[test]
 fn a_row_that_is_being_moved_does_not_count_as_locked() {
     for seed in seeds(30) {
+        let mode = if seed % 2 == 0 { LockMode::Shared } else { LockMode::Exclusive };
         let (_medium, engine) = common::simulated::pool();
         let (table, kept) = sparse(&engine);
         let done = AtomicU32::new(0);
-        let bodies: Vec<Body<'_>> = vec![
-            Box::new(|| {
-                for _ in 0..4 {
-                    engine.compact();
-                    settle(&engine);
+        let mut bodies: Vec<Body<'_>> = vec![Box::new(|| {
+            for _ in 0..4 {
+                engine.compact();
+                settle(&engine);
+            }
+            done.fetch_add(1, Ordering::Relaxed);
+        })];
+        bodies.push(Box::new(|| {
+            let mut txn = engine.session(Isolation::RepeatableRead);
+            while done.load(Ordering::Relaxed) == 0 {
+                for rid in kept.keys().step_by(7) {
+                    let locked = txn.try_lock_row(&table, *rid, mode).unwrap();
+                    assert!(locked.is_some(), "seed {seed}");
+                    if mode == LockMode::Exclusive {
+                        txn.update(&table, *rid, &row(9)).unwrap();
+                    }
+                    txn.commit().unwrap();
                 }
-                done.fetch_add(1, Ordering::Relaxed);
-            }),
-            Box::new(|| {
-                let mut txn = engine.session(Isolation::RepeatableRead);
+            }
+        }));
+        if mode == LockMode::Shared {
+            bodies.push(Box::new(|| {
+                let mut txn = engine.session(Isolation::ReadCommitted);
                 while done.load(Ordering::Relaxed) == 0 {
                     for rid in kept.keys().step_by(7) {
-                        let locked = txn.try_lock_row(&table, *rid, LockMode::Exclusive).unwrap();
-                        assert!(locked.is_some(), "seed {seed}");
-                        txn.update(&table, *rid, &row(9)).unwrap();
+                        txn.lock_row(&table, *rid, mode).unwrap();
                         txn.commit().unwrap();
                     }
                 }
-            }),
-        ];
+            }));
+        }
         Scheduler::new(seed).run(bodies);
         assert!(engine.counters().moved_rows > 0);
         drop(table);
