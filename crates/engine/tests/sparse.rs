@@ -108,6 +108,44 @@ fn a_table_that_is_not_sparse_stays_as_it_is() {
     audit(&engine);
 }
 
+/// Rows of many lengths share the cells of the longest, as long as no length has earned segments of its own. Hazard: to move
+/// them away, each length takes a segment, more than become free; or the table grows.
+#[test]
+fn moving_takes_no_room() {
+    let (medium, engine) = pool();
+    let table = engine.create_table("t", b"").unwrap();
+    let mut txn = engine.session(Isolation::ReadCommitted);
+    let row_of = |number: u32| match number % 8 {
+        // Each of 9 lengths three times.
+        1 => vec![number as u8; 40 + (number / 8 % 9) as usize * 8],
+        _ => vec![number as u8; 240],
+    };
+    let all: Vec<_> = (0..216).map(|number| (number, txn.insert(&table, &row_of(number)).unwrap())).collect();
+    txn.commit().unwrap();
+    let (kept, gone): (Vec<_>, Vec<_>) = all.into_iter().partition(|(number, _)| number % 8 == 1);
+    gone.into_iter().for_each(|(_, rid)| txn.delete(&table, rid).unwrap());
+    txn.commit().unwrap();
+    settle(&engine);
+    let kept: BTreeMap<Rid, Vec<u8>> = kept.into_iter().map(|(number, rid)| (rid, row_of(number))).collect();
+    let in_use = || table.data_bytes() - table.free_bytes();
+    let first = in_use();
+    let (mut last, mut moved) = (first, 0);
+    for _ in 0..60 {
+        moved += engine.compact();
+        assert!(in_use() <= last, "{} bytes were taken within {moved} moves", in_use() - last);
+        settle(&engine);
+        last = in_use();
+    }
+    assert!(moved >= kept.len() / 2 && moved <= kept.len(), "{moved} rows moved");
+    assert!(last < first / 2, "{last} bytes are in use of {first}");
+    assert_eq!(compact(&engine), 0, "the end was reached");
+    assert_eq!(found(&mut txn, &table), kept);
+    drop(txn);
+    audit(&engine);
+    drop(table);
+    survives(&medium, engine);
+}
+
 /// A snapshot from before the move reads its rows where they were. Its transaction may still change them: nobody else has.
 #[test]
 fn to_be_moved_is_not_to_be_changed() {

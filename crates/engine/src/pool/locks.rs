@@ -544,7 +544,10 @@ mod tests {
                     assert_eq!(row.lock(LockMode::Shared, None), Ok(LockOutcome::New), "seed {seed}");
                 }),
                 Box::new(|| {
-                    while row.locks.counts().1 != 2 || !refused.load(Ordering::Relaxed) {}
+                    while !refused.load(Ordering::Relaxed) {
+                        row.locks.counts();
+                    }
+                    row.await_waiters(2);
                     row.await_waiters(2);
                     row.end();
                 }),
