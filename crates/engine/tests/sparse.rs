@@ -5,23 +5,17 @@ mod common;
 
 use common::bank::{Bank, START, account};
 use common::simulated::{audit, survives};
-use common::{pool, rows, seeds};
+use common::threads::Threads;
+use common::{pool, rows, seeds, settle};
 use perdura_engine::{Engine, ErrorKind, Isolation, LockMode, ReadView, Rid, Session, Table};
-use perdura_pmem::sim::{Body, Random, Scheduler};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 const ROWS: u32 = 6000;
 
 /// A row of 60 bytes.
 fn row(number: u32) -> Vec<u8> {
     format!("row {number:06} {}", "x".repeat(49)).into_bytes()
-}
-
-fn settle(engine: &Engine) {
-    engine.checkpoint().unwrap();
-    engine.purge();
 }
 
 /// Moves and purges until nothing is left to be moved. Returns the number of rows moved.
@@ -220,39 +214,34 @@ fn a_row_that_is_being_moved_does_not_count_as_locked() {
         let mode = if seed % 2 == 0 { LockMode::Shared } else { LockMode::Exclusive };
         let (_medium, engine) = common::simulated::pool();
         let (table, kept) = sparse(&engine);
-        let done = AtomicU32::new(0);
-        let mut bodies: Vec<Body<'_>> = vec![Box::new(|| {
+        let mut threads = Threads::default();
+        threads.work(|| {
             for _ in 0..4 {
                 engine.compact();
                 settle(&engine);
             }
-            done.fetch_add(1, Ordering::Relaxed);
-        })];
-        bodies.push(Box::new(|| {
+        });
+        threads.meanwhile(|| {
             let mut txn = engine.session(Isolation::RepeatableRead);
-            while done.load(Ordering::Relaxed) == 0 {
+            for rid in kept.keys().step_by(7) {
+                let locked = txn.try_lock_row(&table, *rid, mode).unwrap();
+                assert!(locked.is_some(), "seed {seed}");
+                if mode == LockMode::Exclusive {
+                    txn.update(&table, *rid, &row(9)).unwrap();
+                }
+                txn.commit().unwrap();
+            }
+        });
+        if mode == LockMode::Shared {
+            threads.meanwhile(|| {
+                let mut txn = engine.session(Isolation::ReadCommitted);
                 for rid in kept.keys().step_by(7) {
-                    let locked = txn.try_lock_row(&table, *rid, mode).unwrap();
-                    assert!(locked.is_some(), "seed {seed}");
-                    if mode == LockMode::Exclusive {
-                        txn.update(&table, *rid, &row(9)).unwrap();
-                    }
+                    txn.lock_row(&table, *rid, mode).unwrap();
                     txn.commit().unwrap();
                 }
-            }
-        }));
-        if mode == LockMode::Shared {
-            bodies.push(Box::new(|| {
-                let mut txn = engine.session(Isolation::ReadCommitted);
-                while done.load(Ordering::Relaxed) == 0 {
-                    for rid in kept.keys().step_by(7) {
-                        txn.lock_row(&table, *rid, mode).unwrap();
-                        txn.commit().unwrap();
-                    }
-                }
-            }));
+            });
         }
-        Scheduler::new(seed).run(bodies);
+        threads.run(seed);
         assert!(engine.counters().moved_rows > 0);
         drop(table);
         audit(&engine);
@@ -274,32 +263,14 @@ fn rows_are_moved_beside_those_who_change_them() {
         txn.commit().unwrap();
         settle(&engine);
         let bank = Bank { table, accounts: kept.into_iter().map(|(_, rid)| rid).collect() };
-        let writers = AtomicU32::new(2);
-        let mut bodies: Vec<Body<'_>> = Vec::new();
-        for (thread, isolation) in [Isolation::ReadCommitted, Isolation::RepeatableRead].into_iter().enumerate() {
-            let (engine, bank, writers) = (&engine, &bank, &writers);
-            bodies.push(Box::new(move || {
-                let mut random = Random::new(seed * 10 + thread as u64);
-                let mut txn = engine.session(isolation);
-                bank.transfer_often(&mut txn, 8, &mut random);
-                writers.fetch_sub(1, Ordering::Relaxed);
-            }));
-        }
-        bodies.push(Box::new(|| {
-            while writers.load(Ordering::Relaxed) > 0 {
-                engine.compact();
-                settle(&engine);
-            }
-        }));
-        bodies.push(Box::new(|| {
-            while writers.load(Ordering::Relaxed) > 0 {
-                let mut txn = engine.session(Isolation::RepeatableRead);
-                let first = rows(&mut txn, &bank.table);
-                assert_eq!(first, rows(&mut txn, &bank.table), "a snapshot does not move");
-                assert_eq!(bank.sum(&mut txn).unwrap(), bank.total());
-            }
-        }));
-        Scheduler::new(seed).run(bodies);
+        let mut threads = Threads::default();
+        threads.transfer(&engine, &bank, seed, 8);
+        threads.meanwhile(|| {
+            engine.compact();
+            settle(&engine);
+        });
+        threads.sum(&engine, &bank);
+        threads.run(seed);
         moved += engine.counters().moved_rows;
         assert_eq!(bank.sum(&mut txn).unwrap(), bank.total(), "seed {seed}");
         drop(txn);
