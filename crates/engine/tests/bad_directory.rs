@@ -12,7 +12,7 @@ use std::sync::Arc;
 const EMULATED: Options = Options { emulate: true, create_dir: false };
 
 fn directory() -> tempfile::TempDir {
-    tempfile::tempdir_in(Path::new("/dev/shm")).or_else(|_| tempfile::tempdir()).unwrap()
+    common::directory()
 }
 
 /// The error of opening a directory; it must name the directory.

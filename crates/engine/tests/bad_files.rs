@@ -9,9 +9,8 @@ use common::{row_bytes, seeds, small, try_rows};
 use perdura_engine::check::check;
 use perdura_engine::{Engine, ErrorKind, Isolation};
 use perdura_pmem::sim::{Image, Random};
-use perdura_pmem::{FileMedium, Medium, Options, SimMedium};
+use perdura_pmem::{Medium, SimMedium};
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
 
 /// The files of a pool: name and content.
@@ -29,11 +28,9 @@ fn image(files: &Files) -> Image {
 fn judge_both(subject: &Subject, damaged: &Files, hint: &str) -> Verdict {
     let image = image(damaged);
     let simulated = judge(subject, Arc::new(SimMedium::from_image(image.clone())), hint);
-    let directory = tempfile::tempdir_in(Path::new("/dev/shm")).or_else(|_| tempfile::tempdir()).unwrap();
+    let directory = common::directory();
     image.write_to(directory.path()).unwrap();
-    let options = Options { emulate: true, ..Options::default() };
-    let medium = FileMedium::open(directory.path(), options).unwrap();
-    assert_eq!(judge(subject, Arc::new(medium), hint), simulated, "{hint}: files and simulation differ");
+    assert_eq!(judge(subject, common::files(&directory), hint), simulated, "{hint}: files and simulation differ");
     simulated
 }
 

@@ -44,6 +44,17 @@ proptest! {
         prop_assert!(!Word(empty.0 ^ 1u64 << bit).is_sound(), "a flipped bit passes");
     }
 
+    /// Hazard: words go on with an incarnation that one of them had lately, or that all of them still have before them.
+    #[test]
+    fn the_last_of_incarnations(around in 0..1u16 << 12, spread in 1..1u16 << 12, offsets in proptest::collection::vec(any::<u16>(), 1..9)) {
+        let had: Vec<u16> = offsets.iter().map(|offset| (around + offset % spread) % 4096).collect();
+        let farthest = |last: u16| had.iter().map(|had| (last + 4096 - had) % 4096).max();
+        let lasts: Vec<u16> = had.iter().copied().filter(|last| farthest(*last) < Some(2048)).collect();
+        let expected = lasts.first().map(|last| if *last == 0 && had.iter().any(|had| *had > 0) { 1 } else { *last });
+        prop_assert!(spread > 2048 || expected.is_some());
+        prop_assert_eq!(Word::last_incarnation(had), expected);
+    }
+
     #[test]
     fn any_word_can_be_taken_apart(bits: u64) {
         let word = Word(bits);

@@ -155,6 +155,52 @@ fn a_row_in_the_last_file_keeps_it() {
     assert!(files(&medium, &table).0 <= 2);
 }
 
+/// Deletes a row and inserts others until one has its place again, until it has been used `times`. Returns its RID.
+fn use_again(engine: &Engine, table: &Arc<Table>, mut rid: Rid, times: u16) -> Rid {
+    let mut txn = engine.session(Isolation::ReadCommitted);
+    while rid.incarnation() < times {
+        txn.delete(table, rid).unwrap();
+        txn.commit().unwrap();
+        for _ in 0..2 {
+            engine.checkpoint().unwrap();
+            engine.purge();
+        }
+        let row = rid.row();
+        while {
+            rid = txn.insert(table, &row_bytes(7)).unwrap();
+            rid.row() != row
+        } {}
+        txn.commit().unwrap();
+    }
+    rid
+}
+
+/// Hazard: the places of a file were used so unequally often that no incarnation is later than all of theirs. The RIDs of
+/// some, if not of the last row deleted, are given again at once.
+#[test]
+fn a_file_stays_while_its_incarnations_go_all_round() {
+    for (times, goes) in [([1400, 1400], true), ([2750, 2750], true), ([1400, 2750], false)] {
+        let medium = Arc::new(SimMedium::new());
+        let engine = open(&medium);
+        let table = engine.create_table("t", b"").unwrap();
+        let rids = load(&engine, &table, ROWS / 3, 5);
+        let hot = [rids.len() - 100, rids.len() - 1].map(|number| rids[number]);
+        let hot = std::array::from_fn::<_, 2, _>(|number| use_again(&engine, &table, hot[number], times[number]));
+        let full = files(&medium, &table);
+        let mut txn = engine.session(Isolation::ReadCommitted);
+        let last: Vec<Rid> = rows(&mut txn, &table).into_iter().map(|(rid, _)| rid).collect();
+        drop(txn);
+        assert!(hot.iter().all(|rid| last.contains(rid)));
+        wipe(&engine, &table, &[]);
+        purge(&engine);
+        assert_eq!(files(&medium, &table).0 < full.0, goes, "{times:?}");
+        let new = load(&engine, &table, ROWS / 3, 5);
+        let again: Vec<_> = last.iter().filter(|rid| new.contains(rid)).collect();
+        assert!(again.is_empty(), "{times:?}: RIDs of deleted rows were given again: {again:?}");
+        audit(&engine, &table, "filled again");
+    }
+}
+
 /// Hazard: the file that a large row needs is removed and made again with each update of the row.
 #[test]
 fn a_file_goes_only_after_some_rounds() {

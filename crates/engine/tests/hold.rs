@@ -8,25 +8,17 @@ mod common;
 
 use common::bank::Bank;
 use common::simulated::{audit, pool, survives};
+use common::threads::Threads;
 use common::{committed, reopen, row_bytes, seeds};
 use perdura_engine::check::check;
 use perdura_engine::{Engine, ErrorKind, Isolation};
-use perdura_pmem::sim::{Body, Image, Random, Scheduler};
+use perdura_pmem::sim::{Image, Random};
 use perdura_pmem::sync::yield_now;
 use perdura_pmem::{Medium, SimMedium};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(10);
-
-/// Repeats `once` until all writers have ended.
-fn run_until_done(writers: &AtomicU32, mut once: impl FnMut()) {
-    while writers.load(Ordering::Relaxed) > 0 {
-        once();
-        yield_now();
-    }
-}
 
 /// Creates, fills, truncates, renames and drops tables; prepares transactions, leaves them, and decides them by name.
 fn other_work(engine: &Engine, random: &mut Random) {
@@ -71,38 +63,19 @@ fn nothing_is_stored_while_the_pool_is_held() {
     for seed in seeds(150) {
         let (medium, engine) = pool();
         let bank = Bank::create(&engine, "t", 5);
-        let writers = AtomicU32::new(3);
         let mut copies = Vec::new();
-        let mut bodies: Vec<Body<'_>> = Vec::new();
-        for (thread, isolation) in [Isolation::ReadCommitted, Isolation::RepeatableRead].into_iter().enumerate() {
-            let (engine, bank, writers) = (&engine, &bank, &writers);
-            bodies.push(Box::new(move || {
-                let mut random = Random::new(seed * 10 + thread as u64);
-                let mut txn = engine.session(isolation);
-                bank.transfer_often(&mut txn, 10, &mut random);
-                writers.fetch_sub(1, Ordering::Relaxed);
-            }));
-        }
-        bodies.push(Box::new(|| {
-            other_work(&engine, &mut Random::new(seed * 10 + 7));
-            writers.fetch_sub(1, Ordering::Relaxed);
-        }));
-        bodies.push(Box::new(|| {
-            run_until_done(&writers, || {
-                engine.checkpoint().unwrap();
-                engine.purge();
-            });
-        }));
-        bodies.push(Box::new(|| {
-            let mut random = Random::new(seed * 10 + 9);
-            run_until_done(&writers, || {
-                copies.push(copy_held(&engine, &medium, &mut random));
-                for _ in 0..random.below(200) {
-                    yield_now();
-                }
-            });
-        }));
-        Scheduler::new(seed).run(bodies);
+        let mut threads = Threads::default();
+        threads.transfer(&engine, &bank, seed, 10);
+        threads.work(|| other_work(&engine, &mut Random::new(seed * 10 + 7)));
+        threads.settle(&engine);
+        let mut random = Random::new(seed * 10 + 9);
+        threads.meanwhile(|| {
+            copies.push(copy_held(&engine, &medium, &mut random));
+            for _ in 0..random.below(200) {
+                yield_now();
+            }
+        });
+        threads.run(seed);
         for copy in copies {
             is_whole(copy, &bank, seed);
         }
@@ -152,27 +125,23 @@ fn idle_transactions_do_not_keep_the_pool_from_being_held() {
 fn definitions_changed_by_two_sessions_do_not_keep_the_pool_from_being_held() {
     for seed in seeds(60) {
         let (_medium, engine) = pool();
-        let writers = AtomicU32::new(2);
-        let mut bodies: Vec<Body<'_>> = Vec::new();
+        let mut threads = Threads::default();
         for name in ["one", "other"] {
-            let (engine, writers) = (&engine, &writers);
-            bodies.push(Box::new(move || {
+            let engine = &engine;
+            threads.work(move || {
                 engine.create_table(name, b"").unwrap();
                 for _ in 0..6 {
                     engine.truncate_table(name).unwrap();
                 }
                 engine.drop_table(name).unwrap();
-                writers.fetch_sub(1, Ordering::Relaxed);
-            }));
-        }
-        bodies.push(Box::new(|| {
-            run_until_done(&writers, || {
-                let held = engine.hold(PATIENCE);
-                assert!(held.is_ok(), "seed {seed}: {held:?}");
-                engine.release();
             });
-        }));
-        Scheduler::new(seed).run(bodies);
+        }
+        threads.meanwhile(|| {
+            let held = engine.hold(PATIENCE);
+            assert!(held.is_ok(), "seed {seed}: {held:?}");
+            engine.release();
+        });
+        threads.run(seed);
         audit(&engine);
     }
 }

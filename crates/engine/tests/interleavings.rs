@@ -9,13 +9,14 @@ mod common;
 use common::bank::Bank;
 use common::raid::Raid;
 use common::simulated::{audit, pool, survives};
-use common::{reopen, row_bytes, rows, seeds};
+use common::threads::Threads;
+use common::{reopen, row_bytes, rows, seeds, settle};
 use perdura_engine::{Engine, ErrorKind, Isolation, LockMode, LockOutcome, ReadView};
 use perdura_pmem::sim::{Body, Random, Scheduler};
 use perdura_pmem::{Medium, SimMedium};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 #[test]
@@ -53,37 +54,11 @@ fn transfers_keep_the_sum_beside_readers_and_purge() {
     for seed in seeds(200) {
         let (medium, engine) = pool();
         let bank = Bank::create(&engine, "t", 5);
-        let writers = AtomicU32::new(2);
-        let mut bodies: Vec<Body<'_>> = Vec::new();
-        for (thread, isolation) in [Isolation::ReadCommitted, Isolation::RepeatableRead].into_iter().enumerate() {
-            let (engine, bank, writers) = (&engine, &bank, &writers);
-            bodies.push(Box::new(move || {
-                let mut random = Random::new(seed * 10 + thread as u64);
-                let mut txn = engine.session(isolation);
-                bank.transfer_often(&mut txn, 8, &mut random);
-                writers.fetch_sub(1, Ordering::Relaxed);
-            }));
-        }
-        bodies.push(Box::new(|| {
-            while writers.load(Ordering::Relaxed) > 0 {
-                let mut txn = engine.session(Isolation::RepeatableRead);
-                let first = rows(&mut txn, &bank.table);
-                let again = rows(&mut txn, &bank.table);
-                assert_eq!(first, again, "a snapshot does not move");
-                assert_eq!(bank.sum(&mut txn).unwrap(), bank.total());
-                let mut txn = engine.session(Isolation::ReadCommitted);
-                txn.start_statement();
-                assert_eq!(bank.sum(&mut txn).unwrap(), bank.total());
-                txn.end_statement();
-            }
-        }));
-        bodies.push(Box::new(|| {
-            while writers.load(Ordering::Relaxed) > 0 {
-                engine.checkpoint().unwrap();
-                engine.purge();
-            }
-        }));
-        Scheduler::new(seed).run(bodies);
+        let mut threads = Threads::default();
+        threads.transfer(&engine, &bank, seed, 8);
+        threads.sum(&engine, &bank);
+        threads.settle(&engine);
+        threads.run(seed);
         drop(bank);
         audit(&engine);
         survives(&medium, engine);
@@ -242,23 +217,14 @@ fn the_sweep_gives_no_space_twice_beside_writers() {
         let engine = reopen(&medium);
         let table = engine.table("t").unwrap();
         let (left, right) = rids.split_at(rids.len() / 2);
-        let writers = AtomicU32::new(2);
-        let mut bodies: Vec<Body<'_>> = Vec::new();
+        let mut threads = Threads::default();
         for (thread, mine) in [left, right].into_iter().enumerate() {
-            let (engine, table, writers) = (&engine, &table, &writers);
-            bodies.push(Box::new(move || {
-                churn(engine, table, mine, &mut Random::new(seed * 2 + thread as u64));
-                writers.fetch_sub(1, Ordering::Relaxed);
-            }));
+            let (engine, table) = (&engine, &table);
+            threads.work(move || churn(engine, table, mine, &mut Random::new(seed * 2 + thread as u64)));
         }
-        bodies.push(Box::new(|| engine.sweep().unwrap()));
-        bodies.push(Box::new(|| {
-            while writers.load(Ordering::Relaxed) > 0 {
-                engine.checkpoint().unwrap();
-                engine.purge();
-            }
-        }));
-        Scheduler::new(seed).run(bodies);
+        threads.work(|| engine.sweep().unwrap());
+        threads.settle(&engine);
+        threads.run(seed);
         drop(table);
         audit(&engine);
         survives(&medium, engine);
@@ -290,28 +256,18 @@ fn freed_rids_and_cells_have_one_taker() {
     for seed in seeds(200) {
         let (medium, engine) = pool();
         let table = engine.create_table("t", b"").unwrap();
-        let stop = AtomicBool::new(false);
-        let left = AtomicU32::new(3);
-        let mut bodies: Vec<Body<'_>> = Vec::new();
+        let mut threads = Threads::default();
         for thread in 0..3u64 {
-            let (engine, table, left, stop) = (&engine, &table, &left, &stop);
-            bodies.push(Box::new(move || {
+            let (engine, table) = (&engine, &table);
+            threads.work(move || {
                 let mut random = Random::new(seed * 3 + thread);
                 for round in 0..6 {
                     insert_and_delete(engine, table, (thread * 1000 + round) as u32, &mut random);
                 }
-                if left.fetch_sub(1, Ordering::Relaxed) == 1 {
-                    stop.store(true, Ordering::Relaxed);
-                }
-            }));
+            });
         }
-        bodies.push(Box::new(|| {
-            while !stop.load(Ordering::Relaxed) {
-                engine.checkpoint().unwrap();
-                engine.purge();
-            }
-        }));
-        Scheduler::new(seed).run(bodies);
+        threads.settle(&engine);
+        threads.run(seed);
         drop(table);
         audit(&engine);
         survives(&medium, engine);
@@ -325,27 +281,22 @@ fn sessions_change_and_delete_each_others_rows() {
     for seed in seeds(120) {
         let (medium, engine) = pool();
         let raid = Raid::new(engine.create_table("t", b"").unwrap());
-        let left = AtomicU32::new(3);
-        let mut bodies: Vec<Body<'_>> = Vec::new();
+        let mut threads = Threads::default();
         for (session, isolation) in
             [Isolation::ReadCommitted, Isolation::RepeatableRead, Isolation::ReadCommitted].into_iter().enumerate()
         {
-            let (engine, raid, left) = (&engine, &raid, &left);
-            bodies.push(Box::new(move || {
+            let (engine, raid) = (&engine, &raid);
+            threads.work(move || {
                 let mut random = Random::new(seed * 3 + session as u64);
                 raid.take_part(&mut engine.session(isolation), session as u32, 10, &mut random);
-                left.fetch_sub(1, Ordering::Relaxed);
-            }));
+            });
         }
-        bodies.push(Box::new(|| {
-            while left.load(Ordering::Relaxed) > 0 {
-                engine.checkpoint().unwrap();
-                engine.purge();
-                let mut txn = engine.session(Isolation::RepeatableRead);
-                assert_eq!(rows(&mut txn, &raid.table), rows(&mut txn, &raid.table), "seed {seed}: a snapshot moved");
-            }
-        }));
-        Scheduler::new(seed).run(bodies);
+        threads.meanwhile(|| {
+            settle(&engine);
+            let mut txn = engine.session(Isolation::RepeatableRead);
+            assert_eq!(rows(&mut txn, &raid.table), rows(&mut txn, &raid.table), "seed {seed}: a snapshot moved");
+        });
+        threads.run(seed);
         raid.check(&engine);
         drop(raid);
         audit(&engine);

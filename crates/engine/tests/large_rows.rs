@@ -4,8 +4,7 @@
 mod common;
 
 use perdura_engine::{Config, Engine, ErrorKind, Isolation, LogConfig};
-use perdura_pmem::{FileMedium, Medium, Options};
-use std::path::Path;
+use perdura_pmem::Medium;
 use std::sync::Arc;
 
 const GIB: usize = 1 << 30;
@@ -13,10 +12,9 @@ const GIB: usize = 1 << 30;
 /// Inserts a row of a gibibyte, finds it after a restart, deletes it, and reuses the room of its file.
 #[test]
 fn a_row_may_have_a_gibibyte() {
-    let directory = tempfile::tempdir_in(Path::new("/dev/shm")).or_else(|_| tempfile::tempdir()).unwrap();
-    let options = Options { emulate: true, ..Options::default() };
+    let directory = common::directory();
     let open = || -> (Arc<dyn Medium>, Engine) {
-        let medium: Arc<dyn Medium> = Arc::new(FileMedium::open(directory.path(), options).unwrap());
+        let medium: Arc<dyn Medium> = common::files(&directory);
         let config = Config {
             log: LogConfig {
                 lanes: 1,

@@ -5,35 +5,13 @@
 
 mod common;
 
+use common::counting::{Counting, live};
 use common::{rows, small};
 use perdura_engine::{Config, Engine, Isolation, ReadView, Rid, Session, Table};
-use perdura_pmem::{FileMedium, Options};
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-struct Counting;
-
-static LIVE: AtomicU64 = AtomicU64::new(0);
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
-
-// SAFETY: every call goes to the system's allocator, which keeps the contract.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        LIVE.fetch_add(layout.size() as u64, Ordering::Relaxed);
-        // SAFETY: as the caller vouches for.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        LIVE.fetch_sub(layout.size() as u64, Ordering::Relaxed);
-        // SAFETY: as the caller vouches for.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
 
 /// What the pool takes after a round of purge.
 #[derive(Clone, Copy, Debug)]
@@ -47,11 +25,7 @@ fn purged(engine: &Engine) -> Use {
     engine.checkpoint().unwrap();
     engine.purge();
     let counters = engine.counters();
-    Use {
-        memory: LIVE.load(Ordering::Relaxed),
-        space: counters.data_bytes - counters.free_bytes,
-        waiting: counters.purge_lag,
-    }
+    Use { memory: live(), space: counters.data_bytes - counters.free_bytes, waiting: counters.purge_lag }
 }
 
 fn value(txn: &mut Session, table: &Arc<Table>, rid: Rid) -> u64 {
@@ -64,10 +38,8 @@ fn value(txn: &mut Session, table: &Arc<Table>, rid: Rid) -> u64 {
 fn a_hot_row_beside_a_long_snapshot_costs_no_more_than_a_few_commits() {
     const UPDATES: u64 = 100_000;
     const ROUND: u64 = 500;
-    let directory = tempfile::tempdir_in(Path::new("/dev/shm")).or_else(|_| tempfile::tempdir()).unwrap();
-    let options = Options { emulate: true, ..Options::default() };
-    let medium = FileMedium::open(directory.path(), options).unwrap();
-    let engine = Engine::open(Arc::new(medium), Config { page_words: 512, ..small() }).unwrap();
+    let directory = common::directory();
+    let engine = Engine::open(common::files(&directory), Config { page_words: 512, ..small() }).unwrap();
     let table = engine.create_table("t", b"").unwrap();
     let mut writer = engine.session(Isolation::ReadCommitted);
     let cold = writer.insert(&table, &7u64.to_le_bytes()).unwrap();

@@ -5,42 +5,17 @@
 
 mod common;
 
+use common::counting::{Counting, live};
 use common::small;
 use perdura_engine::{Config, Engine, Isolation, LogConfig};
-use perdura_pmem::{FileMedium, Options};
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-struct Counting;
-
-static LIVE: AtomicU64 = AtomicU64::new(0);
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-// SAFETY: every call goes to the system's allocator, which keeps the contract.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        LIVE.fetch_add(layout.size() as u64, Ordering::Relaxed);
-        // SAFETY: as the caller vouches for.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        LIVE.fetch_sub(layout.size() as u64, Ordering::Relaxed);
-        // SAFETY: as the caller vouches for.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
 #[test]
 fn a_large_transaction_leaves_no_memory_behind() {
     const ROWS: usize = 100_000;
-    let directory = tempfile::tempdir_in(Path::new("/dev/shm")).or_else(|_| tempfile::tempdir()).unwrap();
-    let options = Options { emulate: true, ..Options::default() };
-    let medium = FileMedium::open(directory.path(), options).unwrap();
+    let directory = common::directory();
     let config = Config {
         log: LogConfig { lanes: 2, lane_bytes: 4 << 20, generations: 2, generations_max: 4, ..LogConfig::default() },
         data_file_bytes: 16 << 20,
@@ -49,17 +24,17 @@ fn a_large_transaction_leaves_no_memory_behind() {
         page_words: 512,
         ..small()
     };
-    let engine = Engine::open(Arc::new(medium), config).unwrap();
+    let engine = Engine::open(common::files(&directory), config).unwrap();
     let mut txn = engine.session(Isolation::RepeatableRead);
     let mut run = |rows: usize| {
         let table = engine.create_table("t", b"").unwrap();
         let rids: Vec<_> = (0..rows).map(|_| txn.insert(&table, &[1; 20]).unwrap()).collect();
         txn.commit().unwrap();
-        let idle = LIVE.load(Ordering::Relaxed);
+        let idle = live();
         for rid in &rids {
             txn.update(&table, *rid, &[2; 20]).unwrap();
         }
-        let most = LIVE.load(Ordering::Relaxed);
+        let most = live();
         txn.start_statement();
         for rid in &rids {
             txn.update(&table, *rid, &[3; 20]).unwrap();
@@ -69,16 +44,16 @@ fn a_large_transaction_leaves_no_memory_behind() {
             engine.checkpoint().unwrap();
             engine.purge();
         }
-        let purged = LIVE.load(Ordering::Relaxed);
+        let purged = live();
         drop(rids);
         engine.drop_table("t").unwrap();
         drop(table);
         (idle, most, purged)
     };
     run(1000);
-    let before = LIVE.load(Ordering::Relaxed);
+    let before = live();
     let (idle, most, purged) = run(ROWS);
-    let after = LIVE.load(Ordering::Relaxed);
+    let after = live();
     assert!(most - idle < ROWS as u64 * 16, "the transaction had {} bytes", most - idle);
     // The maps of the table's cells may stay, some 4 bytes a row.
     assert!(purged < idle + ROWS as u64 * 4, "{} bytes stay with the table", purged - idle);

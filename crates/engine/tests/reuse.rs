@@ -4,7 +4,7 @@
 mod common;
 
 use common::simulated::{audit, survives};
-use common::{committed, pool, reopen, row_bytes, rows, seeds, small};
+use common::{committed, pool, reopen, row_bytes, rows, seeds, settle, small};
 use perdura_engine::{Engine, ErrorKind, Isolation, ReadView, Rid, Session, Table};
 use perdura_pmem::sim::Random;
 use perdura_pmem::{Medium, SimMedium};
@@ -22,11 +22,6 @@ fn delete_all(txn: &mut Session, table: &Arc<Table>, rids: &[Rid]) {
     txn.start_statement();
     rids.iter().for_each(|rid| txn.delete(table, *rid).unwrap());
     txn.commit().unwrap();
-}
-
-fn settle(engine: &Engine) {
-    engine.checkpoint().unwrap();
-    engine.purge();
 }
 
 /// Asserts that nobody finds a row under `rids`.

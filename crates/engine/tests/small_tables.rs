@@ -5,34 +5,11 @@
 
 mod common;
 
+use common::counting::{Counting, live};
 use perdura_engine::{Config, Engine, Isolation, LogConfig};
-use perdura_pmem::{FileMedium, Options};
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-struct Counting;
-
-static LIVE: AtomicU64 = AtomicU64::new(0);
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
-
-// SAFETY: every call goes to the system's allocator, which keeps the contract.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        LIVE.fetch_add(layout.size() as u64, Ordering::Relaxed);
-        // SAFETY: as the caller vouches for.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        LIVE.fetch_sub(layout.size() as u64, Ordering::Relaxed);
-        // SAFETY: as the caller vouches for.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
 
 const TABLES: u64 = 100;
 
@@ -41,25 +18,22 @@ const DRAM_BYTES_MAX: u64 = 8 << 10;
 
 #[test]
 fn a_table_of_few_rows_takes_little() {
-    let directory = tempfile::tempdir_in(Path::new("/dev/shm")).or_else(|_| tempfile::tempdir()).unwrap();
+    let directory = common::directory();
     let config = Config {
         log: LogConfig { lanes: 2, lane_bytes: 1 << 20, generations: 2, generations_max: 4, ..LogConfig::default() },
         prefault: false,
         background: false,
         ..Config::default()
     };
-    let open = || {
-        let options = Options { emulate: true, ..Options::default() };
-        Engine::open(Arc::new(FileMedium::open(directory.path(), options).unwrap()), config.clone()).unwrap()
-    };
-    let start = LIVE.load(Ordering::Relaxed);
+    let open = || Engine::open(common::files(&directory), config.clone()).unwrap();
+    let start = live();
     let engine = open();
     engine.create_table("the first", b"").unwrap();
-    let bare = LIVE.load(Ordering::Relaxed);
+    let bare = live();
     for number in 0..TABLES {
         engine.create_table(&format!("t{number}"), b"").unwrap();
     }
-    let per_table = |before: u64| LIVE.load(Ordering::Relaxed).saturating_sub(before) / TABLES;
+    let per_table = |before: u64| live().saturating_sub(before) / TABLES;
     let empty = per_table(bare);
     let mut txn = engine.session(Isolation::ReadCommitted);
     for table in engine.tables().unwrap() {
@@ -74,7 +48,7 @@ fn a_table_of_few_rows_takes_little() {
     let filled = per_table(bare);
     engine.close();
     drop(engine);
-    let pool = LIVE.load(Ordering::Relaxed) + bare - start;
+    let pool = live() + bare - start;
     let engine = open();
     engine.sweep().unwrap();
     let opened = per_table(pool);

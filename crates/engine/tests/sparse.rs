@@ -5,23 +5,17 @@ mod common;
 
 use common::bank::{Bank, START, account};
 use common::simulated::{audit, survives};
-use common::{pool, rows, seeds};
+use common::threads::Threads;
+use common::{pool, rows, seeds, settle};
 use perdura_engine::{Engine, ErrorKind, Isolation, LockMode, ReadView, Rid, Session, Table};
-use perdura_pmem::sim::{Body, Random, Scheduler};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 const ROWS: u32 = 6000;
 
 /// A row of 60 bytes.
 fn row(number: u32) -> Vec<u8> {
     format!("row {number:06} {}", "x".repeat(49)).into_bytes()
-}
-
-fn settle(engine: &Engine) {
-    engine.checkpoint().unwrap();
-    engine.purge();
 }
 
 /// Moves and purges until nothing is left to be moved. Returns the number of rows moved.
@@ -108,6 +102,44 @@ fn a_table_that_is_not_sparse_stays_as_it_is() {
     audit(&engine);
 }
 
+/// Rows of many lengths share the cells of the longest, as long as no length has earned segments of its own. Hazard: to move
+/// them away, each length takes a segment, more than become free; or the table grows.
+#[test]
+fn moving_takes_no_room() {
+    let (medium, engine) = pool();
+    let table = engine.create_table("t", b"").unwrap();
+    let mut txn = engine.session(Isolation::ReadCommitted);
+    let row_of = |number: u32| match number % 8 {
+        // Each of 9 lengths three times.
+        1 => vec![number as u8; 40 + (number / 8 % 9) as usize * 8],
+        _ => vec![number as u8; 240],
+    };
+    let all: Vec<_> = (0..216).map(|number| (number, txn.insert(&table, &row_of(number)).unwrap())).collect();
+    txn.commit().unwrap();
+    let (kept, gone): (Vec<_>, Vec<_>) = all.into_iter().partition(|(number, _)| number % 8 == 1);
+    gone.into_iter().for_each(|(_, rid)| txn.delete(&table, rid).unwrap());
+    txn.commit().unwrap();
+    settle(&engine);
+    let kept: BTreeMap<Rid, Vec<u8>> = kept.into_iter().map(|(number, rid)| (rid, row_of(number))).collect();
+    let in_use = || table.data_bytes() - table.free_bytes();
+    let first = in_use();
+    let (mut last, mut moved) = (first, 0);
+    for _ in 0..60 {
+        moved += engine.compact();
+        assert!(in_use() <= last, "{} bytes were taken within {moved} moves", in_use() - last);
+        settle(&engine);
+        last = in_use();
+    }
+    assert!(moved >= kept.len() / 2 && moved <= kept.len(), "{moved} rows moved");
+    assert!(last < first / 2, "{last} bytes are in use of {first}");
+    assert_eq!(compact(&engine), 0, "the end was reached");
+    assert_eq!(found(&mut txn, &table), kept);
+    drop(txn);
+    audit(&engine);
+    drop(table);
+    survives(&medium, engine);
+}
+
 /// A snapshot from before the move reads its rows where they were. Its transaction may still change them: nobody else has.
 #[test]
 fn to_be_moved_is_not_to_be_changed() {
@@ -174,34 +206,42 @@ fn a_row_in_use_is_left_alone() {
     audit(&engine);
 }
 
-/// Who asks for a lock without waiting is not refused one because the row is being moved.
+/// Who asks for a lock without waiting is not refused one because the row is being moved, whether or not somebody waits for
+/// it who would share it.
 #[test]
 fn a_row_that_is_being_moved_does_not_count_as_locked() {
     for seed in seeds(30) {
+        let mode = if seed % 2 == 0 { LockMode::Shared } else { LockMode::Exclusive };
         let (_medium, engine) = common::simulated::pool();
         let (table, kept) = sparse(&engine);
-        let done = AtomicU32::new(0);
-        let bodies: Vec<Body<'_>> = vec![
-            Box::new(|| {
-                for _ in 0..4 {
-                    engine.compact();
-                    settle(&engine);
+        let mut threads = Threads::default();
+        threads.work(|| {
+            for _ in 0..4 {
+                engine.compact();
+                settle(&engine);
+            }
+        });
+        threads.meanwhile(|| {
+            let mut txn = engine.session(Isolation::RepeatableRead);
+            for rid in kept.keys().step_by(7) {
+                let locked = txn.try_lock_row(&table, *rid, mode).unwrap();
+                assert!(locked.is_some(), "seed {seed}");
+                if mode == LockMode::Exclusive {
+                    txn.update(&table, *rid, &row(9)).unwrap();
                 }
-                done.fetch_add(1, Ordering::Relaxed);
-            }),
-            Box::new(|| {
-                let mut txn = engine.session(Isolation::RepeatableRead);
-                while done.load(Ordering::Relaxed) == 0 {
-                    for rid in kept.keys().step_by(7) {
-                        let locked = txn.try_lock_row(&table, *rid, LockMode::Exclusive).unwrap();
-                        assert!(locked.is_some(), "seed {seed}");
-                        txn.update(&table, *rid, &row(9)).unwrap();
-                        txn.commit().unwrap();
-                    }
+                txn.commit().unwrap();
+            }
+        });
+        if mode == LockMode::Shared {
+            threads.meanwhile(|| {
+                let mut txn = engine.session(Isolation::ReadCommitted);
+                for rid in kept.keys().step_by(7) {
+                    txn.lock_row(&table, *rid, mode).unwrap();
+                    txn.commit().unwrap();
                 }
-            }),
-        ];
-        Scheduler::new(seed).run(bodies);
+            });
+        }
+        threads.run(seed);
         assert!(engine.counters().moved_rows > 0);
         drop(table);
         audit(&engine);
@@ -223,32 +263,14 @@ fn rows_are_moved_beside_those_who_change_them() {
         txn.commit().unwrap();
         settle(&engine);
         let bank = Bank { table, accounts: kept.into_iter().map(|(_, rid)| rid).collect() };
-        let writers = AtomicU32::new(2);
-        let mut bodies: Vec<Body<'_>> = Vec::new();
-        for (thread, isolation) in [Isolation::ReadCommitted, Isolation::RepeatableRead].into_iter().enumerate() {
-            let (engine, bank, writers) = (&engine, &bank, &writers);
-            bodies.push(Box::new(move || {
-                let mut random = Random::new(seed * 10 + thread as u64);
-                let mut txn = engine.session(isolation);
-                bank.transfer_often(&mut txn, 8, &mut random);
-                writers.fetch_sub(1, Ordering::Relaxed);
-            }));
-        }
-        bodies.push(Box::new(|| {
-            while writers.load(Ordering::Relaxed) > 0 {
-                engine.compact();
-                settle(&engine);
-            }
-        }));
-        bodies.push(Box::new(|| {
-            while writers.load(Ordering::Relaxed) > 0 {
-                let mut txn = engine.session(Isolation::RepeatableRead);
-                let first = rows(&mut txn, &bank.table);
-                assert_eq!(first, rows(&mut txn, &bank.table), "a snapshot does not move");
-                assert_eq!(bank.sum(&mut txn).unwrap(), bank.total());
-            }
-        }));
-        Scheduler::new(seed).run(bodies);
+        let mut threads = Threads::default();
+        threads.transfer(&engine, &bank, seed, 8);
+        threads.meanwhile(|| {
+            engine.compact();
+            settle(&engine);
+        });
+        threads.sum(&engine, &bank);
+        threads.run(seed);
         moved += engine.counters().moved_rows;
         assert_eq!(bank.sum(&mut txn).unwrap(), bank.total(), "seed {seed}");
         drop(txn);

@@ -5,11 +5,11 @@ mod common;
 
 use common::bank::Bank;
 use common::simulated::{audit, pool, survives};
+use common::threads::Threads;
 use common::{row_bytes, rows, seeds};
 use perdura_engine::{Isolation, LockMode, LockOutcome, ReadView};
 use perdura_pmem::sim::{Body, Random, Scheduler};
 use perdura_pmem::sync;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Hazard: a large commit is visible before its words are stored. Meanwhile others must see all of its rows or none,
@@ -20,8 +20,8 @@ fn a_large_commit_is_whole_while_its_words_are_stored() {
     for seed in seeds(40) {
         let (medium, engine) = pool();
         let table = engine.create_table("t", b"").unwrap();
-        let is_over = AtomicBool::new(false);
-        let mut bodies: Vec<Body<'_>> = vec![Box::new(|| {
+        let mut threads = Threads::default();
+        threads.work(|| {
             let mut txn = engine.session(Isolation::ReadCommitted);
             (0..ROWS).for_each(|number| {
                 txn.insert(&table, &row_bytes(number)).unwrap();
@@ -33,36 +33,32 @@ fn a_large_commit_is_whole_while_its_words_are_stored() {
                 txn.update(&table, *rid, &row_bytes(7)).unwrap();
             }
             txn.commit().unwrap();
-            is_over.store(true, Ordering::Relaxed);
-        })];
+        });
         for thread in 0..2u64 {
-            let (engine, table, is_over) = (&engine, &table, &is_over);
-            bodies.push(Box::new(move || {
-                let mut random = Random::new(seed * 2 + thread);
+            let (engine, table) = (&engine, &table);
+            let (mut random, mut changes) = (Random::new(seed * 2 + thread), 0);
+            threads.meanwhile(move || {
+                for _ in 0..random.below(200) {
+                    sync::yield_now();
+                }
                 let mut txn = engine.session(Isolation::ReadCommitted);
                 txn.set_lock_wait_timeout(Duration::from_secs(100));
-                let mut changes = 0;
-                while changes < 8 && !is_over.load(Ordering::Relaxed) {
-                    for _ in 0..random.below(200) {
-                        sync::yield_now();
-                    }
-                    txn.start_statement();
-                    let found = rows(&mut txn, table);
-                    assert!([0, ROWS as usize].contains(&found.len()), "seed {seed}: {} rows", found.len());
-                    // No row that the large update waits for while this transaction goes on.
-                    let pick = random.below(u64::from(ROWS / 3)) as usize * 3 + 1 + thread as usize;
-                    if let Some((rid, _)) = found.get(pick) {
-                        txn.lock_row(table, *rid, LockMode::Exclusive).unwrap();
-                        let there = txn.read(table, *rid, ReadView::Newest).unwrap();
-                        assert!(there.is_some(), "seed {seed}: row {:#x} was seen and is not there", rid.to_u64());
-                        txn.update(table, *rid, &row_bytes(9)).unwrap();
-                        changes += 1;
-                    }
-                    txn.commit().unwrap();
+                txn.start_statement();
+                let found = rows(&mut txn, table);
+                assert!([0, ROWS as usize].contains(&found.len()), "seed {seed}: {} rows", found.len());
+                // No row that the large update waits for while this transaction goes on.
+                let pick = random.below(u64::from(ROWS / 3)) as usize * 3 + 1 + thread as usize;
+                if let Some((rid, _)) = found.get(pick).filter(|_| changes < 8) {
+                    txn.lock_row(table, *rid, LockMode::Exclusive).unwrap();
+                    let there = txn.read(table, *rid, ReadView::Newest).unwrap();
+                    assert!(there.is_some(), "seed {seed}: row {:#x} was seen and is not there", rid.to_u64());
+                    txn.update(table, *rid, &row_bytes(9)).unwrap();
+                    changes += 1;
                 }
-            }));
+                txn.commit().unwrap();
+            });
         }
-        Scheduler::new(seed).run(bodies);
+        threads.run(seed);
         audit(&engine);
         drop(table);
         survives(&medium, engine);

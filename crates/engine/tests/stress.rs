@@ -11,9 +11,8 @@ use common::raid::Raid;
 use common::{committed, row_bytes, rows, seeds, small, try_rows};
 use perdura_engine::{Config, Engine, ErrorKind, Isolation, Rid, Session, Table};
 use perdura_pmem::sim::Random;
-use perdura_pmem::{FileMedium, Medium, Options, SimMedium};
+use perdura_pmem::{Medium, SimMedium};
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -270,12 +269,11 @@ fn in_simulated_memory_through_restarts_of_both_kinds() {
 
 #[test]
 fn in_files_through_restarts() {
-    let directory = tempfile::tempdir_in(Path::new("/dev/shm")).or_else(|_| tempfile::tempdir()).unwrap();
+    let directory = common::directory();
     let mut left = vec![BTreeMap::new(); 2];
     for seed in seeds(3) {
-        let options = Options { emulate: true, ..Options::default() };
-        let medium: Arc<dyn Medium> = Arc::new(FileMedium::open(directory.path(), options).unwrap());
-        let engine = Engine::open(medium, background()).unwrap_or_else(|error| panic!("run {seed}: {error}"));
+        let engine =
+            Engine::open(common::files(&directory), background()).unwrap_or_else(|error| panic!("run {seed}: {error}"));
         left = run(&engine, 50 + seed, 400, left);
         engine.close();
         audit(&engine);

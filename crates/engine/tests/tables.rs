@@ -8,7 +8,7 @@ use perdura_engine::check::check;
 use perdura_engine::{Config, Engine, ErrorKind, Isolation, Session, Table};
 use perdura_pmem::sim::{Body, Image, Random, Scheduler};
 use perdura_pmem::trace::{Access, Site, Tap};
-use perdura_pmem::{FileMedium, Medium, Options, SimMedium};
+use perdura_pmem::{Medium, SimMedium};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -60,10 +60,8 @@ fn mapped_and_open(directory: &Path) -> (usize, usize) {
 #[test]
 fn two_thousand_tables_and_fifty_open_files() {
     const TABLES: u32 = 2000;
-    let directory = tempfile::tempdir_in(Path::new("/dev/shm")).or_else(|_| tempfile::tempdir()).unwrap();
-    let medium = || -> Arc<dyn Medium> {
-        Arc::new(FileMedium::open(directory.path(), Options { emulate: true, ..Options::default() }).unwrap())
-    };
+    let directory = common::directory();
+    let medium = || -> Arc<dyn Medium> { common::files(&directory) };
     let bounded = |engine: &Engine, when: &str| {
         let (mapped, files) = mapped_and_open(directory.path());
         // An eighth more than the limit, the catalog's files and the lanes.
@@ -443,10 +441,9 @@ fn files_that_nothing_names() {
 /// Sessions use, create and drop tables while the background thread closes them.
 #[test]
 fn tables_that_open_and_close_under_load() {
-    let directory = tempfile::tempdir_in(Path::new("/dev/shm")).or_else(|_| tempfile::tempdir()).unwrap();
-    let medium = FileMedium::open(directory.path(), Options { emulate: true, ..Options::default() }).unwrap();
+    let directory = common::directory();
     let config = Config { background: true, ..with_limit(16) };
-    let engine = Engine::open(Arc::new(medium), config).unwrap();
+    let engine = Engine::open(common::files(&directory), config).unwrap();
     for number in 0..60 {
         engine.create_table(&name(number), b"").unwrap();
     }

@@ -86,6 +86,10 @@ impl Subject for Scenario {
         self.focus
     }
 
+    fn device_bytes(&self) -> Option<u64> {
+        self.device_bytes
+    }
+
     fn work(&'static self, medium: Arc<dyn Medium>, seed: u64, scheduler: Scheduler) -> History {
         self.run(medium, seed, scheduler)
     }

@@ -103,6 +103,11 @@ pub trait Subject: Sized + Sync + 'static {
         &[]
     }
 
+    /// Room on the device on which it runs; `None` for as much as it takes. After a crash there is more.
+    fn device_bytes(&self) -> Option<u64> {
+        None
+    }
+
     /// Runs on an empty medium, its threads interleaved by the scheduler. Returns what it recorded.
     fn work(&'static self, medium: Arc<dyn Medium>, seed: u64, scheduler: Scheduler) -> Self::History;
 

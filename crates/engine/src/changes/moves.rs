@@ -6,23 +6,19 @@
 
 use super::claim::{Claim, Step};
 use super::table_writes::TableWrites;
-use crate::error::Result;
 use crate::files::chain;
 use crate::format::{Rid, VERSION_HEADER, Word};
 
 impl TableWrites {
-    /// Moves row `rid` to a segment of the transaction's own, unless somebody holds the row, its newest version is not the
-    /// one that `from` names, or that is damaged. It waits for nobody. `in_place` tells whether the row may be locked in
-    /// place. Returns the version's size in bytes; `None` if the row stays.
-    ///
-    /// # Errors
-    /// DeviceFull, TableFull; NotFound if the table was dropped; Medium. The row stays.
-    pub fn move_row(&mut self, rid: Rid, from: Word, at: Step, in_place: impl FnOnce() -> bool) -> Result<Option<u64>> {
+    /// Moves row `rid` to a free cell of a segment of the transaction's own, unless somebody holds the row, its newest version
+    /// is not the one that `from` names or is damaged, or there is no such cell. It waits for nobody. `in_place` tells
+    /// whether the row may be locked in place. Returns the version's size in bytes; `None` if the row stays.
+    pub fn move_row(&mut self, rid: Rid, from: Word, at: Step, in_place: impl FnOnce() -> bool) -> Option<u64> {
         let table = self.table.clone();
         let is_held = matches!(self.claim(&table, rid, in_place), Claim::Contended(_));
         // Planted: a row is moved while another transaction holds it.
         if is_held && !perdura_pmem::planted(93) {
-            return Ok(None);
+            return None;
         }
         // Planted: a row is moved from where it was when it was looked for.
         let is_there = table.newest(rid.row()).0 == from || perdura_pmem::planted(91);
@@ -30,17 +26,16 @@ impl TableWrites {
         // SAFETY: the row is locked, so nobody replaces its newest version, and purge frees none that is not replaced.
         let found = found.map(|(region, at, header)| (header, unsafe { chain::row(region, at, &header) }));
         // What is damaged stays damaged.
-        let Some((header, row)) = found.filter(|(header, row)| header.checksum(row) == header.crc) else {
+        let sound = found.filter(|(header, row)| header.checksum(row) == header.crc);
+        let moved = sound.and_then(|(header, row)| {
+            let word = self.segments.rewrite(&table, &header, row, from)?;
+            Some((word, VERSION_HEADER + row.len() as u64))
+        });
+        let Some((word, bytes)) = moved else {
             self.unlock(rid);
-            return Ok(None);
+            return None;
         };
-        match self.segments.write(&table, &header, row) {
-            Ok(word) => self.enter(rid, Some(word), at),
-            Err(error) => {
-                self.unlock(rid);
-                return Err(error);
-            }
-        }
-        Ok(Some(VERSION_HEADER + row.len() as u64))
+        self.enter(rid, Some(word), at);
+        Some(bytes)
     }
 }

@@ -49,6 +49,20 @@ impl OwnSegments {
         Ok(word)
     }
 
+    /// Writes a version once more, into a cell that is free already and no larger than the one at `from`. Returns `None`
+    /// if there is none: no segment is taken into use.
+    pub fn rewrite(&mut self, table: &Table, header: &VersionHeader, row: &[u8], from: Word) -> Option<Word> {
+        let bytes = VERSION_HEADER + row.len() as u64;
+        let segments = table.space().segments();
+        let largest = segments.cell_units(from)?;
+        let class = cells::class_for(bytes, table.chain().segment_bytes())?;
+        let (word, segment) = self.open.claim_offered(segments, class..=largest)?;
+        self.written = true;
+        write_at(segment.region(), word.offset(), header, row);
+        segment.written(word.offset(), bytes);
+        Some(Word::new(word.file(), word.offset(), header.rid.incarnation()))
+    }
+
     /// Notes that the caller has stored something else that [`OwnSegments::flush_rest`] must report.
     pub fn note_written(&mut self) {
         self.written = true;

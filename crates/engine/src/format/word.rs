@@ -46,23 +46,20 @@ impl Word {
         Word::even((u64::from(incarnation) & INCARNATION_MASK) << 48)
     }
 
-    /// The later of two incarnations, which are less than half of the 4096 apart. 0 counts as the first of all and comes
-    /// back to nobody.
-    pub fn later_incarnation(one: u16, other: u16) -> u16 {
-        if one == 0 {
-            return other;
+    /// The incarnation with which words go on that had `incarnations`: the last of them, going round modulo 4096. No word
+    /// skips more than half of the circle, so none of its last 2,048 RIDs comes back. `None` if there is no such incarnation:
+    /// they are spread over half of the circle or more. 0 only if there are no others.
+    pub fn last_incarnation(incarnations: impl IntoIterator<Item = u16>) -> Option<u16> {
+        const COUNT: usize = INCARNATION_MASK as usize + 1;
+        let mut had = [false; COUNT];
+        incarnations.into_iter().for_each(|incarnation| had[usize::from(incarnation)] = true);
+        let all: Vec<usize> = (0..COUNT).filter(|incarnation| had[*incarnation]).collect();
+        if all.iter().all(|incarnation| *incarnation == 0) {
+            return Some(0);
         }
-        let ahead = other.wrapping_sub(one) & INCARNATION_MASK as u16;
-        match ahead <= INCARNATION_MASK as u16 / 2 {
-            true => {
-                if other == 0 {
-                    1
-                } else {
-                    other
-                }
-            }
-            false => one,
-        }
+        let next = all.iter().skip(1).copied().chain([all[0] + COUNT]);
+        let last = all.iter().zip(next).find(|(this, next)| next - *this > COUNT / 2);
+        last.map(|(last, _)| (*last).max(1) as u16)
     }
 
     /// The same place, flagged as a tombstone.

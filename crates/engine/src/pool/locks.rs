@@ -22,6 +22,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
+/// Longest wait for a row that is being moved, for those who would not wait that long for a lock.
+const MOVE_WAIT: Duration = Duration::from_secs(1);
 const SHARDS: usize = 64;
 /// Number of counters over which rows in the table are spread.
 const COUNTS: usize = 4096;
@@ -65,6 +67,8 @@ struct Waiter {
 #[derive(Default)]
 struct RowLock {
     exclusive: bool,
+    /// Its holder only moves the row elsewhere.
+    moves: bool,
     /// Almost always one owner: a large transaction allocates nothing for each row that it locks.
     holders: SmallVec<[u64; 2]>,
     queue: VecDeque<Waiter>,
@@ -87,6 +91,21 @@ impl RowLock {
             self.holders.push(owner);
         }
         self.exclusive |= mode == LockMode::Exclusive;
+    }
+
+    /// Whether a request that is not granted now will be as soon as the row has been moved. A request in the queue before it
+    /// counts as granted, unless both are for a shared lock.
+    fn waits_for_move_only(&self, mode: LockMode) -> bool {
+        let is_shared = |waiter: &Waiter| mode == LockMode::Shared && waiter.mode == LockMode::Shared;
+        self.moves && self.queue.iter().all(is_shared)
+    }
+
+    /// Forgets a holder.
+    fn release(&mut self, owner: u64) {
+        self.holders.retain(|holder| *holder != owner);
+        if self.holders.is_empty() {
+            (self.exclusive, self.moves) = (false, false);
+        }
     }
 
     /// The owners that `waiter` waits for: the holders and those before it in the queue. None if it is not in the
@@ -213,7 +232,8 @@ impl LockTable {
         self.count(key).load(Ordering::Acquire) > 0
     }
 
-    /// Locks a row for `owner`, waiting up to `timeout`. With `None` it does not wait but refuses with WouldWait.
+    /// Locks a row for `owner`, waiting up to `timeout`. With `None` it does not wait but refuses with WouldWait. A row that
+    /// is only being moved counts as free: whoever waits for nothing else waits up to [`MOVE_WAIT`] at least.
     /// `holder` has locked the row in place. `page` keeps the page of the row locked until the request is in the table.
     pub fn lock<G>(
         &self,
@@ -226,7 +246,7 @@ impl LockTable {
     ) -> Result<LockOutcome, LockRefused> {
         // Planted: the holder's lock is put here after it may have released all such locks.
         let early = perdura_pmem::planted(77).then(|| holder.filter(|holder| holder.table_lock(key)));
-        let (held, giving_way) = {
+        let (held, timeout, giving_way) = {
             let mut shard = self.shard(key).lock();
             let lock = shard.entry(key).or_insert_with(|| {
                 self.count(key).fetch_add(1, Ordering::AcqRel);
@@ -237,6 +257,7 @@ impl LockTable {
             let is_new = |holder: &&Writer| !lock.holders.contains(&holder.owner()) && holder.table_lock(key);
             if let Some(holder) = early.unwrap_or_else(|| holder.filter(is_new)) {
                 lock.grant(holder.owner(), LockMode::Exclusive);
+                lock.moves = holder.moves();
             }
             let held = lock.holders.contains(&owner.id);
             if held && (lock.exclusive || mode == LockMode::Shared) {
@@ -246,9 +267,10 @@ impl LockTable {
                 lock.grant(owner.id, mode);
                 return Ok(if held { LockOutcome::Held } else { LockOutcome::New });
             }
-            if timeout.is_none() {
-                return Err(LockRefused::WouldWait);
-            }
+            let timeout = match lock.waits_for_move_only(mode) {
+                true => timeout.unwrap_or_default().max(MOVE_WAIT),
+                false => timeout.ok_or(LockRefused::WouldWait)?,
+            };
             owner.note_wait(self.clock);
             *owner.wait.lock() = Wait::Waiting(key);
             let waiter = Waiter { owner: owner.clone(), mode };
@@ -257,14 +279,14 @@ impl LockTable {
             } else {
                 lock.queue.push_back(waiter)
             }
-            (held, self.report_conflicts(owner, lock))
+            (held, timeout, self.report_conflicts(owner, lock))
         };
         drop(page);
         self.waits.fetch_add(1, Ordering::Relaxed);
         let outcome = if self.closes_cycle(owner, key, giving_way) {
             Err(LockRefused::Deadlock)
         } else {
-            self.wait(owner, timeout.unwrap_or_default())
+            self.wait(owner, timeout)
         };
         self.waiting.lock().remove(&owner.id);
         let granted = self.leave_queue(owner, key);
@@ -398,10 +420,7 @@ impl LockTable {
         for key in keys {
             let mut shard = self.shard(key).lock();
             let Some(lock) = shard.get_mut(&key) else { continue };
-            lock.holders.retain(|holder| *holder != owner.id);
-            if lock.holders.is_empty() {
-                lock.exclusive = false;
-            }
+            lock.release(owner.id);
             lock.advance();
             if lock.holders.is_empty() && lock.queue.is_empty() {
                 shard.remove(&key);
@@ -442,5 +461,98 @@ fn give_back_memory(shard: &mut FxHashMap<RowKey, RowLock>) {
     const KEPT: usize = 32;
     if shard.capacity() > KEPT && shard.len() * 8 < shard.capacity() {
         shard.shrink_to((shard.len() * 2).max(KEPT / 2));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::Rid;
+    use perdura_pmem::sim::{Body, Scheduler};
+    use std::sync::atomic::AtomicBool;
+
+    const KEY: RowKey = RowKey { table: 2, rid: Rid::NO_ROW };
+    const SHORT: Duration = Duration::from_millis(1);
+
+    /// A row that transaction 1 is moving, and sessions 1 to 3.
+    struct Moved {
+        locks: LockTable,
+        mover: Writer,
+        owners: [Arc<Owner>; 3],
+    }
+
+    impl Moved {
+        fn new() -> Moved {
+            let owners = [1, 2, 3].map(|id| Arc::new(Owner::new(id)));
+            Moved { locks: LockTable::new(|| Duration::ZERO), mover: Writer::mover(1), owners }
+        }
+
+        /// Session `owner` finds the row locked in place and waits. Others do not find it there once the move is committed.
+        fn meet(&self, owner: usize, mode: LockMode) -> Result<LockOutcome, LockRefused> {
+            self.locks.lock(&self.owners[owner - 1], KEY, mode, Some(SHORT), Some(&self.mover), ())
+        }
+
+        fn lock(&self, mode: LockMode, timeout: Option<Duration>) -> Result<LockOutcome, LockRefused> {
+            self.locks.lock(&self.owners[2], KEY, mode, timeout, None, ())
+        }
+
+        fn end(&self) {
+            self.locks.unlock(&self.owners[0], self.mover.release_tabled());
+        }
+
+        fn await_waiters(&self, count: usize) {
+            while self.locks.counts().1 != count {}
+        }
+    }
+
+    /// Hazard: a row that somebody waits for is refused although it is only being moved.
+    #[test]
+    fn a_moved_row_in_the_table_counts_as_free() {
+        for (seed, timeout) in (0..20).flat_map(|seed| [(seed, None), (seed, Some(SHORT))]) {
+            let row = Moved::new();
+            // Who put the row here has given up.
+            row.owners[1].kill();
+            assert_eq!(row.meet(2, LockMode::Exclusive), Err(LockRefused::Killed));
+            let bodies: Vec<Body<'_>> = vec![
+                Box::new(|| assert_eq!(row.lock(LockMode::Exclusive, timeout), Ok(LockOutcome::New), "seed {seed}")),
+                Box::new(|| {
+                    row.await_waiters(1);
+                    row.end();
+                }),
+            ];
+            Scheduler::new(seed).run(bodies);
+            // Now somebody holds it who does not move it.
+            row.owners[1].revive();
+            let refused = row.locks.lock(&row.owners[1], KEY, LockMode::Shared, None, None, ());
+            assert_eq!(refused, Err(LockRefused::WouldWait));
+        }
+    }
+
+    /// Hazard: whoever would not wait waits for those who wait for a move, or is refused a lock that it could share with them.
+    #[test]
+    fn behind_others_only_a_shared_lock_counts_as_free() {
+        for seed in 0..20 {
+            let (row, refused) = (Moved::new(), AtomicBool::new(false));
+            let bodies: Vec<Body<'_>> = vec![
+                Box::new(|| assert_eq!(row.meet(2, LockMode::Shared), Ok(LockOutcome::New), "seed {seed}")),
+                Box::new(|| {
+                    row.await_waiters(1);
+                    assert_eq!(row.lock(LockMode::Exclusive, None), Err(LockRefused::WouldWait));
+                    assert_eq!(row.lock(LockMode::Exclusive, Some(SHORT)), Err(LockRefused::Timeout));
+                    assert_eq!(row.locks.counts().1, 1, "seed {seed}: it has waited as long as for a move");
+                    refused.store(true, Ordering::Relaxed);
+                    assert_eq!(row.lock(LockMode::Shared, None), Ok(LockOutcome::New), "seed {seed}");
+                }),
+                Box::new(|| {
+                    while !refused.load(Ordering::Relaxed) {
+                        row.locks.counts();
+                    }
+                    row.await_waiters(2);
+                    row.await_waiters(2);
+                    row.end();
+                }),
+            ];
+            Scheduler::new(seed).run(bodies);
+        }
     }
 }

@@ -66,13 +66,15 @@ impl Tail<'_> {
     }
 
     /// The incarnation with which words of new pages begin once these pages are gone, so that no old RID finds a later row.
-    /// Modulo 4096, like all incarnations.
-    pub fn next_incarnation(&self, chain: &Chain) -> u16 {
+    /// `None` if theirs are too far apart for that ([`Word::last_incarnation`]).
+    pub fn next_incarnation(&self, chain: &Chain) -> Option<u16> {
         let directory = chain.directory();
         let words =
             (self.first..self.end).flat_map(|page| directory.page_rows(page)).map(|row| directory.raw_word(row));
         let sound = words.filter(|word| word.is_sound()).map(Word::incarnation);
-        sound.fold(chain.incarnation(), Word::later_incarnation)
+        // That of pages which went before and are not back; 0 if there are none.
+        let before = Some(chain.incarnation()).filter(|incarnation| *incarnation != 0);
+        Word::last_incarnation(sound.chain(before))
     }
 
     /// Drops the pages. Nobody takes their numbers while this lives: until no link names their file.

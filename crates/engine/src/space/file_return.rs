@@ -4,7 +4,8 @@
 //! is published or taken; so nobody owns a segment there, and none is still to be swept. It goes only if the other files
 //! have so much free that the next insert does not need it again ([`Chain::high_water`]), and after purge has found it so for some
 //! rounds in a row: a large row that is updated again and again would otherwise have a file made and removed each time.
-//! One file goes in a round. The first file stays.
+//! One file goes in a round. The first file stays. So does one whose rows were used so unequally often that no incarnation
+//! is later than those of all of them: its room is free for other rows of the table.
 //!
 //! No record can name a place in the file: purge freed its cells, RIDs and pages below the checkpoint (I8). The link to
 //! the file is cleared durably before the file is removed (I3). A crash in between leaves a file that nothing names, which
@@ -52,12 +53,13 @@ impl FileReturn {
         }
         let _span = perdura_pmem::trace::span("file_return");
         let (context, name) = (chain.context(), data_file_name(chain.table(), last));
+        // Planted: RIDs of the pages that go begin again at incarnation 0.
+        let incarnation = if perdura_pmem::planted(96) { Some(0) } else { tail.next_incarnation(chain) };
+        let Some(incarnation) = incarnation else { return self.rounds.store(0, Ordering::Relaxed) };
         // Planted: the file is removed before the link to it is cleared.
         if perdura_pmem::planted(94) {
             context.services.remove_files(&*context.medium, [name.clone()]);
         }
-        // Planted: RIDs of the pages that go begin again at incarnation 0.
-        let incarnation = if perdura_pmem::planted(96) { 0 } else { tail.next_incarnation(chain) };
         free.remove_file(file);
         tail.drop_pages(chain.directory());
         let file = chain.unlink_last(incarnation);

@@ -5,7 +5,8 @@
 //! the next larger open cells until they have wasted a quarter of a segment there (`losses.rs`, kept for the whole
 //! table). From then on each owner opens a segment of that class. For a version larger than all open cells the owner
 //! opens a class twice the largest open one, or larger still if the version needs it, so that rows of growing length
-//! open few. When an owner closes a segment partly filled, the next owner that asks for its class continues there.
+//! open few. When an owner closes a segment partly filled, the next owner that asks for its class continues there. Whoever
+//! moves rows takes no segment into use: it fills up those that are offered.
 //!
 //! So for each class in use an owner wastes at most a quarter of a segment and the unfilled part of one, beside what
 //! rounding versions up to cells wastes.
@@ -14,6 +15,7 @@ use super::segments::{OpenCells, OpenSegment, Segments};
 use crate::error::{ErrorKind, Result};
 use crate::files::cells::{self, CLASS_SLOTS};
 use crate::format::Word;
+use std::ops::RangeInclusive;
 
 /// How a kind of owner takes segments over and closes them.
 pub trait SegmentOwner {
@@ -101,6 +103,29 @@ impl<O: SegmentOwner> OpenSet<O> {
             }
             O::close(segments, self.remove(position));
         }
+    }
+
+    /// Claims a cell of one of `classes`, the smallest that is free in a segment that is open or offered; `None` if there is
+    /// none. It takes no segment into use, and what the version wastes was counted when it was written first.
+    pub fn claim_offered(
+        &mut self,
+        segments: &Segments,
+        classes: RangeInclusive<u32>,
+    ) -> Option<(Word, &mut O::Segment)> {
+        let (word, position) = loop {
+            let open = self.segments.iter().map(OpenCells::units).enumerate();
+            let smallest = open.filter(|(_, units)| classes.contains(units)).min_by_key(|(_, units)| *units);
+            let end = smallest.map_or(*classes.end() + 1, |(_, units)| units);
+            let position = match segments.take_offered_cells(*classes.start()..end) {
+                Some(taken) => self.insert(O::open(segments, taken)),
+                None => smallest?.0,
+            };
+            if let Some(word) = self.segments[position].claim() {
+                break (word, position);
+            }
+            O::close(segments, self.remove(position));
+        };
+        Some((word, &mut self.segments[position]))
     }
 
     fn insert(&mut self, segment: O::Segment) -> usize {

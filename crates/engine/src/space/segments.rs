@@ -17,7 +17,7 @@ use crate::files::context::Need;
 use crate::files::datafile::DataFile;
 use crate::format::{GRANULES, SEGMENT_BYTES_MIN, SegmentKind, UNIT_BYTES, VERSION_HEADER, Word};
 use perdura_pmem::sync::{Mutex, MutexGuard};
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -203,6 +203,16 @@ impl Segments {
     /// Takes a reusable segment of the smallest class larger than `class`.
     pub fn take_larger_cells(&self, class: u32) -> Option<OpenSegment> {
         self.take_reusable_cells(class + 1..=u32::MAX)
+    }
+
+    /// Takes a reusable segment of the smallest of `classes`.
+    pub fn take_offered_cells(&self, classes: Range<u32>) -> Option<OpenSegment> {
+        if classes.is_empty() { None } else { self.take_reusable_cells(classes.start..=classes.end - 1) }
+    }
+
+    /// Units of the cell that `word` names; `None` if no cell begins there or the segment is unswept.
+    pub fn cell_units(&self, word: Word) -> Option<u32> {
+        self.cell(word).map(|(_, cells, _)| cells.units())
     }
 
     fn take_reusable_cells(&self, classes: RangeInclusive<u32>) -> Option<OpenSegment> {

@@ -6,8 +6,9 @@
 //! figure of the table but those of its space.
 //!
 //! A round is bounded by [`ROUND_BYTES`] over all tables, a transaction by [`ROWS_AT_ONCE`] and [`BYTES_AT_ONCE`]. The
-//! background thread has a round after each of its own in which nobody has woken it, and breaks off once somebody does. A full
-//! device, or a log without room to spare, ends the round; nobody hears of it.
+//! background thread has a round after each of its own in which nobody has woken it, and breaks off once somebody does. A log
+//! without room to spare ends the round; nobody hears of it. A move takes no segment into use: a row for which no cell is free
+//! stays.
 
 use super::isolation::Isolation;
 use super::session::Session;
@@ -44,7 +45,7 @@ pub(crate) fn round(pool: &Arc<Pool>, yields: impl Fn() -> bool) -> usize {
         while rows.len() > 0 && !table.is_dropped() && !yields() && pool.log.status().can_switch() {
             match session.move_some(&table, &mut rows) {
                 Ok(count) => moved += count,
-                // Too little room: the rows stay where they are.
+                // The rows stay where they are.
                 Err(_) => return moved,
             }
         }
@@ -59,24 +60,17 @@ impl Session {
         self.begin_ending();
         self.writes.begin_moving(self.owner.id);
         let (mut left, mut bytes) = (Vec::new(), 0);
-        let mut outcome = Ok(());
         while left.len() < ROWS_AT_ONCE
             && bytes < BYTES_AT_ONCE
             && let Some((rid, from)) = rows.next()
         {
             let locks = &self.pool.locks;
             let (writes, at) = self.writes.table_to_write(table, self.owner.id);
-            match writes.move_row(rid, from, at, || !locks.may_have(RowKey { table: table.id(), rid })) {
-                Ok(None) => {}
-                Ok(Some(moved)) => {
-                    self.writes.note_written();
-                    left.push(from);
-                    bytes += moved;
-                }
-                Err(error) => {
-                    outcome = Err(error);
-                    break;
-                }
+            let in_place = || !locks.may_have(RowKey { table: table.id(), rid });
+            if let Some(moved) = writes.move_row(rid, from, at, in_place) {
+                self.writes.note_written();
+                left.push(from);
+                bytes += moved;
             }
         }
         let csn = self.commit()?;
@@ -88,6 +82,6 @@ impl Session {
         if perdura_pmem::planted(90) {
             table.space().free_all(left.iter().copied());
         }
-        outcome.map(|()| left.len())
+        Ok(left.len())
     }
 }

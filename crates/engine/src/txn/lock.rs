@@ -10,9 +10,6 @@ use crate::table::Table;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Longest wait for a row that is being moved, for those who would not wait that long for a lock.
-const MOVE_WAIT: Duration = Duration::from_secs(1);
-
 impl Session {
     /// Locks a row, waiting up to the lock wait timeout. A row that the transaction inserted itself counts as held,
     /// without a lock.
@@ -35,7 +32,7 @@ impl Session {
         self.lock_in_table(table, key, LockMode::Exclusive, Some(timeout), contention)
     }
 
-    /// Locks a row if that takes no wait. Returns `None` if it would.
+    /// Locks a row if that takes no wait but for one that is being moved. Returns `None` if it would.
     pub fn try_lock_row(&mut self, table: &Arc<Table>, rid: Rid, mode: LockMode) -> Result<Option<LockOutcome>> {
         match self.lock_within(table, rid, mode, None) {
             Ok(outcome) => Ok(Some(outcome)),
@@ -69,11 +66,6 @@ impl Session {
         contention: Contention<'_>,
     ) -> Result<LockOutcome> {
         let Contention { page, holder } = contention;
-        // Whoever waits for nobody still waits for a row that is being moved, as if it were free.
-        let timeout = match &holder {
-            Some(holder) if holder.moves() => Some(timeout.map_or(MOVE_WAIT, |timeout| timeout.max(MOVE_WAIT))),
-            _ => timeout,
-        };
         let refused = match self.pool.locks.lock(&self.owner, key, mode, timeout, holder.as_deref(), page) {
             Ok(LockOutcome::New) => {
                 self.locks.push(key);

@@ -2,14 +2,17 @@
 #![allow(dead_code, reason = "each test uses a part")]
 
 pub mod bank;
+pub mod counting;
 pub mod damage;
 pub mod raid;
 pub mod simulated;
+pub mod threads;
 
 use perdura_engine::{Config, Engine, Error, Isolation, LogConfig, Rid, Session, Table};
-use perdura_pmem::{Medium, SimMedium};
+use perdura_pmem::{FileMedium, Medium, Options, SimMedium};
 use std::sync::Arc;
 use std::time::Duration;
+use tempfile::TempDir;
 
 /// Settings small enough that a few hundred rows grow files, switch generations and fill pages.
 pub fn small() -> Config {
@@ -38,6 +41,23 @@ pub fn pool() -> (Arc<SimMedium>, Engine) {
 pub fn reopen(medium: &Arc<SimMedium>) -> Engine {
     let shared: Arc<dyn Medium> = medium.clone();
     Engine::open(shared, small()).expect("the pool opens")
+}
+
+/// A directory for files, in memory if possible.
+pub fn directory() -> TempDir {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a directory for files")
+}
+
+/// The files in a directory as a medium.
+pub fn files(directory: &TempDir) -> Arc<FileMedium> {
+    let options = Options { emulate: true, ..Options::default() };
+    Arc::new(FileMedium::open(directory.path(), options).expect("the directory opens"))
+}
+
+/// Makes a checkpoint and purges, as the background thread does.
+pub fn settle(engine: &Engine) {
+    engine.checkpoint().unwrap();
+    engine.purge();
 }
 
 /// The seeds from 0 up to `count`, or up to `count` times the factor in the environment variable `PERDURA_SOAK`.

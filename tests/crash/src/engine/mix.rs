@@ -41,6 +41,8 @@ pub enum Action {
     Ddl,
     /// A row larger than a segment.
     Large,
+    /// Rows until the device is full.
+    Cram,
     /// Checkpoint.
     Checkpoint,
     /// Purge.

@@ -180,4 +180,5 @@ pub const PLANTED: &[Planted] = &[
         "races, crowded",
     ),
     planted(98, "(I8), merged history", "commits are merged although no checkpoint covers them", "stored behind"),
+    planted(99, "(I1), spilled pages", "redo passes by the words of spilled pages", "spilled"),
 ];

@@ -1,8 +1,8 @@
 //! The scenarios: small pools shaped so that one hazard after another comes up.
 
 use super::mix::Action::{
-    Bulk, Checkpoint, Compact, Ddl, Delete, EditedBulk, GrowAhead, Hold, Huge, Insert, Large, Lock, Order, Prepare,
-    Purge, Rollback, Savepoint, Sweep, Thin, Update, VainBulk, Walk, Watch, Wipe,
+    Bulk, Checkpoint, Compact, Cram, Ddl, Delete, EditedBulk, GrowAhead, Hold, Huge, Insert, Large, Lock, Order,
+    Prepare, Purge, Rollback, Savepoint, Sweep, Thin, Update, VainBulk, Walk, Watch, Wipe,
 };
 use super::mix::Mix;
 use perdura_engine::{Config, LogConfig};
@@ -25,6 +25,8 @@ pub struct Scenario {
     pub scans: u32,
     /// Labels of the stretches in and shortly after which crash points are examined; empty: everywhere.
     pub focus: &'static [&'static str],
+    /// Lanes of the log.
+    pub lanes: u32,
     /// Bytes of a log lane.
     pub lane_bytes: u64,
     /// Generations the log may grow to.
@@ -35,6 +37,8 @@ pub struct Scenario {
     pub first_file_bytes: u64,
     /// Rounds of purge after which an empty file at a table's end is given back.
     pub file_return_after: u32,
+    /// Room on the device; `None` for as much as it takes.
+    pub device_bytes: Option<u64>,
 }
 
 /// What most scenarios have in common.
@@ -46,15 +50,17 @@ const USUAL: Scenario = Scenario {
     rounds: 1,
     scans: 0,
     focus: &[],
+    lanes: 2,
     lane_bytes: 8 << 10,
     generations_max: 6,
     shrink_after: u32::MAX,
     first_file_bytes: 64 << 10,
     file_return_after: u32::MAX,
+    device_bytes: None,
 };
 
 /// All scenarios.
-pub const SCENARIOS: [Scenario; 19] = [
+pub const SCENARIOS: [Scenario; 21] = [
     Scenario {
         name: "mixed",
         mix: &[
@@ -247,6 +253,27 @@ pub const SCENARIOS: [Scenario; 19] = [
         focus: &["move"],
         ..USUAL
     },
+    // A transaction that changes more than 256 rows takes more of the log than it may: their words are spilled.
+    Scenario {
+        name: "spilled",
+        transactions: 10,
+        mix: &[(Bulk, 5), (Huge, 5), (Update, 2), (Delete, 1), (Checkpoint, 2), (Purge, 2)],
+        scans: 3,
+        focus: &["large_transaction", "purge", "checkpoint"],
+        lanes: 1,
+        lane_bytes: 4 << 10,
+        first_file_bytes: 128 << 10,
+        ..USUAL
+    },
+    // Deletions need no room, and what they free is filled at once.
+    Scenario {
+        name: "full device",
+        transactions: 14,
+        mix: &[(Cram, 5), (Wipe, 3), (Delete, 4), (Checkpoint, 4), (Purge, 5)],
+        scans: 3,
+        device_bytes: Some(256 << 10),
+        ..USUAL
+    },
 ];
 
 /// A few rows that all threads want, and many versions of each: for runs without a crash.
@@ -305,7 +332,7 @@ impl Scenario {
     pub fn config(&self) -> Config {
         let (lane_bytes, generations_max, shrink_after) = (self.lane_bytes, self.generations_max, self.shrink_after);
         Config {
-            log: LogConfig { lanes: 2, lane_bytes, generations: 2, generations_max, shrink_after },
+            log: LogConfig { lanes: self.lanes, lane_bytes, generations: 2, generations_max, shrink_after },
             data_file_bytes: 128 << 10,
             first_file_bytes: self.first_file_bytes,
             file_return_after: self.file_return_after,

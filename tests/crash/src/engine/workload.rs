@@ -120,6 +120,7 @@ impl<'a> Worker<'a> {
             Action::Delete => self.transaction("delete", |worker| worker.delete_some(3)),
             Action::Wipe => self.transaction("wipe", Worker::delete_all),
             Action::Savepoint => self.transaction("savepoint", Worker::write_with_savepoint),
+            Action::Cram => self.transaction("full_device", Worker::fill_device),
             Action::Large => self.transaction("large_row", |worker| worker.insert_large()),
             Action::Walk => self.transaction("walk", Worker::change_while_scanning),
             Action::Lock => self.lock_some(),
@@ -209,13 +210,20 @@ impl<'a> Worker<'a> {
         (self.thread + 1) << 32..(self.thread + 2) << 32
     }
 
-    fn insert_one(&mut self, bytes: u64) {
+    /// Inserts a row. Returns whether the device had room for it.
+    fn insert_one(&mut self, bytes: u64) -> bool {
         self.next_key += 1;
         let key = self.own_keys().start | self.next_key;
         let row = self.row(key, bytes);
-        let rid = self.txn.insert(&self.table, &row).expect("there is room");
-        self.writes.rows.insert(key, Some(row));
-        self.writes.inserted.insert(key, rid);
+        match self.txn.insert(&self.table, &row) {
+            Ok(rid) => {
+                self.writes.rows.insert(key, Some(row));
+                self.writes.inserted.insert(key, rid);
+                true
+            }
+            Err(error) if error.kind() == ErrorKind::DeviceFull => false,
+            Err(error) => panic!("an insert: {error}"),
+        }
     }
 
     pub(super) fn insert_some(&mut self, least: u64, spread: u64) -> bool {
@@ -357,7 +365,13 @@ impl<'a> Worker<'a> {
     }
 
     fn fill_segments(&mut self) -> bool {
-        (0..110 + self.random.below(80)).for_each(|_| self.insert_one(200));
+        (0..110 + self.random.below(80)).all(|_| self.insert_one(200))
+    }
+
+    fn fill_device(&mut self) -> bool {
+        const MOST: u32 = 2000;
+        let bytes = 150 + self.random.below(250);
+        assert!(!(0..MOST).all(|_| self.insert_one(bytes)), "the device has room without end");
         true
     }
 
@@ -445,7 +459,8 @@ impl<'a> Worker<'a> {
             let row = self.row(key, 10);
             match self.txn.update(&self.table, rid, &row) {
                 Ok(()) => panic!("row {:#x} is deleted and was changed", rid.to_u64()),
-                Err(error) if error.kind() == ErrorKind::NotFound || is_conflict(&error) => {}
+                Err(error) if [ErrorKind::NotFound, ErrorKind::DeviceFull].contains(&error.kind()) => {}
+                Err(error) if is_conflict(&error) => {}
                 Err(error) => panic!("changing a deleted row: {error}"),
             }
         }

@@ -13,7 +13,7 @@ use super::super::systems::{self, System};
 use crate::server::Server;
 use crate::{client, csv, process};
 
-/// The metric of the cases update (at the peak) and after (left when purge is through).
+/// The metric of the cases update (at the peak) and after (left a second after purge is through).
 pub const METRIC: &str = "dram_bytes_per_row";
 /// The metric of the case limit.
 pub const LIMITED: &str = "dram_bytes";
@@ -22,6 +22,8 @@ const VARIABLE: &str = "perdura_transaction_memory";
 const LIMIT_BYTES: u64 = 4 << 20;
 /// Longest time that purge may take.
 const PURGE: Duration = Duration::from_secs(100);
+/// Time for the server to give back what purge has freed: the background thread trims the heap after the round that ends it.
+const TRIM: Duration = Duration::from_secs(1);
 
 /// Each run has a server of its own, so that it inherits no memory.
 pub fn run(plan: &Plan, rows: u64, report: &mut Report) -> Result<()> {
@@ -36,6 +38,7 @@ pub fn run(plan: &Plan, rows: u64, report: &mut Report) -> Result<()> {
         report.add(system.name(), "update", METRIC, "B", each(most));
         if system == System::Perdura {
             purge::finish(&mut connection, PURGE)?;
+            std::thread::sleep(TRIM);
             report.add(system.name(), "after", METRIC, "B", each(process::status_bytes(server.pid(), "RssAnon")?));
             limited = has_limit(&mut connection)?;
         }
