@@ -19,7 +19,7 @@ use crate::shadow::past::Superseded;
 use crate::shadow::reach::Reach;
 use crate::shadow::slots::Shadows;
 use perdura_log::Csn;
-use perdura_pmem::sync::{Mutex, MutexGuard};
+use perdura_pmem::sync::{Mutex, MutexGuard, yield_now};
 
 /// Number of shards, over which sessions are spread by their numbers.
 const SHARDS: usize = 4;
@@ -205,6 +205,7 @@ impl Allocator {
             }
             let _span = perdura_pmem::trace::span("purge");
             freed += self.purge_pages(&pages, |page, reclaimed| self.take_past(page, reach.limit(), reclaimed));
+            yield_now();
         }
         let mut left = Vec::new();
         for pages in self.retired.take_crowded().chunks(BATCH) {
@@ -214,6 +215,7 @@ impl Allocator {
                     left.push(page);
                 }
             });
+            yield_now();
         }
         self.retired.put_crowded(left);
         self.directory_space.give_back(reach.limit(), &self.segments, &self.shadows);
