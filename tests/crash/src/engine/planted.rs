@@ -180,4 +180,10 @@ pub const PLANTED: &[Planted] = &[
         "races, crowded",
     ),
     planted(98, "(I8), merged history", "commits are merged although no checkpoint covers them", "stored behind"),
+    planted(
+        99,
+        "files/directory.rs, rows in use",
+        "a RID is given out in a part of its page that does not count as in use",
+        "mixed",
+    ),
 ];
