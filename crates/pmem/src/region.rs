@@ -133,6 +133,43 @@ impl Region {
         self.word(offset).load(Ordering::Acquire)
     }
 
+    /// Loads the `count` aligned words from `offset` on, each as [`Region::load`] does. Panics out of bounds or misaligned.
+    #[inline]
+    pub fn words(&self, offset: u64, count: usize) -> impl ExactSizeIterator<Item = u64> + '_ {
+        if !offset.is_multiple_of(WORD_BYTES) {
+            self.misaligned(offset);
+        }
+        let first = self.at(offset, count as u64 * WORD_BYTES).cast::<AtomicU64>();
+        // SAFETY: in bounds and aligned (base is aligned to 64), valid for the life of self, and words that are
+        // shared are only accessed through these atomics.
+        let words = unsafe { std::slice::from_raw_parts(first, count) };
+        words.iter().map(|word| word.load(Ordering::Acquire))
+    }
+
+    /// The two aligned words from `offset` on, each loaded as [`Region::load`] does; `None` out of bounds or misaligned.
+    #[inline(always)]
+    pub fn load_pair(&self, offset: u64) -> Option<[u64; 2]> {
+        let is_within = self.len >= 2 * WORD_BYTES && offset <= self.len - 2 * WORD_BYTES;
+        if !is_within || !offset.is_multiple_of(WORD_BYTES) {
+            return None;
+        }
+        // SAFETY: in bounds and aligned (base is aligned to 64), valid for the life of self, and words that are
+        // shared are only accessed through these atomics.
+        let pair = unsafe { &*self.base.add(offset as usize).cast::<[AtomicU64; 2]>() };
+        Some(pair.each_ref().map(|word| word.load(Ordering::Acquire)))
+    }
+
+    /// Asks for the line of the byte at `offset` ahead of its use. Does nothing out of bounds.
+    #[inline]
+    pub fn prefetch(&self, offset: u64) {
+        #[cfg(target_arch = "x86_64")]
+        if offset < self.len {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            // SAFETY: in bounds, and a prefetch touches nothing that a program could see.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(self.base.add(offset as usize).cast()) }
+        }
+    }
+
     /// Copies bytes out. If another thread stores to them meanwhile, the copy may mix old and new bytes; the caller
     /// must detect that. Panics out of bounds.
     #[inline]

@@ -227,18 +227,32 @@ impl Unpacker {
     ///
     /// # Safety
     /// `record` must be writable for the layout's record bytes. Blob pointers are valid only as long as `row`.
-    #[inline]
+    #[inline(always)]
     pub unsafe fn unpack(&self, row: &[u8], record: *mut u8) -> Result<(), DamagedRow> {
         if row.len() < self.fixed_bytes {
             return Err(DamagedRow);
         }
-        let start = row.as_ptr();
-        // SAFETY: the layout check keeps all fields within the record. Within the row, the fixed part is checked above,
-        // and each length and content is checked against what is left before it is read.
+        // SAFETY: the layout check keeps all fields within the record; the row has its fixed part.
         unsafe {
             for run in &self.runs {
-                copy_short(start.add(run.row as usize), record.add(run.record as usize), run.bytes as usize);
+                let (source, target) = (row.as_ptr().add(run.row as usize), record.add(run.record as usize));
+                copy_short(source, target, run.bytes as usize);
             }
+            match self.whole || !self.variables.is_empty() {
+                true => self.unpack_variables(row, record),
+                false => Ok(()),
+            }
+        }
+    }
+
+    /// # Safety
+    /// As for [`Unpacker::unpack`]; the row has its fixed part.
+    #[inline(never)]
+    unsafe fn unpack_variables(&self, row: &[u8], record: *mut u8) -> Result<(), DamagedRow> {
+        let start = row.as_ptr();
+        // SAFETY: the layout check keeps all fields within the record. Within the row, each length and content is checked
+        // against what is left before it is read.
+        unsafe {
             let mut source = start.add(self.fixed_bytes);
             let mut left = row.len() - self.fixed_bytes;
             for variable in &self.variables {

@@ -183,7 +183,7 @@ impl PerduraCursor {
 
     /// # Safety
     /// `record` must be a record buffer of this table, `row` alive.
-    #[inline]
+    #[inline(always)]
     unsafe fn unpack(&self, rid: Rid, row: RowRef, record: *mut u8) -> Outcome {
         let unpacker = self.chosen.as_ref().unwrap_or(&self.whole);
         // SAFETY: as the caller vouches for.
@@ -297,11 +297,28 @@ impl PerduraCursor {
         self.scan = None;
     }
 
-    /// Reads the scan's next row.
+    /// Reads the scan's next row, if it is at hand and need not be locked: for most rows of a long scan that is all. `None` says
+    /// nothing; [`PerduraCursor::next`] does.
     ///
     /// # Safety
     /// `record` must be a record buffer of this table.
-    #[inline]
+    #[inline(always)]
+    pub(super) unsafe fn next_near(&mut self, record: *mut u8) -> Option<Outcome> {
+        if self.scan_reading != Some(Reading::Plain) {
+            return None;
+        }
+        let (rid, row) = self.scan.as_mut()?.next_near()?;
+        self.rid = Some(rid);
+        self.reading = Some(Reading::Plain);
+        // SAFETY: as the caller vouches for; the row is valid until the statement ends.
+        Some(unsafe { self.unpack(rid, row, record) })
+    }
+
+    /// Reads the scan's next row. Not inlined, so that the short way before it stays short.
+    ///
+    /// # Safety
+    /// `record` must be a record buffer of this table.
+    #[inline(never)]
     pub(super) unsafe fn next(&mut self, session: &mut Session, record: *mut u8) -> Outcome {
         let reading = *self.scan_reading.get_or_insert_with(|| Reading::of_locked(self.lock, self.claims));
         self.reading = Some(reading);

@@ -33,7 +33,12 @@ pub unsafe extern "C" fn perdura_scan_next(
     record: *mut u8,
 ) -> PerduraCode {
     // SAFETY: as the caller vouches for.
-    unsafe { on(cursor, session, |cursor, session| cursor.next(session, record)) }
+    unsafe {
+        on(cursor, session, |cursor, session| match cursor.next_near(record) {
+            Some(outcome) => outcome,
+            None => cursor.next(session, record),
+        })
+    }
 }
 
 /// Ends the scan.

@@ -261,27 +261,25 @@ impl Chain {
     /// Region and offset of the version that `word` names, checked to lie in a file of the table.
     #[inline]
     pub fn locate(&self, word: Word) -> Result<(&Region, u64)> {
-        match self.file(word.file()) {
-            Some(file) => Ok((file.region(), file.place_of(word)?)),
-            None => Err(Error::damaged(
-                &data_file_name(self.table, word.file()),
-                word.offset(),
-                "a directory word names a data file the table does not have",
-            )),
-        }
+        let file = self.file_named(word)?;
+        Ok((file.region(), file.place_of(word)?))
+    }
+
+    #[inline]
+    fn file_named(&self, word: Word) -> Result<&DataFile> {
+        self.file(word.file()).ok_or_else(|| {
+            let what = "a directory word names a data file the table does not have";
+            Error::damaged(&data_file_name(self.table, word.file()), word.offset(), what)
+        })
     }
 
     /// Reads the header of the version that `word` names, and checks that it belongs to row `rid` and that its row ends
     /// within the file. The row begins `VERSION_HEADER` bytes after the returned offset.
     #[inline]
     pub fn header(&self, word: Word, rid: Rid) -> Result<(&Region, u64, VersionHeader)> {
-        let (region, at) = self.locate(word)?;
-        let header = VersionHeader::decode(region.load(at), region.load(at + 8));
-        if header.rid != rid || at + VERSION_HEADER + u64::from(header.len) > region.len() {
-            let what = format_args!("the version header does not belong to row {:#x}", rid.to_u64());
-            return Err(Error::damaged(region.name(), at, what));
-        }
-        Ok((region, at, header))
+        let file = self.file_named(word)?;
+        let (at, header) = file.header(word, rid)?;
+        Ok((file.region(), at, header))
     }
 
     /// Writes a version at `word`, in a cell that the caller owns. It neither flushes nor fences. Returns region and

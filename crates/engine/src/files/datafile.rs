@@ -7,8 +7,8 @@
 use super::cells::{self, CellMap};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{
-    FORMAT_VERSION, FileHeader, FileIdentity, GRANULES, HeaderFault, LINK_AT, Link, SegmentKind, VERSION_HEADER, Word,
-    bytes_for_segments, descriptor_at, segments_at, segments_for_bytes,
+    FORMAT_VERSION, FileHeader, FileIdentity, GRANULES, HeaderFault, LINK_AT, Link, Rid, SegmentKind, VERSION_HEADER,
+    VersionHeader, Word, bytes_for_segments, descriptor_at, segments_at, segments_for_bytes,
 };
 use perdura_pmem::sync::Mutex;
 use perdura_pmem::{Medium, Region};
@@ -230,6 +230,38 @@ impl DataFile {
             ));
         }
         Ok(offset)
+    }
+
+    /// Reads the header of the version that `word` names, and checks that it belongs to row `rid` and that its row ends
+    /// within the file. Returns with it the version's offset.
+    #[inline]
+    pub fn header(&self, word: Word, rid: Rid) -> Result<(u64, VersionHeader)> {
+        match self.sound_header(word, rid) {
+            Some(found) => Ok(found),
+            None => Err(self.unsound(word, rid)),
+        }
+    }
+
+    /// As [`DataFile::header`], without the error.
+    #[inline(always)]
+    pub fn sound_header(&self, word: Word, rid: Rid) -> Option<(u64, VersionHeader)> {
+        let at = word.offset();
+        if at < self.segments_at {
+            return None;
+        }
+        let [first, second] = self.region.load_pair(at)?;
+        let header = VersionHeader::decode(first, second);
+        let is_sound = header.rid == rid && at + VERSION_HEADER + u64::from(header.len) <= self.region.len();
+        is_sound.then_some((at, header))
+    }
+
+    #[cold]
+    fn unsound(&self, word: Word, rid: Rid) -> Error {
+        let what = format_args!("the version header does not belong to row {:#x}", rid.to_u64());
+        match self.place_of(word) {
+            Ok(at) => Error::damaged(self.region.name(), at, what),
+            Err(error) => error,
+        }
     }
 
     fn salt(&self, index: u32) -> u64 {

@@ -5,17 +5,28 @@
 //! lock. Pages are added a segment at a time and in the order of their numbers, and dropped in the opposite order when their
 //! file is given back, both under the lock of the directory's free places (`space/directory_space.rs`). A reader that has
 //! still looked a dropped page up finds it unpublished.
+//!
+//! DRAM knows of each page how far it is *in use*: behind that mark nobody has a RID, so the words there are empty, and no
+//! shadow has anything of these rows. A scan reads no further, so a table of one row costs it a line and not a page. All
+//! of a page counts as in use until something better is known: when the page is opened for single inserts, whose RIDs
+//! come one after the other, and when it is swept. The mark rises before a RID is given out; a bulk insert takes all of
+//! a page. Whoever may see a row has synchronized with that, through the lock of the page's slot, under which the row is
+//! entered and its word stored, or through the state that publishes a whole page. So a reader that takes the mark
+//! under that lock, or between its two looks at the slot and after the state, misses no row.
 
 use super::datafile::DataFile;
 use super::stack::Stack;
 use crate::error::{Error, Result};
 use crate::format::{Geometry, PageState, Rid, Word};
 use perdura_pmem::{LINE_BYTES, Region};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A page of the row directory.
 struct DirectoryPage {
     /// Sequence number of the page's file.
     file: u32,
+    /// From this position on nobody has a RID.
+    in_use: AtomicU32,
     /// The region that maps the page's file.
     region: Region,
     /// Offset of the page in the file, in bytes.
@@ -52,7 +63,8 @@ impl Directory {
     pub fn push_segment(&self, file: &DataFile, index: u32) {
         let at = file.segment_offset(index);
         for at in (at..at + file.segment_bytes()).step_by(8 << self.page_shift) {
-            self.pages.push(DirectoryPage { file: file.sequence(), region: file.region().clone(), at });
+            let in_use = AtomicU32::new(1 << self.page_shift);
+            self.pages.push(DirectoryPage { file: file.sequence(), in_use, region: file.region().clone(), at });
         }
     }
 
@@ -117,16 +129,43 @@ impl Directory {
         (row & ((1 << self.page_shift) - 1)) as u16
     }
 
-    /// Loads the words of page `page`, by position, into `words`. What is no row is empty.
+    /// Loads the words of page `page` that are in use into `words`, by position. What is no row is empty.
     #[inline]
-    pub fn load_page(&self, page: u64, words: &mut [Word]) {
-        let (base, rows) = (self.page_base(page), self.page_rows(page));
-        let Some((region, at)) = self.place(rows.start) else { return words.fill(Word::EMPTY) };
-        let first = (rows.start - base) as usize;
-        words[..first].fill(Word::EMPTY);
-        for (word, at) in words[first..].iter_mut().zip((at..).step_by(8)) {
-            *word = Word(region.load(at));
+    pub fn load_page(&self, page: u64, words: &mut Vec<Word>) {
+        words.clear();
+        let Some(page) = self.page(page) else { return };
+        let rows = (page.in_use.load(Ordering::Acquire) as usize).saturating_sub(1);
+        words.push(Word::EMPTY);
+        words.extend(page.region.words(page.at + 8, rows).map(Word));
+    }
+
+    /// Notes that all of page `page` is in use: the caller owns the page, which is unpublished.
+    pub fn use_whole(&self, page: u64) {
+        self.page(page).expect("a page that exists").in_use.store(1 << self.page_shift, Ordering::Release);
+    }
+
+    /// Notes that page `page` is in use up to position `last` only; 0 if not at all. The caller owns the page, which is
+    /// unpublished, or has locked its shadow, and knows that nobody has anything of the rows behind.
+    pub fn use_up_to(&self, page: u64, last: u16) {
+        self.page(page).expect("a page that exists").in_use.store(u32::from(last) + 1, Ordering::Release);
+    }
+
+    /// Notes that row `row` is in use, before its RID is given out; with it those in its line, so that the mark moves
+    /// seldom.
+    #[inline]
+    pub fn use_row(&self, row: u64) {
+        let end = u32::from(self.position_of(row) | (LINE_BYTES / 8 - 1) as u16) + 1;
+        let page = self.page(self.page_of(row)).expect("a page that exists");
+        // Planted: a RID is given out in a part of its page that does not count as in use.
+        if page.in_use.load(Ordering::Relaxed) < end && !perdura_pmem::planted(41) {
+            page.in_use.fetch_max(end.min(1 << self.page_shift), Ordering::AcqRel);
         }
+    }
+
+    /// Whether row `row` is known to be in use.
+    fn is_in_use(&self, row: u64) -> bool {
+        let page = self.page(self.page_of(row));
+        page.is_some_and(|page| u32::from(self.position_of(row)) < page.in_use.load(Ordering::Relaxed))
     }
 
     /// Flushes the lines of the words at `positions` of page `page`, each once.
@@ -190,6 +229,7 @@ impl Directory {
     /// Stores the word of row `row`. It neither flushes nor fences.
     #[inline]
     pub fn store(&self, row: u64, word: Word) {
+        debug_assert!(word.is_empty() || self.is_in_use(row), "row {row:#x} is not in use");
         let (region, at) = self.place(row).expect("a row that exists");
         if perdura_pmem::planted(64) {
             // SAFETY: in bounds and aligned, and readers that race load a whole word. It is planted: a store past the

@@ -16,6 +16,8 @@ use crate::files::chain::{Chain, SegmentId};
 use crate::files::datafile::DataFile;
 use crate::files::directory::Directory;
 use crate::format::{Rid, SEGMENT_BYTES_MIN, SegmentKind, Word};
+use crate::shadow::change::Change;
+use crate::shadow::page::PageShadow;
 use crate::shadow::slots::Shadows;
 use perdura_log::Csn;
 use perdura_pmem::sync::{Mutex, MutexGuard};
@@ -163,13 +165,14 @@ impl DirectorySpace {
         self.lists.lock().pages.push_back(FreePage { page, dirty: !perdura_pmem::planted(53) });
     }
 
-    /// Takes an unpublished directory page, whose words are durably empty. Sweeps, then grows the directory, if none is
-    /// free.
+    /// Takes an unpublished directory page, whose words are durably empty; all of it counts as in use. Sweeps, then grows the
+    /// directory, if none is free.
     pub fn take_page(&self, segments: &Segments, shadows: &Shadows) -> Result<u64> {
         loop {
             let page = self.lists.lock().pages.pop_back();
             match page {
                 Some(page) => {
+                    segments.chain().directory().use_whole(page.page);
                     // Planted: the page keeps words that a rollback or a crash left in it.
                     if page.dirty && !perdura_pmem::planted(50) {
                         let directory = segments.chain().directory();
@@ -271,7 +274,7 @@ impl DirectorySpace {
             directory.reclaim_page(page);
             // Locked even without a shadow, so that no row is deleted while the words are read.
             let shadow = shadows.slot(page).lock();
-            let mut free = Vec::new();
+            let (mut free, mut last) = (Vec::new(), last_written(&shadow));
             let deletes = |row| shadow.deletes(directory.position_of(row));
             for row in directory.page_rows(page) {
                 let word = directory.sound_word(row)?;
@@ -283,8 +286,11 @@ impl DirectorySpace {
                 // Planted: the RID of a prepared transaction's insert is given to others.
                 } else if word.is_empty() && (!is_reserved() || perdura_pmem::planted(42)) {
                     free.push(rid);
+                    continue;
                 }
+                last = last.max(directory.position_of(row));
             }
+            directory.use_up_to(page, last);
             lists.rids.put(directory, free);
             if !lists.deleted.is_empty() {
                 self.found_deleted.store(true, Ordering::Release);
@@ -339,4 +345,11 @@ impl DirectorySpace {
         let unswept = self.lists.lock().unswept.clone();
         (unswept.end - unswept.start) as usize
     }
+}
+
+/// Position of the last row of a page that its shadow has words of; 0 without any.
+fn last_written(shadow: &PageShadow) -> u16 {
+    let active = shadow.active().flat_map(Change::positions);
+    let past = shadow.history().flat_map(|past| past.before.iter().map(|(row, _)| row).chain(past.deleted.iter()));
+    active.chain(past).max().unwrap_or_default()
 }

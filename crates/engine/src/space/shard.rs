@@ -57,11 +57,15 @@ impl Shard {
             }
             let directory = segments.chain().directory();
             if let Some(row) = self.fresh_rows.next() {
+                directory.use_row(row);
                 return Ok(Rid::new(row, directory.raw_word(row).incarnation()));
             }
             self.rids = directory_space.take_rids(directory, RIDS_AT_ONCE);
+            // Those of a page that was swept may lie behind its last row.
+            self.rids.iter().for_each(|rid| directory.use_row(rid.row()));
             if self.rids.is_empty() {
                 let page = directory_space.take_page(segments, shadows)?;
+                directory.use_up_to(page, 0);
                 directory.publish(page, PageState::OPEN);
                 segments.chain().fence();
                 self.fresh_rows = directory.page_rows(page);

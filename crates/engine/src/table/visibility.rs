@@ -6,10 +6,13 @@
 
 use super::Table;
 use crate::error::Result;
+use crate::files::datafile::DataFile;
 use crate::format::{Rid, VERSION_HEADER, VersionHeader, Word};
 use crate::shadow::page::{OwnView, PageShadow};
 use perdura_log::Csn;
-use perdura_pmem::Region;
+use perdura_pmem::{LINE_BYTES, Region};
+use std::ptr::NonNull;
+use std::sync::Arc;
 
 /// A row image in persistent memory, valid while the statement that read it holds its version.
 #[derive(Clone, Copy, Debug)]
@@ -54,6 +57,78 @@ pub enum ReadView {
     Newest,
 }
 
+/// Reads the rows of a scan, page after page. Most lie in the file of the one before, so it remembers that file.
+pub(crate) struct RowReader {
+    table: Arc<Table>,
+    /// The file of the row before in the page, one of `table`'s chain.
+    file: Option<NonNull<DataFile>>,
+    /// Its sequence number.
+    sequence: u32,
+}
+
+// SAFETY: the file is borrowed from the table, which the reader holds, and both may be used by any thread.
+unsafe impl Send for RowReader {}
+// SAFETY: as for Send.
+unsafe impl Sync for RowReader {}
+
+impl RowReader {
+    pub fn new(table: Arc<Table>) -> RowReader {
+        RowReader { table, file: None, sequence: 0 }
+    }
+
+    /// Looks the file up anew: the words that follow were loaded since, and its number may name another file now. It names
+    /// the same one for all words of the page, since a file with a version that the reader's snapshot sees is not
+    /// given back.
+    pub fn start_page(&mut self) {
+        self.file = self.table.chain().file(self.sequence).map(NonNull::from);
+    }
+
+    #[inline(always)]
+    fn known(&self, word: Word) -> Option<&DataFile> {
+        if word.file() != self.sequence {
+            return None;
+        }
+        // SAFETY: files stay in memory as long as somebody holds the table.
+        self.file.map(|file| unsafe { file.as_ref() })
+    }
+
+    /// Asks for the version that `word` names ahead of its use, if it lies in the file of the row before.
+    #[inline]
+    pub fn prefetch(&self, word: Word) {
+        if let Some(file) = self.known(word) {
+            file.region().prefetch(word.offset());
+            file.region().prefetch(word.offset() + LINE_BYTES - 1);
+        }
+    }
+
+    /// The row that `word` names, if all is well and it lies in the file of the row before. `None` tells nothing:
+    /// [`RowReader::row`] does.
+    #[inline(always)]
+    pub fn near_row(&self, rid: Rid, word: Word) -> Option<RowRef> {
+        if word.is_tombstone() {
+            return None;
+        }
+        let file = self.known(word)?;
+        let (at, header) = file.sound_header(word, rid)?;
+        Some(RowRef::new(file.region(), at, &header))
+    }
+
+    /// The row that `word` names; `None` if it names none or the row is deleted.
+    pub fn row(&mut self, rid: Rid, word: Word) -> Result<Option<RowRef>> {
+        let row = self.table.row(rid, word);
+        if matches!(row, Ok(Some(_))) && self.known(word).is_none() {
+            self.file = self.table.chain().file(word.file()).map(NonNull::from);
+            self.sequence = word.file();
+        }
+        row
+    }
+
+    /// The table.
+    pub fn table(&self) -> &Arc<Table> {
+        &self.table
+    }
+}
+
 impl Table {
     /// The committed word of row `row` as a reader at `snapshot` sees it; empty or flagged as deleted if it sees none.
     #[inline]
@@ -81,9 +156,10 @@ impl Table {
         }
     }
 
-    /// The words of page `page` as a reader at `snapshot` sees them, by position. Returns whether it may see any row.
+    /// The words of page `page` as a reader at `snapshot` sees them, by position, as far as the page is in use. Returns whether
+    /// it may see any row.
     #[inline]
-    pub(crate) fn words_at(&self, page: u64, snapshot: Csn, own: Option<OwnView<'_>>, words: &mut [Word]) -> bool {
+    pub(crate) fn words_at(&self, page: u64, snapshot: Csn, own: Option<OwnView<'_>>, words: &mut Vec<Word>) -> bool {
         let directory = self.directory();
         let slot = self.space().shadows().slot(page);
         loop {

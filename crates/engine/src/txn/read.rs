@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::format::{Rid, Word};
 use crate::shadow::change::Own;
 use crate::table::Table;
-use crate::table::visibility::{ReadView, RowRef};
+use crate::table::visibility::{ReadView, RowReader, RowRef};
 use perdura_log::Csn;
 use std::sync::Arc;
 
@@ -102,27 +102,30 @@ impl Session {
     pub(super) fn scan_up_to(&self, table: &Arc<Table>, snapshot: Csn, seen: u64) -> Scan {
         Scan {
             pages: table.directory().page_count(),
-            table: table.clone(),
+            rows: RowReader::new(table.clone()),
             snapshot,
             seen,
             page: 0,
-            words: Box::default(),
+            words: Vec::new(),
             next: 0,
             base: 0,
         }
     }
 }
 
+/// How many rows ahead of its use a scan asks for a version: some 100 ns, the latency of memory, at the least time a row.
+const AHEAD: usize = 16;
+
 /// A scan of a table, in the order of row numbers. It resolves the words of one page at a time.
 pub struct Scan {
-    table: Arc<Table>,
+    rows: RowReader,
     snapshot: Csn,
     /// The last step of the own transaction that the scan sees.
     seen: u64,
     pages: u64,
     page: u64,
-    /// Words of the present page, as the scan sees them, by position; empty before the first.
-    words: Box<[Word]>,
+    /// Words of the present page, as the scan sees them, by position, as far as the page is in use.
+    words: Vec<Word>,
     /// Position of the next row.
     next: usize,
     /// Row number of position 0.
@@ -134,15 +137,40 @@ impl Scan {
     /// is valid until the statement ends.
     #[inline]
     pub fn next(&mut self, session: &Session) -> Result<Option<(Rid, RowRef)>> {
+        match self.next_near() {
+            Some(found) => Ok(Some(found)),
+            None => self.next_anywhere(session),
+        }
+    }
+
+    /// The next row, if it is at hand in a page that the scan has resolved, in the file of the row before, as most are.
+    /// `None` says nothing; [`Scan::next`] does.
+    #[inline(always)]
+    pub fn next_near(&mut self) -> Option<(Rid, RowRef)> {
+        let word = *self.words.get(self.next)?;
+        let rid = Rid::new(self.base + self.next as u64, word.incarnation());
+        let row = self.rows.near_row(rid, word)?;
+        if let Some(later) = self.words.get(self.next + AHEAD) {
+            self.rows.prefetch(*later);
+        }
+        self.next += 1;
+        Some((rid, row))
+    }
+
+    #[inline(never)]
+    fn next_anywhere(&mut self, session: &Session) -> Result<Option<(Rid, RowRef)>> {
         loop {
             while let Some(word) = self.words.get(self.next) {
                 let row = self.base + self.next as u64;
+                if let Some(later) = self.words.get(self.next + AHEAD) {
+                    self.rows.prefetch(*later);
+                }
                 self.next += 1;
                 if word.is_empty() || word.is_tombstone() {
                     continue;
                 }
                 let rid = Rid::new(row, word.incarnation());
-                return Ok(self.table.row(rid, *word)?.map(|seen| (rid, seen)));
+                return Ok(self.rows.row(rid, *word)?.map(|seen| (rid, seen)));
             }
             if !self.next_page(session)? {
                 return Ok(None);
@@ -152,19 +180,20 @@ impl Scan {
 
     /// Moves to the next page that may hold a row the scan sees. Returns whether there is one.
     fn next_page(&mut self, session: &Session) -> Result<bool> {
-        let directory = self.table.directory();
-        if self.words.is_empty() {
-            session.check_own(&self.table)?;
-            self.table.check_defined(self.snapshot)?;
-            self.words = vec![Word::EMPTY; directory.page_words()].into();
+        let table = self.rows.table();
+        if self.page == 0 {
+            session.check_own(table)?;
+            table.check_defined(self.snapshot)?;
         }
-        let own = session.writes.view(self.table.id(), self.seen);
+        let own = session.writes.view(table.id(), self.seen);
         while self.page < self.pages {
             let page = self.page;
             self.page += 1;
-            if self.table.words_at(page, self.snapshot, own, &mut self.words) {
-                self.base = directory.page_base(page);
-                self.next = (directory.page_rows(page).start - self.base) as usize;
+            if table.words_at(page, self.snapshot, own, &mut self.words) {
+                self.base = table.directory().page_base(page);
+                self.next = 0;
+                self.rows.start_page();
+                self.words.iter().take(AHEAD).for_each(|word| self.rows.prefetch(*word));
                 return Ok(true);
             }
         }
@@ -174,6 +203,6 @@ impl Scan {
 
     /// The table that is scanned.
     pub fn table(&self) -> &Arc<Table> {
-        &self.table
+        self.rows.table()
     }
 }

@@ -13,6 +13,7 @@ pub const CHECKS: &[(&str, Check)] = &[
     ("mappings of one file agree", mappings_of_one_file_agree),
     ("every alignment is copied exactly", every_alignment_is_copied_exactly),
     ("words are exchanged once", words_are_exchanged_once),
+    ("words are loaded together", words_are_loaded_together),
     ("removed files stay mapped", removed_files_stay_mapped),
     ("released files stay mapped", released_files_stay_mapped),
     ("a rename replaces", a_rename_replaces),
@@ -88,6 +89,16 @@ fn words_are_exchanged_once(medium: &dyn Medium) {
     assert_eq!(region.load(56), 5);
 }
 
+fn words_are_loaded_together(medium: &dyn Medium) {
+    let region = medium.create("together", 64).expect("there is room");
+    (0..8).for_each(|word| region.store(word * 8, word + 1));
+    assert!(region.words(8, 7).eq(2..=8) && region.words(64, 0).next().is_none());
+    assert_eq!(region.load_pair(48), Some([7, 8]));
+    // Asked of places that nothing has checked.
+    assert!([56, 64, 44, u64::MAX - 7].iter().all(|at| region.load_pair(*at).is_none()));
+    [0, 63, 64, u64::MAX].iter().for_each(|at| region.prefetch(*at));
+}
+
 fn removed_files_stay_mapped(medium: &dyn Medium) {
     let region = medium.create("gone", 4096).expect("there is room");
     medium.remove("gone").expect("it exists");
@@ -149,6 +160,8 @@ fn out_of_bounds_panics(medium: &dyn Medium) {
     };
     panics("load", &|| assert_eq!(region.load(4096), 0));
     panics("misaligned load", &|| assert_eq!(region.load(4), 0));
+    panics("words", &|| assert_eq!(region.words(8, 512).len(), 512));
+    panics("misaligned words", &|| assert_eq!(region.words(4, 1).len(), 1));
     panics("store", &|| region.store(u64::MAX - 7, 1));
     panics("exchange", &|| assert!(region.compare_exchange(4096, 0, 1).is_ok()));
     panics("write", &|| region.write(4090, &[0; 7]));

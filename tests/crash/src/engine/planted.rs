@@ -181,4 +181,10 @@ pub const PLANTED: &[Planted] = &[
     ),
     planted(98, "(I8), merged history", "commits are merged although no checkpoint covers them", "stored behind"),
     planted(99, "(I1), spilled pages", "redo passes by the words of spilled pages", "spilled"),
+    planted(
+        41,
+        "files/directory.rs, rows in use",
+        "a RID is given out in a part of its page that does not count as in use",
+        "mixed",
+    ),
 ];
