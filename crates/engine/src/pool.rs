@@ -191,6 +191,7 @@ impl Pool {
     /// Takes a checkpoint at the present visible CSN, and returns that CSN. If it cannot be written the pool fails stop
     /// (I11).
     pub fn checkpoint(&self) -> Result<Csn> {
+        self.behind.flush_ahead();
         match self.log.checkpoint() {
             Ok(csn) => Ok(csn),
             Err(error) => {

@@ -31,14 +31,31 @@ impl Behind {
 
     /// Flushes and fences all words that are stored.
     pub fn flush(&self) {
+        self.flush_some(usize::MAX);
+    }
+
+    /// Flushes and fences most words that are stored, and lets others have the core now and then: a flush that others wait
+    /// for is short after this.
+    pub fn flush_ahead(&self) {
+        let batches = self.pages.lock().len() / FLUSHED_AT_ONCE;
+        for _ in 0..batches {
+            self.flush_some(FLUSHED_AT_ONCE);
+            yield_now();
+        }
+    }
+
+    fn flush_some(&self, most: usize) {
         let _one = self.flushing.lock();
-        let pages = std::mem::take(&mut *self.pages.lock());
+        let pages = {
+            let mut pages = self.pages.lock();
+            match pages.len().checked_sub(most) {
+                Some(first) => pages.split_off(first),
+                None => std::mem::take(&mut *pages),
+            }
+        };
         let _behind = (trace::span("stored_behind"), trace::span(trace::TRANSIENT));
         let mut last = None;
-        for (index, (table, page)) in pages.into_iter().enumerate() {
-            if index % FLUSHED_AT_ONCE == FLUSHED_AT_ONCE - 1 {
-                yield_now();
-            }
+        for (table, page) in pages {
             let Some(table) = table.upgrade() else { continue };
             if let Some(mut shadow) = table.shadows().slot(page).lock_existing() {
                 shadow.flush_stored(page, table.directory());

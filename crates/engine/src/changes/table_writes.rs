@@ -34,6 +34,8 @@ pub struct TableWrites {
     inserts: u64,
     /// Versions written singly.
     versions: u64,
+    /// The version written last, with its length, until it is flushed.
+    unflushed: Option<(Word, u64)>,
     /// Some row was written twice, or inserted and deleted.
     rewritten: bool,
     swept: LastSwept,
@@ -50,6 +52,7 @@ impl TableWrites {
             segments: OwnSegments::default(),
             inserts: 0,
             versions: 0,
+            unflushed: None,
             rewritten: false,
             swept: LastSwept::default(),
         }
@@ -127,7 +130,8 @@ impl TableWrites {
         shadow.change_mut(&self.writer).is_some_and(|change| change.unlock(position))
     }
 
-    /// Writes a version for `rid`, into a segment of the transaction's own once it has written many.
+    /// Writes a version for `rid`, into a segment of the transaction's own once it has written many. It is flushed as soon as
+    /// it is entered or discarded: a locked instruction waits for the flushes before it, and the page is locked next.
     #[inline]
     pub fn write_version(&mut self, session: u64, rid: Rid, row: &[u8]) -> Result<Word> {
         let header = VersionHeader::new(rid, row);
@@ -137,17 +141,26 @@ impl TableWrites {
         let bytes = VERSION_HEADER + row.len() as u64;
         let place = self.table.space().allocate(session, bytes)?;
         let word = Word::new(place.file(), place.offset(), rid.incarnation());
-        let (region, at) = self.table.chain().write_version(word, &header, row);
-        region.flush(at, bytes);
+        self.table.chain().write_version(word, &header, row);
+        self.unflushed = Some((word, bytes));
         self.segments.note_written();
         self.versions += 1;
         Ok(word)
+    }
+
+    #[inline]
+    fn flush_written(&mut self) {
+        if let Some((word, bytes)) = self.unflushed.take() {
+            let region = self.table.chain().file(word.file()).expect("allocated in a file of the chain").region();
+            region.flush(word.offset(), bytes);
+        }
     }
 
     /// Enters an insert.
     pub fn insert(&mut self, rid: Rid, word: Word, at: Step) {
         self.inserts += 1;
         self.enter(rid, Some(word), at);
+        self.flush_written();
     }
 
     /// Updates or deletes a row, and locks it in place if need be and `in_place` allows it.
@@ -206,6 +219,7 @@ impl TableWrites {
         }
         let rows = change.after().len();
         drop(shadow);
+        self.flush_written();
         self.rewritten |= own.is_some();
         if word.is_some() || own.is_some() {
             self.touched.memory.add_write(page, own.is_none(), rows);
@@ -247,7 +261,8 @@ impl TableWrites {
     }
 
     /// Frees a version that was written and not entered.
-    pub fn discard(&self, word: Option<Word>) {
+    pub fn discard(&mut self, word: Option<Word>) {
+        self.flush_written();
         self.table.space().free_all(word);
     }
 
@@ -362,6 +377,7 @@ impl TableWrites {
     /// Flushes what is not flushed yet. Returns whether anything was written since the last call; if so, the caller
     /// fences.
     pub fn flush_rest(&mut self) -> bool {
+        self.flush_written();
         let flushed = self.segments.flush_rest();
         if flushed && let Some(bulk) = &mut self.bulk {
             bulk.flush_rest();
