@@ -18,7 +18,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Runs of the scenario or drill that is known to notice the error, before all others.
-const HINTED: u64 = 60;
+const HINTED: u64 = 250;
 /// Runs of every other scenario and drill after that.
 const ROUNDS: u64 = 8;
 /// Images checked in one run.

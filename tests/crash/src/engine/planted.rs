@@ -28,7 +28,7 @@ pub const PLANTED: &[Planted] = &[
     planted(7, "(I6), (I7), salts", "one salt for all activations", "ordered"),
     planted(8, "checkpoint: stored, not only durable", "a checkpoint at durable_csn", "prepared"),
     planted(9, "(I7)", "recovery leaves the checkpoint where it was", "mixed"),
-    planted(10, "(I7)", "recovery leaves the records above the horizon valid", "copied forward"),
+    planted(10, "(I7)", "recovery leaves the records above the horizon valid", "large transactions"),
     planted(11, "(I7), (I9)", "recovery voids its own copies of prepared transactions", "prepared"),
     planted(12, "(I11)", "the log goes on after the superblock could not be written", "failed persist"),
     planted(13, "(I2), superblock", "each superblock write overwrites the only durable copy", "mixed"),
@@ -43,7 +43,7 @@ pub const PLANTED: &[Planted] = &[
     planted(31, "(I4), bulk pages", "pages of a bulk insert are published before its record is durable", "edited bulk"),
     planted(32, "locks until publication", "locks are released before publication", "three threads"),
     planted(34, "(I9), words flushed behind", "a checkpoint goes past words that nobody has flushed", "mixed"),
-    planted(35, "(I1)", "a commit is acknowledged before it is visible", "three threads"),
+    planted(35, "(I1)", "a commit is acknowledged before it is visible", "races, prepared"),
     planted(
         38,
         "(I8), two-phase rollback",
