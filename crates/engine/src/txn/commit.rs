@@ -2,8 +2,8 @@
 //!
 //! A commit fences its versions, reserves log space, takes a CSN, writes and fences its record, and waits for
 //! durable_csn. Then one store makes it visible, in order; it stores its directory words, moves stored_csn, and
-//! acknowledges (I1, I4, I5). The words are flushed before a checkpoint goes past them (`changes/behind.rs`). In two-phase commit [`Session::prepare`] makes the redo records durable, and
-//! [`Session::commit_ordered`] writes only the commit record.
+//! acknowledges (I1, I4, I5). The words are flushed before a checkpoint goes past them (`changes/behind.rs`). In two-phase
+//! commit [`Session::prepare`] makes the redo records durable, and [`Session::commit_ordered`] writes only the commit record.
 
 use super::session::{Session, State};
 use crate::error::{Error, ErrorKind, Result};
