@@ -15,7 +15,7 @@ use perdura_pmem::sim::replay::ReplayOptions;
 use perdura_pmem::sim::{CallSite, Event};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// Whether the explorer caught one mutation.
@@ -143,21 +143,30 @@ fn recoveries<S: Subject>(run: &Run<S>) -> Vec<Run<S>> {
 /// some fences of each call site, and what counts is what the reclaims of the next process find.
 pub fn reclaiming<S: Subject>(seed: u64) -> Reclaiming<S> {
     const SEEDS: u64 = 3;
-    const KILLS_PER_FENCE: usize = 8;
+    const KILLS_PER_FENCE: usize = 24;
     let runs: Vec<_> =
-        S::scenarios().iter().flat_map(|scenario| (0..SEEDS).map(move |add| (scenario, seed + add))).collect();
-    let (next, found) = (AtomicU64::new(0), Mutex::new(BTreeMap::<(CallSite, Place), Vec<Arc<Run<S>>>>::new()));
+        (0..SEEDS).flat_map(|add| S::scenarios().iter().map(move |scenario| (scenario, seed + add))).collect();
+    // By how often the run came to that fence with a kill, then by the run: so they are of many scenarios, and the same
+    // ones whichever worker is faster.
+    type First<S> = BTreeMap<(usize, usize), Arc<Run<S>>>;
+    let (next, found) = (AtomicUsize::new(0), Mutex::new(BTreeMap::<(CallSite, Place), First<S>>::new()));
     on_all_workers(|| {
-        while let Some(&(scenario, seed)) = runs.get(next.fetch_add(1, Ordering::Relaxed) as usize) {
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            let Some(&(scenario, seed)) = runs.get(number) else { break };
             // A run that fails by itself is reported by those who explore it.
             let Ok(run) = verdict::guarded(|| Ok(Run::record(scenario, 100 + seed))) else { continue };
+            let mut ranks = BTreeMap::<Place, usize>::new();
             for (fence, recovery) in killed_before_fences(&run) {
                 let recovery = Arc::new(recovery);
+                let rank = ranks.entry(fence).or_default();
+                *rank += 1;
                 for site in recovery.trace.effective_reclaims() {
                     let mut found = found.lock().expect("no worker panics with it");
                     let recoveries = found.entry((site, fence)).or_default();
-                    if recoveries.len() < KILLS_PER_FENCE {
-                        recoveries.push(recovery.clone());
+                    recoveries.insert((*rank, number), recovery.clone());
+                    if recoveries.len() > KILLS_PER_FENCE {
+                        recoveries.pop_last();
                     }
                 }
             }
@@ -165,7 +174,7 @@ pub fn reclaiming<S: Subject>(seed: u64) -> Reclaiming<S> {
     });
     let mut reclaiming = Reclaiming::new();
     for ((site, _), recoveries) in found.into_inner().expect("no worker panics with it") {
-        reclaiming.entry(site).or_default().extend(recoveries);
+        reclaiming.entry(site).or_default().extend(recoveries.into_values());
     }
     reclaiming
 }

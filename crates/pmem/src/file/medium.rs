@@ -121,7 +121,12 @@ impl Medium for FileMedium {
         let (path, what) = self.path(name);
         let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o640).open(&path);
         let file = file.map_err(|source| Error::from_io(&what, "creating", len, source))?;
-        let created = allocate(&what, &file, len).and_then(|()| self.map(name, &what, &file, len));
+        let allocated = match self.free_bytes() {
+            // To try would take what is left from everybody else on the device until it fails.
+            Some(free) if free < len => Err(Error::full(&what, len, Some(free))),
+            _ => allocate(&what, &file, len),
+        };
+        let created = allocated.and_then(|()| self.map(name, &what, &file, len));
         created.map_err(|error| {
             let _ = std::fs::remove_file(&path);
             error.with_free(len, self.free_bytes())
