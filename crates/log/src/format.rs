@@ -163,14 +163,14 @@ pub fn group_bytes(body_bytes: usize) -> u64 {
 #[inline]
 pub(crate) fn body_checksum(salt: u64, lane: u32, offset: u64, body: &[u8]) -> u32 {
     let place = [U64::new(salt), U64::new(u64::from(lane) << 48 | offset)];
-    let crc = crc32c::crc32c(place.as_bytes());
-    if body.is_empty() { crc } else { crc32c::crc32c_append(crc, body) }
+    let crc = perdura_pmem::checksum::crc32c(place.as_bytes());
+    if body.is_empty() { crc } else { perdura_pmem::checksum::crc32c_append(crc, body) }
 }
 
 /// A group's checksum from that of its body.
 #[inline]
 pub(crate) fn group_checksum(body_checksum: u32, header: &Sealed) -> u32 {
-    crc32c::crc32c_append(body_checksum, header.as_bytes())
+    perdura_pmem::checksum::crc32c_append(body_checksum, header.as_bytes())
 }
 
 /// Name of the file of a lane.
@@ -247,7 +247,7 @@ mod tests {
         bytes.extend_from_slice(&(3u64 << 48 | 128).to_le_bytes());
         bytes.extend_from_slice(b"hello");
         bytes.extend_from_slice(header.encode(77).as_bytes());
-        assert_eq!(group_checksum(body_checksum(77, 3, 128, b"hello"), &header.encode(77)), crc32c::crc32c(&bytes));
+        assert_eq!(group_checksum(body_checksum(77, 3, 128, b"hello"), &header.encode(77)), perdura_pmem::checksum::crc32c(&bytes));
     }
 
     #[test]

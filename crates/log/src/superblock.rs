@@ -88,8 +88,8 @@ const _: () = assert!(size_of::<RawCopy>() == 4096 && align_of::<RawCopy>() == 1
 impl RawCopy {
     /// Checksum of a copy with this many generations.
     fn checksum(&self, generations: usize) -> u32 {
-        let fixed = crc32c::crc32c(&self.fixed.as_bytes()[..offset_of!(Fixed, crc)]);
-        crc32c::crc32c_append(fixed, self.entries[..generations].as_bytes())
+        let fixed = perdura_pmem::checksum::crc32c(&self.fixed.as_bytes()[..offset_of!(Fixed, crc)]);
+        perdura_pmem::checksum::crc32c_append(fixed, self.entries[..generations].as_bytes())
     }
 }
 

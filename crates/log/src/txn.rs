@@ -105,7 +105,7 @@ impl LogTxn {
         let placed = log.reserve(self.id, &mut self.pins, lane, group_bytes(body.len()))?;
         self.hold(log, placed);
         let staged = Staged::new(log.place(placed), body);
-        let chained = crc32c::crc32c_append(self.chained, body);
+        let chained = perdura_pmem::checksum::crc32c_append(self.chained, body);
         staged.seal(&Header {
             length: (HEADER_BYTES + body.len()) as u32,
             csn: 0,

@@ -288,7 +288,7 @@ impl<I: Index> Core<I> {
 
     fn fill_large(&self, pages: &mut Pages, offset: u64, mut header: RecordHeader, key: &[u8], value: &[u8]) {
         let mut bytes = [bytes_of(&header.encode()), key].concat();
-        header.crc = crc32c::crc32c_append(record_crc(self.records.salt, offset, &bytes), value);
+        header.crc = perdura_pmem::checksum::crc32c_append(record_crc(self.records.salt, offset, &bytes), value);
         bytes[..HEADER].copy_from_slice(bytes_of(&header.encode()));
         pages.fill(offset, &bytes);
         pages.fill(offset + bytes.len() as u64, value);

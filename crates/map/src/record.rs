@@ -202,5 +202,5 @@ impl Records {
 
 /// CRC32C of a record bound to its map and place. `bytes` is the whole record without its padding.
 pub(crate) fn record_crc(salt: u64, offset: u64, bytes: &[u8]) -> u32 {
-    crc32c::crc32c_append(seed(salt, offset), &bytes[RECORD_UNCHECKED_BYTES..])
+    perdura_pmem::checksum::crc32c_append(seed(salt, offset), &bytes[RECORD_UNCHECKED_BYTES..])
 }

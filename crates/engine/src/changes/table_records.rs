@@ -24,9 +24,9 @@ impl TableWrites {
             {
                 match change.after().spilled() {
                     Some(place) => spilled = Some((place, change.after().len() as u16)),
-                    None => rows.extend(change.after().iter()),
+                    None => change.after().for_each(|position, word| rows.push((position, word))),
                 }
-                deleted.extend(change.deleted().iter());
+                change.deleted().for_each(|position| deleted.push(position));
             }
             if let Some((place, rows)) = spilled {
                 let (_, _, header) = self.table.chain().header(place, Rid::NO_ROW)?;

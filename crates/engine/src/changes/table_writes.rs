@@ -39,6 +39,8 @@ pub struct TableWrites {
     /// Some row was written twice, or inserted and deleted.
     rewritten: bool,
     swept: LastSwept,
+    /// What goes to purge once the commit is reported as stored.
+    retired: Retired,
 }
 
 impl TableWrites {
@@ -55,6 +57,7 @@ impl TableWrites {
             unflushed: None,
             rewritten: false,
             swept: LastSwept::default(),
+            retired: Retired::default(),
         }
     }
 
@@ -246,7 +249,9 @@ impl TableWrites {
         let rows = change.after().len();
         drop(shadow);
         self.touched.memory.add_write(page, true, rows);
-        self.table.space().free_all(settled);
+        if !settled.is_empty() {
+            self.table.space().free_all(settled);
+        }
     }
 
     /// Its DRAM.
@@ -418,8 +423,9 @@ impl TableWrites {
     }
 
     /// Stores the words of the committed transaction, page by page, and notes in `behind` what is to be flushed.
-    pub fn publish(&mut self, csn: Csn, behind: &Behind) -> Retired {
-        let mut retired = Retired { csn, ..Retired::default() };
+    pub fn publish(&mut self, csn: Csn, behind: &Behind) {
+        let retired = &mut self.retired;
+        retired.csn = csn;
         let mut grown = 0;
         let bulk = self.bulk.iter().flat_map(BulkInsert::pages);
         for page in self.touched.pages().chain(bulk) {
@@ -431,17 +437,21 @@ impl TableWrites {
             drop(shadow);
             retired.rows += tally.changed;
             grown += tally.grown;
-            retired.pages.extend(tally.is_new.then_some(page));
-            retired.crowded.extend(tally.is_crowded.then_some(page));
+            if tally.is_new {
+                retired.pages.push(page);
+            }
+            if tally.is_crowded {
+                retired.crowded.push(page);
+            }
         }
         self.table.count_rows(grown);
         self.table.space().retired().count(retired.rows);
-        retired
     }
 
     /// Retires what is published: hands replaced versions to purge, and counts rows. `now` is the time for reports, in
     /// seconds since 1970.
-    pub fn retire(mut self, retired: Retired, now: u64) {
+    pub fn retire(&mut self, now: u64) {
+        let retired = std::mem::take(&mut self.retired);
         if (retired.rows > 0 || self.bulk.is_some()) && !self.writer.moves() {
             self.table.set_changed(now);
         }

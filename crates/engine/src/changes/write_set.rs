@@ -14,7 +14,6 @@ use crate::shadow::change::Own;
 use crate::shadow::page::OwnView;
 use crate::shadow::row_set::RowSet;
 use crate::shadow::writer::Writer;
-use crate::space::purge::Retired;
 use crate::table::Table;
 use perdura_log::{Csn, LogTxn};
 use smallvec::SmallVec;
@@ -159,7 +158,9 @@ impl WriteSet {
                 writes.note_rows(self.step);
             }
         }
-        Position { step: self.step, bulk: self.tables.iter().map(TableWrites::mark).collect() }
+        let mut bulk = SmallVec::new();
+        self.tables.iter().for_each(|writes| bulk.push(writes.mark()));
+        Position { step: self.step, bulk }
     }
 
     /// Notes that nobody goes back to before `position`.
@@ -180,9 +181,8 @@ impl WriteSet {
 
     /// Takes the transaction off all pages and frees what it wrote. What it has flushed must be fenced.
     pub fn abandon(&mut self) {
-        for mut writes in self.tables.drain(..) {
-            writes.abandon();
-        }
+        self.tables.iter_mut().for_each(TableWrites::abandon);
+        self.tables.clear();
     }
 
     /// Flushes what is written and not flushed yet. Returns whether anything was written since the last call; if so, the
@@ -221,16 +221,15 @@ impl WriteSet {
 
     /// Stores directory words and page states of the committed transaction; `behind` has the words flushed before a
     /// checkpoint goes past them.
-    pub fn publish(&mut self, csn: Csn, behind: &Behind) -> SmallVec<[Retired; 1]> {
-        self.tables.iter_mut().map(|writes| writes.publish(csn, behind)).collect()
+    pub fn publish(&mut self, csn: Csn, behind: &Behind) {
+        self.tables.iter_mut().for_each(|writes| writes.publish(csn, behind));
     }
 
-    /// Retires the write set once `retired`, what [`WriteSet::publish`] returned, is stored: hands replaced versions to
+    /// Retires the write set once all that [`WriteSet::publish`] does is reported as stored: hands replaced versions to
     /// purge and counts rows. `now` is the time for reports, in seconds since 1970.
-    pub fn retire(&mut self, retired: SmallVec<[Retired; 1]>, now: u64) {
-        for (writes, retired) in self.tables.drain(..).zip(retired) {
-            writes.retire(retired, now);
-        }
+    pub fn retire(&mut self, now: u64) {
+        self.tables.iter_mut().for_each(|writes| writes.retire(now));
+        self.tables.clear();
     }
 
     /// Enters a row that a prepared transaction wrote before the restart. Returns whether nobody else holds it.
@@ -265,7 +264,8 @@ impl WriteSet {
 
     /// Takes the transaction off all pages and keeps what it wrote: the next start decides it.
     pub fn forget(&mut self) {
-        self.tables.drain(..).for_each(|mut writes| writes.forget());
+        self.tables.iter_mut().for_each(TableWrites::forget);
+        self.tables.clear();
     }
 
     /// Begins the next transaction, once this one is off all pages.

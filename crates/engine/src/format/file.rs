@@ -6,7 +6,7 @@
 
 use super::geometry::{FORMAT_VERSION, SEGMENT_BYTES_MIN};
 use super::word::Word;
-use crc32c::crc32c;
+use perdura_pmem::checksum::crc32c;
 use std::mem::offset_of;
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes};

@@ -1,7 +1,7 @@
 //! Redo records. A record is by reference: it names what was written, and carries the checksum of that (I6).
 
 use super::word::{Rid, Word};
-use crc32c::{crc32c, crc32c_append};
+use perdura_pmem::checksum::{crc32c, crc32c_append};
 
 /// Size of a row or page record, and of the head of a delta record, in bytes.
 pub const RECORD_BYTES: usize = 24;

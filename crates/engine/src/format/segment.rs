@@ -1,7 +1,7 @@
 //! Segment descriptors: one word for each segment, which says what the segment is used for.
 
 use super::word::PLACE_MASK;
-use crc32c::{crc32c, crc32c_append};
+use perdura_pmem::checksum::{crc32c, crc32c_append};
 
 /// The use of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Versions: a header of 16 bytes, then the row.
 
 use super::word::Rid;
-use crc32c::{crc32c, crc32c_append};
+use perdura_pmem::checksum::{crc32c, crc32c_append};
 
 /// Size of a version's header, in bytes.
 pub const VERSION_HEADER: u64 = 16;
@@ -31,14 +31,13 @@ impl VersionHeader {
     }
 
     /// The checksum that the header must carry for `row`.
+    #[inline]
     pub fn checksum(&self, row: &[u8]) -> u32 {
-        let mut head = [0u8; 12];
-        head[..8].copy_from_slice(&self.rid.to_u64().to_le_bytes());
-        head[8..].copy_from_slice(&self.len.to_le_bytes());
-        crc32c_append(crc32c(&head), row)
+        crc32c_append(crc32c(&self.encode()[..12]), row)
     }
 
     /// Encodes the header.
+    #[inline]
     pub fn encode(&self) -> [u8; VERSION_HEADER as usize] {
         let mut bytes = [0u8; VERSION_HEADER as usize];
         bytes[..8].copy_from_slice(&self.rid.to_u64().to_le_bytes());

@@ -49,9 +49,9 @@ pub struct Tally {
 
 impl Tally {
     fn of(past: &Past) -> Tally {
-        let inserted = past.before.iter().filter(|(_, before)| before.is_empty()).count();
         let (written, deleted) = (past.before.len(), past.deleted.len());
-        let grown = inserted as i64 - deleted as i64;
+        let mut grown = -(deleted as i64);
+        past.before.for_each(|_, before| grown += i64::from(before.is_empty()));
         Tally { changed: (written + deleted) as u64, grown, ..Tally::default() }
     }
 }
@@ -181,11 +181,11 @@ impl PageShadow {
             self.unflushed.insert(position);
             before
         });
-        for position in change.deleted().iter() {
+        change.deleted().for_each(|position| {
             let row = base + u64::from(position);
             directory.store(row, directory.raw_word(row).tombstone());
             self.unflushed.insert(position);
-        }
+        });
         if change.after().is_empty() && change.deleted().is_empty() {
             return None;
         }

@@ -162,11 +162,20 @@ impl RowSet {
         few.iter().copied().chain(bits)
     }
 
+    /// Calls `body` with each position, in ascending order.
+    #[inline]
+    pub fn for_each(&self, mut body: impl FnMut(u16)) {
+        match &self.0 {
+            Form::Few(count, rows) => rows[..usize::from(*count)].iter().for_each(|position| body(*position)),
+            Form::Many(_) => self.iter().for_each(body),
+        }
+    }
+
     /// Adds all rows of `other`.
     pub fn extend(&mut self, other: &RowSet) {
-        for position in other.iter() {
+        other.for_each(|position| {
             self.insert(position);
-        }
+        });
     }
 }
 

@@ -183,6 +183,15 @@ impl Words {
         positions.iter().copied().zip(words.iter().copied()).chain(spilled)
     }
 
+    /// Calls `body` with each position and word, in the order of positions.
+    #[inline]
+    pub fn for_each(&self, mut body: impl FnMut(u16, Word)) {
+        match self {
+            Words::One(position, word) => body(*position, *word),
+            _ => self.iter().for_each(|(position, word)| body(position, word)),
+        }
+    }
+
     /// Hands each row's word to `other`, and keeps the word that it returns instead.
     #[inline]
     pub fn exchange(&mut self, mut other: impl FnMut(u16, Word) -> Word) {

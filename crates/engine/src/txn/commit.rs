@@ -145,9 +145,9 @@ impl Session {
         self.writes.commit(csn);
         self.pool.log.publish(csn);
         self.release_locks();
-        let retired = self.writes.publish(csn, &self.pool.behind);
+        self.writes.publish(csn, &self.pool.behind);
         self.pool.log.stored(csn);
-        self.writes.retire(retired, self.pool.now().as_secs());
+        self.writes.retire(self.pool.now().as_secs());
         let log = self.log.take();
         // Nobody is told that rows were moved.
         if !moves {

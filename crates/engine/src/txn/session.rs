@@ -317,8 +317,10 @@ impl Session {
     /// Releases all row locks, and most of the list's memory.
     pub(super) fn release_locks(&mut self) {
         let tabled = self.writes.known_writer().map(|writer| writer.release_tabled()).unwrap_or_default();
-        self.pool.locks.unlock(&self.owner, self.locks.drain(..).chain(tabled));
-        self.locks.shrink_to(LOCKS_KEPT);
+        if !self.locks.is_empty() || !tabled.is_empty() {
+            self.pool.locks.unlock(&self.owner, self.locks.drain(..).chain(tabled));
+            self.locks.shrink_to(LOCKS_KEPT);
+        }
     }
 
     /// Ends the transaction, whose locks are released: snapshots, write set and change. The session is then ready for its
