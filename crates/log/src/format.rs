@@ -247,7 +247,10 @@ mod tests {
         bytes.extend_from_slice(&(3u64 << 48 | 128).to_le_bytes());
         bytes.extend_from_slice(b"hello");
         bytes.extend_from_slice(header.encode(77).as_bytes());
-        assert_eq!(group_checksum(body_checksum(77, 3, 128, b"hello"), &header.encode(77)), perdura_pmem::checksum::crc32c(&bytes));
+        assert_eq!(
+            group_checksum(body_checksum(77, 3, 128, b"hello"), &header.encode(77)),
+            perdura_pmem::checksum::crc32c(&bytes)
+        );
     }
 
     #[test]

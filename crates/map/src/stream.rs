@@ -57,7 +57,10 @@ pub(crate) fn frame(chunk: &mut [u8], number: u32, before: u32) -> u32 {
 }
 
 fn frame_crc(chunk: &[u8], before: u32) -> u32 {
-    perdura_pmem::checksum::crc32c_append(perdura_pmem::checksum::crc32c_append(before, &chunk[..8]), &chunk[FRAME_BYTES..])
+    perdura_pmem::checksum::crc32c_append(
+        perdura_pmem::checksum::crc32c_append(before, &chunk[..8]),
+        &chunk[FRAME_BYTES..],
+    )
 }
 
 /// Checks chunk `number`, which follows one with the checksum `before`. Returns its content and checksum, or what is

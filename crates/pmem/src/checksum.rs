@@ -44,7 +44,7 @@ mod tests {
     #[test]
     fn short_and_long_inputs_have_the_same_sum() {
         assert_eq!(crc32c(b"123456789"), 0xe306_9283);
-        let bytes: Vec<u8> = (0..600u32).map(|index| (index * 167 >> 3) as u8).collect();
+        let bytes: Vec<u8> = (0..600u32).map(|index| ((index * 167) >> 3) as u8).collect();
         for start in 0..8 {
             for end in start..bytes.len() {
                 let part = &bytes[start..end];

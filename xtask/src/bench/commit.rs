@@ -31,14 +31,8 @@ END";
 /// Each INSERT its own transaction, and for comparison all in one; UPDATEs of a table of one row, each its own transaction.
 pub fn run(plan: &Plan) -> Result<Report> {
     let many = plan.size(200_000, 40_000);
-    let candidates = [
-        System::Blackhole,
-        System::Null,
-        System::Memory,
-        System::Innodb,
-        System::InnodbPwrite,
-        System::Perdura,
-    ];
+    let candidates =
+        [System::Blackhole, System::Null, System::Memory, System::Innodb, System::InnodbPwrite, System::Perdura];
     let systems = systems::chosen(plan, &candidates);
     let servers = Servers::start(&systems)?;
     for &system in &systems {

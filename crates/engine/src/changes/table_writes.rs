@@ -100,7 +100,7 @@ impl TableWrites {
         }
         let directory = self.table.directory();
         let shadow = self.table.shadows().existing(directory.page_of(row))?.lock_existing()?;
-        shadow.change(&self.writer)?.own(directory.position_of(row), directory.raw_word(row))
+        shadow.change(&self.writer)?.own(directory.position_of(row), || directory.raw_word(row))
     }
 
     /// Whether the row belongs to the bulk insert.
@@ -178,12 +178,14 @@ impl TableWrites {
         let (page, position) = (directory.page_of(rid.row()), directory.position_of(rid.row()));
         let mut shadow = table.shadows().slot(page).lock();
         let known = shadow.change(&self.writer);
-        let own = known.and_then(|change| change.own(position, directory.raw_word(rid.row())));
+        let own = known.and_then(|change| change.own(position, || directory.raw_word(rid.row())));
         let held = holds || known.is_some_and(|change| change.holds(position));
         let mut met = 0;
-        match own {
+        let stored = match own {
             // Planted: a RID that was reused is taken for the row it named before.
-            Some(Own::Row(own)) if own.incarnation() == rid.incarnation() || perdura_pmem::planted(81) => {}
+            Some(Own::Row(own)) if own.incarnation() == rid.incarnation() || perdura_pmem::planted(81) => {
+                directory.raw_word(rid.row())
+            }
             Some(_) => return Ok(Written::Gone),
             None => {
                 if !held {
@@ -209,11 +211,11 @@ impl TableWrites {
                     self.swept.ensure(table.space().segments(), newest)?;
                 }
                 met = csn;
+                newest
             }
-        }
+        };
         let words = word.is_some() || own.is_some();
         let (change, settled) = self.touched.open_change(&mut shadow, page, &self.writer, at, words);
-        let stored = directory.raw_word(rid.row());
         match word {
             Some(word) => {
                 change.write(position, word, stored, at.step);

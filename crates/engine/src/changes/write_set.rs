@@ -94,13 +94,22 @@ impl WriteSet {
     /// What the transaction has done to `table`.
     #[inline]
     pub fn table(&mut self, table: &Arc<Table>, owner: u64) -> &mut TableWrites {
+        let index = match self.tables.last() {
+            // Most writes are to the table of the one before.
+            Some(last) if Arc::ptr_eq(last.table(), table) => self.tables.len() - 1,
+            _ => self.index_of(table, owner),
+        };
+        &mut self.tables[index]
+    }
+
+    #[inline(never)]
+    fn index_of(&mut self, table: &Arc<Table>, owner: u64) -> usize {
         let known = self.tables.iter().rposition(|writes| writes.table().id() == table.id());
-        let index = known.unwrap_or_else(|| {
+        known.unwrap_or_else(|| {
             let writer = self.writer(owner).clone();
             self.tables.push(TableWrites::new(table.clone(), writer));
             self.tables.len() - 1
-        });
-        &mut self.tables[index]
+        })
     }
 
     /// What the transaction has done to `table`, for a write in the present step.

@@ -120,16 +120,16 @@ impl Change {
         self.locked.remove(position)
     }
 
-    /// The newest own state of a row; `None` if the transaction never wrote it. `stored` is its word in the directory.
+    /// The newest own state of a row; `None` if the transaction never wrote it. `stored` loads its word from the directory.
     #[inline]
-    pub fn own(&self, position: u16, stored: Word) -> Option<Own> {
+    pub fn own(&self, position: u16, stored: impl FnOnce() -> Word) -> Option<Own> {
         if !self.wrote(position) {
             return None;
         }
         if self.deleted.contains(position) {
             return Some(Own::Deleted);
         }
-        Some(Own::Row(if self.whole_page { stored } else { self.after.get(position)? }))
+        Some(Own::Row(if self.whole_page { stored() } else { self.after.get(position)? }))
     }
 
     /// The own state of a row as of the end of step `seen`; `None` if the committed row counts.
@@ -137,7 +137,7 @@ impl Change {
         let written = self.steps.iter().find(|step| step.rows.contains(position))?.number;
         // Planted: a scan sees what its transaction wrote after it began.
         if written <= seen || perdura_pmem::planted(78) {
-            return self.own(position, stored);
+            return self.own(position, || stored);
         }
         let earlier = self.replaced.iter().rev().find(|one| one.position == position && one.step <= seen)?;
         Some(Own::Row(earlier.word))
