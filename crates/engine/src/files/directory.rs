@@ -272,18 +272,24 @@ impl Directory {
     /// Empties and flushes the words that a crash or a rollback left in page `number`, which is unpublished. Each keeps
     /// the incarnation of its RID; a damaged word has none. The caller fences.
     pub fn empty_page(&self, number: u64) {
-        let mut stored = Vec::new();
-        for row in self.page_rows(number) {
-            let word = self.raw_word(row);
-            // Planted: incarnations begin again at 0.
-            let is_kept = word.is_sound() && !perdura_pmem::planted(87);
-            let empty = if is_kept { Word::empty(word.incarnation()) } else { Word::EMPTY };
-            if word != empty {
-                self.store(row, empty);
-                stored.push(self.position_of(row));
+        let Some(page) = self.page(number) else { return };
+        for line in (page.at..page.at + (8 << self.page_shift)).step_by(LINE_BYTES as usize) {
+            let mut stored = false;
+            // The first word of the page is its state.
+            for at in (line.max(page.at + 8)..line + LINE_BYTES).step_by(8) {
+                let word = Word(page.region.load(at));
+                // Planted: incarnations begin again at 0.
+                let is_kept = word.is_sound() && !perdura_pmem::planted(87);
+                let empty = if is_kept { Word::empty(word.incarnation()) } else { Word::EMPTY };
+                if word != empty {
+                    page.region.store(at, empty.0);
+                    stored = true;
+                }
+            }
+            if stored {
+                page.region.flush(line, LINE_BYTES);
             }
         }
-        self.flush_rows(number, stored.into_iter());
     }
 
     /// Fences the region of page `page`.
