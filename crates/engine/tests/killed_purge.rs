@@ -6,6 +6,7 @@
 
 mod common;
 
+use common::simulated::after_power_failures;
 use common::{committed, rows, small};
 use perdura_engine::{Engine, Isolation};
 use perdura_pmem::sim::{Killed, PointKind, Random, Recorder, ReplayOptions, Seen};
@@ -66,17 +67,7 @@ fn a_cell_is_used_again_only_when_no_word_on_the_medium_names_it() {
     change_all(&engine);
     let expected = committed(&engine, &engine.table("t").unwrap());
     assert_eq!(expected.len(), BEFORE as usize / 2);
-    let mut images = Vec::new();
-    recorder.finish().replay(&ReplayOptions::default(), |point| {
-        if point.kind == PointKind::End {
-            images = point.images(&mut Random::new(1), &mut Seen::default(), 30);
-        }
-        ControlFlow::Continue(())
-    });
-    assert!(!images.is_empty());
-    for image in images {
-        let shared: Arc<dyn Medium> = Arc::new(SimMedium::from_image(image));
-        let engine = Engine::open(shared, small()).unwrap();
+    for engine in after_power_failures(&recorder, 30) {
         assert_eq!(committed(&engine, &engine.table("t").unwrap()), expected);
     }
 }

@@ -4,13 +4,12 @@
 mod common;
 
 use common::bank::Bank;
-use common::simulated::{audit, pool, survives};
+use common::simulated::{after_power_failures, audit, pool, survives};
 use common::threads::Threads;
 use common::{committed, row_bytes, rows, seeds, small};
 use perdura_engine::{Engine, Isolation, LockMode, LockOutcome, ReadView};
-use perdura_pmem::sim::{Body, PointKind, Random, Recorder, ReplayOptions, Scheduler, Seen};
+use perdura_pmem::sim::{Body, Random, Recorder, Scheduler};
 use perdura_pmem::{SimMedium, sync};
-use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -164,16 +163,7 @@ fn a_checkpoint_has_all_words_flushed_that_it_covers() {
     txn.commit().unwrap();
     engine.checkpoint().unwrap();
     let expected = committed(&engine, &table);
-    let mut images = Vec::new();
-    recorder.finish().replay(&ReplayOptions::default(), |point| {
-        if point.kind == PointKind::End {
-            images = point.images(&mut Random::new(1), &mut Seen::default(), 10);
-        }
-        ControlFlow::Continue(())
-    });
-    assert!(!images.is_empty());
-    for image in images {
-        let engine = Engine::open(Arc::new(SimMedium::from_image(image)), small()).unwrap();
+    for engine in after_power_failures(&recorder, 10) {
         assert_eq!(committed(&engine, &engine.table("t").unwrap()), expected);
     }
 }

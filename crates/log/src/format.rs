@@ -3,6 +3,7 @@
 //! A group is a header of 32 bytes and a body, at a multiple of 64 bytes. It is valid iff its checksum matches over the
 //! generation's salt, its own lane and offset, its body and the rest of its header (I6). Integers are little-endian.
 
+use perdura_pmem::checksum::{crc32c, crc32c_append};
 use std::mem::offset_of;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -163,14 +164,13 @@ pub fn group_bytes(body_bytes: usize) -> u64 {
 #[inline]
 pub(crate) fn body_checksum(salt: u64, lane: u32, offset: u64, body: &[u8]) -> u32 {
     let place = [U64::new(salt), U64::new(u64::from(lane) << 48 | offset)];
-    let crc = perdura_pmem::checksum::crc32c(place.as_bytes());
-    if body.is_empty() { crc } else { perdura_pmem::checksum::crc32c_append(crc, body) }
+    crc32c_append(crc32c(place.as_bytes()), body)
 }
 
 /// A group's checksum from that of its body.
 #[inline]
 pub(crate) fn group_checksum(body_checksum: u32, header: &Sealed) -> u32 {
-    perdura_pmem::checksum::crc32c_append(body_checksum, header.as_bytes())
+    crc32c_append(body_checksum, header.as_bytes())
 }
 
 /// Name of the file of a lane.
@@ -247,10 +247,7 @@ mod tests {
         bytes.extend_from_slice(&(3u64 << 48 | 128).to_le_bytes());
         bytes.extend_from_slice(b"hello");
         bytes.extend_from_slice(header.encode(77).as_bytes());
-        assert_eq!(
-            group_checksum(body_checksum(77, 3, 128, b"hello"), &header.encode(77)),
-            perdura_pmem::checksum::crc32c(&bytes)
-        );
+        assert_eq!(group_checksum(body_checksum(77, 3, 128, b"hello"), &header.encode(77)), ::crc32c::crc32c(&bytes));
     }
 
     #[test]

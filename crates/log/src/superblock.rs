@@ -8,6 +8,7 @@ use crate::Csn;
 use crate::config::{GENERATIONS_MAX, LANES_MAX, check_lane_bytes};
 use crate::error::{Error, ErrorKind, Result};
 use perdura_pmem::LINE_BYTES;
+use perdura_pmem::checksum::{crc32c, crc32c_append};
 use std::mem::offset_of;
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
@@ -88,8 +89,8 @@ const _: () = assert!(size_of::<RawCopy>() == 4096 && align_of::<RawCopy>() == 1
 impl RawCopy {
     /// Checksum of a copy with this many generations.
     fn checksum(&self, generations: usize) -> u32 {
-        let fixed = perdura_pmem::checksum::crc32c(&self.fixed.as_bytes()[..offset_of!(Fixed, crc)]);
-        perdura_pmem::checksum::crc32c_append(fixed, self.entries[..generations].as_bytes())
+        let fixed = crc32c(&self.fixed.as_bytes()[..offset_of!(Fixed, crc)]);
+        crc32c_append(fixed, self.entries[..generations].as_bytes())
     }
 }
 

@@ -15,6 +15,7 @@ use crate::group::Staged;
 use crate::prepared::{Prepared, State};
 use crate::shared::{Shared, Unfinished};
 use crate::{Csn, TxnId};
+use perdura_pmem::checksum::crc32c_append;
 use perdura_pmem::sync::Mutex;
 use perdura_pmem::trace::span;
 use std::sync::Arc;
@@ -105,7 +106,7 @@ impl LogTxn {
         let placed = log.reserve(self.id, &mut self.pins, lane, group_bytes(body.len()))?;
         self.hold(log, placed);
         let staged = Staged::new(log.place(placed), body);
-        let chained = perdura_pmem::checksum::crc32c_append(self.chained, body);
+        let chained = crc32c_append(self.chained, body);
         staged.seal(&Header {
             length: (HEADER_BYTES + body.len()) as u32,
             csn: 0,

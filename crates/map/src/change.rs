@@ -12,6 +12,7 @@ use crate::record::{Target, record_crc};
 use crate::state::{Core, State};
 use crate::timestamps::Ts;
 use crate::tree::{self, Edit, Inserted, Nodes};
+use perdura_pmem::checksum::crc32c_append;
 use perdura_pmem::planted;
 
 /// Records up to this length are assembled in a buffer and written with one store.
@@ -288,7 +289,7 @@ impl<I: Index> Core<I> {
 
     fn fill_large(&self, pages: &mut Pages, offset: u64, mut header: RecordHeader, key: &[u8], value: &[u8]) {
         let mut bytes = [bytes_of(&header.encode()), key].concat();
-        header.crc = perdura_pmem::checksum::crc32c_append(record_crc(self.records.salt, offset, &bytes), value);
+        header.crc = crc32c_append(record_crc(self.records.salt, offset, &bytes), value);
         bytes[..HEADER].copy_from_slice(bytes_of(&header.encode()));
         pages.fill(offset, &bytes);
         pages.fill(offset + bytes.len() as u64, value);

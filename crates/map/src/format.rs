@@ -4,6 +4,7 @@
 //! docs/format.md draws them. Numbers are little-endian; offsets are from the start of the file, in bytes.
 
 use crate::config::{Kind, Layout};
+use perdura_pmem::checksum::{crc32c, crc32c_append};
 use perdura_pmem::planted;
 
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"PERDMAP1");
@@ -99,7 +100,7 @@ impl Identity {
         bytes[20..24].copy_from_slice(&self.layout.branching.to_le_bytes());
         bytes[24..32].copy_from_slice(&self.layout.bytes.to_le_bytes());
         bytes[32..40].copy_from_slice(&self.salt.to_le_bytes());
-        let crc = perdura_pmem::checksum::crc32c(&bytes[..60]);
+        let crc = crc32c(&bytes[..60]);
         bytes[60..64].copy_from_slice(&crc.to_le_bytes());
         bytes
     }
@@ -114,7 +115,7 @@ impl Identity {
         if word(8) != VERSION {
             return Err(Wrong::Version(word(8)));
         }
-        if word(60) != perdura_pmem::checksum::crc32c(&bytes[..60]) {
+        if word(60) != crc32c(&bytes[..60]) {
             return Err(Wrong::Damaged("the checksum of its identity does not match".into()));
         }
         let kind = match word(12) {
@@ -197,7 +198,7 @@ impl RootRecord {
 /// CRC32C of words, bound to their file (`salt`) and place.
 #[inline]
 pub(crate) fn checksum(salt: u64, place: u64, words: &[u64]) -> u32 {
-    perdura_pmem::checksum::crc32c_append(seed(salt, place), bytes_of(words))
+    crc32c_append(seed(salt, place), bytes_of(words))
 }
 
 /// Start value of a checksum. The same bytes elsewhere, or in another file, do not match.

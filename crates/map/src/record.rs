@@ -15,6 +15,7 @@ use crate::format::{
 use crate::live_bits::LiveBits;
 use crate::timestamps::Ts;
 use perdura_pmem::Region;
+use perdura_pmem::checksum::crc32c_append;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
@@ -202,5 +203,5 @@ impl Records {
 
 /// CRC32C of a record bound to its map and place. `bytes` is the whole record without its padding.
 pub(crate) fn record_crc(salt: u64, offset: u64, bytes: &[u8]) -> u32 {
-    perdura_pmem::checksum::crc32c_append(seed(salt, offset), &bytes[RECORD_UNCHECKED_BYTES..])
+    crc32c_append(seed(salt, offset), &bytes[RECORD_UNCHECKED_BYTES..])
 }

@@ -7,6 +7,7 @@
 
 use crate::config::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use crate::timestamps::Ts;
+use perdura_pmem::checksum::crc32c_append;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"PERDSNP1");
 const DELETION: u32 = 1 << 31;
@@ -57,10 +58,7 @@ pub(crate) fn frame(chunk: &mut [u8], number: u32, before: u32) -> u32 {
 }
 
 fn frame_crc(chunk: &[u8], before: u32) -> u32 {
-    perdura_pmem::checksum::crc32c_append(
-        perdura_pmem::checksum::crc32c_append(before, &chunk[..8]),
-        &chunk[FRAME_BYTES..],
-    )
+    crc32c_append(crc32c_append(before, &chunk[..8]), &chunk[FRAME_BYTES..])
 }
 
 /// Checks chunk `number`, which follows one with the checksum `before`. Returns its content and checksum, or what is

@@ -6,6 +6,7 @@
 use crc32c::crc32c_append as long;
 
 /// Bytes up to which one stream is faster.
+#[cfg(target_arch = "x86_64")]
 const SHORT: usize = 256;
 
 /// CRC-32C of `bytes`.

@@ -56,9 +56,7 @@ pub fn run(plan: &Plan) -> Result<Report> {
             Ok(())
         })?;
     }
-    // Two of them find no row to update.
-    let has_rows = |system: &System| ![System::Blackhole, System::Null].contains(system);
-    let updaters: Vec<System> = systems.iter().copied().filter(has_rows).collect();
+    let updaters: Vec<System> = systems.iter().copied().filter(|system| system.keeps_rows()).collect();
     systems::rounds(plan, plan.rounds(), &updaters, |system| {
         let mut connection = prepare(&servers, system)?;
         client::execute(&mut connection, &["CALL insert_many(1)", "CALL update_many(100)"])?;

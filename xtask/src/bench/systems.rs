@@ -62,6 +62,11 @@ impl System {
             Self::Perdura | Self::PerduraNew => "Perdura",
         }
     }
+
+    /// Whether a row that was inserted can be found again.
+    pub fn keeps_rows(self) -> bool {
+        ![Self::Blackhole, Self::Null].contains(&self)
+    }
 }
 
 /// The `candidates` that take part.

@@ -189,9 +189,9 @@ impl BulkInsert {
             let settled = change.settle_below(at.floor);
             match row {
                 Some(_) => {
-                    change.write(position, word, before, at.step);
+                    change.write(position, word, || before, at.step);
                 }
-                None => change.delete(position, before, at.step),
+                None => change.delete(position, || before, at.step),
             }
             settled
         };

@@ -181,11 +181,9 @@ impl TableWrites {
         let own = known.and_then(|change| change.own(position, || directory.raw_word(rid.row())));
         let held = holds || known.is_some_and(|change| change.holds(position));
         let mut met = 0;
-        let stored = match own {
+        match own {
             // Planted: a RID that was reused is taken for the row it named before.
-            Some(Own::Row(own)) if own.incarnation() == rid.incarnation() || perdura_pmem::planted(81) => {
-                directory.raw_word(rid.row())
-            }
+            Some(Own::Row(own)) if own.incarnation() == rid.incarnation() || perdura_pmem::planted(81) => {}
             Some(_) => return Ok(Written::Gone),
             None => {
                 if !held {
@@ -211,11 +209,11 @@ impl TableWrites {
                     self.swept.ensure(table.space().segments(), newest)?;
                 }
                 met = csn;
-                newest
             }
-        };
+        }
         let words = word.is_some() || own.is_some();
         let (change, settled) = self.touched.open_change(&mut shadow, page, &self.writer, at, words);
+        let stored = || directory.raw_word(rid.row());
         match word {
             Some(word) => {
                 change.write(position, word, stored, at.step);
@@ -241,7 +239,7 @@ impl TableWrites {
         let (page, position) = (directory.page_of(rid.row()), directory.position_of(rid.row()));
         let mut shadow = self.table.shadows().slot(page).lock();
         let (change, settled) = self.touched.open_change(&mut shadow, page, &self.writer, at, word.is_some());
-        let stored = directory.raw_word(rid.row());
+        let stored = || directory.raw_word(rid.row());
         match word {
             Some(word) => {
                 change.write(position, word, stored, at.step);
@@ -424,7 +422,8 @@ impl TableWrites {
         }
     }
 
-    /// Stores the words of the committed transaction, page by page, and notes in `behind` what is to be flushed.
+    /// Stores the words of the committed transaction, page by page, notes in `behind` what is to be flushed, and gathers
+    /// what [`TableWrites::retire`] hands over.
     pub fn publish(&mut self, csn: Csn, behind: &Behind) {
         let retired = &mut self.retired;
         retired.csn = csn;

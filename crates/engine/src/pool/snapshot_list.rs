@@ -8,7 +8,7 @@
 
 use crate::shadow::reach::Reach;
 use perdura_pmem::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What a slot without a snapshot holds.
 const NONE: u64 = u64::MAX;
@@ -56,7 +56,6 @@ impl SnapshotList {
         loop {
             let csn = visible();
             self.slots[slot.0].0.store(csn, Ordering::SeqCst);
-            fence(Ordering::SeqCst);
             if self.announced.load(Ordering::SeqCst) <= csn {
                 return csn;
             }
@@ -72,7 +71,6 @@ impl SnapshotList {
     /// time may call this. Its limit never falls: a slot below it belongs to a snapshot that is about to be taken again.
     pub fn reach(&self, covered: u64) -> Reach {
         self.announced.fetch_max(covered, Ordering::SeqCst);
-        fence(Ordering::SeqCst);
         // Planted: purge ignores live snapshots.
         let below = |csn: &u64| *csn < covered && !perdura_pmem::planted(56);
         let snapshots: Vec<u64> = self.live().filter(below).collect();

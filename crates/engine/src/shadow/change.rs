@@ -187,11 +187,11 @@ impl Change {
         std::mem::take(&mut self.replaced).into_iter().map(|one| one.word).collect()
     }
 
-    /// Inserts or updates the row in step `step`. `stored` is its word in the directory, which for a page of its own the
-    /// caller replaces. Returns whether this is the first write of the row.
+    /// Inserts or updates the row in step `step`. `stored` loads its word from the directory, which for a page of its own
+    /// the caller replaces. Returns whether this is the first write of the row.
     #[inline]
-    pub fn write(&mut self, position: u16, word: Word, stored: Word, step: u64) -> bool {
-        let before = if self.whole_page { Some(stored) } else { self.after.set(position, word) };
+    pub fn write(&mut self, position: u16, word: Word, stored: impl FnOnce() -> Word, step: u64) -> bool {
+        let before = if self.whole_page { Some(stored()) } else { self.after.set(position, word) };
         let Some(earlier) = self.touch(position, step) else { return true };
         if let Some(word) = before {
             self.replaced.push(Replaced { position, word, step: earlier, by: step });
@@ -207,11 +207,11 @@ impl Change {
         self.steps.last_mut().expect("just made sure").rows.insert_all(positions);
     }
 
-    /// Deletes the row in step `step`. `stored` is its word in the directory, which for a page of its own the caller
+    /// Deletes the row in step `step`. `stored` loads its word from the directory, which for a page of its own the caller
     /// empties.
-    pub fn delete(&mut self, position: u16, stored: Word, step: u64) {
+    pub fn delete(&mut self, position: u16, stored: impl FnOnce() -> Word, step: u64) {
         let before = match self.whole_page {
-            true => Some(stored),
+            true => Some(stored()),
             false if self.wrote(position) => self.after.remove(position),
             false => None,
         };

@@ -319,8 +319,8 @@ impl Session {
         let tabled = self.writes.known_writer().map(|writer| writer.release_tabled()).unwrap_or_default();
         if !self.locks.is_empty() || !tabled.is_empty() {
             self.pool.locks.unlock(&self.owner, self.locks.drain(..).chain(tabled));
-            self.locks.shrink_to(LOCKS_KEPT);
         }
+        self.locks.shrink_to(LOCKS_KEPT);
     }
 
     /// Ends the transaction, whose locks are released: snapshots, write set and change. The session is then ready for its

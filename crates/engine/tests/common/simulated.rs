@@ -1,9 +1,11 @@
 //! Pools whose threads the simulation's scheduler runs, and what must hold when these are done.
 
-use super::{committed, reopen};
+use super::{committed, reopen, small};
 use perdura_engine::Engine;
 use perdura_pmem::SimMedium;
+use perdura_pmem::sim::{PointKind, Random, Recorder, ReplayOptions, Seen};
 use perdura_pmem::trace::{Access, Site, Tap};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// A tap that records nothing: it makes every store, flush and fence a point where the scheduler may switch threads.
@@ -42,4 +44,17 @@ pub fn survives(medium: &Arc<SimMedium>, engine: Engine) {
         engine.tables().unwrap().iter().map(|table| (table.name(), committed(&engine, table))).collect();
     assert_eq!(before, after);
     audit(&engine);
+}
+
+/// Opens the pool in each of some images that a power failure at the end of a recording may leave.
+pub fn after_power_failures(recorder: &Recorder, choices: usize) -> Vec<Engine> {
+    let mut images = Vec::new();
+    recorder.finish().replay(&ReplayOptions::default(), |point| {
+        if point.kind == PointKind::End {
+            images = point.images(&mut Random::new(1), &mut Seen::default(), choices);
+        }
+        ControlFlow::Continue(())
+    });
+    assert!(!images.is_empty());
+    images.into_iter().map(|image| Engine::open(Arc::new(SimMedium::from_image(image)), small()).unwrap()).collect()
 }

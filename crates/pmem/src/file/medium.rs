@@ -123,7 +123,7 @@ impl Medium for FileMedium {
         let file = file.map_err(|source| Error::from_io(&what, "creating", len, source))?;
         let allocated = match self.free_bytes() {
             // To try would take what is left from everybody else on the device until it fails.
-            Some(free) if free < len => Err(Error::full(&what, len, Some(free))),
+            Some(free) if free < len => Err(Error::from_io(&what, "allocating", len, Errno::NOSPC.into())),
             _ => allocate(&what, &file, len),
         };
         let created = allocated.and_then(|()| self.map(name, &what, &file, len));
@@ -198,7 +198,8 @@ impl Medium for FileMedium {
     }
 
     fn free_bytes(&self) -> Option<u64> {
-        let stat = statvfs(&self.directory).ok()?;
+        // A tmpfs without a limit has no blocks to count.
+        let stat = statvfs(&self.directory).ok().filter(|stat| stat.f_blocks > 0)?;
         Some(stat.f_bavail.saturating_mul(stat.f_frsize))
     }
 }

@@ -18,7 +18,7 @@ const BESIDE_TEXT: u32 = 8 + 1;
 /// Rows that one statement inserts.
 const BATCH: u64 = 1_000_000;
 /// Transactions that update all rows, each those that a hash picks, scattered over the whole table. Until one of them is
-/// over its rows take room twice, and a table keeps that room: with so many, a twentieth of it.
+/// over its rows take room twice, and the table keeps that room: a twentieth of the rows' own.
 const UPDATES: u64 = 20;
 /// Longest time that purge may take.
 const PURGE: Duration = Duration::from_secs(600);
