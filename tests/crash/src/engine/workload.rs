@@ -72,6 +72,16 @@ pub(super) fn is_conflict(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Deadlock | ErrorKind::LockWaitTimeout | ErrorKind::RecordChanged)
 }
 
+impl Drop for Worker<'_> {
+    /// A run that is given up must end: a session that has ordered its commit waits for those before it, even as it is dropped,
+    /// and their threads may be gone.
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.engine.fail_stop("the run is given up");
+        }
+    }
+}
+
 impl<'a> Worker<'a> {
     /// A worker; `thread` distinguishes the rows it inserts.
     pub fn new(engine: &Engine, ledger: &'a Ledger, thread: u64, seed: u64) -> Worker<'a> {
