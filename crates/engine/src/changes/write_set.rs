@@ -97,13 +97,14 @@ impl WriteSet {
         let index = match self.tables.last() {
             // Most writes are to the table of the one before.
             Some(last) if Arc::ptr_eq(last.table(), table) => self.tables.len() - 1,
-            _ => self.index_of(table, owner),
+            _ => self.index_or_new(table, owner),
         };
         &mut self.tables[index]
     }
 
+    /// Index of what the transaction has done to `table`, begun now if there is nothing.
     #[inline(never)]
-    fn index_of(&mut self, table: &Arc<Table>, owner: u64) -> usize {
+    fn index_or_new(&mut self, table: &Arc<Table>, owner: u64) -> usize {
         let known = self.tables.iter().rposition(|writes| writes.table().id() == table.id());
         known.unwrap_or_else(|| {
             let writer = self.writer(owner).clone();
