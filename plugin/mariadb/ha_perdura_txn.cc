@@ -72,10 +72,7 @@ static size_t copy_statement(void *thd, uint8_t *target, size_t bytes)
 static void identify(THD *thd, PerduraSession *session)
 {
   const Security_context &context= thd->main_security_ctx;
-  const char *user= context.user ? context.user : "system user", *host= context.host_or_ip ? context.host_or_ip : "";
-  char name[USERNAME_LENGTH + HOSTNAME_LENGTH + 2];
-  size_t length= strxnmov(name, sizeof(name) - 1, user, *host ? "@" : "", host, NullS) - name;
-  perdura_session_identify(session, thd_get_thread_id(thd), reinterpret_cast<const uint8_t *>(name), length);
+  perdura_session_identify(session, thd_get_thread_id(thd), context.user ? context.user : "system user", context.host_or_ip);
 }
 
 PerduraSession *session_of(THD *thd)

@@ -288,10 +288,11 @@ PerduraSession *perdura_session_begin(const PerduraEngine *engine, PerduraWaitHo
 // Ends a session. Rolls back its transaction, unless that is prepared: then it stays prepared.
 void perdura_session_end(PerduraSession *session);
 
-// Names the session in reports: `connection` is the server's number of it, `user` a text. To be called again
-// when the user changes, with no transaction active.
-void perdura_session_identify(const PerduraSession *session, uint64_t connection, const uint8_t *user,
-    size_t bytes);
+// Names the session in reports: `connection` is the server's number of it, `user` and `host` are texts that
+// end with a NUL; null is an empty one. To be called again when one of them changes, with no transaction
+// active.
+void perdura_session_identify(const PerduraSession *session, uint64_t connection, const char *user,
+    const char *host);
 
 // Interrupts the session's wait for a row lock, if it waits. From any thread.
 void perdura_session_kill(const PerduraSession *session);

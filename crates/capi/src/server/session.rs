@@ -11,6 +11,7 @@ use super::session_client::SessionClient;
 use perdura_engine::{Engine, Isolation, Killer, Savepoint};
 use std::cell::UnsafeCell;
 use std::collections::BTreeMap;
+use std::ffi::{CStr, c_char};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -31,6 +32,15 @@ pub(super) struct Session {
     pub(super) savepoints: BTreeMap<u64, Savepoint>,
     pub(super) in_transaction: bool,
     pub(super) in_statement: bool,
+    identity: Identity,
+}
+
+/// Connection and user that a session was named by last.
+#[derive(Default)]
+struct Identity {
+    connection: u64,
+    user: Vec<u8>,
+    host: Vec<u8>,
 }
 
 impl Session {
@@ -48,6 +58,16 @@ impl Session {
             unsafe { end(context) };
         }
         outcome
+    }
+
+    /// Names the session in reports. Nearly always it has that name already.
+    fn identify(&mut self, connection: u64, user: &[u8], host: &[u8]) {
+        let known = &mut self.identity;
+        if known.connection == connection && known.user == user && known.host == host {
+            return;
+        }
+        self.client.identify(connection, user, host);
+        *known = Identity { connection, user: user.to_vec(), host: host.to_vec() };
     }
 
     /// Forgets the transaction that has ended.
@@ -114,6 +134,7 @@ pub unsafe extern "C" fn perdura_session_begin(
             savepoints: BTreeMap::new(),
             in_transaction: false,
             in_statement: false,
+            identity: Identity::default(),
         };
         Box::into_raw(Box::new(PerduraSession { killer, engine: engine.clone(), state: UnsafeCell::new(state) }))
     })
@@ -142,23 +163,32 @@ pub unsafe extern "C" fn perdura_session_kill(session: *const PerduraSession) {
     call_or(Some(&session.engine), (), || session.killer.kill());
 }
 
-/// Names the session in reports: `connection` is the server's number of it, `user` a text. To be called again when the user
-/// changes, with no transaction active.
+/// Names the session in reports: `connection` is the server's number of it, `user` and `host` are texts that end with a NUL; null
+/// is an empty one. To be called again when one of them changes, with no transaction active.
 ///
 /// # Safety
-/// `session` must be live and used by this thread alone, `user` readable for `bytes` bytes.
+/// `session` must be live and used by this thread alone.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn perdura_session_identify(
     session: *const PerduraSession,
     connection: u64,
-    user: *const u8,
-    bytes: usize,
+    user: *const c_char,
+    host: *const c_char,
 ) {
     // SAFETY: as the caller vouches for.
     unsafe {
         with(session, |session| {
-            session.client.identify(connection, std::slice::from_raw_parts(user, bytes));
+            session.identify(connection, text(user), text(host));
             Ok(PerduraCode::Ok)
         });
     }
+}
+
+/// The bytes of a text from C.
+///
+/// # Safety
+/// `text` must be null or end with a NUL, and stay as it is while the slice lives.
+unsafe fn text<'a>(text: *const c_char) -> &'a [u8] {
+    // SAFETY: as the caller vouches for.
+    if text.is_null() { &[] } else { unsafe { CStr::from_ptr(text) }.to_bytes() }
 }

@@ -18,8 +18,8 @@ pub(super) struct SessionClient {
 #[derive(Default)]
 struct Identity {
     connection: u64,
-    /// As given, and as reports show it.
-    user: (Vec<u8>, String),
+    /// The user at its host, as reports show it.
+    user: String,
 }
 
 // SAFETY: the context is only handed to hooks, which may be called from any thread.
@@ -32,14 +32,16 @@ impl SessionClient {
         SessionClient { hooks, identity: Mutex::default() }
     }
 
-    /// Sets connection and user. Allocates nothing if the user is the same as before.
-    pub(super) fn identify(&self, connection: u64, user: &[u8]) {
-        let user = &user[..user.len().min(USER_BYTES)];
-        let mut identity = self.identity.lock().unwrap_or_else(PoisonError::into_inner);
-        identity.connection = connection;
-        if identity.user.0 != user {
-            identity.user = (user.to_vec(), one_line(user));
+    /// Sets connection, user and host.
+    pub(super) fn identify(&self, connection: u64, user: &[u8], host: &[u8]) {
+        let mut name = user.to_vec();
+        if !host.is_empty() {
+            name.push(b'@');
+            name.extend_from_slice(host);
         }
+        name.truncate(USER_BYTES);
+        let mut identity = self.identity.lock().unwrap_or_else(PoisonError::into_inner);
+        *identity = Identity { connection, user: one_line(&name) };
     }
 
     fn statement(&self) -> String {
@@ -67,7 +69,7 @@ impl Client for SessionClient {
     fn describe(&self) -> Description {
         let (connection, user) = {
             let identity = self.identity.lock().unwrap_or_else(PoisonError::into_inner);
-            (identity.connection, identity.user.1.clone())
+            (identity.connection, identity.user.clone())
         };
         Description { connection, user, statement: self.statement() }
     }

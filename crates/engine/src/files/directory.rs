@@ -135,6 +135,7 @@ impl Directory {
         words.clear();
         let Some(page) = self.page(page) else { return };
         let rows = (page.in_use.load(Ordering::Acquire) as usize).saturating_sub(1);
+        words.reserve(rows + 1);
         words.push(Word::EMPTY);
         words.extend(page.region.words(page.at + 8, rows).map(Word));
     }

@@ -286,8 +286,7 @@ impl Segments {
             return;
         };
         let left = cells.free(cell);
-        let crowded = u64::from(left) * 8 > u64::from(cells.count()) * 7;
-        if left == 0 || !crowded {
+        if left == 0 || has_room(left, cells.count()) {
             let mut free = self.free.lock();
             self.settle(&mut free, id, &cells);
         }
@@ -359,7 +358,7 @@ impl Segments {
         self.settle(&mut free, segment.id, &segment.cells);
     }
 
-    /// Makes a segment free if it is empty, or reusable if at least an eighth of its cells is free. A segment with an
+    /// Makes a segment free if it is empty, or reusable if at least a twentieth of its cells is free. A segment with an
     /// owner stays as it is, and so does one that is being emptied until it is empty. `free` are the locked lists.
     fn settle(&self, free: &mut FreeSegments, id: SegmentId, cells: &CellMap) {
         // Planted: an empty segment becomes free although an owner fills it.
@@ -378,7 +377,7 @@ impl Segments {
             *slot = None;
             free.remove_reusable(cells.units(), id);
             free.put(file, id.index);
-        } else if !emptied && u64::from(used) * 8 <= u64::from(count) * 7 {
+        } else if !emptied && has_room(used, count) {
             free.put_reusable(cells.units(), id);
             if is_sparse(used, count) {
                 free.sparse.add(cells.units(), id, file.segment_bytes());
@@ -513,6 +512,12 @@ impl Segments {
         let granules = Granules { file: word.file(), first, count, bytes_each: file.granule_bytes() };
         Ok(self.free.lock().keep_extent(file, granules))
     }
+}
+
+/// Whether a segment with `used` of its `count` cells in use is worth another owner. A table that is updated at random keeps
+/// that share of its cells free.
+fn has_room(used: u32, count: u32) -> bool {
+    u64::from(used) * 20 <= u64::from(count) * 19
 }
 
 /// The segment that was found swept last: versions that are replaced one after the other mostly lie in one segment.
