@@ -26,7 +26,7 @@ enum How {
     Cargo(&'static [&'static str]),
     /// `cargo xtask ...`
     Own(&'static [&'static str]),
-    /// The maps' epochs and the pins of the log's lanes under loom, which has a target directory of its own.
+    /// The maps' epochs, the pins of the log's lanes and the tree's readers under loom, which has a target directory of its own.
     Loom,
 }
 
@@ -37,6 +37,8 @@ const LOOM: &[&str] = &[
     "perdura-map",
     "--package",
     "perdura-log",
+    "--package",
+    "perdura-tree",
     "--lib",
     "--target-dir",
     "target/loom",

@@ -1,8 +1,9 @@
-//! Concurrent ordered maps in DRAM that could have served as the list's index. Each entry has the first 8 bytes of a key and the place
+//! Concurrent ordered maps in DRAM that could have served as the list's index, and our own tree beside them. Each entry has the first 8 bytes of a key and the place
 //! of its record, where the rest of the key is read if these bytes are equal.
 
 use crate::keys::Key;
 use crossbeam_skiplist::SkipSet;
+use perdura_tree::{Keys, Tree};
 use scc::{Guard, TreeIndex};
 use std::cmp::Ordering;
 
@@ -90,7 +91,42 @@ impl Index for TreeIndex<Entry, ()> {
     }
 }
 
+/// Finds records by their addresses.
+struct Addresses;
+
+impl Addresses {
+    fn record(reference: u64) -> &'static Record {
+        // SAFETY: references are the addresses of records, exposed below, which live as long as the program.
+        unsafe { &*std::ptr::with_exposed_provenance(reference as usize) }
+    }
+}
+
+impl Keys for Addresses {
+    fn key(&self, reference: u64) -> &[u8] {
+        &Addresses::record(reference).0
+    }
+}
+
+impl Index for Tree<Addresses> {
+    fn insert(&self, entry: Entry) {
+        let address = std::ptr::from_ref(entry.record).expose_provenance();
+        assert_eq!(self.writer().insert(&entry.record.0, address as u64), None, "the entry is new");
+    }
+
+    fn find(&self, probe: &Entry) -> Entry {
+        Entry::new(Addresses::record(self.get(&probe.record.0).expect("the entry is there")))
+    }
+
+    fn remove(&self, probe: &Entry) {
+        self.writer().remove(&probe.record.0).expect("the entry is there");
+    }
+}
+
 /// All indexes by name, empty.
-pub fn all() -> [(&'static str, Box<dyn Index>); 2] {
-    [("crossbeam_skiplist", Box::new(SkipSet::new())), ("scc_treeindex", Box::new(TreeIndex::new()))]
+pub fn all() -> [(&'static str, Box<dyn Index>); 3] {
+    [
+        ("crossbeam_skiplist", Box::new(SkipSet::new())),
+        ("scc_treeindex", Box::new(TreeIndex::new())),
+        ("perdura_tree", Box::new(Tree::new(Addresses))),
+    ]
 }

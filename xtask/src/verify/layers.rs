@@ -15,9 +15,10 @@ const fn layer(name: &'static str, height: u8, may_be_unsafe: bool) -> Layer {
 }
 
 /// The layers of docs/ARCHITECTURE.md; a crate may depend on those of lower height.
-const LAYERS: [Layer; 11] = [
+const LAYERS: [Layer; 12] = [
     layer("perdura-pmem", 0, true),
     layer("perdura-log", 1, true),
+    layer("perdura-tree", 1, true),
     layer("perdura-map", 1, true),
     layer("perdura-engine", 2, true),
     layer("perdura-kv", 2, false),

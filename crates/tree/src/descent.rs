@@ -1,0 +1,95 @@
+//! A reader's way down.
+
+use crate::keys::Keys;
+use crate::node::{Changed, Seen};
+use crate::trunk::Trunk;
+
+/// The place of a key: between two entries of a leaf.
+pub(crate) struct Descent<'t> {
+    leaf: Seen<'t>,
+    /// Entries of the leaf before the place.
+    place: usize,
+    /// The node with the nearest separator before the leaf, which is the leaf's smallest entry.
+    previous: Option<Seen<'t>>,
+    /// The node with the nearest separator behind the leaf, and its index. It is the smallest entry of the next leaf.
+    next: Option<(Seen<'t>, usize)>,
+}
+
+impl<'t> Descent<'t> {
+    /// Goes to the place before `key`, or behind it with `behind`.
+    #[inline]
+    pub(crate) fn to<K: Keys>(trunk: &'t Trunk<K>, key: &[u8], behind: bool) -> Result<Descent<'t>, Changed> {
+        let root = trunk.root();
+        // SAFETY: nodes live as long as the tree.
+        let mut seen = unsafe { &*root }.read();
+        // A root that was split meanwhile is one half of the tree.
+        if trunk.root() != root {
+            return Err(Changed);
+        }
+        let (mut previous, mut next) = (None, None);
+        while seen.shape.level > 0 {
+            let index = seen.count_below(&trunk.keys, key, behind)?;
+            let child = seen.child(index)?.read();
+            // The child was this node's when it was found.
+            seen.check()?;
+            if index > 0 {
+                previous = Some(seen);
+            }
+            if index < seen.shape.count {
+                next = Some((seen, index));
+            }
+            seen = child;
+        }
+        let place = seen.count_below(&trunk.keys, key, behind)?;
+        Ok(Descent { leaf: seen, place, previous, next })
+    }
+
+    /// Fails unless at some moment the leaf had these entries and began at its separator. A separator moves up when the entry
+    /// that it names is removed: the nodes between it and the leaf stay as they are, and the search should have gone left of it.
+    /// Behind a leaf a separator may move as it likes: the search stays left of it.
+    #[inline]
+    fn check(&self) -> Result<(), Changed> {
+        if let Some(node) = &self.previous {
+            node.check()?;
+        }
+        self.leaf.check()
+    }
+
+    /// The entry before the place. The leaf has it, unless the place is before all entries of the tree: a search that
+    /// turned right at a separator passes the leaf's smallest entry, which is the one that the separator names.
+    #[inline]
+    pub(crate) fn before(&self) -> Result<Option<u64>, Changed> {
+        let found = self.place.checked_sub(1).map(|index| self.leaf.reference(index)).transpose()?;
+        self.check()?;
+        Ok(found)
+    }
+
+    /// The entry behind the place: the leaf's, or the separator behind the leaf.
+    #[inline]
+    pub(crate) fn behind(&self) -> Result<Option<u64>, Changed> {
+        let (node, index) = match &self.next {
+            _ if self.place < self.leaf.shape.count => (self.leaf, self.place),
+            Some((node, index)) => (*node, *index),
+            None => return self.check().map(|()| None),
+        };
+        let found = node.reference(index)?;
+        self.check()?;
+        Ok(Some(found))
+    }
+
+    /// Adds the leaf's entries behind the place; if it has none, the one behind the leaf.
+    pub(crate) fn page_behind(&self, found: &mut Vec<u64>) -> Result<(), Changed> {
+        if self.place == self.leaf.shape.count {
+            found.extend(self.behind()?);
+            return Ok(());
+        }
+        self.leaf.copy(self.place..self.leaf.shape.count, found);
+        self.check()
+    }
+
+    /// Adds the leaf's entries before the place.
+    pub(crate) fn page_before(&self, found: &mut Vec<u64>) -> Result<(), Changed> {
+        self.leaf.copy(0..self.place, found);
+        self.check()
+    }
+}

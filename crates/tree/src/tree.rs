@@ -1,0 +1,199 @@
+//! The tree, as its readers use it.
+
+use crate::arena::Arena;
+use crate::descent::Descent;
+use crate::keys::Keys;
+use crate::node::Changed;
+use crate::trunk::Trunk;
+use crate::writer::Writer;
+use perdura_pmem::sync::Mutex;
+
+/// An ordered index over keys that lie elsewhere. See the crate.
+///
+/// Thread-safety: any number of readers beside one writer. What a reader finds was so at some moment during its call.
+pub struct Tree<K> {
+    trunk: Trunk<K>,
+    arena: Mutex<Arena>,
+}
+
+impl<K: Keys> Tree<K> {
+    /// An empty tree over `keys`.
+    pub fn new(keys: K) -> Tree<K> {
+        let mut arena = Arena::default();
+        let root = arena.take();
+        Tree { trunk: Trunk::new(keys, root), arena: Mutex::new(arena) }
+    }
+
+    /// Where the keys are.
+    pub fn keys(&self) -> &K {
+        &self.trunk.keys
+    }
+
+    /// Number of entries.
+    pub fn len(&self) -> u64 {
+        self.trunk.entries()
+    }
+
+    /// Whether it has no entry.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// DRAM of its nodes, in bytes. It does not shrink: nodes that are free serve again.
+    pub fn bytes(&self) -> usize {
+        self.arena.lock().bytes()
+    }
+
+    /// The writer. Waits for another to end.
+    pub fn writer(&self) -> Writer<'_, K> {
+        Writer::new(&self.trunk, self.arena.lock())
+    }
+
+    /// Repeats a read until no change comes between.
+    #[inline]
+    fn read<T>(&self, mut read: impl FnMut() -> Result<T, Changed>) -> T {
+        loop {
+            if let Ok(found) = read() {
+                return found;
+            }
+        }
+    }
+
+    /// The reference of `key`.
+    #[inline]
+    pub fn get(&self, key: &[u8]) -> Option<u64> {
+        let found = self.floor(key)?;
+        (self.keys().key(found) == key).then_some(found)
+    }
+
+    /// The reference of the largest key at or below `key`.
+    #[inline]
+    pub fn floor(&self, key: &[u8]) -> Option<u64> {
+        self.read(|| Descent::to(&self.trunk, key, true)?.before())
+    }
+
+    /// The reference of the largest key below `key`.
+    pub fn lower(&self, key: &[u8]) -> Option<u64> {
+        self.read(|| Descent::to(&self.trunk, key, false)?.before())
+    }
+
+    /// The reference of the smallest key at or above `key`.
+    pub fn ceiling(&self, key: &[u8]) -> Option<u64> {
+        self.read(|| Descent::to(&self.trunk, key, false)?.behind())
+    }
+
+    /// The reference of the smallest key above `key`.
+    pub fn higher(&self, key: &[u8]) -> Option<u64> {
+        self.read(|| Descent::to(&self.trunk, key, true)?.behind())
+    }
+
+    /// Puts references of keys at or above `key` (above it, without `inclusive`) into `found`, in order: up to a leaf of
+    /// them, and none only if there is none. To go on, ask for those above the last.
+    pub fn page_from(&self, key: &[u8], inclusive: bool, found: &mut Vec<u64>) {
+        self.read(|| {
+            found.clear();
+            Descent::to(&self.trunk, key, !inclusive)?.page_behind(found)
+        });
+    }
+
+    /// Puts references of keys at or below `key` (below it, without `inclusive`) into `found`, in descending order: up to
+    /// a leaf of them, and none only if there is none.
+    pub fn page_to(&self, key: &[u8], inclusive: bool, found: &mut Vec<u64>) {
+        self.read(|| {
+            found.clear();
+            Descent::to(&self.trunk, key, inclusive)?.page_before(found)
+        });
+        found.reverse();
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::*;
+    use std::sync::Arc;
+
+    /// References are numbers below 10, and their keys the digits.
+    struct Digits;
+
+    impl Keys for Digits {
+        fn key(&self, reference: u64) -> &[u8] {
+            &b"0123456789"[reference as usize..=reference as usize]
+        }
+    }
+
+    fn key(number: u64) -> &'static [u8] {
+        Digits.key(number).to_vec().leak()
+    }
+
+    /// Runs a change of a tree beside a read, in all orders with up to two switches. The tree has had `numbers` inserted, then
+    /// `removed` removed.
+    fn race(numbers: &'static [u64], removed: &'static [u64], change: fn(&Tree<Digits>), read: fn(&Tree<Digits>)) {
+        let mut model = loom::model::Builder::new();
+        (model.preemption_bound, model.max_branches) = (Some(2), 20_000);
+        model.check(move || {
+            let tree = Arc::new(Tree::new(Digits));
+            for number in numbers {
+                tree.writer().insert(key(*number), *number);
+            }
+            for number in removed {
+                tree.writer().remove(key(*number));
+            }
+            let reader = {
+                let tree = tree.clone();
+                loom::thread::spawn(move || read(&tree))
+            };
+            change(&tree);
+            reader.join().expect("what is there is found");
+            assert_eq!(tree.audit(), Ok(()));
+        });
+    }
+
+    #[test]
+    fn a_split_of_the_root_hides_nothing() {
+        let change = |tree: &Tree<Digits>| assert_eq!(tree.writer().insert(key(4), 4), None);
+        race(&[1, 3, 5, 7], &[], change, |tree| assert_eq!(tree.get(key(7)), Some(7)));
+        race(&[1, 3, 5, 7], &[], change, |tree| assert!(matches!(tree.lower(key(5)), Some(3 | 4))));
+    }
+
+    #[test]
+    fn a_split_of_a_leaf_hides_nothing() {
+        // The leaves are 1 2 3 7, and 8 9.
+        let change = |tree: &Tree<Digits>| assert_eq!(tree.writer().insert(key(0), 0), None);
+        race(&[7, 8, 9, 1, 2, 3], &[], change, |tree| assert_eq!(tree.get(key(7)), Some(7)));
+        race(&[7, 8, 9, 1, 2, 3], &[], change, |tree| assert_eq!(tree.higher(key(3)), Some(7)));
+    }
+
+    /// The separator is two levels above its leaf.
+    #[test]
+    fn a_separator_high_up_that_moves_leaves_no_hole() {
+        let digits = &[9, 8, 7, 6, 5, 4, 3, 2, 1, 0];
+        let change = |tree: &Tree<Digits>| assert_eq!(tree.writer().remove(key(4)), Some(4));
+        race(digits, &[], change, |tree| assert!(matches!(tree.floor(key(4)), Some(3 | 4))));
+        let change = |tree: &Tree<Digits>| assert_eq!(tree.writer().remove(key(6)), Some(6));
+        race(digits, &[], change, |tree| assert!(matches!(tree.floor(key(6)), Some(5 | 6))));
+    }
+
+    #[test]
+    fn a_separator_that_moves_leaves_no_hole() {
+        // The leaves are 1 3, and 4 5 7.
+        let change = |tree: &Tree<Digits>| assert_eq!(tree.writer().remove(key(4)), Some(4));
+        race(&[1, 3, 5, 7, 4], &[], change, |tree| assert!(matches!(tree.floor(key(4)), Some(3 | 4))));
+        race(&[1, 3, 5, 7, 4], &[], change, |tree| assert!(matches!(tree.higher(key(3)), Some(4 | 5))));
+    }
+
+    #[test]
+    fn a_leaf_that_goes_leaves_no_hole() {
+        // The leaves are 1 3 5, and 7.
+        let change = |tree: &Tree<Digits>| assert_eq!(tree.writer().remove(key(7)), Some(7));
+        race(&[1, 3, 5, 7, 8], &[8], change, |tree| assert!(matches!(tree.floor(key(9)), Some(5 | 7))));
+        race(&[1, 3, 5, 7, 8], &[8], change, |tree| assert!(matches!(tree.higher(key(5)), None | Some(7))));
+    }
+
+    #[test]
+    fn a_first_leaf_that_goes_leaves_no_hole() {
+        // The leaves are 1, and 5 7 8 9.
+        let change = |tree: &Tree<Digits>| assert_eq!(tree.writer().remove(key(1)), Some(1));
+        race(&[1, 3, 5, 7, 8, 9], &[3], change, |tree| assert_eq!(tree.ceiling(key(2)), Some(5)));
+        race(&[1, 3, 5, 7, 8, 9], &[3], change, |tree| assert!(matches!(tree.lower(key(5)), None | Some(1))));
+    }
+}
