@@ -450,3 +450,48 @@ fn a_statement_that_locks_a_second_table_sees_it_as_it_is_now() {
     txn.end_statement();
     assert_eq!(engine.counters().snapshots, 0);
 }
+
+/// The same with real threads, which may see stores in an order that no interleaving has.
+#[test]
+fn real_threads_find_a_locked_table_standing_still() {
+    let (_medium, engine) = common::pool();
+    let table = engine.create_table("t", b"").unwrap();
+    let mut txn = session(&engine, Isolation::ReadCommitted);
+    let known: Vec<Rid> = (0..60).map(|number| txn.insert(&table, &row_bytes(number)).unwrap()).collect();
+    txn.commit().unwrap();
+    drop(txn);
+    std::thread::scope(|scope| {
+        for thread in 0..2 {
+            let (engine, table, known) = (&engine, &table, &known);
+            scope.spawn(move || {
+                let mut random = Random::new(thread);
+                let mut txn = session(engine, Isolation::ReadCommitted);
+                for number in 0..2000 {
+                    let rid = known[random.below(60) as usize];
+                    let outcome = match number % 20 {
+                        0 => txn.insert(table, b"row").map(|_| false),
+                        _ => txn.update(table, rid, &row_bytes(random.below(30) as u32)).map(|()| true),
+                    };
+                    end(&mut txn, outcome);
+                    if number % 64 == 0 {
+                        settle(engine);
+                    }
+                }
+            });
+        }
+        for thread in 2..4 {
+            let (engine, table) = (&engine, &table);
+            scope.spawn(move || {
+                let mut random = Random::new(thread);
+                let mut txn = session(engine, Isolation::Serializable);
+                for _ in 0..1000 {
+                    let outcome = look_twice(&mut txn, table, &mut random, 0);
+                    end(&mut txn, outcome);
+                }
+            });
+        }
+    });
+    nobody_waits(&engine, 0);
+    drop(table);
+    audit(&engine);
+}
