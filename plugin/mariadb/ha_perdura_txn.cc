@@ -100,11 +100,6 @@ static int close_connection(handlerton *, THD *thd)
 
 /* -- statements */
 
-bool reads_committed(THD *thd)
-{
-  return thd_tx_isolation(thd) <= ISO_READ_COMMITTED;
-}
-
 /* Row events come without a statement of their own. */
 bool applies_row_events(THD *thd)
 {
@@ -116,14 +111,42 @@ static bool in_transaction(THD *thd)
   return thd_test_options(thd, OPTION_NOT_AUTOCOMMIT | OPTION_BEGIN);
 }
 
+static PerduraLock lock_for(THD *thd, thr_lock_type type)
+{
+  if (type == TL_READ_WITH_SHARED_LOCKS || type == TL_READ_SKIP_LOCKED)
+    return PERDURA_LOCK_SHARED;
+  if (type < TL_FIRST_WRITE)
+    return PERDURA_LOCK_NONE;
+  return thd_sql_command(thd) == SQLCOM_SELECT ? PERDURA_LOCK_EXCLUSIVE : PERDURA_LOCK_WRITE;
+}
+
+/* Whether the transaction is one SELECT that neither locks rows nor calls what could change any: its snapshot is serializable. */
+static bool is_single_read(THD *thd)
+{
+  LEX *lex= thd->lex;
+  if (in_transaction(thd) || thd_sql_command(thd) != SQLCOM_SELECT || lex->requires_prelocking())
+    return false;
+  for (const TABLE_LIST *used= lex->query_tables; used; used= used->next_global)
+    if (lock_for(thd, used->lock_type) != PERDURA_LOCK_NONE)
+      return false;
+  return true;
+}
+
+static PerduraIsolation isolation_of(THD *thd)
+{
+  /* A replica's thread works on the newest rows at every isolation level: isolation was the primary's to keep. */
+  if (thd->rgi_slave)
+    return PERDURA_ISOLATION_READ_COMMITTED;
+  switch (thd_tx_isolation(thd)) {
+  case ISO_READ_UNCOMMITTED:
+  case ISO_READ_COMMITTED: return PERDURA_ISOLATION_READ_COMMITTED;
+  case ISO_SERIALIZABLE: return is_single_read(thd) ? PERDURA_ISOLATION_REPEATABLE_READ : PERDURA_ISOLATION_SERIALIZABLE;
+  default: return snapshot_isolation(thd) ? PERDURA_ISOLATION_REPEATABLE_READ : PERDURA_ISOLATION_CONSISTENT_READS;
+  }
+}
+
 int begin_statement(THD *thd, PerduraSession **session)
 {
-  if (unlikely(thd_tx_isolation(thd) == ISO_SERIALIZABLE))
-  {
-    my_printf_error(ER_GET_ERRMSG, "Perdura has READ COMMITTED and REPEATABLE READ (snapshot isolation), not SERIALIZABLE: "
-                                   "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ", MYF(0));
-    return HA_ERR_GENERIC;
-  }
   *session= session_of(thd);
   if (unlikely(!*session))
     return HA_ERR_OUT_OF_MEM;
@@ -133,8 +156,7 @@ int begin_statement(THD *thd, PerduraSession **session)
   if (perdura_statement_is_open(*session))
     return 0;
   identify(thd, *session);
-  /* A replica's thread works on the newest rows at every isolation level: isolation was the primary's to keep. */
-  return handler_error(perdura_statement_begin(*session, reads_committed(thd) || thd->rgi_slave, lock_wait_ms(thd)), thd);
+  return handler_error(perdura_statement_begin(*session, isolation_of(thd), lock_wait_ms(thd)), thd);
 }
 
 /* -- ends of statements and transactions */
@@ -295,10 +317,11 @@ static int savepoint_rollback(handlerton *, THD *thd, void *kept)
   return handler_error(perdura_rollback_to_savepoint(session_of(thd), id), thd);
 }
 
-/* A transaction that has written keeps its row locks, and so must keep the metadata locks of their tables. */
+/* A transaction that has written keeps its row locks, and so must keep the metadata locks of their tables. One that has locked
+   tables as a whole must find them as they were. */
 static bool savepoint_rollback_can_release_mdl(handlerton *, THD *thd)
 {
-  return perdura_is_read_only(session_of(thd));
+  return perdura_keeps_no_table(session_of(thd));
 }
 
 static int savepoint_release(handlerton *, THD *thd, void *kept)
@@ -310,10 +333,10 @@ static int savepoint_release(handlerton *, THD *thd, void *kept)
 
 static int start_consistent_snapshot(handlerton *, THD *thd)
 {
-  if (reads_committed(thd))
+  if (thd_tx_isolation(thd) != ISO_REPEATABLE_READ)
   {
     push_warning_printf(thd, Sql_condition::WARN_LEVEL_WARN, HA_ERR_UNSUPPORTED,
-                        "Perdura: WITH CONSISTENT SNAPSHOT is ignored at READ COMMITTED");
+                        "Perdura: WITH CONSISTENT SNAPSHOT is ignored, except at REPEATABLE READ");
     return 0;
   }
   PerduraSession *session;
@@ -345,15 +368,6 @@ void set_transaction_calls(handlerton *target)
 } // namespace perdura
 
 /* -- a table's part in a statement */
-
-static PerduraLock lock_for(THD *thd, thr_lock_type type)
-{
-  if (type == TL_READ_WITH_SHARED_LOCKS || type == TL_READ_SKIP_LOCKED)
-    return PERDURA_LOCK_SHARED;
-  if (type < TL_FIRST_WRITE)
-    return PERDURA_LOCK_NONE;
-  return thd_sql_command(thd) == SQLCOM_SELECT ? PERDURA_LOCK_EXCLUSIVE : PERDURA_LOCK_WRITE;
-}
 
 int ha_perdura::enter_statement(THD *thd, thr_lock_type lock_type)
 {

@@ -35,8 +35,6 @@ PerduraSession *session_of(THD *thd);
 /* Begins a statement in the connection's session, and registers the engine with the connection's transaction. Returns a handler
    error. */
 int begin_statement(THD *thd, PerduraSession **session);
-/* Whether the connection's transactions take a snapshot for each statement. */
-bool reads_committed(THD *thd);
 /* Whether the thread is a replica's and applies row events, as opposed to statements. */
 bool applies_row_events(THD *thd);
 /* Fills in the handlerton's calls for transactions. */
@@ -71,8 +69,10 @@ bool options(PerduraOptions *chosen);
 void end_backup();
 /* Hides the pool's directory from the server if it lies among the databases, so that it is not taken for one. */
 void hide_directory();
-/* How long the connection waits for a row lock, in milliseconds. */
+/* How long the connection waits for a lock, in milliseconds. */
 ulonglong lock_wait_ms(THD *thd);
+/* Whether the connection's transactions at REPEATABLE READ are bound to their snapshot when they change or lock rows. */
+bool snapshot_isolation(THD *thd);
 /* SHOW ENGINE PERDURA STATUS. */
 bool show_status(handlerton *hton, THD *thd, stat_print_fn *print, ha_stat_type type);
 

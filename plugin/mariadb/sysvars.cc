@@ -154,8 +154,12 @@ static MYSQL_SYSVAR_UINT(prefault_threads, prefault_threads, PLUGIN_VAR_RQCMDARG
   "Threads that fault files in", nullptr, nullptr, 1, 1, 64, 1);
 
 static MYSQL_THDVAR_ULONG(lock_wait_timeout, PLUGIN_VAR_RQCMDARG,
-  "How long a row lock is waited for before the statement is rolled back, in seconds", nullptr, nullptr,
+  "How long a lock is waited for before the statement is rolled back, in seconds", nullptr, nullptr,
   50, 0, 1024 * 1024 * 1024, 1);
+
+static MYSQL_THDVAR_BOOL(snapshot_isolation, PLUGIN_VAR_OPCMDARG,
+  "At REPEATABLE READ, changing or locking a row that was changed after the transaction's snapshot is error 1213. OFF: such "
+  "statements work on the newest rows, as InnoDB's do with innodb_snapshot_isolation=OFF", nullptr, nullptr, true);
 
 st_mysql_sys_var *system_variables[]= {
   MYSQL_SYSVAR(dir),
@@ -171,6 +175,7 @@ st_mysql_sys_var *system_variables[]= {
   MYSQL_SYSVAR(prefault_threads),
   MYSQL_SYSVAR(transaction_memory),
   MYSQL_SYSVAR(lock_wait_timeout),
+  MYSQL_SYSVAR(snapshot_isolation),
   nullptr
 };
 
@@ -231,6 +236,11 @@ void hide_directory()
     return;
   if (!strcmp(parent, data))
     ignore_db_dirs_append(place + dirname_length(place));
+}
+
+bool snapshot_isolation(THD *thd)
+{
+  return THDVAR(thd, snapshot_isolation);
 }
 
 /* The shorter of our timeout and the server's own, by which NOWAIT and WAIT n come. */

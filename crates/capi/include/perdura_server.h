@@ -299,10 +299,23 @@ void perdura_session_kill(const PerduraSession *session);
 
 /* -- Statements and transactions */
 
-// Begins a statement, and a transaction if none is active: at READ COMMITTED with `read_committed`, else at
-// REPEATABLE READ. The statement waits up to `lock_wait_ms` milliseconds for a row lock. Does nothing within
-// a statement.
-PerduraCode perdura_statement_begin(const PerduraSession *session, bool read_committed,
+// What the statements of a transaction see of others.
+typedef enum PerduraIsolation {
+  // Each statement sees what was committed when it began.
+  PERDURA_ISOLATION_READ_COMMITTED = 0,
+  // Reads that lock nothing see what was committed at the transaction's first; other statements work on the
+  // newest rows.
+  PERDURA_ISOLATION_CONSISTENT_READS,
+  // All statements see what was committed at the transaction's first consistent read. To change or lock a row
+  // that somebody has changed since is RECORD_CHANGED.
+  PERDURA_ISOLATION_REPEATABLE_READ,
+  // As if the transactions ran one after the other: cursors lock the tables that they read.
+  PERDURA_ISOLATION_SERIALIZABLE,
+} PerduraIsolation;
+
+// Begins a statement, and a transaction of this isolation if none is active. The statement waits up to
+// `lock_wait_ms` milliseconds for a lock. Does nothing within a statement.
+PerduraCode perdura_statement_begin(const PerduraSession *session, PerduraIsolation isolation,
     uint64_t lock_wait_ms);
 
 // Whether the session is within a statement.
@@ -316,11 +329,11 @@ PerduraCode perdura_statement_end(const PerduraSession *session);
 PerduraCode perdura_statement_rollback(const PerduraSession *session);
 
 // Takes the transaction's snapshot now, so that it agrees with the binary log's position. Does nothing at
-// READ COMMITTED.
+// READ COMMITTED and SERIALIZABLE.
 PerduraCode perdura_take_snapshot(const PerduraSession *session);
 
-// Whether the transaction has written nothing so far.
-bool perdura_is_read_only(const PerduraSession *session);
+// Whether the transaction has written nothing so far, and locked no table.
+bool perdura_keeps_no_table(const PerduraSession *session);
 
 // Commits the transaction: durable and visible on return. On failure it is rolled back.
 //
@@ -394,8 +407,8 @@ typedef enum PerduraLock {
   PERDURA_LOCK_SHARED,
   // Exclusively: it keeps out everybody else who locks.
   PERDURA_LOCK_EXCLUSIVE,
-  // Exclusively, for a statement that changes rows. Once the transaction has a snapshot, the statement reads
-  // from it, and locks a row when it changes it.
+  // Exclusively, for a statement that changes rows. Once the transaction is bound to a snapshot, or has
+  // locked the table, the statement reads unlocked and locks a row when it changes it.
   PERDURA_LOCK_WRITE,
 } PerduraLock;
 
@@ -434,7 +447,9 @@ void perdura_table_info(const PerduraCursor *cursor, PerduraTableInfo *info);
 /* -- Reading rows */
 
 // Begins a scan of the table. It sees what the transaction wrote before, and nothing that it writes during
-// the scan.
+// the scan. Under SERIALIZABLE it locks the table first, as do the other reads.
+//
+// Errors: LOCK_WAIT_TIMEOUT, DEADLOCK, KILLED.
 PerduraCode perdura_scan_begin(PerduraCursor *cursor, const PerduraSession *session);
 
 // Reads the scan's next row into `record`. END after the last.
@@ -465,14 +480,14 @@ void perdura_unlock(PerduraCursor *cursor, const PerduraSession *session);
 
 /* -- Changing rows */
 
-// Inserts a row.
+// Inserts a row. Waits for SERIALIZABLE transactions that have read the table.
 //
-// Errors: ROW_TOO_LARGE, DEVICE_FULL, TABLE_FULL, DEFINITION_CHANGED.
+// Errors: LOCK_WAIT_TIMEOUT, DEADLOCK, KILLED, ROW_TOO_LARGE, DEVICE_FULL, TABLE_FULL, DEFINITION_CHANGED.
 PerduraCode perdura_insert(PerduraCursor *cursor, const PerduraSession *session, const uint8_t *record);
 
 // Replaces the row read last by `record`, locking it unless the read has.
 //
-// Errors: LOCK_WAIT_TIMEOUT, DEADLOCK, KILLED, RECORD_CHANGED, and those of perdura_insert.
+// Errors: RECORD_CHANGED, and those of perdura_insert.
 PerduraCode perdura_update(PerduraCursor *cursor, const PerduraSession *session, const uint8_t *record);
 
 // Deletes the row read last, locking it unless the read has.

@@ -177,7 +177,7 @@ fn locks_of_rows_that_do_not_match_are_given_back() {
     table.next(&session).unwrap();
 
     // SAFETY: the session is live and used by this thread.
-    ok(unsafe { perdura_statement_begin(other.0, true, 0) });
+    ok(unsafe { perdura_statement_begin(other.0, PerduraIsolation::ReadCommitted, 0) });
     other_table.prepare(PerduraLock::Exclusive);
     other_table.start_scan(&other);
     assert_eq!(other_table.next(&other), Ok(Some(row(1, "x"))));

@@ -35,7 +35,7 @@ pub use format::Rid;
 pub use perdura_log::{Csn, LogConfig};
 pub use perdura_pmem::{FileMedium, Medium, Options as MediumOptions};
 pub use pool::locks::{Deadlock, Deadlocked, LockMode, LockOutcome};
-pub use pool::owner::{Client, Description, RowKey};
+pub use pool::owner::{Client, Description, LockKey};
 pub use recovery::check;
 pub use sessions::{TransactionStatus, WaitStatus};
 pub use status::{Counters, Status, TableStatus};

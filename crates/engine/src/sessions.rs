@@ -2,7 +2,7 @@
 
 use crate::pool::Pool;
 use crate::pool::locks::Deadlock;
-use crate::pool::owner::{Description, Owner};
+use crate::pool::owner::{Description, LockKey, Owner};
 use std::fmt;
 use std::time::Duration;
 
@@ -11,13 +11,13 @@ const LISTED: usize = 100;
 /// Most blockers that a report names for one wait.
 const BLOCKERS_NAMED: usize = 8;
 
-/// A wait for a row lock.
+/// A wait for a lock.
 #[derive(Clone, Debug)]
 pub struct WaitStatus {
-    /// Name of the table of the row.
+    /// Name of the table, or of the row's.
     pub table: String,
-    /// RID of the row.
-    pub rid: u64,
+    /// What is to be locked.
+    pub key: LockKey,
     /// How long the session has waited.
     pub waited: Duration,
     /// Sessions that hold the lock or wait before this one, each with its connection if it has one.
@@ -33,11 +33,11 @@ pub struct TransactionStatus {
     pub client: Option<Description>,
     /// Time since the transaction began.
     pub age: Duration,
-    /// Row locks held.
+    /// Locks held, of rows and of whole tables.
     pub locks: u64,
     /// Writes so far; a row counts as often as it was written.
     pub changes: u64,
-    /// The row lock it waits for.
+    /// The lock it waits for.
     pub wait: Option<WaitStatus>,
 }
 
@@ -54,8 +54,8 @@ pub(crate) fn active(pool: &Pool, now: Duration) -> (Vec<TransactionStatus>, usi
         count += 1;
         if listed.len() < LISTED {
             let wait = wait.map(|wait| WaitStatus {
-                table: pool.name_of(wait.key.table),
-                rid: wait.key.rid.to_u64(),
+                table: pool.name_of(wait.key.table()),
+                key: wait.key,
                 waited: owner.waited(now),
                 blockers: wait.blockers.into_iter().map(|blocker| (blocker, connection(pool, blocker))).collect(),
             });
@@ -82,6 +82,14 @@ fn write_session(f: &mut fmt::Formatter<'_>, session: u64, client: Option<&Descr
     }
 }
 
+/// Writes how the report names what is locked.
+fn write_target(f: &mut fmt::Formatter<'_>, key: LockKey, table: &str) -> fmt::Result {
+    match key.rid() {
+        Some(rid) => write!(f, "row {:#x} of table {table}", rid.to_u64()),
+        None => write!(f, "table {table}"),
+    }
+}
+
 fn write_statement(f: &mut fmt::Formatter<'_>, client: Option<&Description>) -> fmt::Result {
     match client {
         Some(client) if client.statement.is_empty() => writeln!(f, "    executes nothing"),
@@ -104,10 +112,11 @@ pub(crate) fn write_transactions(
         f.write_str("  ")?;
         write_session(f, one.session, one.client.as_ref())?;
         let (age, locks, changes) = (one.age.as_secs(), one.locks, one.changes);
-        writeln!(f, ": active {age} s, {locks} row locks, {changes} changes")?;
+        writeln!(f, ": active {age} s, {locks} locks, {changes} changes")?;
         write_statement(f, one.client.as_ref())?;
         let Some(wait) = &one.wait else { continue };
-        write!(f, "    waits {} s for row {:#x} of table {}", wait.waited.as_secs(), wait.rid, wait.table)?;
+        write!(f, "    waits {} s for ", wait.waited.as_secs())?;
+        write_target(f, wait.key, &wait.table)?;
         for (index, (session, connection)) in wait.blockers.iter().take(BLOCKERS_NAMED).enumerate() {
             write!(f, "{} session {session}", if index == 0 { ", held by" } else { "," })?;
             connection.map_or(Ok(()), |connection| write!(f, " (connection {connection})"))?;
@@ -134,8 +143,9 @@ pub(crate) fn write_deadlock(f: &mut fmt::Formatter<'_>, deadlock: Option<&Deadl
         f.write_str(if index == 0 { " (rolled back)\n" } else { "\n" })?;
         write_statement(f, one.client.as_ref())?;
         let next = &deadlock.circle[(index + 1) % deadlock.circle.len()];
-        let (rid, table) = (one.key.rid.to_u64(), &one.table);
-        writeln!(f, "    waited for row {rid:#x} of table {table}, held by session {}", next.session)?;
+        f.write_str("    waited for ")?;
+        write_target(f, one.key, &one.table)?;
+        writeln!(f, ", held by session {}", next.session)?;
     }
     Ok(())
 }

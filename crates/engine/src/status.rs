@@ -221,7 +221,7 @@ impl fmt::Display for Status {
         writeln!(f, "  {} versions wait to be purged, {} rows moved", counters.purge_lag, counters.moved_rows)?;
         writeln!(
             f,
-            "ROW LOCKS\n  {} held, {} waited for; since start {} waits, {} timeouts, {} deadlocks",
+            "LOCKS\n  {} held, {} waited for; since start {} waits, {} timeouts, {} deadlocks",
             counters.locks_held,
             counters.locks_waited_for,
             counters.lock_waits,

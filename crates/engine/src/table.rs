@@ -7,6 +7,7 @@
 mod audit;
 pub mod figures;
 pub mod visibility;
+pub mod whole_reader;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::chain::Chain;

@@ -228,13 +228,10 @@ fn the_report_names_who_waits_for_whom_and_the_last_deadlock() {
         });
         until(|| waiting(&engine) == 1);
         NOW.store(105, Ordering::SeqCst);
+        reported(&engine, "connection 1 of user1: active 5 s, 1 locks, 2 changes\n    executes: UPDATE t -- by 1\n");
         reported(
             &engine,
-            "connection 1 of user1: active 5 s, 1 row locks, 2 changes\n    executes: UPDATE t -- by 1\n",
-        );
-        reported(
-            &engine,
-            "connection 2 of user2: active 2 s, 1 row locks, 1 changes\n    executes: UPDATE t -- by 2\n    waits 2 s",
+            "connection 2 of user2: active 2 s, 1 locks, 1 changes\n    executes: UPDATE t -- by 2\n    waits 2 s",
         );
         reported(
             &engine,
@@ -286,7 +283,7 @@ fn a_prepared_transaction_without_a_connection_is_listed() {
     txn.prepare(b"x").unwrap();
     drop(txn);
     fake.ended.store(true, Ordering::SeqCst);
-    reported(&engine, "without a connection: active 0 s, 1 row locks, 1 changes\n");
+    reported(&engine, "without a connection: active 0 s, 1 locks, 1 changes\n");
     assert!(engine.rollback_prepared(b"x").unwrap());
     reported(&engine, "TRANSACTIONS\n  none that wrote");
 }

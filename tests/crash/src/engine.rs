@@ -11,6 +11,7 @@ pub mod reader;
 pub mod run;
 pub mod scenario;
 pub mod shrinking;
+pub mod standing;
 pub mod verdict;
 pub mod witness;
 pub mod workload;

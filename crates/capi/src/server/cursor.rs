@@ -5,7 +5,7 @@
 //! for a statement that locks. It reads from the snapshot and locks nothing (`Reading::Plain`); it reads unlocked, and its
 //! caller claims the rows that it uses (`Reading::ToClaim`); or it locks each row before the caller sees it
 //! (`Reading::Locked`). A claim compares the newest version under the lock with the one that the caller saw: if they differ,
-//! the scan gives the row out once more.
+//! the scan gives the row out once more. Under SERIALIZABLE a cursor locks its table before it reads.
 //!
 //! Thread-safety: the thread of the session that comes with a call uses the cursor.
 
@@ -14,7 +14,7 @@ use super::session::Session;
 use crate::row::codec::{PackError, Packer, Unpacker};
 use crate::row::layout::Layout;
 use perdura_engine::format::ROW_BYTES_MAX;
-use perdura_engine::{Csn, Engine, LockMode, LockOutcome, ReadView, Rid, RowRef, Scan, Table};
+use perdura_engine::{Csn, Engine, Isolation, LockMode, LockOutcome, ReadView, Rid, RowRef, Scan, Table};
 use std::sync::Arc;
 
 /// How a statement locks the rows that it reads.
@@ -27,8 +27,8 @@ pub enum PerduraLock {
     Shared,
     /// Exclusively: it keeps out everybody else who locks.
     Exclusive,
-    /// Exclusively, for a statement that changes rows. Once the transaction has a snapshot, the statement reads from it, and
-    /// locks a row when it changes it.
+    /// Exclusively, for a statement that changes rows. Once the transaction is bound to a snapshot, or has locked the table,
+    /// the statement reads unlocked and locks a row when it changes it.
     Write,
 }
 
@@ -209,8 +209,16 @@ impl PerduraCursor {
     pub(super) unsafe fn insert(&mut self, session: &mut Session, record: *const u8) -> Outcome {
         // SAFETY: as the caller vouches for.
         unsafe { self.pack(record)? };
-        self.rid = Some(session.txn.insert(&self.table, &self.buffer)?);
+        self.rid = match session.txn.try_insert(&self.table, &self.buffer)? {
+            None => Some(self.insert_after_wait(session)?),
+            inserted => inserted,
+        };
         Ok(PerduraCode::Ok)
+    }
+
+    #[cold]
+    fn insert_after_wait(&mut self, session: &mut Session) -> Outcome<Rid> {
+        session.waiting(|txn| txn.insert(&self.table, &self.buffer)).map_err(Failure::from)
     }
 
     fn current(&self) -> Outcome<Rid> {
@@ -263,15 +271,39 @@ impl PerduraCursor {
         Failure::new(PerduraCode::RecordChanged, message)
     }
 
+    /// Locks the table as a whole if the transaction is SERIALIZABLE. False if others keep it and the statement skips what
+    /// they have locked.
+    fn lock_table(&mut self, session: &mut Session) -> Outcome<bool> {
+        if session.txn.isolation() != Isolation::Serializable {
+            return Ok(true);
+        }
+        let mode = match self.lock {
+            PerduraLock::None | PerduraLock::Shared => LockMode::Shared,
+            PerduraLock::Exclusive | PerduraLock::Write => LockMode::Exclusive,
+        };
+        if session.txn.try_lock_table(&self.table, mode)? {
+            return Ok(true);
+        }
+        if !self.skip_locked {
+            session.waiting(|txn| txn.lock_table(&self.table, mode))?;
+        }
+        Ok(!self.skip_locked)
+    }
+
     /// Begins a scan of the table.
-    pub(super) fn start_scan(&mut self, session: &mut Session) {
+    pub(super) fn start_scan(&mut self, session: &mut Session) -> Outcome<()> {
         self.leave_row();
+        self.scan = None;
+        if !self.lock_table(session)? {
+            return Ok(());
+        }
         // Settled now: a snapshot taken between now and the first row could be newer than what the scan sees.
         self.scan_reading = self.reads_plainly(session).then_some(Reading::Plain);
         self.scan = Some(match self.lock {
             PerduraLock::None => session.txn.scan(&self.table),
             _ => session.txn.scan_to_lock(&self.table),
         });
+        Ok(())
     }
 
     /// Begins a replica's search, among the newest rows, for the row that the primary changed. The search locks none: changing the
@@ -279,8 +311,7 @@ impl PerduraCursor {
     pub(super) fn start_search(&mut self, session: &mut Session) -> Outcome<()> {
         self.searched = session.txn.catch_up()?;
         self.claims = true;
-        self.start_scan(session);
-        Ok(())
+        self.start_scan(session)
     }
 
     /// Begins the search again if there have been commits since it began.
@@ -347,12 +378,15 @@ impl PerduraCursor {
         }
     }
 
-    /// Whether the statement reads from the snapshot, and locks a row, if at all, when it changes it.
+    /// Whether the statement reads from the snapshot, and locks a row, if at all, when it changes it. Who has locked the table
+    /// needs no shared row locks, and finds no row changed.
     fn reads_plainly(&self, session: &Session) -> bool {
+        let has_table = session.txn.isolation() == Isolation::Serializable;
         match self.lock {
             PerduraLock::None => true,
-            PerduraLock::Write => session.txn.has_snapshot(),
-            PerduraLock::Shared | PerduraLock::Exclusive => false,
+            PerduraLock::Shared => has_table,
+            PerduraLock::Write => has_table || session.txn.has_snapshot(),
+            PerduraLock::Exclusive => false,
         }
     }
 
@@ -452,6 +486,9 @@ impl PerduraCursor {
     pub(super) unsafe fn read(&mut self, session: &mut Session, rid: Rid, record: *mut u8) -> Outcome {
         self.leave_row();
         self.rid = Some(rid);
+        if !self.lock_table(session)? {
+            return Ok(PerduraCode::End);
+        }
         // The server reads a row by its position only to use it: no claim follows.
         let reading = match self.reads_plainly(session) {
             true => Reading::Plain,

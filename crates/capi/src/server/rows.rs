@@ -7,7 +7,11 @@ use super::handler::on;
 use super::session::PerduraSession;
 use perdura_engine::Rid;
 
-/// Begins a scan of the table. It sees what the transaction wrote before, and nothing that it writes during the scan.
+/// Begins a scan of the table. It sees what the transaction wrote before, and nothing that it writes during the scan. Under
+/// SERIALIZABLE it locks the table first, as do the other reads.
+///
+/// # Errors
+/// LOCK_WAIT_TIMEOUT, DEADLOCK, KILLED.
 ///
 /// # Safety
 /// Cursor and session must be live and used by this thread alone.
@@ -16,7 +20,7 @@ pub unsafe extern "C" fn perdura_scan_begin(cursor: *mut PerduraCursor, session:
     // SAFETY: as the caller vouches for.
     unsafe {
         on(cursor, session, |cursor, session| {
-            cursor.start_scan(session);
+            cursor.start_scan(session)?;
             Ok(PerduraCode::Ok)
         })
     }
@@ -114,10 +118,10 @@ pub unsafe extern "C" fn perdura_unlock(cursor: *mut PerduraCursor, session: *co
     };
 }
 
-/// Inserts a row.
+/// Inserts a row. Waits for SERIALIZABLE transactions that have read the table.
 ///
 /// # Errors
-/// ROW_TOO_LARGE, DEVICE_FULL, TABLE_FULL, DEFINITION_CHANGED.
+/// LOCK_WAIT_TIMEOUT, DEADLOCK, KILLED, ROW_TOO_LARGE, DEVICE_FULL, TABLE_FULL, DEFINITION_CHANGED.
 ///
 /// # Safety
 /// Cursor and session must be live and used by this thread alone; `record` must be a record of the table.
@@ -134,7 +138,7 @@ pub unsafe extern "C" fn perdura_insert(
 /// Replaces the row read last by `record`, locking it unless the read has.
 ///
 /// # Errors
-/// LOCK_WAIT_TIMEOUT, DEADLOCK, KILLED, RECORD_CHANGED, and those of [`perdura_insert`].
+/// RECORD_CHANGED, and those of [`perdura_insert`].
 ///
 /// # Safety
 /// Cursor and session must be live and used by this thread alone; `record` must be a record of the table.

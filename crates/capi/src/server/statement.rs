@@ -6,15 +6,41 @@ use perdura_engine::Isolation;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Begins a statement, and a transaction if none is active: at READ COMMITTED with `read_committed`, else at REPEATABLE READ.
-/// The statement waits up to `lock_wait_ms` milliseconds for a row lock. Does nothing within a statement.
+/// What the statements of a transaction see of others.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PerduraIsolation {
+    /// Each statement sees what was committed when it began.
+    ReadCommitted = 0,
+    /// Reads that lock nothing see what was committed at the transaction's first; other statements work on the newest rows.
+    ConsistentReads,
+    /// All statements see what was committed at the transaction's first consistent read. To change or lock a row that
+    /// somebody has changed since is RECORD_CHANGED.
+    RepeatableRead,
+    /// As if the transactions ran one after the other: cursors lock the tables that they read.
+    Serializable,
+}
+
+impl From<PerduraIsolation> for Isolation {
+    fn from(isolation: PerduraIsolation) -> Isolation {
+        match isolation {
+            PerduraIsolation::ReadCommitted => Isolation::ReadCommitted,
+            PerduraIsolation::ConsistentReads => Isolation::ConsistentReads,
+            PerduraIsolation::RepeatableRead => Isolation::RepeatableRead,
+            PerduraIsolation::Serializable => Isolation::Serializable,
+        }
+    }
+}
+
+/// Begins a statement, and a transaction of this isolation if none is active. The statement waits up to `lock_wait_ms`
+/// milliseconds for a lock. Does nothing within a statement.
 ///
 /// # Safety
 /// `session` must be live and used by this thread alone.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn perdura_statement_begin(
     session: *const PerduraSession,
-    read_committed: bool,
+    isolation: PerduraIsolation,
     lock_wait_ms: u64,
 ) -> PerduraCode {
     // SAFETY: as the caller vouches for.
@@ -24,8 +50,7 @@ pub unsafe extern "C" fn perdura_statement_begin(
                 return Ok(PerduraCode::Ok);
             }
             if !session.in_transaction {
-                let isolation = if read_committed { Isolation::ReadCommitted } else { Isolation::RepeatableRead };
-                session.txn.set_isolation(isolation);
+                session.txn.set_isolation(isolation.into());
                 session.txn.mark_begun();
                 session.in_transaction = true;
                 session.counters.transactions.fetch_add(1, Ordering::Relaxed);

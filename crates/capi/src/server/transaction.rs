@@ -3,7 +3,8 @@
 use super::code::PerduraCode;
 use super::session::{PerduraSession, with};
 
-/// Takes the transaction's snapshot now, so that it agrees with the binary log's position. Does nothing at READ COMMITTED.
+/// Takes the transaction's snapshot now, so that it agrees with the binary log's position. Does nothing at READ COMMITTED and
+/// SERIALIZABLE.
 ///
 /// # Safety
 /// `session` must be live and used by this thread alone.
@@ -18,14 +19,14 @@ pub unsafe extern "C" fn perdura_take_snapshot(session: *const PerduraSession) -
     }
 }
 
-/// Whether the transaction has written nothing so far.
+/// Whether the transaction has written nothing so far, and locked no table.
 ///
 /// # Safety
 /// `session` must be live and used by this thread alone.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn perdura_is_read_only(session: *const PerduraSession) -> bool {
+pub unsafe extern "C" fn perdura_keeps_no_table(session: *const PerduraSession) -> bool {
     // SAFETY: as the caller vouches for.
-    unsafe { (*session).state().txn.is_read_only() }
+    unsafe { (*session).state().txn.keeps_no_table() }
 }
 
 /// Commits the transaction: durable and visible on return. On failure it is rolled back.

@@ -215,8 +215,15 @@ impl Drop for Session {
 
 impl Session {
     pub fn begin(&self, read_committed: bool) {
+        self.begin_at(match read_committed {
+            true => PerduraIsolation::ReadCommitted,
+            false => PerduraIsolation::RepeatableRead,
+        });
+    }
+
+    pub fn begin_at(&self, isolation: PerduraIsolation) {
         // SAFETY: the session is live and used by this thread.
-        ok(unsafe { perdura_statement_begin(self.0, read_committed, WAIT_MS) });
+        ok(unsafe { perdura_statement_begin(self.0, isolation, WAIT_MS) });
     }
 
     pub fn end_statement(&self) {

@@ -29,6 +29,8 @@ pub enum Claim<'t> {
     Taken(bool),
     /// The lock table decides.
     Contended(Contention<'t>),
+    /// Somebody reads the table as a whole: the transaction must lock the table before it enters its first row there.
+    Barred,
 }
 
 /// An update or deletion.
@@ -61,4 +63,6 @@ pub enum Written<'t> {
     Changed,
     /// The lock table decides.
     Contended(Contention<'t>),
+    /// As [`Claim::Barred`].
+    Barred,
 }

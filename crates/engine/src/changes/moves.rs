@@ -15,7 +15,7 @@ impl TableWrites {
     /// whether the row may be locked in place. Returns the version's size in bytes; `None` if the row stays.
     pub fn move_row(&mut self, rid: Rid, from: Word, at: Step, in_place: impl FnOnce() -> bool) -> Option<u64> {
         let table = self.table.clone();
-        let is_held = matches!(self.claim(&table, rid, in_place), Claim::Contended(_));
+        let is_held = matches!(self.claim(&table, rid, true, in_place), Claim::Contended(_));
         // Planted: a row is moved while another transaction holds it.
         if is_held && !perdura_pmem::planted(93) {
             return None;

@@ -28,6 +28,9 @@ pub struct TableWrites {
     pub(super) table: Arc<Table>,
     pub(super) writer: Arc<Writer>,
     pub(super) touched: Touched,
+    /// The transaction is known as a writer of the table: it has a change in a page since nobody read the table as a whole,
+    /// or it has locked the table. One that only moves rows keeps nobody off.
+    is_admitted: bool,
     pub(super) bulk: Option<BulkInsert>,
     pub(super) segments: OwnSegments,
     /// Single inserts, undone ones included.
@@ -48,6 +51,7 @@ impl TableWrites {
     pub fn new(table: Arc<Table>, writer: Arc<Writer>) -> TableWrites {
         TableWrites {
             table,
+            is_admitted: writer.moves(),
             writer,
             touched: Touched::default(),
             bulk: None,
@@ -108,15 +112,38 @@ impl TableWrites {
         self.bulk.as_ref().is_some_and(|bulk| bulk.owns_row(rid.row()))
     }
 
-    /// Locks a row exclusively in place, if `in_place` allows it and nobody else holds it.
-    pub fn claim<'t>(&mut self, table: &'t Table, rid: Rid, in_place: impl FnOnce() -> bool) -> Claim<'t> {
+    /// Whether the transaction is known as a writer of the table.
+    #[inline]
+    pub fn is_admitted(&self) -> bool {
+        self.is_admitted
+    }
+
+    /// Notes that the transaction has locked the table for its writes.
+    pub fn set_admitted(&mut self) {
+        self.is_admitted = true;
+    }
+
+    /// Locks a row in place, if the lock is to be exclusive, `in_place` allows it, and nobody else holds the row.
+    pub fn claim<'t>(
+        &mut self,
+        table: &'t Table,
+        rid: Rid,
+        exclusive: bool,
+        in_place: impl FnOnce() -> bool,
+    ) -> Claim<'t> {
         let directory = table.directory();
         let (page, position) = (directory.page_of(rid.row()), directory.position_of(rid.row()));
         let mut shadow = table.shadows().slot(page).lock();
+        if exclusive && !self.is_admitted {
+            self.is_admitted = self.touched.admit(table.shadows(), &mut shadow, page, &self.writer);
+            if !self.is_admitted {
+                return Claim::Barred;
+            }
+        }
         let held = shadow.change(&self.writer).is_some_and(|change| change.holds(position));
         if !held {
             let holder = shadow.holder(&self.writer, position).cloned();
-            if holder.is_some() || !in_place() {
+            if holder.is_some() || !exclusive || !in_place() {
                 return Claim::Contended(Contention { page: Some(shadow), holder });
             }
             self.touched.change(&mut shadow, page, &self.writer).lock(position);
@@ -159,11 +186,14 @@ impl TableWrites {
         }
     }
 
-    /// Enters an insert.
-    pub fn insert(&mut self, rid: Rid, word: Word, at: Step) {
+    /// Enters an insert. Returns false if the transaction must lock the table first.
+    pub fn insert(&mut self, rid: Rid, word: Word, at: Step) -> bool {
+        if !self.enter(rid, Some(word), at) {
+            return false;
+        }
         self.inserts += 1;
-        self.enter(rid, Some(word), at);
         self.flush_written();
+        true
     }
 
     /// Updates or deletes a row, and locks it in place if need be and `in_place` allows it.
@@ -177,6 +207,12 @@ impl TableWrites {
         let directory = table.directory();
         let (page, position) = (directory.page_of(rid.row()), directory.position_of(rid.row()));
         let mut shadow = table.shadows().slot(page).lock();
+        if !self.is_admitted {
+            self.is_admitted = self.touched.admit(table.shadows(), &mut shadow, page, &self.writer);
+            if !self.is_admitted {
+                return Ok(Written::Barred);
+            }
+        }
         let known = shadow.change(&self.writer);
         let own = known.and_then(|change| change.own(position, || directory.raw_word(rid.row())));
         let held = holds || known.is_some_and(|change| change.holds(position));
@@ -233,11 +269,18 @@ impl TableWrites {
         Ok(Written::Done { locked: !held, met })
     }
 
-    /// Enters a write of a row that nobody else can write; without a word, its deletion.
-    pub(super) fn enter(&mut self, rid: Rid, word: Option<Word>, at: Step) {
+    /// Enters a write of a row that nobody else can write; without a word, its deletion. Returns false if the transaction
+    /// must lock the table first.
+    pub(super) fn enter(&mut self, rid: Rid, word: Option<Word>, at: Step) -> bool {
         let directory = self.table.directory();
         let (page, position) = (directory.page_of(rid.row()), directory.position_of(rid.row()));
         let mut shadow = self.table.shadows().slot(page).lock();
+        if !self.is_admitted {
+            self.is_admitted = self.touched.admit(self.table.shadows(), &mut shadow, page, &self.writer);
+            if !self.is_admitted {
+                return false;
+            }
+        }
         let (change, settled) = self.touched.open_change(&mut shadow, page, &self.writer, at, word.is_some());
         let stored = || directory.raw_word(rid.row());
         match word {
@@ -252,6 +295,7 @@ impl TableWrites {
         if !settled.is_empty() {
             self.table.space().free_all(settled);
         }
+        true
     }
 
     /// Its DRAM.
@@ -497,7 +541,7 @@ impl TableWrites {
         let is_held =
             self.table.shadows().slot(directory.page_of(rid.row())).lock().holder(&self.writer, position).is_some();
         let at = Step { step: 0, floor: 0 };
-        self.enter(rid, Some(word).filter(|word| !word.is_tombstone()), at);
-        !is_held
+        // Nobody reads yet.
+        self.enter(rid, Some(word).filter(|word| !word.is_tombstone()), at) && !is_held
     }
 }

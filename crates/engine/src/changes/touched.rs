@@ -5,7 +5,7 @@ use super::claim::Step;
 use super::memory::Memory;
 use crate::format::Word;
 use crate::shadow::change::Change;
-use crate::shadow::slots::LockedPage;
+use crate::shadow::slots::{LockedPage, Shadows};
 use crate::shadow::writer::Writer;
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -47,6 +47,17 @@ impl Touched {
             self.memory.add_page();
         }
         change
+    }
+
+    /// Makes the transaction known as a writer of the table, by a change of page `page` that stays until its end. Returns
+    /// false if somebody reads the table as a whole, who may have looked at the page before.
+    pub fn admit(&mut self, shadows: &Shadows, shadow: &mut LockedPage<'_>, page: u64, writer: &Arc<Writer>) -> bool {
+        // Planted: a writer enters its first change without a look for readers.
+        if shadows.has_readers() && !perdura_pmem::planted(33) {
+            return false;
+        }
+        self.change(shadow, page, writer);
+        true
     }
 
     /// The transaction's change of a page, ready for a write; `words` says that its words will change. Returns with it what

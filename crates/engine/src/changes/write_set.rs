@@ -86,6 +86,11 @@ impl WriteSet {
         self.writes_of(table).is_some()
     }
 
+    /// Whether the transaction is known as a writer of table `table` to those who read it as a whole.
+    pub fn is_admitted(&self, table: u32) -> bool {
+        self.writes_of(table).is_some_and(TableWrites::is_admitted)
+    }
+
     #[inline]
     fn writes_of(&self, table: u32) -> Option<&TableWrites> {
         self.tables.iter().find(|writes| writes.table().id() == table)

@@ -1,8 +1,9 @@
-//! The lock table: row locks, in DRAM.
+//! The lock table: locks of rows and of whole tables, in DRAM.
 //!
 //! Most exclusive locks are not here but in place, in the shadows of pages. Here are shared locks, and each row that
 //! somebody waits for: a transaction that meets a lock in place puts it here in its holder's name, then waits. While a
-//! row is here nobody locks it in place.
+//! row is here nobody locks it in place. Tables are here only while somebody locks them as a whole
+//! (`txn/table_lock.rs`): then all who write them are here as well.
 //!
 //! A lock exists only while an owner holds it or waits for it. Waiters are served in order, but an owner that raises
 //! its shared lock to exclusive goes first. When a wait begins, the new waiter searches the waits-for graph; if its
@@ -10,7 +11,7 @@
 //! make the blocker give way instead: parallel replication must commit in the primary's order. Lock order: the page of a row, `waiting`, a
 //! shard, `owners`, then the state or client of an owner.
 
-use super::owner::{Description, Owner, RowKey, Wait};
+use super::owner::{Description, LockKey, Owner, Wait};
 use crate::config::Clock;
 use crate::shadow::writer::Writer;
 use perdura_pmem::sync::Mutex;
@@ -28,11 +29,13 @@ const SHARDS: usize = 64;
 /// Number of counters over which rows in the table are spread.
 const COUNTS: usize = 4096;
 
-/// The mode of a row lock.
+/// The mode of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockMode {
     /// Other transactions may hold it shared as well.
     Shared,
+    /// Of a table: its holder writes rows, each under a lock of its own. Other transactions may do so as well.
+    Intention,
     /// No other transaction may hold it.
     Exclusive,
 }
@@ -64,9 +67,9 @@ struct Waiter {
     mode: LockMode,
 }
 
-#[derive(Default)]
-struct RowLock {
-    exclusive: bool,
+struct Lock {
+    /// The mode of its holders.
+    mode: LockMode,
     /// Its holder only moves the row elsewhere.
     moves: bool,
     /// Almost always one owner: a large transaction allocates nothing for each row that it locks.
@@ -74,23 +77,35 @@ struct RowLock {
     queue: VecDeque<Waiter>,
 }
 
-impl RowLock {
+impl Default for Lock {
+    fn default() -> Lock {
+        Lock { mode: LockMode::Shared, moves: false, holders: SmallVec::new(), queue: VecDeque::new() }
+    }
+}
+
+impl Lock {
     fn admits(&self, owner: u64, mode: LockMode) -> bool {
-        match mode {
-            LockMode::Shared => !self.exclusive,
-            // Planted: an owner may raise its shared lock beside other holders.
-            LockMode::Exclusive => {
-                let raises = perdura_pmem::planted(63) && self.holders.contains(&owner);
-                raises || self.holders.iter().all(|holder| *holder == owner)
-            }
-        }
+        // Planted: an owner may raise its shared lock beside other holders.
+        let raises = perdura_pmem::planted(63) && self.holders.contains(&owner);
+        let is_common = mode == self.mode && mode != LockMode::Exclusive;
+        is_common || raises || self.holders.iter().all(|holder| *holder == owner)
+    }
+
+    /// Whether a holder has what `mode` asks for.
+    fn covers(&self, mode: LockMode) -> bool {
+        self.mode == mode || self.mode == LockMode::Exclusive
     }
 
     fn grant(&mut self, owner: u64, mode: LockMode) {
+        // The two modes that are not exclusive shut each other out, so who has both has the lock alone.
+        self.mode = if self.holders.is_empty() || mode == self.mode { mode } else { LockMode::Exclusive };
         if !self.holders.contains(&owner) {
             self.holders.push(owner);
         }
-        self.exclusive |= mode == LockMode::Exclusive;
+    }
+
+    fn is_idle(&self) -> bool {
+        self.holders.is_empty() && self.queue.is_empty()
     }
 
     /// Whether a request that is not granted now will be as soon as the row has been moved. A request in the queue before it
@@ -103,9 +118,7 @@ impl RowLock {
     /// Forgets a holder.
     fn release(&mut self, owner: u64) {
         self.holders.retain(|holder| *holder != owner);
-        if self.holders.is_empty() {
-            (self.exclusive, self.moves) = (false, false);
-        }
+        self.moves &= !self.holders.is_empty();
     }
 
     /// The owners that `waiter` waits for: the holders and those before it in the queue. None if it is not in the
@@ -140,9 +153,9 @@ pub struct Deadlocked {
     pub session: u64,
     /// Whose transaction it was and which statement it executed; `None` without a client.
     pub client: Option<Description>,
-    /// The row it waited for.
-    pub key: RowKey,
-    /// Name of the table of that row.
+    /// The row or table it waited for.
+    pub key: LockKey,
+    /// Name of that table, or of the row's.
     pub table: String,
 }
 
@@ -158,17 +171,19 @@ pub struct Deadlock {
 /// A wait, for the status report.
 #[derive(Clone, Debug)]
 pub(crate) struct Waiting {
-    pub(crate) key: RowKey,
+    pub(crate) key: LockKey,
     /// Owners that hold the lock or are before the waiter in the queue.
     pub(crate) blockers: Vec<u64>,
 }
 
+type Shard = FxHashMap<LockKey, Lock>;
+
 /// The lock table.
 pub struct LockTable {
-    shards: Box<[Mutex<FxHashMap<RowKey, RowLock>>]>,
-    /// By a hash of the row: how many such rows are in the table.
+    shards: Box<[Mutex<Shard>]>,
+    /// By a hash of the key: how many such keys are in the table.
     counts: Box<[AtomicU32]>,
-    waiting: Mutex<FxHashMap<u64, RowKey>>,
+    waiting: Mutex<FxHashMap<u64, LockKey>>,
     owners: Mutex<FxHashMap<u64, Arc<Owner>>>,
     last_deadlock: Mutex<Option<Deadlock>>,
     clock: Clock,
@@ -211,34 +226,63 @@ impl LockTable {
         self.owners.lock().remove(&owner.id);
     }
 
-    fn hash(key: RowKey) -> usize {
+    fn hash(key: LockKey) -> usize {
         let mut hasher = FxHasher::default();
         key.hash(&mut hasher);
         (hasher.finish() >> 40) as usize
     }
 
-    fn shard(&self, key: RowKey) -> &Mutex<FxHashMap<RowKey, RowLock>> {
+    fn shard(&self, key: LockKey) -> &Mutex<Shard> {
         &self.shards[LockTable::hash(key) % SHARDS]
     }
 
-    fn count(&self, key: RowKey) -> &AtomicU32 {
+    fn count(&self, key: LockKey) -> &AtomicU32 {
         &self.counts[LockTable::hash(key) / SHARDS % COUNTS]
     }
 
     /// Whether the row may be in the table; if not, it may be locked in place. The caller has the page of the row locked,
     /// as everybody has who puts a row here.
     #[inline]
-    pub fn may_have(&self, key: RowKey) -> bool {
+    pub fn may_have(&self, key: LockKey) -> bool {
         self.count(key).load(Ordering::Acquire) > 0
     }
 
-    /// Locks a row for `owner`, waiting up to `timeout`. With `None` it does not wait but refuses with WouldWait. A row that
-    /// is only being moved counts as free: whoever waits for nothing else waits up to [`MOVE_WAIT`] at least.
+    /// The lock on `key`, made now if there is none.
+    fn lock_of<'s>(&self, shard: &'s mut Shard, key: LockKey) -> &'s mut Lock {
+        shard.entry(key).or_insert_with(|| {
+            self.count(key).fetch_add(1, Ordering::AcqRel);
+            Lock::default()
+        })
+    }
+
+    /// Forgets the lock on `key` if nobody holds it or waits for it.
+    fn forget_idle(&self, shard: &mut Shard, key: LockKey) {
+        if shard.get(&key).is_some_and(Lock::is_idle) {
+            shard.remove(&key);
+            self.count(key).fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+
+    /// Enters `writer`, which has written rows of the table `key` or locked them in place, as one who holds the table for
+    /// that. The caller has the page of such a row locked, so either the writer has released its locks, or it will release
+    /// this one with them.
+    pub fn enter_writer(&self, key: LockKey, writer: &Writer) {
+        let mut shard = self.shard(key).lock();
+        let lock = self.lock_of(&mut shard, key);
+        if !lock.holders.contains(&writer.owner()) && writer.table_lock(key) {
+            debug_assert!(lock.holders.is_empty() || lock.mode == LockMode::Intention, "a writer beside a reader");
+            lock.grant(writer.owner(), LockMode::Intention);
+        }
+        self.forget_idle(&mut shard, key);
+    }
+
+    /// Locks a row or table for `owner`, waiting up to `timeout`. With `None` it does not wait but refuses with WouldWait. A
+    /// row that is only being moved counts as free: whoever waits for nothing else waits up to [`MOVE_WAIT`] at least.
     /// `holder` has locked the row in place. `page` keeps the page of the row locked until the request is in the table.
     pub fn lock<G>(
         &self,
         owner: &Arc<Owner>,
-        key: RowKey,
+        key: LockKey,
         mode: LockMode,
         timeout: Option<Duration>,
         holder: Option<&Writer>,
@@ -248,10 +292,7 @@ impl LockTable {
         let early = perdura_pmem::planted(77).then(|| holder.filter(|holder| holder.table_lock(key)));
         let (held, timeout, giving_way) = {
             let mut shard = self.shard(key).lock();
-            let lock = shard.entry(key).or_insert_with(|| {
-                self.count(key).fetch_add(1, Ordering::AcqRel);
-                RowLock::default()
-            });
+            let lock = self.lock_of(&mut shard, key);
             // The holder takes its list of such locks before it releases them, and needs this shard for that: so either it
             // has released the row already, or it will.
             let is_new = |holder: &&Writer| !lock.holders.contains(&holder.owner()) && holder.table_lock(key);
@@ -260,7 +301,7 @@ impl LockTable {
                 lock.moves = holder.moves();
             }
             let held = lock.holders.contains(&owner.id);
-            if held && (lock.exclusive || mode == LockMode::Shared) {
+            if held && lock.covers(mode) {
                 return Ok(LockOutcome::Held);
             }
             if lock.admits(owner.id, mode) && (held || lock.queue.is_empty()) {
@@ -305,7 +346,7 @@ impl LockTable {
 
     /// Reports each blocker of the new waiter to the server. Returns those that the server makes give way. The caller
     /// has the shard locked, so no blocker can release the row, and so none can end its transaction meanwhile.
-    fn report_conflicts(&self, waiter: &Owner, lock: &RowLock) -> FxHashSet<u64> {
+    fn report_conflicts(&self, waiter: &Owner, lock: &Lock) -> FxHashSet<u64> {
         let Some(client) = waiter.own_client() else { return FxHashSet::default() };
         let gives_way = |blocker: &u64| {
             let blocker = self.owners.lock().get(blocker).cloned();
@@ -333,7 +374,7 @@ impl LockTable {
     }
 
     /// Ends a wait and takes the owner out of the queue. Returns whether the lock was granted after all.
-    fn leave_queue(&self, owner: &Owner, key: RowKey) -> bool {
+    fn leave_queue(&self, owner: &Owner, key: LockKey) -> bool {
         let mut shard = self.shard(key).lock();
         let ended = std::mem::replace(&mut *owner.wait.lock(), Wait::Idle);
         if ended == Wait::Granted {
@@ -342,16 +383,13 @@ impl LockTable {
         if let Some(lock) = shard.get_mut(&key) {
             lock.queue.retain(|waiter| waiter.owner.id != owner.id);
             lock.advance();
-            if lock.holders.is_empty() && lock.queue.is_empty() {
-                shard.remove(&key);
-                self.count(key).fetch_sub(1, Ordering::AcqRel);
-            }
+            self.forget_idle(&mut shard, key);
         }
         false
     }
 
     /// Registers that `owner` waits for `key`. Returns whether that closes a cycle that avoids the owners in `seen`.
-    fn closes_cycle(&self, owner: &Owner, key: RowKey, mut seen: FxHashSet<u64>) -> bool {
+    fn closes_cycle(&self, owner: &Owner, key: LockKey, mut seen: FxHashSet<u64>) -> bool {
         let mut waiting = self.waiting.lock();
         waiting.insert(owner.id, key);
         let mut path = vec![(owner.id, key)];
@@ -379,16 +417,16 @@ impl LockTable {
     pub(crate) fn name_deadlock(&self, name: impl Fn(u32) -> String) {
         if let Some(deadlock) = self.last_deadlock.lock().as_mut() {
             for one in deadlock.circle.iter_mut().filter(|one| one.table.is_empty()) {
-                one.table = name(one.key.table);
+                one.table = name(one.key.table());
             }
         }
     }
 
     fn search(
         &self,
-        waiting: &FxHashMap<u64, RowKey>,
+        waiting: &FxHashMap<u64, LockKey>,
         target: u64,
-        path: &mut Vec<(u64, RowKey)>,
+        path: &mut Vec<(u64, LockKey)>,
         seen: &mut FxHashSet<u64>,
     ) -> bool {
         let &(waiter, key) = path.last().expect("starts with the new waiter");
@@ -410,27 +448,24 @@ impl LockTable {
     }
 
     /// The owners that `waiter` waits for at `key`. None if it has been granted the lock meanwhile.
-    fn blockers(&self, waiter: u64, key: RowKey) -> Vec<u64> {
+    fn blockers(&self, waiter: u64, key: LockKey) -> Vec<u64> {
         let shard = self.shard(key).lock();
         shard.get(&key).map_or_else(Vec::new, |lock| lock.blockers(waiter))
     }
 
-    /// Releases the locks of an owner on the rows `keys`, and grants those that waited for them.
-    pub fn unlock(&self, owner: &Owner, keys: impl IntoIterator<Item = RowKey>) {
+    /// Releases the locks of an owner on `keys`, and grants those that waited for them.
+    pub fn unlock(&self, owner: &Owner, keys: impl IntoIterator<Item = LockKey>) {
         for key in keys {
             let mut shard = self.shard(key).lock();
             let Some(lock) = shard.get_mut(&key) else { continue };
             lock.release(owner.id);
             lock.advance();
-            if lock.holders.is_empty() && lock.queue.is_empty() {
-                shard.remove(&key);
-                self.count(key).fetch_sub(1, Ordering::AcqRel);
-                give_back_memory(&mut shard);
-            }
+            self.forget_idle(&mut shard, key);
+            give_back_memory(&mut shard);
         }
     }
 
-    /// Number of row locks held now, in place or here, and of transactions that wait now.
+    /// Number of locks held now, in place or here, and of transactions that wait now.
     pub fn counts(&self) -> (u64, usize) {
         let held = self.owners.lock().values().map(|owner| owner.counts().0).sum();
         (held, self.waiting.lock().len())
@@ -457,7 +492,7 @@ impl LockTable {
 }
 
 /// Shrinks a shard that has become nearly empty, so that a large transaction leaves no memory behind.
-fn give_back_memory(shard: &mut FxHashMap<RowKey, RowLock>) {
+fn give_back_memory(shard: &mut Shard) {
     const KEPT: usize = 32;
     if shard.capacity() > KEPT && shard.len() * 8 < shard.capacity() {
         shard.shrink_to((shard.len() * 2).max(KEPT / 2));
@@ -471,7 +506,7 @@ mod tests {
     use perdura_pmem::sim::{Body, Scheduler};
     use std::sync::atomic::AtomicBool;
 
-    const KEY: RowKey = RowKey { table: 2, rid: Rid::NO_ROW };
+    const KEY: LockKey = LockKey::row(2, Rid::NO_ROW);
     const SHORT: Duration = Duration::from_millis(1);
 
     /// A row that transaction 1 is moving, and sessions 1 to 3.

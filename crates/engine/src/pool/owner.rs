@@ -5,7 +5,7 @@
 //! of the session takes as well ([`Owner::set_client`]). Lock order: a shard of the lock table, then an owner's client.
 
 use crate::config::Clock;
-pub use crate::shadow::writer::RowKey;
+pub use crate::shadow::writer::LockKey;
 use perdura_pmem::sync::{Condvar, Mutex};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -41,7 +41,7 @@ pub trait Client: Send + Sync {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
     Idle,
-    Waiting(RowKey),
+    Waiting(LockKey),
     Granted,
     Killed,
 }

@@ -1,10 +1,11 @@
 //! Prepared transactions without a session: recovery found them, or their session ended.
 //!
-//! Each keeps what it takes to decide it by name: write set, row locks and log handle. Dropping the list decides
+//! Each keeps what it takes to decide it by name: write set, locks and log handle. Dropping the list decides
 //! nothing; the next start finds them in the log again.
 
-use super::owner::{Owner, RowKey};
+use super::owner::{LockKey, Owner};
 use crate::changes::write_set::WriteSet;
+use crate::table::whole_reader::WholeReader;
 use perdura_log::LogTxn;
 use perdura_pmem::sync::Mutex;
 use std::sync::Arc;
@@ -19,8 +20,10 @@ pub struct Detached {
     pub log: LogTxn,
     /// The owner that holds its locks.
     pub owner: Arc<Owner>,
-    /// The rows that it has locked.
-    pub locks: Vec<RowKey>,
+    /// What it has locked through the lock table.
+    pub locks: Vec<LockKey>,
+    /// The tables that it has locked as a whole. A restart forgets them: it reads no more.
+    pub reading: Vec<WholeReader>,
 }
 
 /// The prepared transactions of a pool that have no session.

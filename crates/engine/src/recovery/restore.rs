@@ -19,7 +19,8 @@ pub fn restore(pool: &Pool, prepared: PreparedTxn, tables: &BTreeMap<u32, Arc<Ta
     let owner = Arc::new(Owner::new(pool.next_session()));
     pool.locks.enter(&owner);
     let (xid, log) = (prepared.xid, prepared.log);
-    let mut detached = Detached { xid, writes: WriteSet::default(), log, owner, locks: Vec::new() };
+    let (locks, reading) = (Vec::new(), Vec::new());
+    let mut detached = Detached { xid, writes: WriteSet::default(), log, owner, locks, reading };
     for body in &prepared.bodies {
         for record in redo::records(body)? {
             let Some(table) = tables.get(&record.table()) else { continue };

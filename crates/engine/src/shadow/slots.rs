@@ -4,12 +4,17 @@
 //! that did not move says that there was no shadow all the while, so the words in the directory are what every snapshot
 //! sees. Everything else happens under the slot's lock. Lock order: the lists of free rows and pages; a slot; a shard of
 //! the lock table; the keys of a writer.
+//!
+//! Here is also the place where writers and those who lock the table as a whole meet (`txn/table_lock.rs`). A reader of the
+//! whole table announces itself, then locks each slot in turn. A writer enters its first change of the table under a slot's
+//! lock, and looks for readers there. Whichever of the two has the slot first is seen by the other. A bucket that is made
+//! after the reader has looked is made under the lock of the announcement, so whoever finds it sees the announcement.
 
 use super::page::PageShadow;
 use perdura_pmem::sync::{Mutex, MutexGuard};
 use std::ops::{Deref, DerefMut};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 /// Number of slots in the first bucket; each further one has as many as all before it.
 const FIRST: u64 = 16;
@@ -26,11 +31,15 @@ pub struct Slot {
 /// The shadows of a table's directory pages.
 pub struct Shadows {
     buckets: [OnceLock<Box<[Slot]>>; BUCKETS],
+    /// Number of transactions that have locked the table as a whole, or are about to.
+    readers: AtomicU32,
+    /// Locked while a bucket is made or a reader announced.
+    making: Mutex<()>,
 }
 
 impl Default for Shadows {
     fn default() -> Shadows {
-        Shadows { buckets: [const { OnceLock::new() }; BUCKETS] }
+        Shadows { buckets: [const { OnceLock::new() }; BUCKETS], readers: AtomicU32::new(0), making: Mutex::new(()) }
     }
 }
 
@@ -39,8 +48,31 @@ impl Shadows {
     #[inline]
     pub fn slot(&self, page: u64) -> &Slot {
         let (bucket, index, length) = place(page);
-        let slots = self.buckets[bucket].get_or_init(|| (0..length).map(|_| Slot::default()).collect());
+        let slots = self.buckets[bucket].get().map_or_else(|| self.make(bucket, length), |slots| slots.as_ref());
         &slots[index as usize]
+    }
+
+    #[cold]
+    fn make(&self, bucket: usize, length: u64) -> &[Slot] {
+        let _one = self.making.lock();
+        self.buckets[bucket].get_or_init(|| (0..length).map(|_| Slot::default()).collect())
+    }
+
+    /// Whether anybody reads the table as a whole, or is about to. The caller has a slot locked.
+    #[inline]
+    pub fn has_readers(&self) -> bool {
+        self.readers.load(Ordering::Acquire) > 0
+    }
+
+    /// Announces a reader of the whole table, which then looks at [`Shadows::each`].
+    pub fn announce_reader(&self) {
+        let _one = self.making.lock();
+        self.readers.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Takes an announcement back.
+    pub fn withdraw_reader(&self) {
+        self.readers.fetch_sub(1, Ordering::AcqRel);
     }
 
     /// The slot of page `page`, if the page was ever asked for with its neighbours: otherwise it has no shadow.

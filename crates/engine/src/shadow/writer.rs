@@ -8,13 +8,35 @@ use perdura_log::Csn;
 use perdura_pmem::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What a row lock is taken on.
+/// What a lock is taken on: a row, or a table as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct RowKey {
+pub struct LockKey {
+    table: u32,
+    /// RID of the row; that of no row stands for the table.
+    rid: Rid,
+}
+
+impl LockKey {
+    /// Row `rid` of table `table`.
+    #[inline]
+    pub const fn row(table: u32, rid: Rid) -> LockKey {
+        LockKey { table, rid }
+    }
+
+    /// Table `table` as a whole.
+    pub const fn whole(table: u32) -> LockKey {
+        LockKey { table, rid: Rid::NO_ROW }
+    }
+
     /// Table id.
-    pub table: u32,
-    /// RID of the row.
-    pub rid: Rid,
+    pub fn table(self) -> u32 {
+        self.table
+    }
+
+    /// RID of the row; `None` if the key is a table's.
+    pub fn rid(self) -> Option<Rid> {
+        (self.rid != Rid::NO_ROW).then_some(self.rid)
+    }
 }
 
 /// A transaction as others meet it. Each transaction has one of its own, so no name is ever given twice.
@@ -26,7 +48,7 @@ pub struct Writer {
     csn: AtomicU64,
     /// Locks that others have put into the lock table in its name, because they wait for them; `None` once it has
     /// released its locks.
-    tabled: Mutex<Option<Vec<RowKey>>>,
+    tabled: Mutex<Option<Vec<LockKey>>>,
 }
 
 impl Writer {
@@ -67,8 +89,8 @@ impl Writer {
     }
 
     /// Has the transaction release the lock on `key`, which the caller puts into the lock table, when it ends. Returns
-    /// false if it has released its locks already. The caller has the page of the row locked.
-    pub fn table_lock(&self, key: RowKey) -> bool {
+    /// false if it has released its locks already. The caller has the page of the row locked, or of any row of the table.
+    pub fn table_lock(&self, key: LockKey) -> bool {
         match self.tabled.lock().as_mut() {
             Some(keys) => {
                 keys.push(key);
@@ -80,7 +102,7 @@ impl Writer {
 
     /// Takes the locks that others have put into the lock table, at the transaction's end. From here on nobody takes
     /// its marks in pages for locks.
-    pub fn release_tabled(&self) -> Vec<RowKey> {
+    pub fn release_tabled(&self) -> Vec<LockKey> {
         self.tabled.lock().take().unwrap_or_default()
     }
 }

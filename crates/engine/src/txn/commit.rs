@@ -226,6 +226,7 @@ impl Session {
             log: self.log.take().expect("a prepared transaction has a prepare record"),
             owner: self.owner.clone(),
             locks: std::mem::take(&mut self.locks),
+            reading: std::mem::take(&mut self.reading),
         });
     }
 }

@@ -15,7 +15,7 @@ use super::session::Session;
 use crate::error::Result;
 use crate::format::{Rid, Word};
 use crate::pool::Pool;
-use crate::pool::owner::RowKey;
+use crate::pool::owner::LockKey;
 use crate::table::Table;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -66,7 +66,7 @@ impl Session {
         {
             let locks = &self.pool.locks;
             let (writes, at) = self.writes.table_to_write(table, self.owner.id);
-            let in_place = || !locks.may_have(RowKey { table: table.id(), rid });
+            let in_place = || !locks.may_have(LockKey::row(table.id(), rid));
             if let Some(moved) = writes.move_row(rid, from, at, in_place) {
                 self.writes.note_written();
                 left.push(from);

@@ -5,6 +5,22 @@
 pub enum Isolation {
     /// Each statement sees what was committed at its first read.
     ReadCommitted,
-    /// All statements see what was committed at the transaction's first consistent read.
+    /// Consistent reads see what was committed at the transaction's first one. Writes and locking reads work on the
+    /// newest rows, whatever the transaction has seen of them.
+    ConsistentReads,
+    /// All statements see what was committed at the transaction's first consistent read. To change or lock a row that
+    /// somebody has changed since is a conflict.
     RepeatableRead,
+    /// The transactions of this level could have run one after the other, in the order of their commits. A transaction
+    /// locks each table ([`Session::lock_table`]) before it scans it or reads it from a snapshot.
+    ///
+    /// [`Session::lock_table`]: crate::Session::lock_table
+    Serializable,
+}
+
+impl Isolation {
+    /// Whether the transaction takes one snapshot for all its consistent reads.
+    pub(crate) fn keeps_snapshot(self) -> bool {
+        matches!(self, Isolation::ConsistentReads | Isolation::RepeatableRead)
+    }
 }

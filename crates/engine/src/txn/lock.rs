@@ -5,10 +5,19 @@ use crate::changes::claim::{Claim, Contention};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::Rid;
 use crate::pool::locks::{LockMode, LockOutcome, LockRefused};
-use crate::pool::owner::RowKey;
+use crate::pool::owner::LockKey;
 use crate::table::Table;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// How a request for a row lock ends that waits for nobody.
+enum Claimed<'t> {
+    Granted(LockOutcome),
+    /// The lock table decides.
+    Contended(Contention<'t>),
+    /// The table must be locked first.
+    Barred,
+}
 
 impl Session {
     /// Locks a row, waiting up to the lock wait timeout. A row that the transaction inserted itself counts as held,
@@ -17,18 +26,23 @@ impl Session {
     /// # Errors
     /// LockWaitTimeout, Deadlock, Killed.
     pub fn lock_row(&mut self, table: &Arc<Table>, rid: Rid, mode: LockMode) -> Result<LockOutcome> {
-        let timeout = self.lock_wait_timeout.unwrap_or_else(|| self.pool.lock_wait_timeout());
+        let timeout = self.lock_wait_timeout();
         self.lock_within(table, rid, mode, Some(timeout))
+    }
+
+    /// How long the session waits for a lock.
+    pub(super) fn lock_wait_timeout(&self) -> Duration {
+        self.lock_wait_timeout.unwrap_or_else(|| self.pool.lock_wait_timeout())
     }
 
     /// Locks a contended row exclusively through the lock table, waiting up to the lock wait timeout.
     pub(super) fn lock_contended(
         &mut self,
         table: &Table,
-        key: RowKey,
+        key: LockKey,
         contention: Contention<'_>,
     ) -> Result<LockOutcome> {
-        let timeout = self.lock_wait_timeout.unwrap_or_else(|| self.pool.lock_wait_timeout());
+        let timeout = self.lock_wait_timeout();
         self.lock_in_table(table, key, LockMode::Exclusive, Some(timeout), contention)
     }
 
@@ -49,18 +63,22 @@ impl Session {
         timeout: Option<Duration>,
     ) -> Result<LockOutcome> {
         self.check_own(table)?;
-        let key = RowKey { table: table.id(), rid };
+        let key = LockKey::row(table.id(), rid);
         self.owner.begin(self.pool.locks.clock());
-        match self.claim(table, key, mode) {
-            Ok(contention) => self.lock_in_table(table, key, mode, timeout, contention),
-            Err(outcome) => Ok(outcome),
+        loop {
+            match self.claim(table, rid, mode) {
+                Claimed::Granted(outcome) => return Ok(outcome),
+                Claimed::Contended(contention) => return self.lock_in_table(table, key, mode, timeout, contention),
+                Claimed::Barred => self.lock_to_write(table, timeout)?,
+            }
         }
     }
 
-    fn lock_in_table(
+    /// Locks a row or table through the lock table.
+    pub(super) fn lock_in_table(
         &mut self,
         table: &Table,
-        key: RowKey,
+        key: LockKey,
         mode: LockMode,
         timeout: Option<Duration>,
         contention: Contention<'_>,
@@ -86,36 +104,36 @@ impl Session {
             }
             LockRefused::Killed => (ErrorKind::Killed, "could not be locked: the statement was killed while it waited"),
         };
-        Err(Error::new(kind, format!("row {:#x} of table {} {what}", key.rid.to_u64(), table.name())))
+        let target = match key.rid() {
+            Some(rid) => format!("row {:#x} of table {}", rid.to_u64(), table.name()),
+            None => format!("table {}", table.name()),
+        };
+        Err(Error::new(kind, format!("{target} {what}")))
     }
 
     /// Locks a row in place, if the mode is exclusive and nobody is in the way. Otherwise returns what the lock table needs
     /// to know.
-    fn claim<'t>(
-        &mut self,
-        table: &'t Arc<Table>,
-        key: RowKey,
-        mode: LockMode,
-    ) -> std::result::Result<Contention<'t>, LockOutcome> {
-        if table.directory().place(key.rid.row()).is_none() {
-            return Ok(Contention { page: None, holder: None });
+    fn claim<'t>(&mut self, table: &'t Arc<Table>, rid: Rid, mode: LockMode) -> Claimed<'t> {
+        if table.directory().place(rid.row()).is_none() {
+            return Claimed::Contended(Contention { page: None, holder: None });
         }
         let writes = self.writes.table(table, self.owner.id);
-        if writes.is_in_bulk(key.rid) {
-            return Err(LockOutcome::Held);
+        if writes.is_in_bulk(rid) {
+            return Claimed::Granted(LockOutcome::Held);
         }
-        let locks = &self.pool.locks;
-        match writes.claim(table, key.rid, || mode == LockMode::Exclusive && !locks.may_have(key)) {
+        let (locks, key) = (&self.pool.locks, LockKey::row(table.id(), rid));
+        match writes.claim(table, rid, mode == LockMode::Exclusive, || !locks.may_have(key)) {
             Claim::Taken(new) => {
                 self.locks_in_place += usize::from(new);
                 self.count_locks();
-                Err(if new { LockOutcome::New } else { LockOutcome::Held })
+                Claimed::Granted(if new { LockOutcome::New } else { LockOutcome::Held })
             }
-            Claim::Contended(contention) => Ok(contention),
+            Claim::Contended(contention) => Claimed::Contended(contention),
+            Claim::Barred => Claimed::Barred,
         }
     }
 
-    /// Notes the number of row locks for reports.
+    /// Notes the number of locks for reports.
     #[inline]
     pub(super) fn count_locks(&self) {
         self.owner.count_locks(self.locks.len() + self.locks_in_place);
@@ -124,7 +142,7 @@ impl Session {
     /// Releases a lock that [`Session::lock_row`] returned as [`LockOutcome::New`], unless the transaction has written
     /// the row since.
     pub fn unlock_row(&mut self, table: &Arc<Table>, rid: Rid) {
-        let key = RowKey { table: table.id(), rid };
+        let key = LockKey::row(table.id(), rid);
         if self.writes.own(table.id(), rid).is_some() {
             return;
         }

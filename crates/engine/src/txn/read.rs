@@ -12,17 +12,23 @@ use std::sync::Arc;
 
 impl Session {
     /// Takes the transaction's snapshot now, at the last CSN given out, so that it agrees with the present position of
-    /// the binary log. The first read waits until that CSN is visible. Under READ COMMITTED this does nothing.
+    /// the binary log. The first read waits until that CSN is visible. Under READ COMMITTED and SERIALIZABLE, which keep no
+    /// snapshot, this does nothing.
     pub fn take_snapshot(&mut self) {
-        if self.isolation() == Isolation::RepeatableRead {
+        if self.isolation().keeps_snapshot() {
             self.snapshots.take_ahead(&self.pool);
         }
     }
 
-    /// Whether the transaction has taken its snapshot. From then on a row with a newer version is a conflict; before,
-    /// statements lock rows and work on the newest versions.
+    /// Whether the transaction is bound to its snapshot: it is REPEATABLE READ and has taken one. From then on a row with a
+    /// newer version is a conflict; before, statements lock rows and work on the newest versions.
     pub fn has_snapshot(&self) -> bool {
-        self.snapshots.transaction().is_some()
+        self.bound_to().is_some()
+    }
+
+    /// The snapshot that the transaction is bound to.
+    pub(super) fn bound_to(&self) -> Option<Csn> {
+        self.snapshots.transaction().filter(|_| self.isolation() == Isolation::RepeatableRead)
     }
 
     /// The snapshot of consistent reads, taken now if there is none.
@@ -34,7 +40,8 @@ impl Session {
     /// Reads a row, own writes included. The row is valid until the statement ends.
     ///
     /// # Errors
-    /// DefinitionChanged if the table is newer than the snapshot; Damaged.
+    /// DefinitionChanged if the table is newer than the snapshot; Configuration for a snapshot under SERIALIZABLE if the
+    /// table is not locked; Damaged.
     pub fn read(&mut self, table: &Arc<Table>, rid: Rid, view: ReadView) -> Result<Option<RowRef>> {
         self.check_own(table)?;
         if view == ReadView::Snapshot {
@@ -67,6 +74,7 @@ impl Session {
             Some(Own::Row(word)) => table.row(rid, word),
             Some(Own::Deleted) => Ok(None),
             None => {
+                self.check_locked(table)?;
                 table.check_defined(snapshot)?;
                 table.read_at(rid, snapshot)
             }
@@ -74,8 +82,8 @@ impl Session {
     }
 
     /// Begins a scan of a table along its row directory. The scan sees the snapshot and what the transaction wrote
-    /// before it. If the table is newer than the snapshot, the first call of [`Scan::next`] fails with
-    /// DefinitionChanged.
+    /// before it. The first call of [`Scan::next`] fails with DefinitionChanged if the table is newer than the snapshot,
+    /// and with Configuration if the transaction is SERIALIZABLE and has not locked the table.
     pub fn scan(&mut self, table: &Arc<Table>) -> Scan {
         let snapshot = self.consistent_snapshot();
         self.scan_at(table, snapshot)
@@ -183,6 +191,7 @@ impl Scan {
         let table = self.rows.table();
         if self.page == 0 {
             session.check_own(table)?;
+            session.check_locked(table)?;
             table.check_defined(self.snapshot)?;
         }
         let own = session.writes.view(table.id(), self.seen);

@@ -1,17 +1,19 @@
 //! A session: its transaction, statements and savepoints.
 //!
-//! Transactions run under snapshot isolation. READ COMMITTED takes a snapshot for each statement. REPEATABLE READ takes
-//! one for the transaction, at its first consistent read; from then on the first updater wins. Before that, a statement
-//! locks rows and works on their newest versions, so it meets no conflict. One thread uses a session at a time.
+//! READ COMMITTED takes a snapshot for each statement. REPEATABLE READ takes one for the transaction, at its first
+//! consistent read; from then on the first updater wins. Before that, a statement locks rows and works on their newest
+//! versions, so it meets no conflict. SERIALIZABLE locks the tables that it reads, and then takes a snapshot for each
+//! statement. One thread uses a session at a time.
 
 use super::isolation::Isolation;
 use super::snapshots::OpenSnapshots;
 use crate::changes::write_set::{Position, WriteSet};
 use crate::error::{Error, ErrorKind, Result};
 use crate::pool::Pool;
-use crate::pool::owner::{Client, Owner, RowKey};
+use crate::pool::owner::{Client, LockKey, Owner};
 use crate::pool::prepared::Detached;
 use crate::table::Table;
+use crate::table::whole_reader::WholeReader;
 use perdura_log::{Csn, LogTxn};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -69,8 +71,10 @@ pub struct Session {
     pub(super) writes: WriteSet,
     /// Number of writes so far, and of rollbacks to savepoints.
     pub(super) sequence: u64,
-    /// Row locks held through the lock table.
-    pub(super) locks: Vec<RowKey>,
+    /// Locks held through the lock table.
+    pub(super) locks: Vec<LockKey>,
+    /// The tables that it has locked as a whole.
+    pub(super) reading: Vec<WholeReader>,
     /// Number of row locks held in place.
     pub(super) locks_in_place: usize,
     /// A savepoint was taken in the transaction: what lies behind statements that have ended may be undone.
@@ -110,6 +114,7 @@ impl Session {
             writes: WriteSet::default(),
             sequence: 0,
             locks: Vec::new(),
+            reading: Vec::new(),
             locks_in_place: 0,
             has_savepoint: false,
             statement: Savepoint::default(),
@@ -130,6 +135,7 @@ impl Session {
         let mut session = Session::with_owner(pool, Isolation::RepeatableRead, id, detached.owner);
         session.writes = detached.writes;
         session.locks = detached.locks;
+        session.reading = detached.reading;
         session.log = Some(detached.log);
         session.xid = detached.xid;
         session.state = State::Prepared;
@@ -175,6 +181,12 @@ impl Session {
     /// Whether the transaction has written nothing so far; writes rolled back to a savepoint count as well.
     pub fn is_read_only(&self) -> bool {
         self.writes.is_empty() && self.state == State::Active
+    }
+
+    /// Whether the transaction has neither written nor locked a table as a whole, so that it would not miss one that is
+    /// dropped.
+    pub fn keeps_no_table(&self) -> bool {
+        self.is_read_only() && self.reading.is_empty()
     }
 
     /// Refuses a table of another pool: this session's snapshots and locks would not hold its rows.
@@ -314,13 +326,14 @@ impl Session {
         self.writes.note_written();
     }
 
-    /// Releases all row locks, and most of the list's memory.
+    /// Releases all locks, and most of the list's memory.
     pub(super) fn release_locks(&mut self) {
         let tabled = self.writes.known_writer().map(|writer| writer.release_tabled()).unwrap_or_default();
         if !self.locks.is_empty() || !tabled.is_empty() {
             self.pool.locks.unlock(&self.owner, self.locks.drain(..).chain(tabled));
         }
         self.locks.shrink_to(LOCKS_KEPT);
+        self.reading.clear();
     }
 
     /// Ends the transaction, whose locks are released: snapshots, write set and change. The session is then ready for its

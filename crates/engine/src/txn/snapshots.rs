@@ -26,8 +26,10 @@ impl OpenSnapshot {
 /// The snapshots of a transaction. Whatever it reads, one of them sees it, so purge does not reclaim it; or else the
 /// transaction has locked the row, so nobody replaces the version.
 pub struct OpenSnapshots {
-    /// The statement's snapshot. READ COMMITTED reads at it; REPEATABLE READ finds the rows to lock at it.
+    /// The statement's snapshot. READ COMMITTED and SERIALIZABLE read at it; REPEATABLE READ finds the rows to lock at it.
     statement: OpenSnapshot,
+    /// Earlier snapshots of the statement, which hold the rows that it has read at them.
+    renewed: Vec<OpenSnapshot>,
     /// The transaction's snapshot, under REPEATABLE READ, from its first consistent read on.
     transaction: OpenSnapshot,
     /// The transaction's snapshot was taken above visible_csn: the first read waits for it.
@@ -40,6 +42,7 @@ impl OpenSnapshots {
     pub fn new(list: &SnapshotList) -> OpenSnapshots {
         OpenSnapshots {
             statement: OpenSnapshot::new(list),
+            renewed: Vec::new(),
             transaction: OpenSnapshot::new(list),
             unseen: false,
             met: 0,
@@ -66,6 +69,14 @@ impl OpenSnapshots {
         *self.statement.csn.insert(pool.snapshots.open(self.statement.slot, || pool.log.visible_csn()))
     }
 
+    /// Has the statement's further reads take a new snapshot. What it has read stays valid.
+    pub fn renew_statement(&mut self, pool: &Pool) {
+        if self.statement.csn.is_some() {
+            let next = OpenSnapshot::new(&pool.snapshots);
+            self.renewed.push(std::mem::replace(&mut self.statement, next));
+        }
+    }
+
     /// Waits until a new snapshot would see the rows that the transaction has locked: their commit may be durable but
     /// not visible yet. A commit that has to become visible waits for no lock, so this wait ends.
     fn wait_for_met(&self, pool: &Pool) {
@@ -79,7 +90,7 @@ impl OpenSnapshots {
 
     /// The snapshot of consistent reads, taken now if there is none.
     pub fn consistent(&mut self, pool: &Pool, isolation: Isolation) -> Csn {
-        if isolation == Isolation::ReadCommitted {
+        if !isolation.keeps_snapshot() {
             return self.statement(pool);
         }
         if let Some(csn) = self.transaction.csn {
@@ -102,12 +113,15 @@ impl OpenSnapshots {
         }
     }
 
-    /// Closes the statement's snapshot: purge may go past it.
+    /// Closes the statement's snapshots: purge may go past them.
     pub fn close_statement(&mut self, pool: &Pool) {
         self.statement.close(&pool.snapshots);
+        for earlier in self.renewed.drain(..) {
+            pool.snapshots.release_slot(earlier.slot);
+        }
     }
 
-    /// Closes both snapshots, at the end of a transaction or after prepare.
+    /// Closes all snapshots, at the end of a transaction or after prepare.
     pub fn close(&mut self, pool: &Pool) {
         self.close_statement(pool);
         self.transaction.close(&pool.snapshots);

@@ -4,7 +4,8 @@ use super::session::{Session, State};
 use crate::changes::claim::{RowWrite, Written};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{ROW_BYTES_MAX, Rid};
-use crate::pool::owner::RowKey;
+use crate::pool::locks::LockMode;
+use crate::pool::owner::LockKey;
 use crate::shadow::change::Own;
 use crate::table::Table;
 use perdura_log::Csn;
@@ -29,17 +30,32 @@ impl Session {
         }
     }
 
-    /// Inserts a row of up to 2^31 - 1 bytes. It takes no lock: nobody else can reach the row before the commit.
+    /// Inserts a row of up to 2^31 - 1 bytes. It takes no row lock, since nobody else can reach the row before the commit,
+    /// but waits for SERIALIZABLE transactions that have locked the table.
     ///
     /// # Errors
     /// DeviceFull, TableFull, RowTooLarge; NotFound if the table was dropped; NotSupported if the transaction is
-    /// prepared; Killed; Configuration if the table belongs to another pool; ReadOnlyPool; Medium.
+    /// prepared; LockWaitTimeout, Deadlock, Killed; Configuration if the table belongs to another pool; ReadOnlyPool;
+    /// Medium.
+    #[inline]
     pub fn insert(&mut self, table: &Arc<Table>, row: &[u8]) -> Result<Rid> {
+        loop {
+            if let Some(rid) = self.try_insert(table, row)? {
+                return Ok(rid);
+            }
+            self.lock_table(table, LockMode::Intention)?;
+        }
+    }
+
+    /// Inserts a row as [`Session::insert`] does, but returns `None` without any effect where that would wait.
+    pub fn try_insert(&mut self, table: &Arc<Table>, row: &[u8]) -> Result<Option<Rid>> {
         self.check_writable(table)?;
         check_length(row)?;
         self.bound_memory()?;
         let rid = self.insert_row(table, row)?;
-        self.count_write();
+        if rid.is_some() {
+            self.count_write();
+        }
         Ok(rid)
     }
 
@@ -51,27 +67,27 @@ impl Session {
     }
 
     #[inline]
-    fn insert_row(&mut self, table: &Arc<Table>, row: &[u8]) -> Result<Rid> {
+    fn insert_row(&mut self, table: &Arc<Table>, row: &[u8]) -> Result<Option<Rid>> {
         let (writes, at) = self.writes.table_to_write(table, self.owner.id);
         if let Some(inserted) = writes.bulk_insert(row) {
-            return inserted;
+            return inserted.map(Some);
         }
         self.owner.begin(self.pool.locks.clock());
         if writes.is_bulk_due() {
             writes.begin_bulk();
-            return writes.bulk_insert(row).expect("just begun");
+            return writes.bulk_insert(row).expect("just begun").map(Some);
         }
         let rid = table.space().allocate_rid(self.id)?;
-        match writes.write_version(self.id, rid, row) {
+        let refused = match writes.write_version(self.id, rid, row) {
+            Ok(word) if writes.insert(rid, word, at) => return Ok(Some(rid)),
             Ok(word) => {
-                writes.insert(rid, word, at);
-                Ok(rid)
+                writes.discard(Some(word));
+                Ok(None)
             }
-            Err(error) => {
-                table.space().free_rids([rid]);
-                Err(error)
-            }
-        }
+            Err(error) => Err(error),
+        };
+        table.space().free_rids([rid]);
+        refused
     }
 
     /// Replaces a row. It locks the row, waiting if need be.
@@ -98,7 +114,7 @@ impl Session {
         self.owner.begin(self.pool.locks.clock());
         // The statement's snapshot keeps purge off the version to be replaced.
         self.snapshots.statement(&self.pool);
-        let limit = self.snapshots.transaction().unwrap_or(Csn::MAX);
+        let limit = self.bound_to().unwrap_or(Csn::MAX);
         let (writes, at) = self.writes.table_to_write(table, self.owner.id);
         if writes.is_in_bulk(rid) {
             if !matches!(writes.own(rid), Some(Own::Row(_))) {
@@ -115,7 +131,7 @@ impl Session {
         let (writes, _) = self.writes.table_to_write(table, self.owner.id);
         // The version is written before the row is locked: only one of many rows is contended or gone.
         let word = row.map(|row| writes.write_version(self.id, rid, row)).transpose()?;
-        let key = RowKey { table: table.id(), rid };
+        let key = LockKey::row(table.id(), rid);
         let mut holds = false;
         loop {
             let (writes, at) = self.writes.table_to_write(table, self.owner.id);
@@ -133,6 +149,10 @@ impl Session {
                         holds = true;
                         continue;
                     }
+                    Err(error) => error,
+                },
+                Ok(Written::Barred) => match self.lock_table(table, LockMode::Intention) {
+                    Ok(()) => continue,
                     Err(error) => error,
                 },
                 Ok(Written::Gone) => gone(table, rid),

@@ -76,9 +76,9 @@ impl Bank {
     pub fn add(&self, txn: &mut Session, rid: Rid, amount: i64, random: &mut Random) -> Result<(), Error> {
         txn.lock_row(&self.table, rid, perdura_engine::LockMode::Exclusive)?;
         let view = match txn.isolation() {
-            Isolation::ReadCommitted => ReadView::Newest,
             // If somebody has changed the row since this snapshot, the update fails with RecordChanged.
             Isolation::RepeatableRead => ReadView::Snapshot,
+            Isolation::ReadCommitted | Isolation::ConsistentReads | Isolation::Serializable => ReadView::Newest,
         };
         let row = txn.read(&self.table, rid, view)?.expect("an account is there");
         // SAFETY: the statement has not ended.

@@ -3,6 +3,7 @@
 use super::closing;
 use super::scenario::{CONTENDED, CROWDED, EMPTIED, MOVED, SCENARIOS, Scenario};
 use super::shrinking;
+use super::standing;
 use super::verdict;
 use crate::subject::{Drill, Stall};
 use perdura_engine::{Engine, ErrorKind, Isolation};
@@ -12,7 +13,7 @@ use perdura_pmem::{Medium, SimMedium};
 use std::sync::Arc;
 
 /// All drills.
-pub const DRILLS: [Drill; 16] = [
+pub const DRILLS: [Drill; 17] = [
     Drill { name: "races, mixed", seeds: 40, run: |seed, stall| races("mixed", seed, stall) },
     Drill { name: "races, reuse", seeds: 40, run: |seed, stall| races("reuse", seed, stall) },
     Drill { name: "races, edited bulk", seeds: 40, run: |seed, stall| races("edited bulk", seed, stall) },
@@ -28,6 +29,7 @@ pub const DRILLS: [Drill; 16] = [
     Drill { name: "races, moved", seeds: 80, run: |seed, stall| races("moved", seed, stall) },
     Drill { name: "tables that close", seeds: 60, run: tables_that_close },
     Drill { name: "tables that shrink", seeds: 40, run: tables_that_shrink },
+    Drill { name: "tables that stand still", seeds: 100, run: tables_that_stand_still },
     Drill { name: "failed persist", seeds: 1, run: failed_persist },
 ];
 
@@ -46,14 +48,17 @@ fn scenario(name: &str) -> Result<&'static Scenario, String> {
         .ok_or(format!("there is no scenario {name:?}"))
 }
 
+fn scheduler(seed: u64, stall: Stall) -> Scheduler {
+    let scheduler = Scheduler::new(seed).switch_one_in(1 + seed % 12);
+    let scheduler = if seed.is_multiple_of(3) { scheduler.pause_one_in(40) } else { scheduler };
+    stall.map_or(scheduler, |(file, line)| scheduler.stall_after(file, line))
+}
+
 /// Runs a scenario, which checks its own end, and then opens what a killed process would leave.
 fn races(name: &str, seed: u64, stall: Stall) -> Result<(), String> {
     let scenario = scenario(name)?;
     let medium = Arc::new(SimMedium::new().recording(Arc::new(Unheard)));
-    let scheduler = Scheduler::new(seed).switch_one_in(1 + seed % 12);
-    let scheduler = if seed.is_multiple_of(3) { scheduler.pause_one_in(40) } else { scheduler };
-    let scheduler = stall.map_or(scheduler, |(file, line)| scheduler.stall_after(file, line));
-    let history = scenario.run(medium.clone(), seed, scheduler);
+    let history = scenario.run(medium.clone(), seed, scheduler(seed, stall));
     let shared: Arc<dyn Medium> = medium;
     let engine = Engine::open(shared, scenario.config()).map_err(|error| format!("after the restart: {error}"))?;
     verdict::check_end(&engine, &history).map_err(|what| format!("after the restart: {what}"))
@@ -67,6 +72,12 @@ fn tables_that_close(seed: u64, _stall: Stall) -> Result<(), String> {
 /// A table grows and shrinks by several files, again and again.
 fn tables_that_shrink(seed: u64, _stall: Stall) -> Result<(), String> {
     shrinking::run(seed, scenario("file return")?.config())
+}
+
+/// Tables are locked as a whole beside writers.
+fn tables_that_stand_still(seed: u64, stall: Stall) -> Result<(), String> {
+    let medium = Arc::new(SimMedium::new().recording(Arc::new(Unheard)));
+    standing::run(seed, medium, scenario("mixed")?.config(), scheduler(seed, stall))
 }
 
 /// After a failed persist the pool takes no more changes, even if the next persist would work (I11).

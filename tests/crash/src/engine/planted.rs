@@ -182,6 +182,25 @@ pub const PLANTED: &[Planted] = &[
     planted(98, "(I8), merged history", "commits are merged although no checkpoint covers them", "stored behind"),
     planted(99, "(I1), spilled pages", "redo passes by the words of spilled pages", "spilled"),
     planted(
+        33,
+        "txn/table_lock.rs, announcement",
+        "a writer enters its first change without a look for readers",
+        "tables that stand still",
+    ),
+    planted(
+        36,
+        "txn/table_lock.rs, announcement",
+        "a reader does not look for the writers that are there",
+        "tables that stand still",
+    ),
+    planted(
+        37,
+        "txn/table_lock.rs, snapshot",
+        "a statement goes on reading at the snapshot from before it locked the table",
+        "tables that stand still",
+    ),
+    planted(48, "txn/table_lock.rs, modes", "a writer that reads shares the table", "tables that stand still"),
+    planted(
         41,
         "files/directory.rs, rows in use",
         "a RID is given out in a part of its page that does not count as in use",

@@ -302,9 +302,9 @@ impl<'a> Worker<'a> {
             return Some(0);
         }
         let view = match self.txn.isolation() {
-            Isolation::ReadCommitted => ReadView::Newest,
             // The change itself finds out whether somebody has changed the row since this snapshot.
             Isolation::RepeatableRead => ReadView::Snapshot,
+            Isolation::ReadCommitted | Isolation::ConsistentReads | Isolation::Serializable => ReadView::Newest,
         };
         match self.txn.lock_row(&self.table, rid, LockMode::Shared) {
             Ok(_) => {}

@@ -1,0 +1,125 @@
+//! A session locks tables as a whole: SERIALIZABLE.
+//!
+//! A reader of the table locks it shared, a transaction that is going to write as well exclusively. Writers of all levels
+//! count as holders of an intention to write, which shuts readers out and other writers in. As long as there are no readers,
+//! nobody writes that down: a writer is known by its changes in the pages. A reader comes in four steps. It announces itself,
+//! which bars transactions that are not known as writers yet; it locks each page in turn and enters the writers that it finds
+//! into the lock table; it locks the table there, like a row; and once it holds the table it waits until every commit that
+//! has a CSN is visible, and reads from a snapshot taken then. docs/ARCHITECTURE.md says why that is enough.
+
+use super::isolation::Isolation;
+use super::session::Session;
+use crate::changes::claim::Contention;
+use crate::error::{Error, ErrorKind, Result};
+use crate::pool::locks::LockMode;
+use crate::pool::owner::LockKey;
+use crate::table::Table;
+use crate::table::whole_reader::WholeReader;
+use std::sync::Arc;
+use std::time::Duration;
+
+impl Session {
+    /// Locks a table as a whole until the transaction ends, waiting up to the lock wait timeout. A SERIALIZABLE transaction
+    /// does so before it reads the table: shared, or exclusively if it is going to change rows that it reads. Further reads
+    /// of the statement see what is committed now; rows that it has read stay valid.
+    ///
+    /// # Errors
+    /// LockWaitTimeout, Deadlock, Killed; Configuration if the table belongs to another pool; ReadOnlyPool if a commit will
+    /// never become visible because the pool failed stop.
+    pub fn lock_table(&mut self, table: &Arc<Table>, mode: LockMode) -> Result<()> {
+        let timeout = self.lock_wait_timeout();
+        self.lock_table_within(table, mode, Some(timeout))
+    }
+
+    /// Locks a table if that takes no wait for a lock. Returns whether it did.
+    pub fn try_lock_table(&mut self, table: &Arc<Table>, mode: LockMode) -> Result<bool> {
+        match self.lock_table_within(table, mode, None) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::LockWaitTimeout => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn lock_table_within(&mut self, table: &Arc<Table>, mode: LockMode, timeout: Option<Duration>) -> Result<()> {
+        self.check_own(table)?;
+        self.owner.begin(self.pool.locks.clock());
+        match mode {
+            LockMode::Intention => self.lock_to_write(table, timeout),
+            LockMode::Shared | LockMode::Exclusive => self.lock_to_read(table, mode, timeout),
+        }
+    }
+
+    /// Locks a table for writing rows, unless the transaction is known as a writer.
+    pub(super) fn lock_to_write(&mut self, table: &Arc<Table>, timeout: Option<Duration>) -> Result<()> {
+        if !self.writes.is_admitted(table.id()) {
+            self.lock_whole(table, LockMode::Intention, timeout)?;
+            self.writes.table(table, self.owner.id).set_admitted();
+        }
+        Ok(())
+    }
+
+    fn lock_to_read(&mut self, table: &Arc<Table>, mode: LockMode, timeout: Option<Duration>) -> Result<()> {
+        // Whoever writes the table and reads it has it alone.
+        let is_writer = self.writes.is_admitted(table.id());
+        if self.is_reading(table) {
+            return match mode {
+                LockMode::Exclusive => self.lock_to_write(table, timeout),
+                _ => Ok(()),
+            };
+        }
+        let announced = WholeReader::announce(table.clone());
+        self.enter_writers(table);
+        // Planted: a writer that reads shares the table.
+        let mode = if is_writer && !perdura_pmem::planted(48) { LockMode::Exclusive } else { mode };
+        self.lock_whole(table, mode, timeout)?;
+        self.reading.push(announced);
+        if mode == LockMode::Exclusive {
+            self.writes.table(table, self.owner.id).set_admitted();
+        }
+        // What writers before have committed may not be visible yet.
+        if !self.pool.log.wait_visible(self.pool.log.last_csn()) {
+            self.pool.check_writable()?;
+        }
+        // Planted: a statement goes on reading at the snapshot from before it locked the table.
+        if !perdura_pmem::planted(37) {
+            self.snapshots.renew_statement(&self.pool);
+        }
+        Ok(())
+    }
+
+    /// Enters those who have written the table, or locked rows of it in place, into the lock table.
+    fn enter_writers(&self, table: &Table) {
+        let key = LockKey::whole(table.id());
+        table.shadows().each(|page| {
+            for writer in page.active().map(|change| change.writer()) {
+                // Planted: a reader does not look for the writers that are there.
+                let counts = !perdura_pmem::planted(36)
+                    && writer.csn().is_none()
+                    && !writer.moves()
+                    && writer.owner() != self.owner.id;
+                if counts {
+                    self.pool.locks.enter_writer(key, writer);
+                }
+            }
+        });
+    }
+
+    fn lock_whole(&mut self, table: &Table, mode: LockMode, timeout: Option<Duration>) -> Result<()> {
+        let nobody = Contention { page: None, holder: None };
+        self.lock_in_table(table, LockKey::whole(table.id()), mode, timeout, nobody).map(|_| ())
+    }
+
+    fn is_reading(&self, table: &Table) -> bool {
+        self.reading.iter().any(|reader| reader.reads(table))
+    }
+
+    /// Refuses to read a table that a SERIALIZABLE transaction has not locked.
+    #[inline]
+    pub(super) fn check_locked(&self, table: &Table) -> Result<()> {
+        if self.isolation() != Isolation::Serializable || self.is_reading(table) {
+            return Ok(());
+        }
+        let what = "is not locked; a SERIALIZABLE transaction locks a table (Session::lock_table) before it reads it";
+        Err(Error::new(ErrorKind::Configuration, format!("table {} {what}", table.name())))
+    }
+}
