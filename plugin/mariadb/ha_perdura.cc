@@ -180,20 +180,36 @@ int ha_perdura::info(uint flag)
   return 0;
 }
 
-/* CHECK TABLE reads and unpacks every row that a statement can see. `perdura check` checks the pool as a whole. */
-int ha_perdura::check(THD *thd, HA_CHECK_OPT *)
+extern "C" {
+static bool check_goes_on(void *thd, uint64_t done, uint64_t all)
 {
-  MY_BITMAP *columns= tmp_use_all_columns(table, &table->read_set);
-  int error= ha_rnd_init(true);
-  while (!error && !thd_killed(thd))
-    error= ha_rnd_next(table->record[0]);
-  ha_rnd_end();
-  tmp_restore_column_map(&table->read_set, columns);
-  if (error == HA_ERR_END_OF_FILE)
-    return has_old_bits() ? HA_ADMIN_NEEDS_ALTER : HA_ADMIN_OK;
-  if (error)
-    print_error(error, MYF(ME_WARNING));
-  return error ? HA_ADMIN_CORRUPT : HA_ADMIN_FAILED;
+  thd_progress_report(static_cast<THD *>(thd), done, all);
+  return !thd_killed(static_cast<THD *>(thd));
+}
+
+/* The server makes a row of the statement's result of each error. */
+static void report_fault(void *, const uint8_t *text, size_t bytes)
+{
+  my_printf_error(ER_CRASHED_ON_USAGE, "Perdura: %.*s", MYF(ME_ERROR_LOG), static_cast<int>(bytes),
+                  reinterpret_cast<const char *>(text));
+}
+}
+
+/* CHECK TABLE verifies the table online. QUICK leaves out the bytes of the rows. `perdura check` checks the pool as a whole. */
+int ha_perdura::check(THD *thd, HA_CHECK_OPT *options)
+{
+  thd_progress_init(thd, 1);
+  PerduraCode code= perdura_table_check(m_cursor, m_session, options->flags & T_QUICK, table->record[0],
+                                        PerduraCheckHooks{check_goes_on, report_fault, thd});
+  thd_progress_end(thd);
+  switch (code) {
+  case PERDURA_CODE_OK: return has_old_bits() ? HA_ADMIN_NEEDS_ALTER : HA_ADMIN_OK;
+  case PERDURA_CODE_DAMAGED: return HA_ADMIN_CORRUPT;
+  case PERDURA_CODE_KILLED: return HA_ADMIN_FAILED;
+  default:
+    print_error(failed(code), MYF(0));
+    return HA_ADMIN_FAILED;
+  }
 }
 
 /* Whether the table keeps bits among the NULL bits, as tables of the first builds do: it is read and written right, but SET
@@ -211,6 +227,7 @@ int ha_perdura::check_for_upgrade(HA_CHECK_OPT *)
 }
 
 static st_mysql_storage_engine engine_info= {MYSQL_HANDLERTON_INTERFACE_VERSION};
+static st_mysql_information_schema information_schema_info= {MYSQL_INFORMATION_SCHEMA_INTERFACE_VERSION};
 
 maria_declare_plugin(perdura)
 {
@@ -225,6 +242,66 @@ maria_declare_plugin(perdura)
   0x0001,
   perdura::status_variables,
   perdura::system_variables,
+  "0.1",
+  MariaDB_PLUGIN_MATURITY_EXPERIMENTAL
+},
+{
+  MYSQL_INFORMATION_SCHEMA_PLUGIN,
+  &information_schema_info,
+  "PERDURA_TRX",
+  "The Perdura developers",
+  "Transactions of Perdura",
+  PLUGIN_LICENSE_GPL,
+  perdura::start_transactions,
+  nullptr,
+  0x0001,
+  nullptr,
+  nullptr,
+  "0.1",
+  MariaDB_PLUGIN_MATURITY_EXPERIMENTAL
+},
+{
+  MYSQL_INFORMATION_SCHEMA_PLUGIN,
+  &information_schema_info,
+  "PERDURA_LOCKS",
+  "The Perdura developers",
+  "Row locks of Perdura",
+  PLUGIN_LICENSE_GPL,
+  perdura::start_locks,
+  nullptr,
+  0x0001,
+  nullptr,
+  nullptr,
+  "0.1",
+  MariaDB_PLUGIN_MATURITY_EXPERIMENTAL
+},
+{
+  MYSQL_INFORMATION_SCHEMA_PLUGIN,
+  &information_schema_info,
+  "PERDURA_LOCK_WAITS",
+  "The Perdura developers",
+  "Waits for row locks of Perdura",
+  PLUGIN_LICENSE_GPL,
+  perdura::start_lock_waits,
+  nullptr,
+  0x0001,
+  nullptr,
+  nullptr,
+  "0.1",
+  MariaDB_PLUGIN_MATURITY_EXPERIMENTAL
+},
+{
+  MYSQL_INFORMATION_SCHEMA_PLUGIN,
+  &information_schema_info,
+  "PERDURA_SPACE",
+  "The Perdura developers",
+  "Space of the tables of Perdura",
+  PLUGIN_LICENSE_GPL,
+  perdura::start_space,
+  nullptr,
+  0x0001,
+  nullptr,
+  nullptr,
   "0.1",
   MariaDB_PLUGIN_MATURITY_EXPERIMENTAL
 }

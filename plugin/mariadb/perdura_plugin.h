@@ -76,6 +76,14 @@ bool snapshot_isolation(THD *thd);
 /* SHOW ENGINE PERDURA STATUS. */
 bool show_status(handlerton *hton, THD *thd, stat_print_fn *print, ha_stat_type type);
 
+/* -- tables of information_schema (information_schema.cc) */
+
+/* Each describes one of them to the server, as the start of a plugin. */
+int start_transactions(void *target);
+int start_locks(void *target);
+int start_lock_waits(void *target);
+int start_space(void *target);
+
 } // namespace perdura
 
 #endif

@@ -26,10 +26,14 @@
 #include "discover.h"
 #include "field.h"
 #include "log.h"
+#include "sql_acl.h"
+#include "sql_i_s.h"
+#include "sql_plugin.h"
 #include "sql_table.h"
 #include "table.h"
 
 #include "backup.h"
+#include "my_check_opt.h"
 #include "my_dir.h"
 #include "myisampack.h"
 

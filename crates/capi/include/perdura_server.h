@@ -508,6 +508,27 @@ PerduraCode perdura_search_begin(PerduraCursor *cursor, const PerduraSession *se
 // Begins the search again if there have been commits since it began; END if not.
 PerduraCode perdura_search_again(PerduraCursor *cursor, const PerduraSession *session);
 
+/* -- Checking a table */
+
+// What a check asks and tells its caller.
+typedef struct PerduraCheckHooks {
+  // Whether to go on, now that `done` of `all` parts of the table are checked. Asked often.
+  bool (*goes_on)(void *context, uint64_t done, uint64_t all);
+  // Tells of a fault: its row, file and offset, what is wrong there, and the remedy.
+  void (*fault)(void *context, const uint8_t *text, size_t bytes);
+  // Passed to both functions.
+  void *context;
+} PerduraCheckHooks;
+
+// Checks the cursor's table as it is committed now, while others read and change it: descriptors, directory
+// words and rows with their checksums, or with `quick` the rows' headers instead. It stores nothing, marks
+// nothing and locks no row. After a hundred faults it ends.
+//
+// Errors: DAMAGED if there were faults, of which the caller was told; KILLED if the caller did not let it go
+// on.
+PerduraCode perdura_table_check(PerduraCursor *cursor, const PerduraSession *session, bool quick,
+    uint8_t *record, PerduraCheckHooks hooks);
+
 /* -- Backup */
 
 // Holds the pool still, so that its files can be copied: until perdura_release, everybody who is about to
@@ -612,6 +633,58 @@ void perdura_report_release(PerduraReport *report);
 // from any thread, as long as the pool is open.
 void perdura_set_notice_handler(const PerduraEngine *engine,
     void (*notice)(const uint8_t *text, size_t bytes));
+
+/* -- What happens in a pool, for information_schema */
+
+// What kind of value a column has in a row.
+typedef enum PerduraValueKind {
+  // NULL.
+  PERDURA_VALUE_KIND_NULL = 0,
+  // A whole number.
+  PERDURA_VALUE_KIND_NUMBER,
+  // A time, in milliseconds.
+  PERDURA_VALUE_KIND_MILLISECONDS,
+  // A text.
+  PERDURA_VALUE_KIND_TEXT,
+} PerduraValueKind;
+
+// A value of a column.
+typedef struct PerduraValue {
+  // What the value is.
+  PerduraValueKind kind;
+  // The number or the milliseconds; else 0.
+  uint64_t number;
+  // The text; else null.
+  const uint8_t *text;
+  // Length of the text.
+  size_t bytes;
+} PerduraValue;
+
+// What perdura_list lists, and the values of a row. What is not known is NULL. A session has the number that
+// the status report gives it, a row that of its RID in hexadecimal.
+typedef enum PerduraList {
+  // The transactions that have begun, oldest first: session, connection, user at host, state, time since it
+  // began, isolation level, changes, locks held, bytes of DRAM of its write set, CSN of its oldest snapshot,
+  // time since that was taken, statement.
+  PERDURA_LIST_TRANSACTIONS = 0,
+  // The locks of rows and whole tables in the lock table, those first that somebody waits for: session,
+  // connection, table, row, mode, whether it is held or waited for.
+  PERDURA_LIST_LOCKS,
+  // The waits for locks, each with each session that it waits for: session, connection and statement of the
+  // waiter; those of the other session; number of such sessions, unlisted ones included; table, row, mode,
+  // time waited.
+  PERDURA_LIST_LOCK_WAITS,
+  // The tables, none of which is opened for this: id, name, whether it is open, data files, their bytes,
+  // bytes in use, free bytes, rows, row changes that wait for purge, free RIDs, parts not swept since the
+  // start.
+  PERDURA_LIST_SPACE,
+} PerduraList;
+
+// Lists what happens in a pool: hands `row` the `count` values of each row, with texts in UTF-8 that are
+// valid until it returns, until it returns false. END if there was more than is listed. Nothing is locked
+// while `row` runs.
+PerduraCode perdura_list(const PerduraEngine *engine, PerduraList list,
+    bool (*row)(void *context, const PerduraValue *values, size_t count), void *context);
 
 #ifdef __cplusplus
 }

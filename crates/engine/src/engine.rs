@@ -1,5 +1,6 @@
 //! The engine: an opened pool, its tables, sessions and maintenance, as an embedding program sees them.
 
+use crate::activity::{self, LockStatus, LockWait, TransactionStatus};
 use crate::background::{self, Background};
 use crate::config::Config;
 use crate::error::{ErrorKind, Result};
@@ -7,6 +8,7 @@ use crate::pool::Pool;
 use crate::recovery::{self, ddl};
 use crate::status::{Counters, Status};
 use crate::table::Table;
+use crate::table::figures::TableSpace;
 use crate::txn::compact;
 use crate::txn::isolation::Isolation;
 use crate::txn::session::Session;
@@ -273,6 +275,32 @@ impl Engine {
     /// The state of the pool. Its `Display` is the report of SHOW ENGINE PERDURA STATUS.
     pub fn status(&self) -> Status {
         Status::of(&self.pool)
+    }
+
+    /// Gives `visit` each transaction that has begun, oldest first, until it returns false. Nothing is locked meanwhile.
+    pub fn each_transaction(&self, mut visit: impl FnMut(TransactionStatus) -> bool) {
+        activity::each_transaction(&self.pool, &mut visit);
+    }
+
+    /// Gives `visit` the row locks that are in the lock table, those first that somebody waits for, until it returns false.
+    /// Locks in place, which nobody waits for, are only counted ([`TransactionStatus::locks`]). Returns false if there were
+    /// more than are listed. Nothing is locked meanwhile.
+    pub fn each_lock(&self, mut visit: impl FnMut(LockStatus) -> bool) -> bool {
+        activity::each_lock(&self.pool, &mut visit)
+    }
+
+    /// Gives `visit` each wait for a row lock with each of up to sixteen sessions that it waits for, holders first, until it
+    /// returns false. Nothing is locked meanwhile.
+    pub fn each_wait(&self, mut visit: impl FnMut(LockWait) -> bool) {
+        activity::each_wait(&self.pool, &mut visit);
+    }
+
+    /// Gives `visit` the space of each table, the catalog first, then in the order of their names, until it returns false.
+    /// It opens no table, and counts as no use of one.
+    pub fn each_table(&self, mut visit: impl FnMut(TableSpace) -> bool) {
+        if visit(self.pool.catalog.measure()) {
+            self.pool.tables.measure(&mut visit);
+        }
     }
 
     /// The values of the server's status variables.

@@ -58,6 +58,13 @@ impl Error {
         Error::new(ErrorKind::Damaged, message).in_file(file).at(offset)
     }
 
+    /// Puts the row in front.
+    #[cold]
+    pub(crate) fn in_row(mut self, row: u64) -> Error {
+        self.0.message = format!("row {row:#x}: {}", self.0.message);
+        self
+    }
+
     /// Puts in front that table `name` cannot be opened.
     #[cold]
     pub(crate) fn opening(mut self, name: &str) -> Error {

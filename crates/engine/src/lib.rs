@@ -5,10 +5,11 @@
 //! `docs/ARCHITECTURE.md` walks the data paths, `docs/format.md` draws every persistent structure, and
 //! `docs/invariants.md` numbers the rules, (I1) to (I11), that comments cite.
 //!
-//! The rooms, from the top down; each uses only those after it: `engine`, `status`, `sessions` and `background`;
+//! The rooms, from the top down; each uses only those after it: `engine`, `status`, `sessions`, `activity` and `background`;
 //! `recovery`; `txn`; `pool`; `changes`; `table`; `space`; `shadow`; `files`; and at the bottom `service`, `notices`, `config`,
 //! [`mod@format`], `error` and `random`.
 
+mod activity;
 mod background;
 mod changes;
 mod config;
@@ -28,6 +29,7 @@ mod status;
 mod table;
 mod txn;
 
+pub use activity::{LockStatus, LockWait, SessionStatus, SnapshotStatus, TransactionStatus, WaitStatus};
 pub use config::{Clock, Config};
 pub use engine::Engine;
 pub use error::{Error, ErrorKind, Result};
@@ -35,12 +37,13 @@ pub use format::Rid;
 pub use perdura_log::{Csn, LogConfig};
 pub use perdura_pmem::{FileMedium, Medium, Options as MediumOptions};
 pub use pool::locks::{Deadlock, Deadlocked, LockMode, LockOutcome};
-pub use pool::owner::{Client, Description, LockKey};
+pub use pool::owner::{Client, Description, LockKey, Stage};
 pub use recovery::check;
-pub use sessions::{TransactionStatus, WaitStatus};
 pub use status::{Counters, Status, TableStatus};
 pub use table::Table;
+pub use table::figures::TableSpace;
 pub use table::visibility::{ReadView, RowRef};
+pub use txn::check::{CheckClient, CheckDepth, CheckSummary};
 pub use txn::isolation::Isolation;
 pub use txn::read::Scan;
 pub use txn::reader::{Reader, Rows};

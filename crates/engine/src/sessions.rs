@@ -1,8 +1,9 @@
 //! The part of the status report about sessions: active transactions, who waits for whom, the last deadlock.
 
+use crate::activity::{TransactionStatus, wait_of};
 use crate::pool::Pool;
 use crate::pool::locks::Deadlock;
-use crate::pool::owner::{Description, LockKey, Owner};
+use crate::pool::owner::{Description, LockKey};
 use std::fmt;
 use std::time::Duration;
 
@@ -11,67 +12,21 @@ const LISTED: usize = 100;
 /// Most blockers that a report names for one wait.
 const BLOCKERS_NAMED: usize = 8;
 
-/// A wait for a lock.
-#[derive(Clone, Debug)]
-pub struct WaitStatus {
-    /// Name of the table, or of the row's.
-    pub table: String,
-    /// What is to be locked.
-    pub key: LockKey,
-    /// How long the session has waited.
-    pub waited: Duration,
-    /// Sessions that hold the lock or wait before this one, each with its connection if it has one.
-    pub blockers: Vec<(u64, Option<u64>)>,
-}
-
-/// A transaction that holds locks, wrote or waits.
-#[derive(Clone, Debug)]
-pub struct TransactionStatus {
-    /// Number of the session.
-    pub session: u64,
-    /// Whose transaction it is and which statement it executes; `None` once its session has ended.
-    pub client: Option<Description>,
-    /// Time since the transaction began.
-    pub age: Duration,
-    /// Locks held, of rows and of whole tables.
-    pub locks: u64,
-    /// Writes so far; a row counts as often as it was written.
-    pub changes: u64,
-    /// The lock it waits for.
-    pub wait: Option<WaitStatus>,
-}
-
 /// The transactions to list, oldest first, and the number of all that hold locks, wrote or wait.
 pub(crate) fn active(pool: &Pool, now: Duration) -> (Vec<TransactionStatus>, usize) {
     let mut listed = Vec::new();
     let mut count = 0;
     for (age, owner) in pool.locks.active(now) {
-        let (locks, changes) = owner.counts();
-        let wait = pool.locks.wait_of(owner.id);
-        if locks == 0 && changes == 0 && wait.is_none() {
+        if owner.counts() == (0, 0) && pool.locks.wait_of(owner.id).is_none() {
             continue;
         }
         count += 1;
         if listed.len() < LISTED {
-            let wait = wait.map(|wait| WaitStatus {
-                table: pool.name_of(wait.key.table()),
-                key: wait.key,
-                waited: owner.waited(now),
-                blockers: wait.blockers.into_iter().map(|blocker| (blocker, connection(pool, blocker))).collect(),
-            });
-            listed.push(status(&owner, age, locks, changes, wait));
+            let wait = wait_of(pool, &owner, now, usize::MAX);
+            listed.push(TransactionStatus::of(pool, &owner, age, wait, now));
         }
     }
     (listed, count)
-}
-
-fn connection(pool: &Pool, owner: u64) -> Option<u64> {
-    pool.locks.describe(owner).map(|client| client.connection)
-}
-
-fn status(owner: &Owner, age: Duration, locks: u64, changes: u64, wait: Option<WaitStatus>) -> TransactionStatus {
-    let client = owner.with_client(|client| client.describe());
-    TransactionStatus { session: owner.id, client, age, locks, changes, wait }
 }
 
 /// Writes how the report names a session.

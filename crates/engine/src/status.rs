@@ -1,8 +1,9 @@
 //! The values of the server's status variables, and the report of SHOW ENGINE PERDURA STATUS.
 
+use crate::activity::TransactionStatus;
 use crate::pool::Pool;
 use crate::pool::locks::Deadlock;
-use crate::sessions::{self, TransactionStatus};
+use crate::sessions;
 use perdura_log::LogStatus;
 use perdura_pmem::MediumInfo;
 use std::fmt;

@@ -1,10 +1,11 @@
-//! Room *table*: a table, the visibility of its versions, and the audit of its space.
+//! Room *table*: a table, the visibility of its versions, what makes them sound, and the audit of its space.
 //!
 //! A table owns the allocator that owns its files; definition and figures it shares with the pool's register, which keeps
 //! them while the table is closed. It stands on `space` and `files`. It keeps (I4) for readers: a version is live iff the
 //! directory word of its RID, in a published page, names it.
 
 mod audit;
+mod check;
 pub mod figures;
 pub mod visibility;
 pub mod whole_reader;
@@ -17,7 +18,7 @@ use crate::files::directory::Directory;
 use crate::format::CATALOG_ID;
 use crate::shadow::slots::Shadows;
 use crate::space::allocator::Allocator;
-use figures::Figures;
+use figures::{Figures, TableSpace};
 use perdura_log::Csn;
 use std::sync::Arc;
 
@@ -183,6 +184,22 @@ impl Table {
     /// Number of rows changed by commits that wait for purge.
     pub(crate) fn purge_lag(&self) -> usize {
         self.space.retired().rows() as usize
+    }
+
+    /// The space that the table takes now.
+    pub(crate) fn measure(&self) -> TableSpace {
+        TableSpace {
+            id: self.id(),
+            name: self.name(),
+            is_open: true,
+            files: self.chain().file_count(),
+            data_bytes: self.data_bytes(),
+            free_bytes: Some(self.free_bytes()),
+            rows: Some(self.row_count_estimate()),
+            purge_lag: self.purge_lag(),
+            free_rids: Some(self.space.directory_space().free_rids()),
+            unswept: Some(self.space.unswept()),
+        }
     }
 
     /// When a commit last changed the table, in seconds since 1970; 0 if none did since the pool was opened.

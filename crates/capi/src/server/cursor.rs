@@ -193,6 +193,15 @@ impl PerduraCursor {
         }
     }
 
+    /// Whether the bytes are a row of the table's definition. Unpacks them into `record`.
+    ///
+    /// # Safety
+    /// `record` must be a record buffer of this table.
+    pub(super) unsafe fn is_row(&self, row: &[u8], record: *mut u8) -> bool {
+        // SAFETY: as the caller vouches for.
+        unsafe { self.whole.unpack(row, record) }.is_ok()
+    }
+
     #[cold]
     fn damaged(&self, rid: Rid) -> Failure {
         let (table, row) = (self.table.name(), rid.to_u64());

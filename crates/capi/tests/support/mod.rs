@@ -54,6 +54,11 @@ impl Pool {
         self
     }
 
+    /// The pool's directory.
+    pub fn path(&self) -> &std::path::Path {
+        self.directory.path()
+    }
+
     /// Tries to open the pool a second time.
     pub fn open_twice(&self) -> PerduraCode {
         open_at(&self.directory).err().unwrap_or(PerduraCode::Ok)

@@ -146,6 +146,11 @@ impl WriteSet {
         bytes > most && words > most / 4
     }
 
+    /// Estimated DRAM, in bytes.
+    pub fn bytes(&self) -> usize {
+        self.tables.iter().map(|writes| writes.memory().bytes()).sum()
+    }
+
     /// Bytes of the log that words in DRAM take at least.
     pub fn logged(&self) -> usize {
         self.tables.iter().map(TableWrites::logged).sum()

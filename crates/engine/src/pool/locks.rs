@@ -11,6 +11,8 @@
 //! make the blocker give way instead: parallel replication must commit in the primary's order. Lock order: the page of a row, `waiting`, a
 //! shard, `owners`, then the state or client of an owner.
 
+mod list;
+
 use super::owner::{Description, LockKey, Owner, Wait};
 use crate::config::Clock;
 use crate::shadow::writer::Writer;
@@ -166,14 +168,6 @@ pub struct Deadlock {
     pub found: Duration,
     /// The transactions in the cycle, the victim first. Each waited for the next, the last for the first.
     pub circle: Vec<Deadlocked>,
-}
-
-/// A wait, for the status report.
-#[derive(Clone, Debug)]
-pub(crate) struct Waiting {
-    pub(crate) key: LockKey,
-    /// Owners that hold the lock or are before the waiter in the queue.
-    pub(crate) blockers: Vec<u64>,
 }
 
 type Shard = FxHashMap<LockKey, Lock>;
@@ -409,8 +403,7 @@ impl LockTable {
 
     /// Describes the session behind an owner; `None` if it has none.
     pub(crate) fn describe(&self, owner: u64) -> Option<Description> {
-        let owner = self.owners.lock().get(&owner).cloned();
-        owner.and_then(|owner| owner.with_client(|client| client.describe()))
+        self.owner(owner).and_then(|owner| owner.with_client(|client| client.describe()))
     }
 
     /// Fills in the table names that the last deadlock lacks: the lock table knows only ids.
@@ -477,12 +470,6 @@ impl LockTable {
         let mut active: Vec<_> = owners.into_iter().filter_map(|owner| Some((owner.age(now)?, owner))).collect();
         active.sort_by_key(|(age, owner)| (std::cmp::Reverse(*age), owner.id));
         active
-    }
-
-    /// The lock that an owner waits for, if it waits.
-    pub(crate) fn wait_of(&self, owner: u64) -> Option<Waiting> {
-        let key = *self.waiting.lock().get(&owner)?;
-        Some(Waiting { key, blockers: self.blockers(owner, key) })
     }
 
     /// The last deadlock since the pool was opened.

@@ -4,11 +4,12 @@
 //! The client of a session may end while others look at it. They reach it only under the owner's mutex, which the end
 //! of the session takes as well ([`Owner::set_client`]). Lock order: a shard of the lock table, then an owner's client.
 
+use super::snapshot_list::{Live, SlotId, SnapshotList};
 use crate::config::Clock;
 pub use crate::shadow::writer::LockKey;
 use perdura_pmem::sync::{Condvar, Mutex};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Whose transaction it is, for reports.
@@ -38,6 +39,25 @@ pub trait Client: Send + Sync {
     fn describe(&self) -> Description;
 }
 
+/// How far a transaction has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// It reads and writes, or waits for its next statement.
+    Running,
+    /// It is prepared, to be committed or rolled back at any time.
+    Prepared,
+    /// It is being committed.
+    Committing,
+    /// It is being rolled back.
+    RollingBack,
+}
+
+impl Stage {
+    fn of(number: u8) -> Stage {
+        [Stage::Running, Stage::Prepared, Stage::Committing, Stage::RollingBack][usize::from(number)]
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
     Idle,
@@ -60,6 +80,13 @@ pub struct Owner {
     waits_since: AtomicU64,
     locks: AtomicU64,
     changes: AtomicU64,
+    /// DRAM of the write set, in bytes, as it was noted last.
+    memory: AtomicU64,
+    /// A [`Stage`].
+    stage: AtomicU8,
+    isolation: AtomicU8,
+    /// The slots of the session's snapshots; none once the session has ended.
+    slots: Mutex<Option<[SlotId; 2]>>,
 }
 
 impl Owner {
@@ -75,6 +102,10 @@ impl Owner {
             waits_since: AtomicU64::new(0),
             locks: AtomicU64::new(0),
             changes: AtomicU64::new(0),
+            memory: AtomicU64::new(0),
+            stage: AtomicU8::new(Stage::Running as u8),
+            isolation: AtomicU8::new(0),
+            slots: Mutex::new(None),
         }
     }
 
@@ -125,6 +156,52 @@ impl Owner {
         self.begun.store(0, Ordering::Relaxed);
         self.locks.store(0, Ordering::Relaxed);
         self.changes.store(0, Ordering::Relaxed);
+        self.memory.store(0, Ordering::Relaxed);
+        self.note_stage(Stage::Running);
+    }
+
+    /// Notes how far the transaction has come.
+    #[inline]
+    pub(crate) fn note_stage(&self, stage: Stage) {
+        self.stage.store(stage as u8, Ordering::Relaxed);
+    }
+
+    /// How far the transaction has come.
+    pub(crate) fn stage(&self) -> Stage {
+        Stage::of(self.stage.load(Ordering::Relaxed))
+    }
+
+    /// Notes the isolation level of the session's transactions, as a number of the session's.
+    #[inline]
+    pub(crate) fn note_isolation(&self, isolation: u8) {
+        self.isolation.store(isolation, Ordering::Relaxed);
+    }
+
+    /// The isolation level that was noted last.
+    pub(crate) fn isolation(&self) -> u8 {
+        self.isolation.load(Ordering::Relaxed)
+    }
+
+    /// Notes the DRAM that the transaction's write set takes, in bytes.
+    pub(crate) fn note_memory(&self, bytes: usize) {
+        self.memory.store(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// DRAM of the transaction's write set, in bytes, as it was noted last.
+    pub(crate) fn memory(&self) -> u64 {
+        self.memory.load(Ordering::Relaxed)
+    }
+
+    /// Sets the slots of the session's snapshots; `None` before they are given to another.
+    pub(crate) fn set_slots(&self, slots: Option<[SlotId; 2]>) {
+        *self.slots.lock() = slots;
+    }
+
+    /// The oldest snapshot that the session has open in `list`.
+    pub(crate) fn oldest_snapshot(&self, list: &SnapshotList) -> Option<Live> {
+        // While the slots are locked nobody else gets them.
+        let slots = self.slots.lock();
+        slots.iter().flatten().filter_map(|slot| list.live_in(*slot)).min_by_key(|live| live.csn)
     }
 
     /// Notes how many rows the transaction has locked. Only its own thread may call this.

@@ -9,12 +9,27 @@
 use crate::shadow::reach::Reach;
 use perdura_pmem::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 /// What a slot without a snapshot holds.
 const NONE: u64 = u64::MAX;
 
 #[repr(align(128))]
-struct Slot(AtomicU64);
+struct Slot {
+    /// The CSN that the snapshot reads at, or [`NONE`].
+    csn: AtomicU64,
+    /// When the snapshot was taken, in milliseconds, for reports.
+    taken: AtomicU64,
+}
+
+/// A live snapshot, for reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Live {
+    /// The CSN that it reads at.
+    pub csn: u64,
+    /// When it was taken.
+    pub taken: Duration,
+}
 
 /// The live snapshots of a pool.
 pub struct SnapshotList {
@@ -41,7 +56,7 @@ impl SnapshotList {
     /// Gives a slot, without a snapshot, to a session.
     pub fn acquire_slot(&self) -> SlotId {
         let reused = self.unowned.lock().pop();
-        SlotId(reused.unwrap_or_else(|| self.slots.push(Slot(AtomicU64::new(NONE)))))
+        SlotId(reused.unwrap_or_else(|| self.slots.push(Slot { csn: AtomicU64::new(NONE), taken: AtomicU64::new(0) })))
     }
 
     /// Takes a slot back, and closes its snapshot.
@@ -51,11 +66,13 @@ impl SnapshotList {
     }
 
     /// Opens a snapshot at the CSN that `visible` returns, and returns that CSN. It asks again as long as purge has
-    /// announced more than the answer.
-    pub fn open(&self, slot: SlotId, visible: impl Fn() -> u64) -> u64 {
+    /// announced more than the answer. `now` is the time for reports.
+    pub fn open(&self, slot: SlotId, now: Duration, visible: impl Fn() -> u64) -> u64 {
+        let slot = &self.slots[slot.0];
+        slot.taken.store(now.as_millis() as u64, Ordering::Relaxed);
         loop {
             let csn = visible();
-            self.slots[slot.0].0.store(csn, Ordering::SeqCst);
+            slot.csn.store(csn, Ordering::SeqCst);
             if self.announced.load(Ordering::SeqCst) <= csn {
                 return csn;
             }
@@ -64,7 +81,7 @@ impl SnapshotList {
 
     /// Closes the snapshot in the slot.
     pub fn close(&self, slot: SlotId) {
-        self.slots[slot.0].0.store(NONE, Ordering::Release);
+        self.slots[slot.0].csn.store(NONE, Ordering::Release);
     }
 
     /// How far purge may go in this round, if `covered`, at most visible_csn, is the last checkpoint. One thread at a
@@ -81,7 +98,15 @@ impl SnapshotList {
     }
 
     fn live(&self) -> impl Iterator<Item = u64> + '_ {
-        self.slots.iter().map(|(_, slot)| slot.0.load(Ordering::SeqCst)).filter(|csn| *csn != NONE)
+        self.slots.iter().map(|(_, slot)| slot.csn.load(Ordering::SeqCst)).filter(|csn| *csn != NONE)
+    }
+
+    /// The snapshot in the slot; `None` without one.
+    pub fn live_in(&self, slot: SlotId) -> Option<Live> {
+        let slot = &self.slots[slot.0];
+        let csn = slot.csn.load(Ordering::Acquire);
+        let taken = Duration::from_millis(slot.taken.load(Ordering::Relaxed));
+        (csn != NONE).then_some(Live { csn, taken })
     }
 
     /// The limit that purge has come to.
@@ -96,6 +121,6 @@ impl SnapshotList {
 
     /// Number of live snapshots.
     pub fn count(&self) -> usize {
-        self.slots.iter().filter(|(_, slot)| slot.0.load(Ordering::Relaxed) != NONE).count()
+        self.slots.iter().filter(|(_, slot)| slot.csn.load(Ordering::Relaxed) != NONE).count()
     }
 }

@@ -13,15 +13,19 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::files::context::TableContext;
 use crate::format::{Rid, parse_data_file_name};
 use crate::table::Table;
-use crate::table::figures::Figures;
+use crate::table::figures::{Figures, TableSpace};
 use perdura_pmem::sync::{Mutex, RwLock};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// Rounds of the background thread after which an idle table is closed: about ten minutes.
 const IDLE_ROUNDS_MAX: u32 = 12_000;
+
+/// Tables that a list for monitoring copies from the register at once.
+const LISTED_AT_ONCE: usize = 128;
 
 /// A table that the catalog names.
 pub(crate) struct Registered {
@@ -101,6 +105,26 @@ impl Registered {
     fn opened(&self) -> Option<Arc<Table>> {
         self.state.lock().table.clone()
     }
+
+    /// The space of the table, as far as it is known. This counts as no use, so it keeps no idle table open.
+    fn measure(&self) -> TableSpace {
+        let state = self.state.lock();
+        if let Some(open) = &state.table {
+            return open.measure();
+        }
+        TableSpace {
+            id: self.id,
+            name: state.name.to_string(),
+            is_open: false,
+            files: state.files,
+            data_bytes: state.data_bytes,
+            free_bytes: state.settled.then_some(state.free_bytes),
+            rows: self.figures.counted_rows(),
+            purge_lag: 0,
+            free_rids: None,
+            unswept: None,
+        }
+    }
 }
 
 impl State {
@@ -173,6 +197,25 @@ impl Tables {
     /// All tables, in the order of their names.
     pub fn all(&self) -> Vec<Arc<Registered>> {
         self.register.read().by_name.values().cloned().collect()
+    }
+
+    /// Gives `visit` the space of each table, in the order of their names, until it returns false.
+    pub fn measure(&self, visit: &mut dyn FnMut(TableSpace) -> bool) {
+        let mut batch = self.after(None);
+        while let Some((last, _)) = batch.last().cloned() {
+            if !batch.iter().all(|(_, table)| visit(table.measure())) {
+                return;
+            }
+            batch = self.after(Some(&last));
+        }
+    }
+
+    /// The first tables whose names come after `name`, with these names.
+    fn after(&self, name: Option<&str>) -> Vec<(Arc<str>, Arc<Registered>)> {
+        let register = self.register.read();
+        let from = name.map_or(Bound::Unbounded, Bound::Excluded);
+        let later = register.by_name.range::<str, _>((from, Bound::Unbounded));
+        later.take(LISTED_AT_ONCE).map(|(name, table)| (name.clone(), table.clone())).collect()
     }
 
     /// The names of all tables, in order.

@@ -8,7 +8,7 @@ use super::redo;
 use crate::config::Config;
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::context::TableContext;
-use crate::format::{CATALOG_ID, Record, Rid, SegmentKind, UNIT_BYTES, VERSION_HEADER, Word, parse_data_file_name};
+use crate::format::{CATALOG_ID, Record, Rid, SegmentKind, Word, parse_data_file_name};
 use crate::recovery;
 use crate::service::Services;
 use crate::table::Table;
@@ -245,25 +245,10 @@ fn check_row(table: &Table, row: u64, owners: &mut FxHashMap<(u32, u64), u64>, f
         return Ok(());
     }
     let rid = Rid::new(row, word.incarnation());
-    redo::version_checksum(table, rid, word)?;
-    let (region, at, header) = table.chain().header(word, rid)?;
-    let file = table.chain().file(word.file()).expect("located above");
-    let fits = match file.segment_of(at).map(|index| (index, file.kind(index))) {
-        Some((index, Ok(SegmentKind::Cells(units)))) => {
-            (at - file.segment_offset(index)).is_multiple_of(u64::from(units) * UNIT_BYTES)
-        }
-        Some((_, Ok(SegmentKind::Extents))) => {
-            file.granule_at(at).is_some() && file.is_in_extents(at, VERSION_HEADER + u64::from(header.len))
-        }
-        _ => false,
-    };
-    if !fits {
-        return Err(Error::damaged(
-            region.name(),
-            at,
-            format_args!("row {row:#x} names a place where no version can begin"),
-        ));
-    }
+    // SAFETY: the check runs without any session, so nobody frees the version.
+    let sound = unsafe { table.verify_version(rid, word)? };
+    table.verify_place(rid, word)?;
+    let (region, at) = table.chain().locate(word)?;
     if let Some(other) = owners.insert((word.file(), at), row) {
         return Err(Error::damaged(
             region.name(),
@@ -275,7 +260,7 @@ fn check_row(table: &Table, row: u64, owners: &mut FxHashMap<(u32, u64), u64>, f
         found.tombstones += 1;
     } else {
         found.rows += 1;
-        found.row_bytes += u64::from(header.len);
+        found.row_bytes += sound.row.len() as u64;
     }
     Ok(())
 }

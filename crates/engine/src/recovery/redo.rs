@@ -5,9 +5,7 @@
 
 use crate::error::{Error, Result};
 use crate::files::chain::row as row_bytes;
-use crate::format::{
-    PageState, Record, Rid, SpilledPage, VERSION_HEADER, Word, data_file_name, delta_crc, fold_row, page_crc,
-};
+use crate::format::{PageState, Record, Rid, SpilledPage, Word, data_file_name, delta_crc, fold_row, page_crc};
 use crate::table::Table;
 use perdura_log::Recovery;
 
@@ -167,17 +165,8 @@ pub fn verify_row(table: &Table, rid: Rid, word: Word, crc: u32) -> Result<()> {
 
 /// Verifies the version that `word` names against its header, and returns its checksum.
 pub fn version_checksum(table: &Table, rid: Rid, word: Word) -> Result<u32> {
-    let (region, at, header) = table.chain().header(word, rid)?;
     // SAFETY: recovery and the check run before any session, so nobody stores there.
-    let bytes = unsafe { row_bytes(region, at, &header) };
-    if header.checksum(bytes) != header.crc {
-        return Err(Error::damaged(
-            region.name(),
-            at,
-            format_args!("a version of {} bytes does not match its checksum", VERSION_HEADER + bytes.len() as u64),
-        ));
-    }
-    Ok(header.crc)
+    unsafe { table.verify_version(rid, word) }.map(|sound| sound.header.crc)
 }
 
 /// Verifies the words and versions of a bulk page against `crc`, and returns the folded checksums of the versions. A

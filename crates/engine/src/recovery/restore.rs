@@ -5,7 +5,7 @@ use crate::changes::write_set::WriteSet;
 use crate::error::{Error, Result};
 use crate::format::{Record, Rid, Word, data_file_name};
 use crate::pool::Pool;
-use crate::pool::owner::Owner;
+use crate::pool::owner::{Owner, Stage};
 use crate::pool::prepared::Detached;
 use crate::shadow::row_set::RowSet;
 use crate::table::Table;
@@ -41,6 +41,8 @@ pub fn restore(pool: &Pool, prepared: PreparedTxn, tables: &BTreeMap<u32, Arc<Ta
             }
         }
     }
+    detached.owner.begin(pool.locks.clock());
+    detached.owner.note_stage(Stage::Prepared);
     detached.owner.count_locks(detached.writes.locks());
     pool.prepared.add(detached);
     Ok(())

@@ -133,6 +133,11 @@ impl DirectorySpace {
         self.lists.lock().rids.rows(directory).collect()
     }
 
+    /// Number of the free RIDs in the list.
+    pub fn free_rids(&self) -> usize {
+        self.lists.lock().rids.len()
+    }
+
     /// Number of RIDs that were freed although they were free.
     pub fn freed_twice(&self) -> usize {
         self.lists.lock().rids.freed_twice()

@@ -1,5 +1,5 @@
-//! The figures of a table that DRAM alone knows. They outlive the open table: its register keeps them while the table is
-//! closed.
+//! The figures of a table that DRAM alone knows, and those of its space. The former outlive the open table: its register
+//! keeps them while the table is closed.
 
 use perdura_log::Csn;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -15,6 +15,31 @@ pub(crate) struct Figures {
     changed_at: AtomicU64,
 }
 
+/// The space of a table, as far as it is known without opening the table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableSpace {
+    /// Table id.
+    pub id: u32,
+    /// Name of the table.
+    pub name: String,
+    /// The table is open.
+    pub is_open: bool,
+    /// Number of data files.
+    pub files: usize,
+    /// Size of the data files, in bytes.
+    pub data_bytes: u64,
+    /// Bytes of the data files in free segments; unknown of a table that was not open since the start.
+    pub free_bytes: Option<u64>,
+    /// Estimated number of rows; unknown of a table that was not open since the start.
+    pub rows: Option<u64>,
+    /// Rows changed by commits that wait for purge; a table is closed only without any.
+    pub purge_lag: usize,
+    /// Free RIDs in the directory pages that are swept; unknown of a closed table.
+    pub free_rids: Option<usize>,
+    /// Segments and directory pages not swept since the table was opened; unknown of a closed table.
+    pub unswept: Option<usize>,
+}
+
 impl Figures {
     /// The figures of a new table, which has no rows.
     pub fn of_new_table() -> Figures {
@@ -24,6 +49,11 @@ impl Figures {
     /// Estimated number of committed rows; 0 until they are counted.
     pub fn rows(&self) -> u64 {
         self.rows.load(Ordering::Relaxed).max(0) as u64
+    }
+
+    /// Estimated number of committed rows; `None` until they are counted.
+    pub fn counted_rows(&self) -> Option<u64> {
+        self.counted.load(Ordering::Relaxed).then(|| self.rows())
     }
 
     /// Adds to the estimated number of rows.

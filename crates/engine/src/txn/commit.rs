@@ -7,6 +7,7 @@
 
 use super::session::{Session, State};
 use crate::error::{Error, ErrorKind, Result};
+use crate::pool::owner::Stage;
 use crate::pool::prepared::Detached;
 use perdura_log::Csn;
 use std::sync::atomic::Ordering;
@@ -26,6 +27,7 @@ impl Session {
             self.reset();
             return Ok(csn);
         }
+        self.owner.note_stage(Stage::Committing);
         self.begin_ending();
         let csn = match self.state {
             State::Ordered(csn) => csn,
@@ -79,6 +81,7 @@ impl Session {
         }
         self.xid = xid.to_vec();
         self.state = State::Prepared;
+        self.owner.note_stage(Stage::Prepared);
         // A prepared transaction reads no more and may stay for long: it must not hold purge back.
         self.snapshots.close(&self.pool);
         self.end_change();
@@ -177,6 +180,7 @@ impl Session {
     /// Rolls back a transaction that has no CSN yet.
     fn roll_back(&mut self) {
         if !self.is_read_only() || self.log.is_some() {
+            self.owner.note_stage(Stage::RollingBack);
             self.begin_ending();
         }
         // Planted: what a prepared transaction wrote is freed before the log forgets the transaction.
@@ -215,11 +219,17 @@ impl Session {
         self.reset();
     }
 
+    /// Gives the slots of the snapshots back, of which reports know by the owner.
+    fn release_snapshots(&self) {
+        self.owner.set_slots(None);
+        self.snapshots.release(&self.pool.snapshots);
+    }
+
     /// Moves the prepared transaction, with its locks, to the pool's list until it is decided by name.
     fn detach(&mut self) {
         // A write that it refused may have begun one, which nobody else would end.
         self.end_change();
-        self.snapshots.release(&self.pool.snapshots);
+        self.release_snapshots();
         self.pool.prepared.add(Detached {
             xid: std::mem::take(&mut self.xid),
             writes: std::mem::take(&mut self.writes),
@@ -244,6 +254,6 @@ impl Drop for Session {
             State::Active => self.roll_back(),
         }
         self.pool.locks.leave(&self.owner);
-        self.snapshots.release(&self.pool.snapshots);
+        self.release_snapshots();
     }
 }

@@ -2,6 +2,7 @@
 
 /// Which commits the statements of a transaction see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
 pub enum Isolation {
     /// Each statement sees what was committed at its first read.
     ReadCommitted,
@@ -19,6 +20,14 @@ pub enum Isolation {
 }
 
 impl Isolation {
+    const ALL: [Isolation; 4] =
+        [Isolation::ReadCommitted, Isolation::ConsistentReads, Isolation::RepeatableRead, Isolation::Serializable];
+
+    /// The level of this number.
+    pub(crate) fn of(number: u8) -> Isolation {
+        Isolation::ALL[usize::from(number)]
+    }
+
     /// Whether the transaction takes one snapshot for all its consistent reads.
     pub(crate) fn keeps_snapshot(self) -> bool {
         matches!(self, Isolation::ConsistentReads | Isolation::RepeatableRead)

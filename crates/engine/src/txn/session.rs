@@ -23,6 +23,9 @@ use std::time::Duration;
 /// behind.
 const LOCKS_KEPT: usize = 1024;
 
+/// Number of writes of a session after which reports learn anew what DRAM its write set takes.
+const WRITES_PER_NOTE: u64 = 1024;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     /// Reading and writing.
@@ -104,12 +107,15 @@ impl Session {
     }
 
     fn with_owner(pool: Arc<Pool>, isolation: Isolation, id: u64, owner: Arc<Owner>) -> Session {
+        let snapshots = OpenSnapshots::new(&pool.snapshots);
+        owner.set_slots(Some(snapshots.slots()));
+        owner.note_isolation(isolation as u8);
         Session {
             owner,
             id,
             isolation,
             lock_wait_timeout: None,
-            snapshots: OpenSnapshots::new(&pool.snapshots),
+            snapshots,
             log: None,
             writes: WriteSet::default(),
             sequence: 0,
@@ -150,6 +156,7 @@ impl Session {
     /// Sets the isolation level. It applies to snapshots not yet taken.
     pub fn set_isolation(&mut self, isolation: Isolation) {
         self.isolation = isolation;
+        self.owner.note_isolation(isolation as u8);
     }
 
     /// The isolation level in force.
@@ -216,6 +223,7 @@ impl Session {
     /// Ends a statement. Rows that it read are no longer valid. Its writes are fenced, because the next statement may
     /// run on another thread (I3).
     pub fn end_statement(&mut self) {
+        self.note_memory();
         self.fence_writes();
         self.end_change();
         self.snapshots.close_statement(&self.pool);
@@ -324,6 +332,16 @@ impl Session {
         self.owner.count_change();
         self.sequence += 1;
         self.writes.note_written();
+        if self.sequence.is_multiple_of(WRITES_PER_NOTE) {
+            self.note_memory();
+        }
+    }
+
+    /// Notes the DRAM of the write set, for reports.
+    fn note_memory(&self) {
+        if !self.writes.is_empty() {
+            self.owner.note_memory(self.writes.bytes());
+        }
     }
 
     /// Releases all locks, and most of the list's memory.

@@ -54,6 +54,11 @@ impl OpenSnapshots {
         self.met = self.met.max(csn);
     }
 
+    /// The slots of the two snapshots in the pool's list.
+    pub fn slots(&self) -> [SlotId; 2] {
+        [self.statement.slot, self.transaction.slot]
+    }
+
     /// Returns the slots to the pool's list.
     pub fn release(&self, list: &SnapshotList) {
         list.release_slot(self.statement.slot);
@@ -66,7 +71,7 @@ impl OpenSnapshots {
             return csn;
         }
         self.wait_for_met(pool);
-        *self.statement.csn.insert(pool.snapshots.open(self.statement.slot, || pool.log.visible_csn()))
+        *self.statement.csn.insert(pool.snapshots.open(self.statement.slot, pool.now(), || pool.log.visible_csn()))
     }
 
     /// Has the statement's further reads take a new snapshot. What it has read stays valid.
@@ -101,14 +106,14 @@ impl OpenSnapshots {
             return csn;
         }
         self.wait_for_met(pool);
-        *self.transaction.csn.insert(pool.snapshots.open(self.transaction.slot, || pool.log.visible_csn()))
+        *self.transaction.csn.insert(pool.snapshots.open(self.transaction.slot, pool.now(), || pool.log.visible_csn()))
     }
 
     /// Takes the transaction's snapshot at the last CSN given out, unless it has one. The first read waits until that
     /// CSN is visible.
     pub fn take_ahead(&mut self, pool: &Pool) {
         if self.transaction.csn.is_none() {
-            self.transaction.csn = Some(pool.snapshots.open(self.transaction.slot, || pool.log.last_csn()));
+            self.transaction.csn = Some(pool.snapshots.open(self.transaction.slot, pool.now(), || pool.log.last_csn()));
             self.unseen = true;
         }
     }

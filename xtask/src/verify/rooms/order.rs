@@ -12,7 +12,7 @@ pub const ORDERS: &[Order] = &[
         package: "perdura-engine",
         storeys: &[
             "engine",
-            "status sessions background",
+            "status sessions activity background",
             "recovery",
             "txn",
             "pool",

@@ -1,0 +1,148 @@
+//! The online check of a table, which others read and change meanwhile.
+//!
+//! It verifies the segments' descriptors, the words of the row directory, and each committed row with its checksum. Each page is
+//! checked under a snapshot of its own: that holds the versions (I8), and purge goes on behind it. A row that is committed
+//! when its page's turn comes is checked; a deleted one is not. The check stores nothing and locks no row.
+
+use super::session::Session;
+use crate::error::{Error, Result};
+use crate::format::{Rid, VERSION_HEADER, Word};
+use crate::table::Table;
+use std::sync::Arc;
+
+/// Faults after which a check ends: the table is to be restored anyway.
+const FAULTS_MAX: u64 = 100;
+/// Bytes of rows after which the client is asked again whether to go on.
+const BYTES_BETWEEN: u64 = 1 << 20;
+
+/// How much a check reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CheckDepth {
+    /// Descriptors, directory words, and the headers of the versions that they name.
+    Quick,
+    /// All that, and every row.
+    Full,
+}
+
+/// Who has a table checked.
+pub trait CheckClient {
+    /// Whether to go on; `done` of `all` directory pages are checked. Asked before each page, and in between at least after
+    /// each MiB of rows and the row in which it ends.
+    fn goes_on(&mut self, done: u64, all: u64) -> bool;
+
+    /// Whether the bytes, whose checksum is right, are a row of the table's definition.
+    fn is_row(&mut self, row: &[u8]) -> bool;
+
+    /// Is told of a fault: where it is, and the remedy.
+    fn found(&mut self, fault: Error);
+}
+
+/// What a check has come to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CheckSummary {
+    /// Rows checked, sound or not.
+    pub rows: u64,
+    /// Faults that the client was told of.
+    pub faults: u64,
+    /// The check did not come to its end: the client said so, or there were a hundred faults.
+    pub is_partial: bool,
+}
+
+/// A check under way.
+struct Check<'c> {
+    table: Arc<Table>,
+    depth: CheckDepth,
+    client: &'c mut dyn CheckClient,
+    summary: CheckSummary,
+    /// Bytes of rows since the client was asked whether to go on.
+    bytes: u64,
+}
+
+impl Check<'_> {
+    fn found(&mut self, fault: Error) {
+        if self.summary.faults < FAULTS_MAX {
+            self.summary.faults += 1;
+            self.client.found(fault);
+        }
+    }
+
+    /// Whether the check goes on with page `page` of `pages`.
+    fn goes_on(&mut self, page: u64, pages: u64) -> bool {
+        self.bytes = 0;
+        let goes_on = self.summary.faults < FAULTS_MAX && self.client.goes_on(page, pages);
+        self.summary.is_partial = !goes_on;
+        goes_on
+    }
+
+    /// Checks the rows that the words of page `page` of `pages` name, by position. Returns whether to go on.
+    fn rows(&mut self, page: u64, pages: u64, words: &[Word]) -> bool {
+        let base = self.table.directory().page_base(page);
+        for (row, word) in (base..).zip(words) {
+            // The directory's own words are verified already.
+            if word.is_empty() || word.is_tombstone() || !word.is_sound() {
+                continue;
+            }
+            self.summary.rows += 1;
+            if let Err(fault) = self.row(Rid::new(row, word.incarnation()), *word) {
+                self.found(fault.in_row(row));
+            }
+            if self.bytes >= BYTES_BETWEEN && !self.goes_on(page, pages) {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Checks a row, whose version a snapshot holds.
+    fn row(&mut self, rid: Rid, word: Word) -> Result<()> {
+        self.bytes += VERSION_HEADER;
+        self.table.verify_place(rid, word)?;
+        if self.depth == CheckDepth::Quick {
+            return Ok(());
+        }
+        // SAFETY: the snapshot of the page holds the version until its words are checked.
+        let sound = unsafe { self.table.verify_version(rid, word)? };
+        self.bytes += sound.row.len() as u64;
+        if self.client.is_row(sound.row) {
+            return Ok(());
+        }
+        let (region, at) = self.table.chain().locate(word)?;
+        Err(Error::damaged(region.name(), at, "the row is not one of the table's definition"))
+    }
+}
+
+impl Session {
+    /// Checks a table as it is committed now, and tells `client` what is wrong with it. It is a statement of its own, which
+    /// [`Session::end_statement`] ends.
+    ///
+    /// # Errors
+    /// Configuration if the table belongs to another pool. What is wrong with the table is no error.
+    pub fn check_table(
+        &mut self,
+        table: &Arc<Table>,
+        depth: CheckDepth,
+        client: &mut dyn CheckClient,
+    ) -> Result<CheckSummary> {
+        self.check_own(table)?;
+        let mut check = Check { table: table.clone(), depth, client, summary: CheckSummary::default(), bytes: 0 };
+        table.verify_descriptors(&mut |fault| check.found(fault));
+        // Pages that are added meanwhile hold later rows.
+        let pages = table.directory().page_count();
+        let mut words = Vec::new();
+        for page in 0..pages {
+            if !check.goes_on(page, pages) {
+                return Ok(check.summary);
+            }
+            table.verify_page(page, &mut |fault| check.found(fault));
+            let snapshot = self.snapshots.statement(&self.pool);
+            let goes_on = !table.words_at(page, snapshot, None, &mut words) || check.rows(page, pages, &words);
+            self.snapshots.close_statement(&self.pool);
+            if !goes_on {
+                return Ok(check.summary);
+            }
+        }
+        // Only tells how far it came, unless the last page brought too many faults.
+        check.goes_on(pages, pages);
+        Ok(check.summary)
+    }
+}
