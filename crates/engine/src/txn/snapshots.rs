@@ -121,6 +121,13 @@ impl OpenSnapshots {
     /// Closes the statement's snapshots: purge may go past them.
     pub fn close_statement(&mut self, pool: &Pool) {
         self.statement.close(&pool.snapshots);
+        if !self.renewed.is_empty() {
+            self.close_renewed(pool);
+        }
+    }
+
+    #[cold]
+    fn close_renewed(&mut self, pool: &Pool) {
         for earlier in self.renewed.drain(..) {
             pool.snapshots.release_slot(earlier.slot);
         }
