@@ -48,6 +48,10 @@ fn audit_below<K: Keys>(
     if let Some(pair) = named.windows(2).find(|pair| keys.key(pair[0]) >= keys.key(pair[1])) {
         return Err(format!("keys {:?} and {:?} are out of order", keys.key(pair[0]), keys.key(pair[1])));
     }
+    let is_root = low.is_none() && high.is_none();
+    if shape.count == 0 && is_root == (shape.level > 0) {
+        return Err(format!("a node of level {} has nothing", shape.level));
+    }
     if shape.level == 0 {
         *found += shape.count as u64;
         return match low {

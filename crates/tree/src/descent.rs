@@ -77,14 +77,24 @@ impl<'t> Descent<'t> {
         Ok(Some(found))
     }
 
-    /// Adds the leaf's entries behind the place; if it has none, the one behind the leaf.
+    /// The smallest entry of the next leaf, if the place is behind all entries of its own and there is another.
+    pub(crate) fn next_leaf(&self) -> Result<Option<u64>, Changed> {
+        if self.place < self.leaf.shape.count { Ok(None) } else { self.behind() }
+    }
+
+    /// Adds the leaf's entries behind the place.
     pub(crate) fn page_behind(&self, found: &mut Vec<u64>) -> Result<(), Changed> {
-        if self.place == self.leaf.shape.count {
-            found.extend(self.behind()?);
-            return Ok(());
-        }
         self.leaf.copy(self.place..self.leaf.shape.count, found);
         self.check()
+    }
+
+    /// Adds the entry `first`, which is the one before the place, and the leaf's entries behind it.
+    pub(crate) fn page_with(&self, first: u64, found: &mut Vec<u64>) -> Result<(), Changed> {
+        if self.before()? != Some(first) {
+            return Err(Changed);
+        }
+        found.push(first);
+        self.page_behind(found)
     }
 
     /// Adds the leaf's entries before the place.

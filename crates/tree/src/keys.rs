@@ -4,8 +4,9 @@
 pub trait Keys {
     /// The bytes of the key that `reference` stands for. They never change.
     ///
-    /// A reader asks for references that it met in the tree. If another thread has removed the entry meanwhile, its key
-    /// must still be readable: whoever removes an entry keeps its key for as long as readers that began before may run.
+    /// A reader asks for references that it met in the tree. If another thread has removed the entry or replaced its
+    /// reference meanwhile, the key must still be readable under the old one: whoever removes or replaces keeps it for as
+    /// long as readers that began before may run. It must not panic for any reference of the tree.
     fn key(&self, reference: u64) -> &[u8];
 }
 

@@ -14,6 +14,8 @@ const WORDS: usize = if cfg!(loom) { 8 } else { 62 };
 pub(crate) const LEAF_ENTRIES: usize = WORDS / 2;
 /// Most entries of an inner node, which has one child more.
 pub(crate) const INNER_ENTRIES: usize = (WORDS - 1) / 3;
+/// A node with fewer entries than this part of the most is joined with a neighbour. Loom's nodes hold so few that a quarter is none.
+const FEW: usize = if cfg!(loom) { 2 } else { 4 };
 
 /// 512 bytes.
 #[repr(C, align(64))]
@@ -55,6 +57,11 @@ impl Shape {
     pub(crate) fn is_full(self) -> bool {
         self.count == self.most()
     }
+
+    /// Whether the node has so little that it should be joined with a neighbour.
+    pub(crate) fn has_few(self) -> bool {
+        self.count < self.most() / FEW
+    }
 }
 
 /// The node was changed while it was read: the reader begins again.
@@ -81,7 +88,8 @@ impl Node {
     #[inline]
     pub(crate) fn read(&self) -> Seen<'_> {
         let mut version = self.version.load(Ordering::Acquire);
-        if !version.is_multiple_of(2) {
+        // A wait also ends where a simulation is given up.
+        while !version.is_multiple_of(2) {
             wait_until(|| {
                 version = self.version.load(Ordering::Acquire);
                 version.is_multiple_of(2)
@@ -90,7 +98,7 @@ impl Node {
         Seen { node: self, version, shape: self.shape() }
     }
 
-    /// The shape, for the writer, whom nobody races.
+    /// The shape. Only the writer, whom nobody races, may rely on it without a check.
     #[inline]
     pub(crate) fn shape(&self) -> Shape {
         Shape::decode(self.shape.load(Ordering::Relaxed))
@@ -106,7 +114,7 @@ impl Node {
         Entry { head: self.word(index), reference: self.word(self.shape().most() + index) }
     }
 
-    /// The child at `index`, for the writer.
+    /// The child at `index`. Only the writer may follow it without a check.
     pub(crate) fn child(&self, index: usize) -> *const Node {
         ptr::with_exposed_provenance(self.word(2 * INNER_ENTRIES + index) as usize)
     }
@@ -259,9 +267,12 @@ impl Change<'_> {
         if shape.skip == skip {
             return;
         }
-        for index in 0..shape.count {
-            let reference = self.0.entry(index).reference;
-            self.set_entry(index, Entry { head: head_of(keys.key(reference), skip), reference });
+        let mut heads = [0; LEAF_ENTRIES];
+        for (index, head) in heads[..shape.count].iter_mut().enumerate() {
+            *head = head_of(keys.key(self.0.entry(index).reference), skip);
+        }
+        for (index, head) in heads[..shape.count].iter().enumerate() {
+            self.set_entry(index, Entry { head: *head, ..self.0.entry(index) });
         }
         self.set_shape(Shape { skip, ..shape });
     }

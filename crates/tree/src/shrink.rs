@@ -5,7 +5,7 @@
 
 use crate::keys::{Keys, common};
 use crate::node::Node;
-use crate::writer::{Path, Step, Writer, named_at, separator_before, separator_behind};
+use crate::writer::{Step, Writer, named_at, separator_before, separator_behind};
 
 impl<'t, K: Keys> Writer<'t, K> {
     /// Prepares the nodes before the separator at `place` for keys up to `high`, which will take its place; `None` if no
@@ -44,21 +44,18 @@ impl<'t, K: Keys> Writer<'t, K> {
 
     /// Unlinks the leaf at the end of `path`, whose only entry goes with it, and the nodes above that hold nothing else.
     pub(crate) fn unlink(&mut self, path: &[Step<'t>], leaf: &'t Node) {
-        let Some(at) = path.iter().rposition(|step| step.node.shape().count > 0) else {
-            return self.clear(path, leaf);
-        };
+        let at = path.iter().rposition(|step| step.node.shape().count > 0).expect("an inner root has two children");
         let Step { node, index } = path[at];
         let gone: Vec<&Node> = path[at + 1..].iter().map(|step| step.node).chain([leaf]).collect();
         if index > 0 {
             self.widen(path, (at, index - 1), named_at(path, separator_behind(&path[..=at])));
-            let changes: Vec<_> = gone.iter().map(|node| node.change()).collect();
-            node.change().remove(index - 1, Some(index));
-            drop(changes);
+            let (change, _gone) = (node.change(), gone.iter().map(|node| node.change()).collect::<Vec<_>>());
+            change.remove(index - 1, Some(index));
         } else {
             self.unlink_first(&path[..at], node, &gone);
         }
         gone.into_iter().for_each(|node| self.arena.put(node));
-        self.shrink(path[..at].to_vec(), node);
+        self.shrink(&path[..at], node);
     }
 
     /// Unlinks the first child of `node`, at the end of `path`, with the nodes `gone`. The smallest entry below `node` is then
@@ -70,13 +67,15 @@ impl<'t, K: Keys> Writer<'t, K> {
             Some(place) => self.widen(path, place, Some(smallest)),
             None => self.open_below(self.child(node, 1)),
         }
-        let changes: Vec<_> = gone.iter().map(|node| node.change()).collect();
-        let named = before.map(|(depth, index)| (path[depth].node.change(), index));
-        if let Some((change, index)) = &named {
-            change.set_entry(*index, self.entry(smallest, change.0.shape().skip));
+        let named = before.map(|(depth, index)| {
+            let named = path[depth].node;
+            (named.change(), index, self.entry(smallest, named.shape().skip))
+        });
+        let (change, _gone) = (node.change(), gone.iter().map(|node| node.change()).collect::<Vec<_>>());
+        if let Some((named, index, entry)) = &named {
+            named.set_entry(*index, *entry);
         }
-        node.change().remove(0, Some(0));
-        drop((named, changes));
+        change.remove(0, Some(0));
     }
 
     /// Prepares what will be the tree's first nodes for any smaller key.
@@ -90,26 +89,12 @@ impl<'t, K: Keys> Writer<'t, K> {
         }
     }
 
-    /// Leaves the last leaf, empty, as the root.
-    fn clear(&mut self, path: &[Step<'t>], leaf: &'t Node) {
-        let changes: Vec<_> = path.iter().map(|step| step.node.change()).collect();
-        let change = leaf.change();
-        change.set_count(0);
-        debug_assert_eq!(leaf.shape().skip, 0, "any key can be looked for in the only leaf");
-        self.trunk.set_root(leaf);
-        drop((change, changes));
-        path.iter().for_each(|step| self.arena.put(step.node));
-    }
-
     /// Joins `node`, at the end of `path`, with a neighbour if it has little, and so upwards.
-    pub(crate) fn shrink(&mut self, mut path: Path<'t>, mut node: &'t Node) {
-        while let Some(Step { node: above, index }) = path.pop() {
-            let shape = node.shape();
-            if shape.count >= shape.most() / 4 || above.shape().count == 0 {
-                break;
-            }
-            let left = index.saturating_sub(1);
-            if !self.join(above, left) {
+    pub(crate) fn shrink(&mut self, path: &[Step<'t>], mut node: &'t Node) {
+        for Step { node: above, index } in path.iter().rev() {
+            let joins_left = |writer: &mut Self| *index > 0 && writer.join(above, index - 1);
+            let joins_right = |writer: &mut Self| *index < above.shape().count && writer.join(above, *index);
+            if !node.shape().has_few() || !(joins_left(self) || joins_right(self)) {
                 break;
             }
             node = above;
@@ -127,19 +112,20 @@ impl<'t, K: Keys> Writer<'t, K> {
             return false;
         }
         let keys = &self.trunk.keys;
-        let changes = (above.change(), node.change(), gone.change());
         // Both skip no more than the separators around them have in common.
         let skip = own.skip.min(theirs.skip);
-        changes.1.skip(keys, skip);
-        changes.2.skip(keys, skip);
+        let separator = self.entry(above.entry(left).reference, skip);
+        let (parent, target, source) = (above.change(), node.change(), gone.change());
+        target.skip(keys, skip);
+        source.skip(keys, skip);
         if own.level > 0 {
             // The append puts the first child of the right one behind it.
-            changes.1.set_entry(own.count, self.entry(above.entry(left).reference, skip));
-            changes.1.set_count(own.count + 1);
+            target.set_entry(own.count, separator);
+            target.set_count(own.count + 1);
         }
-        changes.1.append(gone, 0);
-        changes.0.remove(left, Some(left + 1));
-        drop(changes);
+        target.append(gone, 0);
+        parent.remove(left, Some(left + 1));
+        drop((parent, target, source));
         self.arena.put(gone);
         true
     }

@@ -15,18 +15,16 @@ impl<'t, K: Keys> Writer<'t, K> {
         let mut path = Path::new();
         let mut node = self.root();
         while node.shape().level > 0 {
-            let mut index = node.count_below(&self.trunk.keys, key, true);
+            let index = node.count_below(&self.trunk.keys, key, true);
+            path.push(Step { node, index });
             let full = self.child(node, index);
             if full.shape().is_full() {
-                path.push(Step { node, index });
                 let (above, below) = (node.change(), full.change());
                 self.split(&path, &above, &below, key);
                 drop((above, below));
-                path.pop();
-                index = node.count_below(&self.trunk.keys, key, true);
+                path.last_mut().expect("just pushed").index = node.count_below(&self.trunk.keys, key, true);
             }
-            path.push(Step { node, index });
-            node = self.child(node, index);
+            node = self.child(node, path.last().expect("just pushed").index);
         }
         (path, node)
     }
@@ -50,6 +48,7 @@ impl<'t, K: Keys> Writer<'t, K> {
         // Keys that come in order fill their nodes.
         let middle = if is_append { shape.count - 1 } else { shape.count / 2 };
         let separator = node.entry(middle).reference;
+        let entry = self.entry(separator, above.0.shape().skip);
         let taken = self.take();
         let right = taken.change();
         right.set_shape(Shape { count: 0, ..shape });
@@ -62,7 +61,7 @@ impl<'t, K: Keys> Writer<'t, K> {
         below.set_count(middle);
         let index = path.last().expect("the way to the child").index;
         let (low, high) = (named_at(path, separator_before(path)), named_at(path, separator_behind(path)));
-        above.insert(index, self.entry(separator, above.0.shape().skip), Some(taken));
+        above.insert(index, entry, Some(taken));
         self.sharpen(below, low, Some(separator));
         self.sharpen(&right, Some(separator), high);
     }

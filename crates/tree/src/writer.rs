@@ -73,11 +73,13 @@ impl<'t, K: Keys> Writer<'t, K> {
         let entry = Entry { head: head_of(key, shape.skip), reference };
         let known = (place < shape.count).then(|| leaf.entry(place));
         let known = known.filter(|known| known.head == entry.head && keys.key(known.reference) == key);
+        debug_assert!(keys.key(reference) == key, "reference {reference} is not of this key");
         let change = leaf.change();
         if let Some(known) = known {
-            if let Some((depth, index)) = separator_before(&path).filter(|_| place == 0) {
-                let named = path[depth].node;
-                named.change().set_entry(index, Entry { reference, ..named.entry(index) });
+            let named = separator_before(&path).filter(|_| place == 0);
+            let named = named.map(|(depth, index)| (path[depth].node.change(), index));
+            if let Some((node, index)) = &named {
+                node.set_entry(*index, Entry { reference, ..node.0.entry(*index) });
             }
             change.set_entry(place, entry);
             return Some(known.reference);
@@ -98,7 +100,7 @@ impl<'t, K: Keys> Writer<'t, K> {
             self.unlink(&path, leaf);
         } else {
             self.remove_at(&path, leaf, place);
-            self.shrink(path, leaf);
+            self.shrink(&path, leaf);
         }
         self.trunk.count(-1);
         Some(found)
@@ -124,9 +126,9 @@ impl<'t, K: Keys> Writer<'t, K> {
         };
         let second = leaf.entry(1).reference;
         self.widen(path, (depth, index), Some(second));
-        let named = path[depth].node;
-        let changes = (named.change(), leaf.change());
-        changes.0.set_entry(index, self.entry(second, named.shape().skip));
-        changes.1.remove(0, None);
+        let entry = self.entry(second, path[depth].node.shape().skip);
+        let (named, change) = (path[depth].node.change(), leaf.change());
+        named.set_entry(index, entry);
+        change.remove(0, None);
     }
 }

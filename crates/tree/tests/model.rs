@@ -5,12 +5,12 @@ use perdura_tree::{Keys, Tree};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-/// References are places in a list.
+/// References are places in a list, which begins again behind its end: a key has many.
 struct List(Vec<Vec<u8>>);
 
 impl Keys for List {
     fn key(&self, reference: u64) -> &[u8] {
-        &self.0[reference as usize]
+        &self.0[reference as usize % self.0.len()]
     }
 }
 
@@ -76,11 +76,12 @@ proptest! {
     #[test]
     fn the_tree_is_what_its_model_is((keys, steps) in runs()) {
         let tree = Tree::new(List(keys.clone()));
-        let mut model = BTreeMap::new();
+        let (mut model, mut generation) = (BTreeMap::new(), 0);
         for step in &steps {
             let (Step::Insert(places) | Step::Remove(places)) = step;
             for (number, place) in places.iter().enumerate() {
-                let (key, reference) = (&keys[*place], *place as u64);
+                generation += 1;
+                let (key, reference) = (&keys[*place], (place + generation * keys.len()) as u64);
                 match step {
                     Step::Insert(_) => {
                         prop_assert_eq!(tree.writer().insert(key, reference), model.insert(key.clone(), reference));

@@ -39,12 +39,30 @@ fn read(tree: &Tree<Table>, key: &dyn Fn(u64) -> Vec<u8>, number: u64) {
         let lower = tree.lower(&key(number)).expect("0 stays");
         assert!(((number - 1) / STAYS * STAYS..number).contains(&lower), "lower of {number}: {lower}");
     }
+    if above < NUMBERS {
+        let higher = tree.higher(&key(number)).unwrap_or(NUMBERS);
+        assert!((number + 1..=number / STAYS * STAYS + STAYS).contains(&higher), "higher of {number}: {higher}");
+    }
     let mut page = Vec::new();
+    tree.page_to(&key(number), true, &mut page);
+    assert!(page.iter().rev().is_sorted() && (below..=number).contains(&page[0]), "down from {number}: {page:?}");
     tree.page_from(&key(number), true, &mut page);
     assert!(page.is_sorted() && page.first().is_none_or(|first| *first >= number), "{number}: {page:?}");
+    if above < NUMBERS {
+        assert!(page.first().is_some_and(|first| *first <= above), "a page from {number}: {page:?}");
+    }
     if let Some(last) = page.last() {
         let missed = (number..*last).find(|number| number % STAYS == 0 && !page.contains(number));
         assert_eq!(missed, None, "a page from {number}: {page:?}");
+    }
+}
+
+/// Ends the readers, whatever becomes of the writer.
+struct Ends<'e>(&'e AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 
@@ -55,6 +73,7 @@ fn race(key: impl Fn(u64) -> Vec<u8> + Sync, seed: u64) {
     }
     let (ended, reads) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
+        let _end = Ends(&ended);
         for reader in 1..3 {
             let (tree, key, ended, reads) = (&tree, &key, &ended, &reads);
             scope.spawn(move || {
@@ -76,7 +95,6 @@ fn race(key: impl Fn(u64) -> Vec<u8> + Sync, seed: u64) {
                 _ => drop(tree.writer().remove(&key(number))),
             }
         }
-        ended.store(true, Ordering::Relaxed);
     });
     assert!(reads.load(Ordering::Relaxed) > 0);
     assert_eq!(tree.audit(), Ok(()), "seed {seed}");
