@@ -83,6 +83,7 @@ impl Session {
         // Planted: a statement goes on reading at the snapshot from before it locked the table.
         if !perdura_pmem::planted(37) {
             self.snapshots.renew_statement(&self.pool);
+            self.owner.set_slots(Some(self.snapshots.slots()));
         }
         Ok(())
     }
