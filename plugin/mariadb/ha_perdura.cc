@@ -229,80 +229,33 @@ int ha_perdura::check_for_upgrade(HA_CHECK_OPT *)
 static st_mysql_storage_engine engine_info= {MYSQL_HANDLERTON_INTERFACE_VERSION};
 static st_mysql_information_schema information_schema_info= {MYSQL_INFORMATION_SCHEMA_INTERFACE_VERSION};
 
+static constexpr const char *AUTHOR= "The Perdura developers", *RELEASE= "0.1";
+static constexpr uint RELEASE_NUMBER= 0x0001;
+
+static st_maria_plugin information_table(const char *name, const char *what, int (*begin)(void *))
+{
+  return {MYSQL_INFORMATION_SCHEMA_PLUGIN, &information_schema_info, name, AUTHOR, what, PLUGIN_LICENSE_GPL, begin, nullptr,
+          RELEASE_NUMBER, nullptr, nullptr, RELEASE, MariaDB_PLUGIN_MATURITY_EXPERIMENTAL};
+}
+
 maria_declare_plugin(perdura)
 {
   MYSQL_STORAGE_ENGINE_PLUGIN,
   &engine_info,
   "Perdura",
-  "The Perdura developers",
+  AUTHOR,
   "Transactional tables in persistent memory",
   PLUGIN_LICENSE_GPL,
   start,
   end,
-  0x0001,
+  RELEASE_NUMBER,
   perdura::status_variables,
   perdura::system_variables,
-  "0.1",
+  RELEASE,
   MariaDB_PLUGIN_MATURITY_EXPERIMENTAL
 },
-{
-  MYSQL_INFORMATION_SCHEMA_PLUGIN,
-  &information_schema_info,
-  "PERDURA_TRX",
-  "The Perdura developers",
-  "Transactions of Perdura",
-  PLUGIN_LICENSE_GPL,
-  perdura::start_transactions,
-  nullptr,
-  0x0001,
-  nullptr,
-  nullptr,
-  "0.1",
-  MariaDB_PLUGIN_MATURITY_EXPERIMENTAL
-},
-{
-  MYSQL_INFORMATION_SCHEMA_PLUGIN,
-  &information_schema_info,
-  "PERDURA_LOCKS",
-  "The Perdura developers",
-  "Row locks of Perdura",
-  PLUGIN_LICENSE_GPL,
-  perdura::start_locks,
-  nullptr,
-  0x0001,
-  nullptr,
-  nullptr,
-  "0.1",
-  MariaDB_PLUGIN_MATURITY_EXPERIMENTAL
-},
-{
-  MYSQL_INFORMATION_SCHEMA_PLUGIN,
-  &information_schema_info,
-  "PERDURA_LOCK_WAITS",
-  "The Perdura developers",
-  "Waits for row locks of Perdura",
-  PLUGIN_LICENSE_GPL,
-  perdura::start_lock_waits,
-  nullptr,
-  0x0001,
-  nullptr,
-  nullptr,
-  "0.1",
-  MariaDB_PLUGIN_MATURITY_EXPERIMENTAL
-},
-{
-  MYSQL_INFORMATION_SCHEMA_PLUGIN,
-  &information_schema_info,
-  "PERDURA_SPACE",
-  "The Perdura developers",
-  "Space of the tables of Perdura",
-  PLUGIN_LICENSE_GPL,
-  perdura::start_space,
-  nullptr,
-  0x0001,
-  nullptr,
-  nullptr,
-  "0.1",
-  MariaDB_PLUGIN_MATURITY_EXPERIMENTAL
-}
+information_table("PERDURA_TRX", "Transactions of Perdura", perdura::start_transactions),
+information_table("PERDURA_LOCKS", "Locks of Perdura", perdura::start_locks),
+information_table("PERDURA_LOCK_WAITS", "Waits for locks of Perdura", perdura::start_lock_waits),
+information_table("PERDURA_SPACE", "Space of the tables of Perdura", perdura::start_space)
 maria_declare_plugin_end;
