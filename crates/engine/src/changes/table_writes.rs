@@ -28,9 +28,6 @@ pub struct TableWrites {
     pub(super) table: Arc<Table>,
     pub(super) writer: Arc<Writer>,
     pub(super) touched: Touched,
-    /// The transaction is known as a writer of the table: it has a change in a page since nobody read the table as a whole,
-    /// or it has locked the table. One that only moves rows keeps nobody off.
-    is_admitted: bool,
     pub(super) bulk: Option<BulkInsert>,
     pub(super) segments: OwnSegments,
     /// Single inserts, undone ones included.
@@ -49,11 +46,14 @@ pub struct TableWrites {
 impl TableWrites {
     /// Nothing written to `table` so far.
     pub fn new(table: Arc<Table>, writer: Arc<Writer>) -> TableWrites {
+        let mut touched = Touched::default();
+        if writer.moves() {
+            touched.set_admitted();
+        }
         TableWrites {
             table,
-            is_admitted: writer.moves(),
             writer,
-            touched: Touched::default(),
+            touched,
             bulk: None,
             segments: OwnSegments::default(),
             inserts: 0,
@@ -115,12 +115,12 @@ impl TableWrites {
     /// Whether the transaction is known as a writer of the table.
     #[inline]
     pub fn is_admitted(&self) -> bool {
-        self.is_admitted
+        self.touched.is_admitted()
     }
 
     /// Notes that the transaction has locked the table for its writes.
     pub fn set_admitted(&mut self) {
-        self.is_admitted = true;
+        self.touched.set_admitted();
     }
 
     /// Locks a row in place, if the lock is to be exclusive, `in_place` allows it, and nobody else holds the row.
@@ -134,11 +134,8 @@ impl TableWrites {
         let directory = table.directory();
         let (page, position) = (directory.page_of(rid.row()), directory.position_of(rid.row()));
         let mut shadow = table.shadows().slot(page).lock();
-        if exclusive && !self.is_admitted {
-            self.is_admitted = self.touched.admit(table.shadows(), &mut shadow, page, &self.writer);
-            if !self.is_admitted {
-                return Claim::Barred;
-            }
+        if exclusive && !self.touched.admit(table.shadows(), &mut shadow, page, &self.writer) {
+            return Claim::Barred;
         }
         let held = shadow.change(&self.writer).is_some_and(|change| change.holds(position));
         if !held {
@@ -207,11 +204,8 @@ impl TableWrites {
         let directory = table.directory();
         let (page, position) = (directory.page_of(rid.row()), directory.position_of(rid.row()));
         let mut shadow = table.shadows().slot(page).lock();
-        if !self.is_admitted {
-            self.is_admitted = self.touched.admit(table.shadows(), &mut shadow, page, &self.writer);
-            if !self.is_admitted {
-                return Ok(Written::Barred);
-            }
+        if !self.touched.admit(table.shadows(), &mut shadow, page, &self.writer) {
+            return Ok(Written::Barred);
         }
         let known = shadow.change(&self.writer);
         let own = known.and_then(|change| change.own(position, || directory.raw_word(rid.row())));
@@ -275,11 +269,8 @@ impl TableWrites {
         let directory = self.table.directory();
         let (page, position) = (directory.page_of(rid.row()), directory.position_of(rid.row()));
         let mut shadow = self.table.shadows().slot(page).lock();
-        if !self.is_admitted {
-            self.is_admitted = self.touched.admit(self.table.shadows(), &mut shadow, page, &self.writer);
-            if !self.is_admitted {
-                return false;
-            }
+        if !self.touched.admit(self.table.shadows(), &mut shadow, page, &self.writer) {
+            return false;
         }
         let (change, settled) = self.touched.open_change(&mut shadow, page, &self.writer, at, word.is_some());
         let stored = || directory.raw_word(rid.row());

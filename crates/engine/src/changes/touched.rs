@@ -22,6 +22,9 @@ pub struct Touched {
     pages: SmallVec<[u64; 4]>,
     /// In the order of time; forgotten up to the oldest position that is left. It names pages of the bulk insert too.
     journal: SmallVec<[Touch; 2]>,
+    /// The transaction is known as a writer of the table: it has a change in a page since nobody read the table as a whole,
+    /// or it has locked the table. One that only moves rows keeps nobody off.
+    is_admitted: bool,
     /// Their DRAM.
     pub memory: Memory,
 }
@@ -49,14 +52,30 @@ impl Touched {
         change
     }
 
-    /// Makes the transaction known as a writer of the table, by a change of page `page` that stays until its end. Returns
-    /// false if somebody reads the table as a whole, who may have looked at the page before.
+    /// Whether the transaction is known as a writer of the table.
+    #[inline]
+    pub fn is_admitted(&self) -> bool {
+        self.is_admitted
+    }
+
+    /// Notes that the transaction may write the table without a look for readers.
+    pub fn set_admitted(&mut self) {
+        self.is_admitted = true;
+    }
+
+    /// Makes the transaction known as a writer of the table, unless it is, by a change of page `page` that stays until its end.
+    /// Returns false if somebody reads the table as a whole, who may have looked at the page before.
+    #[inline]
     pub fn admit(&mut self, shadows: &Shadows, shadow: &mut LockedPage<'_>, page: u64, writer: &Arc<Writer>) -> bool {
+        if self.is_admitted {
+            return true;
+        }
         // Planted: a writer enters its first change without a look for readers.
         if shadows.has_readers() && !perdura_pmem::planted(33) {
             return false;
         }
         self.change(shadow, page, writer);
+        self.is_admitted = true;
         true
     }
 
