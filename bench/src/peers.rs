@@ -4,5 +4,6 @@ pub mod dram;
 pub mod fjall;
 pub mod index;
 pub mod lmdb;
+pub mod ordered;
 pub mod pmemobj;
 pub mod redb;

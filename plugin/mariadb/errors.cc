@@ -45,6 +45,7 @@ static int common_error(PerduraCode code)
   case PERDURA_CODE_MEDIUM: return HA_ERR_INTERNAL_ERROR;
   case PERDURA_CODE_OUT_OF_MEMORY: return HA_ERR_OUT_OF_MEM;
   case PERDURA_CODE_DEFINITION_CHANGED: return HA_ERR_TABLE_DEF_CHANGED;
+  case PERDURA_CODE_DUPLICATE_KEY: return HA_ERR_FOUND_DUPP_KEY;
   case PERDURA_CODE_INTERNAL: return HA_ERR_INTERNAL_ERROR;
   }
   return HA_ERR_INTERNAL_ERROR;
@@ -75,6 +76,8 @@ void log_last_error(const char *doing)
 
 int ha_perdura::failed(PerduraCode code)
 {
+  if (code == PERDURA_CODE_DUPLICATE_KEY)
+    m_refused_index= perdura_duplicate(m_cursor, &m_duplicate_row);
   return handler_error(code, table->in_use);
 }
 
@@ -94,6 +97,10 @@ void ha_perdura::print_error(int error, myf flags)
 {
   uint number;
   switch (error) {
+  case HA_ERR_INDEX_COL_TOO_LONG:
+    my_printf_error(ER_TOO_LONG_KEY, "Perdura: the row's values for key '%s' take more than the %u bytes that a key can have", flags,
+                    table->key_info[m_refused_index].name.str, PERDURA_KEY_BYTES_MAX);
+    return;
   case HA_ERR_RECORD_FILE_FULL: number= ER_RECORD_FILE_FULL; flags|= ME_ERROR_LOG; break;
   case HA_ERR_TO_BIG_ROW: number= ER_TOO_BIG_ROWSIZE; break;
   case HA_ERR_UNDO_REC_TOO_BIG: number= ER_UNDO_RECORD_TOO_BIG; break;

@@ -124,7 +124,14 @@ ha_perdura::~ha_perdura()
 handler::Table_flags ha_perdura::table_flags() const
 {
   return HA_REC_NOT_IN_SEQ | HA_CAN_GEOMETRY | HA_CAN_VIRTUAL_COLUMNS | HA_BINLOG_ROW_CAPABLE | HA_CAN_TABLE_CONDITION_PUSHDOWN |
-         HA_CRASH_SAFE | HA_CAN_SKIP_LOCKED | HA_ONLINE_ANALYZE | HA_CONCURRENT_OPTIMIZE;
+         HA_CRASH_SAFE | HA_CAN_SKIP_LOCKED | HA_ONLINE_ANALYZE | HA_CONCURRENT_OPTIMIZE | HA_NULL_IN_KEY | HA_CAN_INDEX_BLOBS |
+         HA_DUPLICATE_POS | HA_REQUIRES_KEY_COLUMNS_FOR_DELETE;
+}
+
+/* Rows with the same key come in the order of their positions. */
+ulong ha_perdura::index_flags(uint, uint, bool) const
+{
+  return HA_READ_NEXT | HA_READ_PREV | HA_READ_ORDER | HA_READ_RANGE;
 }
 
 /* In reads of 16 KiB, as the optimizer counts: persistent memory is read about as fast as a cached page. */
@@ -165,6 +172,8 @@ int ha_perdura::info(uint flag)
     stats.data_file_length= found.data_bytes - found.free_bytes;
     stats.delete_length= found.free_bytes;
     stats.mean_rec_length= found.rows ? static_cast<ulong>(stats.data_file_length / found.rows) : 0;
+    if (m_may_sample)
+      sample_indexes();
   }
   if (flag & HA_STATUS_TIME)
   {
@@ -174,9 +183,21 @@ int ha_perdura::info(uint flag)
     stats.update_time= static_cast<time_t>(found.changed_at);
   }
   if (flag & HA_STATUS_CONST)
+  {
     stats.block_size= 16 * 1024;
+    m_sampled_rows= 0;
+  }
+  if (flag & HA_STATUS_AUTO && table->found_next_number_field)
+  {
+    uint64_t next= 0;
+    perdura_counter_next(pool, m_cursor, &next);
+    stats.auto_increment_value= next;
+  }
   if (flag & HA_STATUS_ERRKEY)
-    errkey= static_cast<uint>(-1);
+  {
+    errkey= m_refused_index;
+    memcpy(dup_ref, &m_duplicate_row, sizeof(m_duplicate_row));
+  }
   return 0;
 }
 

@@ -18,6 +18,7 @@
 #ifndef HA_PERDURA_H
 #define HA_PERDURA_H
 
+#include "key_images.h"
 #include "perdura_plugin.h"
 
 class ha_perdura final : public handler
@@ -28,8 +29,11 @@ public:
 
   /* -- what the engine can do, statistics, maintenance (ha_perdura.cc) */
   Table_flags table_flags() const override;
-  ulong index_flags(uint, uint, bool) const override { return 0; }
-  uint max_supported_keys() const override { return 0; }
+  ulong index_flags(uint index, uint part, bool all_parts) const override;
+  const char *index_type(uint) override { return "BTREE"; }
+  uint max_supported_keys() const override { return MAX_KEY; }
+  uint max_supported_key_length() const override { return PERDURA_KEY_BYTES_MAX; }
+  uint max_supported_key_part_length() const override { return PERDURA_KEY_BYTES_MAX; }
   uint max_supported_record_length() const override { return HA_MAX_REC_LENGTH; }
   uint8 table_cache_type() override { return HA_CACHE_TBL_NOCACHE; }
   uint lock_count() const override { return 0; }
@@ -63,9 +67,15 @@ public:
   const COND *cond_push(const COND *condition) override;
 
   /* -- changes (ha_perdura_dml.cc) */
+  int extra(ha_extra_function operation) override;
   int write_row(const uchar *record) override;
   int update_row(const uchar *before, const uchar *after) override;
   int delete_row(const uchar *record) override;
+
+  /* -- AUTO_INCREMENT (ha_perdura_auto.cc) */
+  void get_auto_increment(ulonglong offset, ulonglong increment, ulonglong wanted, ulonglong *first, ulonglong *count) override;
+  int reset_auto_increment(ulonglong value) override;
+  void update_create_info(HA_CREATE_INFO *given) override;
 
   /* -- reading (ha_perdura_scan.cc) */
   int rnd_init(bool scan) override;
@@ -73,8 +83,22 @@ public:
   int rnd_pos(uchar *record, uchar *position) override;
   int rnd_end() override;
   void position(const uchar *record) override;
+  int cmp_ref(const uchar *left, const uchar *right) override;
+  handler *clone(const char *name, MEM_ROOT *root) override;
   void column_bitmaps_signal() override;
   int reset() override;
+
+  /* -- reading through an index (ha_perdura_index.cc) */
+  int index_init(uint index, bool sorted) override;
+  int index_end() override;
+  int index_read_map(uchar *record, const uchar *key, key_part_map parts, ha_rkey_function how) override;
+  int index_read_last_map(uchar *record, const uchar *key, key_part_map parts) override;
+  int index_next(uchar *record) override;
+  int index_prev(uchar *record) override;
+  int index_first(uchar *record) override;
+  int index_last(uchar *record) override;
+  int index_next_same(uchar *record, const uchar *key, uint length) override;
+  ha_rows records_in_range(uint index, const key_range *from, const key_range *to, page_range *pages) override;
 
 private:
   bool has_old_bits() const;
@@ -85,6 +109,16 @@ private:
   bool is_used(const uchar *record);
   int next_to_claim(uchar *record, PerduraCode code);
   int search_again(uchar *record);
+  void sample_indexes();
+  void sample_index(uint index);
+  int pass_auto_increment(Field *field);
+  bool make_keys(const uchar *record, PerduraKey *keys);
+  bool find_changes(const uchar *before, const uchar *after, PerduraKeyChange *changes, size_t *count);
+  int seek(uchar *record, const PerduraBound &bound, PerduraStep step, bool whole);
+  int step(uchar *record, PerduraStep step);
+  int entry_found(uchar *record, PerduraCode code);
+  bool is_of_entry(const uchar *record, PerduraCode code);
+  void compute_key(const uchar *record);
 
   PerduraCursor *m_cursor= nullptr;
   PerduraSession *m_session= nullptr;
@@ -96,6 +130,19 @@ private:
   bool m_locks= false;
   /* The server says which rows of an UPDATE it is going to change, and reads again those that have changed. */
   bool m_semi_consistent= false;
+  std::unique_ptr<perdura::Key_images> m_keys;
+  /* The rows that are read through the index are locked, so the key of each is compared with that of its entry. */
+  bool m_compares_keys= false;
+  /* All rows of the search have the key that was searched for. */
+  bool m_one_key= false;
+  /* The index that refused the last row, and the row that has the key; for a key that is too long, its index. */
+  uint m_refused_index= 0;
+  uint64_t m_duplicate_row= 0;
+  /* Number of rows when the keys were last sampled, and whether the statement may sample them. */
+  ha_rows m_sampled_rows= 0;
+  bool m_may_sample= false;
+  /* Rows to come for which the server has wanted values of the AUTO_INCREMENT column. */
+  ulonglong m_values_wanted= 0;
   /* Outcome of claiming such a row; the next read returns it. */
   PerduraCode m_claimed= PERDURA_CODE_OK;
   /* The condition that the rows used must satisfy, if evaluating it here has no effect. */

@@ -25,7 +25,7 @@ using namespace perdura;
 class Definition
 {
 public:
-  explicit Definition(TABLE *table)
+  Definition(TABLE *table, const Key_images &keys)
   {
     m_fields.reserve(table->s->fields);
     for (uint i= 0; i < table->s->fields; i++)
@@ -39,6 +39,8 @@ public:
     m_definition.field_count= m_fields.size();
     m_definition.record_bytes= table->s->reclength;
     m_definition.null_bytes= table->s->null_bytes;
+    m_definition.indexes= keys.definitions();
+    m_definition.index_count= keys.count();
   }
 
   PerduraDefinition *get() { return &m_definition; }
@@ -103,11 +105,61 @@ static int check_options(THD *thd, const HA_CREATE_INFO *info)
   return HA_WRONG_CREATE_OPTION;
 }
 
+/* Foreign keys would not be kept. Of a table that has some, the server itself refuses to change the engine. */
+static int check_foreign_keys(THD *thd)
+{
+  for (const Key &key : thd->lex->alter_info.key_list)
+    if (key.type == Key::FOREIGN_KEY)
+    {
+      my_error(ER_CHECK_NOT_IMPLEMENTED, MYF(0), "FOREIGN KEY");
+      return HA_ERR_UNSUPPORTED;
+    }
+  return 0;
+}
+
+/* Refuses keys that the server would not keep with this engine. */
+static int check_keys(const TABLE *form)
+{
+  const char *refused= nullptr;
+  for (uint index= 0; index < form->s->keys; index++)
+  {
+    const KEY &key= form->key_info[index];
+    if (key.without_overlaps)
+      /* The server looks for the period's neighbours, and the engine locks no gap between them. */
+      refused= "WITHOUT OVERLAPS";
+    for (uint part= 0; form->s->partition_info_str && part < key.user_defined_key_parts; part++)
+      if (!form->field[key.key_part[part].fieldnr - 1]->stored_in_db())
+        /* The server merges partitions by columns that it has not computed. */
+        refused= "a key on a VIRTUAL column of a partitioned table";
+  }
+  if (!refused)
+    return 0;
+  my_error(ER_CHECK_NOT_IMPLEMENTED, MYF(0), refused);
+  return HA_ERR_UNSUPPORTED;
+}
+
+/* Sets the first value of a new table's AUTO_INCREMENT column. */
+static PerduraCode begin_counting(const char *name, Definition *definition, ulonglong first)
+{
+  PerduraCursor *cursor;
+  PerduraCode code= perdura_cursor_open(pool, name, definition->get(), &cursor);
+  if (code != PERDURA_CODE_OK)
+    return code;
+  code= perdura_counter_set(pool, cursor, std::max<ulonglong>(first, 1));
+  perdura_cursor_close(cursor);
+  return code;
+}
+
 int ha_perdura::create(const char *name, TABLE *form, HA_CREATE_INFO *info)
 {
   if (int error= check_options(ha_thd(), info))
     return error;
-  Definition definition(form);
+  if (int error= check_foreign_keys(ha_thd()))
+    return error;
+  if (int error= check_keys(form))
+    return error;
+  const Key_images keys(form);
+  Definition definition(form, keys);
   /* By its image another server finds the table. The server itself keeps the definitions of partitioned tables. */
   const LEX_CUSTRING *image= form->s->frm_image;
   if (image && !form->s->partition_info_str && !info->tmp_table())
@@ -116,6 +168,12 @@ int ha_perdura::create(const char *name, TABLE *form, HA_CREATE_INFO *info)
     definition.get()->frm_bytes= image->length;
   }
   PerduraCode code= perdura_table_create(pool, name, definition.get());
+  if (code == PERDURA_CODE_OK && form->found_next_number_field)
+  {
+    code= begin_counting(name, &definition, info->auto_increment_value);
+    if (code != PERDURA_CODE_OK)
+      perdura_table_drop(pool, name);
+  }
   if (code == PERDURA_CODE_OK)
     return 0;
   if (code != PERDURA_CODE_EXISTS)
@@ -129,7 +187,8 @@ int ha_perdura::create(const char *name, TABLE *form, HA_CREATE_INFO *info)
 
 int ha_perdura::open(const char *name, int, uint)
 {
-  Definition definition(table);
+  m_keys= std::make_unique<Key_images>(table);
+  Definition definition(table, *m_keys);
   PerduraCode code= perdura_cursor_open(pool, name, definition.get(), &m_cursor);
   if (code != PERDURA_CODE_OK)
   {
@@ -174,5 +233,8 @@ bool ha_perdura::check_if_incompatible_data(HA_CREATE_INFO *, uint table_changes
 
 int ha_perdura::truncate()
 {
-  return table_error(perdura_table_truncate(m_cursor));
+  PerduraCode code= perdura_table_truncate(m_cursor);
+  if (code == PERDURA_CODE_OK && table->found_next_number_field)
+    code= perdura_counter_set(pool, m_cursor, 1);
+  return table_error(code);
 }

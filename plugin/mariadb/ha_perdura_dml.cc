@@ -13,24 +13,99 @@
    along with this program; if not, write to the Free Software
    Foundation, Inc., 51 Franklin Street, Fifth Floor, Boston, MA 02110-1301, USA */
 
-/* INSERT, UPDATE, DELETE: one call into the crates for each row. */
+/* INSERT, UPDATE, DELETE: one call into the crates for each row, with the keys that the row has, gets or loses. */
 
 #include "ha_perdura.h"
 
+using namespace perdura;
+
+/* Makes a record's key in each index. False if one is too long. */
+bool ha_perdura::make_keys(const uchar *record, PerduraKey *keys)
+{
+  for (uint index= 0; index < m_keys->count(); index++)
+    if (unlikely(!m_keys->make(index, record, Key_images::Slot::FIRST, &keys[index])))
+    {
+      m_refused_index= index;
+      return false;
+    }
+  return true;
+}
+
+/* Finds the indexes in which the two records of a row have different keys. False if a new key is too long. */
+bool ha_perdura::find_changes(const uchar *before, const uchar *after, PerduraKeyChange *changes, size_t *count)
+{
+  *count= 0;
+  for (uint index= 0; index < m_keys->count(); index++)
+  {
+    if (m_keys->is_same(index, before, after))
+      continue;
+    PerduraKeyChange *change= &changes[*count];
+    change->index= index;
+    m_keys->make(index, before, Key_images::Slot::FIRST, &change->before);
+    if (unlikely(!m_keys->make(index, after, Key_images::Slot::SECOND, &change->after)))
+    {
+      m_refused_index= index;
+      return false;
+    }
+    const bool is_change= change->before.length != change->after.length ||
+                          memcmp(change->before.bytes, change->after.bytes, change->after.length);
+    *count+= is_change;
+  }
+  return true;
+}
+
 int ha_perdura::write_row(const uchar *record)
 {
-  PerduraCode code= perdura_insert(m_cursor, m_session, record);
+  const bool counts= table->next_number_field && record == table->record[0];
+  if (counts)
+    if (int error= update_auto_increment())
+      return error;
+  PerduraKey keys[MAX_KEY];
+  if (unlikely(!make_keys(record, keys)))
+    return HA_ERR_INDEX_COL_TOO_LONG;
+  PerduraCode code= perdura_insert(m_cursor, m_session, record, keys);
+  if (m_values_wanted)
+    m_values_wanted--;
+  if (unlikely(code != PERDURA_CODE_OK))
+    return failed(code);
+  return counts && !insert_id_for_cur_row ? pass_auto_increment(table->next_number_field) : 0;
+}
+
+/* Whether the statement inserts rows, and changes one that has a key already. */
+static bool is_insert(THD *thd)
+{
+  const int command= thd_sql_command(thd);
+  return command == SQLCOM_INSERT || command == SQLCOM_INSERT_SELECT;
+}
+
+int ha_perdura::update_row(const uchar *before, const uchar *after)
+{
+  PerduraKeyChange changes[MAX_KEY];
+  size_t count;
+  if (unlikely(!find_changes(before, after, changes, &count)))
+    return HA_ERR_INDEX_COL_TOO_LONG;
+  PerduraCode code= perdura_update(m_cursor, m_session, after, changes, count);
+  if (unlikely(code != PERDURA_CODE_OK))
+    return failed(code);
+  const bool counts= table->found_next_number_field && after == table->record[0] && is_insert(table->in_use);
+  return unlikely(counts) ? pass_auto_increment(table->found_next_number_field) : 0;
+}
+
+int ha_perdura::delete_row(const uchar *record)
+{
+  PerduraKey keys[MAX_KEY];
+  make_keys(record, keys);
+  PerduraCode code= perdura_delete(m_cursor, m_session, keys);
   return likely(code == PERDURA_CODE_OK) ? 0 : failed(code);
 }
 
-int ha_perdura::update_row(const uchar *, const uchar *after)
+/* REPLACE, ON DUPLICATE KEY UPDATE and IGNORE go on after a duplicate; the first two with the row that has the key. */
+int ha_perdura::extra(ha_extra_function operation)
 {
-  PerduraCode code= perdura_update(m_cursor, m_session, after);
-  return likely(code == PERDURA_CODE_OK) ? 0 : failed(code);
-}
-
-int ha_perdura::delete_row(const uchar *)
-{
-  PerduraCode code= perdura_delete(m_cursor, m_session);
-  return likely(code == PERDURA_CODE_OK) ? 0 : failed(code);
+  switch (operation) {
+  case HA_EXTRA_IGNORE_DUP_KEY: perdura_cursor_locks_duplicates(m_cursor, true); break;
+  case HA_EXTRA_NO_IGNORE_DUP_KEY: perdura_cursor_locks_duplicates(m_cursor, false); break;
+  default: break;
+  }
+  return 0;
 }

@@ -20,10 +20,11 @@
 #include <string>
 #include <vector>
 
-/* A statement that only reads needs the columns that it uses. One that changes rows needs all, for it stores whole rows. */
+/* A statement that only reads needs the columns that it uses. One that changes rows needs all, for it stores whole rows; one that
+   locks them needs those of the keys that it compares. */
 void ha_perdura::choose_columns()
 {
-  const bool all= m_lock_type >= TL_FIRST_WRITE || bitmap_is_set_all(table->read_set);
+  const bool all= m_locks || m_lock_type >= TL_FIRST_WRITE || bitmap_is_set_all(table->read_set);
   perdura_cursor_set_columns(m_cursor, all ? nullptr : reinterpret_cast<const uint8_t *>(table->read_set->bitmap));
   m_columns_chosen= true;
 }
@@ -197,6 +198,27 @@ void ha_perdura::position(const uchar *)
   memcpy(ref, &row, sizeof(row));
 }
 
+/* By the row's number, in whose order an index has the rows with the same key. */
+int ha_perdura::cmp_ref(const uchar *left, const uchar *right)
+{
+  constexpr uint64_t NUMBER= (1ULL << 48) - 1;
+  uint64_t first, second;
+  memcpy(&first, left, sizeof(first));
+  memcpy(&second, right, sizeof(second));
+  first&= NUMBER;
+  second&= NUMBER;
+  return first < second ? -1 : first > second;
+}
+
+/* The server does not say how the clone, which takes part in the same statement, is to lock. */
+handler *ha_perdura::clone(const char *name, MEM_ROOT *root)
+{
+  handler *made= handler::clone(name, root);
+  if (made)
+    static_cast<ha_perdura *>(made)->m_lock_type= m_lock_type;
+  return made;
+}
+
 /* The statement has changed the columns that it reads. */
 void ha_perdura::column_bitmaps_signal()
 {
@@ -212,5 +234,7 @@ int ha_perdura::reset()
   m_search= Search::NONE;
   m_claimed= PERDURA_CODE_OK;
   m_condition= nullptr;
+  m_values_wanted= 0;
+  m_may_sample= false;
   return 0;
 }

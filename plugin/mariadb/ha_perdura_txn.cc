@@ -376,6 +376,7 @@ int ha_perdura::enter_statement(THD *thd, thr_lock_type lock_type)
   const bool skip_locked= lock_type == TL_READ_SKIP_LOCKED || lock_type == TL_WRITE_SKIP_LOCKED;
   const PerduraLock lock= lock_for(thd, lock_type);
   m_locks= lock != PERDURA_LOCK_NONE;
+  m_may_sample= true;
   return handler_error(perdura_cursor_prepare(m_cursor, lock, skip_locked), thd);
 }
 

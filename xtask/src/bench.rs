@@ -7,6 +7,7 @@
 mod commit;
 mod document;
 mod engine;
+mod index;
 mod load;
 mod many;
 mod map;
@@ -33,11 +34,11 @@ use serde_json::Value;
 use crate::args::Args;
 use crate::plugin;
 
-const NAMES: [&str; 11] =
-    ["load", "commit", "scan", "mass", "stall", "recovery", "memory", "space", "many", "engine", "map"];
+const NAMES: [&str; 12] =
+    ["load", "commit", "scan", "mass", "stall", "recovery", "memory", "space", "many", "engine", "index", "map"];
 
 /// Benchmarks that run without a server.
-const BARE: [&str; 3] = ["stall", "engine", "map"];
+const BARE: [&str; 4] = ["stall", "engine", "index", "map"];
 
 fn run_one(name: &str, plan: &Plan) -> Result<Report> {
     match name {
@@ -51,6 +52,7 @@ fn run_one(name: &str, plan: &Plan) -> Result<Report> {
         "space" => space::run(plan),
         "many" => many::run(plan),
         "engine" => engine::run(plan),
+        "index" => index::run(plan),
         "map" => map::run(plan),
         _ => bail!("no benchmark {name}; there are: {}, all", NAMES.join(", ")),
     }

@@ -1,10 +1,10 @@
-/* perdura_server.h: Perdura's pools for the storage engine plugin of a SQL server.
+/* perdura_server.h: Perdura's pools for the plugin of a SQL server. Made from src/server and headers of crates/capi.
 
    A pool keeps tables in persistent memory. The plugin describes a table by the server's own definition
    (an frm image) and by the layout of its records; it then reads and changes rows through cursors, in
    the transactions of its sessions. Programs without a SQL server want perdura_map.h instead.
 
-   Made from crates/capi (src/server and headers/perdura_server.h.in); to make it anew:
+   To make it anew from src/server and headers/perdura_server.h.in:
    PERDURA_BLESS=1 cargo test -p perdura-capi --test header
    Link with libperdura_capi.a, what `pkg-config --libs libpmem2` says, and -lpthread -ldl -lm.
 
@@ -14,7 +14,7 @@
    failures, all others are. Below, codes go without their prefix. "Errors" names the failures that
    belong to the call. Besides those, a call that stores to the pool may return DEVICE_FULL,
    READ_ONLY_POOL or MEDIUM, a call that reads it DAMAGED, and any call INTERNAL. A failed call stores no
-   result, with two exceptions: RECORD_CHANGED from perdura_scan_next fills in the record, and DAMAGED
+   result, with two exceptions: RECORD_CHANGED from a call that reads the next row fills in the record, and DAMAGED
    may leave a part of it overwritten.
 
    Messages. A failed call leaves a message with its thread, for a person: what failed, where, and what
@@ -27,6 +27,9 @@
    Records. A record is the server's buffer of one row, as long and laid out as its PerduraDefinition
    says. A blob's pointer in a record that was read refers into the pool: it is valid until the session's
    statement or transaction ends.
+
+   Keys. A row has one key in each index of its table, made by the plugin. The order of the keys' bytes is
+   the order of the rows in the index, and no key of an index begins another one.
 
    Pointers. No pointer may be null unless the call says so. Arguments are used until the call returns,
    and no longer; only the functions and contexts of PerduraWaitHooks and of perdura_set_notice_handler
@@ -100,6 +103,8 @@ typedef enum PerduraCode {
   // The table's definition in the pool is another one than the caller's, or newer than the transaction's
   // snapshot.
   PERDURA_CODE_DEFINITION_CHANGED,
+  // Another row has the key in an index that is unique.
+  PERDURA_CODE_DUPLICATE_KEY,
   // A defect: the pool has failed stop.
   PERDURA_CODE_INTERNAL,
 } PerduraCode;
@@ -187,6 +192,15 @@ typedef struct PerduraField {
   uint32_t length;
 } PerduraField;
 
+// An index of a table. Every row has one key in it, made by the plugin: bytes in whose order the rows are
+// found.
+typedef struct PerduraIndex {
+  // No two rows have the same key, except keys that say that they may repeat.
+  bool unique;
+  // Length of every key; 0 if the lengths differ.
+  uint16_t key_bytes;
+} PerduraIndex;
+
 // A table as the server defines it.
 typedef struct PerduraDefinition {
   // The server's id of the definition. Null for a partition.
@@ -206,6 +220,10 @@ typedef struct PerduraDefinition {
   uint32_t record_bytes;
   // Bytes of NULL bits at the start of a record.
   uint32_t null_bytes;
+  // The indexes.
+  const PerduraIndex *indexes;
+  // Number of indexes.
+  size_t index_count;
 } PerduraDefinition;
 
 /* -- Tables */
@@ -426,6 +444,10 @@ void perdura_cursor_set_columns(PerduraCursor *cursor, const uint8_t *columns);
 // Sets whether the caller claims the rows that it uses (perdura_claim). A scan then locks no row by itself.
 void perdura_cursor_claims(PerduraCursor *cursor, bool claims);
 
+// Sets whether the caller is going to change the row whose key an insert meets: that row is then locked
+// before the insert returns DUPLICATE_KEY.
+void perdura_cursor_locks_duplicates(PerduraCursor *cursor, bool locks);
+
 // Empties the cursor's table, durably. No other cursor may be open on it.
 PerduraCode perdura_table_truncate(PerduraCursor *cursor);
 
@@ -478,22 +500,153 @@ PerduraCode perdura_claim(PerduraCursor *cursor, const PerduraSession *session);
 // turns out not to use.
 void perdura_unlock(PerduraCursor *cursor, const PerduraSession *session);
 
+/* -- Keys, and reading rows through an index */
+
+// The longest key.
+#define PERDURA_KEY_BYTES_MAX 3072
+
+// A row's key in one of the table's indexes.
+typedef struct PerduraKey {
+  // The key.
+  const uint8_t *bytes;
+  // Its length, at most PERDURA_KEY_BYTES_MAX.
+  uint32_t length;
+  // Another row may have the key too, though the index is unique.
+  bool may_repeat;
+} PerduraKey;
+
+// A row's key in an index changes.
+typedef struct PerduraKeyChange {
+  // Number of the index.
+  uint32_t index;
+  // The key that the row has.
+  PerduraKey before;
+  // The key that it gets.
+  PerduraKey after;
+} PerduraKeyChange;
+
+// Where a range of keys begins or ends.
+typedef enum PerduraBoundKind {
+  // It does not: the range goes on to the first or the last key.
+  PERDURA_BOUND_KIND_NONE = 0,
+  // At the keys that begin with the bytes, which belong to the range.
+  PERDURA_BOUND_KIND_INCLUDED,
+  // At the keys that begin with the bytes, which do not belong to the range.
+  PERDURA_BOUND_KIND_EXCLUDED,
+} PerduraBoundKind;
+
+// An end of a range of keys.
+typedef struct PerduraBound {
+  // Whether there is one, and which side of it the keys at it are.
+  PerduraBoundKind kind;
+  // The beginning of the keys at this end.
+  const uint8_t *bytes;
+  // How many bytes.
+  uint32_t length;
+} PerduraBound;
+
+// Where a step in an index goes.
+typedef enum PerduraStep {
+  // To the next greater key.
+  PERDURA_STEP_NEXT = 0,
+  // To the next smaller key.
+  PERDURA_STEP_PREVIOUS,
+  // To the next greater key, if it begins with what was searched for.
+  PERDURA_STEP_NEXT_SAME,
+  // To the next smaller key, if it begins with what was searched for.
+  PERDURA_STEP_PREVIOUS_SAME,
+} PerduraStep;
+
+// Begins to read the index of this number. Reads see what the transaction wrote before. Under SERIALIZABLE
+// this locks the table first. `locks` is set to whether reads lock the rows. If they do, the caller compares
+// the key of each row that it gets with perdura_index_key, and calls perdura_index_pass if they differ.
+//
+// Errors: LOCK_WAIT_TIMEOUT, DEADLOCK, KILLED.
+PerduraCode perdura_index_begin(PerduraCursor *cursor, const PerduraSession *session, uint32_t index,
+    bool *locks);
+
+// Finds the first row whose key is at `bound` or behind it in the direction of `step`, and reads it into
+// `record`. A step to the same key finds only rows whose keys begin with the bound's bytes. `whole` says that
+// these are a whole key which does not repeat. END if there is no such row.
+//
+// Errors: LOCK_WAIT_TIMEOUT, DEADLOCK, KILLED; RECORD_CHANGED as for perdura_scan_next, with the record
+// filled in.
+PerduraCode perdura_index_seek(PerduraCursor *cursor, const PerduraSession *session, PerduraBound bound,
+    PerduraStep step, bool whole, uint8_t *record);
+
+// Goes on to another row, and reads it into `record`. END if there is none.
+//
+// Errors: those of perdura_index_seek.
+PerduraCode perdura_index_step(PerduraCursor *cursor, const PerduraSession *session, PerduraStep step,
+    uint8_t *record);
+
+// Releases the row read last, which the caller does not use, and goes on as the last seek or step did.
+//
+// Errors: those of perdura_index_seek.
+PerduraCode perdura_index_pass(PerduraCursor *cursor, const PerduraSession *session, uint8_t *record);
+
+// The key by which the row read last was found, valid until the next call on the cursor.
+const uint8_t *perdura_index_key(const PerduraCursor *cursor, size_t *bytes);
+
+// Whether a key begins with what was searched for last.
+bool perdura_index_is_sought(const PerduraCursor *cursor, const uint8_t *key, size_t length);
+
+// Ends the reading of an index.
+void perdura_index_end(PerduraCursor *cursor);
+
+// Estimates how many rows of an index lie between two bounds. Reads no rows.
+PerduraCode perdura_index_estimate(PerduraCursor *cursor, const PerduraSession *session, uint32_t index,
+    PerduraBound from, PerduraBound to, uint64_t *rows);
+
+// Copies to `key` the key of an entry about `number` of `of` parts of the way through an index, and sets
+// `length`. END if the index is empty.
+PerduraCode perdura_index_sample(PerduraCursor *cursor, const PerduraSession *session, uint32_t index,
+    uint32_t number, uint32_t of, uint8_t *key, size_t *length);
+
 /* -- Changing rows */
 
-// Inserts a row. Waits for SERIALIZABLE transactions that have read the table.
+// Inserts a row, with a key for each of the table's indexes, in their order. `keys` may be null if there are
+// none. Waits for SERIALIZABLE transactions that have read the table, and for those that are changing a key
+// that must not repeat.
 //
-// Errors: LOCK_WAIT_TIMEOUT, DEADLOCK, KILLED, ROW_TOO_LARGE, DEVICE_FULL, TABLE_FULL, DEFINITION_CHANGED.
-PerduraCode perdura_insert(PerduraCursor *cursor, const PerduraSession *session, const uint8_t *record);
+// Errors: DUPLICATE_KEY, of which perdura_duplicate tells more; LOCK_WAIT_TIMEOUT, DEADLOCK, KILLED,
+// ROW_TOO_LARGE, DEVICE_FULL, TABLE_FULL, DEFINITION_CHANGED.
+PerduraCode perdura_insert(PerduraCursor *cursor, const PerduraSession *session, const uint8_t *record,
+    const PerduraKey *keys);
 
-// Replaces the row read last by `record`, locking it unless the read has.
+// Replaces the row read last by `record`, locking it unless the read has. `changes` are the `change_count`
+// indexes in which the row's key changes; it may be null if there are none.
 //
 // Errors: RECORD_CHANGED, and those of perdura_insert.
-PerduraCode perdura_update(PerduraCursor *cursor, const PerduraSession *session, const uint8_t *record);
+PerduraCode perdura_update(PerduraCursor *cursor, const PerduraSession *session, const uint8_t *record,
+    const PerduraKeyChange *changes, size_t change_count);
 
-// Deletes the row read last, locking it unless the read has.
+// Deletes the row read last, locking it unless the read has. `keys` are the row's keys, as for
+// perdura_insert.
 //
 // Errors: those of perdura_update.
-PerduraCode perdura_delete(PerduraCursor *cursor, const PerduraSession *session);
+PerduraCode perdura_delete(PerduraCursor *cursor, const PerduraSession *session, const PerduraKey *keys);
+
+// After DUPLICATE_KEY: the number of the index that has the key already, and in `row` the position of the row
+// that has it.
+uint32_t perdura_duplicate(const PerduraCursor *cursor, uint64_t *row);
+
+/* -- Counters of AUTO_INCREMENT columns */
+
+// Sets the next value that the table's counter gives out.
+PerduraCode perdura_counter_set(const PerduraEngine *engine, PerduraCursor *cursor, uint64_t next);
+
+// The next value of the table's counter.
+PerduraCode perdura_counter_next(const PerduraEngine *engine, PerduraCursor *cursor, uint64_t *next);
+
+// Reserves values of the table's counter, durably: nobody gets them again, not even after a crash. Of the
+// values that are `offset` and a multiple of `increment`, and not above `max`, it takes the next `wanted` or
+// as many as there are. `count` is 0 if there are none.
+PerduraCode perdura_counter_reserve(const PerduraEngine *engine, PerduraCursor *cursor, uint64_t offset,
+    uint64_t increment, uint64_t wanted, uint64_t max, uint64_t *first, uint64_t *count);
+
+// Notes that a row has `value`, which the table's counter does not give out any more, if it has not already.
+PerduraCode perdura_counter_pass(const PerduraEngine *engine, PerduraCursor *cursor, uint64_t value);
 
 /* -- Replication: a replica's search for the row of an event */
 
@@ -507,6 +660,13 @@ PerduraCode perdura_search_begin(PerduraCursor *cursor, const PerduraSession *se
 
 // Begins the search again if there have been commits since it began; END if not.
 PerduraCode perdura_search_again(PerduraCursor *cursor, const PerduraSession *session);
+
+// Begins a search, as perdura_search_begin does, through the index that the cursor reads: the reads that
+// follow see every commit that has its place in the order of commits. With `again` it does so if there have
+// been commits since it began before; END if not.
+//
+// Errors: READ_ONLY_POOL.
+PerduraCode perdura_index_search(PerduraCursor *cursor, const PerduraSession *session, bool again);
 
 /* -- Checking a table */
 

@@ -33,9 +33,11 @@ pub fn check(_medium: &dyn Medium, report: &Report) {
 }
 
 fn print_table(table: &TableReport) {
-    let [free, cells, directory, runs] = table.segments;
+    let [free, cells, directory, runs, leaves] = table.segments;
     println!("table {} (id {})", table.name, table.id);
     println!("  {} rows of {} bytes in all, {} deletions to be purged", table.rows, table.row_bytes, table.tombstones);
     println!("  {} files of {} bytes in all", table.files, table.bytes);
-    println!("  segments: {cells} with cells, {directory} of the row directory, {runs} in runs, {free} free");
+    println!(
+        "  segments: {cells} with cells, {directory} of the row directory, {runs} in runs, {leaves} of indexes, {free} free"
+    );
 }

@@ -10,6 +10,7 @@
 pub mod behind;
 pub mod bulk;
 pub mod claim;
+mod index_writes;
 pub mod memory;
 mod moves;
 pub mod own_segments;

@@ -4,10 +4,12 @@ use crate::activity::{self, LockStatus, LockWait, TransactionStatus};
 use crate::background::{self, Background};
 use crate::config::Config;
 use crate::error::{ErrorKind, Result};
+use crate::format::IndexDefinition;
 use crate::pool::Pool;
 use crate::recovery::{self, ddl};
 use crate::status::{Counters, Status};
 use crate::table::Table;
+use crate::table::definition::Definition;
 use crate::table::figures::TableSpace;
 use crate::txn::compact;
 use crate::txn::isolation::Isolation;
@@ -78,6 +80,13 @@ impl Engine {
     /// # Errors
     /// Exists; DeviceFull; ReadOnlyPool; Configuration if the name is empty or longer than 1024 bytes.
     pub fn create_table(&self, name: &str, definition: &[u8]) -> Result<Arc<Table>> {
+        self.create_table_with(name, definition, &[])
+    }
+
+    /// Creates a table with indexes. Errors as for [`Engine::create_table`]; Configuration if a key may be longer than
+    /// [`KEY_BYTES_MAX`](crate::KEY_BYTES_MAX), or if there are more than 255 indexes.
+    pub fn create_table_with(&self, name: &str, definition: &[u8], indexes: &[IndexDefinition]) -> Result<Arc<Table>> {
+        let definition = Definition { indexes: indexes.into(), bytes: definition.into() };
         ddl::create_table(&self.pool, name, definition)
     }
 
@@ -145,7 +154,7 @@ impl Engine {
     /// # Errors
     /// NotFound.
     pub fn definition(&self, name: &str) -> Result<Arc<[u8]>> {
-        self.pool.tables.find(name).map(|table| table.definition.clone())
+        self.pool.tables.find(name).map(|table| table.definition.bytes.clone())
     }
 
     /// Begins a session, which runs one transaction after another.

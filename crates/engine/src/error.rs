@@ -34,6 +34,8 @@ pub enum ErrorKind {
     TableFull,
     /// The row is longer than 2^31 - 1 bytes.
     RowTooLarge,
+    /// Another row has the key, in an index that is unique.
+    DuplicateKey,
     /// The bytes at this place of the pool cannot be right.
     Damaged,
     /// The pool has a format that this build does not read, or the request asks for something that the engine does not

@@ -7,6 +7,7 @@
 
 mod file;
 mod geometry;
+mod leaf;
 mod page;
 mod record;
 mod segment;
@@ -18,7 +19,12 @@ pub use file::{
     FILE_BYTES_MIN, FileHeader, FileIdentity, HeaderFault, LINK_AT, Link, bytes_for_segments, data_file_name,
     descriptor_at, parse_data_file_name, segments_at, segments_for_bytes,
 };
-pub use geometry::{CATALOG_ID, FORMAT_VERSION, GRANULES, Geometry, SEGMENT_BYTES_MIN, UNIT_BYTES};
+pub use geometry::{CATALOG_ID, FORMAT_VERSION, GRANULES, Geometry, LEAF_UNIT, SEGMENT_BYTES_MIN, UNIT_BYTES};
+pub use leaf::{
+    ENTRY_BYTES_MAX, ENTRY_ROW_BYTES, IndexDefinition, KEY_BYTES_MAX, LEAF_HEADER, LEAF_SLOTS, LeafKind, LeafShape,
+    decode_valid, encode_valid, entry_key, entry_marks, entry_row, fold_entry, key_bytes_max, key_fingerprint,
+    leaf_check, leaf_version, push_entry, units_for_fixed, units_for_long,
+};
 pub use page::PageState;
 pub use record::{RECORD_BYTES, Record, delta_crc, fold_row, page_crc};
 pub use segment::SegmentKind;

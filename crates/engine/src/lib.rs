@@ -6,7 +6,7 @@
 //! `docs/invariants.md` numbers the rules, (I1) to (I11), that comments cite.
 //!
 //! The rooms, from the top down; each uses only those after it: `engine`, `status`, `sessions`, `activity` and `background`;
-//! `recovery`; `txn`; `pool`; `changes`; `table`; `space`; `shadow`; `files`; and at the bottom `service`, `notices`, `config`,
+//! `recovery`; `txn`; `pool`; `changes`; `table`; `index`; `space`; `shadow`; `files`; and at the bottom `service`, `notices`, `config`,
 //! [`mod@format`], `error` and `random`.
 
 mod activity;
@@ -17,6 +17,7 @@ mod engine;
 mod error;
 mod files;
 pub mod format;
+mod index;
 mod notices;
 mod pool;
 mod random;
@@ -33,7 +34,7 @@ pub use activity::{LockStatus, LockWait, SessionStatus, SnapshotStatus, Transact
 pub use config::{Clock, Config};
 pub use engine::Engine;
 pub use error::{Error, ErrorKind, Result};
-pub use format::Rid;
+pub use format::{IndexDefinition, KEY_BYTES_MAX, Rid};
 pub use perdura_log::{Csn, LogConfig};
 pub use perdura_pmem::{FileMedium, Medium, Options as MediumOptions};
 pub use pool::locks::{Deadlock, Deadlocked, LockMode, LockOutcome};
@@ -44,7 +45,9 @@ pub use table::Table;
 pub use table::figures::TableSpace;
 pub use table::visibility::{ReadView, RowRef};
 pub use txn::check::{CheckClient, CheckDepth, CheckSummary};
+pub use txn::index_scan::{Direction, IndexScan};
 pub use txn::isolation::Isolation;
+pub use txn::keys::{Key, KeyChange};
 pub use txn::read::Scan;
 pub use txn::reader::{Reader, Rows};
 pub use txn::session::{Killer, Savepoint, Session};

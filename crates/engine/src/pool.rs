@@ -17,6 +17,7 @@ use crate::config::Config;
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::context::TableContext;
 use crate::format::{CATALOG_ID, RECORD_BYTES};
+use crate::index::tree::Ground;
 use crate::service::Services;
 use crate::table::Table;
 use hold::Hold;
@@ -208,6 +209,13 @@ impl Pool {
         // Planted: purge goes beyond the checkpoint.
         let covered = if perdura_pmem::planted(54) { self.log.visible_csn() } else { self.log.checkpoint_csn() };
         let reach = self.snapshots.reach(covered);
-        self.open_tables().iter().map(|table| table.space().purge(&reach)).sum()
+        let visible = || self.log.visible_csn();
+        let mut purged = 0;
+        for table in self.open_tables() {
+            purged += table.space().purge(&reach);
+            let ground = Ground { segments: table.space().segments(), visible: &visible };
+            table.index_list().purge(ground, &reach, || self.snapshots.count() == 0);
+        }
+        purged
     }
 }

@@ -24,6 +24,7 @@ use crate::pool::tables::{Registered, Tables};
 use crate::random;
 use crate::service::Services;
 use crate::table::Table;
+use crate::table::definition::Definition;
 use catalog::Entry;
 use perdura_log::{Recovery, SUPERBLOCK_NAME as SUPERBLOCK, SUPERBLOCK_NEW_NAME as SUPERBLOCK_NEW};
 use perdura_pmem::Medium;
@@ -86,7 +87,7 @@ fn create(medium: &Arc<dyn Medium>, config: &Config, random: &mut random::Source
     let superblock = perdura_log::create(medium, &config.log, geometry.to_words(), &mut || random.next())?;
     let services = Arc::new(Services::new(None));
     let context = Arc::new(TableContext::new(medium.clone(), superblock.pool, geometry, config, services));
-    Table::create(context.clone(), CATALOG_ID, catalog::NAME, Arc::default())?;
+    Table::create(context.clone(), CATALOG_ID, catalog::NAME, Definition::default())?;
     context.spare.create(&**medium)?;
     medium.rename(SUPERBLOCK_NEW, SUPERBLOCK)?;
     medium.sync_dir()?;
@@ -109,7 +110,7 @@ fn recover(
     let services = Arc::new(Services::new(prefault));
     watch_prefault(&services);
     let context = Arc::new(TableContext::new(medium.clone(), id, geometry, config, services));
-    let catalog = Table::open(context.clone(), CATALOG_ID, catalog::NAME, Arc::default(), Arc::default())?;
+    let catalog = Table::open(context.clone(), CATALOG_ID, catalog::NAME, Definition::default(), Arc::default())?;
     let catalog = Arc::new(catalog);
     redo::redo(&recovery, |id| (id == CATALOG_ID).then_some(&*catalog))?;
     let tables = register(&context, &catalog, files, config)?;
@@ -161,7 +162,7 @@ fn register(context: &Arc<TableContext>, catalog: &Table, files: &[(String, u64)
             Entry::NextId(_) => *tables.next_id_row.lock() = Some(row),
             Entry::Table { id, name, definition } => {
                 let (files, bytes) = found.get(&id).copied().unwrap_or_default();
-                tables.add(Registered::found(id, row, definition.into(), &name, files, bytes));
+                tables.add(Registered::found(id, row, definition, &name, files, bytes));
             }
         }
     }

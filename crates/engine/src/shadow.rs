@@ -10,6 +10,7 @@ pub mod page;
 pub mod past;
 pub mod reach;
 pub mod row_set;
+pub mod slot;
 pub mod slots;
 pub mod words;
 pub mod writer;

@@ -1,11 +1,12 @@
 //! Room *table*: a table, the visibility of its versions, what makes them sound, and the audit of its space.
 //!
 //! A table owns the allocator that owns its files; definition and figures it shares with the pool's register, which keeps
-//! them while the table is closed. It stands on `space` and `files`. It keeps (I4) for readers: a version is live iff the
+//! them while the table is closed. It stands on `index`, `space` and `files`. It keeps (I4) for readers: a version is live iff the
 //! directory word of its RID, in a published page, names it.
 
 mod audit;
 mod check;
+pub mod definition;
 pub mod figures;
 pub mod visibility;
 pub mod whole_reader;
@@ -15,9 +16,11 @@ use crate::files::chain::Chain;
 use crate::files::context::{Need, TableContext};
 use crate::files::datafile::DataFile;
 use crate::files::directory::Directory;
-use crate::format::CATALOG_ID;
+use crate::format::{CATALOG_ID, IndexDefinition};
+use crate::index::indexes::Indexes;
 use crate::shadow::slots::Shadows;
 use crate::space::allocator::Allocator;
+use definition::Definition;
 use figures::{Figures, TableSpace};
 use perdura_log::Csn;
 use std::sync::Arc;
@@ -27,8 +30,9 @@ const COUNTED_AT_OPEN: u64 = 4096;
 
 /// An open table: its definition, its files and its row directory.
 pub struct Table {
-    definition: Arc<[u8]>,
+    definition: Definition,
     space: Allocator,
+    indexes: Indexes,
     figures: Arc<Figures>,
 }
 
@@ -38,7 +42,7 @@ impl Table {
     ///
     /// # Errors
     /// DeviceFull, Medium.
-    pub(crate) fn create(context: Arc<TableContext>, id: u32, name: &str, definition: Arc<[u8]>) -> Result<Table> {
+    pub(crate) fn create(context: Arc<TableContext>, id: u32, name: &str, definition: Definition) -> Result<Table> {
         let least = match id {
             CATALOG_ID => context.first_file_bytes,
             _ => 0,
@@ -48,9 +52,10 @@ impl Table {
         Ok(Table::of_file(context, id, name, definition, file))
     }
 
-    fn of_file(context: Arc<TableContext>, id: u32, name: &str, definition: Arc<[u8]>, file: DataFile) -> Table {
+    fn of_file(context: Arc<TableContext>, id: u32, name: &str, definition: Definition, file: DataFile) -> Table {
+        let indexes = Indexes::create(id, &definition.indexes, context.geometry.segment_bytes);
         let space = Allocator::create(Chain::create(context, id, name, file));
-        Table { definition, space, figures: Arc::new(Figures::of_new_table()) }
+        Table { definition, space, indexes, figures: Arc::new(Figures::of_new_table()) }
     }
 
     /// Like [`Table::create`], but takes the pool's spare file where the device has no room for another.
@@ -58,7 +63,7 @@ impl Table {
         context: Arc<TableContext>,
         id: u32,
         name: &str,
-        definition: Arc<[u8]>,
+        definition: Definition,
     ) -> Result<Table> {
         context.spare.provide(&*context.medium)?;
         let error = match Table::create(context.clone(), id, name, definition.clone()) {
@@ -74,10 +79,12 @@ impl Table {
         context: Arc<TableContext>,
         id: u32,
         name: &str,
-        definition: Arc<[u8]>,
+        definition: Definition,
         figures: Arc<Figures>,
     ) -> Result<Table> {
-        Ok(Table { definition, space: Allocator::open(Chain::open(context, id, name)?)?, figures })
+        let (space, leaves) = Allocator::open(Chain::open(context, id, name)?)?;
+        let indexes = Indexes::open(space.chain(), &definition.indexes, leaves);
+        Ok(Table { definition, space, indexes, figures })
     }
 
     /// Whether closing the table loses nothing: no version waits for purge (I8). Whatever else DRAM knows of its space, the
@@ -85,7 +92,7 @@ impl Table {
     /// the queue. Nobody may be using the table.
     pub(crate) fn is_at_rest(&self) -> bool {
         // Planted: a table is closed although versions wait for purge.
-        self.purge_lag() == 0 || perdura_pmem::planted(70)
+        self.purge_lag() == 0 && self.indexes.is_at_rest() || perdura_pmem::planted(70)
     }
 
     /// Unmaps the files that were given back while others used the table.
@@ -111,7 +118,28 @@ impl Table {
 
     /// The bytes that the table was created with.
     pub fn definition(&self) -> Arc<[u8]> {
-        self.definition.clone()
+        self.definition.bytes.clone()
+    }
+
+    /// All that the table was created with.
+    pub(crate) fn whole_definition(&self) -> &Definition {
+        &self.definition
+    }
+
+    /// Number of indexes.
+    pub fn indexes(&self) -> usize {
+        self.indexes.len()
+    }
+
+    /// How index `index` was declared; `None` if there is none.
+    pub fn index_definition(&self, index: usize) -> Option<IndexDefinition> {
+        self.definition.indexes.get(index).copied()
+    }
+
+    /// The table's indexes.
+    #[inline]
+    pub(crate) fn index_list(&self) -> &Indexes {
+        &self.indexes
     }
 
     /// The allocator, which owns the table's files.

@@ -9,9 +9,12 @@
 
 mod catch_up;
 pub mod check;
+mod check_index;
 mod commit;
 pub mod compact;
+pub mod index_scan;
 pub mod isolation;
+pub mod keys;
 mod lock;
 pub mod read;
 pub mod reader;

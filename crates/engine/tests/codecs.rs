@@ -119,6 +119,7 @@ proptest! {
             Record::Delta { table, page, rows: changed.clone().into_iter().collect(), crc },
             Record::Deleted { table, page, rows: changed.keys().copied().collect(), crc },
             Record::Spilled { table, page, rows: rows as u16, place: word, crc },
+            Record::Leaf { table, place: word, inserted: page, deleted: rows.into(), crc },
         ] {
             let mut bytes = Vec::new();
             record.encode(&mut bytes);

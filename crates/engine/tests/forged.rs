@@ -28,7 +28,8 @@ fn record(random: &mut Random, real: &[Record]) -> Record {
         _ => Word::new(random.below(3) as u32, SEGMENTS_AT + near * UNIT_BYTES, 0),
     };
     let table = random.below(6) as u32;
-    match random.below(4) {
+    match random.below(5) {
+        4 => Record::Leaf { table, place: word, inserted: any, deleted: near, crc: any as u32 },
         0 => {
             Record::Page { table, page, rows: if random.one_in(3) { any as u32 } else { near as u32 }, crc: any as u32 }
         }
@@ -47,6 +48,10 @@ fn record(random: &mut Random, real: &[Record]) -> Record {
             }
             Record::Deleted { table, rows, crc, .. } => Record::Deleted { table, page, rows, crc },
             Record::Spilled { table, rows, place, crc, .. } => Record::Spilled { table, page, rows, place, crc },
+            Record::Leaf { table, place, inserted, deleted, crc } => {
+                let place = if random.one_in(2) { word } else { place };
+                Record::Leaf { table, place, inserted: inserted ^ 1 << random.below(64), deleted, crc }
+            }
             Record::Delta { table, page: real, mut rows, crc } => {
                 let page = if random.one_in(2) { page } else { real };
                 let index = random.below(rows.len() as u64) as usize;

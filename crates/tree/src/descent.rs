@@ -48,7 +48,7 @@ impl<'t> Descent<'t> {
     /// that it names is removed: the nodes between it and the leaf stay as they are, and the search should have gone left of it.
     /// Behind a leaf a separator may move as it likes: the search stays left of it.
     #[inline]
-    fn check(&self) -> Result<(), Changed> {
+    pub(crate) fn check(&self) -> Result<(), Changed> {
         if let Some(node) = &self.previous {
             node.check()?;
         }

@@ -29,5 +29,5 @@ mod trunk;
 mod writer;
 
 pub use keys::Keys;
-pub use tree::Tree;
+pub use tree::{Place, Tree};
 pub use writer::Writer;

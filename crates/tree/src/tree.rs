@@ -8,6 +8,36 @@ use crate::trunk::Trunk;
 use crate::writer::Writer;
 use perdura_pmem::sync::Mutex;
 
+/// Where a key belongs among the entries of a tree.
+///
+/// What its owner keeps behind the reference may move to another, which replaces it in the tree. Whoever reads there asks
+/// afterwards whether the place still [`holds`](Place::holds).
+pub struct Place<'t> {
+    descent: Descent<'t>,
+    floor: Option<u64>,
+    next: Option<u64>,
+}
+
+impl Place<'_> {
+    /// The reference of the largest key at or below the key.
+    #[inline]
+    pub fn floor(&self) -> Option<u64> {
+        self.floor
+    }
+
+    /// The reference of the smallest key above the key.
+    #[inline]
+    pub fn next(&self) -> Option<u64> {
+        self.next
+    }
+
+    /// Whether the floor has been the same, under the same reference, all the while.
+    #[inline]
+    pub fn holds(&self) -> bool {
+        self.descent.check().is_ok()
+    }
+}
+
 /// An ordered index over keys that lie elsewhere. See the crate.
 ///
 /// Thread-safety: any number of readers beside one writer. What a reader finds was so at some moment during its call.
@@ -85,6 +115,16 @@ impl<K: Keys> Tree<K> {
     /// The reference of the smallest key above `key`.
     pub fn higher(&self, key: &[u8]) -> Option<u64> {
         self.read(|| Descent::to(&self.trunk, key, true)?.behind())
+    }
+
+    /// Where `key` belongs among the entries.
+    #[inline]
+    pub fn around(&self, key: &[u8]) -> Place<'_> {
+        self.read(|| {
+            let descent = Descent::to(&self.trunk, key, true)?;
+            let (floor, next) = (descent.before()?, descent.behind()?);
+            Ok(Place { descent, floor, next })
+        })
     }
 
     /// Puts references of keys at or above `key` (above it, without `inclusive`) into `found`, in order: up to a leaf of

@@ -3,6 +3,8 @@
 pub mod closing;
 pub mod drill;
 pub mod history;
+pub mod keyed_writes;
+pub mod keys;
 pub mod mix;
 pub mod old_snapshot;
 pub mod oracle;

@@ -45,6 +45,8 @@ pub enum PerduraCode {
     OutOfMemory,
     /// The table's definition in the pool is another one than the caller's, or newer than the transaction's snapshot.
     DefinitionChanged,
+    /// Another row has the key in an index that is unique.
+    DuplicateKey,
     /// A defect: the pool has failed stop.
     Internal,
 }
@@ -65,6 +67,7 @@ impl From<Error> for Failure {
             ErrorKind::Deadlock => PerduraCode::Deadlock,
             ErrorKind::RecordChanged => PerduraCode::RecordChanged,
             ErrorKind::DefinitionChanged => PerduraCode::DefinitionChanged,
+            ErrorKind::DuplicateKey => PerduraCode::DuplicateKey,
             ErrorKind::Killed => PerduraCode::Killed,
             ErrorKind::DeviceFull => PerduraCode::DeviceFull,
             ErrorKind::LogFull => PerduraCode::LogFull,

@@ -10,11 +10,16 @@
 //! Thread-safety: the thread of the session that comes with a call uses the cursor.
 
 use super::code::{Failure, Outcome, PerduraCode};
+use super::counter::Counter;
+use super::index_position::IndexPosition;
+use super::key::{PerduraKey, PerduraKeyChange, with_changes, with_keys, with_old_keys};
 use super::session::Session;
 use crate::row::codec::{PackError, Packer, Unpacker};
 use crate::row::layout::Layout;
 use perdura_engine::format::ROW_BYTES_MAX;
-use perdura_engine::{Csn, Engine, Isolation, LockMode, LockOutcome, ReadView, Rid, RowRef, Scan, Table};
+use perdura_engine::{
+    Csn, Engine, Error, ErrorKind, Isolation, Key, LockMode, LockOutcome, ReadView, Rid, RowRef, Scan, Table,
+};
 use std::sync::Arc;
 
 /// How a statement locks the rows that it reads.
@@ -34,7 +39,7 @@ pub enum PerduraLock {
 
 /// How a statement reads the rows it is going to lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reading {
+pub(super) enum Reading {
     /// Unlocked, from the snapshot.
     Plain,
     /// Unlocked; the caller claims the rows that it uses.
@@ -44,7 +49,7 @@ enum Reading {
 }
 
 impl Reading {
-    fn of_locked(lock: PerduraLock, claims: bool) -> Reading {
+    pub(super) fn of_locked(lock: PerduraLock, claims: bool) -> Reading {
         let mode = if lock == PerduraLock::Shared { LockMode::Shared } else { LockMode::Exclusive };
         if claims { Reading::ToClaim(mode) } else { Reading::Locked(mode) }
     }
@@ -53,29 +58,41 @@ impl Reading {
 /// A table opened by a handler of the server.
 pub struct PerduraCursor {
     engine: Engine,
-    table: Arc<Table>,
+    pub(super) table: Arc<Table>,
     layout: Layout,
     packer: Packer,
     whole: Unpacker,
     chosen: Option<Unpacker>,
     buffer: Vec<u8>,
     scan: Option<Scan>,
-    rid: Option<Rid>,
-    lock: PerduraLock,
+    pub(super) rid: Option<Rid>,
+    pub(super) lock: PerduraLock,
     skip_locked: bool,
     claims: bool,
     /// The last commit that the search has seen.
-    searched: Csn,
+    pub(super) searched: Csn,
+    /// Where the cursor stands in an index that it reads.
+    pub(super) index: IndexPosition,
+    /// An index is being read, and the statement does not skip the table.
+    pub(super) has_index: bool,
+    /// How rows are read through the index.
+    pub(super) index_reading: Option<Reading>,
+    /// The index that refused the last insert or update, and the row that has the key.
+    duplicate: Option<(usize, Rid)>,
+    /// The caller changes the row that has a key already: it is locked.
+    locks_duplicates: bool,
+    /// The counter of the table's AUTO_INCREMENT column, once it was used.
+    counter: Option<Arc<Counter>>,
     /// How the scan reads. Settled when it begins if its snapshot decides that, else at its first row.
     scan_reading: Option<Reading>,
     /// How the current row was read.
-    reading: Option<Reading>,
+    pub(super) reading: Option<Reading>,
     /// The current row as the caller saw it unlocked, until it claims it.
     offered: Option<RowRef>,
     /// The claimed row has changed: the next read gives it out once more.
     again: bool,
     /// The last read or claim took the row's lock: it may be given back.
-    newly_locked: bool,
+    pub(super) newly_locked: bool,
 }
 
 /// A cursor keeps a buffer of up to this many bytes from statement to statement.
@@ -97,6 +114,12 @@ impl PerduraCursor {
             skip_locked: false,
             claims: false,
             searched: 0,
+            index: IndexPosition::new(),
+            has_index: false,
+            index_reading: None,
+            duplicate: None,
+            locks_duplicates: false,
+            counter: None,
             scan_reading: None,
             reading: None,
             offered: None,
@@ -115,6 +138,34 @@ impl PerduraCursor {
 
     pub(super) fn row(&self) -> Option<Rid> {
         self.rid
+    }
+
+    /// The index that refused the last insert or update, and the row that has the key.
+    pub(super) fn duplicate(&self) -> Option<(usize, Rid)> {
+        self.duplicate
+    }
+
+    pub(super) fn counter(&self) -> Option<Arc<Counter>> {
+        self.counter.clone()
+    }
+
+    pub(super) fn set_counter(&mut self, counter: Arc<Counter>) {
+        self.counter = Some(counter);
+    }
+
+    /// Sets whether the caller is going to use the row that has a key already, which is then locked.
+    pub(super) fn set_locks_duplicates(&mut self, locks: bool) {
+        self.locks_duplicates = locks;
+    }
+
+    /// The key by which the row read last was found.
+    pub(super) fn index_key(&self) -> &[u8] {
+        self.index.key()
+    }
+
+    /// Whether a key begins with what was searched for in the index.
+    pub(super) fn is_sought(&self, key: &[u8]) -> bool {
+        self.index.is_sought(key)
     }
 
     /// Sets how reads lock from here on.
@@ -138,19 +189,24 @@ impl PerduraCursor {
     /// Goes on to the table that took the place of a truncated one.
     pub(super) fn refresh(&mut self) -> Outcome<()> {
         if self.table.is_dropped() {
-            self.table = self.engine.table(&self.table.name())?;
+            self.set_table(self.engine.table(&self.table.name())?);
         }
         Ok(())
     }
 
     pub(super) fn set_table(&mut self, table: Arc<Table>) {
         self.table = table;
+        self.counter = None;
     }
 
     /// Forgets all that belongs to a statement.
     pub(super) fn reset(&mut self) {
         self.scan = None;
+        self.index.end();
+        self.has_index = false;
         self.rid = None;
+        self.duplicate = None;
+        self.locks_duplicates = false;
         self.chosen = None;
         self.claims = false;
         self.leave_row();
@@ -184,7 +240,7 @@ impl PerduraCursor {
     /// # Safety
     /// `record` must be a record buffer of this table, `row` alive.
     #[inline(always)]
-    unsafe fn unpack(&self, rid: Rid, row: RowRef, record: *mut u8) -> Outcome {
+    pub(super) unsafe fn unpack(&self, rid: Rid, row: RowRef, record: *mut u8) -> Outcome {
         let unpacker = self.chosen.as_ref().unwrap_or(&self.whole);
         // SAFETY: as the caller vouches for.
         match unsafe { unpacker.unpack(row.bytes(), record) } {
@@ -213,11 +269,21 @@ impl PerduraCursor {
     /// Inserts a row.
     ///
     /// # Safety
-    /// `record` must be a record of this table.
+    /// `record` must be a record of this table, `keys` as many keys as it has indexes.
     #[inline]
-    pub(super) unsafe fn insert(&mut self, session: &mut Session, record: *const u8) -> Outcome {
+    pub(super) unsafe fn insert(
+        &mut self,
+        session: &mut Session,
+        record: *const u8,
+        keys: *const PerduraKey,
+    ) -> Outcome {
         // SAFETY: as the caller vouches for.
         unsafe { self.pack(record)? };
+        if self.table.indexes() > 0 {
+            // SAFETY: as the caller vouches for.
+            self.rid = Some(unsafe { with_keys(keys, self.table.indexes(), |keys| self.insert_keyed(session, keys))? });
+            return Ok(PerduraCode::Ok);
+        }
         self.rid = match session.txn.try_insert(&self.table, &self.buffer)? {
             None => Some(self.insert_after_wait(session)?),
             inserted => inserted,
@@ -225,9 +291,41 @@ impl PerduraCursor {
         Ok(PerduraCode::Ok)
     }
 
+    /// Inserts the packed row, with its keys.
+    fn insert_keyed(&mut self, session: &mut Session, keys: &[Key<'_>]) -> Outcome<Rid> {
+        loop {
+            let error = match session.waiting(|txn| txn.insert_with(&self.table, &self.buffer, keys)) {
+                Ok(rid) => return Ok(rid),
+                Err(error) => error,
+            };
+            let is_duplicate = error.kind() == ErrorKind::DuplicateKey;
+            let failure = self.refused(session, error);
+            if !is_duplicate || !self.locks_duplicates || self.lock_duplicate(session, keys)? {
+                return Err(failure);
+            }
+        }
+    }
+
+    /// Locks the row that has a key already, so that it stays where the caller is told to find it. False if it has the key no longer.
+    #[cold]
+    fn lock_duplicate(&self, session: &mut Session, keys: &[Key<'_>]) -> Outcome<bool> {
+        let Some((index, rid)) = self.duplicate else { return Ok(true) };
+        lock(session, &self.table, rid, LockMode::Exclusive)?;
+        Ok(session.txn.find(&self.table, index, keys[index].bytes, ReadView::Newest)? == Some(rid))
+    }
+
     #[cold]
     fn insert_after_wait(&mut self, session: &mut Session) -> Outcome<Rid> {
         session.waiting(|txn| txn.insert(&self.table, &self.buffer)).map_err(Failure::from)
+    }
+
+    /// Notes which row has the key, if that is why a write was refused.
+    #[cold]
+    fn refused(&mut self, session: &Session, error: Error) -> Failure {
+        if error.kind() == ErrorKind::DuplicateKey {
+            self.duplicate = session.txn.duplicate();
+        }
+        error.into()
     }
 
     fn current(&self) -> Outcome<Rid> {
@@ -237,22 +335,49 @@ impl PerduraCursor {
     /// Replaces the current row.
     ///
     /// # Safety
-    /// `record` must be a record of this table.
-    pub(super) unsafe fn update(&mut self, session: &mut Session, record: *const u8) -> Outcome {
+    /// `record` must be a record of this table, the keys of the changes readable.
+    pub(super) unsafe fn update(
+        &mut self,
+        session: &mut Session,
+        record: *const u8,
+        changes: &[PerduraKeyChange],
+    ) -> Outcome {
         let rid = self.current()?;
         // SAFETY: as the caller vouches for.
         unsafe { self.pack(record)? };
         self.lock_for_write(session, rid)?;
-        session.txn.update(&self.table, rid, &self.buffer).map_err(|error| self.lost(rid, error.into()))?;
+        let updated = match changes {
+            [] => session.txn.update(&self.table, rid, &self.buffer),
+            // SAFETY: as the caller vouches for.
+            _ => unsafe {
+                with_changes(changes, |changes| {
+                    session.waiting(|txn| txn.update_with(&self.table, rid, &self.buffer, changes))
+                })
+            },
+        };
+        updated.map_err(|error| {
+            let failure = self.refused(session, error);
+            self.lost(rid, failure)
+        })?;
         self.newly_locked = false;
         Ok(PerduraCode::Ok)
     }
 
     /// Deletes the current row.
-    pub(super) fn delete(&mut self, session: &mut Session) -> Outcome {
+    ///
+    /// # Safety
+    /// `keys` must be as many keys as the table has indexes.
+    pub(super) unsafe fn delete(&mut self, session: &mut Session, keys: *const PerduraKey) -> Outcome {
         let rid = self.current()?;
         self.lock_for_write(session, rid)?;
-        session.txn.delete(&self.table, rid).map_err(|error| self.lost(rid, error.into()))?;
+        let deleted = match self.table.indexes() {
+            0 => session.txn.delete(&self.table, rid),
+            // SAFETY: as the caller vouches for.
+            count => unsafe {
+                with_old_keys(keys, count, |keys| session.waiting(|txn| txn.delete_with(&self.table, rid, keys)))
+            },
+        };
+        deleted.map_err(|error| self.lost(rid, error.into()))?;
         self.newly_locked = false;
         Ok(PerduraCode::Ok)
     }
@@ -282,7 +407,7 @@ impl PerduraCursor {
 
     /// Locks the table as a whole if the transaction is SERIALIZABLE. False if others keep it and the statement skips what
     /// they have locked.
-    fn lock_table(&mut self, session: &mut Session) -> Outcome<bool> {
+    pub(super) fn lock_table(&mut self, session: &mut Session) -> Outcome<bool> {
         if session.txn.isolation() != Isolation::Serializable {
             return Ok(true);
         }
@@ -389,7 +514,7 @@ impl PerduraCursor {
 
     /// Whether the statement reads from the snapshot, and locks a row, if at all, when it changes it. Who has locked the table
     /// needs no shared row locks, and finds no row changed.
-    fn reads_plainly(&self, session: &Session) -> bool {
+    pub(super) fn reads_plainly(&self, session: &Session) -> bool {
         let has_table = session.txn.isolation() == Isolation::Serializable;
         match self.lock {
             PerduraLock::None => true,
@@ -435,7 +560,7 @@ impl PerduraCursor {
     }
 
     #[cold]
-    fn changed(&self, rid: Rid) -> Failure {
+    pub(super) fn changed(&self, rid: Rid) -> Failure {
         let (row, table) = (rid.to_u64(), self.table.name());
         let message =
             format!("row {row:#x} of table {table} was changed after this transaction's snapshot; try it again");
@@ -457,7 +582,12 @@ impl PerduraCursor {
     }
 
     /// Locks a row. `None` if somebody else has locked it and the statement skips it.
-    fn lock_unless_skipped(&self, session: &mut Session, rid: Rid, mode: LockMode) -> Outcome<Option<LockOutcome>> {
+    pub(super) fn lock_unless_skipped(
+        &self,
+        session: &mut Session,
+        rid: Rid,
+        mode: LockMode,
+    ) -> Outcome<Option<LockOutcome>> {
         if self.skip_locked {
             return Ok(session.txn.try_lock_row(&self.table, rid, mode)?);
         }
@@ -465,7 +595,7 @@ impl PerduraCursor {
     }
 
     /// Whether a locked row, whose newest version is `newest`, has changed since the transaction's snapshot.
-    fn is_conflict(&self, session: &mut Session, rid: Rid, newest: Option<RowRef>) -> Outcome<bool> {
+    pub(super) fn is_conflict(&self, session: &mut Session, rid: Rid, newest: Option<RowRef>) -> Outcome<bool> {
         if !session.txn.has_snapshot() {
             return Ok(false);
         }
@@ -498,8 +628,10 @@ impl PerduraCursor {
         if !self.lock_table(session)? {
             return Ok(PerduraCode::End);
         }
-        // The server reads a row by its position only to use it: no claim follows.
-        let reading = match self.reads_plainly(session) {
+        // The server reads a row by its position only to use it: no claim follows. A row that is in the way of another one is newer
+        // than the snapshot, maybe; locking it finds that out.
+        let is_in_the_way = self.duplicate.is_some_and(|(_, row)| row == rid);
+        let reading = match self.reads_plainly(session) && !is_in_the_way {
             true => Reading::Plain,
             false => Reading::of_locked(self.lock, false),
         };
@@ -526,7 +658,7 @@ impl PerduraCursor {
     }
 
     /// Forgets what a claim of the current row would need.
-    fn leave_row(&mut self) {
+    pub(super) fn leave_row(&mut self) {
         self.offered = None;
         self.again = false;
         self.newly_locked = false;

@@ -3,6 +3,7 @@
 use super::code::{Failure, Outcome, PerduraCode};
 use crate::row::definition::Definition;
 use crate::row::layout::{Field, Layout, kind_of};
+use perdura_engine::IndexDefinition;
 use std::slice;
 
 /// A virtual column, which rows do not store.
@@ -32,6 +33,16 @@ pub struct PerduraField {
     pub length: u32,
 }
 
+/// An index of a table. Every row has one key in it, made by the plugin: bytes in whose order the rows are found.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct PerduraIndex {
+    /// No two rows have the same key, except keys that say that they may repeat.
+    pub unique: bool,
+    /// Length of every key; 0 if the lengths differ.
+    pub key_bytes: u16,
+}
+
 /// A table as the server defines it.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -52,11 +63,15 @@ pub struct PerduraDefinition {
     pub record_bytes: u32,
     /// Bytes of NULL bits at the start of a record.
     pub null_bytes: u32,
+    /// The indexes.
+    pub indexes: *const PerduraIndex,
+    /// Number of indexes.
+    pub index_count: usize,
 }
 
 /// # Safety
 /// `data` must be readable for `count` items, or null with a `count` of 0.
-unsafe fn items<'a, T>(data: *const T, count: usize) -> &'a [T] {
+pub(super) unsafe fn items<'a, T>(data: *const T, count: usize) -> &'a [T] {
     if count == 0 {
         return &[];
     }
@@ -87,5 +102,16 @@ impl PerduraDefinition {
         let fields = fields.iter().map(field).collect::<Outcome<Vec<_>>>()?;
         let layout = Layout::new(self.record_bytes, self.null_bytes, fields).map_err(wrong)?;
         Ok(Definition { version, layout, frm })
+    }
+
+    /// The indexes, as the engine declares them.
+    ///
+    /// # Safety
+    /// Pointer and count must agree.
+    pub(super) unsafe fn index_definitions(&self) -> Vec<IndexDefinition> {
+        // SAFETY: as the caller vouches for.
+        let given = unsafe { items(self.indexes, self.index_count) };
+        let declared = |index: &PerduraIndex| IndexDefinition { unique: index.unique, key_bytes: index.key_bytes };
+        given.iter().map(declared).collect()
     }
 }

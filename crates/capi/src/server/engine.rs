@@ -2,6 +2,7 @@
 
 use super::call::{call, call_or};
 use super::code::{Failure, Outcome, PerduraCode};
+use super::counter::Counters;
 use perdura_engine::{Config, Engine, LogConfig};
 use perdura_pmem::{FileMedium, Options};
 use rustix::time::{ClockId, clock_gettime};
@@ -23,9 +24,15 @@ pub(super) struct SessionCounters {
 pub struct PerduraEngine {
     engine: Engine,
     pub(super) sessions: Arc<SessionCounters>,
+    counters: Counters,
 }
 
 impl PerduraEngine {
+    /// The counters of AUTO_INCREMENT columns.
+    pub(super) fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
     pub(super) fn engine(&self) -> &Engine {
         &self.engine
     }
@@ -75,7 +82,11 @@ pub unsafe extern "C" fn perdura_open(options: *const PerduraOptions, engine: *m
     call(None, || {
         // SAFETY: as the caller vouches for.
         let (options, directory) = unsafe { (&*options, CStr::from_ptr((*options).directory)) };
-        let opened = Box::new(PerduraEngine { engine: open(options, directory)?, sessions: Arc::default() });
+        let opened = Box::new(PerduraEngine {
+            engine: open(options, directory)?,
+            sessions: Arc::default(),
+            counters: Counters::default(),
+        });
         // SAFETY: as the caller vouches for.
         unsafe { engine.write(Box::into_raw(opened)) };
         Ok(PerduraCode::Ok)
@@ -130,7 +141,11 @@ fn since_1970() -> Duration {
 pub unsafe extern "C" fn perdura_close(engine: *mut PerduraEngine) {
     // SAFETY: as the caller vouches for.
     let engine = unsafe { Box::from_raw(engine) };
-    call_or(None, (), move || engine.engine.close());
+    call_or(None, (), move || {
+        // What is not stored is left out when the counters go on: that is no loss.
+        let _ = engine.counters.settle(&engine.engine);
+        engine.engine.close();
+    });
 }
 
 /// Sets the DRAM that a transaction's write set may take before its words are spilled to the medium, in bytes. It applies

@@ -8,7 +8,7 @@ use super::engine::PerduraEngine;
 use super::name;
 use super::session::{PerduraSession, Session, with};
 use crate::row::definition::Definition;
-use perdura_engine::Engine;
+use perdura_engine::{Engine, IndexDefinition};
 use std::ffi::{CStr, c_char};
 
 /// Opens a table for a handler of the server. Close it with [`perdura_cursor_close`].
@@ -29,14 +29,14 @@ pub unsafe extern "C" fn perdura_cursor_open(
     unsafe {
         let engine = (*engine).engine();
         call(Some(engine), || {
-            let given = (*definition).checked()?;
-            cursor.write(Box::into_raw(Box::new(open(engine, CStr::from_ptr(path), &given)?)));
+            let (given, indexes) = ((*definition).checked()?, (*definition).index_definitions());
+            cursor.write(Box::into_raw(Box::new(open(engine, CStr::from_ptr(path), &given, &indexes)?)));
             Ok(PerduraCode::Ok)
         })
     }
 }
 
-fn open(engine: &Engine, path: &CStr, given: &Definition<'_>) -> Outcome<PerduraCursor> {
+fn open(engine: &Engine, path: &CStr, given: &Definition<'_>, indexes: &[IndexDefinition]) -> Outcome<PerduraCursor> {
     let table = engine.table(&name::of_path(path)?)?;
     let stored = table.definition();
     let stored = Definition::decode(&stored).ok_or_else(|| {
@@ -47,7 +47,9 @@ fn open(engine: &Engine, path: &CStr, given: &Definition<'_>) -> Outcome<Perdura
     })?;
     // The server keeps the definitions of partitions itself and changes their id at will: there only the layout counts.
     let found_by_pool = !stored.frm.is_empty() && !given.version.is_empty();
-    if stored.layout != given.layout || found_by_pool && stored.version != given.version {
+    let has_indexes =
+        (0..table.indexes()).map(|index| table.index_definition(index)).eq(indexes.iter().copied().map(Some));
+    if stored.layout != given.layout || !has_indexes || found_by_pool && stored.version != given.version {
         let code = if found_by_pool { PerduraCode::DefinitionChanged } else { PerduraCode::Damaged };
         let message = format!("table {} has another definition in the pool than in the server", table.name());
         return Err(Failure::new(code, message));
@@ -146,6 +148,17 @@ pub unsafe extern "C" fn perdura_cursor_set_columns(cursor: *mut PerduraCursor, 
 pub unsafe extern "C" fn perdura_cursor_claims(cursor: *mut PerduraCursor, claims: bool) {
     // SAFETY: as the caller vouches for.
     unsafe { &mut *cursor }.set_claims(claims);
+}
+
+/// Sets whether the caller is going to change the row whose key an insert meets: that row is then locked before the insert returns
+/// DUPLICATE_KEY.
+///
+/// # Safety
+/// `cursor` must be open and used by this thread alone.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn perdura_cursor_locks_duplicates(cursor: *mut PerduraCursor, locks: bool) {
+    // SAFETY: as the caller vouches for.
+    unsafe { &mut *cursor }.set_locks_duplicates(locks);
 }
 
 /// Empties the cursor's table, durably. No other cursor may be open on it.

@@ -40,3 +40,27 @@ pub unsafe extern "C" fn perdura_search_again(
         })
     }
 }
+
+/// Begins a search, as [`perdura_search_begin`] does, through the index that the cursor reads: the reads that follow see every
+/// commit that has its place in the order of commits. With `again` it does so if there have been commits since it began before;
+/// END if not.
+///
+/// # Errors
+/// READ_ONLY_POOL.
+///
+/// # Safety
+/// Cursor and session must be live and used by this thread alone.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn perdura_index_search(
+    cursor: *mut PerduraCursor,
+    session: *const PerduraSession,
+    again: bool,
+) -> PerduraCode {
+    // SAFETY: as the caller vouches for.
+    unsafe {
+        on(cursor, session, |cursor, session| match cursor.search_index(session, again)? {
+            true => Ok(PerduraCode::Ok),
+            false => Ok(PerduraCode::End),
+        })
+    }
+}

@@ -3,7 +3,9 @@
 use super::call::call_or;
 use super::code::PerduraCode;
 use super::cursor::PerduraCursor;
+use super::definition::items;
 use super::handler::on;
+use super::key::{PerduraKey, PerduraKeyChange};
 use super::session::PerduraSession;
 use perdura_engine::Rid;
 
@@ -118,49 +120,60 @@ pub unsafe extern "C" fn perdura_unlock(cursor: *mut PerduraCursor, session: *co
     };
 }
 
-/// Inserts a row. Waits for SERIALIZABLE transactions that have read the table.
+/// Inserts a row, with a key for each of the table's indexes, in their order. `keys` may be null if there are none. Waits for
+/// SERIALIZABLE transactions that have read the table, and for those that are changing a key that must not repeat.
 ///
 /// # Errors
-/// LOCK_WAIT_TIMEOUT, DEADLOCK, KILLED, ROW_TOO_LARGE, DEVICE_FULL, TABLE_FULL, DEFINITION_CHANGED.
+/// DUPLICATE_KEY, of which [`super::index::perdura_duplicate`] tells more; LOCK_WAIT_TIMEOUT, DEADLOCK, KILLED, ROW_TOO_LARGE,
+/// DEVICE_FULL, TABLE_FULL, DEFINITION_CHANGED.
 ///
 /// # Safety
-/// Cursor and session must be live and used by this thread alone; `record` must be a record of the table.
+/// Cursor and session must be live and used by this thread alone; `record` must be a record of the table, `keys` as many keys as
+/// the table has indexes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn perdura_insert(
     cursor: *mut PerduraCursor,
     session: *const PerduraSession,
     record: *const u8,
+    keys: *const PerduraKey,
 ) -> PerduraCode {
     // SAFETY: as the caller vouches for.
-    unsafe { on(cursor, session, |cursor, session| cursor.insert(session, record)) }
+    unsafe { on(cursor, session, |cursor, session| cursor.insert(session, record, keys)) }
 }
 
-/// Replaces the row read last by `record`, locking it unless the read has.
+/// Replaces the row read last by `record`, locking it unless the read has. `changes` are the `change_count` indexes in which the
+/// row's key changes; it may be null if there are none.
 ///
 /// # Errors
 /// RECORD_CHANGED, and those of [`perdura_insert`].
 ///
 /// # Safety
-/// Cursor and session must be live and used by this thread alone; `record` must be a record of the table.
+/// Cursor and session must be live and used by this thread alone; `record` must be a record of the table, the changes readable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn perdura_update(
     cursor: *mut PerduraCursor,
     session: *const PerduraSession,
     record: *const u8,
+    changes: *const PerduraKeyChange,
+    change_count: usize,
 ) -> PerduraCode {
     // SAFETY: as the caller vouches for.
-    unsafe { on(cursor, session, |cursor, session| cursor.update(session, record)) }
+    unsafe { on(cursor, session, |cursor, session| cursor.update(session, record, items(changes, change_count))) }
 }
 
-/// Deletes the row read last, locking it unless the read has.
+/// Deletes the row read last, locking it unless the read has. `keys` are the row's keys, as for [`perdura_insert`].
 ///
 /// # Errors
 /// Those of [`perdura_update`].
 ///
 /// # Safety
-/// Cursor and session must be live and used by this thread alone.
+/// As for [`perdura_insert`].
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn perdura_delete(cursor: *mut PerduraCursor, session: *const PerduraSession) -> PerduraCode {
+pub unsafe extern "C" fn perdura_delete(
+    cursor: *mut PerduraCursor,
+    session: *const PerduraSession,
+    keys: *const PerduraKey,
+) -> PerduraCode {
     // SAFETY: as the caller vouches for.
-    unsafe { on(cursor, session, PerduraCursor::delete) }
+    unsafe { on(cursor, session, |cursor, session| cursor.delete(session, keys)) }
 }

@@ -38,8 +38,9 @@ pub unsafe extern "C" fn perdura_table_create(
     // SAFETY: as the caller vouches for.
     unsafe {
         named(engine, path, |engine, name| {
+            let indexes = (*definition).index_definitions();
             let definition = (*definition).checked()?;
-            let table = engine.create_table(name, &definition.encode())?;
+            let table = engine.create_table_with(name, &definition.encode(), &indexes)?;
             if name::is_temporary(name) {
                 table.set_private();
             }

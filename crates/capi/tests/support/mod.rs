@@ -65,17 +65,25 @@ impl Pool {
     }
 
     pub fn create(&self, path: &str, version: &[u8], frm: &[u8]) -> PerduraCode {
+        self.create_with(path, version, frm, &[])
+    }
+
+    pub fn create_with(&self, path: &str, version: &[u8], frm: &[u8], indexes: &[PerduraIndex]) -> PerduraCode {
         let path = CString::new(path).unwrap();
         let fields = fields();
-        let definition = definition(&fields, version, frm);
+        let definition = definition(&fields, version, frm, indexes);
         // SAFETY: all pointers are to live values.
         unsafe { perdura_table_create(self.engine, path.as_ptr(), &definition) }
     }
 
     pub fn open(&self, path: &str, version: &[u8]) -> Result<Cursor, PerduraCode> {
+        self.open_with(path, version, &[])
+    }
+
+    pub fn open_with(&self, path: &str, version: &[u8], indexes: &[PerduraIndex]) -> Result<Cursor, PerduraCode> {
         let path = CString::new(path).unwrap();
         let fields = fields();
-        let definition = definition(&fields, version, &[]);
+        let definition = definition(&fields, version, &[], indexes);
         let mut cursor = null_mut();
         // SAFETY: all pointers are to live values.
         match unsafe { perdura_cursor_open(self.engine, path.as_ptr(), &definition, &mut cursor) } {
@@ -141,7 +149,7 @@ fn fields() -> [PerduraField; 3] {
     ]
 }
 
-fn definition(fields: &[PerduraField], version: &[u8], frm: &[u8]) -> PerduraDefinition {
+fn definition(fields: &[PerduraField], version: &[u8], frm: &[u8], indexes: &[PerduraIndex]) -> PerduraDefinition {
     PerduraDefinition {
         version: version.as_ptr(),
         version_bytes: version.len(),
@@ -151,6 +159,8 @@ fn definition(fields: &[PerduraField], version: &[u8], frm: &[u8]) -> PerduraDef
         field_count: fields.len(),
         record_bytes: RECORD_BYTES as u32,
         null_bytes: 1,
+        indexes: indexes.as_ptr(),
+        index_count: indexes.len(),
     }
 }
 
@@ -187,7 +197,7 @@ impl Row {
         record
     }
 
-    fn of(record: &[u8; RECORD_BYTES]) -> Row {
+    pub fn of(record: &[u8; RECORD_BYTES]) -> Row {
         let blob = || {
             let bytes = u32::from_le_bytes(record[26..30].try_into().unwrap()) as usize;
             let pointer = usize::from_ne_bytes(record[30..38].try_into().unwrap()) as *const u8;
@@ -265,7 +275,7 @@ impl Drop for Cursor {
 impl Cursor {
     pub fn insert(&self, session: &Session, row: &Row) -> PerduraCode {
         // SAFETY: the record is one of this table, its blob alive.
-        unsafe { perdura_insert(self.0, session.0, row.record().as_ptr()) }
+        unsafe { perdura_insert(self.0, session.0, row.record().as_ptr(), null()) }
     }
 
     pub fn prepare(&self, lock: PerduraLock) {
@@ -300,12 +310,12 @@ impl Cursor {
 
     pub fn update(&self, session: &Session, row: &Row) -> PerduraCode {
         // SAFETY: the record is one of this table, its blob alive.
-        unsafe { perdura_update(self.0, session.0, row.record().as_ptr()) }
+        unsafe { perdura_update(self.0, session.0, row.record().as_ptr(), null(), 0) }
     }
 
     pub fn delete(&self, session: &Session) -> PerduraCode {
         // SAFETY: both are live.
-        unsafe { perdura_delete(self.0, session.0) }
+        unsafe { perdura_delete(self.0, session.0, null()) }
     }
 
     pub fn read(&self, session: &Session, position: u64) -> Result<Option<Row>, PerduraCode> {

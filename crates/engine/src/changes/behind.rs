@@ -7,6 +7,7 @@
 //! A page is here once, noted under its lock before its commit is reported as stored. So whoever finds a commit reported finds
 //! its pages here, or another has taken them and is done.
 
+use crate::index::leaf::LeafId;
 use crate::table::Table;
 use perdura_pmem::sync::{Mutex, yield_now};
 use perdura_pmem::trace;
@@ -15,18 +16,32 @@ use std::sync::{Arc, Weak};
 /// Pages after which a flush lets others have the core: some 0.2 ms.
 const FLUSHED_AT_ONCE: usize = 64;
 
+/// Where words are to be flushed.
+#[derive(Clone, Copy)]
+enum Noted {
+    /// In a page of the row directory.
+    Page(u64),
+    /// In a leaf of an index.
+    Leaf(LeafId),
+}
+
 /// The pages of a pool with words that are stored and not flushed.
 #[derive(Default)]
 pub struct Behind {
     /// A table that is gone was dropped, durably; one with commits above the checkpoint is not closed.
-    pages: Mutex<Vec<(Weak<Table>, u64)>>,
+    pages: Mutex<Vec<(Weak<Table>, Noted)>>,
     flushing: Mutex<()>,
 }
 
 impl Behind {
     /// Notes a page. The caller holds its lock.
     pub fn add(&self, table: &Arc<Table>, page: u64) {
-        self.pages.lock().push((Arc::downgrade(table), page));
+        self.pages.lock().push((Arc::downgrade(table), Noted::Page(page)));
+    }
+
+    /// Notes a leaf of an index. The caller holds its lock.
+    pub fn add_leaf(&self, table: &Arc<Table>, leaf: LeafId) {
+        self.pages.lock().push((Arc::downgrade(table), Noted::Leaf(leaf)));
     }
 
     /// Flushes and fences all words that are stored.
@@ -55,10 +70,15 @@ impl Behind {
         };
         let _behind = (trace::span("stored_behind"), trace::span(trace::TRANSIENT));
         let mut last = None;
-        for (table, page) in pages {
+        for (table, noted) in pages {
             let Some(table) = table.upgrade() else { continue };
-            if let Some(mut shadow) = table.shadows().slot(page).lock_existing() {
-                shadow.flush_stored(page, table.directory());
+            match noted {
+                Noted::Page(page) => {
+                    if let Some(mut shadow) = table.shadows().slot(page).lock_existing() {
+                        shadow.flush_stored(page, table.directory());
+                    }
+                }
+                Noted::Leaf(leaf) => table.index_list().leaves().flush_stored(leaf),
             }
             last = Some(table);
         }

@@ -35,7 +35,8 @@ impl TableWrites {
             self.log_page(page, rows, most, add)?;
             self.log_deleted(page, deleted, most, add)?;
         }
-        self.bulk.iter().flat_map(BulkInsert::records).try_for_each(add)
+        self.bulk.iter().flat_map(BulkInsert::records).try_for_each(&mut *add)?;
+        if self.leaves.is_empty() { Ok(()) } else { self.log_leaves(add) }
     }
 
     /// Logs the new words of a page: row by row if they are few, otherwise as a delta, or several where a log group is

@@ -11,11 +11,12 @@ use super::own_segments::OwnSegments;
 use super::touched::Touched;
 use crate::error::{Error, Result};
 use crate::format::{Rid, VERSION_HEADER, VersionHeader, Word};
+use crate::index::touched::TouchedLeaves;
 use crate::shadow::change::Own;
 use crate::shadow::row_set::RowSet;
 use crate::shadow::slots::Slot;
 use crate::shadow::words::Spilled;
-use crate::shadow::writer::Writer;
+use crate::shadow::writer::{LockKey, Writer};
 use crate::space::purge::Retired;
 use crate::space::segments::LastSwept;
 use crate::table::Table;
@@ -41,6 +42,12 @@ pub struct TableWrites {
     swept: LastSwept,
     /// What goes to purge once the commit is reported as stored.
     retired: Retired,
+    /// RIDs of undone inserts that others wait for, because of keys: they are locked until the transaction ends.
+    waited_for: Vec<Rid>,
+    /// The leaves of indexes that it has touched.
+    pub(super) leaves: TouchedLeaves,
+    /// The entry at hand.
+    pub(super) entry: Vec<u8>,
 }
 
 impl TableWrites {
@@ -62,6 +69,9 @@ impl TableWrites {
             rewritten: false,
             swept: LastSwept::default(),
             retired: Retired::default(),
+            waited_for: Vec::new(),
+            leaves: TouchedLeaves::default(),
+            entry: Vec::new(),
         }
     }
 
@@ -295,6 +305,12 @@ impl TableWrites {
         &self.touched.memory
     }
 
+    /// DRAM of what was done to indexes.
+    #[inline]
+    pub fn leaf_bytes(&self) -> usize {
+        self.leaves.bytes()
+    }
+
     /// Bytes of the log that words in DRAM take at least.
     pub fn logged(&self) -> usize {
         self.touched.memory.logged()
@@ -324,6 +340,7 @@ impl TableWrites {
     /// Forgets what nobody can go back to, up to step `floor`.
     pub fn forget_below(&mut self, floor: u64) {
         self.touched.forget_below(floor);
+        self.leaves.forget_below(floor);
     }
 
     /// The present position in the bulk insert.
@@ -336,6 +353,9 @@ impl TableWrites {
         // Lines to be undone are flushed too, so that none of them stays dirty.
         if self.flush_rest() {
             self.segments.note_written();
+        }
+        if !self.leaves.is_empty() {
+            self.undo_leaves(seen);
         }
         let touched = self.touched.take_since(seen);
         for page in &touched {
@@ -366,8 +386,14 @@ impl TableWrites {
                 let row = directory.page_base(page) + u64::from(write.position);
                 let stored = directory.raw_word(row);
                 if write.restored.is_none() && stored.is_empty() {
-                    change.unlock(write.position);
-                    rids.push(Rid::new(row, stored.incarnation()));
+                    let rid = Rid::new(row, stored.incarnation());
+                    // The lock table has it in the transaction's name: nobody else may get the RID before that ends.
+                    if self.writer.has_tabled(LockKey::row(self.table.id(), rid)) {
+                        self.waited_for.push(rid);
+                    } else {
+                        change.unlock(write.position);
+                        rids.push(rid);
+                    }
                 }
             }
         }
@@ -382,6 +408,7 @@ impl TableWrites {
 
     /// Takes the transaction's changes off all pages and keeps what they name: the next start decides the transaction.
     pub fn forget(&mut self) {
+        self.abandon_leaves();
         let bulk = self.bulk.iter().flat_map(BulkInsert::pages);
         for page in self.touched.pages().chain(bulk) {
             self.table.shadows().slot(page).lock().remove(&self.writer);
@@ -391,6 +418,10 @@ impl TableWrites {
     /// Takes the transaction's changes off all pages: its locks in place are gone, and what it wrote is free. All that it
     /// has flushed is fenced.
     pub fn abandon(&mut self) {
+        // Whoever waits for an entry waits for the lock of its row.
+        if !self.leaves.is_empty() {
+            self.abandon_leaves();
+        }
         for page in self.touched.take_pages() {
             let (mut versions, mut rids) = (Vec::new(), Vec::new());
             if let Some(mut change) = self.table.shadows().slot(page).lock().remove(&self.writer) {
@@ -408,6 +439,8 @@ impl TableWrites {
             }
             self.free(versions, rids);
         }
+        let waited_for = std::mem::take(&mut self.waited_for);
+        self.free(Vec::new(), waited_for);
         if let Some(bulk) = self.bulk.take() {
             bulk.abandon();
         }
@@ -422,7 +455,7 @@ impl TableWrites {
         if flushed && let Some(bulk) = &mut self.bulk {
             bulk.flush_rest();
         }
-        flushed
+        self.leaves.flush_rest(self.table.index_list().leaves()) | flushed
     }
 
     /// Brings the writes to their final state before the commit: frees what only the transaction ever saw.
@@ -460,6 +493,9 @@ impl TableWrites {
     /// Stores the words of the committed transaction, page by page, notes in `behind` what is to be flushed, and gathers
     /// what [`TableWrites::retire`] hands over.
     pub fn publish(&mut self, csn: Csn, behind: &Behind) {
+        if !self.leaves.is_empty() {
+            self.publish_leaves(csn, behind);
+        }
         let retired = &mut self.retired;
         retired.csn = csn;
         let mut grown = 0;
@@ -487,6 +523,8 @@ impl TableWrites {
     /// Retires what is published: hands replaced versions to purge, and counts rows. `now` is the time for reports, in
     /// seconds since 1970.
     pub fn retire(&mut self, now: u64) {
+        let waited_for = std::mem::take(&mut self.waited_for);
+        self.free(Vec::new(), waited_for);
         let retired = std::mem::take(&mut self.retired);
         if (retired.rows > 0 || self.bulk.is_some()) && !self.writer.moves() {
             self.table.set_changed(now);

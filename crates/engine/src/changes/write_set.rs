@@ -10,6 +10,7 @@ use super::claim::Step;
 use super::table_writes::TableWrites;
 use crate::error::Result;
 use crate::format::{Record, Rid, Word};
+use crate::index::redo::LeafRecord;
 use crate::shadow::change::Own;
 use crate::shadow::page::OwnView;
 use crate::shadow::row_set::RowSet;
@@ -143,12 +144,18 @@ impl WriteSet {
             bytes += memory.bytes();
             words += memory.word_bytes();
         }
+        bytes += self.leaf_bytes();
         bytes > most && words > most / 4
     }
 
     /// Estimated DRAM, in bytes.
     pub fn bytes(&self) -> usize {
-        self.tables.iter().map(|writes| writes.memory().bytes()).sum()
+        self.tables.iter().map(|writes| writes.memory().bytes()).sum::<usize>() + self.leaf_bytes()
+    }
+
+    /// Estimated DRAM of what was done to indexes, in bytes.
+    fn leaf_bytes(&self) -> usize {
+        self.tables.iter().map(TableWrites::leaf_bytes).sum()
     }
 
     /// Bytes of the log that words in DRAM take at least.
@@ -202,6 +209,9 @@ impl WriteSet {
     /// Takes the transaction off all pages and frees what it wrote. What it has flushed must be fenced.
     pub fn abandon(&mut self) {
         self.tables.iter_mut().for_each(TableWrites::abandon);
+        if let Some(writer) = self.writer.as_ref().filter(|_| !self.tables.is_empty()) {
+            writer.end();
+        }
         self.tables.clear();
     }
 
@@ -269,6 +279,12 @@ impl WriteSet {
     ) -> Result<bool> {
         self.written = true;
         self.table(table, owner).restore_spilled(page, place, rows)
+    }
+
+    /// Gives a prepared transaction the changes of a leaf back that it made before the restart.
+    pub(crate) fn restore_leaf(&mut self, table: &Arc<Table>, owner: u64, record: &LeafRecord) -> Result<()> {
+        self.written = true;
+        self.table(table, owner).restore_leaf(record)
     }
 
     /// Enters a page that a prepared transaction filled before the restart.

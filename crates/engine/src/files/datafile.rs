@@ -7,8 +7,8 @@
 use super::cells::{self, CellMap};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{
-    FORMAT_VERSION, FileHeader, FileIdentity, GRANULES, HeaderFault, LINK_AT, Link, Rid, SegmentKind, VERSION_HEADER,
-    VersionHeader, Word, bytes_for_segments, descriptor_at, segments_at, segments_for_bytes,
+    FORMAT_VERSION, FileHeader, FileIdentity, GRANULES, HeaderFault, LEAF_UNIT, LINK_AT, Link, Rid, SegmentKind,
+    VERSION_HEADER, VersionHeader, Word, bytes_for_segments, descriptor_at, segments_at, segments_for_bytes,
 };
 use perdura_pmem::sync::Mutex;
 use perdura_pmem::{Medium, Region};
@@ -272,6 +272,7 @@ impl DataFile {
         match kind {
             SegmentKind::Free | SegmentKind::Directory(_) | SegmentKind::Extents => true,
             SegmentKind::Cells(units) => cells::is_class(units, self.segment_bytes),
+            SegmentKind::Leaves(units) => (1..=self.segment_bytes / LEAF_UNIT).contains(&units.into()),
         }
     }
 }

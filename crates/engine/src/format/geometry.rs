@@ -7,6 +7,8 @@ pub const FORMAT_VERSION: u64 = 2;
 pub const UNIT_BYTES: u64 = 8;
 /// Smallest size of a segment, in bytes.
 pub const SEGMENT_BYTES_MIN: u64 = 4096;
+/// Unit of size of an index' leaf, in bytes: what the medium writes at once.
+pub const LEAF_UNIT: u64 = 256;
 /// Number of granules in a segment of extents: large versions take whole granules.
 pub const GRANULES: u32 = 64;
 /// Table id of the catalog.

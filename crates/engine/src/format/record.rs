@@ -12,6 +12,10 @@ const RECORD_PAGE: u64 = 1 << 62;
 const RECORD_DELTA: u64 = 1 << 61;
 /// Flag in the word of a delta record: the rows are deleted, and no words follow.
 const DELTA_DELETED: u64 = 1 << 63;
+/// Size of a leaf record, in bytes: the slots inserted and those deleted follow.
+const LEAF_RECORD_BYTES: usize = RECORD_BYTES + 16;
+/// Flag in a record's word that with that of a page says: entries of a leaf (RID field: place of the leaf).
+const RECORD_LEAF: u64 = 1 << 63;
 /// Bits of a page number in a record of a spilled page, which has both flags; above them is the row count.
 const PAGE_MASK: u64 = (1 << 48) - 1;
 
@@ -76,6 +80,19 @@ pub enum Record {
         /// CRC32C of that version.
         crc: u32,
     },
+    /// Entries of an index' leaf are inserted and deleted; `crc` covers them.
+    Leaf {
+        /// Table id.
+        table: u32,
+        /// Names the leaf.
+        place: Word,
+        /// The slots inserted.
+        inserted: u64,
+        /// The slots deleted.
+        deleted: u64,
+        /// Checksum of the entries, see [`delta_crc`].
+        crc: u32,
+    },
 }
 
 impl Record {
@@ -86,7 +103,8 @@ impl Record {
             | Record::Page { table, .. }
             | Record::Delta { table, .. }
             | Record::Deleted { table, .. }
-            | Record::Spilled { table, .. } => table,
+            | Record::Spilled { table, .. }
+            | Record::Leaf { table, .. } => table,
         }
     }
 
@@ -99,6 +117,7 @@ impl Record {
     pub fn bytes(&self) -> usize {
         match self {
             Record::Row { .. } | Record::Page { .. } | Record::Spilled { .. } => RECORD_BYTES,
+            Record::Leaf { .. } => LEAF_RECORD_BYTES,
             Record::Delta { rows, .. } => Record::delta_bytes(rows.len(), rows.last().map_or(0, |(last, _)| *last)),
             Record::Deleted { rows, .. } => Record::delta_bytes(0, rows.last().copied().unwrap_or_default()),
         }
@@ -120,6 +139,7 @@ impl Record {
             Record::Spilled { table, page, rows, place, crc } => {
                 (page & PAGE_MASK | u64::from(rows) << 48, place.0 | RECORD_PAGE | RECORD_DELTA, table, crc)
             }
+            Record::Leaf { table, place, crc, .. } => (place.0, RECORD_PAGE | RECORD_LEAF, table, crc),
         };
         bytes.extend_from_slice(&rid.to_le_bytes());
         bytes.extend_from_slice(&word.to_le_bytes());
@@ -131,6 +151,10 @@ impl Record {
                 rows.iter().for_each(|(_, word)| bytes.extend_from_slice(&word.0.to_le_bytes()));
             }
             Record::Deleted { rows, .. } => encode_bitmap(bytes, rows.iter().copied()),
+            Record::Leaf { inserted, deleted, .. } => {
+                bytes.extend_from_slice(&inserted.to_le_bytes());
+                bytes.extend_from_slice(&deleted.to_le_bytes());
+            }
             _ => {}
         }
     }
@@ -150,6 +174,12 @@ impl Record {
                 Record::Spilled { table, page: rid & PAGE_MASK, rows: (rid >> 48) as u16, place, crc },
                 rest,
             ));
+        }
+        if word == RECORD_PAGE | RECORD_LEAF {
+            let (slots, rest) = rest.split_first_chunk::<16>()?;
+            let [inserted, deleted] =
+                [0, 8].map(|at| u64::from_le_bytes(*slots[at..].first_chunk().expect("eight bytes")));
+            return Some((Record::Leaf { table, place: Word(rid), inserted, deleted, crc }, rest));
         }
         if word & RECORD_PAGE != 0 {
             return Some((Record::Page { table, page: rid, rows: word as u32, crc }, rest));

@@ -14,6 +14,8 @@ pub enum SegmentKind {
     Directory(u32),
     /// It holds extents, or parts of them: large versions in whole granules.
     Extents,
+    /// It holds leaves of indexes, of so many units of 256 bytes each.
+    Leaves(u32),
 }
 
 impl SegmentKind {
@@ -25,6 +27,7 @@ impl SegmentKind {
             SegmentKind::Cells(units) => (1, units),
             SegmentKind::Directory(page) => (2, page),
             SegmentKind::Extents => (3, 0),
+            SegmentKind::Leaves(units) => (4, units),
         };
         let body = kind | u64::from(argument) << 4;
         body | check16(body, salt) << 48
@@ -44,6 +47,7 @@ impl SegmentKind {
             1 => Some(SegmentKind::Cells(argument)),
             2 => Some(SegmentKind::Directory(argument)),
             3 if argument == 0 => Some(SegmentKind::Extents),
+            4 => Some(SegmentKind::Leaves(argument)),
             _ => None,
         }
     }

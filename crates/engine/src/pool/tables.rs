@@ -13,6 +13,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::files::context::TableContext;
 use crate::format::{Rid, parse_data_file_name};
 use crate::table::Table;
+use crate::table::definition::Definition;
 use crate::table::figures::{Figures, TableSpace};
 use perdura_pmem::sync::{Mutex, RwLock};
 use rustc_hash::FxHashMap;
@@ -33,8 +34,8 @@ pub(crate) struct Registered {
     pub id: u32,
     /// RID of its catalog row.
     pub row: Rid,
-    /// The bytes that the table was created with.
-    pub definition: Arc<[u8]>,
+    /// What the table was created with.
+    pub definition: Definition,
     figures: Arc<Figures>,
     state: Mutex<State>,
 }
@@ -79,7 +80,7 @@ pub(crate) struct Forgotten {
 
 impl Registered {
     /// A table that the catalog names as `name`, closed. The directory has `files` data files of it, of `bytes` in all.
-    pub fn found(id: u32, row: Rid, definition: Arc<[u8]>, name: &str, files: usize, bytes: u64) -> Registered {
+    pub fn found(id: u32, row: Rid, definition: Definition, name: &str, files: usize, bytes: u64) -> Registered {
         let state = State { files, data_bytes: bytes, ..State::closed(name) };
         Registered { id, row, definition, figures: Arc::default(), state: Mutex::new(state) }
     }
@@ -87,7 +88,7 @@ impl Registered {
     /// A new table, open; `row` is its catalog row.
     pub fn created(table: &Arc<Table>, row: Rid) -> Registered {
         let state = State { table: Some(table.clone()), settled: true, ..State::closed(&table.name()) };
-        let (definition, figures) = (table.definition(), table.figures().clone());
+        let (definition, figures) = (table.whole_definition().clone(), table.figures().clone());
         Registered { id: table.id(), row, definition, figures, state: Mutex::new(state) }
     }
 
@@ -360,6 +361,7 @@ impl Tables {
         let (context, definition) = (self.context.clone(), table.definition.clone());
         let opened = Table::open(context, table.id, &state.name, definition, table.figures.clone());
         let opened = Arc::new(opened.map_err(|error| error.opening(&state.name))?);
+        opened.index_list().settle();
         begin(&mut state, &opened);
         for file in opened.chain().files() {
             self.context.services.prefault_later(file.region());

@@ -1,17 +1,21 @@
 //! The catalog: table 1, an ordinary table whose rows are the definitions of all others.
 //!
-//! Rows: tag 0, next table id u32; or tag 1, table id u32, name length u16, name, definition.
+//! Rows: tag 0, next table id u32; tag 1, table id u32, name length u16, name, definition; or tag 2, a table with indexes:
+//! as tag 1, with the number of indexes and three bytes for each before the definition.
 
 use crate::error::{Error, Result};
 use crate::files::chain::row as row_bytes;
-use crate::format::{CATALOG_ID, Rid, Word};
+use crate::format::{CATALOG_ID, IndexDefinition, KEY_BYTES_MAX, Rid, Word};
 use crate::table::Table;
+use crate::table::definition::Definition;
 use std::collections::BTreeMap;
 
 /// Name of the catalog in reports.
 pub const NAME: &str = "perdura.catalog";
 /// Bytes of the longest table name.
 pub const NAME_BYTES_MAX: usize = 1024;
+/// Most indexes of a table.
+pub const INDEXES_MAX: usize = 255;
 
 /// A catalog row.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,8 +28,8 @@ pub enum Entry {
         id: u32,
         /// Table name, 1 to [`NAME_BYTES_MAX`] bytes.
         name: String,
-        /// The bytes that the table was created with, unread by the engine.
-        definition: Vec<u8>,
+        /// What the table was created with.
+        definition: Definition,
     },
 }
 
@@ -35,8 +39,18 @@ impl Entry {
         match self {
             Entry::NextId(id) => [&[0u8][..], &id.to_le_bytes()].concat(),
             Entry::Table { id, name, definition } => {
-                [&[1u8][..], &id.to_le_bytes(), &(name.len() as u16).to_le_bytes(), name.as_bytes(), definition]
-                    .concat()
+                let tag = if definition.indexes.is_empty() { 1 } else { 2 };
+                let mut row =
+                    [&[tag][..], &id.to_le_bytes(), &(name.len() as u16).to_le_bytes(), name.as_bytes()].concat();
+                if tag == 2 {
+                    row.push(definition.indexes.len() as u8);
+                    for index in definition.indexes.iter() {
+                        row.push(index.unique.into());
+                        row.extend_from_slice(&index.key_bytes.to_le_bytes());
+                    }
+                }
+                row.extend_from_slice(&definition.bytes);
+                row
             }
         }
     }
@@ -48,15 +62,30 @@ impl Entry {
         let id = u32::from_le_bytes(*id);
         match tag {
             0 if rest.is_empty() => Some(Entry::NextId(id)),
-            1 if id > CATALOG_ID => {
+            1 | 2 if id > CATALOG_ID => {
                 let (len, rest) = rest.split_first_chunk::<2>()?;
-                let (name, definition) = rest.split_at_checked(usize::from(u16::from_le_bytes(*len)))?;
+                let (name, rest) = rest.split_at_checked(usize::from(u16::from_le_bytes(*len)))?;
                 let name = std::str::from_utf8(name).ok()?.to_owned();
-                Some(Entry::Table { id, name, definition: definition.to_vec() })
+                let (indexes, bytes) = if *tag == 2 { decode_indexes(rest)? } else { (Vec::new(), rest) };
+                let definition = Definition { indexes: indexes.into(), bytes: bytes.into() };
+                Some(Entry::Table { id, name, definition })
             }
             _ => None,
         }
     }
+}
+
+/// Decodes the definitions of indexes at the start of `bytes`, and returns the rest.
+fn decode_indexes(bytes: &[u8]) -> Option<(Vec<IndexDefinition>, &[u8])> {
+    let (count, rest) = bytes.split_first()?;
+    let (indexes, rest) = rest.split_at_checked(usize::from(*count) * 3)?;
+    let index = |bytes: &[u8]| {
+        let key_bytes = u16::from_le_bytes([bytes[1], bytes[2]]);
+        (bytes[0] <= 1 && usize::from(key_bytes) <= KEY_BYTES_MAX)
+            .then_some(IndexDefinition { unique: bytes[0] == 1, key_bytes })
+    };
+    let indexes: Option<Vec<_>> = indexes.chunks_exact(3).map(index).collect();
+    Some((indexes.filter(|indexes| !indexes.is_empty())?, rest))
 }
 
 /// Reads the catalog before there is a pool to run a transaction: each entry with the RID of its row. `redone` overlays

@@ -12,6 +12,7 @@ use crate::format::{CATALOG_ID, Record, Rid, SegmentKind, Word, parse_data_file_
 use crate::recovery;
 use crate::service::Services;
 use crate::table::Table;
+use crate::table::definition::Definition;
 use perdura_log::{BodyRef, Recovery, SUPERBLOCK_NAME as SUPERBLOCK};
 use perdura_pmem::Medium;
 use rustc_hash::FxHashMap;
@@ -33,9 +34,9 @@ pub struct TableReport {
     pub files: u64,
     /// Size of the data files, in bytes.
     pub bytes: u64,
-    /// Number of segments that are free, hold cells, belong to the directory, hold extents. A damaged descriptor
-    /// counts as free.
-    pub segments: [u64; 4],
+    /// Number of segments that are free, hold cells, belong to the directory, hold extents, hold leaves of indexes. A damaged
+    /// descriptor counts as free.
+    pub segments: [u64; 5],
     /// Total length of the rows, in bytes, without headers.
     pub row_bytes: u64,
 }
@@ -81,7 +82,7 @@ pub fn check(medium: Arc<dyn Medium>, progress: &mut dyn FnMut(&str, u64)) -> Re
         ..Report::default()
     };
     let mut records = records_by_table(&recovery)?;
-    let catalog = Table::open(context.clone(), CATALOG_ID, catalog::NAME, Arc::default(), Arc::default())?;
+    let catalog = Table::open(context.clone(), CATALOG_ID, catalog::NAME, Definition::default(), Arc::default())?;
     let entries = catalog_entries(&catalog, &records)?;
     for (table, in_doubt) in records_in_doubt(&recovery)? {
         records.entry(table).or_default().extend(in_doubt);
@@ -89,7 +90,7 @@ pub fn check(medium: Arc<dyn Medium>, progress: &mut dyn FnMut(&str, u64)) -> Re
     check_table(&catalog, &records, &mut report, progress);
     for (_, entry) in entries {
         let Entry::Table { id, name, definition } = entry else { continue };
-        match Table::open(context.clone(), id, &name, definition.into(), Arc::default()) {
+        match Table::open(context.clone(), id, &name, definition, Arc::default()) {
             Ok(table) => check_table(&table, &records, &mut report, progress),
             Err(error) => report.problems.push(format!("table {name}: {error}")),
         }
@@ -167,7 +168,7 @@ impl Redone<'_> {
                 let rows = redo::verify_spilled(self.table, *page, *rows, *at, *crc)?;
                 rows.into_iter().map(|(position, word)| (place(*page, position), word)).collect()
             }
-            Record::Page { .. } => Vec::new(),
+            Record::Page { .. } | Record::Leaf { .. } => Vec::new(),
         };
         self.words.extend(words);
         match record {
@@ -215,6 +216,7 @@ fn check_table(
             }
         }
     }
+    check_indexes(table, &found, records.contains_key(&table.id()), report);
     let mut redone = Redone { table, words: BTreeMap::new() };
     for record in records.get(&table.id()).into_iter().flatten() {
         if let Err(error) = redone.take(record) {
@@ -225,6 +227,18 @@ fn check_table(
     report.tables.push(found);
 }
 
+/// Verifies the indexes of a table. Those that redo is going to change are not compared with the rows.
+fn check_indexes(table: &Table, found: &TableReport, is_open: bool, report: &mut Report) {
+    let is_row = |row: u64| {
+        let word = table.directory().place(row).map(|_| table.directory().raw_word(row));
+        is_open || word.is_some_and(|word| !word.is_empty() && !word.is_tombstone())
+    };
+    let rows = (!is_open).then_some(found.rows);
+    table
+        .index_list()
+        .verify_all(rows, is_row, |fault| report.problems.push(format!("table {}: {fault}", table.name())));
+}
+
 fn count_segments(table: &Table, found: &mut TableReport) {
     for file in table.chain().files() {
         for index in 0..file.segment_count() {
@@ -232,6 +246,7 @@ fn count_segments(table: &Table, found: &mut TableReport) {
                 Ok(SegmentKind::Cells(_)) => 1,
                 Ok(SegmentKind::Directory(_)) => 2,
                 Ok(SegmentKind::Extents) => 3,
+                Ok(SegmentKind::Leaves(_)) => 4,
                 Ok(SegmentKind::Free) | Err(_) => 0,
             };
             found.segments[slot] += 1;

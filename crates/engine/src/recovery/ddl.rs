@@ -3,12 +3,13 @@
 //! A new table's first file is synced before the commit that names the table (I3). A dropped table's files are removed
 //! after the commit that forgets it. Table ids are never given twice: the same transaction updates a counter row (I8).
 
-use super::catalog::{Entry, NAME_BYTES_MAX};
+use super::catalog::{Entry, INDEXES_MAX, NAME_BYTES_MAX};
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{CATALOG_ID, Rid, data_file_name};
+use crate::format::{CATALOG_ID, Rid, data_file_name, key_bytes_max};
 use crate::pool::Pool;
 use crate::pool::tables::{Forgotten, Registered};
 use crate::table::Table;
+use crate::table::definition::Definition;
 use crate::table::visibility::ReadView;
 use crate::txn::isolation::Isolation;
 use crate::txn::session::Session;
@@ -57,15 +58,16 @@ fn note_counter(pool: &Pool, row: Rid) {
 }
 
 /// Creates the first file of a table, then commits its catalog row.
-pub fn create_table(pool: &Arc<Pool>, name: &str, definition: &[u8]) -> Result<Arc<Table>> {
+pub fn create_table(pool: &Arc<Pool>, name: &str, definition: Definition) -> Result<Arc<Table>> {
     check_name(name)?;
+    check_indexes(&definition, pool.context.geometry.segment_bytes)?;
     let created = ddl(pool, |session, catalog| {
         if pool.tables.contains(name) {
             return Err(Error::new(ErrorKind::Exists, format!("table {name} exists already")));
         }
         let (id, counter) = next_table_id(pool, session, catalog)?;
-        let table = Arc::new(Table::create(pool.context.clone(), id, name, definition.into())?);
-        let entry = Entry::Table { id, name: name.to_owned(), definition: definition.to_vec() };
+        let table = Arc::new(Table::create(pool.context.clone(), id, name, definition.clone())?);
+        let entry = Entry::Table { id, name: name.to_owned(), definition };
         let inserted = session.insert(catalog, &entry.encode());
         match inserted.and_then(|row| session.commit().map(|csn| (row, csn))) {
             Ok((row, csn)) => {
@@ -122,7 +124,7 @@ pub fn rename_table(pool: &Arc<Pool>, from: &str, to: &str, rebuilt: bool) -> Re
         }
         let table = pool.tables.find(from)?;
         check_undecided(pool, &table)?;
-        let entry = Entry::Table { id: table.id, name: to.to_owned(), definition: table.definition.to_vec() };
+        let entry = Entry::Table { id: table.id, name: to.to_owned(), definition: table.definition.clone() };
         session.update(catalog, table.row, &entry.encode())?;
         let csn = session.commit()?;
         if rebuilt {
@@ -140,7 +142,7 @@ pub fn truncate_table(pool: &Arc<Pool>, name: &str) -> Result<Arc<Table>> {
         check_undecided(pool, &old)?;
         let (id, counter) = next_table_id(pool, session, catalog)?;
         let new = Arc::new(Table::create_in_spare(pool.context.clone(), id, name, old.definition.clone())?);
-        let entry = Entry::Table { id, name: name.to_owned(), definition: old.definition.to_vec() };
+        let entry = Entry::Table { id, name: name.to_owned(), definition: old.definition.clone() };
         match session.update(catalog, old.row, &entry.encode()).and_then(|()| session.commit()) {
             Ok(csn) => {
                 new.set_defined(csn);
@@ -188,6 +190,20 @@ fn remove_data_files(pool: &Pool, id: u32, count: usize) {
     let _span = perdura_pmem::trace::span("file_removal");
     let names = (0..count as u32).map(|sequence| data_file_name(id, sequence));
     pool.services().remove_files(&*pool.context.medium, names);
+}
+
+fn check_indexes(definition: &Definition, segment_bytes: u64) -> Result<()> {
+    let longest = definition.indexes.iter().map(|index| usize::from(index.key_bytes)).max().unwrap_or_default();
+    if definition.indexes.len() <= INDEXES_MAX && longest <= key_bytes_max(segment_bytes) {
+        return Ok(());
+    }
+    let message = format!(
+        "a table has up to {INDEXES_MAX} indexes with keys of up to {} bytes (in a pool with segments of {segment_bytes}), not {} with up to \
+         {longest}",
+        key_bytes_max(segment_bytes),
+        definition.indexes.len()
+    );
+    Err(Error::new(ErrorKind::Configuration, message))
 }
 
 fn check_name(name: &str) -> Result<()> {

@@ -6,6 +6,7 @@
 use crate::error::{Error, Result};
 use crate::files::chain::row as row_bytes;
 use crate::format::{PageState, Record, Rid, SpilledPage, Word, data_file_name, delta_crc, fold_row, page_crc};
+use crate::index::redo::LeafRecord;
 use crate::table::Table;
 use perdura_log::Recovery;
 
@@ -66,6 +67,7 @@ fn redo_record(table: &Table, record: &Record, csn: u64) -> Result<()> {
         Record::Page { page, .. } => {
             table.directory().publish(page, PageState::published(csn));
         }
+        Record::Leaf { .. } => redo_leaf(table, record)?,
     }
     Ok(())
 }
@@ -90,6 +92,19 @@ pub fn verify_record(table: &Table, record: &Record) -> Result<()> {
             verify_delta(table, page, &deleted_words(table, page, rows), crc)
         }
         Record::Spilled { page, rows, place, crc, .. } => verify_spilled(table, page, rows, place, crc).map(|_| ()),
+        Record::Leaf { .. } => table.index_list().verify(table.chain(), &leaf_record(record)?),
+    }
+}
+
+fn redo_leaf(table: &Table, record: &Record) -> Result<()> {
+    table.index_list().redo(table.chain(), &leaf_record(record)?)
+}
+
+/// What a record says of an index' leaf.
+pub fn leaf_record(record: &Record) -> Result<LeafRecord> {
+    match *record {
+        Record::Leaf { place, inserted, deleted, crc, .. } => Ok(LeafRecord { place, inserted, deleted, crc }),
+        _ => Err(Error::damaged("log", 0, "the record is not one of an index' leaf")),
     }
 }
 

@@ -38,6 +38,10 @@ pub fn restore(pool: &Pool, prepared: PreparedTxn, tables: &BTreeMap<u32, Arc<Ta
                     restore_spilled(&mut detached, table, page, rows, (place, crc))?;
                 }
                 Record::Page { page, rows, crc, .. } => restore_page(&mut detached, table, page, rows, crc)?,
+                Record::Leaf { .. } => {
+                    let owner = detached.owner.id;
+                    detached.writes.restore_leaf(table, owner, &redo::leaf_record(&record)?)?;
+                }
             }
         }
     }

@@ -11,21 +11,24 @@
 //! after the reader has looked is made under the lock of the announcement, so whoever finds it sees the announcement.
 
 use super::page::PageShadow;
-use perdura_pmem::sync::{Mutex, MutexGuard};
-use std::ops::{Deref, DerefMut};
+use super::slot::{Locked, Shadow, Slot as AnySlot};
+use perdura_pmem::sync::Mutex;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Number of slots in the first bucket; each further one has as many as all before it.
 const FIRST: u64 = 16;
 const BUCKETS: usize = 45;
 
 /// The place of a page's shadow.
-#[derive(Default)]
-pub struct Slot {
-    /// Odd while there is a shadow; it grows whenever one comes or goes.
-    mark: AtomicU64,
-    shadow: Mutex<Option<Box<PageShadow>>>,
+pub type Slot = AnySlot<PageShadow>;
+/// A page's shadow, locked.
+pub type LockedPage<'a> = Locked<'a, PageShadow>;
+
+impl Shadow for PageShadow {
+    fn is_empty(&self) -> bool {
+        PageShadow::is_empty(self)
+    }
 }
 
 /// The shadows of a table's directory pages.
@@ -89,8 +92,8 @@ impl Shadows {
     /// The shadows there are, one after the other, each locked.
     pub fn each(&self, mut body: impl FnMut(&PageShadow)) {
         for slot in self.slots() {
-            if let Some(shadow) = &*slot.shadow.lock() {
-                body(shadow);
+            if let Some(shadow) = slot.lock_existing() {
+                body(&shadow);
             }
         }
     }
@@ -102,83 +105,6 @@ fn place(page: u64) -> (usize, u64, u64) {
     let bucket = (page / FIRST + 1).ilog2() as usize;
     let first = ((1 << bucket) - 1) * FIRST;
     (bucket, page - first, FIRST << bucket)
-}
-
-impl Slot {
-    /// The mark of a page without a shadow, to be checked by [`Slot::is_still`] after words are loaded; `None` if there
-    /// is a shadow.
-    #[inline]
-    pub fn quiet(&self) -> Option<u64> {
-        let mark = self.mark.load(Ordering::Acquire);
-        mark.is_multiple_of(2).then_some(mark)
-    }
-
-    /// Whether no shadow has come since [`Slot::quiet`] returned `mark`.
-    #[inline]
-    pub fn is_still(&self, mark: u64) -> bool {
-        fence(Ordering::Acquire);
-        self.mark.load(Ordering::Relaxed) == mark
-    }
-
-    /// Locks the page's shadow, made now if there is none.
-    pub fn lock(&self) -> LockedPage<'_> {
-        let mut guard = self.shadow.lock();
-        if guard.is_none() {
-            *guard = Some(Box::default());
-            // Whoever stores a word does so later, under the lock.
-            self.mark.fetch_add(1, Ordering::AcqRel);
-        }
-        LockedPage { slot: self, guard }
-    }
-
-    /// Calls `body` while the page has no shadow and gets none. Returns whether it did. Readers that looked at the mark
-    /// before look again.
-    pub fn while_empty(&self, body: impl FnOnce()) -> bool {
-        let guard = self.shadow.lock();
-        if guard.is_some() {
-            return false;
-        }
-        self.mark.fetch_add(2, Ordering::AcqRel);
-        body();
-        true
-    }
-
-    /// Locks the page's shadow, if there is one.
-    pub fn lock_existing(&self) -> Option<LockedPage<'_>> {
-        let guard = self.shadow.lock();
-        guard.is_some().then(|| LockedPage { slot: self, guard })
-    }
-}
-
-/// A page's shadow, locked. It goes away with the lock once it is empty.
-pub struct LockedPage<'a> {
-    slot: &'a Slot,
-    guard: MutexGuard<'a, Option<Box<PageShadow>>>,
-}
-
-impl Deref for LockedPage<'_> {
-    type Target = PageShadow;
-
-    #[inline]
-    fn deref(&self) -> &PageShadow {
-        self.guard.as_ref().expect("a locked page has a shadow")
-    }
-}
-
-impl DerefMut for LockedPage<'_> {
-    #[inline]
-    fn deref_mut(&mut self) -> &mut PageShadow {
-        self.guard.as_mut().expect("a locked page has a shadow")
-    }
-}
-
-impl Drop for LockedPage<'_> {
-    fn drop(&mut self) {
-        if self.guard.as_ref().is_some_and(|shadow| shadow.is_empty()) {
-            *self.guard = None;
-            self.slot.mark.fetch_add(1, Ordering::AcqRel);
-        }
-    }
 }
 
 #[cfg(test)]

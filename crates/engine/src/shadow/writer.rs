@@ -6,7 +6,7 @@
 use crate::format::Rid;
 use perdura_log::Csn;
 use perdura_pmem::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// What a lock is taken on: a row, or a table as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -49,12 +49,24 @@ pub struct Writer {
     /// Locks that others have put into the lock table in its name, because they wait for them; `None` once it has
     /// released its locks.
     tabled: Mutex<Option<Vec<LockKey>>>,
+    /// Leaves of indexes, by table, that got changes of the transaction because others did without the leaves where it had
+    /// made them.
+    inherited: Mutex<Vec<(u32, u32)>>,
+    /// It was rolled back: nothing names what it wrote.
+    over: AtomicBool,
 }
 
 impl Writer {
     /// A transaction of the lock owner `owner`.
     pub fn new(owner: u64) -> Writer {
-        Writer { owner, moves: false, csn: AtomicU64::new(0), tabled: Mutex::new(Some(Vec::new())) }
+        Writer {
+            owner,
+            moves: false,
+            csn: AtomicU64::new(0),
+            tabled: Mutex::new(Some(Vec::new())),
+            inherited: Mutex::new(Vec::new()),
+            over: AtomicBool::new(false),
+        }
     }
 
     /// A transaction that only moves rows to other places.
@@ -98,6 +110,37 @@ impl Writer {
             }
             None => false,
         }
+    }
+
+    /// Whether somebody has put the lock on `key` into the lock table in its name.
+    pub fn has_tabled(&self, key: LockKey) -> bool {
+        self.tabled.lock().as_ref().is_some_and(|keys| keys.contains(&key))
+    }
+
+    /// Notes that leaf `leaf` of table `table` has changes of the transaction now. The caller has the leaf locked where they
+    /// were.
+    pub fn inherit(&self, table: u32, leaf: u32) {
+        self.inherited.lock().push((table, leaf));
+    }
+
+    /// The leaves of table `table` noted by [`Writer::inherit`] from the `seen`th on; `seen` then counts them.
+    pub fn inherited(&self, table: u32, seen: &mut usize) -> Vec<u32> {
+        let inherited = self.inherited.lock();
+        let new =
+            inherited[(*seen).min(inherited.len())..].iter().filter(|(of, _)| *of == table).map(|(_, leaf)| *leaf);
+        let new = new.collect();
+        *seen = inherited.len();
+        new
+    }
+
+    /// Notes that the transaction was rolled back, and that no log names it.
+    pub fn end(&self) {
+        self.over.store(true, Ordering::Release);
+    }
+
+    /// Whether the transaction was rolled back, and no log names it.
+    pub fn is_over(&self) -> bool {
+        self.over.load(Ordering::Acquire)
     }
 
     /// Takes the locks that others have put into the lock table, at the transaction's end. From here on nobody takes

@@ -7,11 +7,11 @@ use super::directory_space::DirectorySpace;
 use super::emptying::Emptying;
 use super::file_return::FileReturn;
 use super::purge::{BATCH, PurgeQueue, Reclaimed, Retired};
-use super::segments::Segments;
+use super::segments::{Opened, Segments};
 use super::shard::Shard;
 use crate::error::{ErrorKind, Result};
 use crate::files::cells;
-use crate::files::chain::Chain;
+use crate::files::chain::{Chain, SegmentId};
 use crate::files::directory::Directory;
 use crate::format::{Rid, Word};
 use crate::shadow::page::PageShadow;
@@ -55,11 +55,11 @@ impl Allocator {
     }
 
     /// Opens the allocator of an existing table. It reads descriptors and page states; segments with content stay
-    /// unswept.
-    pub fn open(chain: Chain) -> Result<Allocator> {
-        let (segments, directory) = Segments::open(chain)?;
+    /// unswept. Returns with it the segments with leaves of indexes, each with their size in units of 256 bytes.
+    pub fn open(chain: Chain) -> Result<(Allocator, Vec<(u32, SegmentId)>)> {
+        let Opened { segments, directory, leaves } = Segments::open(chain)?;
         let directory_space = DirectorySpace::open(&segments, directory)?;
-        Ok(Allocator::new(segments, directory_space))
+        Ok((Allocator::new(segments, directory_space), leaves))
     }
 
     /// The chain of the table's files.

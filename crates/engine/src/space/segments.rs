@@ -63,6 +63,16 @@ pub struct Segments {
     losses: Losses,
 }
 
+/// What the descriptors of an existing table say.
+pub struct Opened {
+    /// The table's segments.
+    pub segments: Segments,
+    /// Those of the directory, each with the number of its first page, in the order of the pages.
+    pub directory: Vec<(u32, SegmentId)>,
+    /// Those with leaves of indexes, each with the size of the leaves in units of 256 bytes.
+    pub leaves: Vec<(u32, SegmentId)>,
+}
+
 impl Segments {
     /// The segments of a new table, whose only file is all free.
     pub fn create(chain: Chain) -> Segments {
@@ -75,11 +85,10 @@ impl Segments {
         Segments { chain, free: Mutex::default(), growing: Mutex::new(()), losses: Losses::default() }
     }
 
-    /// Reads the segment descriptors of an existing table. Returns the directory's segments in the order of their
-    /// pages.
-    pub fn open(chain: Chain) -> Result<(Segments, Vec<(u32, SegmentId)>)> {
+    /// Reads the segment descriptors of an existing table.
+    pub fn open(chain: Chain) -> Result<Opened> {
         let segments = Segments::new(chain);
-        let mut directory = Vec::new();
+        let (mut directory, mut leaves) = (Vec::new(), Vec::new());
         let mut free = segments.free.lock();
         for file in segments.chain.files() {
             // Header, link word and descriptors.
@@ -90,13 +99,14 @@ impl Segments {
                     SegmentKind::Cells(_) => free.put_unswept(id),
                     SegmentKind::Directory(page) => directory.push((page, id)),
                     SegmentKind::Extents => free.put_unswept_extents(id),
+                    SegmentKind::Leaves(units) => leaves.push((units, id)),
                     SegmentKind::Free => free.put(file, id.index),
                 }
             }
         }
         drop(free);
         directory.sort_unstable_by_key(|(page, _)| *page);
-        Ok((segments, directory))
+        Ok(Opened { segments, directory, leaves })
     }
 
     /// The chain of the table's files.
@@ -161,6 +171,11 @@ impl Segments {
     pub fn take_free(&self, segment_bytes: u64, kept: u32) -> Result<SegmentId> {
         let need = Need { segment_bytes, bytes: segment_bytes, kept };
         self.take(need, |free| free.take(&self.chain, segment_bytes, kept))
+    }
+
+    /// Makes a segment free that nothing is in.
+    pub fn put_free(&self, id: SegmentId) {
+        self.free.lock().put(self.chain.file_of(id), id.index);
     }
 
     /// Takes what is `need`ed from the lists by `take`, and sweeps or grows if they lack it.
@@ -434,7 +449,7 @@ impl Segments {
                     self.sweep_extents(file, id);
                     return Ok(None);
                 }
-                SegmentKind::Directory(_) | SegmentKind::Free => {}
+                SegmentKind::Directory(_) | SegmentKind::Leaves(_) | SegmentKind::Free => {}
             }
         }
         Ok(cells.clone())

@@ -35,7 +35,26 @@ impl Table {
         }
         self.audit_shadows()?;
         self.audit_reusable()?;
-        self.audit_rids()
+        self.audit_rids()?;
+        self.audit_indexes()
+    }
+
+    /// Checks that each row has exactly one entry in each index.
+    fn audit_indexes(&self) -> Result<()> {
+        if self.index_list().is_empty() {
+            return Ok(());
+        }
+        let is_row = |row: u64| {
+            let page = self.directory().page_of(row);
+            if page >= self.directory().page_count() || !self.directory().state(page).is_published() {
+                return false;
+            }
+            let word = self.directory().raw_word(row);
+            !word.is_empty() && !word.is_tombstone()
+        };
+        let published = (0..self.directory().page_count()).filter(|page| self.directory().state(*page).is_published());
+        let rows = published.flat_map(|page| self.directory().page_rows(page)).filter(|row| is_row(*row)).count();
+        self.index_list().audit(rows as u64, is_row)
     }
 
     /// Checks that each reusable segment has free cells of its class and no owner.
@@ -105,6 +124,11 @@ impl Table {
         let free = self.space.segments().free_segments();
         let (is_free, extents) = (free.contains(id), &free.extents);
         match (file.kind(id.index)?, cells) {
+            (SegmentKind::Leaves(_), None)
+                if !is_free && !extents.contains(id) && self.index_list().leaves().has_segment(id) =>
+            {
+                Ok(0)
+            }
             (SegmentKind::Directory(_), None) if !is_free && !extents.contains(id) => Ok(0),
             (_, None) if is_free && !extents.contains(id) => Ok(0),
             (SegmentKind::Cells(units), Some(cells)) if !is_free && cells.units() == units => Ok(cells.used() as usize),

@@ -2,7 +2,8 @@
 //!
 //! It verifies the segments' descriptors, the words of the row directory, and each committed row with its checksum. Each page is
 //! checked under a snapshot of its own: that holds the versions (I8), and purge goes on behind it. A row that is committed
-//! when its page's turn comes is checked; a deleted one is not. The check stores nothing and locks no row.
+//! when its page's turn comes is checked; a deleted one is not. Indexes are checked against the rows of one snapshot
+//! (`check_index.rs`). The check stores nothing and locks no row.
 
 use super::session::Session;
 use crate::error::{Error, Result};
@@ -49,7 +50,7 @@ pub struct CheckSummary {
 }
 
 /// A check under way.
-struct Check<'c> {
+pub(super) struct Check<'c> {
     table: Arc<Table>,
     depth: CheckDepth,
     client: &'c mut dyn CheckClient,
@@ -59,7 +60,13 @@ struct Check<'c> {
 }
 
 impl Check<'_> {
-    fn found(&mut self, fault: Error) {
+    /// The table.
+    pub(super) fn table(&self) -> &Arc<Table> {
+        &self.table
+    }
+
+    /// Tells the client of a fault.
+    pub(super) fn found(&mut self, fault: Error) {
         if self.summary.faults < FAULTS_MAX {
             self.summary.faults += 1;
             self.client.found(fault);
@@ -67,7 +74,7 @@ impl Check<'_> {
     }
 
     /// Whether the check goes on with page `page` of `pages`.
-    fn goes_on(&mut self, page: u64, pages: u64) -> bool {
+    pub(super) fn goes_on(&mut self, page: u64, pages: u64) -> bool {
         self.bytes = 0;
         let goes_on = self.summary.faults < FAULTS_MAX && self.client.goes_on(page, pages);
         self.summary.is_partial = !goes_on;
@@ -140,6 +147,9 @@ impl Session {
             if !goes_on {
                 return Ok(check.summary);
             }
+        }
+        if !self.check_indexes(&mut check, pages) {
+            return Ok(check.summary);
         }
         // Only tells how far it came, unless the last page brought too many faults.
         check.goes_on(pages, pages);

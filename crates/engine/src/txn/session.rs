@@ -9,6 +9,7 @@ use super::isolation::Isolation;
 use super::snapshots::OpenSnapshots;
 use crate::changes::write_set::{Position, WriteSet};
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::Rid;
 use crate::pool::Pool;
 use crate::pool::owner::{Client, LockKey, Owner};
 use crate::pool::prepared::Detached;
@@ -95,6 +96,8 @@ pub struct Session {
     pub(super) state: State,
     pub(super) xid: Vec<u8>,
     pub(super) records: Vec<u8>,
+    /// Index and row that an operation failed for because of a key.
+    pub(super) duplicate: Option<(usize, Rid)>,
 }
 
 impl Session {
@@ -131,6 +134,7 @@ impl Session {
             state: State::Active,
             xid: Vec::new(),
             records: Vec::new(),
+            duplicate: None,
             pool,
         }
     }
@@ -211,6 +215,9 @@ impl Session {
     /// Begins a statement: sets the position for [`Session::rollback_statement`], ends the effect of a kill, and closes
     /// the statement's snapshot, so that READ COMMITTED takes a new one at the next read.
     pub fn start_statement(&mut self) {
+        if !self.writes.is_empty() {
+            self.fence_writes();
+        }
         self.statement = self.position();
         // Planted: what a savepoint may bring back is forgotten with the statement that replaced it.
         if !self.has_savepoint || perdura_pmem::planted(84) {

@@ -49,6 +49,11 @@ impl OpenSnapshots {
         }
     }
 
+    /// Whether one is open, which keeps purge off what the session looks at.
+    pub fn is_any_open(&self) -> bool {
+        self.statement.csn.is_some() || self.transaction.csn.is_some()
+    }
+
     /// Notes that the transaction has read a row of commit `csn` under its lock.
     pub fn note_met(&mut self, csn: Csn) {
         self.met = self.met.max(csn);

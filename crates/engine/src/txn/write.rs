@@ -12,7 +12,7 @@ use perdura_log::Csn;
 use std::sync::Arc;
 
 impl Session {
-    fn check_writable(&mut self, table: &Table) -> Result<()> {
+    pub(super) fn check_writable(&mut self, table: &Table) -> Result<()> {
         if !self.changing {
             self.begin_change()?;
         }
@@ -31,7 +31,8 @@ impl Session {
     }
 
     /// Inserts a row of up to 2^31 - 1 bytes. It takes no row lock, since nobody else can reach the row before the commit,
-    /// but waits for SERIALIZABLE transactions that have locked the table.
+    /// but waits for SERIALIZABLE transactions that have locked the table. A table with indexes takes rows by
+    /// [`Session::insert_with`].
     ///
     /// # Errors
     /// DeviceFull, TableFull, RowTooLarge; NotFound if the table was dropped; NotSupported if the transaction is
@@ -39,8 +40,15 @@ impl Session {
     /// Medium.
     #[inline]
     pub fn insert(&mut self, table: &Arc<Table>, row: &[u8]) -> Result<Rid> {
+        check_unkeyed(table)?;
+        self.insert_unkeyed(table, row)
+    }
+
+    /// Inserts a row, without its keys.
+    #[inline]
+    pub(super) fn insert_unkeyed(&mut self, table: &Arc<Table>, row: &[u8]) -> Result<Rid> {
         loop {
-            if let Some(rid) = self.try_insert(table, row)? {
+            if let Some(rid) = self.try_insert_unkeyed(table, row)? {
                 return Ok(rid);
             }
             self.lock_table(table, LockMode::Intention)?;
@@ -49,6 +57,12 @@ impl Session {
 
     /// Inserts a row as [`Session::insert`] does, but returns `None` without any effect where that would wait.
     pub fn try_insert(&mut self, table: &Arc<Table>, row: &[u8]) -> Result<Option<Rid>> {
+        check_unkeyed(table)?;
+        self.try_insert_unkeyed(table, row)
+    }
+
+    #[inline]
+    fn try_insert_unkeyed(&mut self, table: &Arc<Table>, row: &[u8]) -> Result<Option<Rid>> {
         self.check_writable(table)?;
         check_length(row)?;
         self.bound_memory()?;
@@ -103,10 +117,11 @@ impl Session {
 
     /// Deletes a row. It locks the row, waiting if need be. Errors as for [`Session::update`].
     pub fn delete(&mut self, table: &Arc<Table>, rid: Rid) -> Result<()> {
+        check_unkeyed(table)?;
         self.write(table, rid, None)
     }
 
-    fn write(&mut self, table: &Arc<Table>, rid: Rid, row: Option<&[u8]>) -> Result<()> {
+    pub(super) fn write(&mut self, table: &Arc<Table>, rid: Rid, row: Option<&[u8]>) -> Result<()> {
         self.check_writable(table)?;
         if table.directory().place(rid.row()).is_none() {
             return Err(gone(table, rid));
@@ -165,6 +180,15 @@ impl Session {
     }
 }
 
+#[inline]
+fn check_unkeyed(table: &Table) -> Result<()> {
+    if table.indexes() == 0 {
+        return Ok(());
+    }
+    let what = format!("table {} has indexes: rows come and go with their keys", table.name());
+    Err(Error::new(ErrorKind::NotSupported, what))
+}
+
 fn check_length(row: &[u8]) -> Result<()> {
     if row.len() as u64 <= ROW_BYTES_MAX {
         return Ok(());
@@ -175,11 +199,11 @@ fn check_length(row: &[u8]) -> Result<()> {
     ))
 }
 
-fn gone(table: &Table, rid: Rid) -> Error {
+pub(super) fn gone(table: &Table, rid: Rid) -> Error {
     Error::new(ErrorKind::NotFound, format!("row {:#x} of table {} does not exist", rid.to_u64(), table.name()))
 }
 
-fn changed(table: &Table, rid: Rid) -> Error {
+pub(super) fn changed(table: &Table, rid: Rid) -> Error {
     let (row, name) = (rid.to_u64(), table.name());
     let what = format!("row {row:#x} of table {name} was changed after this transaction's snapshot");
     Error::new(ErrorKind::RecordChanged, what)

@@ -4,9 +4,12 @@
 pub mod bank;
 pub mod counting;
 pub mod damage;
+pub mod key_raid;
+pub mod keyed;
 pub mod raid;
 pub mod simulated;
 pub mod threads;
+pub mod walk;
 
 use perdura_engine::{Config, Engine, Error, Isolation, LogConfig, Rid, Session, Table};
 use perdura_pmem::{FileMedium, Medium, Options, SimMedium};

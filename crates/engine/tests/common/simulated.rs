@@ -15,9 +15,14 @@ impl Tap for Unheard {
     fn record(&self, _access: Access<'_>, _site: Site) {}
 }
 
-/// Creates a pool on which the scheduler may switch threads at every store, flush and fence.
+/// A medium on which the scheduler may switch threads at every store, flush and fence.
+pub fn medium() -> Arc<SimMedium> {
+    Arc::new(SimMedium::new().recording(Arc::new(Unheard)))
+}
+
+/// Creates a pool on such a medium.
 pub fn pool() -> (Arc<SimMedium>, Engine) {
-    let medium = Arc::new(SimMedium::new().recording(Arc::new(Unheard)));
+    let medium = medium();
     let engine = reopen(&medium);
     (medium, engine)
 }

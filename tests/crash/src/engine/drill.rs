@@ -1,7 +1,7 @@
 //! Runs without a crash, cheap enough for many seeds: races between sessions, and what follows a failed persist.
 
 use super::closing;
-use super::scenario::{CONTENDED, CROWDED, EMPTIED, MOVED, SCENARIOS, Scenario};
+use super::scenario::{CONTENDED, CROWDED, EMPTIED, KEYS_CONTENDED, KEYS_CROWDED, MOVED, SCENARIOS, Scenario};
 use super::shrinking;
 use super::standing;
 use super::verdict;
@@ -13,7 +13,7 @@ use perdura_pmem::{Medium, SimMedium};
 use std::sync::Arc;
 
 /// All drills.
-pub const DRILLS: [Drill; 17] = [
+pub const DRILLS: [Drill; 22] = [
     Drill { name: "races, mixed", seeds: 40, run: |seed, stall| races("mixed", seed, stall) },
     Drill { name: "races, reuse", seeds: 40, run: |seed, stall| races("reuse", seed, stall) },
     Drill { name: "races, edited bulk", seeds: 40, run: |seed, stall| races("edited bulk", seed, stall) },
@@ -27,6 +27,11 @@ pub const DRILLS: [Drill; 17] = [
     Drill { name: "races, file return", seeds: 40, run: |seed, stall| races("file return", seed, stall) },
     Drill { name: "races, sparse", seeds: 40, run: |seed, stall| races("sparse", seed, stall) },
     Drill { name: "races, moved", seeds: 80, run: |seed, stall| races("moved", seed, stall) },
+    Drill { name: "races, keys", seeds: 40, run: |seed, stall| races("keys", seed, stall) },
+    Drill { name: "races, keys, prepared", seeds: 40, run: |seed, stall| races("keys, prepared", seed, stall) },
+    Drill { name: "races, keys, restarted", seeds: 40, run: |seed, stall| races("keys, restarted", seed, stall) },
+    Drill { name: "races, keys, contended", seeds: 80, run: |seed, stall| races("keys, contended", seed, stall) },
+    Drill { name: "races, keys, crowded", seeds: 80, run: |seed, stall| races("keys, crowded", seed, stall) },
     Drill { name: "tables that close", seeds: 60, run: tables_that_close },
     Drill { name: "tables that shrink", seeds: 40, run: tables_that_shrink },
     Drill { name: "tables that stand still", seeds: 100, run: tables_that_stand_still },
@@ -43,7 +48,7 @@ impl Tap for Unheard {
 fn scenario(name: &str) -> Result<&'static Scenario, String> {
     SCENARIOS
         .iter()
-        .chain([&CONTENDED, &CROWDED, &EMPTIED, &MOVED])
+        .chain([&CONTENDED, &CROWDED, &EMPTIED, &MOVED, &KEYS_CONTENDED, &KEYS_CROWDED])
         .find(|scenario| scenario.name == name)
         .ok_or(format!("there is no scenario {name:?}"))
 }

@@ -25,6 +25,8 @@ pub enum Action {
     Savepoint,
     /// A scan that changes rows before it reaches them, and rows that it has passed.
     Walk,
+    /// Rows are deleted and their keys given to new ones.
+    MoveKeys,
     /// Row locks, and no write.
     Lock,
     /// A snapshot that is held over many transactions.

@@ -1,5 +1,6 @@
 //! A snapshot held over many commits of others, and what it must go on seeing.
 
+use super::keys;
 use perdura_engine::{Engine, Isolation, ReadView, Rid, Session, Table};
 use perdura_pmem::sim::Random;
 use std::sync::Arc;
@@ -41,5 +42,6 @@ fn rows_of(txn: &mut Session, table: &Arc<Table>) -> Vec<(Rid, Vec<u8>)> {
         // SAFETY: the statement is not over.
         rows.push((rid, unsafe { row.bytes() }.to_vec()));
     }
+    keys::compare(txn, table, &rows).unwrap_or_else(|what| panic!("an old snapshot: {what}"));
     rows
 }

@@ -6,7 +6,7 @@ const fn planted(number: u32, rule: &'static str, error: &'static str, shown_by:
     Planted { number, rule, error, shown_by }
 }
 
-/// All planted errors by number: from 1 on in the log, from 30 on in the engine. A rule that is not one of the invariants is named
+/// All planted errors by number: from 1 on in the log, from 30 on in the engine, from 200 on in its indexes. A rule that is not one of the invariants is named
 /// by its subject or by the source file that states it.
 pub const PLANTED: &[Planted] = &[
     planted(1, "log/watermark.rs, a closed gap", "marks beyond the gap that was closed are forgotten", "three threads"),
@@ -205,5 +205,71 @@ pub const PLANTED: &[Planted] = &[
         "files/directory.rs, rows in use",
         "a RID is given out in a part of its page that does not count as in use",
         "mixed",
+    ),
+    planted(200, "(I3), leaves", "a new leaf is in use before its content is durable", "keys"),
+    planted(201, "(I3), leaves", "a full leaf is void before the one on its right is durable", "keys that come and go"),
+    planted(202, "(I4), valid words", "a valid word has entries before their commit is durable", "keys"),
+    planted(203, "(I8), slots", "a slot is used again although redo may still name its entry", "keys, restarted"),
+    planted(
+        204,
+        "(I8), snapshots",
+        "a slot is used again although a snapshot sees its entry",
+        "races, keys, contended",
+    ),
+    planted(206, "(I8), places", "a leaf's place is used again although redo needs its entries", "keys, prepared"),
+    planted(
+        207,
+        "index/find.rs, readers",
+        "a reader does not look whether the leaf is still the one",
+        "races, keys, crowded",
+    ),
+    planted(209, "splits", "changes under way stay behind in a leaf that is replaced", "races, keys, crowded"),
+    planted(210, "splits", "a transaction does not learn where its changes have gone", "races, keys, crowded"),
+    planted(
+        211,
+        "leaves: the next one's low key is the end",
+        "what lies beyond a leaf's end is taken along",
+        "keys that come and go",
+    ),
+    planted(212, "splits", "entries that do not count do in the leaf that replaces theirs", "races, keys, crowded"),
+    planted(213, "joins", "the leaf on the right of a join stays in use", "keys that come and go"),
+    planted(214, "redo by key", "redo inserts an entry where its record says", "keys that come and go"),
+    planted(215, "redo by key", "redo does not delete entries", "keys, restarted"),
+    planted(216, "undo", "a rollback leaves what the transaction did to a leaf", "races, keys"),
+    planted(217, "undo", "a duplicate in one index leaves what was done in another", "races, keys, contended"),
+    planted(
+        218,
+        "unique keys: what is pending",
+        "a key that another transaction has inserted is free",
+        "races, keys, contended",
+    ),
+    planted(
+        219,
+        "unique keys: what is pending",
+        "a key that another transaction is deleting is free",
+        "races, keys, contended",
+    ),
+    planted(
+        222,
+        "own writes by steps",
+        "a walk over an index meets what its transaction wrote after it began",
+        "races, keys, contended",
+    ),
+    planted(223, "recovery, prepared", "the keys of a prepared transaction are free", "keys, prepared"),
+    planted(225, "opening", "of two leaves with one low key the older counts", "keys that come and go"),
+    planted(
+        226,
+        "(I9), valid words flushed behind",
+        "a checkpoint goes past valid words that nobody has flushed",
+        "keys",
+    ),
+    planted(227, "(I8), merged history", "an entry that a snapshot sees is merged away", "races, keys, contended"),
+    planted(228, "log", "an entry inserted and deleted by one transaction is logged as inserted", "keys"),
+    planted(229, "(I3), segments of leaves", "what a segment held before looks like leaves", "keys, restarted"),
+    planted(
+        230,
+        "leaves: commits store in any order",
+        "a commit that stores late brings a deleted entry back",
+        "races, keys, contended",
     ),
 ];

@@ -1,6 +1,7 @@
 //! A thread that reads beside the workers. What it sees must be the state of one moment, and must survive any crash.
 
 use super::history::{Ledger, Observation, Rows, hash_of, key_of};
+use super::keys;
 use super::oracle::Step;
 use super::workload::TABLE;
 use perdura_engine::{Engine, Isolation, ReadView, Rid, Session, Table};
@@ -67,6 +68,7 @@ fn scan(txn: &mut Session, table: &Arc<Table>) -> Vec<(Rid, Vec<u8>)> {
         // SAFETY: the statement is not over.
         rows.push((rid, unsafe { row.bytes() }.to_vec()));
     }
+    keys::compare(txn, table, &rows).unwrap_or_else(|what| panic!("a reader: {what}"));
     rows
 }
 

@@ -18,7 +18,7 @@ impl Scenario {
     pub fn run(&self, medium: Arc<dyn Medium>, seed: u64, scheduler: Scheduler) -> History {
         let ledger = Ledger::default();
         let mut engine = Engine::open(medium.clone(), self.config()).expect("an empty medium takes a pool");
-        scheduler.run(vec![Box::new(|| prelude(&engine, &ledger))]);
+        scheduler.run(vec![Box::new(|| prelude(&engine, &ledger, self.keyed))]);
         self.run_round(&engine, &ledger, 0, seed, scheduler);
         for round in 1..self.rounds {
             drop(engine);

@@ -1,8 +1,8 @@
 //! The scenarios: small pools shaped so that one hazard after another comes up.
 
 use super::mix::Action::{
-    Bulk, Checkpoint, Compact, Cram, Ddl, Delete, EditedBulk, GrowAhead, Hold, Huge, Insert, Large, Lock, Order,
-    Prepare, Purge, Rollback, Savepoint, Sweep, Thin, Update, VainBulk, Walk, Watch, Wipe,
+    Bulk, Checkpoint, Compact, Cram, Ddl, Delete, EditedBulk, GrowAhead, Hold, Huge, Insert, Large, Lock, MoveKeys,
+    Order, Prepare, Purge, Rollback, Savepoint, Sweep, Thin, Update, VainBulk, Walk, Watch, Wipe,
 };
 use super::mix::Mix;
 use perdura_engine::{Config, LogConfig};
@@ -19,6 +19,8 @@ pub struct Scenario {
     pub transactions: u32,
     /// How often each kind of transaction is chosen.
     pub mix: Mix,
+    /// Whether the tables have indexes.
+    pub keyed: bool,
     /// Times the pool is opened. The process is killed in between.
     pub rounds: u64,
     /// Scans of the reading thread at most; 0: there is no such thread.
@@ -47,6 +49,7 @@ const USUAL: Scenario = Scenario {
     threads: 2,
     transactions: 16,
     mix: &[],
+    keyed: false,
     rounds: 1,
     scans: 0,
     focus: &[],
@@ -60,7 +63,7 @@ const USUAL: Scenario = Scenario {
 };
 
 /// All scenarios.
-pub const SCENARIOS: [Scenario; 21] = [
+pub const SCENARIOS: [Scenario; 26] = [
     Scenario {
         name: "mixed",
         mix: &[
@@ -274,7 +277,142 @@ pub const SCENARIOS: [Scenario; 21] = [
         device_bytes: Some(256 << 10),
         ..USUAL
     },
+    Scenario {
+        name: "keys",
+        transactions: 16,
+        mix: &[
+            (Insert, 5),
+            (Update, 6),
+            (MoveKeys, 4),
+            (Delete, 3),
+            (Savepoint, 2),
+            (Rollback, 2),
+            (Walk, 1),
+            (Ddl, 1),
+            (Checkpoint, 2),
+            (Purge, 2),
+        ],
+        keyed: true,
+        scans: 5,
+        ..USUAL
+    },
+    // Leaves fill and empty, so they split and join; what they leave is used again.
+    Scenario {
+        name: "keys that come and go",
+        transactions: 16,
+        mix: &[
+            (Bulk, 4),
+            (VainBulk, 1),
+            (Wipe, 4),
+            (Insert, 2),
+            (Rollback, 1),
+            (Watch, 1),
+            (Checkpoint, 4),
+            (Purge, 6),
+        ],
+        keyed: true,
+        rounds: 2,
+        scans: 4,
+        first_file_bytes: 128 << 10,
+        ..USUAL
+    },
+    Scenario {
+        name: "keys, prepared",
+        transactions: 18,
+        mix: &[
+            (Insert, 3),
+            (Bulk, 2),
+            (Update, 3),
+            (MoveKeys, 2),
+            (Delete, 1),
+            (Prepare, 5),
+            (Hold, 3),
+            (Checkpoint, 4),
+            (Purge, 4),
+        ],
+        keyed: true,
+        scans: 4,
+        ..USUAL
+    },
+    Scenario {
+        name: "keys, restarted",
+        transactions: 9,
+        mix: &[
+            (Insert, 4),
+            (Bulk, 1),
+            (Update, 4),
+            (MoveKeys, 3),
+            (Delete, 4),
+            (Checkpoint, 2),
+            (Purge, 3),
+            (Sweep, 2),
+        ],
+        keyed: true,
+        rounds: 3,
+        scans: 3,
+        ..USUAL
+    },
+    Scenario {
+        name: "keys, full device",
+        transactions: 12,
+        mix: &[(Cram, 5), (Wipe, 3), (Delete, 4), (Checkpoint, 4), (Purge, 5)],
+        keyed: true,
+        scans: 3,
+        device_bytes: Some(384 << 10),
+        ..USUAL
+    },
 ];
+
+/// A few keys that all threads want, and snapshots older than many changes of each: for runs without a crash.
+pub const KEYS_CONTENDED: Scenario = Scenario {
+    name: "keys, contended",
+    threads: 3,
+    transactions: 50,
+    mix: &[
+        (Insert, 3),
+        (Update, 10),
+        (MoveKeys, 8),
+        (Delete, 2),
+        (Walk, 2),
+        (Watch, 2),
+        (Savepoint, 2),
+        (Rollback, 2),
+        (Checkpoint, 4),
+        (Purge, 5),
+    ],
+    keyed: true,
+    scans: 30,
+    lane_bytes: 16 << 10,
+    ..USUAL
+};
+
+/// Leaves that split and join under many threads and snapshots: for runs without a crash.
+pub const KEYS_CROWDED: Scenario = Scenario {
+    name: "keys, crowded",
+    threads: 4,
+    transactions: 20,
+    mix: &[
+        (Insert, 3),
+        (Bulk, 2),
+        (VainBulk, 1),
+        (Huge, 2),
+        (Update, 5),
+        (MoveKeys, 3),
+        (Delete, 3),
+        (Wipe, 2),
+        (Walk, 2),
+        (Lock, 2),
+        (Watch, 4),
+        (Savepoint, 2),
+        (Checkpoint, 4),
+        (Purge, 6),
+    ],
+    keyed: true,
+    scans: 20,
+    lane_bytes: 32 << 10,
+    first_file_bytes: 128 << 10,
+    ..USUAL
+};
 
 /// A few rows that all threads want, and many versions of each: for runs without a crash.
 pub const CONTENDED: Scenario = Scenario {

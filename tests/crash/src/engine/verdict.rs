@@ -1,6 +1,7 @@
 //! Recovers a pool and compares it with the oracle.
 
 use super::history::{Change, History, State, key_of};
+use super::keys;
 use super::oracle::{AFTER, AFTER_KEYS, AFTER_ROWS, Decided, Oracle};
 use super::scenario::Scenario;
 use super::workload::TABLE;
@@ -9,6 +10,9 @@ use perdura_pmem::{Medium, trace};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// First key of the rows by which a check uses free space. No other row has it.
+const USED_KEYS: u64 = 0x6000_0000;
 
 /// Checks a recovered pool. An error says what is wrong. `depth` chooses how much is done after the first comparison.
 pub fn check(
@@ -85,6 +89,7 @@ fn check_prepared(engine: &Engine, history: &History) -> Result<(), String> {
             }
         }
     }
+    read(engine)?;
     let table = engine.table(TABLE).map_err(|error| error.to_string())?;
     let mut txn = engine.session(Isolation::ReadCommitted);
     let mut there = Vec::new();
@@ -124,14 +129,19 @@ fn read(engine: &Engine) -> Result<State, String> {
     let mut txn = engine.session(Isolation::ReadCommitted);
     for table in tables(engine)? {
         let rows = state.entry(table.name()).or_default();
+        let mut found = Vec::new();
         let mut scan = txn.scan(&table);
-        while let Some((_, row)) = scan.next(&txn).map_err(|error| format!("scan: {error}"))? {
+        while let Some((rid, row)) = scan.next(&txn).map_err(|error| format!("scan: {error}"))? {
             // SAFETY: the statement is not over.
             let row = unsafe { row.bytes() };
             if rows.insert(key_of(row), row.to_vec()).is_some() {
                 return Err(format!("table {} has key {:#x} twice", table.name(), key_of(row)));
             }
+            if table.indexes() > 0 {
+                found.push((rid, row.to_vec()));
+            }
         }
+        keys::compare(&mut txn, &table, &found)?;
     }
     Ok(state)
 }
@@ -184,10 +194,12 @@ pub fn use_space(engine: &Engine) -> Result<(), String> {
     let mut txn = engine.session(Isolation::ReadCommitted);
     for table in tables {
         for number in 0..80u64 {
-            let row = [&number.to_le_bytes()[..], &vec![0x5a; (number * 7 % 70) as usize]].concat();
-            let rid = txn.insert(&table, &row).map_err(|error| format!("insert after recovery: {error}"))?;
+            let key = USED_KEYS + number;
+            let row = [&key.to_le_bytes()[..], &vec![0x5a; (number * 7 % 70) as usize]].concat();
+            let inserted = keys::insert(&mut txn, &table, &row);
+            let rid = inserted.map_err(|error| format!("insert after recovery: {error}"))?;
             if number % 2 == 0 {
-                txn.delete(&table, rid).map_err(|error| format!("deletion after recovery: {error}"))?;
+                keys::delete(&mut txn, &table, rid).map_err(|error| format!("deletion after recovery: {error}"))?;
             }
         }
     }
@@ -204,7 +216,7 @@ pub fn commit_after(engine: &Engine) -> Result<(), String> {
     for number in 0..AFTER_ROWS {
         let bytes = if number == 0 { 6000 } else { 30 };
         let row = [&(AFTER_KEYS + number).to_le_bytes()[..], &vec![0x77; bytes]].concat();
-        txn.insert(&table, &row).map_err(|error| format!("insert after recovery: {error}"))?;
+        keys::insert(&mut txn, &table, &row).map_err(|error| format!("insert after recovery: {error}"))?;
     }
     txn.commit().map_err(|error| format!("commit after recovery: {error}"))?;
     trace::ack(AFTER);
@@ -222,7 +234,7 @@ fn use_and_reopen(
     for table in tables(&engine)? {
         for number in 0..40u64 {
             let row = [&(0x7777_0000 + number).to_le_bytes()[..], b"after recovery"].concat();
-            txn.insert(&table, &row).map_err(|error| format!("insert after recovery: {error}"))?;
+            keys::insert(&mut txn, &table, &row).map_err(|error| format!("insert after recovery: {error}"))?;
             state.entry(table.name()).or_default().insert(key_of(&row), row);
         }
     }

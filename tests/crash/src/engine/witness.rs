@@ -97,7 +97,7 @@ impl Worker<'_> {
     }
 
     /// Inserts a row, or changes this one or one that the transaction has written already.
-    fn change_one(&mut self, key: Key, rid: Rid) -> bool {
+    pub(super) fn change_one(&mut self, key: Key, rid: Rid) -> bool {
         let own = self.writes.inserted.iter().next_back().map(|(key, rid)| (*key, *rid));
         let own = own.filter(|(key, _)| self.writes.rows.get(key).is_some_and(Option::is_some));
         let pick = self.random.below(4);

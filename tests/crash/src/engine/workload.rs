@@ -4,6 +4,7 @@
 //! RIDs, since nobody may find another row under an old RID. Labels (spans) tell the explorer which hazards a crash point belongs to.
 
 use super::history::{Change, Key, Ledger, key_of, stamp_of};
+use super::keys;
 use super::mix::{Action, Mix, choose};
 use super::old_snapshot::OldSnapshot;
 use super::oracle::Step;
@@ -35,6 +36,8 @@ pub struct Worker<'a> {
     tables_made: u32,
     /// The rows as the current transaction would leave them.
     pub(super) writes: Writes,
+    /// An insert met a conflict of keys: the transaction cannot go on.
+    refused: bool,
 }
 
 /// Rows a transaction changes, and the RIDs of those it inserts.
@@ -49,16 +52,18 @@ pub const TABLE: &str = "main";
 /// Rows in the table when the threads begin.
 const FIRST_ROWS: u64 = 3;
 
-/// Creates the table and its first rows.
-pub fn prelude(engine: &Engine, ledger: &Ledger) {
+/// Creates the table, with indexes if it is to have some, and its first rows.
+pub fn prelude(engine: &Engine, ledger: &Ledger, keyed: bool) {
     let create = ledger.add(vec![Change::Create(TABLE.into())]);
     trace::mark(Step::Begin.mark(create));
-    let table = engine.create_table(TABLE, b"definition").expect("the table is new");
+    let indexes = if keyed { &keys::INDEXES[..] } else { &[] };
+    let table = engine.create_table_with(TABLE, b"definition", indexes).expect("the table is new");
     trace::ack(Step::Committed.mark(create));
     let mut txn = engine.session(Isolation::ReadCommitted);
     let row = |key: u64| [&key.to_le_bytes()[..], &ledger.next_stamp().to_le_bytes(), b"first"].concat();
     let rows: Vec<Vec<u8>> = (0..FIRST_ROWS).map(row).collect();
-    let rids: Vec<_> = rows.iter().map(|row| (key_of(row), txn.insert(&table, row).expect("there is room"))).collect();
+    let rids: Vec<_> =
+        rows.iter().map(|row| (key_of(row), keys::insert(&mut txn, &table, row).expect("there is room"))).collect();
     let put = |row: Vec<u8>| Change::Put(TABLE.into(), key_of(&row), row);
     let fill = ledger.add(rows.into_iter().map(put).collect());
     trace::mark(Step::Begin.mark(fill));
@@ -70,6 +75,12 @@ pub fn prelude(engine: &Engine, ledger: &Ledger) {
 /// Whether concurrent transactions may cause this error. The transaction that meets it is rolled back.
 pub(super) fn is_conflict(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Deadlock | ErrorKind::LockWaitTimeout | ErrorKind::RecordChanged)
+}
+
+/// Whether a key may be refused with this error: a conflict, or the row has had the key so often that its leaf is full of it, as long
+/// as snapshots hold what came and went.
+pub(super) fn is_refusal(error: &Error) -> bool {
+    is_conflict(error) || error.kind() == ErrorKind::TableFull
 }
 
 impl Drop for Worker<'_> {
@@ -102,6 +113,7 @@ impl<'a> Worker<'a> {
             own_tables: Vec::new(),
             tables_made: 0,
             writes: Writes::default(),
+            refused: false,
         }
     }
 
@@ -132,7 +144,11 @@ impl<'a> Worker<'a> {
             Action::Savepoint => self.transaction("savepoint", Worker::write_with_savepoint),
             Action::Cram => self.transaction("full_device", Worker::fill_device),
             Action::Large => self.transaction("large_row", |worker| worker.insert_large()),
+            Action::Walk if self.is_keyed() && self.random.one_in(2) => {
+                self.transaction("walk", Worker::change_while_walking);
+            }
             Action::Walk => self.transaction("walk", Worker::change_while_scanning),
+            Action::MoveKeys => self.transaction("moved_keys", Worker::move_keys),
             Action::Lock => self.lock_some(),
             Action::Watch => self.watch(),
             Action::Rollback => self.roll_back(),
@@ -159,7 +175,7 @@ impl<'a> Worker<'a> {
         let _label = trace::span(label);
         let _reuse = self.purged.then(|| trace::span("reuse"));
         self.txn.start_statement();
-        if !write(self) || self.txn.is_read_only() {
+        if !write(self) || self.refused || self.txn.is_read_only() {
             return self.give_up();
         }
         let number = self.write_down();
@@ -202,6 +218,12 @@ impl<'a> Worker<'a> {
     pub(super) fn give_up(&mut self) {
         self.txn.rollback().expect("nothing is ordered");
         self.writes = Writes::default();
+        self.refused = false;
+    }
+
+    /// Whether the table has indexes.
+    fn is_keyed(&self) -> bool {
+        self.table.indexes() > 0
     }
 
     pub(super) fn row(&mut self, key: Key, bytes: u64) -> Vec<u8> {
@@ -220,18 +242,44 @@ impl<'a> Worker<'a> {
         (self.thread + 1) << 32..(self.thread + 2) << 32
     }
 
-    /// Inserts a row. Returns whether the device had room for it.
-    fn insert_one(&mut self, bytes: u64) -> bool {
+    /// A key that no row has had.
+    pub(super) fn next_key(&mut self) -> Key {
         self.next_key += 1;
-        let key = self.own_keys().start | self.next_key;
+        self.own_keys().start | self.next_key
+    }
+
+    /// An image of a new row whose unique key is that of so many.
+    pub(super) fn numbered_row(&mut self, key: Key, number: u64) -> Vec<u8> {
+        let stamp = loop {
+            let stamp = self.ledger.next_stamp();
+            if stamp & 3 == number & 3 {
+                break stamp;
+            }
+        };
+        let mut row = [key, stamp, 0].map(u64::to_le_bytes).concat();
+        row.extend((0..8 + self.random.below(40)).map(|position| ((number >> 2) as u8).wrapping_add(position as u8)));
+        row
+    }
+
+    /// Inserts a row, unless its key is taken. Returns whether the device had room for it and the transaction can go on.
+    fn insert_one(&mut self, bytes: u64) -> bool {
+        if self.refused {
+            return false;
+        }
+        let key = self.next_key();
         let row = self.row(key, bytes);
-        match self.txn.insert(&self.table, &row) {
+        match keys::insert(&mut self.txn, &self.table, &row) {
             Ok(rid) => {
                 self.writes.rows.insert(key, Some(row));
                 self.writes.inserted.insert(key, rid);
                 true
             }
             Err(error) if error.kind() == ErrorKind::DeviceFull => false,
+            Err(error) if error.kind() == ErrorKind::DuplicateKey => true,
+            Err(error) if self.is_keyed() && is_refusal(&error) => {
+                self.refused = true;
+                false
+            }
             Err(error) => panic!("an insert: {error}"),
         }
     }
@@ -241,7 +289,7 @@ impl<'a> Worker<'a> {
             let bytes = if self.random.one_in(120) { 5000 } else { self.random.below(60) };
             self.insert_one(bytes);
         }
-        true
+        !self.refused
     }
 
     fn insert_large(&mut self) -> bool {
@@ -266,31 +314,40 @@ impl<'a> Worker<'a> {
 
     /// One of the last rows that a scan finds, perhaps from a commit that has not returned yet.
     pub(super) fn newest_row(&mut self) -> Option<(Key, Rid)> {
+        let rows = self.seen_rows();
+        let last = &rows[rows.len().saturating_sub(8)..];
+        let found = last.get(self.random.below(last.len().max(1) as u64) as usize);
+        let found = found.map(|(rid, row)| (key_of(row), *rid));
+        found.filter(|(key, _)| self.writes.rows.get(key).is_none_or(Option::is_some))
+    }
+
+    /// All rows that the statement sees, in scan order.
+    pub(super) fn seen_rows(&mut self) -> Vec<(Rid, Vec<u8>)> {
         let mut rows = Vec::new();
         let mut scan = self.txn.scan(&self.table);
         while let Some((rid, row)) = scan.next(&self.txn).unwrap_or_else(|error| panic!("a scan: {error}")) {
             // SAFETY: the statement is not over.
-            rows.push((key_of(unsafe { row.bytes() }), rid));
+            rows.push((rid, unsafe { row.bytes() }.to_vec()));
         }
-        let last = &rows[rows.len().saturating_sub(8)..];
-        let found = last.get(self.random.below(last.len().max(1) as u64) as usize).copied();
-        found.filter(|(key, _)| self.writes.rows.get(key).is_none_or(Option::is_some))
+        rows
     }
 
     /// Changes or deletes a row of any thread. Returns whether the transaction can go on.
     pub(super) fn change(&mut self, key: Key, rid: Rid, row: Option<Vec<u8>>) -> bool {
         let outcome = match &row {
-            Some(row) => self.txn.update(&self.table, rid, row),
-            None => self.txn.delete(&self.table, rid),
+            Some(row) => keys::update(&mut self.txn, &self.table, rid, row),
+            None => keys::delete(&mut self.txn, &self.table, rid),
         };
         match outcome {
             Ok(()) => {
                 self.writes.rows.insert(key, row);
                 true
             }
+            // The row stays as it is.
+            Err(error) if error.kind() == ErrorKind::DuplicateKey => true,
             // Another thread has deleted it.
             Err(error) if error.kind() == ErrorKind::NotFound => !self.writes.rows.contains_key(&key),
-            Err(error) if is_conflict(&error) => false,
+            Err(error) if is_conflict(&error) || self.is_keyed() && is_refusal(&error) => false,
             Err(error) => panic!("a change of row {:#x}: {error}", rid.to_u64()),
         }
     }
@@ -531,7 +588,7 @@ impl Worker<'_> {
     fn prepare(&mut self) {
         let _label = trace::span("prepared");
         self.txn.start_statement();
-        if !self.write_anything() || self.txn.is_read_only() {
+        if !self.write_anything() || self.refused || self.txn.is_read_only() {
             return self.give_up();
         }
         let number = self.write_down();
@@ -566,8 +623,8 @@ impl Worker<'_> {
         let mut txn = self.engine.session(Isolation::ReadCommitted);
         std::mem::swap(&mut self.txn, &mut txn);
         let many = self.random.one_in(3);
-        self.insert_some(1, if many { 90 } else { 3 });
-        let going = !self.random.one_in(3) || self.update_some(1) && self.delete_some(1);
+        let inserted = self.insert_some(1, if many { 90 } else { 3 });
+        let going = inserted && (!self.random.one_in(3) || self.update_some(1) && self.delete_some(1));
         if going {
             let number = self.write_down();
             trace::mark(Step::Begin.mark(number));
@@ -628,15 +685,20 @@ impl Worker<'_> {
     fn create_table(&mut self) {
         self.tables_made += 1;
         let name = format!("t{}_{}", self.thread, self.tables_made);
+        let indexes = if self.is_keyed() { &keys::INDEXES[..] } else { &[] };
         self.definition_change(Change::Create(name.clone()), |engine| {
-            engine.create_table(&name, b"of a thread").map(|_| ())
+            engine.create_table_with(&name, b"of a thread", indexes).map(|_| ())
         });
         let table = self.engine.table(&name).expect("just made");
-        let rows: Vec<Vec<u8>> = (0..1 + self.random.below(3)).map(|key| self.row(key, 20)).collect();
+        let mut rows: Vec<Vec<u8>> = (0..1 + self.random.below(3)).map(|key| self.row(key, 20)).collect();
         self.txn.start_statement();
-        for row in &rows {
-            self.txn.insert(&table, row).expect("there is room");
-        }
+        rows.retain(|row| match keys::insert(&mut self.txn, &table, row) {
+            Ok(_) => true,
+            Err(error) => {
+                assert!(error.kind() == ErrorKind::DuplicateKey, "there is room: {error}");
+                false
+            }
+        });
         let put = |row: Vec<u8>| Change::Put(name.clone(), key_of(&row), row);
         let number = self.ledger.add(rows.into_iter().map(put).collect());
         trace::mark(Step::Begin.mark(number));

@@ -18,6 +18,7 @@ pub const ORDERS: &[Order] = &[
             "pool",
             "changes",
             "table",
+            "index",
             "space",
             "shadow",
             "files",

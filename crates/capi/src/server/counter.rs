@@ -1,0 +1,250 @@
+//! Counters of AUTO_INCREMENT columns: durable, and ahead of every value that was given out.
+//!
+//! A counter lives in DRAM. The pool keeps a *limit* for it, below which values may have been given out; the counter goes on
+//! from there after a restart. So no value comes twice, not even that of a row that was deleted, or rolled back, before a crash. A
+//! limit is moved ahead by a block of values, by a transaction of its own, before the first of them is given out; an ordered end
+//! stores the counters themselves, so that no values are left out then.
+//!
+//! The limits are the rows of a table of the pool that no server sees, made with the first counter: the id of the table (u64,
+//! little endian), then the limit (u64, little endian). The tables of one session have counters without a limit.
+//!
+//! Thread-safety: any thread. A counter's lock is taken before that of the limits.
+
+use super::code::{Failure, Outcome, PerduraCode};
+use perdura_engine::{Engine, ErrorKind, Isolation, ReadView, Rid, Session, Table};
+use perdura_pmem::sync::Mutex;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Name of the table of limits. No user's database begins with this character.
+pub const LIMITS: &str = "#perdura/auto_increment";
+
+const ROW_BYTES: usize = 16;
+/// Of the values given so far, a block is an eighth, within these bounds.
+const BLOCK_MIN: u64 = 8;
+const BLOCK_MAX: u64 = 4096;
+
+/// The counter of one table.
+pub(super) struct Counter {
+    table: u64,
+    /// A counter of a table that belongs to one session has no limit in the pool.
+    is_durable: bool,
+    state: Mutex<State>,
+}
+
+struct State {
+    /// The next value that may be given out.
+    next: u64,
+    /// Values below may be given out without a store to the pool.
+    limit: u64,
+}
+
+/// Values that were reserved: `count` of them from `first` on, one each `increment`.
+pub(super) struct Reserved {
+    pub first: u64,
+    pub count: u64,
+}
+
+/// The counters of a pool.
+#[derive(Default)]
+pub(super) struct Counters {
+    /// By the id of the table.
+    counters: Mutex<BTreeMap<u64, Arc<Counter>>>,
+    limits: Mutex<Option<Limits>>,
+}
+
+/// The table of limits.
+struct Limits {
+    session: Session,
+    table: Arc<Table>,
+    rows: BTreeMap<u64, (Rid, u64)>,
+}
+
+impl Counters {
+    /// The counter of a table.
+    pub(super) fn of(&self, engine: &Engine, table: &Table, is_durable: bool) -> Outcome<Arc<Counter>> {
+        let id = u64::from(table.id());
+        if let Some(known) = self.counters.lock().get(&id) {
+            return Ok(known.clone());
+        }
+        let limit = if is_durable { self.stored(engine, id)?.unwrap_or(1) } else { 1 };
+        let state = Mutex::new(State { next: limit, limit: if is_durable { limit } else { u64::MAX } });
+        let counter = Arc::new(Counter { table: id, is_durable, state });
+        Ok(self.counters.lock().entry(id).or_insert(counter).clone())
+    }
+
+    /// Sets what a table's counter goes on from. For a new table, whatever an earlier one of the same id had.
+    pub(super) fn set(&self, engine: &Engine, counter: &Counter, next: u64) -> Outcome<()> {
+        let mut state = counter.state.lock();
+        if counter.is_durable {
+            self.store(engine, counter.table, next)?;
+            state.limit = next;
+        }
+        state.next = next;
+        Ok(())
+    }
+
+    /// The next value of a counter.
+    pub(super) fn next(&self, counter: &Counter) -> u64 {
+        counter.state.lock().next
+    }
+
+    /// Reserves up to `wanted` values, each `increment` behind the one before, counted from `offset`, none above `max`. None are left
+    /// if the first one is above it.
+    pub(super) fn reserve(
+        &self,
+        engine: &Engine,
+        counter: &Counter,
+        (offset, increment): (u64, u64),
+        wanted: u64,
+        max: u64,
+    ) -> Outcome<Reserved> {
+        let mut state = counter.state.lock();
+        let increment = increment.max(1);
+        let first = first_from(state.next, offset, increment);
+        if first > max {
+            return Ok(Reserved { first: max.saturating_add(1), count: 0 });
+        }
+        let count = wanted.clamp(1, (max - first) / increment + 1);
+        let next = first.saturating_add(count.saturating_mul(increment));
+        self.reach(engine, counter, &mut state, next)?;
+        Ok(Reserved { first, count })
+    }
+
+    /// Notes that a row has `value`, which the counter must not give out any more.
+    pub(super) fn pass(&self, engine: &Engine, counter: &Counter, value: u64) -> Outcome<()> {
+        let mut state = counter.state.lock();
+        if value < state.next {
+            return Ok(());
+        }
+        self.reach(engine, counter, &mut state, value.saturating_add(1))
+    }
+
+    /// Moves a counter on, and its limit ahead of it.
+    fn reach(&self, engine: &Engine, counter: &Counter, state: &mut State, next: u64) -> Outcome<()> {
+        if next > state.limit {
+            let limit = next.saturating_add((next / 8).clamp(BLOCK_MIN, BLOCK_MAX));
+            self.store(engine, counter.table, limit)?;
+            state.limit = limit;
+        }
+        state.next = next;
+        Ok(())
+    }
+
+    /// Stores the counters themselves, at an ordered end.
+    pub(super) fn settle(&self, engine: &Engine) -> Outcome<()> {
+        for counter in self.counters.lock().values() {
+            let state = counter.state.lock();
+            if counter.is_durable && state.next != state.limit {
+                self.store(engine, counter.table, state.next)?;
+            }
+        }
+        *self.limits.lock() = None;
+        Ok(())
+    }
+
+    /// Has `body` use the table of limits, which it opens if need be.
+    fn with<T>(&self, engine: &Engine, body: impl FnOnce(&mut Limits) -> Outcome<T>) -> Outcome<T> {
+        let mut limits = self.limits.lock();
+        if limits.is_none() {
+            *limits = Some(Limits::open(engine)?);
+        }
+        body(limits.as_mut().expect("just opened"))
+    }
+
+    fn stored(&self, engine: &Engine, table: u64) -> Outcome<Option<u64>> {
+        self.with(engine, |limits| Ok(limits.rows.get(&table).map(|(_, limit)| *limit)))
+    }
+
+    fn store(&self, engine: &Engine, table: u64, limit: u64) -> Outcome<()> {
+        self.with(engine, |limits| limits.store(table, limit))
+    }
+}
+
+/// The first value not below `next` that is `offset` and a multiple of `increment`.
+fn first_from(next: u64, offset: u64, increment: u64) -> u64 {
+    match next.checked_sub(offset) {
+        _ if increment == 1 => next,
+        None | Some(0) => offset,
+        Some(beyond) => beyond.div_ceil(increment).saturating_mul(increment).saturating_add(offset),
+    }
+}
+
+impl Limits {
+    fn open(engine: &Engine) -> Outcome<Limits> {
+        let table = match engine.table(LIMITS) {
+            Err(error) if error.kind() == ErrorKind::NotFound => engine.create_table(LIMITS, b"")?,
+            found => found?,
+        };
+        let mut session = engine.session(Isolation::ReadCommitted);
+        let mut rows = BTreeMap::new();
+        session.start_statement();
+        let mut scan = session.scan(&table);
+        while let Some((rid, row)) = scan.next(&session)? {
+            // SAFETY: the statement has not ended.
+            let (id, limit) = decode(unsafe { row.bytes() }).ok_or_else(damaged)?;
+            rows.insert(id, (rid, limit));
+        }
+        session.end_statement();
+        Ok(Limits { session, table, rows })
+    }
+
+    fn store(&mut self, table: u64, limit: u64) -> Outcome<()> {
+        self.session.start_statement();
+        let stored = self.write(table, limit);
+        self.session.end_statement();
+        match stored {
+            Ok(rid) => {
+                self.session.commit()?;
+                self.rows.insert(table, (rid, limit));
+                Ok(())
+            }
+            Err(failure) => {
+                self.session.rollback()?;
+                Err(failure)
+            }
+        }
+    }
+
+    fn write(&mut self, table: u64, limit: u64) -> Outcome<Rid> {
+        let row = encode(table, limit);
+        if let Some((rid, _)) = self.rows.get(&table)
+            && self.session.read(&self.table, *rid, ReadView::Snapshot)?.is_some()
+        {
+            self.session.update(&self.table, *rid, &row)?;
+            return Ok(*rid);
+        }
+        Ok(self.session.insert(&self.table, &row)?)
+    }
+}
+
+fn encode(table: u64, limit: u64) -> [u8; ROW_BYTES] {
+    let mut row = [0; ROW_BYTES];
+    row[..8].copy_from_slice(&table.to_le_bytes());
+    row[8..].copy_from_slice(&limit.to_le_bytes());
+    row
+}
+
+fn decode(row: &[u8]) -> Option<(u64, u64)> {
+    let (table, limit) = row.split_first_chunk::<8>()?;
+    Some((u64::from_le_bytes(*table), u64::from_le_bytes(limit.try_into().ok()?)))
+}
+
+#[cold]
+fn damaged() -> Failure {
+    Failure::new(PerduraCode::Damaged, format!("a row of table {LIMITS} is none; run `perdura check` on the pool"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::first_from;
+
+    #[test]
+    fn values_are_counted_from_the_offset() {
+        let first = |next, offset, increment| first_from(next, offset, increment);
+        assert_eq!(first(1, 1, 1), 1);
+        assert_eq!(first(7, 1, 1), 7);
+        assert_eq!([first(1, 3, 10), first(3, 3, 10), first(4, 3, 10), first(13, 3, 10)], [3, 3, 13, 13]);
+        assert_eq!(first(u64::MAX, 3, 10), u64::MAX);
+    }
+}

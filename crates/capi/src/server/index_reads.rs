@@ -1,0 +1,197 @@
+//! A cursor's reads through an index.
+//!
+//! An index may lead to a row that another transaction changes before it is locked. A read that locks therefore gives out the row
+//! as it is under its lock, and its caller compares the row's key with that of the entry: if they differ, the row is no longer the
+//! one that the entry leads to, and the caller reads on. Each row is locked before it is given out, also where the caller would claim
+//! rows: of the rows that an index leads to, a statement uses most.
+
+use super::code::{Failure, Outcome, PerduraCode};
+use super::cursor::{PerduraCursor, Reading};
+use super::index_position::Step;
+use super::session::Session;
+use perdura_engine::{Direction, LockMode, LockOutcome, ReadView, Rid};
+use std::ops::Bound;
+
+impl PerduraCursor {
+    /// Begins to read an index. Returns whether reads lock, so that the caller must compare keys.
+    pub(super) fn start_index(&mut self, session: &mut Session, index: u32) -> Outcome<bool> {
+        self.leave_row();
+        let index = index as usize;
+        let Some(definition) = self.table.index_definition(index) else {
+            let what = format!("table {} has no index {index}", self.table.name());
+            return Err(Failure::new(PerduraCode::NotSupported, what));
+        };
+        self.has_index = self.lock_table(session)?;
+        let plain = self.reads_plainly(session);
+        self.reading = Some(if plain { Reading::Plain } else { Reading::of_locked(self.lock, false) });
+        let is_bound = plain || session.txn.has_snapshot();
+        self.index.start(index, definition.unique, if is_bound { ReadView::Snapshot } else { ReadView::Newest });
+        self.index_reading = self.reading;
+        Ok(!plain)
+    }
+
+    /// Begins a replica's search through the index: the reads that follow see everything that has its place in the order of commits.
+    /// With `again`, only if there have been commits since the search before; false if not.
+    pub(super) fn search_index(&mut self, session: &mut Session, again: bool) -> Outcome<bool> {
+        if again && !session.txn.is_behind(self.searched) {
+            return Ok(false);
+        }
+        self.searched = session.txn.catch_up()?;
+        self.index.end();
+        Ok(true)
+    }
+
+    /// Ends the reading of an index.
+    pub(super) fn end_index(&mut self) {
+        self.index.end();
+        self.has_index = false;
+    }
+
+    /// Finds the first row at `bound`, or behind it in the step's direction, and reads it.
+    ///
+    /// # Safety
+    /// `record` must be a record buffer of this table.
+    pub(super) unsafe fn seek(
+        &mut self,
+        session: &mut Session,
+        bound: Bound<&[u8]>,
+        step: Step,
+        whole: bool,
+        record: *mut u8,
+    ) -> Outcome {
+        if !self.has_index {
+            return Ok(PerduraCode::End);
+        }
+        let found = self.index.seek(session, &self.table, bound, step, whole)?;
+        // SAFETY: as the caller vouches for.
+        unsafe { self.read_entry(session, found, record) }
+    }
+
+    /// Goes to another entry, and reads its row.
+    ///
+    /// # Safety
+    /// `record` must be a record buffer of this table.
+    pub(super) unsafe fn step(&mut self, session: &mut Session, step: Step, record: *mut u8) -> Outcome {
+        if !self.has_index {
+            return Ok(PerduraCode::End);
+        }
+        let found = self.index.step(session, &self.table, step)?;
+        // SAFETY: as the caller vouches for.
+        unsafe { self.read_entry(session, found, record) }
+    }
+
+    /// Lets go of the row read last, which the caller does not use, and takes the last step again.
+    ///
+    /// # Safety
+    /// `record` must be a record buffer of this table.
+    pub(super) unsafe fn pass(&mut self, session: &mut Session, record: *mut u8) -> Outcome {
+        self.unlock(session);
+        let found = self.index.repeat(session, &self.table)?;
+        // SAFETY: as the caller vouches for.
+        unsafe { self.read_entry(session, found, record) }
+    }
+
+    /// Reads the row that an entry leads to, or that of the next entry that has one.
+    ///
+    /// # Safety
+    /// `record` must be a record buffer of this table.
+    unsafe fn read_entry(&mut self, session: &mut Session, mut found: Option<Rid>, record: *mut u8) -> Outcome {
+        self.reading = self.index_reading;
+        while let Some(rid) = found {
+            self.leave_row();
+            self.rid = Some(rid);
+            let code = match self.reading {
+                // SAFETY: as the caller vouches for.
+                Some(Reading::Locked(mode)) => unsafe { self.read_entry_locked(session, rid, mode, record)? },
+                _ => match session.txn.read(&self.table, rid, ReadView::Snapshot)? {
+                    // SAFETY: as the caller vouches for; the row is valid until the statement ends.
+                    Some(row) => Some(unsafe { self.unpack(rid, row, record)? }),
+                    None => None,
+                },
+            };
+            if let Some(code) = code {
+                return Ok(code);
+            }
+            found = self.index.repeat(session, &self.table)?;
+        }
+        Ok(PerduraCode::End)
+    }
+
+    /// Locks a row and reads it. `None` if it is gone or skipped. Where that is a conflict the record shows the newest version, or else
+    /// the deleted one, so that the caller can tell whether it would use the row.
+    ///
+    /// # Safety
+    /// `record` must be a record buffer of this table.
+    unsafe fn read_entry_locked(
+        &mut self,
+        session: &mut Session,
+        rid: Rid,
+        mode: LockMode,
+        record: *mut u8,
+    ) -> Outcome<Option<PerduraCode>> {
+        let Some(outcome) = self.lock_unless_skipped(session, rid, mode)? else { return Ok(None) };
+        self.newly_locked = outcome == LockOutcome::New;
+        let newest = session.txn.read(&self.table, rid, ReadView::Newest)?;
+        let is_conflict = self.is_conflict(session, rid, newest)?;
+        let shown = match newest {
+            None if is_conflict => session.txn.read(&self.table, rid, ReadView::Snapshot)?,
+            _ => newest,
+        };
+        let Some(row) = shown else {
+            self.unlock(session);
+            return Ok(None);
+        };
+        // SAFETY: as the caller vouches for; the row is locked, or the snapshot holds it.
+        unsafe { self.unpack(rid, row, record)? };
+        if is_conflict { Err(self.changed(rid)) } else { Ok(Some(PerduraCode::Ok)) }
+    }
+
+    /// The key of an entry about `number` of `of` parts of the way through an index. `None` if the index has none.
+    pub(super) fn sample(
+        &self,
+        session: &mut Session,
+        index: usize,
+        (number, of): (u32, u32),
+    ) -> Outcome<Option<Vec<u8>>> {
+        let mut scan = session.txn.index_scan(&self.table, index, ReadView::Newest);
+        scan.seek(&session.txn, Bound::Unbounded, Direction::Backward)?;
+        if scan.previous(&session.txn)?.is_none() {
+            return Ok(None);
+        }
+        let last = scan.key().to_vec();
+        scan.seek(&session.txn, Bound::Unbounded, Direction::Forward)?;
+        if scan.next(&session.txn)?.is_none() {
+            return Ok(None);
+        }
+        let target = between(scan.key(), &last, number, of);
+        scan.seek(&session.txn, Bound::Included(&target), Direction::Forward)?;
+        Ok(scan.next(&session.txn)?.map(|_| scan.key().to_vec()))
+    }
+}
+
+/// Bytes about `number` of `of` parts of the way from one key to another.
+fn between(first: &[u8], last: &[u8], number: u32, of: u32) -> Vec<u8> {
+    let common = first.iter().zip(last).take_while(|(first, last)| first == last).count();
+    let head = |key: &[u8]| {
+        let mut bytes = [0; 8];
+        let rest = &key[common..key.len().min(common + 8)];
+        bytes[..rest.len()].copy_from_slice(rest);
+        u128::from(u64::from_be_bytes(bytes))
+    };
+    let (from, to) = (head(first), head(last));
+    let at = from + to.saturating_sub(from) * u128::from(number) / u128::from(of.max(1));
+    [&first[..common], &(at as u64).to_be_bytes()].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::between;
+
+    #[test]
+    fn samples_lie_between_the_first_key_and_the_last() {
+        assert_eq!(between(b"abc", b"abc", 1, 2), b"abc\0\0\0\0\0\0\0\0");
+        assert_eq!(between(&[1, 0], &[1, 8], 1, 2), [1, 4, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(between(&[7], &[7, 1, 2], 0, 4), [7, 0, 0, 0, 0, 0, 0, 0, 0]);
+        assert!(between(&[0], &[255; 20], 3, 4).as_slice() < &[255; 20][..]);
+    }
+}

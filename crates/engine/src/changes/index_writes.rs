@@ -1,0 +1,124 @@
+//! What a transaction has done to the indexes of one table.
+//!
+//! Each entry is in the shadow of its leaf, in the change that bears the transaction's name. Where others have replaced a
+//! leaf, the writer itself knows the new ones.
+
+use super::behind::Behind;
+use super::claim::Step;
+use super::table_writes::TableWrites;
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::{Record, data_file_name, push_entry};
+use crate::index::insert::{EntryWrite, Inserted};
+use crate::index::leaf::LeafId;
+use crate::index::redo::LeafRecord;
+use crate::index::tree::{Ground, Index};
+use crate::table::Table;
+use perdura_log::Csn;
+
+impl TableWrites {
+    /// Inserts the entry of `row` under `key` into an index; with `unique` only if no other row has the key. `visible` tells the
+    /// visible CSN.
+    pub fn insert_entry(
+        &mut self,
+        index: usize,
+        (key, row, unique): (&[u8], u64, bool),
+        at: Step,
+        visible: &dyn Fn() -> Csn,
+    ) -> Result<Inserted> {
+        let ground = Ground { segments: self.table.space().segments(), visible };
+        let entry = entry_of(&mut self.entry, key, row);
+        let write = EntryWrite { entry, writer: &self.writer, step: at.step, floor: at.floor };
+        index_of(&self.table, index)?.insert(ground, &write, unique, &mut self.leaves)
+    }
+
+    /// Deletes the entry of `row` under `key` from an index.
+    ///
+    /// # Errors
+    /// Damaged if there is none.
+    pub fn delete_entry(&mut self, index: usize, key: &[u8], row: u64, at: Step) -> Result<()> {
+        let entry = entry_of(&mut self.entry, key, row);
+        let write = EntryWrite { entry, writer: &self.writer, step: at.step, floor: at.floor };
+        if index_of(&self.table, index)?.delete(&write, &mut self.leaves)? {
+            return Ok(());
+        }
+        let what = format_args!("index {index} of table {} lacks the entry of row {row:#x}", self.table.name());
+        Err(Error::damaged(&data_file_name(self.table.id(), 0), 0, what))
+    }
+
+    /// Takes back the last change of the entry of `row` under `key`, made in step `at`.
+    pub fn take_back_entry(&mut self, index: usize, key: &[u8], row: u64, at: Step) {
+        let entry = entry_of(&mut self.entry, key, row);
+        if let Ok(index) = index_of(&self.table, index) {
+            index.take_back(&EntryWrite { entry, writer: &self.writer, step: at.step, floor: at.floor });
+        }
+    }
+
+    /// Calls `body` with each leaf that may have changes of the transaction, until there are no more.
+    fn each_leaf(&self, own: &[LeafId], mut body: impl FnMut(LeafId) -> Result<()>) -> Result<()> {
+        own.iter().try_for_each(|leaf| body(*leaf))?;
+        let mut seen = 0;
+        loop {
+            // Whoever replaces a leaf says so before others can lock it.
+            let inherited = self.writer.inherited(self.table.id(), &mut seen);
+            if inherited.is_empty() {
+                return Ok(());
+            }
+            inherited.into_iter().try_for_each(&mut body)?;
+        }
+    }
+
+    fn always(&self, own: &[LeafId], mut body: impl FnMut(LeafId)) {
+        let infallible = self.each_leaf(own, |leaf| {
+            body(leaf);
+            Ok(())
+        });
+        debug_assert!(infallible.is_ok());
+    }
+
+    /// Hands the redo records of the leaves to `add`.
+    pub(super) fn log_leaves(&self, add: &mut dyn FnMut(Record) -> Result<()>) -> Result<()> {
+        let leaves = self.table.index_list().leaves();
+        self.each_leaf(self.leaves.leaves(), |leaf| match leaves.record(leaf, &self.writer) {
+            Some(record) => add(record),
+            None => Ok(()),
+        })
+    }
+
+    /// Stores what the committed transaction has done to leaves.
+    pub(super) fn publish_leaves(&mut self, csn: Csn, behind: &Behind) {
+        let own = self.leaves.take();
+        let leaves = self.table.index_list().leaves();
+        self.always(&own, |leaf| leaves.publish(leaf, &self.writer, csn, || behind.add_leaf(&self.table, leaf)));
+    }
+
+    /// Undoes what was done to leaves after step `seen`.
+    pub(super) fn undo_leaves(&mut self, seen: u64) {
+        let own = self.leaves.take_since(seen);
+        let leaves = self.table.index_list().leaves();
+        self.always(&own, |leaf| leaves.undo(leaf, &self.writer, Some(seen)));
+    }
+
+    /// Takes the transaction's changes off all leaves.
+    pub(super) fn abandon_leaves(&mut self) {
+        let own = self.leaves.take();
+        let leaves = self.table.index_list().leaves();
+        self.always(&own, |leaf| leaves.undo(leaf, &self.writer, None));
+    }
+
+    /// Gives a prepared transaction the changes back that a record of it names.
+    pub(crate) fn restore_leaf(&mut self, record: &LeafRecord) -> Result<()> {
+        self.table.index_list().restore(self.table.chain(), record, &self.writer, &mut self.leaves)
+    }
+}
+
+/// The entry of `row` under `key`, made in `buffer`.
+fn entry_of<'b>(buffer: &'b mut Vec<u8>, key: &[u8], row: u64) -> &'b [u8] {
+    buffer.clear();
+    push_entry(buffer, key, row);
+    buffer
+}
+
+fn index_of(table: &Table, index: usize) -> Result<&Index> {
+    let what = || format!("table {} has no index {index}", table.name());
+    table.index_list().index(index).ok_or_else(|| Error::new(ErrorKind::Configuration, what()))
+}

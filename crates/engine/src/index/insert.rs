@@ -1,0 +1,201 @@
+//! Changes of an index by transactions: they insert entries, delete them, and take that back.
+
+use super::leaf::bits;
+use super::leaf_shadow::{Standing, View};
+use super::replace::Spares;
+use super::touched::TouchedLeaves;
+use super::tree::{Ground, Index, LockedLeaf, damaged};
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::{LEAF_UNIT, entry_key, entry_row, fold_entry, key_bytes_max};
+use crate::shadow::page::OwnView;
+use crate::shadow::writer::Writer;
+use perdura_log::Csn;
+use std::sync::Arc;
+
+/// A change of an entry.
+#[derive(Clone, Copy)]
+pub struct EntryWrite<'a> {
+    /// Key and row.
+    pub entry: &'a [u8],
+    /// The transaction.
+    pub writer: &'a Arc<Writer>,
+    /// When it happens, in the transaction's own order.
+    pub step: u64,
+    /// The oldest step that the transaction can still go back to.
+    pub floor: u64,
+}
+
+/// How an insertion ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Inserted {
+    /// The entry is there.
+    Done,
+    /// This row has the key.
+    Taken(u64),
+    /// Another transaction inserts or deletes the entry of this row, which has the key.
+    Undecided(u64),
+    /// The leaf is full of entries of this row with this key, come and gone, that older snapshots, savepoints or the log
+    /// still need.
+    Crowded,
+}
+
+impl Index {
+    /// Inserts an entry; with `unique` only if no other has its key. It waits for nobody.
+    ///
+    /// # Errors
+    /// DeviceFull, TableFull, NotFound (the table was dropped), Damaged, Medium.
+    pub fn insert(
+        &self,
+        ground: Ground<'_>,
+        write: &EntryWrite<'_>,
+        unique: bool,
+        touched: &mut TouchedLeaves,
+    ) -> Result<Inserted> {
+        self.check()?;
+        self.check_length(entry_key(write.entry))?;
+        self.begin(ground)?;
+        let mut spares = Spares::default();
+        let inserted = loop {
+            match self.try_insert(ground, write, unique, touched, &mut spares) {
+                Ok(Some(inserted)) => break Ok(inserted),
+                Ok(None) => {}
+                Err(error) => break Err(error),
+            }
+        };
+        spares.put_back(self.leaves());
+        inserted
+    }
+
+    fn check_length(&self, key: &[u8]) -> Result<()> {
+        let segment_bytes = u64::from(self.leaves().units_max()) * LEAF_UNIT;
+        let most = key_bytes_max(segment_bytes);
+        if key.len() <= most {
+            return Ok(());
+        }
+        let what =
+            format!("in a pool with segments of {segment_bytes} bytes keys have up to {most}, not {}", key.len());
+        Err(Error::new(ErrorKind::Configuration, what))
+    }
+
+    /// As [`Index::insert`]; `None` if it is to be tried again, with other spare leaves or since a leaf has been split.
+    fn try_insert(
+        &self,
+        ground: Ground<'_>,
+        write: &EntryWrite<'_>,
+        unique: bool,
+        touched: &mut TouchedLeaves,
+        spares: &mut Spares,
+    ) -> Result<Option<Inserted>> {
+        let key = entry_key(write.entry);
+        let first = self.lock(if unique { key } else { write.entry }).expect("an index with a leaf");
+        let mut locked = smallvec::SmallVec::<[LockedLeaf<'_>; 1]>::new();
+        locked.push(first);
+        if unique {
+            if let Some(met) = self.holder_of(&locked[0], key, write.writer)? {
+                return Ok(Some(met));
+            }
+            // Entries of the key may go on in the next leaves.
+            while let Some(high) = locked.last().and_then(|leaf| leaf.high).filter(|high| high.starts_with(key)) {
+                let next = self.lock(high).expect("an index with a leaf");
+                if let Some(met) = self.holder_of(&next, key, write.writer)? {
+                    return Ok(Some(met));
+                }
+                locked.push(next);
+            }
+            while locked.len() > 1 && locked.last().is_some_and(|leaf| leaf.bytes.low() > write.entry) {
+                locked.pop();
+            }
+        }
+        let target = locked.last_mut().expect("at least one leaf");
+        let occupied = target.shadow.occupied(target.valid()?);
+        let Some(place) = target.bytes.room(occupied, write.entry.len()) else {
+            if target.shadow.settle(write.writer, write.floor) {
+                return Ok(None);
+            }
+            let Some(plan) = self.plan(target, write.entry)? else { return Ok(Some(Inserted::Crowded)) };
+            if !spares.have(&plan, self.leaves()) {
+                drop(locked);
+                spares.provide(&plan, self.leaves(), ground.segments)?;
+                return Ok(None);
+            }
+            // The others to the left are not needed any more.
+            let target = locked.pop().expect("at least one leaf");
+            // Not to be flushed again once the leaf has retired.
+            touched.flush(self.leaves());
+            self.replace(ground, target, &plan, spares)?;
+            return Ok(None);
+        };
+        let ranges = target.bytes.write(place, write.entry);
+        let is_new = !target.shadow.has(write.writer);
+        let (change, is_first) = target.shadow.change(write.writer, write.step);
+        change.inserted |= 1 << place.0;
+        change.folded ^= fold_entry(write.entry);
+        let leaf = target.id;
+        drop(locked);
+        touched.note(leaf, write.step, is_new, is_first);
+        touched.note_written(self.leaves(), leaf, ranges);
+        Ok(Some(Inserted::Done))
+    }
+
+    /// Who has `key` in a leaf, if anybody has.
+    fn holder_of(&self, leaf: &LockedLeaf<'_>, key: &[u8], writer: &Arc<Writer>) -> Result<Option<Inserted>> {
+        let valid = leaf.valid()?;
+        for slot in bits(leaf.bytes.candidates(leaf.shadow.occupied(valid), key)) {
+            let standing = leaf.shadow.standing(valid, slot, writer);
+            if standing == Standing::Gone {
+                continue;
+            }
+            let entry =
+                leaf.bytes.entry(slot).ok_or_else(|| damaged(&leaf.bytes, "an entry of an index' leaf is damaged"))?;
+            if entry_key(entry) != key || leaf.high.is_some_and(|high| entry >= high) {
+                continue;
+            }
+            let row = entry_row(entry);
+            return Ok(Some(match standing {
+                Standing::Undecided => Inserted::Undecided(row),
+                _ => Inserted::Taken(row),
+            }));
+        }
+        Ok(None)
+    }
+
+    /// Deletes an entry. Returns false if there is none.
+    pub fn delete(&self, write: &EntryWrite<'_>, touched: &mut TouchedLeaves) -> Result<bool> {
+        self.check()?;
+        let Some(mut leaf) = self.lock(write.entry) else { return Ok(false) };
+        let own = OwnView { writer: write.writer, seen: u64::MAX };
+        let seen = leaf.shadow.seen(leaf.valid()?, &View { snapshot: Csn::MAX, own: Some(own) });
+        let Some(slot) = leaf.bytes.find(seen, write.entry) else { return Ok(false) };
+        let is_new = !leaf.shadow.has(write.writer);
+        let (change, is_first) = leaf.shadow.change(write.writer, write.step);
+        change.deleted |= 1 << slot;
+        change.folded ^= fold_entry(write.entry);
+        let id = leaf.id;
+        drop(leaf);
+        touched.note(id, write.step, is_new, is_first);
+        Ok(true)
+    }
+
+    /// Takes back the insertion of an entry, or its deletion, in the step that it was made in.
+    pub fn take_back(&self, write: &EntryWrite<'_>) {
+        let Some(mut leaf) = self.lock(write.entry) else { return };
+        let own = leaf.shadow.changes().filter(|change| Arc::ptr_eq(&change.writer, write.writer));
+        let slots = own.fold(0, |slots, change| slots | change.inserted | change.deleted);
+        if let Some(slot) = self.newest_of(&leaf, slots, write) {
+            leaf.shadow.undo_one(write.writer, write.step, (slot, fold_entry(write.entry)));
+        }
+    }
+
+    /// The slot among `slots` with the entry that was written last in a step: one that counts was inserted after one that was
+    /// deleted.
+    fn newest_of(&self, leaf: &LockedLeaf<'_>, slots: u64, write: &EntryWrite<'_>) -> Option<u32> {
+        let own = OwnView { writer: write.writer, seen: u64::MAX };
+        let seen = leaf.shadow.seen(leaf.bytes.valid()?, &View { snapshot: Csn::MAX, own: Some(own) });
+        let of_step = leaf
+            .shadow
+            .changes()
+            .filter(|change| Arc::ptr_eq(&change.writer, write.writer) && change.is_of(write.step));
+        let of_step = of_step.fold(0, |slots, change| slots | change.inserted | change.deleted) & slots;
+        leaf.bytes.find(of_step & seen, write.entry).or_else(|| leaf.bytes.find(of_step, write.entry))
+    }
+}

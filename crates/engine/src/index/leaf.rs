@@ -1,0 +1,327 @@
+//! A leaf on the medium: what lies where, and which bytes are sound.
+//!
+//! Whoever reads a leaf holds a snapshot, or the leaf's lock. An entry that counts for them does not change meanwhile: its
+//! slot is used again only when no snapshot needs it (I8), and likewise the place of the leaf.
+
+use crate::format::{
+    LEAF_HEADER, LeafKind, LeafShape, decode_valid, encode_valid, entry_marks, key_fingerprint, leaf_check,
+    leaf_version,
+};
+use perdura_pmem::{LINE_BYTES, Region};
+
+/// Number of a leaf in its table.
+pub type LeafId = u32;
+
+/// Offset of the valid word in a leaf.
+const VALID_AT: u64 = 8;
+/// Offset of the check word in a leaf.
+const CHECK_AT: u64 = 16;
+
+/// A leaf on the medium.
+#[derive(Clone, Copy)]
+pub struct LeafBytes<'a> {
+    region: &'a Region,
+    at: u64,
+    bytes: u64,
+    shape: LeafShape,
+}
+
+/// A range of a leaf's bytes.
+pub type Range = std::ops::Range<u64>;
+
+/// Lines of a leaf, of which the largest has 256.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lines([u64; 4]);
+
+impl Lines {
+    /// Adds the lines that `range` touches.
+    #[inline]
+    pub fn add(&mut self, range: &Range) {
+        for line in range.start / LINE_BYTES..range.end.div_ceil(LINE_BYTES) {
+            self.0[(line / 64) as usize] |= 1 << (line % 64);
+        }
+    }
+
+    /// Adds the lines of `other`.
+    #[inline]
+    pub fn add_all(&mut self, other: &Lines) {
+        self.0.iter_mut().zip(other.0).for_each(|(lines, others)| *lines |= others);
+    }
+
+    /// Stretches of adjacent lines: the first of each, and their number.
+    fn runs(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let has = |line: u64| line < 256 && self.0[(line / 64) as usize] >> (line % 64) & 1 != 0;
+        let mut line = 0;
+        std::iter::from_fn(move || {
+            line = (line..256).find(|line| has(*line))?;
+            let first = line;
+            line = (line..).find(|line| !has(*line))?;
+            Some((first, line - first))
+        })
+    }
+}
+
+/// The set bits of `slots`, as slot numbers.
+#[inline]
+pub fn bits(slots: u64) -> impl Iterator<Item = u32> {
+    let mut rest = slots;
+    std::iter::from_fn(move || {
+        let slot = (rest != 0).then(|| rest.trailing_zeros())?;
+        rest &= rest - 1;
+        Some(slot)
+    })
+}
+
+impl<'a> LeafBytes<'a> {
+    /// The leaf of `bytes` at offset `at` of `region`, laid out as `shape` says.
+    #[inline]
+    pub fn new(region: &'a Region, at: u64, bytes: u64, shape: LeafShape) -> LeafBytes<'a> {
+        LeafBytes { region, at, bytes, shape }
+    }
+
+    /// What the state word says; `None` if no leaf was ever here. `Err` if it is damaged.
+    pub fn state(region: &Region, at: u64) -> Result<Option<(LeafKind, LeafShape)>, u64> {
+        match region.load(at) {
+            0 => Ok(None),
+            state => LeafShape::decode(state).map(Some).ok_or(state),
+        }
+    }
+
+    /// Name of the file and offset of the leaf, for errors.
+    pub fn place(&self) -> (&'a str, u64) {
+        (self.region.name(), self.at)
+    }
+
+    /// Asks for what a search looks at first.
+    #[inline]
+    pub fn prefetch(&self) {
+        self.region.prefetch(self.at);
+        self.region.prefetch(self.at + LINE_BYTES);
+    }
+
+    /// Number of its slots.
+    #[inline]
+    pub fn slots(&self) -> u32 {
+        self.shape.slots(self.bytes)
+    }
+
+    /// A bit for each of its slots.
+    #[inline]
+    pub fn all(&self) -> u64 {
+        (1 << self.slots()) - 1
+    }
+
+    /// How it is laid out.
+    pub fn shape(&self) -> LeafShape {
+        self.shape
+    }
+
+    /// The low key: the leaf has the entries from there on, up to the low key of the next.
+    #[inline]
+    pub fn low(&self) -> &'a [u8] {
+        // SAFETY: the low key never changes while the leaf is in use, nor as long as anybody may have come by it.
+        unsafe { self.region.slice(self.at + LEAF_HEADER, self.shape.low.into()) }
+    }
+
+    /// Version of the leaf.
+    pub fn version(&self) -> u16 {
+        leaf_version(self.region.load(self.at + CHECK_AT))
+    }
+
+    /// Whether the header is sound; `salt` tells its table and place.
+    pub fn is_sound(&self, salt: u64) -> bool {
+        let fits = u64::from(self.shape.low) + LEAF_HEADER <= self.bytes && self.slots() >= 2;
+        fits && self.region.load(self.at + CHECK_AT) == leaf_check(self.shape, self.low(), self.version(), salt)
+    }
+
+    /// The slots that count; `None` if the valid word is damaged.
+    #[inline]
+    pub fn valid(&self) -> Option<u64> {
+        decode_valid(self.region.load(self.at + VALID_AT)).filter(|slots| slots & !self.all() == 0)
+    }
+
+    /// The slots that count, of a leaf whose valid word was found sound before.
+    pub fn loaded_valid(&self) -> u64 {
+        self.region.load(self.at + VALID_AT) & self.all()
+    }
+
+    /// Whether so few of its slots count that it is to be joined with another leaf.
+    pub fn is_sparse(&self) -> bool {
+        self.valid().is_some_and(|valid| valid.count_ones() * 3 <= self.slots())
+    }
+
+    /// Stores the slots that count. It flushes nothing.
+    #[track_caller]
+    pub fn set_valid(&self, slots: u64) {
+        self.region.store(self.at + VALID_AT, encode_valid(slots));
+    }
+
+    /// Flushes the valid word. The caller fences.
+    #[track_caller]
+    pub fn flush_valid(&self) {
+        self.region.flush(self.at + VALID_AT, 8);
+    }
+
+    /// Flushes lines of the leaf. The caller fences.
+    #[track_caller]
+    pub fn flush(&self, lines: &Lines) {
+        for (first, count) in lines.runs() {
+            self.region.flush(self.at + first * LINE_BYTES, count * LINE_BYTES);
+        }
+    }
+
+    /// Makes the valid word durable, and the entry in `slot`, which an earlier process has stored.
+    pub fn reclaim_slot(&self, slot: u32) {
+        let entry = self.ranges(slot).into_iter().flatten().map(|range| (range.start, range.end - range.start));
+        let all = std::iter::once((VALID_AT, 8)).chain(entry);
+        self.region.reclaim_all(all.map(|(at, length)| (self.at + at, length)));
+    }
+
+    /// Waits until what this thread has flushed is durable.
+    #[track_caller]
+    pub fn fence(&self) {
+        self.region.fence();
+    }
+
+    /// Writes everything but the state of a new leaf, without entries, for [`LeafBytes::set_state`] once entries are there.
+    pub fn write_header(&self, low: &[u8], version: u16, salt: u64) {
+        self.region.store(self.at + VALID_AT, 0);
+        self.region.store(self.at + CHECK_AT, leaf_check(self.shape, low, version, salt));
+        if !low.is_empty() {
+            self.region.write(self.at + LEAF_HEADER, low);
+        }
+    }
+
+    /// The range of header and low key.
+    pub fn header(&self) -> Range {
+        0..LEAF_HEADER + u64::from(self.shape.low)
+    }
+
+    /// Stores the state and flushes it. The caller fences.
+    #[track_caller]
+    pub fn set_state(&self, kind: LeafKind) {
+        self.region.store(self.at, self.shape.encode(kind));
+        self.region.flush(self.at, 8);
+    }
+
+    /// Retires a leaf that an earlier process has left in use, durably.
+    pub fn retire_found(&self) {
+        self.region.store(self.at, self.shape.encode(LeafKind::Retired));
+        self.region.reclaim(self.at, 8);
+    }
+
+    /// Where the entry in `slot` lies, with its length; `None` if that is damaged.
+    #[inline]
+    fn extent(&self, slot: u32) -> Option<(u64, u64)> {
+        let slots_at = self.shape.slots_at(self.bytes);
+        if self.shape.entry != 0 {
+            let each = u64::from(self.shape.entry) + 1;
+            return Some((slots_at + u64::from(slot) * each + 1, each - 1));
+        }
+        let at = u64::from(self.load_u16(slots_at + 2 * u64::from(slot)));
+        if at < self.shape.heap_at(self.bytes) || at + 3 > self.bytes {
+            return None;
+        }
+        let length = u64::from(self.load_u16(at));
+        (at + 3 + length <= self.bytes).then_some((at + 3, length))
+    }
+
+    fn load_u16(&self, at: u64) -> u16 {
+        let mut bytes = [0; 2];
+        self.region.read(self.at + at, &mut bytes);
+        u16::from_le_bytes(bytes)
+    }
+
+    /// The entry in a slot that counts for the caller; `None` if it is damaged.
+    #[inline]
+    pub fn entry(&self, slot: u32) -> Option<&'a [u8]> {
+        let (at, length) = self.extent(slot)?;
+        // SAFETY: as said above, an entry that counts for the caller does not change.
+        let bytes = unsafe { self.region.slice(self.at + at - 1, length + 1) };
+        let (check, entry) = bytes.split_first()?;
+        (entry_marks(entry).1 == *check).then_some(entry)
+    }
+
+    /// The slots among `slots` with the fingerprint of `key`.
+    #[inline]
+    pub fn candidates(&self, slots: u64, key: &[u8]) -> u64 {
+        let wanted = key_fingerprint(key);
+        let mut fingerprints = [0u8; 64];
+        let count = self.slots() as usize;
+        self.region.read(self.at + self.shape.fingerprints_at(), &mut fingerprints[..count]);
+        let mut found = 0;
+        for (slot, fingerprint) in fingerprints.iter().enumerate() {
+            found |= u64::from(*fingerprint == wanted) << slot;
+        }
+        found & slots
+    }
+
+    /// A slot among `slots` with exactly this entry.
+    pub fn find(&self, slots: u64, entry: &[u8]) -> Option<u32> {
+        let key = crate::format::entry_key(entry);
+        bits(self.candidates(slots, key)).find(|slot| self.entry(*slot) == Some(entry))
+    }
+
+    /// A place for an entry of `length` bytes, beside those in the slots `occupied`.
+    pub fn room(&self, occupied: u64, length: usize) -> Option<(u32, u64)> {
+        let slot = (!occupied & self.all()).trailing_zeros();
+        if slot >= self.slots() {
+            return None;
+        }
+        if self.shape.entry != 0 {
+            return Some((slot, self.extent(slot)?.0 - 1));
+        }
+        let need = self.shape.stored(length);
+        let heap = self.shape.heap_at(self.bytes);
+        let mut taken: Vec<Range> =
+            bits(occupied).filter_map(|slot| self.extent(slot)).map(|(at, length)| at - 3..at + length).collect();
+        taken.sort_unstable_by_key(|range| range.start);
+        let mut free = heap;
+        for range in taken {
+            if range.start >= free + need {
+                return Some((slot, free));
+            }
+            free = free.max(range.end);
+        }
+        (free + need <= self.bytes).then_some((slot, free))
+    }
+
+    /// Writes an entry into the place that [`LeafBytes::room`] found. Returns the ranges to be flushed.
+    pub fn write(&self, (slot, at): (u32, u64), entry: &[u8]) -> [Range; 3] {
+        let (fingerprint, check) = entry_marks(entry);
+        let fingerprint_at = self.shape.fingerprints_at() + u64::from(slot);
+        self.region.write(self.at + fingerprint_at, &[fingerprint]);
+        if self.shape.entry != 0 {
+            self.region.write(self.at + at, &[check]);
+            self.region.write(self.at + at + 1, entry);
+            return [fingerprint_at..fingerprint_at + 1, at..at + 1 + entry.len() as u64, at..at];
+        }
+        let offset_at = self.shape.slots_at(self.bytes) + 2 * u64::from(slot);
+        self.region.write(self.at + offset_at, &(at as u16).to_le_bytes());
+        self.region.write(self.at + at, &(entry.len() as u16).to_le_bytes());
+        self.region.write(self.at + at + 2, &[check]);
+        self.region.write(self.at + at + 3, entry);
+        [fingerprint_at..fingerprint_at + 1, offset_at..offset_at + 2, at..at + 3 + entry.len() as u64]
+    }
+
+    /// The ranges of the entry in `slot`, to be flushed.
+    pub fn ranges(&self, slot: u32) -> Option<[Range; 3]> {
+        let (at, length) = self.extent(slot)?;
+        let fingerprint_at = self.shape.fingerprints_at() + u64::from(slot);
+        if self.shape.entry != 0 {
+            return Some([fingerprint_at..fingerprint_at + 1, at - 1..at + length, at..at]);
+        }
+        let offset_at = self.shape.slots_at(self.bytes) + 2 * u64::from(slot);
+        Some([fingerprint_at..fingerprint_at + 1, offset_at..offset_at + 2, at - 3..at + length])
+    }
+
+    /// The entries in `slots` with their slots, in order; `Err` names a slot whose entry is damaged.
+    pub fn sorted(&self, slots: u64) -> Result<Vec<(&'a [u8], u32)>, u32> {
+        let mut entries = Vec::with_capacity(slots.count_ones() as usize);
+        for slot in bits(slots) {
+            entries.push((self.entry(slot).ok_or(slot)?, slot));
+        }
+        entries.sort_unstable();
+        Ok(entries)
+    }
+}

@@ -1,0 +1,77 @@
+//! The entries of one leaf as a scan sees them, in order.
+
+use super::leaf::LeafBytes;
+use super::tree::damaged;
+use crate::error::Result;
+
+/// The entries of one leaf as a scan sees them, in order, copied.
+#[derive(Default)]
+pub struct Page {
+    bytes: Vec<u8>,
+    /// Where the entries lie in `bytes`.
+    entries: Vec<std::ops::Range<u32>>,
+    low: Vec<u8>,
+    high: Option<Vec<u8>>,
+}
+
+impl Page {
+    /// Takes the entries in `slots` of `leaf`, those below `high`.
+    pub(super) fn fill(&mut self, leaf: &LeafBytes<'_>, slots: u64, high: Option<&[u8]>) -> Result<()> {
+        let sorted = leaf.sorted(slots).map_err(|_| damaged(leaf, "an entry of an index' leaf is damaged"))?;
+        self.bytes.clear();
+        self.entries.clear();
+        for (entry, _) in sorted {
+            // What a leaf was left with beyond its end is that of the next.
+            if high.is_some_and(|high| entry >= high) {
+                break;
+            }
+            let start = self.bytes.len() as u32;
+            self.bytes.extend_from_slice(entry);
+            self.entries.push(start..self.bytes.len() as u32);
+        }
+        self.low.clear();
+        self.low.extend_from_slice(leaf.low());
+        match (&mut self.high, high) {
+            (Some(known), Some(high)) => {
+                known.clear();
+                known.extend_from_slice(high);
+            }
+            (known, high) => *known = high.map(<[u8]>::to_vec),
+        }
+        Ok(())
+    }
+
+    /// Forgets the entries from `key` on.
+    pub(super) fn cut_from(&mut self, key: &[u8]) {
+        let kept = self.place_of(key);
+        self.entries.truncate(kept);
+        // Going on, the caller finds them there.
+        self.high = Some(key.to_vec());
+    }
+
+    /// Number of entries.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Entry `index`.
+    pub fn entry(&self, index: usize) -> &[u8] {
+        let range = &self.entries[index];
+        &self.bytes[range.start as usize..range.end as usize]
+    }
+
+    /// Number of entries below `bound`.
+    pub fn place_of(&self, bound: &[u8]) -> usize {
+        self.entries.partition_point(|range| &self.bytes[range.start as usize..range.end as usize] < bound)
+    }
+
+    /// The low key of the leaf.
+    pub fn low(&self) -> &[u8] {
+        &self.low
+    }
+
+    /// The low key of the next leaf, if there was one.
+    pub fn high(&self) -> Option<&[u8]> {
+        self.high.as_deref()
+    }
+}

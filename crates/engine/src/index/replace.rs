@@ -1,0 +1,382 @@
+//! Leaves that take the place of others: splits, joins, and leaves that have become too small.
+//!
+//! A leaf that is full is not changed: new ones get its entries, those of transactions under way included, and it retires as a
+//! whole. So its bytes stay as they are for redo records that name them, and the new leaves have all their slots. Of two leaves with
+//! one low key the later version counts; so the new one on the left makes the old one void with one store, after the
+//! one on the right is durable (I3). `docs/indexes.md` has the crash story.
+
+use super::leaf::{LeafBytes, LeafId, Lines, bits};
+use super::leaves::Leaves;
+use super::tree::{Ground, Index, LockedLeaf, damaged};
+use crate::error::Result;
+use crate::format::{LEAF_UNIT, LeafKind, LeafShape, entry_key, fold_entry, units_for_long};
+use crate::shadow::writer::Writer;
+use crate::space::segments::Segments;
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+/// The leaves that are to take the place of a full one.
+pub(super) struct Plan {
+    /// Sizes in units of 256 bytes, and low keys, in order.
+    leaves: SmallVec<[(u32, Vec<u8>); 2]>,
+    /// The full leaf stays, and the new one comes behind it.
+    appends: bool,
+}
+
+/// What comes of joining two leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Joined {
+    /// One leaf has the entries of both.
+    Done,
+    /// Transactions have changes there: to be tried again.
+    Later,
+    /// There is nothing to join.
+    Stays,
+}
+
+/// Places for new leaves, taken before anything is locked.
+#[derive(Default)]
+pub(super) struct Spares(SmallVec<[LeafId; 2]>);
+
+impl Spares {
+    /// Whether the places are those that the plan needs.
+    pub fn have(&self, plan: &Plan, leaves: &Leaves) -> bool {
+        let sizes = plan.leaves.iter().map(|(units, _)| u64::from(*units) * LEAF_UNIT);
+        self.0.len() == plan.leaves.len() && self.0.iter().map(|leaf| leaves.size(*leaf)).eq(sizes)
+    }
+
+    /// Takes the places that the plan needs.
+    pub fn provide(&mut self, plan: &Plan, leaves: &Leaves, segments: &Segments) -> Result<()> {
+        self.put_back(leaves);
+        for (units, _) in &plan.leaves {
+            self.0.push(leaves.take(segments, *units)?);
+        }
+        Ok(())
+    }
+
+    /// Gives back what was not used.
+    pub fn put_back(&mut self, leaves: &Leaves) {
+        self.0.drain(..).for_each(|leaf| leaves.put(leaf));
+    }
+}
+
+/// The shortest key above `left` that is not above `right`.
+fn separator(left: &[u8], right: &[u8]) -> Vec<u8> {
+    let common = left.iter().zip(right).take_while(|(left, right)| left == right).count();
+    right[..(common + 1).min(right.len())].to_vec()
+}
+
+/// Where a leaf with these entries, in order, is cut: near its middle, if possible between two keys, at least between
+/// different entries. `None` if all are the same.
+fn cut(entries: &[(&[u8], u32)]) -> Option<usize> {
+    let bytes: usize = entries.iter().map(|(entry, _)| entry.len()).sum();
+    let mut left = 0;
+    let reaches = |(entry, _): &(&[u8], u32)| {
+        left += entry.len();
+        left * 2 >= bytes
+    };
+    let middle = (entries.iter().position(reaches).unwrap_or(0) + 1).clamp(1, entries.len() - 1);
+    let parts_keys = |at: &usize| entry_key(entries[*at - 1].0) != entry_key(entries[*at].0);
+    let parts = |at: &usize| entries[*at - 1].0 != entries[*at].0;
+    let nearest =
+        |parts: &dyn Fn(&usize) -> bool| (1..entries.len()).filter(parts).min_by_key(|at| at.abs_diff(middle));
+    nearest(&parts_keys).or_else(|| nearest(&parts))
+}
+
+impl Index {
+    /// Units of a new leaf that begins with `low` and gets `entries`, and soon one of `more` bytes.
+    fn units(&self, low: usize, entries: &[(&[u8], u32)], more: usize) -> u32 {
+        if self.entry_bytes() != 0 {
+            return self.fixed_units;
+        }
+        let stored = entries.iter().map(|(entry, _)| entry.len() as u64 + 3).sum::<u64>() + more as u64 + 3;
+        let longest = entries.iter().map(|(entry, _)| entry.len()).max().unwrap_or(0).max(more) as u64 + 3;
+        units_for_long(low, entries.len() + 1, stored, longest, self.leaves().units_max())
+    }
+
+    /// The entries of a leaf that anybody may need, in order.
+    fn entries_of<'i>(&self, leaf: &LockedLeaf<'i>) -> Result<Vec<(&'i [u8], u32)>> {
+        let occupied = leaf.shadow.occupied(leaf.valid()?);
+        let sorted = leaf.bytes.sorted(occupied);
+        let mut entries = sorted.map_err(|_| damaged(&leaf.bytes, "an entry of an index' leaf is damaged"))?;
+        // What a leaf was left with beyond its end is that of the next.
+        // Planted: it is taken along.
+        entries.retain(|(entry, _)| leaf.high.is_none_or(|high| *entry < high) || perdura_pmem::planted(211));
+        Ok(entries)
+    }
+
+    /// What is to take the place of a leaf that has no room for `entry`; `None` if it is full of one entry.
+    pub(super) fn plan(&self, leaf: &LockedLeaf<'_>, entry: &[u8]) -> Result<Option<Plan>> {
+        let entries = self.entries_of(leaf)?;
+        let low = leaf.bytes.low();
+        let last = entries.last().map(|(entry, _)| *entry);
+        if leaf.high.is_none() && last.is_some_and(|last| entry > last) {
+            let low = separator(last.unwrap_or_default(), entry);
+            let leaves = [(self.units(low.len(), &[], entry.len()), low)].into_iter().collect();
+            return Ok(Some(Plan { leaves, appends: true }));
+        }
+        let stored: usize = entries.iter().map(|(entry, _)| entry.len() + 3).sum();
+        let is_small = (stored + entry.len()) as u64 * 4 < u64::from(64u32) * LEAF_UNIT;
+        let units = self.units(low.len(), &entries, entry.len());
+        let can_grow = u64::from(units) * LEAF_UNIT > self.leaves().size(leaf.id);
+        let grows = self.entry_bytes() == 0 && is_small && entries.len() < 16 && can_grow;
+        if entries.len() < 2 || grows {
+            let leaves = [(units, low.to_vec())].into_iter().collect();
+            return Ok(Some(Plan { leaves, appends: false }));
+        }
+        let Some(at) = cut(&entries) else { return Ok(None) };
+        let (left, right) = entries.split_at(at);
+        let middle = separator(left[at - 1].0, right[0].0);
+        let leaves = [
+            (self.units(low.len(), left, entry.len()), low.to_vec()),
+            (self.units(middle.len(), right, entry.len()), middle),
+        ];
+        // Entries of one key may have a low key so long that a leaf of the largest size is too small by a little.
+        if !self.fits(&leaves[0], left) || !self.fits(&leaves[1], right) {
+            return Ok(None);
+        }
+        Ok(Some(Plan { leaves: leaves.into(), appends: false }))
+    }
+
+    /// Whether a leaf of so many units, which begins with a low key, has room for `entries`.
+    fn fits(&self, (units, low): &(u32, Vec<u8>), entries: &[(&[u8], u32)]) -> bool {
+        let shape = LeafShape { index: self.number, entry: self.entry_bytes(), low: low.len() as u16 };
+        let bytes = u64::from(*units) * LEAF_UNIT;
+        let stored: u64 = entries.iter().map(|(entry, _)| shape.stored(entry.len())).sum();
+        let has_bytes = self.entry_bytes() != 0 || shape.heap_at(bytes) + stored <= bytes;
+        has_bytes && entries.len() as u32 <= shape.slots(bytes)
+    }
+
+    /// Makes the first leaf, unless there is one.
+    pub(super) fn begin(&self, ground: Ground<'_>) -> Result<()> {
+        if !self.tree.is_empty() {
+            return Ok(());
+        }
+        let _one = self.beginning.lock();
+        if !self.tree.is_empty() {
+            return Ok(());
+        }
+        let leaf = self.leaves().take(ground.segments, self.units(0, &[], 0))?;
+        self.make(leaf, b"", 0);
+        self.enter(leaf);
+        Ok(())
+    }
+
+    /// Makes an empty leaf, durably.
+    fn make(&self, leaf: LeafId, low: &[u8], version: u16) {
+        let bytes = self.lay_out(leaf, low);
+        bytes.write_header(low, version, self.leaves().salt(leaf));
+        let mut lines = Lines::default();
+        lines.add(&bytes.header());
+        bytes.flush(&lines);
+        bytes.fence();
+        put_in_use(&bytes);
+    }
+
+    fn lay_out(&self, leaf: LeafId, low: &[u8]) -> LeafBytes<'_> {
+        let shape = LeafShape { index: self.number, entry: self.entry_bytes(), low: low.len() as u16 };
+        self.leaves().lay_out(leaf, shape)
+    }
+
+    fn enter(&self, leaf: LeafId) {
+        let low = self.leaves().bytes(leaf).low();
+        self.tree.writer().insert(low, leaf.into());
+    }
+
+    /// Carries a plan out for the locked leaf that it was made for.
+    pub(super) fn replace(
+        &self,
+        ground: Ground<'_>,
+        old: LockedLeaf<'_>,
+        plan: &Plan,
+        spares: &mut Spares,
+    ) -> Result<()> {
+        let _span = perdura_pmem::trace::span("leaf_replaced");
+        if plan.appends {
+            let leaf = spares.0[0];
+            self.make(leaf, &plan.leaves[0].1, 0);
+            self.enter(leaf);
+            spares.0.clear();
+            return Ok(());
+        }
+        let entries = self.entries_of(&old)?;
+        let mut parts: SmallVec<[Part; 2]> = SmallVec::new();
+        for (index, (_, low)) in plan.leaves.iter().enumerate() {
+            let end = plan
+                .leaves
+                .get(index + 1)
+                .map_or(entries.len(), |(_, next)| entries.partition_point(|(entry, _)| *entry < &next[..]));
+            let start = entries.partition_point(|(entry, _)| *entry < &low[..]);
+            let version = if index == 0 { old.bytes.version().wrapping_add(1) } else { 0 };
+            let moved: Vec<_> = entries[start..end].iter().map(|(entry, slot)| (*entry, 0, *slot)).collect();
+            parts.push(self.fill(spares.0[index], low, version, &moved, &[old.valid()?]));
+        }
+        spares.0.clear();
+        self.publish_parts(&parts);
+        // The session fences this before its snapshot goes, and its place is not used again before that.
+        old.bytes.set_state(LeafKind::Retired);
+        self.hand_over(ground, &mut [old], &parts);
+        Ok(())
+    }
+
+    /// Has the leaf that `left` is, and `right`, the next, replaced by one, if both are settled and one has room for both.
+    /// Nobody else joins leaves meanwhile.
+    pub(super) fn join(&self, ground: Ground<'_>, right: LeafId) -> Result<Joined> {
+        let mut spares = Spares::default();
+        let joined = self.join_with(ground, right, &mut spares);
+        spares.put_back(self.leaves());
+        joined
+    }
+
+    fn join_with(&self, ground: Ground<'_>, right: LeafId, spares: &mut Spares) -> Result<Joined> {
+        // The leaf may have retired long ago, and its place be another's by now.
+        let Some(low) = self.leaves().known_bytes(right).map(|bytes| bytes.low().to_vec()) else {
+            return Ok(Joined::Stays);
+        };
+        let low = &low[..];
+        let Some(left) = self.tree.lower(low).map(|left| left as LeafId) else { return Ok(Joined::Stays) };
+        let before = self.leaves().bytes(left).low().to_vec();
+        let before = &before[..];
+        loop {
+            let Some(first) = self.lock(before).filter(|first| first.id == left && first.high == Some(low)) else {
+                return Ok(Joined::Stays);
+            };
+            let is_right = |second: &LockedLeaf<'_>| second.id == right && second.bytes.low() == low;
+            let Some(second) = self.lock(low).filter(is_right) else { return Ok(Joined::Stays) };
+            if !first.shadow.is_settled() || !second.shadow.is_settled() {
+                return Ok(Joined::Later);
+            }
+            let of = |entries: Vec<(_, u32)>, of: u32| entries.into_iter().map(move |(entry, slot)| (entry, of, slot));
+            let entries: Vec<_> = of(self.entries_of(&first)?, 0).chain(of(self.entries_of(&second)?, 1)).collect();
+            let Some(units) = self.joined_units(before.len(), &entries) else { return Ok(Joined::Stays) };
+            let plan = Plan { leaves: [(units, before.to_vec())].into_iter().collect(), appends: false };
+            if !spares.have(&plan, self.leaves()) {
+                drop((first, second));
+                if spares.provide(&plan, self.leaves(), ground.segments).is_err() {
+                    return Ok(Joined::Later);
+                }
+                continue;
+            }
+            let version = first.bytes.version().wrapping_add(1);
+            let part = self.fill(spares.0[0], before, version, &entries, &[first.valid()?, second.valid()?]);
+            spares.0.clear();
+            self.publish_parts(std::slice::from_ref(&part));
+            // With the second retired its entries count in the new leaf.
+            first.bytes.set_state(LeafKind::Retired);
+            // Planted: it stays in use.
+            if !perdura_pmem::planted(213) {
+                second.bytes.set_state(LeafKind::Retired);
+            }
+            second.bytes.fence();
+            self.tree.writer().remove(low);
+            self.hand_over(ground, &mut [first, second], &[part]);
+            return Ok(Joined::Done);
+        }
+    }
+
+    /// Units of a leaf that begins with `low` and has room for all of `entries`, and a third more; `None` if none has.
+    fn joined_units(&self, low: usize, entries: &[(&[u8], u32, u32)]) -> Option<u32> {
+        let plain: Vec<_> = entries.iter().map(|(entry, _, slot)| (*entry, *slot)).collect();
+        let units = self.units(low, &plain, 0);
+        let shape = LeafShape { index: self.number, entry: self.entry_bytes(), low: low as u16 };
+        let bytes = u64::from(units) * LEAF_UNIT;
+        let stored: u64 = entries.iter().map(|(entry, ..)| shape.stored(entry.len())).sum();
+        let fits = self.entry_bytes() != 0 || shape.heap_at(bytes) + stored * 4 / 3 <= bytes;
+        (fits && entries.len() as u32 * 4 <= shape.slots(bytes) * 3).then_some(units)
+    }
+
+    /// Writes a new leaf with entries, each with the old leaf and slot that it comes from, of which `valid` count. Everything
+    /// but its state is flushed.
+    fn fill(&self, leaf: LeafId, low: &[u8], version: u16, entries: &[(&[u8], u32, u32)], valid: &[u64]) -> Part {
+        let bytes = self.lay_out(leaf, low);
+        bytes.write_header(low, version, self.leaves().salt(leaf));
+        let (mut occupied, mut counting, mut lines) = (0, 0, Lines::default());
+        lines.add(&bytes.header());
+        let mut moved: SmallVec<[[u8; 64]; 2]> = SmallVec::from_elem([0; 64], valid.len());
+        for (entry, of, slot) in entries {
+            let place = bytes.room(occupied, entry.len()).expect("a plan has room for what is there");
+            bytes.write(place, entry).iter().for_each(|range| lines.add(range));
+            occupied |= 1 << place.0;
+            // Planted: entries that are inserted or deleted count.
+            let counts = valid[*of as usize] >> slot & 1 | u64::from(perdura_pmem::planted(212));
+            counting |= counts << place.0;
+            moved[*of as usize][*slot as usize] = place.0 as u8 + 1;
+        }
+        bytes.set_valid(counting);
+        bytes.flush(&lines);
+        Part { leaf, moved }
+    }
+
+    /// Puts new leaves into use, durably: the last first, so that the first, which makes the old leaf void, is the end.
+    fn publish_parts(&self, parts: &[Part]) {
+        let first = self.leaves().bytes(parts[0].leaf);
+        // Planted: a new leaf is in use before its content is durable.
+        if !perdura_pmem::planted(200) {
+            first.fence();
+        }
+        for index in (0..parts.len()).rev() {
+            // Planted: the old leaf is void before the one on the right is durable.
+            let index = if perdura_pmem::planted(201) { parts.len() - 1 - index } else { index };
+            let bytes = self.leaves().bytes(parts[index].leaf);
+            put_in_use(&bytes);
+        }
+    }
+
+    /// Gives the new leaves what DRAM knows of the old ones, whose place they take.
+    fn hand_over(&self, ground: Ground<'_>, olds: &mut [LockedLeaf<'_>], parts: &[Part]) {
+        for part in parts {
+            let bytes = self.leaves().bytes(part.leaf);
+            let mut shadow = self.leaves().leaf(part.leaf).slot.lock();
+            for (old, moved) in olds.iter().zip(&part.moved) {
+                // Planted: the changes under way stay behind.
+                for change in old.shadow.changes().filter(|change| !(change.is_open() && perdura_pmem::planted(209))) {
+                    let renumber = |slots| bits(slots).fold(0, |new, slot| new | moved_bit(moved, slot));
+                    let sound = |slot| bytes.entry(slot).map_or(0, fold_entry);
+                    shadow.adopt(change, renumber, |slots| bits(slots).fold(0, |folded, slot| folded ^ sound(slot)));
+                }
+            }
+            for (number, change) in shadow.changes().enumerate().filter(|(_, change)| change.is_open()) {
+                let is_known = shadow.changes().take(number).any(|known| Arc::ptr_eq(&known.writer, &change.writer));
+                // Planted: a transaction does not learn where its changes are.
+                if !is_known && !perdura_pmem::planted(210) {
+                    change.writer.inherit(self.leaves().table(), part.leaf);
+                }
+            }
+            if let Some(csn) = shadow.oldest_stored() {
+                shadow.queued = true;
+                self.leaves().queue().push(csn, part.leaf);
+            }
+        }
+        parts.iter().rev().for_each(|part| self.enter(part.leaf));
+        let left = (ground.visible)();
+        for old in olds {
+            let mut writers: Vec<Arc<Writer>> = Vec::new();
+            for change in old.shadow.take() {
+                if !writers.iter().any(|known| Arc::ptr_eq(known, &change.writer)) {
+                    writers.push(change.writer);
+                }
+            }
+            self.leaves().retire(old.id, left, writers);
+        }
+    }
+}
+
+/// Puts a new leaf into use, durably: others are about to insert there (I3).
+fn put_in_use(leaf: &LeafBytes<'_>) {
+    leaf.set_state(LeafKind::InUse);
+    leaf.fence();
+}
+
+/// A new leaf.
+struct Part {
+    leaf: LeafId,
+    /// For each old leaf, the new slot of each of its slots, plus one; 0 if it has none.
+    moved: SmallVec<[[u8; 64]; 2]>,
+}
+
+fn moved_bit(moved: &[u8; 64], slot: u32) -> u64 {
+    match moved[slot as usize] {
+        0 => 0,
+        new => 1 << (new - 1),
+    }
+}

@@ -1,0 +1,98 @@
+//! The leaves that a transaction has touched in one table.
+
+use super::leaf::{LeafId, Lines, Range};
+use super::leaves::Leaves;
+use smallvec::SmallVec;
+
+/// Places that are flushed at once: the next locked instruction waits for all flushes, so once for several.
+const FLUSHED_AT_ONCE: usize = 16;
+
+/// DRAM of a leaf that a transaction has touched, in bytes: its shadow, the change, entries in lists.
+const LEAF_BYTES: usize = 250;
+
+/// The leaves that a transaction has touched in one table.
+#[derive(Default)]
+pub struct TouchedLeaves {
+    /// In the order in which it came to them; some are named twice.
+    leaves: Vec<LeafId>,
+    /// The first change of a leaf in each step, in the order of time; forgotten up to the oldest position that is left.
+    journal: Vec<(u64, LeafId)>,
+    /// What was written last and is not flushed.
+    unflushed: SmallVec<[(LeafId, Lines); FLUSHED_AT_ONCE]>,
+    /// Something was flushed and is not fenced.
+    flushed: bool,
+}
+
+impl TouchedLeaves {
+    /// Whether nothing was touched.
+    pub fn is_empty(&self) -> bool {
+        self.leaves.is_empty()
+    }
+
+    /// The leaves touched.
+    pub fn leaves(&self) -> &[LeafId] {
+        &self.leaves
+    }
+
+    /// Takes the leaves touched.
+    pub fn take(&mut self) -> Vec<LeafId> {
+        self.journal.clear();
+        std::mem::take(&mut self.leaves)
+    }
+
+    /// Estimated DRAM, in bytes.
+    pub fn bytes(&self) -> usize {
+        self.leaves.len() * LEAF_BYTES
+    }
+
+    /// Notes a change of a leaf: the first of the transaction there, the first of the step there.
+    pub(super) fn note(&mut self, leaf: LeafId, step: u64, is_new: bool, is_first: bool) {
+        if is_new {
+            self.leaves.push(leaf);
+        }
+        if is_first {
+            self.journal.push((step, leaf));
+        }
+    }
+
+    /// Notes what was written, to be flushed together with what follows it.
+    pub(super) fn note_written(&mut self, leaves: &Leaves, leaf: LeafId, ranges: [Range; 3]) {
+        let mut lines = Lines::default();
+        ranges.iter().for_each(|range| lines.add(range));
+        if let Some((_, known)) = self.unflushed.iter_mut().rev().find(|(known, _)| *known == leaf) {
+            return known.add_all(&lines);
+        }
+        self.unflushed.push((leaf, lines));
+        // With what was stored last, which may share lines with the rest.
+        if self.unflushed.len() == FLUSHED_AT_ONCE {
+            self.flush(leaves);
+        }
+    }
+
+    /// Flushes what is not flushed yet.
+    pub(super) fn flush(&mut self, leaves: &Leaves) {
+        for (leaf, lines) in self.unflushed.drain(..) {
+            leaves.bytes(leaf).flush(&lines);
+            self.flushed = true;
+        }
+    }
+
+    /// Flushes what is not flushed yet. Returns whether anything was since the last call; if so, the caller fences.
+    pub fn flush_rest(&mut self, leaves: &Leaves) -> bool {
+        self.flush(leaves);
+        std::mem::take(&mut self.flushed)
+    }
+
+    /// Forgets what nobody can go back to, up to step `floor`.
+    pub fn forget_below(&mut self, floor: u64) {
+        if self.journal.last().is_some_and(|(step, _)| *step <= floor) {
+            self.journal.clear();
+        }
+    }
+
+    /// The leaves changed in steps after `seen`; that is forgotten.
+    pub fn take_since(&mut self, seen: u64) -> Vec<LeafId> {
+        let kept = self.journal.iter().rposition(|(step, _)| *step <= seen).map_or(0, |last| last + 1);
+        self.journal.drain(kept..).map(|(_, leaf)| leaf).collect()
+    }
+}

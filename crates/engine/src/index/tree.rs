@@ -1,0 +1,177 @@
+//! An index: its leaves in the order of their low keys.
+
+use super::leaf::{LeafBytes, LeafId};
+use super::leaf_shadow::LeafShadow;
+use super::leaves::Leaves;
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::{ENTRY_ROW_BYTES, IndexDefinition, LeafShape, data_file_name, units_for_fixed};
+use crate::shadow::slot::Locked;
+use crate::space::segments::Segments;
+use perdura_log::Csn;
+use perdura_pmem::sync::Mutex;
+use perdura_tree::{Keys, Place, Tree};
+use std::sync::{Arc, OnceLock};
+
+/// The low keys of a table's leaves.
+pub struct LowKeys {
+    leaves: Arc<Leaves>,
+}
+
+impl Keys for LowKeys {
+    #[inline]
+    fn key(&self, reference: u64) -> &[u8] {
+        self.leaves.bytes(reference as LeafId).low()
+    }
+}
+
+/// An index of a table.
+pub struct Index {
+    /// Its number in the table.
+    pub(super) number: u16,
+    definition: IndexDefinition,
+    /// The leaves by their low keys.
+    pub(super) tree: Tree<LowKeys>,
+    /// Size of its leaves in units of 256 bytes if all keys have one length.
+    pub(super) fixed_units: u32,
+    /// Locked while the first leaf is made.
+    pub(super) beginning: Mutex<()>,
+    /// What is wrong with the index, if anything is.
+    damage: OnceLock<String>,
+}
+
+/// What changes of an index need beside it.
+#[derive(Clone, Copy)]
+pub struct Ground<'a> {
+    /// The table's segments.
+    pub segments: &'a Segments,
+    /// Tells the visible CSN.
+    pub visible: &'a dyn Fn() -> Csn,
+}
+
+/// A leaf, locked, that has the entries of a key.
+pub(super) struct LockedLeaf<'i> {
+    pub id: LeafId,
+    pub shadow: Locked<'i, LeafShadow>,
+    pub bytes: LeafBytes<'i>,
+    /// The low key of the next leaf, if there is one.
+    pub high: Option<&'i [u8]>,
+}
+
+impl LockedLeaf<'_> {
+    /// The slots that count.
+    pub fn valid(&self) -> Result<u64> {
+        self.bytes.valid().ok_or_else(|| damaged(&self.bytes, "the valid word of an index' leaf is damaged"))
+    }
+}
+
+/// Damage in a leaf.
+#[cold]
+pub fn damaged(leaf: &LeafBytes<'_>, what: &str) -> Error {
+    let (file, at) = leaf.place();
+    Error::damaged(file, at, what)
+}
+
+impl Index {
+    /// An index without leaves.
+    pub fn new(number: u16, definition: IndexDefinition, leaves: Arc<Leaves>) -> Index {
+        let fixed_units = units_for_fixed(usize::from(definition.key_bytes) + ENTRY_ROW_BYTES, leaves.units_max());
+        let tree = Tree::new(LowKeys { leaves });
+        Index { number, definition, tree, fixed_units, beginning: Mutex::new(()), damage: OnceLock::new() }
+    }
+
+    /// Its number in the table.
+    pub fn number(&self) -> u16 {
+        self.number
+    }
+
+    /// The table's leaves.
+    #[inline]
+    pub(super) fn leaves(&self) -> &Leaves {
+        &self.tree.keys().leaves
+    }
+
+    /// Notes that something is wrong with the index, which nobody uses from now on.
+    pub fn set_damaged(&self, what: String) {
+        let _ = self.damage.set(what);
+    }
+
+    /// Fails with Damaged if something is wrong with the index.
+    #[inline]
+    pub fn check(&self) -> Result<()> {
+        match self.damage.get() {
+            None => Ok(()),
+            Some(what) => {
+                Err(Error::new(ErrorKind::Damaged, what.clone()).in_file(data_file_name(self.leaves().table(), 0)))
+            }
+        }
+    }
+
+    /// Whether its leaves are laid out as `shape` says.
+    pub(super) fn has_shape(&self, shape: LeafShape) -> bool {
+        shape.index == self.number && shape.entry == self.entry_bytes()
+    }
+
+    /// Length of every entry, in bytes; 0 if the lengths differ.
+    pub(super) fn entry_bytes(&self) -> u16 {
+        match self.definition.key_bytes {
+            0 => 0,
+            key => key + ENTRY_ROW_BYTES as u16,
+        }
+    }
+
+    /// Calls `body` with the place of `key` and the leaf that has it, until that holds; `None` if there is no leaf.
+    pub(super) fn at_place<T>(
+        &self,
+        key: &[u8],
+        mut body: impl FnMut(LeafId, &Place<'_>) -> Result<Option<T>>,
+    ) -> Result<Option<T>> {
+        loop {
+            let place = self.tree.around(key);
+            let Some(leaf) = place.floor() else {
+                if place.holds() {
+                    return Ok(None);
+                }
+                continue;
+            };
+            if let Some(found) = body(leaf as LeafId, &place)? {
+                return Ok(Some(found));
+            }
+            perdura_pmem::sync::yield_now();
+        }
+    }
+
+    /// Locks the leaf that has the entries at `key`; `None` if there is no leaf.
+    pub(super) fn lock(&self, key: &[u8]) -> Option<LockedLeaf<'_>> {
+        loop {
+            let place = self.tree.around(key);
+            let Some(id) = place.floor().map(|leaf| leaf as LeafId) else {
+                if place.holds() {
+                    return None;
+                }
+                continue;
+            };
+            let bytes = self.leaves().bytes(id);
+            bytes.prefetch();
+            let shadow = self.leaves().leaf(id).slot.lock();
+            // Under the lock the leaf keeps its place: whoever replaces it locks it.
+            if place.holds() {
+                let high = place.next().map(|next| self.tree.keys().key(next));
+                return Some(LockedLeaf { id, shadow, bytes, high });
+            }
+        }
+    }
+
+    /// Calls `body` for each leaf, in order, with nothing locked. No leaf may come or go meanwhile.
+    pub(super) fn each_leaf(&self, mut body: impl FnMut(LeafId)) {
+        let mut found = Vec::new();
+        let mut from: Vec<u8> = Vec::new();
+        let mut inclusive = true;
+        loop {
+            self.tree.page_from(&from, inclusive, &mut found);
+            let Some(last) = found.last() else { return };
+            from = self.tree.keys().key(*last).to_vec();
+            inclusive = false;
+            found.iter().for_each(|leaf| body(*leaf as LeafId));
+        }
+    }
+}

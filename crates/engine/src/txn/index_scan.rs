@@ -1,0 +1,244 @@
+//! Reads through an index: a cursor over its entries, in both directions, and single keys.
+
+use super::keys::{no_index, rid_of};
+use super::session::Session;
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::{Rid, entry_key, entry_row};
+use crate::index::estimate::beyond;
+use crate::index::leaf_shadow::View;
+use crate::index::page::Page;
+use crate::index::tree::Index;
+use crate::table::Table;
+use crate::table::visibility::ReadView;
+use perdura_log::Csn;
+use std::ops::Bound;
+use std::sync::Arc;
+
+/// The direction in which a cursor looks for its first entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// Towards larger keys.
+    Forward,
+    /// Towards smaller keys.
+    Backward,
+}
+
+/// A cursor over the entries of an index, as one snapshot sees them.
+pub struct IndexScan {
+    table: Arc<Table>,
+    index: usize,
+    snapshot: Csn,
+    /// It is checked against the table's definition.
+    is_consistent: bool,
+    /// The last step of the own transaction that the scan sees.
+    seen: u64,
+    page: Page,
+    /// Entries of the page before the next one.
+    before_next: usize,
+    /// Entries of the page up to the previous one.
+    up_to_previous: usize,
+    /// The entry returned last.
+    at: Option<usize>,
+    begun: bool,
+}
+
+impl Session {
+    fn index_of<'t>(&self, table: &'t Table, index: usize) -> Result<&'t Index> {
+        table.index_list().index(index).ok_or_else(|| no_index(table, index))
+    }
+
+    /// Begins a scan of an index. With [`ReadView::Snapshot`] it sees what the snapshot sees, with [`ReadView::Newest`] the
+    /// newest committed entries; and what the transaction changed before it.
+    pub fn index_scan(&mut self, table: &Arc<Table>, index: usize, view: ReadView) -> IndexScan {
+        let (snapshot, is_consistent) = self.index_snapshot(view);
+        let seen = self.writes.position().step();
+        IndexScan {
+            table: table.clone(),
+            index,
+            snapshot,
+            is_consistent,
+            seen,
+            page: Page::default(),
+            before_next: 0,
+            up_to_previous: 0,
+            at: None,
+            begun: false,
+        }
+    }
+
+    /// The snapshot of a read of an index, which keeps purge off its leaves.
+    fn index_snapshot(&mut self, view: ReadView) -> (Csn, bool) {
+        match view {
+            ReadView::Snapshot => (self.consistent_snapshot(), true),
+            ReadView::Newest => {
+                self.snapshots.statement(&self.pool);
+                (Csn::MAX, false)
+            }
+        }
+    }
+
+    /// Fails unless a snapshot keeps purge off the leaves: the statement that began the scan has ended.
+    fn check_snapshot(&self) -> Result<()> {
+        if self.snapshots.is_any_open() {
+            return Ok(());
+        }
+        let what = "the statement that began the scan of an index has ended; begin another scan";
+        Err(Error::new(ErrorKind::Configuration, what))
+    }
+
+    fn check_index_read(&self, table: &Arc<Table>, snapshot: Csn, is_consistent: bool) -> Result<()> {
+        self.check_own(table)?;
+        if is_consistent {
+            self.check_locked(table)?;
+            table.check_defined(snapshot)?;
+        }
+        Ok(())
+    }
+
+    /// The first row with exactly this key in index `index`, of which a unique index has one at most.
+    ///
+    /// # Errors
+    /// As for [`Session::read`]; Configuration if there is no such index.
+    pub fn find(&mut self, table: &Arc<Table>, index: usize, key: &[u8], view: ReadView) -> Result<Option<Rid>> {
+        let (snapshot, is_consistent) = self.index_snapshot(view);
+        self.check_index_read(table, snapshot, is_consistent)?;
+        let own = self.writes.view(table.id(), u64::MAX);
+        let row = self.index_of(table, index)?.find(key, &View { snapshot, own })?;
+        row.map(|row| rid_of(table, row)).transpose()
+    }
+
+    /// Number of rows whose keys in index `index` lie between two bounds, which are beginnings of keys, without a look at
+    /// each: exact for a few, otherwise by the number of leaves. Own changes may be left out.
+    ///
+    /// # Errors
+    /// As for [`Session::read`]; Configuration if there is no such index.
+    pub fn index_estimate(
+        &mut self,
+        table: &Arc<Table>,
+        index: usize,
+        from: Bound<&[u8]>,
+        to: Bound<&[u8]>,
+    ) -> Result<u64> {
+        self.check_own(table)?;
+        self.snapshots.statement(&self.pool);
+        let own = self.writes.view(table.id(), u64::MAX);
+        self.index_of(table, index)?.estimate(from, to, &View { snapshot: Csn::MAX, own })
+    }
+}
+
+impl IndexScan {
+    /// Goes to the place before or behind a bound, which is the beginning of keys. Forward, the next entry is the first at the
+    /// bound (`Included`) or behind all that begin with it (`Excluded`). Backward, the previous entry is the last that begins
+    /// with the bound or lies below it (`Included`), or the last below it (`Excluded`).
+    ///
+    /// # Errors
+    /// As for [`Session::read`]; Configuration if there is no such index.
+    pub fn seek(&mut self, session: &Session, from: Bound<&[u8]>, direction: Direction) -> Result<()> {
+        if !self.begun {
+            session.check_index_read(&self.table, self.snapshot, self.is_consistent)?;
+            self.begun = true;
+        }
+        let behind = matches!(
+            (from, direction),
+            (Bound::Excluded(_), Direction::Forward) | (Bound::Included(_), Direction::Backward)
+        );
+        let key = match from {
+            Bound::Unbounded if direction == Direction::Forward => Vec::new(),
+            Bound::Unbounded => beyond(b""),
+            Bound::Included(key) | Bound::Excluded(key) if behind => beyond(key),
+            Bound::Included(key) | Bound::Excluded(key) => key.to_vec(),
+        };
+        self.load(session, &key)?;
+        self.put_at(self.page.place_of(&key));
+        self.at = None;
+        Ok(())
+    }
+
+    /// Looks anew at the leaf of the entry that was returned last, and stays there: of the newest entries, those that have come
+    /// meanwhile are met as well.
+    ///
+    /// # Errors
+    /// Damaged.
+    pub fn refresh(&mut self, session: &Session) -> Result<()> {
+        let Some(at) = self.at else { return Ok(()) };
+        let entry = self.page.entry(at).to_vec();
+        self.load(session, &entry)?;
+        let place = self.page.place_of(&entry);
+        let is_there = place < self.page.len() && self.page.entry(place) == entry;
+        (self.before_next, self.up_to_previous) = (place + usize::from(is_there), place);
+        self.at = is_there.then_some(place);
+        Ok(())
+    }
+
+    fn put_at(&mut self, place: usize) {
+        (self.before_next, self.up_to_previous) = (place, place);
+    }
+
+    /// Loads the leaf at `key`.
+    fn load(&mut self, session: &Session, key: &[u8]) -> Result<()> {
+        self.at = None;
+        session.check_snapshot()?;
+        let own = session.writes.view(self.table.id(), self.seen);
+        let view = View { snapshot: self.snapshot, own };
+        if !session.index_of(&self.table, self.index)?.page_at(key, &view, &mut self.page)? {
+            self.page = Page::default();
+        }
+        Ok(())
+    }
+
+    /// The next entry's row; `None` at the end.
+    ///
+    /// # Errors
+    /// Damaged.
+    pub fn next(&mut self, session: &Session) -> Result<Option<Rid>> {
+        loop {
+            if self.before_next < self.page.len() {
+                return self.take(self.before_next).map(Some);
+            }
+            let Some(high) = self.page.high().map(<[u8]>::to_vec) else {
+                self.put_at(self.page.len());
+                return Ok(None);
+            };
+            self.load(session, &high)?;
+            self.put_at(self.page.place_of(&high));
+        }
+    }
+
+    /// The row of the entry before; `None` at the beginning.
+    ///
+    /// # Errors
+    /// Damaged.
+    pub fn previous(&mut self, session: &Session) -> Result<Option<Rid>> {
+        loop {
+            if let Some(entry) = self.up_to_previous.checked_sub(1) {
+                return self.take(entry).map(Some);
+            }
+            let low = self.page.low().to_vec();
+            self.at = None;
+            session.check_snapshot()?;
+            let own = session.writes.view(self.table.id(), self.seen);
+            let view = View { snapshot: self.snapshot, own };
+            let index = session.index_of(&self.table, self.index)?;
+            if low.is_empty() || !index.page_before(&low, &view, &mut self.page)? {
+                self.put_at(0);
+                return Ok(None);
+            }
+            self.put_at(self.page.len());
+        }
+    }
+
+    fn take(&mut self, entry: usize) -> Result<Rid> {
+        (self.before_next, self.up_to_previous, self.at) = (entry + 1, entry, Some(entry));
+        rid_of(&self.table, entry_row(self.page.entry(entry)))
+    }
+
+    /// The key of the entry that was returned last; empty before the first.
+    pub fn key(&self) -> &[u8] {
+        self.at.map_or(&[], |entry| entry_key(self.page.entry(entry)))
+    }
+
+    /// The table that is scanned.
+    pub fn table(&self) -> &Arc<Table> {
+        &self.table
+    }
+}

@@ -1,0 +1,270 @@
+//! Writes to tables with indexes: a row, and its keys.
+//!
+//! Whoever wants a key that another transaction is inserting or deleting waits for the lock of that row, and looks again. So a row
+//! is locked before its keys change, and a transaction's keys are decided before its locks go.
+
+use super::session::Session;
+use super::write::{changed, gone};
+use crate::changes::claim::Step;
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::{KEY_BYTES_MAX, Rid, data_file_name};
+use crate::index::insert::Inserted;
+use crate::pool::locks::{LockMode, LockOutcome};
+use crate::shadow::change::Own;
+use crate::table::Table;
+use perdura_pmem::sync::{Condvar, Mutex};
+use smallvec::SmallVec;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Rounds of purge after which a row gets a key no more that it has had too often lately, some 100 ms.
+const CROWDED_ROUNDS: u32 = 100;
+/// Waits for the row of a key after which the next ones come a millisecond apart.
+const WAITS_AT_ONCE: u32 = 10;
+
+/// A key of a row.
+#[derive(Clone, Copy, Debug)]
+pub struct Key<'k> {
+    /// Bytes that compare like the columns. In one index none may be the beginning of another.
+    pub bytes: &'k [u8],
+    /// Other rows may have it as well, though the index is unique: there is a NULL in it.
+    pub may_repeat: bool,
+}
+
+/// The key of a row in one index changes.
+#[derive(Clone, Copy, Debug)]
+pub struct KeyChange<'k> {
+    /// Number of the index.
+    pub index: usize,
+    /// The key that the row has.
+    pub old: &'k [u8],
+    /// The key that it gets.
+    pub new: Key<'k>,
+}
+
+/// A change of an entry that is taken back if the rest fails.
+enum Done<'k> {
+    Inserted(usize, &'k [u8]),
+    Deleted(usize, &'k [u8]),
+}
+
+type DoneList<'k> = SmallVec<[Done<'k>; 8]>;
+
+impl Session {
+    /// Inserts a row with its keys, one for each index of the table, in order.
+    ///
+    /// # Errors
+    /// DuplicateKey, without any effect, if another row has one of the keys ([`Session::duplicate`]); Configuration if a key is
+    /// too long; Damaged if an index is; otherwise as for [`Session::insert`].
+    pub fn insert_with(&mut self, table: &Arc<Table>, row: &[u8], keys: &[Key<'_>]) -> Result<Rid> {
+        check_count(table, keys.len())?;
+        for (index, key) in keys.iter().enumerate() {
+            check_key(table, index, key.bytes)?;
+        }
+        let rid = self.insert_unkeyed(table, row)?;
+        if keys.is_empty() {
+            return Ok(rid);
+        }
+        // The snapshot keeps purge off the leaves that are looked at.
+        self.snapshots.statement(&self.pool);
+        let (_, at) = self.writes.table_to_write(table, self.owner.id);
+        let mut done = DoneList::new();
+        for (index, key) in keys.iter().enumerate() {
+            if let Err(error) = self.insert_key(table, (index, *key), rid.row(), at) {
+                self.take_back(table, rid, done, at);
+                self.write(table, rid, None)?;
+                return Err(error);
+            }
+            done.push(Done::Inserted(index, key.bytes));
+        }
+        Ok(rid)
+    }
+
+    /// Replaces a row, and those of its keys that change. The caller has locked the row and made the old keys from its newest
+    /// version.
+    ///
+    /// # Errors
+    /// DuplicateKey, without any effect, if another row has one of the new keys ([`Session::duplicate`]); Configuration if a
+    /// key is too long; Damaged if an index is, or has no entry of an old key; otherwise as for [`Session::update`].
+    pub fn update_with(&mut self, table: &Arc<Table>, rid: Rid, row: &[u8], changes: &[KeyChange<'_>]) -> Result<()> {
+        if changes.is_empty() {
+            return self.update(table, rid, row);
+        }
+        for change in changes {
+            check_key(table, change.index, change.new.bytes)?;
+        }
+        let at = self.begin_keys(table, rid)?;
+        let mut done = DoneList::new();
+        let outcome = self.change_keys(table, rid, changes, at, &mut done);
+        outcome.and_then(|()| self.update(table, rid, row)).inspect_err(|_| self.take_back(table, rid, done, at))
+    }
+
+    fn change_keys<'k>(
+        &mut self,
+        table: &Arc<Table>,
+        rid: Rid,
+        changes: &[KeyChange<'k>],
+        at: Step,
+        done: &mut DoneList<'k>,
+    ) -> Result<()> {
+        for change in changes {
+            self.writes.table(table, self.owner.id).delete_entry(change.index, change.old, rid.row(), at)?;
+            done.push(Done::Deleted(change.index, change.old));
+            self.insert_key(table, (change.index, change.new), rid.row(), at)?;
+            done.push(Done::Inserted(change.index, change.new.bytes));
+        }
+        Ok(())
+    }
+
+    /// Deletes a row with its keys, one for each index of the table, in order. The caller has locked the row and made the keys
+    /// from its newest version.
+    ///
+    /// # Errors
+    /// Damaged if an index is, or has no entry of a key; otherwise as for [`Session::delete`].
+    pub fn delete_with(&mut self, table: &Arc<Table>, rid: Rid, keys: &[&[u8]]) -> Result<()> {
+        check_count(table, keys.len())?;
+        if keys.is_empty() {
+            return self.write(table, rid, None);
+        }
+        let at = self.begin_keys(table, rid)?;
+        let mut done = DoneList::new();
+        for (index, key) in keys.iter().enumerate() {
+            if let Err(error) = self.writes.table(table, self.owner.id).delete_entry(index, key, rid.row(), at) {
+                self.take_back(table, rid, done, at);
+                return Err(error);
+            }
+            done.push(Done::Deleted(index, key));
+        }
+        self.write(table, rid, None).inspect_err(|_| self.take_back(table, rid, done, at))
+    }
+
+    /// The index and the row that the last operation of the session failed for with DuplicateKey.
+    pub fn duplicate(&self) -> Option<(usize, Rid)> {
+        self.duplicate
+    }
+
+    /// Locks a row whose keys are going to change, and makes sure that it is there and as the transaction knows it.
+    fn begin_keys(&mut self, table: &Arc<Table>, rid: Rid) -> Result<Step> {
+        self.check_writable(table)?;
+        if table.directory().place(rid.row()).is_none() {
+            return Err(gone(table, rid));
+        }
+        self.snapshots.statement(&self.pool);
+        self.lock_row(table, rid, LockMode::Exclusive)?;
+        match self.writes.own(table.id(), rid) {
+            Some(Own::Row(_)) => {}
+            Some(Own::Deleted) => return Err(gone(table, rid)),
+            None => {
+                let (word, csn) = table.newest(rid.row());
+                if self.bound_to().is_some_and(|snapshot| csn > snapshot) {
+                    return Err(changed(table, rid));
+                }
+                if word.is_empty() || word.is_tombstone() || word.incarnation() != rid.incarnation() {
+                    return Err(gone(table, rid));
+                }
+            }
+        }
+        Ok(self.writes.table_to_write(table, self.owner.id).1)
+    }
+
+    fn insert_key(&mut self, table: &Arc<Table>, (index, key): (usize, Key<'_>), row: u64, at: Step) -> Result<()> {
+        let definition = table.index_definition(index);
+        let unique = definition.is_some_and(|definition| definition.unique) && !key.may_repeat;
+        let (mut rounds, mut waits) = (0, 0);
+        loop {
+            let writes = self.writes.table(table, self.owner.id);
+            match writes.insert_entry(index, (key.bytes, row, unique), at, &|| self.pool.log.visible_csn())? {
+                Inserted::Done => return Ok(()),
+                Inserted::Taken(row) => {
+                    self.duplicate = Some((index, rid_of(table, row)?));
+                    let what = format!("a row of table {} has the key already in index {index}", table.name());
+                    return Err(Error::new(ErrorKind::DuplicateKey, what));
+                }
+                Inserted::Undecided(row) => {
+                    let rid = rid_of(table, row)?;
+                    if self.lock_row(table, rid, LockMode::Shared)? == LockOutcome::New {
+                        self.unlock_row(table, rid);
+                    }
+                    // A lock that comes at once says nothing about who decides the entry.
+                    waits += 1;
+                    if waits > WAITS_AT_ONCE {
+                        pause();
+                    }
+                    if u128::from(waits.saturating_sub(WAITS_AT_ONCE)) > self.lock_wait_timeout().as_millis() {
+                        let what =
+                            format!("index {index}: row {row:#x} has the key, and is not decided within the timeout");
+                        return Err(Error::new(ErrorKind::LockWaitTimeout, what));
+                    }
+                }
+                Inserted::Crowded if rounds < CROWDED_ROUNDS => {
+                    // Commits that are not stored yet hold the checkpoint back.
+                    if rounds > 0 {
+                        pause();
+                    }
+                    rounds += 1;
+                    self.pool.checkpoint()?;
+                    self.pool.purge();
+                }
+                Inserted::Crowded => {
+                    let what = "has had the key too often for the snapshots or savepoints that are open; end them";
+                    let what = format!("a row of table {} {what}", table.name());
+                    return Err(Error::new(ErrorKind::TableFull, what));
+                }
+            }
+        }
+    }
+
+    /// Takes changes of entries back, the last first.
+    fn take_back(&mut self, table: &Arc<Table>, rid: Rid, done: DoneList<'_>, at: Step) {
+        // Planted: what a failed write did to keys stays.
+        let done = if perdura_pmem::planted(217) { DoneList::new() } else { done };
+        let writes = self.writes.table(table, self.owner.id);
+        for one in done.into_iter().rev() {
+            let (Done::Inserted(index, key) | Done::Deleted(index, key)) = one;
+            writes.take_back_entry(index, key, rid.row(), at);
+        }
+    }
+}
+
+/// Waits a millisecond.
+fn pause() {
+    let nobody = Mutex::new(());
+    let mut guard = nobody.lock();
+    Condvar::new().wait_for(&mut guard, Duration::from_millis(1));
+}
+
+/// The RID of the row that an entry names.
+pub(super) fn rid_of(table: &Table, row: u64) -> Result<Rid> {
+    if table.directory().place(row).is_some() {
+        return Ok(Rid::new(row, table.directory().raw_word(row).incarnation()));
+    }
+    let what = format_args!("an entry of an index names row {row:#x}, which the table does not have");
+    Err(Error::damaged(&data_file_name(table.id(), 0), 0, what))
+}
+
+fn check_count(table: &Table, keys: usize) -> Result<()> {
+    if keys == table.indexes() {
+        return Ok(());
+    }
+    let what = format!("table {} has {} indexes, and the row comes with {keys} keys", table.name(), table.indexes());
+    Err(Error::new(ErrorKind::Configuration, what))
+}
+
+fn check_key(table: &Table, index: usize, key: &[u8]) -> Result<()> {
+    let definition = table.index_definition(index).ok_or_else(|| no_index(table, index))?;
+    let fits = match definition.key_bytes {
+        0 => key.len() <= KEY_BYTES_MAX,
+        bytes => key.len() == usize::from(bytes),
+    };
+    if fits {
+        return Ok(());
+    }
+    let most = if definition.key_bytes == 0 { KEY_BYTES_MAX } else { definition.key_bytes.into() };
+    let what =
+        format!("a key of {} bytes is not one of index {index} of table {}: {most} bytes", key.len(), table.name());
+    Err(Error::new(ErrorKind::Configuration, what))
+}
+
+pub(super) fn no_index(table: &Table, index: usize) -> Error {
+    Error::new(ErrorKind::Configuration, format!("table {} has no index {index}", table.name()))
+}

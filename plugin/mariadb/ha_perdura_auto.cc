@@ -1,0 +1,62 @@
+/* Copyright (c) 2026, The Perdura developers
+
+   This program is free software; you can redistribute it and/or modify
+   it under the terms of the GNU General Public License as published by
+   the Free Software Foundation; version 2 of the License.
+
+   This program is distributed in the hope that it will be useful,
+   but WITHOUT ANY WARRANTY; without even the implied warranty of
+   MERCHANTABILITY or FITNESS FOR A PARTICULAR PURPOSE.  See the
+   GNU General Public License for more details.
+
+   You should have received a copy of the GNU General Public License
+   along with this program; if not, write to the Free Software
+   Foundation, Inc., 51 Franklin Street, Fifth Floor, Boston, MA 02110-1301, USA */
+
+/* AUTO_INCREMENT: the values come from the table's counter in the pool, which never gives one out twice. */
+
+#include "ha_perdura.h"
+
+using namespace perdura;
+
+void ha_perdura::get_auto_increment(ulonglong offset, ulonglong increment, ulonglong wanted, ulonglong *first, ulonglong *count)
+{
+  uint64_t reserved, found;
+  /* What the server wants first is a value for each row of the statement, though it does not need one for each. */
+  if (!m_values_wanted)
+    m_values_wanted= wanted;
+  const ulonglong most= table->next_number_field->get_max_int_value();
+  if (perdura_counter_reserve(pool, m_cursor, offset, increment, m_values_wanted, most, &found, &reserved) != PERDURA_CODE_OK)
+  {
+    *first= ULONGLONG_MAX;
+    *count= 0;
+    return;
+  }
+  *first= found;
+  /* The server notices by itself that a value is beyond the column's last. */
+  *count= reserved ? reserved : 1;
+}
+
+/* Notes the value that a statement has given a row by itself. */
+int ha_perdura::pass_auto_increment(Field *field)
+{
+  const longlong value= field->val_int();
+  if (value <= 0 && !(field->flags & UNSIGNED_FLAG))
+    return 0;
+  PerduraCode code= perdura_counter_pass(pool, m_cursor, static_cast<ulonglong>(value));
+  return likely(code == PERDURA_CODE_OK) ? 0 : failed(code);
+}
+
+int ha_perdura::reset_auto_increment(ulonglong value)
+{
+  return table_error(perdura_counter_set(pool, m_cursor, std::max<ulonglong>(value, 1)));
+}
+
+/* For SHOW CREATE TABLE, and for a table that takes this one's place. */
+void ha_perdura::update_create_info(HA_CREATE_INFO *given)
+{
+  if (given->used_fields & HA_CREATE_USED_AUTO || !table->found_next_number_field)
+    return;
+  info(HA_STATUS_AUTO);
+  given->auto_increment_value= stats.auto_increment_value;
+}

@@ -1,0 +1,196 @@
+/* Copyright (c) 2026, The Perdura developers
+
+   This program is free software; you can redistribute it and/or modify
+   it under the terms of the GNU General Public License as published by
+   the Free Software Foundation; version 2 of the License.
+
+   This program is distributed in the hope that it will be useful,
+   but WITHOUT ANY WARRANTY; without even the implied warranty of
+   MERCHANTABILITY or FITNESS FOR A PARTICULAR PURPOSE.  See the
+   GNU General Public License for more details.
+
+   You should have received a copy of the GNU General Public License
+   along with this program; if not, write to the Free Software
+   Foundation, Inc., 51 Franklin Street, Fifth Floor, Boston, MA 02110-1301, USA */
+
+/* Reading through an index. A read that locks rows compares the key of each with that of the entry that led to it, since the row may
+   have changed before the lock came, and the server no longer checks what the index promises. */
+
+#include "ha_perdura.h"
+
+using namespace perdura;
+
+static constexpr PerduraBound NO_BOUND= {PERDURA_BOUND_KIND_NONE, nullptr, 0};
+
+int ha_perdura::index_init(uint index, bool)
+{
+  choose_columns();
+  m_search= Search::NONE;
+  if (unlikely(m_lock_type >= TL_FIRST_WRITE && applies_row_events(table->in_use)))
+    m_search= Search::FIRST;
+  PerduraCode code= perdura_index_begin(m_cursor, m_session, index, &m_compares_keys);
+  return likely(code == PERDURA_CODE_OK) ? 0 : failed(code);
+}
+
+int ha_perdura::index_end()
+{
+  perdura_index_end(m_cursor);
+  return 0;
+}
+
+/* Computes the columns of the key that the row does not store. The server does so when the row is given to it. */
+void ha_perdura::compute_key(const uchar *record)
+{
+  if (!m_keys->has_virtual(active_index) || record != table->record[0])
+    return;
+  MY_BITMAP *read= table->read_set;
+  MY_BITMAP all= table->s->all_set;
+  table->read_set= &all;
+  table->update_virtual_fields(this, VCOL_UPDATE_FOR_READ);
+  table->read_set= read;
+}
+
+/* Whether the locked row is the one that the entry leads to. A row that has changed since the snapshot is a conflict only if the
+   statement would use it as it is now. */
+bool ha_perdura::is_of_entry(const uchar *record, PerduraCode code)
+{
+  compute_key(record);
+  PerduraKey key;
+  m_keys->make(active_index, record, Key_images::Slot::SECOND, &key);
+  if (code == PERDURA_CODE_OK)
+  {
+    size_t length;
+    const uint8_t *bytes= perdura_index_key(m_cursor, &length);
+    return length == key.length && !memcmp(bytes, key.bytes, length);
+  }
+  if (m_one_key && !perdura_index_is_sought(m_cursor, key.bytes, key.length))
+    return false;
+  return !m_condition || is_used(record);
+}
+
+/* Goes on from a read with outcome `code` to the next row for the server. */
+int ha_perdura::entry_found(uchar *record, PerduraCode code)
+{
+  if (m_compares_keys)
+    while ((code == PERDURA_CODE_OK || code == PERDURA_CODE_RECORD_CHANGED) && !is_of_entry(record, code))
+      code= perdura_index_pass(m_cursor, m_session, record);
+  if (likely(code == PERDURA_CODE_OK))
+    return 0;
+  return code == PERDURA_CODE_END ? HA_ERR_END_OF_FILE : failed(code);
+}
+
+int ha_perdura::seek(uchar *record, const PerduraBound &bound, PerduraStep step, bool whole)
+{
+  if (unlikely(!m_columns_chosen))
+    choose_columns();
+  m_one_key= step == PERDURA_STEP_NEXT_SAME || step == PERDURA_STEP_PREVIOUS_SAME;
+  return entry_found(record, perdura_index_seek(m_cursor, m_session, bound, step, whole, record));
+}
+
+int ha_perdura::step(uchar *record, PerduraStep step)
+{
+  if (unlikely(!m_columns_chosen))
+    choose_columns();
+  return entry_found(record, perdura_index_step(m_cursor, m_session, step, record));
+}
+
+/* On which side of the key the search begins, and where it goes. False if the engine has no such search. */
+static bool to_search(ha_rkey_function how, PerduraBoundKind *kind, PerduraStep *step)
+{
+  *kind= PERDURA_BOUND_KIND_INCLUDED;
+  switch (how) {
+  case HA_READ_KEY_EXACT:
+  case HA_READ_PREFIX: *step= PERDURA_STEP_NEXT_SAME; return true;
+  case HA_READ_KEY_OR_NEXT: *step= PERDURA_STEP_NEXT; return true;
+  case HA_READ_AFTER_KEY:
+    *kind= PERDURA_BOUND_KIND_EXCLUDED;
+    *step= PERDURA_STEP_NEXT;
+    return true;
+  case HA_READ_KEY_OR_PREV:
+  case HA_READ_PREFIX_LAST_OR_PREV: *step= PERDURA_STEP_PREVIOUS; return true;
+  case HA_READ_BEFORE_KEY:
+    *kind= PERDURA_BOUND_KIND_EXCLUDED;
+    *step= PERDURA_STEP_PREVIOUS;
+    return true;
+  case HA_READ_PREFIX_LAST: *step= PERDURA_STEP_PREVIOUS_SAME; return true;
+  default: return false;
+  }
+}
+
+int ha_perdura::index_read_map(uchar *record, const uchar *key, key_part_map parts, ha_rkey_function how)
+{
+  PerduraBound bound;
+  PerduraStep step;
+  bool whole;
+  if (!to_search(how, &bound.kind, &step))
+    return HA_ERR_UNSUPPORTED;
+  const PerduraKey sought= m_keys->search(active_index, key, parts, Key_images::Slot::FIRST, &whole);
+  bound.bytes= sought.bytes;
+  bound.length= sought.length;
+  if (unlikely(m_search != Search::NONE))
+    perdura_index_search(m_cursor, m_session, false);
+  int error= seek(record, bound, step, whole);
+  /* A replica's row may come from an earlier transaction that has not committed yet; see search_again(). */
+  if (unlikely(error == HA_ERR_END_OF_FILE && m_search != Search::NONE))
+  {
+    if (table->in_use->wait_for_prior_commit())
+      return HA_ERR_GENERIC;
+    if (perdura_index_search(m_cursor, m_session, true) == PERDURA_CODE_OK)
+      error= seek(record, bound, step, whole);
+  }
+  return error == HA_ERR_END_OF_FILE ? HA_ERR_KEY_NOT_FOUND : error;
+}
+
+int ha_perdura::index_read_last_map(uchar *record, const uchar *key, key_part_map parts)
+{
+  return index_read_map(record, key, parts, HA_READ_PREFIX_LAST);
+}
+
+int ha_perdura::index_next(uchar *record)
+{
+  return step(record, PERDURA_STEP_NEXT);
+}
+
+int ha_perdura::index_prev(uchar *record)
+{
+  return step(record, PERDURA_STEP_PREVIOUS);
+}
+
+/* The engine knows what was searched for. */
+int ha_perdura::index_next_same(uchar *record, const uchar *, uint)
+{
+  return step(record, PERDURA_STEP_NEXT_SAME);
+}
+
+int ha_perdura::index_first(uchar *record)
+{
+  return seek(record, NO_BOUND, PERDURA_STEP_NEXT, false);
+}
+
+int ha_perdura::index_last(uchar *record)
+{
+  return seek(record, NO_BOUND, PERDURA_STEP_PREVIOUS, false);
+}
+
+/* The optimizer takes 0 for certain. */
+ha_rows ha_perdura::records_in_range(uint index, const key_range *from, const key_range *to, page_range *)
+{
+  bool whole;
+  PerduraBound bounds[2]= {NO_BOUND, NO_BOUND};
+  if (from)
+  {
+    const PerduraKey key= m_keys->search(index, from->key, from->keypart_map, Key_images::Slot::FIRST, &whole);
+    const bool after= from->flag == HA_READ_AFTER_KEY;
+    bounds[0]= {after ? PERDURA_BOUND_KIND_EXCLUDED : PERDURA_BOUND_KIND_INCLUDED, key.bytes, key.length};
+  }
+  if (to)
+  {
+    const PerduraKey key= m_keys->search(index, to->key, to->keypart_map, Key_images::Slot::SECOND, &whole);
+    const bool before= to->flag == HA_READ_BEFORE_KEY;
+    bounds[1]= {before ? PERDURA_BOUND_KIND_EXCLUDED : PERDURA_BOUND_KIND_INCLUDED, key.bytes, key.length};
+  }
+  uint64_t rows;
+  if (perdura_index_estimate(m_cursor, m_session, index, bounds[0], bounds[1], &rows) != PERDURA_CODE_OK)
+    return HA_POS_ERROR;
+  return std::max<ha_rows>(rows, 1);
+}

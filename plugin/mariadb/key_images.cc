@@ -1,0 +1,302 @@
+/* Copyright (c) 2026, The Perdura developers
+
+   This program is free software; you can redistribute it and/or modify
+   it under the terms of the GNU General Public License as published by
+   the Free Software Foundation; version 2 of the License.
+
+   This program is distributed in the hope that it will be useful,
+   but WITHOUT ANY WARRANTY; without even the implied warranty of
+   MERCHANTABILITY or FITNESS FOR A PARTICULAR PURPOSE.  See the
+   GNU General Public License for more details.
+
+   You should have received a copy of the GNU General Public License
+   along with this program; if not, write to the Free Software
+   Foundation, Inc., 51 Franklin Street, Fifth Floor, Boston, MA 02110-1301, USA */
+
+/* Makes keys from records and from the server's search keys. key_images.h describes them. */
+
+#include "key_images.h"
+
+namespace perdura {
+
+constexpr uchar IS_NULL= 0, IS_VALUE= 1;
+/* sort_string() may write this much more than it was asked for. */
+constexpr size_t SORT_SLACK= 8;
+
+static bool is_integer(const Field *field)
+{
+  switch (field->real_type()) {
+  case MYSQL_TYPE_TINY:
+  case MYSQL_TYPE_SHORT:
+  case MYSQL_TYPE_INT24:
+  case MYSQL_TYPE_LONG:
+  case MYSQL_TYPE_LONGLONG:
+  case MYSQL_TYPE_YEAR: return true;
+  default: return false;
+  }
+}
+
+static uint content_length(const uchar *bytes, uint length_bytes)
+{
+  switch (length_bytes) {
+  case 1: return *bytes;
+  case 2: return uint2korr(bytes);
+  case 3: return uint3korr(bytes);
+  default: return uint4korr(bytes);
+  }
+}
+
+Key_images::Key_images(TABLE *table)
+{
+  m_indexes.reserve(table->s->keys);
+  for (uint index= 0; index < table->s->keys; index++)
+    add_index(table, table->key_info[index]);
+  size_t all= 0;
+  for (Index &index : m_indexes)
+  {
+    index.place= all;
+    all+= 2 * index.room;
+  }
+  m_keys.resize(all);
+}
+
+void Key_images::add_index(TABLE *table, const KEY &key)
+{
+  Index index= {{}, false, false, 0, 0};
+  size_t room= 0;
+  bool is_fixed= true;
+  for (uint part= 0; part < key.user_defined_key_parts; part++)
+  {
+    const Key_part found= describe(table, key.key_part[part]);
+    index.has_virtual|= !found.field->stored_in_db();
+    is_fixed&= !found.null_bit && found.image != Key_part::Image::TEXT && found.image != Key_part::Image::BINARY_STRING;
+    room+= image_bytes(found);
+    index.parts.push_back(found);
+  }
+  index.room= std::min(room, static_cast<size_t>(PERDURA_KEY_BYTES_MAX)) + SORT_SLACK;
+  /* The server itself compares the rows whose long columns have the same hash. */
+  const bool unique= (key.flags & HA_NOSAME) || key.algorithm == HA_KEY_ALG_LONG_HASH;
+  index.may_repeat= !unique;
+  m_definitions.push_back({unique, static_cast<uint16_t>(is_fixed ? room : 0)});
+  m_indexes.push_back(std::move(index));
+}
+
+Key_part Key_images::describe(TABLE *table, const KEY_PART_INFO &info)
+{
+  Key_part part= {};
+  /* The column itself: the field of a part of a column says that the column is shorter. */
+  Field *field= part.field= table->field[info.fieldnr - 1];
+  part.is_reverse= info.key_part_flag & HA_REVERSE_SORT;
+  part.offset= static_cast<uint>(field->offset(table->record[0]));
+  part.length= info.length;
+  part.store_length= info.store_length;
+  if (field->null_ptr)
+  {
+    part.null_bit= field->null_bit;
+    part.null_offset= static_cast<uint>(field->null_ptr - table->record[0]);
+  }
+  part.record_bytes= field->pack_length_in_rec();
+  if (field->flags & BLOB_FLAG)
+  {
+    part.place= Key_part::Place::BLOB;
+    part.length_bytes= static_cast<uchar>(static_cast<Field_blob *>(field)->pack_length_no_ptr());
+  }
+  else if (field->real_type() == MYSQL_TYPE_VARCHAR)
+  {
+    part.place= Key_part::Place::VARCHAR;
+    part.length_bytes= static_cast<uchar>(static_cast<Field_varstring *>(field)->length_bytes);
+    part.record_bytes-= part.length_bytes;
+  }
+  const bool is_string= part.place != Key_part::Place::FIXED || field->real_type() == MYSQL_TYPE_STRING;
+  if (is_integer(field))
+  {
+    part.image= Key_part::Image::INTEGER;
+    part.is_signed= !static_cast<Field_num *>(field)->unsigned_flag;
+  }
+  else if (is_string && field->charset() != &my_charset_bin)
+  {
+    part.image= Key_part::Image::TEXT;
+    part.collation= collation_key(field->charset(), part.place == Key_part::Place::FIXED);
+    m_weights.resize(std::max(m_weights.size(), part.collation->weight_bytes(part.length)));
+  }
+  else if (part.place != Key_part::Place::FIXED)
+    part.image= Key_part::Image::BINARY_STRING;
+  else if (is_string || field->real_type() == MYSQL_TYPE_BIT)
+    part.image= Key_part::Image::BYTES;
+  else
+    part.image= Key_part::Image::SORTED;
+  return part;
+}
+
+const Collation_key *Key_images::collation_key(CHARSET_INFO *collation, bool is_fixed)
+{
+  for (const std::unique_ptr<Collation_key> &known : m_collations)
+    if (known->collation() == collation && known->is_fixed() == is_fixed)
+      return known.get();
+  m_collations.push_back(std::make_unique<Collation_key>(collation, is_fixed));
+  return m_collations.back().get();
+}
+
+/* The most bytes that the image of a column takes. */
+size_t Key_images::image_bytes(const Key_part &part) const
+{
+  const size_t null= part.null_bit ? 1 : 0;
+  switch (part.image) {
+  case Key_part::Image::TEXT: return null + part.collation->key_bytes(part.length);
+  case Key_part::Image::BINARY_STRING: return null + 2 * static_cast<size_t>(part.length) + 2;
+  default: return null + std::min(part.length, part.record_bytes);
+  }
+}
+
+uchar *Key_images::slot(uint index, Slot which)
+{
+  const Index &found= m_indexes[index];
+  return m_keys.data() + found.place + (which == Slot::FIRST ? 0 : found.room);
+}
+
+Key_images::Value Key_images::value(const Key_part &part, const uchar *record)
+{
+  const uchar *place= record + part.offset;
+  if (part.place == Key_part::Place::FIXED)
+    return {place, part.record_bytes};
+  const uint length= content_length(place, part.length_bytes);
+  place+= part.length_bytes;
+  if (part.place == Key_part::Place::BLOB)
+    memcpy(&place, place, sizeof(place));
+  return {place ? place : reinterpret_cast<const uchar *>(""), length};
+}
+
+void Key_images::put(Key_writer *writer, const Key_part &part, Value value)
+{
+  switch (part.image) {
+  case Key_part::Image::INTEGER:
+  {
+    uchar image[sizeof(longlong)];
+    const uchar *byte= value.bytes + part.record_bytes;
+    image[0]= static_cast<uchar>(*--byte ^ (part.is_signed ? 128 : 0));
+    for (uchar *at= image + 1; byte > value.bytes; at++)
+      *at= *--byte;
+    writer->put(image, part.record_bytes);
+    return;
+  }
+  case Key_part::Image::SORTED:
+  {
+    uchar image[MAX_FIELD_CHARLENGTH + SORT_SLACK];
+    uchar *place= part.field->ptr;
+    part.field->ptr= const_cast<uchar *>(value.bytes);
+    part.field->sort_string(image, part.record_bytes);
+    part.field->ptr= place;
+    writer->put(image, part.record_bytes);
+    return;
+  }
+  case Key_part::Image::BYTES: writer->put(value.bytes, std::min<size_t>(part.length, part.record_bytes)); return;
+  case Key_part::Image::BINARY_STRING:
+    put_escaped(writer, value.bytes, std::min<size_t>(part.length, value.length));
+    return;
+  case Key_part::Image::TEXT:
+  {
+    CHARSET_INFO *collation= part.collation->collation();
+    /* The column's length is one in characters; what a fixed column has behind them is filling. */
+    const uint bytes= part.place == Key_part::Place::FIXED ? std::min(part.length, part.record_bytes) : part.length;
+    const size_t chars= bytes / collation->mbmaxlen;
+    if (value.length > chars)
+      value.length= std::min(value.length, collation->charpos(value.bytes, value.bytes + value.length, chars));
+    part.collation->put(writer, value.bytes, value.length, m_weights.data(), m_weights.size());
+  }
+  }
+}
+
+bool Key_images::make(uint index, const uchar *record, Slot which, PerduraKey *key)
+{
+  const Index &found= m_indexes[index];
+  uchar *start= slot(index, which);
+  Key_writer writer(start, found.room - SORT_SLACK);
+  bool may_repeat= found.may_repeat;
+  for (const Key_part &part : found.parts)
+  {
+    uchar *from= writer.at();
+    const bool is_null= part.null_bit && record[part.null_offset] & part.null_bit;
+    may_repeat|= is_null;
+    if (part.null_bit)
+      writer.put(is_null ? IS_NULL : IS_VALUE);
+    if (!is_null)
+      put(&writer, part, value(part, record));
+    if (part.is_reverse)
+      writer.invert(from);
+  }
+  *key= {start, static_cast<uint32_t>(writer.length()), may_repeat};
+  return !writer.is_cut();
+}
+
+/* What is longer than any key is cut: it lies between the same keys as the whole. */
+PerduraKey Key_images::search(uint index, const uchar *tuple, key_part_map parts, Slot which, bool *whole)
+{
+  const Index &found= m_indexes[index];
+  uchar *start= slot(index, which);
+  Key_writer writer(start, found.room - SORT_SLACK);
+  bool may_repeat= found.may_repeat;
+  size_t used= 0;
+  for (const Key_part &part : found.parts)
+  {
+    if (!(parts & 1))
+      break;
+    parts>>= 1;
+    used++;
+    uchar *from= writer.at();
+    const uchar *place= tuple;
+    tuple+= part.store_length;
+    const bool is_null= part.null_bit && *place;
+    may_repeat|= is_null;
+    if (part.null_bit)
+    {
+      writer.put(is_null ? IS_NULL : IS_VALUE);
+      place++;
+    }
+    if (!is_null)
+    {
+      if (part.place == Key_part::Place::FIXED)
+        put(&writer, part, {place, part.length});
+      else
+        put(&writer, part, {place + HA_KEY_BLOB_LENGTH, uint2korr(place)});
+    }
+    if (part.is_reverse)
+      writer.invert(from);
+  }
+  *whole= used == found.parts.size() && !may_repeat && !writer.is_cut();
+  return {start, static_cast<uint32_t>(writer.length()), may_repeat};
+}
+
+size_t Key_images::part_end(uint index, uint number, const uchar *key, size_t length, size_t at) const
+{
+  const Key_part &part= m_indexes[index].parts[number];
+  const uchar turned= part.is_reverse ? 255 : 0;
+  if (part.null_bit && at < length && (key[at++] ^ turned) == IS_NULL)
+    return at;
+  switch (part.image) {
+  case Key_part::Image::TEXT: at= part.collation->end(key, length, at, turned); break;
+  case Key_part::Image::BINARY_STRING: at= escaped_end(key, length, at, turned); break;
+  default: at+= std::min(part.length, part.record_bytes);
+  }
+  return std::min(at, length);
+}
+
+bool Key_images::is_same(uint index, const uchar *before, const uchar *after) const
+{
+  for (const Key_part &part : m_indexes[index].parts)
+  {
+    if (part.null_bit)
+    {
+      const bool is_null= before[part.null_offset] & part.null_bit;
+      if (is_null != static_cast<bool>(after[part.null_offset] & part.null_bit))
+        return false;
+      if (is_null)
+        continue;
+    }
+    const Value was= value(part, before), is= value(part, after);
+    if (was.length != is.length || memcmp(was.bytes, is.bytes, was.length))
+      return false;
+  }
+  return true;
+}
+
+} // namespace perdura

@@ -1,0 +1,146 @@
+//! Indexes of the tables of a scenario. Their keys follow from the rows, so whoever finds an entry can judge it by its row.
+//!
+//! Index 0 is unique. Many rows want one of about a thousand keys there, so writers meet keys that are taken, or that another
+//! transaction is about to take or to give back. Index 1 has few keys, with many rows each. Keys are so long that a few dozen rows
+//! split a leaf.
+
+use super::history::{key_of, stamp_of};
+use perdura_engine::{
+    Direction, IndexDefinition, IndexScan, Key, KeyChange, LockMode, ReadView, Result, Rid, Session, Table,
+};
+use std::ops::Bound;
+use std::sync::Arc;
+
+/// How the indexes are declared.
+pub const INDEXES: [IndexDefinition; 2] =
+    [IndexDefinition { unique: true, key_bytes: 0 }, IndexDefinition { unique: false, key_bytes: GROUP_BYTES }];
+
+/// Length of a key in index 1.
+const GROUP_BYTES: u16 = 240;
+/// Number of different keys there.
+const GROUPS: u64 = 5;
+/// Where in a row that has a common key the byte lies that tells it.
+const TELLS_AT: usize = 24;
+
+/// The number of the unique key that the row shares with others; `None` if its unique key follows from its own key.
+pub fn common_number(row: &[u8]) -> Option<u64> {
+    // The filling of a writer's row counts up; that of the rows which the checks insert does not.
+    let filling = row.get(TELLS_AT..TELLS_AT + 8)?;
+    let counts_up = filling.windows(2).all(|pair| pair[1] == pair[0].wrapping_add(1));
+    counts_up.then(|| u64::from(filling[0]) << 2 | stamp_of(row) & 3)
+}
+
+/// The keys of a row, one for each index.
+pub fn keys_of(row: &[u8]) -> [Vec<u8>; 2] {
+    let (tag, number) = common_number(row).map_or((0, key_of(row)), |number| (1, number));
+    let mut unique = vec![tag];
+    unique.extend(number.to_be_bytes());
+    unique.resize(unique.len() + 200 + (number * 37 % 200) as usize, number as u8);
+    let group = (stamp_of(row) % GROUPS) as u8;
+    [unique, vec![group; GROUP_BYTES.into()]]
+}
+
+/// Inserts a row with its keys, if the table has indexes.
+pub fn insert(txn: &mut Session, table: &Arc<Table>, row: &[u8]) -> Result<Rid> {
+    if table.indexes() == 0 {
+        return txn.insert(table, row);
+    }
+    let [unique, group] = keys_of(row);
+    txn.insert_with(table, row, &[Key { bytes: &unique, may_repeat: false }, Key { bytes: &group, may_repeat: true }])
+}
+
+/// Replaces a row and those of its keys that change.
+pub fn update(txn: &mut Session, table: &Arc<Table>, rid: Rid, row: &[u8]) -> Result<()> {
+    if table.indexes() == 0 {
+        return txn.update(table, rid, row);
+    }
+    let Some(before) = newest(txn, table, rid)? else { return txn.update(table, rid, row) };
+    let (old, new) = (keys_of(&before), keys_of(row));
+    let changes = (0..old.len()).filter(|index| old[*index] != new[*index]).map(|index| {
+        let new = Key { bytes: &new[index], may_repeat: index == 1 };
+        KeyChange { index, old: &old[index], new }
+    });
+    txn.update_with(table, rid, row, &changes.collect::<Vec<_>>())
+}
+
+/// Deletes a row and its keys.
+pub fn delete(txn: &mut Session, table: &Arc<Table>, rid: Rid) -> Result<()> {
+    if table.indexes() == 0 {
+        return txn.delete(table, rid);
+    }
+    // An update says why there is no row to be deleted.
+    let Some(row) = newest(txn, table, rid)? else { return txn.update(table, rid, b"") };
+    let [unique, group] = keys_of(&row);
+    txn.delete_with(table, rid, &[&unique, &group])
+}
+
+/// The newest version of a row, which is locked for it; `None` if it is deleted.
+pub fn newest(txn: &mut Session, table: &Arc<Table>, rid: Rid) -> Result<Option<Vec<u8>>> {
+    txn.lock_row(table, rid, LockMode::Exclusive)?;
+    let row = txn.read(table, rid, ReadView::Newest)?;
+    // SAFETY: the row is locked, and the statement is not over.
+    Ok(row.map(|row| unsafe { row.bytes() }.to_vec()))
+}
+
+/// The entries that rows must have in an index, in order.
+pub fn expected(index: usize, rows: &[(Rid, Vec<u8>)]) -> Vec<(Vec<u8>, Rid)> {
+    let mut entries: Vec<_> = rows.iter().map(|(rid, row)| (keys_of(row)[index].clone(), *rid)).collect();
+    entries.sort_by(|one, other| (&one.0, one.1.row()).cmp(&(&other.0, other.1.row())));
+    entries
+}
+
+/// Whether the indexes of a table have the keys of `rows`, which the session's statement sees, and nothing else: scanned both ways,
+/// and looked up one by one.
+pub fn compare(txn: &mut Session, table: &Arc<Table>, rows: &[(Rid, Vec<u8>)]) -> std::result::Result<(), String> {
+    for index in 0..table.indexes() {
+        let failed = |what: String| format!("table {}, index {index}: {what}", table.name());
+        let expected = expected(index, rows);
+        for direction in [Direction::Forward, Direction::Backward] {
+            let mut scan = txn.index_scan(table, index, ReadView::Snapshot);
+            scan.seek(txn, Bound::Unbounded, direction).map_err(|error| failed(format!("seek: {error}")))?;
+            let mut found = Vec::new();
+            while let Some(rid) = step(&mut scan, txn, direction).map_err(|error| failed(format!("scan: {error}")))? {
+                found.push((scan.key().to_vec(), rid));
+            }
+            if direction == Direction::Backward {
+                found.reverse();
+            }
+            if found != expected {
+                return Err(failed(format!("{direction:?}: {}", difference(&expected, &found))));
+            }
+        }
+        for (place, (key, rid)) in expected.iter().enumerate() {
+            if place > 0 && expected[place - 1].0 == *key {
+                continue;
+            }
+            let found = txn.find(table, index, key, ReadView::Snapshot).map_err(|error| failed(error.to_string()))?;
+            if found != Some(*rid) {
+                let found = found.map(Rid::to_u64);
+                return Err(failed(format!("{} leads to row {found:x?} instead of {:#x}", brief(key), rid.to_u64())));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// One step of a scan.
+pub fn step(scan: &mut IndexScan, txn: &Session, direction: Direction) -> Result<Option<Rid>> {
+    match direction {
+        Direction::Forward => scan.next(txn),
+        Direction::Backward => scan.previous(txn),
+    }
+}
+
+fn difference(expected: &[(Vec<u8>, Rid)], found: &[(Vec<u8>, Rid)]) -> String {
+    let place = (0..expected.len().max(found.len())).find(|place| expected.get(*place) != found.get(*place));
+    let text = |entries: &[(Vec<u8>, Rid)]| {
+        let entry = place.and_then(|place| entries.get(place));
+        entry.map_or("none".to_owned(), |(key, rid)| format!("{} of row {:#x}", brief(key), rid.to_u64()))
+    };
+    let (wanted, seen) = (text(expected), text(found));
+    format!("{} entries instead of {}; the first difference: {seen} instead of {wanted}", found.len(), expected.len())
+}
+
+fn brief(key: &[u8]) -> String {
+    format!("key {:02x?}..", &key[..key.len().min(9)])
+}
