@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs, by apt, the libraries and tools that are missing: libpmem2, pkg-config, a peer of the benchmarks, what the
+# Installs, by apt, the libraries and tools that are missing: libpmem2, pkg-config, what the benchmarks use, what the
 # unpacked MariaDB links against and what its test driver runs on. Does nothing, and asks for no root, when all are there.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 
 packages=(
     libpmem2-dev pkg-config make python3 xz-utils unzip ca-certificates     # build and data
-    libpmemobj-dev                                                          # a peer of the benchmarks
+    libpmemobj-dev sysbench                                                 # a peer and a driver of the benchmarks
     libaio1 liburing2 libnuma1 libpcre2-8-0 libpcre2-posix3 libedit2        # the unpacked server and clients
     libncurses6 libssl3 libsystemd0 libssl-dev zlib1g-dev
     perl libdbi-perl procps patch                                           # mysql-test-run

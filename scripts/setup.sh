@@ -3,9 +3,10 @@
 # build/; the headers of exactly that server; the demo's real data. Quick and silent when all is in place.
 #
 # Invariants:
-# - No MariaDB package is installed, so no server of the machine is ever started, stopped, upgraded or configured.
-# - Packages that are installed are shared libraries and build tools only; a policy-rc.d keeps their scripts from
-#   starting services while that happens, and is put back as it was.
+# - No package of a MariaDB server is installed, so no server of the machine is ever started, stopped, upgraded or
+#   configured. (sysbench brings the client library.)
+# - Packages that are installed are shared libraries, build tools and sysbench only; a policy-rc.d keeps their scripts
+#   from starting services while that happens, and is put back as it was.
 # - All else is written under build/, which is git-ignored.
 set -euo pipefail
 cd "$(dirname "$0")/.."

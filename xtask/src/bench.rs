@@ -7,26 +7,35 @@
 mod commit;
 mod document;
 mod engine;
+mod files;
 mod index;
+mod keyed;
 mod load;
 mod many;
 mod map;
 mod mass;
 mod memory;
+mod pair;
 mod plan;
+mod point;
 mod program;
 mod purge;
 mod recovery;
 mod report;
+mod restart;
 mod scan;
+mod soak;
 mod space;
 mod stall;
+mod sysbench;
 mod systems;
+mod tpcc;
+mod update;
 
 use std::fs::File;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use plan::Plan;
 use report::Report;
 use serde_json::Value;
@@ -34,8 +43,10 @@ use serde_json::Value;
 use crate::args::Args;
 use crate::plugin;
 
-const NAMES: [&str; 12] =
-    ["load", "commit", "scan", "mass", "stall", "recovery", "memory", "space", "many", "engine", "index", "map"];
+const NAMES: [&str; 18] = [
+    "load", "commit", "point", "update", "scan", "mass", "stall", "recovery", "restart", "memory", "space", "many",
+    "soak", "engine", "index", "sysbench", "tpcc", "map",
+];
 
 /// Benchmarks that run without a server.
 const BARE: [&str; 4] = ["stall", "engine", "index", "map"];
@@ -44,34 +55,42 @@ fn run_one(name: &str, plan: &Plan) -> Result<Report> {
     match name {
         "load" => load::run(plan),
         "commit" => commit::run(plan),
+        "point" => point::run(plan),
+        "update" => update::run(plan),
         "scan" => scan::run(plan),
         "mass" => mass::run(plan),
         "stall" => stall::run(plan),
         "recovery" => recovery::run(plan),
+        "restart" => restart::run(plan),
         "memory" => memory::run(plan),
         "space" => space::run(plan),
         "many" => many::run(plan),
+        "soak" => soak::run(plan),
         "engine" => engine::run(plan),
         "index" => index::run(plan),
+        "sysbench" => sysbench::run(plan),
+        "tpcc" => tpcc::run(plan),
         "map" => map::run(plan),
         _ => bail!("no benchmark {name}; there are: {}, all", NAMES.join(", ")),
     }
 }
 
-/// `bench NAME|all [--quick] [--json FILE] [--docs] [--peers-only]`
+/// `bench NAME|all [--quick] [--json FILE] [--docs] [--peers-only] [--warehouses N]`
 pub fn run(mut args: Args) -> Result<()> {
     let (quick, perdura) = (args.flag("--quick"), !args.flag("--peers-only"));
     let json: Option<PathBuf> = args.option("--json")?;
     let docs = args.flag("--docs");
+    let warehouses: Option<u32> = args.option("--warehouses")?;
     let name = args.positional().with_context(|| format!("which benchmark? {}, all", NAMES.join(", ")))?;
     args.finish()?;
+    ensure!(warehouses.is_none() || name == "tpcc", "only tpcc has warehouses");
     if perdura && !BARE.contains(&name.as_str()) {
         plugin::build()?;
     }
     let names: Vec<&str> = if name == "all" { NAMES.to_vec() } else { vec![name.as_str()] };
     let mut reports = Vec::new();
     for name in names {
-        let report = run_one(name, &Plan::new(quick, perdura))?;
+        let report = run_one(name, &Plan::new(quick, perdura).with_warehouses(warehouses))?;
         print!("{report}");
         reports.push(report);
     }

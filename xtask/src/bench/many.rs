@@ -2,12 +2,12 @@
 //!
 //! BLACKHOLE, whose tables are no more than their definitions, shows the server's own part.
 
-use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use mysql::Conn;
 
+use super::files;
 use super::plan::Plan;
 use super::report::Report;
 use super::systems::{self, System};
@@ -100,19 +100,8 @@ fn make(connection: &mut Conn, system: System, tables: u64) -> Result<()> {
 
 /// Lengths of the tables' files: Perdura's data files, other engines' files, and the server's definitions.
 fn file_bytes(server: &Server) -> Result<u64> {
-    let pool = lengths(&server.directory().join("pool"), |name| name.starts_with("t."))?;
-    Ok(pool + lengths(&server.directory().join("data/test"), |_| true)?)
-}
-
-fn lengths(directory: &Path, counts: impl Fn(&str) -> bool) -> Result<u64> {
-    let mut bytes = 0;
-    for entry in std::fs::read_dir(directory).with_context(|| directory.display().to_string())? {
-        let entry = entry?;
-        if counts(&entry.file_name().to_string_lossy()) {
-            bytes += entry.metadata()?.len();
-        }
-    }
-    Ok(bytes)
+    let pool = files::lengths(&server.directory().join("pool"), |name| name.starts_with("t."))?;
+    Ok(pool + files::lengths(&server.directory().join("data/test"), |_| true)?)
 }
 
 /// Mappings of the process, of which the kernel allows 65,530.

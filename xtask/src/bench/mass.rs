@@ -1,6 +1,7 @@
 //! Mass changes: one transaction updates or deletes rows by the million. What it costs in time and DRAM, and what purge has to do after.
 
 mod dram;
+mod keys;
 mod statements;
 
 use std::time::Duration;
@@ -14,8 +15,9 @@ use super::systems::{self, Servers, System};
 
 /// Cases that may take at most half of InnoDB's time.
 const CASES: [&str; 4] = ["update", "update2", "delete", "update/2"];
-/// When the statements of a quick run have to end, so that there is time for the rest.
-const STATEMENTS_TIME: Duration = Duration::from_secs(32);
+/// When the statements of a quick run have to end, without keys and with them, so that there is time for the rest.
+const STATEMENTS_TIME: Duration = Duration::from_secs(14);
+const KEYS_TIME: Duration = Duration::from_secs(30);
 /// Bytes of DRAM a row that still count as none.
 const NONE: f64 = 0.5;
 
@@ -26,13 +28,17 @@ pub fn run(plan: &Plan) -> Result<Report> {
     let systems = systems::chosen(plan, &candidates);
     let mut report = {
         let servers = Servers::start(&systems)?;
-        let workload = format!("one transaction changes {rows} freshly loaded rows of 5 columns, or half of them");
+        let workload = format!(
+            "one transaction changes {rows} freshly loaded rows of 5 columns, or half of them; with keys, of 6 columns"
+        );
         let mut report = servers.report("mass", workload)?;
         statements::run(&plan.until(STATEMENTS_TIME), &servers, &systems, rows, &mut report)?;
+        keys::run(&plan.until(KEYS_TIME), &servers, &systems, rows, &mut report)?;
         report
     };
     report.keep_better("innodb", "innodb_pwrite");
     dram::run(plan, rows, &mut report)?;
+    keys::dram(plan, rows, &mut report)?;
     if plan.perdura {
         program::add(&mut report, &program::run("transactions", &["mass"], plan)?, &[("us_per_row", "us")])?;
     }
@@ -45,6 +51,7 @@ fn judge(report: &mut Report) {
         let ratio = report.paired("perdura", "innodb", case, statements::METRIC, |own, peer| own / peer);
         report.at_most(&format!("{case}: perdura / innodb"), ratio, 0.5);
     }
+    keys::judge(report);
     let (rollback, update) = (("perdura", "rollback", statements::METRIC), ("perdura", "update", statements::METRIC));
     let ratio = report.paired_series(rollback, update, |rollback, update| rollback / update);
     report.at_most("perdura: rollback / update", ratio, 1.0);

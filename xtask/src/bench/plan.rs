@@ -12,6 +12,8 @@ pub struct Plan {
     pub quick: bool,
     /// Whether Perdura takes part; if not, only the peers run.
     pub perdura: bool,
+    /// Warehouses of `tpcc`, if the command line names a number.
+    pub warehouses: Option<u32>,
     begun: Instant,
     time: Duration,
 }
@@ -19,7 +21,13 @@ pub struct Plan {
 impl Plan {
     /// A benchmark that begins now.
     pub fn new(quick: bool, perdura: bool) -> Self {
-        Self { quick, perdura, begun: Instant::now(), time: if quick { QUICK_TIME } else { Duration::MAX } }
+        let time = if quick { QUICK_TIME } else { Duration::MAX };
+        Self { quick, perdura, warehouses: None, begun: Instant::now(), time }
+    }
+
+    /// The same with so many warehouses.
+    pub fn with_warehouses(self, warehouses: Option<u32>) -> Self {
+        Self { warehouses, ..self }
     }
 
     /// The same, for a part of the benchmark whose last round should end so long after the begin if the run is a quick one.

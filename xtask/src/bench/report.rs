@@ -161,6 +161,11 @@ impl Report {
         (!pairs.is_empty()).then(|| median(&pairs))
     }
 
+    /// The values of a series, in order.
+    pub fn runs(&self, system: &str, case: &str, metric: &str) -> Option<&[f64]> {
+        self.find(system, case, metric).map(|series| series.runs.as_slice())
+    }
+
     /// The median of a series.
     pub fn value(&self, system: &str, case: &str, metric: &str) -> Option<f64> {
         self.find(system, case, metric).filter(|series| !series.runs.is_empty()).map(Series::median)
@@ -206,12 +211,12 @@ impl fmt::Display for Report {
         let first = |series: &Series| self.series.iter().find(|s| s.case == series.case && s.metric == series.metric);
         writeln!(
             f,
-            "{:<20} {:<12} {:<14} {:>12} {:>12} {:>12} {:>10}",
+            "{:<26} {:<12} {:<20} {:>12} {:>12} {:>12} {:>10}",
             "case", "system", "metric", "median", "least", "most", "ratio"
         )?;
         for series in &self.series {
             if series.runs.is_empty() {
-                writeln!(f, "{:<20} {:<12} {:<14} {NOT_SUPPORTED:>12}", series.case, series.system, series.metric)?;
+                writeln!(f, "{:<26} {:<12} {:<20} {NOT_SUPPORTED:>12}", series.case, series.system, series.metric)?;
                 continue;
             }
             let (least, most) = series.runs.iter().fold((f64::MAX, f64::MIN), |(l, m), &run| (l.min(run), m.max(run)));
@@ -221,7 +226,7 @@ impl fmt::Display for Report {
             let ratio = ratio.filter(|ratio| ratio.is_finite()).map_or_else(String::new, |ratio| format!("{ratio:.2}"));
             writeln!(
                 f,
-                "{:<20} {:<12} {:<14} {:>12.3} {least:>12.3} {most:>12.3} {ratio:>10}",
+                "{:<26} {:<12} {:<20} {:>12.3} {least:>12.3} {most:>12.3} {ratio:>10}",
                 series.case,
                 series.system,
                 series.metric,

@@ -2,9 +2,10 @@
 
 mod rows;
 mod sizes;
+mod sysbench;
 
 use anyhow::Result;
-use sizes::{METRIC, create, sizes};
+use sizes::{COLUMNS_BYTES, METRIC, create, sizes};
 
 use super::plan::Plan;
 use super::report::Report;
@@ -19,12 +20,15 @@ const PERDURA_HEADERS: f64 = 16.0 + 8.0;
 pub fn run(plan: &Plan) -> Result<Report> {
     let systems = systems::chosen(plan, &[System::Innodb, System::Perdura]);
     let servers = Servers::start(&systems)?;
-    let rows = plan.size(10_000_000, 1_000_000);
+    // A quick run has no time for so many in all cases.
+    let (rows, sysbench_rows) = (plan.size(10_000_000, 200_000), plan.size(10_000_000, 1_000_000));
     let workload = format!(
-        "{rows} rows of 23 or 200 bytes, before and after updates; {MIXED_ROWS} rows of a BIGINT and a text of 0 to LENGTH bytes"
+        "{rows} rows of 23 or 200 bytes, {sysbench_rows} of sysbench's table with its keys, before and after updates; \
+         {MIXED_ROWS} rows of a BIGINT and a text of 0 to LENGTH bytes"
     );
     let mut report = servers.report("space", workload)?;
     rows::run(plan, &servers, &systems, rows, &mut report)?;
+    sysbench::run(plan, &servers, &systems, sysbench_rows, &mut report)?;
     for length in [200, 2000] {
         mixed(plan, &servers, &systems, length, &mut report)?;
     }
@@ -39,7 +43,7 @@ fn mixed(plan: &Plan, servers: &Servers, systems: &[System], length: u32, report
         let texts =
             format!("INSERT INTO space SELECT seq, REPEAT('x', FLOOR(RAND(1) * {length})) FROM seq_1_to_{MIXED_ROWS}");
         client::execute(&mut connection, &["DROP TABLE IF EXISTS space", &create(system, length), &texts])?;
-        let found = sizes(&mut connection, system)?;
+        let found = sizes(&mut connection, system, COLUMNS_BYTES)?;
         client::execute(&mut connection, &["DROP TABLE space"])?;
         found.report(system, &case, MIXED_ROWS, report);
         if system == System::Perdura {

@@ -9,7 +9,7 @@ use super::super::plan::Plan;
 use super::super::purge;
 use super::super::report::Report;
 use super::super::systems::{self, Servers, System};
-use super::sizes::{METRIC, create, sizes};
+use super::sizes::{COLUMNS_BYTES, METRIC, create, sizes};
 use crate::client;
 
 /// Bytes of a row, as Perdura packs it: a BIGINT, a byte for the text's length, and the text.
@@ -19,9 +19,9 @@ const BESIDE_TEXT: u32 = 8 + 1;
 const BATCH: u64 = 1_000_000;
 /// Transactions that update all rows, each those that a hash picks, scattered over the whole table. Until one of them is
 /// over its rows take room twice, and the table keeps that room: a twentieth of the rows' own.
-const UPDATES: u64 = 20;
+pub const UPDATES: u64 = 20;
 /// Longest time that purge may take.
-const PURGE: Duration = Duration::from_secs(600);
+pub const PURGE: Duration = Duration::from_secs(600);
 
 /// The cases 23B and 200B, and the same with `/updated`. Sizes hardly vary, so there is one round.
 pub fn run(plan: &Plan, servers: &Servers, systems: &[System], rows: u64, report: &mut Report) -> Result<()> {
@@ -30,9 +30,9 @@ pub fn run(plan: &Plan, servers: &Servers, systems: &[System], rows: u64, report
         systems::rounds(plan, 1, systems, |system| {
             let mut connection = servers.of(system).connect()?;
             fill(&mut connection, system, rows, length)?;
-            sizes(&mut connection, system)?.report(system, &case, rows, report);
+            sizes(&mut connection, system, COLUMNS_BYTES)?.report(system, &case, rows, report);
             update(&mut connection, system, rows, length)?;
-            sizes(&mut connection, system)?.report(system, &format!("{case}/updated"), rows, report);
+            sizes(&mut connection, system, COLUMNS_BYTES)?.report(system, &format!("{case}/updated"), rows, report);
             client::execute(&mut connection, &["DROP TABLE space"])
         })?;
     }

@@ -12,6 +12,9 @@ pub const METRIC: &str = "bytes_per_row";
 /// Lengths of files.
 const FILE_METRIC: &str = "file_bytes_per_row";
 
+/// Bytes of the columns of that table, as SQL.
+pub const COLUMNS_BYTES: &str = "8 + LENGTH(text)";
+
 /// The statement that creates the table, with texts of at most `length` bytes.
 pub fn create(system: System, length: u32) -> String {
     let text = format!("VARCHAR({length}) CHARACTER SET latin1 NOT NULL");
@@ -36,12 +39,13 @@ impl Sizes {
     }
 }
 
-/// The sizes as the server tells them, on fresh statistics.
-pub fn sizes(connection: &mut Conn, system: System) -> Result<Sizes> {
+/// The sizes as the server tells them, on fresh statistics. `row` is the bytes of a row's columns, as SQL.
+pub fn sizes(connection: &mut Conn, system: System, row: &str) -> Result<Sizes> {
     client::execute(connection, &["ANALYZE TABLE space"])?;
-    let payload: f64 = client::value(connection, "SELECT CAST(SUM(8 + LENGTH(text)) AS DOUBLE) FROM space")?;
+    let payload: f64 = client::value(connection, &format!("SELECT CAST(SUM({row}) AS DOUBLE) FROM space"))?;
     let sizes = "FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = 'space'";
-    let in_use: f64 = client::value(connection, &format!("SELECT CAST(data_length AS DOUBLE) {sizes}"))?;
+    // Perdura counts its indexes among the data.
+    let in_use: f64 = client::value(connection, &format!("SELECT CAST(data_length + index_length AS DOUBLE) {sizes}"))?;
     let files = match system {
         System::Perdura => format!("SELECT CAST(data_length + data_free AS DOUBLE) {sizes}"),
         _ => "SELECT CAST(SUM(file_size) AS DOUBLE) FROM information_schema.innodb_sys_tablespaces \
