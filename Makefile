@@ -45,6 +45,7 @@ test-long: setup
 	cargo xtask crash-server --rounds 500 --seed $$RANDOM
 	cargo xtask replication --rounds 100 --seed $$RANDOM
 	cargo xtask sqldiff --statements 1000000 --seed $$RANDOM
+	cargo xtask django
 
 verify:
 	@scripts/setup-packages.sh

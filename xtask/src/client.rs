@@ -19,27 +19,35 @@ pub fn connect(socket: &Path) -> mysql::Result<Conn> {
     connect_counting(socket, Arc::default())
 }
 
-/// As [`connect`], adding the bytes that LOAD DATA LOCAL sends to `sent` as they go.
-pub fn connect_counting(socket: &Path, sent: Arc<AtomicU64>) -> mysql::Result<Conn> {
-    let options = OptsBuilder::new()
+/// As [`connect`], for a session that runs up to `statements` different prepared statements: all of them stay prepared.
+pub fn connect_preparing(socket: &Path, statements: usize) -> mysql::Result<Conn> {
+    Conn::new(options(socket).stmt_cache_size(statements))
+}
+
+fn options(socket: &Path) -> OptsBuilder {
+    OptsBuilder::new()
         .socket(Some(socket.to_string_lossy()))
         .user(Some("root"))
         .db_name(Some("test"))
         .read_timeout(Some(ANSWER_TIMEOUT))
         .write_timeout(Some(ANSWER_TIMEOUT))
-        .local_infile_handler(Some(LocalInfileHandler::new(move |name, out| {
-            let path = PathBuf::from(String::from_utf8_lossy(name).into_owned());
-            let mut file = File::open(path)?;
-            let mut buffer = vec![0; 1 << 18];
-            loop {
-                let length = file.read(&mut buffer)?;
-                if length == 0 {
-                    return Ok(());
-                }
-                out.write_all(&buffer[..length])?;
-                sent.fetch_add(length as u64, Ordering::Relaxed);
+}
+
+/// As [`connect`], adding the bytes that LOAD DATA LOCAL sends to `sent` as they go.
+pub fn connect_counting(socket: &Path, sent: Arc<AtomicU64>) -> mysql::Result<Conn> {
+    let options = options(socket).local_infile_handler(Some(LocalInfileHandler::new(move |name, out| {
+        let path = PathBuf::from(String::from_utf8_lossy(name).into_owned());
+        let mut file = File::open(path)?;
+        let mut buffer = vec![0; 1 << 18];
+        loop {
+            let length = file.read(&mut buffer)?;
+            if length == 0 {
+                return Ok(());
             }
-        })));
+            out.write_all(&buffer[..length])?;
+            sent.fetch_add(length as u64, Ordering::Relaxed);
+        }
+    })));
     Conn::new(options)
 }
 

@@ -2,7 +2,9 @@
 //!
 //! The hazard: a crash of the server process loses an acknowledged transaction, leaves half a transaction, or makes server and engine
 //! disagree about a table definition. Clients have rows of their own and change and delete each other's (contest.rs). The oracle lives
-//! here, outside the server. Half of the rounds run without binary log (with XA transactions), half with it. Each half has its own
+//! here, outside the server. Half of the clients' own tables and all shared ones have keys: columns of keys change, inserts of a key that
+//! is there must be refused, no value of AUTO_INCREMENT may come twice, and after each restart every index must lead to the rows that
+//! a scan finds. Half of the rounds run without binary log (with XA transactions), half with it. Each half has its own
 //! server and pool, which live through all its rounds.
 
 mod check;
@@ -113,16 +115,27 @@ fn half(plan: &Plan, binlog: bool, rounds: u32) -> Result<u32> {
 fn create_tables(server: &Server, engine: &str) -> Result<()> {
     let mut connection = server.connect()?;
     let columns = "client INT, id BIGINT, v BIGINT, n BIGINT, body MEDIUMTEXT";
+    let mut tables: Vec<String> = (0..CLIENTS)
+        .map(|client| {
+            let keys = ", PRIMARY KEY (id), UNIQUE KEY (v, id), KEY (n), KEY (body(30))";
+            format!("own_{client} ({columns}{})", if Worker::has_keys(client) { keys } else { "" })
+        })
+        .collect();
+    tables.push(format!("shared ({columns}, PRIMARY KEY (client, id), KEY (v DESC), KEY (n, v))"));
+    tables.push(
+        "contested (slot BIGINT, id BIGINT, version BIGINT, writer BIGINT, body MEDIUMTEXT, PRIMARY KEY (id), UNIQUE KEY (slot), \
+         KEY (writer, version))"
+            .to_owned(),
+    );
+    tables.push("accounts (id INT PRIMARY KEY, amount BIGINT, KEY (amount))".to_owned());
+    let ledger = "client INT, id BIGINT, source INT, target INT, amount BIGINT";
+    tables.push(format!("ledger ({ledger}, UNIQUE KEY (id, client), KEY (source), KEY (target, amount))"));
+    tables.push(
+        "numbers (number BIGINT AUTO_INCREMENT PRIMARY KEY, client INT, tag BIGINT, UNIQUE KEY (tag, client))"
+            .to_owned(),
+    );
     let mut statements: Vec<String> =
-        (0..CLIENTS).map(|client| format!("CREATE TABLE own_{client} ({columns}) ENGINE={engine}")).collect();
-    statements.push(format!("CREATE TABLE shared ({columns}) ENGINE={engine}"));
-    statements.push(format!(
-        "CREATE TABLE contested (slot BIGINT, id BIGINT, version BIGINT, writer BIGINT, body MEDIUMTEXT) ENGINE={engine}"
-    ));
-    statements.push(format!("CREATE TABLE accounts (id INT, amount BIGINT) ENGINE={engine}"));
-    statements.push(format!(
-        "CREATE TABLE ledger (client INT, id BIGINT, source INT, target INT, amount BIGINT) ENGINE={engine}"
-    ));
+        tables.iter().map(|table| format!("CREATE TABLE {table} ENGINE={engine}")).collect();
     statements.push(format!("INSERT INTO accounts SELECT seq, {AMOUNT_AT_START} FROM seq_0_to_{}", ACCOUNTS - 1));
     client::execute(&mut connection, &statements)
 }

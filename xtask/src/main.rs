@@ -11,7 +11,9 @@ mod client;
 mod crash_server;
 mod csv;
 mod demo;
+mod django;
 mod explore;
+mod indexes;
 mod mariadbd;
 mod mtr;
 mod operations;
@@ -43,10 +45,12 @@ usage: cargo xtask COMMAND
   server [--dir DIR] [--port N]                a server to work with, until it is interrupted; it keeps its data
   plugin                                       build ha_perdura.so and put it before the unpacked server
   mtr [TEST...]                                run the SQL test suites of tests/mysql-test
+  mtr --enforce SUITE|TEST...                  suites of the server's own, all tables in Perdura, compared with InnoDB
   explore [--seed N] [--images N | --minutes N | --forever] [--product engine|map] [--scenario NAME]
           [--no-mutations] [--plant N]         open every legal image of a power loss
-  bench NAME|all [--quick] [--json FILE] [--docs] [--peers-only]
-                                               NAME: load, commit, scan, mass, stall, recovery, memory, space, many, engine, map
+  bench NAME|all [--quick] [--json FILE] [--docs] [--peers-only] [--warehouses N]
+                                               NAME: load, commit, point, update, scan, mass, stall, recovery, restart, memory, space,
+                                               many, soak, engine, index, sysbench, tpcc, map
   crash-server [--seed N] [--rounds N] [--engine NAME]
                                                kill -9 a loaded server again and again, and compare
   replication [--seed N] [--rounds N] [--mode conservative|optimistic|both] [--engine NAME]
@@ -54,6 +58,7 @@ usage: cargo xtask COMMAND
   operations [--rounds N] [--seed N]           the operator's page, backup under load, the package unpacked
   sqldiff [--seed N] [--statements N] [--shrink]
                                                one stream of statements to Perdura and InnoDB, and compare
+  django [LABEL...]                            Django's test suite with all tables in Perdura, compared with InnoDB
   package                                      a tarball of the plugin
 ";
 
@@ -86,6 +91,7 @@ fn run() -> Result<()> {
         "crash-server" => crash_server::run(args),
         "replication" => replication::run(args),
         "operations" => operations::run(args),
+        "django" => django::run(args),
         _ => bail!("unknown command {command}\n{USAGE}"),
     }
 }

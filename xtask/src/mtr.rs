@@ -3,6 +3,8 @@
 //! The driver looks for a plugin's suites under its own plugin/NAME, so ours are linked there. A directory with the name of one of the
 //! driver's own suites (storage_engine) overlays that suite for this engine.
 
+mod enforce;
+
 use std::os::unix::fs::symlink;
 use std::process::{Command, Stdio};
 
@@ -10,9 +12,14 @@ use anyhow::{Context, Result, ensure};
 
 use crate::{paths, plugin, server};
 
-/// Runs all suites, or the tests named, and closes with `N passed, N failed`.
+/// Runs all suites, or the tests named, or with `--enforce` suites of the server in both engines, and closes with `N passed, N failed`.
 pub fn run(tests: &[String]) -> Result<()> {
     plugin::build()?;
+    if let [first, names @ ..] = tests
+        && first == "--enforce"
+    {
+        return enforce::run(names);
+    }
     let suites = paths::top().join("tests/mysql-test");
     let driver = paths::mariadb()?.join("share/mysql/mysql-test");
     let link = driver.join("plugin/perdura");

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
@@ -55,6 +56,19 @@ pub fn status_bytes(pid: u32, field: &str) -> Result<u64> {
         })
         .with_context(|| format!("{path} has no {field}"))?;
     Ok(kib * 1024)
+}
+
+/// CPU time of a process and its threads so far, user's and kernel's, in steps of the kernel's clock (10 ms).
+pub fn cpu_time(pid: u32) -> Result<Duration> {
+    let path = format!("/proc/{pid}/stat");
+    let text = std::fs::read_to_string(&path).with_context(|| path.clone())?;
+    // The second field, the name in parentheses, may hold spaces. The times are fields 14 and 15.
+    let ticks = text.rsplit_once(')').and_then(|(_, rest)| {
+        let mut fields = rest.split_whitespace().skip(11);
+        Some(fields.next()?.parse::<u64>().ok()? + fields.next()?.parse::<u64>().ok()?)
+    });
+    let ticks = ticks.with_context(|| format!("{path} has no times"))?;
+    Ok(Duration::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second() as f64))
 }
 
 /// One line about this machine, for the head of a report.

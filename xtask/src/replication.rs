@@ -3,8 +3,8 @@
 //! The hazard: workers apply transactions concurrently and commit them in the primary's order. A worker that searches its row in a
 //! snapshot misses what the transaction before it has just changed, and the replica stops with error 1032. A worker that waits for
 //! a row lock of a later transaction waits for ever. A crash may lose a transaction that the replica's position includes, or repeat
-//! one. None of the tables has a key: every row is found by its content. At the end of each round the replica catches up, and both
-//! sides must hold the same rows.
+//! one. Half of the changes go to tables without a key, where the replica finds every row by its content, half to tables with keys. At the end of each round the replica catches up, and both
+//! sides must hold the same rows, and each index must lead to the rows of its table.
 
 mod load;
 mod pair;
@@ -97,6 +97,7 @@ fn in_mode(plan: &Plan, mode: Mode) -> Result<u32> {
             ),
             Err(error) => {
                 println!("replication: VIOLATION in round {round} ({}): {error:#}", mode.name());
+                println!("replication: {}", pair.state());
                 println!("replication: the servers' directories are kept: {}", pair.keep());
                 return Ok(plan.rounds - round + 1);
             }

@@ -173,6 +173,13 @@ impl Server {
         }
     }
 
+    /// Shuts the server down and starts it on the same data, with further options.
+    pub fn restart_with(&mut self, extra: &[&str]) -> Result<()> {
+        self.stop()?;
+        self.options.extra.extend(extra.iter().map(|&option| option.to_owned()));
+        self.start().map(drop)
+    }
+
     /// A path in the server's directory where nothing exists, for a test's own files. They are removed with the directory.
     pub fn free_path(&self, name: &str) -> PathBuf {
         let path = self.dir.join(name);

@@ -9,10 +9,13 @@
 //! - InnoDB locks more rows without a key (tracker.rs), and reports a write conflict as 1020 rather than 1213;
 //! - INSERT ... SELECT takes Perdura's snapshot, while InnoDB locks the source and takes none (transactions.rs).
 
+mod column;
 mod ddl;
 mod dml;
 mod expression;
 mod generate;
+mod keyed;
+mod keys;
 mod outcome;
 mod pair;
 mod query;
@@ -23,6 +26,7 @@ mod schema;
 mod shrink;
 mod side;
 mod step;
+mod table_keys;
 mod tracker;
 mod transactions;
 mod types;
@@ -37,7 +41,7 @@ use step::{Kind, OBSERVER, Step};
 use crate::args::Args;
 use crate::plugin;
 
-const STATEMENTS: u64 = 20_000;
+const STATEMENTS: u64 = 5_000;
 
 /// A run.
 struct Run {
@@ -103,7 +107,8 @@ impl Run {
         Ok(None)
     }
 
-    fn one(&mut self, planned: Planned) -> Result<Option<Box<Difference>>> {
+    fn one(&mut self, mut planned: Planned) -> Result<Option<Box<Difference>>> {
+        planned.step.keyed = self.generator.has_keys(&planned.step);
         self.log.push(planned.step.clone());
         match self.pair.run(&self.generator.tracker, &planned.step)? {
             Verdict::Same(outcome) => {

@@ -2,7 +2,7 @@
 //! since most of them use one core and wait for servers.
 //!
 //! Each step is a process, as when it is run alone. Its output is collected and printed in one piece when it ends. Each line of times
-//! begins with `test:`.
+//! begins with `test:`. The last lines repeat what the failed steps complain of.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -58,11 +58,21 @@ const STEPS: [Step; 9] = [
     Step("loom", How::Loom),
 ];
 
+/// What a complaint in a step's output contains.
+const COMPLAINTS: [&str; 7] =
+    ["VIOLATION", "NOT CAUGHT", "NOT NOTICED", "panicked at", "... FAILED", "[ fail ]", "error: "];
+/// Complaints of a step that the summary repeats.
+const COMPLAINTS_MAX: usize = 10;
+/// Characters of each.
+const COMPLAINT_CHARS: usize = 300;
+
 /// Outcome of a step or a build.
 struct Done {
     name: &'static str,
     took: Duration,
     passed: bool,
+    /// Why it failed, in its own words.
+    complaints: Vec<String>,
 }
 
 /// `test [STEP...]`: runs all steps, or those named, and closes with the times and `N passed, N failed`.
@@ -88,10 +98,13 @@ pub fn run(names: &[String]) -> Result<()> {
         lanes.into_iter().try_for_each(|lane| lane.join().expect("a lane does not panic"))
     })?;
     done.append(&mut finished.into_inner().expect("no lane panics"));
-    for Done { name, took, passed } in &done {
+    for Done { name, took, passed, .. } in &done {
         println!("test: {name:<20} {:>5.0} s  {}", took.as_secs_f64(), if *passed { "ok" } else { "FAILED" });
     }
     println!("test: {:<20} {:>5.0} s", "all", begun.elapsed().as_secs_f64());
+    for step in &done {
+        step.complaints.iter().for_each(|complaint| println!("test: {}: {complaint}", step.name));
+    }
     let failed: Vec<&str> = done.iter().filter(|step| !step.passed).map(|step| step.name).collect();
     println!("test: {} passed, {} failed", done.len() - failed.len(), failed.len());
     ensure!(failed.is_empty(), "failed: {}", failed.join(", "));
@@ -111,7 +124,7 @@ fn build(wanted: &dyn Fn(&str) -> bool) -> Result<Vec<Done>> {
         work().with_context(|| name.to_owned())?;
         let took = begun.elapsed();
         println!("test: {name}: {:.0} s", took.as_secs_f64());
-        done.push(Done { name, took, passed: true });
+        done.push(Done { name, took, passed: true, complaints: Vec::new() });
         Ok(())
     };
     timed("build plugin", &mut plugin::build)?;
@@ -151,8 +164,19 @@ impl Step {
         let mut out = std::io::stdout().lock();
         out.write_all(&text)?;
         writeln!(out, "test: {name}: {}, {:.0} s", if passed { "ok" } else { "FAILED" }, took.as_secs_f64())?;
-        Ok(Done { name, took, passed })
+        drop(out);
+        let complaints = if passed { Vec::new() } else { complaints(&String::from_utf8_lossy(&text)) };
+        Ok(Done { name, took, passed, complaints })
     }
+}
+
+/// The lines of an output that say what went wrong.
+fn complaints(text: &str) -> Vec<String> {
+    text.lines()
+        .filter(|line| COMPLAINTS.iter().any(|word| line.contains(word)))
+        .take(COMPLAINTS_MAX)
+        .map(|line| line.chars().take(COMPLAINT_CHARS).collect())
+        .collect()
 }
 
 impl How {

@@ -9,6 +9,7 @@ use mysql::prelude::Queryable;
 use super::contest::{Rows, Version, explain};
 use super::model::{ACCOUNTS, AMOUNT_AT_START, InFlight, Place, Row, State, Transfer, body, contested};
 use super::worker::Worker;
+use crate::indexes;
 
 /// Checks everything and brings the workers' books up to date. Returns one line for each broken promise. `base` holds the contested
 /// rows as they were found last time.
@@ -23,14 +24,28 @@ pub fn check(connection: &mut Conn, workers: &mut [Worker], base: &mut Rows) -> 
             Err(error) => violations.push(format!("client {}: {error:#}", worker.number)),
         }
     }
-    let expected: usize = workers.iter().map(|worker| worker.state.tables.len() + 1).sum::<usize>() + 4;
+    let expected: usize = workers.iter().map(|worker| worker.state.tables.len() + 1).sum::<usize>() + 5;
     if violations.is_empty() && tables.len() != expected {
         violations.push(format!("{} tables found, {expected} expected: {:?}", tables.len(), tables.keys()));
     }
     if let Err(error) = accounts(connection, workers) {
         violations.push(format!("{error:#}"));
     }
+    repeated_numbers(workers, &mut violations);
+    violations.extend(indexes::check(connection)?);
     Ok(violations)
+}
+
+/// Checks that no value of AUTO_INCREMENT was given twice, whether or not its transaction came through.
+fn repeated_numbers(workers: &[Worker], violations: &mut Vec<String>) {
+    let mut seen = BTreeMap::new();
+    for worker in workers {
+        for &number in &worker.numbers {
+            if let Some(other) = seen.insert(number, worker.number) {
+                violations.push(format!("AUTO_INCREMENT gave {number} to client {} and client {other}", worker.number));
+            }
+        }
+    }
 }
 
 /// Settles two-phase transactions. One that must be prepared must be listed and is committed now; one that is not listed was decided
@@ -152,6 +167,11 @@ fn observe(connection: &mut Conn, client: usize, tables: &BTreeMap<String, ()>) 
     for (id, from, to, amount) in lines {
         let earlier = state.transfers.insert(id, Transfer { from, to, amount });
         ensure!(earlier.is_none(), "ledger: line {id} is there twice");
+    }
+    let query = format!("SELECT number, tag FROM numbers WHERE client = {client}");
+    let rows: Vec<(u64, u64)> = connection.query(&query).context(query)?;
+    for (number, tag) in rows {
+        ensure!(state.numbers.insert(number, tag).is_none(), "numbers: {number} is there twice");
     }
     let mine = format!("made_{client}_");
     for name in tables.keys().filter(|name| name.starts_with(&mine)) {

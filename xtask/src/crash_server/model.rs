@@ -52,6 +52,8 @@ pub enum Change {
     Remove(Place, u64),
     /// A transfer was made and entered in the ledger.
     Transfer(u64, Transfer),
+    /// A row with this value of AUTO_INCREMENT has this tag.
+    Number(u64, u64),
     /// A contested row has a new version or is gone.
     Contest(Write),
     /// A table has ids 0 to n - 1; `None`: it does not exist.
@@ -67,6 +69,8 @@ pub struct State {
     pub shared: BTreeMap<u64, Row>,
     /// The client's lines in the ledger.
     pub transfers: BTreeMap<u64, Transfer>,
+    /// The client's rows with values of AUTO_INCREMENT: their tags.
+    pub numbers: BTreeMap<u64, u64>,
     /// Tables the client made, with their number of rows.
     pub tables: BTreeMap<String, u64>,
 }
@@ -95,6 +99,7 @@ impl State {
                 Change::Put(place, id, row) => drop(self.rows_mut(*place).insert(*id, *row)),
                 Change::Remove(place, id) => drop(self.rows_mut(*place).remove(id)),
                 Change::Transfer(id, transfer) => drop(self.transfers.insert(*id, *transfer)),
+                Change::Number(number, tag) => drop(self.numbers.insert(*number, *tag)),
                 Change::Contest(_) => {}
                 Change::Table(name, Some(rows)) => drop(self.tables.insert(name.clone(), *rows)),
                 Change::Table(name, None) => drop(self.tables.remove(name)),
@@ -114,6 +119,7 @@ impl State {
         first_difference("own row", &self.own, &found.own)
             .or_else(|| first_difference("shared row", &self.shared, &found.shared))
             .or_else(|| first_difference("transfer", &self.transfers, &found.transfers))
+            .or_else(|| first_difference("number", &self.numbers, &found.numbers))
             .or_else(|| first_difference("table", &self.tables, &found.tables))
             .unwrap_or_else(|| "no difference".to_owned())
     }

@@ -25,6 +25,9 @@ const TABLES_MAX: usize = 4;
 /// Number of contested rows: few, so that clients meet.
 const SLOTS: u64 = 48;
 
+/// A row's key is there already.
+const DUPLICATE: u16 = 1062;
+
 type Step<T = ()> = Result<T, Trouble>;
 
 /// Counts of what was acknowledged.
@@ -50,6 +53,8 @@ pub struct Worker {
     pub contested: Vec<Write>,
     /// The versions of contested rows it has read since then.
     pub seen: BTreeSet<Version>,
+    /// The values of AUTO_INCREMENT that it got, of transactions rolled back too.
+    pub numbers: Vec<u64>,
     /// Totals.
     pub counts: Counts,
     engine: String,
@@ -70,12 +75,18 @@ impl Worker {
             in_flight,
             contested,
             seen,
+            numbers: Vec::new(),
             counts,
             engine: engine.to_owned(),
             random,
             next_id: 1,
             xa: true,
         }
+    }
+
+    /// Whether the own table of client `number` has keys.
+    pub fn has_keys(number: usize) -> bool {
+        number % 2 == 1
     }
 
     /// Enters acknowledged changes in the books.
@@ -151,9 +162,42 @@ impl Worker {
                 }
             }
         };
-        Self::send(connection, &statement)?;
+        match Self::send(connection, &statement) {
+            // Another client has filled the slot since.
+            Err(Trouble::Unexpected(mysql::Error::MySqlError(error))) if error.code == DUPLICATE => {
+                return Err(Trouble::Refused);
+            }
+            sent => sent?,
+        }
         changes.push(Change::Contest(write));
         Ok(())
+    }
+
+    /// Inserts a row that gets its number from the server.
+    fn number(&mut self, connection: &mut Conn, changes: &mut Vec<Change>) -> Step {
+        let tag = self.new_id();
+        Self::send(connection, &format!("INSERT INTO numbers (client, tag) VALUES ({}, {tag})", self.number))?;
+        let number = connection.last_insert_id();
+        self.numbers.push(number);
+        changes.push(Change::Number(number, tag));
+        Ok(())
+    }
+
+    /// Inserts a row whose key is there: with others in one statement, of which none may stay.
+    fn duplicate(&mut self, connection: &mut Conn, view: &State) -> Step {
+        let place =
+            if Self::has_keys(self.number) && self.random.random_bool(0.7) { Place::Own } else { Place::Shared };
+        let Some(id) = self.pick(view.rows(place).keys()) else { return Ok(()) };
+        let (table, fresh) = (self.table(place), self.new_id());
+        let statement =
+            format!("INSERT INTO {table} VALUES ({0}, {fresh}, 1, 0, 'x'), ({0}, {id}, 1, 0, 'y')", self.number);
+        match connection.query_drop(statement) {
+            Err(mysql::Error::MySqlError(error)) if error.code == DUPLICATE => Ok(()),
+            Err(error) => Err(error.into()),
+            Ok(()) => Err(Trouble::Unexpected(mysql::Error::from(std::io::Error::other(format!(
+                "{table} took a second row {id}"
+            ))))),
+        }
     }
 
     /// Sends what may commit `changes`, and books them by the answer.
@@ -207,9 +251,11 @@ impl Worker {
         let mut savepoint = None;
         let writer = ((self.number as u64) << 40) | self.new_id();
         for _ in 0..self.random.random_range(1..=6) {
-            match self.random.random_range(0..14) {
+            match self.random.random_range(0..17) {
+                14 => self.number(connection, &mut changes)?,
+                15.. => self.duplicate(connection, &view)?,
                 0 => self.transfer(connection, &mut changes)?,
-                10.. => self.contend(connection, writer, &mut changes)?,
+                10..14 => self.contend(connection, writer, &mut changes)?,
                 1 if savepoints => {
                     Self::send(connection, "SAVEPOINT here")?;
                     savepoint = Some(changes.len());
@@ -363,12 +409,18 @@ impl Worker {
             (4, Some(name)) => (format!("DROP TABLE {name}"), vec![Change::Table(name, None)]),
             (5, Some(name)) => {
                 let same = Change::Table(name.clone(), Some(self.state.tables[&name]));
-                (format!("ALTER TABLE {name} ADD COLUMN c{id} INT DEFAULT 7, ALGORITHM=COPY"), vec![same])
+                let key =
+                    if self.random.random_bool(0.5) { format!(", ADD KEY k{id} (c{id}, id)") } else { String::new() };
+                (format!("ALTER TABLE {name} ADD COLUMN c{id} INT DEFAULT 7{key}, ALGORITHM=COPY"), vec![same])
             }
             _ => {
                 let created = Change::Table(fresh.clone(), Some(0));
+                let keys = ["", ", PRIMARY KEY (id), KEY (name)", ", UNIQUE KEY (name, id)"][id as usize % 3];
                 (
-                    format!("CREATE TABLE {fresh} (id BIGINT, name VARCHAR(40) DEFAULT 'x') ENGINE={}", self.engine),
+                    format!(
+                        "CREATE TABLE {fresh} (id BIGINT, name VARCHAR(40) DEFAULT 'x'{keys}) ENGINE={}",
+                        self.engine
+                    ),
                     vec![created],
                 )
             }

@@ -102,6 +102,12 @@ impl Client {
     }
 
     fn statement(&mut self) -> String {
+        // Half of the time on the tables with keys.
+        let statement = self.plain_statement();
+        if self.random.random_bool(0.5) { statement } else { with_keys(&statement) }
+    }
+
+    fn plain_statement(&mut self) -> String {
         let random = &mut self.random;
         let (number, double) = (self.number, random.random_range(0..DOUBLES));
         match random.random_range(0..100) {
@@ -132,4 +138,10 @@ impl Client {
 
 fn send(connection: &mut Conn, statement: &str) -> Step {
     connection.query_drop(statement).map_err(Trouble::from)
+}
+
+/// The same statement on the table with keys.
+fn with_keys(statement: &str) -> String {
+    let keyed = |text: String, table: &str| text.replace(&format!(" {table} "), &format!(" keyed_{table} "));
+    super::plan::TABLES.iter().fold(statement.to_owned(), |text, table| keyed(text, table))
 }

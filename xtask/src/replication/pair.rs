@@ -12,15 +12,14 @@ use anyhow::{Context, Result, bail, ensure};
 use mysql::prelude::Queryable;
 use mysql::{Conn, Row};
 
-use super::plan::{Mode, Plan, ROWS};
-use crate::client;
+use super::plan::{Mode, Plan, ROWS, TABLES};
 use crate::server::{Options, Server};
+use crate::{client, indexes};
 
 /// A replica that takes longer to catch up hangs. Shorter than its lock wait timeout: a wait that only the timeout ends is a hang
 /// too.
 const CATCH_UP: Duration = Duration::from_secs(40);
 const LOCK_WAIT_SECONDS: u32 = 60;
-const TABLES: [&str; 3] = ["few", "queue", "doubles"];
 
 /// One of the two servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,32 +107,15 @@ impl Pair {
             }
             let status = slave_status(&mut replica)?;
             let error = field(&status, "Last_SQL_Error");
-            ensure!(error.is_empty(), "the replica stopped: {error}");
+            ensure!(error.is_empty(), "the replica stopped: {error}; wanted {wanted}");
         }
-        self.hang(&wanted)
-    }
-
-    /// Describes why the replica does not go on.
-    fn hang(&mut self, wanted: &str) -> Result<Duration> {
-        let mut replica = self.replica.connect()?;
-        let has: String = client::value(&mut replica, "SELECT @@gtid_slave_pos")?;
-        let threads: Vec<(u64, String, Option<String>, Option<String>)> =
-            replica.query("SELECT id, command, state, info FROM information_schema.processlist ORDER BY id")?;
-        let threads: Vec<String> = threads.iter().map(|thread| format!("  {thread:?}")).collect();
-        let status = slave_status(&mut replica)?;
-        let (io, sql) = (field(&status, "Slave_IO_Running"), field(&status, "Slave_SQL_Running"));
-        let engine = client::engine_status(&mut replica)?.unwrap_or_default();
-        bail!(
-            "the replica did not catch up in {CATCH_UP:?}: wanted {wanted}, has {has}; I/O thread {io}, SQL thread {sql} {}\n{}\n{engine}",
-            field(&status, "Last_IO_Error"),
-            threads.join("\n"),
-        )
+        bail!("the replica did not catch up in {CATCH_UP:?}: wanted {wanted}")
     }
 
     /// Checks that both sides hold the same rows. Their order may differ: it depends on where there was room.
     pub fn compare(&mut self) -> Result<()> {
         let (mut primary, mut replica) = (self.primary.connect()?, self.replica.connect()?);
-        for table in TABLES {
+        for table in TABLES.iter().flat_map(|table| [(*table).to_owned(), format!("keyed_{table}")]) {
             let rows = |connection: &mut Conn| -> Result<Vec<Row>> {
                 Ok(connection.query(format!("SELECT * FROM {table} ORDER BY 1, 2, 3"))?)
             };
@@ -153,8 +135,14 @@ impl Pair {
             let (left, right) = (checksum(&mut primary)?, checksum(&mut replica)?);
             ensure!(left == right && left.is_some(), "checksums differ: {left:?} and {right:?}");
         }
-        let few: u64 = client::value(&mut primary, "SELECT COUNT(DISTINCT id) FROM few")?;
-        ensure!(few == u64::from(ROWS), "{few} rows of {ROWS} are left");
+        for table in ["few", "keyed_few"] {
+            let few: u64 = client::value(&mut primary, &format!("SELECT COUNT(DISTINCT id) FROM {table}"))?;
+            ensure!(few == u64::from(ROWS), "{table}: {few} rows of {ROWS} are left");
+        }
+        for (side, connection) in [("primary", &mut primary), ("replica", &mut replica)] {
+            let faults = indexes::check(connection)?;
+            ensure!(faults.is_empty(), "on the {side}: {}", faults.join("; "));
+        }
         Ok(())
     }
 
@@ -179,9 +167,26 @@ impl Pair {
         self.primary.stop()
     }
 
-    /// Keeps both directories for inspection and returns their names.
+    /// Keeps both directories for inspection, and returns their names and the ends of both error logs: the next test removes the
+    /// directories.
     pub fn keep(&mut self) -> String {
-        format!("{} {}", self.primary.keep().display(), self.replica.keep().display())
+        let mut text = format!("{} {}", self.primary.keep().display(), self.replica.keep().display());
+        for (side, server) in [(Side::Primary, &self.primary), (Side::Replica, &self.replica)] {
+            text += &format!("\nthe end of the {}'s error log:\n{}", side.name(), server.log_tail());
+        }
+        text
+    }
+
+    /// What the replica and both engines are doing, for the report of a failure.
+    pub fn state(&mut self) -> String {
+        let mut text = String::new();
+        for (side, server) in [(Side::Primary, &self.primary), (Side::Replica, &self.replica)] {
+            match server.connect().and_then(|mut connection| described(&mut connection, side)) {
+                Ok(found) => text += &found,
+                Err(error) => text += &format!("the {} does not answer: {error:#}\n", side.name()),
+            }
+        }
+        text
     }
 }
 
@@ -207,9 +212,15 @@ fn free_port() -> Result<u16> {
 }
 
 fn create_tables(connection: &mut Conn, engine: &str) -> Result<()> {
+    let keyed = |table: &str, columns: &str| format!("CREATE TABLE keyed_{table} ({columns}) ENGINE={engine}");
     client::execute(
         connection,
         &[
+            keyed("few", "id INT PRIMARY KEY, v BIGINT, body VARCHAR(40), KEY (v), KEY (body DESC, v)"),
+            keyed("queue", "client INT, id BIGINT, body VARCHAR(60), UNIQUE KEY (client, id), KEY (body(10))"),
+            // Many rows with one key, and no key that is unique.
+            keyed("doubles", "v INT, body CHAR(4), none INT, KEY (v), KEY (none, body)"),
+            format!("INSERT INTO keyed_few SELECT seq, 0, '' FROM seq_0_to_{}", ROWS - 1),
             format!("CREATE TABLE few (id INT, v BIGINT, body VARCHAR(40)) ENGINE={engine}"),
             format!("CREATE TABLE queue (client INT, id BIGINT, body VARCHAR(60)) ENGINE={engine}"),
             // A third column, so that all rows sort alike.
@@ -217,6 +228,26 @@ fn create_tables(connection: &mut Conn, engine: &str) -> Result<()> {
             format!("INSERT INTO few SELECT seq, 0, '' FROM seq_0_to_{}", ROWS - 1),
         ],
     )
+}
+
+/// Positions, threads and the engine's status of one server.
+fn described(connection: &mut Conn, side: Side) -> Result<String> {
+    let positions: Row = connection
+        .query_first("SELECT @@gtid_binlog_pos, @@gtid_slave_pos, @@gtid_current_pos")?
+        .context("no positions")?;
+    let threads: Vec<Row> =
+        connection.query("SELECT id, command, time_ms, state, info FROM information_schema.processlist ORDER BY id")?;
+    let mut text = format!("the {}: {positions:?}\n", side.name());
+    for row in threads {
+        text += &format!("  {row:?}\n");
+    }
+    if side == Side::Replica {
+        let status = slave_status(connection)?;
+        for name in ["Slave_IO_Running", "Slave_SQL_Running", "Last_IO_Error", "Last_SQL_Error", "Gtid_IO_Pos"] {
+            text += &format!("  {name}: {}\n", field(&status, name));
+        }
+    }
+    Ok(text + &client::engine_status(connection)?.unwrap_or_default() + "\n")
 }
 
 fn slave_status(connection: &mut Conn) -> Result<Row> {

@@ -2,6 +2,8 @@
 
 /// Number of rows that all clients update.
 pub const ROWS: u32 = 40;
+/// The tables without keys. Each has a twin `keyed_...` with keys.
+pub const TABLES: [&str; 3] = ["few", "queue", "doubles"];
 
 /// Which transactions the replica runs concurrently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,10 +2,12 @@
 
 use rand::Rng;
 
+use super::column::Column;
 use super::expression::condition;
 use super::generate::{Generator, ModelChange, Planned};
+use super::keys::BYTES_MAX;
 use super::random::{chance, pick};
-use super::schema::{Column, Table};
+use super::schema::Table;
 use super::step::{Kind, Step};
 
 const TABLES_MIN: usize = 3;
@@ -64,6 +66,10 @@ impl Generator {
             36..48 => self.optimize(session),
             48..56 if base > TABLES_MIN => self.drop_table(session),
             56..60 => self.partition(session),
+            60..78 => {
+                let index = self.table_to_define()?;
+                self.alter_keys(session, index)
+            }
             _ => self.alter(session),
         }
     }
@@ -81,8 +87,14 @@ impl Generator {
         let index = self.some_base_table()?;
         let name = self.new_name("t");
         let source = self.tables[index].name.clone();
-        let table =
-            Table { name: name.clone(), triggers: Vec::new(), rows: 0, next_id: 1, ..self.tables[index].clone() };
+        let table = Table {
+            name: name.clone(),
+            triggers: Vec::new(),
+            rows: 0,
+            next_id: 1,
+            ids: Vec::new(),
+            ..self.tables[index].clone()
+        };
         let text = format!("CREATE TABLE {name} LIKE {source}");
         let step = Step::new(session, Kind::Definition, text).writing([&name]).reading([&source]);
         Some(Planned::with(step, ModelChange::Put(Box::new(table))))
@@ -101,7 +113,10 @@ impl Generator {
         let list: Vec<&str> = std::iter::once("id").chain(columns.iter().map(|column| column.name.as_str())).collect();
         let text = format!("CREATE TABLE {name} AS SELECT {} FROM {} WHERE {condition}", list.join(", "), source.name);
         let step = Step::new(session, Kind::Definition, text).writing([&name]).reading([&source.name]);
-        let table = Table { name, columns, triggers: Vec::new(), partitioned: false, versioned: false, ..source };
+        let mut table = Table { name, columns, triggers: Vec::new(), partitioned: false, versioned: false, ..source };
+        table.keys.clear();
+        table.keys_changed();
+        table.automatic = false;
         Some(Planned::with(step, ModelChange::Put(Box::new(table))))
     }
 
@@ -170,7 +185,7 @@ impl Generator {
             );
             table.partitioned = change != "REMOVE PARTITIONING";
             format!("ALTER TABLE {} {change}", table.name)
-        } else if table.versioned {
+        } else if table.versioned || table.has_computed_key() {
             return None;
         } else {
             table.partitioned = true;
@@ -204,12 +219,14 @@ impl Generator {
             }
             3 if table.columns.len() > 1 => {
                 table.columns.remove(place);
+                table.lose_column_of_keys(&at);
                 format!("DROP COLUMN {at}")
             }
             4 => {
                 let name = format!("c{}", table.next_column);
                 table.next_column += 1;
                 table.columns[place].name.clone_from(&name);
+                table.rename_column_of_keys(&at, &name);
                 format!("RENAME COLUMN {at} TO {name}")
             }
             5 => {
@@ -222,10 +239,18 @@ impl Generator {
                 let column = Column::any(random, at, &table.columns[..place]);
                 let text = format!("MODIFY COLUMN {}", column.definition());
                 table.columns[place] = column;
+                let fits = |column: &Column| {
+                    let short = column.kind.key_bytes(None).is_some_and(|bytes| bytes <= BYTES_MAX);
+                    column.fits_key() && short || !table.keys.iter().any(|key| key.has(&column.name))
+                };
+                if table.partitioned && table.has_computed_key() || !fits(&table.columns[place]) {
+                    return None;
+                }
                 text
             }
         };
-        let ignore = if chance(random, 20) { "IGNORE " } else { "" };
+        // Of rows with the same key the first one stays, and the engines meet them in different orders.
+        let ignore = if chance(random, 20) && !table.is_order_sensitive() { "IGNORE " } else { "" };
         let text = format!("ALTER {ignore}TABLE {} {change}", table.name);
         let step = Step::new(session, Kind::Definition, text).writing([&table.name]);
         Some(Planned::with(step, ModelChange::Put(Box::new(table))))

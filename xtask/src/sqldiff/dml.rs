@@ -1,9 +1,11 @@
 //! INSERT, REPLACE, UPDATE, DELETE and LOAD DATA in all their forms.
 
 use rand::Rng;
+use rand::rngs::StdRng;
 
 use super::expression::{assigned, condition};
 use super::generate::Generator;
+use super::keys::on_key;
 use super::random::{chance, pick};
 use super::schema::Table;
 use super::step::{Kind, Step};
@@ -11,12 +13,24 @@ use super::step::{Kind, Step};
 /// A table with more rows than this is emptied before it is filled.
 const ROWS_MAX: usize = 60;
 
+/// A condition, often one that a key answers.
+fn by_key_or_not(random: &mut StdRng, table: &Table) -> String {
+    match table.some_key(random) {
+        Some((_, Some(column))) if chance(random, 50) => {
+            // A part of the rows only: a full table tests more than an empty one.
+            format!("({}) AND id % 3 = {}", on_key(random, column, &column.name), random.random_range(0..3))
+        }
+        _ => condition(random, table, ""),
+    }
+}
+
 impl Generator {
     /// A statement that changes some table.
     pub fn change(&mut self, session: usize) -> Option<Step> {
         let index = self.some_table(session)?;
         let crowded = self.tables[index].rows > ROWS_MAX;
         let step = match self.random.random_range(0..100) {
+            0..7 if !crowded && !self.tables[index].keys.is_empty() => self.insert_or_update(session, index),
             0..38 if !crowded => self.insert(session, index),
             38..44 if !crowded => self.insert_select(session, index),
             44..46 if !crowded => self.insert_many(session, index),
@@ -75,7 +89,8 @@ impl Generator {
         let from = self.tables[source].clone();
         let random = &mut self.random;
         let table = &mut self.tables[index];
-        let id = if table.unique {
+        let copies_ids = table.collides && chance(random, 50);
+        let id = if table.unique && !copies_ids {
             let first = table.next_id;
             table.next_id += from.rows as u64 + 200;
             format!("{first} + ROW_NUMBER() OVER (ORDER BY id)")
@@ -92,20 +107,21 @@ impl Generator {
             }
         }
         // Without an order the rows would get different ids on the two sides.
-        let unordered = table.unique && !from.unique;
-        if unordered {
+        let matters = table.unique || table.is_order_sensitive();
+        if matters && !from.unique {
             return self.insert(session, index);
         }
+        let order = if matters { " ORDER BY id" } else { "" };
         let verb = *pick(random, &["INSERT", "INSERT IGNORE", "REPLACE"]);
         let condition = condition(random, &from, "");
         let text = format!(
-            "{verb} INTO {} ({}) SELECT {} FROM {} WHERE {condition}",
+            "{verb} INTO {} ({}) SELECT {} FROM {} WHERE {condition}{order}",
             table.name,
             names.join(", "),
             values.join(", "),
             from.name
         );
-        Step::new(session, Kind::Change, text).reading([&from.name])
+        Step::new(session, Kind::Change, text).reading([&from.name]).in_order(matters)
     }
 
     /// A bulk insert: many rows of mixed lengths.
@@ -182,10 +198,16 @@ impl Generator {
     fn update(&mut self, session: usize, index: usize) -> Step {
         let table = self.tables[index].clone();
         let set = self.assignments(&table, "");
+        let sensitive = table.is_order_sensitive();
+        if sensitive && !table.unique {
+            return self.insert(session, index);
+        }
         let random = &mut self.random;
-        let condition = condition(random, &table, "");
-        let ignore = if chance(random, 12) { "IGNORE " } else { "" };
+        let condition = by_key_or_not(random, &table);
+        // InnoDB refuses it for keys that the server hashes, at one isolation level.
+        let ignore = if chance(random, 12) && !table.has_computed_key() { "IGNORE " } else { "" };
         let (tail, ordered) = match random.random_range(0..6) {
+            2.. if sensitive => (" ORDER BY id".to_owned(), true),
             0 if table.unique => (format!(" ORDER BY id LIMIT {}", random.random_range(0..9)), true),
             1 if table.unique => (" ORDER BY id DESC".to_owned(), true),
             _ => (String::new(), false),
@@ -200,12 +222,19 @@ impl Generator {
             return self.update(session, index);
         };
         let (table, other) = (self.tables[index].clone(), self.tables[other].clone());
+        let sensitive = table.is_order_sensitive() || other.is_order_sensitive();
+        if sensitive && !(table.unique && other.unique) {
+            return self.update(session, index);
+        }
         let mut set = self.assignments(&table, "a.");
         let both = chance(&mut self.random, 35) && other.triggers.is_empty();
         if both {
             set = format!("{set}, {}", self.assignments(&other, "b."));
         }
-        let condition = condition(&mut self.random, &table, "a.");
+        let mut condition = condition(&mut self.random, &table, "a.");
+        if sensitive {
+            condition = format!("a.id = {} AND ({condition})", table.some_id(&mut self.random));
+        }
         let joined = self.joined(&table.name, &other.name);
         let text = format!("UPDATE {joined} ON a.id = b.id SET {set} WHERE {condition}");
         let step = Step::new(session, Kind::Change, text);
@@ -224,7 +253,7 @@ impl Generator {
     fn delete(&mut self, session: usize, index: usize) -> Step {
         let random = &mut self.random;
         let table = &self.tables[index];
-        let condition = condition(random, table, "");
+        let condition = by_key_or_not(random, table);
         let (tail, ordered) = match random.random_range(0..8) {
             0 | 1 if table.unique => (format!(" ORDER BY id LIMIT {}", random.random_range(0..6)), true),
             2 => (format!(" RETURNING {}", table.all_columns()), false),

@@ -3,8 +3,9 @@
 use rand::Rng;
 use rand::rngs::StdRng;
 
+use super::column::Column;
 use super::random::{chance, pick};
-use super::schema::{Column, Table};
+use super::schema::Table;
 use super::types::Family;
 
 /// A condition for WHERE. Columns get `prefix` (`a.` or nothing).

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use super::outcome::{DEADLOCK, Outcome};
+use super::outcome::{Cell, DEADLOCK, Outcome};
 use super::random::{chance, pick};
 use super::schema::Table;
 use super::step::{Kind, OBSERVER, SESSIONS, Step};
@@ -16,6 +16,9 @@ use super::tracker::Tracker;
 const RESTART_EVERY: u32 = 4_000;
 /// Least number of statements between two restarts.
 const RESTART_APART: u32 = 1_500;
+
+/// Ids of a table that are remembered.
+const IDS: usize = 60;
 
 /// How the model changes if the statement succeeds.
 #[derive(Clone, Debug)]
@@ -37,18 +40,20 @@ pub struct Planned {
     pub step: Step,
     /// Applied when both servers accept it.
     pub change: Option<ModelChange>,
+    /// Whether it is left out unless the step before it has succeeded.
+    pub follows: bool,
 }
 
 impl Planned {
     /// A step that changes the model.
     pub fn with(step: Step, change: ModelChange) -> Self {
-        Self { step, change: Some(change) }
+        Self { step, change: Some(change), follows: false }
     }
 }
 
 impl From<Step> for Planned {
     fn from(step: Step) -> Self {
-        Self { step, change: None }
+        Self { step, change: None, follows: false }
     }
 }
 
@@ -69,6 +74,8 @@ pub struct Generator {
     /// Number of the next file.
     pub files: u32,
     since_restart: u32,
+    /// Whether the last step of the stream has failed.
+    failed: bool,
 }
 
 impl Generator {
@@ -83,6 +90,7 @@ impl Generator {
             current: 0,
             files: 0,
             since_restart: 0,
+            failed: false,
         };
         generator.create_log_table();
         generator
@@ -107,6 +115,12 @@ impl Generator {
         (!indexes.is_empty()).then(|| *pick(&mut self.random, &indexes))
     }
 
+    /// Whether a table that the step touches has keys.
+    pub fn has_keys(&self, step: &Step) -> bool {
+        let keyed = |name: &String| self.tables.iter().any(|table| table.name == *name && !table.keys.is_empty());
+        step.tables().any(keyed)
+    }
+
     /// Whether enough statements have run since the last restart.
     pub fn may_restart(&self) -> bool {
         self.since_restart > RESTART_APART
@@ -116,6 +130,9 @@ impl Generator {
     pub fn next(&mut self) -> Planned {
         loop {
             if let Some(planned) = self.queue.pop_front() {
+                if planned.follows && self.failed {
+                    continue;
+                }
                 return planned;
             }
             self.compose();
@@ -165,6 +182,7 @@ impl Generator {
                 self.plan(planned);
             }
             96 if !is_open => drop(self.distributed(session)),
+            97 => drop(self.automatic(session)),
             _ => drop(self.extra(session)),
         }
     }
@@ -228,10 +246,13 @@ impl Generator {
         self.tracker.note(step, outcome);
         if !step.is_check {
             self.since_restart += 1;
+            self.failed = !outcome.is_done();
         }
         if let (true, [name]) = (step.is_check && outcome.is_done(), step.reads.as_slice()) {
             for table in self.tables.iter_mut().filter(|table| table.name == *name) {
                 table.rows = outcome.rows().len();
+                let id = |row: &Vec<Cell>| str::from_utf8(row.first()?.as_ref()?).ok()?.parse().ok();
+                table.ids = outcome.rows().iter().step_by(table.rows / IDS + 1).filter_map(id).collect();
             }
         }
         match step.kind {

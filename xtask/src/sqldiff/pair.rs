@@ -80,14 +80,21 @@ impl Pair {
     }
 }
 
-/// SHOW CREATE TABLE without the engine's name.
+/// SHOW CREATE TABLE without the engine's name and the next value of AUTO_INCREMENT.
 fn named_alike(step: &Step, mut outcome: Outcome) -> Outcome {
     if let (Outcome::Done { sets, .. }, true) = (&mut outcome, step.text.starts_with("SHOW CREATE")) {
         for cell in sets.iter_mut().flatten().flatten().flatten() {
             let text =
                 String::from_utf8_lossy(cell).replace("ENGINE=Perdura", "ENGINE=").replace("ENGINE=InnoDB", "ENGINE=");
-            *cell = text.replace("ENGINE = Perdura", "ENGINE = ").replace("ENGINE = InnoDB", "ENGINE = ").into_bytes();
+            let text = text.replace("ENGINE = Perdura", "ENGINE = ").replace("ENGINE = InnoDB", "ENGINE = ");
+            *cell = without_next_value(&text).into_bytes();
         }
     }
     outcome
+}
+
+fn without_next_value(text: &str) -> String {
+    const WORD: &str = " AUTO_INCREMENT=";
+    let Some((before, after)) = text.split_once(WORD) else { return text.to_owned() };
+    format!("{before}{}", after.trim_start_matches(|digit: char| digit.is_ascii_digit()))
 }

@@ -14,6 +14,14 @@ impl Generator {
     pub fn query(&mut self, session: usize) -> Option<Step> {
         let index = self.some_table(session)?;
         let table = self.tables[index].clone();
+        let by_key = match self.random.random_range(0..10) {
+            0..4 => self.read_by_key(session, &table),
+            4 => self.join_by_key(session, &table),
+            _ => None,
+        };
+        if let Some(step) = by_key {
+            return Some(step.reading([&table.name]));
+        }
         let step = match self.random.random_range(0..10) {
             0..4 => self.select(session, &table),
             4..6 => self.aggregate(session, &table),

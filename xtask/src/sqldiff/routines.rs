@@ -68,7 +68,11 @@ impl Generator {
         let column = (*table.assignable().first()?).clone();
         let (value, id) = (column.kind.value(&mut self.random), table.some_id(&mut self.random));
         self.plan(Step::new(session, Kind::Setting, format!("SET @value = {value}, @id = {id}")));
-        let text = format!("PREPARE s FROM 'UPDATE {} SET {} = ? WHERE id >= ?'", table.name, column.name);
+        if table.is_order_sensitive() && !table.unique {
+            return None;
+        }
+        let order = if table.is_order_sensitive() { " ORDER BY id" } else { "" };
+        let text = format!("PREPARE s FROM 'UPDATE {} SET {} = ? WHERE id >= ?{order}'", table.name, column.name);
         self.plan(Step::new(session, Kind::Setting, text));
         let log = (!table.triggers.is_empty()).then(|| self.log_table());
         let step = Step::new(session, Kind::Change, "EXECUTE s USING @value, @id");
@@ -79,6 +83,9 @@ impl Generator {
     fn variables(&mut self, session: usize) -> Option<()> {
         let index = self.some_table(session)?;
         let table = self.tables[index].clone();
+        if table.is_order_sensitive() && !table.unique {
+            return None;
+        }
         let condition = condition(&mut self.random, &table, "");
         let text = format!("SELECT MAX(id), COUNT(*) INTO @id, @count FROM {} WHERE {condition}", table.name);
         self.plan(Step::new(session, Kind::Query, text).reading([&table.name]));

@@ -3,112 +3,11 @@
 use rand::Rng;
 use rand::rngs::StdRng;
 
+use super::column::Column;
+use super::keys::{Key, Shape};
 use super::random::{chance, pick};
-use super::types::{self, Family, Type};
 
-/// How a column's value is computed.
-#[derive(Clone, Debug)]
-pub struct Generated {
-    expression: String,
-    stored: bool,
-}
-
-/// A column other than `id`.
-#[derive(Clone, Debug)]
-pub struct Column {
-    /// Its name.
-    pub name: String,
-    /// Its type.
-    pub kind: Type,
-    /// Whether NULL is allowed.
-    pub nullable: bool,
-    /// How it is computed, if it is.
-    pub generated: Option<Generated>,
-    default: Option<String>,
-    check: Option<String>,
-    invisible: bool,
-}
-
-impl Column {
-    /// A column of any type, perhaps computed from `others`.
-    pub fn any(random: &mut StdRng, name: String, others: &[Column]) -> Self {
-        if chance(random, 12) {
-            return Self::computed(random, name, others);
-        }
-        let kind = types::any(random);
-        let nullable = chance(random, 70);
-        let clock = ["TIMESTAMP(", "DATETIME("].iter().any(|start| kind.sql.starts_with(start));
-        let default = match random.random_range(0..10) {
-            0..2 => Some(kind.value(random)),
-            2 if kind.family == Family::Exact => Some("(id % 50 + 1)".to_owned()),
-            2 if kind.family == Family::Text => Some("(CONCAT('d', id % 10))".to_owned()),
-            3..6 if clock => {
-                let digits = kind.sql.chars().nth_back(1).unwrap_or('0');
-                // No ON UPDATE: the server decides whether a row changes by the columns that the engine has read.
-                Some(format!("CURRENT_TIMESTAMP({digits})"))
-            }
-            _ => None,
-        };
-        let check = match kind.family {
-            Family::Exact if chance(random, 15) => Some(format!("{name} IS NULL OR {name} < 90")),
-            Family::Text if chance(random, 5) => Some(format!("{name} <> 'abc'")),
-            _ => None,
-        };
-        let invisible = chance(random, 4) && (nullable || default.is_some());
-        Self { name, kind, nullable, generated: None, default, check, invisible }
-    }
-
-    fn computed(random: &mut StdRng, name: String, others: &[Column]) -> Self {
-        let base: Vec<&Column> = others.iter().filter(|column| column.generated.is_none()).collect();
-        let (sql, family, expression) = match base.is_empty() {
-            false if chance(random, 70) => {
-                let other = &pick(random, &base).name;
-                let expression =
-                    if chance(random, 50) { format!("{other} IS NULL") } else { format!("LENGTH({other})") };
-                ("BIGINT", Family::Exact, expression)
-            }
-            _ if chance(random, 50) => ("INT", Family::Exact, "id % 10".to_owned()),
-            _ => ("VARCHAR(40) CHARACTER SET utf8mb4", Family::Text, "CONCAT('#', id)".to_owned()),
-        };
-        let kind = types::computed(sql, family);
-        let generated = Some(Generated { expression, stored: chance(random, 50) });
-        Self { name, kind, nullable: true, generated, default: None, check: None, invisible: false }
-    }
-
-    /// Its definition for CREATE and ALTER.
-    pub fn definition(&self) -> String {
-        let mut text = format!("{} {}", self.name, self.kind.sql);
-        if let Some(Generated { expression, stored }) = &self.generated {
-            return text + &format!(" AS ({expression}) {}", if *stored { "STORED" } else { "VIRTUAL" });
-        }
-        text += if self.nullable { " NULL" } else { " NOT NULL" };
-        if self.invisible {
-            text += " INVISIBLE";
-        }
-        if let Some(default) = &self.default {
-            text += &format!(" DEFAULT {default}");
-        }
-        if let Some(check) = &self.check {
-            text += &format!(" CHECK ({check})");
-        }
-        text
-    }
-
-    /// A value for INSERT or UPDATE: mostly a literal.
-    pub fn value(&self, random: &mut StdRng) -> String {
-        if self.generated.is_some() {
-            return "DEFAULT".to_owned();
-        }
-        match random.random_range(0..100) {
-            0..8 => "DEFAULT".to_owned(),
-            8..20 if self.nullable => "NULL".to_owned(),
-            20 => "NULL".to_owned(),
-            _ => self.kind.value(random),
-        }
-    }
-}
-
-/// A table, whose first column is `id BIGINT NOT NULL`.
+/// A table, whose first column is `id BIGINT NOT NULL`, perhaps AUTO_INCREMENT.
 #[derive(Clone, Debug)]
 pub struct Table {
     /// Its name.
@@ -131,6 +30,14 @@ pub struct Table {
     pub next_column: u32,
     /// Whether it is system-versioned.
     pub versioned: bool,
+    /// Its keys.
+    pub keys: Vec<Key>,
+    /// Whether `id` is unique by a key only, so that a new row's may exist already.
+    pub collides: bool,
+    /// Whether `id` is AUTO_INCREMENT.
+    pub automatic: bool,
+    /// The ids when last read, some of them.
+    pub ids: Vec<u64>,
 }
 
 impl Table {
@@ -143,7 +50,8 @@ impl Table {
             columns.push(column);
         }
         let partitioned = owner.is_none() && chance(random, 8);
-        Self {
+        let keyed = chance(random, 70);
+        let mut table = Self {
             name,
             columns,
             unique: chance(random, 85),
@@ -154,13 +62,30 @@ impl Table {
             triggers: Vec::new(),
             next_column: count,
             versioned: owner.is_none() && !partitioned && chance(random, 4),
+            keys: Vec::new(),
+            collides: false,
+            automatic: keyed && chance(random, 25),
+            ids: Vec::new(),
+        };
+        if keyed {
+            table.keys = Key::some(random, &table.shape());
+            table.collides = table.keys.iter().any(Key::is_of_id) && (!table.unique || chance(random, 30));
+            table.unique |= table.collides;
         }
+        table
+    }
+
+    /// What a new key must know of it.
+    pub fn shape(&self) -> Shape<'_> {
+        Shape { columns: &self.columns, partitioned: self.partitioned, automatic: self.automatic }
     }
 
     /// The statement that creates it.
     pub fn create(&self, random: &mut StdRng) -> String {
-        let columns: Vec<String> = std::iter::once("id BIGINT NOT NULL".to_owned())
+        let counts = if self.automatic { " AUTO_INCREMENT" } else { "" };
+        let columns: Vec<String> = std::iter::once(format!("id BIGINT NOT NULL{counts}"))
             .chain(self.columns.iter().map(Column::definition))
+            .chain(self.keys.iter().map(Key::definition))
             .chain(chance(random, 10).then(|| "CONSTRAINT ids CHECK (id >= 0)".to_owned()))
             .collect();
         let temporary = if self.owner.is_some() { "TEMPORARY " } else { "" };
@@ -184,6 +109,9 @@ impl Table {
 
     /// An `id` that may exist.
     pub fn some_id(&self, random: &mut StdRng) -> u64 {
+        if !self.ids.is_empty() && chance(random, 70) {
+            return *pick(random, &self.ids);
+        }
         random.random_range(1..=self.next_id.max(2))
     }
 
@@ -191,6 +119,9 @@ impl Table {
     pub fn new_id(&mut self, random: &mut StdRng) -> u64 {
         if !self.unique {
             return random.random_range(1..=self.next_id.max(20));
+        }
+        if self.collides && chance(random, 25) {
+            return self.some_id(random);
         }
         self.next_id += 1;
         self.next_id - 1

@@ -60,6 +60,10 @@ pub struct Step {
     pub ordered: bool,
     /// Whether only errors are compared, since the rows name the engine.
     pub rows_differ: bool,
+    /// Whether the number of warnings depends on the plan: how often a value is compared.
+    pub warns_by_plan: bool,
+    /// Whether a table that it touches has keys.
+    pub keyed: bool,
     /// Whether it is a read that follows a statement of the stream. Such reads are not counted.
     pub is_check: bool,
     /// Name and content of a file that the statement reads as `{DIR}/NAME`.
@@ -77,6 +81,8 @@ impl Step {
             reads: Vec::new(),
             ordered: false,
             rows_differ: false,
+            warns_by_plan: false,
+            keyed: false,
             is_check: false,
             file: None,
         }
@@ -103,6 +109,12 @@ impl Step {
     /// Declares that its result set is not compared.
     pub fn engine_shows(mut self) -> Self {
         self.rows_differ = true;
+        self
+    }
+
+    /// Declares that its warnings are not compared.
+    pub fn warns_by_plan(mut self) -> Self {
+        self.warns_by_plan = true;
         self
     }
 

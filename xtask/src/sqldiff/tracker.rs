@@ -10,11 +10,14 @@
 //! A failed statement keeps the locks of the rows it has met, and the two engines meet rows in different orders. So Perdura alone may
 //! refuse with 1205 if a statement of another open transaction on such a table has failed before.
 //!
+//! A row that another session has deleted since the snapshot is a conflict for Perdura however it is found. InnoDB passes by it if it
+//! comes along a secondary key. So Perdura alone may refuse with 1213 if such a table has keys.
+//!
 //! After an explained refusal both servers roll the session's transaction back, so that they stay equal.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::outcome::{DEADLOCK, LOCK_WAIT, Outcome};
+use super::outcome::{DEADLOCK, LOCK_WAIT, Outcome, TABLE_CHANGED, is_of_row};
 use super::step::{Kind, OBSERVER, Step};
 
 /// Why the two servers may differ.
@@ -26,6 +29,13 @@ pub enum Explained {
     WiderConflict,
     /// Both refuse, over different rows: one waits, the other has a conflict.
     OtherRowFirst,
+    /// Perdura has a conflict over a row that InnoDB passes by, since it has been deleted.
+    ConflictOfDeleted,
+    /// InnoDB reads the row that has a key already, in a table newer than the snapshot. Perdura reads its newest version.
+    DuplicateInNewTable,
+    /// The engines take different ways to the rows of a table with keys, and so lock more or fewer of them (those that a LIMIT leaves out,
+    /// or those before an erroneous one), or come to a table that is newer than the snapshot.
+    OtherPlan,
     /// Perdura waits for a row that a failed statement has locked.
     LockOfFailure,
 }
@@ -129,6 +139,17 @@ impl Tracker {
             // InnoDB stops at a lock or a conflict before it meets the erroneous row.
             (Some(_), Some(LOCK_WAIT)) if !ours.is_conflict() && locks() => Some(Explained::WiderLock),
             (Some(_), Some(DEADLOCK)) if !ours.is_conflict() && changes() => Some(Explained::WiderConflict),
+            (None, Some(TABLE_CHANGED)) if ours.is_done() && step.keyed && changes() => {
+                Some(Explained::DuplicateInNewTable)
+            }
+            (Some(LOCK_WAIT), _) if !theirs.is_conflict() && step.keyed && locks() => Some(Explained::OtherPlan),
+            (Some(TABLE_CHANGED), None) if theirs.is_done() && step.keyed && changes() => Some(Explained::OtherPlan),
+            (Some(DEADLOCK), Some(code)) if is_of_row(code) && !step.ordered && changes() => {
+                Some(Explained::OtherRowFirst)
+            }
+            (Some(DEADLOCK), _) if !theirs.is_conflict() && step.keyed && changes() => {
+                Some(Explained::ConflictOfDeleted)
+            }
             (Some(LOCK_WAIT), _) if !theirs.is_conflict() && failures() => Some(Explained::LockOfFailure),
             _ => None,
         }

@@ -189,12 +189,48 @@ fn quoted(text: &str) -> String {
 }
 
 impl Type {
+    /// Characters or bytes that a string has at most; `None` for other types.
+    pub fn length(&self) -> Option<usize> {
+        match self.values {
+            Values::Text { length } | Values::Bytes { length } => Some(length),
+            _ => None,
+        }
+    }
+
+    /// Whether a key can take the beginning of its values.
+    pub fn has_beginning(&self) -> bool {
+        self.is_blob || self.length().is_some()
+    }
+
+    /// Bytes that a key takes at most of the column, or of its first `prefix` characters; `None` if it has no limit.
+    pub fn key_bytes(&self, prefix: Option<usize>) -> Option<usize> {
+        let widest = match self.sql.split_once("CHARACTER SET ").map(|(_, set)| set) {
+            Some(set) if set.starts_with("utf8mb4") || set.starts_with("utf16") => 4,
+            Some(set) if set.starts_with("utf8mb3") => 3,
+            Some(set) if set.starts_with("ucs2") || set.starts_with("sjis") => 2,
+            _ => 1,
+        };
+        match self.values {
+            Values::Text { length } | Values::Bytes { length } if prefix.is_some() || !self.is_blob => {
+                Some(prefix.unwrap_or(length) * widest)
+            }
+            _ if self.is_blob => prefix.map(|length| length * 4),
+            _ if self.family == Family::Text => Some(160),
+            _ => Some(32),
+        }
+    }
+
     /// An SQL expression for a value other than NULL. One in thirty does not fit.
     pub fn value(&self, random: &mut StdRng) -> String {
         if chance(random, 3) {
             return (*pick(random, &["'nonsense'", "-1", "99999999999999999999", "''", "1e300", "'2024-02-30'"]))
                 .into();
         }
+        self.fitting(random)
+    }
+
+    /// An SQL expression for a value that most likely fits.
+    pub fn fitting(&self, random: &mut StdRng) -> String {
         match self.values {
             Values::Int { bits, unsigned } => int_value(random, bits, unsigned),
             Values::Decimal { whole, fraction } => decimal_value(random, whole, fraction),

@@ -1,0 +1,5 @@
+"""Django's MySQL backend, driven by PyMySQL, without foreign keys: the same for both engines that `cargo xtask django` compares."""
+
+import pymysql
+
+pymysql.install_as_MySQLdb()

@@ -1,0 +1,78 @@
+//! A table's keys as its columns and keys change, and what they mean for statements.
+
+use rand::rngs::StdRng;
+
+use super::column::Column;
+use super::keys::{Key, LIMIT, Part};
+use super::random::pick;
+use super::schema::Table;
+
+/// A sort compares this many bytes of a column; longer ones would have ties.
+const SORTED_BYTES: usize = 1_000;
+
+impl Table {
+    /// Whether rows may refuse each other by a key other than one of `id` alone, so that the order of changes decides the outcome.
+    pub fn is_order_sensitive(&self) -> bool {
+        self.keys.iter().any(|key| key.is_unique() && !key.is_of_id())
+    }
+
+    /// Whether the server would have to compute a part of a key: a column that is not stored, or the hash of a long key.
+    pub fn has_computed_key(&self) -> bool {
+        let computed = |part: &Part| {
+            let column = self.columns.iter().find(|column| column.name == part.column);
+            column.is_some_and(|column| {
+                column.is_virtual()
+                    || part.prefix.is_none() && column.kind.key_bytes(None).is_none_or(|bytes| bytes > LIMIT)
+            })
+        };
+        self.keys.iter().any(|key| key.parts.iter().any(computed))
+    }
+
+    /// Follows the loss of a key: without one of its own, `id` is as unique as new ids are.
+    pub fn keys_changed(&mut self) {
+        if self.collides && !self.keys.iter().any(Key::is_of_id) {
+            self.unique = false;
+            self.collides = false;
+        }
+    }
+
+    /// Follows the loss of a column.
+    pub fn lose_column_of_keys(&mut self, name: &str) {
+        for key in &mut self.keys {
+            key.parts.retain(|part| part.column != name);
+        }
+        self.keys.retain(|key| !key.parts.is_empty());
+        self.keys_changed();
+    }
+
+    /// Follows the new name of a column.
+    pub fn rename_column_of_keys(&mut self, from: &str, to: &str) {
+        for part in self.keys.iter_mut().flat_map(|key| &mut key.parts).filter(|part| part.column == from) {
+            to.clone_into(&mut part.column);
+        }
+    }
+
+    /// The order of a key's columns, and of `id` behind them, for ORDER BY; `None` if a sort would not tell all values apart.
+    pub fn order_of(&self, key: &Key, backward: bool) -> Option<String> {
+        let mut order = Vec::new();
+        for part in &key.parts {
+            if part.column != "id" {
+                let column = self.columns.iter().find(|column| column.name == part.column)?;
+                let sorts = part.prefix.is_none() && !column.kind.is_blob;
+                column.kind.key_bytes(None).filter(|&bytes| sorts && bytes <= SORTED_BYTES)?;
+            }
+            let downward = part.descending != backward;
+            order.push(format!("{}{}", part.column, if downward { " DESC" } else { "" }));
+        }
+        if !key.parts.iter().any(|part| part.column == "id") {
+            order.push(format!("id{}", if backward { " DESC" } else { "" }));
+        }
+        Some(order.join(", "))
+    }
+
+    /// A column by which one of the keys begins, with the key.
+    pub fn some_key(&self, random: &mut StdRng) -> Option<(&Key, Option<&Column>)> {
+        let key = (!self.keys.is_empty()).then(|| pick(random, &self.keys))?;
+        Some((key, self.columns.iter().find(|column| column.name == key.parts[0].column)))
+    }
+}
