@@ -6,11 +6,12 @@ use crate::config::Config;
 use crate::error::{ErrorKind, Result};
 use crate::format::IndexDefinition;
 use crate::pool::Pool;
+use crate::recovery::alter::{AlteredIndex, IndexAlteration};
 use crate::recovery::{self, ddl};
 use crate::status::{Counters, Status};
 use crate::table::Table;
 use crate::table::definition::Definition;
-use crate::table::figures::TableSpace;
+use crate::table::figures::{IndexSpace, TableSpace};
 use crate::txn::compact;
 use crate::txn::isolation::Isolation;
 use crate::txn::session::Session;
@@ -86,8 +87,7 @@ impl Engine {
     /// Creates a table with indexes. Errors as for [`Engine::create_table`]; Configuration if a key may be longer than
     /// [`KEY_BYTES_MAX`](crate::KEY_BYTES_MAX), or if there are more than 255 indexes.
     pub fn create_table_with(&self, name: &str, definition: &[u8], indexes: &[IndexDefinition]) -> Result<Arc<Table>> {
-        let definition = Definition { indexes: indexes.into(), bytes: definition.into() };
-        ddl::create_table(&self.pool, name, definition)
+        ddl::create_table(&self.pool, name, Definition::new(indexes, definition))
     }
 
     /// Drops a table, even one that cannot be opened. No transaction may be using it.
@@ -117,6 +117,16 @@ impl Engine {
     /// be using the old one. Errors as for [`Engine::drop_table`], and DeviceFull.
     pub fn truncate_table(&self, name: &str) -> Result<Arc<Table>> {
         ddl::truncate_table(&self.pool, name)
+    }
+
+    /// Begins to alter the indexes of a table to those of `indexes`, in that order. No transaction may be writing to the table until
+    /// that is committed or dropped.
+    ///
+    /// # Errors
+    /// LockWaitTimeout if somebody else alters its indexes, or a prepared transaction without a session wrote to it; TableFull if the
+    /// table has had 65535 indexes; NotFound; Configuration as for [`Engine::create_table_with`]; ReadOnlyPool.
+    pub fn alter_indexes(&self, table: &Arc<Table>, indexes: &[AlteredIndex]) -> Result<IndexAlteration> {
+        IndexAlteration::begin(&self.pool, table, indexes)
     }
 
     /// Looks a table up by its name, and opens its files if they are closed. They stay open as long as somebody keeps the
@@ -154,7 +164,7 @@ impl Engine {
     /// # Errors
     /// NotFound.
     pub fn definition(&self, name: &str) -> Result<Arc<[u8]>> {
-        self.pool.tables.find(name).map(|table| table.definition.bytes.clone())
+        self.pool.tables.find(name).map(|table| table.definition().bytes)
     }
 
     /// Begins a session, which runs one transaction after another.
@@ -310,6 +320,38 @@ impl Engine {
         if visit(self.pool.catalog.measure()) {
             self.pool.tables.measure(&mut visit);
         }
+    }
+
+    /// Gives `visit` the space of each index, in the order of the names of the tables, until it returns false. It opens no table, looks
+    /// at a thousand leaves of an index, and waits for nobody.
+    pub fn each_index(&self, mut visit: impl FnMut(IndexSpace) -> bool) {
+        let mut session = self.session(Isolation::ReadCommitted);
+        self.pool.tables.each(&mut |table| {
+            let (definition, open, name) = (table.definition(), table.opened(), table.name());
+            definition.indexes.iter().enumerate().all(|(position, index)| {
+                visit(IndexSpace {
+                    table: table.id,
+                    name: name.to_string(),
+                    position,
+                    definition: *index,
+                    entries: table.figures().counted_rows(),
+                    measured: open.as_ref().and_then(|open| session.measure_index(open, position)),
+                })
+            })
+        });
+    }
+
+    /// The id of a table. It does not open the table.
+    ///
+    /// # Errors
+    /// NotFound.
+    pub fn table_id(&self, name: &str) -> Result<u32> {
+        self.pool.tables.find(name).map(|table| table.id)
+    }
+
+    /// Whether there is a table of this id.
+    pub fn has_table(&self, id: u32) -> bool {
+        self.pool.tables.find_id(id).is_some()
     }
 
     /// The values of the server's status variables.

@@ -60,6 +60,23 @@ impl Error {
         Error::new(ErrorKind::Damaged, message).in_file(file).at(offset)
     }
 
+    /// Damage of an index at `offset` of `file`. The rows are elsewhere.
+    #[cold]
+    pub fn damaged_index(file: &str, offset: u64, what: impl fmt::Display) -> Error {
+        let remedy = "the rows have not suffered: drop the index and add it again, or rebuild the table, and run `perdura check`";
+        let message = format!("{file} at offset {offset}: {what}; {remedy}");
+        Error::new(ErrorKind::Damaged, message).in_file(file).at(offset)
+    }
+
+    /// Puts in front which index of the table it is.
+    #[cold]
+    pub(crate) fn in_index(mut self, position: usize) -> Error {
+        if self.kind() == ErrorKind::Damaged {
+            self.0.message = format!("index {position}: {}", self.0.message);
+        }
+        self
+    }
+
     /// Puts the row in front.
     #[cold]
     pub(crate) fn in_row(mut self, row: u64) -> Error {

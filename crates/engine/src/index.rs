@@ -7,6 +7,8 @@
 //! what is there.
 
 pub mod audit;
+pub mod build;
+mod bulk;
 pub mod estimate;
 pub mod find;
 pub mod indexes;
@@ -14,6 +16,7 @@ pub mod insert;
 pub mod leaf;
 pub mod leaf_shadow;
 pub mod leaves;
+pub mod measure;
 pub mod page;
 pub mod purge;
 mod queue;

@@ -202,6 +202,12 @@ impl Pool {
         }
     }
 
+    /// Runs `body` while no purge does.
+    pub fn without_purge<T>(&self, body: impl FnOnce() -> T) -> T {
+        let _one = self.purging.lock();
+        body()
+    }
+
     /// Purges the open tables as far as live snapshots and the last checkpoint allow (I8). Returns the number of versions
     /// reclaimed.
     pub fn purge(&self) -> usize {

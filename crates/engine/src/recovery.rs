@@ -8,6 +8,7 @@
 //! the recovery (I7). Prepared transactions then get their write sets, cells and locks back. DDL keeps (I8) for files:
 //! table ids are never given twice, and files are removed after the commit that forgets them.
 
+pub mod alter;
 pub mod catalog;
 pub mod check;
 pub mod ddl;

@@ -24,6 +24,7 @@ use definition::Definition;
 use figures::{Figures, TableSpace};
 use perdura_log::Csn;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Number of directory pages whose rows are counted when a table is opened; the rest is extrapolated.
 const COUNTED_AT_OPEN: u64 = 4096;
@@ -31,9 +32,11 @@ const COUNTED_AT_OPEN: u64 = 4096;
 /// An open table: its definition, its files and its row directory.
 pub struct Table {
     definition: Definition,
-    space: Allocator,
+    space: Arc<Allocator>,
     indexes: Indexes,
     figures: Arc<Figures>,
+    /// Another has taken its place, over the same files.
+    altered: AtomicBool,
 }
 
 impl Table {
@@ -53,9 +56,14 @@ impl Table {
     }
 
     fn of_file(context: Arc<TableContext>, id: u32, name: &str, definition: Definition, file: DataFile) -> Table {
-        let indexes = Indexes::create(id, &definition.indexes, context.geometry.segment_bytes);
+        let numbered: Vec<_> = definition.numbered().collect();
+        let indexes = Indexes::create(id, &numbered, definition.next_number, context.geometry.segment_bytes);
         let space = Allocator::create(Chain::create(context, id, name, file));
-        Table { definition, space, indexes, figures: Arc::new(Figures::of_new_table()) }
+        Table::of(definition, Arc::new(space), indexes, Arc::new(Figures::of_new_table()))
+    }
+
+    fn of(definition: Definition, space: Arc<Allocator>, indexes: Indexes, figures: Arc<Figures>) -> Table {
+        Table { definition, space, indexes, figures, altered: AtomicBool::new(false) }
     }
 
     /// Like [`Table::create`], but takes the pool's spare file where the device has no room for another.
@@ -83,8 +91,30 @@ impl Table {
         figures: Arc<Figures>,
     ) -> Result<Table> {
         let (space, leaves) = Allocator::open(Chain::open(context, id, name)?)?;
-        let indexes = Indexes::open(space.chain(), &definition.indexes, leaves);
-        Ok(Table { definition, space, indexes, figures })
+        let numbered: Vec<_> = definition.numbered().collect();
+        let indexes = Indexes::open(space.chain(), &numbered, definition.next_number, leaves);
+        Ok(Table::of(definition, Arc::new(space), indexes, figures))
+    }
+
+    /// The table with another definition and other indexes, over the same files. It takes this one's place.
+    pub(crate) fn altered(&self, definition: Definition, indexes: Indexes) -> Table {
+        Table::of(definition, self.space.clone(), indexes, self.figures.clone())
+    }
+
+    /// Notes that another has taken this one's place. Whoever still has this one is refused.
+    pub(crate) fn set_altered(&self) {
+        self.altered.store(true, Ordering::Release);
+    }
+
+    /// Whether the table's indexes were altered since it was looked up: it is to be looked up again.
+    #[inline]
+    pub fn is_altered(&self) -> bool {
+        self.altered.load(Ordering::Relaxed)
+    }
+
+    /// Whether nobody has a table over the same files.
+    pub(crate) fn is_alone(&self) -> bool {
+        Arc::strong_count(&self.space) == 1
     }
 
     /// Whether closing the table loses nothing: no version waits for purge (I8). Whatever else DRAM knows of its space, the
@@ -97,7 +127,9 @@ impl Table {
 
     /// Unmaps the files that were given back while others used the table.
     pub(crate) fn forget_given_back(&mut self) {
-        self.space.forget_given_back();
+        if let Some(space) = Arc::get_mut(&mut self.space) {
+            space.forget_given_back();
+        }
     }
 
     /// The figures that outlive the open table.
@@ -145,6 +177,12 @@ impl Table {
     /// The allocator, which owns the table's files.
     #[inline]
     pub(crate) fn space(&self) -> &Allocator {
+        &self.space
+    }
+
+    /// The allocator, which outlives an alteration of the table.
+    #[inline]
+    pub(crate) fn shared_space(&self) -> &Arc<Allocator> {
         &self.space
     }
 

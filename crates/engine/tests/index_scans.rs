@@ -262,6 +262,28 @@ fn estimates_are_of_the_right_order() {
     assert!(estimate(0, Bound::Included(&key(3000)), Bound::Included(&key(10))) <= 130);
 }
 
+/// Hazard: of a range beyond what an estimate walks, it tells only that much.
+#[test]
+fn estimates_of_long_ranges_are_of_the_right_order() {
+    const ROWS: u32 = 60_000;
+    let engine = open();
+    let keyed = Keyed::create(&engine, "t", &[Kind::Number]);
+    // In two orders, so that leaves are full in one half and half full in the other.
+    fill(&engine, &keyed, (0..ROWS / 2).map(Fields::of));
+    fill(&engine, &keyed, (ROWS / 2..ROWS).rev().map(Fields::of));
+    let mut txn = begin(&engine);
+    let key = |number: u32| u64::from(number).to_be_bytes();
+    for (from, to) in [(0, ROWS), (ROWS / 4, ROWS), (0, ROWS / 2), (ROWS / 2, ROWS), (100, 20_000), (30_000, 50_000)] {
+        let (low, high) = (key(from), key(to));
+        for end in [Bound::Excluded(&high[..]), Bound::Unbounded] {
+            let found = txn.index_estimate(&keyed.table, 0, Bound::Included(&low), end).unwrap();
+            let true_count = u64::from(if end == Bound::Unbounded { ROWS - from } else { to - from });
+            let range = true_count / 3..=true_count * 3;
+            assert!(range.contains(&found), "{from}..{to}, {end:?}: {found} of {true_count}");
+        }
+    }
+}
+
 /// Hazard: what a table with indexes cannot do is done halfway.
 #[test]
 fn writes_without_keys_are_refused() {

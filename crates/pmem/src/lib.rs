@@ -8,6 +8,7 @@
 //! each event. All stores to persistent memory go through this crate (I10): the rules (I1) to (I11) are in
 //! `docs/invariants.md`. Errors are made alike in all crates, by [`error_type!`] over [`Detail`].
 
+pub mod ahead;
 pub mod checksum;
 mod counters;
 #[macro_use]

@@ -9,6 +9,7 @@
 //! share them order their accesses, or verify what they have read (by checksum), as readers of a damaged medium must
 //! anyway.
 
+use crate::ahead::prefetch;
 use crate::counters;
 use crate::error::Result;
 pub(crate) use crate::functions::{Functions, PLAIN};
@@ -162,11 +163,8 @@ impl Region {
     /// Asks for the line of the byte at `offset` ahead of its use. Does nothing out of bounds.
     #[inline]
     pub fn prefetch(&self, offset: u64) {
-        #[cfg(target_arch = "x86_64")]
         if offset < self.len {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            // SAFETY: in bounds, and a prefetch touches nothing that a program could see.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(self.base.add(offset as usize).cast()) }
+            prefetch(self.base as usize + offset as usize);
         }
     }
 

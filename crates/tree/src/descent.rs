@@ -4,6 +4,28 @@ use crate::keys::Keys;
 use crate::node::{Changed, Seen};
 use crate::trunk::Trunk;
 
+/// The part of the entries that lie below `key`, from 0 to 1, if the nodes of each level had equally many.
+pub(crate) fn share_below<K: Keys>(trunk: &Trunk<K>, key: &[u8]) -> Result<f64, Changed> {
+    let root = trunk.root();
+    // SAFETY: nodes live as long as the tree.
+    let mut seen = unsafe { &*root }.read();
+    if trunk.root() != root {
+        return Err(Changed);
+    }
+    let (mut share, mut width) = (0.0, 1.0);
+    while seen.shape.level > 0 {
+        let index = seen.count_below(&trunk.keys, key, false)?;
+        let child = seen.child(index)?.read();
+        seen.check()?;
+        width /= (seen.shape.count + 1) as f64;
+        share += width * index as f64;
+        seen = child;
+    }
+    let place = seen.count_below(&trunk.keys, key, false)?;
+    seen.check()?;
+    Ok(share + width * place as f64 / seen.shape.count.max(1) as f64)
+}
+
 /// The place of a key: between two entries of a leaf.
 pub(crate) struct Descent<'t> {
     leaf: Seen<'t>,

@@ -1,7 +1,7 @@
 //! The tree, as its readers use it.
 
 use crate::arena::Arena;
-use crate::descent::Descent;
+use crate::descent::{self, Descent};
 use crate::keys::Keys;
 use crate::node::Changed;
 use crate::trunk::Trunk;
@@ -115,6 +115,11 @@ impl<K: Keys> Tree<K> {
     /// The reference of the smallest key above `key`.
     pub fn higher(&self, key: &[u8]) -> Option<u64> {
         self.read(|| Descent::to(&self.trunk, key, true)?.behind())
+    }
+
+    /// The part of all entries that lie below `key`, from 0 to 1: an estimate, from the nodes on the way to the key.
+    pub fn share_below(&self, key: &[u8]) -> f64 {
+        self.read(|| descent::share_below(&self.trunk, key))
     }
 
     /// Where `key` belongs among the entries.

@@ -157,3 +157,24 @@ fn keys_in_order_fill_their_nodes() {
     drop(writer);
     assert_eq!(tree.bytes(), before, "a tree that was emptied takes more memory");
 }
+
+/// Hazard: the share of the entries below a key is that of some other key, and a caller reckons with a tenth of what there is.
+#[test]
+fn the_share_below_a_key_is_about_its_rank() {
+    const KEYS: u64 = 20_000;
+    let keys = |number: u64| number.to_be_bytes().to_vec();
+    for factor in [1, 7_919, KEYS - 1] {
+        let tree = Tree::new(List((0..KEYS).map(keys).collect()));
+        for number in 0..KEYS {
+            let number = number * factor % KEYS;
+            tree.writer().insert(&keys(number), number);
+        }
+        for number in (0..=KEYS).step_by(500) {
+            let (share, rank) = (tree.share_below(&keys(number)), number as f64 / KEYS as f64);
+            assert!((share - rank).abs() < 0.2, "{share} of the entries are below {number} of {KEYS}, {factor}");
+        }
+        assert_eq!(tree.share_below(b""), 0.0);
+        assert!((tree.share_below(&[0xff; 9]) - 1.0).abs() < 1e-9);
+    }
+    assert_eq!(Tree::new(List(vec![b"key".to_vec()])).share_below(b"key"), 0.0);
+}

@@ -1,6 +1,7 @@
 //! The engine as a subject: pools of tables and transactions.
 
 pub mod closing;
+mod definitions;
 pub mod drill;
 pub mod history;
 pub mod keyed_writes;
@@ -30,7 +31,7 @@ pub use scenario::Scenario;
 use std::sync::Arc;
 
 /// Hazards that a campaign must see images of.
-const HAZARDS: [Hazard; 21] = [
+const HAZARDS: [Hazard; 22] = [
     ("", "insert"),
     ("", "bulk_insert"),
     ("", "update"),
@@ -38,6 +39,7 @@ const HAZARDS: [Hazard; 21] = [
     ("", "rollback"),
     ("", "savepoint"),
     ("", "ddl"),
+    ("", "altered_indexes"),
     ("", "file_expansion"),
     ("", "generation_switch"),
     ("", "wrap_around"),

@@ -8,7 +8,10 @@
 //! its pages here, or another has taken them and is done.
 
 use crate::index::leaf::LeafId;
+use crate::index::leaves::Leaves;
+use crate::space::allocator::Allocator;
 use crate::table::Table;
+use perdura_pmem::Region;
 use perdura_pmem::sync::{Mutex, yield_now};
 use perdura_pmem::trace;
 use std::sync::{Arc, Weak};
@@ -17,31 +20,47 @@ use std::sync::{Arc, Weak};
 const FLUSHED_AT_ONCE: usize = 64;
 
 /// Where words are to be flushed.
-#[derive(Clone, Copy)]
 enum Noted {
     /// In a page of the row directory.
-    Page(u64),
+    Page(Weak<Allocator>, u64),
     /// In a leaf of an index.
-    Leaf(LeafId),
+    Leaf(Weak<Leaves>, LeafId),
+}
+
+impl Noted {
+    /// Flushes the words. Returns a file in which something may have been flushed.
+    fn flush(&self) -> Option<Region> {
+        match self {
+            Noted::Page(space, page) => {
+                let space = space.upgrade()?;
+                if let Some(mut shadow) = space.shadows().slot(*page).lock_existing() {
+                    shadow.flush_stored(*page, space.directory());
+                }
+                space.chain().files().next().map(|file| file.region().clone())
+            }
+            Noted::Leaf(leaves, leaf) => leaves.upgrade()?.flush_stored(*leaf),
+        }
+    }
 }
 
 /// The pages of a pool with words that are stored and not flushed.
 #[derive(Default)]
 pub struct Behind {
-    /// A table that is gone was dropped, durably; one with commits above the checkpoint is not closed.
-    pages: Mutex<Vec<(Weak<Table>, Noted)>>,
+    /// A table whose space is gone was dropped, durably; one with commits above the checkpoint is not closed. An alteration takes
+    /// the table's place, and leaves its space.
+    pages: Mutex<Vec<Noted>>,
     flushing: Mutex<()>,
 }
 
 impl Behind {
     /// Notes a page. The caller holds its lock.
     pub fn add(&self, table: &Arc<Table>, page: u64) {
-        self.pages.lock().push((Arc::downgrade(table), Noted::Page(page)));
+        self.pages.lock().push(Noted::Page(Arc::downgrade(table.shared_space()), page));
     }
 
     /// Notes a leaf of an index. The caller holds its lock.
     pub fn add_leaf(&self, table: &Arc<Table>, leaf: LeafId) {
-        self.pages.lock().push((Arc::downgrade(table), Noted::Leaf(leaf)));
+        self.pages.lock().push(Noted::Leaf(Arc::downgrade(table.index_list().shared_leaves()), leaf));
     }
 
     /// Flushes and fences all words that are stored.
@@ -70,19 +89,10 @@ impl Behind {
         };
         let _behind = (trace::span("stored_behind"), trace::span(trace::TRANSIENT));
         let mut last = None;
-        for (table, noted) in pages {
-            let Some(table) = table.upgrade() else { continue };
-            match noted {
-                Noted::Page(page) => {
-                    if let Some(mut shadow) = table.shadows().slot(page).lock_existing() {
-                        shadow.flush_stored(page, table.directory());
-                    }
-                }
-                Noted::Leaf(leaf) => table.index_list().leaves().flush_stored(leaf),
-            }
-            last = Some(table);
+        for noted in pages {
+            last = noted.flush().or(last);
         }
         // One fence covers all that this thread has flushed.
-        last.inspect(|table| table.chain().fence());
+        last.inspect(|region| region.fence());
     }
 }

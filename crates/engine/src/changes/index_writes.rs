@@ -28,7 +28,8 @@ impl TableWrites {
         let ground = Ground { segments: self.table.space().segments(), visible };
         let entry = entry_of(&mut self.entry, key, row);
         let write = EntryWrite { entry, writer: &self.writer, step: at.step, floor: at.floor };
-        index_of(&self.table, index)?.insert(ground, &write, unique, &mut self.leaves)
+        let inserted = index_of(&self.table, index)?.insert(ground, &write, unique, &mut self.leaves);
+        inserted.map_err(|error| error.in_index(index))
     }
 
     /// Deletes the entry of `row` under `key` from an index.
@@ -38,11 +39,12 @@ impl TableWrites {
     pub fn delete_entry(&mut self, index: usize, key: &[u8], row: u64, at: Step) -> Result<()> {
         let entry = entry_of(&mut self.entry, key, row);
         let write = EntryWrite { entry, writer: &self.writer, step: at.step, floor: at.floor };
-        if index_of(&self.table, index)?.delete(&write, &mut self.leaves)? {
+        let deleted = index_of(&self.table, index)?.delete(&write, &mut self.leaves);
+        if deleted.map_err(|error| error.in_index(index))? {
             return Ok(());
         }
         let what = format_args!("index {index} of table {} lacks the entry of row {row:#x}", self.table.name());
-        Err(Error::damaged(&data_file_name(self.table.id(), 0), 0, what))
+        Err(Error::damaged_index(&data_file_name(self.table.id(), 0), 0, what))
     }
 
     /// Takes back the last change of the entry of `row` under `key`, made in step `at`.
@@ -55,7 +57,11 @@ impl TableWrites {
 
     /// Calls `body` with each leaf that may have changes of the transaction, until there are no more.
     fn each_leaf(&self, own: &[LeafId], mut body: impl FnMut(LeafId) -> Result<()>) -> Result<()> {
-        own.iter().try_for_each(|leaf| body(*leaf))?;
+        let leaves = self.table.index_list().leaves();
+        for (index, leaf) in own.iter().enumerate() {
+            leaves.prefetch(own, index);
+            body(*leaf)?;
+        }
         let mut seen = 0;
         loop {
             // Whoever replaces a leaf says so before others can lock it.

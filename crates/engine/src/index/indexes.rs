@@ -8,54 +8,75 @@ use crate::files::chain::{Chain, SegmentId};
 use crate::format::{IndexDefinition, Record, delta_crc, fold_entry};
 use crate::shadow::writer::Writer;
 use perdura_log::Csn;
+use perdura_pmem::Region;
 use perdura_pmem::sync::Mutex;
 use perdura_pmem::trace;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The indexes of a table.
+/// A place that opening has found damaged, and the number of the index that the leaf says it is of.
+type Broken = (LeafId, Option<u16>);
+
+/// The indexes of a table, in the order of its definition. DDL makes a new list over the same leaves.
 pub struct Indexes {
     leaves: Arc<Leaves>,
-    list: Box<[Index]>,
-    /// Leaves that others have made void, whose state still says that they are in use.
+    list: Box<[Arc<Index>]>,
+    /// Numbers from this one on were never those of an index in use.
+    next_number: u16,
+    /// Leaves whose state says that they are in use, and which do not count: others have made them void, or their index was
+    /// dropped, or never came into use.
     void: Mutex<Vec<LeafId>>,
+    /// Damaged leaves, which stay as they are until their index is dropped.
+    broken: Mutex<Vec<Broken>>,
     /// How far the last round of purge went.
     pub(super) purged: AtomicU64,
 }
 
 impl Indexes {
     /// The indexes of a new table, in a pool whose segments have `segment_bytes` at most.
-    pub fn create(table: u32, definitions: &[IndexDefinition], segment_bytes: u64) -> Indexes {
+    pub fn create(table: u32, definitions: &[(u16, IndexDefinition)], next_number: u16, segment_bytes: u64) -> Indexes {
         let leaves = Arc::new(Leaves::new(table, segment_bytes));
         let index =
-            |(number, definition): (usize, &IndexDefinition)| Index::new(number as u16, *definition, leaves.clone());
-        let list = definitions.iter().enumerate().map(index).collect();
-        Indexes { list, leaves, void: Mutex::default(), purged: AtomicU64::new(0) }
+            |(number, definition): &(u16, IndexDefinition)| Arc::new(Index::new(*number, *definition, leaves.clone()));
+        let list = definitions.iter().map(index).collect();
+        Indexes::of(leaves, list, next_number)
+    }
+
+    fn of(leaves: Arc<Leaves>, list: Box<[Arc<Index>]>, next_number: u16) -> Indexes {
+        let (void, broken) = (Mutex::default(), Mutex::default());
+        Indexes { leaves, list, next_number, void, broken, purged: AtomicU64::new(0) }
     }
 
     /// Opens the indexes of an existing table, whose leaves are in `segments`, each with their size in units of 256 bytes. It
     /// reads the headers of leaves, and changes nothing. An index with a damaged leaf refuses every use.
-    pub fn open(chain: &Chain, definitions: &[IndexDefinition], segments: Vec<(u32, SegmentId)>) -> Indexes {
-        let indexes = Indexes::create(chain.table(), definitions, chain.context().geometry.segment_bytes);
+    pub fn open(
+        chain: &Chain,
+        definitions: &[(u16, IndexDefinition)],
+        next_number: u16,
+        segments: Vec<(u32, SegmentId)>,
+    ) -> Indexes {
+        let segment_bytes = chain.context().geometry.segment_bytes;
+        let indexes = Indexes::create(chain.table(), definitions, next_number, segment_bytes);
         let mut found: Vec<Vec<FoundLeaf>> = definitions.iter().map(|_| Vec::new()).collect();
-        let mut damage = |of: Option<u16>, error: Error| {
-            let of = of.map(usize::from).filter(|of| *of < indexes.list.len());
-            let damaged = indexes.list.iter().enumerate().filter(|(number, _)| of.is_none_or(|of| of == *number));
-            damaged.for_each(|(_, index)| index.set_damaged(error.to_string()));
+        let mut damage = |leaf: LeafId, of: Option<u16>, error: Error| {
+            let of = of.filter(|of| indexes.of_number(*of).is_some());
+            indexes.broken.lock().push((leaf, of));
+            let damaged = indexes.iter().filter(|index| of.is_none_or(|of| of == index.number()));
+            damaged.for_each(|index| index.set_damaged(error.to_string()));
         };
+        let known = |number| indexes.of_number(number).is_some();
         for (units, id) in segments {
-            for leaf in indexes.leaves.open_segment(chain, id, units, &mut damage) {
-                match found.get_mut(usize::from(leaf.shape.index)) {
-                    Some(of_index) if indexes.list[usize::from(leaf.shape.index)].has_shape(leaf.shape) => {
-                        of_index.push(leaf)
-                    }
-                    _ => {
+            for leaf in indexes.leaves.open_segment(chain, (id, units), known, &mut damage) {
+                let number = leaf.shape.index;
+                match indexes.list.iter().position(|index| index.number() == number) {
+                    Some(at) if indexes.list[at].has_shape(leaf.shape) => found[at].push(leaf),
+                    Some(_) => {
                         let (file, at) = indexes.leaves.bytes(leaf.leaf).place();
-                        damage(
-                            Some(leaf.shape.index),
-                            Error::damaged(file, at, "a leaf is not one of the table's indexes"),
-                        );
+                        let what = "a leaf does not have the form of the index that it is of";
+                        damage(leaf.leaf, Some(number), Error::damaged_index(file, at, what));
                     }
+                    // Its index was dropped, or a crash came before the catalog had it.
+                    None => indexes.void.lock().push(leaf.leaf),
                 }
             }
         }
@@ -87,7 +108,7 @@ impl Indexes {
         if let Some((first, _)) = kept.first().filter(|(first, _)| !first.low().is_empty()) {
             let (file, at) = first.place();
             index.set_damaged(
-                Error::damaged(file, at, "the leaves before this one of an index are missing").to_string(),
+                Error::damaged_index(file, at, "the leaves before this one of an index are missing").to_string(),
             );
         }
         let mut writer = index.tree.writer();
@@ -99,13 +120,50 @@ impl Indexes {
         }
     }
 
-    /// Retires the leaves that others have made void, durably, before anybody uses the indexes.
+    /// Retires the leaves that do not count, durably, before anybody uses the indexes.
     pub fn settle(&self) {
         let void = std::mem::take(&mut *self.void.lock());
         for leaf in &void {
             self.leaves.bytes(*leaf).retire_found();
         }
-        void.into_iter().for_each(|leaf| self.leaves.put(leaf));
+        self.leaves.put_unused(void);
+    }
+
+    /// A new index of the table, without leaves, which is not in the list.
+    pub fn begin(&self, number: u16, definition: IndexDefinition) -> Index {
+        Index::new(number, definition, self.leaves.clone())
+    }
+
+    /// A list over the same leaves: of each index that stays its present position, or a new one. Nobody but the caller uses the
+    /// table, and purge does not run.
+    pub fn altered(&self, list: impl Iterator<Item = Arc<Index>>, next_number: u16) -> Indexes {
+        let altered = Indexes::of(self.leaves.clone(), list.collect(), next_number);
+        *altered.broken.lock() = std::mem::take(&mut *self.broken.lock());
+        altered.purged.store(self.purged.load(Ordering::Relaxed), Ordering::Relaxed);
+        altered
+    }
+
+    /// Retires the leaves of an index that is no longer in the list; `visible` is the visible CSN. Their places are in quarantine, as
+    /// redo may name them (I8). Nothing is stored: no leaf with the number of a dropped index counts, whatever it says. Damaged leaves that may have been of the index are no leaves any more. The caller keeps purge off.
+    pub fn retire_dropped(&self, dropped: &Index, visible: Csn) {
+        dropped.each_leaf(|leaf| {
+            let mut writers: Vec<Arc<Writer>> = Vec::new();
+            if let Some(mut shadow) = self.leaves.leaf(leaf).slot.lock_existing() {
+                writers.extend(shadow.take().into_iter().map(|change| change.writer));
+            }
+            self.leaves.retire(leaf, visible, writers);
+        });
+        let is_sound = self.iter().all(|index| index.check().is_ok());
+        let mut unused = Vec::new();
+        self.broken.lock().retain(|(leaf, of)| {
+            let is_nobodys = of.map_or(is_sound, |of| of == dropped.number());
+            if is_nobodys {
+                self.leaves.wipe(*leaf);
+                unused.push(*leaf);
+            }
+            !is_nobodys
+        });
+        self.leaves.put_unused(unused);
     }
 
     /// Number of indexes.
@@ -120,15 +178,30 @@ impl Indexes {
         self.list.is_empty()
     }
 
-    /// Index `number`.
+    /// Index at `position` of the table's definition.
     #[inline]
-    pub fn index(&self, number: usize) -> Option<&Index> {
-        self.list.get(number)
+    pub fn index(&self, position: usize) -> Option<&Index> {
+        self.list.get(position).map(|index| &**index)
+    }
+
+    /// Index at `position`, to be kept in another list.
+    pub fn shared(&self, position: usize) -> Option<Arc<Index>> {
+        self.list.get(position).cloned()
+    }
+
+    /// The index that leaves and log know by `number`.
+    pub(super) fn of_number(&self, number: u16) -> Option<&Index> {
+        self.iter().find(|index| index.number() == number)
+    }
+
+    /// Whether an index had this number, and was dropped.
+    pub(super) fn is_dropped(&self, number: u16) -> bool {
+        number < self.next_number && self.of_number(number).is_none()
     }
 
     /// The indexes.
     pub fn iter(&self) -> impl Iterator<Item = &Index> {
-        self.list.iter()
+        self.list.iter().map(|index| &**index)
     }
 
     /// The table's leaves.
@@ -137,9 +210,15 @@ impl Indexes {
         &self.leaves
     }
 
+    /// The table's leaves, which outlive an alteration of the table.
+    #[inline]
+    pub fn shared_leaves(&self) -> &Arc<Leaves> {
+        &self.leaves
+    }
+
     /// Whether closing the table loses nothing of its indexes.
     pub fn is_at_rest(&self) -> bool {
-        let purged = self.purged.load(std::sync::atomic::Ordering::Relaxed);
+        let purged = self.purged.load(Ordering::Relaxed);
         self.leaves.queue().is_empty() && self.leaves.is_at_rest(purged)
     }
 }
@@ -205,13 +284,13 @@ impl Leaves {
         }
     }
 
-    /// Flushes the valid word of a leaf that was noted. The caller fences.
-    pub fn flush_stored(&self, leaf: LeafId) {
-        if let Some(mut shadow) = self.leaf(leaf).slot.lock_existing()
-            && std::mem::take(&mut shadow.noted)
-        {
+    /// Flushes the valid word of a leaf that was noted. Returns its file, if so; the caller fences.
+    pub fn flush_stored(&self, leaf: LeafId) -> Option<Region> {
+        let mut shadow = self.leaf(leaf).slot.lock_existing()?;
+        std::mem::take(&mut shadow.noted).then(|| {
             self.bytes(leaf).flush_valid();
-        }
+            self.bytes(leaf).region().clone()
+        })
     }
 
     /// Takes back what `writer` did to leaf `leaf` after step `seen`; `None` for all of it.

@@ -66,7 +66,7 @@ impl Index {
         inserted
     }
 
-    fn check_length(&self, key: &[u8]) -> Result<()> {
+    pub(super) fn check_length(&self, key: &[u8]) -> Result<()> {
         let segment_bytes = u64::from(self.leaves().units_max()) * LEAF_UNIT;
         let most = key_bytes_max(segment_bytes);
         if key.len() <= most {
@@ -121,7 +121,7 @@ impl Index {
             // The others to the left are not needed any more.
             let target = locked.pop().expect("at least one leaf");
             // Not to be flushed again once the leaf has retired.
-            touched.flush(self.leaves());
+            touched.flush_gathered(self.leaves());
             self.replace(ground, target, &plan, spares)?;
             return Ok(None);
         };

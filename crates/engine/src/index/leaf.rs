@@ -87,6 +87,16 @@ impl<'a> LeafBytes<'a> {
         }
     }
 
+    /// Its file.
+    pub fn region(&self) -> &'a Region {
+        self.region
+    }
+
+    /// Its size, in bytes.
+    pub fn size(&self) -> u64 {
+        self.bytes
+    }
+
     /// Name of the file and offset of the leaf, for errors.
     pub fn place(&self) -> (&'a str, u64) {
         (self.region.name(), self.at)
@@ -319,9 +329,18 @@ impl<'a> LeafBytes<'a> {
     pub fn sorted(&self, slots: u64) -> Result<Vec<(&'a [u8], u32)>, u32> {
         let mut entries = Vec::with_capacity(slots.count_ones() as usize);
         for slot in bits(slots) {
-            entries.push((self.entry(slot).ok_or(slot)?, slot));
+            let entry = self.entry(slot).ok_or(slot)?;
+            entries.push((head(entry), entry, slot));
         }
         entries.sort_unstable();
-        Ok(entries)
+        Ok(entries.into_iter().map(|(_, entry, slot)| (entry, slot)).collect())
     }
+}
+
+/// The first bytes of an entry as a number, by which most entries of a leaf can be told apart.
+fn head(entry: &[u8]) -> u64 {
+    let mut bytes = [0; 8];
+    let length = entry.len().min(8);
+    bytes[..length].copy_from_slice(&entry[..length]);
+    u64::from_be_bytes(bytes)
 }

@@ -24,6 +24,9 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 /// Bits of an offset in units in a leaf's place; the file is above them.
 const OFFSET_BITS: u32 = 40;
 
+/// Leaves that are asked for ahead of a pass over many.
+const AHEAD: usize = 4;
+
 /// What DRAM knows of a leaf.
 #[derive(Default)]
 pub struct Leaf {
@@ -86,6 +89,8 @@ struct Lists {
     segments: BTreeMap<SegmentId, LeafSegment>,
     /// Numbers without a place.
     numbers: Vec<LeafId>,
+    /// Places were given back of which nobody has looked whether their segments are free.
+    has_unused: bool,
 }
 
 /// A file with leaves. It stays mapped as long as the table is open, so no reader on its way meets anything else there.
@@ -139,6 +144,18 @@ impl Leaves {
     #[inline]
     pub fn leaf(&self, leaf: LeafId) -> &Leaf {
         &self.leaves[leaf as usize]
+    }
+
+    /// Asks for what a pass over `leaves` is about to meet after the one at `index`.
+    #[inline]
+    pub fn prefetch(&self, leaves: &[LeafId], index: usize) {
+        if let Some(far) = leaves.get(index + 2 * AHEAD) {
+            self.leaf(*far).slot.prefetch();
+        }
+        if let Some(near) = leaves.get(index + AHEAD) {
+            self.leaf(*near).slot.prefetch_shadow();
+            self.known_bytes(*near).iter().for_each(LeafBytes::prefetch);
+        }
     }
 
     /// The bytes of leaf `leaf`.
@@ -217,13 +234,13 @@ impl Leaves {
     }
 
     /// Adds the places of a segment that opening the table has found. Returns the leaves in use; damaged ones go to
-    /// `damage` and stay as they are.
+    /// `damage` and stay as they are. What is in a leaf of an index that is not `known` does not matter.
     pub fn open_segment(
         &self,
         chain: &Chain,
-        id: SegmentId,
-        units: u32,
-        damage: &mut impl FnMut(Option<u16>, Error),
+        (id, units): (SegmentId, u32),
+        known: impl Fn(u16) -> bool,
+        damage: &mut impl FnMut(LeafId, Option<u16>, Error),
     ) -> Vec<FoundLeaf> {
         let region = chain.file_of(id).region();
         let mut found = Vec::new();
@@ -232,17 +249,19 @@ impl Leaves {
             let leaf = self.leaf(number);
             let at = leaf.offset();
             match LeafBytes::state(region, at) {
-                Ok(Some((LeafKind::InUse, shape))) if self.at(leaf, shape).is_sound(self.salt(number)) => {
+                Ok(Some((LeafKind::InUse, shape)))
+                    if !known(shape.index) || self.at(leaf, shape).is_sound(self.salt(number)) =>
+                {
                     found.push(FoundLeaf { leaf: number, shape });
                 }
                 Ok(None | Some((LeafKind::Retired, _))) => self.put(number),
                 Ok(Some((_, shape))) => {
                     let what = "the header of an index' leaf does not match its check";
-                    damage(Some(shape.index), Error::damaged(region.name(), at, what));
+                    damage(number, Some(shape.index), Error::damaged_index(region.name(), at, what));
                 }
                 Err(state) => {
                     let what = format_args!("{state:#018x} is not the state of an index' leaf");
-                    damage(None, Error::damaged(region.name(), at, what));
+                    damage(number, None, Error::damaged_index(region.name(), at, what));
                 }
             }
         }
@@ -265,14 +284,7 @@ impl Leaves {
             let file = segments.chain().file_of(id);
             // What a segment held before must not look like leaves.
             let (start, bytes) = (file.segment_offset(id.index), u64::from(units) * LEAF_UNIT);
-            for at in (0..file.segment_bytes() / bytes).map(|index| start + index * bytes) {
-                // Planted: what was there looks like a leaf.
-                if !perdura_pmem::planted(229) {
-                    file.region().store(at, 0);
-                }
-                file.region().flush(at, 8);
-            }
-            file.region().fence();
+            clear(file.region(), (0..file.segment_bytes() / bytes).map(|index| start + index * bytes));
             file.set_kind(id.index, SegmentKind::Leaves(units));
             file.region().fence();
             let leaves = self.add_segment(segments.chain(), id, units, |_| 0);
@@ -291,6 +303,21 @@ impl Leaves {
     /// Gives back a place that was taken and not used.
     pub fn put(&self, leaf: LeafId) {
         self.put_free(&mut self.lists.lock(), leaf);
+    }
+
+    /// Gives back places that hold nothing; the segments that are free then go with a later round of purge.
+    pub fn put_unused(&self, unused: Vec<LeafId>) {
+        let mut lists = self.lists.lock();
+        lists.has_unused |= !unused.is_empty();
+        unused.into_iter().for_each(|leaf| self.put_free(&mut lists, leaf));
+    }
+
+    /// Makes a place one that never held a leaf, durably.
+    pub fn wipe(&self, leaf: LeafId) {
+        let known = self.leaf(leaf);
+        let (region, at) = (&self.files[known.mapped()].region, known.offset());
+        known.state.store(0, Ordering::Release);
+        clear(region, std::iter::once(at));
     }
 
     fn put_free(&self, lists: &mut Lists, leaf: LeafId) {
@@ -323,7 +350,7 @@ impl Leaves {
     /// of places.
     pub fn end_quarantine(&self, segments: &Segments, limit: Csn, is_idle: impl Fn() -> bool) -> usize {
         let mut lists = self.lists.lock();
-        if lists.quarantined.is_empty() {
+        if lists.quarantined.is_empty() && !lists.has_unused {
             return 0;
         }
         // Whoever came by a place before it was left holds a snapshot that was taken before.
@@ -341,7 +368,7 @@ impl Leaves {
             !is_over
         });
         ended.iter().for_each(|leaf| self.put_free(&mut lists, *leaf));
-        if !ended.is_empty() {
+        if std::mem::take(&mut lists.has_unused) || !ended.is_empty() {
             self.give_back(&mut lists, segments);
         }
         ended.len()
@@ -388,6 +415,18 @@ impl Leaves {
     pub fn has_segment(&self, id: SegmentId) -> bool {
         self.lists.lock().segments.contains_key(&id)
     }
+}
+
+/// Makes places hold no leaves, durably.
+fn clear(region: &Region, places: impl Iterator<Item = u64>) {
+    for at in places {
+        // Planted: what was there looks like a leaf.
+        if !perdura_pmem::planted(229) {
+            region.store(at, 0);
+        }
+        region.flush(at, 8);
+    }
+    region.fence();
 }
 
 /// Whether no redo and no rollback needs what `writer` wrote, if a checkpoint covers `limit`.

@@ -59,7 +59,7 @@ impl Indexes {
     /// Joins a leaf with the one before it, or with the one behind.
     fn join(&self, ground: Ground<'_>, leaf: LeafId) {
         let Some(bytes) = self.leaves().known_bytes(leaf) else { return };
-        let Some(index) = self.index(bytes.shape().index.into()) else { return };
+        let Some(index) = self.of_number(bytes.shape().index) else { return };
         let next = || index.tree.higher(bytes.low()).map(|next| next as LeafId);
         let joined = match index.join(ground, leaf) {
             Ok(Joined::Stays) => next().map_or(Ok(Joined::Stays), |next| index.join(ground, next)),

@@ -45,13 +45,17 @@ impl Indexes {
         self.named(chain, record).map(|_| ())
     }
 
-    fn named(&self, chain: &Chain, record: &LeafRecord) -> Result<Named<'_>> {
+    /// The entries that a record names; `None` if their index was dropped.
+    fn named(&self, chain: &Chain, record: &LeafRecord) -> Result<Option<Named<'_>>> {
         let (file, at) = (data_file_name(chain.table(), record.place.file()), record.place.offset());
         let missing = || Error::damaged(&file, at, "a log record names an index' leaf that is not here");
         let leaf = self.leaves().at_word(chain, record.place).ok_or_else(missing)?;
         let bytes = self.leaves().known_bytes(leaf).filter(|bytes| bytes.is_sound(self.leaves().salt(leaf)));
         let bytes = bytes.ok_or_else(missing)?;
-        let index = self.index(bytes.shape().index.into()).ok_or_else(missing)?;
+        if self.is_dropped(bytes.shape().index) {
+            return Ok(None);
+        }
+        let index = self.of_number(bytes.shape().index).ok_or_else(missing)?;
         index.check()?;
         let slots = record.inserted | record.deleted;
         if slots >> bytes.slots() != 0 || delta_crc(self.leaves().fold(leaf, slots)?) != record.crc {
@@ -59,12 +63,12 @@ impl Indexes {
         }
         let named = |slot| Some(NamedEntry { leaf, slot, entry: bytes.entry(slot)? });
         let entries = |slots: u64| bits(slots).filter_map(named).collect();
-        Ok(Named { index, leaf, inserted: entries(record.inserted), deleted: entries(record.deleted) })
+        Ok(Some(Named { index, leaf, inserted: entries(record.inserted), deleted: entries(record.deleted) }))
     }
 
     /// Deletes and inserts the entries that a record names. It flushes every store; the caller fences.
     pub fn redo(&self, chain: &Chain, record: &LeafRecord) -> Result<()> {
-        let named = self.named(chain, record)?;
+        let Some(named) = self.named(chain, record)? else { return Ok(()) };
         // A key that was deleted and inserted again is there in the end.
         // Planted: deletions are not repeated.
         if !perdura_pmem::planted(215) {
@@ -88,7 +92,7 @@ impl Indexes {
         writer: &Arc<Writer>,
         touched: &mut TouchedLeaves,
     ) -> Result<()> {
-        let named = self.named(chain, record)?;
+        let Some(named) = self.named(chain, record)? else { return Ok(()) };
         // Planted: the keys of a prepared transaction are free after a restart.
         if perdura_pmem::planted(223) {
             return Ok(());

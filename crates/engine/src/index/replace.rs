@@ -61,7 +61,7 @@ impl Spares {
 }
 
 /// The shortest key above `left` that is not above `right`.
-fn separator(left: &[u8], right: &[u8]) -> Vec<u8> {
+pub(super) fn separator(left: &[u8], right: &[u8]) -> Vec<u8> {
     let common = left.iter().zip(right).take_while(|(left, right)| left == right).count();
     right[..(common + 1).min(right.len())].to_vec()
 }
@@ -287,7 +287,14 @@ impl Index {
 
     /// Writes a new leaf with entries, each with the old leaf and slot that it comes from, of which `valid` count. Everything
     /// but its state is flushed.
-    fn fill(&self, leaf: LeafId, low: &[u8], version: u16, entries: &[(&[u8], u32, u32)], valid: &[u64]) -> Part {
+    pub(super) fn fill(
+        &self,
+        leaf: LeafId,
+        low: &[u8],
+        version: u16,
+        entries: &[(&[u8], u32, u32)],
+        valid: &[u64],
+    ) -> Part {
         let bytes = self.lay_out(leaf, low);
         bytes.write_header(low, version, self.leaves().salt(leaf));
         let (mut occupied, mut counting, mut lines) = (0, 0, Lines::default());
@@ -368,7 +375,7 @@ fn put_in_use(leaf: &LeafBytes<'_>) {
 }
 
 /// A new leaf.
-struct Part {
+pub(super) struct Part {
     leaf: LeafId,
     /// For each old leaf, the new slot of each of its slots, plus one; 0 if it has none.
     moved: SmallVec<[[u8; 64]; 2]>,

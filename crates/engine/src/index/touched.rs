@@ -65,12 +65,12 @@ impl TouchedLeaves {
         self.unflushed.push((leaf, lines));
         // With what was stored last, which may share lines with the rest.
         if self.unflushed.len() == FLUSHED_AT_ONCE {
-            self.flush(leaves);
+            self.flush_gathered(leaves);
         }
     }
 
     /// Flushes what is not flushed yet.
-    pub(super) fn flush(&mut self, leaves: &Leaves) {
+    pub(super) fn flush_gathered(&mut self, leaves: &Leaves) {
         for (leaf, lines) in self.unflushed.drain(..) {
             leaves.bytes(leaf).flush(&lines);
             self.flushed = true;
@@ -79,7 +79,7 @@ impl TouchedLeaves {
 
     /// Flushes what is not flushed yet. Returns whether anything was since the last call; if so, the caller fences.
     pub fn flush_rest(&mut self, leaves: &Leaves) -> bool {
-        self.flush(leaves);
+        self.flush_gathered(leaves);
         std::mem::take(&mut self.flushed)
     }
 

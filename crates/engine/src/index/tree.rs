@@ -68,7 +68,7 @@ impl LockedLeaf<'_> {
 #[cold]
 pub fn damaged(leaf: &LeafBytes<'_>, what: &str) -> Error {
     let (file, at) = leaf.place();
-    Error::damaged(file, at, what)
+    Error::damaged_index(file, at, what)
 }
 
 impl Index {
@@ -152,7 +152,9 @@ impl Index {
             };
             let bytes = self.leaves().bytes(id);
             bytes.prefetch();
-            let shadow = self.leaves().leaf(id).slot.lock();
+            let slot = &self.leaves().leaf(id).slot;
+            slot.prefetch_shadow();
+            let shadow = slot.lock();
             // Under the lock the leaf keeps its place: whoever replaces it locks it.
             if place.holds() {
                 let high = place.next().map(|next| self.tree.keys().key(next));

@@ -20,7 +20,7 @@ use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// Rounds of the background thread after which an idle table is closed: about ten minutes.
 const IDLE_ROUNDS_MAX: u32 = 12_000;
@@ -34,8 +34,10 @@ pub(crate) struct Registered {
     pub id: u32,
     /// RID of its catalog row.
     pub row: Rid,
-    /// What the table was created with.
-    pub definition: Definition,
+    /// What the table was created with, and altered to.
+    definition: RwLock<Definition>,
+    /// Somebody alters its indexes.
+    pub altering: AtomicBool,
     figures: Arc<Figures>,
     state: Mutex<State>,
 }
@@ -82,14 +84,24 @@ impl Registered {
     /// A table that the catalog names as `name`, closed. The directory has `files` data files of it, of `bytes` in all.
     pub fn found(id: u32, row: Rid, definition: Definition, name: &str, files: usize, bytes: u64) -> Registered {
         let state = State { files, data_bytes: bytes, ..State::closed(name) };
-        Registered { id, row, definition, figures: Arc::default(), state: Mutex::new(state) }
+        Registered::new(id, row, definition, Arc::default(), state)
     }
 
     /// A new table, open; `row` is its catalog row.
     pub fn created(table: &Arc<Table>, row: Rid) -> Registered {
         let state = State { table: Some(table.clone()), settled: true, ..State::closed(&table.name()) };
         let (definition, figures) = (table.whole_definition().clone(), table.figures().clone());
-        Registered { id: table.id(), row, definition, figures, state: Mutex::new(state) }
+        Registered::new(table.id(), row, definition, figures, state)
+    }
+
+    fn new(id: u32, row: Rid, definition: Definition, figures: Arc<Figures>, state: State) -> Registered {
+        let (definition, altering) = (RwLock::new(definition), AtomicBool::new(false));
+        Registered { id, row, definition, altering, figures, state: Mutex::new(state) }
+    }
+
+    /// What the table was created with, and altered to.
+    pub fn definition(&self) -> Definition {
+        self.definition.read().clone()
     }
 
     /// Present name of the table.
@@ -103,7 +115,7 @@ impl Registered {
     }
 
     /// The table, if it is open.
-    fn opened(&self) -> Option<Arc<Table>> {
+    pub fn opened(&self) -> Option<Arc<Table>> {
         self.state.lock().table.clone()
     }
 
@@ -202,9 +214,14 @@ impl Tables {
 
     /// Gives `visit` the space of each table, in the order of their names, until it returns false.
     pub fn measure(&self, visit: &mut dyn FnMut(TableSpace) -> bool) {
+        self.each(&mut |table| visit(table.measure()));
+    }
+
+    /// Gives `visit` each table, in the order of their names, until it returns false. Nothing is locked meanwhile.
+    pub fn each(&self, visit: &mut dyn FnMut(&Registered) -> bool) {
         let mut batch = self.after(None);
         while let Some((last, _)) = batch.last().cloned() {
-            if !batch.iter().all(|(_, table)| visit(table.measure())) {
+            if !batch.iter().all(|(_, table)| visit(table)) {
                 return;
             }
             batch = self.after(Some(&last));
@@ -271,6 +288,15 @@ impl Tables {
         }
         state.name = to.clone();
         register.by_name.insert(to, table.clone());
+    }
+
+    /// Puts an open table in the place of `table`, of which it is the altered one, after the commit that alters it.
+    pub fn alter(&self, table: &Registered, altered: &Arc<Table>) {
+        let mut state = table.state.lock();
+        *table.definition.write() = altered.whole_definition().clone();
+        if let Some(before) = state.table.replace(altered.clone()) {
+            before.set_altered();
+        }
     }
 
     /// Forgets a table after the commit that drops it, or after another has taken its name. From now on it takes no more
@@ -358,7 +384,7 @@ impl Tables {
         if let Some(open) = &state.table {
             return Ok((open.clone(), false));
         }
-        let (context, definition) = (self.context.clone(), table.definition.clone());
+        let (context, definition) = (self.context.clone(), table.definition());
         let opened = Table::open(context, table.id, &state.name, definition, table.figures.clone());
         let opened = Arc::new(opened.map_err(|error| error.opening(&state.name))?);
         opened.index_list().settle();
@@ -452,7 +478,7 @@ impl Tables {
     /// Closes a table, whose locked state is `state`, if nobody uses it and nothing is lost. Returns whether it did.
     fn close(&self, table: &Registered, state: &mut State) -> bool {
         let Some(open) = state.table.as_mut().and_then(Arc::get_mut) else { return false };
-        if !open.is_at_rest() {
+        if !open.is_alone() || !open.is_at_rest() {
             return false;
         }
         (state.data_bytes, state.free_bytes) = (open.data_bytes(), open.free_bytes());

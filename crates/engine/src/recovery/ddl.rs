@@ -16,7 +16,7 @@ use crate::txn::session::Session;
 use std::sync::Arc;
 
 /// Runs `change` as one DDL transaction; `change` commits it, or its session rolls it back when dropped.
-fn ddl<T>(pool: &Arc<Pool>, change: impl FnOnce(&mut Session, &Arc<Table>) -> Result<T>) -> Result<T> {
+pub(super) fn ddl<T>(pool: &Arc<Pool>, change: impl FnOnce(&mut Session, &Arc<Table>) -> Result<T>) -> Result<T> {
     let _one = pool.ddl.lock();
     pool.check_writable()?;
     let mut session = Session::new(pool.clone(), Isolation::ReadCommitted);
@@ -86,7 +86,7 @@ pub fn create_table(pool: &Arc<Pool>, name: &str, definition: Definition) -> Res
 }
 
 /// Refuses DDL on a table that a prepared transaction without a session wrote to.
-fn check_undecided(pool: &Pool, table: &Registered) -> Result<()> {
+pub(super) fn check_undecided(pool: &Pool, table: &Registered) -> Result<()> {
     if !pool.prepared.touches(table.id) {
         return Ok(());
     }
@@ -124,7 +124,7 @@ pub fn rename_table(pool: &Arc<Pool>, from: &str, to: &str, rebuilt: bool) -> Re
         }
         let table = pool.tables.find(from)?;
         check_undecided(pool, &table)?;
-        let entry = Entry::Table { id: table.id, name: to.to_owned(), definition: table.definition.clone() };
+        let entry = Entry::Table { id: table.id, name: to.to_owned(), definition: table.definition() };
         session.update(catalog, table.row, &entry.encode())?;
         let csn = session.commit()?;
         if rebuilt {
@@ -141,8 +141,8 @@ pub fn truncate_table(pool: &Arc<Pool>, name: &str) -> Result<Arc<Table>> {
         let old = pool.tables.find(name)?;
         check_undecided(pool, &old)?;
         let (id, counter) = next_table_id(pool, session, catalog)?;
-        let new = Arc::new(Table::create_in_spare(pool.context.clone(), id, name, old.definition.clone())?);
-        let entry = Entry::Table { id, name: name.to_owned(), definition: old.definition.clone() };
+        let new = Arc::new(Table::create_in_spare(pool.context.clone(), id, name, old.definition())?);
+        let entry = Entry::Table { id, name: name.to_owned(), definition: old.definition() };
         match session.update(catalog, old.row, &entry.encode()).and_then(|()| session.commit()) {
             Ok(csn) => {
                 new.set_defined(csn);
@@ -192,7 +192,7 @@ fn remove_data_files(pool: &Pool, id: u32, count: usize) {
     pool.services().remove_files(&*pool.context.medium, names);
 }
 
-fn check_indexes(definition: &Definition, segment_bytes: u64) -> Result<()> {
+pub(super) fn check_indexes(definition: &Definition, segment_bytes: u64) -> Result<()> {
     let longest = definition.indexes.iter().map(|index| usize::from(index.key_bytes)).max().unwrap_or_default();
     if definition.indexes.len() <= INDEXES_MAX && longest <= key_bytes_max(segment_bytes) {
         return Ok(());

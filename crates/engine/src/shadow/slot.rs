@@ -4,9 +4,10 @@
 //! was no shadow all the while, so what is on the medium is what every snapshot sees. Everything else happens under the
 //! lock.
 
+use perdura_pmem::ahead::prefetch;
 use perdura_pmem::sync::{Mutex, MutexGuard};
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 
 /// What DRAM knows of a page or a leaf that transactions write, or have written lately.
 pub trait Shadow: Default {
@@ -19,11 +20,13 @@ pub struct Slot<T> {
     /// Odd while there is a shadow; it grows whenever one comes or goes.
     mark: AtomicU64,
     shadow: Mutex<Option<Box<T>>>,
+    /// Address of the newest shadow, to ask for it ahead of the lock.
+    address: AtomicUsize,
 }
 
 impl<T> Default for Slot<T> {
     fn default() -> Slot<T> {
-        Slot { mark: AtomicU64::new(0), shadow: Mutex::new(None) }
+        Slot { mark: AtomicU64::new(0), shadow: Mutex::new(None), address: AtomicUsize::new(0) }
     }
 }
 
@@ -47,7 +50,8 @@ impl<T: Shadow> Slot<T> {
     pub fn lock(&self) -> Locked<'_, T> {
         let mut guard = self.shadow.lock();
         if guard.is_none() {
-            *guard = Some(Box::default());
+            let shadow = guard.insert(Box::default());
+            self.address.store(std::ptr::from_ref(&**shadow).addr(), Ordering::Relaxed);
             // Whoever stores a word does so later, under the lock.
             self.mark.fetch_add(1, Ordering::AcqRel);
         }
@@ -64,6 +68,20 @@ impl<T: Shadow> Slot<T> {
         self.mark.fetch_add(2, Ordering::AcqRel);
         body();
         true
+    }
+
+    /// Asks for the place, which is to be locked soon.
+    #[inline]
+    pub fn prefetch(&self) {
+        prefetch(std::ptr::from_ref(self).addr());
+    }
+
+    /// Asks for the shadow, once the place itself has come.
+    #[inline]
+    pub fn prefetch_shadow(&self) {
+        let address = self.address.load(Ordering::Relaxed);
+        prefetch(address);
+        prefetch(address.wrapping_add(perdura_pmem::LINE_BYTES as usize));
     }
 
     /// Locks the shadow, if there is one.

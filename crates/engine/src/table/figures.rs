@@ -1,6 +1,8 @@
 //! The figures of a table that DRAM alone knows, and those of its space. The former outlive the open table: its register
 //! keeps them while the table is closed.
 
+use crate::format::IndexDefinition;
+use crate::index::measure::Measured;
 use perdura_log::Csn;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
@@ -38,6 +40,23 @@ pub struct TableSpace {
     pub free_rids: Option<usize>,
     /// Segments and directory pages not swept since the table was opened; unknown of a closed table.
     pub unswept: Option<usize>,
+}
+
+/// The space of an index, as far as it is known without opening its table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IndexSpace {
+    /// Table id.
+    pub table: u32,
+    /// Name of the table.
+    pub name: String,
+    /// Position of the index among those of the table.
+    pub position: usize,
+    /// How it was declared.
+    pub definition: IndexDefinition,
+    /// Estimated number of entries: each row has one. Unknown of a table that was not open since the start.
+    pub entries: Option<u64>,
+    /// Its leaves; unknown of a closed table.
+    pub measured: Option<Measured>,
 }
 
 impl Figures {

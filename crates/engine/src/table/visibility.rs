@@ -132,7 +132,7 @@ impl RowReader {
 impl Table {
     /// The committed word of row `row` as a reader at `snapshot` sees it; empty or flagged as deleted if it sees none.
     #[inline]
-    fn word_at(&self, row: u64, snapshot: Csn) -> Word {
+    pub(crate) fn word_at(&self, row: u64, snapshot: Csn) -> Word {
         let directory = self.directory();
         let page = directory.page_of(row);
         if page >= directory.page_count() {

@@ -3,8 +3,9 @@
 //! It verifies the segments' descriptors, the words of the row directory, and each committed row with its checksum. Each page is
 //! checked under a snapshot of its own: that holds the versions (I8), and purge goes on behind it. A row that is committed
 //! when its page's turn comes is checked; a deleted one is not. Indexes are checked against the rows of one snapshot
-//! (`check_index.rs`). The check stores nothing and locks no row.
+//! (`check_index.rs`), and their keys with those that the client makes of the rows. The check stores nothing and locks no row.
 
+use super::keys::Key;
 use super::session::Session;
 use crate::error::{Error, Result};
 use crate::format::{Rid, VERSION_HEADER, Word};
@@ -33,6 +34,12 @@ pub trait CheckClient {
 
     /// Whether the bytes, whose checksum is right, are a row of the table's definition.
     fn is_row(&mut self, row: &[u8]) -> bool;
+
+    /// The key that the row must have in the index at `position`, for a full check. `None`: the client cannot tell, and keys are not
+    /// compared with their rows.
+    fn key(&mut self, _position: usize, _row: &[u8]) -> Option<Key<'_>> {
+        None
+    }
 
     /// Is told of a fault: where it is, and the remedy.
     fn found(&mut self, fault: Error);
@@ -63,6 +70,24 @@ impl Check<'_> {
     /// The table.
     pub(super) fn table(&self) -> &Arc<Table> {
         &self.table
+    }
+
+    /// Whether a row's key in the index at `position` is the one that its row, which a snapshot holds, must have; and whether other
+    /// rows may have it. `None` if nobody compares them.
+    pub(super) fn compares(&mut self, position: usize, row: &[u8], key: &[u8]) -> Option<(bool, bool)> {
+        self.bytes += row.len() as u64;
+        let wanted = self.client.key(position, row)?;
+        Some((wanted.bytes == key, wanted.may_repeat))
+    }
+
+    /// Whether rows are read.
+    pub(super) fn is_full(&self) -> bool {
+        self.depth == CheckDepth::Full
+    }
+
+    /// Whether it is time to ask the client whether to go on.
+    pub(super) fn is_long(&self) -> bool {
+        self.bytes >= BYTES_BETWEEN
     }
 
     /// Tells the client of a fault.

@@ -1,10 +1,10 @@
 //! The online check of a table's indexes: each row that a snapshot sees has one entry in each index, and no entry is of
-//! another row.
+//! another row; and, where the client makes keys, each entry has the key of its row.
 
 use super::check::Check;
 use super::session::Session;
 use crate::error::{Error, Result};
-use crate::format::{data_file_name, entry_row};
+use crate::format::{Rid, data_file_name, entry_key, entry_row};
 use crate::index::estimate::beyond;
 use crate::index::leaf_shadow::View;
 use crate::index::page::Page;
@@ -69,22 +69,60 @@ impl Session {
     }
 }
 
+/// An entry, and what its row says of it.
+struct Entry<'e> {
+    position: usize,
+    key: &'e [u8],
+    row: u64,
+}
+
+/// Compares the key of an entry with that of its row, which the snapshot sees. Returns whether no other row may have the key.
+fn check_key(table: &Table, entry: &Entry<'_>, snapshot: Csn, check: &mut Check<'_>) -> Result<bool> {
+    let word = table.word_at(entry.row, snapshot);
+    // A row that cannot be read is a fault of its own.
+    let row = table.row(Rid::new(entry.row, word.incarnation()), word).unwrap_or_default();
+    // SAFETY: the snapshot of the statement holds the version.
+    let Some(row) = row.map(|row| unsafe { row.bytes() }) else { return Ok(false) };
+    let Some((is_same, may_repeat)) = check.compares(entry.position, row, entry.key) else { return Ok(false) };
+    if is_same {
+        return Ok(!may_repeat);
+    }
+    let what = format_args!("the key of the entry is not that of the row");
+    Err(Error::damaged_index(&data_file_name(table.id(), 0), 0, what))
+}
+
 fn check_index(table: &Table, number: usize, snapshot: Csn, check: &mut Check<'_>, pages: u64) -> Result<()> {
     let index = table.index_list().index(number).expect("the table has as many");
+    let unique = table.index_definition(number).is_some_and(|definition| definition.unique);
     let name = data_file_name(table.id(), 0);
+    let fault = |what: std::fmt::Arguments<'_>| Error::damaged_index(&name, 0, what).in_index(number);
+    let of_row = |row, what: std::fmt::Arguments<'_>| Error::damaged_index(&name, 0, what).in_row(row).in_index(number);
     let (mut rows, mut page, mut key) = (Rows::at(table, snapshot), Page::default(), Vec::new());
     let mut before: Vec<u8> = Vec::new();
-    while index.page_at(&key, &View { snapshot, own: None }, &mut page)? {
-        for entry in page.place_of(&key)..page.len() {
-            let entry = page.entry(entry);
+    while index.page_at(&key, &View { snapshot, own: None }, &mut page).map_err(|error| error.in_index(number))? {
+        for at in page.place_of(&key)..page.len() {
+            let entry = page.entry(at);
             if entry <= &before[..] && !before.is_empty() {
-                check.found(Error::damaged(&name, 0, format_args!("entries of index {number} are not in order")));
+                check.found(fault(format_args!("entries are not in order")));
             }
-            before = entry.to_vec();
-            if !rows.take(entry_row(entry)) {
-                let what = "is of no row, or the second one of a row";
-                let what = format_args!("an entry of index {number} for row {:#x} {what}", entry_row(entry));
-                check.found(Error::damaged(&name, 0, what).in_row(entry_row(entry)));
+            let row = entry_row(entry);
+            if !rows.take(row) {
+                check.found(of_row(row, format_args!("an entry is of no row, or the second one of a row")));
+            } else if check.is_full() {
+                let found = Entry { position: number, key: entry_key(entry), row };
+                match check_key(table, &found, snapshot, check) {
+                    Ok(alone) if alone && unique && !before.is_empty() && entry_key(&before) == found.key => {
+                        check.found(of_row(row, format_args!("the row has the key of another")));
+                    }
+                    outcome => {
+                        outcome.err().into_iter().for_each(|error| check.found(error.in_row(row).in_index(number)))
+                    }
+                }
+            }
+            before.clear();
+            before.extend_from_slice(entry);
+            if check.is_long() && !check.goes_on(pages, pages) {
+                return Ok(());
             }
         }
         let Some(high) = page.high() else { break };
@@ -94,7 +132,7 @@ fn check_index(table: &Table, number: usize, snapshot: Csn, check: &mut Check<'_
         }
     }
     for row in rows.left() {
-        check.found(Error::damaged(&name, 0, format_args!("index {number} has no entry for the row")).in_row(row));
+        check.found(of_row(row, format_args!("the row has no entry")));
     }
     Ok(())
 }

@@ -1,11 +1,12 @@
 //! Reads through an index: a cursor over its entries, in both directions, and single keys.
 
-use super::keys::{no_index, rid_of};
+use super::keys::{check_row, known_rid, no_index, rid_of};
 use super::session::Session;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Rid, entry_key, entry_row};
 use crate::index::estimate::beyond;
 use crate::index::leaf_shadow::View;
+use crate::index::measure::Measured;
 use crate::index::page::Page;
 use crate::index::tree::Index;
 use crate::table::Table;
@@ -66,6 +67,15 @@ impl Session {
         }
     }
 
+    /// Measures an index; `None` if there is none. It reads the heads of some leaves.
+    pub(crate) fn measure_index(&mut self, table: &Table, index: usize) -> Option<Measured> {
+        // The snapshot keeps purge off the leaves.
+        self.snapshots.statement(&self.pool);
+        let measured = table.index_list().index(index).map(Index::measure);
+        self.snapshots.close_statement(&self.pool);
+        measured
+    }
+
     /// The snapshot of a read of an index, which keeps purge off its leaves.
     fn index_snapshot(&mut self, view: ReadView) -> (Csn, bool) {
         match view {
@@ -103,7 +113,8 @@ impl Session {
         let (snapshot, is_consistent) = self.index_snapshot(view);
         self.check_index_read(table, snapshot, is_consistent)?;
         let own = self.writes.view(table.id(), u64::MAX);
-        let row = self.index_of(table, index)?.find(key, &View { snapshot, own })?;
+        let row =
+            self.index_of(table, index)?.find(key, &View { snapshot, own }).map_err(|error| error.in_index(index))?;
         row.map(|row| rid_of(table, row)).transpose()
     }
 
@@ -180,7 +191,8 @@ impl IndexScan {
         session.check_snapshot()?;
         let own = session.writes.view(self.table.id(), self.seen);
         let view = View { snapshot: self.snapshot, own };
-        if !session.index_of(&self.table, self.index)?.page_at(key, &view, &mut self.page)? {
+        let found = session.index_of(&self.table, self.index)?.page_at(key, &view, &mut self.page);
+        if !found.map_err(|error| error.in_index(self.index))? {
             self.page = Page::default();
         }
         Ok(())
@@ -191,17 +203,7 @@ impl IndexScan {
     /// # Errors
     /// Damaged.
     pub fn next(&mut self, session: &Session) -> Result<Option<Rid>> {
-        loop {
-            if self.before_next < self.page.len() {
-                return self.take(self.before_next).map(Some);
-            }
-            let Some(high) = self.page.high().map(<[u8]>::to_vec) else {
-                self.put_at(self.page.len());
-                return Ok(None);
-            };
-            self.load(session, &high)?;
-            self.put_at(self.page.place_of(&high));
-        }
+        Ok(if self.forward(session)? { self.rid() } else { None })
     }
 
     /// The row of the entry before; `None` at the beginning.
@@ -209,9 +211,35 @@ impl IndexScan {
     /// # Errors
     /// Damaged.
     pub fn previous(&mut self, session: &Session) -> Result<Option<Rid>> {
+        Ok(if self.backward(session)? { self.rid() } else { None })
+    }
+
+    /// Goes to the next entry without a look at its row; false at the end.
+    ///
+    /// # Errors
+    /// Damaged.
+    pub fn forward(&mut self, session: &Session) -> Result<bool> {
+        loop {
+            if self.before_next < self.page.len() {
+                return self.take(self.before_next);
+            }
+            let Some(high) = self.page.high().map(<[u8]>::to_vec) else {
+                self.put_at(self.page.len());
+                return Ok(false);
+            };
+            self.load(session, &high)?;
+            self.put_at(self.page.place_of(&high));
+        }
+    }
+
+    /// Goes to the entry before without a look at its row; false at the beginning.
+    ///
+    /// # Errors
+    /// Damaged.
+    pub fn backward(&mut self, session: &Session) -> Result<bool> {
         loop {
             if let Some(entry) = self.up_to_previous.checked_sub(1) {
-                return self.take(entry).map(Some);
+                return self.take(entry);
             }
             let low = self.page.low().to_vec();
             self.at = None;
@@ -219,17 +247,25 @@ impl IndexScan {
             let own = session.writes.view(self.table.id(), self.seen);
             let view = View { snapshot: self.snapshot, own };
             let index = session.index_of(&self.table, self.index)?;
-            if low.is_empty() || !index.page_before(&low, &view, &mut self.page)? {
+            let mut found =
+                || index.page_before(&low, &view, &mut self.page).map_err(|error| error.in_index(self.index));
+            if low.is_empty() || !found()? {
                 self.put_at(0);
-                return Ok(None);
+                return Ok(false);
             }
             self.put_at(self.page.len());
         }
     }
 
-    fn take(&mut self, entry: usize) -> Result<Rid> {
+    fn take(&mut self, entry: usize) -> Result<bool> {
         (self.before_next, self.up_to_previous, self.at) = (entry + 1, entry, Some(entry));
-        rid_of(&self.table, entry_row(self.page.entry(entry)))
+        check_row(&self.table, entry_row(self.page.entry(entry)))?;
+        Ok(true)
+    }
+
+    /// The row of the entry where the scan stands.
+    pub fn rid(&self) -> Option<Rid> {
+        self.at.map(|entry| known_rid(&self.table, entry_row(self.page.entry(entry))))
     }
 
     /// The key of the entry that was returned last; empty before the first.

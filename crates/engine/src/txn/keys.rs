@@ -173,7 +173,8 @@ impl Session {
         let (mut rounds, mut waits) = (0, 0);
         loop {
             let writes = self.writes.table(table, self.owner.id);
-            match writes.insert_entry(index, (key.bytes, row, unique), at, &|| self.pool.log.visible_csn())? {
+            let inserted = writes.insert_entry(index, (key.bytes, row, unique), at, &|| self.pool.log.visible_csn());
+            match inserted? {
                 Inserted::Done => return Ok(()),
                 Inserted::Taken(row) => {
                     self.duplicate = Some((index, rid_of(table, row)?));
@@ -234,9 +235,20 @@ fn pause() {
 }
 
 /// The RID of the row that an entry names.
-pub(super) fn rid_of(table: &Table, row: u64) -> Result<Rid> {
+pub(crate) fn rid_of(table: &Table, row: u64) -> Result<Rid> {
+    check_row(table, row)?;
+    Ok(known_rid(table, row))
+}
+
+/// The RID of a row that the table has. This reads the row's word, which is mostly a miss of the cache.
+pub(super) fn known_rid(table: &Table, row: u64) -> Rid {
+    Rid::new(row, table.directory().raw_word(row).incarnation())
+}
+
+/// Fails if the table does not have the row that an entry names.
+pub(super) fn check_row(table: &Table, row: u64) -> Result<()> {
     if table.directory().place(row).is_some() {
-        return Ok(Rid::new(row, table.directory().raw_word(row).incarnation()));
+        return Ok(());
     }
     let what = format_args!("an entry of an index names row {row:#x}, which the table does not have");
     Err(Error::damaged(&data_file_name(table.id(), 0), 0, what))

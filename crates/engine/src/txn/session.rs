@@ -203,13 +203,14 @@ impl Session {
     /// Refuses a table of another pool: this session's snapshots and locks would not hold its rows.
     #[inline]
     pub(super) fn check_own(&self, table: &Table) -> Result<()> {
-        if Arc::ptr_eq(table.chain().context(), &self.pool.context) {
-            return Ok(());
+        if !Arc::ptr_eq(table.chain().context(), &self.pool.context) {
+            return Err(another_pool(table));
         }
-        Err(Error::new(
-            ErrorKind::Configuration,
-            format!("table {} belongs to another pool; use a session of its engine", table.name()),
-        ))
+        if table.is_altered() {
+            let what = format!("the indexes of table {} were altered since it was looked up", table.name());
+            return Err(Error::new(ErrorKind::DefinitionChanged, what));
+        }
+        Ok(())
     }
 
     /// Begins a statement: sets the position for [`Session::rollback_statement`], ends the effect of a kill, and closes
@@ -379,4 +380,10 @@ impl Session {
         self.end_change();
         self.start_statement();
     }
+}
+
+#[cold]
+fn another_pool(table: &Table) -> Error {
+    let what = format!("table {} belongs to another pool; use a session of its engine", table.name());
+    Error::new(ErrorKind::Configuration, what)
 }

@@ -1,6 +1,7 @@
 //! What the engine's tests share: a small pool in simulated memory, rows, seeds.
 #![allow(dead_code, reason = "each test uses a part")]
 
+pub mod altering;
 pub mod bank;
 pub mod counting;
 pub mod damage;

@@ -29,7 +29,12 @@ pub enum Change {
     Rename(String, String),
     /// The table is truncated.
     Truncate(String),
+    /// The table gets indexes of these kinds.
+    Alter(String, Vec<u8>),
 }
+
+/// The key under which a state has the kinds of a table's indexes, once they were altered.
+pub const KINDS: Key = Key::MAX;
 
 /// Applies a transaction's changes. Returns whether they are possible in this state.
 pub fn apply(state: &mut State, changes: &[Change]) -> bool {
@@ -46,7 +51,8 @@ pub fn apply(state: &mut State, changes: &[Change]) -> bool {
             Some(rows) => state.insert(to.clone(), rows).is_none(),
             None => false,
         },
-        Change::Truncate(table) => state.get_mut(table).map(BTreeMap::clear).is_some(),
+        Change::Truncate(table) => state.get_mut(table).map(|rows| rows.retain(|key, _| *key == KINDS)).is_some(),
+        Change::Alter(table, kinds) => state.get_mut(table).map(|rows| rows.insert(KINDS, kinds.clone())).is_some(),
     })
 }
 

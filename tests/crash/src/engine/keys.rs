@@ -6,7 +6,8 @@
 
 use super::history::{key_of, stamp_of};
 use perdura_engine::{
-    Direction, IndexDefinition, IndexScan, Key, KeyChange, LockMode, ReadView, Result, Rid, Session, Table,
+    AlteredIndex, BuildClient, Direction, Engine, IndexDefinition, IndexScan, Key, KeyChange, LockMode, ReadView,
+    Result, Rid, Session, Table,
 };
 use std::ops::Bound;
 use std::sync::Arc;
@@ -14,6 +15,9 @@ use std::sync::Arc;
 /// How the indexes are declared.
 pub const INDEXES: [IndexDefinition; 2] =
     [IndexDefinition { unique: true, key_bytes: 0 }, IndexDefinition { unique: false, key_bytes: GROUP_BYTES }];
+
+/// What the definition of a table begins with whose indexes were altered. The places of its indexes in [`INDEXES`] follow.
+const ALTERED: &[u8] = b"altered";
 
 /// Length of a key in index 1.
 const GROUP_BYTES: u16 = 240;
@@ -40,13 +44,37 @@ pub fn keys_of(row: &[u8]) -> [Vec<u8>; 2] {
     [unique, vec![group; GROUP_BYTES.into()]]
 }
 
+/// The definition of a table that has been given indexes of these kinds.
+pub fn definition(kinds: &[u8]) -> Vec<u8> {
+    [ALTERED, kinds].concat()
+}
+
+/// The kinds of a table's indexes, as its definition has them; `None` if they are those that it was created with.
+pub fn altered_kinds(table: &Table) -> Option<Vec<u8>> {
+    table.definition().strip_prefix(ALTERED).map(<[u8]>::to_vec)
+}
+
+/// The places in [`INDEXES`] of the indexes of a table.
+fn kinds(table: &Table) -> Vec<usize> {
+    match altered_kinds(table) {
+        Some(kinds) => kinds.into_iter().map(usize::from).collect(),
+        None => (0..table.indexes()).collect(),
+    }
+}
+
+/// The key of that kind, of those that a row has.
+fn key_of_kind(keys: &[Vec<u8>; 2], kind: usize) -> Key<'_> {
+    Key { bytes: &keys[kind], may_repeat: kind == 1 }
+}
+
 /// Inserts a row with its keys, if the table has indexes.
 pub fn insert(txn: &mut Session, table: &Arc<Table>, row: &[u8]) -> Result<Rid> {
     if table.indexes() == 0 {
         return txn.insert(table, row);
     }
-    let [unique, group] = keys_of(row);
-    txn.insert_with(table, row, &[Key { bytes: &unique, may_repeat: false }, Key { bytes: &group, may_repeat: true }])
+    let keys = keys_of(row);
+    let keys: Vec<Key<'_>> = kinds(table).into_iter().map(|kind| key_of_kind(&keys, kind)).collect();
+    txn.insert_with(table, row, &keys)
 }
 
 /// Replaces a row and those of its keys that change.
@@ -56,10 +84,8 @@ pub fn update(txn: &mut Session, table: &Arc<Table>, rid: Rid, row: &[u8]) -> Re
     }
     let Some(before) = newest(txn, table, rid)? else { return txn.update(table, rid, row) };
     let (old, new) = (keys_of(&before), keys_of(row));
-    let changes = (0..old.len()).filter(|index| old[*index] != new[*index]).map(|index| {
-        let new = Key { bytes: &new[index], may_repeat: index == 1 };
-        KeyChange { index, old: &old[index], new }
-    });
+    let changed = kinds(table).into_iter().enumerate().filter(|(_, kind)| old[*kind] != new[*kind]);
+    let changes = changed.map(|(index, kind)| KeyChange { index, old: &old[kind], new: key_of_kind(&new, kind) });
     txn.update_with(table, rid, row, &changes.collect::<Vec<_>>())
 }
 
@@ -70,8 +96,43 @@ pub fn delete(txn: &mut Session, table: &Arc<Table>, rid: Rid) -> Result<()> {
     }
     // An update says why there is no row to be deleted.
     let Some(row) = newest(txn, table, rid)? else { return txn.update(table, rid, b"") };
-    let [unique, group] = keys_of(&row);
-    txn.delete_with(table, rid, &[&unique, &group])
+    let keys = keys_of(&row);
+    let keys: Vec<&[u8]> = kinds(table).into_iter().map(|kind| &keys[kind][..]).collect();
+    txn.delete_with(table, rid, &keys)
+}
+
+/// Gives a table indexes of these kinds. Those that it has stay, or are made anew.
+pub fn alter(engine: &Engine, table: &Arc<Table>, wanted: &[u8], anew: bool) -> Result<()> {
+    let has = kinds(table);
+    let index = |kind: &u8| match has.iter().position(|known| *known == usize::from(*kind)) {
+        Some(position) if !anew => AlteredIndex::Kept(position),
+        _ => AlteredIndex::New(INDEXES[usize::from(*kind)]),
+    };
+    let indexes: Vec<AlteredIndex> = wanted.iter().map(index).collect();
+    let mut alteration = engine.alter_indexes(table, &indexes)?;
+    alteration.build(&mut KeyMaker { kinds: wanted, keys: Default::default() })?;
+    alteration.commit(&definition(wanted)).map(drop)
+}
+
+/// Makes the keys of new indexes.
+struct KeyMaker<'k> {
+    kinds: &'k [u8],
+    keys: [Vec<u8>; 2],
+}
+
+impl BuildClient for KeyMaker<'_> {
+    fn goes_on(&mut self) -> bool {
+        true
+    }
+
+    fn row(&mut self, row: &[u8]) -> Result<()> {
+        self.keys = keys_of(row);
+        Ok(())
+    }
+
+    fn key(&mut self, position: usize) -> Result<Key<'_>> {
+        Ok(key_of_kind(&self.keys, self.kinds[position].into()))
+    }
 }
 
 /// The newest version of a row, which is locked for it; `None` if it is deleted.
@@ -82,9 +143,9 @@ pub fn newest(txn: &mut Session, table: &Arc<Table>, rid: Rid) -> Result<Option<
     Ok(row.map(|row| unsafe { row.bytes() }.to_vec()))
 }
 
-/// The entries that rows must have in an index, in order.
-pub fn expected(index: usize, rows: &[(Rid, Vec<u8>)]) -> Vec<(Vec<u8>, Rid)> {
-    let mut entries: Vec<_> = rows.iter().map(|(rid, row)| (keys_of(row)[index].clone(), *rid)).collect();
+/// The entries that rows must have in an index of that kind, in order.
+pub fn expected(kind: usize, rows: &[(Rid, Vec<u8>)]) -> Vec<(Vec<u8>, Rid)> {
+    let mut entries: Vec<_> = rows.iter().map(|(rid, row)| (keys_of(row)[kind].clone(), *rid)).collect();
     entries.sort_by(|one, other| (&one.0, one.1.row()).cmp(&(&other.0, other.1.row())));
     entries
 }
@@ -92,9 +153,9 @@ pub fn expected(index: usize, rows: &[(Rid, Vec<u8>)]) -> Vec<(Vec<u8>, Rid)> {
 /// Whether the indexes of a table have the keys of `rows`, which the session's statement sees, and nothing else: scanned both ways,
 /// and looked up one by one.
 pub fn compare(txn: &mut Session, table: &Arc<Table>, rows: &[(Rid, Vec<u8>)]) -> std::result::Result<(), String> {
-    for index in 0..table.indexes() {
+    for (index, kind) in kinds(table).into_iter().enumerate() {
         let failed = |what: String| format!("table {}, index {index}: {what}", table.name());
-        let expected = expected(index, rows);
+        let expected = expected(kind, rows);
         for direction in [Direction::Forward, Direction::Backward] {
             let mut scan = txn.index_scan(table, index, ReadView::Snapshot);
             scan.seek(txn, Bound::Unbounded, direction).map_err(|error| failed(format!("seek: {error}")))?;

@@ -41,6 +41,8 @@ pub enum Action {
     Order,
     /// Create, rename, truncate, drop.
     Ddl,
+    /// Indexes of a table of its own are added, dropped, put in another order and made anew.
+    Alter,
     /// A row larger than a segment.
     Large,
     /// Rows until the device is full.

@@ -272,4 +272,6 @@ pub const PLANTED: &[Planted] = &[
         "a commit that stores late brings a deleted entry back",
         "races, keys, contended",
     ),
+    planted(231, "(I3), new indexes", "the leaves do not say that they are in use", "keys, altered"),
+    planted(232, "numbers of indexes", "a dropped index gives its number to the next", "keys, altered"),
 ];

@@ -1,8 +1,8 @@
 //! The scenarios: small pools shaped so that one hazard after another comes up.
 
 use super::mix::Action::{
-    Bulk, Checkpoint, Compact, Cram, Ddl, Delete, EditedBulk, GrowAhead, Hold, Huge, Insert, Large, Lock, MoveKeys,
-    Order, Prepare, Purge, Rollback, Savepoint, Sweep, Thin, Update, VainBulk, Walk, Watch, Wipe,
+    Alter, Bulk, Checkpoint, Compact, Cram, Ddl, Delete, EditedBulk, GrowAhead, Hold, Huge, Insert, Large, Lock,
+    MoveKeys, Order, Prepare, Purge, Rollback, Savepoint, Sweep, Thin, Update, VainBulk, Walk, Watch, Wipe,
 };
 use super::mix::Mix;
 use perdura_engine::{Config, LogConfig};
@@ -63,7 +63,7 @@ const USUAL: Scenario = Scenario {
 };
 
 /// All scenarios.
-pub const SCENARIOS: [Scenario; 26] = [
+pub const SCENARIOS: [Scenario; 27] = [
     Scenario {
         name: "mixed",
         mix: &[
@@ -314,6 +314,15 @@ pub const SCENARIOS: [Scenario; 26] = [
         rounds: 2,
         scans: 4,
         first_file_bytes: 128 << 10,
+        ..USUAL
+    },
+    // Indexes are built, dropped and built again; the places of old leaves are used for new ones.
+    Scenario {
+        name: "keys, altered",
+        transactions: 20,
+        mix: &[(Alter, 9), (Ddl, 2), (Insert, 2), (Update, 1), (Checkpoint, 3), (Purge, 4)],
+        keyed: true,
+        rounds: 2,
         ..USUAL
     },
     Scenario {

@@ -1,6 +1,6 @@
 //! Recovers a pool and compares it with the oracle.
 
-use super::history::{Change, History, State, key_of};
+use super::history::{Change, History, KINDS, State, key_of};
 use super::keys;
 use super::oracle::{AFTER, AFTER_KEYS, AFTER_ROWS, Decided, Oracle};
 use super::scenario::Scenario;
@@ -129,6 +129,7 @@ fn read(engine: &Engine) -> Result<State, String> {
     let mut txn = engine.session(Isolation::ReadCommitted);
     for table in tables(engine)? {
         let rows = state.entry(table.name()).or_default();
+        rows.extend(keys::altered_kinds(&table).map(|kinds| (KINDS, kinds)));
         let mut found = Vec::new();
         let mut scan = txn.scan(&table);
         while let Some((rid, row)) = scan.next(&txn).map_err(|error| format!("scan: {error}"))? {

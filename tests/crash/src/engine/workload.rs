@@ -18,9 +18,9 @@ use std::sync::Arc;
 /// One thread of a scenario.
 pub struct Worker<'a> {
     pub(super) engine: Engine,
-    ledger: &'a Ledger,
+    pub(super) ledger: &'a Ledger,
     pub(super) random: Random,
-    thread: u64,
+    pub(super) thread: u64,
     next_key: u64,
     /// The session in use.
     pub(super) txn: Session,
@@ -32,8 +32,8 @@ pub struct Worker<'a> {
     pub(super) old: Option<OldSnapshot>,
     pub(super) table: Arc<Table>,
     purged: bool,
-    own_tables: Vec<String>,
-    tables_made: u32,
+    pub(super) own_tables: Vec<String>,
+    pub(super) tables_made: u32,
     /// The rows as the current transaction would leave them.
     pub(super) writes: Writes,
     /// An insert met a conflict of keys: the transaction cannot go on.
@@ -156,6 +156,7 @@ impl<'a> Worker<'a> {
             Action::Hold => self.hold(),
             Action::Order => self.order(),
             Action::Ddl => self.ddl(),
+            Action::Alter => self.alter(),
             Action::Checkpoint => {
                 self.engine.checkpoint().expect("simulated memory takes it");
             }
@@ -222,7 +223,7 @@ impl<'a> Worker<'a> {
     }
 
     /// Whether the table has indexes.
-    fn is_keyed(&self) -> bool {
+    pub(super) fn is_keyed(&self) -> bool {
         self.table.indexes() > 0
     }
 
@@ -660,66 +661,5 @@ impl Worker<'_> {
         self.ledger.undone(number);
         txn.rollback().expect("nothing is ordered");
         trace::ack(Step::Undone.mark(number));
-    }
-
-    fn ddl(&mut self) {
-        let _label = trace::span("ddl");
-        let pick = self.random.below(self.own_tables.len() as u64 + 1) as usize;
-        match self.own_tables.get(pick).cloned() {
-            None => self.create_table(),
-            Some(name) => match self.random.below(3) {
-                0 => self.definition_change(Change::Drop(name.clone()), |engine| engine.drop_table(&name)),
-                1 => self.definition_change(Change::Truncate(name.clone()), |engine| {
-                    engine.truncate_table(&name).map(|_| ())
-                }),
-                _ => {
-                    let to = format!("{name}x");
-                    self.definition_change(Change::Rename(name.clone(), to.clone()), |engine| {
-                        engine.rename_table(&name, &to)
-                    });
-                }
-            },
-        }
-    }
-
-    fn create_table(&mut self) {
-        self.tables_made += 1;
-        let name = format!("t{}_{}", self.thread, self.tables_made);
-        let indexes = if self.is_keyed() { &keys::INDEXES[..] } else { &[] };
-        self.definition_change(Change::Create(name.clone()), |engine| {
-            engine.create_table_with(&name, b"of a thread", indexes).map(|_| ())
-        });
-        let table = self.engine.table(&name).expect("just made");
-        let mut rows: Vec<Vec<u8>> = (0..1 + self.random.below(3)).map(|key| self.row(key, 20)).collect();
-        self.txn.start_statement();
-        rows.retain(|row| match keys::insert(&mut self.txn, &table, row) {
-            Ok(_) => true,
-            Err(error) => {
-                assert!(error.kind() == ErrorKind::DuplicateKey, "there is room: {error}");
-                false
-            }
-        });
-        let put = |row: Vec<u8>| Change::Put(name.clone(), key_of(&row), row);
-        let number = self.ledger.add(rows.into_iter().map(put).collect());
-        trace::mark(Step::Begin.mark(number));
-        let csn = self.txn.commit().expect("there is room");
-        self.ledger.committed(number, csn);
-        trace::ack(Step::Committed.mark(number));
-    }
-
-    fn definition_change(&mut self, change: Change, run: impl FnOnce(&Engine) -> perdura_engine::Result<()>) {
-        match &change {
-            Change::Create(name) => self.own_tables.push(name.clone()),
-            Change::Drop(name) => self.own_tables.retain(|own| own != name),
-            Change::Rename(from, to) => {
-                self.own_tables.retain(|own| own != from);
-                self.own_tables.push(to.clone());
-            }
-            _ => {}
-        }
-        let number = self.ledger.add(vec![change]);
-        trace::mark(Step::Begin.mark(number));
-        run(&self.engine).expect("there is room and the table is the thread's own");
-        trace::ack(Step::Committed.mark(number));
     }
 }
