@@ -19,11 +19,6 @@
 
 namespace perdura {
 
-/* What follows a space. */
-constexpr uchar LOW= 1, END= 2, HIGH= 3;
-/* What follows a zero byte, and what ends a text that is not padded. */
-constexpr uchar ESCAPED= 255, LAST= 0;
-
 /* The two collations whose weights are those of several passes over the text, with trailing spaces left out. */
 static bool is_czech(CHARSET_INFO *collation)
 {
@@ -92,6 +87,20 @@ size_t Collation_key::weigh(const Level &level, const uchar *text, size_t length
   return m_weights == Weights::UP_TO_ZERO ? strnlen(reinterpret_cast<const char *>(weights), bytes) : bytes;
 }
 
+bool Collation_key::keeps_bytes() const
+{
+  if (m_collation->mbmaxlen != 1 || !(m_collation->state & MY_CS_BINSORT) || m_levels.size() != 1 || m_weights != Weights::SERVER)
+    return false;
+  for (uint code= 0; code < 256; code++)
+  {
+    const uchar byte= static_cast<uchar>(code);
+    uchar weights[UNIT_MAX];
+    if (weigh(m_levels[0], &byte, 1, weights, sizeof(weights)) != 1 || weights[0] != byte)
+      return false;
+  }
+  return !m_pads || (m_levels[0].space_bytes == 1 && m_levels[0].space[0] == ' ');
+}
+
 void put_escaped(Key_writer *writer, const uchar *bytes, size_t length)
 {
   const uchar *const end= bytes + length;
@@ -101,17 +110,17 @@ void put_escaped(Key_writer *writer, const uchar *bytes, size_t length)
     const uchar *stop= zero ? zero + 1 : end;
     writer->put(bytes, static_cast<size_t>(stop - bytes));
     if (zero)
-      writer->put(ESCAPED);
+      writer->put(ZERO_ESCAPED);
     bytes= stop;
   }
   writer->put(0);
-  writer->put(LAST);
+  writer->put(ZERO_LAST);
 }
 
 size_t escaped_end(const uchar *key, size_t length, size_t at, uchar turned)
 {
   for (; at + 1 < length; at++)
-    if (!(key[at] ^ turned) && (key[++at] ^ turned) == LAST)
+    if (!(key[at] ^ turned) && (key[++at] ^ turned) == ZERO_LAST)
       return at + 1;
   return length;
 }
@@ -130,7 +139,7 @@ template <size_t UNIT> static void put_padded(Key_writer *writer, const uchar *w
     for (at= run; at < end && !memcmp(at, space, UNIT); at+= UNIT) {}
     if (at == run)
       break;
-    const uchar mark= memcmp(at, space, UNIT) < 0 ? LOW : HIGH;
+    const uchar mark= memcmp(at, space, UNIT) < 0 ? SPACE_LOW : SPACE_HIGH;
     for (; run < at; run+= UNIT)
     {
       writer->put(space, UNIT);
@@ -138,7 +147,7 @@ template <size_t UNIT> static void put_padded(Key_writer *writer, const uchar *w
     }
   }
   writer->put(space, UNIT);
-  writer->put(END);
+  writer->put(SPACE_END);
 }
 
 void Collation_key::put(Key_writer *writer, const uchar *text, size_t length, uchar *weights, size_t room) const
@@ -181,7 +190,7 @@ size_t Collation_key::end(const uchar *key, size_t length, size_t at, uchar turn
     };
     for (bool goes_on= true; goes_on && at + unit < length; at+= unit)
       if (is_space(at))
-        goes_on= (key[unit + at++] ^ turned) != END;
+        goes_on= (key[unit + at++] ^ turned) != SPACE_END;
   }
   return std::min(at, length);
 }

@@ -79,6 +79,11 @@ private:
   bool m_cut= false;
 };
 
+/* What follows a space before the end, the end itself, and a space before greater weights. */
+constexpr uchar SPACE_LOW= 1, SPACE_END= 2, SPACE_HIGH= 3;
+/* What follows a zero byte, and what ends a text that is not padded. */
+constexpr uchar ZERO_ESCAPED= 255, ZERO_LAST= 0;
+
 /* Bytes without a collation. */
 void put_escaped(Key_writer *writer, const uchar *bytes, size_t length);
 /* Where they end in a key, whose bytes are turned around if `turned` is 255. */
@@ -93,6 +98,10 @@ public:
   CHARSET_INFO *collation() const { return m_collation; }
   /* Whether the texts are those of a column of a fixed length. */
   bool is_fixed() const { return m_is_fixed; }
+  /* Whether texts are compared as if trailing spaces went on without end, so that keys tell nothing of them. */
+  bool pads() const { return m_pads; }
+  /* Whether the weights of a text are its bytes, each. */
+  bool keeps_bytes() const;
   /* Room that the weights of a text take, on one level. */
   size_t weight_bytes(size_t text_bytes) const { return m_collation->strnxfrmlen(text_bytes) + MARGIN; }
   /* The most bytes that a text takes in a key. */

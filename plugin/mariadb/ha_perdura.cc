@@ -34,6 +34,12 @@ static int drop_table(handlerton *, const char *path)
   return table_error(perdura_table_drop(pool, path));
 }
 
+/* After a crash: whether an ALTER TABLE that was under way has come into force. */
+static int check_version(handlerton *, const char *path, const LEX_CUSTRING *version, ulonglong)
+{
+  return perdura_table_has_version(pool, path, version->str, version->length) ? 0 : 1;
+}
+
 extern "C" {
 static void keep_backup(const char *name)
 {
@@ -76,6 +82,7 @@ static int start(void *target)
   hton->show_status= show_status;
   hton->signal_ddl_recovery_done= ddl_recovery_done;
   hton->end_backup= end_backup;
+  hton->check_version= check_version;
   set_transaction_calls(hton);
   set_discovery_calls(hton);
 
@@ -125,24 +132,24 @@ handler::Table_flags ha_perdura::table_flags() const
 {
   return HA_REC_NOT_IN_SEQ | HA_CAN_GEOMETRY | HA_CAN_VIRTUAL_COLUMNS | HA_BINLOG_ROW_CAPABLE | HA_CAN_TABLE_CONDITION_PUSHDOWN |
          HA_CRASH_SAFE | HA_CAN_SKIP_LOCKED | HA_ONLINE_ANALYZE | HA_CONCURRENT_OPTIMIZE | HA_NULL_IN_KEY | HA_CAN_INDEX_BLOBS |
-         HA_DUPLICATE_POS | HA_REQUIRES_KEY_COLUMNS_FOR_DELETE;
+         HA_CAN_REPAIR | HA_DUPLICATE_POS | HA_REQUIRES_KEY_COLUMNS_FOR_DELETE;
 }
 
-/* Rows with the same key come in the order of their positions. */
-ulong ha_perdura::index_flags(uint, uint, bool) const
+/* Rows with the same key come in the order of their positions. Called also for a share whose table is not open yet. */
+ulong ha_perdura::index_flags(uint index, uint part, bool all_parts) const
 {
-  return HA_READ_NEXT | HA_READ_PREV | HA_READ_ORDER | HA_READ_RANGE;
-}
-
-/* In reads of 16 KiB, as the optimizer counts: persistent memory is read about as fast as a cached page. */
-double ha_perdura::scan_time()
-{
-  return static_cast<double>(stats.data_file_length) / (16 * 1024) + 1;
-}
-
-double ha_perdura::read_time(uint, uint ranges, ha_rows rows)
-{
-  return static_cast<double>(ranges + rows);
+  const ulong flags= HA_READ_NEXT | HA_READ_PREV | HA_READ_ORDER | HA_READ_RANGE;
+  const KEY &key= table_share->key_info[index];
+  if (key.algorithm == HA_KEY_ALG_LONG_HASH)
+    return flags;
+  const auto has_way_back= [&](const KEY_PART_INFO &info) {
+    return way_back(table_share->field[info.fieldnr - 1], info) != Way_back::NONE;
+  };
+  if (!all_parts)
+    return flags | (has_way_back(key.key_part[part]) ? HA_KEYREAD_ONLY : 0);
+  const bool restores_all= std::all_of(key.key_part, key.key_part + part + 1, has_way_back);
+  const bool restores_any= std::any_of(key.key_part, key.key_part + key.user_defined_key_parts, has_way_back);
+  return flags | (restores_all ? HA_KEYREAD_ONLY : 0) | (restores_any ? HA_DO_INDEX_COND_PUSHDOWN : 0);
 }
 
 /* When a definition was made. Its id is a version 1 UUID, which begins with the time in units of 100 ns since 1582; the pool stores
@@ -201,27 +208,52 @@ int ha_perdura::info(uint flag)
   return 0;
 }
 
-extern "C" {
-static bool check_goes_on(void *thd, uint64_t done, uint64_t all)
+namespace {
+/* What the hooks of a check work on. */
+struct Checked
 {
-  thd_progress_report(static_cast<THD *>(thd), done, all);
-  return !thd_killed(static_cast<THD *>(thd));
+  THD *thd;
+  TABLE *table;
+  handler *file;
+  Key_images *keys;
+};
+} // namespace
+
+extern "C" {
+static bool check_goes_on(void *context, uint64_t done, uint64_t all)
+{
+  THD *thd= static_cast<Checked *>(context)->thd;
+  thd_progress_report(thd, done, all);
+  return !thd_killed(thd);
 }
 
 /* The server makes a row of the statement's result of each error. */
-static void report_fault(void *, const uint8_t *text, size_t bytes)
+static void report_fault(void *context, const uint8_t *text, size_t bytes)
 {
-  my_printf_error(ER_CRASHED_ON_USAGE, "Perdura: %.*s", MYF(ME_ERROR_LOG), static_cast<int>(bytes),
-                  reinterpret_cast<const char *>(text));
+  const std::string message(reinterpret_cast<const char *>(text), bytes);
+  const char *index= index_of_message(static_cast<Checked *>(context)->table, message.c_str());
+  if (index)
+    my_printf_error(ER_CRASHED_ON_USAGE, "Perdura: key '%s': %s", MYF(ME_ERROR_LOG), index, message.c_str());
+  else
+    my_printf_error(ER_CRASHED_ON_USAGE, "Perdura: %s", MYF(ME_ERROR_LOG), message.c_str());
+}
+
+static bool make_key(void *context, uint32_t index, PerduraKey *key)
+{
+  Checked *checked= static_cast<Checked *>(context);
+  if (checked->keys->has_virtual(index))
+    compute_virtual(checked->table, checked->file);
+  return checked->keys->make(index, checked->table->record[0], Key_images::Slot::FIRST, key);
 }
 }
 
-/* CHECK TABLE verifies the table online. QUICK leaves out the bytes of the rows. `perdura check` checks the pool as a whole. */
+/* CHECK TABLE verifies the table online. QUICK leaves out the bytes of the rows, and of the keys. `perdura check` checks the pool as a whole. */
 int ha_perdura::check(THD *thd, HA_CHECK_OPT *options)
 {
   thd_progress_init(thd, 1);
+  Checked checked= {thd, table, this, m_keys.get()};
   PerduraCode code= perdura_table_check(m_cursor, m_session, options->flags & T_QUICK, table->record[0],
-                                        PerduraCheckHooks{check_goes_on, report_fault, thd});
+                                        PerduraCheckHooks{check_goes_on, report_fault, make_key, &checked});
   thd_progress_end(thd);
   switch (code) {
   case PERDURA_CODE_OK: return has_old_bits() ? HA_ADMIN_NEEDS_ALTER : HA_ADMIN_OK;
@@ -278,5 +310,6 @@ maria_declare_plugin(perdura)
 information_table("PERDURA_TRX", "Transactions of Perdura", perdura::start_transactions),
 information_table("PERDURA_LOCKS", "Locks of Perdura", perdura::start_locks),
 information_table("PERDURA_LOCK_WAITS", "Waits for locks of Perdura", perdura::start_lock_waits),
-information_table("PERDURA_SPACE", "Space of the tables of Perdura", perdura::start_space)
+information_table("PERDURA_SPACE", "Space of the tables of Perdura", perdura::start_space),
+information_table("PERDURA_INDEXES", "Indexes of the tables of Perdura", perdura::start_indexes)
 maria_declare_plugin_end;

@@ -21,6 +21,15 @@
 #include "key_images.h"
 #include "perdura_plugin.h"
 
+#include <string>
+
+namespace perdura {
+/* Computes the columns of record[0] that rows do not store. */
+void compute_virtual(TABLE *table, handler *file);
+/* The name of the index that a message of the crates is about; null if it is about none. */
+const char *index_of_message(const TABLE *table, const char *message);
+} // namespace perdura
+
 class ha_perdura final : public handler
 {
 public:
@@ -37,12 +46,11 @@ public:
   uint max_supported_record_length() const override { return HA_MAX_REC_LENGTH; }
   uint8 table_cache_type() override { return HA_CACHE_TBL_NOCACHE; }
   uint lock_count() const override { return 0; }
-  double scan_time() override;
-  double read_time(uint index, uint ranges, ha_rows rows) override;
   int info(uint flag) override;
   int analyze(THD *, HA_CHECK_OPT *) override { return HA_ADMIN_OK; }
   int optimize(THD *, HA_CHECK_OPT *) override { return HA_ADMIN_TRY_ALTER; }
   int check(THD *thd, HA_CHECK_OPT *options) override;
+  int repair(THD *, HA_CHECK_OPT *) override { return HA_ADMIN_TRY_ALTER; }
   int check_for_upgrade(HA_CHECK_OPT *options) override;
   bool get_error_message(int error, String *message) override;
   void print_error(int error, myf flags) override;
@@ -54,8 +62,13 @@ public:
   int delete_table(const char *name) override;
   int rename_table(const char *from, const char *to) override;
   int truncate() override;
-  enum_alter_inplace_result check_if_supported_inplace_alter(TABLE *altered, Alter_inplace_info *info) override;
   bool check_if_incompatible_data(HA_CREATE_INFO *info, uint table_changes) override;
+
+  /* -- alterations of indexes (ha_perdura_alter.cc) */
+  enum_alter_inplace_result check_if_supported_inplace_alter(TABLE *altered, Alter_inplace_info *info) override;
+  bool prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *info) override;
+  bool inplace_alter_table(TABLE *altered, Alter_inplace_info *info) override;
+  bool commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *info, bool commit) override;
 
   /* -- statements and locks (ha_perdura_txn.cc) */
   int external_lock(THD *thd, int lock_type) override;
@@ -98,7 +111,24 @@ public:
   int index_first(uchar *record) override;
   int index_last(uchar *record) override;
   int index_next_same(uchar *record, const uchar *key, uint length) override;
+
+  /* -- entries without their rows (ha_perdura_entries.cc) */
+  Item *idx_cond_push(uint index, Item *condition) override;
+
+  /* -- several ranges at once (ha_perdura_mrr.cc) */
+  ha_rows multi_range_read_info_const(uint index, RANGE_SEQ_IF *ranges, void *first, uint count, uint *buffer_size, uint *flags,
+                                      Cost_estimate *cost) override;
+  ha_rows multi_range_read_info(uint index, uint ranges, uint keys, uint parts, uint *buffer_size, uint *flags,
+                                Cost_estimate *cost) override;
+  int multi_range_read_init(RANGE_SEQ_IF *ranges, void *first, uint count, uint mode, HANDLER_BUFFER *buffer) override;
+  int multi_range_read_next(range_id_t *range) override;
+  int multi_range_read_explain_info(uint mode, char *text, size_t room) override;
+
+  /* -- what the optimizer is told (ha_perdura_stats.cc) */
   ha_rows records_in_range(uint index, const key_range *from, const key_range *to, page_range *pages) override;
+  double scan_time() override;
+  double read_time(uint index, uint ranges, ha_rows rows) override;
+  double keyread_time(uint index, uint ranges, ha_rows rows) override;
 
 private:
   bool has_old_bits() const;
@@ -119,8 +149,16 @@ private:
   int entry_found(uchar *record, PerduraCode code);
   bool is_of_entry(const uchar *record, PerduraCode code);
   void compute_key(const uchar *record);
+  int row_found(uchar *record);
+  void choose_entries(PerduraStep step);
+  int entry_used(uchar *record, PerduraCode code);
+  bool only_counts();
+  bool is_beyond_end(const uchar *key, size_t length) const;
+  check_result_t check_entry();
 
   PerduraCursor *m_cursor= nullptr;
+  /* The name under which the table, or the partition, was opened. */
+  std::string m_path;
   PerduraSession *m_session= nullptr;
   thr_lock_type m_lock_type= TL_UNLOCK;
   bool m_columns_chosen= false;
@@ -133,6 +171,18 @@ private:
   std::unique_ptr<perdura::Key_images> m_keys;
   /* The rows that are read through the index are locked, so the key of each is compared with that of its entry. */
   bool m_compares_keys= false;
+  /* Reads stop at the entry, of which these parts are used. If the parts are all that the statement wants, the row is not read; if
+     there is a condition on them, it is checked before. */
+  bool m_stops= false;
+  bool m_covers= false;
+  bool m_checks= false;
+  perdura::Key_images::Parts m_parts= 0;
+  /* The statement wants no column of the rows, so it gets them from the scan of the table. */
+  bool m_counts= false;
+  /* Where the range that is read ends: at or before the keys that begin with these bytes. Empty if the range is open. */
+  std::vector<uchar> m_end;
+  bool m_end_excluded= false;
+  DsMrr_impl m_mrr;
   /* All rows of the search have the key that was searched for. */
   bool m_one_key= false;
   /* The index that refused the last row, and the row that has the key; for a key that is too long, its index. */

@@ -16,69 +16,9 @@
 /* CREATE, open, DROP, RENAME, TRUNCATE, and what the pool stores of the server's definition of a table. */
 
 #include "ha_perdura.h"
-
-#include <vector>
+#include "table_definition.h"
 
 using namespace perdura;
-
-/* A table's definition for the crates: where its columns lie in a record. Its fields must be bound to record[0]. */
-class Definition
-{
-public:
-  Definition(TABLE *table, const Key_images &keys)
-  {
-    m_fields.reserve(table->s->fields);
-    for (uint i= 0; i < table->s->fields; i++)
-      m_fields.push_back(describe(table->field[i], table->record[0]));
-    if (!table->s->partition_info_str)
-    {
-      m_definition.version= table->s->tabledef_version.str;
-      m_definition.version_bytes= table->s->tabledef_version.length;
-    }
-    m_definition.fields= m_fields.data();
-    m_definition.field_count= m_fields.size();
-    m_definition.record_bytes= table->s->reclength;
-    m_definition.null_bytes= table->s->null_bytes;
-    m_definition.indexes= keys.definitions();
-    m_definition.index_count= keys.count();
-  }
-
-  PerduraDefinition *get() { return &m_definition; }
-
-private:
-  static PerduraField describe(Field *field, const uchar *record)
-  {
-    PerduraField found= {};
-    found.offset= field->offset(record);
-    if (field->null_ptr)
-    {
-      found.null_mask= field->null_bit;
-      found.null_offset= static_cast<uint32_t>(field->null_ptr - record);
-    }
-    if (!field->stored_in_db())
-      found.kind= PERDURA_FIELD_VIRTUAL;
-    else if (field->flags & BLOB_FLAG)
-    {
-      found.kind= PERDURA_FIELD_BLOB;
-      found.length_bytes= static_cast<uint8_t>(static_cast<Field_blob *>(field)->pack_length_no_ptr());
-    }
-    else if (field->real_type() == MYSQL_TYPE_VARCHAR)
-    {
-      found.kind= PERDURA_FIELD_VARCHAR;
-      found.length_bytes= static_cast<uint8_t>(static_cast<Field_varstring *>(field)->length_bytes);
-      found.length= field->pack_length_in_rec() - found.length_bytes;
-    }
-    else
-    {
-      found.kind= PERDURA_FIELD_FIXED;
-      found.length= field->pack_length_in_rec();
-    }
-    return found;
-  }
-
-  std::vector<PerduraField> m_fields;
-  PerduraDefinition m_definition= {};
-};
 
 /* Refuses options that the engine would otherwise ignore in silence. */
 static int check_options(THD *thd, const HA_CREATE_INFO *info)
@@ -117,21 +57,25 @@ static int check_foreign_keys(THD *thd)
   return 0;
 }
 
-/* Refuses keys that the server would not keep with this engine. */
-static int check_keys(const TABLE *form)
+const char *perdura::refused_keys(const TABLE *form)
 {
-  const char *refused= nullptr;
   for (uint index= 0; index < form->s->keys; index++)
   {
     const KEY &key= form->key_info[index];
     if (key.without_overlaps)
       /* The server looks for the period's neighbours, and the engine locks no gap between them. */
-      refused= "WITHOUT OVERLAPS";
+      return "WITHOUT OVERLAPS";
     for (uint part= 0; form->s->partition_info_str && part < key.user_defined_key_parts; part++)
       if (!form->field[key.key_part[part].fieldnr - 1]->stored_in_db())
         /* The server merges partitions by columns that it has not computed. */
-        refused= "a key on a VIRTUAL column of a partitioned table";
+        return "a key on a VIRTUAL column of a partitioned table";
   }
+  return nullptr;
+}
+
+static int check_keys(const TABLE *form)
+{
+  const char *refused= refused_keys(form);
   if (!refused)
     return 0;
   my_error(ER_CHECK_NOT_IMPLEMENTED, MYF(0), refused);
@@ -139,7 +83,7 @@ static int check_keys(const TABLE *form)
 }
 
 /* Sets the first value of a new table's AUTO_INCREMENT column. */
-static PerduraCode begin_counting(const char *name, Definition *definition, ulonglong first)
+static PerduraCode begin_counting(const char *name, Table_definition *definition, ulonglong first)
 {
   PerduraCursor *cursor;
   PerduraCode code= perdura_cursor_open(pool, name, definition->get(), &cursor);
@@ -159,7 +103,7 @@ int ha_perdura::create(const char *name, TABLE *form, HA_CREATE_INFO *info)
   if (int error= check_keys(form))
     return error;
   const Key_images keys(form);
-  Definition definition(form, keys);
+  Table_definition definition(form, keys);
   /* By its image another server finds the table. The server itself keeps the definitions of partitioned tables. */
   const LEX_CUSTRING *image= form->s->frm_image;
   if (image && !form->s->partition_info_str && !info->tmp_table())
@@ -188,7 +132,7 @@ int ha_perdura::create(const char *name, TABLE *form, HA_CREATE_INFO *info)
 int ha_perdura::open(const char *name, int, uint)
 {
   m_keys= std::make_unique<Key_images>(table);
-  Definition definition(table, *m_keys);
+  Table_definition definition(table, *m_keys);
   PerduraCode code= perdura_cursor_open(pool, name, definition.get(), &m_cursor);
   if (code != PERDURA_CODE_OK)
   {
@@ -198,6 +142,8 @@ int ha_perdura::open(const char *name, int, uint)
       return HA_ERR_INTERNAL_ERROR;
     return table_error(code);
   }
+  m_path= name;
+  m_mrr.init(this, table);
   return info(HA_STATUS_VARIABLE | HA_STATUS_CONST | HA_STATUS_OPEN);
 }
 
@@ -219,12 +165,6 @@ int ha_perdura::rename_table(const char *from, const char *to)
   return table_error(perdura_table_rename(pool, from, to));
 }
 
-/* The pool stores the server's definition, so each change of it makes a new table, even where the rows could stay. */
-enum_alter_inplace_result ha_perdura::check_if_supported_inplace_alter(TABLE *, Alter_inplace_info *)
-{
-  return HA_ALTER_INPLACE_NOT_SUPPORTED;
-}
-
 /* EXCHANGE PARTITION asks whether the rows of one table can be those of the other. */
 bool ha_perdura::check_if_incompatible_data(HA_CREATE_INFO *, uint table_changes)
 {
@@ -233,7 +173,7 @@ bool ha_perdura::check_if_incompatible_data(HA_CREATE_INFO *, uint table_changes
 
 int ha_perdura::truncate()
 {
-  PerduraCode code= perdura_table_truncate(m_cursor);
+  PerduraCode code= perdura_table_truncate(pool, m_cursor);
   if (code == PERDURA_CODE_OK && table->found_next_number_field)
     code= perdura_counter_set(pool, m_cursor, 1);
   return table_error(code);

@@ -78,8 +78,30 @@ static bool is_insert(THD *thd)
   return command == SQLCOM_INSERT || command == SQLCOM_INSERT_SELECT;
 }
 
+/* Whether the statement puts rows in the place of those that have their keys. */
+static bool is_replace(THD *thd)
+{
+  const int command= thd_sql_command(thd);
+  return command == SQLCOM_REPLACE || command == SQLCOM_REPLACE_SELECT || command == SQLCOM_LOAD;
+}
+
+/* Whether the table's two records agree in all stored columns. */
+static bool is_same_row(const TABLE *table)
+{
+  return std::all_of(table->field, table->field + table->s->fields, [table](Field *field) {
+    if (!field->stored_in_db())
+      return true;
+    const bool is_null= field->is_null();
+    return is_null == field->is_null_in_record(table->record[1]) && (is_null || !field->cmp_binary_offset(table->s->rec_buff_length));
+  });
+}
+
 int ha_perdura::update_row(const uchar *before, const uchar *after)
 {
+  /* A row that stays as it is counts as such. Of rows of one length the server compares all bytes, also those behind a NULL. */
+  const bool may_be_same= table->s->can_cmp_whole_record || is_replace(table->in_use);
+  if (unlikely(may_be_same) && before == table->record[1] && after == table->record[0] && is_same_row(table))
+    return HA_ERR_RECORD_IS_THE_SAME;
   PerduraKeyChange changes[MAX_KEY];
   size_t count;
   if (unlikely(!find_changes(before, after, changes, &count)))
@@ -99,11 +121,16 @@ int ha_perdura::delete_row(const uchar *record)
   return likely(code == PERDURA_CODE_OK) ? 0 : failed(code);
 }
 
-/* REPLACE, ON DUPLICATE KEY UPDATE and IGNORE go on after a duplicate; the first two with the row that has the key. */
+/* REPLACE and ON DUPLICATE KEY UPDATE go on with the row that has the key, which they lock. IGNORE leaves it alone. */
 int ha_perdura::extra(ha_extra_function operation)
 {
   switch (operation) {
-  case HA_EXTRA_IGNORE_DUP_KEY: perdura_cursor_locks_duplicates(m_cursor, true); break;
+  case HA_EXTRA_IGNORE_DUP_KEY:
+  {
+    THD *thd= table->in_use;
+    perdura_cursor_locks_duplicates(m_cursor, thd->lex->duplicates != DUP_ERROR || applies_row_events(thd));
+    break;
+  }
   case HA_EXTRA_NO_IGNORE_DUP_KEY: perdura_cursor_locks_duplicates(m_cursor, false); break;
   default: break;
   }

@@ -14,13 +14,15 @@
    Foundation, Inc., 51 Franklin Street, Fifth Floor, Boston, MA 02110-1301, USA */
 
 /* Reading through an index. A read that locks rows compares the key of each with that of the entry that led to it, since the row may
-   have changed before the lock came, and the server no longer checks what the index promises. */
+   have changed before the lock came, and the server no longer checks what the index promises. ha_perdura_entries.cc has the reads that
+   can do without the row. */
 
 #include "ha_perdura.h"
 
 using namespace perdura;
 
 static constexpr PerduraBound NO_BOUND= {PERDURA_BOUND_KIND_NONE, nullptr, 0};
+static constexpr uint8_t NO_COLUMNS[(MAX_FIELDS + 7) / 8]= {};
 
 int ha_perdura::index_init(uint index, bool)
 {
@@ -28,26 +30,43 @@ int ha_perdura::index_init(uint index, bool)
   m_search= Search::NONE;
   if (unlikely(m_lock_type >= TL_FIRST_WRITE && applies_row_events(table->in_use)))
     m_search= Search::FIRST;
+  m_stops= m_counts= false;
   PerduraCode code= perdura_index_begin(m_cursor, m_session, index, &m_compares_keys);
   return likely(code == PERDURA_CODE_OK) ? 0 : failed(code);
 }
 
 int ha_perdura::index_end()
 {
+  if (m_counts)
+  {
+    perdura_scan_end(m_cursor);
+    m_columns_chosen= false;
+  }
+  m_counts= false;
   perdura_index_end(m_cursor);
   return 0;
+}
+
+void perdura::compute_virtual(TABLE *table, handler *file)
+{
+  if (!table->vfield)
+    return;
+  MY_BITMAP *read= table->read_set;
+  MY_BITMAP all= table->s->all_set;
+  table->read_set= &all;
+  /* The server leaves them out where it has asked for the columns of the key alone. */
+  const uint kept= file->keyread;
+  file->keyread= MAX_KEY;
+  table->update_virtual_fields(file, VCOL_UPDATE_FOR_READ);
+  file->keyread= kept;
+  table->read_set= read;
 }
 
 /* Computes the columns of the key that the row does not store. The server does so when the row is given to it. */
 void ha_perdura::compute_key(const uchar *record)
 {
-  if (!m_keys->has_virtual(active_index) || record != table->record[0])
-    return;
-  MY_BITMAP *read= table->read_set;
-  MY_BITMAP all= table->s->all_set;
-  table->read_set= &all;
-  table->update_virtual_fields(this, VCOL_UPDATE_FOR_READ);
-  table->read_set= read;
+  if (m_keys->has_virtual(active_index) && record == table->record[0])
+    compute_virtual(table, this);
 }
 
 /* Whether the locked row is the one that the entry leads to. A row that has changed since the snapshot is a conflict only if the
@@ -68,22 +87,34 @@ bool ha_perdura::is_of_entry(const uchar *record, PerduraCode code)
   return !m_condition || is_used(record);
 }
 
+/* A row was read. Where the server has asked for the columns of the key alone, it does not compute them. */
+int ha_perdura::row_found(uchar *record)
+{
+  if (unlikely(keyread_enabled()))
+    compute_key(record);
+  return 0;
+}
+
 /* Goes on from a read with outcome `code` to the next row for the server. */
 int ha_perdura::entry_found(uchar *record, PerduraCode code)
 {
+  if (m_stops)
+    return entry_used(record, code);
   if (m_compares_keys)
     while ((code == PERDURA_CODE_OK || code == PERDURA_CODE_RECORD_CHANGED) && !is_of_entry(record, code))
       code= perdura_index_pass(m_cursor, m_session, record);
   if (likely(code == PERDURA_CODE_OK))
-    return 0;
+    return row_found(record);
   return code == PERDURA_CODE_END ? HA_ERR_END_OF_FILE : failed(code);
 }
 
 int ha_perdura::seek(uchar *record, const PerduraBound &bound, PerduraStep step, bool whole)
 {
-  if (unlikely(!m_columns_chosen))
+  if (unlikely(!m_columns_chosen || m_counts))
     choose_columns();
+  m_counts= false;
   m_one_key= step == PERDURA_STEP_NEXT_SAME || step == PERDURA_STEP_PREVIOUS_SAME;
+  choose_entries(step);
   return entry_found(record, perdura_index_seek(m_cursor, m_session, bound, step, whole, record));
 }
 
@@ -148,6 +179,8 @@ int ha_perdura::index_read_last_map(uchar *record, const uchar *key, key_part_ma
 
 int ha_perdura::index_next(uchar *record)
 {
+  if (m_counts)
+    return rnd_next(record);
   return step(record, PERDURA_STEP_NEXT);
 }
 
@@ -164,33 +197,18 @@ int ha_perdura::index_next_same(uchar *record, const uchar *, uint)
 
 int ha_perdura::index_first(uchar *record)
 {
+  if (only_counts())
+  {
+    m_counts= true;
+    m_columns_chosen= true;
+    perdura_cursor_set_columns(m_cursor, NO_COLUMNS);
+    const PerduraCode code= perdura_scan_begin(m_cursor, m_session);
+    return likely(code == PERDURA_CODE_OK) ? rnd_next(record) : failed(code);
+  }
   return seek(record, NO_BOUND, PERDURA_STEP_NEXT, false);
 }
 
 int ha_perdura::index_last(uchar *record)
 {
   return seek(record, NO_BOUND, PERDURA_STEP_PREVIOUS, false);
-}
-
-/* The optimizer takes 0 for certain. */
-ha_rows ha_perdura::records_in_range(uint index, const key_range *from, const key_range *to, page_range *)
-{
-  bool whole;
-  PerduraBound bounds[2]= {NO_BOUND, NO_BOUND};
-  if (from)
-  {
-    const PerduraKey key= m_keys->search(index, from->key, from->keypart_map, Key_images::Slot::FIRST, &whole);
-    const bool after= from->flag == HA_READ_AFTER_KEY;
-    bounds[0]= {after ? PERDURA_BOUND_KIND_EXCLUDED : PERDURA_BOUND_KIND_INCLUDED, key.bytes, key.length};
-  }
-  if (to)
-  {
-    const PerduraKey key= m_keys->search(index, to->key, to->keypart_map, Key_images::Slot::SECOND, &whole);
-    const bool before= to->flag == HA_READ_BEFORE_KEY;
-    bounds[1]= {before ? PERDURA_BOUND_KIND_EXCLUDED : PERDURA_BOUND_KIND_INCLUDED, key.bytes, key.length};
-  }
-  uint64_t rows;
-  if (perdura_index_estimate(m_cursor, m_session, index, bounds[0], bounds[1], &rows) != PERDURA_CODE_OK)
-    return HA_POS_ERROR;
-  return std::max<ha_rows>(rows, 1);
 }

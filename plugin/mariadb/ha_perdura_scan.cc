@@ -17,7 +17,6 @@
 
 #include "ha_perdura.h"
 
-#include <string>
 #include <vector>
 
 /* A statement that only reads needs the columns that it uses. One that changes rows needs all, for it stores whole rows; one that
@@ -210,10 +209,10 @@ int ha_perdura::cmp_ref(const uchar *left, const uchar *right)
   return first < second ? -1 : first > second;
 }
 
-/* The server does not say how the clone, which takes part in the same statement, is to lock. */
-handler *ha_perdura::clone(const char *name, MEM_ROOT *root)
+/* The server does not say how the clone, which takes part in the same statement, is to lock. For a partition it may name the table. */
+handler *ha_perdura::clone(const char *, MEM_ROOT *root)
 {
-  handler *made= handler::clone(name, root);
+  handler *made= handler::clone(m_path.c_str(), root);
   if (made)
     static_cast<ha_perdura *>(made)->m_lock_type= m_lock_type;
   return made;
@@ -228,6 +227,7 @@ void ha_perdura::column_bitmaps_signal()
 
 int ha_perdura::reset()
 {
+  m_mrr.dsmrr_close();
   perdura_cursor_reset(m_cursor);
   m_columns_chosen= false;
   m_semi_consistent= false;

@@ -13,11 +13,13 @@
    along with this program; if not, write to the Free Software
    Foundation, Inc., 51 Franklin Street, Fifth Floor, Boston, MA 02110-1301, USA */
 
-/* What the optimizer is told about keys: how many rows have the same one, found by samples. */
+/* What the optimizer is told: how many rows have the same key, found by samples, or lie in a range, and what reads cost. */
 
 #include "ha_perdura.h"
 
 using namespace perdura;
+
+static constexpr PerduraBound NO_BOUND= {PERDURA_BOUND_KIND_NONE, nullptr, 0};
 
 /* Keys that are looked at in each index. */
 constexpr uint SAMPLES= 8;
@@ -59,4 +61,73 @@ void ha_perdura::sample_index(uint index)
     key.rec_per_key[part]= samples ? static_cast<ulong>((rows[part] + samples / 2) / samples) : 0;
   if (key.flags & HA_NOSAME)
     key.rec_per_key[parts - 1]= 1;
+}
+
+/* The optimizer takes 0 for certain. */
+ha_rows ha_perdura::records_in_range(uint index, const key_range *from, const key_range *to, page_range *)
+{
+  bool whole;
+  PerduraBound bounds[2]= {NO_BOUND, NO_BOUND};
+  if (from)
+  {
+    const PerduraKey key= m_keys->search(index, from->key, from->keypart_map, Key_images::Slot::FIRST, &whole);
+    const bool after= from->flag == HA_READ_AFTER_KEY;
+    bounds[0]= {after ? PERDURA_BOUND_KIND_EXCLUDED : PERDURA_BOUND_KIND_INCLUDED, key.bytes, key.length};
+  }
+  if (to)
+  {
+    const PerduraKey key= m_keys->search(index, to->key, to->keypart_map, Key_images::Slot::SECOND, &whole);
+    const bool before= to->flag == HA_READ_BEFORE_KEY;
+    bounds[1]= {before ? PERDURA_BOUND_KIND_EXCLUDED : PERDURA_BOUND_KIND_INCLUDED, key.bytes, key.length};
+  }
+  uint64_t rows;
+  if (perdura_index_estimate(m_cursor, m_session, index, bounds[0], bounds[1], &rows) != PERDURA_CODE_OK)
+    return HA_POS_ERROR;
+  return std::max<ha_rows>(rows, 1);
+}
+
+/* Costs. The server reckons 0.2 for a row that it looks at, which takes it about 20 ns, so one is 100 ns. In processor time of this
+   engine, with 500,000 rows of 110 bytes in emulated persistent memory, beyond those 20 ns: a scan of the table takes 30 ns a row, a
+   covering scan of an index 60 ns an entry if the leaves were filled in order, otherwise 100; a row by its entry 50 ns more if rows lie
+   in the order of entries, 550 if they lie anywhere, which the optimizer does not tell apart; a search 300 ns. */
+constexpr double SCANNED_ROW= 0.3, ENTRY= 0.7, ENTRY_BYTE= 0.01, ROW_OF_ENTRY= 3, SEARCH= 3;
+
+/* How many rows of a range an UPDATE or DELETE takes that goes in the order of the index and ends at its LIMIT. The server reckons with
+   the whole range when it chooses it, and would rather scan the table and sort. */
+static ha_rows rows_taken(const TABLE *table, uint index, ha_rows rows)
+{
+  THD *thd= table->in_use;
+  const int command= thd_sql_command(thd);
+  if ((command != SQLCOM_UPDATE && command != SQLCOM_DELETE) || index >= table->s->keys)
+    return rows;
+  SELECT_LEX *select= thd->lex->first_select_lex();
+  Item *limit= select->limit_params.select_limit;
+  if (!select->limit_params.explicit_limit || !limit || !limit->fixed())
+    return rows;
+  if (const ORDER *order= select->order_list.first)
+  {
+    Item *first= (*order->item)->real_item();
+    if (first->type() != Item::FIELD_ITEM)
+      return rows;
+    const Field *field= static_cast<Item_field *>(first)->field;
+    if (field->table != table || field->field_index + 1U != table->key_info[index].key_part->fieldnr)
+      return rows;
+  }
+  return std::min<ha_rows>(rows, limit->val_uint());
+}
+
+double ha_perdura::scan_time()
+{
+  return SEARCH + SCANNED_ROW * static_cast<double>(stats.records);
+}
+
+double ha_perdura::read_time(uint index, uint ranges, ha_rows rows)
+{
+  return keyread_time(index, ranges, rows) + ROW_OF_ENTRY * static_cast<double>(rows_taken(table, index, rows));
+}
+
+double ha_perdura::keyread_time(uint index, uint ranges, ha_rows rows)
+{
+  const double entry= ENTRY + (index < table->s->keys ? ENTRY_BYTE * table->key_info[index].key_length : 0);
+  return SEARCH * ranges + entry * static_cast<double>(rows_taken(table, index, rows));
 }

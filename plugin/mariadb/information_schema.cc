@@ -13,7 +13,7 @@
    along with this program; if not, write to the Free Software
    Foundation, Inc., 51 Franklin Street, Fifth Floor, Boston, MA 02110-1301, USA */
 
-/* The information_schema tables PERDURA_TRX, PERDURA_LOCKS, PERDURA_LOCK_WAITS and PERDURA_SPACE. Each is a plugin of its own in the
+/* The information_schema tables PERDURA_TRX, PERDURA_LOCKS, PERDURA_LOCK_WAITS, PERDURA_SPACE and PERDURA_INDEXES. Each is a plugin of its own in the
    server's eyes. The crates make the rows; here are the columns, in the order of the values that come. */
 
 #include "perdura_plugin.h"
@@ -96,6 +96,20 @@ static ST_FIELD_INFO space_columns[]= {
   Show::CEnd()
 };
 
+static ST_FIELD_INFO index_columns[]= {
+  number("TABLE_ID", NOT_NULL),
+  text("TABLE_NAME", TABLE_CHARACTERS, NOT_NULL),
+  number("INDEX_NUMBER", NOT_NULL),
+  text("IS_UNIQUE", WORD_CHARACTERS, NOT_NULL),
+  number("KEY_BYTES", NULLABLE),
+  text("STATE", WORD_CHARACTERS, NOT_NULL),
+  number("LEAVES", NULLABLE),
+  number("ENTRIES", NULLABLE),
+  number("BYTES", NULLABLE),
+  number("FILL", NULLABLE),
+  Show::CEnd()
+};
+
 /* Where rows go. */
 struct Target
 {
@@ -173,6 +187,11 @@ int start_lock_waits(void *target)
 int start_space(void *target)
 {
   return start_list<space_columns, PERDURA_LIST_SPACE>(target);
+}
+
+int start_indexes(void *target)
+{
+  return start_list<index_columns, PERDURA_LIST_INDEXES>(target);
 }
 
 } // namespace perdura

@@ -20,6 +20,9 @@
 namespace perdura {
 
 constexpr uchar IS_NULL= 0, IS_VALUE= 1;
+/* Bytes of the hash of a long key, and what its two halves begin with. */
+constexpr size_t HASH_BYTES= 16;
+constexpr ulonglong HASH_SEEDS[2][2]= {{0x9e3779b97f4a7c15ULL, 0xbf58476d1ce4e5b9ULL}, {0x94d049bb133111ebULL, 0xd6e8feb86659fd93ULL}};
 /* sort_string() may write this much more than it was asked for. */
 constexpr size_t SORT_SLACK= 8;
 
@@ -62,7 +65,8 @@ Key_images::Key_images(TABLE *table)
 
 void Key_images::add_index(TABLE *table, const KEY &key)
 {
-  Index index= {{}, false, false, 0, 0};
+  Index index= {{}, {}, false, false, 0, 0, 0};
+  const bool is_hash= key.algorithm == HA_KEY_ALG_LONG_HASH;
   size_t room= 0;
   bool is_fixed= true;
   for (uint part= 0; part < key.user_defined_key_parts; part++)
@@ -71,21 +75,40 @@ void Key_images::add_index(TABLE *table, const KEY &key)
     index.has_virtual|= !found.field->stored_in_db();
     is_fixed&= !found.null_bit && found.image != Key_part::Image::TEXT && found.image != Key_part::Image::BINARY_STRING;
     room+= image_bytes(found);
+    if (found.back != Way_back::NONE && !is_hash)
+      index.restorable|= static_cast<Parts>(1) << part;
     index.parts.push_back(found);
   }
+  if (is_hash)
+  {
+    const auto hash= static_cast<const Item_func *>(key.key_part->field->vcol_info->expr);
+    for (uint part= 0; part < hash->argument_count(); part++)
+    {
+      /* The columns lie before the hash, which is all that the server shows of the key. */
+      index.hashed.push_back(locate(table, *(key.key_part - hash->argument_count() + part)));
+      /* Of a column that counts in part the server hashes LEFT(column, characters). */
+      Item *argument= hash->arguments()[part];
+      Key_part &found= index.hashed.back();
+      found.length= argument->type() != Item::FUNC_ITEM || found.field->real_type() == MYSQL_TYPE_GEOMETRY ? 0 :
+        static_cast<uint>(static_cast<Item_func *>(argument)->arguments()[1]->val_int()) * found.field->charset()->mbmaxlen;
+    }
+    room+= HASH_BYTES;
+  }
   index.room= std::min(room, static_cast<size_t>(PERDURA_KEY_BYTES_MAX)) + SORT_SLACK;
-  /* The server itself compares the rows whose long columns have the same hash. */
-  const bool unique= (key.flags & HA_NOSAME) || key.algorithm == HA_KEY_ALG_LONG_HASH;
+  /* The server compares the rows with the same hash that it sees, and the engine has the digest for those that it does not see. */
+  const bool unique= (key.flags & HA_NOSAME) || is_hash;
   index.may_repeat= !unique;
   m_definitions.push_back({unique, static_cast<uint16_t>(is_fixed ? room : 0)});
   m_indexes.push_back(std::move(index));
 }
 
-Key_part Key_images::describe(TABLE *table, const KEY_PART_INFO &info)
+/* Where a column's value lies in a record. */
+Key_part Key_images::locate(TABLE *table, const KEY_PART_INFO &info)
 {
   Key_part part= {};
   /* The column itself: the field of a part of a column says that the column is shorter. */
   Field *field= part.field= table->field[info.fieldnr - 1];
+  part.back= way_back(field, info);
   part.is_reverse= info.key_part_flag & HA_REVERSE_SORT;
   part.offset= static_cast<uint>(field->offset(table->record[0]));
   part.length= info.length;
@@ -107,16 +130,28 @@ Key_part Key_images::describe(TABLE *table, const KEY_PART_INFO &info)
     part.length_bytes= static_cast<uchar>(static_cast<Field_varstring *>(field)->length_bytes);
     part.record_bytes-= part.length_bytes;
   }
-  const bool is_string= part.place != Key_part::Place::FIXED || field->real_type() == MYSQL_TYPE_STRING;
+  return part;
+}
+
+static bool is_string_field(const Key_part &part)
+{
+  return part.place != Key_part::Place::FIXED || part.field->real_type() == MYSQL_TYPE_STRING;
+}
+
+Key_part Key_images::describe(TABLE *table, const KEY_PART_INFO &info)
+{
+  Key_part part= locate(table, info);
+  Field *field= part.field;
+  const bool is_string= is_string_field(part);
   if (is_integer(field))
   {
     part.image= Key_part::Image::INTEGER;
     part.is_signed= !static_cast<Field_num *>(field)->unsigned_flag;
   }
-  else if (is_string && field->charset() != &my_charset_bin)
+  else if (is_string && field->sort_charset() != &my_charset_bin)
   {
     part.image= Key_part::Image::TEXT;
-    part.collation= collation_key(field->charset(), part.place == Key_part::Place::FIXED);
+    part.collation= collation_key(field->sort_charset(), part.place == Key_part::Place::FIXED);
     m_weights.resize(std::max(m_weights.size(), part.collation->weight_bytes(part.length)));
   }
   else if (part.place != Key_part::Place::FIXED)
@@ -206,6 +241,37 @@ void Key_images::put(Key_writer *writer, const Key_part &part, Value value)
   }
 }
 
+/* Spreads the bits of a number over all of it. */
+static ulonglong mixed(ulonglong number)
+{
+  number= (number ^ (number >> 30)) * 0xbf58476d1ce4e5b9ULL;
+  number= (number ^ (number >> 27)) * 0x94d049bb133111ebULL;
+  return number ^ (number >> 31);
+}
+
+/* Hashes the columns of a long key, none of which is NULL, each by its collation. */
+void Key_images::put_hash(Key_writer *writer, const Index &index, const uchar *record)
+{
+  uchar image[HASH_BYTES];
+  for (size_t half= 0; half < 2; half++)
+  {
+    ulonglong sum= 0;
+    for (const Key_part &part : index.hashed)
+    {
+      Value found= value(part, record);
+      CHARSET_INFO *collation= is_string_field(part) ? part.field->sort_charset() : &my_charset_bin;
+      const size_t chars= part.length / part.field->charset()->mbmaxlen;
+      if (chars && found.length > chars)
+        found.length= std::min(found.length, collation->charpos(found.bytes, found.bytes + found.length, chars));
+      ulong first= static_cast<ulong>(HASH_SEEDS[half][0]), second= static_cast<ulong>(HASH_SEEDS[half][1]);
+      collation->hash_sort(found.bytes, found.length, &first, &second);
+      sum= mixed(sum + HASH_SEEDS[half][1] + first);
+    }
+    int8store(image + half * sizeof(sum), sum);
+  }
+  writer->put(image, HASH_BYTES);
+}
+
 bool Key_images::make(uint index, const uchar *record, Slot which, PerduraKey *key)
 {
   const Index &found= m_indexes[index];
@@ -223,6 +289,8 @@ bool Key_images::make(uint index, const uchar *record, Slot which, PerduraKey *k
       put(&writer, part, value(part, record));
     if (part.is_reverse)
       writer.invert(from);
+    if (!is_null && !found.hashed.empty())
+      put_hash(&writer, found, record);
   }
   *key= {start, static_cast<uint32_t>(writer.length()), may_repeat};
   return !writer.is_cut();
@@ -262,7 +330,7 @@ PerduraKey Key_images::search(uint index, const uchar *tuple, key_part_map parts
     if (part.is_reverse)
       writer.invert(from);
   }
-  *whole= used == found.parts.size() && !may_repeat && !writer.is_cut();
+  *whole= used == found.parts.size() && found.hashed.empty() && !may_repeat && !writer.is_cut();
   return {start, static_cast<uint32_t>(writer.length()), may_repeat};
 }
 
@@ -280,23 +348,26 @@ size_t Key_images::part_end(uint index, uint number, const uchar *key, size_t le
   return std::min(at, length);
 }
 
+bool Key_images::is_same_value(const Key_part &part, const uchar *before, const uchar *after)
+{
+  if (part.null_bit)
+  {
+    const bool is_null= before[part.null_offset] & part.null_bit;
+    if (is_null != static_cast<bool>(after[part.null_offset] & part.null_bit))
+      return false;
+    if (is_null)
+      return true;
+  }
+  const Value was= value(part, before), is= value(part, after);
+  return was.length == is.length && !memcmp(was.bytes, is.bytes, was.length);
+}
+
 bool Key_images::is_same(uint index, const uchar *before, const uchar *after) const
 {
-  for (const Key_part &part : m_indexes[index].parts)
-  {
-    if (part.null_bit)
-    {
-      const bool is_null= before[part.null_offset] & part.null_bit;
-      if (is_null != static_cast<bool>(after[part.null_offset] & part.null_bit))
-        return false;
-      if (is_null)
-        continue;
-    }
-    const Value was= value(part, before), is= value(part, after);
-    if (was.length != is.length || memcmp(was.bytes, is.bytes, was.length))
-      return false;
-  }
-  return true;
+  const Index &found= m_indexes[index];
+  const auto is_same_part= [before, after](const Key_part &part) { return is_same_value(part, before, after); };
+  return std::all_of(found.parts.begin(), found.parts.end(), is_same_part) &&
+         std::all_of(found.hashed.begin(), found.hashed.end(), is_same_part);
 }
 
 } // namespace perdura

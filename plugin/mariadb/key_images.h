@@ -19,7 +19,11 @@
    A column that can be NULL begins with a byte: 0 for NULL, which has nothing more, or 1. Columns of a fixed length have images of a
    fixed length: integers with the highest byte first and the sign turned around, others as the server sorts them. Texts and binary
    strings of a varying length are encoded as collation_key.h says. The bytes of a descending column are turned around. No image of a
-   column begins another one, so rows with the same first columns are neighbours. */
+   column begins another one, so rows with the same first columns are neighbours.
+
+   Of a unique key that is too long the server indexes a hash, and different rows often have the same one: it is a sum over the bytes.
+   So behind the image of that hash comes one of 16 bytes that the plugin makes of the columns, by their collations. Rows with both in
+   common have the same columns, as far as 128 bits tell. */
 
 #ifndef PERDURA_KEY_IMAGES_H
 #define PERDURA_KEY_IMAGES_H
@@ -31,11 +35,19 @@
 
 namespace perdura {
 
+/* How the bytes of a column in a record come out of its image, if they do: SAME, or in REVERSED order, numbers with the sign turned
+   back, ESCAPED as collation_key.h says, or PADDED likewise. */
+enum class Way_back : uchar { NONE, SAME, REVERSED, FLOAT, DOUBLE, ESCAPED, PADDED };
+
+/* The way back for a part of an index. It holds for fields of an open table and of its share. */
+Way_back way_back(const Field *field, const KEY_PART_INFO &info);
+
 /* A column of an index. */
 struct Key_part
 {
   enum class Image : uchar { INTEGER, SORTED, BYTES, BINARY_STRING, TEXT } image;
   enum class Place : uchar { FIXED, VARCHAR, BLOB } place;
+  Way_back back;
   bool is_signed;
   bool is_reverse;
   /* Bytes of length in front of a varchar or blob in a record. */
@@ -74,12 +86,26 @@ public:
   /* Whether the columns of the index hold the same bytes in both records. */
   bool is_same(uint index, const uchar *before, const uchar *after) const;
 
+  /* A set of parts of an index, a bit for each. */
+  typedef uint32 Parts;
+  /* The parts with a way back. */
+  Parts restorable(uint index) const { return m_indexes[index].restorable; }
+  /* The parts whose columns are in `columns`. */
+  Parts parts_of(uint index, const MY_BITMAP *columns) const;
+  /* What a key tells of columns: all of them; not the bytes of each; or it is no key of the index. */
+  enum class Told { ALL, NOT_ALL, DAMAGED };
+  /* Fills in the columns of `parts`, which are restorable, from a key. */
+  Told restore(uint index, Parts parts, const uchar *key, size_t length, uchar *record) const;
+
 private:
   struct Index
   {
     std::vector<Key_part> parts;
+    /* The columns behind the server's hash, if the only part is one. */
+    std::vector<Key_part> hashed;
     bool may_repeat;
     bool has_virtual;
+    Parts restorable;
     /* Room for a key, and where it is. */
     size_t room;
     size_t place;
@@ -93,12 +119,15 @@ private:
   };
 
   void add_index(TABLE *table, const KEY &key);
+  static Key_part locate(TABLE *table, const KEY_PART_INFO &info);
   Key_part describe(TABLE *table, const KEY_PART_INFO &info);
   const Collation_key *collation_key(CHARSET_INFO *collation, bool is_fixed);
   size_t image_bytes(const Key_part &part) const;
   uchar *slot(uint index, Slot which);
   static Value value(const Key_part &part, const uchar *record);
   void put(Key_writer *writer, const Key_part &part, Value value);
+  static void put_hash(Key_writer *writer, const Index &index, const uchar *record);
+  static bool is_same_value(const Key_part &part, const uchar *before, const uchar *after);
 
   std::vector<Index> m_indexes;
   std::vector<PerduraIndex> m_definitions;

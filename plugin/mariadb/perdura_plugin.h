@@ -83,6 +83,7 @@ int start_transactions(void *target);
 int start_locks(void *target);
 int start_lock_waits(void *target);
 int start_space(void *target);
+int start_indexes(void *target);
 
 } // namespace perdura
 

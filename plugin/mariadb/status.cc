@@ -29,6 +29,7 @@ static SHOW_VAR counter_list[]= {
   COUNTER(transactions),
   COUNTER(commits),
   COUNTER(rollbacks),
+  COUNTER(rows_not_read),
   COUNTER(moved_rows),
   COUNTER(fences),
   COUNTER(lines_flushed),

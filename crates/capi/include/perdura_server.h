@@ -248,6 +248,10 @@ PerduraCode perdura_table_rename(const PerduraEngine *engine, const char *from, 
 // Whether the pool has the table.
 bool perdura_table_exists(const PerduraEngine *engine, const char *path);
 
+// Whether the pool's definition of the table has this id.
+bool perdura_table_has_version(const PerduraEngine *engine, const char *path, const uint8_t *version,
+    size_t bytes);
+
 /* -- Finding tables, and what a server's last run left behind */
 
 // The server's definition of a table (frm image).
@@ -449,7 +453,7 @@ void perdura_cursor_claims(PerduraCursor *cursor, bool claims);
 void perdura_cursor_locks_duplicates(PerduraCursor *cursor, bool locks);
 
 // Empties the cursor's table, durably. No other cursor may be open on it.
-PerduraCode perdura_table_truncate(PerduraCursor *cursor);
+PerduraCode perdura_table_truncate(const PerduraEngine *engine, PerduraCursor *cursor);
 
 // Sizes of a table.
 typedef struct PerduraTableInfo {
@@ -585,6 +589,15 @@ PerduraCode perdura_index_step(PerduraCursor *cursor, const PerduraSession *sess
 // Errors: those of perdura_index_seek.
 PerduraCode perdura_index_pass(PerduraCursor *cursor, const PerduraSession *session, uint8_t *record);
 
+// Sets whether seeks and steps from here on stop at the entry: they fill in no record. Reads must not lock.
+void perdura_index_stop_at_entries(PerduraCursor *cursor, bool stops);
+
+// Reads the row of the entry at which the last seek or step has stopped into `record`. END if it is gone.
+PerduraCode perdura_index_row(PerduraCursor *cursor, const PerduraSession *session, uint8_t *record);
+
+// Fails with DAMAGED: the key at which the last seek or step has stopped is not one of the index.
+PerduraCode perdura_index_damaged(PerduraCursor *cursor, const PerduraSession *session);
+
 // The key by which the row read last was found, valid until the next call on the cursor.
 const uint8_t *perdura_index_key(const PerduraCursor *cursor, size_t *bytes);
 
@@ -676,7 +689,9 @@ typedef struct PerduraCheckHooks {
   bool (*goes_on)(void *context, uint64_t done, uint64_t all);
   // Tells of a fault: its row, file and offset, what is wrong there, and the remedy.
   void (*fault)(void *context, const uint8_t *text, size_t bytes);
-  // Passed to both functions.
+  // Makes the key that the row in the record has in the index of this number. False if nobody can tell.
+  bool (*key)(void *context, uint32_t index, PerduraKey *key);
+  // Passed to all functions.
   void *context;
 } PerduraCheckHooks;
 
@@ -688,6 +703,51 @@ typedef struct PerduraCheckHooks {
 // on.
 PerduraCode perdura_table_check(PerduraCursor *cursor, const PerduraSession *session, bool quick,
     uint8_t *record, PerduraCheckHooks hooks);
+
+/* -- Adding and dropping indexes */
+
+// What the building of indexes asks its caller.
+typedef struct PerduraBuildHooks {
+  // Whether to go on. Asked often.
+  bool (*goes_on)(void *context);
+  // Is told that the record has been filled in with the next row.
+  void (*row)(void *context);
+  // Makes the key of that row in the new index of this number. False if it would be too long.
+  bool (*key)(void *context, uint32_t index, PerduraKey *key);
+  // Passed to all functions.
+  void *context;
+} PerduraBuildHooks;
+
+// An alteration of a table's indexes under way.
+typedef struct PerduraAlteration PerduraAlteration;
+
+// Begins to alter the indexes of the cursor's table to those of `definition`. For each of these, `kept` has
+// the number of the same index now, or -1 if it is a new one. Commit the alteration with
+// perdura_alter_commit, or end it with perdura_alter_end.
+//
+// Errors: NOT_SUPPORTED if the columns are others; LOCK_WAIT_TIMEOUT; TABLE_FULL; CONFIGURATION.
+PerduraCode perdura_alter_begin(PerduraCursor *cursor, const PerduraDefinition *definition,
+    const int32_t *kept, PerduraAlteration **alteration);
+
+// Builds the new indexes from the rows that are committed. Each row is filled into `record`, a record of the
+// table. After DUPLICATE_KEY `record` is a row that has the key of another, valid until the alteration ends,
+// and `refused` the index.
+//
+// Errors: DUPLICATE_KEY; KILLED if the caller did not let it go on; CONFIGURATION if a key is too long;
+// DEVICE_FULL; TABLE_FULL; DAMAGED.
+PerduraCode perdura_alter_build(PerduraCursor *cursor, PerduraAlteration *alteration, uint8_t *record,
+    PerduraBuildHooks hooks, uint32_t *refused);
+
+// Puts an alteration into force, durably, with the definition that the server has from now on; and ends it.
+// Snapshots from before cannot read the table if it has new indexes. Other cursors on the table must be
+// closed.
+//
+// Errors: NOT_FOUND, LOCK_WAIT_TIMEOUT, DEVICE_FULL, READ_ONLY_POOL: the table is as it was.
+PerduraCode perdura_alter_commit(PerduraCursor *cursor, PerduraAlteration *alteration,
+    const PerduraDefinition *definition);
+
+// Ends an alteration that is not to be. The table is as it was.
+void perdura_alter_end(PerduraCursor *cursor, PerduraAlteration *alteration);
 
 /* -- Backup */
 
@@ -716,6 +776,8 @@ typedef struct PerduraCounters {
   uint64_t commits;
   // Rollbacks of transactions that wrote.
   uint64_t rollbacks;
+  // Rows that reads through an index did without: the entry had all that they needed.
+  uint64_t rows_not_read;
   // Rows moved out of segments of which little was left.
   uint64_t moved_rows;
   // Fences issued by the process.
@@ -838,6 +900,10 @@ typedef enum PerduraList {
   // bytes in use, free bytes, rows, row changes that wait for purge, free RIDs, parts not swept since the
   // start.
   PERDURA_LIST_SPACE,
+  // The indexes, for which no table is opened either: id and name of the table, number of the index, whether
+  // it is unique, length of its keys if they have one, state, leaves, entries, bytes, entries in a hundred
+  // slots.
+  PERDURA_LIST_INDEXES,
 } PerduraList;
 
 // Lists what happens in a pool: hands `row` the `count` values of each row, with texts in UTF-8 that are

@@ -6,6 +6,7 @@ mod support;
 use perdura_capi::server::check::*;
 use perdura_capi::server::code::PerduraCode;
 use perdura_capi::server::information::*;
+use perdura_capi::server::key::PerduraKey;
 use perdura_capi::server::value::{PerduraValue, PerduraValueKind};
 use std::ffi::c_void;
 use support::*;
@@ -113,9 +114,13 @@ unsafe extern "C" fn fault(context: *mut c_void, text: *const u8, bytes: usize) 
     }
 }
 
+unsafe extern "C" fn no_key(_context: *mut c_void, _index: u32, _key: *mut PerduraKey) -> bool {
+    false
+}
+
 fn check(table: &Cursor, session: &Session, quick: bool, left: u32) -> (PerduraCode, Vec<String>) {
     let mut told = Told { faults: Vec::new(), left };
-    let hooks = PerduraCheckHooks { goes_on, fault, context: (&raw mut told).cast() };
+    let hooks = PerduraCheckHooks { goes_on, fault, key: no_key, context: (&raw mut told).cast() };
     let mut record = [0; RECORD_BYTES];
     session.begin(false);
     // SAFETY: both are live, the record is one of the table, the context what the hooks expect.

@@ -124,7 +124,7 @@ fn a_truncated_table_goes_on_under_the_same_cursor() {
     ok(table.insert(&session, &row(1, "x")));
     session.commit();
     // SAFETY: the cursor is open, no other is.
-    ok(unsafe { perdura_table_truncate(table.0) });
+    ok(unsafe { perdura_table_truncate(pool.engine, table.0) });
     session.begin(false);
     assert!(table.rows(&session).is_empty());
     ok(table.insert(&session, &row(2, "y")));

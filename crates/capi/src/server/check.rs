@@ -1,11 +1,12 @@
 //! CHECK TABLE: the online check of a cursor's table. The engine verifies what it has stored, this adds whether each row is one of
-//! the table's definition.
+//! the table's definition, and has the keys that its entries have.
 
 use super::code::{Failure, Outcome, PerduraCode};
 use super::cursor::PerduraCursor;
 use super::handler::on;
+use super::key::PerduraKey;
 use super::session::{PerduraSession, Session};
-use perdura_engine::{CheckClient, CheckDepth, Error};
+use perdura_engine::{CheckClient, CheckDepth, Error, Key};
 use std::ffi::c_void;
 
 /// What a check asks and tells its caller.
@@ -16,7 +17,9 @@ pub struct PerduraCheckHooks {
     pub goes_on: unsafe extern "C" fn(context: *mut c_void, done: u64, all: u64) -> bool,
     /// Tells of a fault: its row, file and offset, what is wrong there, and the remedy.
     pub fault: unsafe extern "C" fn(context: *mut c_void, text: *const u8, bytes: usize),
-    /// Passed to both functions.
+    /// Makes the key that the row in the record has in the index of this number. False if nobody can tell.
+    pub key: unsafe extern "C" fn(context: *mut c_void, index: u32, key: *mut PerduraKey) -> bool,
+    /// Passed to all functions.
     pub context: *mut c_void,
 }
 
@@ -73,6 +76,16 @@ impl CheckClient for Caller<'_> {
     fn is_row(&mut self, row: &[u8]) -> bool {
         // SAFETY: the caller of the check vouched for the record.
         unsafe { self.cursor.is_row(row, self.record) }
+    }
+
+    fn key(&mut self, position: usize, row: &[u8]) -> Option<Key<'_>> {
+        let mut key = PerduraKey { bytes: std::ptr::null(), length: 0, may_repeat: false };
+        // SAFETY: the caller of the check vouched for record and hook.
+        let is_made = unsafe {
+            self.cursor.is_row(row, self.record) && (self.hooks.key)(self.hooks.context, position as u32, &mut key)
+        };
+        // SAFETY: the key is valid until the hook is called again.
+        is_made.then(|| unsafe { key.key() })
     }
 
     fn found(&mut self, fault: Error) {

@@ -7,6 +7,7 @@
 //!
 //! The limits are the rows of a table of the pool that no server sees, made with the first counter: the id of the table (u64,
 //! little endian), then the limit (u64, little endian). The tables of one session have counters without a limit.
+//! The limit of a table is deleted after the commit that drops the table, or when the limits are next opened: never before.
 //!
 //! Thread-safety: any thread. A counter's lock is taken before that of the limits.
 
@@ -131,6 +132,17 @@ impl Counters {
         Ok(())
     }
 
+    /// Forgets the counter of a table that was dropped. If its limit cannot be deleted now, the next start does that.
+    pub(super) fn forget(&self, engine: &Engine, table: u32) {
+        let id = u64::from(table);
+        self.counters.lock().remove(&id);
+        // Nobody has counted yet if there are no limits.
+        if engine.has_table(table) || engine.definition(LIMITS).is_err() {
+            return;
+        }
+        let _ = self.with(engine, |limits| limits.remove(&[id]));
+    }
+
     /// Stores the counters themselves, at an ordered end.
     pub(super) fn settle(&self, engine: &Engine) -> Outcome<()> {
         for counter in self.counters.lock().values() {
@@ -186,7 +198,33 @@ impl Limits {
             rows.insert(id, (rid, limit));
         }
         session.end_statement();
-        Ok(Limits { session, table, rows })
+        // A row of a table that is there was written after the table was made: what is not found here was dropped.
+        let is_gone = |id: &u64| u32::try_from(*id).map_or(true, |id| !engine.has_table(id));
+        let gone: Vec<_> = rows.keys().copied().filter(is_gone).collect();
+        let mut limits = Limits { session, table, rows };
+        // Rows that cannot be deleted now are there at the next start.
+        let _ = limits.remove(&gone);
+        Ok(limits)
+    }
+
+    /// Deletes the limits of tables that were dropped.
+    fn remove(&mut self, tables: &[u64]) -> Outcome<()> {
+        let rids: Vec<_> = tables.iter().filter_map(|table| self.rows.get(table)).map(|(rid, _)| *rid).collect();
+        if rids.is_empty() {
+            return Ok(());
+        }
+        self.session.start_statement();
+        let deleted = rids.iter().try_for_each(|rid| self.session.delete(&self.table, *rid));
+        self.session.end_statement();
+        if let Err(error) = deleted {
+            self.session.rollback()?;
+            return Err(error.into());
+        }
+        self.session.commit()?;
+        tables.iter().for_each(|table| {
+            self.rows.remove(table);
+        });
+        Ok(())
     }
 
     fn store(&mut self, table: u64, limit: u64) -> Outcome<()> {

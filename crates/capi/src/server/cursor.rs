@@ -77,6 +77,10 @@ pub struct PerduraCursor {
     pub(super) has_index: bool,
     /// How rows are read through the index.
     pub(super) index_reading: Option<Reading>,
+    /// Reads through the index stop at the entry, whose key tells the caller enough.
+    pub(super) stops_at_entries: bool,
+    /// The cursor stands on the row of the entry where the last read has stopped, unless `rid` names another one.
+    pub(super) at_entry: bool,
     /// The index that refused the last insert or update, and the row that has the key.
     duplicate: Option<(usize, Rid)>,
     /// The caller changes the row that has a key already: it is locked.
@@ -117,6 +121,8 @@ impl PerduraCursor {
             index: IndexPosition::new(),
             has_index: false,
             index_reading: None,
+            stops_at_entries: false,
+            at_entry: false,
             duplicate: None,
             locks_duplicates: false,
             counter: None,
@@ -136,8 +142,9 @@ impl PerduraCursor {
         &self.table
     }
 
+    /// The row on which the cursor stands.
     pub(super) fn row(&self) -> Option<Rid> {
-        self.rid
+        if self.rid.is_none() && self.at_entry { self.index.row() } else { self.rid }
     }
 
     /// The index that refused the last insert or update, and the row that has the key.
@@ -188,7 +195,7 @@ impl PerduraCursor {
 
     /// Goes on to the table that took the place of a truncated one.
     pub(super) fn refresh(&mut self) -> Outcome<()> {
-        if self.table.is_dropped() {
+        if self.table.is_dropped() || self.table.is_altered() {
             self.set_table(self.engine.table(&self.table.name())?);
         }
         Ok(())
@@ -199,11 +206,22 @@ impl PerduraCursor {
         self.counter = None;
     }
 
+    /// Goes on to the table after its indexes were altered; its counter stays.
+    pub(super) fn set_altered(&mut self, table: Arc<Table>) {
+        self.table = table;
+    }
+
+    /// Whether records of the table are laid out like this.
+    pub(super) fn has_layout(&self, layout: &Layout) -> bool {
+        self.layout == *layout
+    }
+
     /// Forgets all that belongs to a statement.
     pub(super) fn reset(&mut self) {
         self.scan = None;
         self.index.end();
         self.has_index = false;
+        self.at_entry = false;
         self.rid = None;
         self.duplicate = None;
         self.locks_duplicates = false;
@@ -328,8 +346,8 @@ impl PerduraCursor {
         error.into()
     }
 
-    fn current(&self) -> Outcome<Rid> {
-        self.rid.ok_or_else(|| Failure::new(PerduraCode::NotFound, "no row was read to be changed"))
+    pub(super) fn current(&self) -> Outcome<Rid> {
+        self.row().ok_or_else(|| Failure::new(PerduraCode::NotFound, "no row was read to be changed"))
     }
 
     /// Replaces the current row.

@@ -18,6 +18,7 @@ pub(super) struct SessionCounters {
     pub(super) open: AtomicU64,
     pub(super) begun: AtomicU64,
     pub(super) transactions: AtomicU64,
+    pub(super) rows_not_read: AtomicU64,
 }
 
 /// An open pool.

@@ -164,9 +164,12 @@ pub unsafe extern "C" fn perdura_cursor_locks_duplicates(cursor: *mut PerduraCur
 /// Empties the cursor's table, durably. No other cursor may be open on it.
 ///
 /// # Safety
-/// `cursor` must be open and used by this thread alone.
+/// `engine` must be the pool of the cursor, and open; `cursor` must be open and used by this thread alone.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn perdura_table_truncate(cursor: *mut PerduraCursor) -> PerduraCode {
+pub unsafe extern "C" fn perdura_table_truncate(
+    engine: *const PerduraEngine,
+    cursor: *mut PerduraCursor,
+) -> PerduraCode {
     // SAFETY: as the caller vouches for.
     unsafe {
         alone(cursor, |cursor| {
@@ -176,7 +179,9 @@ pub unsafe extern "C" fn perdura_table_truncate(cursor: *mut PerduraCursor) -> P
             if name::is_temporary(&name) {
                 emptied.set_private();
             }
+            let before = cursor.table().id();
             cursor.set_table(emptied);
+            (*engine).counters().forget(cursor.engine(), before);
             Ok(PerduraCode::Ok)
         })
     }

@@ -115,6 +115,43 @@ pub unsafe extern "C" fn perdura_index_pass(
     unsafe { on(cursor, session, |cursor, session| cursor.pass(session, record)) }
 }
 
+/// Sets whether seeks and steps from here on stop at the entry: they fill in no record. Reads must not lock.
+///
+/// # Safety
+/// `cursor` must be open and used by this thread alone.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn perdura_index_stop_at_entries(cursor: *mut PerduraCursor, stops: bool) {
+    // SAFETY: as the caller vouches for.
+    unsafe { (*cursor).stops_at_entries = stops };
+}
+
+/// Reads the row of the entry at which the last seek or step has stopped into `record`. END if it is gone.
+///
+/// # Safety
+/// Cursor and session must be live and used by this thread alone; `record` must be a record of the table.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn perdura_index_row(
+    cursor: *mut PerduraCursor,
+    session: *const PerduraSession,
+    record: *mut u8,
+) -> PerduraCode {
+    // SAFETY: as the caller vouches for.
+    unsafe { on(cursor, session, |cursor, session| cursor.row_of_entry(session, record)) }
+}
+
+/// Fails with DAMAGED: the key at which the last seek or step has stopped is not one of the index.
+///
+/// # Safety
+/// Cursor and session must be live and used by this thread alone.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn perdura_index_damaged(
+    cursor: *mut PerduraCursor,
+    session: *const PerduraSession,
+) -> PerduraCode {
+    // SAFETY: as the caller vouches for.
+    unsafe { on(cursor, session, |cursor, _| Err(cursor.damaged_entry())) }
+}
+
 /// The key by which the row read last was found, valid until the next call on the cursor.
 ///
 /// # Safety

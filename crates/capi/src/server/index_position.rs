@@ -48,6 +48,11 @@ impl IndexPosition {
         }
     }
 
+    /// Number of the index.
+    pub(super) fn number(&self) -> usize {
+        self.index
+    }
+
     /// Begins to read an index.
     pub(super) fn start(&mut self, index: usize, unique: bool, view: ReadView) {
         self.end();
@@ -67,7 +72,8 @@ impl IndexPosition {
         self.scan.get_or_insert_with(|| session.txn.index_scan(table, self.index, self.view))
     }
 
-    /// Looks for the first entry at `bound`, or behind it in the step's direction. `whole` says that the bound is a whole key.
+    /// Looks for the first entry at `bound`, or behind it in the step's direction; false if there is none. `whole` says that the bound
+    /// is a whole key.
     pub(super) fn seek(
         &mut self,
         session: &mut Session,
@@ -75,7 +81,7 @@ impl IndexPosition {
         bound: Bound<&[u8]>,
         step: Step,
         whole: bool,
-    ) -> Outcome<Option<Rid>> {
+    ) -> Outcome<bool> {
         self.last = step;
         self.looked_up = false;
         self.sought.clear();
@@ -85,7 +91,7 @@ impl IndexPosition {
         if whole && step.within && self.unique {
             self.looked_up = true;
             self.found = self.look_up(session, table)?;
-            return Ok(self.found);
+            return Ok(self.found.is_some());
         }
         self.scan(session, table).seek(&session.txn, bound, step.direction)?;
         self.advance(session)
@@ -95,12 +101,12 @@ impl IndexPosition {
         Ok(session.txn.find(table, self.index, &self.sought, self.view)?)
     }
 
-    /// Takes a step.
-    pub(super) fn step(&mut self, session: &mut Session, table: &Arc<Table>, step: Step) -> Outcome<Option<Rid>> {
+    /// Takes a step; false if there is no entry.
+    pub(super) fn step(&mut self, session: &mut Session, table: &Arc<Table>, step: Step) -> Outcome<bool> {
         self.last = step;
         if self.looked_up {
             if step.within {
-                return Ok(None);
+                return Ok(false);
             }
             self.looked_up = false;
             let key = std::mem::take(&mut self.sought);
@@ -113,11 +119,11 @@ impl IndexPosition {
 
     /// Takes the last step again, or repeats the lookup: what it found may have made room for another row. Of the newest entries
     /// those count that have come while its row was waited for, as the row may be behind one of them.
-    pub(super) fn repeat(&mut self, session: &mut Session, table: &Arc<Table>) -> Outcome<Option<Rid>> {
+    pub(super) fn repeat(&mut self, session: &mut Session, table: &Arc<Table>) -> Outcome<bool> {
         if self.looked_up {
             let found = self.look_up(session, table)?;
             let before = std::mem::replace(&mut self.found, found);
-            return Ok(found.filter(|_| found != before));
+            return Ok(found.is_some() && found != before);
         }
         if let Some(scan) = self.scan.as_mut().filter(|_| self.view == ReadView::Newest) {
             scan.refresh(&session.txn)?;
@@ -125,13 +131,18 @@ impl IndexPosition {
         self.step(session, table, self.last)
     }
 
-    fn advance(&mut self, session: &mut Session) -> Outcome<Option<Rid>> {
-        let Some(scan) = &mut self.scan else { return Ok(None) };
-        let found = match self.last.direction {
-            Direction::Forward => scan.next(&session.txn)?,
-            Direction::Backward => scan.previous(&session.txn)?,
+    fn advance(&mut self, session: &Session) -> Outcome<bool> {
+        let Some(scan) = &mut self.scan else { return Ok(false) };
+        let is_there = match self.last.direction {
+            Direction::Forward => scan.forward(&session.txn)?,
+            Direction::Backward => scan.backward(&session.txn)?,
         };
-        Ok(found.filter(|_| !self.last.within || scan.key().starts_with(&self.sought)))
+        Ok(is_there && (!self.last.within || scan.key().starts_with(&self.sought)))
+    }
+
+    /// The row of the entry that was found last.
+    pub(super) fn row(&self) -> Option<Rid> {
+        if self.looked_up { self.found } else { self.scan.as_ref()?.rid() }
     }
 
     /// The key of the entry that was found last.

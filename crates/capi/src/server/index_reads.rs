@@ -27,6 +27,7 @@ impl PerduraCursor {
         let is_bound = plain || session.txn.has_snapshot();
         self.index.start(index, definition.unique, if is_bound { ReadView::Snapshot } else { ReadView::Newest });
         self.index_reading = self.reading;
+        self.stops_at_entries = false;
         Ok(!plain)
     }
 
@@ -45,6 +46,7 @@ impl PerduraCursor {
     pub(super) fn end_index(&mut self) {
         self.index.end();
         self.has_index = false;
+        self.at_entry = false;
     }
 
     /// Finds the first row at `bound`, or behind it in the step's direction, and reads it.
@@ -95,10 +97,16 @@ impl PerduraCursor {
     ///
     /// # Safety
     /// `record` must be a record buffer of this table.
-    unsafe fn read_entry(&mut self, session: &mut Session, mut found: Option<Rid>, record: *mut u8) -> Outcome {
+    unsafe fn read_entry(&mut self, session: &mut Session, mut found: bool, record: *mut u8) -> Outcome {
         self.reading = self.index_reading;
-        while let Some(rid) = found {
+        while found {
             self.leave_row();
+            if self.stops_at_entries {
+                session.rows_not_read += 1;
+                (self.rid, self.at_entry) = (None, true);
+                return Ok(PerduraCode::Ok);
+            }
+            let Some(rid) = self.index.row() else { break };
             self.rid = Some(rid);
             let code = match self.reading {
                 // SAFETY: as the caller vouches for.
@@ -115,6 +123,33 @@ impl PerduraCursor {
             found = self.index.repeat(session, &self.table)?;
         }
         Ok(PerduraCode::End)
+    }
+
+    /// Reads the row of the entry at which the last read has stopped, as the snapshot sees it.
+    ///
+    /// # Safety
+    /// `record` must be a record buffer of this table.
+    pub(super) unsafe fn row_of_entry(&mut self, session: &mut Session, record: *mut u8) -> Outcome {
+        let rid = self.current()?;
+        self.rid = Some(rid);
+        session.rows_not_read = session.rows_not_read.saturating_sub(1);
+        match session.txn.read(&self.table, rid, ReadView::Snapshot)? {
+            // SAFETY: as the caller vouches for; the row is valid until the statement ends.
+            Some(row) => unsafe { self.unpack(rid, row, record) },
+            None => Ok(PerduraCode::End),
+        }
+    }
+
+    /// The failure of a read whose entry's key the caller could not take apart.
+    #[cold]
+    pub(super) fn damaged_entry(&self) -> Failure {
+        let (index, table) = (self.index.number(), self.table.name());
+        let row = self.row().map_or(0, Rid::to_u64);
+        let what = format!(
+            "index {index} of table {table} is damaged: the key of row {row:#x} is not one of its columns; copy the table \
+             (ALTER TABLE ... FORCE), and run `perdura check` on the pool"
+        );
+        Failure::new(PerduraCode::Damaged, what)
     }
 
     /// Locks a row and reads it. `None` if it is gone or skipped. Where that is a conflict the record shows the newest version, or else

@@ -1,4 +1,4 @@
-//! The rows of the server's information_schema tables PERDURA_TRX, PERDURA_LOCKS, PERDURA_LOCK_WAITS and PERDURA_SPACE. The plugin
+//! The rows of the server's information_schema tables PERDURA_TRX, PERDURA_LOCKS, PERDURA_LOCK_WAITS, PERDURA_SPACE and PERDURA_INDEXES. The plugin
 //! declares their columns in the order in which they come here.
 
 use super::call::call;
@@ -6,7 +6,8 @@ use super::code::PerduraCode;
 use super::engine::PerduraEngine;
 use super::value::{PerduraValue, Taker};
 use perdura_engine::{
-    Engine, Isolation, LockKey, LockMode, LockStatus, LockWait, SessionStatus, Stage, TableSpace, TransactionStatus,
+    Engine, IndexSpace, Isolation, LockKey, LockMode, LockStatus, LockWait, SessionStatus, Stage, TableSpace,
+    TransactionStatus,
 };
 use std::ffi::c_void;
 
@@ -28,6 +29,9 @@ pub enum PerduraList {
     /// The tables, none of which is opened for this: id, name, whether it is open, data files, their bytes, bytes in use, free
     /// bytes, rows, row changes that wait for purge, free RIDs, parts not swept since the start.
     Space,
+    /// The indexes, for which no table is opened either: id and name of the table, number of the index, whether it is unique, length of
+    /// its keys if they have one, state, leaves, entries, bytes, entries in a hundred slots.
+    Indexes,
 }
 
 /// Lists what happens in a pool: hands `row` the `count` values of each row, with texts in UTF-8 that are valid until it
@@ -55,6 +59,7 @@ fn hand_over(engine: &Engine, list: PerduraList, taker: &Taker) -> bool {
         PerduraList::Locks => return engine.each_lock(|lock| of_lock(taker, &lock)),
         PerduraList::LockWaits => engine.each_wait(|wait| of_wait(taker, &wait)),
         PerduraList::Space => engine.each_table(|table| of_table(taker, &table)),
+        PerduraList::Indexes => engine.each_index(|index| of_index(taker, &index)),
     }
     true
 }
@@ -154,5 +159,27 @@ fn of_table(taker: &Taker, table: &TableSpace) -> bool {
         PerduraValue::count(table.purge_lag),
         PerduraValue::of(table.free_rids, PerduraValue::count),
         PerduraValue::of(table.unswept, PerduraValue::count),
+    ])
+}
+
+fn of_index(taker: &Taker, index: &IndexSpace) -> bool {
+    let (declared, measured) = (index.definition, index.measured);
+    let state = match measured {
+        None => "CLOSED",
+        Some(measured) if measured.is_damaged => "DAMAGED",
+        Some(_) => "OPEN",
+    };
+    let key_bytes = Some(declared.key_bytes).filter(|bytes| *bytes != 0);
+    taker.row(&[
+        PerduraValue::number(index.table.into()),
+        PerduraValue::text(&index.name),
+        PerduraValue::count(index.position),
+        PerduraValue::text(if declared.unique { "YES" } else { "NO" }),
+        PerduraValue::of(key_bytes, |bytes| PerduraValue::number(bytes.into())),
+        PerduraValue::text(state),
+        PerduraValue::of(measured, |measured| PerduraValue::number(measured.leaves)),
+        PerduraValue::of(index.entries, PerduraValue::number),
+        PerduraValue::of(measured, |measured| PerduraValue::number(measured.bytes)),
+        PerduraValue::of(measured.and_then(|measured| measured.fill), PerduraValue::number),
     ])
 }

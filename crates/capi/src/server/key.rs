@@ -67,7 +67,7 @@ impl PerduraKey {
 
     /// # Safety
     /// As for [`PerduraKey::content`].
-    unsafe fn key<'k>(&self) -> Key<'k> {
+    pub(super) unsafe fn key<'k>(&self) -> Key<'k> {
         // SAFETY: as the caller vouches for.
         Key { bytes: unsafe { self.content() }, may_repeat: self.may_repeat }
     }

@@ -32,6 +32,8 @@ pub(super) struct Session {
     pub(super) savepoints: BTreeMap<u64, Savepoint>,
     pub(super) in_transaction: bool,
     pub(super) in_statement: bool,
+    /// Index entries of the statement whose rows need not be read.
+    pub(super) rows_not_read: u64,
     identity: Identity,
 }
 
@@ -70,8 +72,16 @@ impl Session {
         *known = Identity { connection, user: user.to_vec(), host: host.to_vec() };
     }
 
+    /// Adds what the statement counted to the pool's counters.
+    pub(super) fn count_statement(&mut self) {
+        if self.rows_not_read > 0 {
+            self.counters.rows_not_read.fetch_add(std::mem::take(&mut self.rows_not_read), Ordering::Relaxed);
+        }
+    }
+
     /// Forgets the transaction that has ended.
     pub(super) fn ended(&mut self) {
+        self.count_statement();
         self.in_transaction = false;
         self.in_statement = false;
         self.savepoints.clear();
@@ -134,6 +144,7 @@ pub unsafe extern "C" fn perdura_session_begin(
             savepoints: BTreeMap::new(),
             in_transaction: false,
             in_statement: false,
+            rows_not_read: 0,
             identity: Identity::default(),
         };
         Box::into_raw(Box::new(PerduraSession { killer, engine: engine.clone(), state: UnsafeCell::new(state) }))

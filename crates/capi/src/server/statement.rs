@@ -84,6 +84,7 @@ pub unsafe extern "C" fn perdura_statement_end(session: *const PerduraSession) -
         with(session, |session| {
             if session.in_statement {
                 session.in_statement = false;
+                session.count_statement();
                 session.txn.end_statement();
             }
             Ok(PerduraCode::Ok)
@@ -102,6 +103,7 @@ pub unsafe extern "C" fn perdura_statement_rollback(session: *const PerduraSessi
         with(session, |session| {
             if session.in_statement {
                 session.in_statement = false;
+                session.count_statement();
                 session.txn.rollback_statement();
                 session.txn.end_statement();
             }

@@ -19,6 +19,8 @@ pub struct PerduraCounters {
     pub commits: u64,
     /// Rollbacks of transactions that wrote.
     pub rollbacks: u64,
+    /// Rows that reads through an index did without: the entry had all that they needed.
+    pub rows_not_read: u64,
     /// Rows moved out of segments of which little was left.
     pub moved_rows: u64,
     /// Fences issued by the process.
@@ -122,6 +124,7 @@ fn counters(engine: &PerduraEngine) -> PerduraCounters {
         transactions: sessions.transactions.load(Ordering::Relaxed),
         commits,
         rollbacks,
+        rows_not_read: sessions.rows_not_read.load(Ordering::Relaxed),
         moved_rows,
         fences,
         lines_flushed,

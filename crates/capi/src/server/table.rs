@@ -2,9 +2,10 @@
 
 use super::call::call;
 use super::code::{Outcome, PerduraCode};
-use super::definition::PerduraDefinition;
+use super::definition::{PerduraDefinition, items};
 use super::engine::PerduraEngine;
 use super::name;
+use crate::row::definition::Definition;
 use perdura_engine::Engine;
 use std::ffi::{CStr, c_char};
 
@@ -60,8 +61,10 @@ pub unsafe extern "C" fn perdura_table_create(
 pub unsafe extern "C" fn perdura_table_drop(engine: *const PerduraEngine, path: *const c_char) -> PerduraCode {
     // SAFETY: as the caller vouches for.
     unsafe {
-        named(engine, path, |engine, name| {
-            engine.drop_table(name)?;
+        named(engine, path, |open, name| {
+            let id = open.table_id(name)?;
+            open.drop_table(name)?;
+            (*engine).counters().forget(open, id);
             Ok(PerduraCode::Ok)
         })
     }
@@ -108,6 +111,28 @@ pub unsafe extern "C" fn perdura_table_exists(engine: *const PerduraEngine, path
         named(engine, path, |engine, name| {
             engine.definition(name)?;
             Ok(PerduraCode::Ok)
+        })
+    };
+    found == PerduraCode::Ok
+}
+
+/// Whether the pool's definition of the table has this id.
+///
+/// # Safety
+/// `engine` must be open, `path` a C string, `version` readable for `bytes` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn perdura_table_has_version(
+    engine: *const PerduraEngine,
+    path: *const c_char,
+    version: *const u8,
+    bytes: usize,
+) -> bool {
+    // SAFETY: as the caller vouches for.
+    let found = unsafe {
+        named(engine, path, |engine, name| {
+            let stored = engine.definition(name)?;
+            let is_same = Definition::decode(&stored).is_some_and(|stored| stored.version == items(version, bytes));
+            Ok(if is_same { PerduraCode::Ok } else { PerduraCode::End })
         })
     };
     found == PerduraCode::Ok

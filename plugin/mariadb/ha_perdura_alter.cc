@@ -1,0 +1,234 @@
+/* Copyright (c) 2026, The Perdura developers
+
+   This program is free software; you can redistribute it and/or modify
+   it under the terms of the GNU General Public License as published by
+   the Free Software Foundation; version 2 of the License.
+
+   This program is distributed in the hope that it will be useful,
+   but WITHOUT ANY WARRANTY; without even the implied warranty of
+   MERCHANTABILITY or FITNESS FOR A PARTICULAR PURPOSE.  See the
+   GNU General Public License for more details.
+
+   You should have received a copy of the GNU General Public License
+   along with this program; if not, write to the Free Software
+   Foundation, Inc., 51 Franklin Street, Fifth Floor, Boston, MA 02110-1301, USA */
+
+/* ALTER TABLE that only adds, drops or renames indexes: without another table, by the crates. Others read meanwhile and nobody writes. All
+   other alterations make a new table, since the pool stores the server's definition. */
+
+#include "ha_perdura.h"
+#include "table_definition.h"
+
+using namespace perdura;
+
+static constexpr alter_table_operations ADDED= ALTER_ADD_NON_UNIQUE_NON_PRIM_INDEX | ALTER_ADD_UNIQUE_INDEX | ALTER_ADD_PK_INDEX;
+static constexpr alter_table_operations OF_INDEXES=
+  ADDED | ALTER_ADD_INDEX | ALTER_DROP_INDEX | ALTER_DROP_NON_UNIQUE_NON_PRIM_INDEX | ALTER_DROP_UNIQUE_INDEX | ALTER_DROP_PK_INDEX |
+  ALTER_RENAME_INDEX | ALTER_INDEX_ORDER | ALTER_INDEX_IGNORABILITY | ALTER_CHANGE_INDEX_COMMENT;
+
+/* An alteration under way. The server destroys it. */
+class Index_alteration final : public inplace_alter_handler_ctx
+{
+public:
+  Index_alteration(TABLE *altered, PerduraCursor *cursor) : keys(altered), definition(altered, keys), m_cursor(cursor) {}
+  ~Index_alteration() override { end(); }
+
+  PerduraCode begin(const std::vector<int32_t> &kept)
+  {
+    return perdura_alter_begin(m_cursor, definition.get(), kept.data(), &m_alteration);
+  }
+
+  PerduraCode build(uchar *record, const PerduraBuildHooks &hooks, uint *refused)
+  {
+    return perdura_alter_build(m_cursor, m_alteration, record, hooks, refused);
+  }
+
+  PerduraCode commit()
+  {
+    PerduraAlteration *alteration= m_alteration;
+    m_alteration= nullptr;
+    return perdura_alter_commit(m_cursor, alteration, definition.get());
+  }
+
+  void end()
+  {
+    if (m_alteration)
+      perdura_alter_end(m_cursor, m_alteration);
+    m_alteration= nullptr;
+  }
+
+  Key_images keys;
+  Table_definition definition;
+
+private:
+  PerduraCursor *m_cursor;
+  PerduraAlteration *m_alteration= nullptr;
+};
+
+/* Whether two keys of tables with the same columns have the same entries. */
+static bool is_same_key(const KEY &one, const KEY &other)
+{
+  if (one.user_defined_key_parts != other.user_defined_key_parts || one.algorithm != other.algorithm ||
+      (one.flags & HA_NOSAME) != (other.flags & HA_NOSAME))
+    return false;
+  for (uint part= 0; part < one.user_defined_key_parts; part++)
+  {
+    const KEY_PART_INFO &left= one.key_part[part], &right= other.key_part[part];
+    if (left.fieldnr != right.fieldnr || left.length != right.length ||
+        (left.key_part_flag & HA_REVERSE_SORT) != (right.key_part_flag & HA_REVERSE_SORT))
+      return false;
+  }
+  return true;
+}
+
+/* The name that an index of the altered table has now, if the statement renames it. What it drops and adds is made anew, though the server
+   may take it for a rename: the index that is dropped may be a damaged one. */
+static const char *name_before(const Alter_inplace_info *info, const KEY &key)
+{
+  for (const Alter_rename_key &renamed : info->alter_info->alter_rename_key_list)
+    if (!my_strcasecmp(system_charset_info, renamed.new_name.str, key.name.str))
+      return renamed.old_name.str;
+  return key.name.str;
+}
+
+/* For each index of the altered table, the number of the one that it is now, or -1. */
+static std::vector<int32_t> kept_indexes(const TABLE *table, const TABLE *altered, const Alter_inplace_info *info)
+{
+  std::vector<int32_t> kept(altered->s->keys, -1);
+  for (uint index= 0; index < altered->s->keys; index++)
+  {
+    const KEY &then= altered->key_info[index];
+    const char *name= name_before(info, then);
+    for (uint old= 0; old < table->s->keys; old++)
+      if (is_same_key(table->key_info[old], then) && !my_strcasecmp(system_charset_info, table->key_info[old].name.str, name))
+        kept[index]= static_cast<int32_t>(old);
+  }
+  return kept;
+}
+
+/* Whether records of both tables are laid out alike. */
+static bool has_same_columns(const TABLE *table, const TABLE *altered)
+{
+  if (table->s->fields != altered->s->fields || table->s->reclength != altered->s->reclength ||
+      table->s->null_bytes != altered->s->null_bytes)
+    return false;
+  for (uint i= 0; i < table->s->fields; i++)
+  {
+    const Field *now= table->field[i], *then= altered->field[i];
+    if (now->offset(table->record[0]) != then->offset(altered->record[0]) || now->null_bit != then->null_bit ||
+        now->real_type() != then->real_type() || now->charset() != then->charset())
+      return false;
+  }
+  return true;
+}
+
+enum_alter_inplace_result ha_perdura::check_if_supported_inplace_alter(TABLE *altered, Alter_inplace_info *info)
+{
+  if (info->handler_flags & ~OF_INDEXES || info->ignore || table->s->tmp_table != NO_TMP_TABLE || table->s->partition_info_str ||
+      altered->s->partition_info_str || refused_keys(altered) || !has_same_columns(table, altered))
+    return HA_ALTER_INPLACE_NOT_SUPPORTED;
+  const std::vector<int32_t> kept= kept_indexes(table, altered, info);
+  const bool adds= std::find(kept.begin(), kept.end(), -1) != kept.end();
+  return adds ? HA_ALTER_INPLACE_NOCOPY_LOCK : HA_ALTER_INPLACE_INSTANT;
+}
+
+/* Nobody uses the table now. */
+bool ha_perdura::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *info)
+{
+  Index_alteration *alteration= new (ha_thd()->mem_root) Index_alteration(altered, m_cursor);
+  info->handler_ctx= alteration;
+  if (!alteration)
+    return true;
+  PerduraCode code= alteration->begin(kept_indexes(table, altered, info));
+  if (code != PERDURA_CODE_OK)
+    print_error(table_error(code), MYF(0));
+  return code != PERDURA_CODE_OK;
+}
+
+namespace {
+/* What the hooks work on. */
+struct Build
+{
+  ha_perdura *handler;
+  TABLE *table;
+  Key_images *keys;
+  bool has_virtual;
+  uint too_long;
+};
+} // namespace
+
+extern "C" {
+static bool build_goes_on(void *context)
+{
+  return !thd_killed(static_cast<Build *>(context)->table->in_use);
+}
+
+static void build_row(void *context)
+{
+  Build *build= static_cast<Build *>(context);
+  if (build->has_virtual)
+    compute_virtual(build->table, build->handler);
+}
+
+static bool build_key(void *context, uint32_t index, PerduraKey *key)
+{
+  Build *build= static_cast<Build *>(context);
+  if (build->keys->make(index, build->table->record[0], Key_images::Slot::FIRST, key))
+    return true;
+  build->too_long= index;
+  return false;
+}
+}
+
+bool ha_perdura::inplace_alter_table(TABLE *altered, Alter_inplace_info *info)
+{
+  Index_alteration *alteration= static_cast<Index_alteration *>(info->handler_ctx);
+  constexpr uint NONE= UINT_MAX;
+  Build build= {this, table, &alteration->keys, false, NONE};
+  for (uint index= 0; index < altered->s->keys; index++)
+    build.has_virtual|= alteration->keys.has_virtual(index);
+  uint refused= 0;
+  const PerduraBuildHooks hooks= {build_goes_on, build_row, build_key, &build};
+  PerduraCode code= alteration->build(table->record[0], hooks, &refused);
+  if (code == PERDURA_CODE_OK)
+    return false;
+  if (code == PERDURA_CODE_DUPLICATE_KEY)
+  {
+    compute_virtual(table, this);
+    memcpy(altered->record[0], table->record[0], table->s->reclength);
+    print_keydup_error(altered, &altered->key_info[refused], MYF(0));
+  }
+  else if (build.too_long != NONE)
+    my_printf_error(ER_TOO_LONG_KEY, "Perdura: a row's values for key '%s' take more than the %u bytes that a key can have", MYF(0),
+                    altered->key_info[build.too_long].name.str, PERDURA_KEY_BYTES_MAX);
+  else
+    print_error(table_error(code), MYF(0));
+  return true;
+}
+
+bool ha_perdura::commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *info, bool commit)
+{
+  Index_alteration *alteration= static_cast<Index_alteration *>(info->handler_ctx);
+  if (!alteration)
+    return false;
+  if (!commit)
+  {
+    alteration->end();
+    return false;
+  }
+  const uchar *image;
+  size_t bytes;
+  if (altered->s->read_frm_image(&image, &bytes))
+  {
+    alteration->end();
+    my_error(ER_INTERNAL_ERROR, MYF(0), "Perdura: the server's definition of the altered table cannot be read");
+    return true;
+  }
+  alteration->definition.get()->frm= image;
+  alteration->definition.get()->frm_bytes= bytes;
+  PerduraCode code= alteration->commit();
+  altered->s->free_frm_image(image);
+  if (code != PERDURA_CODE_OK)
+    print_error(table_error(code), MYF(0));
+  return code != PERDURA_CODE_OK;
+}
