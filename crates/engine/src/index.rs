@@ -17,6 +17,7 @@ pub mod leaf;
 pub mod leaf_shadow;
 pub mod leaves;
 pub mod measure;
+mod open;
 pub mod page;
 pub mod purge;
 mod queue;

@@ -322,3 +322,29 @@ fn tables_that_close() {
         engine.close_idle_tables();
     }
 }
+
+/// So many leaves that several threads read and sort them, in an order that says nothing of their keys, some of them replaced.
+#[test]
+fn leaves_of_a_large_table() {
+    let kinds = [Kind::Number, Kind::Group, Kind::Name];
+    let (medium, engine) = new();
+    let keyed = Keyed::create(&engine, "t", &kinds);
+    let rids = fill(&engine, &keyed, (1..6_001).map(|number| Fields::of(number * 2_741 % 6_007)));
+    let mut txn = engine.session(Isolation::ReadCommitted);
+    for rid in rids.iter().filter(|rid| rid.row() % 4 != 0 && rid.row() < 3_000) {
+        keyed.delete(&mut txn, *rid).unwrap();
+    }
+    txn.commit().unwrap();
+    engine.purge();
+    let rows = keyed.check(&engine);
+    assert!(keyed.table.data_bytes() >= 256 * 4_096, "the indexes have hundreds of segments");
+    drop((txn, keyed));
+    let (engine, keyed) = restarted(&medium, engine, false, &kinds, &rows);
+    fill(&engine, &keyed, (10_000..11_000).map(Fields::of));
+    let rows = keyed.check(&engine);
+    engine.sweep().unwrap();
+    settle(&engine);
+    keyed.table.audit().unwrap();
+    drop(keyed);
+    restarted(&medium, engine, true, &kinds, &rows);
+}

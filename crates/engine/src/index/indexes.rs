@@ -1,10 +1,9 @@
 //! The indexes of a table.
 
-use super::leaf::{LeafBytes, LeafId, bits};
-use super::leaves::{FoundLeaf, Leaves};
+use super::leaf::{LeafId, bits};
+use super::leaves::Leaves;
 use super::tree::{Index, damaged};
 use crate::error::{Error, Result};
-use crate::files::chain::{Chain, SegmentId};
 use crate::format::{IndexDefinition, Record, delta_crc, fold_entry};
 use crate::shadow::writer::Writer;
 use perdura_log::Csn;
@@ -15,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A place that opening has found damaged, and the number of the index that the leaf says it is of.
-type Broken = (LeafId, Option<u16>);
+pub(super) type Broken = (LeafId, Option<u16>);
 
 /// The indexes of a table, in the order of its definition. DDL makes a new list over the same leaves.
 pub struct Indexes {
@@ -47,77 +46,16 @@ impl Indexes {
         Indexes { leaves, list, next_number, void, broken, purged: AtomicU64::new(0) }
     }
 
-    /// Opens the indexes of an existing table, whose leaves are in `segments`, each with their size in units of 256 bytes. It
-    /// reads the headers of leaves, and changes nothing. An index with a damaged leaf refuses every use.
-    pub fn open(
-        chain: &Chain,
-        definitions: &[(u16, IndexDefinition)],
-        next_number: u16,
-        segments: Vec<(u32, SegmentId)>,
-    ) -> Indexes {
-        let segment_bytes = chain.context().geometry.segment_bytes;
-        let indexes = Indexes::create(chain.table(), definitions, next_number, segment_bytes);
-        let mut found: Vec<Vec<FoundLeaf>> = definitions.iter().map(|_| Vec::new()).collect();
-        let mut damage = |leaf: LeafId, of: Option<u16>, error: Error| {
-            let of = of.filter(|of| indexes.of_number(*of).is_some());
-            indexes.broken.lock().push((leaf, of));
-            let damaged = indexes.iter().filter(|index| of.is_none_or(|of| of == index.number()));
-            damaged.for_each(|index| index.set_damaged(error.to_string()));
-        };
-        let known = |number| indexes.of_number(number).is_some();
-        for (units, id) in segments {
-            for leaf in indexes.leaves.open_segment(chain, (id, units), known, &mut damage) {
-                let number = leaf.shape.index;
-                match indexes.list.iter().position(|index| index.number() == number) {
-                    Some(at) if indexes.list[at].has_shape(leaf.shape) => found[at].push(leaf),
-                    Some(_) => {
-                        let (file, at) = indexes.leaves.bytes(leaf.leaf).place();
-                        let what = "a leaf does not have the form of the index that it is of";
-                        damage(leaf.leaf, Some(number), Error::damaged_index(file, at, what));
-                    }
-                    // Its index was dropped, or a crash came before the catalog had it.
-                    None => indexes.void.lock().push(leaf.leaf),
-                }
-            }
-        }
-        for (index, leaves) in indexes.list.iter().zip(found) {
-            indexes.enter(index, leaves);
-        }
-        indexes
+    /// Notes a leaf that opening has found damaged, with its `error`. If it does not tell its index, all of them refuse every use.
+    pub(super) fn note_broken(&self, (leaf, of): Broken, error: &Error) {
+        self.broken.lock().push((leaf, of));
+        let damaged = self.iter().filter(|index| of.is_none_or(|of| of == index.number()));
+        damaged.for_each(|index| index.set_damaged(error.to_string()));
     }
 
-    /// Enters the leaves that opening has found. Of several with one low key the latest version counts.
-    fn enter(&self, index: &Index, leaves: Vec<FoundLeaf>) {
-        let mut leaves: Vec<(LeafBytes<'_>, LeafId)> =
-            leaves.into_iter().map(|found| (self.leaves.bytes(found.leaf), found.leaf)).collect();
-        leaves.sort_unstable_by(|(left, _), (right, _)| left.low().cmp(right.low()));
-        let mut kept: Vec<(LeafBytes<'_>, LeafId)> = Vec::with_capacity(leaves.len());
-        let mut void = self.void.lock();
-        for (bytes, leaf) in leaves {
-            match kept.last_mut().filter(|(last, _)| last.low() == bytes.low()) {
-                // Planted: the earlier version counts.
-                Some(last)
-                    if (bytes.version().wrapping_sub(last.0.version()) < 1 << 15) != perdura_pmem::planted(225) =>
-                {
-                    void.push(std::mem::replace(last, (bytes, leaf)).1);
-                }
-                Some(_) => void.push(leaf),
-                None => kept.push((bytes, leaf)),
-            }
-        }
-        if let Some((first, _)) = kept.first().filter(|(first, _)| !first.low().is_empty()) {
-            let (file, at) = first.place();
-            index.set_damaged(
-                Error::damaged_index(file, at, "the leaves before this one of an index are missing").to_string(),
-            );
-        }
-        let mut writer = index.tree.writer();
-        for (bytes, leaf) in kept {
-            writer.insert(bytes.low(), leaf.into());
-            if bytes.is_sparse() {
-                self.leaves.queue().put_sparse(leaf);
-            }
-        }
+    /// Notes leaves that opening has found, and that do not count.
+    pub(super) fn note_void(&self, leaves: Vec<LeafId>) {
+        self.void.lock().extend(leaves);
     }
 
     /// Retires the leaves that do not count, durably, before anybody uses the indexes.

@@ -79,14 +79,6 @@ impl<'a> LeafBytes<'a> {
         LeafBytes { region, at, bytes, shape }
     }
 
-    /// What the state word says; `None` if no leaf was ever here. `Err` if it is damaged.
-    pub fn state(region: &Region, at: u64) -> Result<Option<(LeafKind, LeafShape)>, u64> {
-        match region.load(at) {
-            0 => Ok(None),
-            state => LeafShape::decode(state).map(Some).ok_or(state),
-        }
-    }
-
     /// Its file.
     pub fn region(&self) -> &'a Region {
         self.region

@@ -7,9 +7,9 @@
 use super::leaf::{LeafBytes, LeafId};
 use super::leaf_shadow::LeafShadow;
 use super::queue::LeafQueue;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::files::chain::{Chain, SegmentId};
-use crate::format::{LEAF_HEADER, LEAF_UNIT, LeafKind, LeafShape, SegmentKind, Word};
+use crate::format::{LEAF_UNIT, LeafKind, LeafShape, SegmentKind, Word};
 use crate::shadow::slot::Slot;
 use crate::shadow::writer::Writer;
 use crate::space::segments::Segments;
@@ -41,10 +41,10 @@ pub struct Leaf {
 }
 
 impl Leaf {
-    fn put_at(&self, mapped: usize, index: u32, at: u64, units: u32, state: u64) {
+    fn put_at(&self, mapped: usize, index: u32, at: u64, units: u32) {
         self.place.store(((mapped as u64) << OFFSET_BITS) | (at / LEAF_UNIT), Ordering::Relaxed);
         self.extent.store(u64::from(index) << 32 | u64::from(units), Ordering::Relaxed);
-        self.state.store(state, Ordering::Release);
+        self.state.store(0, Ordering::Release);
     }
 
     #[inline]
@@ -58,7 +58,8 @@ impl Leaf {
         (self.place.load(Ordering::Relaxed) >> OFFSET_BITS) as usize
     }
 
-    fn offset(&self) -> u64 {
+    /// Its offset in its file.
+    pub(super) fn offset(&self) -> u64 {
         (self.place.load(Ordering::Relaxed) & ((1 << OFFSET_BITS) - 1)) * LEAF_UNIT
     }
 }
@@ -109,12 +110,6 @@ pub struct Leaves {
     files: boxcar::Vec<Mapped>,
     lists: Mutex<Lists>,
     queue: LeafQueue,
-}
-
-/// A leaf that opening the table has found in use.
-pub struct FoundLeaf {
-    pub leaf: LeafId,
-    pub shape: LeafShape,
 }
 
 impl Leaves {
@@ -191,6 +186,12 @@ impl Leaves {
         u64::from(self.leaf(leaf).units()) * LEAF_UNIT
     }
 
+    /// Name of the file of the place `leaf`, and its offset there, for errors.
+    pub(super) fn place(&self, leaf: LeafId) -> (&str, u64) {
+        let leaf = self.leaf(leaf);
+        (self.files[leaf.mapped()].region.name(), leaf.offset())
+    }
+
     fn segment_of(&self, leaf: LeafId) -> SegmentId {
         let leaf = self.leaf(leaf);
         SegmentId { file: self.files[leaf.mapped()].file, index: (leaf.extent.load(Ordering::Relaxed) >> 32) as u32 }
@@ -215,8 +216,8 @@ impl Leaves {
         segment.leaves.iter().copied().find(|leaf| self.leaf(*leaf).offset() == word.offset())
     }
 
-    /// Adds the places of a segment. `state` tells the state word of each, by its offset.
-    fn add_segment(&self, chain: &Chain, id: SegmentId, units: u32, state: impl Fn(u64) -> u64) -> Vec<LeafId> {
+    /// Adds the places of a segment, as if none ever held a leaf.
+    pub(super) fn add_segment(&self, chain: &Chain, id: SegmentId, units: u32) -> Vec<LeafId> {
         let file = chain.file_of(id);
         let (start, bytes) = (file.segment_offset(id.index), u64::from(units) * LEAF_UNIT);
         let mut lists = self.lists.lock();
@@ -226,49 +227,23 @@ impl Leaves {
         let mut leaves = Vec::new();
         for at in (0..file.segment_bytes() / bytes).map(|index| start + index * bytes) {
             let number = lists.numbers.pop().unwrap_or_else(|| self.leaves.push(Leaf::default()) as LeafId);
-            self.leaf(number).put_at(mapped, id.index, at, units, state(at));
+            self.leaf(number).put_at(mapped, id.index, at, units);
             leaves.push(number);
         }
         lists.segments.insert(id, LeafSegment { units, leaves: leaves.clone(), free: 0 });
         leaves
     }
 
-    /// Adds the places of a segment that opening the table has found. Returns the leaves in use; damaged ones go to
-    /// `damage` and stay as they are. What is in a leaf of an index that is not `known` does not matter.
-    pub fn open_segment(
-        &self,
-        chain: &Chain,
-        (id, units): (SegmentId, u32),
-        known: impl Fn(u16) -> bool,
-        damage: &mut impl FnMut(LeafId, Option<u16>, Error),
-    ) -> Vec<FoundLeaf> {
-        let region = chain.file_of(id).region();
-        let mut found = Vec::new();
-        let numbers = self.add_segment(chain, id, units, |at| region.load(at));
-        for &number in &numbers {
-            let leaf = self.leaf(number);
-            let at = leaf.offset();
-            match LeafBytes::state(region, at) {
-                Ok(Some((LeafKind::InUse, shape)))
-                    if !known(shape.index) || self.at(leaf, shape).is_sound(self.salt(number)) =>
-                {
-                    found.push(FoundLeaf { leaf: number, shape });
-                }
-                Ok(None | Some((LeafKind::Retired, _))) => self.put(number),
-                Ok(Some((_, shape))) => {
-                    let what = "the header of an index' leaf does not match its check";
-                    damage(number, Some(shape.index), Error::damaged_index(region.name(), at, what));
-                }
-                Err(state) => {
-                    let what = format_args!("{state:#018x} is not the state of an index' leaf");
-                    damage(number, None, Error::damaged_index(region.name(), at, what));
-                }
-            }
+    /// Reads what the place `leaf` holds, when the table is opened. `Err` is a state word that is none.
+    pub(super) fn read_place(&self, leaf: LeafId) -> std::result::Result<Option<(LeafKind, LeafBytes<'_>)>, u64> {
+        let known = self.leaf(leaf);
+        let state = self.files[known.mapped()].region.load(known.offset());
+        known.state.store(state, Ordering::Release);
+        match LeafShape::decode(state) {
+            Some((kind, shape)) => Ok(Some((kind, self.at(known, shape)))),
+            None if state == 0 => Ok(None),
+            None => Err(state),
         }
-        // What an earlier process stored there may not be durable yet.
-        let used = numbers.iter().map(|number| self.leaf(*number).offset()).filter(|at| region.load(*at) != 0);
-        region.reclaim_all(used.map(|at| (at, LEAF_HEADER)));
-        found
     }
 
     /// Takes a free place of `units`. What it holds does not count, durably.
@@ -287,7 +262,7 @@ impl Leaves {
             clear(file.region(), (0..file.segment_bytes() / bytes).map(|index| start + index * bytes));
             file.set_kind(id.index, SegmentKind::Leaves(units));
             file.region().fence();
-            let leaves = self.add_segment(segments.chain(), id, units, |_| 0);
+            let leaves = self.add_segment(segments.chain(), id, units);
             let mut lists = self.lists.lock();
             leaves.into_iter().rev().for_each(|leaf| self.put_free(&mut lists, leaf));
         }
