@@ -132,7 +132,7 @@ handler::Table_flags ha_perdura::table_flags() const
 {
   return HA_REC_NOT_IN_SEQ | HA_CAN_GEOMETRY | HA_CAN_VIRTUAL_COLUMNS | HA_BINLOG_ROW_CAPABLE | HA_CAN_TABLE_CONDITION_PUSHDOWN |
          HA_CRASH_SAFE | HA_CAN_SKIP_LOCKED | HA_ONLINE_ANALYZE | HA_CONCURRENT_OPTIMIZE | HA_NULL_IN_KEY | HA_CAN_INDEX_BLOBS |
-         HA_CAN_REPAIR | HA_DUPLICATE_POS | HA_REQUIRES_KEY_COLUMNS_FOR_DELETE;
+         HA_CAN_REPAIR | HA_CAN_SQL_HANDLER | HA_DUPLICATE_POS | HA_REQUIRES_KEY_COLUMNS_FOR_DELETE;
 }
 
 /* Rows with the same key come in the order of their positions. Called also for a share whose table is not open yet. */

@@ -91,6 +91,7 @@ public:
   void update_create_info(HA_CREATE_INFO *given) override;
 
   /* -- reading (ha_perdura_scan.cc) */
+  void init_table_handle_for_HANDLER() override;
   int rnd_init(bool scan) override;
   int rnd_next(uchar *record) override;
   int rnd_pos(uchar *record, uchar *position) override;

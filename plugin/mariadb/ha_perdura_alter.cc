@@ -13,8 +13,8 @@
    along with this program; if not, write to the Free Software
    Foundation, Inc., 51 Franklin Street, Fifth Floor, Boston, MA 02110-1301, USA */
 
-/* ALTER TABLE that only adds, drops or renames indexes: without another table, by the crates. Others read meanwhile and nobody writes. All
-   other alterations make a new table, since the pool stores the server's definition. */
+/* ALTER TABLE without another table: what adds, drops or renames indexes, by the crates, while others read and nobody writes; and what
+   changes the server's definition, but neither rows nor keys. All other alterations make a new table. */
 
 #include "ha_perdura.h"
 #include "table_definition.h"
@@ -25,6 +25,12 @@ static constexpr alter_table_operations ADDED= ALTER_ADD_NON_UNIQUE_NON_PRIM_IND
 static constexpr alter_table_operations OF_INDEXES=
   ADDED | ALTER_ADD_INDEX | ALTER_DROP_INDEX | ALTER_DROP_NON_UNIQUE_NON_PRIM_INDEX | ALTER_DROP_UNIQUE_INDEX | ALTER_DROP_PK_INDEX |
   ALTER_RENAME_INDEX | ALTER_INDEX_ORDER | ALTER_INDEX_IGNORABILITY | ALTER_CHANGE_INDEX_COMMENT;
+
+/* Changes of the definition alone: names, defaults and comments of columns, CHECK constraints that go, and the options below. */
+static constexpr alter_table_operations OF_DEFINITION=
+  ALTER_COLUMN_NAME | ALTER_CHANGE_COLUMN_DEFAULT | ALTER_COLUMN_OPTION | ALTER_DROP_CHECK_CONSTRAINT | ALTER_OPTIONS;
+static constexpr ulong OPTIONS_OF_DEFINITION=
+  HA_CREATE_USED_COMMENT | HA_CREATE_USED_DEFAULT_CHARSET | HA_CREATE_USED_MIN_ROWS | HA_CREATE_USED_MAX_ROWS | HA_CREATE_USED_AVG_ROW_LENGTH;
 
 /* An alteration under way. The server destroys it. */
 class Index_alteration final : public inplace_alter_handler_ctx
@@ -122,9 +128,17 @@ static bool has_same_columns(const TABLE *table, const TABLE *altered)
   return true;
 }
 
+/* Whether the statement asks for nothing but what is done in place. */
+static bool is_in_place(const Alter_inplace_info *info)
+{
+  if (info->handler_flags & ~(OF_INDEXES | OF_DEFINITION) || info->ignore)
+    return false;
+  return !(info->handler_flags & ALTER_OPTIONS) || !(info->create_info->used_fields & ~OPTIONS_OF_DEFINITION);
+}
+
 enum_alter_inplace_result ha_perdura::check_if_supported_inplace_alter(TABLE *altered, Alter_inplace_info *info)
 {
-  if (info->handler_flags & ~OF_INDEXES || info->ignore || table->s->tmp_table != NO_TMP_TABLE || table->s->partition_info_str ||
+  if (!is_in_place(info) || table->s->tmp_table != NO_TMP_TABLE || table->s->partition_info_str ||
       altered->s->partition_info_str || refused_keys(altered) || !has_same_columns(table, altered))
     return HA_ALTER_INPLACE_NOT_SUPPORTED;
   const std::vector<int32_t> kept= kept_indexes(table, altered, info);

@@ -20,29 +20,32 @@
 
 using namespace perdura;
 
-/* Refuses options that the engine would otherwise ignore in silence. */
+/* An option that the engine does not have: an error if strict mode asks for it, otherwise a warning. */
+static int refuse_option(THD *thd, const char *option, bool is_asked_for)
+{
+  if (thd->is_strict_mode() && is_asked_for)
+  {
+    my_error(ER_ILLEGAL_HA_CREATE_OPTION, MYF(0), "Perdura", option);
+    return HA_WRONG_CREATE_OPTION;
+  }
+  push_warning_printf(thd, Sql_condition::WARN_LEVEL_WARN, ER_ILLEGAL_HA_CREATE_OPTION, ER_THD(thd, ER_ILLEGAL_HA_CREATE_OPTION), "Perdura",
+                      option);
+  return 0;
+}
+
+/* Tells of options that the engine would otherwise ignore in silence. */
 static int check_options(THD *thd, const HA_CREATE_INFO *info)
 {
-  const char *refused= nullptr;
+  /* An ALTER that only brings an option along from another engine's table has not asked for it. */
+  const auto is_asked_for= [info](ulong option) { return (info->used_fields & option) != 0; };
+  int error= 0;
   if (info->data_file_name)
-    refused= "DATA DIRECTORY";
-  else if (info->index_file_name)
-    refused= "INDEX DIRECTORY";
-  else if (info->row_type == ROW_TYPE_COMPRESSED)
-  {
-    refused= "ROW_FORMAT=COMPRESSED";
-    /* An ALTER that only brings the option along from another engine's table has not asked for it. */
-    if (!thd->is_strict_mode() || !(info->used_fields & HA_CREATE_USED_ROW_FORMAT))
-    {
-      push_warning_printf(thd, Sql_condition::WARN_LEVEL_WARN, ER_ILLEGAL_HA_CREATE_OPTION,
-                          ER_THD(thd, ER_ILLEGAL_HA_CREATE_OPTION), "Perdura", refused);
-      return 0;
-    }
-  }
-  if (!refused)
-    return 0;
-  my_error(ER_ILLEGAL_HA_CREATE_OPTION, MYF(0), "Perdura", refused);
-  return HA_WRONG_CREATE_OPTION;
+    error= refuse_option(thd, "DATA DIRECTORY", is_asked_for(HA_CREATE_USED_DATADIR));
+  if (!error && info->index_file_name)
+    error= refuse_option(thd, "INDEX DIRECTORY", is_asked_for(HA_CREATE_USED_INDEXDIR));
+  if (!error && info->row_type == ROW_TYPE_COMPRESSED)
+    error= refuse_option(thd, "ROW_FORMAT=COMPRESSED", is_asked_for(HA_CREATE_USED_ROW_FORMAT));
+  return error;
 }
 
 /* Foreign keys would not be kept. Of a table that has some, the server itself refuses to change the engine. */

@@ -218,6 +218,13 @@ handler *ha_perdura::clone(const char *, MEM_ROOT *root)
   return made;
 }
 
+/* A HANDLER ... READ goes on from the row that the one before has read, and sees the table as it is now. */
+void ha_perdura::init_table_handle_for_HANDLER()
+{
+  m_columns_chosen= false;
+  perdura_cursor_go_on(m_cursor);
+}
+
 /* The statement has changed the columns that it reads. */
 void ha_perdura::column_bitmaps_signal()
 {

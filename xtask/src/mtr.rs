@@ -4,6 +4,7 @@
 //! driver's own suites (storage_engine) overlays that suite for this engine.
 
 mod enforce;
+mod suites;
 
 use std::os::unix::fs::symlink;
 use std::process::{Command, Stdio};
@@ -11,6 +12,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, ensure};
 
 use crate::{paths, plugin, server};
+use suites::Suites;
 
 /// Runs all suites, or the tests named, or with `--enforce` suites of the server in both engines, and closes with `N passed, N failed`.
 pub fn run(tests: &[String]) -> Result<()> {
@@ -28,19 +30,20 @@ pub fn run(tests: &[String]) -> Result<()> {
     }
     symlink(&suites, &link).with_context(|| link.display().to_string())?;
 
-    let names = suite_names(&suites)?;
-    ensure!(!names.is_empty(), "tests/mysql-test holds no suite");
+    let suites = Suites::find()?;
     let scratch = paths::medium().join(format!("mtr-{}", std::process::id()));
     std::fs::create_dir_all(&scratch)?;
     server::remove_leftovers(&paths::medium())?;
     let mut command = Command::new("perl");
     command.current_dir(&driver).arg("./mariadb-test-run.pl").arg(format!("--vardir={}", scratch.display()));
     command.args(["--force", "--max-test-fail=0", "--retry=0", "--testcase-timeout=5", "--suite-timeout=20"]);
-    if tests.is_empty() {
-        command.arg(format!("--suite={}", names.join(",")));
-    } else {
-        command.args(tests);
+    if tests.iter().filter(|test| !test.starts_with("--")).all(|test| suites.has(test)) {
+        command.args(suites.options()?);
     }
+    match tests.iter().any(|test| !test.starts_with("--")) {
+        true => command.args(tests),
+        false => command.args(tests).arg(format!("--suite={}", suites.names())),
+    };
     let output = command.stderr(Stdio::inherit()).output().context("cannot run perl")?;
     let text = String::from_utf8_lossy(&output.stdout);
     print!("{text}");
@@ -57,22 +60,6 @@ pub fn run(tests: &[String]) -> Result<()> {
         _ => Err(error),
     })?;
     Ok(())
-}
-
-/// Suites are the directories; an overlay of one of the driver's suites is run as `NAME-perdura`.
-fn suite_names(suites: &std::path::Path) -> Result<Vec<String>> {
-    let mut names = Vec::new();
-    for entry in std::fs::read_dir(suites).with_context(|| suites.display().to_string())? {
-        let entry = entry?;
-        if !entry.file_type()?.is_dir() {
-            continue;
-        }
-        let name = entry.file_name().to_string_lossy().into_owned();
-        let overlays = paths::mariadb()?.join("share/mysql/mysql-test/suite").join(&name).is_dir();
-        names.push(if overlays { format!("{name}-perdura") } else { name });
-    }
-    names.sort();
-    Ok(names)
 }
 
 /// Result lines read `suite.test  [ pass ]  ms`.

@@ -55,6 +55,15 @@ impl Reading {
     }
 }
 
+/// Where a cursor stood when its statement ended, for a statement that goes on from there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Left {
+    /// In a scan, before the row of this number.
+    Scan(u64),
+    /// In an index, whose position it has kept.
+    Index,
+}
+
 /// A table opened by a handler of the server.
 pub struct PerduraCursor {
     engine: Engine,
@@ -97,6 +106,8 @@ pub struct PerduraCursor {
     again: bool,
     /// The last read or claim took the row's lock: it may be given back.
     pub(super) newly_locked: bool,
+    /// An earlier statement has left the cursor's place, and the next read goes on from there.
+    pub(super) left: Option<Left>,
 }
 
 /// A cursor keeps a buffer of up to this many bytes from statement to statement.
@@ -131,6 +142,7 @@ impl PerduraCursor {
             offered: None,
             again: false,
             newly_locked: false,
+            left: None,
         }
     }
 
@@ -219,6 +231,7 @@ impl PerduraCursor {
     /// Forgets all that belongs to a statement.
     pub(super) fn reset(&mut self) {
         self.scan = None;
+        self.left = None;
         self.index.end();
         self.has_index = false;
         self.at_entry = false;
@@ -446,6 +459,7 @@ impl PerduraCursor {
     pub(super) fn start_scan(&mut self, session: &mut Session) -> Outcome<()> {
         self.leave_row();
         self.scan = None;
+        self.left = None;
         if !self.lock_table(session)? {
             return Ok(());
         }
@@ -456,6 +470,40 @@ impl PerduraCursor {
             _ => session.txn.scan_to_lock(&self.table),
         });
         Ok(())
+    }
+
+    /// Lets the next statement go on from where this one has come to in the table or in an index, with a snapshot of its own.
+    pub(super) fn leave(&mut self) {
+        if let Some(scan) = self.scan.take() {
+            self.left = Some(Left::Scan(scan.place()));
+        } else if std::mem::take(&mut self.has_index) {
+            self.index.leave();
+            self.left = Some(Left::Index);
+        }
+        self.leave_row();
+    }
+
+    /// Goes on from where an earlier statement has left, if it has.
+    #[inline]
+    pub(super) fn go_on(&mut self, session: &mut Session) -> Outcome<()> {
+        if self.left.is_some() { self.go_on_from_left(session) } else { Ok(()) }
+    }
+
+    #[cold]
+    fn go_on_from_left(&mut self, session: &mut Session) -> Outcome<()> {
+        match self.left.take() {
+            None => Ok(()),
+            Some(Left::Scan(row)) => {
+                self.start_scan(session)?;
+                self.scan.iter_mut().for_each(|scan| scan.begin_at(row));
+                Ok(())
+            }
+            Some(Left::Index) => {
+                self.start_index(session, self.index.number() as u32)?;
+                self.index.go_on();
+                Ok(())
+            }
+        }
     }
 
     /// Begins a replica's search, among the newest rows, for the row that the primary changed. The search locks none: changing the
@@ -478,6 +526,7 @@ impl PerduraCursor {
     /// Ends the scan.
     pub(super) fn end_scan(&mut self) {
         self.scan = None;
+        self.left = None;
     }
 
     /// Reads the scan's next row, if it is at hand and need not be locked: for most rows of a long scan that is all. `None` says
@@ -503,6 +552,7 @@ impl PerduraCursor {
     /// `record` must be a record buffer of this table.
     #[inline(never)]
     pub(super) unsafe fn next(&mut self, session: &mut Session, record: *mut u8) -> Outcome {
+        self.go_on(session)?;
         let reading = *self.scan_reading.get_or_insert_with(|| Reading::of_locked(self.lock, self.claims));
         self.reading = Some(reading);
         if let Reading::Locked(mode) = reading {

@@ -126,6 +126,18 @@ pub unsafe extern "C" fn perdura_cursor_reset(cursor: *mut PerduraCursor) {
     call_or(None, (), || cursor.reset());
 }
 
+/// Lets the statement that begins go on with the scan, or in the index, where the one before has come to. Its reads see the
+/// present state. Nothing is read before the next scan_next or index_step.
+///
+/// # Safety
+/// `cursor` must be open and used by this thread alone.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn perdura_cursor_go_on(cursor: *mut PerduraCursor) {
+    // SAFETY: as the caller vouches for.
+    let cursor = unsafe { &mut *cursor };
+    call_or(None, (), || cursor.leave());
+}
+
 /// Sets the columns that reads fill in: `columns` is a bitmap with a bit for each column of the table, least significant bit
 /// first. Null is all columns.
 ///

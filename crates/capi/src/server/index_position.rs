@@ -5,9 +5,12 @@
 
 use super::code::Outcome;
 use super::session::Session;
-use perdura_engine::{Direction, IndexScan, ReadView, Rid, Table};
+use perdura_engine::{Direction, IndexScan, KEY_BYTES_MAX, ReadView, Rid, Table};
 use std::ops::Bound;
 use std::sync::Arc;
+
+/// A place behind all entries.
+const BEHIND_ALL: [u8; KEY_BYTES_MAX + 1] = [u8::MAX; KEY_BYTES_MAX + 1];
 
 /// A step from one entry to another.
 #[derive(Clone, Copy, Debug)]
@@ -28,7 +31,7 @@ pub(super) struct IndexPosition {
     last: Step,
     /// What was searched for, or the key that was looked up.
     sought: Vec<u8>,
-    /// The place is the key that was looked up, and not where the scan is.
+    /// The place is the key that was looked up, or the entry that an earlier statement has come to, and not where the scan is.
     looked_up: bool,
     /// The row that the lookup found.
     found: Option<Rid>,
@@ -65,6 +68,23 @@ impl IndexPosition {
     pub(super) fn end(&mut self) {
         self.scan = None;
         self.looked_up = false;
+    }
+
+    /// Forgets the scan, but not the entry that it has come to: [`IndexPosition::go_on`] takes up from there. The place at
+    /// either end of the index stays as well.
+    pub(super) fn leave(&mut self) {
+        let Some(scan) = self.scan.take().filter(|_| !self.looked_up) else { return };
+        self.sought.clear();
+        match (scan.entry(), self.last.direction) {
+            ([], Direction::Forward) => self.sought.extend_from_slice(&BEHIND_ALL),
+            ([], Direction::Backward) => {}
+            (entry, _) => self.sought.extend_from_slice(entry),
+        }
+    }
+
+    /// Goes on from where the index was left, after it was begun anew.
+    pub(super) fn go_on(&mut self) {
+        (self.looked_up, self.found) = (true, None);
     }
 
     /// The scan, begun if there is none.
@@ -110,7 +130,9 @@ impl IndexPosition {
             }
             self.looked_up = false;
             let key = std::mem::take(&mut self.sought);
-            let sought = self.scan(session, table).seek(&session.txn, Bound::Excluded(&key), step.direction);
+            // Only a place before all keys is empty.
+            let bound = if key.is_empty() { Bound::Included(&key[..]) } else { Bound::Excluded(&key[..]) };
+            let sought = self.scan(session, table).seek(&session.txn, bound, step.direction);
             self.sought = key;
             sought?;
         }

@@ -16,6 +16,7 @@ impl PerduraCursor {
     /// Begins to read an index. Returns whether reads lock, so that the caller must compare keys.
     pub(super) fn start_index(&mut self, session: &mut Session, index: u32) -> Outcome<bool> {
         self.leave_row();
+        self.left = None;
         let index = index as usize;
         let Some(definition) = self.table.index_definition(index) else {
             let what = format!("table {} has no index {index}", self.table.name());
@@ -45,6 +46,7 @@ impl PerduraCursor {
     /// Ends the reading of an index.
     pub(super) fn end_index(&mut self) {
         self.index.end();
+        self.left = None;
         self.has_index = false;
         self.at_entry = false;
     }
@@ -61,6 +63,7 @@ impl PerduraCursor {
         whole: bool,
         record: *mut u8,
     ) -> Outcome {
+        self.go_on(session)?;
         if !self.has_index {
             return Ok(PerduraCode::End);
         }
@@ -74,6 +77,7 @@ impl PerduraCursor {
     /// # Safety
     /// `record` must be a record buffer of this table.
     pub(super) unsafe fn step(&mut self, session: &mut Session, step: Step, record: *mut u8) -> Outcome {
+        self.go_on(session)?;
         if !self.has_index {
             return Ok(PerduraCode::End);
         }

@@ -273,6 +273,11 @@ impl IndexScan {
         self.at.map_or(&[], |entry| entry_key(self.page.entry(entry)))
     }
 
+    /// The entry that was returned last, as a bound for a later scan: its key and the number of its row. Empty before the first.
+    pub fn entry(&self) -> &[u8] {
+        self.at.map_or(&[], |entry| self.page.entry(entry))
+    }
+
     /// The table that is scanned.
     pub fn table(&self) -> &Arc<Table> {
         &self.table

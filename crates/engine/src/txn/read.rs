@@ -114,6 +114,8 @@ impl Session {
             snapshot,
             seen,
             page: 0,
+            begun: false,
+            from: 0,
             words: Vec::new(),
             next: 0,
             base: 0,
@@ -132,6 +134,9 @@ pub struct Scan {
     seen: u64,
     pages: u64,
     page: u64,
+    begun: bool,
+    /// The scan gives out no row of a smaller number.
+    from: u64,
     /// Words of the present page, as the scan sees them, by position, as far as the page is in use.
     words: Vec<Word>,
     /// Position of the next row.
@@ -189,7 +194,8 @@ impl Scan {
     /// Moves to the next page that may hold a row the scan sees. Returns whether there is one.
     fn next_page(&mut self, session: &Session) -> Result<bool> {
         let table = self.rows.table();
-        if self.page == 0 {
+        if !self.begun {
+            self.begun = true;
             session.check_own(table)?;
             session.check_locked(table)?;
             table.check_defined(self.snapshot)?;
@@ -200,14 +206,28 @@ impl Scan {
             self.page += 1;
             if table.words_at(page, self.snapshot, own, &mut self.words) {
                 self.base = table.directory().page_base(page);
-                self.next = 0;
+                self.next = self.from.saturating_sub(self.base) as usize;
                 self.rows.start_page();
-                self.words.iter().take(AHEAD).for_each(|word| self.rows.prefetch(*word));
+                self.words.iter().skip(self.next).take(AHEAD).for_each(|word| self.rows.prefetch(*word));
                 return Ok(true);
             }
         }
         self.next = self.words.len();
         Ok(false)
+    }
+
+    /// Number of the row from which on the scan goes on.
+    pub fn place(&self) -> u64 {
+        if self.next < self.words.len() {
+            return self.base + self.next as u64;
+        }
+        self.rows.table().directory().page_base(self.page).max(self.from)
+    }
+
+    /// Goes to row number `row`. Only for a scan that has given out none.
+    pub fn begin_at(&mut self, row: u64) {
+        self.page = self.rows.table().directory().page_of(row);
+        self.from = row;
     }
 
     /// The table that is scanned.
