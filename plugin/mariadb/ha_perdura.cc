@@ -135,8 +135,8 @@ handler::Table_flags ha_perdura::table_flags() const
          HA_CAN_REPAIR | HA_CAN_SQL_HANDLER | HA_DUPLICATE_POS | HA_REQUIRES_KEY_COLUMNS_FOR_DELETE;
 }
 
-/* Rows with the same key come in the order of their positions. Called also for a share whose table is not open yet. */
-ulong ha_perdura::index_flags(uint index, uint part, bool all_parts) const
+/* Rows with the same key come in the order of their positions. */
+ulong ha_perdura::flags_of_index(uint index, uint part, bool all_parts) const
 {
   const ulong flags= HA_READ_NEXT | HA_READ_PREV | HA_READ_ORDER | HA_READ_RANGE;
   const KEY &key= table_share->key_info[index];
@@ -150,6 +150,25 @@ ulong ha_perdura::index_flags(uint index, uint part, bool all_parts) const
   const bool restores_all= std::all_of(key.key_part, key.key_part + part + 1, has_way_back);
   const bool restores_any= std::any_of(key.key_part, key.key_part + key.user_defined_key_parts, has_way_back);
   return flags | (restores_all ? HA_KEYREAD_ONLY : 0) | (restores_any ? HA_DO_INDEX_COND_PUSHDOWN : 0);
+}
+
+void ha_perdura::note_index_flags()
+{
+  m_index_flags.clear();
+  for (uint index= 0; index < table_share->keys; index++)
+    for (uint part= 0; part < MAX_REF_PARTS && part < table_share->key_info[index].user_defined_key_parts; part++)
+    {
+      m_index_flags.resize(index * MAX_REF_PARTS + part + 1);
+      m_index_flags.back()= {flags_of_index(index, part, false), flags_of_index(index, part, true)};
+    }
+}
+
+/* Called also for a share whose table is not open yet. */
+ulong ha_perdura::index_flags(uint index, uint part, bool all_parts) const
+{
+  const size_t place= static_cast<size_t>(index) * MAX_REF_PARTS + part;
+  const bool is_known= part < MAX_REF_PARTS && place < m_index_flags.size() && m_index_flags[place][all_parts];
+  return likely(is_known) ? m_index_flags[place][all_parts] : flags_of_index(index, part, all_parts);
 }
 
 /* When a definition was made. Its id is a version 1 UUID, which begins with the time in units of 100 ns since 1582; the pool stores

@@ -21,7 +21,9 @@
 #include "key_images.h"
 #include "perdura_plugin.h"
 
+#include <array>
 #include <string>
+#include <vector>
 
 namespace perdura {
 /* Computes the columns of record[0] that rows do not store. */
@@ -133,6 +135,8 @@ public:
 
 private:
   bool has_old_bits() const;
+  ulong flags_of_index(uint index, uint part, bool all_parts) const;
+  void note_index_flags();
   int enter_statement(THD *thd, thr_lock_type lock_type);
   int failed(PerduraCode code);
   void choose_columns();
@@ -170,6 +174,9 @@ private:
   /* The server says which rows of an UPDATE it is going to change, and reads again those that have changed. */
   bool m_semi_consistent= false;
   std::unique_ptr<perdura::Key_images> m_keys;
+  /* What index_flags() says of each part of each index, of the part alone and of all up to it, once the table is open: the server asks
+     several times in a statement. */
+  std::vector<std::array<ulong, 2>> m_index_flags;
   /* The rows that are read through the index are locked, so the key of each is compared with that of its entry. */
   bool m_compares_keys= false;
   /* Reads stop at the entry, of which these parts are used. If the parts are all that the statement wants, the row is not read; if

@@ -47,7 +47,7 @@ pub use table::Table;
 pub use table::figures::{IndexSpace, TableSpace};
 pub use table::visibility::{ReadView, RowRef};
 pub use txn::check::{CheckClient, CheckDepth, CheckSummary};
-pub use txn::index_scan::{Direction, IndexScan};
+pub use txn::index_scan::{Direction, IndexScan, ScanBuffers};
 pub use txn::isolation::Isolation;
 pub use txn::keys::{Key, KeyChange};
 pub use txn::read::Scan;

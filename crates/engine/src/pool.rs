@@ -35,6 +35,9 @@ use tables::Tables;
 /// in chunks.
 const CHUNK_BYTES: u64 = 48 << 10;
 
+/// Most batches of pages, and of leaves, that a session purges at once.
+const PURGED_BATCHES: usize = 16;
+
 /// Counters of events that no other room counts.
 #[derive(Default)]
 pub(crate) struct EventCounters {
@@ -223,5 +226,29 @@ impl Pool {
             table.index_list().purge(ground, &reach, || self.snapshots.count() == 0);
         }
         purged
+    }
+
+    /// Purges `table` as far, but no more than some pages and leaves, for a session that is about to take room there: a load
+    /// of updates must not outrun the background thread, and take fresh room while its own garbage waits. A round of purge
+    /// that is under way is waited for.
+    ///
+    /// # Errors
+    /// Medium, if the checkpoint cannot be written.
+    pub fn purge_some(&self, table: &Table) -> Result<()> {
+        // Nothing waits that this could reach.
+        let oldest = self.snapshots.oldest().unwrap_or(Csn::MAX);
+        if !table.space().retired().is_due(oldest) {
+            return Ok(());
+        }
+        if !table.space().retired().is_due(self.log.checkpoint_csn()) {
+            self.checkpoint()?;
+        }
+        let _one = self.purging.lock();
+        let reach = self.snapshots.reach(self.log.checkpoint_csn());
+        table.space().purge_oldest(&reach, PURGED_BATCHES);
+        let visible = || self.log.visible_csn();
+        let ground = Ground { segments: table.space().segments(), visible: &visible };
+        table.index_list().purge_oldest(ground, &reach, PURGED_BATCHES);
+        Ok(())
     }
 }

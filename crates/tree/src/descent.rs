@@ -51,7 +51,9 @@ impl<'t> Descent<'t> {
         let (mut previous, mut next) = (None, None);
         while seen.shape.level > 0 {
             let index = seen.count_below(&trunk.keys, key, behind)?;
-            let child = seen.child(index)?.read();
+            let child = seen.child(index)?;
+            child.prefetch();
+            let child = child.read();
             // The child was this node's when it was found.
             seen.check()?;
             if index > 0 {
@@ -97,6 +99,24 @@ impl<'t> Descent<'t> {
         let found = node.reference(index)?;
         self.check()?;
         Ok(Some(found))
+    }
+
+    /// Whether it can be told without a look at the key of the entry behind the place that this is above all keys that begin with
+    /// `key`, which is the one of the descent; also if there is no such entry. It counts if [`Descent::behind`] then succeeds.
+    #[inline]
+    pub(crate) fn ends_behind(&self, key: &[u8]) -> bool {
+        match &self.next {
+            _ if self.place < self.leaf.shape.count => self.leaf.is_above(self.place, key),
+            Some((node, index)) => node.is_above(*index, key),
+            None => true,
+        }
+    }
+
+    /// Number of entries from this place to the one of `other`, if both are in one leaf; 0 if that comes before.
+    pub(crate) fn entries_to(&self, other: &Descent<'_>) -> Result<Option<usize>, Changed> {
+        self.check()?;
+        other.check()?;
+        Ok(self.leaf.is_same(&other.leaf).then(|| other.place.saturating_sub(self.place)))
     }
 
     /// The smallest entry of the next leaf, if the place is behind all entries of its own and there is another.

@@ -20,6 +20,13 @@ pub(crate) fn head_of(key: &[u8], skip: usize) -> u64 {
     rest.iter().enumerate().fold(0, |head, (at, byte)| head | u64::from(*byte) << (56 - 8 * at))
 }
 
+/// The largest head of a key that begins with `key`: what is missing counts as 255.
+#[inline]
+pub(crate) fn top_of(key: &[u8], skip: usize) -> u64 {
+    let missing = 8 - key.len().saturating_sub(skip).min(8);
+    head_of(key, skip) | u64::MAX.checked_shr(64 - 8 * missing as u32).unwrap_or(0)
+}
+
 /// Number of bytes in which both keys begin alike.
 pub(crate) fn common(left: &[u8], right: &[u8]) -> usize {
     left.iter().zip(right).take_while(|(left, right)| left == right).count()
@@ -37,6 +44,8 @@ mod tests {
         }
         assert_eq!(head_of(b"xxabcdefgh", 2), head_of(b"abcdefgh", 0));
         assert_eq!(head_of(b"x", 3), 0);
+        assert_eq!((top_of(b"x", 3), top_of(b"xabcdefghi", 1)), (u64::MAX, head_of(b"abcdefgh", 0)));
+        assert_eq!(top_of(b"abc", 1), head_of(b"bc\xff\xff\xff\xff\xff\xff", 0));
         assert_eq!(common(b"abcd", b"abxd"), 2);
         assert_eq!(common(b"ab", b"ab"), 2);
     }

@@ -5,7 +5,8 @@
 //! either: heads, then references, then, in an inner node, children.
 
 use crate::atomic::{AtomicU64, Ordering, fence, wait_until};
-use crate::keys::{Keys, head_of};
+use crate::keys::{Keys, head_of, top_of};
+use perdura_pmem::ahead::prefetch;
 use std::cmp;
 use std::ptr;
 
@@ -84,6 +85,15 @@ impl Node {
         }
     }
 
+    /// Asks for the node's memory, which is to be read soon: a search goes from line to line, and each would be waited for.
+    #[inline]
+    pub(crate) fn prefetch(&self) {
+        let address = ptr::from_ref(self).addr();
+        for line in (0..size_of::<Node>()).step_by(align_of::<Node>()) {
+            prefetch(address + line);
+        }
+    }
+
     /// Begins to read the node. Waits while the writer is at it.
     #[inline]
     pub(crate) fn read(&self) -> Seen<'_> {
@@ -155,6 +165,11 @@ impl<'t> Seen<'t> {
         }
     }
 
+    /// Whether both are the same node, in the same version.
+    pub(crate) fn is_same(&self, other: &Seen<'_>) -> bool {
+        ptr::eq(self.node, other.node) && self.version == other.version
+    }
+
     /// The reference at `index`, which the node has held since it was found.
     #[inline]
     pub(crate) fn reference(&self, index: usize) -> Result<u64, Changed> {
@@ -182,17 +197,39 @@ impl<'t> Seen<'t> {
     #[inline]
     pub(crate) fn count_below<K: Keys>(&self, keys: &K, key: &[u8], inclusive: bool) -> Result<usize, Changed> {
         let head = head_of(key, self.shape.skip);
-        let (mut low, mut high) = (0, self.shape.count);
+        // Heads are compared without a branch, which the processor could not foresee.
+        let (mut low, mut rest) = (0, self.shape.count);
+        while rest > 0 {
+            let step = rest.div_ceil(2);
+            low += if self.node.word(low + step - 1) < head { step } else { 0 };
+            rest -= step;
+        }
+        if low < self.shape.count && self.node.word(low) == head {
+            return self.count_alike(keys, key, inclusive, low);
+        }
+        Ok(low)
+    }
+
+    /// As [`Seen::count_below`], if the entry at `first` has the head of `key`, and those before it are below.
+    fn count_alike<K: Keys>(&self, keys: &K, key: &[u8], inclusive: bool, first: usize) -> Result<usize, Changed> {
+        let head = head_of(key, self.shape.skip);
+        let (mut low, mut high) = (first, self.shape.count);
         while low < high {
             let middle = (low + high) / 2;
-            let order = match self.node.word(middle).cmp(&head) {
-                cmp::Ordering::Equal => keys.key(self.reference(middle)?).cmp(key),
-                order => order,
+            let order = match self.node.word(middle) == head {
+                true => keys.key(self.reference(middle)?).cmp(key),
+                false => cmp::Ordering::Greater,
             };
             let is_below = order.is_lt() || (inclusive && order.is_eq());
             (low, high) = if is_below { (middle + 1, high) } else { (low, middle) };
         }
         Ok(low)
+    }
+
+    /// Whether the head of the entry at `index` tells that it is above all keys that begin with `key`; the caller checks.
+    #[inline]
+    pub(crate) fn is_above(&self, index: usize, key: &[u8]) -> bool {
+        self.node.word(index) > top_of(key, self.shape.skip)
     }
 }
 

@@ -16,6 +16,7 @@ pub struct Place<'t> {
     descent: Descent<'t>,
     floor: Option<u64>,
     next: Option<u64>,
+    is_clear: bool,
 }
 
 impl Place<'_> {
@@ -29,6 +30,13 @@ impl Place<'_> {
     #[inline]
     pub fn next(&self) -> Option<u64> {
         self.next
+    }
+
+    /// Whether the next key is known to lie above all keys that begin with the key, or there is none. It is told without a look at
+    /// the next key, so it may be false where a look would say otherwise.
+    #[inline]
+    pub fn is_clear(&self) -> bool {
+        self.is_clear
     }
 
     /// Whether the floor has been the same, under the same reference, all the while.
@@ -122,13 +130,28 @@ impl<K: Keys> Tree<K> {
         self.read(|| descent::share_below(&self.trunk, key))
     }
 
+    /// Number of entries above `from` and below `to`: exact if the tree has them in one node, otherwise an estimate as that of
+    /// [`Tree::share_below`].
+    pub fn between(&self, from: &[u8], to: &[u8]) -> u64 {
+        let in_one_node = self.read(|| {
+            let (first, last) = (Descent::to(&self.trunk, from, true)?, Descent::to(&self.trunk, to, false)?);
+            first.entries_to(&last)
+        });
+        if let Some(entries) = in_one_node {
+            return entries as u64;
+        }
+        let share = (self.share_below(to) - self.share_below(from)).max(0.0);
+        (share * self.len() as f64).round() as u64
+    }
+
     /// Where `key` belongs among the entries.
     #[inline]
     pub fn around(&self, key: &[u8]) -> Place<'_> {
         self.read(|| {
             let descent = Descent::to(&self.trunk, key, true)?;
+            let is_clear = descent.ends_behind(key);
             let (floor, next) = (descent.before()?, descent.behind()?);
-            Ok(Place { descent, floor, next })
+            Ok(Place { descent, floor, next, is_clear })
         })
     }
 

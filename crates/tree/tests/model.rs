@@ -50,6 +50,19 @@ fn compare(tree: &Tree<List>, model: &BTreeMap<Vec<u8>, u64>, key: &[u8]) {
     assert_eq!(tree.lower(key), value(model.range(..key.to_vec()).next_back()));
     assert_eq!(tree.ceiling(key), value(model.range(key.to_vec()..).next()));
     assert_eq!(tree.higher(key), value(model.range(key.to_vec()..).find(|(found, _)| *found != key)));
+    (0..=key.len()).for_each(|length| check_place(tree, &key[..length]));
+}
+
+/// The place of `key`. Where it says that the next key lies above all that begin with `key`, it does.
+fn check_place(tree: &Tree<List>, key: &[u8]) {
+    let place = tree.around(key);
+    assert_eq!((place.floor(), place.next()), (tree.floor(key), tree.higher(key)));
+    assert!(place.holds());
+    match place.next().map(|next| tree.keys().key(next)) {
+        None => assert!(place.is_clear()),
+        Some(next) if place.is_clear() => assert!(next > key && !next.starts_with(key), "{next:?} begins with {key:?}"),
+        Some(_) => {}
+    }
 }
 
 /// All references by pages, upward or downward.
@@ -173,8 +186,25 @@ fn the_share_below_a_key_is_about_its_rank() {
             let (share, rank) = (tree.share_below(&keys(number)), number as f64 / KEYS as f64);
             assert!((share - rank).abs() < 0.2, "{share} of the entries are below {number} of {KEYS}, {factor}");
         }
+        for (from, to) in [(0, 5), (100, 120), (10, 900), (7_000, 9_000), (19_000, 19_999), (1, KEYS)] {
+            let (found, between) = (tree.between(&keys(from), &keys(to)), to - from - 1);
+            assert!((between / 3..=between * 3 + 62).contains(&found), "{found} of {between} above {from}, {factor}");
+        }
+        assert_eq!(tree.between(&keys(9_000), &keys(7_000)), 0);
         assert_eq!(tree.share_below(b""), 0.0);
         assert!((tree.share_below(&[0xff; 9]) - 1.0).abs() < 1e-9);
     }
     assert_eq!(Tree::new(List(vec![b"key".to_vec()])).share_below(b"key"), 0.0);
+}
+
+/// A search that has to look at the next key is to be seldom, or the engine's reads miss the cache once more each.
+#[test]
+fn keys_that_differ_early_need_no_look_at_the_next() {
+    let keys: Vec<Vec<u8>> =
+        (0..5000u64).map(|number| number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes().to_vec()).collect();
+    let tree = Tree::new(List(keys.clone()));
+    for (reference, key) in keys.iter().enumerate() {
+        tree.writer().insert(key, reference as u64);
+    }
+    assert!(keys.iter().all(|key| tree.around(key).is_clear()));
 }

@@ -735,7 +735,11 @@ impl PerduraCursor {
 
 /// Locks a row. If it must wait, the session's hooks are called around the wait.
 fn lock(session: &mut Session, table: &Arc<Table>, rid: Rid, mode: LockMode) -> Outcome<LockOutcome> {
-    match session.txn.try_lock_row(table, rid, mode)? {
+    let locked = match mode {
+        LockMode::Exclusive => session.txn.lock_free_row(table, rid),
+        _ => session.txn.try_lock_row(table, rid, mode),
+    };
+    match locked? {
         Some(outcome) => Ok(outcome),
         None => session.waiting(|txn| txn.lock_row(table, rid, mode)).map_err(Failure::from),
     }

@@ -5,7 +5,7 @@
 
 use super::code::Outcome;
 use super::session::Session;
-use perdura_engine::{Direction, IndexScan, KEY_BYTES_MAX, ReadView, Rid, Table};
+use perdura_engine::{Direction, IndexScan, KEY_BYTES_MAX, ReadView, Rid, ScanBuffers, Table};
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -27,6 +27,8 @@ pub(super) struct IndexPosition {
     unique: bool,
     view: ReadView,
     scan: Option<IndexScan>,
+    /// The memory of the scan before.
+    spare: ScanBuffers,
     /// The last step, which [`IndexPosition::repeat`] takes again.
     last: Step,
     /// What was searched for, or the key that was looked up.
@@ -44,6 +46,7 @@ impl IndexPosition {
             unique: false,
             view: ReadView::Snapshot,
             scan: None,
+            spare: ScanBuffers::default(),
             last: Step { direction: Direction::Forward, within: false },
             sought: Vec::new(),
             looked_up: false,
@@ -66,7 +69,9 @@ impl IndexPosition {
 
     /// Forgets the scan, so that the next search sees what has happened since.
     pub(super) fn end(&mut self) {
-        self.scan = None;
+        if let Some(scan) = self.scan.take() {
+            self.spare = scan.into_buffers();
+        }
         self.looked_up = false;
     }
 
@@ -89,7 +94,9 @@ impl IndexPosition {
 
     /// The scan, begun if there is none.
     fn scan(&mut self, session: &mut Session, table: &Arc<Table>) -> &mut IndexScan {
-        self.scan.get_or_insert_with(|| session.txn.index_scan(table, self.index, self.view))
+        let spare = &mut self.spare;
+        self.scan
+            .get_or_insert_with(|| session.txn.index_scan_with(table, self.index, self.view, std::mem::take(spare)))
     }
 
     /// Looks for the first entry at `bound`, or behind it in the step's direction; false if there is none. `whole` says that the bound

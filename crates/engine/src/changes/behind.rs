@@ -14,53 +14,105 @@ use crate::table::Table;
 use perdura_pmem::Region;
 use perdura_pmem::sync::{Mutex, yield_now};
 use perdura_pmem::trace;
+use rustc_hash::FxHashMap;
 use std::sync::{Arc, Weak};
 
 /// Pages after which a flush lets others have the core: some 0.2 ms.
 const FLUSHED_AT_ONCE: usize = 64;
 
-/// Where words are to be flushed.
+/// What has words that are to be flushed. One that is gone was dropped, durably; one with commits above the checkpoint is not
+/// closed. An alteration takes a table's place, and leaves these.
+#[derive(Clone)]
 enum Noted {
-    /// In a page of the row directory.
-    Page(Weak<Allocator>, u64),
-    /// In a leaf of an index.
-    Leaf(Weak<Leaves>, LeafId),
+    /// The row directory of a table, by pages.
+    Rows(Weak<Allocator>),
+    /// The leaves of a table's indexes.
+    Leaves(Weak<Leaves>),
 }
 
 impl Noted {
-    /// Flushes the words. Returns a file in which something may have been flushed.
-    fn flush(&self) -> Option<Region> {
+    /// Flushes the words of pages or leaves. Returns a file in which something may have been flushed.
+    fn flush(&self, numbers: &[u64]) -> Option<Region> {
         match self {
-            Noted::Page(space, page) => {
+            Noted::Rows(space) => {
                 let space = space.upgrade()?;
-                if let Some(mut shadow) = space.shadows().slot(*page).lock_existing() {
-                    shadow.flush_stored(*page, space.directory());
+                for page in numbers {
+                    if let Some(mut shadow) = space.shadows().slot(*page).lock_existing() {
+                        shadow.flush_stored(*page, space.directory());
+                    }
                 }
                 space.chain().files().next().map(|file| file.region().clone())
             }
-            Noted::Leaf(leaves, leaf) => leaves.upgrade()?.flush_stored(*leaf),
+            Noted::Leaves(leaves) => {
+                let leaves = leaves.upgrade()?;
+                let mut last = None;
+                for (index, leaf) in numbers.iter().enumerate() {
+                    leaves.prefetch(|at| numbers.get(at).map(|leaf| *leaf as LeafId), index);
+                    last = leaves.flush_stored(*leaf as LeafId).or(last);
+                }
+                last.cloned()
+            }
         }
+    }
+}
+
+/// What is noted and not flushed.
+#[derive(Default)]
+struct Pages {
+    /// Each once, as long as pages of it are noted.
+    of: Vec<Noted>,
+    /// Where each is in the list, by address.
+    places: FxHashMap<usize, usize>,
+    /// Pages and leaves: of what, and their numbers.
+    pages: Vec<(usize, u64)>,
+}
+
+impl Pages {
+    fn add(&mut self, address: usize, number: u64, noted: impl FnOnce() -> Noted) {
+        let place = *self.places.entry(address).or_insert_with(|| {
+            self.of.push(noted());
+            self.of.len() - 1
+        });
+        self.pages.push((place, number));
+    }
+
+    /// Takes up to `most` pages, those of one table that follow one another together.
+    fn take(&mut self, most: usize) -> Vec<(Noted, Vec<u64>)> {
+        let first = self.pages.len().saturating_sub(most);
+        let mut taken: Vec<(Noted, Vec<u64>)> = Vec::new();
+        let mut last = None;
+        for (place, number) in self.pages.drain(first..) {
+            if last != Some(place) {
+                taken.push((self.of[place].clone(), Vec::new()));
+            }
+            last = Some(place);
+            taken.last_mut().expect("just pushed").1.push(number);
+        }
+        if self.pages.is_empty() {
+            *self = Pages::default();
+        }
+        taken
     }
 }
 
 /// The pages of a pool with words that are stored and not flushed.
 #[derive(Default)]
 pub struct Behind {
-    /// A table whose space is gone was dropped, durably; one with commits above the checkpoint is not closed. An alteration takes
-    /// the table's place, and leaves its space.
-    pages: Mutex<Vec<Noted>>,
+    pages: Mutex<Pages>,
     flushing: Mutex<()>,
 }
 
 impl Behind {
     /// Notes a page. The caller holds its lock.
     pub fn add(&self, table: &Arc<Table>, page: u64) {
-        self.pages.lock().push(Noted::Page(Arc::downgrade(table.shared_space()), page));
+        let space = table.shared_space();
+        self.pages.lock().add(Arc::as_ptr(space).addr(), page, || Noted::Rows(Arc::downgrade(space)));
     }
 
     /// Notes a leaf of an index. The caller holds its lock.
     pub fn add_leaf(&self, table: &Arc<Table>, leaf: LeafId) {
-        self.pages.lock().push(Noted::Leaf(Arc::downgrade(table.index_list().shared_leaves()), leaf));
+        let leaves = table.index_list().shared_leaves();
+        self.pages.lock().add(Arc::as_ptr(leaves).addr(), leaf.into(), || Noted::Leaves(Arc::downgrade(leaves)));
     }
 
     /// Flushes and fences all words that are stored.
@@ -71,7 +123,7 @@ impl Behind {
     /// Flushes and fences most words that are stored, and lets others have the core now and then: a flush that others wait
     /// for is short after this.
     pub fn flush_ahead(&self) {
-        let batches = self.pages.lock().len() / FLUSHED_AT_ONCE;
+        let batches = self.pages.lock().pages.len() / FLUSHED_AT_ONCE;
         for _ in 0..batches {
             self.flush_some(FLUSHED_AT_ONCE);
             yield_now();
@@ -80,17 +132,11 @@ impl Behind {
 
     fn flush_some(&self, most: usize) {
         let _one = self.flushing.lock();
-        let pages = {
-            let mut pages = self.pages.lock();
-            match pages.len().checked_sub(most) {
-                Some(first) => pages.split_off(first),
-                None => std::mem::take(&mut *pages),
-            }
-        };
+        let taken = self.pages.lock().take(most);
         let _behind = (trace::span("stored_behind"), trace::span(trace::TRANSIENT));
         let mut last = None;
-        for noted in pages {
-            last = noted.flush().or(last);
+        for (noted, pages) in taken {
+            last = noted.flush(&pages).or(last);
         }
         // One fence covers all that this thread has flushed.
         last.inspect(|region| region.fence());

@@ -11,24 +11,25 @@ use crate::format::{Record, data_file_name, push_entry};
 use crate::index::insert::{EntryWrite, Inserted};
 use crate::index::leaf::LeafId;
 use crate::index::redo::LeafRecord;
-use crate::index::tree::{Ground, Index};
+use crate::index::tree::{Ground, Index, Sought};
 use crate::table::Table;
 use perdura_log::Csn;
 
 impl TableWrites {
     /// Inserts the entry of `row` under `key` into an index; with `unique` only if no other row has the key. `visible` tells the
-    /// visible CSN.
+    /// visible CSN, and `sought` may be the way to the key.
     pub fn insert_entry(
         &mut self,
         index: usize,
         (key, row, unique): (&[u8], u64, bool),
         at: Step,
+        sought: Option<&Sought<'_>>,
         visible: &dyn Fn() -> Csn,
     ) -> Result<Inserted> {
         let ground = Ground { segments: self.table.space().segments(), visible };
         let entry = entry_of(&mut self.entry, key, row);
         let write = EntryWrite { entry, writer: &self.writer, step: at.step, floor: at.floor };
-        let inserted = index_of(&self.table, index)?.insert(ground, &write, unique, &mut self.leaves);
+        let inserted = index_of(&self.table, index)?.insert(ground, (&write, unique), sought, &mut self.leaves);
         inserted.map_err(|error| error.in_index(index))
     }
 
@@ -59,7 +60,7 @@ impl TableWrites {
     fn each_leaf(&self, own: &[LeafId], mut body: impl FnMut(LeafId) -> Result<()>) -> Result<()> {
         let leaves = self.table.index_list().leaves();
         for (index, leaf) in own.iter().enumerate() {
-            leaves.prefetch(own, index);
+            leaves.prefetch(|at| own.get(at).copied(), index);
             body(*leaf)?;
         }
         let mut seen = 0;
@@ -94,7 +95,12 @@ impl TableWrites {
     pub(super) fn publish_leaves(&mut self, csn: Csn, behind: &Behind) {
         let own = self.leaves.take();
         let leaves = self.table.index_list().leaves();
-        self.always(&own, |leaf| leaves.publish(leaf, &self.writer, csn, || behind.add_leaf(&self.table, leaf)));
+        let mut queued = Vec::new();
+        self.always(&own, |leaf| {
+            leaves.publish(leaf, (&self.writer, csn), || behind.add_leaf(&self.table, leaf), &mut queued);
+        });
+        // Purge takes nothing of a commit before it is reported as stored.
+        leaves.queue().push_all(csn, queued);
     }
 
     /// Undoes what was done to leaves after step `seen`.

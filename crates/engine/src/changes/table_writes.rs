@@ -24,6 +24,12 @@ use crate::table::visibility::newest_in;
 use perdura_log::Csn;
 use std::sync::Arc;
 
+/// Versions that a transaction writes between two looks at what waits for purge.
+const VERSIONS_PER_LOOK: u64 = 256;
+/// Row changes that may wait for purge: so many, or one of so many rows of the table.
+const LAG_MIN: u64 = 1024;
+const LAG_SHARE: u64 = 128;
+
 /// What a transaction has written to one table.
 pub struct TableWrites {
     pub(super) table: Arc<Table>,
@@ -33,7 +39,7 @@ pub struct TableWrites {
     pub(super) segments: OwnSegments,
     /// Single inserts, undone ones included.
     inserts: u64,
-    /// Versions written singly.
+    /// Versions written, those of bulk inserts apart.
     versions: u64,
     /// The version written last, with its length, until it is flushed.
     unflushed: Option<(Word, u64)>,
@@ -173,6 +179,7 @@ impl TableWrites {
     pub fn write_version(&mut self, session: u64, rid: Rid, row: &[u8]) -> Result<Word> {
         let header = VersionHeader::new(rid, row);
         if self.versions >= BULK_AFTER {
+            self.versions += 1;
             return self.segments.write(&self.table, &header, row);
         }
         let bytes = VERSION_HEADER + row.len() as u64;
@@ -183,6 +190,14 @@ impl TableWrites {
         self.segments.note_written();
         self.versions += 1;
         Ok(word)
+    }
+
+    /// Whether the transaction writes so many versions that it is to look, before the next one, whether old ones wait for purge
+    /// in its way: at the first in a segment of its own, and then now and then.
+    #[inline]
+    pub fn is_purge_due(&self) -> bool {
+        self.versions % VERSIONS_PER_LOOK == BULK_AFTER
+            && self.table.purge_lag() as u64 > LAG_MIN.max(self.table.row_count_estimate() / LAG_SHARE)
     }
 
     #[inline]
@@ -341,6 +356,12 @@ impl TableWrites {
     pub fn forget_below(&mut self, floor: u64) {
         self.touched.forget_below(floor);
         self.leaves.forget_below(floor);
+    }
+
+    /// Whether a bulk insert is running.
+    #[inline]
+    pub fn has_bulk(&self) -> bool {
+        self.bulk.is_some()
     }
 
     /// The present position in the bulk insert.

@@ -185,8 +185,11 @@ impl WriteSet {
                 writes.note_rows(self.step);
             }
         }
+        // What is missing is the beginning of a bulk insert.
         let mut bulk = SmallVec::new();
-        self.tables.iter().for_each(|writes| bulk.push(writes.mark()));
+        if self.tables.iter().any(TableWrites::has_bulk) {
+            bulk.extend(self.tables.iter().map(TableWrites::mark));
+        }
         Position { step: self.step, bulk }
     }
 

@@ -61,6 +61,12 @@ impl LeafShape {
         kind | u64::from(self.index) << 2 | u64::from(self.entry) << 18 | u64::from(self.low) << 34
     }
 
+    /// Length of the low key that a state word tells, in bytes.
+    #[inline]
+    pub fn low_of(state: u64) -> u64 {
+        state >> 34 & 0xffff
+    }
+
     /// Decodes a state word other than 0; `None` if it is not one.
     pub fn decode(state: u64) -> Option<(LeafKind, LeafShape)> {
         let kind = match state & 3 {
@@ -68,13 +74,20 @@ impl LeafShape {
             2 => LeafKind::Retired,
             _ => return None,
         };
-        let field = |at: u32| (state >> at & 0xffff) as u16;
-        let shape = LeafShape { index: field(2), entry: field(18), low: field(34) };
+        let shape = LeafShape::known(state);
         let fits = shape.entry == 0 || (ENTRY_ROW_BYTES..=ENTRY_BYTES_MAX).contains(&usize::from(shape.entry));
         (state >> 50 == 0 && fits && usize::from(shape.low) <= ENTRY_BYTES_MAX).then_some((kind, shape))
     }
 
+    /// The shape in a state word that was made of one.
+    #[inline]
+    pub fn known(state: u64) -> LeafShape {
+        let field = |at: u32| (state >> at & 0xffff) as u16;
+        LeafShape { index: field(2), entry: field(18), low: field(34) }
+    }
+
     /// Offset of the fingerprints, in bytes: behind the low key.
+    #[inline]
     pub fn fingerprints_at(self) -> u64 {
         LEAF_HEADER + u64::from(self.low).next_multiple_of(8)
     }
@@ -89,15 +102,17 @@ impl LeafShape {
         (room / each).min(LEAF_SLOTS.into()) as u32
     }
 
-    /// Offset of what follows the fingerprints, in bytes: slots of one length, or the offsets of entries.
-    pub fn slots_at(self, bytes: u64) -> u64 {
-        let end = self.fingerprints_at() + u64::from(self.slots(bytes));
+    /// Offset of what follows the fingerprints of `slots` slots, in bytes: slots of one length, or the offsets of entries.
+    #[inline]
+    pub fn slots_at(self, slots: u32) -> u64 {
+        let end = self.fingerprints_at() + u64::from(slots);
         if self.entry == 0 { end.next_multiple_of(2) } else { end }
     }
 
-    /// Offset from which on entries lie whose lengths differ, in bytes.
-    pub fn heap_at(self, bytes: u64) -> u64 {
-        self.slots_at(bytes) + 2 * u64::from(self.slots(bytes))
+    /// Offset from which on entries of `slots` slots lie whose lengths differ, in bytes.
+    #[inline]
+    pub fn heap_at(self, slots: u32) -> u64 {
+        self.slots_at(slots) + 2 * u64::from(slots)
     }
 
     /// Bytes that an entry of `length` takes in a leaf, its fingerprint and offset apart.
@@ -215,13 +230,14 @@ mod tests {
             let shape = LeafShape { index: 3, entry: entry as u16, low: entry as u16 };
             let slots = shape.slots(bytes);
             assert!(slots >= 4, "{entry}");
-            assert!(shape.slots_at(bytes) + u64::from(slots) * shape.stored(entry) <= bytes, "{entry}");
+            assert!(shape.slots_at(slots) + u64::from(slots) * shape.stored(entry) <= bytes, "{entry}");
             assert_eq!(LeafShape::decode(shape.encode(LeafKind::InUse)), Some((LeafKind::InUse, shape)));
         }
         for longest in [3 + 6, 40, 500, 3 + ENTRY_BYTES_MAX as u64] {
             let bytes = u64::from(units_for_long(longest as usize - 3, 4, 4 * longest, longest, 256)) * LEAF_UNIT;
             let shape = LeafShape { index: 0, entry: 0, low: longest as u16 - 3 };
-            assert!(shape.slots(bytes) >= 4 && shape.heap_at(bytes) + 4 * longest <= bytes, "{longest}");
+            let slots = shape.slots(bytes);
+            assert!(slots >= 4 && shape.heap_at(slots) + 4 * longest <= bytes, "{longest}");
         }
     }
 

@@ -75,11 +75,14 @@ impl Index {
                 return Err(damaged(&bytes, "the header of an index' leaf does not match its check"));
             }
             if let Some(shadow) = self.leaves().leaf(*leaf).slot.lock_existing()
-                && shadow.changes().any(|change| change.is_open())
+                && !shadow.is_stored()
             {
                 return Err(damaged(&bytes, "a change of an index' leaf has no transaction"));
             }
             let valid = bytes.valid().ok_or_else(|| damaged(&bytes, "the valid word of an index' leaf is damaged"))?;
+            if !self.is_populated(*leaf) && (valid != 0 || !self.leaves().leaf(*leaf).is_vacant()) {
+                return Err(damaged(&bytes, "walks pass by a leaf that has entries"));
+            }
             for slot in bits(valid) {
                 let entry =
                     bytes.entry(slot).ok_or_else(|| damaged(&bytes, "an entry of an index' leaf is damaged"))?;

@@ -182,14 +182,14 @@ impl IndexBuild {
     pub fn put_in_use(&mut self) {
         let leaves = self.index.leaves();
         self.in_use = true;
-        let mut writer = self.index.tree.writer();
+        let mut entering = self.index.entering();
         for leaf in &self.leaves {
             let bytes = leaves.bytes(*leaf);
             // Planted: they say so only in DRAM.
             if !perdura_pmem::planted(231) {
                 bytes.set_state(LeafKind::InUse);
             }
-            writer.insert(bytes.low(), u64::from(*leaf));
+            entering.enter(bytes.low(), *leaf);
         }
     }
 

@@ -84,7 +84,7 @@ impl LeafWriter {
             return count as u32 <= (slots - slots / SLOTS_FREE).max(2);
         }
         let is_large = count > LONG_ENTRIES || count > 3 && stored > LONG_BYTES;
-        !is_large && count as u32 <= slots && shape.heap_at(bytes) + stored <= bytes
+        !is_large && count as u32 <= slots && shape.heap_at(slots) + stored <= bytes
     }
 
     fn finish_leaf(&mut self, index: &Index, segments: &Segments) -> Result<()> {

@@ -1,24 +1,21 @@
 //! How many entries a range has, without looking at each.
+//!
+//! The optimizer asks for each range of each index that a statement could use, so an estimate must cost little beside the statement. A
+//! long range takes two ways down the tree in DRAM, and no leaf.
 
-use super::leaf::LeafBytes;
+use super::leaf::{LeafBytes, bits};
 use super::leaf_shadow::View;
-use super::page::Page;
 use super::tree::Index;
 use crate::error::Result;
-use perdura_tree::Keys;
 use std::ops::Bound;
 
-/// Pages of the tree that are walked for an estimate, some 200 leaves. How many there are beyond those, the way down to them tells.
-const WALKED: usize = 8;
-
-/// Leaves of which the entries are counted, to learn what others have.
-const SAMPLED: usize = 4;
+/// Leaves behind the first up to which the entries of a range are counted.
+const COUNTED: u64 = 4;
 
 impl Index {
     /// Number of entries between two bounds, which are beginnings of keys: exact within a few leaves, otherwise by the number
-    /// of leaves between. The caller holds a snapshot.
-    pub fn estimate(&self, from: Bound<&[u8]>, to: Bound<&[u8]>, view: &View<'_>) -> Result<u64> {
-        let mut page = Page::default();
+    /// of leaves between. All of the index has about `entries`. The caller holds a snapshot.
+    pub fn estimate(&self, from: Bound<&[u8]>, to: Bound<&[u8]>, view: &View<'_>, entries: u64) -> Result<u64> {
         let key = match from {
             Bound::Unbounded => Vec::new(),
             Bound::Included(key) => key.to_vec(),
@@ -29,54 +26,50 @@ impl Index {
             Bound::Included(key) => beyond(key),
             Bound::Excluded(key) => key.to_vec(),
         };
-        if !self.page_at(&key, view, &mut page)? {
-            return Ok(0);
+        if key >= end {
+            return self.check().map(|()| 0);
         }
-        let mut counted = page.place_of(&end).saturating_sub(page.place_of(&key)) as u64;
-        let (mut sampled, mut entries) = (0, 0);
-        let mut next = page.high().map(<[u8]>::to_vec);
-        while let Some(low) = next.filter(|low| low < &end) {
-            if sampled == SAMPLED {
-                return Ok(counted + self.leaves_between(&low, &end) * (entries / SAMPLED as u64).max(1));
+        // Leaves that a walk passes by do not count.
+        let tree = self.among_populated(view, || &self.populated).unwrap_or(&self.tree);
+        let leaves = tree.between(&key, &end);
+        if leaves > COUNTED {
+            self.check()?;
+            return Ok((u128::from(leaves) * u128::from(entries) / u128::from(tree.len().max(1))).max(1) as u64);
+        }
+        self.count(key, &end, view)
+    }
+
+    /// Number of entries from `key` to before `end`, in twice as many leaves as are counted at most.
+    fn count(&self, mut key: Vec<u8>, end: &[u8], view: &View<'_>) -> Result<u64> {
+        let mut counted = 0;
+        for _ in 0..=2 * COUNTED {
+            let found = self.read(&key, view, |leaf, slots, end_of_leaf| {
+                let high = end_of_leaf.high();
+                let end = high.map_or(end, |high| high.min(end));
+                Ok((entries_between(leaf, slots, &key, end), high.map(<[u8]>::to_vec)))
+            })?;
+            let Some((entries, high)) = found else { break };
+            counted += entries;
+            match high {
+                Some(high) if &high[..] < end => key = high,
+                _ => break,
             }
-            // Only the leaf in which the range ends need be put in order.
-            let leaf = |_: &LeafBytes<'_>, slots: u64, high: Option<&[u8]>| {
-                Ok((u64::from(slots.count_ones()), high.map(<[u8]>::to_vec)))
-            };
-            let Some((count, high)) = self.read(&low, view, leaf)? else { break };
-            let is_within = high.as_ref().is_some_and(|high| high <= &end);
-            counted += match is_within {
-                true => count,
-                false if self.page_at(&low, view, &mut page)? => page.place_of(&end) as u64,
-                false => 0,
-            };
-            (entries, sampled, next) = (entries + count, sampled + 1, high);
         }
         Ok(counted)
     }
+}
 
-    /// Number of leaves with low keys from `key` to before `end`.
-    fn leaves_between(&self, key: &[u8], end: &[u8]) -> u64 {
-        let (mut found, mut leaves, mut from) = (Vec::new(), 0, key.to_vec());
-        for walked in 0..WALKED {
-            self.tree.page_from(&from, walked == 0, &mut found);
-            let Some(last) = found.last() else { return leaves.max(1) };
-            let last = self.tree.keys().key(*last).to_vec();
-            if &last[..] >= end {
-                leaves += found.iter().filter(|leaf| self.tree.keys().key(**leaf) < end).count() as u64;
-                return leaves.max(1);
-            }
-            leaves += found.len() as u64;
-            from = last;
-        }
-        let beyond = (self.tree.share_below(end) - self.tree.share_below(&from)).max(0.0);
-        leaves + (beyond * self.tree.len() as f64) as u64
-    }
+/// Number of entries in `slots` of a leaf from `key` to before `end`. An estimate takes entries for what they say: whoever reads them
+/// checks them.
+fn entries_between(leaf: &LeafBytes<'_>, slots: u64, key: &[u8], end: &[u8]) -> u64 {
+    let entries = bits(slots).filter_map(|slot| leaf.unchecked_entry(slot));
+    entries.filter(|entry| *entry >= key && *entry < end).count() as u64
 }
 
 /// A bound above all keys that begin with `key`.
 pub fn beyond(key: &[u8]) -> Vec<u8> {
-    let mut bound = key.to_vec();
+    let mut bound = Vec::with_capacity(crate::format::ENTRY_BYTES_MAX + 1);
+    bound.extend_from_slice(key);
     bound.resize(crate::format::ENTRY_BYTES_MAX + 1, 0xff);
     bound
 }

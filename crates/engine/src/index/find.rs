@@ -3,48 +3,65 @@
 use super::leaf::{LeafBytes, LeafId, bits};
 use super::leaf_shadow::View;
 use super::page::Page;
-use super::tree::{Index, damaged};
+use super::tree::{Index, LeafEnd, damaged};
 use crate::error::Result;
 use crate::format::{entry_key, entry_row};
+use perdura_tree::{Keys, Place};
+use std::borrow::Cow;
+
+/// What a walk finds at a key.
+enum Step<'i> {
+    /// The leaf of the key, which it has read.
+    Here,
+    /// A vacant leaf, and the low key of the next one that is not.
+    Onward(Option<&'i [u8]>),
+}
 
 impl Index {
-    /// Calls `body` with the leaf that has the entries at `key`, the slots that `view` sees there, and the low key of the next
-    /// leaf. What it returns counts only if the leaf was still the one meanwhile; otherwise it is called again. `None`
+    /// Calls `body` with the leaf that has the entries at `key`, the slots that `view` sees there, and the leaf's end. What it returns counts only if the leaf was still the one meanwhile; otherwise it is called again. `None`
     /// if the index has no leaf. The caller holds a snapshot.
     pub(super) fn read<'i, T>(
         &'i self,
         key: &[u8],
         view: &View<'_>,
-        mut body: impl FnMut(&LeafBytes<'i>, u64, Option<&'i [u8]>) -> Result<T>,
+        mut body: impl FnMut(&LeafBytes<'i>, u64, LeafEnd<'i>) -> Result<T>,
     ) -> Result<Option<T>> {
-        let mut attempt = |leaf: LeafId, next: Option<u64>, holds: &dyn Fn() -> bool| {
-            let (slot, bytes) = (&self.leaves().leaf(leaf).slot, self.leaves().bytes(leaf));
-            let high = next.map(|next| perdura_tree::Keys::key(self.tree.keys(), next));
-            bytes.prefetch();
-            let mark = slot.quiet();
-            let shadow = if mark.is_none() { slot.lock_existing() } else { None };
-            if mark.is_none() && shadow.is_none() {
-                return Ok(None);
-            }
-            let found = match (bytes.valid(), &shadow) {
-                (Some(valid), None) => body(&bytes, valid, high),
-                (Some(valid), Some(shadow)) => body(&bytes, shadow.seen(valid, view), high),
-                (None, _) => Err(damaged(&bytes, "the valid word of an index' leaf is damaged")),
-            };
-            let is_still = mark.is_none_or(|mark| slot.is_still(mark));
-            // Planted: it is not the leaf any more.
-            let counts = is_still && (holds() || perdura_pmem::planted(207));
-            if counts { found.map(Some) } else { Ok(None) }
-        };
         self.check()?;
-        self.at_place(key, |leaf, place| attempt(leaf, place.next(), &|| place.holds()))
+        self.at_place(key, |leaf, place| self.read_leaf(leaf, place, view, &mut body))
+    }
+
+    /// As [`Index::read`], of the leaf at a place; `None` if it was not the one of the key meanwhile.
+    fn read_leaf<'i, T>(
+        &'i self,
+        leaf: LeafId,
+        place: &Place<'_>,
+        view: &View<'_>,
+        body: &mut impl FnMut(&LeafBytes<'i>, u64, LeafEnd<'i>) -> Result<T>,
+    ) -> Result<Option<T>> {
+        let (slot, bytes) = (&self.leaves().leaf(leaf).slot, self.leaves().bytes(leaf));
+        let end = LeafEnd::of(self, place);
+        let mark = slot.quiet(view.snapshot);
+        let shadow = if mark.is_none() { slot.lock_existing() } else { None };
+        if mark.is_none() && shadow.is_none() {
+            return Ok(None);
+        }
+        let found = match (bytes.valid(), &shadow) {
+            (Some(valid), None) => body(&bytes, valid, end),
+            (Some(valid), Some(shadow)) => body(&bytes, shadow.seen(valid, view), end),
+            (None, _) => Err(damaged(&bytes, "the valid word of an index' leaf is damaged")),
+        };
+        let is_still = mark.is_none_or(|mark| slot.is_still(mark));
+        // Planted: it is not the leaf any more.
+        let counts = is_still && (place.holds() || perdura_pmem::planted(207));
+        if counts { found.map(Some) } else { Ok(None) }
     }
 
     /// The row of the first entry with exactly this key that `view` sees. The caller holds a snapshot.
     pub fn find(&self, key: &[u8], view: &View<'_>) -> Result<Option<u64>> {
         let mut from: Option<Vec<u8>> = None;
         loop {
-            let found = self.read(from.as_deref().unwrap_or(key), view, |leaf, slots, high| {
+            let found = self.read(from.as_deref().unwrap_or(key), view, |leaf, slots, end| {
+                let high = if from.is_none() { end.near() } else { end.high() };
                 let mut first: Option<&[u8]> = None;
                 for slot in bits(leaf.candidates(slots, key)) {
                     let entry =
@@ -55,8 +72,7 @@ impl Index {
                     }
                 }
                 // More entries of the key may be in the next leaf.
-                let next = high.filter(|high| high.starts_with(key)).map(<[u8]>::to_vec);
-                Ok((first.map(entry_row), next))
+                Ok((first.map(entry_row), high.map(<[u8]>::to_vec)))
             })?;
             match found {
                 Some((None, Some(next))) => from = Some(next),
@@ -65,10 +81,45 @@ impl Index {
         }
     }
 
+    /// Puts the entries that `view` sees in the leaf at `key` into `page`; if it sees none, those of the next leaf in which it
+    /// does. Returns whether there is a leaf. The caller holds a snapshot.
+    pub fn page_from(&self, key: &[u8], view: &View<'_>, page: &mut Page) -> Result<bool> {
+        self.check()?;
+        let mut from = Cow::Borrowed(key);
+        loop {
+            let found = self.at_place(&from, |leaf, place| {
+                let is_vacant = || self.leaves().leaf(leaf).is_vacant();
+                if is_vacant()
+                    && let Some(next) = self.among_populated(view, || self.populated.higher(&from))
+                {
+                    // As long as the vacant leaf has the key, all populated ones beyond it begin above the key.
+                    let next = next.map(|next| self.tree.keys().key(next));
+                    return Ok((is_vacant() && place.holds()).then_some(Step::Onward(next)));
+                }
+                let filled =
+                    self.read_leaf(leaf, place, view, &mut |leaf, slots, end| page.fill(leaf, slots, end.high()))?;
+                Ok(filled.map(|()| Step::Here))
+            })?;
+            let next = match found {
+                None => return Ok(false),
+                Some(Step::Onward(next)) => next.map(<[u8]>::to_vec),
+                Some(Step::Here) if page.len() > 0 => return Ok(true),
+                Some(Step::Here) => page.high().map(<[u8]>::to_vec),
+            };
+            match next {
+                Some(next) => from = next.into(),
+                None => {
+                    page.end(&from);
+                    return Ok(true);
+                }
+            }
+        }
+    }
+
     /// Puts the entries that `view` sees in the leaf at `key` into `page`. Returns whether there is a leaf. The caller holds
     /// a snapshot.
     pub fn page_at(&self, key: &[u8], view: &View<'_>, page: &mut Page) -> Result<bool> {
-        let found = self.read(key, view, |leaf, slots, high| page.fill(leaf, slots, high))?;
+        let found = self.read(key, view, |leaf, slots, end| page.fill(leaf, slots, end.high()))?;
         Ok(found.is_some())
     }
 
@@ -76,13 +127,12 @@ impl Index {
     /// Returns whether there is such a leaf. The caller holds a snapshot.
     pub fn page_before(&self, key: &[u8], view: &View<'_>, page: &mut Page) -> Result<bool> {
         self.check()?;
-        let Some(before) = self.tree.lower(key) else { return Ok(false) };
-        let mut from = perdura_tree::Keys::key(self.tree.keys(), before).to_vec();
-        while self.page_at(&from, view, page)? {
-            // The leaf may have been split meanwhile.
-            match page.high() {
-                Some(high) if high < key => from = high.to_vec(),
-                _ => break,
+        loop {
+            let Some((before, low)) = self.populated_below(key, view) else { return Ok(false) };
+            let found = self.page_at(low, view, page)?;
+            // If the leaf is still there it was the one that was read, and nothing that `view` sees lies between its end and the key.
+            if !found || self.populated_below(key, view).is_some_and(|(now, _)| now == before) {
+                break;
             }
         }
         page.cut_from(key);

@@ -85,11 +85,8 @@ impl Indexes {
     /// redo may name them (I8). Nothing is stored: no leaf with the number of a dropped index counts, whatever it says. Damaged leaves that may have been of the index are no leaves any more. The caller keeps purge off.
     pub fn retire_dropped(&self, dropped: &Index, visible: Csn) {
         dropped.each_leaf(|leaf| {
-            let mut writers: Vec<Arc<Writer>> = Vec::new();
-            if let Some(mut shadow) = self.leaves.leaf(leaf).slot.lock_existing() {
-                writers.extend(shadow.take().into_iter().map(|change| change.writer));
-            }
-            self.leaves.retire(leaf, visible, writers);
+            let shadow = self.leaves.leaf(leaf).slot.lock_existing();
+            self.leaves.retire(leaf, visible, shadow.map_or_else(Default::default, |mut shadow| shadow.take()));
         });
         let is_sound = self.iter().all(|index| index.check().is_ok());
         let mut unused = Vec::new();
@@ -195,8 +192,14 @@ impl Leaves {
     }
 
     /// Stores what `writer`, which committed at `csn`, has done to leaf `leaf`. It calls `note` if the leaf is to be noted for
-    /// [`Leaves::flush_stored`].
-    pub fn publish(&self, leaf: LeafId, writer: &Arc<Writer>, csn: Csn, note: impl FnOnce()) {
+    /// [`Leaves::flush_stored`], and adds it to `queued` if purge does not know of it.
+    pub fn publish(
+        &self,
+        leaf: LeafId,
+        (writer, csn): (&Arc<Writer>, Csn),
+        note: impl FnOnce(),
+        queued: &mut Vec<LeafId>,
+    ) {
         let Some(mut shadow) = self.leaf(leaf).slot.lock_existing() else { return };
         if !shadow.has(writer) {
             return;
@@ -208,13 +211,16 @@ impl Leaves {
         let gone = deleted | if perdura_pmem::planted(230) { 0 } else { shadow.deleted_and_stored() };
         // Redo stores it again until it is flushed behind.
         let _unflushed = trace::span(trace::TRANSIENT);
-        bytes.set_valid((bytes.loaded_valid() | inserted) & !gone);
-        shadow.set_stored(writer);
+        let before = bytes.loaded_valid();
+        let valid = (before | inserted) & !gone;
+        bytes.set_valid(valid);
+        shadow.set_stored(writer, csn);
         if !std::mem::replace(&mut shadow.queued, true) {
-            self.queue().push(csn, leaf);
+            queued.push(leaf);
         }
-        if shadow.is_crowded() {
-            self.queue().push_crowded(leaf);
+        let is_emptied = valid == 0 && before != 0 || bytes.are_few(valid) && !bytes.are_few(before);
+        if (shadow.is_crowded() || is_emptied) && !std::mem::replace(&mut shadow.asked, true) {
+            self.queue().push_asked(leaf);
         }
         // Planted: nobody flushes the valid word before a checkpoint goes past it.
         if !std::mem::replace(&mut shadow.noted, true) && !perdura_pmem::planted(226) {
@@ -223,11 +229,12 @@ impl Leaves {
     }
 
     /// Flushes the valid word of a leaf that was noted. Returns its file, if so; the caller fences.
-    pub fn flush_stored(&self, leaf: LeafId) -> Option<Region> {
+    pub fn flush_stored(&self, leaf: LeafId) -> Option<&Region> {
         let mut shadow = self.leaf(leaf).slot.lock_existing()?;
         std::mem::take(&mut shadow.noted).then(|| {
-            self.bytes(leaf).flush_valid();
-            self.bytes(leaf).region().clone()
+            let bytes = self.bytes(leaf);
+            bytes.flush_valid();
+            bytes.region()
         })
     }
 

@@ -4,7 +4,7 @@ use super::leaf::bits;
 use super::leaf_shadow::{Standing, View};
 use super::replace::Spares;
 use super::touched::TouchedLeaves;
-use super::tree::{Ground, Index, LockedLeaf, damaged};
+use super::tree::{Ground, Index, LockedLeaf, Sought, damaged};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{LEAF_UNIT, entry_key, entry_row, fold_entry, key_bytes_max};
 use crate::shadow::page::OwnView;
@@ -40,15 +40,15 @@ pub enum Inserted {
 }
 
 impl Index {
-    /// Inserts an entry; with `unique` only if no other has its key. It waits for nobody.
+    /// Inserts an entry; with `unique` only if no other has its key. It waits for nobody. `sought` may be the way to its key.
     ///
     /// # Errors
     /// DeviceFull, TableFull, NotFound (the table was dropped), Damaged, Medium.
     pub fn insert(
         &self,
         ground: Ground<'_>,
-        write: &EntryWrite<'_>,
-        unique: bool,
+        (write, unique): (&EntryWrite<'_>, bool),
+        mut sought: Option<&Sought<'_>>,
         touched: &mut TouchedLeaves,
     ) -> Result<Inserted> {
         self.check()?;
@@ -56,7 +56,10 @@ impl Index {
         self.begin(ground)?;
         let mut spares = Spares::default();
         let inserted = loop {
-            match self.try_insert(ground, write, unique, touched, &mut spares) {
+            let first = sought.take().and_then(|sought| self.lock_sought(sought, !unique));
+            let first = first.or_else(|| self.lock(if unique { entry_key(write.entry) } else { write.entry }));
+            let first = first.expect("an index with a leaf");
+            match self.try_insert(ground, (write, unique), first, touched, &mut spares) {
                 Ok(Some(inserted)) => break Ok(inserted),
                 Ok(None) => {}
                 Err(error) => break Err(error),
@@ -77,27 +80,29 @@ impl Index {
         Err(Error::new(ErrorKind::Configuration, what))
     }
 
-    /// As [`Index::insert`]; `None` if it is to be tried again, with other spare leaves or since a leaf has been split.
-    fn try_insert(
-        &self,
+    /// As [`Index::insert`], with the first leaf that may have the key locked; `None` if it is to be tried again, with other spare
+    /// leaves or since a leaf has been split.
+    fn try_insert<'i>(
+        &'i self,
         ground: Ground<'_>,
-        write: &EntryWrite<'_>,
-        unique: bool,
+        (write, unique): (&EntryWrite<'_>, bool),
+        first: LockedLeaf<'i>,
         touched: &mut TouchedLeaves,
         spares: &mut Spares,
     ) -> Result<Option<Inserted>> {
         let key = entry_key(write.entry);
-        let first = self.lock(if unique { key } else { write.entry }).expect("an index with a leaf");
-        let mut locked = smallvec::SmallVec::<[LockedLeaf<'_>; 1]>::new();
+        let mut locked = smallvec::SmallVec::<[LockedLeaf<'i>; 1]>::new();
         locked.push(first);
         if unique {
-            if let Some(met) = self.holder_of(&locked[0], key, write.writer)? {
+            let mut end = locked[0].end.near();
+            if let Some(met) = self.holder_of(&locked[0], end, key, write.writer)? {
                 return Ok(Some(met));
             }
             // Entries of the key may go on in the next leaves.
-            while let Some(high) = locked.last().and_then(|leaf| leaf.high).filter(|high| high.starts_with(key)) {
+            while let Some(high) = end.filter(|high| high.starts_with(key)) {
                 let next = self.lock(high).expect("an index with a leaf");
-                if let Some(met) = self.holder_of(&next, key, write.writer)? {
+                end = next.end.high();
+                if let Some(met) = self.holder_of(&next, end, key, write.writer)? {
                     return Ok(Some(met));
                 }
                 locked.push(next);
@@ -112,10 +117,20 @@ impl Index {
             if target.shadow.settle(write.writer, write.floor) {
                 return Ok(None);
             }
-            let Some(plan) = self.plan(target, write.entry)? else { return Ok(Some(Inserted::Crowded)) };
+            // Mostly two places are needed. They are taken with nothing locked, before the entries are looked at.
+            if spares.are_none() && self.entry_bytes() != 0 {
+                drop(locked);
+                spares.provide([self.fixed_units; 2], self.leaves(), ground.segments)?;
+                return Ok(None);
+            }
+            let Some(plan) = self.plan(target, write.entry)? else {
+                // Whoever waits for purge to make room has it look at the leaf.
+                self.leaves().queue().push_asked(target.id);
+                return Ok(Some(Inserted::Crowded));
+            };
             if !spares.have(&plan, self.leaves()) {
                 drop(locked);
-                spares.provide(&plan, self.leaves(), ground.segments)?;
+                spares.provide(plan.units(), self.leaves(), ground.segments)?;
                 return Ok(None);
             }
             // The others to the left are not needed any more.
@@ -125,20 +140,26 @@ impl Index {
             self.replace(ground, target, &plan, spares)?;
             return Ok(None);
         };
+        self.populate(target);
         let ranges = target.bytes.write(place, write.entry);
-        let is_new = !target.shadow.has(write.writer);
-        let (change, is_first) = target.shadow.change(write.writer, write.step);
+        let (change, first) = target.shadow.change(write.writer, write.step);
         change.inserted |= 1 << place.0;
         change.folded ^= fold_entry(write.entry);
         let leaf = target.id;
         drop(locked);
-        touched.note(leaf, write.step, is_new, is_first);
+        touched.note(leaf, write.step, first);
         touched.note_written(self.leaves(), leaf, ranges);
         Ok(Some(Inserted::Done))
     }
 
-    /// Who has `key` in a leaf, if anybody has.
-    fn holder_of(&self, leaf: &LockedLeaf<'_>, key: &[u8], writer: &Arc<Writer>) -> Result<Option<Inserted>> {
+    /// Who has `key` in a leaf, if anybody has, below `end`.
+    fn holder_of(
+        &self,
+        leaf: &LockedLeaf<'_>,
+        end: Option<&[u8]>,
+        key: &[u8],
+        writer: &Arc<Writer>,
+    ) -> Result<Option<Inserted>> {
         let valid = leaf.valid()?;
         for slot in bits(leaf.bytes.candidates(leaf.shadow.occupied(valid), key)) {
             let standing = leaf.shadow.standing(valid, slot, writer);
@@ -147,7 +168,7 @@ impl Index {
             }
             let entry =
                 leaf.bytes.entry(slot).ok_or_else(|| damaged(&leaf.bytes, "an entry of an index' leaf is damaged"))?;
-            if entry_key(entry) != key || leaf.high.is_some_and(|high| entry >= high) {
+            if entry_key(entry) != key || end.is_some_and(|end| entry >= end) {
                 continue;
             }
             let row = entry_row(entry);
@@ -166,20 +187,19 @@ impl Index {
         let own = OwnView { writer: write.writer, seen: u64::MAX };
         let seen = leaf.shadow.seen(leaf.valid()?, &View { snapshot: Csn::MAX, own: Some(own) });
         let Some(slot) = leaf.bytes.find(seen, write.entry) else { return Ok(false) };
-        let is_new = !leaf.shadow.has(write.writer);
-        let (change, is_first) = leaf.shadow.change(write.writer, write.step);
+        let (change, first) = leaf.shadow.change(write.writer, write.step);
         change.deleted |= 1 << slot;
         change.folded ^= fold_entry(write.entry);
         let id = leaf.id;
         drop(leaf);
-        touched.note(id, write.step, is_new, is_first);
+        touched.note(id, write.step, first);
         Ok(true)
     }
 
     /// Takes back the insertion of an entry, or its deletion, in the step that it was made in.
     pub fn take_back(&self, write: &EntryWrite<'_>) {
         let Some(mut leaf) = self.lock(write.entry) else { return };
-        let own = leaf.shadow.changes().filter(|change| Arc::ptr_eq(&change.writer, write.writer));
+        let own = leaf.shadow.open().filter(|change| Arc::ptr_eq(&change.writer, write.writer));
         let slots = own.fold(0, |slots, change| slots | change.inserted | change.deleted);
         if let Some(slot) = self.newest_of(&leaf, slots, write) {
             leaf.shadow.undo_one(write.writer, write.step, (slot, fold_entry(write.entry)));
@@ -191,10 +211,8 @@ impl Index {
     fn newest_of(&self, leaf: &LockedLeaf<'_>, slots: u64, write: &EntryWrite<'_>) -> Option<u32> {
         let own = OwnView { writer: write.writer, seen: u64::MAX };
         let seen = leaf.shadow.seen(leaf.bytes.valid()?, &View { snapshot: Csn::MAX, own: Some(own) });
-        let of_step = leaf
-            .shadow
-            .changes()
-            .filter(|change| Arc::ptr_eq(&change.writer, write.writer) && change.is_of(write.step));
+        let of_step =
+            leaf.shadow.open().filter(|change| Arc::ptr_eq(&change.writer, write.writer) && change.is_of(write.step));
         let of_step = of_step.fold(0, |slots, change| slots | change.inserted | change.deleted) & slots;
         leaf.bytes.find(of_step & seen, write.entry).or_else(|| leaf.bytes.find(of_step, write.entry))
     }

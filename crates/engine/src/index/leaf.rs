@@ -8,6 +8,7 @@ use crate::format::{
     leaf_version,
 };
 use perdura_pmem::{LINE_BYTES, Region};
+use smallvec::SmallVec;
 
 /// Number of a leaf in its table.
 pub type LeafId = u32;
@@ -17,6 +18,9 @@ const VALID_AT: u64 = 8;
 /// Offset of the check word in a leaf.
 const CHECK_AT: u64 = 16;
 
+/// A leaf with at most one of so many slots in use is sparse.
+pub(super) const SPARSE: u32 = 3;
+
 /// A leaf on the medium.
 #[derive(Clone, Copy)]
 pub struct LeafBytes<'a> {
@@ -24,6 +28,7 @@ pub struct LeafBytes<'a> {
     at: u64,
     bytes: u64,
     shape: LeafShape,
+    slots: u32,
 }
 
 /// A range of a leaf's bytes.
@@ -50,13 +55,15 @@ impl Lines {
 
     /// Stretches of adjacent lines: the first of each, and their number.
     fn runs(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        let has = |line: u64| line < 256 && self.0[(line / 64) as usize] >> (line % 64) & 1 != 0;
-        let mut line = 0;
-        std::iter::from_fn(move || {
-            line = (line..256).find(|line| has(*line))?;
-            let first = line;
-            line = (line..).find(|line| !has(*line))?;
-            Some((first, line - first))
+        self.0.iter().zip((0..).step_by(64)).flat_map(|(lines, base)| {
+            let mut rest = *lines;
+            std::iter::from_fn(move || {
+                let first = (rest != 0).then(|| rest.trailing_zeros())?;
+                let count = (!(rest >> first)).trailing_zeros();
+                // Adding the lowest bit carries through the stretch.
+                rest &= rest.wrapping_add(1 << first);
+                Some((base + u64::from(first), u64::from(count)))
+            })
         })
     }
 }
@@ -73,10 +80,10 @@ pub fn bits(slots: u64) -> impl Iterator<Item = u32> {
 }
 
 impl<'a> LeafBytes<'a> {
-    /// The leaf of `bytes` at offset `at` of `region`, laid out as `shape` says.
+    /// The leaf of `bytes` at offset `at` of `region`, laid out as `shape` says, with so many slots.
     #[inline]
-    pub fn new(region: &'a Region, at: u64, bytes: u64, shape: LeafShape) -> LeafBytes<'a> {
-        LeafBytes { region, at, bytes, shape }
+    pub fn new(region: &'a Region, (at, bytes): (u64, u64), shape: LeafShape, slots: u32) -> LeafBytes<'a> {
+        LeafBytes { region, at, bytes, shape, slots }
     }
 
     /// Its file.
@@ -104,7 +111,7 @@ impl<'a> LeafBytes<'a> {
     /// Number of its slots.
     #[inline]
     pub fn slots(&self) -> u32 {
-        self.shape.slots(self.bytes)
+        self.slots
     }
 
     /// A bit for each of its slots.
@@ -149,7 +156,12 @@ impl<'a> LeafBytes<'a> {
 
     /// Whether so few of its slots count that it is to be joined with another leaf.
     pub fn is_sparse(&self) -> bool {
-        self.valid().is_some_and(|valid| valid.count_ones() * 3 <= self.slots())
+        self.valid().is_some_and(|valid| self.are_few(valid))
+    }
+
+    /// Whether a leaf with so few slots that count is to be joined with another.
+    pub fn are_few(&self, valid: u64) -> bool {
+        valid.count_ones() * SPARSE <= self.slots()
     }
 
     /// Stores the slots that count. It flushes nothing.
@@ -215,13 +227,13 @@ impl<'a> LeafBytes<'a> {
     /// Where the entry in `slot` lies, with its length; `None` if that is damaged.
     #[inline]
     fn extent(&self, slot: u32) -> Option<(u64, u64)> {
-        let slots_at = self.shape.slots_at(self.bytes);
+        let slots_at = self.shape.slots_at(self.slots);
         if self.shape.entry != 0 {
             let each = u64::from(self.shape.entry) + 1;
             return Some((slots_at + u64::from(slot) * each + 1, each - 1));
         }
         let at = u64::from(self.load_u16(slots_at + 2 * u64::from(slot)));
-        if at < self.shape.heap_at(self.bytes) || at + 3 > self.bytes {
+        if at < self.shape.heap_at(self.slots) || at + 3 > self.bytes {
             return None;
         }
         let length = u64::from(self.load_u16(at));
@@ -244,18 +256,25 @@ impl<'a> LeafBytes<'a> {
         (entry_marks(entry).1 == *check).then_some(entry)
     }
 
+    /// As [`LeafBytes::entry`], without a look at its check.
+    #[inline]
+    pub fn unchecked_entry(&self, slot: u32) -> Option<&'a [u8]> {
+        let (at, length) = self.extent(slot)?;
+        // SAFETY: as said above, an entry that counts for the caller does not change.
+        Some(unsafe { self.region.slice(self.at + at, length) })
+    }
+
     /// The slots among `slots` with the fingerprint of `key`.
     #[inline]
     pub fn candidates(&self, slots: u64, key: &[u8]) -> u64 {
-        let wanted = key_fingerprint(key);
         let mut fingerprints = [0u8; 64];
-        let count = self.slots() as usize;
-        self.region.read(self.at + self.shape.fingerprints_at(), &mut fingerprints[..count]);
-        let mut found = 0;
-        for (slot, fingerprint) in fingerprints.iter().enumerate() {
-            found |= u64::from(*fingerprint == wanted) << slot;
+        let at = self.shape.fingerprints_at();
+        // What lies behind the last one does no harm: no slot is of it.
+        match at + 64 <= self.bytes {
+            true => self.region.read(self.at + at, &mut fingerprints),
+            false => self.region.read(self.at + at, &mut fingerprints[..self.slots as usize]),
         }
-        found & slots
+        equal_to(&fingerprints, key_fingerprint(key)) & slots
     }
 
     /// A slot among `slots` with exactly this entry.
@@ -274,8 +293,8 @@ impl<'a> LeafBytes<'a> {
             return Some((slot, self.extent(slot)?.0 - 1));
         }
         let need = self.shape.stored(length);
-        let heap = self.shape.heap_at(self.bytes);
-        let mut taken: Vec<Range> =
+        let heap = self.shape.heap_at(self.slots);
+        let mut taken: SmallVec<[Range; 64]> =
             bits(occupied).filter_map(|slot| self.extent(slot)).map(|(at, length)| at - 3..at + length).collect();
         taken.sort_unstable_by_key(|range| range.start);
         let mut free = heap;
@@ -298,7 +317,7 @@ impl<'a> LeafBytes<'a> {
             self.region.write(self.at + at + 1, entry);
             return [fingerprint_at..fingerprint_at + 1, at..at + 1 + entry.len() as u64, at..at];
         }
-        let offset_at = self.shape.slots_at(self.bytes) + 2 * u64::from(slot);
+        let offset_at = self.shape.slots_at(self.slots) + 2 * u64::from(slot);
         self.region.write(self.at + offset_at, &(at as u16).to_le_bytes());
         self.region.write(self.at + at, &(entry.len() as u16).to_le_bytes());
         self.region.write(self.at + at + 2, &[check]);
@@ -313,7 +332,7 @@ impl<'a> LeafBytes<'a> {
         if self.shape.entry != 0 {
             return Some([fingerprint_at..fingerprint_at + 1, at - 1..at + length, at..at]);
         }
-        let offset_at = self.shape.slots_at(self.bytes) + 2 * u64::from(slot);
+        let offset_at = self.shape.slots_at(self.slots) + 2 * u64::from(slot);
         Some([fingerprint_at..fingerprint_at + 1, offset_at..offset_at + 2, at - 3..at + length])
     }
 
@@ -329,10 +348,66 @@ impl<'a> LeafBytes<'a> {
     }
 }
 
+/// A bit for each of the `bytes` that is `wanted`.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+fn equal_to(bytes: &[u8; 64], wanted: u8) -> u64 {
+    use std::arch::x86_64::{__m128i, _mm_cmpeq_epi8, _mm_loadu_si128, _mm_movemask_epi8, _mm_set1_epi8};
+    // SAFETY: each processor of this kind has these instructions.
+    let wanted = unsafe { _mm_set1_epi8(wanted as i8) };
+    let equal = |at: usize| {
+        let part = bytes[at..at + 16].as_ptr().cast::<__m128i>();
+        // SAFETY: as above; the sixteen bytes are there, at any alignment.
+        u64::from(unsafe { _mm_movemask_epi8(_mm_cmpeq_epi8(_mm_loadu_si128(part), wanted)) } as u16)
+    };
+    equal(0) | equal(16) << 16 | equal(32) << 32 | equal(48) << 48
+}
+
+/// A bit for each of the `bytes` that is `wanted`.
+#[cfg(not(target_arch = "x86_64"))]
+fn equal_to(bytes: &[u8; 64], wanted: u8) -> u64 {
+    bytes.iter().zip(0..).fold(0, |found, (byte, at)| found | u64::from(*byte == wanted) << at)
+}
+
 /// The first bytes of an entry as a number, by which most entries of a leaf can be told apart.
 fn head(entry: &[u8]) -> u64 {
     let mut bytes = [0; 8];
     let length = entry.len().min(8);
     bytes[..length].copy_from_slice(&entry[..length]);
     u64::from_be_bytes(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_found_wherever_they_are() {
+        for seed in 0..64usize {
+            let bytes: [u8; 64] = std::array::from_fn(|at| ((at * 7 + seed * at / 3) % 5) as u8 * 63);
+            for wanted in [0, 63, 126, 252, 255] {
+                let expected = bytes.iter().zip(0..).fold(0, |all, (byte, at)| all | u64::from(*byte == wanted) << at);
+                assert_eq!(equal_to(&bytes, wanted), expected, "{bytes:?}, {wanted}");
+            }
+        }
+    }
+
+    #[test]
+    fn stretches_of_lines_are_all_lines_once() {
+        let some: [&[(u64, u64)]; 6] =
+            [&[], &[(0, 1)], &[(0, 64)], &[(100, 4000), (8100, 8300)], &[(0, 16384)], &[(16320, 16384)]];
+        for added in some {
+            let (mut lines, mut known) = (Lines::default(), [false; 256]);
+            for (start, end) in added {
+                lines.add(&(*start..*end));
+                (start / 64..end.div_ceil(64)).for_each(|line| known[line as usize] = true);
+            }
+            let mut met = [false; 256];
+            for (first, count) in lines.runs() {
+                assert!(count > 0, "{added:?}");
+                (first..first + count).for_each(|line| assert!(!std::mem::replace(&mut met[line as usize], true)));
+            }
+            assert_eq!(met, known, "{added:?}");
+        }
+    }
 }

@@ -4,6 +4,7 @@
 //! else uses it, so what a snapshot sees is the slots that were there before all of it, with those that visible
 //! transactions inserted and without those that they deleted; in whatever order these came.
 
+use super::stored_changes::{StoredChange, StoredChanges};
 use crate::shadow::page::OwnView;
 use crate::shadow::reach::Reach;
 use crate::shadow::slot::Shadow;
@@ -12,20 +13,25 @@ use perdura_log::Csn;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// Changes of a leaf from which on purge looks for those that no snapshot tells apart.
-const CROWD: usize = 8;
-
-/// What a transaction has done to a leaf in one step.
+/// What a transaction has done to a leaf in one step, and has not stored.
 #[derive(Clone)]
 pub struct LeafChange {
     pub writer: Arc<Writer>,
     step: u64,
     pub inserted: u64,
     pub deleted: u64,
-    /// The entries inserted and deleted, folded ([`fold_entry`]); one that was inserted and deleted leaves nothing.
+    /// The entries inserted and deleted, folded ([`fold_entry`](crate::format::fold_entry)); one that was inserted and deleted
+    /// leaves nothing.
     pub folded: u64,
-    /// The valid word says so, and the transaction is committed.
-    stored: bool,
+}
+
+/// What a change begins.
+#[derive(Clone, Copy)]
+pub struct First {
+    /// The transaction has done nothing in the leaf before.
+    pub of_writer: bool,
+    /// Nor in this step.
+    pub of_step: bool,
 }
 
 /// What a reader sees of a leaf.
@@ -63,33 +69,39 @@ pub enum Standing {
 /// The shadow of a leaf.
 #[derive(Default)]
 pub struct LeafShadow {
-    changes: SmallVec<[LeafChange; 2]>,
+    /// What is not stored: mostly of one transaction, in one step.
+    open: SmallVec<[LeafChange; 1]>,
+    stored: StoredChanges,
     /// The valid word is stored and not flushed, and the leaf is noted for that.
     pub noted: bool,
     /// Purge knows of the leaf.
     pub queued: bool,
+    /// Purge has been asked to look at the leaf before all snapshots see its changes.
+    pub asked: bool,
 }
 
 impl Shadow for LeafShadow {
     fn is_empty(&self) -> bool {
-        self.changes.is_empty() && !self.noted && !self.queued
+        self.is_settled() && !self.noted && !self.queued
+    }
+
+    fn settled_at(&self) -> Option<Csn> {
+        self.open.is_empty().then(|| self.newest_stored())
     }
 }
 
 impl LeafShadow {
-    fn all(&self, which: impl Fn(&LeafChange) -> u64) -> u64 {
-        self.changes.iter().fold(0, |slots, change| slots | which(change))
-    }
-
     /// The slots that nobody else may use; `valid` are those that count.
     pub fn occupied(&self, valid: u64) -> u64 {
-        valid | self.all(|change| change.inserted | change.deleted)
+        let (inserted, deleted) = self.stored.all();
+        self.open.iter().fold(valid | inserted | deleted, |slots, change| slots | change.inserted | change.deleted)
     }
 
     /// The slots that `view` sees.
     pub fn seen(&self, valid: u64, view: &View<'_>) -> u64 {
-        let (mut inserted, mut deleted, mut all_inserted, mut all_deleted) = (0, 0, 0, 0);
-        for change in &self.changes {
+        let (mut all_inserted, mut all_deleted) = self.stored.all();
+        let (mut inserted, mut deleted) = self.stored.up_to(view.snapshot);
+        for change in &self.open {
             all_inserted |= change.inserted;
             all_deleted |= change.deleted;
             if view.sees(change) {
@@ -109,7 +121,7 @@ impl LeafShadow {
                 && change.writer.csn().is_none()
                 && !Arc::ptr_eq(&change.writer, writer)
         };
-        if let Some(open) = self.changes.iter().find(|change| is_open(change)) {
+        if let Some(open) = self.open.iter().find(|change| is_open(change)) {
             // Planted: a key that another transaction is deleting is free; one that another is inserting.
             if perdura_pmem::planted(219) && open.deleted & bit != 0 {
                 return Standing::Gone;
@@ -121,40 +133,40 @@ impl LeafShadow {
         if self.seen(valid, &view) & bit != 0 { Standing::There } else { Standing::Gone }
     }
 
-    /// Whether `writer` has done anything here.
+    /// Whether `writer` has done anything here that is not stored.
     pub fn has(&self, writer: &Arc<Writer>) -> bool {
-        self.changes.iter().any(|change| Arc::ptr_eq(&change.writer, writer))
+        self.open.iter().any(|change| Arc::ptr_eq(&change.writer, writer))
     }
 
-    /// What `writer` does here in step `step`. Returns with it whether that is the first of the step.
-    pub fn change(&mut self, writer: &Arc<Writer>, step: u64) -> (&mut LeafChange, bool) {
-        let known = self.changes.iter().position(|change| Arc::ptr_eq(&change.writer, writer) && change.step == step);
+    /// What `writer` does here in step `step`.
+    pub fn change(&mut self, writer: &Arc<Writer>, step: u64) -> (&mut LeafChange, First) {
+        let (mut known, mut of_writer) = (None, true);
+        for (index, change) in self.open.iter().enumerate() {
+            if Arc::ptr_eq(&change.writer, writer) {
+                of_writer = false;
+                if change.step == step {
+                    known = Some(index);
+                    break;
+                }
+            }
+        }
         let index = known.unwrap_or_else(|| {
-            self.changes.push(LeafChange {
-                writer: writer.clone(),
-                step,
-                inserted: 0,
-                deleted: 0,
-                folded: 0,
-                stored: false,
-            });
-            self.changes.len() - 1
+            self.open.push(LeafChange { writer: writer.clone(), step, inserted: 0, deleted: 0, folded: 0 });
+            self.open.len() - 1
         });
-        (&mut self.changes[index], known.is_none())
+        (&mut self.open[index], First { of_writer, of_step: known.is_none() })
     }
 
     /// Takes back what `writer` did after step `seen`; `None` for all of it.
     pub fn undo(&mut self, writer: &Arc<Writer>, seen: Option<u64>) {
         // Planted: what a rollback undoes stays in the leaf.
         let is_undone = |change: &LeafChange| seen.is_none_or(|seen| change.step > seen && !perdura_pmem::planted(216));
-        self.changes.retain(|change| !Arc::ptr_eq(&change.writer, writer) || !is_undone(change));
+        self.open.retain(|change| !Arc::ptr_eq(&change.writer, writer) || !is_undone(change));
     }
 
     /// Takes back the insertion, or the deletion, of the entry in slot `slot` in step `step`, which folds to `folded`.
     pub fn undo_one(&mut self, writer: &Arc<Writer>, step: u64, (slot, folded): (u32, u64)) {
-        for change in
-            self.changes.iter_mut().filter(|change| Arc::ptr_eq(&change.writer, writer) && change.step == step)
-        {
+        for change in self.open.iter_mut().filter(|change| Arc::ptr_eq(&change.writer, writer) && change.step == step) {
             let bit = 1 << slot;
             if change.deleted & bit != 0 {
                 change.deleted &= !bit;
@@ -163,13 +175,13 @@ impl LeafShadow {
             }
             change.folded ^= folded;
         }
-        self.changes.retain(|change| change.inserted | change.deleted != 0);
+        self.open.retain(|change| change.inserted | change.deleted != 0);
     }
 
     /// What a commit of `writer` inserts and deletes, whatever it did twice left out, and the entries folded.
     pub fn net(&self, writer: &Arc<Writer>) -> (u64, u64, u64) {
         let (mut inserted, mut deleted, mut folded) = (0, 0, 0);
-        for change in self.changes.iter().filter(|change| Arc::ptr_eq(&change.writer, writer)) {
+        for change in self.open.iter().filter(|change| Arc::ptr_eq(&change.writer, writer)) {
             inserted |= change.inserted;
             deleted |= change.deleted;
             folded ^= change.folded;
@@ -181,15 +193,14 @@ impl LeafShadow {
 
     /// The slots that commits have deleted whose changes are stored.
     pub fn deleted_and_stored(&self) -> u64 {
-        self.all(|change| if change.stored { change.deleted } else { 0 })
+        self.stored.all().1
     }
 
     /// Frees the slots that `writer` has inserted and deleted up to step `floor`, the oldest position that anybody can go
     /// back to. Returns whether there were any.
     pub fn settle(&mut self, writer: &Arc<Writer>, floor: u64) -> bool {
-        let mut settled =
-            LeafChange { step: floor, inserted: 0, deleted: 0, folded: 0, stored: false, writer: writer.clone() };
-        self.changes.retain(|change| {
+        let mut settled = LeafChange { step: floor, inserted: 0, deleted: 0, folded: 0, writer: writer.clone() };
+        self.open.retain(|change| {
             let is_settled = Arc::ptr_eq(&change.writer, writer) && change.step <= floor;
             if is_settled {
                 settled.inserted |= change.inserted;
@@ -202,15 +213,15 @@ impl LeafShadow {
         settled.inserted &= !nothing;
         settled.deleted &= !nothing;
         if settled.inserted | settled.deleted != 0 {
-            self.changes.push(settled);
+            self.open.push(settled);
         }
         nothing != 0
     }
 
-    /// Notes that the valid word has what `writer` did, which is committed. Its steps become one.
-    pub fn set_stored(&mut self, writer: &Arc<Writer>) {
+    /// Notes that the valid word has what `writer` did, which committed at `csn`. Its steps become one.
+    pub fn set_stored(&mut self, writer: &Arc<Writer>, csn: Csn) {
         let (mut inserted, mut deleted) = (0, 0);
-        self.changes.retain(|change| {
+        self.open.retain(|change| {
             let own = Arc::ptr_eq(&change.writer, writer);
             if own {
                 inserted |= change.inserted;
@@ -218,95 +229,152 @@ impl LeafShadow {
             }
             !own
         });
-        if inserted | deleted != 0 {
-            self.changes.push(LeafChange {
-                writer: writer.clone(),
-                step: 0,
-                inserted,
-                deleted,
-                folded: 0,
-                stored: true,
-            });
-        }
+        self.stored.add(StoredChange { csn, inserted, deleted });
     }
 
-    /// Forgets what every snapshot sees and no redo repeats, and entries between whose insertion and deletion no snapshot
-    /// comes. Returns whether anything was forgotten.
-    pub fn forget(&mut self, reach: &Reach) -> bool {
-        let before = self.changes.len();
-        let csn = |change: &LeafChange| change.writer.csn().filter(|_| change.stored);
+    /// Forgets what every snapshot sees and no redo repeats, merges what no snapshot tells apart, and so forgets entries
+    /// between whose insertion and deletion no snapshot comes.
+    pub fn forget(&mut self, reach: &Reach) {
         // Planted: a slot is free before a checkpoint covers its deletion; although a snapshot sees its entry.
         let limit = if perdura_pmem::planted(203) { Csn::MAX } else { reach.limit() };
         let limit = if perdura_pmem::planted(204) { reach.covered() } else { limit };
-        self.changes.retain(|change| csn(change).is_none_or(|csn| csn > limit));
-        if self.changes.len() >= CROWD {
-            self.forget_between(reach);
-        }
-        self.changes.len() < before
+        self.stored.forget(limit, reach);
     }
 
-    fn forget_between(&mut self, reach: &Reach) {
-        let covered = |change: &LeafChange| change.writer.csn().filter(|csn| change.stored && *csn <= reach.covered());
-        for slot in 0..u64::BITS {
-            let bit = 1u64 << slot;
-            let came = self.changes.iter().find(|change| change.inserted & bit != 0).and_then(covered);
-            let went = self.changes.iter().find(|change| change.deleted & bit != 0).and_then(covered);
-            if let (Some(came), Some(went)) = (came, went)
-                // Planted: a snapshot comes between.
-                && (!reach.tells_apart(came, went) || perdura_pmem::planted(227))
-            {
-                self.changes.iter_mut().for_each(|change| {
-                    change.inserted &= !bit;
-                    change.deleted &= !bit;
-                });
-            }
-        }
-        self.changes.retain(|change| change.inserted | change.deleted != 0);
-    }
-
-    /// Whether there are so many changes that purge looks at them before they are below all snapshots.
+    /// Whether there are so many stored changes that purge is to merge them before they are below all snapshots.
     pub fn is_crowded(&self) -> bool {
-        self.changes.len() >= CROWD
+        self.stored.is_crowded()
     }
 
     /// The oldest commit that purge has to come back for.
     pub fn oldest_stored(&self) -> Option<Csn> {
-        self.changes.iter().filter(|change| change.stored).filter_map(|change| change.writer.csn()).min()
+        self.stored.oldest()
+    }
+
+    /// The newest commit that is stored; 0 if none is remembered.
+    pub fn newest_stored(&self) -> Csn {
+        self.stored.newest().unwrap_or(0)
+    }
+
+    /// Whether nobody has done anything here that is still to be stored.
+    pub fn is_stored(&self) -> bool {
+        self.open.is_empty()
     }
 
     /// Whether nobody has done anything here that others could still see the difference of.
     pub fn is_settled(&self) -> bool {
-        self.changes.is_empty()
+        self.open.is_empty() && self.stored.is_empty()
     }
 
-    /// The changes.
-    pub fn changes(&self) -> impl Iterator<Item = &LeafChange> {
-        self.changes.iter()
+    /// What is not stored.
+    pub fn open(&self) -> impl Iterator<Item = &LeafChange> {
+        self.open.iter()
     }
 
-    /// Takes all changes, whose leaf goes out of use.
-    pub fn take(&mut self) -> SmallVec<[LeafChange; 2]> {
-        std::mem::take(&mut self.changes)
+    /// Takes all changes, whose leaf goes out of use. Returns the transactions that are still to store some, each once, and the
+    /// newest commit that is stored.
+    pub fn take(&mut self) -> (Vec<Arc<Writer>>, Csn) {
+        let newest = std::mem::take(&mut self.stored).newest().unwrap_or(0);
+        let mut writers: Vec<Arc<Writer>> = Vec::new();
+        for change in std::mem::take(&mut self.open) {
+            if !writers.iter().any(|known| Arc::ptr_eq(known, &change.writer)) {
+                writers.push(change.writer);
+            }
+        }
+        (writers, newest)
     }
 
-    /// Adds a change of the leaf before, its slots numbered anew by `moved`; `fold` folds the entries in slots.
-    pub fn adopt(&mut self, change: &LeafChange, moved: impl Fn(u64) -> u64, fold: impl Fn(u64) -> u64) {
-        let (inserted, deleted) = (moved(change.inserted), moved(change.deleted));
-        if inserted | deleted != 0 {
-            let folded = if change.stored { 0 } else { fold(inserted ^ deleted) };
-            self.changes.push(LeafChange { inserted, deleted, folded, ..change.clone() });
+    /// Adds the changes of the leaf before, its slots numbered anew by `moved`; `fold` folds the entries in slots.
+    pub fn adopt(&mut self, old: &LeafShadow, moved: impl Fn(u64) -> u64, fold: impl Fn(u64) -> u64) {
+        // Planted: the changes under way stay behind.
+        for change in old.open.iter().filter(|_| !perdura_pmem::planted(209)) {
+            let (inserted, deleted) = (moved(change.inserted), moved(change.deleted));
+            if inserted | deleted != 0 {
+                let folded = fold(inserted ^ deleted);
+                self.open.push(LeafChange { inserted, deleted, folded, ..change.clone() });
+            }
+        }
+        for change in old.stored.iter() {
+            let (inserted, deleted) = (moved(change.inserted), moved(change.deleted));
+            self.stored.add(StoredChange { csn: change.csn, inserted, deleted });
         }
     }
 }
 
 impl LeafChange {
-    /// Whether its transaction is still to store it.
-    pub fn is_open(&self) -> bool {
-        !self.stored
-    }
-
     /// Whether it is of step `step`.
     pub fn is_of(&self, step: u64) -> bool {
         self.step == step
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use perdura_pmem::sim::Random;
+
+    const SLOTS: u32 = 12;
+    const COMMITS: Csn = 60;
+
+    fn seen(shadow: &LeafShadow, valid: u64, snapshot: Csn) -> u64 {
+        shadow.seen(valid, &View { snapshot, own: None })
+    }
+
+    /// A leaf of random commits, of which each stores what it does at once. Returns with it the valid word, and those after
+    /// each commit.
+    fn filled(random: &mut Random) -> (LeafShadow, u64, Vec<u64>) {
+        let (mut shadow, mut valid) = (LeafShadow::default(), 0b111);
+        let mut states = vec![valid];
+        for csn in 1..=COMMITS {
+            let writer = Arc::new(Writer::new(csn));
+            writer.commit(csn);
+            for slot in 0..SLOTS {
+                let bit = 1 << slot;
+                if !random.one_in(4) {
+                    continue;
+                }
+                if valid & bit != 0 {
+                    shadow.change(&writer, 0).0.deleted |= bit;
+                } else if shadow.occupied(valid) & bit == 0 {
+                    shadow.change(&writer, 0).0.inserted |= bit;
+                }
+            }
+            let (inserted, deleted, _) = shadow.net(&writer);
+            valid = (valid | inserted) & !deleted;
+            shadow.set_stored(&writer, csn);
+            states.push(valid);
+            // What has been forgotten has slots to be used again.
+            if random.one_in(5) {
+                shadow.forget(&Reach::new(0, csn, vec![0]));
+                states.iter_mut().skip(1).for_each(|state| *state = u64::MAX);
+                states[csn as usize] = valid;
+            }
+        }
+        (shadow, valid, states)
+    }
+
+    #[test]
+    fn merging_changes_nothing_for_any_snapshot() {
+        for seed in 0..200 {
+            let mut random = Random::new(seed);
+            let (mut shadow, valid, states) = filled(&mut random);
+            let known: Vec<Csn> = (0..=COMMITS).filter(|csn| states[*csn as usize] != u64::MAX).collect();
+            let covered = random.below(COMMITS + 1);
+            let mut live: Vec<Csn> = vec![0];
+            live.extend((0..random.below(4)).map(|_| known[random.below(known.len() as u64) as usize]));
+            let before: Vec<u64> = known.iter().map(|csn| seen(&shadow, valid, *csn)).collect();
+            shadow.forget(&Reach::new(0, covered, live.clone()));
+            for (csn, before) in known.iter().zip(before) {
+                if *csn >= covered || live.contains(csn) {
+                    let now = seen(&shadow, valid, *csn);
+                    assert_eq!((now, before), (states[*csn as usize], now), "seed {seed}, snapshot {csn}");
+                }
+            }
+            assert!(shadow.stored.iter().is_sorted_by_key(|change| change.csn), "seed {seed}");
+            let uncovered = shadow.stored.iter().filter(|change| change.csn > covered).count();
+            assert!(shadow.stored.iter().count() <= live.len() + 1 + uncovered, "seed {seed}");
+            shadow.forget(&Reach::new(COMMITS, COMMITS, Vec::new()));
+            assert!(shadow.is_settled() && shadow.occupied(valid) == valid, "seed {seed}");
+        }
     }
 }

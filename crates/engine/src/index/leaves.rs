@@ -5,51 +5,87 @@
 //! no redo and no reader on its way can need what is there (I8).
 
 use super::leaf::{LeafBytes, LeafId};
+use super::leaf_list::LeafList;
 use super::leaf_shadow::LeafShadow;
 use super::queue::LeafQueue;
 use crate::error::Result;
 use crate::files::chain::{Chain, SegmentId};
-use crate::format::{LEAF_UNIT, LeafKind, LeafShape, SegmentKind, Word};
+use crate::format::{LEAF_HEADER, LEAF_UNIT, LeafKind, LeafShape, SegmentKind, Word};
 use crate::shadow::slot::Slot;
 use crate::shadow::writer::Writer;
 use crate::space::segments::Segments;
 use perdura_log::Csn;
-use perdura_pmem::Region;
+use perdura_pmem::ahead::prefetch;
 use perdura_pmem::sync::Mutex;
+use perdura_pmem::{LINE_BYTES, Region};
 use rustc_hash::FxHashSet;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 
 /// Bits of an offset in units in a leaf's place; the file is above them.
 const OFFSET_BITS: u32 = 40;
+/// Of a leaf's extent: it is vacant. No size has that bit.
+const VACANT: u64 = 1 << 31;
 
 /// Leaves that are asked for ahead of a pass over many.
 const AHEAD: usize = 4;
 
-/// What DRAM knows of a leaf.
+/// Bits of an address that a reference has beside the number of its leaf; below them is the offset in a unit.
+const ADDRESS_BITS: u32 = 32;
+/// Where in a leaf's layout word the number of its slots is; the bits of a state word are below.
+const SLOTS_AT: u32 = 50;
+
+/// Of the places of leaves of one size, one of so many may be free before leaves are moved.
+const FREE_SHARE: usize = 16;
+/// Fewest free places of one size for which anything is moved.
+const PLACES_MIN: usize = 32;
+
+/// What DRAM knows of a leaf: one line.
 #[derive(Default)]
+#[repr(align(64))]
 pub struct Leaf {
     /// Its shadow.
     pub slot: Slot<LeafShadow>,
     /// Number of its file in the list of files with leaves, and offset in units of 256 bytes.
     place: AtomicU64,
-    /// Segment in its file, and size in units of 256 bytes.
+    /// Segment in its file, and size in units of 256 bytes; and whether it is vacant.
     extent: AtomicU64,
-    /// Its state word; that of the leaf before while the place is free.
-    state: AtomicU64,
+    /// How it is laid out, and the number of its slots; as the leaf before was while the place is free. 0 if no leaf was ever here.
+    layout: AtomicU64,
 }
+
+const _: () = assert!(size_of::<Leaf>() == 64);
 
 impl Leaf {
     fn put_at(&self, mapped: usize, index: u32, at: u64, units: u32) {
         self.place.store(((mapped as u64) << OFFSET_BITS) | (at / LEAF_UNIT), Ordering::Relaxed);
         self.extent.store(u64::from(index) << 32 | u64::from(units), Ordering::Relaxed);
-        self.state.store(0, Ordering::Release);
+        self.layout.store(0, Ordering::Release);
+    }
+
+    fn lay_out(&self, shape: LeafShape) {
+        let slots = shape.slots(u64::from(self.units()) * LEAF_UNIT);
+        self.layout.store(shape.encode(LeafKind::InUse) | u64::from(slots) << SLOTS_AT, Ordering::Release);
     }
 
     #[inline]
     fn units(&self) -> u32 {
-        self.extent.load(Ordering::Relaxed) as u32
+        self.extent.load(Ordering::Relaxed) as u32 & !VACANT as u32
+    }
+
+    /// Whether those who see its last commits do not look for entries here.
+    #[inline]
+    pub fn is_vacant(&self) -> bool {
+        self.extent.load(Ordering::Acquire) & VACANT != 0
+    }
+
+    /// Sets whether it is vacant. The caller has it locked, or nobody else knows of it.
+    pub fn set_vacant(&self, vacant: bool) {
+        match vacant {
+            true => self.extent.fetch_or(VACANT, Ordering::Release),
+            false => self.extent.fetch_and(!VACANT, Ordering::Release),
+        };
     }
 
     /// Number of its file in the list of files with leaves.
@@ -59,6 +95,7 @@ impl Leaf {
     }
 
     /// Its offset in its file.
+    #[inline]
     pub(super) fn offset(&self) -> u64 {
         (self.place.load(Ordering::Relaxed) & ((1 << OFFSET_BITS) - 1)) * LEAF_UNIT
     }
@@ -67,10 +104,19 @@ impl Leaf {
 /// A place that a leaf has left.
 struct Quarantined {
     leaf: LeafId,
-    /// The visible CSN when it was left.
+    /// The visible CSN when it was left, or the newest commit that had stored changes there: redo may need the entries of its record.
     left: Csn,
-    /// Who had changes there: redo may need the entries of their records.
+    /// The newest commit of those stored there, and who was still to store changes: redo may need the entries of their records.
+    stored: Csn,
     writers: Vec<Arc<Writer>>,
+}
+
+impl Quarantined {
+    /// Whether no redo and no rollback needs what is there, if a checkpoint covers `limit`.
+    fn is_done(&self, limit: Csn) -> bool {
+        let is_over = |writer: &Arc<Writer>| writer.is_over() || writer.csn().is_some_and(|csn| csn <= limit);
+        self.stored <= limit && self.writers.iter().all(is_over)
+    }
 }
 
 /// The leaves of a segment.
@@ -84,10 +130,13 @@ struct LeafSegment {
 /// The places of leaves.
 #[derive(Default)]
 struct Lists {
-    /// Free places by size.
-    free: BTreeMap<u32, Vec<LeafId>>,
-    quarantined: Vec<Quarantined>,
+    /// Free places by size, in the order of the chain: the first are used first, so that segments at the end become free.
+    free: BTreeMap<u32, BTreeSet<(SegmentId, LeafId)>>,
+    /// In the order in which they were left.
+    quarantined: VecDeque<Quarantined>,
     segments: BTreeMap<SegmentId, LeafSegment>,
+    /// Number of leaves that ever had a number.
+    count: LeafId,
     /// Numbers without a place.
     numbers: Vec<LeafId>,
     /// Places were given back of which nobody has looked whether their segments are free.
@@ -106,8 +155,10 @@ pub struct Leaves {
     table: u32,
     /// Largest size of a leaf, in units of 256 bytes: that of the pool's segments.
     units_max: u32,
-    leaves: boxcar::Vec<Leaf>,
+    leaves: LeafList<Leaf>,
     files: boxcar::Vec<Mapped>,
+    /// The upper bits of the addresses of the first file.
+    window: AtomicUsize,
     lists: Mutex<Lists>,
     queue: LeafQueue,
 }
@@ -115,9 +166,15 @@ pub struct Leaves {
 impl Leaves {
     /// The leaves of table `table`, none so far, in a pool whose segments have `segment_bytes` at most.
     pub fn new(table: u32, segment_bytes: u64) -> Leaves {
-        let (leaves, files) = (boxcar::Vec::new(), boxcar::Vec::new());
-        let units_max = (segment_bytes / LEAF_UNIT) as u32;
-        Leaves { table, units_max, leaves, files, lists: Mutex::default(), queue: LeafQueue::default() }
+        Leaves {
+            table,
+            units_max: (segment_bytes / LEAF_UNIT) as u32,
+            leaves: LeafList::default(),
+            files: boxcar::Vec::new(),
+            window: AtomicUsize::new(0),
+            lists: Mutex::default(),
+            queue: LeafQueue::default(),
+        }
     }
 
     /// Largest size of a leaf, in units of 256 bytes.
@@ -138,47 +195,73 @@ impl Leaves {
     /// The leaf of number `leaf`.
     #[inline]
     pub fn leaf(&self, leaf: LeafId) -> &Leaf {
-        &self.leaves[leaf as usize]
+        self.leaves.get(leaf)
     }
 
-    /// Asks for what a pass over `leaves` is about to meet after the one at `index`.
+    /// The reference of a leaf that is laid out: its number, and above it bits of its address.
+    pub fn reference(&self, leaf: LeafId) -> u64 {
+        let known = self.leaf(leaf);
+        let address = self.files[known.mapped()].region.as_ptr().addr() + known.offset() as usize;
+        (address as u64 / LEAF_UNIT) << ADDRESS_BITS | u64::from(leaf)
+    }
+
+    /// Asks for what a search looks at first in the leaf of a reference, in DRAM and on the medium. Where the files lie so far apart
+    /// that the bits of the address do not tell the place, it asks in vain.
     #[inline]
-    pub fn prefetch(&self, leaves: &[LeafId], index: usize) {
-        if let Some(far) = leaves.get(index + 2 * AHEAD) {
-            self.leaf(*far).slot.prefetch();
+    pub fn prefetch_at(&self, reference: u64) {
+        let address = (reference >> ADDRESS_BITS) * LEAF_UNIT;
+        let address = self.window.load(Ordering::Relaxed) | address as usize;
+        prefetch(address);
+        prefetch(address + LINE_BYTES as usize);
+        self.leaf(reference as LeafId).slot.prefetch();
+    }
+
+    /// Asks for what a pass over leaves is about to meet after the one at `index`; `leaf` tells the leaf at each place of the pass.
+    #[inline]
+    pub fn prefetch(&self, leaf: impl Fn(usize) -> Option<LeafId>, index: usize) {
+        if let Some(far) = leaf(index + 2 * AHEAD) {
+            self.leaf(far).slot.prefetch();
         }
-        if let Some(near) = leaves.get(index + AHEAD) {
-            self.leaf(*near).slot.prefetch_shadow();
-            self.known_bytes(*near).iter().for_each(LeafBytes::prefetch);
+        if let Some(near) = leaf(index + AHEAD) {
+            self.leaf(near).slot.prefetch_shadow();
+            self.known_bytes(near).iter().for_each(LeafBytes::prefetch);
         }
     }
 
     /// The bytes of leaf `leaf`.
     #[inline]
     pub fn bytes(&self, leaf: LeafId) -> LeafBytes<'_> {
+        self.known_bytes(leaf).expect("a leaf that was in use")
+    }
+
+    /// The low key of leaf `leaf`.
+    #[inline]
+    pub fn low(&self, leaf: LeafId) -> &[u8] {
         let leaf = self.leaf(leaf);
-        let (_, shape) = LeafShape::decode(leaf.state.load(Ordering::Acquire)).expect("a leaf that was in use");
-        self.at(leaf, shape)
+        let length = LeafShape::low_of(leaf.layout.load(Ordering::Acquire));
+        let region = &self.files[leaf.mapped()].region;
+        // SAFETY: the low key never changes while the leaf is in use, nor as long as anybody may have come by it.
+        unsafe { region.slice(leaf.offset() + LEAF_HEADER, length) }
     }
 
     /// The bytes of leaf `leaf`; `None` if there never was a leaf at its place.
+    #[inline]
     pub fn known_bytes(&self, leaf: LeafId) -> Option<LeafBytes<'_>> {
         let leaf = self.leaf(leaf);
-        let (_, shape) = LeafShape::decode(leaf.state.load(Ordering::Acquire))?;
-        Some(self.at(leaf, shape))
-    }
-
-    #[inline]
-    fn at(&self, leaf: &Leaf, shape: LeafShape) -> LeafBytes<'_> {
+        let layout = leaf.layout.load(Ordering::Acquire);
+        if layout == 0 {
+            return None;
+        }
         let region = &self.files[leaf.mapped()].region;
-        LeafBytes::new(region, leaf.offset(), u64::from(leaf.units()) * LEAF_UNIT, shape)
+        let extent = (leaf.offset(), u64::from(leaf.units()) * LEAF_UNIT);
+        Some(LeafBytes::new(region, extent, LeafShape::known(layout), (layout >> SLOTS_AT) as u32))
     }
 
     /// Lays the free place `leaf` out as `shape` says.
     pub fn lay_out(&self, leaf: LeafId, shape: LeafShape) -> LeafBytes<'_> {
-        let leaf = self.leaf(leaf);
-        leaf.state.store(shape.encode(LeafKind::InUse), Ordering::Release);
-        self.at(leaf, shape)
+        self.leaf(leaf).set_vacant(false);
+        self.leaf(leaf).lay_out(shape);
+        self.bytes(leaf)
     }
 
     /// Size of the place `leaf`, in bytes.
@@ -216,6 +299,13 @@ impl Leaves {
         segment.leaves.iter().copied().find(|leaf| self.leaf(*leaf).offset() == word.offset())
     }
 
+    fn add_number(&self, lists: &mut Lists) -> LeafId {
+        let number = lists.count;
+        self.leaves.make(number);
+        lists.count += 1;
+        number
+    }
+
     /// Adds the places of a segment, as if none ever held a leaf.
     pub(super) fn add_segment(&self, chain: &Chain, id: SegmentId, units: u32) -> Vec<LeafId> {
         let file = chain.file_of(id);
@@ -224,9 +314,14 @@ impl Leaves {
         let is_same = |mapped: &Mapped| mapped.file == id.file && mapped.region.as_ptr() == file.region().as_ptr();
         let mapped = self.files.iter().find(|(_, mapped)| is_same(mapped)).map(|(index, _)| index);
         let mapped = mapped.unwrap_or_else(|| self.files.push(Mapped { file: id.file, region: file.region().clone() }));
+        if mapped == 0 {
+            let address = file.region().as_ptr().addr() as u64;
+            let below = LEAF_UNIT << ADDRESS_BITS;
+            self.window.store((address - address % below) as usize, Ordering::Relaxed);
+        }
         let mut leaves = Vec::new();
         for at in (0..file.segment_bytes() / bytes).map(|index| start + index * bytes) {
-            let number = lists.numbers.pop().unwrap_or_else(|| self.leaves.push(Leaf::default()) as LeafId);
+            let number = lists.numbers.pop().unwrap_or_else(|| self.add_number(&mut lists));
             self.leaf(number).put_at(mapped, id.index, at, units);
             leaves.push(number);
         }
@@ -237,12 +332,13 @@ impl Leaves {
     /// Reads what the place `leaf` holds, when the table is opened. `Err` is a state word that is none.
     pub(super) fn read_place(&self, leaf: LeafId) -> std::result::Result<Option<(LeafKind, LeafBytes<'_>)>, u64> {
         let known = self.leaf(leaf);
-        let state = self.files[known.mapped()].region.load(known.offset());
-        known.state.store(state, Ordering::Release);
-        match LeafShape::decode(state) {
-            Some((kind, shape)) => Ok(Some((kind, self.at(known, shape)))),
-            None if state == 0 => Ok(None),
-            None => Err(state),
+        match self.files[known.mapped()].region.load(known.offset()) {
+            0 => Ok(None),
+            state => {
+                let (kind, shape) = LeafShape::decode(state).ok_or(state)?;
+                known.lay_out(shape);
+                Ok(Some((kind, self.bytes(leaf))))
+            }
         }
     }
 
@@ -264,14 +360,15 @@ impl Leaves {
             file.region().fence();
             let leaves = self.add_segment(segments.chain(), id, units);
             let mut lists = self.lists.lock();
-            leaves.into_iter().rev().for_each(|leaf| self.put_free(&mut lists, leaf));
+            leaves.into_iter().for_each(|leaf| self.put_free(&mut lists, leaf));
         }
     }
 
-    fn take_listed(&self, units: u32) -> Option<LeafId> {
+    /// Takes a free place of `units`, if there is one. What it holds does not count, durably.
+    pub fn take_listed(&self, units: u32) -> Option<LeafId> {
         let mut lists = self.lists.lock();
-        let leaf = lists.free.get_mut(&units)?.pop()?;
-        lists.segments.get_mut(&self.segment_of(leaf)).expect("the segment of a leaf").free -= 1;
+        let (segment, leaf) = lists.free.get_mut(&units)?.pop_first()?;
+        lists.segments.get_mut(&segment).expect("the segment of a leaf").free -= 1;
         Some(leaf)
     }
 
@@ -291,30 +388,32 @@ impl Leaves {
     pub fn wipe(&self, leaf: LeafId) {
         let known = self.leaf(leaf);
         let (region, at) = (&self.files[known.mapped()].region, known.offset());
-        known.state.store(0, Ordering::Release);
+        known.layout.store(0, Ordering::Release);
         clear(region, std::iter::once(at));
     }
 
     fn put_free(&self, lists: &mut Lists, leaf: LeafId) {
-        lists.free.entry(self.leaf(leaf).units()).or_default().push(leaf);
-        lists.segments.get_mut(&self.segment_of(leaf)).expect("the segment of a leaf").free += 1;
+        let segment = self.segment_of(leaf);
+        lists.free.entry(self.leaf(leaf).units()).or_default().insert((segment, leaf));
+        lists.segments.get_mut(&segment).expect("the segment of a leaf").free += 1;
     }
 
-    /// Notes that others have the entries of leaf `leaf`, since the visible CSN was `left`; `writers` had changes there.
-    pub fn retire(&self, leaf: LeafId, left: Csn, writers: Vec<Arc<Writer>>) {
-        self.lists.lock().quarantined.push(Quarantined { leaf, left, writers });
+    /// Notes that others have the entries of leaf `leaf`, since the visible CSN was `left`. Commits up to `stored` had stored
+    /// changes there, and `writers` were still to.
+    pub fn retire(&self, leaf: LeafId, left: Csn, (writers, stored): (Vec<Arc<Writer>>, Csn)) {
+        let mut lists = self.lists.lock();
+        let place = lists.quarantined.iter().rposition(|known| known.left <= left).map_or(0, |last| last + 1);
+        lists.quarantined.insert(place, Quarantined { leaf, left, stored, writers });
     }
 
     /// Keeps the free place `leaf` until `writer` is over: the log names entries there. For recovery.
     pub fn keep(&self, leaf: LeafId, writer: &Arc<Writer>) {
         let mut lists = self.lists.lock();
-        let known = lists.free.get_mut(&self.leaf(leaf).units());
-        let free = known.and_then(|free| Some((free.iter().position(|one| *one == leaf)?, free)));
-        if let Some((index, free)) = free {
-            free.swap_remove(index);
-            let segment = self.segment_of(leaf);
+        let segment = self.segment_of(leaf);
+        let free = lists.free.get_mut(&self.leaf(leaf).units());
+        if free.is_some_and(|free| free.remove(&(segment, leaf))) {
             lists.segments.get_mut(&segment).expect("the segment of a leaf").free -= 1;
-            lists.quarantined.push(Quarantined { leaf, left: 0, writers: vec![writer.clone()] });
+            lists.quarantined.push_front(Quarantined { leaf, left: 0, stored: 0, writers: vec![writer.clone()] });
         } else if let Some(known) = lists.quarantined.iter_mut().find(|known| known.leaf == leaf) {
             known.writers.push(writer.clone());
         }
@@ -332,16 +431,21 @@ impl Leaves {
         fence(Ordering::SeqCst);
         let limit_of_readers = if is_idle() { limit } else { limit.saturating_sub(1) };
         let mut ended = Vec::new();
-        lists.quarantined.retain(|left| {
-            let no_readers = left.left <= limit_of_readers;
+        // Those left later wait for a snapshot, and are not looked at.
+        let no_readers = lists.quarantined.partition_point(|left| left.left <= limit_of_readers);
+        let mut kept = Vec::new();
+        for left in lists.quarantined.drain(..no_readers) {
             // Planted: redo needs what is there.
-            let no_redo = left.writers.iter().all(|writer| is_done(writer, limit)) || perdura_pmem::planted(206);
-            let is_over = no_readers && no_redo;
-            if is_over {
-                ended.push(left.leaf);
+            match left.is_done(limit) || perdura_pmem::planted(206) {
+                true => ended.push(left.leaf),
+                false => kept.push(left),
             }
-            !is_over
-        });
+        }
+        kept.into_iter().rev().for_each(|left| lists.quarantined.push_front(left));
+        if lists.quarantined.capacity() > 4096 && lists.quarantined.len() * 8 < lists.quarantined.capacity() {
+            let kept = lists.quarantined.len() * 2;
+            lists.quarantined.shrink_to(kept);
+        }
         ended.iter().for_each(|leaf| self.put_free(&mut lists, *leaf));
         if std::mem::take(&mut lists.has_unused) || !ended.is_empty() {
             self.give_back(&mut lists, segments);
@@ -357,32 +461,61 @@ impl Leaves {
         }
         let empty = lists.segments.iter().filter(|(_, segment)| segment.free == segment.leaves.len());
         let empty: Vec<(SegmentId, u32)> = empty.map(|(id, segment)| (*id, segment.units)).collect();
-        let mut gone: FxHashSet<LeafId> = FxHashSet::default();
         for (id, units) in empty {
             // One stays, so that splits and joins do not take and give back segments in turn.
             if !in_use.remove(&units)
                 && let Some(segment) = lists.segments.remove(&id)
             {
-                gone.extend(segment.leaves.iter());
+                let free = lists.free.get_mut(&units).expect("places of that size");
+                segment.leaves.iter().for_each(|leaf| {
+                    free.remove(&(id, *leaf));
+                });
                 lists.numbers.extend(segment.leaves);
                 segments.put_free(id);
             }
         }
-        if !gone.is_empty() {
-            lists.free.values_mut().for_each(|free| free.retain(|leaf| !gone.contains(leaf)));
+    }
+
+    /// Leaves at the end of the chain that are to move to free places before them, at most `most`: those of the last segments with
+    /// leaves of a size of which more than one place in [`FREE_SHARE`] is free, as many as have room. So segments become free.
+    pub fn to_move(&self, most: usize) -> Vec<LeafId> {
+        let lists = self.lists.lock();
+        let mut moved = Vec::new();
+        for (units, free) in &lists.free {
+            let of_size = || lists.segments.iter().rev().filter(|(_, segment)| segment.units == *units);
+            // Nothing to be had, as most often.
+            if free.len() < PLACES_MIN {
+                continue;
+            }
+            let places: usize = of_size().map(|(_, segment)| segment.leaves.len()).sum();
+            let mut room = free.len().saturating_sub(places / FREE_SHARE);
+            for (id, segment) in of_size() {
+                if moved.len() >= most || segment.leaves.len() > room {
+                    break;
+                }
+                room -= segment.leaves.len();
+                moved.extend(segment.leaves.iter().copied().filter(|leaf| !free.contains(&(*id, *leaf))));
+            }
         }
+        moved.truncate(most);
+        moved
+    }
+
+    /// Whether the place `first` is in a segment before that of `second`.
+    pub fn is_before(&self, first: LeafId, second: LeafId) -> bool {
+        self.segment_of(first) < self.segment_of(second)
     }
 
     /// Whether forgetting the table's DRAM loses nothing, if the last round of purge went up to `limit`.
     pub fn is_at_rest(&self, limit: Csn) -> bool {
         let quarantined = &self.lists.lock().quarantined;
-        quarantined.iter().all(|left| left.left <= limit && left.writers.iter().all(|writer| is_done(writer, limit)))
+        quarantined.iter().all(|left| left.left <= limit && left.is_done(limit))
     }
 
     /// Number of places free and in quarantine, and of those in segments.
     pub fn counts(&self) -> (usize, usize) {
         let lists = self.lists.lock();
-        let free = lists.free.values().map(Vec::len).sum::<usize>() + lists.quarantined.len();
+        let free = lists.free.values().map(BTreeSet::len).sum::<usize>() + lists.quarantined.len();
         (free, lists.segments.values().map(|segment| segment.leaves.len()).sum())
     }
 
@@ -402,9 +535,4 @@ fn clear(region: &Region, places: impl Iterator<Item = u64>) {
         region.flush(at, 8);
     }
     region.fence();
-}
-
-/// Whether no redo and no rollback needs what `writer` wrote, if a checkpoint covers `limit`.
-fn is_done(writer: &Arc<Writer>, limit: Csn) -> bool {
-    writer.is_over() || writer.csn().is_some_and(|csn| csn <= limit)
 }

@@ -16,6 +16,8 @@ pub struct Measured {
     pub bytes: u64,
     /// Of the slots of those, how many in a hundred have an entry.
     pub fill: Option<u64>,
+    /// Leaves that walks pass by, since older snapshots alone see entries there.
+    pub vacant: u64,
     /// Something is wrong with the index.
     pub is_damaged: bool,
 }
@@ -38,9 +40,10 @@ impl Index {
             looked_at += found.len();
         }
         let leaves = self.tree.len();
+        let vacant = leaves.saturating_sub(self.populated.len());
         let of_all = |bytes: u64| (u128::from(bytes) * u128::from(leaves) / looked_at.max(1) as u128) as u64;
         let bytes = if looked_at < LOOKED_AT { bytes } else { of_all(bytes) };
         let fill = (slots > 0).then(|| entries * 100 / slots);
-        Measured { leaves, bytes, fill, is_damaged: self.check().is_err() }
+        Measured { leaves, bytes, fill, vacant, is_damaged: self.check().is_err() }
     }
 }

@@ -161,10 +161,10 @@ impl Indexes {
             let error = Error::damaged_index(file, at, "the leaves before this one of an index are missing");
             index.set_damaged(error.to_string());
         }
-        let mut writer = index.tree.writer();
+        let mut entering = index.entering();
         for found in leaves {
             let bytes = bytes(&found);
-            writer.insert(bytes.low(), found.leaf.into());
+            entering.enter(bytes.low(), found.leaf);
             if bytes.is_sparse() {
                 self.leaves().queue().put_sparse(found.leaf);
             }

@@ -41,6 +41,23 @@ impl Page {
         Ok(())
     }
 
+    /// Forgets everything but its memory.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.entries.clear();
+        self.low.clear();
+        self.high = None;
+    }
+
+    /// Has no entries, behind the last one of the index; there is nothing from `key` on.
+    pub(super) fn end(&mut self, key: &[u8]) {
+        self.bytes.clear();
+        self.entries.clear();
+        self.low.clear();
+        self.low.extend_from_slice(key);
+        self.high = None;
+    }
+
     /// Forgets the entries from `key` on.
     pub(super) fn cut_from(&mut self, key: &[u8]) {
         let kept = self.place_of(key);

@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 /// Most leaves purged before others get the core.
-const BATCH: usize = 64;
+pub const BATCH: usize = 64;
 /// Most leaves looked at again in a round because they could not be joined.
 const AGAIN: usize = 256;
 
@@ -16,8 +16,8 @@ const AGAIN: usize = 256;
 struct Queue {
     /// Leaves, each with the CSN of its oldest commit or one soon after it; the lowest first.
     leaves: BinaryHeap<Reverse<(Csn, LeafId)>>,
-    /// Leaves with many changes.
-    crowded: Vec<LeafId>,
+    /// Leaves with many changes, or with few entries left, to be looked at before all snapshots see their changes.
+    asked: Vec<LeafId>,
     /// Leaves with few entries, to be joined with others, the next one first.
     sparse: VecDeque<LeafId>,
     /// Those of them.
@@ -34,12 +34,16 @@ impl LeafQueue {
         self.0.lock().leaves.push(Reverse((csn, leaf)));
     }
 
-    /// Adds a leaf with many changes.
-    pub fn push_crowded(&self, leaf: LeafId) {
-        let crowded = &mut self.0.lock().crowded;
-        if crowded.last() != Some(&leaf) {
-            crowded.push(leaf);
+    /// Adds leaves that have their first commit, `csn`.
+    pub fn push_all(&self, csn: Csn, leaves: Vec<LeafId>) {
+        if !leaves.is_empty() {
+            self.0.lock().leaves.extend(leaves.into_iter().map(|leaf| Reverse((csn, leaf))));
         }
+    }
+
+    /// Adds a leaf that is to be looked at in the next round.
+    pub fn push_asked(&self, leaf: LeafId) {
+        self.0.lock().asked.push(leaf);
     }
 
     /// Whether nothing waits.
@@ -62,12 +66,12 @@ impl LeafQueue {
         leaves
     }
 
-    /// Takes the leaves with many changes.
-    pub fn take_crowded(&self) -> Vec<LeafId> {
-        let mut crowded = std::mem::take(&mut self.0.lock().crowded);
-        crowded.sort_unstable();
-        crowded.dedup();
-        crowded
+    /// Takes the leaves that are to be looked at in this round.
+    pub fn take_asked(&self) -> Vec<LeafId> {
+        let mut asked = std::mem::take(&mut self.0.lock().asked);
+        asked.sort_unstable();
+        asked.dedup();
+        asked
     }
 
     /// Takes some of the leaves that are to be joined.

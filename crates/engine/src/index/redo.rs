@@ -145,8 +145,7 @@ impl Index {
         let mut leaf = self.lock(entry).ok_or_else(|| self.lacks(entry))?;
         let valid = leaf.valid()?;
         let (bytes, occupied) = (leaf.bytes, leaf.shadow.occupied(valid));
-        let is_new = !leaf.shadow.has(writer);
-        let (change, is_first) = leaf.shadow.change(writer, 0);
+        let (change, first) = leaf.shadow.change(writer, 0);
         // A transaction may log what it has done to a leaf more than once.
         let known = if inserts { change.inserted & !change.deleted } else { change.deleted & !change.inserted };
         if bytes.find(known, entry).is_some() {
@@ -165,7 +164,7 @@ impl Index {
             change.deleted |= 1 << named.slot;
         }
         change.folded ^= fold_entry(entry);
-        touched.note(leaf.id, 0, is_new, is_first);
+        touched.note(leaf.id, 0, first);
         Ok(())
     }
 

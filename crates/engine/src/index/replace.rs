@@ -1,4 +1,4 @@
-//! Leaves that take the place of others: splits, joins, and leaves that have become too small.
+//! Leaves that take the place of others: splits, and leaves that have become too small. Joins are in `pack.rs`.
 //!
 //! A leaf that is full is not changed: new ones get its entries, those of transactions under way included, and it retires as a
 //! whole. So its bytes stay as they are for redo records that name them, and the new leaves have all their slots. Of two leaves with
@@ -10,7 +10,6 @@ use super::leaves::Leaves;
 use super::tree::{Ground, Index, LockedLeaf, damaged};
 use crate::error::Result;
 use crate::format::{LEAF_UNIT, LeafKind, LeafShape, entry_key, fold_entry, units_for_long};
-use crate::shadow::writer::Writer;
 use crate::space::segments::Segments;
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -18,20 +17,16 @@ use std::sync::Arc;
 /// The leaves that are to take the place of a full one.
 pub(super) struct Plan {
     /// Sizes in units of 256 bytes, and low keys, in order.
-    leaves: SmallVec<[(u32, Vec<u8>); 2]>,
+    pub(super) leaves: SmallVec<[(u32, Vec<u8>); 2]>,
     /// The full leaf stays, and the new one comes behind it.
-    appends: bool,
+    pub(super) appends: bool,
 }
 
-/// What comes of joining two leaves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Joined {
-    /// One leaf has the entries of both.
-    Done,
-    /// Transactions have changes there: to be tried again.
-    Later,
-    /// There is nothing to join.
-    Stays,
+impl Plan {
+    /// Sizes of the leaves in units of 256 bytes, in order.
+    pub(super) fn units(&self) -> impl Iterator<Item = u32> + '_ {
+        self.leaves.iter().map(|(units, _)| *units)
+    }
 }
 
 /// Places for new leaves, taken before anything is locked.
@@ -39,19 +34,52 @@ pub(super) enum Joined {
 pub(super) struct Spares(SmallVec<[LeafId; 2]>);
 
 impl Spares {
-    /// Whether the places are those that the plan needs.
-    pub fn have(&self, plan: &Plan, leaves: &Leaves) -> bool {
-        let sizes = plan.leaves.iter().map(|(units, _)| u64::from(*units) * LEAF_UNIT);
-        self.0.len() == plan.leaves.len() && self.0.iter().map(|leaf| leaves.size(*leaf)).eq(sizes)
+    /// Whether there are none.
+    pub fn are_none(&self) -> bool {
+        self.0.is_empty()
     }
 
-    /// Takes the places that the plan needs.
-    pub fn provide(&mut self, plan: &Plan, leaves: &Leaves, segments: &Segments) -> Result<()> {
+    /// Whether the first places are those that the plan needs.
+    pub fn have(&self, plan: &Plan, leaves: &Leaves) -> bool {
+        let sizes = plan.units().map(|units| u64::from(units) * LEAF_UNIT);
+        self.0.len() >= plan.leaves.len() && sizes.zip(&self.0).all(|(size, leaf)| leaves.size(*leaf) == size)
+    }
+
+    /// Takes places of so many units each.
+    pub fn provide(
+        &mut self,
+        units: impl IntoIterator<Item = u32>,
+        leaves: &Leaves,
+        segments: &Segments,
+    ) -> Result<()> {
         self.put_back(leaves);
-        for (units, _) in &plan.leaves {
-            self.0.push(leaves.take(segments, *units)?);
+        for units in units {
+            self.0.push(leaves.take(segments, units)?);
         }
         Ok(())
+    }
+
+    /// Notes that the first places, as many as the plan needs, are in use.
+    fn use_for(&mut self, plan: &Plan) {
+        self.0.drain(..plan.leaves.len());
+    }
+
+    /// Takes the places that the plan needs from those that are free, if there are so many.
+    pub fn provide_free(&mut self, plan: &Plan, leaves: &Leaves) -> bool {
+        self.put_back(leaves);
+        for (units, _) in &plan.leaves {
+            let Some(leaf) = leaves.take_listed(*units) else {
+                self.put_back(leaves);
+                return false;
+            };
+            self.0.push(leaf);
+        }
+        true
+    }
+
+    /// The places, which are about to be used.
+    pub fn take(&mut self) -> SmallVec<[LeafId; 2]> {
+        std::mem::take(&mut self.0)
     }
 
     /// Gives back what was not used.
@@ -85,7 +113,7 @@ fn cut(entries: &[(&[u8], u32)]) -> Option<usize> {
 
 impl Index {
     /// Units of a new leaf that begins with `low` and gets `entries`, and soon one of `more` bytes.
-    fn units(&self, low: usize, entries: &[(&[u8], u32)], more: usize) -> u32 {
+    pub(super) fn units(&self, low: usize, entries: &[(&[u8], u32)], more: usize) -> u32 {
         if self.entry_bytes() != 0 {
             return self.fixed_units;
         }
@@ -95,13 +123,14 @@ impl Index {
     }
 
     /// The entries of a leaf that anybody may need, in order.
-    fn entries_of<'i>(&self, leaf: &LockedLeaf<'i>) -> Result<Vec<(&'i [u8], u32)>> {
+    pub(super) fn entries_of<'i>(&self, leaf: &LockedLeaf<'i>) -> Result<Vec<(&'i [u8], u32)>> {
         let occupied = leaf.shadow.occupied(leaf.valid()?);
         let sorted = leaf.bytes.sorted(occupied);
         let mut entries = sorted.map_err(|_| damaged(&leaf.bytes, "an entry of an index' leaf is damaged"))?;
+        let high = leaf.end.high();
         // What a leaf was left with beyond its end is that of the next.
         // Planted: it is taken along.
-        entries.retain(|(entry, _)| leaf.high.is_none_or(|high| *entry < high) || perdura_pmem::planted(211));
+        entries.retain(|(entry, _)| high.is_none_or(|high| *entry < high) || perdura_pmem::planted(211));
         Ok(entries)
     }
 
@@ -110,7 +139,7 @@ impl Index {
         let entries = self.entries_of(leaf)?;
         let low = leaf.bytes.low();
         let last = entries.last().map(|(entry, _)| *entry);
-        if leaf.high.is_none() && last.is_some_and(|last| entry > last) {
+        if leaf.end.is_last() && last.is_some_and(|last| entry > last) {
             let low = separator(last.unwrap_or_default(), entry);
             let leaves = [(self.units(low.len(), &[], entry.len()), low)].into_iter().collect();
             return Ok(Some(Plan { leaves, appends: true }));
@@ -143,7 +172,7 @@ impl Index {
         let shape = LeafShape { index: self.number, entry: self.entry_bytes(), low: low.len() as u16 };
         let bytes = u64::from(*units) * LEAF_UNIT;
         let stored: u64 = entries.iter().map(|(entry, _)| shape.stored(entry.len())).sum();
-        let has_bytes = self.entry_bytes() != 0 || shape.heap_at(bytes) + stored <= bytes;
+        let has_bytes = self.entry_bytes() != 0 || shape.heap_at(shape.slots(bytes)) + stored <= bytes;
         has_bytes && entries.len() as u32 <= shape.slots(bytes)
     }
 
@@ -180,7 +209,7 @@ impl Index {
 
     fn enter(&self, leaf: LeafId) {
         let low = self.leaves().bytes(leaf).low();
-        self.tree.writer().insert(low, leaf.into());
+        self.entering().enter(low, leaf);
     }
 
     /// Carries a plan out for the locked leaf that it was made for.
@@ -196,7 +225,7 @@ impl Index {
             let leaf = spares.0[0];
             self.make(leaf, &plan.leaves[0].1, 0);
             self.enter(leaf);
-            spares.0.clear();
+            spares.use_for(plan);
             return Ok(());
         }
         let entries = self.entries_of(&old)?;
@@ -211,78 +240,13 @@ impl Index {
             let moved: Vec<_> = entries[start..end].iter().map(|(entry, slot)| (*entry, 0, *slot)).collect();
             parts.push(self.fill(spares.0[index], low, version, &moved, &[old.valid()?]));
         }
-        spares.0.clear();
+        spares.use_for(plan);
         self.publish_parts(&parts);
-        // The session fences this before its snapshot goes, and its place is not used again before that.
+        // Durably: the new leaf with its low key may itself be joined to another soon, and then makes it void no more.
         old.bytes.set_state(LeafKind::Retired);
+        old.bytes.fence();
         self.hand_over(ground, &mut [old], &parts);
         Ok(())
-    }
-
-    /// Has the leaf that `left` is, and `right`, the next, replaced by one, if both are settled and one has room for both.
-    /// Nobody else joins leaves meanwhile.
-    pub(super) fn join(&self, ground: Ground<'_>, right: LeafId) -> Result<Joined> {
-        let mut spares = Spares::default();
-        let joined = self.join_with(ground, right, &mut spares);
-        spares.put_back(self.leaves());
-        joined
-    }
-
-    fn join_with(&self, ground: Ground<'_>, right: LeafId, spares: &mut Spares) -> Result<Joined> {
-        // The leaf may have retired long ago, and its place be another's by now.
-        let Some(low) = self.leaves().known_bytes(right).map(|bytes| bytes.low().to_vec()) else {
-            return Ok(Joined::Stays);
-        };
-        let low = &low[..];
-        let Some(left) = self.tree.lower(low).map(|left| left as LeafId) else { return Ok(Joined::Stays) };
-        let before = self.leaves().bytes(left).low().to_vec();
-        let before = &before[..];
-        loop {
-            let Some(first) = self.lock(before).filter(|first| first.id == left && first.high == Some(low)) else {
-                return Ok(Joined::Stays);
-            };
-            let is_right = |second: &LockedLeaf<'_>| second.id == right && second.bytes.low() == low;
-            let Some(second) = self.lock(low).filter(is_right) else { return Ok(Joined::Stays) };
-            if !first.shadow.is_settled() || !second.shadow.is_settled() {
-                return Ok(Joined::Later);
-            }
-            let of = |entries: Vec<(_, u32)>, of: u32| entries.into_iter().map(move |(entry, slot)| (entry, of, slot));
-            let entries: Vec<_> = of(self.entries_of(&first)?, 0).chain(of(self.entries_of(&second)?, 1)).collect();
-            let Some(units) = self.joined_units(before.len(), &entries) else { return Ok(Joined::Stays) };
-            let plan = Plan { leaves: [(units, before.to_vec())].into_iter().collect(), appends: false };
-            if !spares.have(&plan, self.leaves()) {
-                drop((first, second));
-                if spares.provide(&plan, self.leaves(), ground.segments).is_err() {
-                    return Ok(Joined::Later);
-                }
-                continue;
-            }
-            let version = first.bytes.version().wrapping_add(1);
-            let part = self.fill(spares.0[0], before, version, &entries, &[first.valid()?, second.valid()?]);
-            spares.0.clear();
-            self.publish_parts(std::slice::from_ref(&part));
-            // With the second retired its entries count in the new leaf.
-            first.bytes.set_state(LeafKind::Retired);
-            // Planted: it stays in use.
-            if !perdura_pmem::planted(213) {
-                second.bytes.set_state(LeafKind::Retired);
-            }
-            second.bytes.fence();
-            self.tree.writer().remove(low);
-            self.hand_over(ground, &mut [first, second], &[part]);
-            return Ok(Joined::Done);
-        }
-    }
-
-    /// Units of a leaf that begins with `low` and has room for all of `entries`, and a third more; `None` if none has.
-    fn joined_units(&self, low: usize, entries: &[(&[u8], u32, u32)]) -> Option<u32> {
-        let plain: Vec<_> = entries.iter().map(|(entry, _, slot)| (*entry, *slot)).collect();
-        let units = self.units(low, &plain, 0);
-        let shape = LeafShape { index: self.number, entry: self.entry_bytes(), low: low as u16 };
-        let bytes = u64::from(units) * LEAF_UNIT;
-        let stored: u64 = entries.iter().map(|(entry, ..)| shape.stored(entry.len())).sum();
-        let fits = self.entry_bytes() != 0 || shape.heap_at(bytes) + stored * 4 / 3 <= bytes;
-        (fits && entries.len() as u32 * 4 <= shape.slots(bytes) * 3).then_some(units)
     }
 
     /// Writes a new leaf with entries, each with the old leaf and slot that it comes from, of which `valid` count. Everything
@@ -315,7 +279,7 @@ impl Index {
     }
 
     /// Puts new leaves into use, durably: the last first, so that the first, which makes the old leaf void, is the end.
-    fn publish_parts(&self, parts: &[Part]) {
+    pub(super) fn publish_parts(&self, parts: &[Part]) {
         let first = self.leaves().bytes(parts[0].leaf);
         // Planted: a new leaf is in use before its content is durable.
         if !perdura_pmem::planted(200) {
@@ -330,20 +294,17 @@ impl Index {
     }
 
     /// Gives the new leaves what DRAM knows of the old ones, whose place they take.
-    fn hand_over(&self, ground: Ground<'_>, olds: &mut [LockedLeaf<'_>], parts: &[Part]) {
+    pub(super) fn hand_over(&self, ground: Ground<'_>, olds: &mut [LockedLeaf<'_>], parts: &[Part]) {
         for part in parts {
             let bytes = self.leaves().bytes(part.leaf);
             let mut shadow = self.leaves().leaf(part.leaf).slot.lock();
             for (old, moved) in olds.iter().zip(&part.moved) {
-                // Planted: the changes under way stay behind.
-                for change in old.shadow.changes().filter(|change| !(change.is_open() && perdura_pmem::planted(209))) {
-                    let renumber = |slots| bits(slots).fold(0, |new, slot| new | moved_bit(moved, slot));
-                    let sound = |slot| bytes.entry(slot).map_or(0, fold_entry);
-                    shadow.adopt(change, renumber, |slots| bits(slots).fold(0, |folded, slot| folded ^ sound(slot)));
-                }
+                let renumber = |slots| bits(slots).fold(0, |new, slot| new | moved_bit(moved, slot));
+                let sound = |slot| bytes.entry(slot).map_or(0, fold_entry);
+                shadow.adopt(&old.shadow, renumber, |slots| bits(slots).fold(0, |folded, slot| folded ^ sound(slot)));
             }
-            for (number, change) in shadow.changes().enumerate().filter(|(_, change)| change.is_open()) {
-                let is_known = shadow.changes().take(number).any(|known| Arc::ptr_eq(&known.writer, &change.writer));
+            for (number, change) in shadow.open().enumerate() {
+                let is_known = shadow.open().take(number).any(|known| Arc::ptr_eq(&known.writer, &change.writer));
                 // Planted: a transaction does not learn where its changes are.
                 if !is_known && !perdura_pmem::planted(210) {
                     change.writer.inherit(self.leaves().table(), part.leaf);
@@ -352,18 +313,16 @@ impl Index {
             if let Some(csn) = shadow.oldest_stored() {
                 shadow.queued = true;
                 self.leaves().queue().push(csn, part.leaf);
+                if bytes.is_sparse() {
+                    shadow.asked = true;
+                    self.leaves().queue().push_asked(part.leaf);
+                }
             }
         }
         parts.iter().rev().for_each(|part| self.enter(part.leaf));
         let left = (ground.visible)();
         for old in olds {
-            let mut writers: Vec<Arc<Writer>> = Vec::new();
-            for change in old.shadow.take() {
-                if !writers.iter().any(|known| Arc::ptr_eq(known, &change.writer)) {
-                    writers.push(change.writer);
-                }
-            }
-            self.leaves().retire(old.id, left, writers);
+            self.leaves().retire(old.id, left, old.shadow.take());
         }
     }
 }

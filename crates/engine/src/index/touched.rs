@@ -1,6 +1,7 @@
 //! The leaves that a transaction has touched in one table.
 
 use super::leaf::{LeafId, Lines, Range};
+use super::leaf_shadow::First;
 use super::leaves::Leaves;
 use smallvec::SmallVec;
 
@@ -45,12 +46,12 @@ impl TouchedLeaves {
         self.leaves.len() * LEAF_BYTES
     }
 
-    /// Notes a change of a leaf: the first of the transaction there, the first of the step there.
-    pub(super) fn note(&mut self, leaf: LeafId, step: u64, is_new: bool, is_first: bool) {
-        if is_new {
+    /// Notes a change of a leaf, and what it begins there.
+    pub(super) fn note(&mut self, leaf: LeafId, step: u64, first: First) {
+        if first.of_writer {
             self.leaves.push(leaf);
         }
-        if is_first {
+        if first.of_step {
             self.journal.push((step, leaf));
         }
     }

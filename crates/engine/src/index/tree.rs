@@ -10,6 +10,7 @@ use crate::space::segments::Segments;
 use perdura_log::Csn;
 use perdura_pmem::sync::Mutex;
 use perdura_tree::{Keys, Place, Tree};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 
 /// The low keys of a table's leaves.
@@ -20,7 +21,7 @@ pub struct LowKeys {
 impl Keys for LowKeys {
     #[inline]
     fn key(&self, reference: u64) -> &[u8] {
-        self.leaves.bytes(reference as LeafId).low()
+        self.leaves.low(reference as LeafId)
     }
 }
 
@@ -31,6 +32,10 @@ pub struct Index {
     definition: IndexDefinition,
     /// The leaves by their low keys.
     pub(super) tree: Tree<LowKeys>,
+    /// Those of them that are not vacant.
+    pub(super) populated: Tree<LowKeys>,
+    /// Every snapshot from this commit on sees nothing in vacant leaves.
+    pub(super) vacated: AtomicU64,
     /// Size of its leaves in units of 256 bytes if all keys have one length.
     pub(super) fixed_units: u32,
     /// Locked while the first leaf is made.
@@ -53,8 +58,43 @@ pub(super) struct LockedLeaf<'i> {
     pub id: LeafId,
     pub shadow: Locked<'i, LeafShadow>,
     pub bytes: LeafBytes<'i>,
+    pub end: LeafEnd<'i>,
+}
+
+/// The way to the leaf of a key, which was gone ahead of its use. It may not hold any more.
+pub struct Sought<'i> {
+    index: &'i Index,
+    place: Place<'i>,
+}
+
+/// Where the entries of a leaf end. To look at the next leaf's low key is a miss of the cache, and a search hardly ever has to.
+#[derive(Clone, Copy)]
+pub(super) struct LeafEnd<'i> {
+    keys: &'i LowKeys,
+    next: Option<u64>,
+    is_clear: bool,
+}
+
+impl<'i> LeafEnd<'i> {
+    pub fn of(index: &'i Index, place: &Place<'_>) -> LeafEnd<'i> {
+        LeafEnd { keys: index.tree.keys(), next: place.next(), is_clear: place.is_clear() }
+    }
+
+    /// Whether there is no next leaf.
+    pub fn is_last(&self) -> bool {
+        self.next.is_none()
+    }
+
     /// The low key of the next leaf, if there is one.
-    pub high: Option<&'i [u8]>,
+    pub fn high(&self) -> Option<&'i [u8]> {
+        self.next.map(|next| self.keys.key(next))
+    }
+
+    /// The low key of the next leaf, unless it is known to lie above all that begins with the key by which the leaf was found.
+    #[inline]
+    pub fn near(&self) -> Option<&'i [u8]> {
+        if self.is_clear { None } else { self.high() }
+    }
 }
 
 impl LockedLeaf<'_> {
@@ -75,8 +115,10 @@ impl Index {
     /// An index without leaves.
     pub fn new(number: u16, definition: IndexDefinition, leaves: Arc<Leaves>) -> Index {
         let fixed_units = units_for_fixed(usize::from(definition.key_bytes) + ENTRY_ROW_BYTES, leaves.units_max());
-        let tree = Tree::new(LowKeys { leaves });
-        Index { number, definition, tree, fixed_units, beginning: Mutex::new(()), damage: OnceLock::new() }
+        let populated = Tree::new(LowKeys { leaves: leaves.clone() });
+        let (tree, vacated) = (Tree::new(LowKeys { leaves }), AtomicU64::new(0));
+        let (beginning, damage) = (Mutex::new(()), OnceLock::new());
+        Index { number, definition, tree, populated, vacated, fixed_units, beginning, damage }
     }
 
     /// Its number in the table.
@@ -119,14 +161,30 @@ impl Index {
         }
     }
 
+    /// The place of `key`. It asks for the leaf there.
+    #[inline]
+    fn around(&self, key: &[u8]) -> Place<'_> {
+        let place = self.tree.around(key);
+        if let Some(leaf) = place.floor() {
+            self.leaves().prefetch_at(leaf);
+        }
+        place
+    }
+
+    /// Goes ahead to the leaf of `key`, which is to be changed soon, and asks for it. The caller holds a snapshot.
+    #[inline]
+    pub fn seek(&self, key: &[u8]) -> Sought<'_> {
+        Sought { index: self, place: self.around(key) }
+    }
+
     /// Calls `body` with the place of `key` and the leaf that has it, until that holds; `None` if there is no leaf.
-    pub(super) fn at_place<T>(
-        &self,
+    pub(super) fn at_place<'i, T>(
+        &'i self,
         key: &[u8],
-        mut body: impl FnMut(LeafId, &Place<'_>) -> Result<Option<T>>,
+        mut body: impl FnMut(LeafId, &Place<'i>) -> Result<Option<T>>,
     ) -> Result<Option<T>> {
         loop {
-            let place = self.tree.around(key);
+            let place = self.around(key);
             let Some(leaf) = place.floor() else {
                 if place.holds() {
                     return Ok(None);
@@ -143,24 +201,30 @@ impl Index {
     /// Locks the leaf that has the entries at `key`; `None` if there is no leaf.
     pub(super) fn lock(&self, key: &[u8]) -> Option<LockedLeaf<'_>> {
         loop {
-            let place = self.tree.around(key);
-            let Some(id) = place.floor().map(|leaf| leaf as LeafId) else {
-                if place.holds() {
-                    return None;
-                }
-                continue;
-            };
-            let bytes = self.leaves().bytes(id);
-            bytes.prefetch();
-            let slot = &self.leaves().leaf(id).slot;
-            slot.prefetch_shadow();
-            let shadow = slot.lock();
-            // Under the lock the leaf keeps its place: whoever replaces it locks it.
-            if place.holds() {
-                let high = place.next().map(|next| self.tree.keys().key(next));
-                return Some(LockedLeaf { id, shadow, bytes, high });
+            let place = self.around(key);
+            if let Some(leaf) = self.lock_at(&place) {
+                return Some(leaf);
+            }
+            if place.floor().is_none() && place.holds() {
+                return None;
             }
         }
+    }
+
+    /// Locks the leaf of a place, if the place then holds.
+    fn lock_at(&self, place: &Place<'_>) -> Option<LockedLeaf<'_>> {
+        let id = place.floor()? as LeafId;
+        let slot = &self.leaves().leaf(id).slot;
+        slot.prefetch_shadow();
+        let shadow = slot.lock();
+        // Under the lock the leaf keeps its place: whoever replaces it locks it.
+        place.holds().then(|| LockedLeaf { id, shadow, bytes: self.leaves().bytes(id), end: LeafEnd::of(self, place) })
+    }
+
+    /// As [`Index::lock`] for `key`, or with `for_entry` for an entry that begins with it: `sought` by the key, if that still holds.
+    pub(super) fn lock_sought(&self, sought: &Sought<'_>, for_entry: bool) -> Option<LockedLeaf<'_>> {
+        let is_there = std::ptr::eq(sought.index, self) && (!for_entry || sought.place.is_clear());
+        if is_there { self.lock_at(&sought.place) } else { None }
     }
 
     /// Calls `body` for each leaf, in order, with nothing locked. No leaf may come or go meanwhile.

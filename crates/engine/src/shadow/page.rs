@@ -83,6 +83,13 @@ impl PageShadow {
         self.active.is_empty() && self.history.is_empty() && self.purging.is_empty() && !is_known
     }
 
+    /// The CSN from which on snapshots see the words in the directory, 0 for all of them; `None` while transactions have
+    /// changes here.
+    #[inline]
+    pub fn settled_at(&self) -> Option<Csn> {
+        self.active.is_empty().then(|| self.history.back().map_or(0, |past| past.csn))
+    }
+
     /// The change of `writer`.
     #[inline]
     pub fn change(&self, writer: &Arc<Writer>) -> Option<&Change> {
@@ -209,6 +216,11 @@ impl PageShadow {
     pub fn newest_csn(&self, position: u16) -> Csn {
         let changed = self.history.iter().rev().find(|past| past.changed(position));
         changed.map_or(0, |past| past.csn)
+    }
+
+    /// CSN of the newest stored commit that changed anything in the page; 0 if none is remembered.
+    pub fn newest_csn_of_page(&self) -> Csn {
+        self.history.back().map_or(0, |past| past.csn)
     }
 
     /// The committed word of a row as a reader at `snapshot` sees it. `stored` is the word in the directory, `state` that

@@ -1,9 +1,11 @@
 //! The place of a shadow: of a directory page, or of an index' leaf.
 //!
-//! A reader looks at the *mark* of the place before and after it loads words: an even mark that did not move says that there
-//! was no shadow all the while, so what is on the medium is what every snapshot sees. Everything else happens under the
-//! lock.
+//! A reader looks at the *mark* of the place before and after it loads words: an even mark that did not move says that nobody
+//! was changing anything all the while. Then what is on the medium is what every snapshot sees, or, if there is a shadow, every
+//! snapshot from the newest commit in it on. So a shadow that is there for an older snapshot alone costs only who reads
+//! at that one. Everything else happens under the lock.
 
+use perdura_log::Csn;
 use perdura_pmem::ahead::prefetch;
 use perdura_pmem::sync::{Mutex, MutexGuard};
 use std::ops::{Deref, DerefMut};
@@ -13,12 +15,18 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 pub trait Shadow: Default {
     /// Whether it says nothing that is not on the medium.
     fn is_empty(&self) -> bool;
+
+    /// The CSN from which on snapshots see what is on the medium, 0 for all of them; `None` while anything is to be stored or
+    /// undone.
+    fn settled_at(&self) -> Option<Csn>;
 }
 
 /// The place of a shadow.
 pub struct Slot<T> {
-    /// Odd while there is a shadow; it grows whenever one comes or goes.
+    /// Odd while there is a shadow that is not settled, or may come to be so under the lock; it grows whenever that changes.
     mark: AtomicU64,
+    /// While the mark is even: where the shadow is settled; 0 without one.
+    settled: AtomicU64,
     shadow: Mutex<Option<Box<T>>>,
     /// Address of the newest shadow, to ask for it ahead of the lock.
     address: AtomicUsize,
@@ -26,20 +34,23 @@ pub struct Slot<T> {
 
 impl<T> Default for Slot<T> {
     fn default() -> Slot<T> {
-        Slot { mark: AtomicU64::new(0), shadow: Mutex::new(None), address: AtomicUsize::new(0) }
+        let (mark, settled, address) = (AtomicU64::new(0), AtomicU64::new(0), AtomicUsize::new(0));
+        Slot { mark, settled, shadow: Mutex::new(None), address }
     }
 }
 
 impl<T: Shadow> Slot<T> {
-    /// The mark of a place without a shadow, to be checked by [`Slot::is_still`] after words are loaded; `None` if there
-    /// is a shadow.
+    /// The mark of a place where `snapshot` sees what is on the medium, to be checked by [`Slot::is_still`] after words are
+    /// loaded; `None` if the shadow has to be asked.
     #[inline]
-    pub fn quiet(&self) -> Option<u64> {
+    pub fn quiet(&self, snapshot: Csn) -> Option<u64> {
         let mark = self.mark.load(Ordering::Acquire);
-        mark.is_multiple_of(2).then_some(mark)
+        // Purge alone lowers it, and only below all snapshots.
+        let is_settled = self.settled.load(Ordering::Relaxed) <= snapshot;
+        (mark.is_multiple_of(2) && is_settled).then_some(mark)
     }
 
-    /// Whether no shadow has come since [`Slot::quiet`] returned `mark`.
+    /// Whether nobody has changed anything since [`Slot::quiet`] returned `mark`.
     #[inline]
     pub fn is_still(&self, mark: u64) -> bool {
         fence(Ordering::Acquire);
@@ -52,10 +63,17 @@ impl<T: Shadow> Slot<T> {
         if guard.is_none() {
             let shadow = guard.insert(Box::default());
             self.address.store(std::ptr::from_ref(&**shadow).addr(), Ordering::Relaxed);
+        }
+        if self.is_even() {
             // Whoever stores a word does so later, under the lock.
             self.mark.fetch_add(1, Ordering::AcqRel);
         }
         Locked { slot: self, guard }
+    }
+
+    /// Whether the mark is even. It moves under the lock only.
+    fn is_even(&self) -> bool {
+        self.mark.load(Ordering::Relaxed).is_multiple_of(2)
     }
 
     /// Calls `body` while there is no shadow and gets none. Returns whether it did. Readers that looked at the mark
@@ -84,7 +102,8 @@ impl<T: Shadow> Slot<T> {
         prefetch(address.wrapping_add(perdura_pmem::LINE_BYTES as usize));
     }
 
-    /// Locks the shadow, if there is one.
+    /// Locks the shadow, if there is one. A caller that is about to store words has entered what it stores before, so the
+    /// mark is odd.
     pub fn lock_existing(&self) -> Option<Locked<'_, T>> {
         let guard = self.shadow.lock();
         guard.is_some().then(|| Locked { slot: self, guard })
@@ -115,9 +134,53 @@ impl<T: Shadow> DerefMut for Locked<'_, T> {
 
 impl<T: Shadow> Drop for Locked<'_, T> {
     fn drop(&mut self) {
-        if self.guard.as_ref().is_some_and(|shadow| shadow.is_empty()) {
+        let Some(shadow) = self.guard.as_ref() else { return };
+        let (is_even, settled) = (self.slot.is_even(), shadow.settled_at());
+        if shadow.is_empty() {
             *self.guard = None;
+        }
+        if let Some(csn) = settled {
+            self.slot.settled.store(csn, Ordering::Relaxed);
+        }
+        if is_even != settled.is_some() {
             self.slot.mark.fetch_add(1, Ordering::AcqRel);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Changes under way, and the newest stored commit.
+    #[derive(Default)]
+    struct Known(u32, Csn);
+
+    impl Shadow for Known {
+        fn is_empty(&self) -> bool {
+            self.0 == 0 && self.1 == 0
+        }
+
+        fn settled_at(&self) -> Option<Csn> {
+            (self.0 == 0).then_some(self.1)
+        }
+    }
+
+    #[test]
+    fn a_settled_shadow_is_asked_by_older_snapshots_only() {
+        let slot = Slot::<Known>::default();
+        let before = slot.quiet(1).expect("no shadow");
+        slot.lock().0 = 1;
+        assert!(slot.quiet(Csn::MAX).is_none() && !slot.is_still(before), "a change is under way");
+        *slot.lock_existing().expect("a change") = Known(0, 7);
+        assert!(slot.quiet(6).is_none());
+        let beside = slot.quiet(7).expect("it sees all that is stored");
+        let locked = slot.lock();
+        assert!(slot.quiet(7).is_none() && !slot.is_still(beside), "the holder of the lock may change it");
+        drop(locked);
+        let again = slot.quiet(7).expect("nothing has changed");
+        slot.lock_existing().expect("a past").1 = 0;
+        assert!(slot.lock_existing().is_none() && slot.is_still(again), "purge disturbs nobody");
+        assert_eq!(slot.quiet(0), Some(again));
     }
 }

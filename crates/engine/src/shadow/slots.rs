@@ -1,8 +1,7 @@
 //! The shadows of a table's directory pages, by page number.
 //!
-//! Most pages have none. A reader looks at the *mark* of the page's slot before and after it loads words: an even mark
-//! that did not move says that there was no shadow all the while, so the words in the directory are what every snapshot
-//! sees. Everything else happens under the slot's lock. Lock order: the lists of free rows and pages; a slot; a shard of
+//! Most pages have none. A reader looks at the *mark* of the page's slot before and after it loads words, and most find there
+//! that the words in the directory are what their snapshots see (`slot.rs`). Everything else happens under the slot's lock. Lock order: the lists of free rows and pages; a slot; a shard of
 //! the lock table; the keys of a writer.
 //!
 //! Here is also the place where writers and those who lock the table as a whole meet (`txn/table_lock.rs`). A reader of the
@@ -12,6 +11,7 @@
 
 use super::page::PageShadow;
 use super::slot::{Locked, Shadow, Slot as AnySlot};
+use perdura_log::Csn;
 use perdura_pmem::sync::Mutex;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -28,6 +28,10 @@ pub type LockedPage<'a> = Locked<'a, PageShadow>;
 impl Shadow for PageShadow {
     fn is_empty(&self) -> bool {
         PageShadow::is_empty(self)
+    }
+
+    fn settled_at(&self) -> Option<Csn> {
+        PageShadow::settled_at(self)
     }
 }
 

@@ -198,13 +198,8 @@ impl Allocator {
     /// thread at a time may call this.
     pub fn purge(&self, reach: &Reach) -> usize {
         let mut freed = 0;
-        loop {
-            let pages = self.retired.take(reach.limit());
-            if pages.is_empty() {
-                break;
-            }
-            let _span = perdura_pmem::trace::span("purge");
-            freed += self.purge_pages(&pages, |page, reclaimed| self.take_past(page, reach.limit(), reclaimed));
+        while let Some(of_batch) = self.purge_batch(reach) {
+            freed += of_batch;
             yield_now();
         }
         let mut left = Vec::new();
@@ -221,6 +216,27 @@ impl Allocator {
         self.directory_space.give_back(reach.limit(), &self.segments, &self.shadows);
         self.file_return.round(&self.segments, &self.directory_space, |file| self.let_go(file));
         freed
+    }
+
+    /// Reclaims what commits up to the limit of `reach` replaced in the pages that have waited longest, at most `batches` of
+    /// [`BATCH`]. Like [`Allocator::purge`] for one thread at a time.
+    pub fn purge_oldest(&self, reach: &Reach, batches: usize) {
+        for _ in 0..batches {
+            if self.purge_batch(reach).is_none() {
+                break;
+            }
+        }
+    }
+
+    /// Reclaims what commits up to the limit of `reach` replaced in a batch of pages. Returns the number of versions; `None`
+    /// if no page waits.
+    fn purge_batch(&self, reach: &Reach) -> Option<usize> {
+        let pages = self.retired.take(reach.limit());
+        if pages.is_empty() {
+            return None;
+        }
+        let _span = perdura_pmem::trace::span("purge");
+        Some(self.purge_pages(&pages, |page, reclaimed| self.take_past(page, reach.limit(), reclaimed)))
     }
 
     /// Reclaims what `take` takes from the shadow of each page. Returns the number of versions.

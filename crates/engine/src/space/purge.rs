@@ -113,6 +113,11 @@ impl PurgeQueue {
         self.rows.load(Ordering::Relaxed)
     }
 
+    /// Whether a page waits with a commit at or below `limit`.
+    pub fn is_due(&self, limit: Csn) -> bool {
+        self.queue.lock().pages.peek().is_some_and(|Reverse((csn, _))| *csn <= limit)
+    }
+
     /// Whether nothing waits.
     pub fn is_empty(&self) -> bool {
         self.queue.lock().pages.is_empty()

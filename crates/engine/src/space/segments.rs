@@ -373,7 +373,7 @@ impl Segments {
         self.settle(&mut free, segment.id, &segment.cells);
     }
 
-    /// Makes a segment free if it is empty, or reusable if at least a twentieth of its cells is free. A segment with an
+    /// Makes a segment free if it is empty, or reusable if more than one in 64 of its cells is free. A segment with an
     /// owner stays as it is, and so does one that is being emptied until it is empty. `free` are the locked lists.
     fn settle(&self, free: &mut FreeSegments, id: SegmentId, cells: &CellMap) {
         // Planted: an empty segment becomes free although an owner fills it.
@@ -529,10 +529,13 @@ impl Segments {
     }
 }
 
-/// Whether a segment with `used` of its `count` cells in use is worth another owner. A table that is updated at random keeps
-/// that share of its cells free.
+/// Segments are worth another owner if more than one in so many of their cells is free. A table that is updated at random keeps
+/// up to that share of its cells free in segments that nobody takes over.
+const FREE_SHARE: u32 = 64;
+
+/// Whether a segment with `used` of its `count` cells in use is worth another owner.
 fn has_room(used: u32, count: u32) -> bool {
-    u64::from(used) * 20 <= u64::from(count) * 19
+    used < count - count / FREE_SHARE
 }
 
 /// The segment that was found swept last: versions that are replaced one after the other mostly lie in one segment.

@@ -24,6 +24,10 @@ pub enum Direction {
     Backward,
 }
 
+/// The memory of a scan that has ended, for the next one.
+#[derive(Default)]
+pub struct ScanBuffers(Page);
+
 /// A cursor over the entries of an index, as one snapshot sees them.
 pub struct IndexScan {
     table: Arc<Table>,
@@ -51,6 +55,17 @@ impl Session {
     /// Begins a scan of an index. With [`ReadView::Snapshot`] it sees what the snapshot sees, with [`ReadView::Newest`] the
     /// newest committed entries; and what the transaction changed before it.
     pub fn index_scan(&mut self, table: &Arc<Table>, index: usize, view: ReadView) -> IndexScan {
+        self.index_scan_with(table, index, view, ScanBuffers::default())
+    }
+
+    /// As [`Session::index_scan`], in the memory of an earlier scan.
+    pub fn index_scan_with(
+        &mut self,
+        table: &Arc<Table>,
+        index: usize,
+        view: ReadView,
+        ScanBuffers(page): ScanBuffers,
+    ) -> IndexScan {
         let (snapshot, is_consistent) = self.index_snapshot(view);
         let seen = self.writes.position().step();
         IndexScan {
@@ -59,7 +74,7 @@ impl Session {
             snapshot,
             is_consistent,
             seen,
-            page: Page::default(),
+            page,
             before_next: 0,
             up_to_previous: 0,
             at: None,
@@ -133,11 +148,18 @@ impl Session {
         self.check_own(table)?;
         self.snapshots.statement(&self.pool);
         let own = self.writes.view(table.id(), u64::MAX);
-        self.index_of(table, index)?.estimate(from, to, &View { snapshot: Csn::MAX, own })
+        let view = View { snapshot: Csn::MAX, own };
+        self.index_of(table, index)?.estimate(from, to, &view, table.row_count_estimate())
     }
 }
 
 impl IndexScan {
+    /// Ends the scan, and keeps its memory for another: that of one leaf.
+    pub fn into_buffers(mut self) -> ScanBuffers {
+        self.page.clear();
+        ScanBuffers(self.page)
+    }
+
     /// Goes to the place before or behind a bound, which is the beginning of keys. Forward, the next entry is the first at the
     /// bound (`Included`) or behind all that begin with it (`Excluded`). Backward, the previous entry is the last that begins
     /// with the bound or lies below it (`Included`), or the last below it (`Excluded`).
@@ -159,7 +181,7 @@ impl IndexScan {
             Bound::Included(key) | Bound::Excluded(key) if behind => beyond(key),
             Bound::Included(key) | Bound::Excluded(key) => key.to_vec(),
         };
-        self.load(session, &key)?;
+        self.load(session, &key, direction == Direction::Forward)?;
         self.put_at(self.page.place_of(&key));
         self.at = None;
         Ok(())
@@ -173,7 +195,7 @@ impl IndexScan {
     pub fn refresh(&mut self, session: &Session) -> Result<()> {
         let Some(at) = self.at else { return Ok(()) };
         let entry = self.page.entry(at).to_vec();
-        self.load(session, &entry)?;
+        self.load(session, &entry, false)?;
         let place = self.page.place_of(&entry);
         let is_there = place < self.page.len() && self.page.entry(place) == entry;
         (self.before_next, self.up_to_previous) = (place + usize::from(is_there), place);
@@ -185,13 +207,17 @@ impl IndexScan {
         (self.before_next, self.up_to_previous) = (place, place);
     }
 
-    /// Loads the leaf at `key`.
-    fn load(&mut self, session: &Session, key: &[u8]) -> Result<()> {
+    /// Loads the leaf at `key`; with `onward`, the next one if there is nothing to be seen.
+    fn load(&mut self, session: &Session, key: &[u8], onward: bool) -> Result<()> {
         self.at = None;
         session.check_snapshot()?;
         let own = session.writes.view(self.table.id(), self.seen);
         let view = View { snapshot: self.snapshot, own };
-        let found = session.index_of(&self.table, self.index)?.page_at(key, &view, &mut self.page);
+        let index = session.index_of(&self.table, self.index)?;
+        let found = match onward {
+            true => index.page_from(key, &view, &mut self.page),
+            false => index.page_at(key, &view, &mut self.page),
+        };
         if !found.map_err(|error| error.in_index(self.index))? {
             self.page = Page::default();
         }
@@ -227,7 +253,7 @@ impl IndexScan {
                 self.put_at(self.page.len());
                 return Ok(false);
             };
-            self.load(session, &high)?;
+            self.load(session, &high, true)?;
             self.put_at(self.page.place_of(&high));
         }
     }

@@ -7,8 +7,9 @@ use super::session::Session;
 use super::write::{changed, gone};
 use crate::changes::claim::Step;
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{KEY_BYTES_MAX, Rid, data_file_name};
+use crate::format::{KEY_BYTES_MAX, Rid, Word, data_file_name};
 use crate::index::insert::Inserted;
+use crate::index::tree::Sought;
 use crate::pool::locks::{LockMode, LockOutcome};
 use crate::shadow::change::Own;
 use crate::table::Table;
@@ -21,6 +22,9 @@ use std::time::Duration;
 const CROWDED_ROUNDS: u32 = 100;
 /// Waits for the row of a key after which the next ones come a millisecond apart.
 const WAITS_AT_ONCE: u32 = 10;
+
+/// Ways to leaves that take no memory of the heap.
+const SOUGHT_IN_PLACE: usize = 4;
 
 /// A key of a row.
 #[derive(Clone, Copy, Debug)]
@@ -61,16 +65,18 @@ impl Session {
         for (index, key) in keys.iter().enumerate() {
             check_key(table, index, key.bytes)?;
         }
-        let rid = self.insert_unkeyed(table, row)?;
         if keys.is_empty() {
-            return Ok(rid);
+            return self.insert_unkeyed(table, row);
         }
         // The snapshot keeps purge off the leaves that are looked at.
         self.snapshots.statement(&self.pool);
+        // The leaves come while the row is written.
+        let sought = seek(table, keys.iter().enumerate().map(|(index, key)| (index, key.bytes)));
+        let rid = self.insert_unkeyed(table, row)?;
         let (_, at) = self.writes.table_to_write(table, self.owner.id);
         let mut done = DoneList::new();
-        for (index, key) in keys.iter().enumerate() {
-            if let Err(error) = self.insert_key(table, (index, *key), rid.row(), at) {
+        for ((index, key), sought) in keys.iter().enumerate().zip(&sought) {
+            if let Err(error) = self.insert_key(table, (index, *key), rid.row(), at, Some(sought)) {
                 self.take_back(table, rid, done, at);
                 self.write(table, rid, None)?;
                 return Err(error);
@@ -93,7 +99,8 @@ impl Session {
         for change in changes {
             check_key(table, change.index, change.new.bytes)?;
         }
-        let at = self.begin_keys(table, rid)?;
+        let keys = changes.iter().flat_map(|change| [(change.index, change.old), (change.index, change.new.bytes)]);
+        let at = self.begin_keys(table, rid, keys)?;
         let mut done = DoneList::new();
         let outcome = self.change_keys(table, rid, changes, at, &mut done);
         outcome.and_then(|()| self.update(table, rid, row)).inspect_err(|_| self.take_back(table, rid, done, at))
@@ -110,7 +117,7 @@ impl Session {
         for change in changes {
             self.writes.table(table, self.owner.id).delete_entry(change.index, change.old, rid.row(), at)?;
             done.push(Done::Deleted(change.index, change.old));
-            self.insert_key(table, (change.index, change.new), rid.row(), at)?;
+            self.insert_key(table, (change.index, change.new), rid.row(), at, None)?;
             done.push(Done::Inserted(change.index, change.new.bytes));
         }
         Ok(())
@@ -126,7 +133,7 @@ impl Session {
         if keys.is_empty() {
             return self.write(table, rid, None);
         }
-        let at = self.begin_keys(table, rid)?;
+        let at = self.begin_keys(table, rid, keys.iter().copied().enumerate())?;
         let mut done = DoneList::new();
         for (index, key) in keys.iter().enumerate() {
             if let Err(error) = self.writes.table(table, self.owner.id).delete_entry(index, key, rid.row(), at) {
@@ -143,13 +150,19 @@ impl Session {
         self.duplicate
     }
 
-    /// Locks a row whose keys are going to change, and makes sure that it is there and as the transaction knows it.
-    fn begin_keys(&mut self, table: &Arc<Table>, rid: Rid) -> Result<Step> {
+    /// Locks a row whose `keys` are going to change, and makes sure that it is there and as the transaction knows it.
+    fn begin_keys<'k>(
+        &mut self,
+        table: &Arc<Table>,
+        rid: Rid,
+        keys: impl Iterator<Item = (usize, &'k [u8])>,
+    ) -> Result<Step> {
         self.check_writable(table)?;
         if table.directory().place(rid.row()).is_none() {
             return Err(gone(table, rid));
         }
         self.snapshots.statement(&self.pool);
+        seek(table, keys);
         self.lock_row(table, rid, LockMode::Exclusive)?;
         match self.writes.own(table.id(), rid) {
             Some(Own::Row(_)) => {}
@@ -167,14 +180,22 @@ impl Session {
         Ok(self.writes.table_to_write(table, self.owner.id).1)
     }
 
-    fn insert_key(&mut self, table: &Arc<Table>, (index, key): (usize, Key<'_>), row: u64, at: Step) -> Result<()> {
+    /// Inserts a key of `row`. `sought` may be the way to it.
+    fn insert_key(
+        &mut self,
+        table: &Arc<Table>,
+        (index, key): (usize, Key<'_>),
+        row: u64,
+        at: Step,
+        mut sought: Option<&Sought<'_>>,
+    ) -> Result<()> {
         let definition = table.index_definition(index);
         let unique = definition.is_some_and(|definition| definition.unique) && !key.may_repeat;
         let (mut rounds, mut waits) = (0, 0);
         loop {
             let writes = self.writes.table(table, self.owner.id);
-            let inserted = writes.insert_entry(index, (key.bytes, row, unique), at, &|| self.pool.log.visible_csn());
-            match inserted? {
+            let (entry, visible) = ((key.bytes, row, unique), || self.pool.log.visible_csn());
+            match writes.insert_entry(index, entry, at, sought.take(), &visible)? {
                 Inserted::Done => return Ok(()),
                 Inserted::Taken(row) => {
                     self.duplicate = Some((index, rid_of(table, row)?));
@@ -227,6 +248,14 @@ impl Session {
     }
 }
 
+/// Goes ahead to the leaves of keys, each an index of the table with a key, and asks for all of them. The session has a snapshot.
+fn seek<'t, 'k>(
+    table: &'t Table,
+    keys: impl Iterator<Item = (usize, &'k [u8])>,
+) -> SmallVec<[Sought<'t>; SOUGHT_IN_PLACE]> {
+    keys.filter_map(|(index, key)| Some(table.index_list().index(index)?.seek(key))).collect()
+}
+
 /// Waits a millisecond.
 fn pause() {
     let nobody = Mutex::new(());
@@ -236,8 +265,10 @@ fn pause() {
 
 /// The RID of the row that an entry names.
 pub(crate) fn rid_of(table: &Table, row: u64) -> Result<Rid> {
-    check_row(table, row)?;
-    Ok(known_rid(table, row))
+    match table.directory().place(row) {
+        Some((region, at)) => Ok(Rid::new(row, Word(region.load(at)).incarnation())),
+        None => Err(unknown(table, row)),
+    }
 }
 
 /// The RID of a row that the table has. This reads the row's word, which is mostly a miss of the cache.
@@ -247,11 +278,13 @@ pub(super) fn known_rid(table: &Table, row: u64) -> Rid {
 
 /// Fails if the table does not have the row that an entry names.
 pub(super) fn check_row(table: &Table, row: u64) -> Result<()> {
-    if table.directory().place(row).is_some() {
-        return Ok(());
-    }
+    if table.directory().place(row).is_some() { Ok(()) } else { Err(unknown(table, row)) }
+}
+
+#[cold]
+fn unknown(table: &Table, row: u64) -> Error {
     let what = format_args!("an entry of an index names row {row:#x}, which the table does not have");
-    Err(Error::damaged(&data_file_name(table.id(), 0), 0, what))
+    Error::damaged(&data_file_name(table.id(), 0), 0, what)
 }
 
 fn check_count(table: &Table, keys: usize) -> Result<()> {

@@ -30,6 +30,19 @@ impl Session {
         self.lock_within(table, rid, mode, Some(timeout))
     }
 
+    /// Locks a row exclusively, if nobody else has locked it or waits for it. `None` says that [`Session::lock_row`] is to be called.
+    ///
+    /// # Errors
+    /// Configuration if the table belongs to another pool.
+    pub fn lock_free_row(&mut self, table: &Arc<Table>, rid: Rid) -> Result<Option<LockOutcome>> {
+        self.check_own(table)?;
+        self.owner.begin(self.pool.locks.clock());
+        match self.claim(table, rid, LockMode::Exclusive) {
+            Claimed::Granted(outcome) => Ok(Some(outcome)),
+            Claimed::Contended(_) | Claimed::Barred => Ok(None),
+        }
+    }
+
     /// How long the session waits for a lock.
     pub(super) fn lock_wait_timeout(&self) -> Duration {
         self.lock_wait_timeout.unwrap_or_else(|| self.pool.lock_wait_timeout())

@@ -54,7 +54,7 @@ impl Session {
             Some(Own::Deleted) => return Ok(None),
             None => {}
         }
-        let (word, csn) = table.newest(rid.row());
+        let (word, csn) = table.newest_met(rid.row());
         let row = table.row(rid, word)?;
         if row.is_some() {
             self.snapshots.note_met(csn);

@@ -144,6 +144,10 @@ impl Session {
             self.bound_memory()?;
         }
         let (writes, _) = self.writes.table_to_write(table, self.owner.id);
+        if row.is_some() && writes.is_purge_due() {
+            self.pool.purge_some(table)?;
+        }
+        let (writes, _) = self.writes.table_to_write(table, self.owner.id);
         // The version is written before the row is locked: only one of many rows is contended or gone.
         let word = row.map(|row| writes.write_version(self.id, rid, row)).transpose()?;
         let key = LockKey::row(table.id(), rid);

@@ -45,6 +45,30 @@ impl KeyRaid {
         taken
     }
 
+    /// Runs transactions that delete rows, those that came one after the other together.
+    pub fn clear_out(&self, txn: &mut Session, transactions: u32, random: &mut Random) {
+        for _ in 0..transactions {
+            let some: Vec<Rid> = {
+                let known = self.known.lock();
+                let first = random.below(known.len().max(1) as u64) as usize;
+                known.iter().skip(first).take(30).copied().collect()
+            };
+            let mut changes = Changes::new();
+            txn.start_statement();
+            let going = some.into_iter().all(|rid| match self.keyed.delete(txn, rid) {
+                Ok(()) => changes.insert(rid, None).is_none(),
+                Err(error) => error.kind() == ErrorKind::NotFound,
+            });
+            txn.end_statement();
+            if !going || txn.is_read_only() {
+                txn.rollback().unwrap();
+                continue;
+            }
+            let csn = txn.commit().unwrap_or_else(|error| panic!("{error}"));
+            self.committed.lock().push((csn, changes));
+        }
+    }
+
     fn pick(&self, random: &mut Random) -> Option<Rid> {
         let known = self.known.lock();
         let latest = &known[known.len().saturating_sub(150)..];

@@ -1,0 +1,266 @@
+//! Packing: the entries of adjacent leaves that are partly empty go into fewer leaves, and leaves move to the front of the chain.
+//!
+//! It happens in purge, to leaves that have lost entries: a table whose keys change would otherwise keep its leaves little more
+//! than half full. The new leaves have free slots left for what comes, so that those are not split at once. All of the
+//! old leaves are locked and settled. The new ones are in use, durably, before any of the old ones retires; `docs/indexes.md` has
+//! the crash story.
+
+use super::leaf::{LeafId, SPARSE};
+use super::leaves::Leaves;
+use super::replace::{Part, Plan, Spares, separator};
+use super::tree::{Ground, Index, LockedLeaf};
+use crate::error::Result;
+use crate::format::{LEAF_UNIT, LeafKind, LeafShape, entry_key};
+use smallvec::SmallVec;
+
+/// Most leaves that are packed together.
+const LEAVES_MAX: usize = 5;
+/// Of the slots of a leaf that is packed, one of so many stays free.
+const SLOTS_FREE: u32 = 8;
+/// A leaf with more than three of so many slots in use is not looked at.
+const LOOKED_AT: u32 = 4;
+
+/// What comes of packing leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Packed {
+    /// Fewer leaves have the entries.
+    Done,
+    /// Transactions have changes there, or there is no place for the new leaves: to be tried again.
+    Later,
+    /// There is nothing to pack.
+    Stays,
+}
+
+/// Adjacent leaves.
+type Run = SmallVec<[LeafId; LEAVES_MAX]>;
+
+/// An entry with the old leaf and the slot that it comes from.
+type From<'i> = (&'i [u8], u32, u32);
+
+impl Index {
+    /// Has leaf `leaf` and some of those beside it replaced by fewer, if all are settled and these have room for what counts.
+    /// Nobody else packs leaves meanwhile.
+    pub(super) fn pack(&self, ground: Ground<'_>, leaf: LeafId) -> Result<Packed> {
+        let mut spares = Spares::default();
+        let mut packed = Ok(Packed::Stays);
+        for run in self.runs_of(leaf) {
+            packed = self.pack_run(ground, &run, &mut spares);
+            if !matches!(packed, Ok(Packed::Stays)) {
+                break;
+            }
+        }
+        spares.put_back(self.leaves());
+        packed
+    }
+
+    /// Has leaf `leaf` replaced by one at a place before it, if there is such a place and the leaf is settled. Nobody packs leaves
+    /// meanwhile.
+    pub(super) fn move_ahead(&self, ground: Ground<'_>, leaf: LeafId) -> Result<Packed> {
+        let mut spares = Spares::default();
+        let moved = self.pack_run(ground, &[leaf], &mut spares);
+        spares.put_back(self.leaves());
+        moved
+    }
+
+    /// Adjacent leaves that fewer may have room for: from `leaf` on, or if it is sparse, it and one beside it. None if the leaf
+    /// retired long ago, and its place is another's by now.
+    fn runs_of(&self, leaf: LeafId) -> SmallVec<[Run; 2]> {
+        let mut runs = SmallVec::new();
+        let Some(bytes) = self.leaves().known_bytes(leaf) else { return runs };
+        let mut found = Vec::new();
+        self.tree.page_from(bytes.low(), true, &mut found);
+        if found.first().map(|first| *first as LeafId) != Some(leaf) {
+            return runs;
+        }
+        let run: Run = found.iter().take(LEAVES_MAX).map(|leaf| *leaf as LeafId).collect();
+        if bytes.is_sparse() {
+            runs.extend(self.tree.lower(bytes.low()).map(|before| Run::from_slice(&[before as LeafId, leaf])));
+            runs.extend((run.len() > 1).then(|| Run::from_slice(&run[..2])));
+        } else if self.entry_bytes() != 0 {
+            runs.extend(self.packed_count(&run).map(|count| Run::from_slice(&run[..count])));
+        }
+        runs
+    }
+
+    /// How many of the leaves of `run`, whose entries have one length, are to be replaced by one less: as few as possible.
+    fn packed_count(&self, run: &[LeafId]) -> Option<usize> {
+        let (mut entries, mut room) = (0, 0);
+        for (before, leaf) in run.iter().enumerate() {
+            entries += self.leaves().known_bytes(*leaf)?.valid()?.count_ones();
+            if before > 0 && entries <= room {
+                return Some(before + 1);
+            }
+            room += self.slots_filled();
+        }
+        None
+    }
+
+    /// Slots that a leaf whose entries have one length has at least, whatever its low key.
+    fn slots_least(&self) -> u32 {
+        let shape = LeafShape { index: self.number, entry: self.entry_bytes(), low: self.entry_bytes() };
+        shape.slots(u64::from(self.fixed_units) * LEAF_UNIT)
+    }
+
+    /// Slots of those that are filled.
+    fn slots_filled(&self) -> u32 {
+        let slots = self.slots_least();
+        slots - slots / SLOTS_FREE
+    }
+
+    fn pack_run(&self, ground: Ground<'_>, run: &[LeafId], spares: &mut Spares) -> Result<Packed> {
+        loop {
+            let Some(olds) = self.lock_run(run) else { return Ok(Packed::Stays) };
+            // What older snapshots see goes along, but is moved for nothing but to have less leaves.
+            let is_ready = |old: &LockedLeaf<'_>| old.shadow.is_settled() || run.len() > 1 && old.shadow.is_stored();
+            if !olds.iter().all(is_ready) {
+                return Ok(Packed::Later);
+            }
+            let mut entries: Vec<From<'_>> = Vec::new();
+            for (number, old) in olds.iter().enumerate() {
+                entries.extend(self.entries_of(old)?.into_iter().map(|(entry, slot)| (entry, number as u32, slot)));
+            }
+            let Some((plan, cuts)) = self.plan_packed(&olds, &entries) else { return Ok(Packed::Stays) };
+            if spares.have(&plan, self.leaves()) {
+                let places = spares.take();
+                if run.len() == 1 && !self.leaves().is_before(places[0], run[0]) {
+                    places.into_iter().for_each(|place| self.leaves().put(place));
+                    return Ok(Packed::Stays);
+                }
+                return self.replace_run(ground, olds, (&plan, &cuts, &entries), &places).map(|()| Packed::Done);
+            }
+            let is_sparse = olds.len() > 1 && olds.iter().any(|old| old.bytes.is_sparse());
+            drop(olds);
+            // What is only partly empty takes no segment into use to become less.
+            let provided = match is_sparse {
+                true => spares.provide(plan.units(), self.leaves(), ground.segments).is_ok(),
+                false => spares.provide_free(&plan, self.leaves()),
+            };
+            if !provided {
+                return Ok(Packed::Later);
+            }
+        }
+    }
+
+    /// Locks adjacent leaves, from left to right; `None` if they are not adjacent any more.
+    fn lock_run(&self, run: &[LeafId]) -> Option<SmallVec<[LockedLeaf<'_>; LEAVES_MAX]>> {
+        let mut olds: SmallVec<[LockedLeaf<'_>; LEAVES_MAX]> = SmallVec::new();
+        for leaf in run {
+            let low = match olds.last() {
+                Some(before) => before.end.high()?.to_vec(),
+                None => self.leaves().known_bytes(*leaf)?.low().to_vec(),
+            };
+            let locked = self.lock(&low)?;
+            if locked.id != *leaf || locked.bytes.low() != &low[..] {
+                return None;
+            }
+            olds.push(locked);
+        }
+        Some(olds)
+    }
+
+    /// The leaves that are to have the entries of `olds`, one less, or one as large as the only one; and where the entries are
+    /// cut. `None` if there is no room.
+    fn plan_packed(&self, olds: &[LockedLeaf<'_>], entries: &[From<'_>]) -> Option<(Plan, Vec<usize>)> {
+        let low = olds[0].bytes.low().to_vec();
+        if let [old] = olds {
+            let units = (self.leaves().size(old.id) / LEAF_UNIT) as u32;
+            return Some((Plan { leaves: [(units, low)].into_iter().collect(), appends: false }, Vec::new()));
+        }
+        let parts = olds.len() - 1;
+        if self.entry_bytes() == 0 {
+            let units = self.joined_units(low.len(), entries)?;
+            return Some((Plan { leaves: [(units, low)].into_iter().collect(), appends: false }, Vec::new()));
+        }
+        if entries.len() as u32 > self.slots_filled() * parts as u32 {
+            return None;
+        }
+        // Both ends of a leaf may be moved to part two keys, as far as there are slots.
+        let range = (self.slots_least() - self.slots_filled()) as usize / 2;
+        let cuts: Vec<usize> = (1..parts).map(|part| cut_near(entries, entries.len() * part / parts, range)).collect();
+        let mut plan = Plan { leaves: [(self.fixed_units, low)].into_iter().collect(), appends: false };
+        for at in &cuts {
+            let (left, right) = (entries[at - 1].0, entries[*at].0);
+            if left >= right {
+                return None;
+            }
+            plan.leaves.push((self.fixed_units, separator(left, right)));
+        }
+        Some((plan, cuts))
+    }
+
+    /// Units of a leaf that begins with `low` and has room for all of `entries`, which differ in length, and a third more;
+    /// `None` if none has.
+    fn joined_units(&self, low: usize, entries: &[From<'_>]) -> Option<u32> {
+        let plain: Vec<_> = entries.iter().map(|(entry, _, slot)| (*entry, *slot)).collect();
+        let units = self.units(low, &plain, 0);
+        let shape = LeafShape { index: self.number, entry: 0, low: low as u16 };
+        let bytes = u64::from(units) * LEAF_UNIT;
+        let stored: u64 = entries.iter().map(|(entry, ..)| shape.stored(entry.len())).sum();
+        let fits = shape.heap_at(shape.slots(bytes)) + stored * 4 / 3 <= bytes;
+        (fits && entries.len() as u32 * 4 <= shape.slots(bytes) * 3).then_some(units)
+    }
+
+    /// Writes the planned leaves at `places`, puts them into use, and retires `olds`, all of it durably.
+    fn replace_run(
+        &self,
+        ground: Ground<'_>,
+        mut olds: SmallVec<[LockedLeaf<'_>; LEAVES_MAX]>,
+        (plan, cuts, entries): (&Plan, &[usize], &[From<'_>]),
+        places: &[LeafId],
+    ) -> Result<()> {
+        let _span = perdura_pmem::trace::span("leaves_packed");
+        let valid = olds.iter().map(LockedLeaf::valid).collect::<Result<SmallVec<[u64; LEAVES_MAX]>>>()?;
+        let mut parts: SmallVec<[Part; LEAVES_MAX]> = SmallVec::new();
+        for (index, (_, low)) in plan.leaves.iter().enumerate() {
+            let start = if index == 0 { 0 } else { cuts[index - 1] };
+            let end = cuts.get(index).copied().unwrap_or(entries.len());
+            // Of two leaves with one low key the later version counts.
+            let same = olds.iter().find(|old| old.bytes.low() == &low[..]);
+            let version = same.map_or(0, |old| old.bytes.version().wrapping_add(1));
+            parts.push(self.fill(places[index], low, version, &entries[start..end], &valid));
+        }
+        self.publish_parts(&parts);
+        // With the others retired, what they had counts in the new leaves. From left to right, each durably: an old leaf whose
+        // right neighbour has retired before it would have the range of that one, and not its entries.
+        olds[0].bytes.set_state(LeafKind::Retired);
+        for old in &olds[1..] {
+            // Planted: it stays in use.
+            if !perdura_pmem::planted(213) {
+                old.bytes.set_state(LeafKind::Retired);
+            }
+            old.bytes.fence();
+        }
+        if olds.len() == 1 {
+            olds[0].bytes.fence();
+        }
+        // A walk that comes between is to meet the lock rather than pass by.
+        self.populate(&mut olds[0]);
+        for old in &olds[1..] {
+            self.remove(old.bytes.low());
+        }
+        self.hand_over(ground, &mut olds, &parts);
+        // It goes on: what is still sparse is packed with the next ones.
+        let sparse = places.iter().filter(|place| olds.len() > 1 && self.leaves().bytes(**place).is_sparse());
+        sparse.for_each(|place| self.leaves().queue().put_sparse(*place));
+        Ok(())
+    }
+}
+
+/// Where `entries` are cut near `at`: between two keys if there is such a place no farther than `range`.
+fn cut_near(entries: &[From<'_>], at: usize, range: usize) -> usize {
+    let parts_keys = |at: &usize| entry_key(entries[*at - 1].0) != entry_key(entries[*at].0);
+    let near = at.saturating_sub(range).max(1)..(at + range + 1).min(entries.len());
+    near.filter(parts_keys).min_by_key(|cut| cut.abs_diff(at)).unwrap_or(at)
+}
+
+impl Leaves {
+    /// Whether leaf `leaf` is to be looked at with those beside it: it is sparse, or it `has_lost` entries and has some room.
+    pub(super) fn may_be_packed(&self, leaf: LeafId, has_lost: bool) -> bool {
+        let Some((valid, slots)) = self.known_bytes(leaf).and_then(|bytes| Some((bytes.valid()?, bytes.slots())))
+        else {
+            return false;
+        };
+        let used = valid.count_ones();
+        used * SPARSE <= slots || has_lost && used * LOOKED_AT <= slots * (LOOKED_AT - 1)
+    }
+}
