@@ -1,6 +1,8 @@
 //! TPC-C, after revision 5.11 of the specification, beside InnoDB: its five transactions in their mix, without keying and think times.
 //! The result is no official one: it says how many New-Orders a minute (tpmC) one engine does beside the other.
 //!
+//! Terminals send their transactions statement by statement; in the cases `.../procedures` as one call each.
+//!
 //! Each engine has a server of its own (see `pair`). All terminals are threads of this process. After each run the consistency
 //! conditions are checked, and the books of what was acknowledged.
 //!
@@ -9,6 +11,7 @@
 //! (error 1213), which the rows of districts nearly always are; InnoDB takes the newest row there, so it gives no more than at READ
 //! COMMITTED. A deadlock or a lock wait that takes too long is counted, and the transaction is tried again.
 
+mod case;
 mod consistency;
 mod customer;
 mod delivery;
@@ -18,6 +21,7 @@ mod money;
 mod new_order;
 mod order_status;
 mod payment;
+mod procedures;
 mod random;
 mod schema;
 mod session;
@@ -27,6 +31,7 @@ mod terminal;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use case::{Case, Form};
 use consistency::Books;
 use session::Session;
 
@@ -73,16 +78,17 @@ pub fn run(plan: &Plan) -> Result<Report> {
     Ok(report)
 }
 
-fn connections(plan: &Plan) -> &'static [u32] {
-    if plan.quick { &[16, 4] } else { &[1, 4, 16] }
+/// The cases with so many warehouses. A quick run has the most telling ones.
+fn cases(plan: &Plan, warehouses: u32) -> Vec<Case> {
+    let of = |connections, form| Case { warehouses, connections, form };
+    if plan.quick {
+        return vec![of(16, Form::Statements), of(4, Form::Statements), of(4, Form::Procedures)];
+    }
+    [1, 4, 16].into_iter().flat_map(|count| [of(count, Form::Statements), of(count, Form::Procedures)]).collect()
 }
 
 fn lasting(plan: &Plan) -> Duration {
     Duration::from_secs(plan.size(15, 4))
-}
-
-fn case(warehouses: u32, connections: u32) -> String {
-    format!("{warehouses}w/{connections}")
 }
 
 /// Loads so many warehouses into new servers, and runs the cases on them.
@@ -94,8 +100,9 @@ fn measure(plan: &Plan, warehouses: u32, report: &mut Option<Report>) -> Result<
         Some(report) => report,
         None => {
             let seconds = lasting(plan).as_secs();
-            let workload =
-                format!("TPC-C without think times, READ COMMITTED, runs of {seconds} s, WAREHOUSESw/CONNECTIONS");
+            let workload = format!(
+                "TPC-C without think times, READ COMMITTED, runs of {seconds} s, WAREHOUSESw/CONNECTIONS[/FORM]"
+            );
             report.insert(pair.report("tpcc", workload)?)
         }
     };
@@ -103,8 +110,8 @@ fn measure(plan: &Plan, warehouses: u32, report: &mut Option<Report>) -> Result<
     let mut books: Vec<(System, Books)> = pair.systems.iter().map(|system| (*system, Books::default())).collect();
     let rounds = if plan.quick { 1 } else { ROUNDS };
     let longest = (lasting(plan) + Duration::from_secs(2)) * pair.systems.len() as u32;
-    for &connections in connections(plan) {
-        let case = case(warehouses, connections);
+    for measured in cases(plan, warehouses) {
+        let case = measured.name();
         if !plan.has_time(longest) {
             report.note(format!("{case}: left out, the quick run was late"));
             continue;
@@ -112,11 +119,11 @@ fn measure(plan: &Plan, warehouses: u32, report: &mut Option<Report>) -> Result<
         let mut runs = 0;
         systems::rounds(plan, rounds, &pair.systems, |system| {
             // The systems of a round come one after the other, and get the same input.
-            let seed = u64::from(connections) * 100 + (runs / pair.systems.len()) as u64;
+            let seed = u64::from(measured.connections) * 100 + (runs / pair.systems.len()) as u64;
             runs += 1;
             let books = &mut books.iter_mut().find(|(other, _)| *other == system).expect("each system has books").1;
             let server = pair.of(system);
-            let mut outcome = drive::run(server, warehouses, connections, lasting(plan), seed)
+            let mut outcome = drive::run(server, measured, lasting(plan), seed)
                 .with_context(|| format!("{}, {case}\n{}", system.name(), server.log_tail()))?;
             books.orders += outcome.done.orders;
             books.payments += outcome.done.payments;
@@ -169,8 +176,8 @@ fn check_room(warehouses: u32) -> Result<()> {
 }
 
 fn judge(plan: &Plan, warehouses: u32, report: &mut Report) {
-    for &connections in connections(plan) {
-        let case = case(warehouses, connections);
+    for case in cases(plan, warehouses) {
+        let case = case.name();
         let faster = report.paired("perdura", "innodb", &case, TPMC, |own, peer| own / peer);
         report.at_least(&format!("{case}: tpmC, perdura / innodb"), faster, 1.3);
         let cpu = report.paired("perdura", "innodb", &case, CPU, |own, peer| own / peer);

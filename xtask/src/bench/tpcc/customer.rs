@@ -19,6 +19,14 @@ impl Customer {
         if random.percent(60) { Self::LastName(random.last_name()) } else { Self::Number(random.customer()) }
     }
 
+    /// The number and no name, or 0 and the name, as procedures take them.
+    pub fn number_or_name(&self) -> (u32, &str) {
+        match self {
+            Self::Number(number) => (*number, ""),
+            Self::LastName(last) => (0, last),
+        }
+    }
+
     /// The customer's number: of those with a name, the one in the middle by first name (clause 2.5.2.2).
     pub fn number(&self, session: &mut Session, warehouse: u32, district: u32) -> Result<u32> {
         let last = match self {

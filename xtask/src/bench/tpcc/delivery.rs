@@ -26,6 +26,11 @@ impl Delivery {
         session.statement("COMMIT")
     }
 
+    /// Has the server run the transaction.
+    pub fn call(&self, session: &mut Session) -> Result<()> {
+        session.change("CALL tx_delivery(?, ?)", (self.warehouse, self.carrier)).map(drop)
+    }
+
     /// Delivers the oldest order of a district, if one is left.
     fn deliver(&self, session: &mut Session, district: u32) -> Result<()> {
         let warehouse = self.warehouse;

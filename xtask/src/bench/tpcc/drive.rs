@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
+use super::case::Case;
 use super::terminal::{Done, Terminal};
 use crate::bench::pair;
 use crate::server::Server;
@@ -20,10 +21,10 @@ pub struct Outcome {
     pub cpu: Duration,
 }
 
-/// Runs `connections` terminals for about `lasting`.
-pub fn run(server: &Server, warehouses: u32, connections: u32, lasting: Duration, seed: u64) -> Result<Outcome> {
-    let open = |number| Terminal::open(server, number, warehouses, seed);
-    let terminals = (0..connections).map(open).collect::<Result<Vec<_>>>()?;
+/// Runs the terminals of a case for about `lasting`.
+pub fn run(server: &Server, case: Case, lasting: Duration, seed: u64) -> Result<Outcome> {
+    let open = |number| Terminal::open(server, number, case.warehouses, case.form, seed);
+    let terminals = (0..case.connections).map(open).collect::<Result<Vec<_>>>()?;
     let (stop, barrier) = (AtomicBool::new(false), Barrier::new(terminals.len() + 1));
     std::thread::scope(|scope| {
         let running: Vec<_> = terminals

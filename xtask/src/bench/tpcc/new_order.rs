@@ -3,6 +3,7 @@
 use anyhow::Result;
 
 use super::money::{cents, decimal};
+use super::procedures::LINE_DIGITS;
 use super::random::Random;
 use super::schema::ITEMS;
 use super::session::Session;
@@ -76,6 +77,17 @@ impl NewOrder {
         }
         session.statement("COMMIT")?;
         Ok(true)
+    }
+
+    /// Has the server run the transaction, and returns whether it was committed.
+    pub fn call(&self, session: &mut Session) -> Result<bool> {
+        let [item, supplier, quantity] = LINE_DIGITS;
+        let digits =
+            |line: &Line| format!("{:0item$}{:0supplier$}{:0quantity$}", line.item, line.supplier, line.quantity);
+        let lines: String = self.lines.iter().map(digits).collect();
+        let local = self.lines.iter().all(|line| line.supplier == self.warehouse);
+        let input = (self.warehouse, self.district, self.customer, self.lines.len(), local, lines);
+        session.row("CALL tx_new_order(?, ?, ?, ?, ?, ?)", input).map(|(committed,)| committed)
     }
 
     /// Takes an item from stock and enters its line. Returns false if there is no such item.

@@ -45,4 +45,14 @@ impl OrderStatus {
         );
         session.statement("COMMIT")
     }
+
+    /// Has the server run the transaction.
+    pub fn call(&self, session: &mut Session) -> Result<()> {
+        let (number, name) = self.customer.number_or_name();
+        let input = (self.warehouse, self.district, number, name);
+        let found: Vec<(u32, u32, u32, String, usize)> = session.rows("CALL tx_order_status(?, ?, ?, ?)", input)?;
+        let lines = found.first().map(|(.., lines)| *lines);
+        ensure!(lines == Some(found.len()), "an order has {} lines, not {lines:?}", found.len());
+        Ok(())
+    }
 }

@@ -66,6 +66,14 @@ impl Payment {
         session.statement("COMMIT")
     }
 
+    /// Has the server run the transaction.
+    pub fn call(&self, session: &mut Session) -> Result<()> {
+        let (number, name) = self.customer.number_or_name();
+        let (warehouse, district) = (self.customer_warehouse, self.customer_district);
+        let input = (self.warehouse, self.district, warehouse, district, number, name, &self.amount);
+        session.change("CALL tx_payment(?, ?, ?, ?, ?, ?, ?)", input).map(drop)
+    }
+
     fn pay(&self, session: &mut Session, customer: u32) -> Result<()> {
         let key = (self.customer_warehouse, self.customer_district, customer);
         let (credit, _, _): (String, String, String) = session.row(

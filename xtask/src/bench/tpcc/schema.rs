@@ -5,6 +5,7 @@
 
 use anyhow::Result;
 
+use super::procedures;
 use super::session::Session;
 
 /// Items, and stock of each warehouse.
@@ -74,11 +75,12 @@ const TABLES: [(&str, &str); 9] = [
     ),
 ];
 
-/// Makes the tables in the session's database.
+/// Makes the tables, and the procedures, in the session's database.
 pub fn create(session: &mut Session, engine: &str) -> Result<()> {
     TABLES.iter().try_for_each(|(name, columns)| {
         session.statement(&format!("CREATE TABLE {name} ({columns}) ENGINE={engine} DEFAULT CHARSET=latin1"))
-    })
+    })?;
+    procedures::create(session)
 }
 
 /// Has the server count the tables' keys, for its optimizer.

@@ -30,4 +30,11 @@ impl StockLevel {
         )?;
         session.statement("COMMIT")
     }
+
+    /// Has the server run the transaction.
+    pub fn call(&self, session: &mut Session) -> Result<()> {
+        let input = (self.warehouse, self.district, self.threshold);
+        let _: (u64,) = session.row("CALL tx_stock_level(?, ?, ?)", input)?;
+        Ok(())
+    }
 }

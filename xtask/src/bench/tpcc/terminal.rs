@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 
+use super::case::Form;
 use super::delivery::Delivery;
 use super::new_order::NewOrder;
 use super::order_status::OrderStatus;
@@ -62,10 +63,45 @@ enum Input {
     StockLevel(StockLevel),
 }
 
+impl Input {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::NewOrder(_) => "New-Order",
+            Self::Payment(_) => "Payment",
+            Self::OrderStatus(_) => "Order-Status",
+            Self::Delivery(_) => "Delivery",
+            Self::StockLevel(_) => "Stock-Level",
+        }
+    }
+
+    /// Runs the transaction statement by statement. Returns whether it was committed.
+    fn execute(&self, session: &mut Session) -> Result<bool> {
+        match self {
+            Self::NewOrder(input) => input.execute(session),
+            Self::Payment(input) => input.execute(session).map(|()| true),
+            Self::OrderStatus(input) => input.execute(session).map(|()| true),
+            Self::Delivery(input) => input.execute(session).map(|()| true),
+            Self::StockLevel(input) => input.execute(session).map(|()| true),
+        }
+    }
+
+    /// Has the server run the transaction. Returns whether it was committed.
+    fn call(&self, session: &mut Session) -> Result<bool> {
+        match self {
+            Self::NewOrder(input) => input.call(session),
+            Self::Payment(input) => input.call(session).map(|()| true),
+            Self::OrderStatus(input) => input.call(session).map(|()| true),
+            Self::Delivery(input) => input.call(session).map(|()| true),
+            Self::StockLevel(input) => input.call(session).map(|()| true),
+        }
+    }
+}
+
 /// See the head of this file.
 pub struct Terminal {
     session: Session,
     random: Random,
+    form: Form,
     /// Its warehouse, and the district whose stock it asks for.
     home: u32,
     district: u32,
@@ -74,10 +110,10 @@ pub struct Terminal {
 
 impl Terminal {
     /// Opens the connection of terminal `number`, counted from 0. The terminals spread over warehouses and their districts.
-    pub fn open(server: &Server, number: u32, warehouses: u32, seed: u64) -> Result<Self> {
+    pub fn open(server: &Server, number: u32, warehouses: u32, form: Form, seed: u64) -> Result<Self> {
         let (home, district) = (number % warehouses + 1, number / warehouses % DISTRICTS + 1);
         let random = Random::new(seed.wrapping_mul(1_000).wrapping_add(u64::from(number)));
-        Ok(Self { session: Session::open(server)?, random, home, district, warehouses })
+        Ok(Self { session: Session::open(server)?, random, form, home, district, warehouses })
     }
 
     /// Runs transactions until `stop` is set. The one under way then is finished.
@@ -115,21 +151,17 @@ impl Terminal {
     /// Runs one transaction to its end. Returns whether it was committed.
     fn execute(&mut self, input: &Input, retries: &mut u64) -> Result<bool> {
         for _ in 0..TRIES {
-            let session = &mut self.session;
-            let (name, ended) = match input {
-                Input::NewOrder(input) => ("New-Order", input.execute(session)),
-                Input::Payment(input) => ("Payment", input.execute(session).map(|()| true)),
-                Input::OrderStatus(input) => ("Order-Status", input.execute(session).map(|()| true)),
-                Input::Delivery(input) => ("Delivery", input.execute(session).map(|()| true)),
-                Input::StockLevel(input) => ("Stock-Level", input.execute(session).map(|()| true)),
+            let ended = match self.form {
+                Form::Statements => input.execute(&mut self.session),
+                Form::Procedures => input.call(&mut self.session),
             };
             match ended {
                 Ok(committed) => return Ok(committed),
                 Err(error) if session::is_conflict(&error) => {
-                    session.statement("ROLLBACK")?;
+                    self.session.statement("ROLLBACK")?;
                     *retries += 1;
                 }
-                Err(error) => return Err(error).context(name),
+                Err(error) => return Err(error).context(input.name()),
             }
         }
         ensure!(false, "a transaction was rolled back {TRIES} times");
