@@ -78,29 +78,25 @@ static bool is_insert(THD *thd)
   return command == SQLCOM_INSERT || command == SQLCOM_INSERT_SELECT;
 }
 
-/* Whether the statement puts rows in the place of those that have their keys. */
-static bool is_replace(THD *thd)
-{
-  const int command= thd_sql_command(thd);
-  return command == SQLCOM_REPLACE || command == SQLCOM_REPLACE_SELECT || command == SQLCOM_LOAD;
-}
-
-/* Whether the table's two records agree in all stored columns. */
+/* Whether the table's two records agree in all stored columns. The first written one mostly tells. */
 static bool is_same_row(const TABLE *table)
 {
-  return std::all_of(table->field, table->field + table->s->fields, [table](Field *field) {
+  const auto is_same= [table](Field *field) {
     if (!field->stored_in_db())
       return true;
     const bool is_null= field->is_null();
     return is_null == field->is_null_in_record(table->record[1]) && (is_null || !field->cmp_binary_offset(table->s->rec_buff_length));
-  });
+  };
+  const auto is_kept= [&](Field *field) { return !bitmap_is_set(table->write_set, field->field_index) || is_same(field); };
+  Field **end= table->field + table->s->fields;
+  return std::all_of(table->field, end, is_kept) && std::all_of(table->field, end, is_same);
 }
 
 int ha_perdura::update_row(const uchar *before, const uchar *after)
 {
-  /* A row that stays as it is counts as such. Of rows of one length the server compares all bytes, also those behind a NULL. */
-  const bool may_be_same= table->s->can_cmp_whole_record || is_replace(table->in_use);
-  if (unlikely(may_be_same) && before == table->record[1] && after == table->record[0] && is_same_row(table))
+  /* A row that stays as it is counts as such. The server compares bytes behind a NULL too, and of a versioned table or for REPLACE
+     it does not compare. */
+  if (before == table->record[1] && after == table->record[0] && unlikely(is_same_row(table)))
     return HA_ERR_RECORD_IS_THE_SAME;
   PerduraKeyChange changes[MAX_KEY];
   size_t count;

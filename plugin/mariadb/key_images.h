@@ -98,6 +98,10 @@ public:
   Told restore(uint index, Parts parts, const uchar *key, size_t length, uchar *record) const;
 
 private:
+  /* fuzz/key_damage.cc, which makes indexes without a table. */
+  friend class Key_damage;
+  Key_images() = default;
+
   struct Index
   {
     std::vector<Key_part> parts;

@@ -14,6 +14,7 @@ mod demo;
 mod django;
 mod explore;
 mod indexes;
+mod key_damage;
 mod mariadbd;
 mod mtr;
 mod operations;
@@ -56,6 +57,7 @@ usage: cargo xtask COMMAND
   replication [--seed N] [--rounds N] [--mode conservative|optimistic|both] [--engine NAME]
                                                a replica with parallel workers, kill -9 of either side, and compare
   operations [--rounds N] [--seed N]           the operator's page, backup under load, the package unpacked
+  key-damage [--seed N] [--keys N]             columns read back from damaged keys, under the address sanitizer
   sqldiff [--seed N] [--statements N] [--shrink]
                                                one stream of statements to Perdura and InnoDB, and compare
   django [LABEL...]                            Django's test suite with all tables in Perdura, compared with InnoDB
@@ -70,6 +72,7 @@ fn run() -> Result<()> {
             args.finish()?;
             verify::run()
         }
+        "key-damage" => key_damage::run(args),
         "plugin" => {
             args.finish()?;
             plugin::build()

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::os::unix::fs::symlink;
+use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
@@ -26,13 +27,32 @@ pub fn build_null() -> Result<()> {
     make("bench/null_engine", NULL_LIBRARY)
 }
 
-/// Runs make in `source`, which builds `library` in build/plugin, and links that into the server's plugin directory.
-fn make(source: &str, library: &str) -> Result<()> {
-    let plugins = paths::server_plugins()?;
+/// Builds the test of damaged keys under the sanitizers and returns the program.
+pub fn build_key_damage() -> Result<PathBuf> {
+    const PROGRAM: &str = "key-damage";
+    let (directory, _lock) = claim()?;
+    process::run(
+        Command::new("make")
+            .args(["--silent", "--no-print-directory", "-C"])
+            .arg(paths::top().join("plugin/mariadb"))
+            .arg(PROGRAM),
+    )?;
+    Ok(directory.join(PROGRAM))
+}
+
+/// The directory of what is built here, and its lock.
+fn claim() -> Result<(PathBuf, File)> {
     let directory = paths::build().join("plugin");
     std::fs::create_dir_all(&directory)?;
     let lock = File::create(directory.join("lock")).context("build/plugin/lock")?;
     rustix::fs::flock(&lock, FlockOperation::LockExclusive).context("build/plugin/lock")?;
+    Ok((directory, lock))
+}
+
+/// Runs make in `source`, which builds `library` in build/plugin, and links that into the server's plugin directory.
+fn make(source: &str, library: &str) -> Result<()> {
+    let plugins = paths::server_plugins()?;
+    let (directory, _lock) = claim()?;
     process::run(Command::new("make").args(["--silent", "--no-print-directory", "-C"]).arg(paths::top().join(source)))?;
     let built = directory.join(library).with_extension("so");
     ensure!(built.exists(), "{source} made no {}", built.display());

@@ -46,7 +46,7 @@ const LOOM: &[&str] = &[
 ];
 
 /// The steps, longest first, so that the last two end at about the same time.
-const STEPS: [Step; 9] = [
+const STEPS: [Step; 10] = [
     Step("explore-engine", How::Own(&["explore", "--product", "engine"])),
     Step("unit", How::Cargo(UNIT)),
     Step("explore-map", How::Own(&["explore", "--product", "map"])),
@@ -56,6 +56,7 @@ const STEPS: [Step; 9] = [
     Step("sqldiff", How::Own(&["sqldiff"])),
     Step("replication", How::Own(&["replication"])),
     Step("loom", How::Loom),
+    Step("key-damage", How::Own(&["key-damage"])),
 ];
 
 /// What a complaint in a step's output contains.

@@ -6,6 +6,9 @@ use rand::rngs::StdRng;
 use super::random::{chance, pick};
 use super::types::{self, Family, Type};
 
+/// Stands for VIRTUAL with Perdura and STORED with InnoDB.
+pub const VIRTUAL: &str = "{VIRTUAL}";
+
 /// How a column's value is computed.
 #[derive(Clone, Debug)]
 pub struct Generated {
@@ -36,7 +39,8 @@ impl Column {
             return Self::computed(random, name, others);
         }
         let kind = types::any(random);
-        let nullable = chance(random, 70);
+        // InnoDB refuses an UPDATE that leaves the empty value of a geometry without NULL.
+        let nullable = kind.is_geometry() || chance(random, 70);
         let clock = ["TIMESTAMP(", "DATETIME("].iter().any(|start| kind.sql.starts_with(start));
         let default = match random.random_range(0..10) {
             0..2 => Some(kind.value(random)),
@@ -59,7 +63,9 @@ impl Column {
     }
 
     fn computed(random: &mut StdRng, name: String, others: &[Column]) -> Self {
-        let base: Vec<&Column> = others.iter().filter(|column| column.generated.is_none()).collect();
+        // The value of a CHAR depends on sql_mode, so the server refuses it for a stored column.
+        let fits = |column: &&Column| column.generated.is_none() && !column.kind.sql.starts_with("CHAR(");
+        let base: Vec<&Column> = others.iter().filter(fits).collect();
         let (sql, family, expression) = match base.is_empty() {
             false if chance(random, 70) => {
                 let other = &pick(random, &base).name;
@@ -80,16 +86,27 @@ impl Column {
         self.generated.as_ref().is_some_and(|generated| !generated.stored)
     }
 
-    /// Whether a key may have it. InnoDB loses entries of keys on columns that it computes, and takes NULL for their values.
-    pub fn fits_key(&self) -> bool {
-        !self.is_virtual()
+    /// Whether it is computed from `id`, which must not be AUTO_INCREMENT then if it is stored.
+    pub fn computes_id(&self) -> bool {
+        self.computes("id")
     }
 
-    /// Its definition for CREATE and ALTER.
+    /// Whether it is computed from a column.
+    pub fn computes(&self, name: &str) -> bool {
+        self.generated.as_ref().is_some_and(|generated| generated.expression.contains(name))
+    }
+
+    /// Whether a key of a table may have it. Perdura refuses keys on computed columns of partitioned tables.
+    pub fn fits_key(&self, partitioned: bool) -> bool {
+        !(partitioned && self.is_virtual())
+    }
+
+    /// Its definition for CREATE and ALTER. InnoDB loses entries of keys on columns that it computes when it reads them, and takes NULL for
+    /// their values; so there they are stored (side.rs).
     pub fn definition(&self) -> String {
         let mut text = format!("{} {}", self.name, self.kind.sql);
         if let Some(Generated { expression, stored }) = &self.generated {
-            return text + &format!(" AS ({expression}) {}", if *stored { "STORED" } else { "VIRTUAL" });
+            return text + &format!(" AS ({expression}) {}", if *stored { "STORED" } else { VIRTUAL });
         }
         text += if self.nullable { " NULL" } else { " NOT NULL" };
         if self.invisible {

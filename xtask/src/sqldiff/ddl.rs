@@ -207,6 +207,9 @@ impl Generator {
         let change = match random.random_range(0..8) {
             0..3 => {
                 let column = Column::any(random, format!("c{}", table.next_column), &table.columns);
+                if table.automatic && column.computes_id() {
+                    return None;
+                }
                 table.next_column += 1;
                 let (after, at) = match random.random_range(0..3) {
                     0 => (" FIRST".to_owned(), table.columns.len()),
@@ -237,11 +240,16 @@ impl Generator {
                 .to_owned(),
             _ => {
                 let column = Column::any(random, at, &table.columns[..place]);
+                // The server does not let a column that is stored become one that is not, nor the reverse.
+                let is_computed = table.columns.iter().any(|other| other.computes(&column.name));
+                if column.is_virtual() || table.columns[place].is_virtual() || is_computed {
+                    return None;
+                }
                 let text = format!("MODIFY COLUMN {}", column.definition());
                 table.columns[place] = column;
                 let fits = |column: &Column| {
                     let short = column.kind.key_bytes(None).is_some_and(|bytes| bytes <= BYTES_MAX);
-                    column.fits_key() && short || !table.keys.iter().any(|key| key.has(&column.name))
+                    column.fits_key(table.partitioned) && short || !table.keys.iter().any(|key| key.has(&column.name))
                 };
                 if table.partitioned && table.has_computed_key() || !fits(&table.columns[place]) {
                     return None;

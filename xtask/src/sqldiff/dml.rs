@@ -47,8 +47,8 @@ impl Generator {
         };
         let table = &self.tables[index];
         let log = (!table.triggers.is_empty()).then(|| self.log_table());
-        let step = step.writing([&table.name]);
-        Some(step.writing(log.as_ref()))
+        let step = step.writing([&table.name]).writing(log.as_ref());
+        (!self.reads_stale(&step)).then_some(step)
     }
 
     fn insert(&mut self, session: usize, index: usize) -> Step {
@@ -202,17 +202,18 @@ impl Generator {
         if sensitive && !table.unique {
             return self.insert(session, index);
         }
+        let condition = by_key_or_not(&mut self.random, &table);
+        let (condition, hint) = self.settled(session, &table, condition);
+        let limits = table.unique && !self.is_contended(session, &table);
         let random = &mut self.random;
-        let condition = by_key_or_not(random, &table);
-        // InnoDB refuses it for keys that the server hashes, at one isolation level.
-        let ignore = if chance(random, 12) && !table.has_computed_key() { "IGNORE " } else { "" };
+        let ignore = if chance(random, 12) { "IGNORE " } else { "" };
         let (tail, ordered) = match random.random_range(0..6) {
-            2.. if sensitive => (" ORDER BY id".to_owned(), true),
-            0 if table.unique => (format!(" ORDER BY id LIMIT {}", random.random_range(0..9)), true),
+            0 if limits => (format!(" ORDER BY id LIMIT {}", random.random_range(0..9)), true),
             1 if table.unique => (" ORDER BY id DESC".to_owned(), true),
+            _ if sensitive => (" ORDER BY id".to_owned(), true),
             _ => (String::new(), false),
         };
-        let text = format!("UPDATE {ignore}{} SET {set} WHERE {condition}{tail}", table.name);
+        let text = format!("UPDATE {ignore}{}{hint} SET {set} WHERE {condition}{tail}", table.name);
         Step::new(session, Kind::Change, text).in_order(ordered)
     }
 
@@ -235,27 +236,27 @@ impl Generator {
         if sensitive {
             condition = format!("a.id = {} AND ({condition})", table.some_id(&mut self.random));
         }
-        let joined = self.joined(&table.name, &other.name);
+        let joined = self.joined(session, &table, &other);
         let text = format!("UPDATE {joined} ON a.id = b.id SET {set} WHERE {condition}");
         let step = Step::new(session, Kind::Change, text);
         if both { step.writing([&other.name]) } else { step.reading([&other.name]) }
     }
 
     /// A fixed join order: the optimizer would choose it, and so the rows to lock, by the engine's statistics.
-    fn joined(&mut self, a: &str, b: &str) -> String {
-        if chance(&mut self.random, 50) {
-            format!("{a} a STRAIGHT_JOIN {b} b")
-        } else {
-            format!("{b} b STRAIGHT_JOIN {a} a")
-        }
+    fn joined(&mut self, session: usize, a: &Table, b: &Table) -> String {
+        let [a, b] = [(a, "a"), (b, "b")]
+            .map(|(table, name)| format!("{} {name}{}", table.name, self.past_keys(session, table)));
+        if chance(&mut self.random, 50) { format!("{a} STRAIGHT_JOIN {b}") } else { format!("{b} STRAIGHT_JOIN {a}") }
     }
 
     fn delete(&mut self, session: usize, index: usize) -> Step {
+        let table = self.tables[index].clone();
+        let condition = by_key_or_not(&mut self.random, &table);
+        let condition = self.settled_delete(session, &table, condition);
+        let limits = table.unique && !self.is_contended(session, &table);
         let random = &mut self.random;
-        let table = &self.tables[index];
-        let condition = by_key_or_not(random, table);
         let (tail, ordered) = match random.random_range(0..8) {
-            0 | 1 if table.unique => (format!(" ORDER BY id LIMIT {}", random.random_range(0..6)), true),
+            0 | 1 if limits => (format!(" ORDER BY id LIMIT {}", random.random_range(0..6)), true),
             2 => (format!(" RETURNING {}", table.all_columns()), false),
             _ => (String::new(), false),
         };
@@ -271,7 +272,7 @@ impl Generator {
         let condition = condition(&mut self.random, &table, "a.");
         let both = chance(&mut self.random, 30) && other.triggers.is_empty();
         let targets = if both { "a, b" } else { "a" };
-        let joined = self.joined(&table.name, &other.name);
+        let joined = self.joined(session, &table, &other);
         let text = format!("DELETE {targets} FROM {joined} ON a.id = b.id WHERE {condition}");
         let step = Step::new(session, Kind::Change, text);
         if both { step.writing([&other.name]) } else { step.reading([&other.name]) }

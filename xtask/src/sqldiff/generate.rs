@@ -181,7 +181,8 @@ impl Generator {
                 let planned = self.temporary(session);
                 self.plan(planned);
             }
-            96 if !is_open => drop(self.distributed(session)),
+            96 if !is_open && chance(&mut self.random, 60) => drop(self.distributed(session)),
+            96 if !is_open => drop(self.serializable(session)),
             97 => drop(self.automatic(session)),
             _ => drop(self.extra(session)),
         }
@@ -261,6 +262,10 @@ impl Generator {
                 self.since_restart = 0;
             }
             _ if outcome.code() == Some(DEADLOCK) => {
+                self.queue.clear();
+                self.plan(Step::new(step.session, Kind::Rollback, "ROLLBACK"));
+            }
+            _ if self.leaves_other_locks(step, outcome) => {
                 self.queue.clear();
                 self.plan(Step::new(step.session, Kind::Rollback, "ROLLBACK"));
             }

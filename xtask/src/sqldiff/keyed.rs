@@ -19,6 +19,7 @@ const FAR: u64 = 10_000;
 impl Generator {
     /// A read through a key, or past it; the whole order is fixed where the statement has one.
     pub fn read_by_key(&mut self, session: usize, table: &Table) -> Option<Step> {
+        let contended = self.is_contended(session, table);
         let random = &mut self.random;
         let (key, column) = table.some_key(random)?;
         let condition = match column {
@@ -52,7 +53,7 @@ impl Generator {
             }
             _ => (format!("SELECT {} {from}", table.all_columns()), false),
         };
-        if chance(random, 8) && !text.contains("GROUP BY") {
+        if chance(random, 8) && !text.contains("GROUP BY") && !contended {
             let lock = *pick(random, &["FOR UPDATE", "LOCK IN SHARE MODE"]);
             let step = Step::new(session, Kind::LockingQuery, format!("{text} {lock}"));
             return Some(step.in_order(ordered).warns_by_plan());
@@ -153,17 +154,15 @@ impl Generator {
         };
         let own = format!("INSERT INTO {name} (id{names}) VALUES {}", row(&first.to_string()));
         let rows: Vec<String> = (0..count).map(|number| row(["NULL", "DEFAULT", "0"][number % 3])).collect();
-        let (verb, tail) = *pick(
-            random,
-            &[
-                ("INSERT", ""),
-                ("INSERT", ""),
-                ("INSERT", " RETURNING id"),
-                ("INSERT IGNORE", ""),
-                ("REPLACE", ""),
-                ("INSERT", " ON DUPLICATE KEY UPDATE id = LAST_INSERT_ID(id)"),
-            ],
-        );
+        let verbs = [
+            ("INSERT", ""),
+            ("INSERT", ""),
+            ("INSERT", " RETURNING id"),
+            ("INSERT IGNORE", ""),
+            ("REPLACE", ""),
+            ("INSERT", " ON DUPLICATE KEY UPDATE id = LAST_INSERT_ID(id)"),
+        ];
+        let (verb, tail) = *pick(random, &verbs);
         let values = format!("{verb} INTO {name} (id{names}) VALUES {}{tail}", rows.join(", "));
         let log = (!self.tables.iter().any(|table| table.name == name && table.triggers.is_empty()))
             .then(|| self.log_table());
@@ -182,7 +181,9 @@ impl Generator {
         let name = self.new_name("k");
         let random = &mut self.random;
         let has_primary = table.keys.iter().any(|key| key.name == "PRIMARY");
-        let text = match random.random_range(0..10) {
+        // Without a primary key InnoDB orders its rows by another, which stays only if the table is copied.
+        let may_stay = has_primary && !table.partitioned && chance(random, 60);
+        let mut text = match random.random_range(0..10) {
             0..5 => {
                 let primary = !has_primary && chance(random, 50);
                 let key = if primary {
@@ -213,7 +214,13 @@ impl Generator {
                 }
             }
         };
-        let step = Step::new(session, Kind::Definition, text).writing([&table.name]);
+        // Without the copy neither engine checks the rows again.
+        let in_place = may_stay && !text.contains("PRIMARY");
+        if in_place {
+            text += if text.starts_with("ALTER") { ", ALGORITHM=INPLACE" } else { " ALGORITHM=INPLACE" };
+        }
+        let mut step = Step::new(session, Kind::Definition, text).writing([&table.name]);
+        step.in_place = in_place;
         Some(Planned::with(step, ModelChange::Put(Box::new(table))))
     }
 }

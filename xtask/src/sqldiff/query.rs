@@ -101,7 +101,8 @@ impl Generator {
         let alone = !self.tracker.locked_by_others(session, &table.name);
         let locks = ["FOR UPDATE", "LOCK IN SHARE MODE", "FOR UPDATE NOWAIT", "FOR UPDATE SKIP LOCKED"];
         let lock = *pick(&mut self.random, if alone { &locks } else { &locks[..3] });
-        let text = format!("SELECT {columns} FROM {} WHERE {condition} {lock}", table.name);
+        let hint = self.past_keys(session, table);
+        let text = format!("SELECT {columns} FROM {}{hint} WHERE {condition} {lock}", table.name);
         Step::new(session, Kind::LockingQuery, text)
     }
 }

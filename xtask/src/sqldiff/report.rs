@@ -5,6 +5,7 @@ use std::fmt::Write;
 
 use anyhow::{Context, Result};
 
+use super::column::VIRTUAL;
 use super::pair::Difference;
 use super::step::{Kind, OBSERVER, Step};
 use crate::paths;
@@ -48,6 +49,9 @@ fn shorten(text: &str) -> String {
 fn since_creation(log: &[Step]) -> Vec<&Step> {
     let Some(last) = log.last() else { return Vec::new() };
     let mut tables: BTreeSet<&String> = last.tables().collect();
+    if tables.is_empty() {
+        return log.iter().filter(|step| !step.is_check).chain(last.is_check.then_some(last)).collect();
+    }
     let mut wanted = vec![last];
     for step in log.iter().rev().skip(1) {
         let touches = step.tables().any(|table| tables.contains(table));
@@ -88,7 +92,7 @@ pub fn script(steps: &[&Step]) -> String {
             session = Some(step.session);
             let _ = writeln!(text, "connection s{}//", step.session);
         }
-        let _ = writeln!(text, "{}//", step.text);
+        let _ = writeln!(text, "{}//", step.text.replace(VIRTUAL, "VIRTUAL"));
     }
     text
 }

@@ -72,7 +72,8 @@ impl Generator {
             return None;
         }
         let order = if table.is_order_sensitive() { " ORDER BY id" } else { "" };
-        let text = format!("PREPARE s FROM 'UPDATE {} SET {} = ? WHERE id >= ?{order}'", table.name, column.name);
+        let hint = self.past_keys(session, &table);
+        let text = format!("PREPARE s FROM 'UPDATE {}{hint} SET {} = ? WHERE id >= ?{order}'", table.name, column.name);
         self.plan(Step::new(session, Kind::Setting, text));
         let log = (!table.triggers.is_empty()).then(|| self.log_table());
         let step = Step::new(session, Kind::Change, "EXECUTE s USING @value, @id");
@@ -91,7 +92,8 @@ impl Generator {
         self.plan(Step::new(session, Kind::Query, text).reading([&table.name]));
         self.plan(Step::new(session, Kind::Query, "SELECT @id, @count"));
         let column = table.assignable().first()?.name.clone();
-        let text = format!("UPDATE {} SET {column} = @count WHERE id = @id", table.name);
+        let hint = if table.has_primary_id() { String::new() } else { self.past_keys(session, &table) };
+        let text = format!("UPDATE {}{hint} SET {column} = @count WHERE id = @id", table.name);
         let log = (!table.triggers.is_empty()).then(|| self.log_table());
         let step = Step::new(session, Kind::Change, text).writing([&table.name]).writing(log.as_ref());
         self.guarded(session, step);

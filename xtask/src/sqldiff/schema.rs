@@ -51,6 +51,7 @@ impl Table {
         }
         let partitioned = owner.is_none() && chance(random, 8);
         let keyed = chance(random, 70);
+        let computes_id = columns.iter().any(Column::computes_id);
         let mut table = Self {
             name,
             columns,
@@ -64,11 +65,15 @@ impl Table {
             versioned: owner.is_none() && !partitioned && chance(random, 4),
             keys: Vec::new(),
             collides: false,
-            automatic: keyed && chance(random, 25),
+            automatic: owner.is_none() && keyed && !computes_id && chance(random, 25),
             ids: Vec::new(),
         };
         if keyed {
             table.keys = Key::some(random, &table.shape());
+            if owner.is_some() {
+                // A rollback in a temporary table of InnoDB may lose rows that another one has taken the key of.
+                table.keys.retain(|key| !key.is_unique());
+            }
             table.collides = table.keys.iter().any(Key::is_of_id) && (!table.unique || chance(random, 30));
             table.unique |= table.collides;
         }

@@ -6,6 +6,7 @@ use anyhow::{Context, Result};
 use mysql::prelude::Queryable;
 use mysql::{Conn, Value};
 
+use super::column::VIRTUAL;
 use super::outcome::{Outcome, Rows};
 use super::step::{Kind, OBSERVER, Step};
 use crate::server::{Options, Server};
@@ -96,7 +97,8 @@ impl Side {
         if let Some(Err(error)) = written {
             return Outcome::Gone(format!("cannot write a file to load: {error}"));
         }
-        let text = step.text.replace("{DIR}", &dir.display().to_string());
+        let computed = if self.engine == "Perdura" { "VIRTUAL" } else { "STORED" };
+        let text = step.text.replace("{DIR}", &dir.display().to_string()).replace(VIRTUAL, computed);
         match run(&mut self.sessions[step.session], &text) {
             Ok(outcome) => outcome,
             Err(mysql::Error::MySqlError(error)) => Outcome::Refused { code: error.code, message: error.message },

@@ -64,6 +64,8 @@ pub struct Step {
     pub warns_by_plan: bool,
     /// Whether a table that it touches has keys.
     pub keyed: bool,
+    /// Whether it alters keys in place.
+    pub in_place: bool,
     /// Whether it is a read that follows a statement of the stream. Such reads are not counted.
     pub is_check: bool,
     /// Name and content of a file that the statement reads as `{DIR}/NAME`.
@@ -83,6 +85,7 @@ impl Step {
             rows_differ: false,
             warns_by_plan: false,
             keyed: false,
+            in_place: false,
             is_check: false,
             file: None,
         }

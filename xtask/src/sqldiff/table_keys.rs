@@ -3,7 +3,7 @@
 use rand::rngs::StdRng;
 
 use super::column::Column;
-use super::keys::{Key, LIMIT, Part};
+use super::keys::{Key, Part};
 use super::random::pick;
 use super::schema::Table;
 
@@ -16,16 +16,16 @@ impl Table {
         self.keys.iter().any(|key| key.is_unique() && !key.is_of_id())
     }
 
-    /// Whether the server would have to compute a part of a key: a column that is not stored, or the hash of a long key.
+    /// Whether the primary key is `id` and nothing else.
+    pub fn has_primary_id(&self) -> bool {
+        self.keys.iter().any(|key| key.name == "PRIMARY" && key.is_of_id())
+    }
+
+    /// Whether the server computes a column of a key.
     pub fn has_computed_key(&self) -> bool {
-        let computed = |part: &Part| {
-            let column = self.columns.iter().find(|column| column.name == part.column);
-            column.is_some_and(|column| {
-                column.is_virtual()
-                    || part.prefix.is_none() && column.kind.key_bytes(None).is_none_or(|bytes| bytes > LIMIT)
-            })
-        };
-        self.keys.iter().any(|key| key.parts.iter().any(computed))
+        let computes =
+            |part: &Part| self.columns.iter().any(|column| column.name == part.column && column.is_virtual());
+        self.keys.iter().any(|key| key.parts.iter().any(computes))
     }
 
     /// Follows the loss of a key: without one of its own, `id` is as unique as new ids are.

@@ -7,11 +7,9 @@
 //! - 1205: another open transaction has changed or locked rows of a table the statement touches;
 //! - 1020: another session has committed changes of such a table since this session's snapshot.
 //!
-//! A failed statement keeps the locks of the rows it has met, and the two engines meet rows in different orders. So Perdura alone may
-//! refuse with 1205 if a statement of another open transaction on such a table has failed before.
-//!
-//! A row that another session has deleted since the snapshot is a conflict for Perdura however it is found. InnoDB passes by it if it
-//! comes along a secondary key. So Perdura alone may refuse with 1213 if such a table has keys.
+//! The generator sees to it that on tables with keys, too, InnoDB meets all that Perdura meets (contention.rs). So Perdura alone refuses
+//! only in two cases: a table is newer than the snapshot and only one engine comes to it; or an INSERT or REPLACE of another open
+//! transaction has failed on the table, after which Perdura keeps the locks of all rows that it has met, and InnoDB of some.
 //!
 //! After an explained refusal both servers roll the session's transaction back, so that they stay equal.
 
@@ -29,12 +27,11 @@ pub enum Explained {
     WiderConflict,
     /// Both refuse, over different rows: one waits, the other has a conflict.
     OtherRowFirst,
-    /// Perdura has a conflict over a row that InnoDB passes by, since it has been deleted.
-    ConflictOfDeleted,
     /// InnoDB reads the row that has a key already, in a table newer than the snapshot. Perdura reads its newest version.
     DuplicateInNewTable,
-    /// The engines take different ways to the rows of a table with keys, and so lock more or fewer of them (those that a LIMIT leaves out,
-    /// or those before an erroneous one), or come to a table that is newer than the snapshot.
+    /// A table got a key in place. Perdura refuses older snapshots, InnoDB only reads of them by the new key.
+    AlteredInPlace,
+    /// The engines take different ways to the rows of several tables, and so only one comes to a table that is newer than the snapshot.
     OtherPlan,
     /// Perdura waits for a row that a failed statement has locked.
     LockOfFailure,
@@ -67,11 +64,18 @@ impl Session {
     }
 }
 
+/// The last commit of each session on each table: when, and by which session.
+type Commits = BTreeMap<String, Vec<(u64, usize)>>;
+
 /// All sessions.
 pub struct Tracker {
     sessions: Vec<Session>,
     /// The commits on each table: when, and by which session.
-    commits: BTreeMap<String, Vec<(u64, usize)>>,
+    commits: Commits,
+    /// Those of DDL among them.
+    definitions: Commits,
+    /// Those in place.
+    alterations: Commits,
     clock: u64,
 }
 
@@ -79,7 +83,7 @@ impl Default for Tracker {
     fn default() -> Self {
         let mut sessions = vec![Session { repeatable: true, ..Session::default() }; OBSERVER];
         sessions.push(Session::default());
-        Self { sessions, commits: BTreeMap::new(), clock: 0 }
+        Self { sessions, commits: Commits::new(), definitions: Commits::new(), alterations: Commits::new(), clock: 0 }
     }
 }
 
@@ -109,9 +113,14 @@ impl Tracker {
         others.map(|(_, other)| other).filter(|other| other.is_open)
     }
 
-    fn changed_since_snapshot(&self, session: usize, table: &str) -> bool {
+    /// Whether others have committed changes of the table since the session's snapshot.
+    pub fn changed_since_snapshot(&self, session: usize, table: &str) -> bool {
+        self.since_snapshot(session, &self.commits, table)
+    }
+
+    fn since_snapshot(&self, session: usize, commits: &Commits, table: &str) -> bool {
         let Some(snapshot) = self.sessions[session].snapshot else { return false };
-        let commits = self.commits.get(table).map_or(&[][..], Vec::as_slice);
+        let commits = commits.get(table).map_or(&[][..], Vec::as_slice);
         commits.iter().any(|(time, by)| *time > snapshot && *by != session)
     }
 
@@ -129,6 +138,8 @@ impl Tracker {
         let locks = || step.tables().any(|table| self.locked_by_others(step.session, table));
         let failures =
             || step.tables().any(|table| self.others(step.session).any(|other| other.failed.contains(table)));
+        let redefined = || step.tables().any(|table| self.since_snapshot(step.session, &self.definitions, table));
+        let altered = || step.tables().any(|table| self.since_snapshot(step.session, &self.alterations, table));
         let changes = || step.tables().any(|table| self.changed_since_snapshot(step.session, table));
         match (ours.code(), theirs.code()) {
             (None, Some(LOCK_WAIT)) if ours.is_done() && locks() => Some(Explained::WiderLock),
@@ -139,16 +150,17 @@ impl Tracker {
             // InnoDB stops at a lock or a conflict before it meets the erroneous row.
             (Some(_), Some(LOCK_WAIT)) if !ours.is_conflict() && locks() => Some(Explained::WiderLock),
             (Some(_), Some(DEADLOCK)) if !ours.is_conflict() && changes() => Some(Explained::WiderConflict),
-            (None, Some(TABLE_CHANGED)) if ours.is_done() && step.keyed && changes() => {
+            (None, Some(TABLE_CHANGED)) if ours.is_done() && step.keyed && redefined() => {
                 Some(Explained::DuplicateInNewTable)
             }
-            (Some(LOCK_WAIT), _) if !theirs.is_conflict() && step.keyed && locks() => Some(Explained::OtherPlan),
-            (Some(TABLE_CHANGED), None) if theirs.is_done() && step.keyed && changes() => Some(Explained::OtherPlan),
+            (Some(TABLE_CHANGED), _) if altered() => Some(Explained::AlteredInPlace),
+            (_, Some(TABLE_CHANGED)) if !ours.is_conflict() && altered() => Some(Explained::AlteredInPlace),
+            (Some(TABLE_CHANGED), None) if theirs.is_done() && redefined() => Some(Explained::OtherPlan),
             (Some(DEADLOCK), Some(code)) if is_of_row(code) && !step.ordered && changes() => {
                 Some(Explained::OtherRowFirst)
             }
-            (Some(DEADLOCK), _) if !theirs.is_conflict() && step.keyed && changes() => {
-                Some(Explained::ConflictOfDeleted)
+            (Some(LOCK_WAIT), Some(code)) if is_of_row(code) && !step.ordered && locks() => {
+                Some(Explained::OtherRowFirst)
             }
             (Some(LOCK_WAIT), _) if !theirs.is_conflict() && failures() => Some(Explained::LockOfFailure),
             _ => None,
@@ -178,6 +190,10 @@ impl Tracker {
                 self.commit(number);
                 if done {
                     self.committed(number, step.writes.clone());
+                    note_commit(&mut self.definitions, self.clock, number, step.writes.clone());
+                    if step.in_place {
+                        note_commit(&mut self.alterations, self.clock, number, step.writes.clone());
+                    }
                 }
             }
             Kind::Query | Kind::LockingQuery | Kind::Change => self.used(step, theirs),
@@ -223,17 +239,21 @@ impl Tracker {
     }
 
     fn committed(&mut self, number: usize, tables: impl IntoIterator<Item = String>) {
-        for table in tables {
-            let commits = self.commits.entry(table).or_default();
-            commits.retain(|(_, by)| *by != number);
-            commits.push((self.clock, number));
-        }
+        note_commit(&mut self.commits, self.clock, number, tables);
+    }
+}
+
+fn note_commit(commits: &mut Commits, clock: u64, number: usize, tables: impl IntoIterator<Item = String>) {
+    for table in tables {
+        let commits = commits.entry(table).or_default();
+        commits.retain(|(_, by)| *by != number);
+        commits.push((clock, number));
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::outcome::{DEADLOCK, LOCK_WAIT, Outcome};
+    use super::super::outcome::{DEADLOCK, LOCK_WAIT, Outcome, TABLE_CHANGED};
     use super::super::step::{Kind, Step};
     use super::{Explained, Tracker};
 
@@ -283,17 +303,33 @@ mod tests {
     }
 
     #[test]
+    fn a_table_is_newer_than_the_snapshot_after_ddl_only() {
+        let mut tracker = Tracker::default();
+        begin(&mut tracker, 1);
+        let step = Step { keyed: true, ..change(1, "t") };
+        let explain = |tracker: &Tracker| tracker.explain(&step, &done(), &refused(TABLE_CHANGED));
+        tracker.note(&change(0, "t"), &done());
+        assert_eq!(explain(&tracker), None, "rows only");
+        tracker.note(&Step::new(0, Kind::Definition, "").writing([&"t".to_owned()]), &done());
+        assert_eq!(explain(&tracker), Some(Explained::DuplicateInNewTable));
+    }
+
+    #[test]
     fn perdura_alone_waits_only_for_what_a_failed_statement_locked() {
         let mut tracker = Tracker::default();
+        begin(&mut tracker, 1);
+        tracker.note(&change(0, "t"), &done());
         begin(&mut tracker, 0);
         tracker.note(&change(0, "t"), &done());
-        let explain = |tracker: &Tracker, table| tracker.explain(&change(1, table), &refused(LOCK_WAIT), &done());
-        assert_eq!(explain(&tracker, "t"), None);
+        let step = |table| Step { keyed: true, ..change(1, table) };
+        let explain = |tracker: &Tracker, table, code| tracker.explain(&step(table), &refused(code), &done());
+        assert!([LOCK_WAIT, DEADLOCK].iter().all(|code| explain(&tracker, "t", *code).is_none()));
         tracker.note(&change(0, "t"), &refused(1264));
-        assert_eq!(explain(&tracker, "t"), Some(Explained::LockOfFailure));
-        assert_eq!(explain(&tracker, "u"), None, "another table");
+        assert_eq!(explain(&tracker, "t", LOCK_WAIT), Some(Explained::LockOfFailure));
+        assert_eq!(explain(&tracker, "t", DEADLOCK), None, "no conflict");
+        assert_eq!(explain(&tracker, "u", LOCK_WAIT), None, "another table");
         tracker.note(&Step::new(0, Kind::Rollback, ""), &done());
-        assert_eq!(explain(&tracker, "t"), None, "rolled back");
+        assert_eq!(explain(&tracker, "t", LOCK_WAIT), None, "rolled back");
     }
 
     #[test]

@@ -229,6 +229,22 @@ impl Type {
         self.fitting(random)
     }
 
+    /// An SQL expression for a value to search for. Never the empty ENUM: by a key the server finds the member of that name, without
+    /// one also the rows whose value is none.
+    pub fn sought(&self, random: &mut StdRng) -> String {
+        loop {
+            let value = self.fitting(random);
+            if self.values != Values::Enum || value != "''" {
+                return value;
+            }
+        }
+    }
+
+    /// Whether it is a geometry.
+    pub fn is_geometry(&self) -> bool {
+        self.values == Values::Geometry
+    }
+
     /// An SQL expression for a value that most likely fits.
     pub fn fitting(&self, random: &mut StdRng) -> String {
         match self.values {
