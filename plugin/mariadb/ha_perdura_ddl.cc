@@ -34,17 +34,18 @@ static int refuse_option(THD *thd, const char *option, bool is_asked_for)
 }
 
 /* Tells of options that the engine would otherwise ignore in silence. */
-static int check_options(THD *thd, const HA_CREATE_INFO *info)
+static int check_options(THD *thd, const TABLE *form, const HA_CREATE_INFO *info)
 {
-  /* An ALTER that only brings an option along from another engine's table has not asked for it. */
-  const auto is_asked_for= [info](ulong option) { return (info->used_fields & option) != 0; };
+  /* An ALTER that only brings an option along from another engine's table has not asked for it. Of partitions the server does not say. */
+  const bool is_partitioned= form->s->partition_info_str != nullptr;
+  const auto is_asked_for= [info, is_partitioned](ulong option) { return is_partitioned || (info->used_fields & option); };
   int error= 0;
   if (info->data_file_name)
     error= refuse_option(thd, "DATA DIRECTORY", is_asked_for(HA_CREATE_USED_DATADIR));
   if (!error && info->index_file_name)
     error= refuse_option(thd, "INDEX DIRECTORY", is_asked_for(HA_CREATE_USED_INDEXDIR));
   if (!error && info->row_type == ROW_TYPE_COMPRESSED)
-    error= refuse_option(thd, "ROW_FORMAT=COMPRESSED", is_asked_for(HA_CREATE_USED_ROW_FORMAT));
+    error= refuse_option(thd, "ROW_FORMAT=COMPRESSED", (info->used_fields & HA_CREATE_USED_ROW_FORMAT) != 0);
   return error;
 }
 
@@ -99,7 +100,7 @@ static PerduraCode begin_counting(const char *name, Table_definition *definition
 
 int ha_perdura::create(const char *name, TABLE *form, HA_CREATE_INFO *info)
 {
-  if (int error= check_options(ha_thd(), info))
+  if (int error= check_options(ha_thd(), form, info))
     return error;
   if (int error= check_foreign_keys(ha_thd()))
     return error;

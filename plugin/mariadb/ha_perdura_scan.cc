@@ -218,7 +218,7 @@ handler *ha_perdura::clone(const char *, MEM_ROOT *root)
   return made;
 }
 
-/* A HANDLER ... READ goes on from the row that the one before has read, and sees the table as it is now. */
+/* A HANDLER ... READ goes on from the row that the one before has read, and is a statement of its own. */
 void ha_perdura::init_table_handle_for_HANDLER()
 {
   m_columns_chosen= false;

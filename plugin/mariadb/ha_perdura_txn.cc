@@ -124,7 +124,8 @@ static PerduraLock lock_for(THD *thd, thr_lock_type type)
 static bool is_single_read(THD *thd)
 {
   LEX *lex= thd->lex;
-  if (in_transaction(thd) || thd_sql_command(thd) != SQLCOM_SELECT || lex->requires_prelocking())
+  const int command= thd_sql_command(thd);
+  if (in_transaction(thd) || (command != SQLCOM_SELECT && command != SQLCOM_HA_READ) || lex->requires_prelocking())
     return false;
   for (const TABLE_LIST *used= lex->query_tables; used; used= used->next_global)
     if (lock_for(thd, used->lock_type) != PERDURA_LOCK_NONE)

@@ -71,6 +71,7 @@ fn is_plan(line: &str) -> bool {
     let words: Vec<&str> = line.split('\t').collect();
     words.len() >= EXPLAIN_COLUMNS
         && (words[0] == "NULL" || words[0].parse::<u32>().is_ok())
+        && !words[1].is_empty()
         && words[1].bytes().all(|byte| byte.is_ascii_uppercase() || byte == b' ')
 }
 

@@ -126,8 +126,8 @@ pub unsafe extern "C" fn perdura_cursor_reset(cursor: *mut PerduraCursor) {
     call_or(None, (), || cursor.reset());
 }
 
-/// Lets the statement that begins go on with the scan, or in the index, where the one before has come to. Its reads see the
-/// present state. Nothing is read before the next scan_next or index_step.
+/// Lets the statement that begins go on with the scan, or in the index, where the one before has come to. It has a snapshot of its
+/// own, as any statement. Nothing is read before the next scan_next or index_step.
 ///
 /// # Safety
 /// `cursor` must be open and used by this thread alone.

@@ -5,12 +5,9 @@
 
 use super::code::Outcome;
 use super::session::Session;
-use perdura_engine::{Direction, IndexScan, KEY_BYTES_MAX, ReadView, Rid, ScanBuffers, Table};
+use perdura_engine::{Direction, IndexScan, ReadView, Rid, ScanBuffers, Table};
 use std::ops::Bound;
 use std::sync::Arc;
-
-/// A place behind all entries.
-const BEHIND_ALL: [u8; KEY_BYTES_MAX + 1] = [u8::MAX; KEY_BYTES_MAX + 1];
 
 /// A step from one entry to another.
 #[derive(Clone, Copy, Debug)]
@@ -19,6 +16,27 @@ pub(super) struct Step {
     pub direction: Direction,
     /// Only to an entry whose key begins with what was searched for.
     pub within: bool,
+}
+
+/// On which side of a key or entry a place is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Side {
+    Before,
+    At,
+    Behind,
+}
+
+/// What the scan has come to since it was sent somewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reached {
+    /// Nothing: it is still there.
+    Nothing,
+    /// An entry.
+    Entry,
+    /// An entry whose key does not begin with what was searched for.
+    Beyond,
+    /// The end of the index, past some entry.
+    End,
 }
 
 /// A place in an index.
@@ -33,8 +51,14 @@ pub(super) struct IndexPosition {
     last: Step,
     /// What was searched for, or the key that was looked up.
     sought: Vec<u8>,
-    /// The place is the key that was looked up, or the entry that an earlier statement has come to, and not where the scan is.
+    /// Where the place is that was searched for, beside those bytes.
+    side: Side,
+    /// What has come of the search.
+    reached: Reached,
+    /// The place is the key that was looked up, and not where the scan is.
     looked_up: bool,
+    /// The place is what an earlier statement has left in `sought` and `side`.
+    left: bool,
     /// The row that the lookup found.
     found: Option<Rid>,
 }
@@ -49,7 +73,10 @@ impl IndexPosition {
             spare: ScanBuffers::default(),
             last: Step { direction: Direction::Forward, within: false },
             sought: Vec::new(),
+            side: Side::At,
+            reached: Reached::Nothing,
             looked_up: false,
+            left: false,
             found: None,
         }
     }
@@ -72,24 +99,30 @@ impl IndexPosition {
         if let Some(scan) = self.scan.take() {
             self.spare = scan.into_buffers();
         }
-        self.looked_up = false;
+        (self.looked_up, self.left) = (false, false);
     }
 
-    /// Forgets the scan, but not the entry that it has come to: [`IndexPosition::go_on`] takes up from there. The place at
-    /// either end of the index stays as well.
+    /// Forgets the scan, but not where it has come to: [`IndexPosition::go_on`] takes up from there.
     pub(super) fn leave(&mut self) {
         let Some(scan) = self.scan.take().filter(|_| !self.looked_up) else { return };
+        let is_forward = self.last.direction == Direction::Forward;
+        let (place, side) = match (self.reached, scan.entry()) {
+            (Reached::Nothing, _) => return,
+            (Reached::Entry, entry) => (entry, Side::At),
+            (Reached::Beyond, entry) => (entry, if is_forward { Side::Before } else { Side::Behind }),
+            // Behind a leaf without entries the scan is at none.
+            (Reached::End, []) if is_forward => (scan.leaf(), Side::Before),
+            (Reached::End, last) if is_forward => (last, Side::Behind),
+            (Reached::End, _) => (&[][..], Side::Before),
+        };
+        self.side = side;
         self.sought.clear();
-        match (scan.entry(), self.last.direction) {
-            ([], Direction::Forward) => self.sought.extend_from_slice(&BEHIND_ALL),
-            ([], Direction::Backward) => {}
-            (entry, _) => self.sought.extend_from_slice(entry),
-        }
+        self.sought.extend_from_slice(place);
     }
 
     /// Goes on from where the index was left, after it was begun anew.
     pub(super) fn go_on(&mut self) {
-        (self.looked_up, self.found) = (true, None);
+        (self.left, self.found) = (true, None);
     }
 
     /// The scan, begun if there is none.
@@ -110,13 +143,17 @@ impl IndexPosition {
         whole: bool,
     ) -> Outcome<bool> {
         self.last = step;
-        self.looked_up = false;
+        (self.looked_up, self.left, self.reached) = (false, false, Reached::Nothing);
         self.sought.clear();
         if let Bound::Included(bytes) | Bound::Excluded(bytes) = bound {
             self.sought.extend_from_slice(bytes);
         }
+        self.side = match (bound, step.direction) {
+            (Bound::Excluded(_), Direction::Forward) | (Bound::Included(_), Direction::Backward) => Side::Behind,
+            _ => Side::Before,
+        };
         if whole && step.within && self.unique {
-            self.looked_up = true;
+            (self.looked_up, self.side) = (true, Side::At);
             self.found = self.look_up(session, table)?;
             return Ok(self.found.is_some());
         }
@@ -131,14 +168,16 @@ impl IndexPosition {
     /// Takes a step; false if there is no entry.
     pub(super) fn step(&mut self, session: &mut Session, table: &Arc<Table>, step: Step) -> Outcome<bool> {
         self.last = step;
-        if self.looked_up {
+        if self.looked_up || self.left {
             if step.within {
                 return Ok(false);
             }
-            self.looked_up = false;
+            (self.looked_up, self.left, self.reached) = (false, false, Reached::Nothing);
             let key = std::mem::take(&mut self.sought);
-            // Only a place before all keys is empty.
-            let bound = if key.is_empty() { Bound::Included(&key[..]) } else { Bound::Excluded(&key[..]) };
+            let bound = match (self.side, step.direction) {
+                (Side::Before, Direction::Forward) | (Side::Behind, Direction::Backward) => Bound::Included(&key[..]),
+                _ => Bound::Excluded(&key[..]),
+            };
             let sought = self.scan(session, table).seek(&session.txn, bound, step.direction);
             self.sought = key;
             sought?;
@@ -166,7 +205,14 @@ impl IndexPosition {
             Direction::Forward => scan.forward(&session.txn)?,
             Direction::Backward => scan.backward(&session.txn)?,
         };
-        Ok(is_there && (!self.last.within || scan.key().starts_with(&self.sought)))
+        self.reached = match is_there {
+            true if !self.last.within || scan.key().starts_with(&self.sought) => Reached::Entry,
+            true => Reached::Beyond,
+            // The scan has come to nothing yet, or has passed an entry.
+            false if self.reached == Reached::Nothing => Reached::Nothing,
+            false => Reached::End,
+        };
+        Ok(self.reached == Reached::Entry)
     }
 
     /// The row of the entry that was found last.

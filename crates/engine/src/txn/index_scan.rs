@@ -304,6 +304,11 @@ impl IndexScan {
         self.at.map_or(&[], |entry| self.page.entry(entry))
     }
 
+    /// A bound at which the entries of the leaf begin that the scan has come to.
+    pub fn leaf(&self) -> &[u8] {
+        self.page.low()
+    }
+
     /// The table that is scanned.
     pub fn table(&self) -> &Arc<Table> {
         &self.table

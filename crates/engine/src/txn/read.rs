@@ -201,6 +201,7 @@ impl Scan {
             table.check_defined(self.snapshot)?;
         }
         let own = session.writes.view(table.id(), self.seen);
+        self.from = self.place();
         while self.page < self.pages {
             let page = self.page;
             self.page += 1;
@@ -212,16 +213,15 @@ impl Scan {
                 return Ok(true);
             }
         }
-        self.next = self.words.len();
+        // What comes behind the last row later is met by a scan that goes on from there.
+        self.words.clear();
+        (self.base, self.next) = (0, 0);
         Ok(false)
     }
 
     /// Number of the row from which on the scan goes on.
     pub fn place(&self) -> u64 {
-        if self.next < self.words.len() {
-            return self.base + self.next as u64;
-        }
-        self.rows.table().directory().page_base(self.page).max(self.from)
+        self.from.max(self.base + self.next as u64)
     }
 
     /// Goes to row number `row`. Only for a scan that has given out none.
