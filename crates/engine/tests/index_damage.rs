@@ -26,6 +26,27 @@ struct Subject {
     leaves: Vec<(String, u64, u64)>,
 }
 
+/// Where the leaves in use lie: file, offset, bytes.
+fn leaves(medium: &SimMedium, image: &Image) -> Vec<(String, u64, u64)> {
+    let mut leaves = Vec::new();
+    for (name, len) in image.list() {
+        let Some((table, file)) = name.strip_prefix("t.").and_then(|numbers| numbers.split_once('.')) else { continue };
+        let number = |text: &str| u64::from_str_radix(text, 16).expect("hexadecimal");
+        let region = medium.open(&name).expect("it exists");
+        for index in 0..segments_for_bytes(len, SEGMENT_BYTES) {
+            let salt = number(table) << 32 ^ number(file) << 16 ^ index;
+            let kind = SegmentKind::decode(region.load(DESCRIPTORS_AT + index * 8), salt).expect("sound");
+            if let SegmentKind::Leaves(units) = kind {
+                let (start, bytes) = (SEGMENTS_AT + index * SEGMENT_BYTES, u64::from(units) * 256);
+                let places = (0..SEGMENT_BYTES / bytes).map(|leaf| start + leaf * bytes);
+                // Those in use.
+                leaves.extend(places.filter(|at| region.load(*at) & 3 == 1).map(|at| (name.clone(), at, bytes)));
+            }
+        }
+    }
+    leaves
+}
+
 /// A pool with three indexes of some leaves each. A `closed` one has everything in its leaves, the other leaves most of it to redo.
 fn subject(closed: bool) -> Subject {
     let medium = Arc::new(SimMedium::new());
@@ -50,22 +71,7 @@ fn subject(closed: bool) -> Subject {
     }
     drop(engine);
     let image = medium.image();
-    let mut leaves = Vec::new();
-    for (name, len) in image.list() {
-        let Some((table, file)) = name.strip_prefix("t.").and_then(|numbers| numbers.split_once('.')) else { continue };
-        let number = |text: &str| u64::from_str_radix(text, 16).expect("hexadecimal");
-        let region = medium.open(&name).expect("it exists");
-        for index in 0..segments_for_bytes(len, SEGMENT_BYTES) {
-            let salt = number(table) << 32 ^ number(file) << 16 ^ index;
-            let kind = SegmentKind::decode(region.load(DESCRIPTORS_AT + index * 8), salt).expect("sound");
-            if let SegmentKind::Leaves(units) = kind {
-                let (start, bytes) = (SEGMENTS_AT + index * SEGMENT_BYTES, u64::from(units) * 256);
-                let places = (0..SEGMENT_BYTES / bytes).map(|leaf| start + leaf * bytes);
-                // Those in use.
-                leaves.extend(places.filter(|at| region.load(*at) & 3 == 1).map(|at| (name.clone(), at, bytes)));
-            }
-        }
-    }
+    let leaves = leaves(&medium, &image);
     assert!(leaves.len() >= 3, "each index has a leaf");
     Subject { image, rows, leaves }
 }
@@ -245,5 +251,39 @@ fn garbage_in_a_leaf() {
             drop(region);
             judge(&subject, medium, &format!("{} bytes of garbage in {file} at {:#x}", garbage.len(), at + from));
         }
+    }
+}
+
+/// A search for a key that is not there looks at the leaf that would have it, and not at those behind, though their keys begin alike.
+#[test]
+fn a_missing_key_is_not_looked_for_in_other_leaves() {
+    let medium = Arc::new(SimMedium::new());
+    let shared: Arc<dyn Medium> = medium.clone();
+    let engine = Engine::open(shared, config()).unwrap();
+    let of = |long: u32| Fields { long: long * 2, ..Fields::default() };
+    let keyed = Keyed::create(&engine, "t", &[Kind::Long]);
+    fill(&engine, &keyed, (1..60).map(of));
+    drop(keyed);
+    engine.close();
+    drop(engine);
+    let image = medium.image();
+    let leaves = leaves(&medium, &image);
+    assert!(leaves.len() >= 20, "{} leaves", leaves.len());
+    for (name, at, _) in leaves.iter().step_by(7) {
+        let medium = Arc::new(SimMedium::from_image(image.clone()));
+        let region = medium.open(name).unwrap();
+        // The word with the entries that count.
+        region.store(at + 8, !region.load(at + 8));
+        drop(region);
+        let shared: Arc<dyn Medium> = medium;
+        let engine = Engine::open(shared, config()).unwrap();
+        let table = engine.table("t").unwrap();
+        let mut txn = engine.session(Isolation::ReadCommitted);
+        let mut is_missed = |long: u32| {
+            let key = Kind::Long.key(&Fields { long: long * 2 + 1, ..Fields::default() });
+            txn.find(&table, 0, &key, ReadView::Snapshot).is_ok_and(|found| found.is_none())
+        };
+        let missed = (1..60).filter(|long| is_missed(*long)).count();
+        assert!(missed >= 50, "{name} at {at:#x}: a damaged leaf is in the way of {} keys of 59", 59 - missed);
     }
 }

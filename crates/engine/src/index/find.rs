@@ -72,7 +72,8 @@ impl Index {
                     }
                 }
                 // More entries of the key may be in the next leaf.
-                Ok((first.map(entry_row), high.map(<[u8]>::to_vec)))
+                let next = high.filter(|high| high.starts_with(key)).map(<[u8]>::to_vec);
+                Ok((first.map(entry_row), next))
             })?;
             match found {
                 Some((None, Some(next))) => from = Some(next),

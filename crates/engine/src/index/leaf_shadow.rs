@@ -78,6 +78,8 @@ pub struct LeafShadow {
     pub queued: bool,
     /// Purge has been asked to look at the leaf before all snapshots see its changes.
     pub asked: bool,
+    /// Entries have gone since purge looked whether the leaf is to be packed.
+    pub has_lost: bool,
 }
 
 impl Shadow for LeafShadow {
@@ -238,6 +240,7 @@ impl LeafShadow {
         // Planted: a slot is free before a checkpoint covers its deletion; although a snapshot sees its entry.
         let limit = if perdura_pmem::planted(203) { Csn::MAX } else { reach.limit() };
         let limit = if perdura_pmem::planted(204) { reach.covered() } else { limit };
+        self.has_lost |= self.stored.all().1 != 0;
         self.stored.forget(limit, reach);
     }
 

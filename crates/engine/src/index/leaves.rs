@@ -501,6 +501,18 @@ impl Leaves {
         moved
     }
 
+    /// Whether `count` places of `units` are free.
+    pub fn has_free(&self, units: u32, count: usize) -> bool {
+        self.lists.lock().free.get(&units).map_or(0, BTreeSet::len) >= count
+    }
+
+    /// Whether packing may take a segment into use for places of `units`: none is free, and so few are in quarantine that what packing
+    /// leaves does not just wait for an old snapshot.
+    pub fn may_grow(&self, units: u32) -> bool {
+        let lists = self.lists.lock();
+        lists.free.get(&units).is_none_or(BTreeSet::is_empty) && lists.quarantined.len() < PLACES_MIN
+    }
+
     /// Whether the place `first` is in a segment before that of `second`.
     pub fn is_before(&self, first: LeafId, second: LeafId) -> bool {
         self.segment_of(first) < self.segment_of(second)

@@ -44,7 +44,13 @@ impl Index {
         let mut spares = Spares::default();
         let mut packed = Ok(Packed::Stays);
         for run in self.runs_of(leaf) {
-            packed = self.pack_run(ground, &run, &mut spares);
+            let is_sparse = |leaf: &LeafId| self.leaves().known_bytes(*leaf).is_some_and(|bytes| bytes.is_sparse());
+            let grows = run.iter().any(is_sparse) || self.leaves().may_grow(self.fixed_units);
+            // Most often there is no place, and nothing needs be locked to find that out.
+            if !grows && !self.leaves().has_free(self.fixed_units, run.len() - 1) {
+                return Ok(Packed::Later);
+            }
+            packed = self.pack_run(ground, &run, &mut spares, grows);
             if !matches!(packed, Ok(Packed::Stays)) {
                 break;
             }
@@ -57,7 +63,7 @@ impl Index {
     /// meanwhile.
     pub(super) fn move_ahead(&self, ground: Ground<'_>, leaf: LeafId) -> Result<Packed> {
         let mut spares = Spares::default();
-        let moved = self.pack_run(ground, &[leaf], &mut spares);
+        let moved = self.pack_run(ground, &[leaf], &mut spares, false);
         spares.put_back(self.leaves());
         moved
     }
@@ -107,7 +113,8 @@ impl Index {
         slots - slots / SLOTS_FREE
     }
 
-    fn pack_run(&self, ground: Ground<'_>, run: &[LeafId], spares: &mut Spares) -> Result<Packed> {
+    /// Replaces the leaves of a run. With `grows`, a segment may be taken into use for the new ones.
+    fn pack_run(&self, ground: Ground<'_>, run: &[LeafId], spares: &mut Spares, grows: bool) -> Result<Packed> {
         loop {
             let Some(olds) = self.lock_run(run) else { return Ok(Packed::Stays) };
             // What older snapshots see goes along, but is moved for nothing but to have less leaves.
@@ -128,10 +135,8 @@ impl Index {
                 }
                 return self.replace_run(ground, olds, (&plan, &cuts, &entries), &places).map(|()| Packed::Done);
             }
-            let is_sparse = olds.len() > 1 && olds.iter().any(|old| old.bytes.is_sparse());
             drop(olds);
-            // What is only partly empty takes no segment into use to become less.
-            let provided = match is_sparse {
+            let provided = match grows {
                 true => spares.provide(plan.units(), self.leaves(), ground.segments).is_ok(),
                 false => spares.provide_free(&plan, self.leaves()),
             };
@@ -177,6 +182,12 @@ impl Index {
         // Both ends of a leaf may be moved to part two keys, as far as there are slots.
         let range = (self.slots_least() - self.slots_filled()) as usize / 2;
         let cuts: Vec<usize> = (1..parts).map(|part| cut_near(entries, entries.len() * part / parts, range)).collect();
+        // What a crash left beyond the end of a leaf looked like entries when the run was chosen.
+        let parts_all =
+            cuts.iter().all(|at| (1..entries.len()).contains(at)) && cuts.is_sorted_by(|one, next| one < next);
+        if !parts_all {
+            return None;
+        }
         let mut plan = Plan { leaves: [(self.fixed_units, low)].into_iter().collect(), appends: false };
         for at in &cuts {
             let (left, right) = (entries[at - 1].0, entries[*at].0);

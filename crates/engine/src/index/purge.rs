@@ -72,13 +72,12 @@ impl Indexes {
 
     fn purge_leaf(&self, ground: Ground<'_>, leaf: LeafId, reach: &Reach) {
         let Some(mut shadow) = self.leaves().leaf(leaf).slot.lock_existing() else { return };
-        let has_lost = shadow.deleted_and_stored() != 0;
         shadow.forget(reach);
         match shadow.oldest_stored() {
             Some(csn) => self.leaves().queue().push(csn, leaf),
             None => shadow.queued = false,
         }
-        let has_lost = has_lost && shadow.is_settled();
+        let has_lost = shadow.is_settled() && std::mem::take(&mut shadow.has_lost);
         self.thin_out(ground, leaf, (shadow, has_lost), reach);
     }
 
