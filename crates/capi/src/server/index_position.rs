@@ -26,6 +26,16 @@ enum Side {
     Behind,
 }
 
+impl Side {
+    /// The side on which a search that finds nothing leaves the bound.
+    fn of(bound: Bound<&[u8]>, direction: Direction) -> Side {
+        match (bound, direction) {
+            (Bound::Excluded(_), Direction::Forward) | (Bound::Included(_), Direction::Backward) => Side::Behind,
+            _ => Side::Before,
+        }
+    }
+}
+
 /// What the scan has come to since it was sent somewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reached {
@@ -148,10 +158,7 @@ impl IndexPosition {
         if let Bound::Included(bytes) | Bound::Excluded(bytes) = bound {
             self.sought.extend_from_slice(bytes);
         }
-        self.side = match (bound, step.direction) {
-            (Bound::Excluded(_), Direction::Forward) | (Bound::Included(_), Direction::Backward) => Side::Behind,
-            _ => Side::Before,
-        };
+        self.side = Side::of(bound, step.direction);
         if whole && step.within && self.unique {
             (self.looked_up, self.side) = (true, Side::At);
             self.found = self.look_up(session, table)?;
@@ -178,6 +185,7 @@ impl IndexPosition {
                 (Side::Before, Direction::Forward) | (Side::Behind, Direction::Backward) => Bound::Included(&key[..]),
                 _ => Bound::Excluded(&key[..]),
             };
+            self.side = Side::of(bound, step.direction);
             let sought = self.scan(session, table).seek(&session.txn, bound, step.direction);
             self.sought = key;
             sought?;

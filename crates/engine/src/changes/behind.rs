@@ -32,7 +32,7 @@ enum Noted {
 
 impl Noted {
     /// Flushes the words of pages or leaves. Returns a file in which something may have been flushed.
-    fn flush(&self, numbers: &[u64]) -> Option<Region> {
+    fn flush_all(&self, numbers: &[u64]) -> Option<Region> {
         match self {
             Noted::Rows(space) => {
                 let space = space.upgrade()?;
@@ -136,7 +136,7 @@ impl Behind {
         let _behind = (trace::span("stored_behind"), trace::span(trace::TRANSIENT));
         let mut last = None;
         for (noted, pages) in taken {
-            last = noted.flush(&pages).or(last);
+            last = noted.flush_all(&pages).or(last);
         }
         // One fence covers all that this thread has flushed.
         last.inspect(|region| region.fence());
