@@ -7,10 +7,10 @@
 
 use super::leaf::{LeafId, SPARSE};
 use super::leaves::Leaves;
-use super::replace::{Part, Plan, Spares, separator};
+use super::replace::{Part, Plan, Spares, retire, separator};
 use super::tree::{Ground, Index, LockedLeaf};
 use crate::error::Result;
-use crate::format::{LEAF_UNIT, LeafKind, LeafShape, entry_key};
+use crate::format::{LEAF_UNIT, LeafShape, entry_key};
 use smallvec::SmallVec;
 
 /// Most leaves that are packed together.
@@ -233,17 +233,9 @@ impl Index {
         self.publish_parts(&parts);
         // With the others retired, what they had counts in the new leaves. From left to right, each durably: an old leaf whose
         // right neighbour has retired before it would have the range of that one, and not its entries.
-        olds[0].bytes.set_state(LeafKind::Retired);
-        for old in &olds[1..] {
-            // Planted: it stays in use.
-            if !perdura_pmem::planted(213) {
-                old.bytes.set_state(LeafKind::Retired);
-            }
-            old.bytes.fence();
-        }
-        if olds.len() == 1 {
-            olds[0].bytes.fence();
-        }
+        retire(&olds[0].bytes);
+        // Planted: it stays in use.
+        olds[1..].iter().filter(|_| !perdura_pmem::planted(213)).for_each(|old| retire(&old.bytes));
         // A walk that comes between is to meet the lock rather than pass by.
         self.populate(&mut olds[0]);
         for old in &olds[1..] {

@@ -243,8 +243,7 @@ impl Index {
         spares.use_for(plan);
         self.publish_parts(&parts);
         // Durably: the new leaf with its low key may itself be joined to another soon, and then makes it void no more.
-        old.bytes.set_state(LeafKind::Retired);
-        old.bytes.fence();
+        retire(&old.bytes);
         self.hand_over(ground, &mut [old], &parts);
         Ok(())
     }
@@ -330,6 +329,12 @@ impl Index {
 /// Puts a new leaf into use, durably: others are about to insert there (I3).
 fn put_in_use(leaf: &LeafBytes<'_>) {
     leaf.set_state(LeafKind::InUse);
+    leaf.fence();
+}
+
+/// Retires a leaf, durably.
+pub(super) fn retire(leaf: &LeafBytes<'_>) {
+    leaf.set_state(LeafKind::Retired);
     leaf.fence();
 }
 

@@ -345,7 +345,7 @@ impl<'a> Worker<'a> {
                 true
             }
             // The row stays as it is.
-            Err(error) if error.kind() == ErrorKind::DuplicateKey => true,
+            Err(error) if [ErrorKind::DuplicateKey, ErrorKind::DeviceFull].contains(&error.kind()) => true,
             // Another thread has deleted it.
             Err(error) if error.kind() == ErrorKind::NotFound => !self.writes.rows.contains_key(&key),
             Err(error) if is_conflict(&error) || self.is_keyed() && is_refusal(&error) => false,
