@@ -219,9 +219,11 @@ impl Scan {
         Ok(false)
     }
 
-    /// Number of the row from which on the scan goes on.
+    /// Number of the row from which on the scan goes on: the one behind the row that it has given out last.
     pub fn place(&self) -> u64 {
-        self.from.max(self.base + self.next as u64)
+        let passed = &self.words[..self.next.min(self.words.len())];
+        let last = passed.iter().rposition(|word| !word.is_empty() && !word.is_tombstone());
+        last.map_or(self.from, |last| self.from.max(self.base + last as u64 + 1))
     }
 
     /// Goes to row number `row`. Only for a scan that has given out none.
