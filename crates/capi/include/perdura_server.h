@@ -440,8 +440,8 @@ PerduraCode perdura_cursor_prepare(PerduraCursor *cursor, PerduraLock lock, bool
 
 // Ends a statement's use of the cursor.
 void perdura_cursor_reset(PerduraCursor *cursor);
-// Lets the statement that begins go on with the scan, or in the index, where the one before has come to. Its
-// reads see the present state. Nothing is read before the next scan_next or index_step.
+// Lets the statement that begins go on with the scan, or in the index, where the one before has come to. It
+// has a snapshot of its own, as any statement. Nothing is read before the next scan_next or index_step.
 void perdura_cursor_go_on(PerduraCursor *cursor);
 
 // Sets the columns that reads fill in: `columns` is a bitmap with a bit for each column of the table, least
