@@ -10,7 +10,7 @@ use super::leaves::Leaves;
 use super::replace::{Part, Plan, Spares, retire, separator};
 use super::tree::{Ground, Index, LockedLeaf};
 use crate::error::Result;
-use crate::format::{LEAF_UNIT, LeafShape, entry_key};
+use crate::format::{LEAF_UNIT, LeafKind, LeafShape, entry_key};
 use smallvec::SmallVec;
 
 /// Most leaves that are packed together.
@@ -233,7 +233,11 @@ impl Index {
         self.publish_parts(&parts);
         // With the others retired, what they had counts in the new leaves. From left to right, each durably: an old leaf whose
         // right neighbour has retired before it would have the range of that one, and not its entries.
-        retire(&olds[0].bytes);
+        match olds.len() {
+            1 => retire(&olds[0].bytes),
+            // It is void by now, and the fence of the next covers it.
+            _ => olds[0].bytes.set_state(LeafKind::Retired),
+        }
         // Planted: it stays in use.
         olds[1..].iter().filter(|_| !perdura_pmem::planted(213)).for_each(|old| retire(&old.bytes));
         // A walk that comes between is to meet the lock rather than pass by.
