@@ -4,7 +4,7 @@ mod common;
 
 use common::keyed::{Fields, Keyed, Kind, config, fill};
 use common::{seeds, settle};
-use perdura_engine::{Engine, Isolation, Rid};
+use perdura_engine::{Engine, Isolation, Rid, Session};
 use perdura_pmem::sim::Random;
 use perdura_pmem::{Medium, SimMedium};
 use std::sync::Arc;
@@ -56,6 +56,16 @@ fn check(engine: &Engine, keyed: &Keyed, rows: usize, hint: &str) {
     keyed.table.audit().unwrap_or_else(|error| panic!("{hint}: {error}"));
 }
 
+/// Changes rows, some in each transaction, with purge after each.
+fn in_steps(engine: &Engine, rids: &[Rid], mut change: impl FnMut(&mut Session, Rid)) {
+    for some in rids.chunks(AT_ONCE) {
+        let mut txn = engine.session(Isolation::ReadCommitted);
+        some.iter().for_each(|rid| change(&mut txn, *rid));
+        txn.commit().unwrap();
+        settle(engine);
+    }
+}
+
 /// Every key moves once, to a random place. Without packing, leaves end up little more than half full.
 #[test]
 fn leaves_are_well_filled_after_every_key_has_moved() {
@@ -65,14 +75,7 @@ fn leaves_are_well_filled_after_every_key_has_moved() {
         let medium = Arc::new(SimMedium::new());
         let engine = open(&medium);
         let (keyed, rids) = table(&engine, &mut random);
-        for some in rids.chunks(AT_ONCE) {
-            let mut txn = engine.session(Isolation::ReadCommitted);
-            for rid in some {
-                keyed.update(&mut txn, *rid, &random_row(&mut random).row()).unwrap();
-            }
-            txn.commit().unwrap();
-            settle(&engine);
-        }
+        in_steps(&engine, &rids, |txn, rid| keyed.update(txn, rid, &random_row(&mut random).row()).unwrap());
         check(&engine, &keyed, rids.len(), &hint);
         let fill = fill_of(&engine, &keyed);
         assert!(fill >= 70, "{hint}: {fill} in a hundred places");
@@ -95,12 +98,7 @@ fn thinned_leaves_are_packed() {
         let (keyed, rids) = table(&engine, &mut random);
         let used = keyed.table.data_bytes() - keyed.table.free_bytes();
         let (gone, left) = rids.split_at(rids.len() / 2);
-        for some in gone.chunks(AT_ONCE) {
-            let mut txn = engine.session(Isolation::ReadCommitted);
-            some.iter().for_each(|rid| keyed.delete(&mut txn, *rid).unwrap());
-            txn.commit().unwrap();
-            settle(&engine);
-        }
+        in_steps(&engine, gone, |txn, rid| keyed.delete(txn, rid).unwrap());
         check(&engine, &keyed, left.len(), &hint);
         let fill = fill_of(&engine, &keyed);
         assert!(fill >= 70, "{hint}: {fill} in a hundred places");
@@ -120,14 +118,7 @@ fn snapshots_see_what_was_there_before() {
         let (keyed, rids) = table(&engine, &mut random);
         let mut reader = engine.session(Isolation::RepeatableRead);
         let before = keyed.check_seen(&mut reader, &hint);
-        for some in rids.chunks(AT_ONCE) {
-            let mut txn = engine.session(Isolation::ReadCommitted);
-            for rid in some {
-                keyed.update(&mut txn, *rid, &random_row(&mut random).row()).unwrap();
-            }
-            txn.commit().unwrap();
-            settle(&engine);
-        }
+        in_steps(&engine, &rids, |txn, rid| keyed.update(txn, rid, &random_row(&mut random).row()).unwrap());
         assert_eq!(keyed.check_seen(&mut reader, &hint), before, "{hint}");
         reader.commit().unwrap();
         check(&engine, &keyed, rids.len(), &hint);

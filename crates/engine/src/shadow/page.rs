@@ -87,7 +87,7 @@ impl PageShadow {
     /// changes here.
     #[inline]
     pub fn settled_at(&self) -> Option<Csn> {
-        self.active.is_empty().then(|| self.history.back().map_or(0, |past| past.csn))
+        self.active.is_empty().then(|| self.newest_csn_of_page())
     }
 
     /// The change of `writer`.
