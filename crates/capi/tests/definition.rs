@@ -1,6 +1,6 @@
 //! Hazard: a stored table definition that was cut off or altered, and is read all the same.
 
-use perdura_capi::row::definition::Definition;
+use perdura_capi::row::definition::{Definition, Unreadable};
 use perdura_capi::row::layout::{Field, FieldKind, Layout};
 
 fn layout() -> Layout {
@@ -13,17 +13,36 @@ fn layout() -> Layout {
 #[test]
 fn a_definition_survives_storing() {
     let definition = Definition { version: b"0123456789abcdef", layout: layout(), frm: b"the server's bytes" };
-    assert_eq!(Definition::decode(&definition.encode()), Some(definition));
+    assert_eq!(Definition::decode(&definition.encode()), Ok(definition));
+}
+
+/// A build that does not know padded fields knows format 1 alone: it must not take one for a fixed field.
+#[test]
+fn the_format_tells_whether_there_are_padded_fields() {
+    const FORMAT_AT: usize = 7;
+    let plain = Definition { version: b"v", layout: layout(), frm: b"frm" };
+    assert_eq!(plain.encode()[..=FORMAT_AT], *b"PRDTDEF1");
+    let mut fields = layout().fields().to_vec();
+    fields[1].kind = FieldKind::Padded;
+    let padded = Definition { layout: Layout::new(42, 1, fields).unwrap(), ..plain.clone() };
+    let mut bytes = padded.encode();
+    assert_eq!(bytes[..=FORMAT_AT], *b"PRDTDEF2");
+    assert!(padded.layout.has_same_records(&plain.layout));
+    assert_eq!(Definition::decode(&bytes), Ok(padded.clone()));
+    for (format, unreadable) in [(b'1', Unreadable::Damaged), (b'3', Unreadable::Newer), (b'x', Unreadable::Damaged)] {
+        bytes[FORMAT_AT] = format;
+        assert_eq!(Definition::decode(&bytes), Err(unreadable));
+    }
 }
 
 #[test]
 fn cut_off_definitions_are_refused() {
     let bytes = Definition { version: b"v", layout: layout(), frm: b"frm" }.encode();
     for end in 0..bytes.len() {
-        assert_eq!(Definition::decode(&bytes[..end]), None, "cut off at {end}");
+        assert_eq!(Definition::decode(&bytes[..end]), Err(Unreadable::Damaged), "cut off at {end}");
     }
     let longer = [&bytes[..], &[0]].concat();
-    assert_eq!(Definition::decode(&longer), None);
+    assert_eq!(Definition::decode(&longer), Err(Unreadable::Damaged));
 }
 
 #[test]
@@ -48,4 +67,7 @@ fn fields_beyond_the_record_are_refused() {
     assert!(Layout::new(12, 1, vec![Field { null_mask: 1, null_offset: 1, ..field }]).is_err());
     assert!(Layout::new(12, 1, vec![Field { kind: FieldKind::Varchar, length_bytes: 3, ..field }]).is_err());
     assert!(Layout::new(12, 1, vec![Field { kind: FieldKind::Blob, length_bytes: 2, length: 0, ..field }]).is_err());
+    assert!(Layout::new(12, 1, vec![Field { kind: FieldKind::Padded, ..field }]).is_ok());
+    assert!(Layout::new(11, 1, vec![Field { kind: FieldKind::Padded, ..field }]).is_err());
+    assert!(Layout::new(1 << 20, 1, vec![Field { kind: FieldKind::Padded, length: 1 << 16, ..field }]).is_err());
 }

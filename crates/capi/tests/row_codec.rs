@@ -14,6 +14,7 @@ const UNTOUCHED: u8 = 0xA5;
 enum Column {
     Virtual,
     Fixed(Vec<u8>),
+    Padded { width: u32, value: Option<Vec<u8>> },
     Varchar { max: u32, value: Option<Vec<u8>> },
     Blob { length_bytes: u8, value: Option<Vec<u8>> },
 }
@@ -23,6 +24,10 @@ fn columns() -> impl Strategy<Value = Vec<Column>> {
     let column = prop_oneof![
         Just(Column::Virtual),
         proptest::collection::vec(any::<u8>(), 0..40).prop_map(Column::Fixed),
+        (padded(), proptest::option::weighted(0.2, Just(()))).prop_map(|(value, is_null)| Column::Padded {
+            width: value.len() as u32,
+            value: is_null.is_none().then_some(value)
+        }),
         (1u32..600)
             .prop_flat_map(move |max| content(max as usize).prop_map(move |value| Column::Varchar { max, value })),
         (1u8..=4).prop_flat_map(move |length_bytes| {
@@ -31,6 +36,17 @@ fn columns() -> impl Strategy<Value = Vec<Column>> {
         }),
     ];
     proptest::collection::vec(column, 0..12)
+}
+
+/// A text, with spaces at its end and within, up to the width: none, some, or nothing else.
+fn padded() -> impl Strategy<Value = Vec<u8>> {
+    let letter = prop_oneof![2 => Just(b' '), 3 => any::<u8>()];
+    (proptest::collection::vec(letter, 0..300), prop_oneof![Just(0usize), 1usize..600]).prop_map(
+        |(mut text, spaces)| {
+            text.resize(text.len() + spaces, b' ');
+            text
+        },
+    )
 }
 
 /// A layout for the columns, and a record with their values. Some fields have a gap before them, as a server may leave one.
@@ -57,6 +73,13 @@ fn record_of(columns: &[Column]) -> (Layout, Vec<u8>) {
                 field.kind = FieldKind::Fixed;
                 field.length = bytes.len() as u32;
                 record.extend(bytes);
+            }
+            Column::Padded { width, value } => {
+                field = Field { kind: FieldKind::Padded, null_mask, length: *width, ..field };
+                if value.is_none() {
+                    record[null_offset as usize] |= null_mask;
+                }
+                record.extend(value.clone().unwrap_or_else(|| vec![UNTOUCHED; *width as usize]));
             }
             Column::Varchar { max, value } => {
                 let length_bytes = if *max < 256 { 1 } else { 2 };
@@ -103,7 +126,7 @@ fn value_of(layout: &Layout, index: usize, record: &[u8]) -> Option<Vec<u8>> {
     let length = u32::from_le_bytes(length) as usize;
     Some(match field.kind {
         FieldKind::Virtual => Vec::new(),
-        FieldKind::Fixed => record[at..at + field.length as usize].to_vec(),
+        FieldKind::Fixed | FieldKind::Padded => record[at..at + field.length as usize].to_vec(),
         FieldKind::Varchar => record[at + length_bytes..][..length].to_vec(),
         FieldKind::Blob => {
             let pointer: [u8; POINTER_BYTES] = record[at + length_bytes..][..POINTER_BYTES].try_into().unwrap();
@@ -118,7 +141,7 @@ fn expected(column: &Column) -> Option<Vec<u8>> {
     match column {
         Column::Virtual => Some(Vec::new()),
         Column::Fixed(bytes) => Some(bytes.clone()),
-        Column::Varchar { value, .. } | Column::Blob { value, .. } => value.clone(),
+        Column::Padded { value, .. } | Column::Varchar { value, .. } | Column::Blob { value, .. } => value.clone(),
     }
 }
 
@@ -219,4 +242,37 @@ fn packing_keeps_its_buffer() {
         assert!(round == 0 || before == row.as_ptr(), "the buffer was allocated again");
     }
     assert_eq!(row.len(), 1 + 8 + 1 + 20);
+}
+
+#[test]
+fn spaces_at_the_end_take_no_room() {
+    for width in [1, 7, 8, 9, 31, 32, 33, 255, 256, 480, 1020] {
+        for length in 0..=width {
+            let mut value = vec![b'x'; length];
+            value.resize(width, b' ');
+            let (layout, record) = record_of(&[Column::Padded { width: width as u32, value: Some(value.clone()) }]);
+            let row = pack(&layout, &record);
+            assert_eq!(row.len(), 1 + if width < 256 { 1 } else { 2 } + length, "{length} of {width}");
+            let unpacked = unpack(&Unpacker::new(&layout), &layout, &row).expect("a row just packed");
+            assert_eq!(value_of(&layout, 0, &unpacked), Some(value), "{length} of {width}");
+        }
+    }
+}
+
+#[test]
+fn a_null_has_no_bytes_and_comes_back_as_spaces() {
+    let (layout, record) = record_of(&[Column::Padded { width: 40, value: None }, Column::Fixed(vec![1])]);
+    let row = pack(&layout, &record);
+    assert_eq!(row.len(), 1 + 1);
+    let unpacked = unpack(&Unpacker::new(&layout), &layout, &row).expect("a row just packed");
+    assert_eq!(unpacked[1..41], [b' '; 40]);
+}
+
+#[test]
+fn a_text_beyond_its_width_is_damage() {
+    let (layout, record) = record_of(&[Column::Padded { width: 4, value: Some(b"abcd".to_vec()) }]);
+    let mut row = pack(&layout, &record);
+    row[1] = 5;
+    row.push(b'e');
+    assert_eq!(unpack(&Unpacker::new(&layout), &layout, &row).err(), Some(DamagedRow));
 }

@@ -1,14 +1,17 @@
 //! The row codec: packs a server's record into the row that the engine stores, and unpacks it.
 //!
-//! A packed row is the record's NULL bytes, then the fixed fields one after the other, then for each varchar and blob that
-//! is not NULL its length (as in the record) and its content. Virtual fields and the unused ends of varchars take no room.
+//! A packed row is the record's NULL bytes, then the fixed fields one after the other, then for each varchar, blob and padded
+//! field that is not NULL its length and its content. The length of a varchar or blob is as in the record. That of a padded field
+//! counts the bytes up to the last one that is no space; unpacking fills the field up with spaces, so any content comes back.
+//! Virtual fields, the unused ends of varchars and the spaces of padded fields take no room.
 //!
-//! A row is valid iff its lengths fill it exactly, with no varchar longer than its column. Its bytes are not trusted:
+//! A row is valid iff its lengths fill it exactly, with no content longer than its column. Its bytes are not trusted:
 //! unpacking checks each length before it reads (of chosen columns, up to the last one chosen). Packing and unpacking allocate
 //! nothing once the buffer has grown.
 
 use super::copy::{copy_short, read_length};
-use super::layout::{Field, FieldKind, Layout, POINTER_BYTES};
+use super::layout::{FieldKind, Layout, POINTER_BYTES};
+use super::pad::{PAD, trimmed};
 
 /// Why a record could not be packed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +36,7 @@ struct Run {
     bytes: u32,
 }
 
-/// How to copy a varchar or blob.
+/// How to copy a varchar, blob or padded field.
 #[derive(Clone, Copy, Debug)]
 struct Variable {
     record: u32,
@@ -41,7 +44,7 @@ struct Variable {
     null_offset: u32,
     null_mask: u8,
     length_bytes: u8,
-    is_blob: bool,
+    kind: FieldKind,
     wanted: bool,
 }
 
@@ -89,16 +92,16 @@ fn plan_fixed(layout: &Layout, wants: impl Fn(usize) -> bool) -> (Vec<Run>, usiz
 }
 
 fn plan_variables(layout: &Layout, wants: impl Fn(usize) -> bool) -> Vec<Variable> {
-    let is_variable = |field: &Field| matches!(field.kind, FieldKind::Varchar | FieldKind::Blob);
-    let fields = layout.fields().iter().enumerate().filter(|(_, field)| is_variable(field));
+    let is_variable = |kind| matches!(kind, FieldKind::Varchar | FieldKind::Blob | FieldKind::Padded);
+    let fields = layout.fields().iter().enumerate().filter(|(_, field)| is_variable(field.kind));
     fields
         .map(|(index, field)| Variable {
             record: field.offset,
             content_max: if field.kind == FieldKind::Blob { u32::MAX } else { field.length },
             null_offset: field.null_offset,
             null_mask: field.null_mask,
-            length_bytes: field.length_bytes,
-            is_blob: field.kind == FieldKind::Blob,
+            length_bytes: field.row_length_bytes(),
+            kind: field.kind,
             wanted: wants(index),
         })
         .collect()
@@ -120,10 +123,11 @@ impl Packer {
         let (runs, fixed_bytes) = plan_fixed(layout, |_| true);
         let variables = plan_variables(layout, |_| true);
         let inline = |variable: &Variable| {
-            usize::from(variable.length_bytes) + if variable.is_blob { 0 } else { variable.content_max as usize }
+            usize::from(variable.length_bytes)
+                + if variable.kind == FieldKind::Blob { 0 } else { variable.content_max as usize }
         };
         let inline_max = fixed_bytes + variables.iter().map(inline).sum::<usize>();
-        let blobs = variables.iter().filter(|variable| variable.is_blob).copied().collect();
+        let blobs = variables.iter().filter(|variable| variable.kind == FieldKind::Blob).copied().collect();
         Packer { runs, variables, blobs, fixed_bytes, inline_max }
     }
 
@@ -152,20 +156,10 @@ impl Packer {
                 if variable.is_null(record) {
                     continue;
                 }
-                let source = record.add(variable.record as usize);
-                let length_bytes = usize::from(variable.length_bytes);
-                let content = read_length(source, variable.length_bytes);
-                if content > variable.content_max as usize {
-                    return Err(PackError::BadRecord);
-                }
-                if variable.is_blob {
-                    copy_short(source, target, length_bytes);
-                    let pointer = source.add(length_bytes).cast::<*const u8>().read_unaligned();
-                    copy_short(pointer, target.add(length_bytes), content);
-                } else {
-                    copy_short(source, target, length_bytes + content);
-                }
-                target = target.add(length_bytes + content);
+                target = match variable.kind {
+                    FieldKind::Padded => pack_padded(variable, record, target),
+                    _ => pack_measured(variable, record, target).ok_or(PackError::BadRecord)?,
+                };
             }
             buffer.set_len(target.offset_from(start) as usize);
         }
@@ -189,9 +183,54 @@ impl Packer {
     }
 }
 
+/// Packs a field that is not NULL without the spaces at its end. Returns where the next one goes.
+///
+/// # Safety
+/// As for [`Packer::pack`]; `target` must have room for the length and all bytes of the field.
+#[inline(always)]
+unsafe fn pack_padded(variable: &Variable, record: *const u8, target: *mut u8) -> *mut u8 {
+    let length_bytes = usize::from(variable.length_bytes);
+    // SAFETY: the layout check keeps the field within the record, and its length below 2^16; the caller vouches for the target.
+    unsafe {
+        let source = record.add(variable.record as usize);
+        let content = trimmed(source, variable.content_max as usize);
+        match length_bytes {
+            1 => target.write(content as u8),
+            _ => target.cast::<[u8; 2]>().write((content as u16).to_le_bytes()),
+        }
+        copy_short(source, target.add(length_bytes), content);
+        target.add(length_bytes + content)
+    }
+}
+
+/// Packs a varchar or blob that is not NULL. Returns where the next field goes; `None` if it is longer than its column.
+///
+/// # Safety
+/// As for [`Packer::pack`]; `target` must have room for the length and as much content as the field may have.
+#[inline(always)]
+unsafe fn pack_measured(variable: &Variable, record: *const u8, target: *mut u8) -> Option<*mut u8> {
+    let length_bytes = usize::from(variable.length_bytes);
+    // SAFETY: the layout check keeps the field within the record; the content is checked against the room that it has.
+    unsafe {
+        let source = record.add(variable.record as usize);
+        let content = read_length(source, variable.length_bytes);
+        if content > variable.content_max as usize {
+            return None;
+        }
+        if variable.kind == FieldKind::Blob {
+            copy_short(source, target, length_bytes);
+            let pointer = source.add(length_bytes).cast::<*const u8>().read_unaligned();
+            copy_short(pointer, target.add(length_bytes), content);
+        } else {
+            copy_short(source, target, length_bytes + content);
+        }
+        Some(target.add(length_bytes + content))
+    }
+}
+
 #[cold]
 fn grow(buffer: &mut Vec<u8>, needed: usize, bytes_max: u64) -> Result<(), PackError> {
-    // `needed` counts varchars at their full length, which few have: it may be a little over the limit though the row is not.
+    // `needed` counts varchars and padded fields at their full length, which few have: it may be a little over the limit though the row is not.
     const INLINE_SLACK: u64 = 1 << 17;
     if needed as u64 > bytes_max + INLINE_SLACK {
         return Err(PackError::TooLarge(needed as u64));
@@ -271,12 +310,8 @@ impl Unpacker {
                 if content > variable.content_max as usize || content > left - length_bytes {
                     return Err(DamagedRow);
                 }
-                if !variable.wanted {
-                } else if variable.is_blob {
-                    copy_short(source, target, length_bytes);
-                    target.add(length_bytes).cast::<*const u8>().write_unaligned(source.add(length_bytes));
-                } else {
-                    copy_short(source, target, length_bytes + content);
+                if variable.wanted {
+                    unpack_content(variable, source, content, target);
                 }
                 source = source.add(length_bytes + content);
                 left -= length_bytes + content;
@@ -289,13 +324,42 @@ impl Unpacker {
     }
 }
 
+/// Unpacks a field that is not NULL and has `content` bytes.
+///
+/// # Safety
+/// `source` must be readable for the length and the content, `target` the field's place in a record.
+#[inline(always)]
+unsafe fn unpack_content(variable: &Variable, source: *const u8, content: usize, target: *mut u8) {
+    let length_bytes = usize::from(variable.length_bytes);
+    // SAFETY: the layout check keeps the field within the record; the content is not longer than the field.
+    unsafe {
+        match variable.kind {
+            FieldKind::Padded => {
+                copy_short(source.add(length_bytes), target, content);
+                target.add(content).write_bytes(PAD, variable.content_max as usize - content);
+            }
+            FieldKind::Blob => {
+                copy_short(source, target, length_bytes);
+                target.add(length_bytes).cast::<*const u8>().write_unaligned(source.add(length_bytes));
+            }
+            _ => copy_short(source, target, length_bytes + content),
+        }
+    }
+}
+
 /// Makes a NULL field empty: the server sometimes looks at the content without asking for the NULL bit.
 ///
 /// # Safety
 /// `target` must be the field's place in a record.
 #[inline(always)]
 unsafe fn clear(variable: &Variable, target: *mut u8) {
-    let pointer_bytes = if variable.is_blob { POINTER_BYTES } else { 0 };
-    // SAFETY: the layout check keeps the length, and a blob's pointer, within the record.
-    unsafe { target.write_bytes(0, usize::from(variable.length_bytes) + pointer_bytes) }
+    let length_bytes = usize::from(variable.length_bytes);
+    // SAFETY: the layout check keeps the length, a blob's pointer and a padded field within the record.
+    unsafe {
+        match variable.kind {
+            FieldKind::Padded => target.write_bytes(PAD, variable.content_max as usize),
+            FieldKind::Blob => target.write_bytes(0, length_bytes + POINTER_BYTES),
+            _ => target.write_bytes(0, length_bytes),
+        }
+    }
 }

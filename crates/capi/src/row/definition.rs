@@ -1,13 +1,25 @@
 //! What a pool stores to describe a table: the server's definition (its frm image), the definition's version, and the record
 //! layout.
 //!
-//! Stored form: magic (8 bytes), then version, layout and frm image, each behind its length (u32, little endian). Valid iff
-//! the magic is right and the three parts fill the rest exactly; the engine covers the bytes with a checksum of its own.
+//! Stored form: magic (7 bytes) and format (a digit), then version, layout and frm image, each behind its length (u32, little endian).
+//! Format 2 has padded fields, which builds before it do not know; a definition without them is of format 1. Valid iff the magic
+//! is right and the three parts fill the rest exactly; the engine covers the bytes with a checksum of its own.
 
 use super::bytes::{Reader, put_u32};
-use super::layout::Layout;
+use super::layout::{FieldKind, Layout};
 
-const MAGIC: &[u8; 8] = b"PRDTDEF1";
+const MAGIC: &[u8; 7] = b"PRDTDEF";
+const FORMAT_PLAIN: u8 = b'1';
+const FORMAT_PADDED: u8 = b'2';
+
+/// Why stored bytes give no definition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unreadable {
+    /// A later build wrote them, in a format that this one does not know.
+    Newer,
+    /// They are not a definition.
+    Damaged,
+}
 
 /// A table's definition.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +38,7 @@ impl<'a> Definition<'a> {
         let mut layout = Vec::new();
         self.layout.encode(&mut layout);
         let mut bytes = MAGIC.to_vec();
+        bytes.push(self.format());
         for part in [self.version, &layout, self.frm] {
             put_u32(&mut bytes, part.len() as u32);
             bytes.extend(part);
@@ -33,12 +46,27 @@ impl<'a> Definition<'a> {
         bytes
     }
 
-    /// Reads the stored form; `None` if the bytes are not one.
-    pub fn decode(bytes: &'a [u8]) -> Option<Definition<'a>> {
+    fn format(&self) -> u8 {
+        let is_padded = self.layout.fields().iter().any(|field| field.kind == FieldKind::Padded);
+        if is_padded { FORMAT_PADDED } else { FORMAT_PLAIN }
+    }
+
+    /// Reads the stored form.
+    pub fn decode(bytes: &'a [u8]) -> Result<Definition<'a>, Unreadable> {
         let mut source = Reader(bytes);
-        if source.bytes(MAGIC.len())? != MAGIC {
-            return None;
+        if source.bytes(MAGIC.len()) != Some(MAGIC) {
+            return Err(Unreadable::Damaged);
         }
+        match source.bytes(1) {
+            Some(&[format @ (FORMAT_PLAIN | FORMAT_PADDED)]) => Definition::decode_parts(source)
+                .filter(|definition| definition.format() == format)
+                .ok_or(Unreadable::Damaged),
+            Some(&[FORMAT_PADDED..=b'9']) => Err(Unreadable::Newer),
+            _ => Err(Unreadable::Damaged),
+        }
+    }
+
+    fn decode_parts(mut source: Reader<'a>) -> Option<Definition<'a>> {
         let version = source.prefixed()?;
         let mut layout = Reader(source.prefixed()?);
         let frm = source.prefixed()?;

@@ -1,8 +1,8 @@
 //! Where the fields lie in a server's record buffer. The layout is checked once, when a table is opened.
 //!
 //! A record starts with `null_bytes` bytes of NULL bits; the fields follow at their offsets. The pool stores the layout with
-//! the table's definition, and a table is opened only if the server's layout equals it: a row is always read with the layout
-//! it was written with.
+//! the table's definition, and a table is opened only if the server's records are laid out like that. All its rows are packed by the
+//! stored layout: a table that was made when its texts were stored as fixed fields keeps them so.
 
 use super::bytes::{Reader, put_u32};
 
@@ -17,6 +17,8 @@ pub enum FieldKind {
     Varchar,
     /// `length_bytes` (1 to 4) bytes of length, little endian, then a pointer to the content.
     Blob,
+    /// `length` bytes, which mostly end in spaces. The row stores them without these.
+    Padded,
 }
 
 /// One field of a record.
@@ -32,8 +34,25 @@ pub struct Field {
     pub null_offset: u32,
     /// Offset in the record, in bytes.
     pub offset: u32,
-    /// Fixed: bytes of the field. Varchar: most bytes of its content. Blob: 0.
+    /// Fixed and padded: bytes of the field. Varchar: most bytes of its content. Blob: 0.
     pub length: u32,
+}
+
+impl Field {
+    /// Width of the length in front of the content in a row, in bytes; 0 if there is none.
+    pub fn row_length_bytes(&self) -> u8 {
+        match self.kind {
+            FieldKind::Padded if self.length <= u32::from(u8::MAX) => 1,
+            FieldKind::Padded => 2,
+            _ => self.length_bytes,
+        }
+    }
+
+    /// The field as a record holds it, which does not tell a padded field from a fixed one.
+    fn in_record(&self) -> Field {
+        let kind = if self.kind == FieldKind::Padded { FieldKind::Fixed } else { self.kind };
+        Field { kind, ..*self }
+    }
 }
 
 /// A checked layout: every field lies within the record and behind the null bytes.
@@ -80,6 +99,13 @@ impl Layout {
         &self.fields
     }
 
+    /// Whether records of both layouts are the same, however their rows store the fields.
+    pub fn has_same_records(&self, other: &Layout) -> bool {
+        self.record_bytes == other.record_bytes
+            && self.null_bytes == other.null_bytes
+            && self.fields.iter().map(Field::in_record).eq(other.fields.iter().map(Field::in_record))
+    }
+
     /// Appends the layout's stored form.
     pub fn encode(&self, target: &mut Vec<u8>) {
         put_u32(target, self.record_bytes);
@@ -109,7 +135,7 @@ impl Layout {
 
 /// The kind that `number` stands for in a stored layout and in the C interface.
 pub fn kind_of(number: u8) -> Option<FieldKind> {
-    [FieldKind::Virtual, FieldKind::Fixed, FieldKind::Varchar, FieldKind::Blob]
+    [FieldKind::Virtual, FieldKind::Fixed, FieldKind::Varchar, FieldKind::Blob, FieldKind::Padded]
         .into_iter()
         .find(|kind| *kind as u8 == number)
 }
@@ -122,6 +148,10 @@ fn check_field(field: &Field, record_bytes: u32, null_bytes: u32) -> Result<(), 
     let (lengths, bytes) = match field.kind {
         FieldKind::Virtual => return Ok(()),
         FieldKind::Fixed => (0..=0, u64::from(field.length)),
+        FieldKind::Padded if field.length > u32::from(u16::MAX) => {
+            return Err(format!("{} padded bytes", field.length));
+        }
+        FieldKind::Padded => (0..=0, u64::from(field.length)),
         FieldKind::Varchar => (1..=2, length_bytes + u64::from(field.length)),
         FieldKind::Blob => (1..=4, length_bytes + POINTER_BYTES as u64),
     };

@@ -5,6 +5,7 @@ use super::cursor::PerduraCursor;
 use super::definition::{PerduraDefinition, items};
 use super::handler::alone;
 use super::key::PerduraKey;
+use crate::row::definition::Definition;
 use perdura_engine::{AlteredIndex, BuildClient, Error, ErrorKind, IndexAlteration, Isolation, Key, ReadView, Session};
 use std::ffi::c_void;
 
@@ -48,7 +49,7 @@ pub unsafe extern "C" fn perdura_alter_begin(
     // SAFETY: as the caller vouches for.
     unsafe {
         alone(cursor, |cursor| {
-            if !cursor.has_layout(&(*definition).checked()?.layout) {
+            if !cursor.layout().has_same_records(&(*definition).checked()?.layout) {
                 let what = format!("the columns of table {} are others after this", cursor.table().name());
                 return Err(Failure::new(PerduraCode::NotSupported, what));
             }
@@ -123,7 +124,9 @@ pub unsafe extern "C" fn perdura_alter_commit(
         alone(cursor, |cursor| {
             let alteration = *Box::from_raw(alteration);
             cursor.reset();
-            let altered = alteration.alteration.commit(&(*definition).checked()?.encode())?;
+            // The rows stay as they are stored.
+            let definition = Definition { layout: cursor.layout().clone(), ..(*definition).checked()? };
+            let altered = alteration.alteration.commit(&definition.encode())?;
             cursor.set_altered(altered);
             Ok(PerduraCode::Ok)
         })

@@ -223,9 +223,9 @@ impl PerduraCursor {
         self.table = table;
     }
 
-    /// Whether records of the table are laid out like this.
-    pub(super) fn has_layout(&self, layout: &Layout) -> bool {
-        self.layout == *layout
+    /// How the table's rows are stored.
+    pub(super) fn layout(&self) -> &Layout {
+        &self.layout
     }
 
     /// Forgets all that belongs to a statement.

@@ -1,7 +1,7 @@
 //! A table's definition as the plugin hands it over.
 
 use super::code::{Failure, Outcome, PerduraCode};
-use crate::row::definition::Definition;
+use crate::row::definition::{Definition, Unreadable};
 use crate::row::layout::{Field, Layout, kind_of};
 use perdura_engine::IndexDefinition;
 use std::slice;
@@ -14,6 +14,8 @@ pub const PERDURA_FIELD_FIXED: u8 = 1;
 pub const PERDURA_FIELD_VARCHAR: u8 = 2;
 /// A column that holds a length, then a pointer to the content.
 pub const PERDURA_FIELD_BLOB: u8 = 3;
+/// A column of a fixed number of bytes that mostly end in spaces, which rows do not store.
+pub const PERDURA_FIELD_PADDED: u8 = 4;
 
 /// Where a column lies in a record.
 #[repr(C)]
@@ -29,7 +31,7 @@ pub struct PerduraField {
     pub null_offset: u32,
     /// Offset of the column in the record.
     pub offset: u32,
-    /// Bytes of a fixed column, most bytes of a varchar's content; 0 for a blob.
+    /// Bytes of a fixed or padded column, most bytes of a varchar's content; 0 for a blob.
     pub length: u32,
 }
 
@@ -77,6 +79,17 @@ pub(super) unsafe fn items<'a, T>(data: *const T, count: usize) -> &'a [T] {
     }
     // SAFETY: as the caller vouches for.
     unsafe { slice::from_raw_parts(data, count) }
+}
+
+/// The definition of `table` that the pool has stored.
+pub(super) fn stored<'a>(bytes: &'a [u8], table: &str) -> Outcome<Definition<'a>> {
+    Definition::decode(bytes).map_err(|unreadable| {
+        let (code, what) = match unreadable {
+            Unreadable::Newer => (PerduraCode::NotSupported, "was written by a newer build; use that build"),
+            Unreadable::Damaged => (PerduraCode::Damaged, "cannot be read; run `perdura check` on the pool"),
+        };
+        Failure::new(code, format!("the definition of table {table} {what}"))
+    })
 }
 
 impl PerduraDefinition {

@@ -2,6 +2,7 @@
 
 use super::call::call;
 use super::code::{Failure, Outcome, PerduraCode};
+use super::definition;
 use super::engine::PerduraEngine;
 use super::name;
 use super::table::named;
@@ -39,14 +40,12 @@ pub unsafe extern "C" fn perdura_frm_fetch(
 }
 
 fn frm_of(name: &str, stored: Arc<[u8]>) -> Outcome<PerduraFrm> {
-    let failure = |code, what| Err(Failure::new(code, format!("the definition of table {name} {what}")));
-    let (data, bytes) = match Definition::decode(&stored) {
-        None => return failure(PerduraCode::Damaged, "cannot be read; run `perdura check` on the pool"),
-        Some(definition) if definition.frm.is_empty() => {
-            return failure(PerduraCode::NotFound, "is kept by the server alone");
-        }
-        Some(definition) => (definition.frm.as_ptr(), definition.frm.len()),
-    };
+    let frm = definition::stored(&stored, name)?.frm;
+    if frm.is_empty() {
+        let what = format!("the definition of table {name} is kept by the server alone");
+        return Err(Failure::new(PerduraCode::NotFound, what));
+    }
+    let (data, bytes) = (frm.as_ptr(), frm.len());
     Ok(PerduraFrm { _stored: stored, data, bytes })
 }
 
@@ -92,7 +91,7 @@ pub unsafe extern "C" fn perdura_tables_list(
             let Some(listed) = name::listed(&name, &database.to_string_lossy()) else { continue };
             // Dropped meanwhile.
             let Ok(stored) = engine.definition(&name) else { continue };
-            if Definition::decode(&stored).is_some_and(|definition| definition.frm.is_empty()) {
+            if Definition::decode(&stored).is_ok_and(|definition| definition.frm.is_empty()) {
                 continue;
             }
             let file_name = [listed.as_bytes(), &[0]].concat();

@@ -3,7 +3,7 @@
 use super::call::{call, call_or, call_within};
 use super::code::{Failure, Outcome, PerduraCode};
 use super::cursor::{PerduraCursor, PerduraLock};
-use super::definition::PerduraDefinition;
+use super::definition::{self, PerduraDefinition};
 use super::engine::PerduraEngine;
 use super::name;
 use super::session::{PerduraSession, Session, with};
@@ -39,17 +39,13 @@ pub unsafe extern "C" fn perdura_cursor_open(
 fn open(engine: &Engine, path: &CStr, given: &Definition<'_>, indexes: &[IndexDefinition]) -> Outcome<PerduraCursor> {
     let table = engine.table(&name::of_path(path)?)?;
     let stored = table.definition();
-    let stored = Definition::decode(&stored).ok_or_else(|| {
-        Failure::new(
-            PerduraCode::Damaged,
-            format!("the definition of table {} cannot be read; run `perdura check` on the pool", table.name()),
-        )
-    })?;
+    let stored = definition::stored(&stored, &table.name())?;
     // The server keeps the definitions of partitions itself and changes their id at will: there only the layout counts.
     let found_by_pool = !stored.frm.is_empty() && !given.version.is_empty();
     let has_indexes =
         (0..table.indexes()).map(|index| table.index_definition(index)).eq(indexes.iter().copied().map(Some));
-    if stored.layout != given.layout || !has_indexes || found_by_pool && stored.version != given.version {
+    let has_records = stored.layout.has_same_records(&given.layout);
+    if !has_records || !has_indexes || found_by_pool && stored.version != given.version {
         let code = if found_by_pool { PerduraCode::DefinitionChanged } else { PerduraCode::Damaged };
         let message = format!("table {} has another definition in the pool than in the server", table.name());
         return Err(Failure::new(code, message));

@@ -131,7 +131,7 @@ pub unsafe extern "C" fn perdura_table_has_version(
     let found = unsafe {
         named(engine, path, |engine, name| {
             let stored = engine.definition(name)?;
-            let is_same = Definition::decode(&stored).is_some_and(|stored| stored.version == items(version, bytes));
+            let is_same = Definition::decode(&stored).is_ok_and(|stored| stored.version == items(version, bytes));
             Ok(if is_same { PerduraCode::Ok } else { PerduraCode::End })
         })
     };
