@@ -176,6 +176,9 @@ void perdura_set_transaction_memory(const PerduraEngine *engine, uint64_t bytes)
 // A column that holds a length, then a pointer to the content.
 #define PERDURA_FIELD_BLOB 3
 
+// A column of a fixed number of bytes that mostly end in spaces, which rows do not store.
+#define PERDURA_FIELD_PADDED 4
+
 // Where a column lies in a record.
 typedef struct PerduraField {
   // One of the PERDURA_FIELD constants.
@@ -188,7 +191,7 @@ typedef struct PerduraField {
   uint32_t null_offset;
   // Offset of the column in the record.
   uint32_t offset;
-  // Bytes of a fixed column, most bytes of a varchar's content; 0 for a blob.
+  // Bytes of a fixed or padded column, most bytes of a varchar's content; 0 for a blob.
   uint32_t length;
 } PerduraField;
 

@@ -257,6 +257,7 @@ impl Type {
                 let value = random.random::<u64>() >> (64 - bits);
                 if chance(random, 50) { format!("{value}") } else { format!("b'{value:b}'") }
             }
+            Values::Text { length } if self.sql.starts_with("CHAR(") => char_value(random, length),
             Values::Text { length } => text_value(random, length),
             Values::Bytes { length } => bytes_value(random, length),
             Values::Enum => (*pick(random, &["'red'", "'green'", "'blue'", "''", "2", "'BLUE'"])).into(),
@@ -345,6 +346,20 @@ fn text_value(random: &mut StdRng, length: usize) -> String {
     let most = if chance(random, 2) { length + 1 } else { length };
     let length = some_length(random, most);
     repeated(random, length)
+}
+
+/// A text for a column that the server fills up with spaces: also with spaces at its end, nothing but spaces, and the whole width.
+fn char_value(random: &mut StdRng, length: usize) -> String {
+    match random.random_range(0..10) {
+        0 => format!("SPACE({})", random.random_range(0..=length)),
+        1 | 2 => {
+            let text = some_length(random, length);
+            format!("CONCAT({}, SPACE({}))", repeated(random, text), random.random_range(0..=length - text))
+        }
+        3 => repeated(random, length),
+        4 => format!("REPEAT('ß', {length})"),
+        _ => text_value(random, length),
+    }
 }
 
 fn bytes_value(random: &mut StdRng, length: usize) -> String {
