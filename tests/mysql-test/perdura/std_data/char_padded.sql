@@ -2,7 +2,7 @@ SET NAMES utf8mb4;
 CREATE TABLE t1 (id INT PRIMARY KEY, a CHAR(20) CHARACTER SET utf8mb4, b CHAR(1) CHARACTER SET utf8mb4 NOT NULL DEFAULT 'x',
   c CHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin NOT NULL, d CHAR(60) CHARACTER SET utf8mb3, e CHAR(10) CHARACTER SET sjis,
   f CHAR(30) CHARACTER SET latin1, g CHAR(0), h BINARY(12), i CHAR(8) CHARACTER SET ucs2, j VARCHAR(40) CHARACTER SET utf8mb4,
-  v CHAR(24) CHARACTER SET utf8mb4 AS (CONCAT(a, '.')) VIRTUAL, w VARCHAR(80) CHARACTER SET utf8mb4 AS (CONCAT('[', j, ']')) STORED,
+  v CHAR(24) CHARACTER SET utf8mb4 AS (CONCAT(RTRIM(a), '.')) VIRTUAL, w VARCHAR(80) CHARACTER SET utf8mb4 AS (CONCAT('[', j, ']')) STORED,
   KEY a (a), KEY c5 (c(5)), UNIQUE ac (a(4), id), KEY d (d, b), KEY v (v)) CHARACTER SET utf8mb4;
 INSERT INTO t1 (id, a, b, c, d, e, f, g, h, i, j) VALUES
   (1, 'short', 'a', 'c', 'd', 'e', 'f', '', 'h', 'i', 'j'),
@@ -14,7 +14,6 @@ INSERT INTO t1 (id, a, b, c, d, e, f, g, h, i, j) VALUES
   (7, 'trailing   ', 'b', ' both ', 'in  side  ', 'x  ', 'y  ', '', 0x7800202020, 'z  ', 'kept   '),
   (8, '\t', '\t', '\t \t ', 'tab\t', 'tab\t', 'tab\t', '', 'tab\t', 'tab\t', 'tab\t');
 SELECT id, HEX(a), HEX(b), HEX(c), HEX(d), HEX(e), HEX(f), HEX(g), HEX(h), HEX(i), HEX(j), HEX(v), HEX(w) FROM t1 ORDER BY id;
-CHECKSUM TABLE t1;
 SET sql_mode='PAD_CHAR_TO_FULL_LENGTH';
 SELECT id, CHAR_LENGTH(a), CHAR_LENGTH(b), CHAR_LENGTH(c), CHAR_LENGTH(d), CHAR_LENGTH(e), CHAR_LENGTH(f), CHAR_LENGTH(i) FROM t1 ORDER BY id;
 SET sql_mode=DEFAULT;
@@ -54,7 +53,7 @@ SELECT id, HEX(a), MD5(c) FROM t1 ORDER BY id;
 ALTER TABLE t1 ADD KEY e (e), ALGORITHM=INPLACE;
 SELECT id FROM t1 FORCE INDEX (e) WHERE e = 'x';
 ALTER TABLE t1 MODIFY f CHAR(30) CHARACTER SET utf8mb4, MODIFY d CHAR(70) CHARACTER SET utf8mb4, MODIFY h CHAR(12) CHARACTER SET latin1;
-ALTER TABLE t1 MODIFY j CHAR(41) CHARACTER SET utf8mb4, DROP COLUMN g, ADD COLUMN k CHAR(40) CHARACTER SET utf8mb4 NOT NULL DEFAULT ' k ' AFTER id;
+ALTER TABLE t1 DROP COLUMN w, MODIFY j CHAR(41) CHARACTER SET utf8mb4, DROP COLUMN g, ADD COLUMN k CHAR(40) CHARACTER SET utf8mb4 NOT NULL DEFAULT ' k ' AFTER id;
 SELECT id, HEX(k), HEX(a), HEX(d), HEX(e), HEX(f), HEX(h), HEX(i), HEX(j) FROM t1 ORDER BY id;
 CREATE TEMPORARY TABLE t2 AS SELECT id, a, c FROM t1;
 INSERT INTO t2 SELECT id + 100, REPEAT('t', 20), CONCAT(id, ' ') FROM t1;
