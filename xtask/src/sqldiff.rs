@@ -10,6 +10,7 @@
 //! - INSERT ... SELECT takes Perdura's snapshot, while InnoDB locks the source and takes none (transactions.rs, contention.rs);
 //! - columns that are computed when they are read are stored in InnoDB, whose keys on others lose entries (column.rs).
 
+mod alone;
 mod column;
 mod contention;
 mod ddl;

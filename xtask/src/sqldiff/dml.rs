@@ -30,7 +30,9 @@ impl Generator {
         let index = self.some_table(session)?;
         let crowded = self.tables[index].rows > ROWS_MAX;
         let step = match self.random.random_range(0..100) {
-            0..7 if !crowded && !self.tables[index].keys.is_empty() => self.insert_or_update(session, index),
+            0..7 if !crowded && !self.tables[index].keys.is_empty() && !self.tables[index].has_hashed_key() => {
+                self.insert_or_update(session, index)
+            }
             0..38 if !crowded => self.insert(session, index),
             38..44 if !crowded => self.insert_select(session, index),
             44..46 if !crowded => self.insert_many(session, index),
@@ -58,7 +60,8 @@ impl Generator {
         if chance(random, 35) {
             columns.retain(|_| chance(random, 60));
         }
-        let verb = *pick(random, &["INSERT", "INSERT", "INSERT", "INSERT IGNORE", "REPLACE"]);
+        let verbs = ["INSERT", "INSERT", "INSERT", "INSERT IGNORE", "REPLACE"];
+        let verb = *pick(random, table.without_replace(&verbs));
         let returning = if chance(random, 5) { format!(" RETURNING {}", table.all_columns()) } else { String::new() };
         if chance(random, 10) {
             let id = table.new_id(random);
@@ -112,7 +115,8 @@ impl Generator {
             return self.insert(session, index);
         }
         let order = if matters { " ORDER BY id" } else { "" };
-        let verb = *pick(random, &["INSERT", "INSERT IGNORE", "REPLACE"]);
+        let verbs = ["INSERT", "INSERT IGNORE", "REPLACE"];
+        let verb = *pick(random, table.without_replace(&verbs));
         let condition = condition(random, &from, "");
         let text = format!(
             "{verb} INTO {} ({}) SELECT {} FROM {} WHERE {condition}{order}",
@@ -169,7 +173,8 @@ impl Generator {
         let file = format!("load-{}", self.files);
         self.files = (self.files + 1) % 8;
         let how = *pick(random, &["", "LOCAL "]);
-        let ignore = *pick(random, &["", "", " IGNORE", " REPLACE"]);
+        let ignores = ["", "", " IGNORE", " REPLACE"];
+        let ignore = *pick(random, table.without_replace(&ignores));
         let text = format!(
             "LOAD DATA {how}INFILE '{{DIR}}/{file}'{ignore} INTO TABLE {} CHARACTER SET utf8mb4 FIELDS TERMINATED BY ',' ({columns})",
             table.name
@@ -206,10 +211,12 @@ impl Generator {
         let (condition, hint) = self.settled(session, &table, condition);
         let limits = table.unique && !self.is_contended(session, &table);
         let random = &mut self.random;
-        let ignore = if chance(random, 12) { "IGNORE " } else { "" };
-        let (tail, ordered) = match random.random_range(0..6) {
-            0 if limits => (format!(" ORDER BY id LIMIT {}", random.random_range(0..9)), true),
-            1 if table.unique => (" ORDER BY id DESC".to_owned(), true),
+        let ignore = if chance(random, 12) && !table.has_hashed_key() { "IGNORE " } else { "" };
+        let by_key = table.some_key(random).and_then(|(key, _)| table.order_of(key, chance(random, 50)));
+        let (tail, ordered) = match (random.random_range(0..7), by_key) {
+            (0, _) if limits => (format!(" ORDER BY id LIMIT {}", random.random_range(0..9)), true),
+            (1, _) if table.unique => (" ORDER BY id DESC".to_owned(), true),
+            (2, Some(order)) if limits => (format!(" ORDER BY {order} LIMIT {}", random.random_range(0..9)), true),
             _ if sensitive => (" ORDER BY id".to_owned(), true),
             _ => (String::new(), false),
         };

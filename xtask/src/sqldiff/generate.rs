@@ -10,7 +10,7 @@ use super::outcome::{Cell, DEADLOCK, Outcome};
 use super::random::{chance, pick};
 use super::schema::Table;
 use super::step::{Kind, OBSERVER, SESSIONS, Step};
-use super::tracker::Tracker;
+use super::tracker::{Alone, Tracker};
 
 /// Average number of statements between two restarts.
 const RESTART_EVERY: u32 = 4_000;
@@ -73,6 +73,8 @@ pub struct Generator {
     pub current: usize,
     /// Number of the next file.
     pub files: u32,
+    /// The transaction that runs alone, if there is one.
+    pub alone: Option<Alone>,
     since_restart: u32,
     /// Whether the last step of the stream has failed.
     failed: bool,
@@ -89,6 +91,7 @@ impl Generator {
             next_name: 0,
             current: 0,
             files: 0,
+            alone: None,
             since_restart: 0,
             failed: false,
         };
@@ -102,9 +105,9 @@ impl Generator {
         format!("{start}{}", self.next_name)
     }
 
-    /// A table that the session can see; sometimes one of its temporary ones.
+    /// A table that the session can see and may touch now; sometimes one of its temporary ones.
     pub fn some_table(&mut self, session: usize) -> Option<usize> {
-        let seen = |table: &Table| table.owner.is_none_or(|owner| owner == session);
+        let seen = |table: &Table| table.owner.is_none_or(|owner| owner == session) && self.may_touch(session, table);
         let indexes: Vec<usize> = (0..self.tables.len()).filter(|&index| seen(&self.tables[index])).collect();
         (!indexes.is_empty()).then(|| *pick(&mut self.random, &indexes))
     }
@@ -141,6 +144,9 @@ impl Generator {
 
     /// Plans one statement, or a few that belong together.
     fn compose(&mut self) {
+        if self.compose_alone() {
+            return;
+        }
         if self.may_restart() && self.random.random_range(0..RESTART_EVERY - RESTART_APART) == 0 {
             let kill = chance(&mut self.random, 60);
             let text = if kill { "kill -9" } else { "SHUTDOWN" };
@@ -171,6 +177,7 @@ impl Generator {
                 let step = self.savepoint(session);
                 self.plan(step);
             }
+            89 if chance(&mut self.random, 70) => self.go_alone(session),
             // DDL would end most transactions too early.
             89..95 if !is_open || chance(&mut self.random, 15) => {
                 if let Some(planned) = self.define(session) {

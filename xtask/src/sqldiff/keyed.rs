@@ -182,7 +182,7 @@ impl Generator {
         let random = &mut self.random;
         let has_primary = table.keys.iter().any(|key| key.name == "PRIMARY");
         // Without a primary key InnoDB orders its rows by another, which stays only if the table is copied.
-        let may_stay = has_primary && !table.partitioned && chance(random, 60);
+        let may_stay = has_primary && !table.partitioned && !table.has_hashed_key() && chance(random, 60);
         let mut text = match random.random_range(0..10) {
             0..5 => {
                 let primary = !has_primary && chance(random, 50);
@@ -215,7 +215,7 @@ impl Generator {
             }
         };
         // Without the copy neither engine checks the rows again.
-        let in_place = may_stay && !text.contains("PRIMARY");
+        let in_place = may_stay && !table.has_hashed_key() && !text.contains("PRIMARY");
         if in_place {
             text += if text.starts_with("ALTER") { ", ALGORITHM=INPLACE" } else { " ALGORITHM=INPLACE" };
         }

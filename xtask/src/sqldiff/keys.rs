@@ -42,6 +42,8 @@ pub struct Key {
     pub promise: Promise,
     /// Its columns.
     pub parts: Vec<Part>,
+    /// Whether it is unique and too long, so that the server hashes its columns. Rows cannot be sought by it.
+    pub hashed: bool,
 }
 
 /// The table of a new key.
@@ -52,6 +54,8 @@ pub struct Shape<'a> {
     pub partitioned: bool,
     /// Whether `id` is AUTO_INCREMENT.
     pub automatic: bool,
+    /// Whether it may have a key that the server hashes.
+    pub hashes: bool,
 }
 
 impl Part {
@@ -83,11 +87,14 @@ impl Key {
         if chance(random, 10) {
             parts.iter_mut().for_each(|part| part.descending = true);
         }
-        Self { name: "PRIMARY".to_owned(), promise: Promise::Primary, parts }
+        Self { name: "PRIMARY".to_owned(), promise: Promise::Primary, parts, hashed: false }
     }
 
     /// A unique or a secondary key; `None` if the table has no column for it.
     pub fn any(random: &mut StdRng, table: &Shape<'_>, name: String) -> Option<Self> {
+        if table.hashes && chance(random, 20) {
+            return Self::hashed(random, table, name);
+        }
         let unique = chance(random, 35);
         let fits = |column: &&Column| column.fits_key(table.partitioned);
         let mut columns: Vec<&Column> = table.columns.iter().filter(fits).collect();
@@ -106,7 +113,24 @@ impl Key {
         if unique && table.partitioned || chance(random, 35) {
             parts.push(Part { descending: chance(random, 15), ..Part::id() });
         }
-        Some(Self { name, promise: if unique { Promise::Unique } else { Promise::None }, parts })
+        Some(Self { name, promise: if unique { Promise::Unique } else { Promise::None }, parts, hashed: false })
+    }
+
+    /// A unique key of a column without a limit, alone or beside another one. InnoDB's REPLACE loses rows by such a key, its UPDATE
+    /// IGNORE refuses them, and at READ COMMITTED its ON DUPLICATE KEY UPDATE changes the row of another key first; so none of these
+    /// changes a table with one (dml.rs). Their test is `perdura.keys_long`.
+    fn hashed(random: &mut StdRng, table: &Shape<'_>, name: String) -> Option<Self> {
+        let part = |column: &Column| Part { column: column.name.clone(), prefix: None, descending: false };
+        let mut columns: Vec<&Column> = table.columns.iter().filter(|column| column.generated.is_none()).collect();
+        columns.retain(|column| column.kind.length().is_some());
+        let long: Vec<&Column> = columns.iter().copied().filter(|column| column.kind.is_blob).collect();
+        let first = *(!long.is_empty()).then(|| pick(random, &long))?;
+        let mut parts = vec![part(first)];
+        let second = *pick(random, &columns);
+        if second.name != first.name && chance(random, 40) {
+            parts.push(part(second));
+        }
+        Some(Self { name, promise: Promise::Unique, parts, hashed: true })
     }
 
     /// Keys for a new table, of which `table` has none yet.
@@ -148,9 +172,7 @@ impl Key {
     }
 }
 
-/// A column in a key: as a whole or its beginning. Never one beyond every limit: of the keys that the server hashes InnoDB's REPLACE
-/// loses rows, its UPDATE IGNORE refuses them, and at READ COMMITTED its ON DUPLICATE KEY UPDATE changes the row of another key first.
-/// Their test is `perdura.keys_long`.
+/// A column in a key: as a whole or its beginning, never beyond the limit.
 fn whole_or_prefix(random: &mut StdRng, column: &Column, room: usize) -> Option<Part> {
     let part = |prefix| Part { column: column.name.clone(), prefix, descending: false };
     let kind = &column.kind;

@@ -7,7 +7,6 @@ use super::generate::Generator;
 use super::random::{chance, pick};
 use super::schema::Table;
 use super::step::{Kind, Step};
-use super::types::Family;
 
 impl Generator {
     /// A read of some table.
@@ -54,11 +53,10 @@ impl Generator {
         Step::new(session, Kind::Query, text).in_order(ordered)
     }
 
-    /// An aggregate. Only exact numbers are summed: floating-point sums depend on the order of rows.
+    /// An aggregate. Only exact numbers are summed, and none whose sums may overflow on the way: otherwise they depend on the order of rows.
     fn aggregate(&mut self, session: usize, table: &Table) -> Step {
-        let exact = |family| family == Family::Exact;
         let numbers: Vec<&str> =
-            table.columns.iter().filter(|column| exact(column.kind.family)).map(|column| &*column.name).collect();
+            table.columns.iter().filter(|column| column.kind.has_sums()).map(|column| &*column.name).collect();
         let random = &mut self.random;
         let number = if numbers.is_empty() { "id" } else { *pick(random, &numbers) };
         let aggregates = format!("COUNT(*), COUNT({number}), SUM({number}), MIN({number}), MAX({number})");

@@ -82,7 +82,8 @@ impl Table {
 
     /// What a new key must know of it.
     pub fn shape(&self) -> Shape<'_> {
-        Shape { columns: &self.columns, partitioned: self.partitioned, automatic: self.automatic }
+        let hashes = self.owner.is_none() && !self.partitioned && !self.versioned && !self.automatic;
+        Shape { columns: &self.columns, partitioned: self.partitioned, automatic: self.automatic, hashes }
     }
 
     /// The statement that creates it.

@@ -36,6 +36,9 @@ impl Generator {
         let Some(index) = self.some_base_table() else { return };
         let other = (session + self.random.random_range(1..SESSIONS)) % SESSIONS;
         let table = self.tables[index].clone();
+        if table.has_hashed_key() {
+            return;
+        }
         let look = |session, kind| Step::new(session, kind, table.select_all()).reading([&table.name]);
         self.plan(look(session, Kind::LockingQuery));
         self.plan(look(other, Kind::Query));

@@ -21,6 +21,21 @@ impl Table {
         self.keys.iter().any(|key| key.name == "PRIMARY" && key.is_of_id())
     }
 
+    /// Whether the server hashes one of the keys.
+    pub fn has_hashed_key(&self) -> bool {
+        self.keys.iter().any(|key| key.hashed)
+    }
+
+    /// The choices, of which the last one replaces rows: not for a table with a hashed key.
+    pub fn without_replace<'c, T>(&self, choices: &'c [T]) -> &'c [T] {
+        if self.has_hashed_key() { &choices[..choices.len() - 1] } else { choices }
+    }
+
+    /// The keys by which rows can be sought.
+    pub fn sought_keys(&self) -> impl Iterator<Item = &Key> {
+        self.keys.iter().filter(|key| !key.hashed)
+    }
+
     /// Whether the server computes a column of a key.
     pub fn has_computed_key(&self) -> bool {
         let computes =
@@ -72,7 +87,8 @@ impl Table {
 
     /// A column by which one of the keys begins, with the key.
     pub fn some_key(&self, random: &mut StdRng) -> Option<(&Key, Option<&Column>)> {
-        let key = (!self.keys.is_empty()).then(|| pick(random, &self.keys))?;
+        let keys: Vec<&Key> = self.sought_keys().collect();
+        let key = *(!keys.is_empty()).then(|| pick(random, &keys))?;
         Some((key, self.columns.iter().find(|column| column.name == key.parts[0].column)))
     }
 }

@@ -67,6 +67,15 @@ impl Session {
 /// The last commit of each session on each table: when, and by which session.
 type Commits = BTreeMap<String, Vec<(u64, usize)>>;
 
+/// The transaction that runs alone.
+#[derive(Clone, Copy)]
+pub struct Alone {
+    /// Its session.
+    pub session: usize,
+    /// How many of its statements are still to come.
+    pub left: u32,
+}
+
 /// All sessions.
 pub struct Tracker {
     sessions: Vec<Session>,

@@ -240,6 +240,13 @@ impl Type {
         }
     }
 
+    /// Whether SUM is exact and independent of the order of rows: a DECIMAL of the maximum width overflows.
+    pub fn has_sums(&self) -> bool {
+        const DIGITS_MAX: u32 = 65;
+        let overflows = matches!(self.values, Values::Decimal { whole, fraction } if whole + fraction == DIGITS_MAX);
+        self.family == Family::Exact && !overflows
+    }
+
     /// Whether it is a geometry.
     pub fn is_geometry(&self) -> bool {
         self.values == Values::Geometry
