@@ -26,6 +26,8 @@ mod queue;
 pub mod redo;
 mod replace;
 mod stored_changes;
+#[cfg(test)]
+mod tests;
 pub mod touched;
 pub mod tree;
 mod vacant;

@@ -122,6 +122,8 @@ fn locked_rows_are_seen_by_what_follows(
     let (table, rid) = counter(&engine);
     let late = engine.create_table("late", b"").unwrap();
     let mut other = engine.session(Isolation::RepeatableRead);
+    // Longer than a busy machine may suspend the thread that holds the row lock.
+    other.set_lock_wait_timeout(Duration::from_secs(60));
     let second = other.insert(&table, &0u64.to_le_bytes()).unwrap();
     other.commit().unwrap();
     for now in 1..20u64 {
@@ -132,7 +134,7 @@ fn locked_rows_are_seen_by_what_follows(
         before.prepare(&now.to_le_bytes()).unwrap();
         before.commit_ordered();
         std::thread::scope(|scope| {
-            scope.spawn(|| {
+            let changing = scope.spawn(|| {
                 other.update(&table, rid, &now.to_le_bytes()).unwrap();
                 other.update(&table, second, &now.to_le_bytes()).unwrap();
                 other.commit().unwrap();
@@ -140,6 +142,8 @@ fn locked_rows_are_seen_by_what_follows(
             let mut txn = engine.session(isolation);
             txn.set_lock_wait_timeout(Duration::from_secs(60));
             let locked = loop {
+                // The change cannot commit before `before` is published, so it ends early only by failing.
+                assert!(!changing.is_finished(), "the change failed");
                 txn.start_statement();
                 txn.lock_row(&table, rid, LockMode::Exclusive).unwrap();
                 let row = txn.read(&table, rid, ReadView::Newest).unwrap().unwrap();

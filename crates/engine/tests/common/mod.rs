@@ -5,6 +5,7 @@ pub mod altering;
 pub mod bank;
 pub mod counting;
 pub mod damage;
+pub mod exchange;
 pub mod key_raid;
 pub mod keyed;
 pub mod raid;

@@ -1,0 +1,59 @@
+//! Hazards between two looks of a reader that takes no lock: few instructions lie between them, so hardly any thread ever comes
+//! there. These tests come there on purpose.
+
+use super::leaf_shadow::View;
+use crate::{Config, Csn, Engine, IndexDefinition, Isolation, Key, LogConfig, Table};
+use perdura_pmem::SimMedium;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+fn open() -> (Engine, Arc<Table>) {
+    let log = LogConfig { lanes: 2, lane_bytes: 16 << 10, generations: 2, generations_max: 4, ..LogConfig::default() };
+    let config = Config { log, background: false, prefault: false, seed: Some(1), ..Config::default() };
+    let engine = Engine::open(Arc::new(SimMedium::new()), config).unwrap();
+    let table = engine.create_table_with("t", b"", &[IndexDefinition { unique: true, key_bytes: 8 }]).unwrap();
+    (engine, table)
+}
+
+fn insert(engine: &Engine, table: &Arc<Table>, number: u64) -> Csn {
+    let mut txn = engine.session(Isolation::ReadCommitted);
+    let bytes = &number.to_be_bytes();
+    txn.insert_with(table, b"row", &[Key { bytes, may_repeat: false }]).unwrap();
+    txn.commit().unwrap()
+}
+
+/// A commit stores the valid word after a reader has found the leaf quiet: what the reader has seen of it by then is not what its
+/// snapshot sees.
+#[test]
+fn a_leaf_that_changes_while_it_is_read_is_read_again() {
+    let (engine, table) = open();
+    let snapshot = insert(&engine, &table, 1);
+    engine.checkpoint().unwrap();
+    engine.purge();
+    let mut old = engine.session(Isolation::RepeatableRead);
+    old.take_snapshot();
+    let index = table.index_list().index(0).unwrap();
+    let mut reads = 0;
+    let seen = index.read(&1u64.to_be_bytes(), &View { snapshot, own: None }, |_, slots, _| {
+        reads += 1;
+        if reads == 1 {
+            insert(&engine, &table, 2);
+        }
+        Ok(slots.count_ones())
+    });
+    assert_eq!((reads, seen.unwrap()), (2, Some(1)));
+}
+
+/// A leaf becomes vacant, and is no longer among the populated ones, after a reader has found that its snapshot may pass by all that
+/// are vacant.
+#[test]
+fn a_leaf_that_becomes_vacant_while_a_walk_looks_is_not_passed_by() {
+    let (engine, table) = open();
+    let snapshot = insert(&engine, &table, 1);
+    let index = table.index_list().index(0).unwrap();
+    let view = View { snapshot, own: None };
+    assert_eq!(index.among_populated(&view, || 1), Some(1));
+    let found = index.among_populated(&view, || index.vacated.fetch_max(snapshot + 1, Ordering::SeqCst));
+    assert_eq!(found, None, "the snapshot sees something in a vacant leaf");
+    assert_eq!(index.among_populated(&View { snapshot: snapshot + 1, own: None }, || 2), Some(2));
+}
