@@ -14,7 +14,8 @@
    Foundation, Inc., 51 Franklin Street, Fifth Floor, Boston, MA 02110-1301, USA */
 
 /* ALTER TABLE without another table: what adds, drops or renames indexes, by the crates, while others read and nobody writes; and what
-   changes the server's definition, but neither rows nor keys. All other alterations make a new table. */
+   changes the server's definition, but neither rows nor keys. All other alterations copy the table, also one that adds or
+   changes a CHECK constraint: the copy checks the rows. */
 
 #include "ha_perdura.h"
 #include "table_definition.h"
@@ -128,6 +129,42 @@ static bool has_same_columns(const TABLE *table, const TABLE *altered)
   return true;
 }
 
+static std::string text_of(const Virtual_column_info *check)
+{
+  String text;
+  check->expr->print_for_table_def(&text);
+  return {text.ptr(), text.length()};
+}
+
+/* The definition of a column in the statement, if it has one. */
+static const Create_field *find_definition(const Alter_inplace_info *info, const Field *field)
+{
+  List_iterator_fast<Create_field> definitions(info->alter_info->create_list);
+  while (const Create_field *definition= definitions++)
+    if (!my_strcasecmp(system_charset_info, definition->field_name.str, field->field_name.str))
+      return definition;
+  return nullptr;
+}
+
+/* Whether the statement adds or changes a CHECK constraint of a column. The server has no flag for that, and only its copy checks the
+   existing rows. A column that is not redefined keeps its constraint, even if a renamed column changes its text. */
+static bool has_new_check(const TABLE *table, const TABLE *altered, const Alter_inplace_info *info)
+{
+  for (uint i= 0; i < table->s->fields; i++)
+  {
+    const Virtual_column_info *now= table->field[i]->check_constraint, *then= altered->field[i]->check_constraint;
+    if (!then)
+      continue;
+    if (!now)
+      return true;
+    const Create_field *definition= find_definition(info, altered->field[i]);
+    const bool is_kept= definition && definition->check_constraint == now;
+    if (!is_kept && text_of(now) != text_of(then))
+      return true;
+  }
+  return false;
+}
+
 /* Whether the statement asks for nothing but what is done in place. */
 static bool is_in_place(const Alter_inplace_info *info)
 {
@@ -139,7 +176,8 @@ static bool is_in_place(const Alter_inplace_info *info)
 enum_alter_inplace_result ha_perdura::check_if_supported_inplace_alter(TABLE *altered, Alter_inplace_info *info)
 {
   if (!is_in_place(info) || table->s->tmp_table != NO_TMP_TABLE || table->s->partition_info_str ||
-      altered->s->partition_info_str || refused_keys(altered) || !has_same_columns(table, altered))
+      altered->s->partition_info_str || refused_keys(altered) || !has_same_columns(table, altered) ||
+      has_new_check(table, altered, info))
     return HA_ALTER_INPLACE_NOT_SUPPORTED;
   const std::vector<int32_t> kept= kept_indexes(table, altered, info);
   const bool adds= std::find(kept.begin(), kept.end(), -1) != kept.end();

@@ -28,6 +28,7 @@ Item *ha_perdura::idx_cond_push(uint index, Item *condition)
     return condition;
   pushed_idx_cond= condition;
   pushed_idx_cond_keyno= index;
+  m_columns_chosen= false;
   return nullptr;
 }
 

@@ -20,10 +20,13 @@
 #include <vector>
 
 /* A statement that only reads needs the columns that it uses. One that changes rows needs all, for it stores whole rows; one that
-   locks them needs those of the keys that it compares. */
+   locks them needs those of the keys that it compares. Where the engine computes the virtual columns of a key itself, for an
+   index-only read or a condition on the entries, the server's read set need not name their base columns: such a read takes all. */
 void ha_perdura::choose_columns()
 {
-  const bool all= m_locks || m_lock_type >= TL_FIRST_WRITE || bitmap_is_set_all(table->read_set);
+  const bool computes= (unlikely(keyread_enabled()) && m_keys->has_virtual(keyread)) ||
+                       (unlikely(pushed_idx_cond) && m_keys->has_virtual(pushed_idx_cond_keyno));
+  const bool all= computes || m_locks || m_lock_type >= TL_FIRST_WRITE || bitmap_is_set_all(table->read_set);
   perdura_cursor_set_columns(m_cursor, all ? nullptr : reinterpret_cast<const uint8_t *>(table->read_set->bitmap));
   m_columns_chosen= true;
 }

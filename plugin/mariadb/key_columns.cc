@@ -14,7 +14,7 @@
    Foundation, Inc., 51 Franklin Street, Fifth Floor, Boston, MA 02110-1301, USA */
 
 /* Takes the columns of a row out of its key, for reads that need no others. A key comes from a file of the pool, so its lengths are
-   checked against those of the columns.
+   checked against those of the columns, and the month of a DATE against 12.
 
    Weights of collations do not tell the text, except those that are its bytes; and not even those tell the trailing spaces that a
    collation pads. A column of a fixed length is filled with spaces, so there it is known how many there are. */
@@ -32,9 +32,9 @@ static Way_back number_back(enum_field_types type)
   case MYSQL_TYPE_LONG:
   case MYSQL_TYPE_LONGLONG:
   case MYSQL_TYPE_YEAR:
-  case MYSQL_TYPE_NEWDATE:
   case MYSQL_TYPE_ENUM:
   case MYSQL_TYPE_SET: return Way_back::REVERSED;
+  case MYSQL_TYPE_NEWDATE: return Way_back::DATE;
   case MYSQL_TYPE_NEWDECIMAL:
   case MYSQL_TYPE_TIMESTAMP2:
   case MYSQL_TYPE_DATETIME2:
@@ -148,6 +148,15 @@ static bool is_zero(const uchar *image, size_t bytes)
   return image[0] == 128;
 }
 
+/* Whether a date, highest byte first, has a valid month (0 to 12): the server indexes an array of month names by it. All images of the
+   other types are valid. */
+static bool has_valid_month(const uchar *image)
+{
+  constexpr uint MONTHS= 12, MONTH_MASK= 15, DAY_WIDTH= 5;
+  const uint low= static_cast<uint>(image[1]) << 8 | image[2];
+  return (low >> DAY_WIDTH & MONTH_MASK) <= MONTHS;
+}
+
 using Told= Key_images::Told;
 
 static Told restore_fixed(const Key_part &part, Key_reader *key, uchar *target)
@@ -158,7 +167,12 @@ static Told restore_fixed(const Key_part &part, Key_reader *key, uchar *target)
     return key->bytes(target, bytes) ? Told::ALL : Told::DAMAGED;
   if (!key->bytes(image, bytes))
     return Told::DAMAGED;
-  if (part.back != Way_back::REVERSED)
+  if (part.back == Way_back::DATE)
+  {
+    if (unlikely(!has_valid_month(image)))
+      return Told::DAMAGED;
+  }
+  else if (part.back != Way_back::REVERSED)
   {
     /* The exponent lies behind the sign, and ends at this bit of the first two bytes. */
     constexpr uint FLOAT_UNIT= 1 << 7, DOUBLE_UNIT= 1 << 4;

@@ -36,8 +36,8 @@
 namespace perdura {
 
 /* How the bytes of a column in a record come out of its image, if they do: SAME, or in REVERSED order, numbers with the sign turned
-   back, ESCAPED as collation_key.h says, or PADDED likewise. */
-enum class Way_back : uchar { NONE, SAME, REVERSED, FLOAT, DOUBLE, ESCAPED, PADDED };
+   back, a DATE likewise after a check of its month, ESCAPED as collation_key.h says, or PADDED likewise. */
+enum class Way_back : uchar { NONE, SAME, REVERSED, DATE, FLOAT, DOUBLE, ESCAPED, PADDED };
 
 /* The way back for a part of an index. It holds for fields of an open table and of its share. */
 Way_back way_back(const Field *field, const KEY_PART_INFO &info);

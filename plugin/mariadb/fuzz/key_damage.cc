@@ -17,8 +17,8 @@
 /* Damaged keys: reads columns back from keys of random layouts (key_columns.cc), sound ones and ones with bytes changed, cut off or added.
 
    The hazard: a key comes from a file of the pool, so any byte of it may be wrong; a length or an end that is believed would read beyond
-   the key or write beyond the column. Sound keys give the record back. Damaged ones give a record whose texts fit their columns, or
-   are refused, which the handler reports with the index's name; nothing outside the columns changes. Key and record lie in memory of
+   the key or write beyond the column. Sound keys give the record back. Damaged ones give a record whose texts fit their columns and whose
+   dates have a month, or are refused, which the handler reports with the index's name; nothing outside the columns changes. Key and record lie in memory of
    their own length, and the address sanitizer watches. Keys are made here by the rules in key_images.h, not by the code beside them.
 
    key_damage SEED KEYS */
@@ -31,6 +31,10 @@
 namespace perdura {
 
 constexpr uchar UNTOUCHED= 0xa5;
+/* A date: days in five bits, months in four, then the year, the lowest byte first. */
+constexpr uint DATE_BYTES= 3, MONTHS= 12;
+
+static uint month_of(const uchar *date) { return (date[0] | date[1] << 8) >> 5 & 15; }
 
 /* Makes an index without a table, of columns in a record, with gaps between them. */
 class Key_damage
@@ -91,6 +95,11 @@ Key_part Key_damage::column(uint kind)
   case 5: part.image= Image::BINARY_STRING; part.back= Way_back::ESCAPED; break;
   case 6: part.image= Image::TEXT; part.back= Way_back::PADDED; break;
   case 7: part.image= Image::BINARY_STRING; part.back= Way_back::NONE; break;
+  case 8:
+    part.image= Image::INTEGER;
+    part.back= Way_back::DATE;
+    part.record_bytes= DATE_BYTES;
+    break;
   default: part.image= Image::BYTES; part.back= Way_back::NONE;
   }
   part.length= part.record_bytes;
@@ -112,7 +121,7 @@ void Key_damage::lay_out()
   uint wanted= 0;
   for (uint number= 0; number < count; number++)
   {
-    index.parts.push_back(column(below(9)));
+    index.parts.push_back(column(below(10)));
     const Way_back back= index.parts.back().back;
     /* Where the weights of a collation end only the server's tables tell, so such a part is never passed by. */
     if (back == Way_back::PADDED || (back != Way_back::NONE && !one_in(4)))
@@ -141,6 +150,9 @@ void Key_damage::fill(const Key_part &part)
   }
   for (size_t i= 0; i < length; i++)
     m_record[part.offset + part.length_bytes + i]= one_in(4) ? static_cast<uchar>(below(256)) : BYTES[below(sizeof BYTES)];
+  uchar *date= m_record.data() + part.offset;
+  if (part.back == Way_back::DATE && month_of(date) > MONTHS)
+    date[1]&= 254;
 }
 
 void Key_damage::append_text(const Key_part &part, const uchar *text, size_t length)
@@ -229,11 +241,13 @@ std::vector<uchar> Key_damage::damage(std::vector<uchar> key)
   return key;
 }
 
-/* Whether a text fits its column. */
+/* Whether a text fits its column, and a date has a month. */
 bool Key_damage::is_whole(const Key_part &part, const std::vector<uchar> &record) const
 {
   const uchar *value= record.data() + part.offset;
   const bool is_null= part.null_bit && record[part.null_offset] & part.null_bit;
+  if (part.back == Way_back::DATE)
+    return is_null || month_of(value) <= MONTHS;
   return is_null || !part.length_bytes || (value[0] | (part.length_bytes == 2 ? value[1] << 8 : 0u)) <= part.record_bytes;
 }
 

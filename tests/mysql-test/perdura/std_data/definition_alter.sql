@@ -31,3 +31,27 @@ ALTER TABLE t1 AUTO_INCREMENT=500, COMMENT='again';
 CHECK TABLE t1;
 SELECT COUNT(*), SUM(a), SUM(c), SUM(v) FROM t1;
 DROP TABLE t1;
+
+-- what the old rows must fulfil: a CHECK constraint that comes
+CREATE TABLE checked (a INT PRIMARY KEY, b INT, c VARCHAR(20));
+INSERT INTO checked VALUES (1, 1, 'x'), (2, 20, 'y'), (3, NULL, NULL);
+ALTER TABLE checked ADD CONSTRAINT small CHECK (b < 10);
+ALTER TABLE checked ADD CHECK (b < 10), COMMENT='not';
+ALTER TABLE checked ADD CONSTRAINT small CHECK (b < 10), ADD INDEX (b);
+ALTER TABLE checked ADD CONSTRAINT large CHECK (a < 10), ADD CONSTRAINT small CHECK (b < 30);
+INSERT INTO checked VALUES (4, 40, 'z');
+INSERT INTO checked VALUES (10, 4, 'z');
+ALTER TABLE checked DROP CONSTRAINT large, ADD CONSTRAINT large CHECK (a < 3);
+ALTER TABLE checked RENAME COLUMN c TO e, ADD CONSTRAINT named CHECK (e <> 'y');
+SELECT constraint_name, check_clause FROM information_schema.check_constraints WHERE table_name='checked' ORDER BY 1;
+SELECT * FROM checked ORDER BY a;
+SET check_constraint_checks=OFF;
+ALTER TABLE checked ADD CONSTRAINT third CHECK (a < 2);
+SET check_constraint_checks=ON;
+INSERT INTO checked VALUES (5, 15, 'z');
+ALTER TABLE checked DROP CONSTRAINT third;
+INSERT INTO checked VALUES (5, 15, 'z');
+ALTER IGNORE TABLE checked ADD CONSTRAINT fourth CHECK (b < 18);
+SELECT constraint_name, check_clause FROM information_schema.check_constraints WHERE table_name='checked' ORDER BY 1;
+SELECT * FROM checked ORDER BY a;
+DROP TABLE checked;

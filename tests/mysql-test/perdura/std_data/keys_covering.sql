@@ -119,5 +119,18 @@ SELECT COUNT(*), SUM(id), SUM(pad) FROM t WHERE v = 6 AND b = 4;
 SELECT COUNT(*), SUM(id), SUM(pad) FROM t WHERE v = 6 OR b = 4 OR a = 'a1';
 SELECT COUNT(*), SUM(id), SUM(pad) FROM t WHERE (v < 3 OR b = 4) AND c > 1;
 DROP TABLE t;
+
+-- A computed column in a key of which other columns cannot be told: the row is read, and what it is computed from.
+CREATE TABLE t (id BIGINT NOT NULL, v INT AS (id % 10) VIRTUAL, w VARCHAR(20) AS (CONCAT(n, '!')) VIRTUAL, c TINYTEXT NOT NULL, n VARCHAR(10), f DOUBLE, KEY cv (c(1), v), KEY wcf (w, f));
+INSERT INTO t (id, c, n, f) VALUES (14, 'a', 'x', 0), (27, 'b', 'y', -0e0), (5, 'c', 'z', 1);
+SELECT SUM(v), MAX(v) FROM t WHERE 1 = 1;
+SELECT v FROM t FORCE INDEX (cv) ORDER BY v;
+SELECT v FROM t FORCE INDEX (cv) WHERE c > '' AND v > 4 ORDER BY v;
+SELECT COUNT(DISTINCT v), COUNT(DISTINCT w), MIN(w) FROM t;
+SELECT w, f FROM t FORCE INDEX (wcf) ORDER BY w;
+SELECT v FROM t FORCE INDEX (cv) WHERE v = 7 FOR UPDATE;
+UPDATE t FORCE INDEX (cv) SET n = 'q' WHERE v = 7 AND c > 'a';
+SELECT w FROM t FORCE INDEX (wcf) WHERE w > 'p' ORDER BY w;
+DROP TABLE t;
 DROP SEQUENCE s;
 DROP PROCEDURE try;
