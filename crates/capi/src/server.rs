@@ -33,6 +33,7 @@ pub mod key;
 mod name;
 pub mod replication;
 pub mod report;
+mod row_locks;
 pub mod rows;
 pub mod savepoint;
 pub mod session;

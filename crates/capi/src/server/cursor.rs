@@ -13,13 +13,12 @@ use super::code::{Failure, Outcome, PerduraCode};
 use super::counter::Counter;
 use super::index_position::IndexPosition;
 use super::key::{PerduraKey, PerduraKeyChange, with_changes, with_keys, with_old_keys};
+use super::row_locks::lock;
 use super::session::Session;
 use crate::row::codec::{PackError, Packer, Unpacker};
 use crate::row::layout::Layout;
 use perdura_engine::format::ROW_BYTES_MAX;
-use perdura_engine::{
-    Csn, Engine, Error, ErrorKind, Isolation, Key, LockMode, LockOutcome, ReadView, Rid, RowRef, Scan, Table,
-};
+use perdura_engine::{Csn, Engine, Error, ErrorKind, Key, LockMode, ReadView, Rid, RowRef, Scan, Table};
 use std::sync::Arc;
 
 /// How a statement locks the rows that it reads.
@@ -71,12 +70,15 @@ pub struct PerduraCursor {
     layout: Layout,
     packer: Packer,
     whole: Unpacker,
-    chosen: Option<Unpacker>,
+    /// The columns that were last chosen, and how they are unpacked: the next statement mostly wants the same.
+    chosen: Option<(Vec<u8>, Unpacker)>,
+    /// Reads unpack those columns, and not all.
+    chooses: bool,
     buffer: Vec<u8>,
     scan: Option<Scan>,
     pub(super) rid: Option<Rid>,
     pub(super) lock: PerduraLock,
-    skip_locked: bool,
+    pub(super) skip_locked: bool,
     claims: bool,
     /// The last commit that the search has seen.
     pub(super) searched: Csn,
@@ -101,9 +103,9 @@ pub struct PerduraCursor {
     /// How the current row was read.
     pub(super) reading: Option<Reading>,
     /// The current row as the caller saw it unlocked, until it claims it.
-    offered: Option<RowRef>,
+    pub(super) offered: Option<RowRef>,
     /// The claimed row has changed: the next read gives it out once more.
-    again: bool,
+    pub(super) again: bool,
     /// The last read or claim took the row's lock: it may be given back.
     pub(super) newly_locked: bool,
     /// An earlier statement has left the cursor's place, and the next read goes on from there.
@@ -121,6 +123,7 @@ impl PerduraCursor {
             packer: Packer::new(&layout),
             whole: Unpacker::new(&layout),
             chosen: None,
+            chooses: false,
             layout,
             buffer: Vec::new(),
             scan: None,
@@ -200,9 +203,20 @@ impl PerduraCursor {
         self.claims = claims;
     }
 
-    /// Sets the columns that reads unpack; `None` is all.
-    pub(super) fn set_columns(&mut self, wanted: Option<&dyn Fn(usize) -> bool>) {
-        self.chosen = wanted.map(|wanted| Unpacker::for_columns(&self.layout, wanted));
+    /// Bytes of a bitmap with a bit for each column.
+    pub(super) fn column_bytes(&self) -> usize {
+        self.layout.fields().len().div_ceil(8)
+    }
+
+    /// Sets the columns that reads unpack, as a bitmap; `None` is all.
+    pub(super) fn set_columns(&mut self, columns: Option<&[u8]>) {
+        self.chooses = columns.is_some();
+        let Some(columns) = columns else { return };
+        if self.chosen.as_ref().is_some_and(|(known, _)| known == columns) {
+            return;
+        }
+        let wanted = |index: usize| columns[index / 8] & 1 << (index % 8) != 0;
+        self.chosen = Some((columns.to_vec(), Unpacker::for_columns(&self.layout, wanted)));
     }
 
     /// Goes on to the table that took the place of a truncated one.
@@ -238,7 +252,7 @@ impl PerduraCursor {
         self.rid = None;
         self.duplicate = None;
         self.locks_duplicates = false;
-        self.chosen = None;
+        self.chooses = false;
         self.claims = false;
         self.leave_row();
         if self.buffer.capacity() > BUFFER_KEPT {
@@ -272,7 +286,8 @@ impl PerduraCursor {
     /// `record` must be a record buffer of this table, `row` alive.
     #[inline(always)]
     pub(super) unsafe fn unpack(&self, rid: Rid, row: RowRef, record: *mut u8) -> Outcome {
-        let unpacker = self.chosen.as_ref().unwrap_or(&self.whole);
+        let chosen = self.chosen.as_ref().filter(|_| self.chooses);
+        let unpacker = chosen.map_or(&self.whole, |(_, unpacker)| unpacker);
         // SAFETY: as the caller vouches for.
         match unsafe { unpacker.unpack(row.bytes(), record) } {
             Ok(()) => Ok(PerduraCode::Ok),
@@ -413,18 +428,6 @@ impl PerduraCursor {
         Ok(PerduraCode::Ok)
     }
 
-    /// Locks the row to be written, unless the read has locked it.
-    fn lock_for_write(&mut self, session: &mut Session, rid: Rid) -> Outcome<()> {
-        match self.reading {
-            Some(Reading::Locked(LockMode::Exclusive)) => Ok(()),
-            Some(Reading::ToClaim(_)) => match self.claim(session)? {
-                true => Ok(()),
-                false => Err(self.changed(rid)),
-            },
-            _ => lock(session, &self.table, rid, LockMode::Exclusive).map(|_| ()),
-        }
-    }
-
     /// A row that was read and cannot be found for the write was deleted by another transaction: that is a conflict.
     #[cold]
     fn lost(&self, rid: Rid, failure: Failure) -> Failure {
@@ -434,25 +437,6 @@ impl PerduraCursor {
         let message =
             format!("row {:#x} of table {} was deleted by another transaction", rid.to_u64(), self.table.name());
         Failure::new(PerduraCode::RecordChanged, message)
-    }
-
-    /// Locks the table as a whole if the transaction is SERIALIZABLE. False if others keep it and the statement skips what
-    /// they have locked.
-    pub(super) fn lock_table(&mut self, session: &mut Session) -> Outcome<bool> {
-        if session.txn.isolation() != Isolation::Serializable {
-            return Ok(true);
-        }
-        let mode = match self.lock {
-            PerduraLock::None | PerduraLock::Shared => LockMode::Shared,
-            PerduraLock::Exclusive | PerduraLock::Write => LockMode::Exclusive,
-        };
-        if session.txn.try_lock_table(&self.table, mode)? {
-            return Ok(true);
-        }
-        if !self.skip_locked {
-            session.waiting(|txn| txn.lock_table(&self.table, mode))?;
-        }
-        Ok(!self.skip_locked)
     }
 
     /// Begins a scan of the table.
@@ -580,61 +564,6 @@ impl PerduraCursor {
         }
     }
 
-    /// Whether the statement reads from the snapshot, and locks a row, if at all, when it changes it. Who has locked the table
-    /// needs no shared row locks, and finds no row changed.
-    pub(super) fn reads_plainly(&self, session: &Session) -> bool {
-        let has_table = session.txn.isolation() == Isolation::Serializable;
-        match self.lock {
-            PerduraLock::None => true,
-            PerduraLock::Shared => has_table,
-            PerduraLock::Write => has_table || session.txn.has_snapshot(),
-            PerduraLock::Exclusive => false,
-        }
-    }
-
-    /// Locks the current row, which the caller is going to use. False if the caller must not use what it saw: the row has
-    /// changed, and the next read gives it out once more; or somebody else has locked it and the statement skips it.
-    pub(super) fn claim(&mut self, session: &mut Session) -> Outcome<bool> {
-        let (Some(Reading::ToClaim(mode)), Some(offered), Some(rid)) = (self.reading, self.offered.take(), self.rid)
-        else {
-            return Ok(true);
-        };
-        let Some(outcome) = self.lock_unless_skipped(session, rid, mode)? else { return Ok(false) };
-        self.newly_locked = outcome == LockOutcome::New;
-        let newest = session.txn.read(&self.table, rid, ReadView::Newest)?;
-        self.again = !same_version(newest, Some(offered));
-        Ok(!self.again)
-    }
-
-    /// Gives the claimed row out as it is now, under its lock. `None` if it is gone.
-    ///
-    /// # Safety
-    /// `record` must be a record buffer of this table.
-    unsafe fn read_again(&mut self, session: &mut Session, record: *mut u8) -> Outcome<Option<PerduraCode>> {
-        let rid = self.current()?;
-        let newest = session.txn.read(&self.table, rid, ReadView::Newest)?;
-        if let Some(row) = newest {
-            // SAFETY: as the caller vouches for; the row is locked.
-            unsafe { self.unpack(rid, row, record)? };
-        }
-        if self.is_conflict(session, rid, newest)? {
-            // The record shows the newest version, or else the deleted one, so that the caller can tell whether it would use the row.
-            return Err(self.changed(rid));
-        }
-        if newest.is_none() {
-            self.unlock(session);
-        }
-        Ok(newest.map(|_| PerduraCode::Ok))
-    }
-
-    #[cold]
-    pub(super) fn changed(&self, rid: Rid) -> Failure {
-        let (row, table) = (rid.to_u64(), self.table.name());
-        let message =
-            format!("row {row:#x} of table {table} was changed after this transaction's snapshot; try it again");
-        Failure::new(PerduraCode::RecordChanged, message)
-    }
-
     /// # Safety
     /// As for [`PerduraCursor::next`].
     unsafe fn next_locked(&mut self, session: &mut Session, record: *mut u8, mode: LockMode) -> Outcome {
@@ -647,43 +576,6 @@ impl PerduraCursor {
                 return unsafe { self.unpack(rid, row, record) };
             }
         }
-    }
-
-    /// Locks a row. `None` if somebody else has locked it and the statement skips it.
-    pub(super) fn lock_unless_skipped(
-        &self,
-        session: &mut Session,
-        rid: Rid,
-        mode: LockMode,
-    ) -> Outcome<Option<LockOutcome>> {
-        if self.skip_locked {
-            return Ok(session.txn.try_lock_row(&self.table, rid, mode)?);
-        }
-        lock(session, &self.table, rid, mode).map(Some)
-    }
-
-    /// Whether a locked row, whose newest version is `newest`, has changed since the transaction's snapshot.
-    pub(super) fn is_conflict(&self, session: &mut Session, rid: Rid, newest: Option<RowRef>) -> Outcome<bool> {
-        if !session.txn.has_snapshot() {
-            return Ok(false);
-        }
-        let seen = session.txn.read(&self.table, rid, ReadView::Snapshot)?;
-        Ok(!same_version(newest, seen) && session.txn.is_changed(&self.table, rid))
-    }
-
-    /// Locks a row and reads it. `None` if it is gone or skipped.
-    fn lock_and_read(&mut self, session: &mut Session, rid: Rid, mode: LockMode) -> Outcome<Option<RowRef>> {
-        self.newly_locked = false;
-        let Some(outcome) = self.lock_unless_skipped(session, rid, mode)? else { return Ok(None) };
-        self.newly_locked = outcome == LockOutcome::New;
-        let row = session.txn.read(&self.table, rid, ReadView::Newest)?;
-        if self.is_conflict(session, rid, row)? {
-            return Err(self.changed(rid));
-        }
-        if row.is_none() {
-            self.unlock(session);
-        }
-        Ok(row)
     }
 
     /// Reads the row at `rid` and stands on it.
@@ -714,42 +606,4 @@ impl PerduraCursor {
             None => Ok(PerduraCode::End),
         }
     }
-
-    /// Releases the row's lock if the last read or claim took it.
-    pub(super) fn unlock(&mut self, session: &mut Session) {
-        if std::mem::take(&mut self.newly_locked)
-            && let Some(rid) = self.rid
-        {
-            session.txn.unlock_row(&self.table, rid);
-        }
-        self.leave_row();
-    }
-
-    /// Forgets what a claim of the current row would need.
-    pub(super) fn leave_row(&mut self) {
-        self.offered = None;
-        self.again = false;
-        self.newly_locked = false;
-    }
-}
-
-/// Locks a row. If it must wait, the session's hooks are called around the wait.
-fn lock(session: &mut Session, table: &Arc<Table>, rid: Rid, mode: LockMode) -> Outcome<LockOutcome> {
-    let locked = match mode {
-        LockMode::Exclusive => session.txn.lock_free_row(table, rid),
-        _ => session.txn.try_lock_row(table, rid, mode),
-    };
-    match locked? {
-        Some(outcome) => Ok(outcome),
-        None => session.waiting(|txn| txn.lock_row(table, rid, mode)).map_err(Failure::from),
-    }
-}
-
-fn same_version(left: Option<RowRef>, right: Option<RowRef>) -> bool {
-    let place = |row: RowRef| {
-        // SAFETY: both were read in the statement that is running.
-        let bytes = unsafe { row.bytes() };
-        (bytes.as_ptr(), bytes.len())
-    };
-    left.map(place) == right.map(place)
 }

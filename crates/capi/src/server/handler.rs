@@ -144,8 +144,8 @@ pub unsafe extern "C" fn perdura_cursor_set_columns(cursor: *mut PerduraCursor, 
     // SAFETY: as the caller vouches for.
     let cursor = unsafe { &mut *cursor };
     // SAFETY: as the caller vouches for.
-    let wanted = |index: usize| unsafe { *columns.add(index / 8) } & 1 << (index % 8) != 0;
-    call_or(None, (), || cursor.set_columns(if columns.is_null() { None } else { Some(&wanted) }));
+    let columns = unsafe { (!columns.is_null()).then(|| std::slice::from_raw_parts(columns, cursor.column_bytes())) };
+    call_or(None, (), || cursor.set_columns(columns));
 }
 
 /// Sets whether the caller claims the rows that it uses ([`super::rows::perdura_claim`]). A scan then locks no row by itself.
@@ -207,6 +207,16 @@ pub struct PerduraTableInfo {
     pub free_bytes: u64,
     /// When a commit last changed the table, in seconds since 1970; 0 if none has since the pool was opened.
     pub changed_at: u64,
+}
+
+/// Estimate of the committed rows of the cursor's table.
+///
+/// # Safety
+/// `cursor` must be open and used by this thread alone.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn perdura_table_rows(cursor: *const PerduraCursor) -> u64 {
+    // SAFETY: as the caller vouches for.
+    unsafe { &*cursor }.table().row_count_estimate()
 }
 
 /// Gets the sizes of the cursor's table. Reads no rows.

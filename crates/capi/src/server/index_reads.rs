@@ -168,9 +168,8 @@ impl PerduraCursor {
         mode: LockMode,
         record: *mut u8,
     ) -> Outcome<Option<PerduraCode>> {
-        let Some(outcome) = self.lock_unless_skipped(session, rid, mode)? else { return Ok(None) };
+        let Some((outcome, newest)) = self.lock_for_read(session, rid, mode)? else { return Ok(None) };
         self.newly_locked = outcome == LockOutcome::New;
-        let newest = session.txn.read(&self.table, rid, ReadView::Newest)?;
         let is_conflict = self.is_conflict(session, rid, newest)?;
         let shown = match newest {
             None if is_conflict => session.txn.read(&self.table, rid, ReadView::Snapshot)?,

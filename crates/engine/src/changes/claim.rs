@@ -25,8 +25,8 @@ pub struct Contention<'t> {
 
 /// How a request for an exclusive lock ends.
 pub enum Claim<'t> {
-    /// The transaction holds the row; true if it did not before.
-    Taken(bool),
+    /// The transaction holds the row. If the lock is new: the row's newest version and an upper bound of its CSN.
+    Taken(Option<(Word, Csn)>),
     /// The lock table decides.
     Contended(Contention<'t>),
     /// Somebody reads the table as a whole: the transaction must lock the table before it enters its first row there.

@@ -20,7 +20,7 @@ use crate::shadow::writer::{LockKey, Writer};
 use crate::space::purge::Retired;
 use crate::space::segments::LastSwept;
 use crate::table::Table;
-use crate::table::visibility::newest_in;
+use crate::table::visibility::{newest_met_in, newest_up_to};
 use perdura_log::Csn;
 use std::sync::Arc;
 
@@ -161,7 +161,7 @@ impl TableWrites {
             }
             self.touched.change(&mut shadow, page, &self.writer).lock(position);
         }
-        Claim::Taken(!held)
+        Claim::Taken((!held).then(|| newest_met_in(&mut shadow, table, rid.row())))
     }
 
     /// Unlocks a row, unless it is written. Returns whether it was locked in place.
@@ -247,7 +247,7 @@ impl TableWrites {
                         return Ok(Written::Contended(Contention { page: Some(shadow), holder }));
                     }
                 }
-                let (newest, csn) = newest_in(&mut shadow, table, rid.row());
+                let (newest, csn) = newest_up_to(&mut shadow, table, rid.row(), limit);
                 if newest.is_empty() || newest.incarnation() != rid.incarnation() {
                     return Ok(Written::Gone);
                 }

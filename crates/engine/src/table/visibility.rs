@@ -193,29 +193,23 @@ impl Table {
     /// Word and CSN of the newest committed version of row `row`; the CSN is 0 if no snapshot is older. The caller must
     /// have locked the row, so that nobody replaces the version.
     pub(crate) fn newest(&self, row: u64) -> (Word, Csn) {
-        let directory = self.directory();
-        let page = directory.page_of(row);
-        if page >= directory.page_count() {
-            return (Word::EMPTY, 0);
-        }
-        let slot = self.space().shadows().slot(page);
-        if let Some(mut shadow) = slot.lock_existing() {
-            return newest_in(&mut shadow, self, row);
-        }
-        let state = directory.state(page);
-        (if state.is_published() { directory.raw_word(row) } else { Word::EMPTY }, state.csn())
+        self.newest_by(row, newest_in)
     }
 
-    /// As [`Table::newest`], with a CSN that is not below that of the version, and costs no search.
+    /// As [`Table::newest`], with an upper bound of the version's CSN, and without a search.
     pub(crate) fn newest_met(&self, row: u64) -> (Word, Csn) {
+        self.newest_by(row, newest_met_in)
+    }
+
+    #[inline]
+    fn newest_by(&self, row: u64, locked: impl Fn(&mut PageShadow, &Table, u64) -> (Word, Csn)) -> (Word, Csn) {
         let directory = self.directory();
         let page = directory.page_of(row);
         if page >= directory.page_count() {
             return (Word::EMPTY, 0);
         }
         if let Some(mut shadow) = self.space().shadows().slot(page).lock_existing() {
-            let word = newest_word_in(&mut shadow, self, row);
-            return (word, shadow.newest_csn_of_page().max(directory.state(page).csn()));
+            return locked(&mut shadow, self, row);
         }
         let state = directory.state(page);
         (if state.is_published() { directory.raw_word(row) } else { Word::EMPTY }, state.csn())
@@ -234,6 +228,20 @@ pub(crate) fn newest_in(shadow: &mut PageShadow, table: &Table, row: u64) -> (Wo
     let directory = table.directory();
     let state = directory.state(directory.page_of(row));
     (word, shadow.newest_csn(directory.position_of(row)).max(state.csn()))
+}
+
+/// As [`newest_in`], with an upper bound of the version's CSN, and without a search.
+pub(crate) fn newest_met_in(shadow: &mut PageShadow, table: &Table, row: u64) -> (Word, Csn) {
+    let word = newest_word_in(shadow, table, row);
+    let directory = table.directory();
+    (word, shadow.newest_csn_of_page().max(directory.state(directory.page_of(row)).csn()))
+}
+
+/// As [`newest_in`], but it searches only if a CSN that the page remembers is above `limit`. Otherwise the CSN is an upper bound, also
+/// at or below `limit`.
+pub(crate) fn newest_up_to(shadow: &mut PageShadow, table: &Table, row: u64, limit: Csn) -> (Word, Csn) {
+    let (word, bound) = newest_met_in(shadow, table, row);
+    if bound <= limit { (word, bound) } else { newest_in(shadow, table, row) }
 }
 
 /// As [`newest_in`], without the CSN.

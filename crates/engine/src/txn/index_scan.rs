@@ -1,6 +1,6 @@
 //! Reads through an index: a cursor over its entries, in both directions, and single keys.
 
-use super::keys::{check_row, known_rid, no_index, rid_of};
+use super::keys::{check_row, known_rid, no_index, rid_ahead};
 use super::session::Session;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Rid, entry_key, entry_row};
@@ -130,7 +130,7 @@ impl Session {
         let own = self.writes.view(table.id(), u64::MAX);
         let row =
             self.index_of(table, index)?.find(key, &View { snapshot, own }).map_err(|error| error.in_index(index))?;
-        row.map(|row| rid_of(table, row)).transpose()
+        row.map(|row| rid_ahead(table, row, view)).transpose()
     }
 
     /// Number of rows whose keys in index `index` lie between two bounds, which are beginnings of keys, without a look at

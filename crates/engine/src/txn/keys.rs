@@ -13,6 +13,7 @@ use crate::index::tree::Sought;
 use crate::pool::locks::{LockMode, LockOutcome};
 use crate::shadow::change::Own;
 use crate::table::Table;
+use crate::table::visibility::ReadView;
 use perdura_pmem::sync::{Condvar, Mutex};
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -269,6 +270,24 @@ pub(crate) fn rid_of(table: &Table, row: u64) -> Result<Rid> {
         Some((region, at)) => Ok(Rid::new(row, Word(region.load(at)).incarnation())),
         None => Err(unknown(table, row)),
     }
+}
+
+/// As [`rid_of`], of a row that is read or locked next. It asks for what that meets, so that the misses of the cache overlap: for the
+/// shadow's place while the row's word comes, then for the version, and for the shadow if `view` asks that.
+#[inline]
+pub(super) fn rid_ahead(table: &Table, row: u64, view: ReadView) -> Result<Rid> {
+    let directory = table.directory();
+    let Some((region, at)) = directory.place(row) else { return Err(unknown(table, row)) };
+    let slot = table.shadows().existing(directory.page_of(row));
+    if let Some(slot) = slot {
+        slot.prefetch();
+    }
+    let word = Word(region.load(at));
+    table.chain().prefetch(word);
+    if let Some(slot) = slot.filter(|_| view == ReadView::Newest) {
+        slot.prefetch_shadow();
+    }
+    Ok(Rid::new(row, word.incarnation()))
 }
 
 /// The RID of a row that the table has. This reads the row's word, which is mostly a miss of the cache.

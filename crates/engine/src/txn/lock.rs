@@ -3,16 +3,19 @@
 use super::session::Session;
 use crate::changes::claim::{Claim, Contention};
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::Rid;
+use crate::format::{Rid, Word};
 use crate::pool::locks::{LockMode, LockOutcome, LockRefused};
 use crate::pool::owner::LockKey;
 use crate::table::Table;
+use crate::table::visibility::{ReadView, RowRef};
+use perdura_log::Csn;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// How a request for a row lock ends that waits for nobody.
 enum Claimed<'t> {
-    Granted(LockOutcome),
+    /// The row's newest version and an upper bound of its CSN, if the lock is new.
+    Granted(LockOutcome, Option<(Word, Csn)>),
     /// The lock table decides.
     Contended(Contention<'t>),
     /// The table must be locked first.
@@ -35,12 +38,40 @@ impl Session {
     /// # Errors
     /// Configuration if the table belongs to another pool.
     pub fn lock_free_row(&mut self, table: &Arc<Table>, rid: Rid) -> Result<Option<LockOutcome>> {
+        Ok(self.claim_free(table, rid)?.map(|(outcome, _)| outcome))
+    }
+
+    /// As [`Session::lock_free_row`]; also what [`Claimed::Granted`] says of the row.
+    fn claim_free(&mut self, table: &Arc<Table>, rid: Rid) -> Result<Option<(LockOutcome, Option<(Word, Csn)>)>> {
         self.check_own(table)?;
         self.owner.begin(self.pool.locks.clock());
         match self.claim(table, rid, LockMode::Exclusive) {
-            Claimed::Granted(outcome) => Ok(Some(outcome)),
+            Claimed::Granted(outcome, newest) => Ok(Some((outcome, newest))),
             Claimed::Contended(_) | Claimed::Barred => Ok(None),
         }
+    }
+
+    /// Locks a row as [`Session::lock_free_row`] does and reads its newest version, under one lock of its page. The row is valid
+    /// while it stays locked, at most until the statement ends.
+    ///
+    /// # Errors
+    /// Configuration if the table belongs to another pool; Damaged.
+    pub fn lock_and_read_free_row(
+        &mut self,
+        table: &Arc<Table>,
+        rid: Rid,
+    ) -> Result<Option<(LockOutcome, Option<RowRef>)>> {
+        let Some((outcome, newest)) = self.claim_free(table, rid)? else { return Ok(None) };
+        let Some((word, csn)) = newest else {
+            return Ok(Some((outcome, self.read(table, rid, ReadView::Newest)?)));
+        };
+        // The transaction has not written the row, and the lock keeps it as it is.
+        self.snapshots.statement(&self.pool);
+        let row = table.row(rid, word)?;
+        if row.is_some() {
+            self.snapshots.note_met(csn);
+        }
+        Ok(Some((outcome, row)))
     }
 
     /// How long the session waits for a lock.
@@ -80,7 +111,7 @@ impl Session {
         self.owner.begin(self.pool.locks.clock());
         loop {
             match self.claim(table, rid, mode) {
-                Claimed::Granted(outcome) => return Ok(outcome),
+                Claimed::Granted(outcome, _) => return Ok(outcome),
                 Claimed::Contended(contention) => return self.lock_in_table(table, key, mode, timeout, contention),
                 Claimed::Barred => self.lock_to_write(table, timeout)?,
             }
@@ -132,14 +163,14 @@ impl Session {
         }
         let writes = self.writes.table(table, self.owner.id);
         if writes.is_in_bulk(rid) {
-            return Claimed::Granted(LockOutcome::Held);
+            return Claimed::Granted(LockOutcome::Held, None);
         }
         let (locks, key) = (&self.pool.locks, LockKey::row(table.id(), rid));
         match writes.claim(table, rid, mode == LockMode::Exclusive, || !locks.may_have(key)) {
-            Claim::Taken(new) => {
-                self.locks_in_place += usize::from(new);
+            Claim::Taken(newest) => {
+                self.locks_in_place += usize::from(newest.is_some());
                 self.count_locks();
-                Claimed::Granted(if new { LockOutcome::New } else { LockOutcome::Held })
+                Claimed::Granted(if newest.is_some() { LockOutcome::New } else { LockOutcome::Held }, newest)
             }
             Claim::Contended(contention) => Claimed::Contended(contention),
             Claim::Barred => Claimed::Barred,
