@@ -1,6 +1,7 @@
 //! Timing: phases of many operations, and rounds of systems in rotating order.
 
 use crate::keys::Key;
+use rustix::time::{ClockId, clock_gettime};
 use std::time::{Duration, Instant};
 
 /// Keys between two looks at the clock, which a phase may exceed its budget by. A multiple of every batch.
@@ -9,6 +10,12 @@ const STRETCH: usize = 20_000;
 /// Nanoseconds an operation if `count` of them took `took`.
 pub fn ns_each(took: Duration, count: usize) -> f64 {
     took.as_secs_f64() * 1e9 / count as f64
+}
+
+/// Processor time that the calling thread has taken so far.
+pub fn thread_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
 /// Nanoseconds a key, and the number of keys that `run` has processed within `budget`. The caller can process the rest untimed.

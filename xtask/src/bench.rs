@@ -75,22 +75,24 @@ fn run_one(name: &str, plan: &Plan) -> Result<Report> {
     }
 }
 
-/// `bench NAME|all [--quick] [--json FILE] [--docs] [--peers-only] [--warehouses N]`
+/// `bench NAME|all [--quick] [--json FILE] [--docs] [--peers-only] [--warehouses N] [--threads N]`
 pub fn run(mut args: Args) -> Result<()> {
     let (quick, perdura) = (args.flag("--quick"), !args.flag("--peers-only"));
     let json: Option<PathBuf> = args.option("--json")?;
     let docs = args.flag("--docs");
     let warehouses: Option<u32> = args.option("--warehouses")?;
+    let threads: Option<u32> = args.option("--threads")?;
     let name = args.positional().with_context(|| format!("which benchmark? {}, all", NAMES.join(", ")))?;
     args.finish()?;
     ensure!(warehouses.is_none() || name == "tpcc", "only tpcc has warehouses");
+    ensure!(threads.is_none() || name == "sysbench", "only sysbench has threads");
     if perdura && !BARE.contains(&name.as_str()) {
         plugin::build()?;
     }
     let names: Vec<&str> = if name == "all" { NAMES.to_vec() } else { vec![name.as_str()] };
     let mut reports = Vec::new();
     for name in names {
-        let report = run_one(name, &Plan::new(quick, perdura).with_warehouses(warehouses))?;
+        let report = run_one(name, &Plan::new(quick, perdura).with_warehouses(warehouses).with_threads(threads))?;
         print!("{report}");
         reports.push(report);
     }

@@ -49,7 +49,7 @@ usage: cargo xtask COMMAND
   mtr --enforce SUITE|TEST...                  suites of the server's own, all tables in Perdura, compared with InnoDB
   explore [--seed N] [--images N | --minutes N | --forever] [--product engine|map] [--scenario NAME]
           [--no-mutations] [--plant N]         open every legal image of a power loss
-  bench NAME|all [--quick] [--json FILE] [--docs] [--peers-only] [--warehouses N]
+  bench NAME|all [--quick] [--json FILE] [--docs] [--peers-only] [--warehouses N] [--threads N]
                                                NAME: load, commit, point, update, scan, mass, stall, recovery, restart, memory, space,
                                                many, soak, engine, index, sysbench, tpcc, map
   crash-server [--seed N] [--rounds N] [--engine NAME]

@@ -7,7 +7,7 @@ use super::plan::Plan;
 use super::program;
 use super::report::Report;
 
-const METRICS: [(&str, &str); 1] = [("ns_per_op", "ns")];
+const METRICS: [(&str, &str); 2] = [("ns_per_op", "ns"), ("cpu_ns_per_op", "ns")];
 /// The B-tree in DRAM by which the index is judged.
 const PEER: &str = "scc_treeindex";
 /// Most that an operation may take, in times of the peer's.

@@ -14,6 +14,8 @@ pub struct Plan {
     pub perdura: bool,
     /// Warehouses of `tpcc`, if the command line names a number.
     pub warehouses: Option<u32>,
+    /// Threads of `sysbench`, if the command line names a number.
+    pub threads: Option<u32>,
     begun: Instant,
     time: Duration,
 }
@@ -22,12 +24,17 @@ impl Plan {
     /// A benchmark that begins now.
     pub fn new(quick: bool, perdura: bool) -> Self {
         let time = if quick { QUICK_TIME } else { Duration::MAX };
-        Self { quick, perdura, warehouses: None, begun: Instant::now(), time }
+        Self { quick, perdura, warehouses: None, threads: None, begun: Instant::now(), time }
     }
 
     /// The same with so many warehouses.
     pub fn with_warehouses(self, warehouses: Option<u32>) -> Self {
         Self { warehouses, ..self }
+    }
+
+    /// The same with so many threads of a client.
+    pub fn with_threads(self, threads: Option<u32>) -> Self {
+        Self { threads, ..self }
     }
 
     /// The same, for a part of the benchmark whose last round should end so long after the begin if the run is a quick one.

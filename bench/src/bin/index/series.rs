@@ -1,15 +1,16 @@
 //! `insert`, `lookup` and `range` by length of key, number of keys and threads: `insert/8B/1M/1t`, `ns_per_op`.
 //!
-//! Nanoseconds are those of the clock, divided by what all threads did together. An operation of `range` is an entry that it read.
+//! `ns_per_op` are nanoseconds of the clock, divided by what all threads did together, `cpu_ns_per_op` those that the threads had a
+//! core. An operation of `range` is an entry that it read.
 
 use crate::keys::Orders;
 use crate::own::Own;
 use crate::plan::Plan;
-use perdura_bench::measure::{ns_each, turned};
+use perdura_bench::measure::{ns_each, thread_time, turned};
 use perdura_bench::output;
 use perdura_bench::peers::ordered::{self, Key, Ordered};
 use std::hint::black_box;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Entries of a range.
 const RANGE: usize = 100;
@@ -83,14 +84,21 @@ impl<const BYTES: usize> Case<'_, BYTES> {
         run: impl Fn(&[Key<BYTES>]) + Sync,
     ) {
         let begun = Instant::now();
-        std::thread::scope(|scope| {
+        let cpu: Duration = std::thread::scope(|scope| {
             let run = &run;
-            for part in keys.chunks(keys.len().div_ceil(self.threads)) {
-                scope.spawn(move || run(part));
-            }
+            let part = |part| {
+                scope.spawn(move || {
+                    let before = thread_time();
+                    run(part);
+                    thread_time().saturating_sub(before)
+                })
+            };
+            let threads: Vec<_> = keys.chunks(keys.len().div_ceil(self.threads)).map(part).collect();
+            threads.into_iter().map(|thread| thread.join().expect("nobody panics")).sum()
         });
-        let ns = ns_each(begun.elapsed(), keys.len() * each);
-        output::value(system, &format!("{operation}/{}", self.name), "ns_per_op", ns);
+        let (took, case) = (begun.elapsed(), format!("{operation}/{}", self.name));
+        output::value(system, &case, "ns_per_op", ns_each(took, keys.len() * each));
+        output::value(system, &case, "cpu_ns_per_op", ns_each(cpu, keys.len() * each));
     }
 
     fn peer(&self, name: &str, map: &dyn Ordered<BYTES>) {

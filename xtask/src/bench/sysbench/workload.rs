@@ -70,7 +70,8 @@ pub fn cases(plan: &Plan, binary_log: bool) -> Vec<Case> {
         return names.iter().map(|(name, threads)| of(name, *threads)).collect();
     }
     let scripts = SCRIPTS.iter().filter(|script| script.logged || !binary_log);
-    scripts.flat_map(|&script| [1, 4, 16, 64].map(|threads| Case { script, threads })).collect()
+    let threads = plan.threads.map_or(vec![1, 4, 16, 64], |threads| vec![threads]);
+    scripts.flat_map(|&script| threads.iter().map(move |&threads| Case { script, threads })).collect()
 }
 
 /// How long a run lasts.
