@@ -186,20 +186,32 @@ static time_t defined_at(const LEX_CUSTRING &id)
   return seconds < FROM_1582_TO_1970 ? 0 : static_cast<time_t>(seconds - FROM_1582_TO_1970);
 }
 
+/* Refreshes the table's sizes. The optimizer asks in every statement and needs only estimates, so for it they are refreshed only once
+   the table has doubled or halved. */
+void ha_perdura::note_sizes(uint flag)
+{
+  const bool is_exact= !(flag & HA_STATUS_NO_LOCK) || flag & (HA_STATUS_TIME | HA_STATUS_VARIABLE_EXTRA);
+  const ha_rows rows= stats.records;
+  if (likely(!is_exact && is_about(rows, m_sized_rows)))
+    return;
+  PerduraTableInfo found;
+  perdura_table_info(m_cursor, &found);
+  m_sized_rows= rows;
+  stats.deleted= 0;
+  stats.data_file_length= found.data_bytes - found.free_bytes;
+  stats.delete_length= found.free_bytes;
+  stats.mean_rec_length= rows ? static_cast<ulong>(stats.data_file_length / rows) : 0;
+}
+
 int ha_perdura::info(uint flag)
 {
   if (flag & HA_STATUS_VARIABLE)
   {
-    PerduraTableInfo found;
-    perdura_table_info(m_cursor, &found);
-    stats.records= found.rows;
+    stats.records= perdura_table_rows(m_cursor);
+    note_sizes(flag);
     /* The optimizer takes 0 for exact, and the number is an estimate. */
     if (stats.records == 0 && !(flag & (HA_STATUS_TIME | HA_STATUS_OPEN)))
       stats.records= 1;
-    stats.deleted= 0;
-    stats.data_file_length= found.data_bytes - found.free_bytes;
-    stats.delete_length= found.free_bytes;
-    stats.mean_rec_length= found.rows ? static_cast<ulong>(stats.data_file_length / found.rows) : 0;
     if (m_may_sample)
       sample_indexes();
   }

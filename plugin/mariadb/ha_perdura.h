@@ -30,6 +30,11 @@ namespace perdura {
 void compute_virtual(TABLE *table, handler *file);
 /* The name of the index that a message of the crates is about; null if it is about none. */
 const char *index_of_message(const TABLE *table, const char *message);
+/* Whether a table of this many rows has neither doubled nor halved since it had `known`; false if it was never counted. */
+inline bool is_about(ha_rows rows, ha_rows known)
+{
+  return known && rows / 2 <= known && known / 2 <= rows;
+}
 } // namespace perdura
 
 class ha_perdura final : public handler
@@ -144,6 +149,7 @@ private:
   bool is_used(const uchar *record);
   int next_to_claim(uchar *record, PerduraCode code);
   int search_again(uchar *record);
+  void note_sizes(uint flag);
   void sample_indexes();
   void sample_index(uint index);
   int pass_auto_increment(Field *field);
@@ -199,6 +205,8 @@ private:
   /* Number of rows when the keys were last sampled, and whether the statement may sample them. */
   ha_rows m_sampled_rows= 0;
   bool m_may_sample= false;
+  /* Number of rows when the sizes of the table were last asked for. */
+  ha_rows m_sized_rows= 0;
   /* Rows to come for which the server has wanted values of the AUTO_INCREMENT column. */
   ulonglong m_values_wanted= 0;
   /* Outcome of claiming such a row; the next read returns it. */

@@ -28,7 +28,7 @@ constexpr uint SAMPLES= 8;
 void ha_perdura::sample_indexes()
 {
   const ha_rows rows= std::max<ha_rows>(stats.records, 1);
-  if (m_sampled_rows && rows / 2 <= m_sampled_rows && m_sampled_rows / 2 <= rows)
+  if (is_about(rows, m_sampled_rows))
     return;
   m_sampled_rows= rows;
   for (uint index= 0; index < table->s->keys; index++)

@@ -79,13 +79,13 @@ private:
     return found;
   }
 
-  /* Whether a column is a CHAR whose text mostly ends before it: its record has room for the longest characters of the character set,
-     and spaces of one byte fill what they leave. One character of four bytes saves two at most. Where every character has one byte, the
-     texts mostly fill the column (codes, hashes), and fixed columns are copied faster. */
+  /* Whether a column is a CHAR that mostly ends in padding: its record has room for the longest characters of the character set, and
+     one-byte spaces fill the rest. CHAR(1) would save two bytes at most. In single-byte character sets the text mostly fills the column
+     (codes, hashes), and fixed columns are copied faster. */
   static bool is_padded(const Field *field)
   {
     const CHARSET_INFO *collation= field->charset();
-    return field->type_handler() == &type_handler_string && collation->mbminlen == 1 && collation->mbmaxlen > 1 &&
+    return field->real_type() == MYSQL_TYPE_STRING && collation->mbminlen == 1 && collation->mbmaxlen > 1 &&
            field->pack_length_in_rec() > collation->mbmaxlen;
   }
 

@@ -473,6 +473,8 @@ typedef struct PerduraTableInfo {
   uint64_t changed_at;
 } PerduraTableInfo;
 
+// Estimate of the committed rows of the cursor's table.
+uint64_t perdura_table_rows(const PerduraCursor *cursor);
 // Gets the sizes of the cursor's table. Reads no rows.
 void perdura_table_info(const PerduraCursor *cursor, PerduraTableInfo *info);
 

@@ -1,5 +1,5 @@
-//! Hazard: a table from before texts were stored without their spaces, which a build that stores them so reads by the wrong layout:
-//! when it is opened, when its rows are changed, and after an alteration that writes a new definition for the rows that are there.
+//! Hazard: a table created before CHAR was stored without trailing spaces is read by the wrong layout: when it is opened, when its rows
+//! change, or after an ALTER that writes a new definition over the old rows.
 
 mod support;
 
@@ -144,7 +144,7 @@ fn rows_come_back_with_their_spaces() {
 }
 
 #[test]
-fn a_table_from_before_keeps_its_rows() {
+fn a_table_of_an_earlier_build_keeps_its_row_format() {
     for (stored, given) in [(PERDURA_FIELD_FIXED, PERDURA_FIELD_PADDED), (PERDURA_FIELD_PADDED, PERDURA_FIELD_FIXED)] {
         let pool = Pool::new();
         create(&pool, stored);

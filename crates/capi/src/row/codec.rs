@@ -193,7 +193,7 @@ unsafe fn pack_padded(variable: &Variable, record: *const u8, target: *mut u8) -
     // SAFETY: the layout check keeps the field within the record, and its length below 2^16; the caller vouches for the target.
     unsafe {
         let source = record.add(variable.record as usize);
-        let content = trimmed(source, variable.content_max as usize);
+        let content = trimmed(std::slice::from_raw_parts(source, variable.content_max as usize));
         match length_bytes {
             1 => target.write(content as u8),
             _ => target.cast::<[u8; 2]>().write((content as u16).to_le_bytes()),
