@@ -14,11 +14,12 @@ pub fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Runs a command and returns its standard output. Fails, showing its standard error, unless it exits with 0.
+/// Runs a command and returns its standard output. Fails, showing all that it has printed, unless it exits with 0.
 pub fn output(command: &mut Command) -> Result<String> {
     let shown = show(command);
     let output = command.output().with_context(|| format!("cannot run {shown}"))?;
-    ensure!(output.status.success(), "{shown}: {}\n{}", output.status, String::from_utf8_lossy(&output.stderr));
+    let printed = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
+    ensure!(output.status.success(), "{shown}: {}\n{}", output.status, printed.concat());
     String::from_utf8(output.stdout).with_context(|| format!("{shown}: output is not UTF-8"))
 }
 
