@@ -48,7 +48,8 @@ impl Index {
             let grows = run.iter().any(is_sparse) || self.leaves().may_grow(self.fixed_units);
             // Most often there is no place, and nothing needs be locked to find that out.
             if !grows && !self.leaves().has_free(self.fixed_units, run.len() - 1) {
-                return Ok(Packed::Later);
+                packed = Ok(Packed::Later);
+                break;
             }
             packed = self.pack_run(ground, &run, &mut spares, grows);
             if !matches!(packed, Ok(Packed::Stays)) {
