@@ -13,7 +13,6 @@ use super::code::{Failure, Outcome, PerduraCode};
 use super::counter::Counter;
 use super::index_position::IndexPosition;
 use super::key::{PerduraKey, PerduraKeyChange, with_changes, with_keys, with_old_keys};
-use super::row_locks::lock;
 use super::session::Session;
 use crate::row::codec::{PackError, Packer, Unpacker};
 use crate::row::layout::Layout;
@@ -356,7 +355,7 @@ impl PerduraCursor {
     #[cold]
     fn lock_duplicate(&self, session: &mut Session, keys: &[Key<'_>]) -> Outcome<bool> {
         let Some((index, rid)) = self.duplicate else { return Ok(true) };
-        lock(session, &self.table, rid, LockMode::Exclusive)?;
+        self.lock_row(session, rid, LockMode::Exclusive)?;
         Ok(session.txn.find(&self.table, index, keys[index].bytes, ReadView::Newest)? == Some(rid))
     }
 

@@ -5,8 +5,7 @@
 use super::code::{Failure, Outcome, PerduraCode};
 use super::cursor::{PerduraCursor, PerduraLock, Reading};
 use super::session::Session;
-use perdura_engine::{Isolation, LockMode, LockOutcome, ReadView, Rid, RowRef, Table};
-use std::sync::Arc;
+use perdura_engine::{Isolation, LockMode, LockOutcome, ReadView, Rid, RowRef};
 
 impl PerduraCursor {
     /// Locks the table as a whole if the transaction is SERIALIZABLE. False if others keep it and the statement skips what
@@ -90,7 +89,7 @@ impl PerduraCursor {
                 true => Ok(()),
                 false => Err(self.changed(rid)),
             },
-            _ => lock(session, &self.table, rid, LockMode::Exclusive).map(|_| ()),
+            _ => self.lock_row(session, rid, LockMode::Exclusive).map(|_| ()),
         }
     }
 
@@ -110,7 +109,7 @@ impl PerduraCursor {
             (true, _) => session.txn.try_lock_row(&self.table, rid, mode)?,
             // It is contended, as the attempt above has found.
             (false, LockMode::Exclusive) => Some(session.waiting(|txn| txn.lock_row(&self.table, rid, mode))?),
-            (false, _) => Some(lock(session, &self.table, rid, mode)?),
+            (false, _) => Some(self.lock_row(session, rid, mode)?),
         };
         let Some(outcome) = outcome else { return Ok(None) };
         Ok(Some((outcome, session.txn.read(&self.table, rid, ReadView::Newest)?)))
@@ -155,17 +154,17 @@ impl PerduraCursor {
         self.again = false;
         self.newly_locked = false;
     }
-}
 
-/// Locks a row. If it must wait, the session's hooks are called around the wait.
-pub(super) fn lock(session: &mut Session, table: &Arc<Table>, rid: Rid, mode: LockMode) -> Outcome<LockOutcome> {
-    let locked = match mode {
-        LockMode::Exclusive => session.txn.lock_free_row(table, rid),
-        _ => session.txn.try_lock_row(table, rid, mode),
-    };
-    match locked? {
-        Some(outcome) => Ok(outcome),
-        None => session.waiting(|txn| txn.lock_row(table, rid, mode)).map_err(Failure::from),
+    /// Locks a row. If it must wait, the session's hooks are called around the wait.
+    pub(super) fn lock_row(&self, session: &mut Session, rid: Rid, mode: LockMode) -> Outcome<LockOutcome> {
+        let locked = match mode {
+            LockMode::Exclusive => session.txn.lock_free_row(&self.table, rid),
+            _ => session.txn.try_lock_row(&self.table, rid, mode),
+        };
+        match locked? {
+            Some(outcome) => Ok(outcome),
+            None => session.waiting(|txn| txn.lock_row(&self.table, rid, mode)).map_err(Failure::from),
+        }
     }
 }
 

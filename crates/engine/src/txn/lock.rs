@@ -12,10 +12,13 @@ use perdura_log::Csn;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// A row's newest version and an upper bound of its CSN, if its lock is new.
+type Newest = Option<(Word, Csn)>;
+
 /// How a request for a row lock ends that waits for nobody.
 enum Claimed<'t> {
-    /// The row's newest version and an upper bound of its CSN, if the lock is new.
-    Granted(LockOutcome, Option<(Word, Csn)>),
+    /// The transaction holds the row.
+    Granted(LockOutcome, Newest),
     /// The lock table decides.
     Contended(Contention<'t>),
     /// The table must be locked first.
@@ -42,7 +45,7 @@ impl Session {
     }
 
     /// As [`Session::lock_free_row`]; also what [`Claimed::Granted`] says of the row.
-    fn claim_free(&mut self, table: &Arc<Table>, rid: Rid) -> Result<Option<(LockOutcome, Option<(Word, Csn)>)>> {
+    fn claim_free(&mut self, table: &Arc<Table>, rid: Rid) -> Result<Option<(LockOutcome, Newest)>> {
         self.check_own(table)?;
         self.owner.begin(self.pool.locks.clock());
         match self.claim(table, rid, LockMode::Exclusive) {
