@@ -230,7 +230,8 @@ unsafe fn pack_measured(variable: &Variable, record: *const u8, target: *mut u8)
 
 #[cold]
 fn grow(buffer: &mut Vec<u8>, needed: usize, bytes_max: u64) -> Result<(), PackError> {
-    // `needed` counts varchars and padded fields at their full length, which few have: it may be a little over the limit though the row is not.
+    // `needed` counts varchars and padded fields at their full length, which few have: it may be a little over the limit though
+    // the row is not.
     const INLINE_SLACK: u64 = 1 << 17;
     if needed as u64 > bytes_max + INLINE_SLACK {
         return Err(PackError::TooLarge(needed as u64));

@@ -54,19 +54,15 @@ impl Index {
         self.check()?;
         self.check_length(entry_key(write.entry))?;
         self.begin(ground)?;
-        let mut spares = Spares::default();
-        let inserted = loop {
+        let mut spares = Spares::new(self.leaves());
+        loop {
             let first = sought.take().and_then(|sought| self.lock_sought(sought, !unique));
             let first = first.or_else(|| self.lock(if unique { entry_key(write.entry) } else { write.entry }));
             let first = first.expect("an index with a leaf");
-            match self.try_insert(ground, (write, unique), first, touched, &mut spares) {
-                Ok(Some(inserted)) => break Ok(inserted),
-                Ok(None) => {}
-                Err(error) => break Err(error),
+            if let Some(inserted) = self.try_insert(ground, (write, unique), first, touched, &mut spares)? {
+                return Ok(inserted);
             }
-        };
-        spares.put_back(self.leaves());
-        inserted
+        }
     }
 
     pub(super) fn check_length(&self, key: &[u8]) -> Result<()> {
@@ -88,7 +84,7 @@ impl Index {
         (write, unique): (&EntryWrite<'_>, bool),
         first: LockedLeaf<'i>,
         touched: &mut TouchedLeaves,
-        spares: &mut Spares,
+        spares: &mut Spares<'_>,
     ) -> Result<Option<Inserted>> {
         let key = entry_key(write.entry);
         let mut locked = smallvec::SmallVec::<[LockedLeaf<'i>; 1]>::new();
@@ -120,7 +116,7 @@ impl Index {
             // Mostly two places are needed. They are taken with nothing locked, before the entries are looked at.
             if spares.are_none() && self.entry_bytes() != 0 {
                 drop(locked);
-                spares.provide([self.fixed_units; 2], self.leaves(), ground.segments)?;
+                spares.provide([self.fixed_units; 2], ground.segments)?;
                 return Ok(None);
             }
             let Some(plan) = self.plan(target, write.entry)? else {
@@ -128,9 +124,9 @@ impl Index {
                 self.leaves().queue().push_asked(target.id);
                 return Ok(Some(Inserted::Crowded));
             };
-            if !spares.have(&plan, self.leaves()) {
+            if !spares.have(&plan) {
                 drop(locked);
-                spares.provide(plan.units(), self.leaves(), ground.segments)?;
+                spares.provide(plan.units(), ground.segments)?;
                 return Ok(None);
             }
             // The others to the left are not needed any more.

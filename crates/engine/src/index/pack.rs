@@ -41,32 +41,28 @@ impl Index {
     /// Has leaf `leaf` and some of those beside it replaced by fewer, if all are settled and these have room for what counts.
     /// Nobody else packs leaves meanwhile.
     pub(super) fn pack(&self, ground: Ground<'_>, leaf: LeafId) -> Result<Packed> {
-        let mut spares = Spares::default();
+        let mut spares = Spares::new(self.leaves());
         let mut packed = Ok(Packed::Stays);
         for run in self.runs_of(leaf) {
             let is_sparse = |leaf: &LeafId| self.leaves().known_bytes(*leaf).is_some_and(|bytes| bytes.is_sparse());
             let grows = run.iter().any(is_sparse) || self.leaves().may_grow(self.fixed_units);
             // Most often there is no place, and nothing needs be locked to find that out.
             if !grows && !self.leaves().has_free(self.fixed_units, run.len() - 1) {
-                packed = Ok(Packed::Later);
-                break;
+                return Ok(Packed::Later);
             }
             packed = self.pack_run(ground, &run, &mut spares, grows);
             if !matches!(packed, Ok(Packed::Stays)) {
                 break;
             }
         }
-        spares.put_back(self.leaves());
         packed
     }
 
     /// Has leaf `leaf` replaced by one at a place before it, if there is such a place and the leaf is settled. Nobody packs leaves
     /// meanwhile.
     pub(super) fn move_ahead(&self, ground: Ground<'_>, leaf: LeafId) -> Result<Packed> {
-        let mut spares = Spares::default();
-        let moved = self.pack_run(ground, &[leaf], &mut spares, false);
-        spares.put_back(self.leaves());
-        moved
+        let mut spares = Spares::new(self.leaves());
+        self.pack_run(ground, &[leaf], &mut spares, false)
     }
 
     /// Adjacent leaves that fewer may have room for: from `leaf` on, or if it is sparse, it and one beside it. None if the leaf
@@ -115,7 +111,7 @@ impl Index {
     }
 
     /// Replaces the leaves of a run. With `grows`, a segment may be taken into use for the new ones.
-    fn pack_run(&self, ground: Ground<'_>, run: &[LeafId], spares: &mut Spares, grows: bool) -> Result<Packed> {
+    fn pack_run(&self, ground: Ground<'_>, run: &[LeafId], spares: &mut Spares<'_>, grows: bool) -> Result<Packed> {
         loop {
             let Some(olds) = self.lock_run(run) else { return Ok(Packed::Stays) };
             // What older snapshots see goes along, but is moved for nothing but to have less leaves.
@@ -128,7 +124,7 @@ impl Index {
                 entries.extend(self.entries_of(old)?.into_iter().map(|(entry, slot)| (entry, number as u32, slot)));
             }
             let Some((plan, cuts)) = self.plan_packed(&olds, &entries) else { return Ok(Packed::Stays) };
-            if spares.have(&plan, self.leaves()) {
+            if spares.have(&plan) {
                 let places = spares.take();
                 if run.len() == 1 && !self.leaves().is_before(places[0], run[0]) {
                     places.into_iter().for_each(|place| self.leaves().put(place));
@@ -138,8 +134,8 @@ impl Index {
             }
             drop(olds);
             let provided = match grows {
-                true => spares.provide(plan.units(), self.leaves(), ground.segments).is_ok(),
-                false => spares.provide_free(&plan, self.leaves()),
+                true => spares.provide(plan.units(), ground.segments).is_ok(),
+                false => spares.provide_free(&plan),
             };
             if !provided {
                 return Ok(Packed::Later);

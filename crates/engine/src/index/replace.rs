@@ -30,61 +30,66 @@ impl Plan {
 }
 
 /// Places for new leaves, taken before anything is locked.
-#[derive(Default)]
-pub(super) struct Spares(SmallVec<[LeafId; 2]>);
+pub(super) struct Spares<'i> {
+    places: SmallVec<[LeafId; 2]>,
+    leaves: &'i Leaves,
+}
 
-impl Spares {
+impl<'i> Spares<'i> {
+    pub fn new(leaves: &'i Leaves) -> Spares<'i> {
+        Spares { places: SmallVec::new(), leaves }
+    }
+
     /// Whether there are none.
     pub fn are_none(&self) -> bool {
-        self.0.is_empty()
+        self.places.is_empty()
     }
 
     /// Whether the first places are those that the plan needs.
-    pub fn have(&self, plan: &Plan, leaves: &Leaves) -> bool {
+    pub fn have(&self, plan: &Plan) -> bool {
         let sizes = plan.units().map(|units| u64::from(units) * LEAF_UNIT);
-        self.0.len() >= plan.leaves.len() && sizes.zip(&self.0).all(|(size, leaf)| leaves.size(*leaf) == size)
+        self.places.len() >= plan.leaves.len()
+            && sizes.zip(&self.places).all(|(size, leaf)| self.leaves.size(*leaf) == size)
     }
 
     /// Takes places of so many units each.
-    pub fn provide(
-        &mut self,
-        units: impl IntoIterator<Item = u32>,
-        leaves: &Leaves,
-        segments: &Segments,
-    ) -> Result<()> {
-        self.put_back(leaves);
+    pub fn provide(&mut self, units: impl IntoIterator<Item = u32>, segments: &Segments) -> Result<()> {
+        self.put_back();
         for units in units {
-            self.0.push(leaves.take(segments, units)?);
+            self.places.push(self.leaves.take(segments, units)?);
         }
         Ok(())
     }
 
     /// Notes that the first places, as many as the plan needs, are in use.
     fn use_for(&mut self, plan: &Plan) {
-        self.0.drain(..plan.leaves.len());
+        self.places.drain(..plan.leaves.len());
     }
 
     /// Takes the places that the plan needs from those that are free, if there are so many.
-    pub fn provide_free(&mut self, plan: &Plan, leaves: &Leaves) -> bool {
-        self.put_back(leaves);
+    pub fn provide_free(&mut self, plan: &Plan) -> bool {
+        self.put_back();
         for (units, _) in &plan.leaves {
-            let Some(leaf) = leaves.take_listed(*units) else {
-                self.put_back(leaves);
-                return false;
-            };
-            self.0.push(leaf);
+            let Some(leaf) = self.leaves.take_listed(*units) else { return false };
+            self.places.push(leaf);
         }
         true
     }
 
     /// The places, which are about to be used.
     pub fn take(&mut self) -> SmallVec<[LeafId; 2]> {
-        std::mem::take(&mut self.0)
+        std::mem::take(&mut self.places)
     }
 
+    fn put_back(&mut self) {
+        self.places.drain(..).for_each(|leaf| self.leaves.put(leaf));
+    }
+}
+
+impl Drop for Spares<'_> {
     /// Gives back what was not used.
-    pub fn put_back(&mut self, leaves: &Leaves) {
-        self.0.drain(..).for_each(|leaf| leaves.put(leaf));
+    fn drop(&mut self) {
+        self.put_back();
     }
 }
 
@@ -218,11 +223,11 @@ impl Index {
         ground: Ground<'_>,
         old: LockedLeaf<'_>,
         plan: &Plan,
-        spares: &mut Spares,
+        spares: &mut Spares<'_>,
     ) -> Result<()> {
         let _span = perdura_pmem::trace::span("leaf_replaced");
         if plan.appends {
-            let leaf = spares.0[0];
+            let leaf = spares.places[0];
             self.make(leaf, &plan.leaves[0].1, 0);
             self.enter(leaf);
             spares.use_for(plan);
@@ -238,7 +243,7 @@ impl Index {
             let start = entries.partition_point(|(entry, _)| *entry < &low[..]);
             let version = if index == 0 { old.bytes.version().wrapping_add(1) } else { 0 };
             let moved: Vec<_> = entries[start..end].iter().map(|(entry, slot)| (*entry, 0, *slot)).collect();
-            parts.push(self.fill(spares.0[index], low, version, &moved, &[old.valid()?]));
+            parts.push(self.fill(spares.places[index], low, version, &moved, &[old.valid()?]));
         }
         spares.use_for(plan);
         self.publish_parts(&parts);
