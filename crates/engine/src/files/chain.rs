@@ -15,8 +15,8 @@ use super::directory::Directory;
 use super::stack::Stack;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{FileIdentity, Rid, SEGMENT_BYTES_MIN, VERSION_HEADER, VersionHeader, Word, data_file_name};
+use perdura_pmem::Region;
 use perdura_pmem::sync::Mutex;
-use perdura_pmem::{LINE_BYTES, Region};
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -282,12 +282,11 @@ impl Chain {
         Ok((file.region(), at, header))
     }
 
-    /// Asks for the version that `word` names, which is to be read soon: for its header and the beginning of its row. Any word will do.
+    /// As [`DataFile::prefetch`], whatever file the word names.
     #[inline]
     pub fn prefetch(&self, word: Word) {
         if let Some(file) = self.file(word.file()) {
-            file.region().prefetch(word.offset());
-            file.region().prefetch(word.offset() + LINE_BYTES - 1);
+            file.prefetch(word);
         }
     }
 

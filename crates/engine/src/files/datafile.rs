@@ -11,7 +11,7 @@ use crate::format::{
     VERSION_HEADER, VersionHeader, Word, bytes_for_segments, descriptor_at, segments_at, segments_for_bytes,
 };
 use perdura_pmem::sync::Mutex;
-use perdura_pmem::{Medium, Region};
+use perdura_pmem::{LINE_BYTES, Medium, Region};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use zerocopy::{FromZeros, IntoBytes};
@@ -240,6 +240,13 @@ impl DataFile {
             Some(found) => Ok(found),
             None => Err(self.unsound(word, rid)),
         }
+    }
+
+    /// Prefetches the header of the version that `word` names and the beginning of its row. Any word will do.
+    #[inline]
+    pub fn prefetch(&self, word: Word) {
+        self.region().prefetch(word.offset());
+        self.region().prefetch(word.offset() + LINE_BYTES - 1);
     }
 
     /// As [`DataFile::header`], without the error.

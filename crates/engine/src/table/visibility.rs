@@ -10,7 +10,7 @@ use crate::files::datafile::DataFile;
 use crate::format::{Rid, VERSION_HEADER, VersionHeader, Word};
 use crate::shadow::page::{OwnView, PageShadow};
 use perdura_log::Csn;
-use perdura_pmem::{LINE_BYTES, Region};
+use perdura_pmem::Region;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -96,8 +96,7 @@ impl RowReader {
     #[inline]
     pub fn prefetch(&self, word: Word) {
         if let Some(file) = self.known(word) {
-            file.region().prefetch(word.offset());
-            file.region().prefetch(word.offset() + LINE_BYTES - 1);
+            file.prefetch(word);
         }
     }
 
