@@ -119,7 +119,10 @@ impl Run {
                 self.refused += u64::from(!planned.step.is_check && !outcome.is_done());
                 self.generator.learn(planned, &outcome);
             }
-            Verdict::Explained => self.generator.give_up(planned.step.session),
+            Verdict::Explained => {
+                self.log.push(Step::new(planned.step.session, Kind::Rollback, "ROLLBACK"));
+                self.generator.give_up(planned.step.session);
+            }
             Verdict::Different(difference) => return Ok(Some(difference)),
         }
         Ok(None)

@@ -60,8 +60,8 @@ const STEPS: [Step; 10] = [
 ];
 
 /// What a complaint in a step's output contains.
-const COMPLAINTS: [&str; 7] =
-    ["VIOLATION", "NOT CAUGHT", "NOT NOTICED", "panicked at", "... FAILED", "[ fail ]", "error: "];
+const COMPLAINTS: [&str; 8] =
+    ["VIOLATION", "NOT CAUGHT", "NOT NOTICED", "sqldiff: ", "panicked at", "... FAILED", "[ fail ]", "error: "];
 /// Complaints of a step that the summary repeats.
 const COMPLAINTS_MAX: usize = 10;
 /// Characters of each.
@@ -171,13 +171,15 @@ impl Step {
     }
 }
 
-/// The lines of an output that say what went wrong.
+/// The lines of an output that say what went wrong, or else its last ones.
 fn complaints(text: &str) -> Vec<String> {
-    text.lines()
-        .filter(|line| COMPLAINTS.iter().any(|word| line.contains(word)))
-        .take(COMPLAINTS_MAX)
-        .map(|line| line.chars().take(COMPLAINT_CHARS).collect())
-        .collect()
+    let is_complaint = |line: &&str| COMPLAINTS.iter().any(|word| line.contains(word));
+    let mut found: Vec<&str> = text.lines().filter(is_complaint).take(COMPLAINTS_MAX).collect();
+    if found.is_empty() {
+        found = text.lines().rev().take(COMPLAINTS_MAX).collect();
+        found.reverse();
+    }
+    found.into_iter().map(|line| line.chars().take(COMPLAINT_CHARS).collect()).collect()
 }
 
 impl How {

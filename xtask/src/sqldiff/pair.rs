@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::Result;
 
-use super::outcome::{Outcome, difference};
+use super::outcome::{LOCK_WAIT, Outcome, difference};
 use super::side::Side;
 use super::step::{Kind, Step};
 use super::tracker::{Explained, Tracker};
@@ -27,6 +27,8 @@ pub struct Difference {
     pub ours: Outcome,
     /// InnoDB's.
     pub theirs: Outcome,
+    /// The transactions that are open in InnoDB, if it has waited for one.
+    pub holders: Vec<String>,
 }
 
 /// Perdura and InnoDB.
@@ -76,7 +78,8 @@ impl Pair {
             self.both(&Step::new(step.session, Kind::Rollback, "ROLLBACK"));
             return Ok(Verdict::Explained);
         }
-        Ok(Verdict::Different(Box::new(Difference { what, ours, theirs })))
+        let holders = if theirs.code() == Some(LOCK_WAIT) { self.theirs.open_transactions() } else { Vec::new() };
+        Ok(Verdict::Different(Box::new(Difference { what, ours, theirs, holders })))
     }
 }
 

@@ -35,6 +35,7 @@ pub fn print_outcomes(difference: &Difference) {
     println!("sqldiff: {}", difference.what);
     println!("sqldiff: Perdura: {}", difference.ours.describe());
     println!("sqldiff: InnoDB: {}", difference.theirs.describe());
+    difference.holders.iter().for_each(|holder| println!("sqldiff: InnoDB has: {}", shorten(holder)));
 }
 
 fn shorten(text: &str) -> String {

@@ -1,8 +1,9 @@
 //! One of the two servers and all its sessions.
 
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use mysql::prelude::Queryable;
 use mysql::{Conn, Value};
 
@@ -86,7 +87,22 @@ impl Side {
             self.server.stop()?;
         }
         self.server.start().with_context(|| format!("{} does not come back (kill: {kill})", self.engine))?;
-        self.connect()
+        self.connect()?;
+        self.wait_for_rollback()
+    }
+
+    /// Waits until InnoDB has rolled back, behind its sessions, what a killed server left open: until then the rows stay locked.
+    fn wait_for_rollback(&mut self) -> Result<()> {
+        const WITHIN: Duration = Duration::from_secs(60);
+        const OPEN: &str = "SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_mysql_thread_id = 0";
+        let begun = Instant::now();
+        let session = &mut self.sessions[OBSERVER];
+        let prepared = session.query_iter("XA RECOVER")?.count() as u64;
+        while session.query_first::<u64, _>(OPEN)?.unwrap_or(0) > prepared {
+            ensure!(begun.elapsed() < WITHIN, "{} does not roll back what a killed server left open", self.engine);
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Ok(())
     }
 
     /// Sends a statement and reads the whole answer.
@@ -104,6 +120,15 @@ impl Side {
             Err(mysql::Error::MySqlError(error)) => Outcome::Refused { code: error.code, message: error.message },
             Err(error) => Outcome::Gone(format!("{error}\n{}", self.server.log_tail())),
         }
+    }
+
+    /// InnoDB's open transactions, and what each session does, as text.
+    pub fn open_transactions(&mut self) -> Vec<String> {
+        const OPEN: &str = "SELECT CONCAT_WS(' ', 'thread', trx_mysql_thread_id, trx_state, trx_started, trx_query, 'locks', trx_lock_structs, \
+                            'rows', trx_rows_locked, 'changes', trx_rows_modified) FROM information_schema.innodb_trx";
+        const SESSIONS: &str = "SELECT CONCAT_WS(' ', 'session', id, command, time_ms, state, info) FROM information_schema.processlist";
+        let session = &mut self.sessions[OBSERVER];
+        [OPEN, SESSIONS].into_iter().flat_map(|text| session.query::<String, _>(text).unwrap_or_else(|error| vec![error.to_string()])).collect()
     }
 
     /// The server's directory.

@@ -159,7 +159,9 @@ impl Tracker {
             // InnoDB stops at a lock or a conflict before it meets the erroneous row.
             (Some(_), Some(LOCK_WAIT)) if !ours.is_conflict() && locks() => Some(Explained::WiderLock),
             (Some(_), Some(DEADLOCK)) if !ours.is_conflict() && changes() => Some(Explained::WiderConflict),
-            (None, Some(TABLE_CHANGED)) if ours.is_done() && step.keyed && redefined() => {
+            (code, Some(TABLE_CHANGED))
+                if (ours.is_done() || code.is_some_and(is_of_row)) && step.keyed && redefined() =>
+            {
                 Some(Explained::DuplicateInNewTable)
             }
             (Some(TABLE_CHANGED), _) if altered() => Some(Explained::AlteredInPlace),
