@@ -113,6 +113,7 @@ impl Run {
 
     fn one(&mut self, mut planned: Planned) -> Result<Option<Box<Difference>>> {
         planned.step.keyed = self.generator.has_keys(&planned.step);
+        planned.step.warns_by_plan |= self.generator.warns_by_row(&planned.step);
         self.log.push(planned.step.clone());
         match self.pair.run(&self.generator.tracker, &planned.step)? {
             Verdict::Same(outcome) => {

@@ -214,8 +214,9 @@ impl Generator {
                 }
             }
         };
-        // Without the copy neither engine checks the rows again.
-        let in_place = may_stay && !table.has_hashed_key() && !text.contains("PRIMARY");
+        // Without the copy neither engine checks the rows again. DROP INDEX takes no algorithm.
+        let in_place =
+            may_stay && !table.has_hashed_key() && !text.contains("PRIMARY") && !text.starts_with("DROP INDEX");
         if in_place {
             text += if text.starts_with("ALTER") { ", ALGORITHM=INPLACE" } else { " ALGORITHM=INPLACE" };
         }

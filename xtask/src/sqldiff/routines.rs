@@ -149,9 +149,10 @@ impl Generator {
         self.plan(Step::new(session, Kind::Query, "SELECT * FROM v").reading([&table.name]));
         let log = (!table.triggers.is_empty()).then(|| self.log_table());
         let id = table.some_id(&mut self.random);
-        for text in [format!("UPDATE v SET id = id WHERE id <= {id}"), format!("DELETE FROM v WHERE id = {id}")] {
-            self.plan(Step::new(session, Kind::Change, text).writing([&table.name]).writing(log.as_ref()));
-        }
+        let change = |text| Step::new(session, Kind::Change, text).writing([&table.name]).writing(log.as_ref());
+        // Of rows that stay as they are, the server counts only some as matched when it buffers those to change.
+        self.plan(change(format!("UPDATE v SET id = id WHERE id <= {id}")).engine_shows());
+        self.plan(change(format!("DELETE FROM v WHERE id = {id}")));
         if table.unique {
             let fresh = table.next_id;
             self.tables[index].next_id += 1;

@@ -21,6 +21,8 @@ pub struct Side {
     pub engine: &'static str,
     server: Server,
     sessions: Vec<Conn>,
+    /// Keeps InnoDB's purge stopped.
+    purge_stop: Option<Conn>,
 }
 
 impl Side {
@@ -44,14 +46,14 @@ impl Side {
         let mut extra: Vec<String> = own.iter().chain(&common).map(|&option| option.to_owned()).collect();
         extra.push(format!("--default-storage-engine={engine}"));
         let server = Server::start_new(Options { perdura, extra, own_log_mount: false, installed: None })?;
-        let mut side = Self { engine, server, sessions: Vec::new() };
+        let mut side = Self { engine, server, sessions: Vec::new(), purge_stop: None };
         side.connect()?;
         Ok(side)
     }
 
     /// Reopens all sessions.
     fn connect(&mut self) -> Result<()> {
-        self.sessions.clear();
+        self.disconnect();
         for number in 0..=OBSERVER {
             let mut session = self.server.connect()?;
             let level = if number == OBSERVER { "READ COMMITTED" } else { "REPEATABLE READ" };
@@ -59,14 +61,34 @@ impl Side {
             session.query_drop(format!("SET timestamp = {FIRST_SECOND}, time_zone = '+00:00'"))?;
             self.sessions.push(session);
         }
+        if self.engine == "InnoDB" {
+            self.stop_purge()?;
+        }
         Ok(())
+    }
+
+    /// Stops InnoDB's purge: which deleted rows it has removed decides what a statement locks, so the same seed would not lead to the same
+    /// stream.
+    fn stop_purge(&mut self) -> Result<()> {
+        let mut session = self.server.connect()?;
+        session.query_drop("CREATE DATABASE IF NOT EXISTS purge_stop")?;
+        session.query_drop("CREATE TABLE IF NOT EXISTS purge_stop.held (id INT) ENGINE=InnoDB")?;
+        session.query_drop("FLUSH TABLES purge_stop.held FOR EXPORT")?;
+        self.purge_stop = Some(session);
+        Ok(())
+    }
+
+    /// Closes all sessions.
+    fn disconnect(&mut self) {
+        self.sessions.clear();
+        self.purge_stop = None;
     }
 
     /// Drops all tables, views and routines, and reopens all sessions.
     pub fn reset(&mut self) -> Result<()> {
         // A prepared transaction would keep its tables locked.
         let mut session = self.server.connect()?;
-        self.sessions.clear();
+        self.disconnect();
         let prepared: Vec<(u64, u64, u64, String)> = session.query("XA RECOVER")?;
         for (.., name) in prepared {
             session.query_drop(format!("XA ROLLBACK '{name}'"))?;
@@ -81,9 +103,9 @@ impl Side {
     pub fn restart(&mut self, kill: bool) -> Result<()> {
         if kill {
             self.server.kill()?;
-            self.sessions.clear();
+            self.disconnect();
         } else {
-            self.sessions.clear();
+            self.disconnect();
             self.server.stop()?;
         }
         self.server.start().with_context(|| format!("{} does not come back (kill: {kill})", self.engine))?;
@@ -126,9 +148,13 @@ impl Side {
     pub fn open_transactions(&mut self) -> Vec<String> {
         const OPEN: &str = "SELECT CONCAT_WS(' ', 'thread', trx_mysql_thread_id, trx_state, trx_started, trx_query, 'locks', trx_lock_structs, \
                             'rows', trx_rows_locked, 'changes', trx_rows_modified) FROM information_schema.innodb_trx";
-        const SESSIONS: &str = "SELECT CONCAT_WS(' ', 'session', id, command, time_ms, state, info) FROM information_schema.processlist";
+        const SESSIONS: &str =
+            "SELECT CONCAT_WS(' ', 'session', id, command, time_ms, state, info) FROM information_schema.processlist";
         let session = &mut self.sessions[OBSERVER];
-        [OPEN, SESSIONS].into_iter().flat_map(|text| session.query::<String, _>(text).unwrap_or_else(|error| vec![error.to_string()])).collect()
+        [OPEN, SESSIONS]
+            .into_iter()
+            .flat_map(|text| session.query::<String, _>(text).unwrap_or_else(|error| vec![error.to_string()]))
+            .collect()
     }
 
     /// The server's directory.

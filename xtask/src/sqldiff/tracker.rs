@@ -27,7 +27,7 @@ pub enum Explained {
     WiderConflict,
     /// Both refuse, over different rows: one waits, the other has a conflict.
     OtherRowFirst,
-    /// InnoDB reads the row that has a key already, in a table newer than the snapshot. Perdura reads its newest version.
+    /// InnoDB reads the row that has a key already, in a table newer than the snapshot. Perdura reads its newest version, or waits for it.
     DuplicateInNewTable,
     /// A table got a key in place. Perdura refuses older snapshots, InnoDB only reads of them by the new key.
     AlteredInPlace,
@@ -160,7 +160,9 @@ impl Tracker {
             (Some(_), Some(LOCK_WAIT)) if !ours.is_conflict() && locks() => Some(Explained::WiderLock),
             (Some(_), Some(DEADLOCK)) if !ours.is_conflict() && changes() => Some(Explained::WiderConflict),
             (code, Some(TABLE_CHANGED))
-                if (ours.is_done() || code.is_some_and(is_of_row)) && step.keyed && redefined() =>
+                if step.keyed
+                    && redefined()
+                    && (ours.is_done() || code.is_some_and(is_of_row) || code == Some(LOCK_WAIT) && locks()) =>
             {
                 Some(Explained::DuplicateInNewTable)
             }
