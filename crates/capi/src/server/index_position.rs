@@ -228,6 +228,11 @@ impl IndexPosition {
         if self.looked_up { self.found } else { self.scan.as_ref()?.rid() }
     }
 
+    /// The row of the entry that was found last, which is read next.
+    pub(super) fn row_to_read(&mut self) -> Option<Rid> {
+        if self.looked_up { self.found } else { self.scan.as_mut()?.rid_to_read() }
+    }
+
     /// The key of the entry that was found last.
     pub(super) fn key(&self) -> &[u8] {
         match &self.scan {

@@ -110,7 +110,7 @@ impl PerduraCursor {
                 (self.rid, self.at_entry) = (None, true);
                 return Ok(PerduraCode::Ok);
             }
-            let Some(rid) = self.index.row() else { break };
+            let Some(rid) = self.index.row_to_read() else { break };
             self.rid = Some(rid);
             let code = match self.reading {
                 // SAFETY: as the caller vouches for.

@@ -3,7 +3,7 @@
 use super::keys::{check_row, known_rid, no_index, rid_ahead};
 use super::session::Session;
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{Rid, entry_key, entry_row};
+use crate::format::{Rid, Word, entry_key, entry_row};
 use crate::index::estimate::beyond;
 use crate::index::leaf_shadow::View;
 use crate::index::measure::Measured;
@@ -12,7 +12,7 @@ use crate::index::tree::Index;
 use crate::table::Table;
 use crate::table::visibility::ReadView;
 use perdura_log::Csn;
-use std::ops::Bound;
+use std::ops::{Bound, Range};
 use std::sync::Arc;
 
 /// The direction in which a cursor looks for its first entry.
@@ -44,7 +44,46 @@ pub struct IndexScan {
     up_to_previous: usize,
     /// The entry returned last.
     at: Option<usize>,
+    ahead: Ahead,
     begun: bool,
+}
+
+/// How many entries ahead a forward scan asks for the words of their rows, and for the versions that those name.
+const WORDS_AHEAD: usize = 8;
+const ROWS_AHEAD: usize = 4;
+
+/// What a scan of one leaf after the other has asked for ahead of its reads. It asks for more with each row, so that a scan of a few rows
+/// brings none for nothing.
+#[derive(Default)]
+struct Ahead {
+    /// The entry whose row is read next, if the scan goes on forward.
+    next: usize,
+    /// Rows read since it began to.
+    read: usize,
+    /// Entries of the page for whose words it has asked.
+    words: usize,
+    /// Entries of the page for whose versions it has asked.
+    rows: usize,
+}
+
+impl Ahead {
+    /// Begins with another page, at `next`.
+    fn turn_to(&mut self, next: usize) {
+        *self = Self { next, read: self.read, words: 0, rows: 0 };
+    }
+
+    /// The row of entry `at` is read now. Returns the entries for whose words, and for whose versions, it is time to ask.
+    fn pass(&mut self, at: usize, entries: usize) -> [Range<usize>; 2] {
+        if at != self.next {
+            *self = Self::default();
+        }
+        (self.next, self.read) = (at + 1, self.read + 1);
+        let end = |most: usize| (at + 1 + most).min(entries);
+        let words = self.words.max(at + 1)..end(WORDS_AHEAD.min(self.read - 1));
+        let rows = self.rows.max(at + 1)..end(ROWS_AHEAD.min((self.read - 1) / 2));
+        (self.words, self.rows) = (self.words.max(words.end), self.rows.max(rows.end));
+        [words, rows]
+    }
 }
 
 impl Session {
@@ -78,6 +117,7 @@ impl Session {
             before_next: 0,
             up_to_previous: 0,
             at: None,
+            ahead: Ahead::default(),
             begun: false,
         }
     }
@@ -229,7 +269,7 @@ impl IndexScan {
     /// # Errors
     /// Damaged.
     pub fn next(&mut self, session: &Session) -> Result<Option<Rid>> {
-        Ok(if self.forward(session)? { self.rid() } else { None })
+        Ok(if self.forward(session)? { self.rid_to_read() } else { None })
     }
 
     /// The row of the entry before; `None` at the beginning.
@@ -255,6 +295,7 @@ impl IndexScan {
             };
             self.load(session, &high, true)?;
             self.put_at(self.page.place_of(&high));
+            self.ahead.turn_to(self.before_next);
         }
     }
 
@@ -294,6 +335,16 @@ impl IndexScan {
         self.at.map(|entry| known_rid(&self.table, entry_row(self.page.entry(entry))))
     }
 
+    /// The row of the entry where the scan stands, which the caller reads next. Asks for the rows behind it.
+    pub fn rid_to_read(&mut self) -> Option<Rid> {
+        let at = self.at?;
+        let [words, rows] = self.ahead.pass(at, self.page.len());
+        let place = |entry| self.table.directory().place(entry_row(self.page.entry(entry)));
+        words.filter_map(place).for_each(|(region, at)| region.prefetch(at));
+        rows.filter_map(place).for_each(|(region, at)| self.table.chain().prefetch(Word(region.load(at))));
+        self.rid()
+    }
+
     /// The key of the entry that was returned last; empty before the first.
     pub fn key(&self) -> &[u8] {
         self.at.map_or(&[], |entry| entry_key(self.page.entry(entry)))
@@ -312,5 +363,36 @@ impl IndexScan {
     /// The table that is scanned.
     pub fn table(&self) -> &Arc<Table> {
         &self.table
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Ahead;
+
+    /// The entries for whose words, and for whose versions, a scan of `entries` from `from` on has asked when it came to each.
+    fn asked(ahead: &mut Ahead, from: usize, to: usize, entries: usize) -> [Vec<usize>; 2] {
+        let mut asked = [Vec::new(), Vec::new()];
+        for at in from..to {
+            for (asked, range) in asked.iter_mut().zip(ahead.pass(at, entries)) {
+                asked.extend(range);
+            }
+        }
+        asked
+    }
+
+    #[test]
+    fn a_scan_asks_once_for_each_entry_and_a_short_one_for_few() {
+        let mut ahead = Ahead::default();
+        assert_eq!(asked(&mut ahead, 0, 1, 50), [vec![], vec![]], "one row");
+        assert_eq!(asked(&mut ahead, 1, 2, 50), [vec![2], vec![]]);
+        let [words, rows] = asked(&mut ahead, 2, 50, 50);
+        assert_eq!(words, (3..50).collect::<Vec<_>>());
+        assert!(rows.is_sorted() && rows.iter().all(|row| words.contains(row)), "{rows:?}");
+        assert_eq!(*rows.last().expect("rows"), 49);
+        ahead.turn_to(0);
+        let [words, _] = asked(&mut ahead, 0, 50, 50);
+        assert_eq!(words, (1..50).collect::<Vec<_>>(), "the next page");
+        assert_eq!(asked(&mut ahead, 7, 8, 50), [vec![], vec![]], "elsewhere it begins anew");
     }
 }
