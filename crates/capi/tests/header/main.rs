@@ -9,34 +9,45 @@ mod made;
 use std::path::Path;
 use std::process::Command;
 
-const HEADERS: [&str; 2] = ["perdura_server.h", "perdura_map.h"];
+const SERVER: [&str; 5] =
+    ["perdura_pool.h", "perdura_session.h", "perdura_rows.h", "perdura_operation.h", "perdura_server.h"];
+const MAP: [&str; 1] = ["perdura_map.h"];
 
 fn crate_dir() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Compares a header with what the sources in `folder` and its template make.
-fn is_made_from(header: &str, folder: &str) {
-    let template = crate_dir().join("headers").join(header).with_extension("h.in");
-    let template = std::fs::read_to_string(template).expect("a template");
-    let made = made::header(&template, declarations::of(&crate_dir().join(folder)));
-    let made = made.unwrap_or_else(|wrong| panic!("headers/{header}.in: {wrong}"));
-    let path = crate_dir().join("include").join(header);
-    if std::env::var_os("PERDURA_BLESS").is_some() {
-        std::fs::write(&path, &made).expect("the header written");
+fn headers() -> impl Iterator<Item = &'static str> {
+    SERVER.into_iter().chain(MAP)
+}
+
+/// Compares headers with what the sources in `folder` and their templates make. Every declaration must stand in one of them.
+fn are_made_from(headers: &[&str], folder: &str) {
+    let mut declarations = declarations::of(&crate_dir().join(folder));
+    for header in headers {
+        let template = crate_dir().join("headers").join(header).with_extension("h.in");
+        let template = std::fs::read_to_string(template).expect("a template");
+        let made = made::header(&template, &mut declarations);
+        let made = made.unwrap_or_else(|wrong| panic!("headers/{header}.in: {wrong}"));
+        let path = crate_dir().join("include").join(header);
+        if std::env::var_os("PERDURA_BLESS").is_some() {
+            std::fs::write(&path, &made).expect("the header written");
+        }
+        let kept = std::fs::read_to_string(&path).expect("the header read");
+        assert!(kept == made, "{header} is not what the sources make: run with PERDURA_BLESS=1 and look");
     }
-    let kept = std::fs::read_to_string(&path).expect("the header read");
-    assert!(kept == made, "{header} is not what the sources make: run with PERDURA_BLESS=1 and look");
+    let missing: Vec<_> = declarations.into_keys().collect();
+    assert!(missing.is_empty(), "no place for {}", missing.join(", "));
 }
 
 #[test]
-fn the_servers_header_is_made_from_its_sources() {
-    is_made_from("perdura_server.h", "src/server");
+fn the_servers_headers_are_made_from_its_sources() {
+    are_made_from(&SERVER, "src/server");
 }
 
 #[test]
 fn the_maps_header_is_made_from_its_sources() {
-    is_made_from("perdura_map.h", "src/map");
+    are_made_from(&MAP, "src/map");
 }
 
 /// The sources in a folder and the folders below it.
@@ -48,8 +59,9 @@ fn sources(folder: &Path) -> Vec<String> {
 
 /// cbindgen passes over what it does not understand, and looks into two folders only.
 #[test]
-fn what_the_sources_export_is_declared_in_one_header() {
-    let texts = HEADERS.map(|name| std::fs::read_to_string(crate_dir().join("include").join(name)).expect("a header"));
+fn what_the_sources_export_is_declared_for_one_audience() {
+    let text = |name: &&str| std::fs::read_to_string(crate_dir().join("include").join(name)).expect("a header");
+    let texts = [SERVER.iter().map(text).collect::<String>(), MAP.iter().map(text).collect()];
     let is_of_name = |one: char| one.is_alphanumeric() || one == '_';
     let mut count = 0;
     for source in sources(&crate_dir().join("src")) {
@@ -71,7 +83,7 @@ fn what_the_sources_export_is_declared_in_one_header() {
 
 #[test]
 fn headers_speak_c() {
-    for header in HEADERS {
+    for header in headers() {
         let text = std::fs::read_to_string(crate_dir().join("include").join(header)).expect("the header read");
         for (number, line) in (1..).zip(text.lines()) {
             for rust in ["[`", "`]", "# ", "::", "panic", "unsafe", "Some(", "None", "Ok(", "Err(", "&mut", "usize"] {
@@ -83,12 +95,14 @@ fn headers_speak_c() {
     }
 }
 
-/// Each header alone, and both in either order, in C99 and in C++, with every warning an error.
+/// Each header alone, and those of both audiences in either order, in C99 and in C++, with every warning an error.
 #[test]
 fn compilers_take_the_headers() {
     let directory = tempfile::tempdir().expect("a directory");
-    let [server, map] = HEADERS;
-    for (number, headers) in [&[server][..], &[map], &[server, map], &[map, server]].into_iter().enumerate() {
+    let both = ["perdura_server.h", "perdura_map.h"];
+    let alone = headers().map(|header| vec![header]);
+    let together = [both.to_vec(), both.into_iter().rev().collect()];
+    for (number, headers) in alone.chain(together).enumerate() {
         let text: String = headers.iter().map(|header| format!("#include \"{header}\"\n")).collect();
         for (compiler, end, standard) in
             [("cc", "c", "c99"), ("cc", "c", "c11"), ("c++", "cc", "c++11"), ("c++", "cc", "c++17")]

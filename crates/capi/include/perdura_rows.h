@@ -1,0 +1,300 @@
+/* perdura_rows.h: cursors, and the rows and keys read and changed through them.
+   A part of perdura_server.h, which states the conventions. */
+
+#ifndef PERDURA_ROWS_H
+#define PERDURA_ROWS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "perdura_session.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* -- Cursors: tables opened by a handler of the server */
+
+// A table opened by a handler of the server.
+typedef struct PerduraCursor PerduraCursor;
+
+// Opens a table for a handler of the server. Close it with perdura_cursor_close.
+//
+// Errors: NOT_FOUND, DEFINITION_CHANGED if the pool has another definition of the table than the server.
+PerduraCode perdura_cursor_open(const PerduraEngine *engine, const char *path,
+    const PerduraDefinition *definition, PerduraCursor **cursor);
+
+// Closes a cursor.
+void perdura_cursor_close(PerduraCursor *cursor);
+
+// How a statement locks the rows that it reads.
+typedef enum PerduraLock {
+  // It locks none.
+  PERDURA_LOCK_NONE = 0,
+  // Shared: it keeps writers out.
+  PERDURA_LOCK_SHARED,
+  // Exclusively: it keeps out everybody else who locks.
+  PERDURA_LOCK_EXCLUSIVE,
+  // Exclusively, for a statement that changes rows. Once the transaction is bound to a snapshot, or has
+  // locked the table, the statement reads unlocked and locks a row when it changes it.
+  PERDURA_LOCK_WRITE,
+} PerduraLock;
+
+// Prepares the cursor for a statement: how it locks the rows that it reads, and whether it skips rows that
+// others have locked.
+PerduraCode perdura_cursor_prepare(PerduraCursor *cursor, PerduraLock lock, bool skip_locked);
+
+// Ends a statement's use of the cursor.
+void perdura_cursor_reset(PerduraCursor *cursor);
+// Lets the statement that begins go on with the scan, or in the index, where the one before has come to. It
+// has a snapshot of its own, as any statement. Nothing is read before the next scan_next or index_step.
+void perdura_cursor_go_on(PerduraCursor *cursor);
+
+// Sets the columns that reads fill in: `columns` is a bitmap with a bit for each column of the table, least
+// significant bit first. Null is all columns.
+void perdura_cursor_set_columns(PerduraCursor *cursor, const uint8_t *columns);
+
+// Sets whether the caller claims the rows that it uses (perdura_claim). A scan then locks no row by itself.
+void perdura_cursor_claims(PerduraCursor *cursor, bool claims);
+
+// Sets whether the caller is going to change the row whose key an insert meets: that row is then locked
+// before the insert returns DUPLICATE_KEY.
+void perdura_cursor_locks_duplicates(PerduraCursor *cursor, bool locks);
+
+// Empties the cursor's table, durably. No other cursor may be open on it.
+PerduraCode perdura_table_truncate(const PerduraEngine *engine, PerduraCursor *cursor);
+
+// Sizes of a table.
+typedef struct PerduraTableInfo {
+  // Estimate of the committed rows.
+  uint64_t rows;
+  // Size of the data files.
+  uint64_t data_bytes;
+  // Bytes of the data files that hold nothing.
+  uint64_t free_bytes;
+  // When a commit last changed the table, in seconds since 1970; 0 if none has since the pool was opened.
+  uint64_t changed_at;
+} PerduraTableInfo;
+
+// Estimate of the committed rows of the cursor's table.
+uint64_t perdura_table_rows(const PerduraCursor *cursor);
+// Gets the sizes of the cursor's table. Reads no rows.
+void perdura_table_info(const PerduraCursor *cursor, PerduraTableInfo *info);
+
+/* -- Reading rows */
+
+// Begins a scan of the table. It sees what the transaction wrote before, and nothing that it writes during
+// the scan. Under SERIALIZABLE it locks the table first, as do the other reads.
+//
+// Errors: LOCK_WAIT_TIMEOUT, DEADLOCK, KILLED.
+PerduraCode perdura_scan_begin(PerduraCursor *cursor, const PerduraSession *session);
+
+// Reads the scan's next row into `record`. END after the last.
+PerduraCode perdura_scan_next(PerduraCursor *cursor, const PerduraSession *session, uint8_t *record);
+
+// Ends the scan.
+void perdura_scan_end(PerduraCursor *cursor);
+
+// Names the row that was read or inserted last, for perdura_read. 0 if there is none.
+uint64_t perdura_position(const PerduraCursor *cursor);
+
+// Reads the row that perdura_position named `row`. END if it is gone.
+PerduraCode perdura_read(PerduraCursor *cursor, const PerduraSession *session, uint64_t row, uint8_t *record);
+
+// Locks the row read last, which the caller is going to use. Does nothing if it is locked.
+//
+// END if the row is not to be used as it was read. If it has changed, the scan's next row is the same row
+// again, as it is now and locked; it is left out if it is gone. If the statement skips locked rows and this
+// is one, the scan goes on past it. If the transaction has a snapshot, the changed row comes with
+// RECORD_CHANGED: that is a conflict only if the caller would use the row as it is now.
+//
+// Errors: LOCK_WAIT_TIMEOUT, DEADLOCK, KILLED.
+PerduraCode perdura_claim(PerduraCursor *cursor, const PerduraSession *session);
+
+// Releases the lock on the row read last, if that read or its claim took it. For rows that the statement
+// turns out not to use.
+void perdura_unlock(PerduraCursor *cursor, const PerduraSession *session);
+
+/* -- Keys, and reading rows through an index */
+
+// The longest key.
+#define PERDURA_KEY_BYTES_MAX 3072
+
+// A row's key in one of the table's indexes.
+typedef struct PerduraKey {
+  // The key.
+  const uint8_t *bytes;
+  // Its length, at most PERDURA_KEY_BYTES_MAX.
+  uint32_t length;
+  // Another row may have the key too, though the index is unique.
+  bool may_repeat;
+} PerduraKey;
+
+// A row's key in an index changes.
+typedef struct PerduraKeyChange {
+  // Number of the index.
+  uint32_t index;
+  // The key that the row has.
+  PerduraKey before;
+  // The key that it gets.
+  PerduraKey after;
+} PerduraKeyChange;
+
+// Where a range of keys begins or ends.
+typedef enum PerduraBoundKind {
+  // It does not: the range goes on to the first or the last key.
+  PERDURA_BOUND_KIND_NONE = 0,
+  // At the keys that begin with the bytes, which belong to the range.
+  PERDURA_BOUND_KIND_INCLUDED,
+  // At the keys that begin with the bytes, which do not belong to the range.
+  PERDURA_BOUND_KIND_EXCLUDED,
+} PerduraBoundKind;
+
+// An end of a range of keys.
+typedef struct PerduraBound {
+  // Whether there is one, and which side of it the keys at it are.
+  PerduraBoundKind kind;
+  // The beginning of the keys at this end.
+  const uint8_t *bytes;
+  // How many bytes.
+  uint32_t length;
+} PerduraBound;
+
+// Where a step in an index goes.
+typedef enum PerduraStep {
+  // To the next greater key.
+  PERDURA_STEP_NEXT = 0,
+  // To the next smaller key.
+  PERDURA_STEP_PREVIOUS,
+  // To the next greater key, if it begins with what was searched for.
+  PERDURA_STEP_NEXT_SAME,
+  // To the next smaller key, if it begins with what was searched for.
+  PERDURA_STEP_PREVIOUS_SAME,
+} PerduraStep;
+
+// Begins to read the index of this number. Reads see what the transaction wrote before. Under SERIALIZABLE
+// this locks the table first. `locks` is set to whether reads lock the rows. If they do, the caller compares
+// the key of each row that it gets with perdura_index_key, and calls perdura_index_pass if they differ.
+//
+// Errors: LOCK_WAIT_TIMEOUT, DEADLOCK, KILLED.
+PerduraCode perdura_index_begin(PerduraCursor *cursor, const PerduraSession *session, uint32_t index,
+    bool *locks);
+
+// Finds the first row whose key is at `bound` or behind it in the direction of `step`, and reads it into
+// `record`. A step to the same key finds only rows whose keys begin with the bound's bytes. `whole` says that
+// these are a whole key which does not repeat. END if there is no such row.
+//
+// Errors: LOCK_WAIT_TIMEOUT, DEADLOCK, KILLED; RECORD_CHANGED as for perdura_scan_next, with the record
+// filled in.
+PerduraCode perdura_index_seek(PerduraCursor *cursor, const PerduraSession *session, PerduraBound bound,
+    PerduraStep step, bool whole, uint8_t *record);
+
+// Goes on to another row, and reads it into `record`. END if there is none.
+//
+// Errors: those of perdura_index_seek.
+PerduraCode perdura_index_step(PerduraCursor *cursor, const PerduraSession *session, PerduraStep step,
+    uint8_t *record);
+
+// Releases the row read last, which the caller does not use, and goes on as the last seek or step did.
+//
+// Errors: those of perdura_index_seek.
+PerduraCode perdura_index_pass(PerduraCursor *cursor, const PerduraSession *session, uint8_t *record);
+
+// Sets whether seeks and steps from here on stop at the entry: they fill in no record. Reads must not lock.
+void perdura_index_stop_at_entries(PerduraCursor *cursor, bool stops);
+
+// Reads the row of the entry at which the last seek or step has stopped into `record`. END if it is gone.
+PerduraCode perdura_index_row(PerduraCursor *cursor, const PerduraSession *session, uint8_t *record);
+
+// Fails with DAMAGED: the key at which the last seek or step has stopped is not one of the index.
+PerduraCode perdura_index_damaged(PerduraCursor *cursor, const PerduraSession *session);
+
+// The key by which the row read last was found, valid until the next call on the cursor.
+const uint8_t *perdura_index_key(const PerduraCursor *cursor, size_t *bytes);
+
+// Whether a key begins with what was searched for last.
+bool perdura_index_is_sought(const PerduraCursor *cursor, const uint8_t *key, size_t length);
+
+// Ends the reading of an index.
+void perdura_index_end(PerduraCursor *cursor);
+
+// Estimates how many rows of an index lie between two bounds. Reads no rows.
+PerduraCode perdura_index_estimate(PerduraCursor *cursor, const PerduraSession *session, uint32_t index,
+    PerduraBound from, PerduraBound to, uint64_t *rows);
+
+// Copies to `key` the key of an entry about `number` of `of` parts of the way through an index, and sets
+// `length`. END if the index is empty.
+PerduraCode perdura_index_sample(PerduraCursor *cursor, const PerduraSession *session, uint32_t index,
+    uint32_t number, uint32_t of, uint8_t *key, size_t *length);
+
+/* -- Changing rows */
+
+// Inserts a row, with a key for each of the table's indexes, in their order. `keys` may be null if there are
+// none. Waits for SERIALIZABLE transactions that have read the table, and for those that are changing a key
+// that must not repeat.
+//
+// Errors: DUPLICATE_KEY, of which perdura_duplicate tells more; LOCK_WAIT_TIMEOUT, DEADLOCK, KILLED,
+// ROW_TOO_LARGE, DEVICE_FULL, TABLE_FULL, DEFINITION_CHANGED.
+PerduraCode perdura_insert(PerduraCursor *cursor, const PerduraSession *session, const uint8_t *record,
+    const PerduraKey *keys);
+
+// Replaces the row read last by `record`, locking it unless the read has. `changes` are the `change_count`
+// indexes in which the row's key changes; it may be null if there are none.
+//
+// Errors: RECORD_CHANGED, and those of perdura_insert.
+PerduraCode perdura_update(PerduraCursor *cursor, const PerduraSession *session, const uint8_t *record,
+    const PerduraKeyChange *changes, size_t change_count);
+
+// Deletes the row read last, locking it unless the read has. `keys` are the row's keys, as for
+// perdura_insert.
+//
+// Errors: those of perdura_update.
+PerduraCode perdura_delete(PerduraCursor *cursor, const PerduraSession *session, const PerduraKey *keys);
+
+// After DUPLICATE_KEY: the number of the index that has the key already, and in `row` the position of the row
+// that has it.
+uint32_t perdura_duplicate(const PerduraCursor *cursor, uint64_t *row);
+
+/* -- Counters of AUTO_INCREMENT columns */
+
+// Sets the next value that the table's counter gives out.
+PerduraCode perdura_counter_set(const PerduraEngine *engine, PerduraCursor *cursor, uint64_t next);
+
+// The next value of the table's counter.
+PerduraCode perdura_counter_next(const PerduraEngine *engine, PerduraCursor *cursor, uint64_t *next);
+
+// Reserves values of the table's counter, durably: nobody gets them again, not even after a crash. Of the
+// values that are `offset` and a multiple of `increment`, and not above `max`, it takes the next `wanted` or
+// as many as there are. `count` is 0 if there are none.
+PerduraCode perdura_counter_reserve(const PerduraEngine *engine, PerduraCursor *cursor, uint64_t offset,
+    uint64_t increment, uint64_t wanted, uint64_t max, uint64_t *first, uint64_t *count);
+
+// Notes that a row has `value`, which the table's counter does not give out any more, if it has not already.
+PerduraCode perdura_counter_pass(const PerduraEngine *engine, PerduraCursor *cursor, uint64_t value);
+
+/* -- Replication: a replica's search for the row of an event */
+
+// Begins a scan to find the row that the primary changed. It sees no snapshot but every commit that has its
+// place in the order of commits, and waits until those are visible. It locks no row: the update or delete
+// that follows locks the row found, and fails with RECORD_CHANGED if that is no longer the one that was read.
+// The transaction must be READ COMMITTED.
+//
+// Errors: READ_ONLY_POOL.
+PerduraCode perdura_search_begin(PerduraCursor *cursor, const PerduraSession *session);
+
+// Begins the search again if there have been commits since it began; END if not.
+PerduraCode perdura_search_again(PerduraCursor *cursor, const PerduraSession *session);
+
+// Begins a search, as perdura_search_begin does, through the index that the cursor reads: the reads that
+// follow see every commit that has its place in the order of commits. With `again` it does so if there have
+// been commits since it began before; END if not.
+//
+// Errors: READ_ONLY_POOL.
+PerduraCode perdura_index_search(PerduraCursor *cursor, const PerduraSession *session, bool again);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
