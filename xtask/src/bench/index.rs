@@ -5,9 +5,11 @@ use anyhow::Result;
 
 use super::plan::Plan;
 use super::program;
-use super::report::Report;
+use super::report::{Report, Series};
 
-const METRICS: [(&str, &str); 2] = [("ns_per_op", "ns"), ("cpu_ns_per_op", "ns")];
+const METRICS: [(&str, &str); 2] = [(JUDGED, "ns"), ("cpu_ns_per_op", "ns")];
+/// The metric that has targets.
+const JUDGED: &str = "ns_per_op";
 /// The B-tree in DRAM by which the index is judged.
 const PEER: &str = "scc_treeindex";
 /// Most that an operation may take, in times of the peer's.
@@ -22,16 +24,17 @@ pub fn run(plan: &Plan) -> Result<Report> {
     let mut report = Report::new("index", workload.into(), program::medium(&lines));
     program::add(&mut report, &lines, &METRICS)?;
     for (operation, most) in TARGETS {
-        let of_operation = |case: &String| case.split('/').next() == Some(operation);
-        let cases: Vec<String> =
-            report.series.iter().filter(|s| s.system == PEER).map(|s| s.case.clone()).filter(of_operation).collect();
+        let is_judged = |series: &&Series| {
+            series.system == PEER && series.metric == JUDGED && series.case.split('/').next() == Some(operation)
+        };
+        let cases: Vec<String> = report.series.iter().filter(is_judged).map(|series| series.case.clone()).collect();
         for case in cases {
-            let ratio = report.paired("perdura", PEER, &case, "ns_per_op", |own, peer| own / peer);
+            let ratio = report.paired("perdura", PEER, &case, JUDGED, |own, peer| own / peer);
             report.at_most(&format!("{case}: perdura / {PEER}"), ratio, most);
         }
     }
     for case in ["insert/8B/1M/1t", "insert/40B/1M/1t"] {
-        let index = report.paired("perdura", "rows_alone", case, "ns_per_op", |own, rows| own - rows);
+        let index = report.paired("perdura", "rows_alone", case, JUDGED, |own, rows| own - rows);
         if let Some(ns) = index {
             report.note(format!("{case}: {ns:.0} ns are the index', the rest is the row's"));
         }
