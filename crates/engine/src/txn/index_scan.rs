@@ -223,7 +223,7 @@ impl IndexScan {
         };
         self.load(session, &key, direction == Direction::Forward)?;
         self.put_at(self.page.place_of(&key));
-        self.at = None;
+        (self.at, self.ahead) = (None, Ahead::default());
         Ok(())
     }
 
