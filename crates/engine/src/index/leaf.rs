@@ -184,11 +184,10 @@ impl<'a> LeafBytes<'a> {
         }
     }
 
-    /// Makes the valid word durable, and the entry in `slot`, which an earlier process has stored.
+    /// Makes the entry in `slot` durable, which an earlier process has stored.
     pub fn reclaim_slot(&self, slot: u32) {
-        let entry = self.ranges(slot).into_iter().flatten().map(|range| (range.start, range.end - range.start));
-        let all = std::iter::once((VALID_AT, 8)).chain(entry);
-        self.region.reclaim_all(all.map(|(at, length)| (self.at + at, length)));
+        let entry = self.ranges(slot).into_iter().flatten();
+        self.region.reclaim_all(entry.map(|range| (self.at + range.start, range.end - range.start)));
     }
 
     /// Waits until what this thread has flushed is durable.

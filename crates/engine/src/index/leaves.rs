@@ -296,7 +296,9 @@ impl Leaves {
         let index = chain.file(word.file())?.segment_of(word.offset())?;
         let lists = self.lists.lock();
         let segment = lists.segments.get(&SegmentId { file: word.file(), index })?;
-        segment.leaves.iter().copied().find(|leaf| self.leaf(*leaf).offset() == word.offset())
+        let from_first = word.offset().checked_sub(self.leaf(*segment.leaves.first()?).offset())?;
+        let bytes = u64::from(segment.units) * LEAF_UNIT;
+        segment.leaves.get((from_first / bytes) as usize).copied().filter(|_| from_first % bytes == 0)
     }
 
     fn add_number(&self, lists: &mut Lists) -> LeafId {

@@ -3,7 +3,7 @@
 use super::indexes::Indexes;
 use super::leaf::{LeafId, bits};
 use super::touched::TouchedLeaves;
-use super::tree::{Index, damaged};
+use super::tree::{Index, LockedLeaf, damaged};
 use crate::error::{Error, Result};
 use crate::files::chain::Chain;
 use crate::format::{Word, data_file_name, delta_crc, fold_entry};
@@ -27,8 +27,8 @@ pub struct LeafRecord {
 struct Named<'i> {
     index: &'i Index,
     leaf: LeafId,
-    inserted: Vec<NamedEntry<'i>>,
-    deleted: Vec<NamedEntry<'i>>,
+    /// Those deleted before those inserted.
+    entries: Vec<NamedEntry<'i>>,
 }
 
 /// An entry that a record names.
@@ -37,6 +37,7 @@ struct NamedEntry<'i> {
     leaf: LeafId,
     slot: u32,
     entry: &'i [u8],
+    is_inserted: bool,
 }
 
 impl Indexes {
@@ -61,18 +62,18 @@ impl Indexes {
         if slots >> bytes.slots() != 0 || delta_crc(self.leaves().fold(leaf, slots)?) != record.crc {
             return Err(damaged(&bytes, "the entries of a commit do not match their log record"));
         }
-        let named = |slot| Some(NamedEntry { leaf, slot, entry: bytes.entry(slot)? });
-        let entries = |slots: u64| bits(slots).filter_map(named).collect();
-        Ok(Some(Named { index, leaf, inserted: entries(record.inserted), deleted: entries(record.deleted) }))
+        let slots = bits(record.deleted).map(|slot| (slot, false)).chain(bits(record.inserted).map(|slot| (slot, true)));
+        let named =
+            |(slot, is_inserted)| Some(NamedEntry { leaf, slot, entry: bytes.entry(slot)?, is_inserted });
+        Ok(Some(Named { index, leaf, entries: slots.filter_map(named).collect() }))
     }
 
-    /// Deletes and inserts the entries that a record names. It flushes every store; the caller fences.
+    /// Verifies the entries that a record names, deletes and inserts them. It flushes every store; the caller fences.
     pub fn redo(&self, chain: &Chain, record: &LeafRecord) -> Result<()> {
-        let Some(named) = self.named(chain, record)? else { return Ok(()) };
-        // A key that was deleted and inserted again is there in the end.
+        let Some(mut named) = self.named(chain, record)? else { return Ok(()) };
         // Planted: deletions are not repeated.
-        if !perdura_pmem::planted(215) {
-            named.deleted.iter().try_for_each(|named_entry| named.index.redo_delete(named_entry.entry))?;
+        if perdura_pmem::planted(215) {
+            named.entries.retain(|entry| entry.is_inserted);
         }
         // Planted: redo stores where the record says, whatever leaf has the entries now.
         if perdura_pmem::planted(214) {
@@ -81,7 +82,7 @@ impl Indexes {
             bytes.flush_valid();
             return Ok(());
         }
-        named.inserted.iter().try_for_each(|entry| named.index.redo_insert(entry))
+        named.index.redo(named.entries)
     }
 
     /// Gives a prepared transaction the changes back that a record of it names.
@@ -99,36 +100,46 @@ impl Indexes {
         }
         // The log names the entries where they are until the transaction is over.
         self.leaves().keep(named.leaf, writer);
-        let deleted = named.deleted.iter().map(|entry| (entry, false));
-        for (entry, inserts) in deleted.chain(named.inserted.iter().map(|entry| (entry, true))) {
-            named.index.restore(entry, inserts, writer, touched)?;
-        }
-        Ok(())
+        named.entries.iter().try_for_each(|entry| named.index.restore(entry, writer, touched))
     }
 }
 
 impl Index {
-    fn redo_insert(&self, named: &NamedEntry<'_>) -> Result<()> {
-        let entry = named.entry;
-        let leaf = self.lock(entry).ok_or_else(|| self.lacks(entry))?;
-        let valid = leaf.valid()?;
-        // Its own slot rather than another with the same bytes, which other records may name.
-        let own = (leaf.id == named.leaf).then_some(named.slot);
-        let other = || leaf.bytes.find(!valid & leaf.bytes.all(), entry);
-        let found = leaf.bytes.find(valid, entry).or(own).or_else(other);
-        let slot = found.ok_or_else(|| self.lacks(entry))?;
-        // It is stored even if it is there already: a killed process may have left it in the cache only.
-        leaf.bytes.set_valid(valid | 1 << slot);
-        leaf.bytes.reclaim_slot(slot);
+    /// Deletes and inserts `entries`, those of each leaf at once: mostly one leaf has them all.
+    fn redo(&self, mut entries: Vec<NamedEntry<'_>>) -> Result<()> {
+        while let Some(first) = entries.first() {
+            let leaf = self.lock(first.entry).ok_or_else(|| self.lacks(first.entry))?;
+            let (low, high) = (leaf.bytes.low(), leaf.end.high());
+            let is_here = |named: &NamedEntry<'_>| named.entry >= low && high.is_none_or(|high| named.entry < high);
+            let (here, elsewhere) = entries.iter().partition::<Vec<_>, _>(|named| is_here(named));
+            self.redo_in(&leaf, &here)?;
+            entries = elsewhere;
+        }
         Ok(())
     }
 
-    fn redo_delete(&self, entry: &[u8]) -> Result<()> {
-        let leaf = self.lock(entry).ok_or_else(|| self.lacks(entry))?;
+    /// Deletes and inserts `entries`, all of which leaf `leaf` has. A key that was deleted and inserted again is there in the end.
+    fn redo_in(&self, leaf: &LockedLeaf<'_>, entries: &[NamedEntry<'_>]) -> Result<()> {
         let mut valid = leaf.valid()?;
-        while let Some(slot) = leaf.bytes.find(valid, entry) {
-            valid &= !(1 << slot);
+        for named in entries {
+            if !named.is_inserted {
+                while let Some(slot) = leaf.bytes.find(valid, named.entry) {
+                    valid &= !(1 << slot);
+                }
+                continue;
+            }
+            // Its own slot rather than another with the same bytes, which other records may name.
+            let own = (leaf.id == named.leaf).then_some(named.slot);
+            let other = || leaf.bytes.find(!valid & leaf.bytes.all(), named.entry);
+            let found = leaf.bytes.find(valid, named.entry).or(own).or_else(other);
+            let slot = found.ok_or_else(|| self.lacks(named.entry))?;
+            valid |= 1 << slot;
+            // Its own was durable before its record (I3). A loser may have filled another, in the cache only.
+            if own != Some(slot) {
+                leaf.bytes.reclaim_slot(slot);
+            }
         }
+        // It is stored even if it says so already: a killed process may have left it in the cache only.
         leaf.bytes.set_valid(valid);
         leaf.bytes.flush_valid();
         Ok(())
@@ -137,11 +148,10 @@ impl Index {
     fn restore(
         &self,
         named: &NamedEntry<'_>,
-        inserts: bool,
         writer: &Arc<Writer>,
         touched: &mut TouchedLeaves,
     ) -> Result<()> {
-        let entry = named.entry;
+        let (entry, inserts) = (named.entry, named.is_inserted);
         let mut leaf = self.lock(entry).ok_or_else(|| self.lacks(entry))?;
         let valid = leaf.valid()?;
         let (bytes, occupied) = (leaf.bytes, leaf.shadow.occupied(valid));
