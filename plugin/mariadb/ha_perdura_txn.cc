@@ -245,7 +245,10 @@ static void commit_ordered(handlerton *, THD *thd, bool all)
 {
   PerduraSession *session= existing_session(thd);
   if (session && ends_transaction(thd, all))
+  {
     perdura_commit_ordered(session);
+    perdura_show_ordered(session);
+  }
 }
 
 /* -- transactions without a connection */

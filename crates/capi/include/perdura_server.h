@@ -41,9 +41,9 @@
    closed and sessions ended before their pool is closed; definitions and reports may outlive it.
 
    Threads. Any number of threads may use a pool. One thread at a time uses a session, and with it the
-   cursors that are passed along; it need not be the same thread always. The two exceptions are
-   perdura_session_kill, which may come from any thread, and perdura_commit_ordered, which comes from
-   another thread while the session's own waits.
+   cursors that are passed along; it need not be the same thread always. The exceptions are
+   perdura_session_kill, which may come from any thread, and perdura_commit_ordered and
+   perdura_show_ordered, which come from another thread while the session's own waits.
 
    Callbacks return normally: no exception and no longjmp may leave them.
 

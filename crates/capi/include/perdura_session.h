@@ -129,6 +129,10 @@ PerduraCode perdura_prepare(const PerduraSession *session, const uint8_t *xid, s
 // commit.
 void perdura_commit_ordered(const PerduraSession *session);
 
+// Makes an ordered transaction visible, if all commits before it are durable. If the leader calls it for each
+// transaction of a group, their own threads need not wait for each other.
+void perdura_show_ordered(const PerduraSession *session);
+
 // Calls `found` with the name of each prepared transaction that no session holds.
 PerduraCode perdura_prepared_list(const PerduraEngine *engine,
     void (*found)(void *context, const uint8_t *xid, size_t bytes), void *context);

@@ -291,8 +291,15 @@ fn the_order_of_commits_is_given_by_another_thread() {
     std::thread::scope(|scope| {
         let session = &session;
         // SAFETY: the session's own thread waits meanwhile.
-        scope.spawn(move || unsafe { perdura_commit_ordered(session.0) });
+        scope.spawn(move || unsafe {
+            perdura_commit_ordered(session.0);
+            perdura_show_ordered(session.0);
+        });
     });
+    let other = pool.session();
+    other.begin(false);
+    assert_eq!(table.rows(&other), [row(1, "ordered")], "its own thread has not run");
+    other.commit();
     session.commit();
     session.begin(false);
     assert_eq!(table.rows(&session), [row(1, "ordered")]);

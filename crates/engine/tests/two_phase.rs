@@ -7,7 +7,7 @@ mod common;
 use common::bank::Bank;
 use common::simulated::{audit, pool, survives};
 use common::{committed, reopen, seeds};
-use perdura_engine::{Csn, Engine, ErrorKind, Isolation};
+use perdura_engine::{Csn, Engine, ErrorKind, Isolation, Session};
 use perdura_pmem::sim::{Body, Random, Scheduler};
 use perdura_pmem::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -32,6 +32,9 @@ fn transfer_in_two_phases(engine: &Engine, bank: &Bank, order: &Mutex<Vec<Csn>>,
         let csn = {
             let mut order = order.lock();
             let csn = txn.commit_ordered();
+            if random.one_in(2) {
+                txn.show_ordered();
+            }
             order.push(csn);
             csn
         };
@@ -76,6 +79,38 @@ fn ordered_commits_and_consistent_snapshots() {
         audit(&engine);
         survives(&medium, engine);
     }
+}
+
+/// Hazard: the transactions of a group, which one thread orders, become visible only once all their own threads have run, each waiting
+/// for the one before.
+#[test]
+fn what_one_thread_has_ordered_is_visible() {
+    let (medium, engine) = pool();
+    let table = engine.create_table("t", b"").unwrap();
+    let mut group: Vec<Session> = Vec::new();
+    for number in 0..4u8 {
+        let mut txn = engine.session(Isolation::RepeatableRead);
+        txn.insert(&table, &[number]).unwrap();
+        txn.prepare(&[number]).unwrap();
+        group.push(txn);
+    }
+    assert!(committed(&engine, &table).is_empty());
+    for (number, txn) in group.iter_mut().enumerate() {
+        let csn = txn.commit_ordered();
+        assert_eq!(committed(&engine, &table).len(), number);
+        txn.show_ordered();
+        assert_eq!(engine.counters().visible_csn, csn);
+        assert_eq!(committed(&engine, &table).len(), number + 1);
+        assert_eq!(txn.commit_ordered(), csn, "it is ordered once");
+        assert_eq!(txn.rollback().unwrap_err().kind(), ErrorKind::NotSupported);
+    }
+    // Their own threads end them in any order; the end of a session does too.
+    group[2].commit().unwrap();
+    drop(group);
+    assert_eq!(committed(&engine, &table).len(), 4);
+    drop(table);
+    audit(&engine);
+    survives(&medium, engine);
 }
 
 /// Hazard: a prepared transaction is lost when its session ends. It must be there to be decided by name, before or

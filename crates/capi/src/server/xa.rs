@@ -44,6 +44,22 @@ pub unsafe extern "C" fn perdura_commit_ordered(session: *const PerduraSession) 
     }
 }
 
+/// Makes an ordered transaction visible, if all commits before it are durable. If the leader calls it for each transaction of a
+/// group, their own threads need not wait for each other.
+///
+/// # Safety
+/// `session` must be live and no other thread may use it meanwhile.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn perdura_show_ordered(session: *const PerduraSession) {
+    // SAFETY: as the caller vouches for.
+    unsafe {
+        with(session, |session| {
+            session.txn.show_ordered();
+            Ok(PerduraCode::Ok)
+        });
+    }
+}
+
 /// Calls `found` with the name of each prepared transaction that no session holds.
 ///
 /// # Safety

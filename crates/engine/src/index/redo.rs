@@ -62,9 +62,9 @@ impl Indexes {
         if slots >> bytes.slots() != 0 || delta_crc(self.leaves().fold(leaf, slots)?) != record.crc {
             return Err(damaged(&bytes, "the entries of a commit do not match their log record"));
         }
-        let slots = bits(record.deleted).map(|slot| (slot, false)).chain(bits(record.inserted).map(|slot| (slot, true)));
-        let named =
-            |(slot, is_inserted)| Some(NamedEntry { leaf, slot, entry: bytes.entry(slot)?, is_inserted });
+        let slots =
+            bits(record.deleted).map(|slot| (slot, false)).chain(bits(record.inserted).map(|slot| (slot, true)));
+        let named = |(slot, is_inserted)| Some(NamedEntry { leaf, slot, entry: bytes.entry(slot)?, is_inserted });
         Ok(Some(Named { index, leaf, entries: slots.filter_map(named).collect() }))
     }
 
@@ -145,12 +145,7 @@ impl Index {
         Ok(())
     }
 
-    fn restore(
-        &self,
-        named: &NamedEntry<'_>,
-        writer: &Arc<Writer>,
-        touched: &mut TouchedLeaves,
-    ) -> Result<()> {
+    fn restore(&self, named: &NamedEntry<'_>, writer: &Arc<Writer>, touched: &mut TouchedLeaves) -> Result<()> {
         let (entry, inserts) = (named.entry, named.is_inserted);
         let mut leaf = self.lock(entry).ok_or_else(|| self.lacks(entry))?;
         let valid = leaf.valid()?;

@@ -30,7 +30,7 @@ impl Session {
         self.owner.note_stage(Stage::Committing);
         self.begin_ending();
         let csn = match self.state {
-            State::Ordered(csn) => csn,
+            State::Ordered(csn) | State::Visible(csn) => csn,
             State::Prepared => self.commit_ordered(),
             State::Active => match self.order() {
                 Ok(csn) => csn,
@@ -40,7 +40,9 @@ impl Session {
                 }
             },
         };
-        self.state = State::Ordered(csn);
+        if self.state != State::Visible(csn) {
+            self.state = State::Ordered(csn);
+        }
         // Planted: a commit is published before all earlier ones are durable; its locks are released before
         // publication.
         if perdura_pmem::planted(30) {
@@ -107,8 +109,18 @@ impl Session {
                 self.state = State::Ordered(csn);
                 csn
             }
-            (State::Ordered(csn), _) => csn,
+            (State::Ordered(csn) | State::Visible(csn), _) => csn,
             _ => self.pool.log.last_csn(),
+        }
+    }
+
+    /// Makes an ordered transaction visible, if all earlier commits are durable; [`Session::commit`] does the rest and
+    /// acknowledges. If the thread that orders a group calls it for each, their own threads need not wait for each other.
+    pub fn show_ordered(&mut self) {
+        if let State::Ordered(csn) = self.state
+            && self.pool.log.durable_csn() >= csn
+        {
+            self.show(csn);
         }
     }
 
@@ -141,12 +153,20 @@ impl Session {
         self.writes.log(&mut self.records, log, self.pool.chunk_bytes)
     }
 
-    /// Publishes the transaction, once durable_csn covers it. One store makes it visible, and its locks are free: nobody
-    /// waits for what follows. Then it stores its words page by page, and hands replaced versions to purge.
-    fn publish(&mut self, csn: Csn) {
-        let moves = self.writes.moves();
+    /// Makes the transaction visible by one store, once durable_csn covers it.
+    fn show(&mut self, csn: Csn) {
         self.writes.commit(csn);
         self.pool.log.publish(csn);
+        self.state = State::Visible(csn);
+    }
+
+    /// Publishes the transaction, once durable_csn covers it: it is visible, and its locks are free, so nobody waits for what
+    /// follows. Then it stores its words page by page, and hands replaced versions to purge.
+    fn publish(&mut self, csn: Csn) {
+        let moves = self.writes.moves();
+        if self.state != State::Visible(csn) {
+            self.show(csn);
+        }
         self.release_locks();
         self.writes.publish(csn, &self.pool.behind);
         self.pool.log.stored(csn);
@@ -168,7 +188,7 @@ impl Session {
     /// NotSupported after [`Session::commit_ordered`]: the commit is durable. [`Session::commit`] must complete it,
     /// since later commits wait for it.
     pub fn rollback(&mut self) -> Result<()> {
-        if let State::Ordered(csn) = self.state {
+        if let State::Ordered(csn) | State::Visible(csn) = self.state {
             let what =
                 format!("commit {csn} is durable and cannot be rolled back; commit the transaction to complete it");
             return Err(Error::new(ErrorKind::NotSupported, what));
@@ -247,7 +267,7 @@ impl Drop for Session {
         self.owner.set_client(None);
         match self.state {
             State::Prepared => return self.detach(),
-            State::Ordered(_) => {
+            State::Ordered(_) | State::Visible(_) => {
                 // If the pool failed stop, the next call on it reports that.
                 let _ = self.commit();
             }

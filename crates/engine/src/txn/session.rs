@@ -35,6 +35,8 @@ pub(crate) enum State {
     Prepared,
     /// Its commit record is fenced under this CSN; publication is to follow.
     Ordered(Csn),
+    /// As that, and others see it; its words are still to be stored.
+    Visible(Csn),
 }
 
 /// A position in a transaction that it can roll back to.

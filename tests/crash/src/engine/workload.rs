@@ -555,7 +555,15 @@ impl Worker<'_> {
         trace::ack(Step::Undone.mark(number));
     }
 
-    /// Orders a commit and leaves it unpublished while the log wraps around: first past a held transaction, which is copied forward
+    /// Orders a prepared transaction, as the leader of a group does, and makes it visible or leaves that to its own thread.
+    fn commit_ordered(&mut self) {
+        self.txn.commit_ordered();
+        if self.random.one_in(2) {
+            self.txn.show_ordered();
+        }
+    }
+
+    /// Orders a commit and leaves its words unstored while the log wraps around: first past a held transaction, which is copied forward
     /// and then rolled back, and on to the generation that holds its ending.
     fn order(&mut self) {
         self.hold();
@@ -568,7 +576,7 @@ impl Worker<'_> {
         self.txn.prepare(&(number as u64).to_le_bytes()).expect("there is room");
         trace::ack(Step::Prepared.mark(number));
         trace::mark(Step::Deciding.mark(number));
-        self.txn.commit_ordered();
+        self.commit_ordered();
         std::mem::swap(&mut self.txn, &mut txn);
         let (rounds, decides) = (8 + self.random.below(8), 3 + self.random.below(6));
         for round in 0..rounds {
@@ -602,7 +610,7 @@ impl Worker<'_> {
         }
         if commit {
             trace::mark(Step::Deciding.mark(number));
-            self.txn.commit_ordered();
+            self.commit_ordered();
             // As in a group commit, others get far before this one is published.
             for _ in 0..self.random.below(300) {
                 sync::yield_now();
