@@ -7,7 +7,7 @@ mod common;
 use common::bank::Bank;
 use common::simulated::{audit, pool, survives};
 use common::{committed, reopen, seeds};
-use perdura_engine::{Csn, Engine, ErrorKind, Isolation, Session};
+use perdura_engine::{Csn, Engine, ErrorKind, Isolation, LockMode, ReadView, Session};
 use perdura_pmem::sim::{Body, Random, Scheduler};
 use perdura_pmem::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -111,6 +111,54 @@ fn what_one_thread_has_ordered_is_visible() {
     drop(table);
     audit(&engine);
     survives(&medium, engine);
+}
+
+/// Hazard: the leader shows a transaction before those before it are durable, so that others build on what a crash takes back.
+#[test]
+fn nothing_is_shown_before_what_precedes_it_is_durable() {
+    for seed in seeds(300) {
+        let (_medium, engine) = pool();
+        let table = engine.create_table("t", b"").unwrap();
+        let mut txn = engine.session(Isolation::RepeatableRead);
+        let rows: Vec<_> = (0..2).map(|_| txn.insert(&table, &[0]).unwrap()).collect();
+        txn.commit().unwrap();
+        // The commit that gave the first row each of its values.
+        let (csns, writers) = (Mutex::new(vec![0]), AtomicU32::new(2));
+        let alone: Body<'_> = Box::new(|| {
+            let mut txn = engine.session(Isolation::ReadCommitted);
+            for value in 1..=6 {
+                txn.update(&table, rows[1], &[value]).unwrap();
+                txn.commit().unwrap();
+            }
+            writers.fetch_sub(1, Ordering::Relaxed);
+        });
+        let in_group: Body<'_> = Box::new(|| {
+            let mut txn = engine.session(Isolation::ReadCommitted);
+            txn.set_lock_wait_timeout(Duration::from_secs(100));
+            for value in 1..=6 {
+                txn.update(&table, rows[0], &[value]).unwrap();
+                txn.prepare(&[value]).unwrap();
+                csns.lock().push(txn.commit_ordered());
+                txn.show_ordered();
+                txn.commit().unwrap();
+            }
+            writers.fetch_sub(1, Ordering::Relaxed);
+        });
+        let reading: Body<'_> = Box::new(|| {
+            let mut txn = engine.session(Isolation::ReadCommitted);
+            txn.set_lock_wait_timeout(Duration::from_secs(100));
+            while writers.load(Ordering::Relaxed) > 0 {
+                txn.start_statement();
+                txn.lock_row(&table, rows[0], LockMode::Shared).unwrap();
+                let row = txn.read(&table, rows[0], ReadView::Newest).unwrap().unwrap();
+                // SAFETY: the statement has not ended.
+                let csn = csns.lock()[usize::from(unsafe { row.bytes() }[0])];
+                assert!(engine.counters().durable_csn >= csn, "seed {seed}: commit {csn} is not durable");
+                txn.rollback().unwrap();
+            }
+        });
+        Scheduler::new(seed).pause_one_in(16).run(vec![alone, in_group, reading]);
+    }
 }
 
 /// Hazard: a prepared transaction is lost when its session ends. It must be there to be decided by name, before or

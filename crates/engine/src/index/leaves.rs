@@ -119,7 +119,7 @@ impl Quarantined {
     }
 }
 
-/// The leaves of a segment.
+/// The leaves of a segment, in the order of their places.
 struct LeafSegment {
     units: u32,
     leaves: Vec<LeafId>,

@@ -115,7 +115,8 @@ impl Session {
     }
 
     /// Makes an ordered transaction visible, if all earlier commits are durable; [`Session::commit`] does the rest and
-    /// acknowledges. If the thread that orders a group calls it for each, their own threads need not wait for each other.
+    /// acknowledges. If the thread that orders a group calls it for each, their own threads need not wait for each other. Until
+    /// [`Session::commit`] others may find a lock held that somebody had to wait for.
     pub fn show_ordered(&mut self) {
         if let State::Ordered(csn) = self.state
             && self.pool.log.durable_csn() >= csn

@@ -21,6 +21,8 @@ use std::time::Duration;
 
 /// Rounds of purge after which a row gets a key no more that it has had too often lately, some 100 ms.
 const CROWDED_ROUNDS: u32 = 100;
+/// So many more if commits before the first are still to store what they did, some 10 s.
+const LATE_ROUNDS: u32 = 10_000;
 /// Waits for the row of a key after which the next ones come a millisecond apart.
 const WAITS_AT_ONCE: u32 = 10;
 
@@ -192,7 +194,8 @@ impl Session {
     ) -> Result<()> {
         let definition = table.index_definition(index);
         let unique = definition.is_some_and(|definition| definition.unique) && !key.may_repeat;
-        let (mut rounds, mut waits) = (0, 0);
+        let (mut rounds, mut late, mut waits) = (0, 0, 0);
+        let mut crowded = None;
         loop {
             let writes = self.writes.table(table, self.owner.id);
             let (entry, visible) = ((key.bytes, row, unique), || self.pool.log.visible_csn());
@@ -219,13 +222,14 @@ impl Session {
                         return Err(Error::new(ErrorKind::LockWaitTimeout, what));
                     }
                 }
-                Inserted::Crowded if rounds < CROWDED_ROUNDS => {
-                    // Commits that are not stored yet hold the checkpoint back.
-                    if rounds > 0 {
+                Inserted::Crowded if rounds < CROWDED_ROUNDS + late.min(LATE_ROUNDS) => {
+                    if crowded.is_some() {
                         pause();
                     }
+                    // Commits that are not stored yet hold the checkpoint back, as long as their threads have no core.
+                    let visible = *crowded.get_or_insert_with(visible);
+                    late += u32::from(self.pool.checkpoint()? < visible);
                     rounds += 1;
-                    self.pool.checkpoint()?;
                     self.pool.purge();
                 }
                 Inserted::Crowded => {
