@@ -274,7 +274,7 @@ impl BulkInsert {
     }
 
     /// Brings edited pages to their final state before the commit: frees the versions that the transaction itself has
-    /// replaced, folds the checksums again, and collects the RIDs that are left free. The caller flushes the rest and fences.
+    /// replaced, and folds the checksums again. The caller flushes the rest and fences.
     pub fn settle(&mut self) {
         for index in 0..self.pages.len() {
             if !self.pages[index].edited {
@@ -291,7 +291,6 @@ impl BulkInsert {
                 self.pages[index].folded = self.fold_again(index);
             }
         }
-        self.collect_holes();
     }
 
     fn fold_again(&self, index: usize) -> u64 {
@@ -325,22 +324,13 @@ impl BulkInsert {
         })
     }
 
-    /// Collects the RIDs that edited pages leave free, before publication (I8): by [`BulkInsert::settle`], or at the commit for
-    /// pages that came from a prepared transaction.
+    /// Collects the RIDs that edited pages leave free; called before publication (I8).
     pub fn collect_holes(&mut self) {
-        // Planted: holes are collected after publication, when others may have made more of them.
-        if !perdura_pmem::planted(65) {
-            self.collect_holes_now();
-        }
-    }
-
-    fn collect_holes_now(&mut self) {
         let mut holes = std::mem::take(&mut self.holes);
         for page in self.pages.iter().filter(|page| page.edited) {
             let rows = self.directory().page_rows(page.page).start..page.next;
             holes.extend(rows.filter(|row| self.word(*row).is_empty()).map(|row| self.rid(row)));
         }
-        self.pages.iter_mut().for_each(|page| page.edited = false);
         self.holes = holes;
     }
 
@@ -356,7 +346,11 @@ impl BulkInsert {
 
     /// Returns unused RIDs and holes to the table's allocator, after publication.
     pub fn finish(mut self) {
-        self.collect_holes_now();
+        // Planted: holes are collected after publication, when others may have made more of them.
+        if perdura_pmem::planted(65) {
+            self.holes.clear();
+            self.collect_holes();
+        }
         let holes = std::mem::take(&mut self.holes);
         let unused = self.pages.iter().flat_map(|page| (page.next..page.end).map(|row| self.rid(row)));
         self.table.space().free_rids(holes.into_iter().chain(unused));

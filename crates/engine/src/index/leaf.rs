@@ -184,10 +184,11 @@ impl<'a> LeafBytes<'a> {
         }
     }
 
-    /// Makes the entry in `slot` durable, which an earlier process has stored.
-    pub fn reclaim_slot(&self, slot: u32) {
-        let entry = self.ranges(slot).into_iter().flatten();
-        self.region.reclaim_all(entry.map(|range| (self.at + range.start, range.end - range.start)));
+    /// Makes the valid word durable, and the entries in `slots`, which an earlier process has stored.
+    pub fn reclaim_slots(&self, slots: u64) {
+        let entries = bits(slots).filter_map(|slot| self.ranges(slot)).flatten();
+        let all = std::iter::once(VALID_AT..VALID_AT + 8).chain(entries);
+        self.region.reclaim_all(all.map(|range| (self.at + range.start, range.end - range.start)));
     }
 
     /// Waits until what this thread has flushed is durable.

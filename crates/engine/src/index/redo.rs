@@ -121,6 +121,7 @@ impl Index {
     /// Deletes and inserts `entries`, all of which leaf `leaf` has. A key that was deleted and inserted again is there in the end.
     fn redo_in(&self, leaf: &LockedLeaf<'_>, entries: &[NamedEntry<'_>]) -> Result<()> {
         let mut valid = leaf.valid()?;
+        let mut others = 0;
         for named in entries {
             if !named.is_inserted {
                 while let Some(slot) = leaf.bytes.find(valid, named.entry) {
@@ -136,12 +137,12 @@ impl Index {
             valid |= 1 << slot;
             // Its own was durable before its record (I3). A loser may have filled another, in the cache only.
             if own != Some(slot) {
-                leaf.bytes.reclaim_slot(slot);
+                others |= 1 << slot;
             }
         }
         // It is stored even if it says so already: a killed process may have left it in the cache only.
         leaf.bytes.set_valid(valid);
-        leaf.bytes.flush_valid();
+        leaf.bytes.reclaim_slots(others);
         Ok(())
     }
 
