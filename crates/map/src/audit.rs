@@ -1,102 +1,103 @@
 //! The audit behind [`crate::OrderedMap::check`]: reads and checks everything reachable.
 //!
-//! It checks the order and checksums of the index, the chain of records, and that nothing reachable lies in a free
-//! page. If nothing has changed meanwhile, it also compares the counts of live and held bytes with what is reachable,
-//! so that no space is lost.
+//! It checks the order and checksums of the index, the versions of every key, the chain of records, and that nothing
+//! reachable lies in a free page. If nothing has changed meanwhile, it also compares the counts of live and held bytes with
+//! what is reachable, so that no space is lost.
 
 use crate::config::Kind;
 use crate::error::Result;
 use crate::format::Ref;
-use crate::index::{Index, Store, for_each_node};
-use crate::scan::Cursor;
-use crate::snapshot::Snapshot;
+use crate::snapshot::Confirmed;
 use crate::state::Core;
+use crate::structure::Structure;
 use rustc_hash::FxHashSet;
 
-/// Bytes and entries that the audit has reached.
+/// What the audit has reached.
 #[derive(Default)]
 struct Reachable {
-    entries: FxHashSet<Ref>,
+    /// Records that are entries, or older versions of those that are kept.
+    records: FxHashSet<Ref>,
+    /// How many of them are versions.
+    versions: u64,
     node_bytes: u64,
-    /// Rollback records that the index does not name.
-    orphan_bytes: u64,
+    /// Rollback records that are no versions of a key: tags.
+    other_bytes: u64,
     /// List: every record of the chain.
     chain_bytes: u64,
 }
 
-impl<I: Index> Core<I> {
+impl<I: Structure> Core<I> {
     /// Audits the map. Returns the number of versions.
     pub(crate) fn check(&self) -> Result<u64> {
         {
             let _collector = self.collector.lock();
             self.traverse()?;
         }
-        let snapshot = self.snapshot()?;
+        let (hold, confirmed) = self.hold(u64::MAX)?;
+        let checked = self.check_all(&confirmed);
+        self.release(&hold);
+        checked.map(|versions| if I::KIND == Kind::List { confirmed.versions } else { versions })
+    }
+
+    fn check_all(&self, confirmed: &Confirmed) -> Result<u64> {
         let mut reachable = Reachable::default();
-        self.check_nodes(&snapshot, &mut reachable)?;
-        self.check_entries(&snapshot, &mut reachable)?;
-        self.check_chain(&snapshot, &mut reachable)?;
-        self.check_space(snapshot.number, &reachable)?;
-        Ok(snapshot.versions)
-    }
-
-    fn check_nodes(&self, snapshot: &Snapshot<'_>, reachable: &mut Reachable) -> Result<()> {
-        // The index of a list exists only for the present: the snapshot does not hold its nodes, so pin them.
-        let _pin = self.pins.pin();
-        let root = if I::KIND == Kind::List { self.root() } else { snapshot.root };
-        for_each_node(&self.reader, root, &mut |link, node| {
-            I::Store::verify(&self.reader, link)?;
-            if I::KIND == Kind::BTree {
-                reachable.node_bytes += Ref(link).len();
-            }
-            node.check_heads(&self.records)
-        })
-    }
-
-    fn check_entries(&self, snapshot: &Snapshot<'_>, reachable: &mut Reachable) -> Result<()> {
-        if I::KIND == Kind::List {
-            // The index of a list exists only for the present: the snapshot does not hold its nodes, so pin them.
-            let _pin = self.pins.pin();
-            return self.check_order(self.root(), reachable);
+        self.check_entries(confirmed, &mut reachable)?;
+        self.check_chain(confirmed, &mut reachable)?;
+        let is_unchanged = self.check_space(confirmed.number, &reachable)?;
+        if (is_unchanged || I::KIND == Kind::BTree) && reachable.versions != confirmed.versions {
+            let what = format!("{} versions found, {} counted", reachable.versions, confirmed.versions);
+            return Err(self.records.damaged(confirmed.head, &what));
         }
-        self.check_order(snapshot.root, reachable)?;
-        if reachable.entries.len() as u64 != snapshot.versions {
-            let (found, said) = (reachable.entries.len(), snapshot.versions);
-            let what = format!("{found} versions found, {said} counted");
-            return Err(self.records.damaged(Ref(snapshot.root).offset(), &what));
-        }
-        Ok(())
+        Ok(reachable.versions)
     }
 
-    fn check_order(&self, root: u64, reachable: &mut Reachable) -> Result<()> {
-        let mut cursor = Cursor::seek(&self.reader, &self.records, root, None)?;
-        let mut before: Option<(&[u8], u64)> = None;
-        while let Some((record, found)) = cursor.next()? {
-            self.records.verify(record.offset(), &found)?;
-            let this = (found.key, found.header.ts);
-            if before.is_some_and(|before| before >= this) {
+    fn check_entries(&self, confirmed: &Confirmed, reachable: &mut Reachable) -> Result<()> {
+        let mut before: Option<&[u8]> = None;
+        let forgotten = confirmed.times.forgotten;
+        let bytes = I::check_index(self, confirmed.root, &mut |entry| {
+            let (mut record, mut found) = (entry, self.records.get(entry)?);
+            if before.is_some_and(|before| before >= found.key) {
                 return Err(self.records.damaged(record.offset(), "entries of the index out of order"));
             }
-            before = Some(this);
-            reachable.entries.insert(record);
-        }
+            before = Some(found.key);
+            let mut newer = None;
+            loop {
+                self.records.verify(record.offset(), &found)?;
+                let is_new = reachable.records.insert(record);
+                if record.is_deletion() != found.header.deletion || !is_new || found.header.tag {
+                    return Err(self.records.damaged(record.offset(), "a reference to a record says what it is not"));
+                }
+                // A replaced change is no version, nor is a deletion that is forgotten.
+                let is_over = found.header.deletion && found.header.ts <= forgotten;
+                reachable.versions += u64::from(newer != Some(found.header.ts) && !is_over);
+                newer = Some(found.header.ts);
+                if found.header.ts <= forgotten {
+                    return Ok(());
+                }
+                let Some((older, content)) = self.records.older(record.offset())? else { return Ok(()) };
+                if content.key != found.key || content.header.ts > found.header.ts {
+                    return Err(self.records.damaged(older.offset(), "the older version of a key is not one of it"));
+                }
+                (record, found) = (older, content);
+            }
+        })?;
+        reachable.node_bytes = bytes;
         Ok(())
     }
 
-    fn check_chain(&self, snapshot: &Snapshot<'_>, reachable: &mut Reachable) -> Result<()> {
+    fn check_chain(&self, confirmed: &Confirmed, reachable: &mut Reachable) -> Result<()> {
         let most = self.records.geometry.records_max();
         let is_list = I::KIND == Kind::List;
-        let mut offset = snapshot.head;
-        let mut count = 0;
-        let mut linked = 0;
-        while offset != 0 && (is_list || count < snapshot.pending) {
+        let mut offset = confirmed.head;
+        let (mut count, mut linked) = (0, 0);
+        while offset != 0 && (is_list || count < confirmed.pending) {
             let (record, found) = self.records.at(offset)?;
             self.records.verify(offset, &found)?;
             reachable.chain_bytes += record.len();
-            let is_entry = reachable.entries.contains(&record);
-            linked += u64::from(is_entry);
-            if count < snapshot.pending && !is_entry {
-                reachable.orphan_bytes += record.len();
+            let is_version = reachable.records.contains(&record);
+            linked += u64::from(is_version);
+            if count < confirmed.pending && !is_version {
+                reachable.other_bytes += record.len();
             }
             count += 1;
             if count > most {
@@ -106,35 +107,36 @@ impl<I: Index> Core<I> {
         }
         let is_unchanged = {
             let state = self.state.lock();
-            state.pages.number == snapshot.number && !state.is_dirty
+            state.pages.number() == confirmed.number && !state.is_dirty
         };
-        if is_list && is_unchanged && linked != reachable.entries.len() as u64 {
-            let what = format!("{} entries of the index, {linked} of them in the chain", reachable.entries.len());
-            return Err(self.records.damaged(snapshot.head, &what));
+        if is_list && is_unchanged && linked != reachable.records.len() as u64 {
+            let what = format!("{} versions of keys, {linked} of them in the chain", reachable.records.len());
+            return Err(self.records.damaged(confirmed.head, &what));
         }
         Ok(())
     }
 
-    fn check_space(&self, number: u64, reachable: &Reachable) -> Result<()> {
+    /// Returns whether nothing has changed since confirmation `number`.
+    fn check_space(&self, number: u64, reachable: &Reachable) -> Result<bool> {
         let state = self.state.lock();
-        for record in &reachable.entries {
+        for record in &reachable.records {
             let is_lost = state.pages.is_in_free_page(*record);
-            if is_lost && state.pages.number == number {
+            if is_lost && state.pages.number() == number {
                 return Err(self.records.damaged(record.offset(), "a record lies in a page marked free"));
             }
         }
-        if state.pages.number != number || state.is_dirty {
-            return Ok(());
+        if state.pages.number() != number || state.is_dirty {
+            return Ok(false);
         }
-        let entry_bytes: u64 = reachable.entries.iter().map(|record| record.len()).sum();
-        let waiting = state.store.waiting_bytes(&state.pages.live);
-        let live = entry_bytes + reachable.orphan_bytes + reachable.node_bytes + waiting;
+        let record_bytes: u64 = reachable.records.iter().map(|record| record.len()).sum();
+        let waiting = I::waiting_bytes(self, &state.writer);
+        let live = record_bytes + reachable.other_bytes + reachable.node_bytes + waiting;
         let held = if I::KIND == Kind::List { reachable.chain_bytes } else { live };
         let counted = (state.pages.live_bytes(), state.pages.live_in_all(), state.pages.held_in_all());
         if counted != (live, live, held) {
             let what = format!("bytes live, live by page and held: counted {counted:?}, reachable {:?}", (live, held));
             return Err(self.records.damaged(0, &what));
         }
-        Ok(())
+        Ok(true)
     }
 }

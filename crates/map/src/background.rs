@@ -1,10 +1,10 @@
-//! The background thread of a map: it confirms idle batches and collects garbage when there is enough of it.
+//! The background thread of a map: it confirms idle batches, sweeps the index, and collects garbage when there is enough of it.
 //!
 //! While there is work it wakes once per interval. After a few rounds without any it sleeps until a change wakes it.
 
 use crate::error::{ErrorKind, Result};
-use crate::index::Index;
 use crate::state::Core;
+use crate::structure::Structure;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
@@ -12,6 +12,8 @@ use std::time::Duration;
 
 /// Lower bound of [`crate::Config::interval`].
 const INTERVAL_MIN: Duration = Duration::from_micros(50);
+/// Forgotten deletions in the index beyond which they are swept at once, and not only when the map is idle.
+const SWEEPS_MAX: usize = 1 << 16;
 /// Rounds without work before the thread sleeps.
 const IDLE_LOOKS: u32 = 3;
 
@@ -23,7 +25,7 @@ pub(crate) struct Background {
 
 impl Background {
     /// Error: `Medium` when the system refuses to start a thread.
-    pub(crate) fn start<I: Index>(core: Arc<Core<I>>) -> Result<Background> {
+    pub(crate) fn start<I: Structure>(core: Arc<Core<I>>) -> Result<Background> {
         let spawned = std::thread::Builder::new().name("perdura-map".into()).spawn({
             let core = core.clone();
             move || run(&core)
@@ -48,7 +50,7 @@ impl Drop for Background {
     }
 }
 
-fn run<I: Index>(core: &Core<I>) {
+fn run<I: Structure>(core: &Core<I>) {
     let interval = core.config.interval.max(INTERVAL_MIN);
     let mut idle = 0;
     let mut refused = false;
@@ -64,12 +66,16 @@ fn run<I: Index>(core: &Core<I>) {
         if !core.wake.wait(Some(interval)) {
             return;
         }
-        let (was_dirty, wants_collection) = {
+        let (was_dirty, wants_sweep, wants_collection) = {
             let mut state = core.state.lock();
             let was_dirty = state.is_dirty;
             core.confirm(&mut state);
-            (was_dirty, !refused && core.wants_collection(&state))
+            let wants_sweep = state.to_sweep.len() > SWEEPS_MAX || !was_dirty && !state.to_sweep.is_empty();
+            (was_dirty, wants_sweep && !refused, !refused && core.wants_collection(&state))
         };
+        if wants_sweep && !wants_collection {
+            refused = core.sweep().is_err();
+        }
         let mut freed = 0;
         if wants_collection {
             match core.collect() {

@@ -1,31 +1,26 @@
-//! Changes: append a record, copy the path of the index, publish the new root. The next confirmation makes it durable.
+//! Changes: append a record and make the key's entry in the index name it. The next confirmation makes it durable.
 //!
 //! A change that fails leaves the map as it was: nothing it made was published, and all of it is given back.
 
-use crate::config::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use crate::append::New;
+use crate::config::{KEY_BYTES_MAX, META_BYTES_MAX, TAG_BYTES_MAX, VALUE_BYTES_MAX};
 use crate::error::{ErrorKind, Result};
-use crate::format::{RECORD_HEADER_BYTES, RecordHeader, Ref, bytes_of, link, record_bytes};
-use crate::index::{Index, Store};
-use crate::pages::{Filling, Pages, Urgency};
+use crate::format::Ref;
+use crate::ordered_map::{Compared, KeyChange};
+use crate::pages::{Filling, Urgency};
 use crate::pending::Change;
-use crate::record::{Target, record_crc};
 use crate::state::{Core, State};
+use crate::structure::Structure;
 use crate::timestamps::Ts;
-use crate::tree::{self, Edit, Inserted, Nodes};
-use perdura_pmem::checksum::crc32c_append;
 use perdura_pmem::planted;
 
-/// Records up to this length are assembled in a buffer and written with one store.
-const SMALL_BYTES: usize = 256;
-const HEADER: usize = RECORD_HEADER_BYTES as usize;
-
-impl<I: Index> Core<I> {
+impl<I: Structure> Core<I> {
     pub(crate) fn set(&self, ts: Ts, key: &[u8], value: &[u8]) -> Result<()> {
         self.check_size(key, Some(value))?;
         self.with_room(|state| {
             self.check_change(state, ts)?;
             self.change(state, ts, key, Some(value), |_| true)?;
-            self.changed(state);
+            self.changed(state, 1);
             Ok(())
         })
     }
@@ -33,9 +28,10 @@ impl<I: Index> Core<I> {
     pub(crate) fn delete(&self, ts: Ts, key: &[u8]) -> Result<bool> {
         self.with_room(|state| {
             self.check_change(state, ts)?;
-            let changed = self.change(state, ts, key, None, |newest| newest.is_some())?;
+            let changed =
+                self.change(state, ts, key, None, |newest| newest.is_some_and(|(value, _)| value.is_some()))?;
             if changed {
-                self.changed(state);
+                self.changed(state, 1);
             }
             Ok(changed)
         })
@@ -47,20 +43,22 @@ impl<I: Index> Core<I> {
         key: &[u8],
         expected: Option<&[u8]>,
         new: Option<&[u8]>,
-    ) -> Result<bool> {
+    ) -> Result<Compared> {
         self.check_size(key, new)?;
         self.with_room(|state| {
             self.check_change(state, ts)?;
-            let mut matches = false;
+            let mut compared = Compared { matched: false, ts: 0 };
             let changed = self.change(state, ts, key, new, |newest| {
-                matches = newest == expected;
+                let (value, found) = newest.unwrap_or((None, 0));
+                compared = Compared { matched: value == expected, ts: found };
                 // No value instead of no value is no change.
-                matches && (newest.is_some() || new.is_some())
+                compared.matched && (value.is_some() || new.is_some())
             })?;
             if changed {
-                self.changed(state);
+                self.changed(state, 1);
+                compared.ts = ts;
             }
-            Ok(matches)
+            Ok(compared)
         })
     }
 
@@ -72,7 +70,7 @@ impl<I: Index> Core<I> {
             self.check_change(state, ts)?;
             self.read_pending(state)?;
             self.change(state, ts, key, Some(value), |_| true)?;
-            self.apply_and_forget(state, ts)?;
+            self.apply_and_forget(state, ts);
             Ok(ts)
         })
     }
@@ -82,26 +80,62 @@ impl<I: Index> Core<I> {
             let ts = state.times.last + 1;
             self.check_change(state, ts)?;
             self.read_pending(state)?;
-            let changed = self.change(state, ts, key, None, |newest| newest.is_some())?;
+            let changed =
+                self.change(state, ts, key, None, |newest| newest.is_some_and(|(value, _)| value.is_some()))?;
             if changed {
-                self.apply_and_forget(state, ts)?;
+                self.apply_and_forget(state, ts);
             }
             Ok(changed)
         })
     }
 
     /// Follows a change, before any confirmation covers it, so that no crash leaves the change unapplied.
-    fn apply_and_forget(&self, state: &mut State<I>, ts: Ts) -> Result<()> {
+    fn apply_and_forget(&self, state: &mut State<I>, ts: Ts) {
         // Planted: the batch closes before the change is applied.
         planted(136).then(|| self.confirm(state));
         state.times.applied = ts;
-        let forgotten = self.forget_up_to(state, ts);
-        self.changed(state);
-        match forgotten {
-            // The change is made. The next one forgets what this one has replaced.
-            Err(error) if error.kind() == ErrorKind::Full => Ok(()),
-            other => other,
+        state.forget_to = state.forget_to.max(ts);
+        while self.forget_some(state) {}
+        self.changed(state, 1);
+    }
+
+    /// Several changes at one timestamp and their tag: all of them or, if there is no room for one, none.
+    pub(crate) fn batch(&self, ts: Ts, tag: Option<&[u8]>, changes: &[KeyChange<'_>]) -> Result<()> {
+        changes.iter().try_for_each(|change| self.check_size(change.key, change.value))?;
+        if let Some(tag) = tag.filter(|tag| tag.len() > TAG_BYTES_MAX) {
+            return self.too_large("tag", tag.len(), TAG_BYTES_MAX);
         }
+        self.with_room(|state| {
+            self.check_change(state, ts)?;
+            self.read_pending(state)?;
+            let (before, times) = (state.pending.len(), state.times);
+            if let Err(error) = self.change_all(state, ts, tag, changes) {
+                while state.pending.len() > before {
+                    self.take_back_newest(state)?;
+                }
+                state.times = times;
+                return Err(error);
+            }
+            let made = state.pending.len() - before;
+            state.times.last = ts;
+            self.changed(state, u32::try_from(made).unwrap_or(u32::MAX));
+            Ok(())
+        })
+    }
+
+    fn change_all(&self, state: &mut State<I>, ts: Ts, tag: Option<&[u8]>, changes: &[KeyChange<'_>]) -> Result<()> {
+        if let Some(tag) = tag {
+            let new = New { ts, key: &[], value: Some(tag), tag: true, next: state.head, older: 0 };
+            let record = self.append(&mut state.pages, Filling::Records, &new, Urgency::Ordinary)?;
+            state.head = record.offset();
+            state.pending.push(Change { ts, record, before: Ref::NONE, replaces: false, tag: true });
+        }
+        for change in changes {
+            self.change(state, ts, change.key, change.value, |newest| {
+                change.value.is_some() || newest.is_some_and(|(value, _)| value.is_some())
+            })?;
+        }
+        Ok(())
     }
 
     /// Runs a change under the writer's lock. If the region is full, runs it again after a confirmation has freed what
@@ -120,15 +154,27 @@ impl<I: Index> Core<I> {
         result
     }
 
+    fn too_large<T>(&self, what: &str, found: usize, most: usize) -> Result<T> {
+        Err(self.error(ErrorKind::TooLarge, format!("a {what} of {found} bytes; at most {most} are possible")))
+    }
+
+    pub(crate) fn set_meta(&self, meta: &[u8]) -> Result<()> {
+        if meta.len() > META_BYTES_MAX {
+            return self.too_large("meta blob", meta.len(), META_BYTES_MAX);
+        }
+        let mut state = self.state.lock();
+        state.meta = meta.to_vec();
+        state.is_dirty = true;
+        self.stir();
+        Ok(())
+    }
+
     fn check_size(&self, key: &[u8], value: Option<&[u8]>) -> Result<()> {
-        let too_large = |what: &str, found: usize, most: usize| {
-            Err(self.error(ErrorKind::TooLarge, format!("a {what} of {found} bytes; at most {most} are possible")))
-        };
         if key.len() > KEY_BYTES_MAX {
-            return too_large("key", key.len(), KEY_BYTES_MAX);
+            return self.too_large("key", key.len(), KEY_BYTES_MAX);
         }
         match value {
-            Some(value) if value.len() > VALUE_BYTES_MAX => too_large("value", value.len(), VALUE_BYTES_MAX),
+            Some(value) if value.len() > VALUE_BYTES_MAX => self.too_large("value", value.len(), VALUE_BYTES_MAX),
             _ => Ok(()),
         }
     }
@@ -144,154 +190,50 @@ impl<I: Index> Core<I> {
         Ok(())
     }
 
-    pub(crate) fn check_writable(&self, state: &State<I>) -> Result<()> {
-        if state.is_loading {
-            return Err(self.error(ErrorKind::ReadOnly, "a snapshot is being loaded; wait until it is finished".into()));
-        }
-        Ok(())
-    }
-
-    /// Changes a key if `decide` agrees; it is given the value of the key's newest version, confirmed or not. Returns
-    /// whether the key was changed. The change counts once the caller has called [`Core::changed`].
+    /// Changes a key if `decide` agrees; it is given value and timestamp of the key's newest version, confirmed or not,
+    /// if there is one. Returns whether the key was changed. The change counts once the caller has called
+    /// [`Core::changed`].
     fn change(
         &self,
         state: &mut State<I>,
         ts: Ts,
         key: &[u8],
         value: Option<&[u8]>,
-        decide: impl FnOnce(Option<&[u8]>) -> bool,
+        decide: impl FnOnce(Option<(Option<&[u8]>, Ts)>) -> bool,
     ) -> Result<bool> {
         let urgency = if value.is_some() { Urgency::Ordinary } else { Urgency::Deletion };
-        let (head, target) = (state.head, Target::new(key, ts));
-        let (mut has_older, mut appended) = (false, None);
-        let edited = self.edit(state, urgency, |nodes, root, edit| {
-            tree::insert(nodes, &self.records, root, &target, edit, |nodes, found| {
-                let older = found.before.map(|before| self.records.get(before)).transpose()?;
-                let older = older.filter(|older| older.key == key);
-                has_older = older.is_some();
-                let newest = found.same.map(|same| self.records.get(same)).transpose()?.or(older);
-                if decide(newest.filter(|newest| !newest.header.deletion).map(|newest| newest.value)) {
-                    appended = Some(self.append(nodes.pages(), Filling::Records, (ts, key, value), head, urgency)?);
-                }
-                Ok(appended)
-            })
-        });
-        let (inserted, edit) = match edited {
-            Ok((Some(inserted), edit)) => (inserted, edit),
-            Ok((None, _)) => return Ok(false),
-            Err(error) => {
-                // Planted: a change that fails keeps its record's place.
-                if let Some(record) = appended.filter(|_| !planted(135)) {
-                    state.pages.cut(record);
-                }
-                return Err(error);
+        let (place, found) = self.index.locate(&self.records, key)?;
+        let newest = found.map(|(record, found)| ((!record.is_deletion()).then_some(found.value), found.header.ts));
+        if !decide(newest) {
+            return Ok(false);
+        }
+        let (mut before, mut over) = (Ref::NONE, None);
+        let replaces = newest.is_some_and(|(_, found)| found == ts);
+        if let (Some((record, _)), Some((value, found))) = (found, newest) {
+            // A forgotten deletion is no version: it only has not been swept.
+            let is_over = value.is_none() && found <= state.times.forgotten;
+            (before, over) = if is_over { (Ref::NONE, Some(record)) } else { (record, None) };
+        }
+        let older = if before.is_none() { 0 } else { before.offset() };
+        let new = New { ts, key, value, tag: false, next: state.head, older };
+        let record = self.append(&mut state.pages, Filling::Records, &new, urgency)?;
+        let put = self.index.put(&mut state.editing(&self.records, urgency), &place, key, Some(record));
+        if let Err(error) = put {
+            // Planted: a change that fails keeps its record's place.
+            if !planted(135) {
+                state.pages.cut(record);
             }
-        };
-        let Inserted { record, same } = inserted;
-        self.complete(state, edit);
+            return Err(error);
+        }
+        state.dead.extend(over);
+        // Planted: the record is freed although the chain runs through it.
+        if replaces && planted(134) {
+            state.dead.push(before);
+        }
         state.head = record.offset();
         state.times.last = ts;
-        state.pending.push(Change { ts, record, has_older, deletion: value.is_none() });
-        match same {
-            // The chain still runs through the replaced record until that is forgotten or rolled back, but it is no
-            // longer a version.
-            // Planted: the record is freed although the chain runs through it.
-            Some(same) if planted(134) => state.dead.push(same),
-            Some(same) => _ = state.orphans.insert(same),
-            None => state.versions += 1,
-        }
+        state.pending.push(Change { ts, record, before, replaces, tag: false });
+        state.versions += u64::from(!replaces);
         Ok(true)
-    }
-
-    /// Publishes an edit's root and retires the nodes it replaces.
-    pub(crate) fn complete(&self, state: &mut State<I>, edit: Edit) {
-        self.publish(state, edit.root);
-        for link in &edit.replaced {
-            state.store.retire(&mut state.pages, *link);
-        }
-        state.spare = edit;
-        state.is_dirty = true;
-    }
-
-    /// Edits the index without publishing; [`Core::complete`] publishes. A failed edit gives back the nodes it has
-    /// made.
-    pub(crate) fn edit<T>(
-        &self,
-        state: &mut State<I>,
-        urgency: Urgency,
-        run: impl FnOnce(&mut <I::Store as Store>::Writer<'_>, u64, &mut Edit) -> Result<T>,
-    ) -> Result<(T, Edit)> {
-        let mut edit = std::mem::take(&mut state.spare);
-        edit.clear();
-        let result = {
-            let mut nodes = state.store.writer(&self.reader, &mut state.pages, urgency);
-            run(&mut nodes, state.root, &mut edit)
-        };
-        match result {
-            Ok(found) => Ok((found, edit)),
-            Err(error) => {
-                edit.made.iter().for_each(|link| state.store.undo(&mut state.pages, *link));
-                Err(error)
-            }
-        }
-    }
-
-    /// Appends a record whose link leads to the record at `next` (0: none). Error: `Full`.
-    pub(crate) fn append(
-        &self,
-        pages: &mut Pages,
-        filling: Filling,
-        (ts, key, value): (Ts, &[u8], Option<&[u8]>),
-        next: u64,
-        urgency: Urgency,
-    ) -> Result<Ref> {
-        let content = value.unwrap_or_default();
-        let len = record_bytes(key.len() as u64, content.len() as u64);
-        let Some(offset) = pages.allocate(filling, len, urgency) else {
-            return Err(crate::space::full(pages, len));
-        };
-        let header = RecordHeader {
-            next: link(next, self.records.salt),
-            ts,
-            deletion: value.is_none(),
-            key_bytes: key.len() as u32,
-            value_bytes: content.len() as u32,
-            crc: 0,
-        };
-        if len as usize <= SMALL_BYTES {
-            self.fill_small(pages, (offset, len), header, key, content);
-        } else {
-            self.fill_large(pages, offset, header, key, content);
-        }
-        Ok(Ref::new(offset, len))
-    }
-
-    /// Assembles a record in a buffer and writes it with one store.
-    #[inline]
-    fn fill_small(
-        &self,
-        pages: &mut Pages,
-        (offset, len): (u64, u64),
-        mut header: RecordHeader,
-        key: &[u8],
-        value: &[u8],
-    ) {
-        let mut bytes = [0; SMALL_BYTES];
-        let key_end = HEADER + key.len();
-        let end = key_end + value.len();
-        bytes[..HEADER].copy_from_slice(bytes_of(&header.encode()));
-        bytes[HEADER..key_end].copy_from_slice(key);
-        bytes[key_end..end].copy_from_slice(value);
-        header.crc = record_crc(self.records.salt, offset, &bytes[..end]);
-        bytes[..HEADER].copy_from_slice(bytes_of(&header.encode()));
-        pages.fill(offset, &bytes[..len as usize]);
-    }
-
-    fn fill_large(&self, pages: &mut Pages, offset: u64, mut header: RecordHeader, key: &[u8], value: &[u8]) {
-        let mut bytes = [bytes_of(&header.encode()), key].concat();
-        header.crc = crc32c_append(record_crc(self.records.salt, offset, &bytes), value);
-        bytes[..HEADER].copy_from_slice(bytes_of(&header.encode()));
-        pages.fill(offset, &bytes);
-        pages.fill(offset + bytes.len() as u64, value);
     }
 }

@@ -26,6 +26,10 @@ impl fmt::Display for Kind {
 pub const KEY_BYTES_MAX: usize = 64 << 10;
 /// Longest value, in bytes.
 pub const VALUE_BYTES_MAX: usize = 64 << 20;
+/// Longest tag of a timestamp, in bytes.
+pub const TAG_BYTES_MAX: usize = 1024;
+/// Longest meta blob, in bytes.
+pub const META_BYTES_MAX: usize = 1024;
 /// Smallest page, in bytes.
 pub const PAGE_BYTES_MIN: u32 = 256;
 /// Largest page, in bytes.
@@ -43,7 +47,7 @@ pub struct Layout {
     /// Bytes of a page: a power of two from [`PAGE_BYTES_MIN`] to [`PAGE_BYTES_MAX`].
     pub page_bytes: u32,
     /// Most entries of an index node, from [`BRANCHING_MIN`] to [`BRANCHING_MAX`]. A node that removals leave with less
-    /// than a quarter of that is joined with a sibling. A list's nodes lie in DRAM.
+    /// than a quarter of that is joined with a sibling. A list, whose nodes lie in DRAM, does not use it.
     pub branching: u32,
 }
 

@@ -4,10 +4,17 @@
 //! What the new state no longer reaches has then ended; its place waits until no reader and no snapshot can see it.
 
 use crate::config::Kind;
-use crate::format::{ROOT_WORD_AT, RootRecord, bytes_of, root_word};
-use crate::index::{Index, Store};
+use crate::format::{ROOT_RECORD_BYTES, ROOT_WORD_AT, Ref, RootRecord, bytes_of, root_word};
+use crate::index::Index;
 use crate::state::{Core, State};
+use crate::timestamps::Ts;
 use perdura_pmem::{planted, trace};
+use std::sync::atomic::Ordering;
+
+/// Nodes that a rollback of one change makes, besides those of a path from the root.
+const NODES_BESIDES: u64 = 1;
+/// Levels of a tree that room for rolling back is kept for.
+const LEVELS_KEPT: u64 = 6;
 
 impl<I: Index> Core<I> {
     /// Confirms unless nothing has changed.
@@ -21,21 +28,37 @@ impl<I: Index> Core<I> {
         }
         let _span = trace::span("map_confirm");
         let region = &self.records.region;
-        let record = state.root_record();
+        let record = self.root_record(state);
         let slot = RootRecord::slot_at(record.number);
-        region.write(slot, bytes_of(&record.encode(self.records.salt)));
-        state.pages.batch.add(slot, crate::format::ROOT_RECORD_BYTES);
+        let salt = self.records.salt;
+        let blob = [&state.forgotten_tag.tag[..], &state.meta].concat();
+        region.write(slot, bytes_of(&record.encode(&blob, salt)));
+        region.write(slot + ROOT_RECORD_BYTES, &blob);
+        state.pages.batch.add(slot, ROOT_RECORD_BYTES + blob.len() as u64);
         // Planted: the root word is stored before what it names is fenced.
-        planted(100).then(|| region.store(ROOT_WORD_AT, root_word(record.number, self.records.salt)));
+        planted(100).then(|| region.store(ROOT_WORD_AT, root_word(record.number, salt)));
         state.pages.batch.flush(region);
         region.fence();
-        region.store(ROOT_WORD_AT, root_word(record.number, self.records.salt));
+        region.store(ROOT_WORD_AT, root_word(record.number, salt));
         region.persist(ROOT_WORD_AT, 8);
-        // Planted: the next confirmation has the same number.
-        state.pages.number = record.number + u64::from(!planted(102));
-        state.times.confirmed = record.last;
+        state.pages.confirmed(record.number);
+        self.set_confirmed(state, record.last);
         (state.changes, state.is_dirty) = (0, false);
         self.settle(state);
+    }
+
+    fn set_confirmed(&self, state: &mut State<I>, ts: Ts) {
+        state.times.confirmed = ts;
+        self.confirmed.store(ts, Ordering::Release);
+    }
+
+    /// Says that changes at `ts` and later are not all durable.
+    #[inline]
+    pub(crate) fn not_durable_from(&self, state: &mut State<I>, ts: Ts) {
+        // Planted: what was confirmed once counts as confirmed, whatever came in its place.
+        if state.times.confirmed >= ts && !planted(152) {
+            self.set_confirmed(state, ts - 1);
+        }
     }
 
     /// After a confirmation: ends the objects that it no longer reaches.
@@ -46,41 +69,64 @@ impl<I: Index> Core<I> {
         for record in state.dead.drain(..) {
             if I::KIND == Kind::BTree {
                 state.pages.end(record);
-            } else if state.pages.died(record) && self.records.is_deletion(record) {
+            } else if state.pages.died(record) && record.is_deletion() {
                 state.dead_deletions.push(record.offset());
             }
         }
-        state.store.confirmed(&mut state.pages, &self.pins);
+        I::confirmed(&mut state.writer, &mut state.pages, &self.pins);
         state.pages.set_aside(|| self.pins.advance());
+        if state.holds.any() && state.holds.limit(state.pages.garbage()) {
+            // What an ended hold has kept waits for those who read under it when it ended.
+            state.ending = Some(self.pins.advance());
+        }
     }
 
     /// Frees the pages that earlier confirmations set aside. The next confirmation makes their words durable. Returns
     /// the bytes freed.
     pub(crate) fn free_what_left(&self, state: &mut State<I>) -> u64 {
         let mut freed = 0;
+        if state.ending.is_some_and(|epoch| self.pins.oldest() > epoch) {
+            state.ending = None;
+        }
+        let is_held = state.holds.any() || state.ending.is_some();
         // Planted: a snapshot does not hold off the freeing of pages.
-        if state.pages.has_leaving() && (state.snapshots == 0 || planted(109)) {
+        if state.pages.has_leaving() && (!is_held || planted(109)) {
             freed = state.pages.free_leaving(self.pins.oldest());
             state.is_dirty |= freed > 0;
         }
-        state.store.recycle(&mut state.pages, &self.pins, state.snapshots);
+        I::recycle(&mut state.writer, &mut state.pages, &self.pins, is_held);
         freed
     }
 
-    /// Counts a change, and confirms when the batch is full.
+    /// Counts changes that were made, and confirms when the batch is full.
     #[inline]
-    pub(crate) fn changed(&self, state: &mut State<I>) {
-        state.changes += 1;
+    pub(crate) fn changed(&self, state: &mut State<I>, count: u32) {
+        state.changes = state.changes.saturating_add(count);
         state.is_dirty = true;
+        self.not_durable_from(state, state.times.last);
         // Planted: a change is reported durable when it is made.
-        planted(106).then(|| state.times.confirmed = state.times.last);
+        planted(106).then(|| self.set_confirmed(state, state.times.last));
         // Planted: a batch closes one change late.
         if state.changes >= self.config.changes_max + u32::from(planted(103)) {
             self.confirm(state);
         } else {
-            state.store.recycle(&mut state.pages, &self.pins, state.snapshots);
+            I::recycle(&mut state.writer, &mut state.pages, &self.pins, state.holds.any() || state.ending.is_some());
+        }
+        if I::KIND == Kind::BTree {
+            self.keep_for_rollback(state);
         }
         self.stir();
+    }
+
+    /// Keeps room for rolling back what is not applied: as many nodes as a path has for each change, but not more than
+    /// there can be nodes.
+    fn keep_for_rollback(&self, state: &mut State<I>) {
+        let node_bytes = crate::format::node_bytes(1, self.layout.branching);
+        let least = u64::from(self.layout.branching.div_ceil(4).max(2));
+        let nodes_max = 2 * (state.versions + state.to_sweep.len() as u64) / least + LEVELS_KEPT;
+        let changes = state.pending.count_above(state.times.applied);
+        let nodes = (changes * (LEVELS_KEPT + NODES_BESIDES)).min(nodes_max);
+        state.pages.keep_for_rollback(nodes, node_bytes);
     }
 
     /// Frees what has ended, which needs no object moved.
@@ -89,20 +135,35 @@ impl<I: Index> Core<I> {
         self.confirm(state);
         self.free_what_left(state);
     }
-}
 
-impl<I: Index> State<I> {
-    fn root_record(&self) -> RootRecord {
+    fn root_record(&self, state: &State<I>) -> RootRecord {
         RootRecord {
-            number: self.pages.number,
-            root: I::Store::saved(self.root),
-            head: self.head,
-            last: self.times.last,
-            applied: self.times.applied,
-            forgotten: self.times.forgotten,
-            pending: self.pending.len(),
-            versions: self.versions,
-            live: self.pages.live_bytes(),
+            number: state.pages.number(),
+            root: self.index.root(),
+            head: state.head,
+            last: state.times.last,
+            applied: state.times.applied,
+            forgotten: state.times.forgotten,
+            pending: state.pending.len(),
+            versions: state.versions,
+            live: state.pages.live_bytes(),
+            tag_ts: state.forgotten_tag.ts,
+            tag_bytes: state.forgotten_tag.tag.len() as u32,
+            meta_bytes: state.meta.len() as u32,
+            is_partial: self.is_partial.load(Ordering::Relaxed),
         }
+    }
+
+    /// Where the chain's settled part begins: the offset of the newest record that is not pending. 0: there is none.
+    pub(crate) fn settled_head(&self, state: &State<I>) -> crate::error::Result<u64> {
+        match state.pending.oldest() {
+            Some(oldest) => self.records.next(oldest.record.offset()),
+            None => Ok(state.head),
+        }
+    }
+
+    /// Whether a record may still be rolled back, or be needed for that.
+    pub(crate) fn is_pending(state: &State<I>, record: Ref, ts: Ts) -> bool {
+        state.pending.oldest().is_some_and(|oldest| ts >= oldest.ts && !record.is_none())
     }
 }

@@ -21,8 +21,7 @@ pub enum ErrorKind {
     Timestamp,
     /// The versions asked for are forgotten: read at a later timestamp.
     Forgotten,
-    /// The region has no room. The operation has changed nothing, but [`crate::OrderedMap::rollback`] and
-    /// [`crate::OrderedMap::forget`] may have done a part. Delete, forget and collect.
+    /// The region has no room. The operation has changed nothing. Delete, forget and collect.
     Full,
     /// The file is not a map, or a map of the other kind: name the right file.
     Foreign,
@@ -30,8 +29,13 @@ pub enum ErrorKind {
     Version,
     /// Bytes in the file or in a snapshot fail their check: restore the file, or ask for a new snapshot.
     Damaged,
-    /// The map takes no changes now: wait until the snapshot is loaded or released.
+    /// The map takes no changes now: wait until the snapshot is loaded or released; or, once it has used up its numbers, copy
+    /// it to a new file.
     ReadOnly,
+    /// The map was emptied for a load that has not ended: load a snapshot.
+    Partial,
+    /// The snapshot held more garbage than its limit: take a new one.
+    Expired,
     /// The medium refused (not DAX, in use, I/O), or the system refused to start a thread: the source says why.
     Medium,
 }

@@ -1,14 +1,13 @@
 //! Every persistent structure of a map: sizes, words and checks, shared by writer and reader.
 //!
-//! docs/format.md draws them. Integers are little-endian; offsets are bytes from the start of the file.
 //! docs/format.md draws them. Numbers are little-endian; offsets are from the start of the file, in bytes.
 
-use crate::config::{Kind, Layout};
+use crate::config::{Kind, Layout, META_BYTES_MAX, TAG_BYTES_MAX};
 use perdura_pmem::checksum::{crc32c, crc32c_append};
 use perdura_pmem::planted;
 
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"PERDMAP1");
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 
 pub(crate) const ROOT_WORD_AT: u64 = 64;
 /// Offset of the first of the two slots for root records.
@@ -16,38 +15,60 @@ pub(crate) const SLOTS_AT: u64 = 128;
 pub(crate) const IDENTITY_BYTES: usize = 64;
 pub(crate) const ROOT_RECORD_WORDS: usize = 16;
 pub(crate) const ROOT_RECORD_BYTES: u64 = 8 * ROOT_RECORD_WORDS as u64;
-/// Offset of the page table, one word per page.
-pub(crate) const TABLE_AT: u64 = 4096;
-/// Alignment of the first page, in bytes.
+/// Bytes of a slot: a root record, then the tag at the forgotten timestamp, then the meta blob.
+pub(crate) const SLOT_BYTES: u64 = ROOT_RECORD_BYTES + (TAG_BYTES_MAX + META_BYTES_MAX) as u64;
+/// Offset of the summary of the page table, one word per block of it.
+pub(crate) const SUMMARY_AT: u64 = 8192;
+/// Words of the page table in a block: one page of memory.
+pub(crate) const BLOCK_PAGES: usize = 512;
+/// Alignment of the page table and of the first page, in bytes.
 const DATA_ALIGNMENT: u64 = 4096;
 /// Unit of allocation: objects begin at multiples of a grain and fill whole grains.
 pub(crate) const GRAIN_BYTES: u64 = 16;
 pub(crate) const PAGES_MIN: u64 = 64;
 
 const _: () = assert!(IDENTITY_BYTES as u64 <= ROOT_WORD_AT);
-const _: () = assert!(SLOTS_AT + 2 * ROOT_RECORD_BYTES <= TABLE_AT);
+const _: () = assert!(SLOTS_AT + 2 * SLOT_BYTES <= SUMMARY_AT);
 
 /// Where pages and their words lie in a file of a given length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Geometry {
     pub(crate) page_bytes: u64,
     pub(crate) pages: u64,
+    pub(crate) table_at: u64,
     pub(crate) data_at: u64,
 }
 
 impl Geometry {
-    /// As many pages as fit, each with its word in the page table.
+    /// As many pages as fit, each with its word in the page table, and a word of the summary for every block of those.
     pub(crate) fn new(bytes: u64, page_bytes: u32) -> Geometry {
         let page_bytes = u64::from(page_bytes);
-        let mut pages = bytes.saturating_sub(TABLE_AT) / (page_bytes + 8);
+        let mut pages = bytes.saturating_sub(SUMMARY_AT) / (page_bytes + 8);
         pages = pages.min(u64::from(u32::MAX));
         loop {
-            let data_at = (TABLE_AT + 8 * pages).next_multiple_of(DATA_ALIGNMENT);
+            let table_at = (SUMMARY_AT + 8 * pages.div_ceil(BLOCK_PAGES as u64)).next_multiple_of(DATA_ALIGNMENT);
+            let data_at = (table_at + 8 * pages).next_multiple_of(DATA_ALIGNMENT);
             if pages == 0 || data_at + pages * page_bytes <= bytes {
-                return Geometry { page_bytes, pages, data_at };
+                return Geometry { page_bytes, pages, table_at, data_at };
             }
-            pages -= 1;
+            let over = data_at + pages * page_bytes - bytes;
+            pages = pages.saturating_sub((over / (page_bytes + 9)).max(1));
         }
+    }
+
+    /// Blocks of the page table.
+    pub(crate) fn blocks(&self) -> usize {
+        self.pages.div_ceil(BLOCK_PAGES as u64) as usize
+    }
+
+    /// Offset of the summary's word for a block.
+    pub(crate) fn summary_at(block: usize) -> u64 {
+        SUMMARY_AT + 8 * block as u64
+    }
+
+    /// The pages whose words lie in a block.
+    pub(crate) fn pages_of(&self, block: usize) -> std::ops::Range<usize> {
+        block * BLOCK_PAGES..((block + 1) * BLOCK_PAGES).min(self.pages as usize)
     }
 
     /// An upper bound of the records that fit.
@@ -77,8 +98,8 @@ impl Geometry {
         self.data_at + page as u64 * self.page_bytes
     }
 
-    pub(crate) fn word_at(page: usize) -> u64 {
-        TABLE_AT + 8 * page as u64
+    pub(crate) fn word_at(&self, page: usize) -> u64 {
+        self.table_at + 8 * page as u64
     }
 }
 
@@ -162,12 +183,21 @@ pub(crate) struct RootRecord {
     pub(crate) versions: u64,
     /// Bytes of live objects.
     pub(crate) live: u64,
+    /// Timestamp of the newest forgotten change with a tag. 0: none.
+    pub(crate) tag_ts: u64,
+    /// Bytes of that tag, and of the meta blob, both of which follow the record.
+    pub(crate) tag_bytes: u32,
+    pub(crate) meta_bytes: u32,
+    /// Whether the content is being replaced: it is empty, and not that of any moment.
+    pub(crate) is_partial: bool,
 }
 
 impl RootRecord {
-    pub(crate) fn encode(&self, salt: u64) -> [u64; ROOT_RECORD_WORDS] {
+    /// The words of the record, which `blob` (tag, then meta) follows.
+    pub(crate) fn encode(&self, blob: &[u8], salt: u64) -> [u64; ROOT_RECORD_WORDS] {
+        debug_assert_eq!(blob.len() as u64, u64::from(self.tag_bytes) + u64::from(self.meta_bytes));
         let mut words = [0; ROOT_RECORD_WORDS];
-        words[..9].copy_from_slice(&[
+        words[..12].copy_from_slice(&[
             self.number,
             self.root,
             self.head,
@@ -177,22 +207,61 @@ impl RootRecord {
             self.pending,
             self.versions,
             self.live,
+            self.tag_ts,
+            u64::from(self.tag_bytes) | u64::from(self.meta_bytes) << 32,
+            u64::from(self.is_partial),
         ]);
-        words[ROOT_RECORD_WORDS - 1] = u64::from(checksum(salt, 0, &words[..ROOT_RECORD_WORDS - 1]));
+        words[ROOT_RECORD_WORDS - 1] = record_sum(&words, blob, salt);
         words
     }
 
-    pub(crate) fn decode(words: &[u64; ROOT_RECORD_WORDS], salt: u64) -> Option<RootRecord> {
-        let valid = words[ROOT_RECORD_WORDS - 1] == u64::from(checksum(salt, 0, &words[..ROOT_RECORD_WORDS - 1]));
-        let [number, root, head, last, applied, forgotten, pending, versions, live, ..] = *words;
-        valid.then_some(RootRecord { number, root, head, last, applied, forgotten, pending, versions, live })
+    /// Decodes the record that begins a slot's bytes. Returns it with tag and meta, or none if it is not valid.
+    pub(crate) fn decode(slot: &[u8], salt: u64) -> Option<(RootRecord, &[u8], &[u8])> {
+        let (head, rest) = slot.split_at_checked(ROOT_RECORD_BYTES as usize)?;
+        let mut words = [0; ROOT_RECORD_WORDS];
+        for (word, bytes) in words.iter_mut().zip(head.chunks_exact(8)) {
+            *word = u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
+        }
+        let [number, root, head, last, applied, forgotten, pending, versions, live, tag_ts, lengths, partial, ..] =
+            words;
+        let (tag_bytes, meta_bytes) = (lengths as u32, (lengths >> 32) as u32);
+        if tag_bytes as usize > TAG_BYTES_MAX || meta_bytes as usize > META_BYTES_MAX || partial > 1 {
+            return None;
+        }
+        let blob = rest.get(..(tag_bytes + meta_bytes) as usize)?;
+        if words[ROOT_RECORD_WORDS - 1] != record_sum(&words, blob, salt) {
+            return None;
+        }
+        let (tag, meta) = blob.split_at(tag_bytes as usize);
+        let is_partial = partial == 1;
+        let record = RootRecord {
+            number,
+            root,
+            head,
+            last,
+            applied,
+            forgotten,
+            pending,
+            versions,
+            live,
+            tag_ts,
+            tag_bytes,
+            meta_bytes,
+            is_partial,
+        };
+        Some((record, tag, meta))
     }
 
     /// Offset of the slot for a number, by its parity.
     pub(crate) fn slot_at(number: u64) -> u64 {
         // Planted: the record in force is overwritten.
-        SLOTS_AT + (number & u64::from(!planted(101))) * ROOT_RECORD_BYTES
+        SLOTS_AT + (number & u64::from(!planted(101))) * SLOT_BYTES
     }
+}
+
+/// The checksum of a root record and of what follows it.
+fn record_sum(words: &[u64; ROOT_RECORD_WORDS], blob: &[u8], salt: u64) -> u64 {
+    u64::from(crc32c_append(checksum(salt, 0, &words[..ROOT_RECORD_WORDS - 1]), blob))
 }
 
 /// CRC32C of words, bound to their file (`salt`) and place.
@@ -217,16 +286,37 @@ pub(crate) fn bytes_of(words: &[u64]) -> &[u8] {
 
 const _: () = assert!(cfg!(target_endian = "little"), "the format is little-endian");
 
-/// Reference to an object: 40 bits of offset and 24 bits of length, both in grains. 0: none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+/// Reference to an object: 40 bits of offset and 23 bits of length, both in grains, and a bit that is set for a record
+/// which is a deletion. 0: none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Ref(pub(crate) u64);
 
+const REF_DELETION: u64 = 1 << 63;
+
 impl Ref {
+    pub(crate) const NONE: Ref = Ref(0);
+
     #[inline]
     pub(crate) fn new(offset: u64, len: u64) -> Ref {
         debug_assert!(offset.is_multiple_of(GRAIN_BYTES) && len.is_multiple_of(GRAIN_BYTES));
-        debug_assert!(offset / GRAIN_BYTES < 1 << 40 && len / GRAIN_BYTES < 1 << 24);
+        debug_assert!(offset / GRAIN_BYTES < 1 << 40 && len / GRAIN_BYTES < 1 << 23);
         Ref((offset / GRAIN_BYTES) | ((len / GRAIN_BYTES) << 40))
+    }
+
+    /// A reference to a record with this header.
+    #[inline]
+    pub(crate) fn of(offset: u64, header: &RecordHeader) -> Ref {
+        Ref(Ref::new(offset, header.record_bytes()).0 | if header.deletion { REF_DELETION } else { 0 })
+    }
+
+    #[inline]
+    pub(crate) fn is_none(self) -> bool {
+        self.0 == 0
+    }
+
+    #[inline]
+    pub(crate) fn is_deletion(self) -> bool {
+        self.0 & REF_DELETION != 0
     }
 
     #[inline]
@@ -236,7 +326,7 @@ impl Ref {
 
     #[inline]
     pub(crate) fn len(self) -> u64 {
-        (self.0 >> 40) * GRAIN_BYTES
+        ((self.0 & !REF_DELETION) >> 40) * GRAIN_BYTES
     }
 }
 
@@ -258,7 +348,7 @@ pub(crate) fn root_number(word: u64, salt: u64) -> Option<u64> {
 /// the page and its map. The check is never zero, so a word of zeros is damage.
 pub(crate) fn page_word(number: u64, page: usize, salt: u64) -> u64 {
     debug_assert!(number <= NUMBER_MAX);
-    let check = (number ^ salt ^ (page as u64) << 32).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48;
+    let check = (number ^ salt ^ (page as u64).rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48;
     number | check.max(1) << 48
 }
 
@@ -268,48 +358,73 @@ pub(crate) fn page_number(word: u64, page: usize, salt: u64) -> Option<u64> {
     (page_word(number, page, salt) == word).then_some(number)
 }
 
-/// A page table in which every page is free.
-pub(crate) fn free_page_words(pages: u64, salt: u64) -> Vec<u64> {
-    (0..pages as usize).map(|page| page_word(0, page, salt)).collect()
+/// Words of the page table in which pages are free.
+pub(crate) fn free_page_words(pages: std::ops::Range<usize>, salt: u64) -> Vec<u64> {
+    pages.map(|page| page_word(0, page, salt)).collect()
+}
+
+/// What distinguishes the summary's words from those of pages.
+const SUMMARY_PLACE: usize = 1 << 40;
+
+/// The summary's word of a block: the number of the confirmation since which the block's words count, or 0 if none of
+/// them does, and a check as of a page's word.
+pub(crate) fn summary_word(number: u64, block: usize, salt: u64) -> u64 {
+    page_word(number, SUMMARY_PLACE + block, salt)
+}
+
+/// The number in a word of the summary, or none if its check fails.
+pub(crate) fn summary_number(word: u64, block: usize, salt: u64) -> Option<u64> {
+    page_number(word, SUMMARY_PLACE + block, salt)
+}
+
+/// A summary of a page table in which every page is free.
+pub(crate) fn free_summary(blocks: usize, salt: u64) -> Vec<u64> {
+    (0..blocks).map(|block| summary_word(0, block, salt)).collect()
 }
 
 /// Bytes of a record before its key.
-pub(crate) const RECORD_HEADER_BYTES: u64 = 32;
+pub(crate) const RECORD_HEADER_BYTES: u64 = 40;
+pub(crate) const RECORD_HEADER_WORDS: usize = RECORD_HEADER_BYTES as usize / 8;
 /// In the word of the key's length: the record is a deletion.
 const DELETION: u32 = 1 << 31;
+/// In the word of the key's length: the record is no change of a key. Its value is the tag of its timestamp.
+const TAG: u32 = 1 << 30;
 
-/// Bytes of a record before those its checksum covers: the link and the checksum itself.
-pub(crate) const RECORD_UNCHECKED_BYTES: usize = 16;
+/// Bytes of a record before those its checksum covers: the two links and the checksum itself.
+pub(crate) const RECORD_UNCHECKED_BYTES: usize = 24;
+/// Offset in a record of the link to the next older version of its key.
+pub(crate) const OLDER_AT: u64 = 8;
 
 /// Header of a record. Valid iff the CRC32C over timestamp, lengths, key and value, bound to the place, matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RecordHeader {
-    /// Link to the older record, see [`link`].
-    pub(crate) next: u64,
     pub(crate) ts: u64,
     pub(crate) deletion: bool,
+    pub(crate) tag: bool,
     pub(crate) key_bytes: u32,
     pub(crate) value_bytes: u32,
     pub(crate) crc: u32,
 }
 
 impl RecordHeader {
+    /// The header's words, with the links to the older record and to the key's next older version, see [`link`].
     #[inline]
-    pub(crate) fn encode(&self) -> [u64; 4] {
-        let key = self.key_bytes | if self.deletion { DELETION } else { 0 };
-        [self.next, u64::from(self.crc), self.ts, u64::from(key) | u64::from(self.value_bytes) << 32]
+    pub(crate) fn encode(&self, next: u64, older: u64) -> [u64; RECORD_HEADER_WORDS] {
+        let key = self.key_bytes | if self.deletion { DELETION } else { 0 } | if self.tag { TAG } else { 0 };
+        [next, older, u64::from(self.crc), self.ts, u64::from(key) | u64::from(self.value_bytes) << 32]
     }
 
+    /// The header from the words after the links.
     #[inline]
-    pub(crate) fn decode(words: [u64; 4]) -> RecordHeader {
-        let key = words[3] as u32;
+    pub(crate) fn decode(words: [u64; 3]) -> RecordHeader {
+        let key = words[2] as u32;
         RecordHeader {
-            next: words[0],
-            ts: words[2],
+            ts: words[1],
             deletion: key & DELETION != 0,
-            key_bytes: key & !DELETION,
-            value_bytes: (words[3] >> 32) as u32,
-            crc: words[1] as u32,
+            tag: key & TAG != 0,
+            key_bytes: key & !(DELETION | TAG),
+            value_bytes: (words[2] >> 32) as u32,
+            crc: words[0] as u32,
         }
     }
 
@@ -386,8 +501,9 @@ mod tests {
             for page_bytes in [256, 1024, 65_536] {
                 let geometry = Geometry::new(bytes, page_bytes);
                 assert!(geometry.pages == 0 || geometry.data_end() <= bytes);
-                assert!(geometry.data_end() + 2 * (u64::from(page_bytes) + 4096) > bytes);
-                assert!(TABLE_AT + 8 * geometry.pages <= geometry.data_at);
+                assert!(geometry.data_end() + 2 * (u64::from(page_bytes) + 8192) > bytes);
+                assert!(geometry.table_at + 8 * geometry.pages <= geometry.data_at);
+                assert!(Geometry::summary_at(geometry.blocks()) <= geometry.table_at);
             }
         }
     }
@@ -412,13 +528,15 @@ mod tests {
 
     #[test]
     fn a_root_record_with_a_wrong_bit_is_refused() {
-        let record = RootRecord { number: 9, head: 4096, last: 3, ..RootRecord::default() };
-        let words = record.encode(5);
-        assert_eq!(RootRecord::decode(&words, 5), Some(record));
-        assert_eq!(RootRecord::decode(&words, 6), None);
-        for bit in 0..64 * ROOT_RECORD_WORDS {
-            let mut flipped = words;
-            flipped[bit / 64] ^= 1 << (bit % 64);
+        let record =
+            RootRecord { number: 9, head: 4096, last: 3, tag_bytes: 3, meta_bytes: 2, ..RootRecord::default() };
+        let mut slot = bytes_of(&record.encode(b"tagme", 5)).to_vec();
+        slot.extend_from_slice(b"tagme and what was there");
+        assert_eq!(RootRecord::decode(&slot, 5), Some((record, &b"tag"[..], &b"me"[..])));
+        assert_eq!(RootRecord::decode(&slot, 6), None);
+        for bit in 0..8 * (ROOT_RECORD_BYTES as usize + 5) {
+            let mut flipped = slot.clone();
+            flipped[bit / 8] ^= 1 << (bit % 8);
             assert_eq!(RootRecord::decode(&flipped, 5), None, "bit {bit}");
         }
     }

@@ -1,38 +1,53 @@
-//! The free pages, in DRAM: one bit per page. A search for adjacent free pages starts where the last one ended.
+//! The free pages, in DRAM: one bit per page, and a count per block of pages, so that empty stretches are passed quickly. A
+//! search for adjacent free pages starts where the last one ended.
+//!
+//! Memory of pages that were never used stays untouched, and so unmapped.
 
-/// One bit per page, set if the page is free.
+use crate::format::BLOCK_PAGES;
+
+/// One bit per page, set if the page is used.
 pub(crate) struct FreeMap {
     bits: Vec<u64>,
+    /// Used pages of each block.
+    used_in: Vec<u16>,
     pages: usize,
-    free: usize,
+    used: usize,
     cursor: usize,
 }
 
 impl FreeMap {
-    /// `bits` holds the bits of `pages` pages, 64 to a word.
-    pub(crate) fn new(bits: Vec<u64>, pages: usize) -> FreeMap {
-        let free = bits.iter().map(|word| word.count_ones() as usize).sum();
-        FreeMap { bits, pages, free, cursor: 0 }
+    /// All of `pages` pages are free.
+    pub(crate) fn new(pages: usize) -> FreeMap {
+        let blocks = pages.div_ceil(BLOCK_PAGES);
+        FreeMap { bits: vec![0; pages.div_ceil(64)], used_in: vec![0; blocks], pages, used: 0, cursor: 0 }
     }
 
+    /// Count of the free pages.
     pub(crate) fn len(&self) -> usize {
-        self.free
+        self.pages - self.used
     }
 
     pub(crate) fn is_free(&self, page: usize) -> bool {
-        page < self.pages && self.bits[page / 64] >> (page % 64) & 1 == 1
+        page < self.pages && self.bits[page / 64] >> (page % 64) & 1 == 0
+    }
+
+    /// Used pages of a block.
+    pub(crate) fn used_in(&self, block: usize) -> usize {
+        usize::from(self.used_in[block])
     }
 
     pub(crate) fn insert(&mut self, page: usize) {
         debug_assert!(!self.is_free(page));
-        self.bits[page / 64] |= 1 << (page % 64);
-        self.free += 1;
+        self.bits[page / 64] &= !(1 << (page % 64));
+        self.used_in[page / BLOCK_PAGES] -= 1;
+        self.used -= 1;
     }
 
-    fn remove(&mut self, page: usize) {
+    pub(crate) fn remove(&mut self, page: usize) {
         debug_assert!(self.is_free(page));
-        self.bits[page / 64] &= !(1 << (page % 64));
-        self.free -= 1;
+        self.bits[page / 64] |= 1 << (page % 64);
+        self.used_in[page / BLOCK_PAGES] += 1;
+        self.used += 1;
     }
 
     /// Takes up to `wanted` pages from `first` on, as far as they are free. Returns how many.
@@ -73,7 +88,7 @@ impl FreeMap {
     fn next_free(&self, from: usize, to: usize) -> Option<usize> {
         let mut page = from;
         while page < to {
-            let rest = self.bits[page / 64] >> (page % 64);
+            let rest = !self.bits[page / 64] >> (page % 64);
             if rest != 0 {
                 page += rest.trailing_zeros() as usize;
                 return (page < to).then_some(page);
@@ -87,7 +102,11 @@ impl FreeMap {
     fn next_used(&self, from: usize, to: usize) -> usize {
         let mut page = from;
         while page < to {
-            let rest = !self.bits[page / 64] >> (page % 64);
+            if page.is_multiple_of(BLOCK_PAGES) && self.used_in[page / BLOCK_PAGES] == 0 {
+                page += BLOCK_PAGES;
+                continue;
+            }
+            let rest = self.bits[page / 64] >> (page % 64);
             if rest != 0 {
                 return (page + rest.trailing_zeros() as usize).min(to);
             }
@@ -96,7 +115,17 @@ impl FreeMap {
         to
     }
 
-    /// Pages in the longest run of free pages. Linear in the number of pages.
+    /// The used pages, ascending.
+    pub(crate) fn used(&self) -> impl Iterator<Item = usize> + '_ {
+        let mut at = 0;
+        std::iter::from_fn(move || {
+            let page = self.next_used(at, self.pages);
+            at = page + 1;
+            (page < self.pages).then_some(page)
+        })
+    }
+
+    /// Pages in the longest run of free pages. Linear in the number of used pages and of blocks.
     pub(crate) fn longest_run(&self) -> usize {
         let (mut longest, mut from) = (0, 0);
         while let Some(first) = self.next_free(from, self.pages) {
@@ -115,8 +144,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn agrees_with_a_set(pages in 1usize..300, steps in prop::collection::vec((any::<bool>(), 1usize..20, 0usize..300), 1..80)) {
-            let (mut map, mut model) = (FreeMap::new(vec![0; pages.div_ceil(64)], pages), BTreeSet::new());
+        fn agrees_with_a_set(pages in 1usize..1200, steps in prop::collection::vec((any::<bool>(), 1usize..20, 0usize..1200), 1..80)) {
+            let (mut map, mut model) = (FreeMap::new(pages), BTreeSet::from_iter(0..pages));
             for (free, length, page) in steps {
                 if free {
                     for page in page..(page + length).min(pages) {

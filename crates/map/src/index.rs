@@ -1,85 +1,99 @@
-//! What differs between the two structures: where the index lies.
+//! What differs between the two structures: the ordered index of the keys, one entry for each.
 //!
-//! A node goes in one of two ways. One that was never published is given back at once ([`Store::undo`]). One that a
-//! published root has replaced ([`Store::retire`]) may still be read: its place is reused when every pin is younger. If
-//! a confirmation covers the node, its place also waits for the next confirmation, and for every snapshot to be
-//! dropped.
+//! An entry is a reference to the key's newest record, from which older versions are reached. An entry whose record is a
+//! deletion stays until the deletion is forgotten, and then until the index sweeps the leaf it lies in.
 
 use crate::config::{Kind, Layout};
 use crate::error::Result;
-use crate::format::Ref;
-use crate::live_bits::LiveBits;
-use crate::node::Node;
+use crate::format::{Ref, RootRecord};
 use crate::pages::{Pages, Urgency};
 use crate::pin::Pins;
-use crate::record::Records;
-use crate::tree::{Nodes, ReadNodes};
+use crate::record::{Record, Records};
+use crate::timestamps::Ts;
 
-/// Where a map's index lies: [`crate::ListIndex`] (DRAM) or [`crate::TreeIndex`] (pages).
-#[allow(private_bounds, reason = "only this crate's two structures are meant")]
-pub trait Index: Send + Sync + 'static {
+/// A map's index: [`crate::ListIndex`] (DRAM) or [`crate::TreeIndex`] (pages).
+#[allow(private_interfaces, reason = "only this crate's two structures are meant")]
+pub trait Index: Sized + Send + Sync + 'static {
     #[doc(hidden)]
     const KIND: Kind;
+    /// What the writer's lock guards.
     #[doc(hidden)]
-    type Store: Store;
-}
+    type Writer: Send;
+    /// Where a key's entry is, or would be.
+    #[doc(hidden)]
+    type Place;
+    /// A whole index that is not in force yet.
+    #[doc(hidden)]
+    type Built;
 
-/// The writer's side of an index.
-pub(crate) trait Store: Sized + Send + 'static {
-    type Reader: ReadNodes + Send + Sync;
-    type Writer<'s>: Nodes
-    where
-        Self: 's;
+    /// The index of a root record. That of a list is empty, until one built from its records is installed.
+    #[doc(hidden)]
+    fn open(layout: &Layout, pages: &Pages, records: &Records, root: &RootRecord) -> Result<(Self, Self::Writer)>;
 
-    fn new(layout: &Layout, pages: &Pages, records: &Records) -> (Self, Self::Reader);
+    /// The newest record of a key. The caller is the writer, or has pinned. Error: `Damaged`.
+    #[doc(hidden)]
+    fn newest<'r>(&self, records: &'r Records, key: &[u8]) -> Result<Option<(Ref, Record<'r>)>>;
 
-    /// Lends what makes the nodes of one change.
-    fn writer<'s>(&'s mut self, reader: &'s Self::Reader, pages: &'s mut Pages, urgency: Urgency) -> Self::Writer<'s>;
+    /// Walks the entries from the first not below `from` on, those of the root that [`Index::root`] returned, or with
+    /// none the present ones. The caller has pinned.
+    #[doc(hidden)]
+    fn walk<'m>(&'m self, records: &'m Records, root: Option<u64>, from: &[u8]) -> Result<Box<dyn Walk + 'm>>;
 
-    /// Gives back a node that was never published.
-    fn undo(&mut self, pages: &mut Pages, link: u64);
+    /// The place of a key, and its newest record. For the writer.
+    #[doc(hidden)]
+    fn locate<'r>(&self, records: &'r Records, key: &[u8]) -> Result<(Self::Place, Option<(Ref, Record<'r>)>)>;
 
-    /// Retires a node that a published root has replaced.
-    fn retire(&mut self, pages: &mut Pages, link: u64);
+    /// Makes the entry at a key's place name `record`, or removes it. Nothing has changed since the place was found. Readers
+    /// see it on return. Error: `Full`, and nothing has changed.
+    #[doc(hidden)]
+    fn put(&self, edit: &mut Editing<'_, Self>, place: &Self::Place, key: &[u8], record: Option<Ref>) -> Result<()>;
 
-    /// Reuses the places of retired nodes that no reader can see. Cheap when there are few.
-    fn recycle(&mut self, pages: &mut Pages, pins: &Pins, snapshots: u64);
+    /// Removes the entries of forgotten deletions from the leaf that holds a key's. Error: `Full`.
+    #[doc(hidden)]
+    fn sweep(&self, edit: &mut Editing<'_, Self>, key: &[u8]) -> Result<()>;
 
-    /// Called after each confirmation.
-    fn confirmed(&mut self, pages: &mut Pages, pins: &Pins);
+    /// Builds an index of entries in ascending order, none of which is installed. Error: `Full`.
+    #[doc(hidden)]
+    fn build(&self, edit: &mut Editing<'_, Self>, entries: &[Entry]) -> Result<Self::Built>;
+
+    /// Replaces all entries. The pages' counts have been discarded.
+    #[doc(hidden)]
+    fn install(&self, edit: &mut Editing<'_, Self>, built: Self::Built, pins: &Pins);
 
     /// The root as a root record names it. 0 for an index that is rebuilt at start.
-    fn saved(link: u64) -> u64;
+    #[doc(hidden)]
+    fn root(&self) -> u64;
 
-    /// Called when a snapshot has replaced the whole content: forgets all places kept for reuse.
-    fn clear(&mut self, pages: &mut Pages, reader: &Self::Reader, old_root: u64);
+    /// Called after each confirmation.
+    #[doc(hidden)]
+    fn confirmed(writer: &mut Self::Writer, pages: &mut Pages, pins: &Pins);
 
-    /// Drops the free places that lie in retired pages, and closes the epoch of the nodes retired so far.
-    fn leave_retired(&mut self, pages: &Pages, pins: &Pins);
+    /// Drops what is kept for reuse in pages that are to be emptied.
+    #[doc(hidden)]
+    fn leave_retired(writer: &mut Self::Writer, pages: &Pages, pins: &Pins);
 
-    /// The node at an offset in a page of nodes.
-    fn place(reader: &Self::Reader, offset: u64) -> Result<Ref>;
-
-    /// Bytes of replaced nodes that still count as live.
-    fn waiting_bytes(&self, live: &LiveBits) -> u64;
-
-    /// Reads and checks the node at `link`, also when its live bit is set.
-    fn verify(reader: &Self::Reader, link: u64) -> Result<()>;
+    /// Reuses what no reader can see any more, or with `held` no snapshot. Cheap when there is little.
+    #[doc(hidden)]
+    fn recycle(writer: &mut Self::Writer, pages: &mut Pages, pins: &Pins, held: bool);
 }
 
-/// Calls `each` with every node at and below `root`, parents first, and its link.
-pub(crate) fn for_each_node(
-    reader: &(impl ReadNodes + ?Sized),
-    root: u64,
-    each: &mut dyn FnMut(u64, &Node<'_>) -> Result<()>,
-) -> Result<()> {
-    let mut stack = if root == 0 { Vec::new() } else { vec![(root, None)] };
-    while let Some((link, level)) = stack.pop() {
-        let node = reader.node(link, level)?;
-        each(link, &node)?;
-        if node.level() > 0 {
-            stack.extend((0..node.len()).rev().map(|index| (node.child(index), Some(node.level() - 1))));
-        }
-    }
-    Ok(())
+/// What a change of the index works on.
+pub(crate) struct Editing<'e, I: Index> {
+    pub(crate) writer: &'e mut I::Writer,
+    pub(crate) pages: &'e mut Pages,
+    pub(crate) records: &'e Records,
+    pub(crate) urgency: Urgency,
+    /// Deletions up to here may be swept.
+    pub(crate) forgotten: Ts,
+    /// Receives the records that were swept.
+    pub(crate) dead: &'e mut Vec<Ref>,
+}
+
+/// An entry for [`Index::build`]: the first sixteen bytes of the key as a number, and the record.
+pub(crate) type Entry = (u128, Ref);
+
+/// A walk over entries, in ascending order.
+pub(crate) trait Walk: Send {
+    /// The next entry's record, or none at the end. Error: `Damaged`.
+    fn next(&mut self) -> Result<Option<Ref>>;
 }

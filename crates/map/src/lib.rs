@@ -9,12 +9,14 @@
 //! Top down:
 //!
 //! - interface: `ordered_map`, `map`, `config`, `timestamps`, `error`
-//! - operations: `change`, `retention`, `scan`, `snapshot`, `load`, `stream`
-//! - upkeep: `confirm`, `collector`, `list_collect`, `traversal`, `rebuild`, `audit`, `background`, `wake`
-//! - shared state: `state`, `pending`, `entries`, `space`
-//! - the tree and its nodes: `tree`, `node`, `index`, `dram_nodes`, `page_nodes`
-//! - memory: `record`, `pages`, `free_map`, `live_bits`, `batch`, `pin`, `atomic`, `format`
+//! - operations: `change`, `append`, `retention`, `scan`, `snapshot`, `load`, `stream`
+//! - upkeep: `confirm`, `collector`, `list_collect`, `tree_upkeep`, `traversal`, `rebuild`, `audit`, `background`, `wake`
+//! - shared state: `structure`, `state`, `views`, `holds`, `pending`, `versions`, `space`
+//! - the list's index: `list_index`, `dram_tree`, `dram_node`
+//! - the B+-tree's index: `tree_index`, `tree`, `page_nodes`, `node`
+//! - memory: `index`, `record`, `pages`, `page_table`, `free_map`, `live_bits`, `batch`, `pin`, `atomic`, `format`
 
+mod append;
 mod atomic;
 mod audit;
 mod background;
@@ -23,19 +25,22 @@ mod change;
 mod collector;
 mod config;
 mod confirm;
-mod dram_nodes;
-mod entries;
+mod dram_node;
+mod dram_tree;
 mod error;
 mod format;
 mod free_map;
+mod holds;
 mod index;
 mod list_collect;
+mod list_index;
 mod live_bits;
 mod load;
 mod map;
 mod node;
 mod ordered_map;
 mod page_nodes;
+mod page_table;
 mod pages;
 mod pending;
 mod pin;
@@ -47,22 +52,28 @@ mod snapshot;
 mod space;
 mod state;
 mod stream;
+mod structure;
 mod timestamps;
 mod traversal;
 mod tree;
+mod tree_index;
+mod tree_upkeep;
+mod versions;
+mod views;
 mod wake;
 
 pub use config::{
-    BRANCHING_MAX, BRANCHING_MIN, Config, KEY_BYTES_MAX, Kind, Layout, PAGE_BYTES_MAX, PAGE_BYTES_MIN, VALUE_BYTES_MAX,
+    BRANCHING_MAX, BRANCHING_MIN, Config, KEY_BYTES_MAX, Kind, Layout, META_BYTES_MAX, PAGE_BYTES_MAX, PAGE_BYTES_MIN,
+    TAG_BYTES_MAX, VALUE_BYTES_MAX,
 };
-pub use dram_nodes::ListIndex;
 pub use error::{Error, ErrorKind, Result};
-pub use index::Index;
+pub use list_index::ListIndex;
 pub use load::Loader;
 pub use map::{BTree, List, Map, open};
-pub use ordered_map::{Mutation, OrderedMap};
-pub use page_nodes::TreeIndex;
-pub use scan::{Entry, Scan, Value};
-pub use snapshot::{Chunks, Snapshot};
+pub use ordered_map::{Compared, KeyChange, Mutation, OrderedMap};
+pub use scan::{Entry, Scan, Value, View};
+pub use snapshot::{Chunks, Position, Snapshot};
 pub use space::Space;
+pub use structure::Structure;
 pub use timestamps::{Timestamps, Ts};
+pub use tree_index::TreeIndex;

@@ -11,8 +11,11 @@
 use crate::error::{ErrorKind, Result};
 use crate::format::{Ref, link};
 use crate::index::Index;
+use crate::list_index::{ListIndex, ListWriter};
 use crate::state::{Collector, Core};
+use crate::structure::Structure;
 use perdura_pmem::{planted, trace};
+use rustc_hash::FxHashSet;
 
 /// Records in a stretch.
 const STRETCH: usize = 64;
@@ -24,19 +27,38 @@ enum Fate {
     Drop,
 }
 
-impl<I: Index> Core<I> {
+#[allow(private_interfaces, reason = "only this crate's two structures are meant")]
+impl Structure for ListIndex {
+    fn empty_pages(core: &Core<ListIndex>, collector: &mut Collector, victims: &FxHashSet<usize>) -> Result<()> {
+        core.collect_list(collector, victims)
+    }
+
+    fn count_reachable(_: &Core<ListIndex>, _: u64, _: u64, _: u64) -> Result<()> {
+        // The start has counted everything.
+        Ok(())
+    }
+
+    fn check_index(core: &Core<ListIndex>, _: u64, each: &mut dyn FnMut(Ref) -> Result<()>) -> Result<u64> {
+        let _pin = core.pins.pin();
+        let mut walk = core.index.walk(&core.records, None, &[])?;
+        while let Some(record) = walk.next()? {
+            each(record)?;
+        }
+        Ok(0)
+    }
+
+    fn waiting_bytes(_: &Core<ListIndex>, _: &ListWriter) -> u64 {
+        0
+    }
+}
+
+impl Core<ListIndex> {
     /// Runs one round. A snapshot ends it early.
-    pub(crate) fn collect_list(&self, collector: &mut Collector, chosen: &[usize]) -> Result<()> {
-        let mut victims = vec![false; self.records.geometry.pages as usize];
-        chosen.iter().for_each(|page| victims[*page] = true);
+    fn collect_list(&self, collector: &mut Collector, victims: &FxHashSet<usize>) -> Result<()> {
         let (mut before, fresh) = {
             let mut state = self.state.lock();
             self.read_pending(&mut state)?;
-            let first = match state.pending.oldest() {
-                Some(oldest) => self.records.next(oldest.record.offset())?,
-                None => state.head,
-            };
-            (first, std::mem::take(&mut state.dead_deletions))
+            (self.settled_head(&state)?, std::mem::take(&mut state.dead_deletions))
         };
         let mut is_whole = before != 0;
         while before != 0 {
@@ -44,7 +66,7 @@ impl<I: Index> Core<I> {
                 is_whole = false;
                 break;
             }
-            match self.collect_stretch(before, collector, &victims) {
+            match self.collect_stretch(before, collector, victims) {
                 Ok(last) => before = last,
                 Err(error) => {
                     self.state.lock().dead_deletions.extend(fresh);
@@ -62,7 +84,7 @@ impl<I: Index> Core<I> {
 
     /// Works on the stretch after the record at `before`, which stays. Returns the last record that stays, or 0 at the
     /// end of the chain.
-    fn collect_stretch(&self, before: u64, collector: &mut Collector, victims: &[bool]) -> Result<u64> {
+    fn collect_stretch(&self, before: u64, collector: &mut Collector, victims: &FxHashSet<usize>) -> Result<u64> {
         let (stretch, after) = self.decide(before, collector, victims)?;
         let mut relinks: Vec<(u64, u64)> = Vec::new();
         let mut released = Vec::new();
@@ -106,9 +128,9 @@ impl<I: Index> Core<I> {
             self.confirm(&mut self.state.lock());
         }
         // Planted: unlinked records are released before the links are durable.
-        planted(123).then(|| self.release(std::mem::take(&mut released), collector));
+        planted(123).then(|| self.unlinked(std::mem::take(&mut released), collector));
         self.relink(&relinks);
-        self.release(released, collector);
+        self.unlinked(released, collector);
         match failure {
             // A record that found no room stays. The unlinked dead records make room for the next round.
             Some(error) if error.kind() != ErrorKind::Full => Err(error),
@@ -118,7 +140,12 @@ impl<I: Index> Core<I> {
     }
 
     /// The records of the stretch after `before` with their fates, and the record that follows it.
-    fn decide(&self, before: u64, collector: &Collector, victims: &[bool]) -> Result<(Vec<(Ref, Fate)>, u64)> {
+    fn decide(
+        &self,
+        before: u64,
+        collector: &Collector,
+        victims: &FxHashSet<usize>,
+    ) -> Result<(Vec<(Ref, Fate)>, u64)> {
         let mut stretch = Vec::with_capacity(STRETCH);
         let mut offset = self.records.next(before)?;
         while offset != 0 && stretch.len() < STRETCH {
@@ -126,7 +153,7 @@ impl<I: Index> Core<I> {
             let is_live = self.records.live.is_set(offset);
             let in_victim = || {
                 let last = self.records.geometry.page_of(offset + record.len() - 1);
-                (self.records.geometry.page_of(offset)..=last).any(|page| victims[page])
+                (self.records.geometry.page_of(offset)..=last).any(|page| victims.contains(&page))
             };
             let fate = match is_live {
                 true if in_victim() => Fate::Move,
@@ -160,7 +187,7 @@ impl<I: Index> Core<I> {
     }
 
     /// Releases records that the durable chain no longer leads to.
-    fn release(&self, released: Vec<Ref>, collector: &mut Collector) {
+    fn unlinked(&self, released: Vec<Ref>, collector: &mut Collector) {
         if released.is_empty() {
             return;
         }

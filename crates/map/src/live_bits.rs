@@ -49,6 +49,22 @@ impl LiveBits {
         before & bit != 0
     }
 
+    /// Clears all bits of a range.
+    pub(crate) fn clear_all(&self, offset: u64, len: u64) {
+        let mut grain = (offset - self.data_at) / self.grain_bytes;
+        let end = grain + len / self.grain_bytes;
+        while grain < end {
+            if grain.is_multiple_of(64) && grain + 64 <= end {
+                self.words[(grain / 64) as usize].store(0, Ordering::Release);
+                grain += 64;
+            } else {
+                let word = &self.words[(grain / 64) as usize];
+                word.store(word.load(Ordering::Relaxed) & !(1 << (grain % 64)), Ordering::Release);
+                grain += 1;
+            }
+        }
+    }
+
     /// Offsets of the set bits within a range.
     pub(crate) fn within(&self, offset: u64, len: u64) -> impl Iterator<Item = u64> + '_ {
         (0..len / self.grain_bytes)

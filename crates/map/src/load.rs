@@ -3,24 +3,27 @@
 //! Records are appended unlinked as they arrive. At the end they are sorted, superseded and forgotten ones are dropped,
 //! the rest are linked, and the index is built. The newest are linked last, so that those not yet forgotten begin at
 //! the head.
+//!
+//! A load that resets first needs room for one content only. It confirms an empty map with a mark; until the load is
+//! finished, also after a crash or after it was broken off, the map can do nothing but load.
 
+use crate::append::New;
 use crate::config::Kind;
-use crate::entries::{Candidate, entries};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Ref, link};
-use crate::index::{Index, Store};
+use crate::index::Index;
 use crate::pages::{Filling, Urgency};
 use crate::pending::{Change, Pending};
-use crate::state::{Core, State};
+use crate::state::{Core, State, Tagged};
 use crate::stream::{self, Header, Parser, Part};
 use crate::timestamps::{Timestamps, Ts};
-use crate::tree::{self, Entry};
+use crate::versions::{Candidate, Versions, link_older, versions};
 use perdura_pmem::{planted, trace};
-use rustc_hash::FxHashSet;
+use std::sync::atomic::Ordering;
 
 /// The map that the content is loaded into.
 trait Target: Sync {
-    fn add(&self, ts: Ts, key: &[u8], value: Option<&[u8]>, order: usize) -> Result<Candidate>;
+    fn add(&self, item: &New<'_>, order: usize) -> Result<Candidate>;
     fn replace(&self, header: &Header, candidates: &mut [Candidate]) -> Result<()>;
     fn end(&self, abandoned: &[Candidate]);
     fn refuse(&self, what: &str) -> Error;
@@ -39,17 +42,22 @@ pub struct Loader<'m> {
 }
 
 impl<I: Index> Core<I> {
-    pub(crate) fn load_snapshot(&self) -> Result<Loader<'_>> {
+    pub(crate) fn load_snapshot(&self, resets: bool) -> Result<Loader<'_>> {
         // Waits for a collection round to end and keeps the next from starting.
         let mut collector = self.collector.lock();
         let mut state = self.state.lock();
-        self.check_writable(&state)?;
-        if state.snapshots > 0 {
+        if state.is_loading {
+            self.check_writable(&state)?;
+        }
+        if state.holds.any() {
             let what = "a snapshot of this map is held; drop it before another is loaded";
             return Err(self.error(ErrorKind::ReadOnly, what.into()));
         }
         // These offsets lose their meaning once other records lie there.
         state.dead_deletions.extend(collector.aged.drain());
+        if resets {
+            self.reset(&mut state)?;
+        }
         state.is_loading = true;
         let parser = Parser::default();
         Ok(Loader { target: self, parser, header: None, candidates: Vec::new(), number: 0, crc: 0, failed: false })
@@ -78,13 +86,13 @@ impl Loader<'_> {
                 *header = Some(found);
                 Ok(())
             }
-            Part::Item { ts, key, value, deletion } => {
+            Part::Item { ts, key, value, deletion, tag } => {
                 let last = header.as_ref().map_or(0, |header| header.last);
                 if ts > last {
                     return Err(Refusal::Stream(format!("an item at {ts}, after the last change at {last}")));
                 }
-                let value = (!deletion).then_some(value);
-                candidates.push(target.add(ts, key, value, candidates.len()).map_err(Refusal::Error)?);
+                let item = New { ts, key, value: (!deletion).then_some(value), tag, next: 0, older: 0 };
+                candidates.push(target.add(&item, candidates.len()).map_err(Refusal::Error)?);
                 Ok(())
             }
             Part::End { items } if items == candidates.len() as u64 => Ok(()),
@@ -98,7 +106,7 @@ impl Loader<'_> {
 
     /// Replaces the content, durably. Errors: `Damaged` if the stream is incomplete, `Full`.
     pub fn finish(mut self) -> Result<()> {
-        let header = match self.header {
+        let header = match self.header.take() {
             Some(header) if self.parser.is_over() && !self.failed => header,
             _ => return Err(self.target.refuse("the stream is not complete")),
         };
@@ -126,49 +134,27 @@ impl From<String> for Refusal {
 }
 
 impl<I: Index> Target for Core<I> {
-    fn add(&self, ts: Ts, key: &[u8], value: Option<&[u8]>, order: usize) -> Result<Candidate> {
+    fn add(&self, item: &New<'_>, order: usize) -> Result<Candidate> {
         let mut state = self.state.lock();
-        let mut added = self.append(&mut state.pages, Filling::Records, (ts, key, value), 0, Urgency::Ordinary);
+        let mut added = self.append(&mut state.pages, Filling::Records, item, Urgency::Ordinary);
         if added.is_err() {
             self.make_room(&mut state);
-            added = self.append(&mut state.pages, Filling::Records, (ts, key, value), 0, Urgency::Ordinary);
+            added = self.append(&mut state.pages, Filling::Records, item, Urgency::Ordinary);
         }
-        Ok(Candidate::new(added?, key, ts, value.is_none(), order))
+        Ok(Candidate::new(added?, item.key, item.ts, item.tag, order))
     }
 
     fn replace(&self, header: &Header, candidates: &mut [Candidate]) -> Result<()> {
         let _span = trace::span("map_load");
-        let mut guard = self.state.lock();
-        let state = &mut *guard;
-        let found = entries(&self.records, candidates, header.forgotten);
-        let (root, made) = {
-            let built =
-                self.edit(state, Urgency::Ordinary, |nodes, _, edit| tree::build(nodes, &self.records, &found, edit))?;
-            (built.0, built.1.made)
-        };
-        let chain = self.link_up(state, &found, header);
-        let old_root = state.root;
-        state.store.clear(&mut state.pages, &self.reader, old_root);
-        state.pages.count_anew();
-        found.iter().for_each(|(_, record)| _ = state.pages.born(*record));
-        if I::KIND == Kind::BTree {
-            made.iter().for_each(|link| _ = state.pages.born(Ref(*link)));
-        }
-        // A mark that rises is stored before the root that needs it, one that falls after. Readers load it before and
-        // after.
-        self.publish_forgotten(header.forgotten.max(state.times.forgotten));
-        self.publish(state, root);
-        self.publish_forgotten(header.forgotten);
-        let (last, applied, forgotten) = (header.last, header.applied, header.forgotten);
-        state.times = Timestamps { last, applied, forgotten, confirmed: state.times.confirmed };
-        state.versions = found.len() as u64;
-        (state.head, state.pending) = chain;
-        (state.orphans, state.is_traversed, state.is_dirty) = (FxHashSet::default(), true, true);
-        state.dead.clear();
-        state.cut.clear();
-        state.dead_deletions.clear();
-        self.confirm(state);
-        Ok(())
+        let mut state = self.state.lock();
+        let found = versions(&self.records, candidates, header.forgotten, false);
+        link_older(&self.records, &mut state.pages, &found);
+        let tags: Vec<(Ts, Ref)> = candidates
+            .iter()
+            .filter(|candidate| candidate.tag && candidate.ts > header.forgotten)
+            .map(|candidate| (candidate.ts, candidate.record))
+            .collect();
+        self.put_in_force(&mut state, header, &found, &tags, false)
     }
 
     fn end(&self, abandoned: &[Candidate]) {
@@ -187,12 +173,67 @@ impl<I: Index> Target for Core<I> {
 }
 
 impl<I: Index> Core<I> {
+    /// Empties the map durably, and marks it as one whose content is being loaded.
+    fn reset(&self, state: &mut State<I>) -> Result<()> {
+        let times = Timestamps::default();
+        let header =
+            Header { last: times.last, applied: times.applied, forgotten: times.forgotten, tag_ts: 0, tag: Vec::new() };
+        // Planted: a map that was emptied for a load passes for an empty one.
+        self.put_in_force(state, &header, &Versions::default(), &[], !planted(153))?;
+        self.make_room(state);
+        Ok(())
+    }
+
+    /// Replaces the content by that of records which are not linked yet, and confirms. With `is_partial` the map can only be
+    /// loaded from then on.
+    fn put_in_force(
+        &self,
+        state: &mut State<I>,
+        header: &Header,
+        found: &Versions,
+        tags: &[(Ts, Ref)],
+        is_partial: bool,
+    ) -> Result<()> {
+        let mut edit = state.editing(&self.records, Urgency::Ordinary);
+        let built = self.index.build(&mut edit, &found.entries)?;
+        let chain = self.link_up(state, found, tags, header.forgotten)?;
+        state.pages.count_anew();
+        found.kept.iter().for_each(|(record, _)| _ = state.pages.born(*record));
+        tags.iter().for_each(|(_, record)| _ = state.pages.born(*record));
+        self.views.replaced(header.forgotten, || {
+            let mut edit = state.editing(&self.records, Urgency::Ordinary);
+            self.index.install(&mut edit, built, &self.pins);
+        });
+        let Header { last, applied, forgotten, tag_ts, .. } = *header;
+        state.times = Timestamps { last, applied, forgotten, confirmed: 0 };
+        state.forget_to = forgotten;
+        state.forgotten_tag = Tagged { ts: tag_ts, tag: header.tag.clone() };
+        state.versions = found.kept.len() as u64;
+        (state.head, state.pending) = chain;
+        (state.is_traversed, state.damage, state.is_dirty) = (true, None, true);
+        state.dead.clear();
+        state.cut.clear();
+        state.to_sweep.clear();
+        state.dead_deletions.clear();
+        self.is_partial.store(is_partial, Ordering::Release);
+        self.confirm(state);
+        Ok(())
+    }
+
     /// Links the new records in the order of their timestamps, as [`crate::rebuild`] expects; of the B+-tree only those
     /// not forgotten. Returns the head and the pending changes.
-    fn link_up(&self, state: &mut State<I>, found: &[Entry], header: &Header) -> (u64, Pending) {
+    fn link_up(
+        &self,
+        state: &mut State<I>,
+        found: &Versions,
+        tags: &[(Ts, Ref)],
+        forgotten: Ts,
+    ) -> Result<(u64, Pending)> {
         let ts = |record: Ref| self.records.trusted_ts(record);
-        let (mut changes, mut settled): (Vec<_>, Vec<_>) =
-            found.iter().map(|(_, record)| (ts(*record), *record)).partition(|(ts, _)| *ts > header.forgotten);
+        let all = found.kept.iter().map(|(record, _)| (ts(*record), true, *record));
+        // The tag of a timestamp comes before its changes.
+        let all = all.chain(tags.iter().map(|(ts, record)| (*ts, false, *record)));
+        let (mut changes, mut settled): (Vec<_>, Vec<_>) = all.partition(|(ts, ..)| *ts > forgotten);
         // Planted: records that may be rolled back are linked in the order of their keys.
         if !planted(143) {
             changes.sort_unstable();
@@ -200,16 +241,15 @@ impl<I: Index> Core<I> {
         settled.sort_unstable();
         let mut head = 0;
         let settled = if I::KIND == Kind::List { &settled[..] } else { &[] };
-        for (_, record) in settled.iter().chain(&changes) {
+        for (.., record) in settled.iter().chain(&changes) {
             self.records.region.store(record.offset(), link(head, self.records.salt));
             state.pages.batch.add(record.offset(), 8);
             head = record.offset();
         }
         let mut pending = Pending::default();
-        for (ts, record) in changes {
-            let deletion = self.records.is_deletion(record);
-            pending.push(Change { ts, record, has_older: true, deletion });
+        for (.., record) in changes {
+            pending.push(Change::read(&self.records, record.offset())?);
         }
-        (head, pending)
+        Ok((head, pending))
     }
 }

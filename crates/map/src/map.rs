@@ -5,29 +5,27 @@
 
 use crate::background::Background;
 use crate::config::{Config, Kind, Layout};
-use crate::dram_nodes::ListIndex;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{
-    Geometry, IDENTITY_BYTES, Identity, NUMBER_MAX, PAGES_MIN, RECORD_HEADER_BYTES, ROOT_RECORD_BYTES,
-    ROOT_RECORD_WORDS, ROOT_WORD_AT, RootRecord, TABLE_AT, VERSION, Wrong, bytes_of, free_page_words, node_bytes,
-    root_number, root_word,
+    Geometry, IDENTITY_BYTES, Identity, NUMBER_MAX, PAGES_MIN, RECORD_HEADER_BYTES, ROOT_RECORD_BYTES, ROOT_WORD_AT,
+    RootRecord, SLOT_BYTES, SUMMARY_AT, VERSION, Wrong, bytes_of, free_summary, node_bytes, root_number, root_word,
 };
-use crate::index::{Index, Store};
+use crate::holds::Holds;
+use crate::list_index::ListIndex;
 use crate::load::Loader;
-use crate::ordered_map::{Mutation, OrderedMap};
-use crate::page_nodes::TreeIndex;
+use crate::ordered_map::{Compared, KeyChange, Mutation, OrderedMap};
 use crate::pages::{Pages, Urgency};
 use crate::pending::Pending;
 use crate::rebuild::{Rebuilt, rebuild};
 use crate::record::Records;
-use crate::scan::{Scan, Value};
+use crate::scan::{Scan, Value, View};
 use crate::snapshot::Snapshot;
 use crate::space::Space;
-use crate::state::{Core, State};
+use crate::state::{Core, State, Tagged};
+use crate::structure::Structure;
 use crate::timestamps::{Timestamps, Ts};
-use crate::tree::{self, Edit, ReadNodes};
+use crate::tree_index::TreeIndex;
 use perdura_pmem::{Medium, Region, planted, trace};
-use rustc_hash::FxHashSet;
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::ops::Bound;
@@ -38,7 +36,7 @@ use std::sync::atomic::Ordering;
 const UNFINISHED: &str = ".new";
 
 /// A map in a file of a medium. Dropping it confirms every change.
-pub struct Map<I: Index> {
+pub struct Map<I: Structure> {
     core: Arc<Core<I>>,
     background: Option<Background>,
 }
@@ -57,7 +55,7 @@ pub fn open(medium: &Arc<dyn Medium>, name: &str, config: &Config) -> Result<Box
     })
 }
 
-impl<I: Index> Map<I> {
+impl<I: Structure> Map<I> {
     /// Creates an empty map in a new file `name` (`name.new` until it is whole).
     ///
     /// Errors: `Exists`, `Configuration` (a region too small for 64 pages included), `Full`, `Medium`.
@@ -70,7 +68,7 @@ impl<I: Index> Map<I> {
         }
         let geometry = Geometry::new(layout.bytes, layout.page_bytes);
         if geometry.pages < PAGES_MIN {
-            let least = TABLE_AT + PAGES_MIN * (u64::from(layout.page_bytes) + 8) + 8192;
+            let least = SUMMARY_AT + PAGES_MIN * (u64::from(layout.page_bytes) + 8) + 8192;
             let what = format!(
                 "{name}: {} bytes hold {} pages of {} bytes; use at least {least} bytes for {PAGES_MIN} pages",
                 layout.bytes, geometry.pages, layout.page_bytes
@@ -93,12 +91,13 @@ impl<I: Index> Map<I> {
         let identity = Identity { kind: I::KIND, layout: *layout, salt };
         region.write(0, &identity.encode());
         let record = RootRecord { number: 1, ..RootRecord::default() };
-        region.write(RootRecord::slot_at(1), bytes_of(&record.encode(salt)));
+        region.write(RootRecord::slot_at(1), bytes_of(&record.encode(&[], salt)));
         region.store(ROOT_WORD_AT, root_word(1, salt));
         region.flush(0, ROOT_WORD_AT + 8);
         region.flush(RootRecord::slot_at(1), ROOT_RECORD_BYTES);
-        region.write(TABLE_AT, bytes_of(&free_page_words(geometry.pages, salt)));
-        region.flush(TABLE_AT, 8 * geometry.pages);
+        let summary = free_summary(geometry.blocks(), salt);
+        region.write(SUMMARY_AT, bytes_of(&summary));
+        region.flush(SUMMARY_AT, 8 * summary.len() as u64);
         region.fence();
         region.sync()?;
         medium.rename(&unfinished, name)?;
@@ -123,10 +122,11 @@ impl<I: Index> Map<I> {
         let _span = trace::span("map_open");
         // Planted: a root word that a killed process stored is taken for durable.
         if !planted(146) {
-            region.reclaim(0, TABLE_AT);
+            region.reclaim(0, SUMMARY_AT);
         }
-        let root = root_record(&region, identity.salt)?;
-        let core = Arc::new(start::<I>(region, &identity, &root, config)?);
+        let (root, tag, meta) = root_record(&region, identity.salt)?;
+        let kept = (Tagged { ts: root.tag_ts, tag }, meta);
+        let core = Arc::new(start::<I>(region, &identity, &root, kept, config)?);
         let background = config.background.then(|| Background::start(core.clone())).transpose()?;
         Ok(Map { core, background })
     }
@@ -147,7 +147,7 @@ fn new_salt(seed: Option<u64>, name: &str) -> u64 {
 fn identify(region: &Region) -> Result<Identity> {
     let name = region.name();
     let foreign = |what: String| Error::new(ErrorKind::Foreign, what).in_file(name).at(0);
-    if region.len() < TABLE_AT {
+    if region.len() < SUMMARY_AT {
         return Err(foreign(format!("{name} is not a map: it has {} bytes; name the right file", region.len())));
     }
     let mut bytes = [0; IDENTITY_BYTES];
@@ -163,81 +163,88 @@ fn identify(region: &Region) -> Result<Identity> {
     })
 }
 
-/// The root record that the root word names. It was fenced before the word was stored (I3), so an invalid one is damage
-/// and never a torn write.
-fn root_record(region: &Region, salt: u64) -> Result<RootRecord> {
+/// The root record that the root word names, with the tag and the meta blob. It was fenced before the word was stored (I3),
+/// so an invalid one is damage and never a torn write.
+fn root_record(region: &Region, salt: u64) -> Result<(RootRecord, Vec<u8>, Vec<u8>)> {
     let Some(number) = root_number(region.load(ROOT_WORD_AT), salt) else {
         return Err(Error::damaged(region.name(), ROOT_WORD_AT, "the root word fails its check"));
     };
     let slot = RootRecord::slot_at(number);
-    let words: [u64; ROOT_RECORD_WORDS] = std::array::from_fn(|index| region.load(slot + 8 * index as u64));
-    let valid = RootRecord::decode(&words, salt).filter(|record| record.number == number && number < NUMBER_MAX);
-    let record = valid
+    let mut bytes = vec![0; SLOT_BYTES as usize];
+    region.read(slot, &mut bytes);
+    let valid = RootRecord::decode(&bytes, salt).filter(|(record, ..)| record.number == number && number < NUMBER_MAX);
+    let (record, tag, meta) = valid
         .ok_or_else(|| Error::damaged(region.name(), slot, "the root record is not the one the root word names"))?;
-    let ordered = record.forgotten <= record.applied && record.applied <= record.last && record.last < Ts::MAX;
-    if !ordered {
+    let is_ordered = record.tag_ts <= record.forgotten
+        && record.forgotten <= record.applied
+        && record.applied <= record.last
+        && record.last < Ts::MAX;
+    if !is_ordered {
         return Err(Error::damaged(region.name(), slot, "a root record with impossible timestamps"));
     }
     let most = region.len() / RECORD_HEADER_BYTES;
     if record.versions > most || record.pending > most || record.live > region.len() {
         return Err(Error::damaged(region.name(), slot, "a root record that counts more than the file can hold"));
     }
-    Ok(record)
+    Ok((record, tag.to_vec(), meta.to_vec()))
 }
 
-fn start<I: Index>(region: Region, identity: &Identity, root: &RootRecord, config: &Config) -> Result<Core<I>> {
+fn start<I: Structure>(
+    region: Region,
+    identity: &Identity,
+    root: &RootRecord,
+    (forgotten_tag, meta): (Tagged, Vec<u8>),
+    config: &Config,
+) -> Result<Core<I>> {
     let layout = identity.layout;
     let geometry = Geometry::new(layout.bytes, layout.page_bytes);
     let node_bytes = if I::KIND == Kind::BTree { node_bytes(1, layout.branching) } else { 0 };
     let mut pages = Pages::open(region.clone(), geometry, root.number, identity.salt, node_bytes)?;
     let records = Records { region, geometry, salt: identity.salt, live: pages.live.clone() };
-    let (mut store, reader) = I::Store::new(&layout, &pages, &records);
-    let mut tree_root = 0;
+    let (index, writer) = I::open(&layout, &pages, &records, root)?;
     let rebuilt = match I::KIND {
-        Kind::List => {
-            let rebuilt = rebuild(&records, &mut pages, root)?;
-            {
-                let mut nodes = store.writer(&reader, &mut pages, Urgency::Ordinary);
-                tree_root = tree::build(&mut nodes, &records, &rebuilt.entries, &mut Edit::default())?;
-            }
-            rebuilt
-        }
+        Kind::List => rebuild(&records, &mut pages, root)?,
         Kind::BTree => {
-            if root.root != 0 {
-                reader.node(root.root, None)?;
-                tree_root = root.root;
-            }
             let pending = Pending::unread(root.head, root.pending);
-            Rebuilt { entries: Vec::new(), pending, orphans: FxHashSet::default(), dead_deletions: Vec::new() }
+            Rebuilt { entries: Vec::new(), pending, versions: root.versions, dead_deletions: Vec::new() }
         }
     };
-    let versions = if I::KIND == Kind::List { rebuilt.entries.len() as u64 } else { root.versions };
     let state = State {
         pages,
-        store,
-        root: tree_root,
+        writer,
         head: root.head,
         times: Timestamps { last: root.last, applied: root.applied, forgotten: root.forgotten, confirmed: root.last },
         pending: rebuilt.pending,
-        versions,
+        forget_to: root.forgotten,
+        forgotten_tag,
+        meta,
+        versions: rebuilt.versions,
         changes: 0,
         is_dirty: false,
         dead: Vec::new(),
         cut: Vec::new(),
-        orphans: rebuilt.orphans,
+        to_sweep: Vec::new(),
         dead_deletions: rebuilt.dead_deletions,
-        spare: Edit::default(),
-        snapshots: 0,
+        holds: Holds::default(),
+        ending: None,
         is_loading: false,
         garbage_left: 0,
         damage: None,
         is_traversed: I::KIND == Kind::List,
         saved_live: root.live,
     };
-    Ok(Core::new(layout, *config, records, reader, state))
+    let core = Core::new(layout, *config, records, index, state);
+    core.is_partial.store(root.is_partial, Ordering::Relaxed);
+    if I::KIND == Kind::List {
+        let mut state = core.state.lock();
+        let mut edit = state.editing(&core.records, Urgency::Ordinary);
+        let built = core.index.build(&mut edit, &rebuilt.entries)?;
+        core.index.install(&mut edit, built, &core.pins);
+    }
+    Ok(core)
 }
 
-impl<I: Index> Drop for Map<I> {
+impl<I: Structure> Drop for Map<I> {
     fn drop(&mut self) {
         self.core.is_closing.store(true, Ordering::Relaxed);
         self.background = None;
@@ -245,13 +252,13 @@ impl<I: Index> Drop for Map<I> {
     }
 }
 
-impl<I: Index> fmt::Debug for Map<I> {
+impl<I: Structure> fmt::Debug for Map<I> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Map").field("kind", &I::KIND).field("file", &self.core.records.region.name()).finish()
     }
 }
 
-impl<I: Index> OrderedMap for Map<I> {
+impl<I: Structure> OrderedMap for Map<I> {
     fn kind(&self) -> Kind {
         I::KIND
     }
@@ -278,8 +285,29 @@ impl<I: Index> OrderedMap for Map<I> {
         self.core.delete(ts, key)
     }
 
-    fn compare_and_set(&self, ts: Ts, key: &[u8], expected: Option<&[u8]>, new: Option<&[u8]>) -> Result<bool> {
+    fn compare_and_set(&self, ts: Ts, key: &[u8], expected: Option<&[u8]>, new: Option<&[u8]>) -> Result<Compared> {
         self.core.compare_and_set(ts, key, expected, new)
+    }
+
+    fn batch(&self, ts: Ts, tag: &[u8], changes: &[KeyChange<'_>]) -> Result<()> {
+        self.core.batch(ts, Some(tag), changes)
+    }
+
+    fn forgotten_tag(&self) -> Option<(Ts, Vec<u8>)> {
+        let Tagged { ts, tag } = self.core.state.lock().forgotten_tag.clone();
+        (ts > 0).then_some((ts, tag))
+    }
+
+    fn set_meta(&self, meta: &[u8]) -> Result<()> {
+        self.core.set_meta(meta)
+    }
+
+    fn meta(&self) -> Vec<u8> {
+        self.core.state.lock().meta.clone()
+    }
+
+    fn view(&self, at: Ts) -> Result<View<'_>> {
+        self.core.view(at)
     }
 
     fn put(&self, key: &[u8], value: &[u8]) -> Result<Ts> {
@@ -315,12 +343,16 @@ impl<I: Index> OrderedMap for Map<I> {
         self.core.state.lock().times
     }
 
-    fn snapshot(&self) -> Result<Snapshot<'_>> {
-        self.core.snapshot()
+    fn snapshot_within(&self, garbage_max: u64) -> Result<Snapshot> {
+        Snapshot::take(&self.core, garbage_max)
     }
 
     fn load_snapshot(&self) -> Result<Loader<'_>> {
-        self.core.load_snapshot()
+        self.core.load_snapshot(false)
+    }
+
+    fn reset_and_load(&self) -> Result<Loader<'_>> {
+        self.core.load_snapshot(true)
     }
 
     fn collect(&self) -> Result<u64> {

@@ -7,12 +7,10 @@
 //! line.
 //!
 //! On the way down, the head in the parent tells whether the target has the child's common prefix.
-//!
-//! The same layout serves persistent pages, where links are references, and DRAM, where links are addresses.
 
 use crate::error::Result;
 use crate::format::{Ref, node_header};
-use crate::record::{Records, Target, common_bytes, head_at};
+use crate::record::{Records, common_bytes, head_at};
 use smallvec::SmallVec;
 use std::cmp::Ordering;
 
@@ -104,17 +102,17 @@ impl<'a> Node<'a> {
 
     /// Finds the target's place. Error: `Damaged`.
     #[inline]
-    pub(crate) fn locate(&self, records: &Records, target: &Target<'_>, above: Option<Above>) -> Result<Place> {
+    pub(crate) fn locate(&self, records: &Records, key: &[u8], above: Option<Above>) -> Result<Place> {
         let skip = self.skip();
         if skip > 0 {
-            match self.order_of_prefix(records, target, above)? {
+            match self.order_of_prefix(records, key, above)? {
                 Ordering::Equal => {}
                 Ordering::Less => return Ok(Place { rank: 0, exact: false, shares: false }),
                 Ordering::Greater => return Ok(Place { rank: self.len(), exact: false, shares: false }),
             }
         }
         let heads = self.heads();
-        let head = head_at(target.key, skip);
+        let head = head_at(key, skip);
         let mut low = match heads.len() {
             ..=FEW => heads.iter().map(|other| usize::from(*other < head)).sum::<usize>(),
             _ => heads.partition_point(|other| *other < head),
@@ -122,7 +120,7 @@ impl<'a> Node<'a> {
         let mut high = low + heads[low..].iter().take_while(|other| **other == head).count();
         while low < high {
             let middle = usize::midpoint(low, high);
-            match records.compare(self.record(middle), target)? {
+            match records.get(self.record(middle))?.key.cmp(key) {
                 Ordering::Less => low = middle + 1,
                 Ordering::Equal => return Ok(Place { rank: middle + 1, exact: true, shares: true }),
                 Ordering::Greater => high = middle,
@@ -133,21 +131,20 @@ impl<'a> Node<'a> {
 
     /// Compares the target's first `skip` bytes with the common prefix.
     #[inline]
-    fn order_of_prefix(&self, records: &Records, target: &Target<'_>, above: Option<Above>) -> Result<Ordering> {
+    fn order_of_prefix(&self, records: &Records, key: &[u8], above: Option<Above>) -> Result<Ordering> {
         let skip = self.skip();
         if let Some(above) = above
             && skip <= above.skip + 8
-            && target.key.len() >= skip
+            && key.len() >= skip
         {
             if skip <= above.skip {
                 return Ok(Ordering::Equal);
             }
             let beyond = 64 - 8 * (skip - above.skip);
-            return Ok((head_at(target.key, above.skip) >> beyond).cmp(&(above.head >> beyond)));
+            return Ok((head_at(key, above.skip) >> beyond).cmp(&(above.head >> beyond)));
         }
         let first = records.get(self.record(0))?.key;
-        let begin = |key: &'_ [u8]| key.len().min(skip);
-        Ok(target.key[..begin(target.key)].cmp(&first[..begin(first)]))
+        Ok(key[..key.len().min(skip)].cmp(&first[..first.len().min(skip)]))
     }
 
     /// Checks that heads and prefix are those of the records. Error: `Damaged`.

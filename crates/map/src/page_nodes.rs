@@ -5,33 +5,23 @@
 //! which says that the node was written or checked since the map was opened. The place of a node is reused only when
 //! neither the newest confirmation nor a snapshot nor a reader can reach the node. Keeps (I8).
 
-use crate::config::{Kind, Layout};
+use crate::config::Layout;
 use crate::error::{Error, Result};
 use crate::format::{Geometry, Ref, bytes_of, checksum, node_bytes, node_crc};
-use crate::index::{Index, Store};
 use crate::live_bits::LiveBits;
 use crate::node::{Build, Node, Tweak};
 use crate::pages::{Filling, Pages, Urgency};
 use crate::pin::Pins;
 use crate::record::Records;
-use crate::tree::{Nodes, ReadNodes};
 use perdura_pmem::{LINE_BYTES, Region, planted};
 use std::collections::VecDeque;
 use std::sync::Arc;
-
-/// Type parameter of [`crate::BTree`]: its index lies in pages.
-pub struct TreeIndex;
-
-impl Index for TreeIndex {
-    const KIND: Kind = Kind::BTree;
-    type Store = PageNodes;
-}
 
 /// Retired nodes that close an epoch.
 const RETIRED_MAX: usize = 32;
 
 /// Reads nodes in pages.
-pub struct PageReader {
+pub(crate) struct PageReader {
     region: Region,
     geometry: Geometry,
     salt: u64,
@@ -73,9 +63,11 @@ impl PageReader {
     }
 }
 
-impl ReadNodes for PageReader {
+impl PageReader {
+    /// The node that a link names, checked as far as reading it safely requires. The caller holds the writer's lock, or a
+    /// pin taken before it loaded the root. Error: `Damaged`, also if it is not of `level`.
     #[inline]
-    fn node(&self, link: u64, level: Option<u8>) -> Result<Node<'_>> {
+    pub(crate) fn node(&self, link: u64, level: Option<u8>) -> Result<Node<'_>> {
         let words = self.words(link, level)?;
         if !self.live.is_set(Ref(link).offset()) {
             self.verify(Ref(link).offset(), words)?;
@@ -83,14 +75,34 @@ impl ReadNodes for PageReader {
         Ok(Node::new(words, self.branching as usize))
     }
 
-    #[inline]
-    fn branching(&self) -> usize {
-        self.branching as usize
+    /// Reads and checks the node at `link`, also when its live bit is set.
+    pub(crate) fn check(&self, link: u64) -> Result<()> {
+        let words = self.words(link, None)?;
+        self.verify(Ref(link).offset(), words)
+    }
+
+    /// The node at an offset in a page of nodes.
+    pub(crate) fn place(&self, offset: u64) -> Ref {
+        let level = (self.region.load(offset) >> 8) as u8;
+        Ref::new(offset, node_bytes(level, self.branching))
+    }
+
+    /// Calls `each` with every node at and below `root`, parents first, and its link.
+    pub(crate) fn for_each(&self, root: u64, each: &mut dyn FnMut(u64, &Node<'_>) -> Result<()>) -> Result<()> {
+        let mut stack = if root == 0 { Vec::new() } else { vec![(root, None)] };
+        while let Some((link, level)) = stack.pop() {
+            let node = self.node(link, level)?;
+            each(link, &node)?;
+            if node.level() > 0 {
+                stack.extend((0..node.len()).rev().map(|index| (node.child(index), Some(node.level() - 1))));
+            }
+        }
+        Ok(())
     }
 }
 
 /// Allocates nodes in pages.
-pub struct PageNodes {
+pub(crate) struct PageNodes {
     /// Set where a node lies that no confirmation covers.
     fresh: LiveBits,
     made: Vec<Ref>,
@@ -118,24 +130,37 @@ impl PageNodes {
 }
 
 /// Makes the nodes of one change.
-pub struct PageWriter<'s> {
+pub(crate) struct PageWriter<'s> {
     reader: &'s PageReader,
     nodes: &'s mut PageNodes,
     pages: &'s mut Pages,
     urgency: Urgency,
 }
 
-impl ReadNodes for PageWriter<'_> {
-    fn node(&self, link: u64, level: Option<u8>) -> Result<Node<'_>> {
+impl<'s> PageWriter<'s> {
+    pub(crate) fn new(
+        reader: &'s PageReader,
+        nodes: &'s mut PageNodes,
+        pages: &'s mut Pages,
+        urgency: Urgency,
+    ) -> PageWriter<'s> {
+        PageWriter { reader, nodes, pages, urgency }
+    }
+
+    pub(crate) fn reader(&self) -> &'s PageReader {
+        self.reader
+    }
+
+    /// The node that a link names. Error: `Damaged`.
+    pub(crate) fn node(&self, link: u64, level: Option<u8>) -> Result<Node<'s>> {
         self.reader.node(link, level)
     }
 
-    fn branching(&self) -> usize {
-        self.reader.branching()
+    /// Most entries of a node.
+    pub(crate) fn branching(&self) -> usize {
+        self.reader.branching as usize
     }
-}
 
-impl PageWriter<'_> {
     /// Takes a free place for a node, or allocates one.
     fn place(&mut self, level: u8) -> Result<Ref> {
         let len = node_bytes(level, self.reader.branching);
@@ -159,20 +184,16 @@ impl PageWriter<'_> {
         self.nodes.made.push(place);
         place.0
     }
-}
 
-impl Nodes for PageWriter<'_> {
-    fn pages(&mut self) -> &mut Pages {
-        self.pages
-    }
-
-    fn put(&mut self, node: &Build) -> Result<u64> {
+    /// Allocates and writes a node. Returns its link. Error: `Full`.
+    pub(crate) fn put(&mut self, node: &Build) -> Result<u64> {
         let place = self.place(node.level)?;
         let branching = self.reader.branching as usize;
         Ok(self.fill(place, |words, crc| node.write(words, branching, crc)))
     }
 
-    fn put_tweaked(&mut self, link: u64, level: u8, tweak: &Tweak) -> Result<u64> {
+    /// Allocates and writes a copy of a node that differs in one entry. Returns its link. Error: `Full`.
+    pub(crate) fn put_tweaked(&mut self, link: u64, level: u8, tweak: &Tweak) -> Result<u64> {
         let source = self.reader.node(link, Some(level))?;
         let place = self.place(level)?;
         let branching = self.reader.branching as usize;
@@ -182,7 +203,8 @@ impl Nodes for PageWriter<'_> {
         }))
     }
 
-    fn change(&mut self, link: u64, level: u8, tweak: &Tweak) -> Result<()> {
+    /// Changes an unpublished node in place.
+    pub(crate) fn change(&mut self, link: u64, level: u8, tweak: &Tweak) -> Result<()> {
         let source = self.reader.node(link, Some(level))?;
         let branching = self.reader.branching as usize;
         let (place, salt) = (Ref(link), self.nodes.salt);
@@ -194,11 +216,8 @@ impl Nodes for PageWriter<'_> {
     }
 }
 
-impl Store for PageNodes {
-    type Reader = PageReader;
-    type Writer<'s> = PageWriter<'s>;
-
-    fn new(layout: &Layout, pages: &Pages, records: &Records) -> (PageNodes, PageReader) {
+impl PageNodes {
+    pub(crate) fn new(layout: &Layout, pages: &Pages, records: &Records) -> (PageNodes, PageReader) {
         let nodes = PageNodes {
             fresh: LiveBits::new(&pages.geometry, LINE_BYTES),
             made: Vec::new(),
@@ -221,17 +240,16 @@ impl Store for PageNodes {
         (nodes, reader)
     }
 
-    fn writer<'s>(&'s mut self, reader: &'s PageReader, pages: &'s mut Pages, urgency: Urgency) -> PageWriter<'s> {
-        PageWriter { reader, nodes: self, pages, urgency }
-    }
-
-    fn undo(&mut self, pages: &mut Pages, link: u64) {
+    /// Gives back a node that was never published.
+    pub(crate) fn undo(&mut self, pages: &mut Pages, link: u64) {
         let node = Ref(link);
         self.fresh.clear(node.offset());
         self.give_back(pages, node);
     }
 
-    fn retire(&mut self, _pages: &mut Pages, link: u64) {
+    /// Retires a node that a published root has replaced. If a confirmation covers the node, its place also waits for the
+    /// next confirmation, and for every snapshot to be dropped.
+    pub(crate) fn retire(&mut self, link: u64) {
         let node = Ref(link);
         // Planted: a node that a confirmation covers is reused before a confirmation no longer reaches it.
         if self.fresh.is_set(node.offset()) || planted(117) {
@@ -241,11 +259,12 @@ impl Store for PageNodes {
         }
     }
 
-    fn recycle(&mut self, pages: &mut Pages, pins: &Pins, snapshots: u64) {
+    /// Reuses the places of retired nodes that no reader can see. Cheap when there are few.
+    pub(crate) fn recycle(&mut self, pages: &mut Pages, pins: &Pins, held: bool) {
         if self.retired.len() >= RETIRED_MAX {
             self.waiting.push_back((pins.advance(), std::mem::take(&mut self.retired)));
         }
-        if self.waiting.is_empty() && (self.ended.is_empty() || snapshots > 0) {
+        if self.waiting.is_empty() && (self.ended.is_empty() || held) {
             return;
         }
         let oldest = pins.oldest();
@@ -255,13 +274,14 @@ impl Store for PageNodes {
             nodes.into_iter().for_each(|node| self.give_back(pages, node));
         }
         // Planted: a snapshot does not hold off the reuse of nodes.
-        while (snapshots == 0 || planted(118)) && self.ended.front().is_some_and(|(epoch, _)| *epoch < oldest) {
+        while (!held || planted(118)) && self.ended.front().is_some_and(|(epoch, _)| *epoch < oldest) {
             let (_, nodes) = self.ended.pop_front().expect("there is a front");
             nodes.into_iter().for_each(|node| self.give_back(pages, node));
         }
     }
 
-    fn confirmed(&mut self, _pages: &mut Pages, pins: &Pins) {
+    /// Called after each confirmation.
+    pub(crate) fn confirmed(&mut self, pins: &Pins) {
         for node in self.made.drain(..) {
             self.fresh.clear(node.offset());
         }
@@ -270,11 +290,8 @@ impl Store for PageNodes {
         }
     }
 
-    fn saved(link: u64) -> u64 {
-        link
-    }
-
-    fn clear(&mut self, _pages: &mut Pages, _reader: &PageReader, _old_root: u64) {
+    /// Called when other content has replaced all: forgets the places kept for reuse.
+    pub(crate) fn clear(&mut self) {
         // Planted: free places outlive the content they were in.
         if planted(121) {
             return;
@@ -286,7 +303,8 @@ impl Store for PageNodes {
         self.ended.clear();
     }
 
-    fn leave_retired(&mut self, pages: &Pages, pins: &Pins) {
+    /// Drops the free places that lie in retired pages, and closes the epoch of the nodes retired so far.
+    pub(crate) fn leave_retired(&mut self, pages: &Pages, pins: &Pins) {
         // However few they are, they keep their pages from being freed.
         if !self.retired.is_empty() {
             self.waiting.push_back((pins.advance(), std::mem::take(&mut self.retired)));
@@ -296,20 +314,11 @@ impl Store for PageNodes {
         }
     }
 
-    fn place(reader: &PageReader, offset: u64) -> Result<Ref> {
-        let level = (reader.region.load(offset) >> 8) as u8;
-        Ok(Ref::new(offset, node_bytes(level, reader.branching)))
-    }
-
-    fn waiting_bytes(&self, live: &LiveBits) -> u64 {
+    /// Bytes of replaced nodes that still count as live.
+    pub(crate) fn waiting_bytes(&self, live: &LiveBits) -> u64 {
         let lists = self.waiting.iter().chain(&self.ended).map(|(_, nodes)| nodes);
         let nodes = lists.chain([&self.retired, &self.replaced]).flatten();
         // A node that ended before the traversal had reached it was never counted.
         nodes.filter(|node| live.is_set(node.offset())).map(|node| node.len()).sum()
-    }
-
-    fn verify(reader: &PageReader, link: u64) -> Result<()> {
-        let words = reader.words(link, None)?;
-        reader.verify(Ref(link).offset(), words)
     }
 }

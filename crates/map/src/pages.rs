@@ -1,7 +1,6 @@
 //! The page allocator: bump allocation through runs of adjacent pages, and pages that are freed when nothing uses them.
 //!
-//! A page is used iff the number in its word is not zero and not above that of the newest confirmation (docs/maps.md).
-//! Allocation stores one word per page it takes, with the number of the next confirmation. DRAM holds for each page the
+//! DRAM holds for each page the
 //! bytes of live objects, and the bytes held: those of live objects and of dead records that a list's chain still runs
 //! through. A page that holds nothing and is not being filled is set aside at the end of a confirmation, and freed when
 //! no pin and no snapshot is older.
@@ -9,10 +8,10 @@
 //! Thread-safety: owned by the writer's lock. The live bits are shared. Keeps (I8).
 
 use crate::batch::Batch;
-use crate::error::{Error, Result};
-use crate::format::{GRAIN_BYTES, Geometry, Ref, page_number, page_word};
-use crate::free_map::FreeMap;
+use crate::error::Result;
+use crate::format::{GRAIN_BYTES, Geometry, Ref};
 use crate::live_bits::LiveBits;
+use crate::page_table::PageTable;
 use perdura_pmem::{Region, planted};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -41,8 +40,10 @@ pub(crate) enum Urgency {
     Ordinary,
     /// A deletion. It leaves half of the reserve.
     Deletion,
-    /// Forgetting, rolling back or collecting. It may use the whole reserve.
-    Freeing,
+    /// Collecting and sweeping. It may use the whole reserve, but not what is kept for rolling back.
+    Upkeep,
+    /// Rolling back. It may use everything.
+    Rollback,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -66,6 +67,8 @@ struct PageUse {
     unknown: bool,
     /// Set aside: freed once its epoch is over.
     leaving: bool,
+    /// One more than the level at which the page is listed as sparse. 0: it is not.
+    listed: u8,
 }
 
 impl PageUse {
@@ -83,29 +86,33 @@ impl PageUse {
     }
 }
 
+/// Levels of fullness at which pages are listed for the collector.
+const LEVELS: usize = 8;
+/// Pages with at least this share of live bytes, in sixteenths, are not listed.
+const FULL_SIXTEENTHS: u64 = 14;
+
 pub(crate) struct Pages {
     pub(crate) region: Region,
     pub(crate) geometry: Geometry,
     pub(crate) live: Arc<LiveBits>,
     pub(crate) batch: Batch,
-    /// Number of the next confirmation.
-    pub(crate) number: u64,
-    free: FreeMap,
+    table: PageTable,
     uses: Box<[PageUse]>,
     runs: [Run; 3],
     emptied: Vec<u32>,
     leaving: VecDeque<(u64, Vec<u32>)>,
+    /// Sparse pages by fullness, the emptiest first. A page that is fuller or emptier by now is listed again or ignored.
+    sparse: [Vec<u32>; LEVELS],
     /// Objects in unknown pages that have ended.
     ended: Vec<Ref>,
     live_bytes: u64,
     reserve: usize,
-    salt: u64,
+    /// Pages kept for rolling back what is not applied, besides the reserve.
+    kept: usize,
 }
 
 impl Pages {
-    /// Reads the page table of a map whose newest confirmation is `confirmed`. A page whose word has a higher number
-    /// was allocated but never confirmed: it is free, and its word is set so. That store is in the batch of the next
-    /// confirmation, which fences it before its own number could make the page count as used.
+    /// Reads the page table of a map whose newest confirmation is `confirmed`.
     ///
     /// `node_bytes` is the length of the largest node, for which room is reserved; 0 if nodes do not lie in pages.
     ///
@@ -120,43 +127,42 @@ impl Pages {
         let pages = geometry.pages as usize;
         let reserved = (RESERVED_NODES * node_bytes).div_ceil(geometry.page_bytes) as usize;
         let mut uses = PageUse::unused(pages);
-        let mut bits = vec![0; pages.div_ceil(64)];
         let mut batch = Batch::default();
-        for (page, page_use) in uses.iter_mut().enumerate() {
-            let at = Geometry::word_at(page);
-            let word = region.load(at);
-            let free = page_word(0, page, salt);
-            if word != free {
-                let Some(number) = page_number(word, page, salt) else {
-                    let what = format!("the word of page {page} fails its check");
-                    return Err(Error::damaged(region.name(), at, what));
-                };
-                // Planted: the pages of the newest confirmation are free.
-                if number <= confirmed - u64::from(planted(108)) {
-                    page_use.unknown = true;
-                    continue;
-                }
-                region.store(at, free);
-                batch.add(at, 8);
-            }
-            bits[page / 64] |= 1 << (page % 64);
-        }
+        let table = PageTable::open(&region, geometry, confirmed, salt, &mut batch)?;
+        table.free.used().for_each(|page| uses[page].unknown = true);
         Ok(Pages {
             live: Arc::new(LiveBits::new(&geometry, GRAIN_BYTES)),
             region,
             geometry,
             batch,
-            number: confirmed + 1,
-            free: FreeMap::new(bits, pages),
+            table,
             uses,
             runs: [Run::default(); 3],
             emptied: Vec::new(),
             leaving: VecDeque::new(),
+            sparse: Default::default(),
             ended: Vec::new(),
             live_bytes: 0,
             reserve: (pages / 16).clamp(16, 1024).max(reserved).min(pages / 4),
-            salt,
+            kept: 0,
         })
+    }
+
+    /// Number of the next confirmation.
+    pub(crate) fn number(&self) -> u64 {
+        self.table.number
+    }
+
+    /// Says that the newest confirmation has this number.
+    pub(crate) fn confirmed(&mut self, number: u64) {
+        // Planted: the next confirmation has the same number.
+        self.table.number = number + u64::from(!planted(102));
+    }
+
+    /// Keeps pages for `nodes` nodes of `node_bytes` bytes, which only a rollback may take.
+    pub(crate) fn keep_for_rollback(&mut self, nodes: u64, node_bytes: u64) {
+        let in_page = (self.geometry.page_bytes / node_bytes).max(1);
+        self.kept = (nodes.div_ceil(in_page) * node_bytes.div_ceil(self.geometry.page_bytes)) as usize;
     }
 
     /// Allocates `len` bytes (a multiple of a grain) in one piece and counts the object as live. Returns its offset, or
@@ -175,11 +181,12 @@ impl Pages {
 
     fn may_take(&self, pages: usize, urgency: Urgency) -> bool {
         let reserve = match urgency {
-            Urgency::Ordinary => self.reserve,
-            Urgency::Deletion => self.reserve / 2,
-            Urgency::Freeing => 0,
+            Urgency::Ordinary => self.reserve + self.kept,
+            Urgency::Deletion => self.reserve / 2 + self.kept,
+            Urgency::Upkeep => self.kept,
+            Urgency::Rollback => 0,
         };
-        self.free.len() >= pages + reserve
+        self.table.free.len() >= pages + reserve
     }
 
     /// Extends a run by the free pages that follow it, if there are enough.
@@ -193,10 +200,10 @@ impl Pages {
         if !self.may_take(needed, urgency) {
             return None;
         }
-        let taken = self.free.take_at(first, needed);
+        let taken = self.table.free.take_at(first, needed);
         if taken < needed {
             for page in first..first + taken {
-                self.free.insert(page);
+                self.table.free.insert(page);
             }
             return None;
         }
@@ -211,12 +218,58 @@ impl Pages {
         let run = self.runs[filling as usize];
         let first_open = self.geometry.page_of(run.at);
         for page in run.first_page..first_open {
-            self.uses[page].open = false;
-            if self.uses[page].may_leave() {
-                self.emptied.push(page as u32);
-            }
+            self.close(page);
         }
         self.runs[filling as usize].first_page = first_open;
+    }
+
+    /// No run fills the page any more.
+    fn close(&mut self, page: usize) {
+        self.uses[page].open = false;
+        if self.uses[page].may_leave() {
+            self.emptied.push(page as u32);
+        } else {
+            self.note_sparse(page);
+        }
+    }
+
+    /// Lists a page for the collector if it has become sparse, or sparser.
+    #[inline]
+    fn note_sparse(&mut self, page: usize) {
+        let (page_use, page_bytes) = (&mut self.uses[page], self.geometry.page_bytes);
+        let live = u64::from(page_use.live);
+        if page_use.open || live * 16 >= page_bytes * FULL_SIXTEENTHS {
+            return;
+        }
+        let level = (live * LEVELS as u64 / page_bytes) as u8;
+        if page_use.listed == 0 || level + 1 < page_use.listed {
+            page_use.listed = level + 1;
+            self.sparse[usize::from(level)].push(page as u32);
+        }
+    }
+
+    /// Takes the emptiest of the pages listed as sparse, with its live bytes. What is not settled now is listed again when it changes.
+    pub(crate) fn next_sparse(&mut self) -> Option<(usize, u64)> {
+        for level in 0..LEVELS {
+            while let Some(page) = self.sparse[level].pop() {
+                let page = page as usize;
+                if usize::from(self.uses[page].listed) != level + 1 {
+                    continue;
+                }
+                self.uses[page].listed = 0;
+                if self.is_settled(page) && self.uses[page].held > 0 {
+                    return Some((page, self.live_in(page)));
+                }
+            }
+        }
+        None
+    }
+
+    /// Lists a page again that the collector has not emptied.
+    pub(crate) fn list_again(&mut self, page: usize) {
+        if self.is_settled(page) {
+            self.note_sparse(page);
+        }
     }
 
     fn begin_run(&mut self, filling: Filling, len: u64, urgency: Urgency) -> Option<u64> {
@@ -224,9 +277,9 @@ impl Pages {
         if !self.may_take(needed, urgency) {
             return None;
         }
-        let spare = self.free.len() - needed;
+        let spare = self.table.free.len() - needed;
         let wanted = needed.max(RUN_PAGES.min(needed + spare / 8));
-        let (first, taken) = self.free.take_run(needed, wanted)?;
+        let (first, taken) = self.table.free.take_run(needed, wanted)?;
         self.take_pages(first, taken, filling);
         self.end_run(filling);
         let at = self.geometry.page_at(first);
@@ -236,12 +289,9 @@ impl Pages {
 
     fn take_pages(&mut self, first: usize, count: usize, filling: Filling) {
         for page in first..first + count {
-            // Planted: a page has the number of the confirmation after the one that covers it.
-            let number = self.number + u64::from(planted(107));
-            self.region.store(Geometry::word_at(page), page_word(number, page, self.salt));
             self.uses[page] = PageUse { open: true, nodes: filling == Filling::Nodes, ..PageUse::default() };
         }
-        self.batch.add(Geometry::word_at(first), 8 * count as u64);
+        self.table.use_pages(&self.region, first..first + count, &mut self.batch);
     }
 
     /// Ends a run, and frees the pages it has not reached.
@@ -252,12 +302,11 @@ impl Pages {
         }
         let last = self.geometry.page_of(run.end - 1);
         for page in run.first_page..=last {
-            self.uses[page].open = false;
             // Planted: a run frees the page that it has filled in part.
             if self.geometry.page_at(page) + u64::from(planted(111)) * (self.geometry.page_bytes - 1) >= run.at {
                 self.free_now(page);
-            } else if self.uses[page].may_leave() {
-                self.emptied.push(page as u32);
+            } else {
+                self.close(page);
             }
         }
     }
@@ -275,10 +324,8 @@ impl Pages {
             (0, 0),
             "page {page} is freed while it holds something"
         );
-        self.region.store(Geometry::word_at(page), page_word(0, page, self.salt));
-        self.batch.add(Geometry::word_at(page), 8);
         self.uses[page] = PageUse::default();
-        self.free.insert(page);
+        self.table.free_page(&self.region, page, &mut self.batch);
     }
 
     /// The pages an object lies in, with its bytes in each.
@@ -324,6 +371,7 @@ impl Pages {
         if was_live {
             for (page, bytes) in Pages::parts(self.geometry, object) {
                 self.uses[page].live -= bytes;
+                self.note_sparse(page);
             }
             self.live_bytes -= object.len();
         }
@@ -370,10 +418,13 @@ impl Pages {
 
     /// Says that every object in an unknown page has been counted ([`Pages::born`]).
     pub(crate) fn all_known(&mut self) {
-        for page in 0..self.uses.len() {
-            if std::mem::take(&mut self.uses[page].unknown) && self.uses[page].may_leave() {
+        for page in self.table.free.used() {
+            if std::mem::take(&mut self.uses[page].unknown) {
                 self.emptied.push(page as u32);
             }
+        }
+        for at in 0..self.emptied.len() {
+            self.note_sparse(self.emptied[at] as usize);
         }
         for object in std::mem::take(&mut self.ended) {
             if self.died(object) {
@@ -383,16 +434,15 @@ impl Pages {
     }
 
     /// Discards all counts. At the next [`Pages::set_aside`] every used page that no run is filling is set aside,
-    /// unless an object in it has been counted by then.
+    /// unless an object in it has been counted by then. Linear in the number of used pages.
     pub(crate) fn count_anew(&mut self) {
-        for page in 0..self.uses.len() {
+        for page in self.table.free.used() {
             let start = self.geometry.page_at(page);
-            let offsets: Vec<u64> = self.live.within(start, self.geometry.page_bytes).collect();
-            offsets.into_iter().for_each(|offset| _ = self.live.clear(offset));
+            self.live.clear_all(start, self.geometry.page_bytes);
             let page_use = &mut self.uses[page];
             (page_use.live, page_use.held, page_use.unknown, page_use.retired) = (0, 0, false, page_use.nodes);
             // Planted: loading a snapshot keeps the pages of the old content.
-            if !self.free.is_free(page) && !page_use.open && !page_use.leaving && !planted(148) {
+            if !page_use.open && !page_use.leaving && !planted(148) {
                 self.emptied.push(page as u32);
             }
         }
@@ -405,7 +455,7 @@ impl Pages {
         let mut going = Vec::new();
         for page in self.emptied.drain(..) {
             let page_use = &mut self.uses[page as usize];
-            let is_used = !self.free.is_free(page as usize);
+            let is_used = !self.table.free.is_free(page as usize);
             if is_used && page_use.may_leave() && !page_use.leaving {
                 page_use.leaving = true;
                 going.push(page);
@@ -439,7 +489,7 @@ impl Pages {
     /// Whether a page is used, known, not being filled and not set aside.
     pub(crate) fn is_settled(&self, page: usize) -> bool {
         let page_use = &self.uses[page];
-        !self.free.is_free(page) && !page_use.open && !page_use.leaving && !page_use.unknown
+        !self.table.free.is_free(page) && !page_use.open && !page_use.leaving && !page_use.unknown
     }
 
     /// Closes a page to new nodes, so that it can become empty.
@@ -466,7 +516,7 @@ impl Pages {
 
     /// Whether the object lies, wholly or in part, in a free page, which is damage.
     pub(crate) fn is_in_free_page(&self, object: Ref) -> bool {
-        Pages::parts(self.geometry, object).any(|(page, _)| self.free.is_free(page))
+        Pages::parts(self.geometry, object).any(|(page, _)| self.table.free.is_free(page))
     }
 
     pub(crate) fn holds_nodes(&self, page: usize) -> bool {
@@ -480,12 +530,12 @@ impl Pages {
 
     /// Bytes of live objects, summed page by page, for the audit.
     pub(crate) fn live_in_all(&self) -> u64 {
-        self.uses.iter().map(|page| u64::from(page.live)).sum()
+        self.table.free.used().map(|page| u64::from(self.uses[page].live)).sum()
     }
 
     /// Bytes held, summed page by page, for the audit.
     pub(crate) fn held_in_all(&self) -> u64 {
-        self.uses.iter().map(|page| u64::from(page.held)).sum()
+        self.table.free.used().map(|page| u64::from(self.uses[page].held)).sum()
     }
 
     /// Records that the pages of an object hold nodes.
@@ -495,21 +545,23 @@ impl Pages {
         }
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.uses.len()
-    }
-
     pub(crate) fn free_pages(&self) -> usize {
-        self.free.len()
+        self.table.free.len()
     }
 
     pub(crate) fn longest_free_run(&self) -> usize {
-        self.free.longest_run()
+        self.table.free.longest_run()
     }
 
     /// Free pages that [`Urgency::Ordinary`] may not take.
     pub(crate) fn reserved_pages(&self) -> usize {
-        self.reserve.min(self.free.len())
+        (self.reserve + self.kept).min(self.table.free.len())
+    }
+
+    /// Bytes of used pages without those of live objects.
+    pub(crate) fn garbage(&self) -> u64 {
+        let used = self.geometry.pages - self.table.free.len() as u64;
+        (used * self.geometry.page_bytes).saturating_sub(self.live_bytes)
     }
 
     pub(crate) fn live_bytes(&self) -> u64 {

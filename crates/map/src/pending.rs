@@ -10,13 +10,28 @@ use crate::record::Records;
 use crate::timestamps::Ts;
 use std::collections::VecDeque;
 
+/// A change: its record, and the one before it in its key's chain of versions.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Change {
     pub(crate) ts: Ts,
     pub(crate) record: Ref,
-    /// Whether its key may have an older version.
-    pub(crate) has_older: bool,
-    pub(crate) deletion: bool,
+    /// The key's version that this one took the place of, if that was not forgotten.
+    pub(crate) before: Ref,
+    /// Whether that has the same timestamp, and so is no version any more.
+    pub(crate) replaces: bool,
+    /// Whether the record is no change of a key but the tag of its timestamp.
+    pub(crate) tag: bool,
+}
+
+impl Change {
+    /// What is known of a record that was read.
+    pub(crate) fn read(records: &Records, offset: u64) -> Result<Change> {
+        let (record, found) = records.at(offset)?;
+        let (ts, tag) = (found.header.ts, found.header.tag);
+        let older = if tag { None } else { records.older(offset)? };
+        let before = older.map_or(Ref::NONE, |(before, _)| before);
+        Ok(Change { ts, record, before, replaces: older.is_some_and(|(_, older)| older.header.ts == ts), tag })
+    }
 }
 
 /// The changes not yet forgotten.
@@ -48,8 +63,7 @@ impl Pending {
         let mut older = Vec::new();
         let mut offset = self.unread_head;
         for _ in 0..self.unread {
-            let (record, found) = records.at(offset)?;
-            let change = Change { ts: found.header.ts, record, has_older: true, deletion: found.header.deletion };
+            let change = Change::read(records, offset)?;
             each(&change)?;
             older.push(change);
             offset = records.next(offset)?;
@@ -59,28 +73,29 @@ impl Pending {
         Ok(())
     }
 
+    #[inline]
     pub(crate) fn is_read(&self) -> bool {
         self.unread == 0
     }
 
+    #[inline]
     pub(crate) fn oldest(&self) -> Option<&Change> {
         self.known.front()
     }
 
-    pub(crate) fn oldest_first(&self) -> impl Iterator<Item = &Change> {
-        self.known.iter()
-    }
-
-    pub(crate) fn newest_first(&self) -> impl Iterator<Item = &Change> {
-        self.known.iter().rev()
-    }
-
+    #[inline]
     pub(crate) fn newest(&self) -> Option<&Change> {
         self.known.back()
     }
 
+    #[inline]
     pub(crate) fn pop_oldest(&mut self) {
         self.known.pop_front();
+    }
+
+    /// The known change with so many older ones.
+    pub(crate) fn at(&self, index: usize) -> Option<&Change> {
+        self.known.get(index)
     }
 
     pub(crate) fn pop_newest(&mut self) {
@@ -91,5 +106,10 @@ impl Pending {
     pub(crate) fn since(&self, from: Ts) -> impl Iterator<Item = &Change> {
         let start = self.known.partition_point(|change| change.ts < from);
         self.known.range(start..)
+    }
+
+    /// The number of changes above `ts`, or more if some are unread.
+    pub(crate) fn count_above(&self, ts: Ts) -> u64 {
+        self.unread + (self.known.len() - self.known.partition_point(|change| change.ts <= ts)) as u64
     }
 }

@@ -1,139 +1,95 @@
 //! Epochs: what a reader may still see is not reused.
 //!
-//! A reader pins the present epoch in a slot, fences, and loads a root. A writer publishes a new root, closes the epoch
-//! ([`Pins::advance`]), fences, and reads the slots. What only older roots reached is reused when every pin is younger
-//! than the closed epoch. One of the two fences comes first: either the writer sees the slot, or the reader sees the
-//! new root. The loom test below tries the orders.
+//! A reader counts itself into the present epoch, fences, and loads a root. A writer publishes a new root, closes the
+//! epoch ([`Pins::advance`]), fences, and reads the counts. What only older roots reached is reused when no counted
+//! reader is in that epoch or an older one. One of the two fences comes first: either the writer sees the count, or the
+//! reader sees the new root. The loom test below tries the orders.
 //!
-//! Thread-safety: all of it is shared. Neither side waits. Slots come in blocks; when all are taken a block is added,
-//! and it stays until the pins are dropped. Keeps (I8).
+//! There are counts for four epochs at a time. An epoch begins only when the readers of the one whose counts it takes
+//! over have gone; until then the present one goes on, and holds off more than necessary. So both sides take the same
+//! time however many pins are held. A reader that took too long between loading the epoch and counting itself counts in
+//! a later epoch. That is sound: the writer has read its count as zero after it unpublished what earlier epochs held.
+//!
+//! Thread-safety: all of it is shared; [`Pins::advance`] and [`Pins::oldest`] are for one thread at a time. Neither side
+//! waits. Keeps (I8).
 
-use crate::atomic::{AtomicPtr, AtomicU64, Ordering, fence};
+use crate::atomic::{AtomicU64, Ordering, fence};
 use crossbeam_utils::CachePadded;
 use perdura_pmem::planted;
-use std::ptr;
 
-/// Slots in a block.
-const SLOTS: usize = if cfg!(loom) { 2 } else { 32 };
-/// Marks a slot that nobody holds. Epochs count from 1.
-const FREE: u64 = 0;
+/// Sets of counts, so that threads seldom share one.
+const SHARDS: usize = if cfg!(loom) { 1 } else { 8 };
+/// Epochs with counts.
+const EPOCHS: usize = if cfg!(loom) { 2 } else { 4 };
 
-struct Block {
-    slots: [CachePadded<AtomicU64>; SLOTS],
-    next: AtomicPtr<Block>,
-}
-
-impl Block {
-    fn new() -> Block {
-        Block {
-            slots: std::array::from_fn(|_| CachePadded::new(AtomicU64::new(FREE))),
-            next: AtomicPtr::new(ptr::null_mut()),
-        }
-    }
-}
-
-/// The present epoch and the pinned ones.
+/// The present epoch and the readers counted in it and in those before.
 pub(crate) struct Pins {
     epoch: CachePadded<AtomicU64>,
-    first: Box<Block>,
+    shards: [CachePadded<[AtomicU64; EPOCHS]>; SHARDS],
 }
 
 impl Pins {
     pub(crate) fn new() -> Pins {
-        Pins { epoch: CachePadded::new(AtomicU64::new(1)), first: Box::new(Block::new()) }
+        let counts = || CachePadded::new(std::array::from_fn(|_| AtomicU64::new(0)));
+        Pins { epoch: CachePadded::new(AtomicU64::new(EPOCHS as u64)), shards: std::array::from_fn(|_| counts()) }
     }
 
     /// Pins the present epoch until the pin is dropped.
+    #[inline]
     pub(crate) fn pin(&self) -> Pin<'_> {
-        let hint = hint();
-        let mut block: &Block = &self.first;
-        loop {
-            for turn in 0..SLOTS {
-                let slot = &*block.slots[(hint + turn) % SLOTS];
-                // Planted: a reader pins the epoch after the one it reads in.
-                let epoch = self.epoch.load(Ordering::Acquire) + u64::from(planted(144));
-                // An epoch that has been closed meanwhile holds off more than necessary, never less.
-                if slot.load(Ordering::Relaxed) == FREE
-                    && slot.compare_exchange(FREE, epoch, Ordering::Acquire, Ordering::Relaxed).is_ok()
-                {
-                    fence(Ordering::SeqCst);
-                    return Pin { slot };
-                }
-            }
-            block = next_of(block);
+        // Planted: a reader pins the epoch after the one it reads in.
+        let epoch = self.epoch.load(Ordering::Acquire) + u64::from(planted(144));
+        let count = &self.shards[hint() % SHARDS][epoch as usize % EPOCHS];
+        count.fetch_add(1, Ordering::SeqCst);
+        // On x86 a locked instruction orders later loads by itself, and a fence would cost as much again.
+        if cfg!(any(loom, not(target_arch = "x86_64"))) {
+            fence(Ordering::SeqCst);
         }
+        Pin { count }
     }
 
-    /// Closes the present epoch and returns it. The caller has stored the root that later pins will see.
+    fn readers(&self, epoch: u64) -> u64 {
+        self.shards.iter().map(|counts| counts[epoch as usize % EPOCHS].load(Ordering::Acquire)).sum()
+    }
+
+    /// Closes the present epoch, if it can, and returns it. The caller has stored the root that later pins will see.
     pub(crate) fn advance(&self) -> u64 {
-        // Planted: what is retired counts as retired in the epoch before.
-        self.epoch.fetch_add(1, Ordering::AcqRel) - u64::from(planted(149))
-    }
-
-    /// The oldest pinned epoch, or `u64::MAX` without a pin. What was retired in an older epoch is free.
-    pub(crate) fn oldest(&self) -> u64 {
         fence(Ordering::SeqCst);
-        let mut oldest = u64::MAX;
-        let mut block: Option<&Block> = Some(&self.first);
-        while let Some(present) = block {
-            for slot in &present.slots {
-                let epoch = slot.load(Ordering::Acquire);
-                if epoch != FREE {
-                    oldest = oldest.min(epoch);
-                }
-            }
-            // SAFETY: a block once linked stays until the pins are dropped.
-            block = unsafe { present.next.load(Ordering::Acquire).as_ref() };
+        let epoch = self.epoch.load(Ordering::Relaxed);
+        if self.readers(epoch + 1) == 0 {
+            self.epoch.store(epoch + 1, Ordering::Release);
         }
-        oldest
+        // Planted: what is retired counts as retired in the epoch before.
+        epoch - u64::from(planted(149))
     }
-}
 
-/// The block after `block`, added if there is none.
-fn next_of(block: &Block) -> &Block {
-    let mut next = block.next.load(Ordering::Acquire);
-    if next.is_null() {
-        let new = Box::into_raw(Box::new(Block::new()));
-        match block.next.compare_exchange(ptr::null_mut(), new, Ordering::AcqRel, Ordering::Acquire) {
-            Ok(_) => next = new,
-            Err(other) => {
-                // SAFETY: nobody else has seen this block.
-                drop(unsafe { Box::from_raw(new) });
-                next = other;
-            }
-        }
-    }
-    // SAFETY: not null, and a block once linked stays until the pins are dropped.
-    unsafe { &*next }
-}
-
-impl Drop for Pins {
-    fn drop(&mut self) {
-        let mut next = self.first.next.load(Ordering::Acquire);
-        while !next.is_null() {
-            // SAFETY: the list owns its blocks, and no reader is left.
-            let block = unsafe { Box::from_raw(next) };
-            next = block.next.load(Ordering::Acquire);
-        }
+    /// The oldest epoch with a reader, or `u64::MAX` without one. What was retired in an older epoch is free.
+    pub(crate) fn oldest(&self) -> u64 {
+        // Lets an epoch end that could not before.
+        self.advance();
+        let present = self.epoch.load(Ordering::Relaxed);
+        (present - EPOCHS as u64 + 1..=present).find(|epoch| self.readers(*epoch) > 0).unwrap_or(u64::MAX)
     }
 }
 
 pub(crate) struct Pin<'p> {
-    slot: &'p AtomicU64,
+    count: &'p AtomicU64,
 }
 
 impl Drop for Pin<'_> {
+    #[inline]
     fn drop(&mut self) {
-        self.slot.store(FREE, Ordering::Release);
+        self.count.fetch_sub(1, Ordering::Release);
     }
 }
 
-/// The slot at which this thread begins its search, so that threads seldom collide.
+/// The shard that this thread uses.
 #[cfg(not(loom))]
+#[inline]
 fn hint() -> usize {
     use std::sync::atomic::AtomicUsize;
     static THREADS: AtomicUsize = AtomicUsize::new(0);
-    thread_local!(static HINT: usize = THREADS.fetch_add(7, std::sync::atomic::Ordering::Relaxed));
+    thread_local!(static HINT: usize = THREADS.fetch_add(1, std::sync::atomic::Ordering::Relaxed));
     HINT.with(|hint| *hint)
 }
 

@@ -1,26 +1,26 @@
-//! Start of a list: rebuilds the index by walking the chain from the head.
+//! Start of a list: finds the versions of all keys by walking the chain from the head.
 //!
 //! Every record on the way is checked. The walk ends at the end of the chain or at damage: a link back to an earlier
-//! record shows as a timestamp that rises, or as more records than the pages can hold.
+//! record shows as a timestamp that rises, or as more records than the pages can hold. Links to older versions are
+//! put right: a crash may have left one that leads to a copy which the chain does not reach.
 
-use crate::entries::{Candidate, entries};
 use crate::error::Result;
-use crate::format::{Ref, RootRecord};
+use crate::format::{OLDER_AT, Ref, RootRecord};
+use crate::index::Entry;
 use crate::pages::Pages;
 use crate::pending::{Change, Pending};
 use crate::record::Records;
 use crate::timestamps::Ts;
-use crate::tree::Entry;
+use crate::versions::{Candidate, link_older, versions};
 use perdura_pmem::planted;
-use rustc_hash::FxHashSet;
 
 /// What the chain holds.
 pub(crate) struct Rebuilt {
     /// Entries of the index, ascending.
     pub(crate) entries: Vec<Entry>,
     pub(crate) pending: Pending,
-    /// Pending records that a later change at the same key and timestamp replaced.
-    pub(crate) orphans: FxHashSet<Ref>,
+    /// Count of the versions.
+    pub(crate) versions: u64,
     /// Dead deletions that are still linked, by offset.
     pub(crate) dead_deletions: Vec<u64>,
 }
@@ -32,35 +32,29 @@ pub(crate) fn rebuild(records: &Records, pages: &mut Pages, root: &RootRecord) -
         return Err(records.damaged(lost.record.offset(), "a record lies in a page that is marked free"));
     }
     let pending_count = root.pending as usize;
-    let mut changes: Vec<Change> = candidates[..pending_count]
-        .iter()
-        .map(|found| Change { ts: found.ts, record: found.record, has_older: true, deletion: found.deletion })
-        .collect();
-    let settled: Vec<(Ref, bool)> =
-        candidates[pending_count..].iter().map(|found| (found.record, found.deletion)).collect();
-    let entries = entries(records, &mut candidates, root.forgotten);
+    let changes: Vec<Ref> = candidates[..pending_count].iter().map(|found| found.record).collect();
+    let settled: Vec<Ref> = candidates[pending_count..].iter().map(|found| found.record).collect();
+    let found = versions(records, &mut candidates, root.forgotten, true);
     drop(candidates);
-    entries.iter().for_each(|(_, record)| _ = pages.born(*record));
-    let mut orphans = FxHashSet::default();
-    for change in &changes {
-        if pages.born(change.record) {
-            orphans.insert(change.record);
-        }
-    }
+    link_older(records, pages, &found);
+    found.kept.iter().for_each(|(record, _)| _ = pages.born(*record));
+    changes.iter().for_each(|record| _ = pages.born(*record));
     let mut dead_deletions = Vec::new();
-    for (record, deletion) in settled {
+    for record in settled {
         if !pages.live.is_set(record.offset()) {
             pages.hold(record);
-            if deletion {
+            if record.is_deletion() {
                 dead_deletions.push(record.offset());
             }
         }
     }
     pages.all_known();
     let mut pending = Pending::default();
-    changes.reverse();
-    changes.into_iter().for_each(|change| pending.push(change));
-    Ok(Rebuilt { entries, pending, orphans, dead_deletions })
+    for record in changes.into_iter().rev() {
+        pending.push(Change::read(records, record.offset())?);
+    }
+    let count = found.kept.len() as u64 - found.replaced;
+    Ok(Rebuilt { entries: found.entries, pending, versions: count, dead_deletions })
 }
 
 /// The records of the chain, newest first.
@@ -76,14 +70,14 @@ fn walk(records: &Records, root: &RootRecord) -> Result<Vec<Candidate>> {
             return Err(records.damaged(offset, "the chain of records runs in a circle"));
         }
         newest = ts;
-        candidates.push(Candidate::new(record, found.key, ts, found.header.deletion, candidates.len()));
+        candidates.push(Candidate::new(record, found.key, ts, found.header.tag, candidates.len()));
         offset = records.next(offset)?;
     }
     // Links are stored in place. A process that died between a store and its flush has left one that this walk has
     // followed.
     // Planted: such a link is taken for durable.
     if !planted(147) {
-        records.region.reclaim_all(candidates.iter().map(|found| (found.record.offset(), 8)));
+        records.region.reclaim_all(candidates.iter().map(|found| (found.record.offset(), OLDER_AT + 8)));
     }
     let pending = candidates.partition_point(|found| found.ts > root.forgotten);
     if pending as u64 != root.pending {

@@ -5,18 +5,17 @@
 //! opened.
 //!
 //! Safety of the slices: their holder is the writer, a reader that pinned before it loaded the root, or the collector,
-//! which alone frees the pages it reads. Of confirmed bytes only the link ever changes. Keeps (I6).
+//! which alone frees the pages it reads. Of confirmed bytes only the links ever change. Keeps (I6).
 
 use crate::config::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use crate::error::{Error, Result};
 use crate::format::{
-    GRAIN_BYTES, Geometry, RECORD_HEADER_BYTES, RECORD_UNCHECKED_BYTES, RecordHeader, Ref, linked, seed,
+    GRAIN_BYTES, Geometry, OLDER_AT, RECORD_HEADER_BYTES, RECORD_UNCHECKED_BYTES, RecordHeader, Ref, linked, seed,
 };
 use crate::live_bits::LiveBits;
 use crate::timestamps::Ts;
 use perdura_pmem::Region;
 use perdura_pmem::checksum::crc32c_append;
-use std::cmp::Ordering;
 use std::sync::Arc;
 
 /// The content of a record, in place.
@@ -34,20 +33,6 @@ pub(crate) struct Records {
     pub(crate) geometry: Geometry,
     pub(crate) salt: u64,
     pub(crate) live: Arc<LiveBits>,
-}
-
-/// The target of a search: a key, and the greatest timestamp of interest.
-#[derive(Clone, Copy)]
-pub(crate) struct Target<'a> {
-    pub(crate) key: &'a [u8],
-    pub(crate) ts: Ts,
-}
-
-impl<'a> Target<'a> {
-    #[inline]
-    pub(crate) fn new(key: &'a [u8], ts: Ts) -> Target<'a> {
-        Target { key, ts }
-    }
 }
 
 /// Eight bytes of a key from `skip` on, as a number of the same order. Missing bytes count as zeros.
@@ -83,14 +68,14 @@ impl Records {
         Ok(header)
     }
 
-    /// The header at an offset within the pages, without the link, which another thread may store to: see
-    /// [`Records::next`].
+    /// The header at an offset within the pages, without the links, which another thread may store to: see
+    /// [`Records::next`] and [`Records::older`].
     #[inline]
     fn header_at(&self, offset: u64) -> RecordHeader {
         // SAFETY: as in content(). Nobody stores to these bytes while a reader can reach them.
-        let bytes = unsafe { self.region.slice(offset + 8, RECORD_HEADER_BYTES - 8) };
+        let bytes = unsafe { self.region.slice(offset + 16, RECORD_HEADER_BYTES - 16) };
         let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
-        RecordHeader::decode([0, word(0), word(8), word(16)])
+        RecordHeader::decode([word(0), word(8), word(16)])
     }
 
     /// The record that a reference names. Error: `Damaged`.
@@ -125,7 +110,7 @@ impl Records {
             return Err(self.damaged(offset, "a record with a timestamp no map gives"));
         }
         let len = RECORD_HEADER_BYTES + (record.key.len() + record.value.len()) as u64;
-        // SAFETY: as in content(). The link, which another thread may store to, is not read.
+        // SAFETY: as in content(). The links, which another thread may store to, are not read.
         let bytes = unsafe { self.region.slice(offset, len) };
         if header.crc != record_crc(self.salt, offset, bytes) {
             return Err(self.damaged(offset, "the checksum of a record does not match"));
@@ -140,14 +125,14 @@ impl Records {
         }
         let header = self.header_at(offset);
         let len = header.record_bytes();
-        if len / GRAIN_BYTES >= 1 << 24 || !self.geometry.holds(offset, len) {
+        if len / GRAIN_BYTES >= 1 << 23 || !self.geometry.holds(offset, len) {
             return Err(self.damaged(offset, "a record ends outside the pages"));
         }
         let record = self.content(offset, header);
         if !self.live.is_set(offset) {
             self.verify(offset, &record)?;
         }
-        Ok((Ref::new(offset, len), record))
+        Ok((Ref::of(offset, &record.header), record))
     }
 
     /// Reference and header of the record that a link leads to. The link was followed, and the record checked, before.
@@ -160,13 +145,46 @@ impl Records {
         if !self.geometry.holds(offset, len) {
             return Err(self.damaged(offset, "a record ends outside the pages"));
         }
-        Ok((Ref::new(offset, len), header))
+        Ok((Ref::of(offset, &header), header))
     }
 
     /// Offset of the next older record in the chain; 0 at the end. Error: `Damaged`.
     pub(crate) fn next(&self, offset: u64) -> Result<u64> {
         linked(self.region.load(offset), self.salt)
             .ok_or_else(|| self.damaged(offset, "the check of a link does not match"))
+    }
+
+    /// The next older version of a record's key, or none. Only for a record whose older version is not forgotten.
+    /// Error: `Damaged`.
+    pub(crate) fn older(&self, offset: u64) -> Result<Option<(Ref, Record<'_>)>> {
+        match linked(self.region.load(offset + OLDER_AT), self.salt) {
+            Some(0) => Ok(None),
+            Some(older) => self.at(older).map(Some),
+            None => Err(self.damaged(offset + OLDER_AT, "the check of a link to an older version does not match")),
+        }
+    }
+
+    /// The version of a key that a read at `at` sees, from the key's newest record on. At `forgotten` or later, it does
+    /// not go beyond what is kept. Error: `Damaged`.
+    #[inline]
+    pub(crate) fn visible<'r>(&'r self, newest: Record<'r>, offset: u64, at: Ts) -> Result<Option<(u64, Record<'r>)>> {
+        if newest.header.ts <= at {
+            return Ok(Some((offset, newest)));
+        }
+        self.visible_older(newest, offset, at)
+    }
+
+    fn visible_older<'r>(&'r self, newest: Record<'r>, offset: u64, at: Ts) -> Result<Option<(u64, Record<'r>)>> {
+        let (mut found, mut offset, mut steps) = (newest, offset, 0);
+        while found.header.ts > at {
+            let Some((record, older)) = self.older(offset)? else { return Ok(None) };
+            steps += 1;
+            if older.header.ts > found.header.ts || steps > self.geometry.records_max() || older.key != newest.key {
+                return Err(self.damaged(offset, "the older version of a key is not one of it"));
+            }
+            (found, offset) = (older, record.offset());
+        }
+        Ok(Some((offset, found)))
     }
 
     /// The key of a record that was read and checked before.
@@ -179,19 +197,9 @@ impl Records {
     }
 
     /// The timestamp of a record that was checked before.
+    #[inline]
     pub(crate) fn trusted_ts(&self, record: Ref) -> Ts {
         self.header_at(record.offset()).ts
-    }
-
-    /// Whether a record that was checked before is a deletion.
-    pub(crate) fn is_deletion(&self, record: Ref) -> bool {
-        self.header_at(record.offset()).deletion
-    }
-
-    /// Compares a record's key and timestamp with the target's. Their heads are known to be equal.
-    pub(crate) fn compare(&self, record: Ref, target: &Target<'_>) -> Result<Ordering> {
-        let found = self.get(record)?;
-        Ok(found.key.cmp(target.key).then(found.header.ts.cmp(&target.ts)))
     }
 
     /// The error for bytes of this map that fail a check.

@@ -1,24 +1,26 @@
 //! Apply, roll back, forget: how long changes and old versions are kept.
 //!
-//! A rollback walks the rollback records from the newest, forgetting walks them from the oldest. Every step leaves a
-//! consistent state. No step needs to be durable by itself; the next confirmation makes them so.
+//! A rollback walks the rollback records from the newest, and puts back what each had taken the place of. Forgetting walks
+//! them from the oldest: what a forgotten change took the place of is dead. It leaves the index alone, and needs no room.
+//! Every step leaves a consistent state. No step needs to be durable by itself; the next confirmation makes them so.
 
-use crate::config::Kind;
 use crate::error::{ErrorKind, Result};
 use crate::format::Ref;
-use crate::index::{Index, Store};
+use crate::index::Index;
 use crate::ordered_map::Mutation;
 use crate::pages::Urgency;
 use crate::pending::Change;
-use crate::record::Target;
-use crate::state::{Core, State};
+use crate::state::{Core, State, Tagged};
 use crate::timestamps::Ts;
-use crate::tree::{self, Edit};
 use perdura_pmem::planted;
-use smallvec::SmallVec;
+use rustc_hash::FxHashSet;
 
-/// Changes forgotten by one edit, which copies the nodes they share once.
-const CHANGES_AT_ONCE: usize = 16;
+/// Changes forgotten in one turn of the writer's lock, besides those of the same timestamp.
+const TURN_CHANGES: usize = 512;
+/// Dead records for which a turn confirms, so that the confirmation has not too many to settle.
+const DEAD_MAX: usize = 2048;
+/// Deletions swept in one turn of the writer's lock.
+const TURN_SWEEPS: usize = 64;
 
 impl<I: Index> Core<I> {
     pub(crate) fn apply(&self, ts: Ts) -> Result<()> {
@@ -37,200 +39,195 @@ impl<I: Index> Core<I> {
     }
 
     pub(crate) fn rollback(&self, from: Ts) -> Result<()> {
-        self.by_steps(|state| {
-            self.check_writable(state)?;
-            if from <= state.times.applied {
-                let what = format!("no rollback from {from}: changes up to {} are applied", state.times.applied);
-                return Err(self.error(ErrorKind::Timestamp, what));
-            }
-            self.read_pending(state)?;
-            while let Some(ts) = state.pending.newest().map(|change| change.ts)
-                && ts >= from
-            {
-                self.take_back(state, ts)?;
-                state.times.last = ts - 1;
-                state.is_dirty = true;
-            }
-            // Planted: a rollback leaves the newest timestamp one too high.
-            state.times.last = state.times.last.min(from - u64::from(!planted(129)));
-            state.is_dirty = true;
-            self.stir();
-            Ok(())
-        })
-    }
-
-    /// Runs `run`, which removes rollback records one by one. When it runs out of room, runs it again as long as it
-    /// makes progress: what it has removed becomes room once confirmed.
-    fn by_steps(&self, run: impl Fn(&mut State<I>) -> Result<()>) -> Result<()> {
-        loop {
-            let before = self.state.lock().pending.len();
-            match self.with_room(&run) {
-                Err(error) if error.kind() == ErrorKind::Full && self.state.lock().pending.len() < before => {}
-                other => return other,
-            }
+        let mut state = self.state.lock();
+        self.check_writable(&state)?;
+        if from <= state.times.applied {
+            let what = format!("no rollback from {from}: changes up to {} are applied", state.times.applied);
+            return Err(self.error(ErrorKind::Timestamp, what));
         }
-    }
-
-    /// Takes back the newest changes, those of timestamp `ts`, by one edit: drops their versions from the index and
-    /// their records from the head of the chain.
-    fn take_back(&self, state: &mut State<I>, ts: Ts) -> Result<()> {
-        let group: Vec<Change> = state.pending.newest_first().take_while(|change| change.ts == ts).copied().collect();
-        let Some(oldest) = group.last() else { return Ok(()) };
-        let next = self.records.next(oldest.record.offset())?;
-        let entries: Vec<Ref> =
-            group.iter().map(|change| change.record).filter(|record| !state.orphans.contains(record)).collect();
-        let (removed, edit) = self.edit(state, Urgency::Freeing, |nodes, root, edit| {
-            edit.root = root;
-            let mut removed = 0;
-            for record in entries {
-                let (root, target) = (edit.root, Target::new(self.records.get(record)?.key, ts));
-                removed += u64::from(tree::remove(nodes, &self.records, root, &target, record, edit)?);
-            }
-            Ok(removed)
-        })?;
-        self.complete(state, edit);
-        state.versions = state.versions.saturating_sub(removed);
-        state.store.recycle(&mut state.pages, &self.pins, state.snapshots);
-        for change in group {
-            state.orphans.remove(&change.record);
-            if I::KIND == Kind::List {
-                state.cut.push(change.record);
-            } else {
-                state.dead.push(change.record);
-            }
-            state.pending.pop_newest();
-        }
-        // Planted: records that are rolled back stay linked.
-        state.head = if planted(128) { state.head } else { next };
-        Ok(())
-    }
-
-    pub(crate) fn forget(&self, up_to: Ts) -> Result<()> {
-        self.by_steps(|state| {
-            self.check_writable(state)?;
-            if up_to > state.times.applied {
-                let what = format!("timestamp {up_to} cannot be forgotten: only {} is applied", state.times.applied);
-                return Err(self.error(ErrorKind::Timestamp, what));
-            }
-            self.forget_up_to(state, up_to)
-        })
-    }
-
-    pub(crate) fn forget_up_to(&self, state: &mut State<I>, up_to: Ts) -> Result<()> {
-        if up_to <= state.times.forgotten && state.pending.oldest().is_none_or(|change| change.ts > up_to) {
+        self.read_pending(&mut state)?;
+        if from > state.times.last {
             return Ok(());
         }
-        self.read_pending(state)?;
-        // The mark rises before a root without those versions is published. (Planted: only after.)
-        if !planted(132) {
-            self.publish_forgotten(state.times.forgotten.max(up_to));
-        }
-        let mut at_once = CHANGES_AT_ONCE;
-        loop {
-            match self.forget_some(state, up_to, at_once) {
-                Ok(true) => {}
-                Ok(false) => break,
-                // One edit of many changes takes more room than as many edits of one.
-                Err(error) if error.kind() == ErrorKind::Full && at_once > 1 => at_once = 1,
-                Err(error) => return Err(error),
+        while let Some(ts) = state.pending.newest().map(|change| change.ts)
+            && ts >= from
+        {
+            // The changes of one timestamp go together, so that no state in between is confirmed.
+            while state.pending.newest().is_some_and(|change| change.ts == ts) {
+                self.take_back_newest(&mut state)?;
             }
+            self.set_last(&mut state, ts - 1);
         }
-        state.times.forgotten = state.times.forgotten.max(up_to);
-        state.is_dirty = true;
+        // Planted: a rollback leaves the newest timestamp one too high.
+        self.set_last(&mut state, from - u64::from(!planted(129)));
         self.stir();
         Ok(())
     }
 
-    /// Forgets the oldest changes up to a timestamp, about `at_once` of them, by one edit. Returns whether there were
-    /// any. Changes of one timestamp go together, so that at every confirmation the pending changes are those above
-    /// `forgotten`.
-    fn forget_some(&self, state: &mut State<I>, up_to: Ts, at_once: usize) -> Result<bool> {
-        let is_orphan = |change: &Change| !state.orphans.is_empty() && state.orphans.contains(&change.record);
-        let mut due: SmallVec<[(Change, bool); CHANGES_AT_ONCE]> = SmallVec::new();
-        for change in state.pending.oldest_first().take_while(|change| change.ts <= up_to) {
-            if due.len() >= at_once && due.last().is_some_and(|(last, _)| last.ts < change.ts) {
-                break;
-            }
-            due.push((*change, is_orphan(change)));
-        }
-        if due.iter().any(|(change, _)| change.has_older || change.deletion) {
-            let (removed, edit) = self.edit(state, Urgency::Freeing, |nodes, root, edit| {
-                edit.root = root;
-                let mut removed = Vec::new();
-                for (change, is_orphan) in &due {
-                    self.drop_versions(nodes, edit, change, *is_orphan, &mut removed)?;
-                }
-                Ok(removed)
-            })?;
-            if !removed.is_empty() {
-                self.complete(state, edit);
-                // The audit compares the count. A count that was wrong from the start must not stop this change.
-                state.versions = state.versions.saturating_sub(removed.len() as u64);
-                state.dead.extend(removed);
-                state.store.recycle(&mut state.pages, &self.pins, state.snapshots);
-            }
-        }
-        for (change, is_orphan) in &due {
-            if *is_orphan {
-                state.orphans.remove(&change.record);
-                state.dead.push(change.record);
-            }
-            state.pending.pop_oldest();
-            state.times.forgotten = state.times.forgotten.max(change.ts);
-            state.is_dirty = true;
-        }
-        Ok(!due.is_empty())
+    /// Lowers [`crate::Timestamps::last`] to `last`. What comes there next is not durable yet.
+    fn set_last(&self, state: &mut State<I>, last: Ts) {
+        state.times.last = state.times.last.min(last);
+        self.not_durable_from(state, state.times.last + 1);
+        state.is_dirty = true;
     }
 
-    /// Drops from the index the versions that a forgotten change supersedes, and the change itself if it is a deletion.
-    fn drop_versions(
-        &self,
-        nodes: &mut <I::Store as Store>::Writer<'_>,
-        edit: &mut Edit,
-        change: &Change,
-        is_orphan: bool,
-        removed: &mut Vec<Ref>,
-    ) -> Result<()> {
-        if !change.has_older && !change.deletion {
+    /// Takes back the newest change: puts back the version it took the place of, and takes its record off the chain. Room
+    /// is kept for it. Readers may see a part of several changes that are taken back.
+    pub(crate) fn take_back_newest(&self, state: &mut State<I>) -> Result<()> {
+        let Some(change) = state.pending.newest().copied() else { return Ok(()) };
+        let next = self.records.next(change.record.offset())?;
+        if !change.tag {
+            let key = self.records.get(change.record)?.key;
+            let (place, found) = self.index.locate(&self.records, key)?;
+            if found.is_none_or(|(record, _)| record != change.record) {
+                let what = "the index does not name the newest record of a key";
+                return Err(self.records.damaged(change.record.offset(), what));
+            }
+            let before = (!change.before.is_none()).then_some(change.before);
+            let edit = &mut state.editing(&self.records, Urgency::Rollback);
+            self.index.put(edit, &place, key, before)?;
+            state.versions = state.versions.saturating_sub(u64::from(!change.replaces));
+            if change.before.is_deletion() {
+                state.to_sweep.push(change.before);
+            }
+        }
+        state.cut.push(change.record);
+        state.pending.pop_newest();
+        // Planted: records that are rolled back stay linked.
+        state.head = if planted(128) { state.head } else { next };
+        state.is_dirty = true;
+        I::recycle(&mut state.writer, &mut state.pages, &self.pins, state.holds.any());
+        Ok(())
+    }
+
+    pub(crate) fn forget(&self, up_to: Ts) -> Result<()> {
+        loop {
+            let mut state = self.state.lock();
+            self.check_writable(&state)?;
+            if up_to > state.times.applied {
+                let what = format!("timestamp {up_to} cannot be forgotten: only {} is applied", state.times.applied);
+                return Err(self.error(ErrorKind::Timestamp, what));
+            }
+            state.forget_to = state.forget_to.max(up_to);
+            if up_to <= state.times.forgotten {
+                return Ok(());
+            }
+            self.read_pending(&mut state)?;
+            if !self.forget_some(&mut state) {
+                return Ok(());
+            }
+            if state.dead.len() > DEAD_MAX {
+                self.confirm(&mut state);
+            }
+        }
+    }
+
+    /// Goes on with forgetting that a view had held.
+    pub(crate) fn forget_rest(&self) -> Result<()> {
+        let up_to = {
+            let state = self.state.lock();
+            if state.forget_to <= state.times.forgotten || state.is_loading {
+                return Ok(());
+            }
+            state.forget_to
+        };
+        self.forget(up_to)
+    }
+
+    /// Forgets the oldest changes up to [`State::forget_to`], those of a timestamp together, so that at every confirmation
+    /// the pending changes are those above `forgotten`. Returns whether there is more to do now.
+    pub(crate) fn forget_some(&self, state: &mut State<I>) -> bool {
+        let up_to = state.forget_to;
+        let turn = state.pending.at(TURN_CHANGES).map_or(up_to, |change| up_to.min(change.ts));
+        // The mark rises before versions go that a read below it would see. (Planted: only after.)
+        let up_to = if planted(132) { turn } else { self.views.raise(turn) };
+        if up_to <= state.times.forgotten && state.pending.oldest().is_none_or(|change| change.ts > up_to) {
+            return false;
+        }
+        while let Some(change) = state.pending.oldest().copied()
+            && change.ts <= up_to
+        {
+            self.forget_one(state, &change);
+            state.pending.pop_oldest();
+        }
+        planted(132).then(|| self.views.raise(up_to));
+        state.times.forgotten = state.times.forgotten.max(up_to);
+        state.is_dirty = true;
+        self.stir();
+        up_to == turn && turn < state.forget_to
+    }
+
+    fn forget_one(&self, state: &mut State<I>, change: &Change) {
+        if change.tag {
+            let tag = self.records.get(change.record).map_or(&[][..], |record| record.value).to_vec();
+            state.forgotten_tag = Tagged { ts: change.ts, tag };
+            state.dead.push(change.record);
+            return;
+        }
+        if !change.before.is_none() {
+            state.dead.push(change.before);
+            match (change.replaces, change.before.is_deletion()) {
+                (false, false) => state.versions = state.versions.saturating_sub(1),
+                // It was taken for a version that ends with its own forgetting.
+                (true, true) => state.versions += 1,
+                _ => {}
+            }
+        }
+        // Planted: forgetting drops the newest version.
+        if planted(130) {
+            state.dead.push(change.record);
+        }
+        if change.record.is_deletion() {
+            state.versions = state.versions.saturating_sub(1);
+            state.to_sweep.push(change.record);
+        }
+    }
+
+    /// Takes forgotten deletions out of the index, a leaf at a time. Without room for that they stay.
+    pub(crate) fn sweep(&self) -> Result<()> {
+        loop {
+            let mut state = self.state.lock();
+            if state.is_loading {
+                return Ok(());
+            }
+            for _ in 0..TURN_SWEEPS {
+                let Some(deletion) = state.to_sweep.pop() else { return Ok(()) };
+                match self.sweep_one(&mut state, deletion) {
+                    Err(error) if error.kind() == ErrorKind::Full => {
+                        state.to_sweep.push(deletion);
+                        return Ok(());
+                    }
+                    other => other?,
+                }
+            }
+            if state.dead.len() > DEAD_MAX {
+                self.confirm(&mut state);
+            }
+        }
+    }
+
+    fn sweep_one(&self, state: &mut State<I>, deletion: Ref) -> Result<()> {
+        let at = deletion.offset();
+        // What was swept with others of its leaf may be gone, and something else in its place.
+        let is_there = state.pages.live.is_set(at) || state.pages.is_unknown(at);
+        if !is_there || state.pages.holds_nodes(state.pages.geometry.page_of(at)) {
             return Ok(());
         }
-        let key = self.records.get(change.record)?.key;
-        // An orphan is not in the index: the entry at its timestamp is that of the later change, and stays.
-        // Planted: the newest version goes with those it supersedes; a deletion goes with what replaced it.
-        let (mut ts, mut itself) = (change.ts, change.deletion && (!is_orphan || planted(131)) || planted(130));
-        loop {
-            let root = edit.root;
-            let found = tree::remove_versions(nodes, &self.records, root, &Target::new(key, ts), itself, edit)?;
-            removed.extend_from_slice(&found.records);
-            if !found.goes_on {
-                return Ok(());
-            }
-            // Older versions may be in the leaf before.
-            let before = tree::find(nodes, &self.records, edit.root, &Target::new(key, ts - 1))?;
-            let Some((before, _)) = before else { return Ok(()) };
-            let before = self.records.get(before)?;
-            if before.key != key {
-                return Ok(());
-            }
-            (ts, itself) = (before.header.ts, true);
-        }
+        let (_, found) = self.records.at(at)?;
+        let before = state.dead.len();
+        self.index.sweep(&mut state.editing(&self.records, Urgency::Upkeep), found.key)?;
+        state.is_dirty |= state.dead.len() > before;
+        I::recycle(&mut state.writer, &mut state.pages, &self.pins, state.holds.any());
+        Ok(())
     }
 
     /// Reads the rollback records from before the last restart, unless that has been done.
+    #[inline]
     pub(crate) fn read_pending(&self, state: &mut State<I>) -> Result<()> {
         if state.pending.is_read() {
             return Ok(());
         }
-        let State { pending, orphans, root, .. } = state;
-        pending.read(&self.records, |change| {
-            let key = self.records.get(change.record)?.key;
-            let found = tree::find(&self.reader, &self.records, *root, &Target::new(key, change.ts))?;
-            // Planted: after a restart every change counts as a version.
-            if found != Some((change.record, true)) && !planted(133) {
-                orphans.insert(change.record);
-            }
-            Ok(())
-        })
+        state.pending.read(&self.records, |_| Ok(()))
     }
 
     pub(crate) fn mutations(&self, from: Ts, each: &mut dyn FnMut(Mutation<'_>) -> bool) -> Result<()> {
@@ -239,15 +236,20 @@ impl<I: Index> Core<I> {
         let changes: Vec<Change> = {
             let mut state = self.state.lock();
             self.read_pending(&mut state)?;
-            let orphans = &state.orphans;
-            // A change may be forgotten while its rollback record waits for room to be dropped.
-            let from = from.max(state.times.forgotten.saturating_add(1));
-            state.pending.since(from).filter(|change| !orphans.contains(&change.record)).copied().collect()
+            state.pending.since(from).copied().collect()
         };
-        for change in changes {
+        // Planted: changes count that others at the same timestamp have replaced.
+        let replaced: FxHashSet<Ref> =
+            changes.iter().filter(|change| change.replaces && !planted(133)).map(|change| change.before).collect();
+        for change in changes.iter().filter(|change| !replaced.contains(&change.record)) {
             let record = self.records.get(change.record)?;
-            let value = (!change.deletion).then_some(record.value);
-            if !each(Mutation { ts: change.ts, key: record.key, value }) {
+            let mutation = if change.tag {
+                Mutation { ts: change.ts, key: &[], value: None, tag: Some(record.value) }
+            } else {
+                let value = (!change.record.is_deletion()).then_some(record.value);
+                Mutation { ts: change.ts, key: record.key, value, tag: None }
+            };
+            if !each(mutation) {
                 break;
             }
         }

@@ -1,17 +1,14 @@
-//! Reads without locks: a pin, a root, and nodes that nobody changes.
+//! Reads without locks: a pin, the newest record of a key, and from there the version of a timestamp.
 //!
 //! Values are slices of the region. A [`Value`] or [`Scan`] keeps its pin. Writers go on, but memory that they replace
-//! is not reused before the pin is dropped.
+//! is not reused before the pin is dropped. A [`View`] and a [`Scan`] also hold the mark of what is forgotten.
 
 use crate::error::Result;
-use crate::format::Ref;
-use crate::index::Index;
-use crate::node::Node;
+use crate::index::{Index, Walk};
 use crate::pin::Pin;
-use crate::record::{Record, Records, Target};
+use crate::record::Records;
 use crate::state::Core;
 use crate::timestamps::Ts;
-use crate::tree::{self, ReadNodes};
 use std::fmt;
 use std::ops::{Bound, Deref};
 
@@ -55,41 +52,132 @@ pub struct Entry<'a> {
     pub ts: Ts,
 }
 
+/// The bounds of a scan.
+pub(crate) type Range<'r> = (Bound<&'r [u8]>, Bound<&'r [u8]>);
+
+/// A map as its views and scans use it.
+trait Viewed: Sync {
+    fn read(&self, key: &[u8], at: Ts) -> Result<Option<Value<'_>>>;
+    fn walk(&self, range: Range<'_>, at: Ts) -> Result<Scan<'_>>;
+    /// Fails if a load has replaced the content since the count of loads was this.
+    fn check_loads(&self, at: Ts, loads: u64) -> Result<()>;
+    fn leave(&self, at: Ts);
+}
+
+/// A hold on the mark of what is forgotten, from which the same is read as long as it lasts, whatever is forgotten meanwhile.
+///
+/// It shows the versions up to its timestamp. Those above [`crate::Timestamps::applied`] may still be rolled back, and changes at
+/// that very timestamp may still come. Loading a snapshot ends it: reads fail with `Forgotten`.
+pub struct View<'m> {
+    map: &'m dyn Viewed,
+    at: Ts,
+    loads: u64,
+}
+
+impl<'m> View<'m> {
+    /// The timestamp it shows.
+    pub fn at(&self) -> Ts {
+        self.at
+    }
+
+    /// The value of a key, as [`crate::OrderedMap::get`] finds it.
+    pub fn get(&self, key: &[u8]) -> Result<Option<Value<'m>>> {
+        let found = self.map.read(key, self.at)?;
+        self.map.check_loads(self.at, self.loads)?;
+        Ok(found)
+    }
+
+    /// The keys within the bounds, as [`crate::OrderedMap::scan`] finds them.
+    pub fn scan(&self, range: (Bound<&[u8]>, Bound<&[u8]>)) -> Result<Scan<'m>> {
+        let scan = self.map.walk(range, self.at)?;
+        self.map.check_loads(self.at, self.loads)?;
+        Ok(scan)
+    }
+}
+
+impl Drop for View<'_> {
+    fn drop(&mut self) {
+        self.map.leave(self.at);
+    }
+}
+
+impl fmt::Debug for View<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("View").field("at", &self.at).finish_non_exhaustive()
+    }
+}
+
 impl<I: Index> Core<I> {
     #[inline]
     pub(crate) fn get(&self, key: &[u8], at: Ts) -> Result<Option<Value<'_>>> {
         let pin = self.pins.pin();
-        let root = self.root_at(at)?;
-        let target = Target::new(key, at);
-        let Some((record, _)) = tree::find(&self.reader, &self.records, root, &target)? else { return Ok(None) };
-        let record = self.records.get(record)?;
-        if record.header.deletion || record.key != key {
+        // Before, because a loaded snapshot may lower the mark once its content is in force; and after, because a mark that
+        // rises does so before the content goes that needs a lower one.
+        self.check_readable(at)?;
+        let newest = self.index.newest(&self.records, key)?;
+        self.check_readable(at)?;
+        let Some((record, found)) = newest else { return Ok(None) };
+        let Some((_, found)) = self.records.visible(found, record.offset(), at)? else { return Ok(None) };
+        if found.header.deletion {
             return Ok(None);
         }
-        Ok(Some(Value { bytes: record.value, ts: record.header.ts, _pin: pin }))
+        Ok(Some(Value { bytes: found.value, ts: found.header.ts, _pin: pin }))
     }
 
-    pub(crate) fn scan(&self, range: (Bound<&[u8]>, Bound<&[u8]>), at: Ts) -> Result<Scan<'_>> {
-        let pin = self.pins.pin();
-        let root = self.root_at(at)?;
-        let end = match range.1 {
-            Bound::Included(key) => Bound::Included(key.to_vec()),
-            Bound::Excluded(key) => Bound::Excluded(key.to_vec()),
-            Bound::Unbounded => Bound::Unbounded,
-        };
-        let start = match range.0 {
-            Bound::Included(key) => Some(Target::new(key, 0)),
-            Bound::Excluded(key) => Some(Target::new(key, Ts::MAX)),
-            Bound::Unbounded => None,
-        };
-        let cursor = Cursor::seek(&self.reader, &self.records, root, start.as_ref())?;
-        Ok(Scan { cursor, at, end, ahead: None, _pin: pin })
+    /// Error: `Forgotten`.
+    pub(crate) fn view(&self, at: Ts) -> Result<View<'_>> {
+        let loads = self.views.loads();
+        self.check_readable(at)?;
+        self.views.enter(at).map_err(|forgotten| self.unreadable(at, forgotten))?;
+        Ok(View { map: self, at, loads })
+    }
+
+    pub(crate) fn scan(&self, range: Range<'_>, at: Ts) -> Result<Scan<'_>> {
+        self.walk(range, at)
     }
 
     pub(crate) fn prefix(&self, prefix: &[u8], at: Ts) -> Result<Scan<'_>> {
         let end = after_prefix(prefix);
         let end = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
         self.scan((Bound::Included(prefix), end), at)
+    }
+}
+
+impl<I: Index> Viewed for Core<I> {
+    fn read(&self, key: &[u8], at: Ts) -> Result<Option<Value<'_>>> {
+        self.get(key, at)
+    }
+
+    fn walk(&self, range: Range<'_>, at: Ts) -> Result<Scan<'_>> {
+        let pin = self.pins.pin();
+        let view = self.view(at)?;
+        let (from, skipped) = match range.0 {
+            Bound::Included(key) => (key, None),
+            Bound::Excluded(key) => (key, Some(key.to_vec())),
+            Bound::Unbounded => (&[][..], None),
+        };
+        let walk = self.index.walk(&self.records, None, from)?;
+        self.check_loads(at, view.loads)?;
+        let end = match range.1 {
+            Bound::Included(key) => Bound::Included(key.to_vec()),
+            Bound::Excluded(key) => Bound::Excluded(key.to_vec()),
+            Bound::Unbounded => Bound::Unbounded,
+        };
+        Ok(Scan { walk, records: &self.records, skipped, end, is_over: false, view, _pin: pin })
+    }
+
+    fn check_loads(&self, at: Ts, loads: u64) -> Result<()> {
+        if self.views.loads() == loads {
+            return Ok(());
+        }
+        Err(self.unreadable(at, self.views.forgotten()))
+    }
+
+    fn leave(&self, at: Ts) {
+        if self.views.leave(at) && self.forget_rest().is_err() {
+            // The next call that forgets tells.
+            self.stir();
+        }
     }
 }
 
@@ -101,115 +189,39 @@ fn after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
     Some(end)
 }
 
-/// Walks all entries of an index in ascending order.
-pub(crate) struct Cursor<'m> {
-    nodes: &'m dyn ReadNodes,
-    records: &'m Records,
-    /// The nodes from the root to a leaf, each with an index: of the next entry in the leaf, of the child taken above
-    /// it.
-    path: Vec<(Node<'m>, usize)>,
-}
-
-impl<'m> Cursor<'m> {
-    /// Positions the cursor before the first entry above `start`.
-    pub(crate) fn seek(
-        nodes: &'m dyn ReadNodes,
-        records: &'m Records,
-        root: u64,
-        start: Option<&Target<'_>>,
-    ) -> Result<Cursor<'m>> {
-        let mut cursor = Cursor { nodes, records, path: Vec::new() };
-        if root == 0 {
-            return Ok(cursor);
-        }
-        let (mut node, mut above) = (nodes.node(root, None)?, None);
-        loop {
-            let place = start.map(|target| node.locate(records, target, above)).transpose()?;
-            let rank = place.map_or(0, |place| place.rank);
-            if node.level() == 0 {
-                cursor.path.push((node, rank));
-                return Ok(cursor);
-            }
-            let index = rank.saturating_sub(1);
-            cursor.path.push((node, index));
-            above = place.and_then(|place| node.above(index, &place));
-            node = nodes.node(node.child(index), Some(node.level() - 1))?;
-        }
-    }
-
-    /// Reference and content of the next entry's record, or none at the end. Error: `Damaged`.
-    pub(crate) fn next(&mut self) -> Result<Option<(Ref, Record<'m>)>> {
-        loop {
-            let Some((node, index)) = self.path.last_mut() else { return Ok(None) };
-            if node.level() == 0 && *index < node.len() {
-                let record = node.record(*index);
-                *index += 1;
-                return Ok(Some((record, self.records.get(record)?)));
-            }
-            self.next_leaf()?;
-        }
-    }
-
-    fn next_leaf(&mut self) -> Result<()> {
-        self.path.pop();
-        while let Some((node, index)) = self.path.last_mut() {
-            *index += 1;
-            if *index < node.len() {
-                let mut below = self.nodes.node(node.child(*index), Some(node.level() - 1))?;
-                while below.level() > 0 {
-                    self.path.push((below, 0));
-                    below = self.nodes.node(below.child(0), Some(below.level() - 1))?;
-                }
-                self.path.push((below, 0));
-                return Ok(());
-            }
-            self.path.pop();
-        }
-        Ok(())
-    }
-}
-
-/// The keys with a value at one timestamp, in ascending order, as of the moment the scan began.
+/// The keys with a value at one timestamp, in ascending order. At timestamps above [`crate::Timestamps::applied`] a change or a
+/// rollback made meanwhile may show or not.
 pub struct Scan<'m> {
-    cursor: Cursor<'m>,
-    at: Ts,
+    walk: Box<dyn Walk + 'm>,
+    records: &'m Records,
+    /// A key that does not belong to the range, though it begins there.
+    skipped: Option<Vec<u8>>,
     end: Bound<Vec<u8>>,
-    ahead: Option<Record<'m>>,
+    is_over: bool,
+    view: View<'m>,
     _pin: Pin<'m>,
 }
 
 impl Scan<'_> {
     /// The next key, or none at the end. Error: `Damaged`.
     pub fn advance(&mut self) -> Result<Option<Entry<'_>>> {
-        loop {
-            let first = match self.ahead.take() {
-                Some(record) => record,
-                None => match self.cursor.next()? {
-                    Some((_, record)) => record,
-                    None => return Ok(None),
-                },
-            };
-            if self.is_past_end(first.key) {
-                self.cursor.path.clear();
-                return Ok(None);
+        while !self.is_over {
+            let Some(record) = self.walk.next()? else { break };
+            let newest = self.records.get(record)?;
+            if self.is_past_end(newest.key) {
+                break;
             }
-            let key = first.key;
-            let mut visible = (first.header.ts <= self.at).then_some(first);
-            while let Some((_, record)) = self.cursor.next()? {
-                if record.key != key {
-                    self.ahead = Some(record);
-                    break;
-                }
-                if record.header.ts <= self.at {
-                    visible = Some(record);
-                }
+            if self.skipped.as_deref().is_some_and(|skipped| skipped == newest.key) {
+                continue;
             }
-            if let Some(record) = visible
-                && !record.header.deletion
+            if let Some((_, found)) = self.records.visible(newest, record.offset(), self.view.at())?
+                && !found.header.deletion
             {
-                return Ok(Some(Entry { key: record.key, value: record.value, ts: record.header.ts }));
+                return Ok(Some(Entry { key: found.key, value: found.value, ts: found.header.ts }));
             }
         }
+        self.is_over = true;
+        Ok(None)
     }
 
     fn is_past_end(&self, key: &[u8]) -> bool {

@@ -1,214 +1,310 @@
 //! Snapshots: a confirmed state of the map, held in place.
 //!
 //! A snapshot names a confirmed root (B+-tree) or head (list). While it is held, no page is freed, no place of a node
-//! that the confirmation reaches is reused, and the list's collector waits. Everything else goes on. The stream of a
-//! B+-tree is in key order; that of a list is newest first and includes superseded records, so the receiver takes the
-//! first of each key and timestamp.
+//! that the confirmation reaches is reused, and the list's collector waits. Everything else goes on. It owns its share of the
+//! map, and may move between threads and outlive the handle that it was taken by. A snapshot with a limit ends by itself when
+//! the map's garbage has grown by more; its stream then ends with the error `Expired`.
+//!
+//! The stream of a B+-tree has the tags first and then the keys in order, each newest first; that of a list is newest first
+//! and includes superseded records, so the receiver takes the first of each key and timestamp. A chunk is made under one pin;
+//! between chunks nothing is kept but a [`Position`], so that a stream can be broken off and gone on with.
 
 use crate::config::Kind;
-use crate::error::Result;
-use crate::index::Index;
-use crate::record::{Record, Records};
-use crate::scan::Cursor;
-use crate::state::Core;
+use crate::error::{ErrorKind, Result};
+use crate::holds::Hold;
+use crate::index::{Index, Walk};
+use crate::record::Record;
+use crate::state::{Core, Tagged};
 use crate::stream::{self, FRAME_BYTES, Header};
-use crate::timestamps::{Timestamps, Ts};
-use crate::tree::ReadNodes;
+use crate::timestamps::Timestamps;
 use perdura_pmem::planted;
+use std::fmt;
+use std::sync::Arc;
 
 /// Lower bound of a chunk's length, in bytes.
 const CHUNK_BYTES_MIN: usize = 64;
 
-/// The map, which counts its snapshots.
-trait Holder: Sync {
-    fn let_go(&self);
+/// The map that a snapshot is of.
+trait Source: Send + Sync {
+    fn chunk(&self, held: &Held, position: &mut Position, bytes_max: usize) -> Result<Vec<u8>>;
+    fn let_go(&self, hold: &Arc<Hold>);
 }
 
-impl<I: Index> Holder for Core<I> {
-    fn let_go(&self) {
-        self.state.lock().snapshots -= 1;
-        self.stir();
-    }
-}
-
-/// A map as it was at one moment. Dropping it lets the collector go on.
-pub struct Snapshot<'m> {
-    kind: Kind,
-    times: Timestamps,
+/// What was confirmed when a snapshot was taken.
+#[derive(Clone)]
+pub(crate) struct Confirmed {
+    pub(crate) times: Timestamps,
     pub(crate) root: u64,
     pub(crate) head: u64,
     /// Number of the next confirmation.
     pub(crate) number: u64,
     /// Count of the rollback records from the head on.
     pub(crate) pending: u64,
-    /// Count of the entries of the index.
+    /// Count of the versions.
     pub(crate) versions: u64,
-    nodes: &'m dyn ReadNodes,
-    records: &'m Records,
-    holder: &'m dyn Holder,
+    forgotten_tag: Tagged,
+}
+
+struct Held {
+    map: Arc<dyn Source>,
+    hold: Arc<Hold>,
+    confirmed: Confirmed,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.map.let_go(&self.hold);
+    }
+}
+
+/// A map as it was at one moment. Dropping it, and all streams of it, lets the collector go on.
+#[derive(Clone)]
+pub struct Snapshot {
+    held: Arc<Held>,
 }
 
 impl<I: Index> Core<I> {
-    pub(crate) fn snapshot(&self) -> Result<Snapshot<'_>> {
+    /// Confirms, and holds what was confirmed until the map has `garbage_max` bytes of garbage more.
+    pub(crate) fn hold(&self, garbage_max: u64) -> Result<(Arc<Hold>, Confirmed)> {
         let mut state = self.state.lock();
         self.check_writable(&state)?;
         // Planted: a snapshot is of a state that is not confirmed.
         if !planted(137) {
             self.confirm(&mut state);
         }
-        state.snapshots += 1;
-        Ok(Snapshot {
-            kind: I::KIND,
+        let garbage = state.pages.garbage();
+        let hold = state.holds.add(garbage.saturating_add(garbage_max));
+        let confirmed = Confirmed {
             times: state.times,
-            root: state.root,
+            root: self.index.root(),
             head: state.head,
-            number: state.pages.number,
+            number: state.pages.number(),
             pending: state.pending.len(),
             versions: state.versions,
-            nodes: &self.reader,
-            records: &self.records,
-            holder: self,
-        })
+            forgotten_tag: state.forgotten_tag.clone(),
+        };
+        Ok((hold, confirmed))
+    }
+
+    pub(crate) fn release(&self, hold: &Arc<Hold>) {
+        self.state.lock().holds.remove(hold);
+        self.stir();
     }
 }
 
-impl Snapshot<'_> {
+impl Snapshot {
+    pub(crate) fn take<I: Index>(core: &Arc<Core<I>>, garbage_max: u64) -> Result<Snapshot> {
+        let (hold, confirmed) = core.hold(garbage_max)?;
+        Ok(Snapshot { held: Arc::new(Held { map: core.clone(), hold, confirmed }) })
+    }
+
     /// The map's timestamps at the moment of the snapshot.
     pub fn timestamps(&self) -> Timestamps {
-        self.times
+        self.held.confirmed.times
+    }
+
+    /// Whether the snapshot has ended because it held more garbage than its limit.
+    pub fn has_expired(&self) -> bool {
+        self.held.hold.has_ended()
     }
 
     /// Streams the whole snapshot in chunks of at most `bytes_max` bytes (at least 64). Each call begins a new stream.
-    pub fn chunks(&self, bytes_max: usize) -> Chunks<'_> {
-        let mut pending = Vec::new();
-        let Timestamps { last, applied, forgotten, .. } = self.times;
-        Header { last, applied, forgotten }.write(&mut pending);
-        Chunks {
-            source: Source::Unopened(self),
-            bytes_max: bytes_max.max(CHUNK_BYTES_MIN),
-            small: pending,
-            small_at: 0,
-            rest: [&[], &[]],
-            items: 0,
-            number: 0,
-            crc: 0,
-            is_over: false,
-        }
+    pub fn chunks(&self, bytes_max: usize) -> Chunks {
+        self.resume(&Position::default(), bytes_max)
     }
 
-    fn open(&self) -> Result<Source<'_>> {
-        match self.kind {
-            Kind::List => Ok(Source::Chain(self.records, self.head)),
-            Kind::BTree => Ok(Source::Tree(Cursor::seek(self.nodes, self.records, self.root, None)?)),
-        }
+    /// Goes on with a stream of this snapshot where [`Chunks::position`] was taken.
+    pub fn resume(&self, position: &Position, bytes_max: usize) -> Chunks {
+        let bytes_max = bytes_max.max(CHUNK_BYTES_MIN);
+        Chunks { held: self.held.clone(), bytes_max, position: position.clone() }
     }
 }
 
-impl Drop for Snapshot<'_> {
-    fn drop(&mut self) {
-        self.holder.let_go();
+impl fmt::Debug for Snapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Snapshot").field("timestamps", &self.timestamps()).finish_non_exhaustive()
     }
 }
 
-enum Source<'s> {
-    Unopened(&'s Snapshot<'s>),
-    Tree(Cursor<'s>),
-    Chain(&'s Records, u64),
-}
-
-impl<'s> Source<'s> {
-    fn next(&mut self) -> Result<Option<Record<'s>>> {
-        if let Source::Unopened(snapshot) = self {
-            *self = snapshot.open()?;
-        }
-        match self {
-            Source::Tree(cursor) => Ok(cursor.next()?.map(|(_, record)| record)),
-            Source::Chain(_, 0) => Ok(None),
-            Source::Chain(records, offset) => {
-                let (_, record) = records.at(*offset)?;
-                *offset = records.next(*offset)?;
-                Ok(Some(record))
-            }
-            Source::Unopened(_) => Ok(None),
-        }
-    }
-}
-
-/// The chunks of a snapshot, in order. After an error or the end there are none.
-pub struct Chunks<'s> {
-    source: Source<'s>,
-    bytes_max: usize,
-    /// A header, item header or end; from `small_at` on not yet in a chunk.
-    small: Vec<u8>,
-    small_at: usize,
-    /// What is left of the key and of the value, not yet in a chunk.
-    rest: [&'s [u8]; 2],
-    items: u64,
+/// How far a stream has come: between two of its chunks. It means something to its snapshot only.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Position {
     number: u32,
     /// Checksum of the last chunk.
     crc: u32,
-    is_over: bool,
+    items: u64,
+    at: At,
+    /// Bytes of the part there that are in chunks.
+    sent: usize,
 }
 
-impl Chunks<'_> {
-    /// Takes the next record, or the end. Everything before it is in chunks.
-    fn refill(&mut self) -> Result<()> {
-        self.small.clear();
-        self.small_at = 0;
-        match self.source.next()? {
-            Some(record) => {
-                let ts: Ts = record.header.ts;
-                stream::write_item(&mut self.small, ts, record.key, record.value, record.header.deletion);
-                self.rest = [record.key, record.value];
-                self.items += 1;
-            }
-            None => {
-                stream::write_end(&mut self.small, self.items);
-                self.is_over = true;
-            }
-        }
-        Ok(())
-    }
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+enum At {
+    #[default]
+    Header,
+    /// B+-tree: before the tags, or at one of them; how many records of the chain are left with it.
+    Tags(u64, u64),
+    /// List: a record of the chain, by offset.
+    Chain(u64),
+    /// B+-tree: a version of a key, by offset. 0: all versions of the key are sent; with no key, nothing is.
+    Version(Option<Vec<u8>>, u64),
+    End,
+    Over,
+}
 
-    /// Moves pending bytes into the chunk while there is room. Returns whether all are moved.
-    fn drain(&mut self, chunk: &mut Vec<u8>) -> bool {
-        let room = self.bytes_max - chunk.len();
-        let taken = room.min(self.small.len() - self.small_at);
-        chunk.extend_from_slice(&self.small[self.small_at..self.small_at + taken]);
-        self.small_at += taken;
-        if self.small_at < self.small.len() {
-            return false;
-        }
-        for part in &mut self.rest {
-            let taken = (self.bytes_max - chunk.len()).min(part.len());
-            chunk.extend_from_slice(&part[..taken]);
-            *part = &part[taken..];
-            if !part.is_empty() {
-                return false;
-            }
-        }
-        true
+/// The chunks of a snapshot, in order. After an error or the end there are none.
+pub struct Chunks {
+    held: Arc<Held>,
+    bytes_max: usize,
+    position: Position,
+}
+
+impl Chunks {
+    /// Where the stream stands: after the last chunk that it gave.
+    pub fn position(&self) -> Position {
+        self.position.clone()
     }
 }
 
-impl Iterator for Chunks<'_> {
+impl Iterator for Chunks {
     type Item = Result<Vec<u8>>;
 
     fn next(&mut self) -> Option<Result<Vec<u8>>> {
-        let mut chunk = vec![0; FRAME_BYTES];
-        while self.drain(&mut chunk) && !self.is_over {
-            if let Err(error) = self.refill() {
-                self.is_over = true;
-                self.small.clear();
-                self.small_at = 0;
-                return Some(Err(error));
-            }
-        }
-        if chunk.len() == FRAME_BYTES {
+        if self.position.at == At::Over {
             return None;
         }
-        self.crc = stream::frame(&mut chunk, self.number, self.crc);
-        self.number += 1;
-        Some(Ok(chunk))
+        let found = self.held.map.chunk(&self.held, &mut self.position, self.bytes_max);
+        if found.is_err() {
+            self.position.at = At::Over;
+        }
+        Some(found)
     }
+}
+
+impl<I: Index> Source for Core<I> {
+    fn chunk(&self, held: &Held, position: &mut Position, bytes_max: usize) -> Result<Vec<u8>> {
+        let _pin = self.pins.pin();
+        if held.hold.has_ended() {
+            let what = "the snapshot held more garbage than its limit; take another, or with a higher limit";
+            return Err(self.error(ErrorKind::Expired, what.into()));
+        }
+        let mut chunk = vec![0; FRAME_BYTES];
+        let mut walk = None;
+        while position.at != At::Over && self.send(held, position, bytes_max, &mut chunk)? {
+            position.sent = 0;
+            position.at = self.after(&held.confirmed, &position.at, &mut walk)?;
+            position.items += u64::from(!matches!(position.at, At::End | At::Over));
+        }
+        position.crc = stream::frame(&mut chunk, position.number, position.crc);
+        position.number += 1;
+        Ok(chunk)
+    }
+
+    fn let_go(&self, hold: &Arc<Hold>) {
+        self.release(hold);
+    }
+}
+
+impl<I: Index> Core<I> {
+    /// Moves bytes of the part at a position into the chunk while there is room. Returns whether all are moved.
+    fn send(&self, held: &Held, position: &mut Position, bytes_max: usize, chunk: &mut Vec<u8>) -> Result<bool> {
+        let mut small = Vec::new();
+        let mut parts: [&[u8]; 2] = [&[], &[]];
+        match &position.at {
+            At::Header => {
+                let Confirmed { times, forgotten_tag, .. } = &held.confirmed;
+                let Timestamps { last, applied, forgotten, .. } = *times;
+                let tag = forgotten_tag.clone();
+                Header { last, applied, forgotten, tag_ts: tag.ts, tag: tag.tag }.write(&mut small);
+            }
+            At::Tags(offset, _) | At::Chain(offset) | At::Version(_, offset) => {
+                let (_, record) = self.records.at(*offset)?;
+                let Record { header, key, value } = record;
+                stream::write_item(&mut small, header.ts, key, value, (header.deletion, header.tag));
+                parts = [key, value];
+            }
+            At::End => stream::write_end(&mut small, position.items),
+            At::Over => {}
+        }
+        let mut before = 0;
+        for part in [&small[..], parts[0], parts[1]] {
+            let rest = &part[position.sent.saturating_sub(before).min(part.len())..];
+            let taken = rest.len().min(bytes_max - chunk.len());
+            chunk.extend_from_slice(&rest[..taken]);
+            position.sent += taken;
+            before += part.len();
+            if taken < rest.len() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// The part after one of a stream. `walk` is kept from part to part of a chunk.
+    fn after<'m>(&'m self, confirmed: &Confirmed, at: &At, walk: &mut Option<Box<dyn Walk + 'm>>) -> Result<At> {
+        Ok(match at {
+            At::Header if I::KIND == Kind::List => chain(confirmed.head),
+            At::Header => self.tag_from(confirmed, confirmed.head, confirmed.pending, walk)?,
+            At::Tags(offset, left) => {
+                let next = if *left > 1 { self.records.next(*offset)? } else { 0 };
+                self.tag_from(confirmed, next, *left - 1, walk)?
+            }
+            At::Chain(offset) => chain(self.records.next(*offset)?),
+            At::Version(key, offset) => {
+                let (_, found) = self.records.at(*offset)?;
+                let goes_on = found.header.ts > confirmed.times.forgotten;
+                match if goes_on { self.records.older(*offset)? } else { None } {
+                    Some((older, _)) => At::Version(key.clone(), older.offset()),
+                    None => self.key_after(confirmed, key.as_deref(), walk)?,
+                }
+            }
+            At::End | At::Over => At::Over,
+        })
+    }
+
+    /// The first tag among `left` records of the chain from an offset on, or the first key.
+    fn tag_from<'m>(
+        &'m self,
+        confirmed: &Confirmed,
+        mut offset: u64,
+        mut left: u64,
+        walk: &mut Option<Box<dyn Walk + 'm>>,
+    ) -> Result<At> {
+        while left > 0 {
+            let (_, found) = self.records.at(offset)?;
+            if found.header.tag {
+                return Ok(At::Tags(offset, left));
+            }
+            left -= 1;
+            offset = if left > 0 { self.records.next(offset)? } else { 0 };
+        }
+        self.key_after(confirmed, None, walk)
+    }
+
+    /// The newest version of the first key after `key`.
+    fn key_after<'m>(
+        &'m self,
+        confirmed: &Confirmed,
+        key: Option<&[u8]>,
+        walk: &mut Option<Box<dyn Walk + 'm>>,
+    ) -> Result<At> {
+        let walk = match walk {
+            Some(walk) => walk,
+            None => walk.insert(self.index.walk(&self.records, Some(confirmed.root), key.unwrap_or_default())?),
+        };
+        while let Some(record) = walk.next()? {
+            let found = self.records.get(record)?;
+            // A deletion that is forgotten has only not been swept.
+            let is_over = found.header.deletion && found.header.ts <= confirmed.times.forgotten;
+            if key != Some(found.key) && !is_over {
+                return Ok(At::Version(Some(found.key.to_vec()), record.offset()));
+            }
+        }
+        Ok(At::End)
+    }
+}
+
+/// The part of a list's stream at an offset of the chain.
+fn chain(offset: u64) -> At {
+    if offset == 0 { At::End } else { At::Chain(offset) }
 }

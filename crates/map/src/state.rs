@@ -2,31 +2,36 @@
 
 use crate::config::{Config, Layout};
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::Ref;
-use crate::index::{Index, Store};
-use crate::pages::Pages;
+use crate::format::{NUMBER_MAX, Ref};
+use crate::holds::Holds;
+use crate::index::{Editing, Index};
+use crate::pages::{Pages, Urgency};
 use crate::pending::Pending;
 use crate::pin::Pins;
 use crate::record::Records;
 use crate::timestamps::{Timestamps, Ts};
-use crate::tree::Edit;
+use crate::views::Views;
 use crate::wake::Wake;
 use perdura_pmem::planted;
 use perdura_pmem::sync::Mutex;
 use rustc_hash::FxHashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+/// Numbers of confirmations that are kept for taking back and confirming what was changed.
+const NUMBERS_KEPT: u64 = 1 << 20;
+
 /// A map, shared by its handles, its readers and its background thread.
 pub(crate) struct Core<I: Index> {
     pub(crate) layout: Layout,
     pub(crate) config: Config,
     pub(crate) records: Records,
-    pub(crate) reader: <I::Store as Store>::Reader,
+    pub(crate) index: I,
     pub(crate) pins: Pins,
-    /// The newest published root.
-    root: AtomicU64,
-    /// The published mark of [`Timestamps::forgotten`]. It rises before a root without those versions is published.
-    forgotten: AtomicU64,
+    pub(crate) views: Views,
+    /// [`Timestamps::confirmed`], for readers that do not wait.
+    pub(crate) confirmed: AtomicU64,
+    /// Whether the content is not that of any moment, since a load that had emptied the map did not end.
+    pub(crate) is_partial: AtomicBool,
     pub(crate) state: Mutex<State<I>>,
     /// Held for the length of a collection round.
     pub(crate) collector: Mutex<Collector>,
@@ -43,33 +48,43 @@ pub(crate) struct Collector {
     pub(crate) aged: FxHashSet<u64>,
 }
 
+/// A tag and its timestamp.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tagged {
+    pub(crate) ts: Ts,
+    pub(crate) tag: Vec<u8>,
+}
+
 /// What the writer's lock guards.
 pub(crate) struct State<I: Index> {
     pub(crate) pages: Pages,
-    pub(crate) store: I::Store,
-    pub(crate) root: u64,
+    pub(crate) writer: I::Writer,
     /// Offset of the newest record.
     pub(crate) head: u64,
     pub(crate) times: Timestamps,
     pub(crate) pending: Pending,
-    /// Count of the entries of the index.
+    /// What callers have asked to be forgotten, where views hold it.
+    pub(crate) forget_to: Ts,
+    /// The newest forgotten tag.
+    pub(crate) forgotten_tag: Tagged,
+    pub(crate) meta: Vec<u8>,
+    /// Count of the versions.
     pub(crate) versions: u64,
     /// Changes since the last confirmation.
     pub(crate) changes: u32,
     /// Whether a confirmation would save anything.
     pub(crate) is_dirty: bool,
-    /// Records that the index has dropped since the last confirmation.
+    /// Records that are no longer needed since the last confirmation.
     pub(crate) dead: Vec<Ref>,
     /// Records rolled back since the last confirmation.
     pub(crate) cut: Vec<Ref>,
-    /// Pending records that a later change at the same key and timestamp replaced.
-    pub(crate) orphans: FxHashSet<Ref>,
+    /// Forgotten deletions whose entries the index may still have.
+    pub(crate) to_sweep: Vec<Ref>,
     /// List: dead deletions, by offset, found since the collector's last round and still linked.
     pub(crate) dead_deletions: Vec<u64>,
-    /// A finished edit, kept for its memory.
-    pub(crate) spare: Edit,
-    /// Snapshots held, and one for a traversal under way ([`Core::traverse`]).
-    pub(crate) snapshots: u64,
+    pub(crate) holds: Holds,
+    /// The epoch in which a hold has ended by itself, until no reader is as old.
+    pub(crate) ending: Option<u64>,
     pub(crate) is_loading: bool,
     /// Garbage, in bytes, that the last round of the collector could not free.
     pub(crate) garbage_left: u64,
@@ -85,26 +100,28 @@ impl<I: Index> State<I> {
     /// Whether a snapshot or a load keeps the collector away.
     pub(crate) fn is_held(&self) -> bool {
         // Planted: a snapshot does not hold off the collector.
-        self.snapshots > 0 && !planted(126) || self.is_loading
+        self.holds.any() && !planted(126) || self.is_loading
+    }
+
+    /// Lends what changes the index.
+    #[inline]
+    pub(crate) fn editing<'e>(&'e mut self, records: &'e Records, urgency: Urgency) -> Editing<'e, I> {
+        let State { pages, writer, dead, times, .. } = self;
+        Editing { writer, pages, records, urgency, forgotten: times.forgotten, dead }
     }
 }
 
 impl<I: Index> Core<I> {
-    pub(crate) fn new(
-        layout: Layout,
-        config: Config,
-        records: Records,
-        reader: <I::Store as Store>::Reader,
-        state: State<I>,
-    ) -> Core<I> {
+    pub(crate) fn new(layout: Layout, config: Config, records: Records, index: I, state: State<I>) -> Core<I> {
         Core {
             layout,
             config,
             records,
-            reader,
+            index,
             pins: Pins::new(),
-            root: AtomicU64::new(state.root),
-            forgotten: AtomicU64::new(state.times.forgotten),
+            views: Views::open(state.times.forgotten),
+            confirmed: AtomicU64::new(state.times.confirmed),
+            is_partial: AtomicBool::new(false),
             state: Mutex::new(state),
             collector: Mutex::new(Collector::default()),
             asleep: AtomicBool::new(false),
@@ -113,40 +130,44 @@ impl<I: Index> Core<I> {
         }
     }
 
-    /// The newest root, for a reader that has pinned.
+    /// Checks that `at` may be read. Error: `Forgotten`, `Partial`.
     #[inline]
-    pub(crate) fn root(&self) -> u64 {
-        self.root.load(Ordering::Acquire)
-    }
-
-    /// The newest root, for a reader of timestamp `at` that has pinned. Error: `Forgotten`.
-    #[inline]
-    pub(crate) fn root_at(&self, at: Ts) -> Result<u64> {
-        // Check after the load, because the mark rises before the root that needs it; and before, because a loaded
-        // snapshot may lower the mark once its root is published.
-        self.check_readable(at)?;
-        let root = self.root();
-        self.check_readable(at)?;
-        Ok(root)
-    }
-
-    #[inline]
-    fn check_readable(&self, at: Ts) -> Result<()> {
-        let forgotten = self.forgotten.load(Ordering::Acquire);
-        if at >= forgotten {
+    pub(crate) fn check_readable(&self, at: Ts) -> Result<()> {
+        let forgotten = self.views.forgotten();
+        if at >= forgotten && !self.is_partial.load(Ordering::Relaxed) {
             return Ok(());
         }
-        Err(self.error(ErrorKind::Forgotten, format!("versions below {forgotten} are forgotten, read at {at}")))
+        Err(self.unreadable(at, forgotten))
     }
 
-    pub(crate) fn publish_forgotten(&self, ts: Ts) {
-        self.forgotten.store(ts, Ordering::Release);
+    #[cold]
+    pub(crate) fn unreadable(&self, at: Ts, forgotten: Ts) -> Error {
+        if self.is_partial.load(Ordering::Relaxed) {
+            return self.partial();
+        }
+        self.error(ErrorKind::Forgotten, format!("versions below {forgotten} are forgotten, read at {at}"))
     }
 
-    /// Publishes a root: readers see it from here on.
-    pub(crate) fn publish(&self, state: &mut State<I>, root: u64) {
-        state.root = root;
-        self.root.store(root, Ordering::Release);
+    #[cold]
+    fn partial(&self) -> Error {
+        let what = "a load that had emptied the map did not end; load a snapshot";
+        self.error(ErrorKind::Partial, what.into())
+    }
+
+    /// Error: `ReadOnly`, `Partial`.
+    pub(crate) fn check_writable(&self, state: &State<I>) -> Result<()> {
+        if state.is_loading {
+            return Err(self.error(ErrorKind::ReadOnly, "a snapshot is being loaded; wait until it is finished".into()));
+        }
+        if self.is_partial.load(Ordering::Relaxed) {
+            return Err(self.partial());
+        }
+        // Planted: nothing stops a map whose numbers are used up.
+        if state.pages.number() >= NUMBER_MAX - NUMBERS_KEPT && !planted(125) {
+            let what = "the numbers of confirmations are used up; copy the map to a new file by a snapshot";
+            return Err(self.error(ErrorKind::ReadOnly, what.into()));
+        }
+        Ok(())
     }
 
     #[cold]

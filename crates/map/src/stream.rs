@@ -1,40 +1,46 @@
 //! The stream of a snapshot: a header, items and an end, cut into numbered and checksummed chunks.
 //!
-//! Header: magic and three timestamps. Item: timestamp, lengths (that of the key with the deletion mark), key, value.
+//! Header: magic, three timestamps, and the newest forgotten tag with its timestamp. Item: timestamp, lengths (that of the
+//! key with marks for a deletion and for a tag), key, value.
 //! End: an item header of all ones, then the number of items. Chunk: number (4 bytes), length of the content (4),
 //! CRC32C of both and the content (4), content. Each CRC32C continues that of the chunk before, so that chunks of two
 //! snapshots do not make one. The input is untrusted until checked.
 
-use crate::config::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use crate::config::{KEY_BYTES_MAX, TAG_BYTES_MAX, VALUE_BYTES_MAX};
 use crate::timestamps::Ts;
 use perdura_pmem::checksum::crc32c_append;
 
-const MAGIC: u64 = u64::from_le_bytes(*b"PERDSNP1");
+const MAGIC: u64 = u64::from_le_bytes(*b"PERDSNP2");
 const DELETION: u32 = 1 << 31;
+const TAG: u32 = 1 << 30;
 /// Bytes of a chunk before its content.
 pub(crate) const FRAME_BYTES: usize = 12;
-const HEADER_BYTES: usize = 32;
+/// Bytes of a header before the tag.
+const HEADER_BYTES: usize = 48;
 const ITEM_BYTES: usize = 16;
 
-/// The timestamps at the head of a stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The timestamps at the head of a stream, and the newest forgotten tag.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) last: Ts,
     pub(crate) applied: Ts,
     pub(crate) forgotten: Ts,
+    pub(crate) tag_ts: Ts,
+    pub(crate) tag: Vec<u8>,
 }
 
 impl Header {
     pub(crate) fn write(&self, target: &mut Vec<u8>) {
-        for word in [MAGIC, self.last, self.applied, self.forgotten] {
+        for word in [MAGIC, self.last, self.applied, self.forgotten, self.tag_ts, self.tag.len() as u64] {
             target.extend_from_slice(&word.to_le_bytes());
         }
+        target.extend_from_slice(&self.tag);
     }
 }
 
 /// Writes an item up to its key.
-pub(crate) fn write_item(target: &mut Vec<u8>, ts: Ts, key: &[u8], value: &[u8], deletion: bool) {
-    let key_word = key.len() as u32 | if deletion { DELETION } else { 0 };
+pub(crate) fn write_item(target: &mut Vec<u8>, ts: Ts, key: &[u8], value: &[u8], (deletion, tag): (bool, bool)) {
+    let key_word = key.len() as u32 | if deletion { DELETION } else { 0 } | if tag { TAG } else { 0 };
     target.extend_from_slice(&ts.to_le_bytes());
     target.extend_from_slice(&key_word.to_le_bytes());
     target.extend_from_slice(&(value.len() as u32).to_le_bytes());
@@ -80,7 +86,7 @@ pub(crate) fn unframe(chunk: &[u8], number: u32, before: u32) -> Result<(&[u8], 
 /// A complete part of a stream.
 pub(crate) enum Part<'a> {
     Header(Header),
-    Item { ts: Ts, key: &'a [u8], value: &'a [u8], deletion: bool },
+    Item { ts: Ts, key: &'a [u8], value: &'a [u8], deletion: bool, tag: bool },
     End { items: u64 },
 }
 
@@ -135,11 +141,18 @@ impl Parser {
             if long(0) != MAGIC {
                 return Err("this is not a snapshot of a map".into());
             }
-            let header = Header { last: long(8), applied: long(16), forgotten: long(24) };
-            if header.forgotten > header.applied || header.applied > header.last || header.last == Ts::MAX {
-                return Err(format!("impossible timestamps: {header:?}"));
+            let (last, applied, forgotten, tag_ts) = (long(8), long(16), long(24), long(32));
+            if tag_ts > forgotten || forgotten > applied || applied > last || last == Ts::MAX {
+                return Err(format!("impossible timestamps: {tag_ts}, {forgotten}, {applied}, {last}"));
             }
-            return Ok(Some((HEADER_BYTES, Part::Header(header))));
+            let tag_bytes = long(40);
+            if tag_bytes > TAG_BYTES_MAX as u64 || tag_ts == 0 && tag_bytes > 0 {
+                return Err(format!("an impossible tag of {tag_bytes} bytes"));
+            }
+            let end = HEADER_BYTES + tag_bytes as usize;
+            let Some(tag) = rest.get(HEADER_BYTES..end) else { return Ok(None) };
+            let header = Header { last, applied, forgotten, tag_ts, tag: tag.to_vec() };
+            return Ok(Some((end, Part::Header(header))));
         }
         if self.is_over || rest.len() < ITEM_BYTES {
             return Ok(None);
@@ -149,8 +162,11 @@ impl Parser {
             return Ok(complete.then(|| (ITEM_BYTES + 8, Part::End { items: long(ITEM_BYTES) })));
         }
         let (ts, key_word) = (long(0), word(8));
-        let (key_bytes, value_bytes) = ((key_word & !DELETION) as usize, word(12) as usize);
-        if key_bytes > KEY_BYTES_MAX || value_bytes > VALUE_BYTES_MAX || ts == 0 || ts == Ts::MAX {
+        let (deletion, tag) = (key_word & DELETION != 0, key_word & TAG != 0);
+        let (key_bytes, value_bytes) = ((key_word & !(DELETION | TAG)) as usize, word(12) as usize);
+        let is_wrong_tag = tag && (deletion || key_bytes > 0 || value_bytes > TAG_BYTES_MAX);
+        let is_long = key_bytes > KEY_BYTES_MAX || value_bytes > VALUE_BYTES_MAX;
+        if is_long || is_wrong_tag || ts == 0 || ts == Ts::MAX {
             return Err(format!(
                 "an impossible item: timestamp {ts}, key of {key_bytes} bytes, value of {value_bytes}"
             ));
@@ -160,6 +176,6 @@ impl Parser {
             return Ok(None);
         }
         let (key, value) = rest[ITEM_BYTES..end].split_at(key_bytes);
-        Ok(Some((end, Part::Item { ts, key, value, deletion: key_word & DELETION != 0 })))
+        Ok(Some((end, Part::Item { ts, key, value, deletion, tag })))
     }
 }

@@ -1,39 +1,19 @@
-//! The copy-on-write B+-tree over immutable nodes, wherever they lie.
+//! The copy-on-write B+-tree over immutable nodes in pages.
 //!
 //! A change copies the nodes from the leaf to the root and yields a new root; the old root still names the old version.
 //! A node has at most `branching` entries and is split in halves beyond that. A node with less than a quarter, which
-//! only removals leave, is joined with a sibling. Entry i of an inner node is the first entry of child i. [`Nodes`]
-//! says where nodes lie: in pages ([`crate::page_nodes`]) or in DRAM ([`crate::dram_nodes`]).
+//! only removals leave, is joined with a sibling. Entry i of an inner node is the first entry of child i.
 
 use crate::error::Result;
 use crate::format::Ref;
+use crate::index::Entry;
 use crate::node::{Build, Node, Place, Slot, Tweak};
-use crate::pages::Pages;
-use crate::record::{Records, Target, common_bytes, head_at};
+use crate::page_nodes::{PageReader, PageWriter};
+use crate::record::{Record, Records, common_bytes, head_at};
+use crate::timestamps::Ts;
 use perdura_pmem::planted;
 use smallvec::SmallVec;
 use std::ops::Range;
-
-/// Reads nodes. The caller holds the writer's lock, or a pin taken before it loaded the root.
-pub(crate) trait ReadNodes {
-    /// The node that a link names, checked as far as reading it safely requires. Error: `Damaged`, also if it is not of
-    /// `level`.
-    fn node(&self, link: u64, level: Option<u8>) -> Result<Node<'_>>;
-    /// Most entries of a node.
-    fn branching(&self) -> usize;
-}
-
-/// Makes nodes.
-pub(crate) trait Nodes: ReadNodes {
-    /// The map's page allocator.
-    fn pages(&mut self) -> &mut Pages;
-    /// Allocates and writes a node. Returns its link. Error: `Full`.
-    fn put(&mut self, node: &Build) -> Result<u64>;
-    /// Allocates and writes a copy of a node that differs in one entry. Returns its link. Error: `Full`.
-    fn put_tweaked(&mut self, link: u64, level: u8, tweak: &Tweak) -> Result<u64>;
-    /// Changes an unpublished node in place.
-    fn change(&mut self, link: u64, level: u8, tweak: &Tweak) -> Result<()>;
-}
 
 /// More levels than a tree can have: with two children a node, 2^48 entries.
 const LEVELS_MAX: u8 = 48;
@@ -41,7 +21,7 @@ const LEVELS_MAX: u8 = 48;
 /// A change of the tree: the new root, and the nodes it made and replaced. The caller publishes the root and retires
 /// what was replaced, or undoes what was made.
 #[derive(Default)]
-pub(crate) struct Edit {
+pub struct Edit {
     pub(crate) root: u64,
     pub(crate) made: Vec<u64>,
     pub(crate) replaced: Vec<u64>,
@@ -56,22 +36,7 @@ impl Edit {
     }
 }
 
-/// The outcome of an insertion.
-pub(crate) struct Inserted {
-    pub(crate) record: Ref,
-    /// The replaced record with the same key and timestamp.
-    pub(crate) same: Option<Ref>,
-}
-
-/// What an insertion finds at its place.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Found {
-    /// The record with the same key and timestamp.
-    pub(crate) same: Option<Ref>,
-    /// The record before, if it may be an older version of the key.
-    pub(crate) before: Option<Ref>,
-}
-
+#[derive(Clone, Copy)]
 struct Step {
     link: u64,
     index: usize,
@@ -85,163 +50,132 @@ struct End {
 
 type Path = SmallVec<[Step; 16]>;
 
-/// The entry with the greatest (key, timestamp) not above the target, and whether it is the target itself.
+/// A key's entry: its place, and whether it is there.
+pub struct Spot {
+    path: Path,
+    /// The leaf; none in an empty tree.
+    leaf: Option<(u64, Place)>,
+}
+
+/// The record of a key's entry. Error: `Damaged`.
 #[inline]
-pub(crate) fn find(
-    nodes: &(impl ReadNodes + ?Sized),
-    records: &Records,
+pub(crate) fn find<'r>(
+    nodes: &PageReader,
+    records: &'r Records,
     root: u64,
-    target: &Target<'_>,
-) -> Result<Option<(Ref, bool)>> {
+    key: &[u8],
+) -> Result<Option<(Ref, Record<'r>)>> {
     if root == 0 {
         return Ok(None);
     }
     let (mut node, mut above) = (nodes.node(root, None)?, None);
     loop {
-        let place = node.locate(records, target, above)?;
+        let place = node.locate(records, key, above)?;
         let Some(index) = place.rank.checked_sub(1) else { return Ok(None) };
         if node.level() == 0 {
-            return Ok(Some((node.record(index), place.exact)));
+            let record = node.record(index);
+            return if place.exact { Ok(Some((record, records.get(record)?))) } else { Ok(None) };
         }
         above = node.above(index, &place);
         node = nodes.node(node.child(index), Some(node.level() - 1))?;
     }
 }
 
-/// Inserts at the target the record that `make` returns; it is given what is there. An entry with the same key and
-/// timestamp is replaced. If `make` returns none, nothing changes.
-pub(crate) fn insert<N: Nodes>(
-    nodes: &mut N,
-    records: &Records,
-    root: u64,
-    target: &Target<'_>,
-    edit: &mut Edit,
-    make: impl FnOnce(&mut N, &Found) -> Result<Option<Ref>>,
-) -> Result<Option<Inserted>> {
-    edit.root = root;
+/// The place of a key, and the record of its entry. Error: `Damaged`.
+pub(crate) fn locate(nodes: &PageReader, records: &Records, root: u64, key: &[u8]) -> Result<(Spot, Option<Ref>)> {
     let mut path = Path::new();
-    let mut found = Found::default();
-    let end = if root == 0 { None } else { Some(descend(nodes, records, root, target, 0, &mut path)?) };
-    if let Some(End { link, place: Place { rank, exact, shares } }) = end {
-        let leaf = nodes.node(link, Some(0))?;
-        let before = (rank - usize::from(exact)).checked_sub(1).filter(|_| shares).map(|index| leaf.slot(index));
-        let head = head_at(target.key, leaf.skip());
-        found.before = before.filter(|before| before.head == head).map(|before| before.record);
-        found.same = exact.then(|| leaf.record(rank - 1));
+    if root == 0 {
+        return Ok((Spot { path, leaf: None }, None));
     }
-    let Some(record) = make(nodes, &found)? else { return Ok(None) };
-    let same = found.same;
-    let Some(End { link, place: Place { rank, exact, shares } }) = end else {
+    let End { link, place } = descend(nodes, records, root, key, 0, &mut path)?;
+    let found = if place.exact { Some(nodes.node(link, Some(0))?.record(place.rank - 1)) } else { None };
+    Ok((Spot { path, leaf: Some((link, place)) }, found))
+}
+
+/// Makes the entry of a key at its place name a record.
+pub(crate) fn put(
+    nodes: &mut PageWriter<'_>,
+    records: &Records,
+    spot: &Spot,
+    key: &[u8],
+    record: Ref,
+    edit: &mut Edit,
+) -> Result<()> {
+    let Some((link, Place { rank, exact, shares })) = spot.leaf else {
         let mut leaf = Build::new(0);
-        leaf.slots.push(Slot { head: head_at(target.key, 0), record, child: 0 });
-        edit.root = put(nodes, records, &mut leaf, edit)?;
-        return Ok(Some(Inserted { record, same }));
+        leaf.slots.push(Slot { head: head_at(key, 0), record, child: 0 });
+        edit.root = put_node(nodes, records, &mut leaf, edit)?;
+        return Ok(());
     };
     let leaf = nodes.node(link, Some(0))?;
-    let slot = Slot { head: head_at(target.key, leaf.skip()), record, child: 0 };
+    let slot = Slot { head: head_at(key, leaf.skip()), record, child: 0 };
     if exact || shares && leaf.len() < nodes.branching() {
         let tweak = if exact { Tweak::Replace(rank - 1, slot) } else { Tweak::Insert(rank, slot) };
-        lift(nodes, records, path, link, 0, &tweak, edit)?;
-    } else {
-        let mut build = Build::from(&leaf);
-        build.slots.insert(rank, slot);
-        build.is_stale = !shares;
-        ascend(nodes, records, path, link, build, edit)?;
+        return lift(nodes, records, spot.path.clone(), link, 0, &tweak, edit);
     }
-    Ok(Some(Inserted { record, same }))
+    let mut build = Build::from(&leaf);
+    build.slots.insert(rank, slot);
+    build.is_stale = !shares;
+    ascend(nodes, records, spot.path.clone(), link, build, edit)
 }
 
-/// Removes the target's entry if it is `expected`. Returns whether it was.
-pub(crate) fn remove(
-    nodes: &mut impl Nodes,
+/// Removes the entry at a key's place.
+pub(crate) fn remove(nodes: &mut PageWriter<'_>, records: &Records, spot: &Spot, edit: &mut Edit) -> Result<()> {
+    let Some((link, place)) = spot.leaf.filter(|(_, place)| place.exact) else { return Ok(()) };
+    take_out(nodes, records, spot.path.clone(), link, |index| index + 1 == place.rank, edit)
+}
+
+/// Removes the entries of deletions up to `forgotten` from the leaf at a key's place, and adds their records to `dead`.
+pub(crate) fn sweep(
+    nodes: &mut PageWriter<'_>,
     records: &Records,
-    root: u64,
-    target: &Target<'_>,
-    expected: Ref,
+    spot: &Spot,
+    (forgotten, dead): (Ts, &mut Vec<Ref>),
     edit: &mut Edit,
-) -> Result<bool> {
-    edit.root = root;
-    let Some((path, link, index)) = find_entry(nodes, records, root, target, expected)? else { return Ok(false) };
-    take_out(nodes, records, path, link, index..index + 1, edit)?;
-    Ok(true)
-}
-
-/// The path to the leaf with the target's entry, the leaf, and the entry's index; none if the entry is not `expected`.
-fn find_entry(
-    nodes: &impl Nodes,
-    records: &Records,
-    root: u64,
-    target: &Target<'_>,
-    expected: Ref,
-) -> Result<Option<(Path, u64, usize)>> {
-    if root == 0 {
-        return Ok(None);
-    }
-    let mut path = Path::new();
-    let End { link, place: Place { rank, exact, .. } } = descend(nodes, records, root, target, 0, &mut path)?;
-    let is_it = exact && nodes.node(link, Some(0))?.record(rank - 1) == expected;
-    Ok(is_it.then(|| (path, link, rank - 1)))
-}
-
-/// Entries that were removed.
-pub(crate) struct Removed {
-    pub(crate) records: SmallVec<[Ref; 4]>,
-    /// Whether the leaf before may hold older versions.
-    pub(crate) goes_on: bool,
-}
-
-/// Removes the versions of the target's key that are older than the target, as far as they lie in one leaf, and with
-/// `itself` the target's own.
-pub(crate) fn remove_versions(
-    nodes: &mut impl Nodes,
-    records: &Records,
-    root: u64,
-    target: &Target<'_>,
-    itself: bool,
-    edit: &mut Edit,
-) -> Result<Removed> {
-    edit.root = root;
-    let mut removed = Removed { records: SmallVec::new(), goes_on: false };
-    if root == 0 {
-        return Ok(removed);
-    }
-    let mut path = Path::new();
-    let End { link, place: Place { rank, exact, shares } } = descend(nodes, records, root, target, 0, &mut path)?;
+) -> Result<()> {
+    let Some((link, _)) = spot.leaf else { return Ok(()) };
     let leaf = nodes.node(link, Some(0))?;
-    let end = if exact && !itself { rank - 1 } else { rank };
-    let mut start = end;
-    let head = head_at(target.key, leaf.skip());
-    while shares && start > 0 {
-        let before = leaf.slot(start - 1);
-        if before.head != head || records.get(before.record)?.key != target.key {
-            break;
+    let mut over: SmallVec<[usize; 16]> = SmallVec::new();
+    for index in 0..leaf.len() {
+        if leaf.record(index).is_deletion() && records.get(leaf.record(index))?.header.ts <= forgotten {
+            over.push(index);
         }
-        start -= 1;
     }
-    removed.goes_on = start == 0;
-    removed.records.extend((start..end).map(|index| leaf.record(index)));
-    if start < end {
-        take_out(nodes, records, path, link, start..end, edit)?;
+    if over.is_empty() {
+        return Ok(());
     }
-    Ok(removed)
+    let swept: SmallVec<[Ref; 16]> = over.iter().map(|index| leaf.record(*index)).collect();
+    take_out(nodes, records, spot.path.clone(), link, |index| over.contains(&index), edit)?;
+    dead.extend(swept);
+    Ok(())
 }
 
 /// Removes entries from a leaf.
 fn take_out(
-    nodes: &mut impl Nodes,
+    nodes: &mut PageWriter<'_>,
     records: &Records,
     path: Path,
     link: u64,
-    entries: Range<usize>,
+    is_out: impl Fn(usize) -> bool,
     edit: &mut Edit,
 ) -> Result<()> {
     let leaf = nodes.node(link, Some(0))?;
     let least = if path.is_empty() { 1 } else { least_entries(nodes.branching()) };
-    if leaf.len() - entries.len() >= least {
-        return lift(nodes, records, path, link, 0, &Tweak::Remove(entries.start, entries.end), edit);
+    let mut out = (0..leaf.len()).filter(|index| is_out(*index));
+    let (Some(first), None) = (out.next(), out.next()) else {
+        let mut build = Build::from(&leaf);
+        let mut index = 0;
+        build.slots.retain(|_| {
+            index += 1;
+            !is_out(index - 1)
+        });
+        return ascend(nodes, records, path, link, build, edit);
+    };
+    if leaf.len() > least {
+        return lift(nodes, records, path, link, 0, &Tweak::Remove(first, first + 1), edit);
     }
     let mut build = Build::from(&leaf);
-    build.slots.drain(entries);
+    build.slots.remove(first);
     ascend(nodes, records, path, link, build, edit)
 }
 
@@ -251,28 +185,12 @@ fn least_entries(branching: usize) -> usize {
     branching.div_ceil(4).max(2)
 }
 
-/// Replaces the target's entry `old` by `new`. Returns whether `old` was there.
-pub(crate) fn replace(
-    nodes: &mut impl Nodes,
-    records: &Records,
-    root: u64,
-    target: &Target<'_>,
-    (old, new): (Ref, Ref),
-    edit: &mut Edit,
-) -> Result<bool> {
-    edit.root = root;
-    let Some((path, link, index)) = find_entry(nodes, records, root, target, old)? else { return Ok(false) };
-    let slot = Slot { record: new, ..nodes.node(link, Some(0))?.slot(index) };
-    lift(nodes, records, path, link, 0, &Tweak::Replace(index, slot), edit)?;
-    Ok(true)
-}
-
 /// Copies node `link` of `level`, on the path to the target, to another place. Returns whether it was there.
 pub(crate) fn relocate(
-    nodes: &mut impl Nodes,
+    nodes: &mut PageWriter<'_>,
     records: &Records,
     root: u64,
-    target: &Target<'_>,
+    key: &[u8],
     (link, level): (u64, u8),
     edit: &mut Edit,
 ) -> Result<bool> {
@@ -281,7 +199,7 @@ pub(crate) fn relocate(
         return Ok(false);
     }
     let mut path = Path::new();
-    if descend(nodes, records, root, target, level, &mut path)?.link != link {
+    if descend(nodes.reader(), records, root, key, level, &mut path)?.link != link {
         return Ok(false);
     }
     let same = nodes.node(link, Some(level))?.slot(0);
@@ -290,18 +208,11 @@ pub(crate) fn relocate(
 }
 
 /// Descends from the root to the node of `level` on the path to the target, and finds the target's place in it.
-fn descend(
-    nodes: &impl Nodes,
-    records: &Records,
-    root: u64,
-    target: &Target<'_>,
-    level: u8,
-    path: &mut Path,
-) -> Result<End> {
+fn descend(nodes: &PageReader, records: &Records, root: u64, key: &[u8], level: u8, path: &mut Path) -> Result<End> {
     let mut link = root;
     let (mut node, mut above) = (nodes.node(link, None)?, None);
     loop {
-        let place = node.locate(records, target, above)?;
+        let place = node.locate(records, key, above)?;
         if node.level() <= level {
             return Ok(End { link, place });
         }
@@ -314,7 +225,7 @@ fn descend(
     }
 }
 
-fn put(nodes: &mut impl Nodes, records: &Records, node: &mut Build, edit: &mut Edit) -> Result<u64> {
+fn put_node(nodes: &mut PageWriter<'_>, records: &Records, node: &mut Build, edit: &mut Edit) -> Result<u64> {
     node.settle(records)?;
     let link = nodes.put(node)?;
     edit.made.push(link);
@@ -324,7 +235,7 @@ fn put(nodes: &mut impl Nodes, records: &Records, node: &mut Build, edit: &mut E
 /// Replaces node `link` by a copy that differs in one entry, and copies all nodes above it. Nodes that this edit has
 /// made are changed in place, since nobody else sees them.
 fn lift(
-    nodes: &mut impl Nodes,
+    nodes: &mut PageWriter<'_>,
     records: &Records,
     mut path: Path,
     mut link: u64,
@@ -374,7 +285,7 @@ fn lift(
 /// Replaces node `link` by `build`, and the nodes above it by new ones: split when they have too many entries, joined
 /// or balanced with a sibling when they have too few.
 fn ascend(
-    nodes: &mut impl Nodes,
+    nodes: &mut PageWriter<'_>,
     records: &Records,
     mut path: Path,
     link: u64,
@@ -388,7 +299,7 @@ fn ascend(
         let mut children = index..index + 1;
         if build.slots.len() < least && parent.len() > 1 {
             children = if index + 1 < parent.len() { index..index + 2 } else { index - 1..index + 1 };
-            edit.replaced.push(join(nodes, &parent, index, &children, &mut build)?);
+            edit.replaced.push(join(nodes.reader(), &parent, index, &children, &mut build)?);
         }
         let mut above = Build::from(&parent);
         let level = above.level;
@@ -413,7 +324,7 @@ fn ascend(
 
 /// Adds to `build`, which is child `index`, the entries of its sibling among `children`. Returns the sibling's link.
 fn join(
-    nodes: &impl Nodes,
+    nodes: &PageReader,
     parent: &Node<'_>,
     index: usize,
     children: &Range<usize>,
@@ -437,7 +348,7 @@ fn join(
 /// Writes a node: as two halves if it has too many entries, not at all if it has none. Returns the entries for its
 /// parent.
 fn put_split(
-    nodes: &mut impl Nodes,
+    nodes: &mut PageWriter<'_>,
     records: &Records,
     mut build: Build,
     edit: &mut Edit,
@@ -454,14 +365,14 @@ fn put_split(
         None
     };
     for mut half in [Some(build), right].into_iter().flatten() {
-        let child = put(nodes, records, &mut half, edit)?;
+        let child = put_node(nodes, records, &mut half, edit)?;
         slots.push(Slot { child, ..half.slots[0] });
     }
     Ok(slots)
 }
 
 /// Writes the root. A split root gets a level above it; a root with one child is replaced by the child.
-fn put_root(nodes: &mut impl Nodes, records: &Records, build: Build, edit: &mut Edit) -> Result<u64> {
+fn put_root(nodes: &mut PageWriter<'_>, records: &Records, build: Build, edit: &mut Edit) -> Result<u64> {
     if build.level > 0 && build.slots.len() == 1 {
         let mut link = build.slots[0].child;
         // Planted: the only child of a root goes with it.
@@ -486,16 +397,13 @@ fn put_root(nodes: &mut impl Nodes, records: &Records, build: Build, edit: &mut 
         _ => {
             let mut root = Build { is_stale: true, ..Build::new(level + 1) };
             root.slots.extend(slots);
-            put(nodes, records, &mut root, edit)
+            put_node(nodes, records, &mut root, edit)
         }
     }
 }
 
-/// An entry for [`build`]: the first sixteen bytes of the key as a number, and the record.
-pub(crate) type Entry = (u128, Ref);
-
 /// Builds a tree from entries in ascending order. Returns its root.
-pub(crate) fn build(nodes: &mut impl Nodes, records: &Records, entries: &[Entry], edit: &mut Edit) -> Result<u64> {
+pub(crate) fn build(nodes: &mut PageWriter<'_>, records: &Records, entries: &[Entry], edit: &mut Edit) -> Result<u64> {
     if entries.is_empty() {
         return Ok(0);
     }

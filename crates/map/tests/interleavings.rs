@@ -86,7 +86,7 @@ impl Stage {
                     done.then_some(None)
                 }),
                 1 => self.map.compare_and_set(ts, &key, present.as_deref(), Some(&value)).map(|done| {
-                    assert!(done, "nobody else changes it");
+                    assert!(done.matched, "nobody else changes it");
                     Some(Some(&value))
                 }),
                 _ => self.map.set(ts, &key, &value).map(|()| Some(Some(&value))),

@@ -94,7 +94,7 @@ fn compare_and_set_changes_what_is_expected_only(place: &Place) {
             for new in choices {
                 prepare(&*map);
                 let before = (map.timestamps(), mutations(&*map, 0));
-                let done = map.compare_and_set(5, b"key", expected, new).expect("there is room");
+                let done = map.compare_and_set(5, b"key", expected, new).expect("there is room").matched;
                 let what = format!("{name}: {expected:?} to {new:?}");
                 assert_eq!(done, expected == present, "{what}");
                 let wanted = if done { new } else { present };
@@ -122,22 +122,25 @@ fn compare_and_set_compares_with_the_newest_version(place: &Place) {
     map.confirm().expect("confirmed");
     map.set(2, b"key", b"two").expect("there is room");
     assert_eq!((map.timestamps().applied, map.timestamps().confirmed), (1, 1));
-    assert!(!map.compare_and_set(2, b"key", Some(b"one"), Some(b"three")).expect("allowed"));
+    assert!(!map.compare_and_set(2, b"key", Some(b"one"), Some(b"three")).expect("allowed").matched);
     assert!(
-        map.compare_and_set(2, b"key", Some(b"two"), Some(b"three")).expect("there is room"),
+        map.compare_and_set(2, b"key", Some(b"two"), Some(b"three")).expect("there is room").matched,
         "at the same timestamp"
     );
-    assert!(map.compare_and_set(3, b"key", Some(b"three"), None).expect("there is room"));
-    assert!(!map.compare_and_set(3, b"key", Some(b"three"), Some(b"four")).expect("allowed"));
-    assert!(map.compare_and_set(3, b"key", None, Some(b"four")).expect("there is room"), "what is deleted is absent");
+    assert!(map.compare_and_set(3, b"key", Some(b"three"), None).expect("there is room").matched);
+    assert!(!map.compare_and_set(3, b"key", Some(b"three"), Some(b"four")).expect("allowed").matched);
+    assert!(
+        map.compare_and_set(3, b"key", None, Some(b"four")).expect("there is room").matched,
+        "what is deleted is absent"
+    );
     let seen = [1, 2, 3].map(|at| value(&*map, b"key", at));
     assert_eq!(seen, [b"one".to_vec(), b"three".to_vec(), b"four".to_vec()].map(Some));
     let long = vec![b'x'; 5000];
-    assert!(map.compare_and_set(4, b"key", Some(b"four"), Some(&long)).expect("there is room"));
+    assert!(map.compare_and_set(4, b"key", Some(b"four"), Some(&long)).expect("there is room").matched);
     let mut almost = long.clone();
     almost[4999] = b'y';
-    assert!(!map.compare_and_set(4, b"key", Some(&almost), None).expect("allowed"), "all bytes count");
-    assert!(map.compare_and_set(4, b"key", Some(&long), None).expect("there is room"));
+    assert!(!map.compare_and_set(4, b"key", Some(&almost), None).expect("allowed").matched, "all bytes count");
+    assert!(map.compare_and_set(4, b"key", Some(&long), None).expect("there is room").matched);
 }
 
 /// Every kind of change, at `ts`.

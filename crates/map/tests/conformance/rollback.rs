@@ -52,12 +52,12 @@ fn a_rollback_takes_back_what_depends(place: &Place) {
     let map = place.create("map");
     map.set(1, b"key", b"one").expect("there is room");
     map.apply(1).expect("it is the newest");
-    assert!(map.compare_and_set(2, b"key", Some(b"one"), Some(b"two")).expect("there is room"));
-    assert!(map.compare_and_set(3, b"key", Some(b"two"), None).expect("there is room"));
-    assert!(map.compare_and_set(4, b"key", None, Some(b"four")).expect("there is room"));
+    assert!(map.compare_and_set(2, b"key", Some(b"one"), Some(b"two")).expect("there is room").matched);
+    assert!(map.compare_and_set(3, b"key", Some(b"two"), None).expect("there is room").matched);
+    assert!(map.compare_and_set(4, b"key", None, Some(b"four")).expect("there is room").matched);
     map.rollback(2).expect("it is not applied");
     assert_eq!(all(&*map, NEWEST), [(b"key".to_vec(), b"one".to_vec(), 1)]);
-    assert!(map.compare_and_set(2, b"key", Some(b"one"), Some(b"other")).expect("there is room"));
+    assert!(map.compare_and_set(2, b"key", Some(b"one"), Some(b"other")).expect("there is room").matched);
 }
 
 fn a_rollback_takes_back_what_is_confirmed(place: &Place) {
@@ -150,7 +150,7 @@ fn the_list_of_changes(place: &Place) {
     map.set(1, b"b", b"one").expect("there is room");
     map.set(2, b"a", b"").expect("there is room");
     assert!(map.delete(2, b"b").expect("there is room"));
-    assert!(map.compare_and_set(5, b"b", None, Some(b"five")).expect("there is room"));
+    assert!(map.compare_and_set(5, b"b", None, Some(b"five")).expect("there is room").matched);
     let wanted = [
         (1, owned(b"b", Some(b"one"))),
         (2, owned(b"a", Some(b""))),

@@ -21,7 +21,7 @@ fn empty_keys_and_values(place: &Place) {
     assert_eq!(value(&*map, b"", 0), None);
     assert_eq!(value(&*map, b"", 1), Some(vec![]));
     assert_eq!(all(&*map, NEWEST), [(vec![], vec![], 1), (vec![0], vec![], 2)]);
-    assert!(map.compare_and_set(3, b"", Some(b""), Some(b"x")).expect("there is room"));
+    assert!(map.compare_and_set(3, b"", Some(b""), Some(b"x")).expect("there is room").matched);
     assert!(map.delete(4, b"").expect("there is room"));
     assert!(!map.delete(4, b"").expect("allowed"));
     assert_eq!(all(&*map, NEWEST), [(vec![0], vec![], 2)]);

@@ -232,7 +232,7 @@ impl Run {
             Expected::Absent => None,
             Expected::This(text) => Some(text.bytes()),
         };
-        let result = map.compare_and_set(ts, key, expected.as_deref(), new.as_deref());
+        let result = map.compare_and_set(ts, key, expected.as_deref(), new.as_deref()).map(|compared| compared.matched);
         if expected.is_none() && present.is_none() && new.is_none() {
             // The map has the wanted value already, so nothing changes.
             return match result {

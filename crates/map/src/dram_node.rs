@@ -1,0 +1,286 @@
+//! Nodes of the list's index: arrays in DRAM that the writer changes in place and readers read without locks.
+//!
+//! A node holds up to [`WIDTH`] entries: heads, sixteen bytes of each key after the first `skip`, which all keys that may
+//! ever lie in the node share; and words. The words of a leaf are references to records. Those of an inner node are
+//! addresses of its children; its heads are those of separators, the lower bounds of the children, which are kept whole
+//! beside them. The first child has none.
+//!
+//! Every node has a version word: odd while the writer changes the node, and higher afterwards. A reader loads it, reads,
+//! and loads it again; what it read counts if both are the same even number. A node's memory stays a node of the same sort
+//! as long as the index, so a reader on a stale way reads at worst something that does not count.
+//!
+//! The one change that needs no version is to replace a word of a leaf: it is an atomic store, before and after which the
+//! leaf is whole. Tested under loom.
+
+use crate::atomic::{AtomicPtr, AtomicU64, Ordering, fence};
+use crate::format::Ref;
+use crate::record::{Record, Records};
+use std::cmp::Ordering::{Equal, Greater, Less};
+
+/// Entries of a node.
+pub(crate) const WIDTH: usize = if cfg!(loom) { 4 } else { 32 };
+/// Entries below which a node is joined with a neighbour, if they fit in three quarters of one.
+pub(crate) const FEW: usize = WIDTH / 4;
+
+/// A lower bound of the keys in a child.
+pub(crate) type Separator = Vec<u8>;
+
+/// What a node says of itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Meta {
+    pub(crate) count: usize,
+    /// 0 for a leaf.
+    pub(crate) level: u8,
+    /// Bytes that all keys of the node share and heads leave out.
+    pub(crate) skip: u16,
+    /// Leaf: entries that are deletions.
+    pub(crate) deletions: u8,
+    /// Leaf: the number of deletions from which on the leaf is swept.
+    pub(crate) sweep_at: u8,
+}
+
+impl Meta {
+    fn word(self) -> u64 {
+        self.count as u64
+            | u64::from(self.level) << 8
+            | u64::from(self.skip) << 16
+            | u64::from(self.deletions) << 32
+            | u64::from(self.sweep_at) << 40
+    }
+
+    fn of(word: u64) -> Meta {
+        Meta {
+            count: (word & 0xff) as usize,
+            level: (word >> 8) as u8,
+            skip: (word >> 16) as u16,
+            deletions: (word >> 32) as u8,
+            sweep_at: (word >> 40) as u8,
+        }
+    }
+}
+
+/// A leaf, or what an inner node has in common with one.
+#[repr(C)]
+pub(crate) struct Node {
+    version: AtomicU64,
+    meta: AtomicU64,
+    heads: [[AtomicU64; 2]; WIDTH],
+    words: [AtomicU64; WIDTH],
+}
+
+/// An inner node.
+#[repr(C)]
+pub(crate) struct Inner {
+    pub(crate) node: Node,
+    separators: [AtomicPtr<Separator>; WIDTH],
+}
+
+/// Sixteen bytes of a key from `skip` on, as a number of the same order. Missing bytes count as zeros.
+#[inline]
+pub(crate) fn head_of(key: &[u8], skip: usize) -> u128 {
+    let rest = key.get(skip..).unwrap_or_default();
+    if let Some(first) = rest.first_chunk::<16>() {
+        return u128::from_be_bytes(*first);
+    }
+    let len = rest.len();
+    if let (Some(first), Some(last)) = (rest.first_chunk::<8>(), rest.last_chunk::<8>()) {
+        // Both ends overlap: the last eight bytes hold those after the first eight, and some of these again.
+        let beyond = len as u32 - 8;
+        let tail = if beyond == 0 { 0 } else { u64::from_be_bytes(*last) << (64 - 8 * beyond) };
+        return u128::from(u64::from_be_bytes(*first)) << 64 | u128::from(tail);
+    }
+    let mut bytes = [0; 16];
+    bytes[..len].copy_from_slice(rest);
+    u128::from_be_bytes(bytes)
+}
+
+impl Node {
+    pub(crate) fn new() -> Node {
+        Node {
+            version: AtomicU64::new(0),
+            meta: AtomicU64::new(0),
+            heads: std::array::from_fn(|_| [AtomicU64::new(0), AtomicU64::new(0)]),
+            words: std::array::from_fn(|_| AtomicU64::new(0)),
+        }
+    }
+
+    /// The version, for [`Node::is_still`]; none while the writer changes the node.
+    #[inline]
+    pub(crate) fn version(&self) -> Option<u64> {
+        let version = self.version.load(Ordering::Acquire);
+        (version & 1 == 0).then_some(version)
+    }
+
+    /// Whether all that was read since [`Node::version`] counts.
+    #[inline]
+    pub(crate) fn is_still(&self, version: u64) -> bool {
+        fence(Ordering::Acquire);
+        self.version.load(Ordering::Relaxed) == version
+    }
+
+    /// Begins a change, unless one has begun. Readers do not count what they read until [`Node::unlock`].
+    pub(crate) fn lock(&self) {
+        let version = self.version.load(Ordering::Relaxed);
+        if version & 1 == 0 {
+            self.version.store(version + 1, Ordering::Relaxed);
+            fence(Ordering::Release);
+        }
+    }
+
+    pub(crate) fn unlock(&self) {
+        let version = self.version.load(Ordering::Relaxed);
+        debug_assert!(version & 1 == 1);
+        self.version.store(version + 1, Ordering::Release);
+    }
+
+    #[inline]
+    pub(crate) fn meta(&self) -> Meta {
+        Meta::of(self.meta.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn set_meta(&self, meta: Meta) {
+        self.meta.store(meta.word(), Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(crate) fn head(&self, index: usize) -> u128 {
+        let [high, low] = &self.heads[index];
+        u128::from(high.load(Ordering::Relaxed)) << 64 | u128::from(low.load(Ordering::Relaxed))
+    }
+
+    #[inline]
+    pub(crate) fn word(&self, index: usize) -> u64 {
+        self.words[index].load(Ordering::Acquire)
+    }
+
+    #[inline]
+    pub(crate) fn record(&self, index: usize) -> Ref {
+        Ref(self.word(index))
+    }
+
+    /// Replaces the word of an entry. Readers see the old or the new one.
+    #[inline]
+    pub(crate) fn set_word(&self, index: usize, word: u64) {
+        self.words[index].store(word, Ordering::Release);
+    }
+
+    pub(crate) fn set(&self, index: usize, head: u128, word: u64) {
+        self.heads[index][0].store((head >> 64) as u64, Ordering::Relaxed);
+        self.heads[index][1].store(head as u64, Ordering::Relaxed);
+        self.words[index].store(word, Ordering::Release);
+    }
+
+    /// Copies the entries `from..to` of a node to `at` and after. Within one node they move as if by a copy of all.
+    pub(crate) fn copy(&self, at: usize, source: &Node, from: usize, to: usize) {
+        let one = |offset: usize| self.set(at + offset, source.head(from + offset), source.word(from + offset));
+        if std::ptr::eq(self, source) && at > from {
+            (0..to - from).rev().for_each(one);
+        } else {
+            (0..to - from).for_each(one);
+        }
+    }
+
+    /// The number of heads below `head` among those of `from..count`, and `from`.
+    #[inline]
+    fn lower_bound(&self, from: usize, count: usize, head: u128) -> usize {
+        let (mut low, mut len) = (from, count - from);
+        while len > 0 {
+            let half = len / 2;
+            let is_below = self.head(low + half) < head;
+            low = if is_below { low + half + 1 } else { low };
+            len = if is_below { len - half - 1 } else { half };
+        }
+        low
+    }
+
+    /// Leaf: the index of a key's entry with its record, or the index where it would be. Error: `Damaged`.
+    #[inline]
+    pub(crate) fn find<'r>(
+        &self,
+        records: &'r Records,
+        key: &[u8],
+    ) -> crate::error::Result<(usize, Option<(Ref, Record<'r>)>)> {
+        let meta = self.meta();
+        let (count, head) = (meta.count.min(WIDTH), head_of(key, usize::from(meta.skip)));
+        let mut low = self.lower_bound(0, count, head);
+        let mut high = low;
+        while high < count && self.head(high) == head {
+            high += 1;
+        }
+        while low < high {
+            let middle = usize::midpoint(low, high);
+            let record = self.record(middle);
+            let found = records.get(record)?;
+            match found.key.cmp(key) {
+                Less => low = middle + 1,
+                Greater => high = middle,
+                Equal => return Ok((middle, Some((record, found)))),
+            }
+        }
+        Ok((low, None))
+    }
+}
+
+impl Inner {
+    pub(crate) fn new() -> Inner {
+        Inner { node: Node::new(), separators: std::array::from_fn(|_| AtomicPtr::new(std::ptr::null_mut())) }
+    }
+
+    /// The index of the child whose keys include `key`. The caller is the writer, or has pinned.
+    #[inline]
+    pub(crate) fn child_of(&self, key: &[u8]) -> usize {
+        let meta = self.node.meta();
+        let (count, head) = (meta.count.min(WIDTH), head_of(key, usize::from(meta.skip)));
+        if count <= 1 {
+            return 0;
+        }
+        let mut next = self.node.lower_bound(1, count, head);
+        while next < count && self.node.head(next) == head && self.separator(next).is_some_and(|bound| bound <= key) {
+            next += 1;
+        }
+        next - 1
+    }
+
+    /// The lower bound of a child's keys; none for the first child, whose bound is the node's own. The caller is the
+    /// writer, or has pinned.
+    #[inline]
+    pub(crate) fn separator(&self, index: usize) -> Option<&[u8]> {
+        let separator = self.separators.get(index).filter(|_| index > 0)?.load(Ordering::Acquire);
+        // SAFETY: null, or from Box::into_raw. A separator that has left its node is freed when no pin is as old.
+        unsafe { separator.as_ref() }.map(|separator| &separator[..])
+    }
+
+    pub(crate) fn separator_pointer(&self, index: usize) -> *mut Separator {
+        self.separators[index].load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_child(&self, index: usize, separator: *mut Separator, child: u64) {
+        let skip = usize::from(self.node.meta().skip);
+        // SAFETY: as in separator(). The caller is the writer.
+        let head = unsafe { separator.as_ref() }.map_or(0, |separator| head_of(separator, skip));
+        self.node.set(index, head, child);
+        self.separators[index].store(separator, Ordering::Release);
+    }
+
+    /// Copies children as [`Node::copy`] does. The skips must be the same.
+    pub(crate) fn copy(&self, at: usize, source: &Inner, from: usize, to: usize) {
+        self.node.copy(at, &source.node, from, to);
+        let one = |offset: usize| {
+            self.separators[at + offset].store(source.separator_pointer(from + offset), Ordering::Release);
+        };
+        if std::ptr::eq(self, source) && at > from {
+            (0..to - from).rev().for_each(one);
+        } else {
+            (0..to - from).for_each(one);
+        }
+    }
+
+    /// Gives the node another skip.
+    pub(crate) fn set_skip(&self, skip: u16) {
+        let meta = self.node.meta();
+        self.node.set_meta(Meta { skip, ..meta });
+        for index in 0..meta.count {
+            self.set_child(index, self.separator_pointer(index), self.node.word(index));
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! Upkeep of the B+-tree: moving objects out of sparse pages, the traversal after a start, and the audit of its nodes.
+//!
+//! The traversal reads all that is reachable, and so learns what the pages in use hold. It checks each node and record on the
+//! way. Until it is done, pages that were in use at the start are not collected, and readers check what they meet. It keeps the
+//! collector away like a snapshot, and disturbs nothing else. Objects made since the start lie in other pages and are counted
+//! already. Objects that end during the traversal are counted by it, and ended after it ([`crate::pages::Pages::all_known`]).
+
+use crate::error::{ErrorKind, Result};
+use crate::format::Ref;
+use crate::pages::Urgency;
+use crate::pending::Pending;
+use crate::state::{Collector, Core, State};
+use crate::structure::Structure;
+use crate::tree_index::{TreeIndex, TreeWriter};
+use rustc_hash::FxHashSet;
+use std::sync::atomic::Ordering;
+
+/// Objects counted in one turn of the writer's lock.
+const TURN_OBJECTS: usize = 256;
+
+struct Found {
+    object: Ref,
+    is_node: bool,
+}
+
+#[allow(private_interfaces, reason = "only this crate's two structures are meant")]
+impl Structure for TreeIndex {
+    fn empty_pages(core: &Core<TreeIndex>, _: &mut Collector, victims: &FxHashSet<usize>) -> Result<()> {
+        core.read_pending(&mut core.state.lock())?;
+        for page in victims {
+            for (object, is_node) in core.objects_in(*page)? {
+                let mut state = core.state.lock();
+                if state.is_held() {
+                    return Ok(());
+                }
+                if is_node {
+                    core.move_node(&mut state, object)?;
+                } else {
+                    core.copy_record(&mut state, object, 0)?;
+                }
+                if state.changes >= core.config.changes_max {
+                    core.confirm(&mut state);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn count_reachable(core: &Core<TreeIndex>, root: u64, head: u64, pending: u64) -> Result<()> {
+        let mut turn = Vec::with_capacity(TURN_OBJECTS + core.layout.branching as usize + 1);
+        let forgotten = core.state.lock().times.forgotten;
+        let mut deletions = Vec::new();
+        core.index.reader.for_each(root, &mut |link, node| {
+            core.index.reader.check(link)?;
+            turn.push(Found { object: Ref(link), is_node: true });
+            if node.level() == 0 {
+                for index in 0..node.len() {
+                    let (mut record, mut found) = (node.record(index), core.records.get(node.record(index))?);
+                    if found.header.deletion && found.header.ts <= forgotten {
+                        deletions.push(record);
+                    }
+                    turn.push(Found { object: record, is_node: false });
+                    while found.header.ts > forgotten
+                        && let Some((older, content)) = core.records.older(record.offset())?
+                    {
+                        if content.key != found.key || content.header.ts > found.header.ts || turn.len() > TURN_MOST {
+                            let what = "the older version of a key is not one of it";
+                            return Err(core.records.damaged(record.offset(), what));
+                        }
+                        (record, found) = (older, content);
+                        turn.push(Found { object: record, is_node: false });
+                    }
+                }
+            }
+            if turn.len() >= TURN_OBJECTS { core.count(&mut turn, true) } else { Ok(()) }
+        })?;
+        core.count(&mut turn, true)?;
+        // Tags are reachable only along the chain. The other rollback records are versions as well.
+        Pending::unread(head, pending).read(&core.records, |change| {
+            turn.push(Found { object: change.record, is_node: false });
+            Ok(())
+        })?;
+        core.count(&mut turn, false)?;
+        core.state.lock().to_sweep.append(&mut deletions);
+        Ok(())
+    }
+
+    fn check_index(core: &Core<TreeIndex>, root: u64, each: &mut dyn FnMut(Ref) -> Result<()>) -> Result<u64> {
+        let mut bytes = 0;
+        core.index.reader.for_each(root, &mut |link, node| {
+            core.index.reader.check(link)?;
+            bytes += Ref(link).len();
+            node.check_heads(&core.records)
+        })?;
+        let mut walk = crate::index::Index::walk(&core.index, &core.records, Some(root), &[])?;
+        while let Some(record) = walk.next()? {
+            each(record)?;
+        }
+        Ok(bytes)
+    }
+
+    fn waiting_bytes(core: &Core<TreeIndex>, writer: &TreeWriter) -> u64 {
+        writer.nodes.waiting_bytes(&core.records.live)
+    }
+}
+
+/// More objects than one node and its records with all their versions can be in one turn: a chain longer than that is a circle.
+const TURN_MOST: usize = 1 << 28;
+
+impl Core<TreeIndex> {
+    fn count(&self, turn: &mut Vec<Found>, once: bool) -> Result<()> {
+        for part in turn.chunks(TURN_OBJECTS) {
+            let mut state = self.state.lock();
+            if self.is_closing.load(Ordering::Relaxed) {
+                return Err(self.error(ErrorKind::ReadOnly, "the map is being closed".into()));
+            }
+            // The background thread is here, or waits for this to end: it confirms no idle batch meanwhile.
+            self.confirm(&mut state);
+            for Found { object, is_node } in part {
+                if state.pages.is_in_free_page(*object) {
+                    let what = "something reachable lies in a page marked free";
+                    return Err(self.records.damaged(object.offset(), what));
+                }
+                if !state.pages.is_unknown(object.offset()) {
+                    continue;
+                }
+                if !state.pages.born(*object) && once {
+                    return Err(self.records.damaged(object.offset(), "two references to one object"));
+                }
+                if *is_node {
+                    state.pages.note_nodes(*object);
+                }
+            }
+        }
+        turn.clear();
+        Ok(())
+    }
+
+    /// The live objects that lie in a page, wholly or in part, each with whether it is a node.
+    fn objects_in(&self, page: usize) -> Result<Vec<(Ref, bool)>> {
+        let state = self.state.lock();
+        let pages = &state.pages;
+        let (start, page_bytes) = (pages.geometry.page_at(page), pages.geometry.page_bytes);
+        let is_node = pages.holds_nodes(page);
+        // An object that begins in an earlier page of the same use may reach into this one.
+        let mut first = start;
+        for before in (0..page).rev() {
+            if !pages.is_settled(before) || pages.holds_nodes(before) != is_node {
+                break;
+            }
+            first = pages.geometry.page_at(before);
+            if pages.live_in(before) < page_bytes || pages.live.within(first, page_bytes).next().is_some() {
+                break;
+            }
+        }
+        let mut found = Vec::new();
+        for offset in pages.live.within(first, start + page_bytes - first) {
+            let object = if is_node { self.index.reader.place(offset) } else { self.records.at(offset)?.0 };
+            if object.offset() + object.len() > start {
+                found.push((object, is_node));
+            }
+        }
+        Ok(found)
+    }
+
+    fn move_node(&self, state: &mut State<TreeIndex>, object: Ref) -> Result<()> {
+        if !state.pages.live.is_set(object.offset()) {
+            return Ok(());
+        }
+        // The lock was released since the page was searched, so something else may lie there now. A reader reports
+        // damage.
+        let Ok(node) = self.index.reader.node(object.0, None) else { return Ok(()) };
+        // A replaced node counts as live until its last reader has gone, but the records it refers to may have ended
+        // before.
+        let Ok(first) = self.records.get(node.record(0)) else { return Ok(()) };
+        let level = node.level();
+        let mut edit = state.editing(&self.records, Urgency::Upkeep);
+        self.index.relocate(&mut edit, first.key, (object.0, level))?;
+        self.moved(state);
+        Ok(())
+    }
+}

@@ -1,0 +1,108 @@
+//! Turns records in any order into the versions of keys and the entries of an index, without superseded and forgotten ones.
+//!
+//! The start of a list and the loading of a snapshot share it.
+
+use crate::format::{OLDER_AT, Ref, link};
+use crate::index::Entry;
+use crate::pages::Pages;
+use crate::record::{Records, head_at};
+use crate::timestamps::Ts;
+use perdura_pmem::planted;
+
+/// A record that may be a version.
+#[derive(Clone, Copy)]
+pub(crate) struct Candidate {
+    begin: u128,
+    pub(crate) record: Ref,
+    pub(crate) ts: Ts,
+    /// Place among the candidates. Of two with one key and timestamp the earlier counts.
+    order: u32,
+    pub(crate) tag: bool,
+}
+
+impl Candidate {
+    pub(crate) fn new(record: Ref, key: &[u8], ts: Ts, tag: bool, order: usize) -> Candidate {
+        Candidate { begin: begin_of(key), record, ts, order: u32::try_from(order).unwrap_or(u32::MAX), tag }
+    }
+}
+
+/// What becomes of the candidates.
+#[derive(Default)]
+pub(crate) struct Versions {
+    /// Entries of the index, ascending.
+    pub(crate) entries: Vec<Entry>,
+    /// Each version that is kept with the key's next older one, or none; newest first within a key.
+    pub(crate) kept: Vec<(Ref, Ref)>,
+    /// Versions that another at the same timestamp has replaced.
+    pub(crate) replaced: u64,
+}
+
+/// The versions that candidates make up. Sorts the candidates. With `replaced`, versions count that another change at their
+/// timestamp has replaced; a rollback of that change needs them.
+pub(crate) fn versions(records: &Records, candidates: &mut [Candidate], forgotten: Ts, replaced: bool) -> Versions {
+    let key = |candidate: &Candidate| -> &[u8] { records.trusted_key(candidate.record) };
+    candidates.sort_unstable_by(|a, b| {
+        a.tag
+            .cmp(&b.tag)
+            .then(a.begin.cmp(&b.begin))
+            .then_with(|| key(a).cmp(key(b)))
+            .then(b.ts.cmp(&a.ts))
+            .then(a.order.cmp(&b.order))
+    });
+    let mut found = Versions::default();
+    let changes = &candidates[..candidates.partition_point(|candidate| !candidate.tag)];
+    let mut start = 0;
+    while start < changes.len() {
+        let first = &changes[start];
+        let same = |other: &&Candidate| other.begin == first.begin && key(other) == key(first);
+        let count = 1 + changes[start + 1..].iter().take_while(same).count();
+        of_one_key(&changes[start..start + count], forgotten, replaced, &mut found);
+        start += count;
+    }
+    found
+}
+
+/// The versions of one key that a read at `forgotten` or later can see. `versions` are newest first.
+fn of_one_key(versions: &[Candidate], forgotten: Ts, replaced: bool, found: &mut Versions) {
+    let mut kept: Vec<Ref> = Vec::new();
+    let mut previous = None;
+    for version in versions {
+        // Planted: the version that a read at `forgotten` sees is dropped with those it supersedes.
+        if version.ts <= forgotten + u64::from(planted(142)) {
+            // The newest of those not above the mark is the last that counts, unless it is a deletion.
+            if version.record.is_deletion() || planted(142) {
+                break;
+            }
+            kept.push(version.record);
+            break;
+        }
+        // Planted: of several changes at one timestamp all count.
+        let is_replaced = previous.replace(version.ts) == Some(version.ts) && !planted(141);
+        found.replaced += u64::from(is_replaced && replaced);
+        if !is_replaced || replaced {
+            kept.push(version.record);
+        }
+    }
+    if let Some(newest) = kept.first() {
+        found.entries.push((versions[0].begin, *newest));
+    }
+    let older = kept.iter().skip(1).copied().chain([Ref::NONE]);
+    found.kept.extend(kept.iter().copied().zip(older));
+}
+
+/// Makes the records of the versions that are kept link to the next older ones.
+pub(crate) fn link_older(records: &Records, pages: &mut Pages, found: &Versions) {
+    for (record, older) in &found.kept {
+        let (at, offset) = (record.offset() + OLDER_AT, if older.is_none() { 0 } else { older.offset() });
+        let word = link(offset, records.salt);
+        if records.region.load(at) != word {
+            records.region.store(at, word);
+            pages.batch.add(at, 8);
+        }
+    }
+}
+
+/// The first sixteen bytes of a key as a number of the same order.
+fn begin_of(key: &[u8]) -> u128 {
+    u128::from(head_at(key, 0)) << 64 | u128::from(head_at(key, 8))
+}
