@@ -3,7 +3,7 @@
 //! A change that fails leaves the map as it was: nothing it made was published, and all of it is given back.
 
 use crate::append::New;
-use crate::config::{KEY_BYTES_MAX, META_BYTES_MAX, TAG_BYTES_MAX, VALUE_BYTES_MAX};
+use crate::config::{KEY_BYTES_MAX, Kind, META_BYTES_MAX, TAG_BYTES_MAX, VALUE_BYTES_MAX};
 use crate::error::{ErrorKind, Result};
 use crate::format::Ref;
 use crate::ordered_map::{Compared, KeyChange};
@@ -108,10 +108,13 @@ impl<I: Structure> Core<I> {
         self.with_room(|state| {
             self.check_change(state, ts)?;
             self.read_pending(state)?;
-            let (before, times) = (state.pending.len(), state.times);
+            let (before, times, head) = (state.pending.len(), state.times, state.head);
             if let Err(error) = self.change_all(state, ts, tag, changes) {
-                while state.pending.len() > before {
-                    self.take_back_newest(state)?;
+                let made = (state.pending.len() - before) as usize;
+                if self.index.abort(&mut state.writer, &mut state.pages) {
+                    self.drop_newest(state, made, head);
+                } else {
+                    self.take_back(state, made, head)?;
                 }
                 state.times = times;
                 return Err(error);
@@ -142,14 +145,20 @@ impl<I: Structure> Core<I> {
     /// ended, and once more after a collection.
     pub(crate) fn with_room<T>(&self, mut change: impl FnMut(&mut State<I>) -> Result<T>) -> Result<T> {
         let is_full = |result: &Result<T>| matches!(result, Err(error) if error.kind() == ErrorKind::Full);
-        let mut result = change(&mut self.state.lock());
+        let mut run = |state: &mut State<I>| {
+            if I::KIND == Kind::BTree {
+                self.keep_for_rollback(state);
+            }
+            change(state).inspect_err(|_| _ = self.index.abort(&mut state.writer, &mut state.pages))
+        };
+        let mut result = run(&mut self.state.lock());
         if is_full(&result) {
             let mut state = self.state.lock();
             self.make_room(&mut state);
-            result = change(&mut state);
+            result = run(&mut state);
         }
         if is_full(&result) && self.config.background && self.collect()? > 0 {
-            result = change(&mut self.state.lock());
+            result = run(&mut self.state.lock());
         }
         result
     }
@@ -202,7 +211,7 @@ impl<I: Structure> Core<I> {
         decide: impl FnOnce(Option<(Option<&[u8]>, Ts)>) -> bool,
     ) -> Result<bool> {
         let urgency = if value.is_some() { Urgency::Ordinary } else { Urgency::Deletion };
-        let (place, found) = self.index.locate(&self.records, key)?;
+        let (place, found) = self.index.locate(&state.writer, &self.records, key)?;
         let newest = found.map(|(record, found)| ((!record.is_deletion()).then_some(found.value), found.header.ts));
         if !decide(newest) {
             return Ok(false);

@@ -121,7 +121,7 @@ impl<I: Structure> Core<I> {
             state.to_sweep.push(object);
             return Ok(None);
         }
-        let (place, newest) = self.index.locate(&self.records, found.key)?;
+        let (place, newest) = self.index.locate(&state.writer, &self.records, found.key)?;
         if newest.is_none_or(|(newest, _)| newest.offset() != object.offset()) {
             return Ok(None);
         }
@@ -129,6 +129,7 @@ impl<I: Structure> Core<I> {
         let copy = self.append(&mut state.pages, Filling::Moved, &new, Urgency::Upkeep)?;
         let edit = &mut state.editing(&self.records, Urgency::Upkeep);
         if let Err(error) = self.index.put(edit, &place, found.key, Some(copy)) {
+            self.index.abort(&mut state.writer, &mut state.pages);
             state.pages.cut(copy);
             return Err(error);
         }
@@ -139,6 +140,7 @@ impl<I: Structure> Core<I> {
 
     /// Counts an object that was moved.
     pub(crate) fn moved(&self, state: &mut State<I>) {
+        self.index.publish(&mut state.writer);
         state.changes += 1;
         state.is_dirty = true;
         I::recycle(&mut state.writer, &mut state.pages, &self.pins, state.holds.any());

@@ -28,6 +28,8 @@ impl<I: Index> Core<I> {
         }
         let _span = trace::span("map_confirm");
         let region = &self.records.region;
+        self.index.publish(&mut state.writer);
+        I::confirms(&mut state.writer, &mut state.pages);
         let record = self.root_record(state);
         let slot = RootRecord::slot_at(record.number);
         let salt = self.records.salt;
@@ -103,6 +105,7 @@ impl<I: Index> Core<I> {
     pub(crate) fn changed(&self, state: &mut State<I>, count: u32) {
         state.changes = state.changes.saturating_add(count);
         state.is_dirty = true;
+        self.index.publish(&mut state.writer);
         self.not_durable_from(state, state.times.last);
         // Planted: a change is reported durable when it is made.
         planted(106).then(|| self.set_confirmed(state, state.times.last));
@@ -112,20 +115,15 @@ impl<I: Index> Core<I> {
         } else {
             I::recycle(&mut state.writer, &mut state.pages, &self.pins, state.holds.any() || state.ending.is_some());
         }
-        if I::KIND == Kind::BTree {
-            self.keep_for_rollback(state);
-        }
         self.stir();
     }
 
-    /// Keeps room for rolling back what is not applied: as many nodes as a path has for each change, but not more than
-    /// there can be nodes.
-    fn keep_for_rollback(&self, state: &mut State<I>) {
+    /// Keeps room for rolling back what is not applied, which is one edit: it makes each node anew at most once, and for each
+    /// change no more than those of a path.
+    pub(crate) fn keep_for_rollback(&self, state: &mut State<I>) {
         let node_bytes = crate::format::node_bytes(1, self.layout.branching);
-        let least = u64::from(self.layout.branching.div_ceil(4).max(2));
-        let nodes_max = 2 * (state.versions + state.to_sweep.len() as u64) / least + LEVELS_KEPT;
         let changes = state.pending.count_above(state.times.applied);
-        let nodes = (changes * (LEVELS_KEPT + NODES_BESIDES)).min(nodes_max);
+        let nodes = (changes * (LEVELS_KEPT + NODES_BESIDES)).min(I::nodes(&state.writer) + LEVELS_KEPT);
         state.pages.keep_for_rollback(nodes, node_bytes);
     }
 
@@ -150,6 +148,7 @@ impl<I: Index> Core<I> {
             tag_ts: state.forgotten_tag.ts,
             tag_bytes: state.forgotten_tag.tag.len() as u32,
             meta_bytes: state.meta.len() as u32,
+            nodes: I::nodes(&state.writer),
             is_partial: self.is_partial.load(Ordering::Relaxed),
         }
     }

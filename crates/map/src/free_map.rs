@@ -144,7 +144,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn agrees_with_a_set(pages in 1usize..1200, steps in prop::collection::vec((any::<bool>(), 1usize..20, 0usize..1200), 1..80)) {
+        fn agrees_with_a_set(pages in prop_oneof![1usize..300, 512usize..600], steps in prop::collection::vec((any::<bool>(), 1usize..20, 0usize..600), 1..40)) {
             let (mut map, mut model) = (FreeMap::new(pages), BTreeSet::from_iter(0..pages));
             for (free, length, page) in steps {
                 if free {

@@ -41,14 +41,20 @@ pub trait Index: Sized + Send + Sync + 'static {
 
     /// The place of a key, and its newest record. For the writer.
     #[doc(hidden)]
-    fn locate<'r>(&self, records: &'r Records, key: &[u8]) -> Result<(Self::Place, Option<(Ref, Record<'r>)>)>;
+    fn locate<'r>(
+        &self,
+        writer: &Self::Writer,
+        records: &'r Records,
+        key: &[u8],
+    ) -> Result<(Self::Place, Option<(Ref, Record<'r>)>)>;
 
     /// Makes the entry at a key's place name `record`, or removes it. Nothing has changed since the place was found. Readers
-    /// see it on return. Error: `Full`, and nothing has changed.
+    /// see it at the latest when it is published. Error: `Full`, after which the caller aborts.
     #[doc(hidden)]
     fn put(&self, edit: &mut Editing<'_, Self>, place: &Self::Place, key: &[u8], record: Option<Ref>) -> Result<()>;
 
-    /// Removes the entries of forgotten deletions from the leaf that holds a key's. Error: `Full`.
+    /// Removes the entries of forgotten deletions from the leaf that holds a key's. Error: `Full`, after which the caller
+    /// aborts.
     #[doc(hidden)]
     fn sweep(&self, edit: &mut Editing<'_, Self>, key: &[u8]) -> Result<()>;
 
@@ -60,9 +66,25 @@ pub trait Index: Sized + Send + Sync + 'static {
     #[doc(hidden)]
     fn install(&self, edit: &mut Editing<'_, Self>, built: Self::Built, pins: &Pins);
 
+    /// Shows readers what was changed.
+    #[doc(hidden)]
+    fn publish(&self, writer: &mut Self::Writer);
+
+    /// Takes back what is not published. Returns whether that is all since the last publication.
+    #[doc(hidden)]
+    fn abort(&self, writer: &mut Self::Writer, pages: &mut Pages) -> bool;
+
     /// The root as a root record names it. 0 for an index that is rebuilt at start.
     #[doc(hidden)]
     fn root(&self) -> u64;
+
+    /// Count of the nodes in pages.
+    #[doc(hidden)]
+    fn nodes(writer: &Self::Writer) -> u64;
+
+    /// Called before each confirmation, when all is published.
+    #[doc(hidden)]
+    fn confirms(writer: &mut Self::Writer, pages: &mut Pages);
 
     /// Called after each confirmation.
     #[doc(hidden)]

@@ -67,8 +67,13 @@ impl Index for ListIndex {
     }
 
     #[inline]
-    fn locate<'r>(&self, records: &'r Records, key: &[u8]) -> Result<(Place, Option<(Ref, Record<'r>)>)> {
-        Memory::locate(self.tree(), records, key)
+    fn locate<'r>(
+        &self,
+        writer: &ListWriter,
+        records: &'r Records,
+        key: &[u8],
+    ) -> Result<(Place, Option<(Ref, Record<'r>)>)> {
+        Memory::locate(writer.memory.tree(), records, key)
     }
 
     #[inline]
@@ -84,7 +89,7 @@ impl Index for ListIndex {
     }
 
     fn sweep(&self, edit: &mut Editing<'_, ListIndex>, key: &[u8]) -> Result<()> {
-        let (place, _) = self.locate(edit.records, key)?;
+        let (place, _) = self.locate(edit.writer, edit.records, key)?;
         edit.writer.memory.sweep_at(edit.records, &place, edit.forgotten, edit.dead);
         Ok(())
     }
@@ -99,9 +104,22 @@ impl Index for ListIndex {
         edit.writer.replaced.push((pins.advance(), old));
     }
 
+    #[inline]
+    fn publish(&self, _: &mut ListWriter) {}
+
+    fn abort(&self, _: &mut ListWriter, _: &mut Pages) -> bool {
+        false
+    }
+
     fn root(&self) -> u64 {
         0
     }
+
+    fn nodes(_: &ListWriter) -> u64 {
+        0
+    }
+
+    fn confirms(_: &mut ListWriter, _: &mut Pages) {}
 
     fn confirmed(_: &mut ListWriter, _: &mut Pages, _: &Pins) {}
 

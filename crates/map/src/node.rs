@@ -1,6 +1,6 @@
 //! Nodes of the index: read in place, and rebuilt for every change.
 //!
-//! A node is a header word (entries, level, skip, CRC32C), then three arrays of `branching` words each: heads,
+//! A node is a header word (entries, level, skip), then three arrays of `branching` words each: heads,
 //! references to the records, and, in inner nodes, links to the children. The entry of a child is the child's first
 //! entry. A head is eight bytes of a key after the first `skip`, which all keys of the node share, so that long common
 //! prefixes cost no comparison. Separate arrays let a search read heads only: up to 7 of them lie in the header's cache
@@ -193,9 +193,9 @@ impl Tweak {
         matches!(self, Tweak::Replace(0, _) | Tweak::Insert(0, _) | Tweak::Remove(0, _))
     }
 
-    /// Applies the change to a copied node's words. `crc` sums the words after the header.
+    /// Applies the change to a copied node's words.
     #[inline]
-    pub(crate) fn apply(&self, words: &mut [u64], branching: usize, crc: impl FnOnce(&[u64]) -> u32) {
+    pub(crate) fn apply(&self, words: &mut [u64], branching: usize) {
         let node = Node::new(words, branching);
         let (count, level, skip) = (node.len(), node.level(), node.skip() as u16);
         let arrays = if level == 0 { 2 } else { 3 };
@@ -220,7 +220,7 @@ impl Tweak {
                 words[base + index] = word;
             }
         }
-        words[0] = node_header(left, level, skip, crc(&words[1..]));
+        words[0] = node_header(left, level, skip);
     }
 }
 
@@ -266,8 +266,8 @@ impl Build {
         Ok(())
     }
 
-    /// Writes the node's words. `words` has the length of a node of this level; `crc` sums the words after the header.
-    pub(crate) fn write(&self, words: &mut [u64], branching: usize, crc: impl FnOnce(&[u64]) -> u32) {
+    /// Writes the node's words. `words` has the length of a node of this level.
+    pub(crate) fn write(&self, words: &mut [u64], branching: usize) {
         debug_assert!(!self.is_stale);
         words.fill(0);
         for (index, slot) in self.slots.iter().enumerate() {
@@ -277,6 +277,6 @@ impl Build {
                 words[1 + 2 * branching + index] = slot.child;
             }
         }
-        words[0] = node_header(self.slots.len(), self.level, self.skip, crc(&words[1..]));
+        words[0] = node_header(self.slots.len(), self.level, self.skip);
     }
 }

@@ -7,7 +7,7 @@
 
 use crate::config::Layout;
 use crate::error::{Error, Result};
-use crate::format::{Geometry, Ref, bytes_of, checksum, node_bytes, node_crc};
+use crate::format::{Geometry, NODE_SUM_BYTES, Ref, bytes_of, checksum, node_bytes};
 use crate::live_bits::LiveBits;
 use crate::node::{Build, Node, Tweak};
 use crate::pages::{Filling, Pages, Urgency};
@@ -37,7 +37,7 @@ impl PageReader {
 
     #[cold]
     fn verify(&self, offset: u64, words: &[u64]) -> Result<()> {
-        if node_crc(words[0]) == checksum(self.salt, offset, &words[1..]) {
+        if self.region.load(offset) == u64::from(checksum(self.salt, offset, words)) {
             return Ok(());
         }
         Err(self.damaged(offset, "the checksum of a node does not match"))
@@ -51,8 +51,8 @@ impl PageReader {
             return Err(self.damaged(offset, "a link to a node points outside the pages"));
         }
         // SAFETY: the range lies within the region, and a node is not stored to while a reader can reach it.
-        let bytes = unsafe { self.region.slice(offset, len) };
-        // SAFETY: the offset is a multiple of 64 and so is the region's base.
+        let bytes = unsafe { self.region.slice(offset + NODE_SUM_BYTES, len - NODE_SUM_BYTES) };
+        // SAFETY: the offset is a multiple of 8 and the region's base of 64.
         let words = unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast::<u64>(), bytes.len() / 8) };
         let (count, found) = (words[0] & 0xff, (words[0] >> 8) as u8);
         let fits = count >= 1 && count <= u64::from(self.branching);
@@ -83,7 +83,7 @@ impl PageReader {
 
     /// The node at an offset in a page of nodes.
     pub(crate) fn place(&self, offset: u64) -> Ref {
-        let level = (self.region.load(offset) >> 8) as u8;
+        let level = (self.region.load(offset + NODE_SUM_BYTES) >> 8) as u8;
         Ref::new(offset, node_bytes(level, self.branching))
     }
 
@@ -105,6 +105,11 @@ impl PageReader {
 pub(crate) struct PageNodes {
     /// Set where a node lies that no confirmation covers.
     fresh: LiveBits,
+    /// Set where such a node lies that has been replaced.
+    gone: LiveBits,
+    /// Set where a node lies that no published root reaches. It may change in place.
+    unseen: LiveBits,
+    /// Nodes made since the last confirmation; some of them have gone.
     made: Vec<Ref>,
     /// Free places, those as long as a leaf and longer ones. With few entries per node, inner nodes are as long as
     /// leaves.
@@ -119,6 +124,8 @@ pub(crate) struct PageNodes {
     words: Vec<u64>,
     leaf_bytes: u64,
     salt: u64,
+    /// Nodes that the newest root reaches.
+    pub(crate) count: u64,
 }
 
 impl PageNodes {
@@ -174,22 +181,36 @@ impl<'s> PageWriter<'s> {
         }
     }
 
-    /// Fills a place with a node. `write` is given the node's words and the checksum function.
-    fn fill(&mut self, place: Ref, write: impl FnOnce(&mut [u64], &dyn Fn(&[u64]) -> u32)) -> u64 {
-        let (offset, salt) = (place.offset(), self.nodes.salt);
-        let words = &mut self.nodes.words[..place.len() as usize / 8];
-        write(words, &|content| checksum(salt, offset, content));
-        self.pages.fill(offset, bytes_of(words));
+    /// Fills a place with a node, whose words `write` writes. It is summed and flushed by the next confirmation, if it is
+    /// there by then.
+    fn fill(&mut self, place: Ref, write: impl FnOnce(&mut [u64])) -> u64 {
+        let offset = place.offset();
+        let words = &mut self.nodes.words[..(place.len() - NODE_SUM_BYTES) as usize / 8];
+        write(words);
+        self.pages.region.write(offset + NODE_SUM_BYTES, bytes_of(words));
         self.nodes.fresh.set(offset);
+        self.nodes.gone.clear(offset);
+        self.nodes.unseen.set(offset);
         self.nodes.made.push(place);
+        self.nodes.count += 1;
         place.0
+    }
+
+    /// Whether no published root reaches a node.
+    pub(crate) fn is_unseen(&self, link: u64) -> bool {
+        self.nodes.unseen.is_set(Ref(link).offset())
+    }
+
+    /// Gives back a node that no published root reaches.
+    pub(crate) fn undo(&mut self, link: u64) {
+        self.nodes.undo(self.pages, link);
     }
 
     /// Allocates and writes a node. Returns its link. Error: `Full`.
     pub(crate) fn put(&mut self, node: &Build) -> Result<u64> {
         let place = self.place(node.level)?;
         let branching = self.reader.branching as usize;
-        Ok(self.fill(place, |words, crc| node.write(words, branching, crc)))
+        Ok(self.fill(place, |words| node.write(words, branching)))
     }
 
     /// Allocates and writes a copy of a node that differs in one entry. Returns its link. Error: `Full`.
@@ -197,21 +218,20 @@ impl<'s> PageWriter<'s> {
         let source = self.reader.node(link, Some(level))?;
         let place = self.place(level)?;
         let branching = self.reader.branching as usize;
-        Ok(self.fill(place, |words, crc| {
+        Ok(self.fill(place, |words| {
             words.copy_from_slice(source.words());
-            tweak.apply(words, branching, crc);
+            tweak.apply(words, branching);
         }))
     }
 
-    /// Changes an unpublished node in place.
+    /// Changes an unseen node in place.
     pub(crate) fn change(&mut self, link: u64, level: u8, tweak: &Tweak) -> Result<()> {
         let source = self.reader.node(link, Some(level))?;
         let branching = self.reader.branching as usize;
-        let (place, salt) = (Ref(link), self.nodes.salt);
         let words = &mut self.nodes.words[..source.words().len()];
         words.copy_from_slice(source.words());
-        tweak.apply(words, branching, |content| checksum(salt, place.offset(), content));
-        self.pages.fill(place.offset(), bytes_of(words));
+        tweak.apply(words, branching);
+        self.pages.region.write(Ref(link).offset() + NODE_SUM_BYTES, bytes_of(words));
         Ok(())
     }
 }
@@ -220,6 +240,8 @@ impl PageNodes {
     pub(crate) fn new(layout: &Layout, pages: &Pages, records: &Records) -> (PageNodes, PageReader) {
         let nodes = PageNodes {
             fresh: LiveBits::new(&pages.geometry, LINE_BYTES),
+            gone: LiveBits::new(&pages.geometry, LINE_BYTES),
+            unseen: LiveBits::new(&pages.geometry, LINE_BYTES),
             made: Vec::new(),
             free: [Vec::new(), Vec::new()],
             retired: Vec::new(),
@@ -229,6 +251,7 @@ impl PageNodes {
             words: vec![0; node_bytes(1, layout.branching) as usize / 8],
             leaf_bytes: node_bytes(0, layout.branching),
             salt: records.salt,
+            count: 0,
         };
         let reader = PageReader {
             region: pages.region.clone(),
@@ -240,19 +263,29 @@ impl PageNodes {
         (nodes, reader)
     }
 
-    /// Gives back a node that was never published.
+    /// Gives back a node that no published root reaches, unless that was done.
     pub(crate) fn undo(&mut self, pages: &mut Pages, link: u64) {
         let node = Ref(link);
-        self.fresh.clear(node.offset());
-        self.give_back(pages, node);
+        if self.unseen.clear(node.offset()) {
+            self.fresh.clear(node.offset());
+            self.count -= 1;
+            self.give_back(pages, node);
+        }
+    }
+
+    /// Says that a published root reaches a node, if it is still there.
+    pub(crate) fn seen(&mut self, link: u64) {
+        self.unseen.clear(Ref(link).offset());
     }
 
     /// Retires a node that a published root has replaced. If a confirmation covers the node, its place also waits for the
     /// next confirmation, and for every snapshot to be dropped.
     pub(crate) fn retire(&mut self, link: u64) {
         let node = Ref(link);
+        self.count = self.count.saturating_sub(1);
         // Planted: a node that a confirmation covers is reused before a confirmation no longer reaches it.
         if self.fresh.is_set(node.offset()) || planted(117) {
+            self.gone.set(node.offset());
             self.retired.push(node);
         } else {
             self.replaced.push(node);
@@ -280,10 +313,39 @@ impl PageNodes {
         }
     }
 
+    /// Called before each confirmation: sums the nodes that it will cover, and adds them to the batch.
+    pub(crate) fn sum(&mut self, pages: &mut Pages) {
+        let mut last = Ref(0);
+        // A place that was used several times is in the list as often; the node there now is summed with the first.
+        self.made.sort_unstable();
+        for node in &self.made {
+            let offset = node.offset();
+            // Planted: nodes that were changed in place are not summed again.
+            let is_there = *node != last && self.fresh.is_set(offset) && pages.live.is_set(offset);
+            last = *node;
+            if !is_there || self.dropped(*node) {
+                continue;
+            }
+            // SAFETY: a node that no confirmation covers is changed only by the writer, who is here.
+            let bytes = unsafe { pages.region.slice(offset + NODE_SUM_BYTES, node.len() - NODE_SUM_BYTES) };
+            // SAFETY: as in PageReader::words().
+            let words = unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast::<u64>(), bytes.len() / 8) };
+            let sum = checksum(self.salt, offset, words);
+            pages.region.store(offset, u64::from(sum));
+            pages.batch.add(offset, node.len());
+        }
+    }
+
+    /// Whether a node that no confirmation covers has been replaced.
+    fn dropped(&self, node: Ref) -> bool {
+        self.gone.is_set(node.offset())
+    }
+
     /// Called after each confirmation.
     pub(crate) fn confirmed(&mut self, pins: &Pins) {
         for node in self.made.drain(..) {
             self.fresh.clear(node.offset());
+            self.gone.clear(node.offset());
         }
         if !self.replaced.is_empty() {
             self.ended.push_back((pins.advance(), std::mem::take(&mut self.replaced)));

@@ -257,7 +257,7 @@ impl Pages {
                     continue;
                 }
                 self.uses[page].listed = 0;
-                if self.is_settled(page) && self.uses[page].held > 0 {
+                if self.is_settled(page) && (self.uses[page].held > 0 || self.uses[page].nodes) {
                     return Some((page, self.live_in(page)));
                 }
             }

@@ -84,11 +84,6 @@ impl Pending {
     }
 
     #[inline]
-    pub(crate) fn newest(&self) -> Option<&Change> {
-        self.known.back()
-    }
-
-    #[inline]
     pub(crate) fn pop_oldest(&mut self) {
         self.known.pop_front();
     }
@@ -98,8 +93,13 @@ impl Pending {
         self.known.get(index)
     }
 
-    pub(crate) fn pop_newest(&mut self) {
-        self.known.pop_back();
+    /// The known change with so many newer ones.
+    pub(crate) fn newest_but(&self, newer: usize) -> Option<&Change> {
+        self.known.get(self.known.len().checked_sub(newer + 1)?)
+    }
+
+    pub(crate) fn pop_newest(&mut self) -> Option<Change> {
+        self.known.pop_back()
     }
 
     /// Changes at `from` and later, oldest first.

@@ -4,6 +4,7 @@
 //! them from the oldest: what a forgotten change took the place of is dead. It leaves the index alone, and needs no room.
 //! Every step leaves a consistent state. No step needs to be durable by itself; the next confirmation makes them so.
 
+use crate::config::Kind;
 use crate::error::{ErrorKind, Result};
 use crate::format::Ref;
 use crate::index::Index;
@@ -33,6 +34,9 @@ impl<I: Index> Core<I> {
         if ts > state.times.applied {
             state.times.applied = ts;
             state.is_dirty = true;
+            if I::KIND == Kind::BTree && state.pending.is_read() {
+                self.keep_for_rollback(&mut state);
+            }
             self.stir();
         }
         Ok(())
@@ -49,15 +53,12 @@ impl<I: Index> Core<I> {
         if from > state.times.last {
             return Ok(());
         }
-        while let Some(ts) = state.pending.newest().map(|change| change.ts)
-            && ts >= from
-        {
-            // The changes of one timestamp go together, so that no state in between is confirmed.
-            while state.pending.newest().is_some_and(|change| change.ts == ts) {
-                self.take_back_newest(&mut state)?;
-            }
-            self.set_last(&mut state, ts - 1);
-        }
+        let count = state.pending.since(from).count();
+        let head = match state.pending.since(from).next() {
+            Some(oldest) => self.records.next(oldest.record.offset())?,
+            None => state.head,
+        };
+        self.take_back(&mut state, count, head)?;
         // Planted: a rollback leaves the newest timestamp one too high.
         self.set_last(&mut state, from - u64::from(!planted(129)));
         self.stir();
@@ -71,33 +72,51 @@ impl<I: Index> Core<I> {
         state.is_dirty = true;
     }
 
-    /// Takes back the newest change: puts back the version it took the place of, and takes its record off the chain. Room
-    /// is kept for it. Readers may see a part of several changes that are taken back.
-    pub(crate) fn take_back_newest(&self, state: &mut State<I>) -> Result<()> {
-        let Some(change) = state.pending.newest().copied() else { return Ok(()) };
-        let next = self.records.next(change.record.offset())?;
-        if !change.tag {
-            let key = self.records.get(change.record)?.key;
-            let (place, found) = self.index.locate(&self.records, key)?;
-            if found.is_none_or(|(record, _)| record != change.record) {
-                let what = "the index does not name the newest record of a key";
-                return Err(self.records.damaged(change.record.offset(), what));
+    /// Takes back the newest `count` changes, before which the chain had the head `head`: puts back the versions that they
+    /// took the place of, and takes their records off the chain. Room is kept for it.
+    pub(crate) fn take_back(&self, state: &mut State<I>, count: usize, head: u64) -> Result<()> {
+        for newer in 0..count {
+            let change = state.pending.newest_but(newer).copied();
+            if let Some(change) = change.filter(|change| !change.tag)
+                && let Err(error) = self.put_back(state, &change)
+            {
+                self.index.abort(&mut state.writer, &mut state.pages);
+                return Err(error);
             }
-            let before = (!change.before.is_none()).then_some(change.before);
-            let edit = &mut state.editing(&self.records, Urgency::Rollback);
-            self.index.put(edit, &place, key, before)?;
-            state.versions = state.versions.saturating_sub(u64::from(!change.replaces));
+        }
+        self.index.publish(&mut state.writer);
+        self.drop_newest(state, count, head);
+        Ok(())
+    }
+
+    /// Makes the index name the version before a change, which is the newest of its key.
+    fn put_back(&self, state: &mut State<I>, change: &Change) -> Result<()> {
+        let key = self.records.get(change.record)?.key;
+        let (place, found) = self.index.locate(&state.writer, &self.records, key)?;
+        if found.is_none_or(|(record, _)| record != change.record) {
+            let what = "the index does not name the newest record of a key";
+            return Err(self.records.damaged(change.record.offset(), what));
+        }
+        let before = (!change.before.is_none()).then_some(change.before);
+        self.index.put(&mut state.editing(&self.records, Urgency::Rollback), &place, key, before)
+    }
+
+    /// Takes the records of the newest `count` changes, which the index does not name any more, off the chain.
+    pub(crate) fn drop_newest(&self, state: &mut State<I>, count: usize, head: u64) {
+        for _ in 0..count {
+            let Some(change) = state.pending.pop_newest() else { break };
+            if !change.tag {
+                state.versions = state.versions.saturating_sub(u64::from(!change.replaces));
+            }
             if change.before.is_deletion() {
                 state.to_sweep.push(change.before);
             }
+            state.cut.push(change.record);
         }
-        state.cut.push(change.record);
-        state.pending.pop_newest();
         // Planted: records that are rolled back stay linked.
-        state.head = if planted(128) { state.head } else { next };
+        state.head = if planted(128) { state.head } else { head };
         state.is_dirty = true;
         I::recycle(&mut state.writer, &mut state.pages, &self.pins, state.holds.any());
-        Ok(())
     }
 
     pub(crate) fn forget(&self, up_to: Ts) -> Result<()> {
@@ -215,7 +234,11 @@ impl<I: Index> Core<I> {
         }
         let (_, found) = self.records.at(at)?;
         let before = state.dead.len();
-        self.index.sweep(&mut state.editing(&self.records, Urgency::Upkeep), found.key)?;
+        if let Err(error) = self.index.sweep(&mut state.editing(&self.records, Urgency::Upkeep), found.key) {
+            self.index.abort(&mut state.writer, &mut state.pages);
+            return Err(error);
+        }
+        self.index.publish(&mut state.writer);
         state.is_dirty |= state.dead.len() > before;
         I::recycle(&mut state.writer, &mut state.pages, &self.pins, state.holds.any());
         Ok(())

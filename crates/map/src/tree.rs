@@ -18,8 +18,8 @@ use std::ops::Range;
 /// More levels than a tree can have: with two children a node, 2^48 entries.
 const LEVELS_MAX: u8 = 48;
 
-/// A change of the tree: the new root, and the nodes it made and replaced. The caller publishes the root and retires
-/// what was replaced, or undoes what was made.
+/// Changes of the tree: the new root, and the nodes that they made and replaced. The caller publishes the root and retires
+/// what was replaced, or undoes what was made. What was made and replaced within one edit has gone already.
 #[derive(Default)]
 pub struct Edit {
     pub(crate) root: u64,
@@ -33,6 +33,15 @@ impl Edit {
         self.root = 0;
         self.made.clear();
         self.replaced.clear();
+    }
+
+    /// Notes that the root no longer reaches a node. One that nobody has seen is given back at once.
+    fn replace(&mut self, nodes: &mut PageWriter<'_>, link: u64) {
+        if nodes.is_unseen(link) {
+            nodes.undo(link);
+        } else {
+            self.replaced.push(link);
+        }
     }
 }
 
@@ -246,14 +255,14 @@ fn lift(
     let mut tweak = *tweak;
     loop {
         // Planted: a published leaf is changed in place.
-        let is_own = edit.made.contains(&link) || planted(138) && level == 0;
+        let is_own = nodes.is_unseen(link) || planted(138) && level == 0;
         let new = if is_own {
             nodes.change(link, level, &tweak)?;
             link
         } else {
             let new = nodes.put_tweaked(link, level, &tweak)?;
             edit.made.push(new);
-            edit.replaced.push(link);
+            edit.replace(nodes, link);
             new
         };
         let Some(step) = path.pop() else {
@@ -293,13 +302,14 @@ fn ascend(
     edit: &mut Edit,
 ) -> Result<()> {
     let least = least_entries(nodes.branching());
-    edit.replaced.push(link);
+    edit.replace(nodes, link);
     while let Some(Step { link, index }) = path.pop() {
         let parent = nodes.node(link, Some(build.level + 1))?;
         let mut children = index..index + 1;
         if build.slots.len() < least && parent.len() > 1 {
             children = if index + 1 < parent.len() { index..index + 2 } else { index - 1..index + 1 };
-            edit.replaced.push(join(nodes.reader(), &parent, index, &children, &mut build)?);
+            let sibling = join(nodes.reader(), &parent, index, &children, &mut build)?;
+            edit.replace(nodes, sibling);
         }
         let mut above = Build::from(&parent);
         let level = above.level;
@@ -313,7 +323,7 @@ fn ascend(
         if let ([slot], 1, false) = (&slots[..], children.len(), above.is_stale) {
             return lift(nodes, records, path, link, level, &Tweak::Replace(index, *slot), edit);
         }
-        edit.replaced.push(link);
+        edit.replace(nodes, link);
         above.slots.drain(children.clone());
         above.slots.insert_many(children.start, slots);
         build = above;
@@ -376,7 +386,7 @@ fn put_root(nodes: &mut PageWriter<'_>, records: &Records, build: Build, edit: &
     if build.level > 0 && build.slots.len() == 1 {
         let mut link = build.slots[0].child;
         // Planted: the only child of a root goes with it.
-        planted(139).then(|| edit.replaced.push(link));
+        planted(139).then(|| edit.replace(nodes, link));
         // That child may itself have one child only.
         for _ in 0..LEVELS_MAX {
             let node = nodes.node(link, None)?;
@@ -384,7 +394,7 @@ fn put_root(nodes: &mut PageWriter<'_>, records: &Records, build: Build, edit: &
                 break;
             }
             let child = node.child(0);
-            edit.replaced.push(link);
+            edit.replace(nodes, link);
             link = child;
         }
         return Ok(link);

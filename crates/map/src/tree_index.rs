@@ -1,7 +1,8 @@
 //! The B+-tree's index: a copy-on-write tree in pages, whose root the root record names.
 //!
-//! A change makes a new root and publishes it; the nodes it replaces are retired. A change that fails gives back the nodes
-//! that it has made, and publishes nothing.
+//! Changes make a new root. What belongs together is published together: the new nodes of an edit that is not published are
+//! changed in place, and the nodes it has replaced are retired only then. An edit that fails gives back the nodes that it has
+//! made, and publishes nothing.
 
 use crate::config::{Kind, Layout};
 use crate::error::Result;
@@ -25,8 +26,9 @@ pub struct TreeIndex {
 /// The writer's side.
 pub struct TreeWriter {
     pub(crate) nodes: PageNodes,
-    /// A finished edit, kept for its memory.
-    spare: Edit,
+    /// Changes that are not published yet.
+    open: Edit,
+    is_open: bool,
 }
 
 impl TreeIndex {
@@ -35,29 +37,25 @@ impl TreeIndex {
         self.root.load(Ordering::Acquire)
     }
 
-    /// Runs an edit and publishes the root that it leaves.
+    /// The root as the writer sees it.
+    fn newest_root(&self, writer: &TreeWriter) -> u64 {
+        if writer.is_open { writer.open.root } else { self.load() }
+    }
+
+    /// Goes on with the open edit, or begins one.
     fn edit(
         &self,
         edit: &mut Editing<'_, TreeIndex>,
         run: impl FnOnce(&mut PageWriter<'_>, u64, &mut Edit, &mut Vec<Ref>) -> Result<()>,
     ) -> Result<()> {
-        let mut made = std::mem::take(&mut edit.writer.spare);
-        made.clear();
-        made.root = self.load();
-        let result = {
-            let mut nodes = PageWriter::new(&self.reader, &mut edit.writer.nodes, edit.pages, edit.urgency);
-            run(&mut nodes, made.root, &mut made, edit.dead)
-        };
-        let TreeWriter { nodes, spare } = edit.writer;
-        match &result {
-            Ok(()) => {
-                self.root.store(made.root, Ordering::Release);
-                made.replaced.iter().for_each(|link| nodes.retire(*link));
-            }
-            Err(_) => made.made.iter().for_each(|link| nodes.undo(edit.pages, *link)),
+        let TreeWriter { nodes, open, is_open } = edit.writer;
+        if !*is_open {
+            open.clear();
+            (open.root, *is_open) = (self.load(), true);
         }
-        *spare = made;
-        result
+        let mut nodes = PageWriter::new(&self.reader, nodes, edit.pages, edit.urgency);
+        let root = open.root;
+        run(&mut nodes, root, open, edit.dead)
     }
 
     /// Copies node `link` of `level`, on the path to a key, to another place.
@@ -79,7 +77,9 @@ impl Index for TreeIndex {
         if root.root != 0 {
             reader.node(root.root, None)?;
         }
-        Ok((TreeIndex { reader, root: AtomicU64::new(root.root) }, TreeWriter { nodes, spare: Edit::default() }))
+        let mut writer = TreeWriter { nodes, open: Edit::default(), is_open: false };
+        writer.nodes.count = root.nodes;
+        Ok((TreeIndex { reader, root: AtomicU64::new(root.root) }, writer))
     }
 
     #[inline]
@@ -92,8 +92,13 @@ impl Index for TreeIndex {
         Ok(Box::new(TreeWalk::seek(&self.reader, records, root, from)?))
     }
 
-    fn locate<'r>(&self, records: &'r Records, key: &[u8]) -> Result<(Spot, Option<(Ref, Record<'r>)>)> {
-        let (spot, found) = tree::locate(&self.reader, records, self.load(), key)?;
+    fn locate<'r>(
+        &self,
+        writer: &TreeWriter,
+        records: &'r Records,
+        key: &[u8],
+    ) -> Result<(Spot, Option<(Ref, Record<'r>)>)> {
+        let (spot, found) = tree::locate(&self.reader, records, self.newest_root(writer), key)?;
         Ok(match found {
             Some(record) => (spot, Some((record, records.get(record)?))),
             None => (spot, None),
@@ -110,7 +115,7 @@ impl Index for TreeIndex {
 
     fn sweep(&self, edit: &mut Editing<'_, TreeIndex>, key: &[u8]) -> Result<()> {
         let (records, forgotten) = (edit.records, edit.forgotten);
-        let (spot, _) = tree::locate(&self.reader, records, self.load(), key)?;
+        let (spot, _) = tree::locate(&self.reader, records, self.newest_root(edit.writer), key)?;
         self.edit(edit, |nodes, _, made, dead| tree::sweep(nodes, records, &spot, (forgotten, dead), made))
     }
 
@@ -131,12 +136,41 @@ impl Index for TreeIndex {
 
     fn install(&self, edit: &mut Editing<'_, TreeIndex>, built: Edit, _: &Pins) {
         edit.writer.nodes.clear();
-        built.made.iter().for_each(|link| _ = edit.pages.born(Ref(*link)));
+        edit.writer.nodes.count = built.made.len() as u64;
+        for link in &built.made {
+            edit.pages.born(Ref(*link));
+            edit.writer.nodes.seen(*link);
+        }
         self.root.store(built.root, Ordering::Release);
+    }
+
+    fn publish(&self, writer: &mut TreeWriter) {
+        let TreeWriter { nodes, open, is_open } = writer;
+        if !std::mem::take(is_open) {
+            return;
+        }
+        open.made.iter().for_each(|link| nodes.seen(*link));
+        self.root.store(open.root, Ordering::Release);
+        open.replaced.iter().for_each(|link| nodes.retire(*link));
+    }
+
+    fn abort(&self, writer: &mut TreeWriter, pages: &mut Pages) -> bool {
+        if std::mem::take(&mut writer.is_open) {
+            writer.open.made.iter().for_each(|link| writer.nodes.undo(pages, *link));
+        }
+        true
     }
 
     fn root(&self) -> u64 {
         self.load()
+    }
+
+    fn nodes(writer: &TreeWriter) -> u64 {
+        writer.nodes.count
+    }
+
+    fn confirms(writer: &mut TreeWriter, pages: &mut Pages) {
+        writer.nodes.sum(pages);
     }
 
     fn confirmed(writer: &mut TreeWriter, _: &mut Pages, pins: &Pins) {

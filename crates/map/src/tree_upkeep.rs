@@ -175,7 +175,10 @@ impl Core<TreeIndex> {
         let Ok(first) = self.records.get(node.record(0)) else { return Ok(()) };
         let level = node.level();
         let mut edit = state.editing(&self.records, Urgency::Upkeep);
-        self.index.relocate(&mut edit, first.key, (object.0, level))?;
+        if let Err(error) = self.index.relocate(&mut edit, first.key, (object.0, level)) {
+            crate::index::Index::abort(&self.index, &mut state.writer, &mut state.pages);
+            return Err(error);
+        }
         self.moved(state);
         Ok(())
     }

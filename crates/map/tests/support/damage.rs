@@ -36,7 +36,7 @@ pub fn subject(kind: Kind) -> Subject {
     let medium = Arc::new(SimMedium::new());
     let shared: Arc<dyn Medium> = medium.clone();
     let mut model = Model::default();
-    let map = create(&shared, NAME, kind, &tiny_layout(32 << 10), &quiet_every(3)).expect("there is room");
+    let map = create(&shared, NAME, kind, &tiny_layout(48 << 10), &quiet_every(3)).expect("there is room");
     fill(&*map, &mut model, 1..40);
     map.apply(30).expect("it is there");
     model.applied = 30;
