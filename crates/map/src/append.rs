@@ -1,5 +1,4 @@
-//! Appends records: allocates, sums and writes them. What is small goes through the cache and is flushed by the next
-//! confirmation; what is large goes past the cache.
+//! Appends records: allocates, sums and writes them.
 
 use crate::error::Result;
 use crate::format::{RECORD_HEADER_BYTES, RecordHeader, Ref, bytes_of, link, record_bytes};
@@ -12,8 +11,6 @@ use perdura_pmem::checksum::crc32c_append;
 
 /// Records up to this length are assembled in a buffer and written with one store.
 const SMALL_BYTES: usize = 256;
-/// Values from this length on are written past the cache.
-const LARGE_BYTES: usize = 512;
 const HEADER: usize = RECORD_HEADER_BYTES as usize;
 
 /// A record to be written.
@@ -88,18 +85,7 @@ impl<I: Index> Core<I> {
         header.crc = crc32c_append(record_crc(self.records.salt, offset, &bytes), value);
         bytes[16..20].copy_from_slice(&header.crc.to_le_bytes());
         let at = offset + bytes.len() as u64;
-        // The first bytes of the value share a line with the key. The rest is fenced here: whoever confirms may be another
-        // thread, whose fence does not cover this one's stores (I3).
-        let (first, rest) = value.split_at(value.len().min((at.next_multiple_of(64) - at) as usize));
-        bytes.extend_from_slice(first);
         pages.fill(offset, &bytes);
-        let at = offset + bytes.len() as u64;
-        if rest.len() < LARGE_BYTES {
-            return pages.fill(at, rest);
-        }
-        let (lines, tail) = rest.split_at(rest.len() / 64 * 64);
-        self.records.region.write_nt(at, lines);
-        self.records.region.fence();
-        pages.fill(at + lines.len() as u64, tail);
+        pages.fill(at, value);
     }
 }

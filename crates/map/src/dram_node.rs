@@ -207,11 +207,14 @@ impl Node {
         while high < count && self.head(high) == head {
             high += 1;
         }
+        // Where the head is the rest of the key, keys of one length and one head are the same.
+        let is_whole = key.len() <= usize::from(meta.skip) + 16;
         while low < high {
             let middle = usize::midpoint(low, high);
             let record = self.record(middle);
             let found = records.get(record)?;
-            match found.key.cmp(key) {
+            let order = if is_whole { found.key.len().cmp(&key.len()) } else { found.key.cmp(key) };
+            match order {
                 Less => low = middle + 1,
                 Greater => high = middle,
                 Equal => return Ok((middle, Some((record, found)))),

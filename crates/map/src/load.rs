@@ -211,6 +211,7 @@ impl<I: Index> Core<I> {
         state.versions = found.kept.len() as u64;
         (state.head, state.pending) = chain;
         (state.is_traversed, state.damage, state.is_dirty) = (true, None, true);
+        self.records.are_checked.store(true, Ordering::Relaxed);
         state.dead.clear();
         state.cut.clear();
         state.to_sweep.clear();

@@ -2,7 +2,7 @@
 //!
 //! A record is valid iff its reference lies within the pages, its lengths agree with the reference, and its CRC32C
 //! matches. The checksum is checked once: a set live bit says that the record was written or checked since the map was
-//! opened.
+//! opened, and once all that is reachable has been read, so was everything.
 //!
 //! Safety of the slices: their holder is the writer, a reader that pinned before it loaded the root, or the collector,
 //! which alone frees the pages it reads. Of confirmed bytes only the links ever change. Keeps (I6).
@@ -17,6 +17,7 @@ use crate::timestamps::Ts;
 use perdura_pmem::Region;
 use perdura_pmem::checksum::crc32c_append;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The content of a record, in place.
 #[derive(Clone, Copy)]
@@ -33,6 +34,8 @@ pub(crate) struct Records {
     pub(crate) geometry: Geometry,
     pub(crate) salt: u64,
     pub(crate) live: Arc<LiveBits>,
+    /// Whether every record that can be reached was written or checked since the map was opened.
+    pub(crate) are_checked: Arc<AtomicBool>,
 }
 
 /// Eight bytes of a key from `skip` on, as a number of the same order. Missing bytes count as zeros.
@@ -83,7 +86,7 @@ impl Records {
     pub(crate) fn get(&self, record: Ref) -> Result<Record<'_>> {
         let header = self.header(record)?;
         let found = self.content(record.offset(), header);
-        if !self.live.is_set(record.offset()) {
+        if !self.are_checked.load(Ordering::Relaxed) && !self.live.is_set(record.offset()) {
             self.verify(record.offset(), &found)?;
         }
         Ok(found)
@@ -129,7 +132,7 @@ impl Records {
             return Err(self.damaged(offset, "a record ends outside the pages"));
         }
         let record = self.content(offset, header);
-        if !self.live.is_set(offset) {
+        if !self.are_checked.load(Ordering::Relaxed) && !self.live.is_set(offset) {
             self.verify(offset, &record)?;
         }
         Ok((Ref::of(offset, &record.header), record))

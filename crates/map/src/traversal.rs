@@ -3,6 +3,7 @@
 use crate::error::Result;
 use crate::state::Core;
 use crate::structure::Structure;
+use std::sync::atomic::Ordering;
 
 impl<I: Structure> Core<I> {
     /// Counts what the newest confirmation reaches, unless that has been done. The caller holds the collector's
@@ -31,6 +32,7 @@ impl<I: Structure> Core<I> {
         }
         state.pages.all_known();
         state.is_traversed = true;
+        self.records.are_checked.store(true, Ordering::Relaxed);
         Ok(())
     }
 }
