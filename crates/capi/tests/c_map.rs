@@ -139,7 +139,7 @@ impl Map {
         let expected = expected.as_ref().map_or(null(), |pair| pair);
         let desired = desired.as_ref().map_or(null(), |pair| pair);
         // SAFETY: as above.
-        unsafe { perdura_map_compare_and_set(self.0, ts, pointer(key), key.len(), expected, desired) }
+        unsafe { perdura_map_compare_and_set(self.0, ts, pointer(key), key.len(), expected, desired, null_mut()) }
     }
 
     fn stands(&self) -> PerduraMapTimestamps {
@@ -400,7 +400,7 @@ fn null_and_numbers_out_of_range_are_answered() {
         wrong(perdura_map_create(maps.directory, c"n".as_ptr(), null(), null(), &mut other));
         wrong(perdura_map_put(null(), null(), 0, null(), 0, null_mut()));
         wrong(perdura_map_put(map.0, null(), 1, null(), 0, null_mut()));
-        wrong(perdura_map_compare_and_set(map.0, 1, null(), 0, null(), &value));
+        wrong(perdura_map_compare_and_set(map.0, 1, null(), 0, null(), &value, null_mut()));
         wrong(perdura_map_get(map.0, null(), 0, NEWEST, null_mut()));
         wrong(perdura_map_scan(map.0, null(), null(), NEWEST, null_mut()));
         wrong(perdura_map_cursor_next(null_mut(), null_mut()));
@@ -410,7 +410,7 @@ fn null_and_numbers_out_of_range_are_answered() {
         let too_large = PerduraMapCode::TooLarge;
         assert_eq!(perdura_map_put(map.0, null(), 0, null(), usize::MAX, null_mut()), too_large);
         assert_eq!(perdura_map_set(map.0, 1, pointer(b"k"), (64 << 10) + 1, null(), 0), too_large);
-        assert_eq!(perdura_map_compare_and_set(map.0, 1, null(), 0, &value, null()), too_large);
+        assert_eq!(perdura_map_compare_and_set(map.0, 1, null(), 0, &value, null(), null_mut()), too_large);
         perdura_map_value_release(null_mut());
         perdura_map_cursor_release(null_mut());
         perdura_map_snapshot_release(null_mut());

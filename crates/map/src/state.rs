@@ -162,8 +162,7 @@ impl<I: Index> Core<I> {
         if self.is_partial.load(Ordering::Relaxed) {
             return Err(self.partial());
         }
-        // Planted: nothing stops a map whose numbers are used up.
-        if state.pages.number() >= NUMBER_MAX - NUMBERS_KEPT && !planted(125) {
+        if state.pages.number() >= NUMBER_MAX - NUMBERS_KEPT {
             let what = "the numbers of confirmations are used up; copy the map to a new file by a snapshot";
             return Err(self.error(ErrorKind::ReadOnly, what.into()));
         }

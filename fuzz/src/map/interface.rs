@@ -404,7 +404,7 @@ unsafe fn change(map: *const PerduraMap, what: u8, input: &mut Input<'_>) -> Per
             4 => perdura_map_delete(map, ts, key, key_bytes),
             5 => {
                 let (expected, desired) = (pair(input.u8().is_multiple_of(2)), pair(input.u8().is_multiple_of(2)));
-                perdura_map_compare_and_set(map, ts, key, key_bytes, expected, desired)
+                perdura_map_compare_and_set(map, ts, key, key_bytes, expected, desired, null_mut())
             }
             6 | 7 => perdura_map_put(map, key, key_bytes, value, value_bytes, &mut given),
             8 => perdura_map_remove(map, key, key_bytes),

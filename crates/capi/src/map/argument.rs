@@ -36,10 +36,12 @@ pub(super) fn target<T>(pointer: *mut T, what: &str) -> Outcome<NonNull<T>> {
     NonNull::new(pointer).ok_or_else(|| wrong(what, "has no place to go: its pointer is null"))
 }
 
+/// Bytes of a limited length.
+///
 /// # Safety
 /// `data` must be null or readable for `bytes` bytes, if those are at most `bytes_max`.
 #[inline]
-unsafe fn limited<'a>(data: *const c_void, bytes: usize, bytes_max: usize, what: &str) -> Outcome<&'a [u8]> {
+pub(super) unsafe fn limited<'a>(data: *const c_void, bytes: usize, bytes_max: usize, what: &str) -> Outcome<&'a [u8]> {
     if bytes > bytes_max {
         return Err(Failure::new(
             PerduraMapCode::TooLarge,

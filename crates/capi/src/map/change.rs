@@ -72,12 +72,15 @@ unsafe fn optional_value<'a>(bytes: *const PerduraMapBytes) -> Outcome<Option<&'
 /// Changes `key` from `expected` to `desired` at timestamp `ts`. DIFFERS if its newest version, confirmed or not, is not
 /// `expected`. If `expected` is null the key must have no value; if `desired` is null it is deleted.
 ///
+/// `rests_on` gets the timestamp of the change that the answer rests on, which may be rolled back until it is applied: `ts` if
+/// the key was changed, otherwise that of the version compared with, or 0 if there is none. It may be null.
+///
 /// # Errors
 /// As for [`perdura_map_set`].
 ///
 /// # Safety
 /// `map` must be open, `key` readable for `key_bytes` bytes, `expected` and `desired` readable and what they point to
-/// too; each may be null.
+/// too, `rests_on` writable; each may be null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn perdura_map_compare_and_set(
     map: *const PerduraMap,
@@ -86,13 +89,18 @@ pub unsafe extern "C" fn perdura_map_compare_and_set(
     key_bytes: usize,
     expected: *const PerduraMapBytes,
     desired: *const PerduraMapBytes,
+    rests_on: *mut u64,
 ) -> PerduraMapCode {
     let change = |map: &'static PerduraMap| {
         // SAFETY: as the caller vouches for.
         let (key, expected, desired) =
             unsafe { (key_of(key, key_bytes)?, optional_value(expected)?, optional_value(desired)?) };
-        let changed = map.changeable()?.compare_and_set(ts, key, expected, desired)?;
-        Ok(if changed { PerduraMapCode::Ok } else { PerduraMapCode::Differs })
+        let compared = map.changeable()?.compare_and_set(ts, key, expected, desired)?;
+        if let Ok(target) = target(rests_on, "the timestamp") {
+            // SAFETY: as the caller vouches for.
+            unsafe { target.write(compared.ts) };
+        }
+        Ok(if compared.matched { PerduraMapCode::Ok } else { PerduraMapCode::Differs })
     };
     // SAFETY: as the caller vouches for.
     unsafe { with(map, change) }

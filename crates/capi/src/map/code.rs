@@ -36,7 +36,8 @@ pub enum PerduraMapCode {
     Version,
     /// Bytes in the file or in a snapshot are not what they must be.
     Damaged,
-    /// The map takes no changes now: a snapshot is being loaded, or one that is held stands in the way.
+    /// The map takes no changes now: a snapshot is being loaded, or one that is held stands in the way; or its numbers of
+    /// confirmations are used up, and it must be copied to a new file.
     ReadOnly,
     /// The system refused access to the files: not DAX, in use by another process, I/O.
     Medium,
@@ -44,6 +45,10 @@ pub enum PerduraMapCode {
     Busy,
     /// A defect. The map takes no more changes.
     Internal,
+    /// The map was emptied for a load that has not ended. Load a snapshot.
+    Partial,
+    /// The snapshot held more garbage than its limit.
+    Expired,
 }
 
 /// A failed call on a map.
@@ -65,6 +70,8 @@ impl From<Error> for Failure {
             ErrorKind::Damaged => PerduraMapCode::Damaged,
             ErrorKind::ReadOnly => PerduraMapCode::ReadOnly,
             ErrorKind::Medium => PerduraMapCode::Medium,
+            ErrorKind::Partial => PerduraMapCode::Partial,
+            ErrorKind::Expired => PerduraMapCode::Expired,
             // A kind that is newer than this file.
             _ => PerduraMapCode::Internal,
         };

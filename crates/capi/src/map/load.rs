@@ -28,9 +28,35 @@ pub unsafe extern "C" fn perdura_map_load_begin(
     map: *const PerduraMap,
     loader: *mut *mut PerduraMapLoader,
 ) -> PerduraMapCode {
+    // SAFETY: as the caller vouches for.
+    unsafe { begin_load(map, loader, false) }
+}
+
+/// [`perdura_map_load_begin`] that empties the map first, and so needs no room for both contents. From then on until a load
+/// finishes, also after a crash, reads and changes fail with PARTIAL.
+///
+/// # Errors
+/// READ_ONLY.
+///
+/// # Safety
+/// `map` must be open, `loader` writable; each may be null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn perdura_map_load_reset(
+    map: *const PerduraMap,
+    loader: *mut *mut PerduraMapLoader,
+) -> PerduraMapCode {
+    // SAFETY: as the caller vouches for.
+    unsafe { begin_load(map, loader, true) }
+}
+
+/// # Safety
+/// `map` must be null or open, `loader` null or writable.
+unsafe fn begin_load(map: *const PerduraMap, loader: *mut *mut PerduraMapLoader, resets: bool) -> PerduraMapCode {
     let begin = |map: &'static PerduraMap| {
         let target = target(loader, "the loader")?;
-        let made = PerduraMapLoader { loader: map.changeable()?.load_snapshot()?, map, _hold: map.hold() };
+        let changeable = map.changeable()?;
+        let begun = if resets { changeable.reset_and_load()? } else { changeable.load_snapshot()? };
+        let made = PerduraMapLoader { loader: begun, map, _hold: map.hold() };
         // SAFETY: as the caller vouches for.
         unsafe { target.write(Box::into_raw(Box::new(made))) };
         Ok(PerduraMapCode::Ok)

@@ -126,6 +126,10 @@ pub struct PerduraMapMutation {
     pub value: *const c_void,
     /// Length of the value.
     pub value_bytes: usize,
+    /// If not null, this is no change of a key but the tag of the timestamp, which comes before its changes.
+    pub tag: *const c_void,
+    /// Length of the tag.
+    pub tag_bytes: usize,
 }
 
 impl PerduraMapMutation {
@@ -134,9 +138,11 @@ impl PerduraMapMutation {
             ts: mutation.ts,
             key: mutation.key.as_ptr().cast(),
             key_bytes: mutation.key.len(),
-            deleted: mutation.value.is_none(),
+            deleted: mutation.value.is_none() && mutation.tag.is_none(),
             value: mutation.value.map_or(null(), |value| value.as_ptr().cast()),
             value_bytes: mutation.value.map_or(0, <[u8]>::len),
+            tag: mutation.tag.map_or(null(), |tag| tag.as_ptr().cast()),
+            tag_bytes: mutation.tag.map_or(0, <[u8]>::len),
         }
     }
 }

@@ -2,11 +2,11 @@
 
 use super::argument::{key as key_of, target};
 use super::call::call;
-use super::code::{Failure, Outcome, PerduraMapCode};
+use super::code::{Outcome, PerduraMapCode};
 use super::open::{Hold, PerduraMap, with};
 use perdura_map::Value;
 use std::ffi::c_void;
-use std::ptr::null_mut;
+use std::ptr::{NonNull, null_mut};
 
 /// The timestamp at which a read sees the newest version of each key, confirmed or not, applied or not.
 pub const PERDURA_MAP_NEWEST: u64 = u64::MAX;
@@ -54,23 +54,35 @@ pub unsafe extern "C" fn perdura_map_get(
     let get = |map: &'static PerduraMap| {
         // SAFETY: as the caller vouches for.
         let found = map.map().get(unsafe { key_of(key, key_bytes) }?, at)?;
-        let Some(found) = found else { return Ok(PerduraMapCode::Absent) };
-        let (data, bytes) = (found.as_ptr().cast(), found.len());
-        let hold = Box::into_raw(Box::new(PerduraMapHold { _value: found, _hold: map.hold() }));
-        // SAFETY: checked not to be null below; as the caller vouches for.
-        unsafe { value.write(PerduraMapValue { data, bytes, hold }) };
-        Ok(PerduraMapCode::Ok)
+        // SAFETY: as the caller vouches for.
+        unsafe { value_of(map, found, value) }
     };
-    if value.is_null() {
-        return call(|| {
-            Err(Failure::new(PerduraMapCode::Argument, "the value has no place to go: its pointer is null"))
-        });
+    if let Some(value) = NonNull::new(value) {
+        // SAFETY: as the caller vouches for.
+        unsafe { value.write(PerduraMapValue::NONE) };
     }
     // SAFETY: as the caller vouches for.
-    unsafe {
-        value.write(PerduraMapValue::NONE);
-        with(map, get)
-    }
+    unsafe { with(map, get) }
+}
+
+/// Gives out a value that was found, or none.
+///
+/// # Safety
+/// `value` must be null or writable.
+pub(super) unsafe fn value_of(
+    map: &'static PerduraMap,
+    found: Option<Value<'static>>,
+    value: *mut PerduraMapValue,
+) -> Outcome {
+    let target = target(value, "the value")?;
+    // SAFETY: as the caller vouches for.
+    unsafe { target.write(PerduraMapValue::NONE) };
+    let Some(found) = found else { return Ok(PerduraMapCode::Absent) };
+    let (data, bytes) = (found.as_ptr().cast(), found.len());
+    let hold = Box::into_raw(Box::new(PerduraMapHold { _value: found, _hold: map.hold() }));
+    // SAFETY: as the caller vouches for.
+    unsafe { target.write(PerduraMapValue { data, bytes, hold }) };
+    Ok(PerduraMapCode::Ok)
 }
 
 /// Releases a value and empties it. Does nothing with an empty one.

@@ -7,41 +7,18 @@ use super::open::{Hold, PerduraMap, with};
 use super::progress::PerduraMapTimestamps;
 use perdura_map::{Chunks, Snapshot};
 use std::ffi::c_void;
-use std::ptr::NonNull;
 
 /// Least value of `chunk_bytes_max`.
 pub const PERDURA_MAP_CHUNK_BYTES_MIN: usize = 64;
 
 /// A map as of one moment. While it is held, no garbage is collected; all else goes on.
 pub struct PerduraMapSnapshot {
-    /// Refers to the snapshot below, so it is dropped before it.
-    chunks: Chunks<'static>,
+    chunks: Chunks,
     chunk: Vec<u8>,
     ended: bool,
-    snapshot: Boxed,
+    snapshot: Snapshot,
     map: &'static PerduraMap,
     _hold: Hold,
-}
-
-/// A snapshot at a fixed address, for the chunks that refer to it are kept beside it.
-struct Boxed(NonNull<Snapshot<'static>>);
-
-impl Boxed {
-    fn new(snapshot: Snapshot<'static>) -> Boxed {
-        Boxed(NonNull::from(Box::leak(Box::new(snapshot))))
-    }
-
-    fn get(&self) -> &Snapshot<'static> {
-        // SAFETY: it lives until the box is dropped.
-        unsafe { self.0.as_ref() }
-    }
-}
-
-impl Drop for Boxed {
-    fn drop(&mut self) {
-        // SAFETY: made by a box, and dropped once.
-        drop(unsafe { Box::from_raw(self.0.as_ptr()) });
-    }
 }
 
 /// Confirms the map and takes a snapshot of it, to be read in chunks of at most `chunk_bytes_max` bytes. Release it with
@@ -58,15 +35,33 @@ pub unsafe extern "C" fn perdura_map_snapshot(
     chunk_bytes_max: usize,
     snapshot: *mut *mut PerduraMapSnapshot,
 ) -> PerduraMapCode {
+    // SAFETY: as the caller vouches for.
+    unsafe { perdura_map_snapshot_within(map, chunk_bytes_max, u64::MAX, snapshot) }
+}
+
+/// [`perdura_map_snapshot`] with a limit: once the map has `garbage_bytes_max` bytes of garbage more than at its start, the
+/// snapshot ends, garbage is collected again, and [`perdura_map_snapshot_next`] fails with EXPIRED.
+///
+/// # Errors
+/// As for [`perdura_map_snapshot`].
+///
+/// # Safety
+/// `map` must be open, `snapshot` writable; each may be null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn perdura_map_snapshot_within(
+    map: *const PerduraMap,
+    chunk_bytes_max: usize,
+    garbage_bytes_max: u64,
+    snapshot: *mut *mut PerduraMapSnapshot,
+) -> PerduraMapCode {
     let take = |map: &'static PerduraMap| {
         let target = target(snapshot, "the snapshot")?;
         if chunk_bytes_max < PERDURA_MAP_CHUNK_BYTES_MIN {
             let message = format!("chunks of {chunk_bytes_max} bytes: use {PERDURA_MAP_CHUNK_BYTES_MIN} or more");
             return Err(Failure::new(PerduraMapCode::Argument, message));
         }
-        let snapshot = Boxed::new(map.changeable()?.snapshot()?);
-        // SAFETY: the snapshot neither moves nor changes until the chunks are dropped, which are dropped first.
-        let chunks = unsafe { snapshot.0.as_ref() }.chunks(chunk_bytes_max);
+        let snapshot = map.changeable()?.snapshot_within(garbage_bytes_max)?;
+        let chunks = snapshot.chunks(chunk_bytes_max);
         let made = PerduraMapSnapshot { chunks, chunk: Vec::new(), ended: false, snapshot, map, _hold: map.hold() };
         // SAFETY: as the caller vouches for.
         unsafe { target.write(Box::into_raw(Box::new(made))) };
@@ -88,7 +83,7 @@ pub unsafe extern "C" fn perdura_map_snapshot_timestamps(
     call(|| {
         // SAFETY: as the caller vouches for.
         unsafe {
-            let stands = live(snapshot, "the snapshot")?.snapshot.get().timestamps();
+            let stands = live(snapshot, "the snapshot")?.snapshot.timestamps();
             target(timestamps, "the timestamps")?.write(stands.into());
         }
         Ok(PerduraMapCode::Ok)

@@ -66,7 +66,8 @@ fn hold_snapshot(map: &dyn OrderedMap, history: &History, random: &mut Random) {
 
 /// Checks that held values stay the same, and that all values of a scan are of one moment.
 fn read(map: &dyn OrderedMap, history: &History, random: &mut Random) {
-    let at = map.timestamps().last;
+    // What is applied is the same at every moment.
+    let at = map.timestamps().applied;
     wait(random, 12);
     let Some((entries, possible)) = scan(map, history, at, random) else { return wait(random, 3) };
     let is_one = possible.iter().any(|state| state.entries(at) == entries);

@@ -3,7 +3,7 @@
 //! A [`State`] is what a map holds after one call. The model forgets nothing: it keeps the versions that a map may have dropped, and
 //! the comparison skips them.
 
-use perdura_map::{Entry, Mutation, OrderedMap, Timestamps, Ts};
+use perdura_map::{Entry, ErrorKind, Mutation, OrderedMap, Timestamps, Ts};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Bound;
@@ -82,6 +82,14 @@ impl fmt::Display for Difference {
 pub struct State {
     /// Its timestamps.
     pub stamps: Stamps,
+    /// What callers have asked to forget. A scan holds it off for a while.
+    pub asked: Ts,
+    /// The tags of timestamps.
+    tags: BTreeMap<Ts, Bytes>,
+    /// The meta blob.
+    pub meta: Vec<u8>,
+    /// The map was emptied for a load that has not ended.
+    pub is_partial: bool,
     /// All changes, oldest first; of several changes of a key at one timestamp only the last.
     changes: Vec<Change>,
     /// Timestamps and values of each key, oldest first.
@@ -114,13 +122,36 @@ impl State {
     /// Versions that no read at `up_to` or later sees may now be gone.
     pub fn forget(&mut self, up_to: Ts) {
         self.stamps.forgotten = self.stamps.forgotten.max(up_to);
+        self.asked = self.asked.max(up_to);
+    }
+
+    /// Gives a timestamp a tag.
+    pub fn tag(&mut self, ts: Ts, tag: Bytes) {
+        self.tags.insert(ts, tag);
+        self.stamps.last = ts;
+    }
+
+    /// What is left when the map is emptied for a load.
+    pub fn emptied(&self) -> State {
+        State { meta: self.meta.clone(), is_partial: true, ..State::default() }
+    }
+
+    /// The state at a mark of what is forgotten that holds or views may have let through later.
+    fn at_mark(&self, forgotten: Ts) -> State {
+        let mut state = self.clone();
+        if (self.stamps.forgotten..=self.asked).contains(&forgotten) {
+            state.stamps.forgotten = forgotten;
+        }
+        state
     }
 
     /// Rolls back the changes at `from` or later.
     pub fn roll_back(&mut self, from: Ts) {
         let kept = self.changes.partition_point(|change| change.ts < from);
         let stamps = Stamps { last: self.stamps.last.min(from - 1), ..self.stamps };
-        let mut before = State::default();
+        let State { asked, ref meta, .. } = *self;
+        let mut before = State { asked, meta: meta.clone(), tags: self.tags.clone(), ..State::default() };
+        before.tags.retain(|ts, _| *ts < from);
         for change in self.changes.drain(..kept) {
             before.change(change.ts, &change.key, change.value);
         }
@@ -152,6 +183,11 @@ impl State {
 
     /// Whether no read at `forgotten` or later and no look at the mutations can tell another model from this one.
     pub fn is_same(&self, other: &State) -> bool {
+        let this = self.at_mark(other.stamps.forgotten);
+        this.is_same_now(other)
+    }
+
+    fn is_same_now(&self, other: &State) -> bool {
         let Stamps { last, forgotten, .. } = self.stamps;
         let unforgotten = |state: &State| {
             let mut changes = state.unforgotten().to_vec();
@@ -166,10 +202,28 @@ impl State {
     /// Compares a map with the model: its timestamps, its mutations, and its content at `views` timestamps.
     pub fn compare(&self, map: &dyn OrderedMap, views: u64) -> Result<(), Difference> {
         let found = Stamps::from(map.timestamps());
-        if found != self.stamps {
-            return Err(Difference::Stamps(format!("{found:?} instead of {:?}", self.stamps)));
+        let this = self.at_mark(found.forgotten);
+        if found != this.stamps || map.meta() != self.meta {
+            return Err(Difference::Stamps(format!("{found:?} instead of {:?}, or another meta blob", self.stamps)));
         }
-        self.compare_content(map, views).map_err(Difference::Content)
+        let is_partial = map.get(b"", Ts::MAX).is_err_and(|error| error.kind() == ErrorKind::Partial);
+        if is_partial || self.is_partial {
+            let what = "a map that was emptied for a load is not told from others";
+            return if is_partial == self.is_partial { Ok(()) } else { Err(Difference::Stamps(what.into())) };
+        }
+        this.compare_content(map, views).map_err(Difference::Content)
+    }
+
+    /// Compares the tags that are not forgotten, and the newest one that is.
+    fn compare_tags(&self, found: &[(Ts, Bytes)], forgotten: Option<(Ts, Vec<u8>)>) -> Result<(), String> {
+        let mark = self.stamps.forgotten;
+        let wanted: Vec<(Ts, Bytes)> =
+            self.tags.range(mark + 1..).map(|(ts, tag)| (*ts, tag.clone())).collect();
+        let newest = self.tags.range(..=mark).next_back().map(|(ts, tag)| (*ts, tag.to_vec()));
+        if found == wanted && forgotten == newest {
+            return Ok(());
+        }
+        Err(format!("tags {found:?} after {forgotten:?} instead of {wanted:?} after {newest:?}"))
     }
 
     fn compare_content(&self, map: &dyn OrderedMap, views: u64) -> Result<(), String> {
@@ -183,13 +237,21 @@ impl State {
 
     /// Compares changes of one timestamp in the order of their keys, since a snapshot does not keep their order.
     fn compare_mutations(&self, map: &dyn OrderedMap) -> Result<(), String> {
-        let mut found: Vec<Change> = Vec::new();
+        let (mut found, mut tags): (Vec<Change>, Vec<(Ts, Bytes)>) = (Vec::new(), Vec::new());
         let read = map.mutations(0, &mut |mutation: Mutation<'_>| {
-            let Mutation { ts, key, value } = mutation;
-            found.push(Change { ts, key: key.into(), value: value.map(Bytes::from) });
+            let Mutation { ts, key, value, tag } = mutation;
+            match tag {
+                // Of several tags of a timestamp the last counts.
+                Some(tag) => {
+                    tags.retain(|(at, _)| *at != ts);
+                    tags.push((ts, tag.into()));
+                }
+                None => found.push(Change { ts, key: key.into(), value: value.map(Bytes::from) }),
+            }
             true
         });
         read.map_err(|error| format!("mutations: {error}"))?;
+        self.compare_tags(&tags, map.forgotten_tag())?;
         if !found.is_sorted_by_key(|change| change.ts) {
             return Err("mutations are not in the order of their timestamps".into());
         }

@@ -38,7 +38,7 @@ pub const PLANTED: &[Planted] = &[
     error(117, "(I8)", "a confirmed node is reused before a confirmation without it is durable", "btree mixed"),
     error(118, "maps.md, Snapshots", "a snapshot does not hold off the reuse of nodes", "btree crowded"),
     error(119, "maps.md, Readers", "a node in a page is reused although a reader is pinned", "btree crowded"),
-    error(120, "maps.md, Readers", "a node in DRAM is reused although a reader is pinned", "list each confirmed"),
+    error(116, "maps.md, Readers", "a view does not hold off forgetting", "list each confirmed"),
     error(
         121,
         "maps.md, Snapshots",
@@ -53,12 +53,6 @@ pub const PLANTED: &[Planted] = &[
     error(128, "maps.md, Rollback records", "a rolled-back record stays linked", "list mixed"),
     error(129, "ordered_map.rs, rollback", "a rollback leaves the newest timestamp one too high", "list mixed"),
     error(130, "ordered_map.rs, forget", "forgetting drops the newest version", "list mixed"),
-    error(
-        131,
-        "ordered_map.rs, forget",
-        "a forgotten deletion takes along the version that replaced it at the same timestamp",
-        "list crowded",
-    ),
     error(
         132,
         "state.rs, forgotten",
@@ -92,4 +86,7 @@ pub const PLANTED: &[Planted] = &[
     error(147, "(I2)", "a link stored by a killed process counts as durable", "list each confirmed"),
     error(148, "maps.md, Snapshots", "a load does not release the pages of the content it replaces", "list loaded"),
     error(149, "(I8)", "retired pages count as retired one epoch earlier", "btree each confirmed"),
+    error(150, "maps.md, Pages", "a block of the page table belongs to the confirmation after the one that covers it", "list mixed"),
+    error(152, "(I1)", "what was confirmed once counts as confirmed, whatever came in its place", "list mixed"),
+    error(153, "maps.md, Snapshots", "a map that was emptied for a load passes for an empty one", "list loaded"),
 ];

@@ -145,7 +145,8 @@ impl Rival<'_> {
                 let seen =
                     map.get(&key, Ts::MAX - 1).expect("the newest is not forgotten").map(|seen| Bytes::from(&*seen));
                 wait(&mut self.random, 4);
-                match refused(map.compare_and_set(ts, &key, seen.as_deref(), Some(&value))) {
+                let compared = map.compare_and_set(ts, &key, seen.as_deref(), Some(&value));
+                match refused(compared.map(|compared| compared.matched)) {
                     None | Some(false) => None,
                     Some(true) => done(ts, Some(value), false, Before::This(seen)),
                 }

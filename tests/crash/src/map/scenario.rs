@@ -45,6 +45,10 @@ pub enum Action {
     Put,
     /// Deletes, applied at once.
     Remove,
+    /// Sets and deletes several keys at one timestamp with a tag, or only gives it the tag.
+    Batch,
+    /// Replaces the meta blob.
+    SetMeta,
     /// Applies up to some timestamp.
     Apply,
     /// Forgets up to some applied timestamp.
@@ -72,7 +76,7 @@ pub enum Bystander {
     Reader,
 }
 
-use Action::{Apply, CompareAndSet, Confirm, Delete, Forget, Load, Put, Remove, Rollback, Set, Snapshot};
+use Action::{Apply, Batch, CompareAndSet, Confirm, Delete, Forget, Load, Put, Remove, Rollback, Set, SetMeta, Snapshot};
 use Bystander::{Collector, Confirmer, Reader, SnapshotHolder};
 
 const MIXED: Scenario = Scenario {
@@ -82,6 +86,8 @@ const MIXED: Scenario = Scenario {
         (Set, 12),
         (Delete, 5),
         (CompareAndSet, 4),
+        (Batch, 3),
+        (SetMeta, 1),
         (Put, 2),
         (Remove, 1),
         (Apply, 3),
@@ -93,14 +99,14 @@ const MIXED: Scenario = Scenario {
     rounds: 1,
     keys: 24,
     long_value_one_in: 10,
-    bytes: 64 << 10,
+    bytes: 72 << 10,
     changes_max: 4,
     bystanders: &[Collector, SnapshotHolder],
 };
 
 const EACH: Scenario = Scenario {
     name: "each confirmed",
-    mix: &[(Set, 8), (Delete, 4), (CompareAndSet, 2), (Put, 6), (Remove, 3), (Apply, 2), (Forget, 2), (Rollback, 1)],
+    mix: &[(Set, 8), (Delete, 4), (CompareAndSet, 2), (Batch, 2), (Put, 6), (Remove, 3), (Apply, 2), (Forget, 2), (Rollback, 1)],
     calls: 70,
     keys: 16,
     changes_max: 1,
@@ -110,18 +116,18 @@ const EACH: Scenario = Scenario {
 
 const CROWDED: Scenario = Scenario {
     name: "crowded",
-    mix: &[(Set, 10), (Delete, 3), (Put, 8), (Remove, 3), (Apply, 2), (Forget, 2), (Rollback, 1), (Confirm, 2)],
+    mix: &[(Set, 10), (Delete, 3), (Batch, 2), (Put, 8), (Remove, 3), (Apply, 2), (Forget, 2), (Rollback, 1), (Confirm, 2)],
     calls: 120,
     keys: 12,
     long_value_one_in: 4,
-    bytes: 30 << 10,
+    bytes: 38 << 10,
     bystanders: &[Collector, Reader, SnapshotHolder],
     ..MIXED
 };
 
 const OTHERS: Scenario = Scenario {
     name: "confirmed by others",
-    mix: &[(Set, 10), (Delete, 4), (CompareAndSet, 3), (Apply, 3), (Forget, 3), (Rollback, 3)],
+    mix: &[(Set, 10), (Delete, 4), (CompareAndSet, 3), (Batch, 4), (Apply, 3), (Forget, 3), (Rollback, 3)],
     changes_max: 1000,
     bystanders: &[Collector, Confirmer, SnapshotHolder],
     ..MIXED
@@ -129,7 +135,18 @@ const OTHERS: Scenario = Scenario {
 
 const LOADED: Scenario = Scenario {
     name: "loaded",
-    mix: &[(Set, 12), (Delete, 4), (Apply, 2), (Forget, 2), (Rollback, 1), (Confirm, 1), (Snapshot, 2), (Load, 3)],
+    mix: &[
+        (Set, 12),
+        (Delete, 4),
+        (Batch, 3),
+        (SetMeta, 1),
+        (Apply, 2),
+        (Forget, 2),
+        (Rollback, 1),
+        (Confirm, 1),
+        (Snapshot, 2),
+        (Load, 3),
+    ],
     calls: 60,
     keys: 12,
     bystanders: &[Collector],
@@ -141,7 +158,7 @@ const REOPENED: Scenario = Scenario {
     mix: &[(Set, 10), (Delete, 4), (Put, 2), (Apply, 2), (Forget, 2), (Rollback, 1), (Confirm, 1)],
     calls: 18,
     rounds: 7,
-    bytes: 32 << 10,
+    bytes: 40 << 10,
     bystanders: &[Collector],
     ..MIXED
 };
@@ -155,7 +172,7 @@ const LONG: Scenario = Scenario {
     calls: 260,
     keys: 150,
     long_value_one_in: 40,
-    bytes: 96 << 10,
+    bytes: 104 << 10,
     changes_max: 10,
     ..MIXED
 };

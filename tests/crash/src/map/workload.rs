@@ -4,10 +4,10 @@
 
 use super::model::{Bytes, Stamps, State};
 use super::oracle::History;
-use super::scenario::{Action, Scenario};
+use super::scenario::{Action, Bystander, Scenario};
 use super::stream;
 use super::verdict;
-use perdura_map::{ErrorKind, OrderedMap, Result, Ts};
+use perdura_map::{Compared, ErrorKind, KeyChange, OrderedMap, Result, Ts};
 use perdura_pmem::sim::Random;
 use perdura_pmem::sync::yield_now;
 use std::collections::VecDeque;
@@ -50,6 +50,13 @@ impl<'a> Writer<'a> {
                 self.delete(ts, &key);
             }
             Action::CompareAndSet => self.compare_and_set(),
+            Action::Batch => self.batch(),
+            Action::SetMeta => {
+                let meta = self.value()[..].to_vec();
+                let mut next = self.state.clone();
+                next.meta.clone_from(&meta);
+                self.call(next, |map| map.set_meta(&meta)).expect("the blob needs no room");
+            }
             Action::Put => {
                 let (key, value) = (self.key(), self.value());
                 self.put(&key, value);
@@ -113,16 +120,17 @@ impl<'a> Writer<'a> {
 
     /// Makes a call that leads to the predicted state, or changes nothing if the region is full.
     fn call<T>(&mut self, foreseen: State, run: impl FnOnce(&dyn OrderedMap) -> Result<T>) -> Option<T> {
-        let wanted = foreseen.stamps;
+        let (wanted, asked) = (foreseen.stamps, foreseen.asked);
         let least = wanted.forgotten.min(self.state.stamps.forgotten);
         let number = self.history.begin(foreseen);
         match run(self.map) {
             Ok(result) => {
                 let found = Stamps::from(self.map.timestamps());
-                // Without room to forget, a later call does it.
+                // A scan holds off forgetting until it ends.
+                let has_scans = self.scenario.bystanders.contains(&Bystander::Reader);
                 let is_right = (found.last, found.applied) == (wanted.last, wanted.applied)
-                    && (least..=wanted.forgotten).contains(&found.forgotten)
-                    && (found.forgotten == wanted.forgotten || self.scenario.is_crowded());
+                    && (least..=asked.max(wanted.forgotten)).contains(&found.forgotten)
+                    && (found.forgotten == wanted.forgotten || has_scans);
                 assert!(is_right, "the map stands at {found:?} instead of {wanted:?}");
                 self.state = self.history.reach(number, found);
                 Some(result)
@@ -179,12 +187,36 @@ impl<'a> Writer<'a> {
         if self.random.one_in(4) {
             let wrong = Some(&b"never a value"[..]);
             let done = self.map.compare_and_set(ts, &key, wrong, new.as_deref()).expect("nothing is written");
-            assert!(!done, "a wrong comparison succeeded");
+            assert!(!done.matched, "a wrong comparison succeeded");
         } else if newest.is_some() || new.is_some() {
             let mut next = self.state.clone();
             next.change(ts, &key, new.clone());
-            let right = |done: bool| assert!(done, "a right comparison failed");
+            let right = |done: Compared| assert!(done.matched && done.ts == ts, "a right comparison failed");
             self.change(next, |map| map.compare_and_set(ts, &key, newest.as_deref(), new.as_deref()).map(right));
+        }
+    }
+
+    /// A batch of up to five changes with a tag, at a timestamp that it may share with others.
+    fn batch(&mut self) {
+        let (ts, mut tag) = (self.ts(), self.value());
+        if tag.len() > perdura_map::TAG_BYTES_MAX {
+            tag = Bytes::from(&tag[..perdura_map::TAG_BYTES_MAX]);
+        }
+        let changes: Vec<(Bytes, Option<Bytes>)> = (0..self.random.below(6))
+            .map(|_| (self.key(), self.value()))
+            .map(|(key, value)| (key, (value.len() % 3 > 0).then_some(value)))
+            .collect();
+        let mut next = self.state.clone();
+        next.tag(ts, tag.clone());
+        for (key, value) in &changes {
+            if value.is_some() || next.newest(key).is_some() {
+                next.change(ts, key, value.clone());
+            }
+        }
+        let changes: Vec<KeyChange<'_>> =
+            changes.iter().map(|(key, value)| KeyChange { key, value: value.as_deref() }).collect();
+        if !self.change(next, |map| map.batch(ts, &tag, &changes)) {
+            self.make_room();
         }
     }
 
@@ -280,6 +312,11 @@ impl<'a> Writer<'a> {
             let _ = chunks[..chunks.len() / 2].iter().try_for_each(|chunk| loader.push(chunk));
             return;
         }
+        let mut state = state;
+        state.meta.clone_from(&self.state.meta);
+        if self.random.one_in(3) {
+            return self.reset_and_load(&chunks, state);
+        }
         let loaded = self.call(state, |map| {
             let mut loader = map.load_snapshot()?;
             chunks.iter().try_for_each(|chunk| loader.push(chunk))?;
@@ -288,6 +325,19 @@ impl<'a> Writer<'a> {
         if loaded.is_some() {
             self.history.acknowledge(self.history.reached());
         }
+    }
+
+    /// Empties the map and loads the stream, without room for both contents.
+    fn reset_and_load(&mut self, chunks: &[Vec<u8>], state: State) {
+        let number = self.history.begin(self.state.emptied());
+        let mut loader = self.map.reset_and_load().expect("emptying needs no room");
+        self.history.reach(number, Stamps::from(self.map.timestamps()));
+        self.history.acknowledge(number);
+        chunks.iter().try_for_each(|chunk| loader.push(chunk)).expect("an empty map has room");
+        let number = self.history.begin(state);
+        loader.finish().expect("an empty map has room");
+        self.state = self.history.reach(number, Stamps::from(self.map.timestamps()));
+        self.history.acknowledge(number);
     }
 
     /// After all threads are done: checks that the map accounts for its space and, if `empty`, that an emptied map has all of it.
