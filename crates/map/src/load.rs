@@ -149,11 +149,13 @@ impl<I: Index> Target for Core<I> {
         let mut state = self.state.lock();
         let found = versions(&self.records, candidates, header.forgotten, false);
         link_older(&self.records, &mut state.pages, &found);
-        let tags: Vec<(Ts, Ref)> = candidates
+        // Of several tags of a timestamp the newest counts, which came first and was sorted so.
+        let mut tags: Vec<(Ts, Ref)> = candidates
             .iter()
             .filter(|candidate| candidate.tag && candidate.ts > header.forgotten)
             .map(|candidate| (candidate.ts, candidate.record))
             .collect();
+        tags.dedup_by_key(|(ts, _)| *ts);
         self.put_in_force(&mut state, header, &found, &tags, false)
     }
 

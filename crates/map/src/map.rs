@@ -200,7 +200,8 @@ fn start<I: Structure>(
     let geometry = Geometry::new(layout.bytes, layout.page_bytes);
     let node_bytes = if I::KIND == Kind::BTree { node_bytes(1, layout.branching) } else { 0 };
     let mut pages = Pages::open(region.clone(), geometry, root.number, identity.salt, node_bytes)?;
-    let records = Records { region, geometry, salt: identity.salt, live: pages.live.clone(), are_checked: Arc::default() };
+    let records =
+        Records { region, geometry, salt: identity.salt, live: pages.live.clone(), are_checked: Arc::default() };
     let (index, writer) = I::open(&layout, &pages, &records, root)?;
     let rebuilt = match I::KIND {
         Kind::List => rebuild(&records, &mut pages, root)?,

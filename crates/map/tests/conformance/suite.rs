@@ -10,6 +10,8 @@ mod durability;
 mod forgetting;
 #[path = "reads.rs"]
 mod reads;
+#[path = "replication.rs"]
+mod replication;
 #[path = "rollback.rs"]
 mod rollback;
 #[path = "scans.rs"]
@@ -39,6 +41,7 @@ pub fn checks() -> impl Iterator<Item = (&'static str, Check)> {
         streams::CHECKS,
         durability::CHECKS,
         upkeep::CHECKS,
+        replication::CHECKS,
     ];
     parts.into_iter().flatten().copied()
 }

@@ -84,6 +84,8 @@ pub struct State {
     pub stamps: Stamps,
     /// What callers have asked to forget. A scan holds it off for a while.
     pub asked: Ts,
+    /// What was forgotten for certain.
+    pub held: Ts,
     /// The tags of timestamps.
     tags: BTreeMap<Ts, Bytes>,
     /// The meta blob.
@@ -139,7 +141,7 @@ impl State {
     /// The state at a mark of what is forgotten that holds or views may have let through later.
     fn at_mark(&self, forgotten: Ts) -> State {
         let mut state = self.clone();
-        if (self.stamps.forgotten..=self.asked).contains(&forgotten) {
+        if (self.held..=self.asked).contains(&forgotten) {
             state.stamps.forgotten = forgotten;
         }
         state
@@ -149,8 +151,8 @@ impl State {
     pub fn roll_back(&mut self, from: Ts) {
         let kept = self.changes.partition_point(|change| change.ts < from);
         let stamps = Stamps { last: self.stamps.last.min(from - 1), ..self.stamps };
-        let State { asked, ref meta, .. } = *self;
-        let mut before = State { asked, meta: meta.clone(), tags: self.tags.clone(), ..State::default() };
+        let State { asked, held, ref meta, .. } = *self;
+        let mut before = State { asked, held, meta: meta.clone(), tags: self.tags.clone(), ..State::default() };
         before.tags.retain(|ts, _| *ts < from);
         for change in self.changes.drain(..kept) {
             before.change(change.ts, &change.key, change.value);
@@ -217,8 +219,7 @@ impl State {
     /// Compares the tags that are not forgotten, and the newest one that is.
     fn compare_tags(&self, found: &[(Ts, Bytes)], forgotten: Option<(Ts, Vec<u8>)>) -> Result<(), String> {
         let mark = self.stamps.forgotten;
-        let wanted: Vec<(Ts, Bytes)> =
-            self.tags.range(mark + 1..).map(|(ts, tag)| (*ts, tag.clone())).collect();
+        let wanted: Vec<(Ts, Bytes)> = self.tags.range(mark + 1..).map(|(ts, tag)| (*ts, tag.clone())).collect();
         let newest = self.tags.range(..=mark).next_back().map(|(ts, tag)| (*ts, tag.to_vec()));
         if found == wanted && forgotten == newest {
             return Ok(());

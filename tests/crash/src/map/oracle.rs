@@ -101,7 +101,7 @@ impl History {
     /// The call has returned and the map has these timestamps. Returns the state.
     pub fn reach(&self, number: usize, stamps: Stamps) -> State {
         let mut states = self.states.lock();
-        states[number].stamps = stamps;
+        (states[number].stamps, states[number].held) = (stamps, stamps.forgotten);
         self.reached.store(number, Ordering::Relaxed);
         states[number].clone()
     }

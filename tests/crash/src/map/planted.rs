@@ -86,7 +86,12 @@ pub const PLANTED: &[Planted] = &[
     error(147, "(I2)", "a link stored by a killed process counts as durable", "list each confirmed"),
     error(148, "maps.md, Snapshots", "a load does not release the pages of the content it replaces", "list loaded"),
     error(149, "(I8)", "retired pages count as retired one epoch earlier", "btree each confirmed"),
-    error(150, "maps.md, Pages", "a block of the page table belongs to the confirmation after the one that covers it", "list mixed"),
+    error(
+        150,
+        "maps.md, Pages",
+        "a block of the page table belongs to the confirmation after the one that covers it",
+        "list mixed",
+    ),
     error(152, "(I1)", "what was confirmed once counts as confirmed, whatever came in its place", "list mixed"),
     error(153, "maps.md, Snapshots", "a map that was emptied for a load passes for an empty one", "list loaded"),
 ];

@@ -76,7 +76,9 @@ pub enum Bystander {
     Reader,
 }
 
-use Action::{Apply, Batch, CompareAndSet, Confirm, Delete, Forget, Load, Put, Remove, Rollback, Set, SetMeta, Snapshot};
+use Action::{
+    Apply, Batch, CompareAndSet, Confirm, Delete, Forget, Load, Put, Remove, Rollback, Set, SetMeta, Snapshot,
+};
 use Bystander::{Collector, Confirmer, Reader, SnapshotHolder};
 
 const MIXED: Scenario = Scenario {
@@ -106,7 +108,17 @@ const MIXED: Scenario = Scenario {
 
 const EACH: Scenario = Scenario {
     name: "each confirmed",
-    mix: &[(Set, 8), (Delete, 4), (CompareAndSet, 2), (Batch, 2), (Put, 6), (Remove, 3), (Apply, 2), (Forget, 2), (Rollback, 1)],
+    mix: &[
+        (Set, 8),
+        (Delete, 4),
+        (CompareAndSet, 2),
+        (Batch, 2),
+        (Put, 6),
+        (Remove, 3),
+        (Apply, 2),
+        (Forget, 2),
+        (Rollback, 1),
+    ],
     calls: 70,
     keys: 16,
     changes_max: 1,
@@ -116,7 +128,17 @@ const EACH: Scenario = Scenario {
 
 const CROWDED: Scenario = Scenario {
     name: "crowded",
-    mix: &[(Set, 10), (Delete, 3), (Batch, 2), (Put, 8), (Remove, 3), (Apply, 2), (Forget, 2), (Rollback, 1), (Confirm, 2)],
+    mix: &[
+        (Set, 10),
+        (Delete, 3),
+        (Batch, 2),
+        (Put, 8),
+        (Remove, 3),
+        (Apply, 2),
+        (Forget, 2),
+        (Rollback, 1),
+        (Confirm, 2),
+    ],
     calls: 120,
     keys: 12,
     long_value_one_in: 4,

@@ -70,6 +70,6 @@ pub fn read(chunks: &[Vec<u8>]) -> Result<State, String> {
         state.tag(tag_ts, forgotten_tag);
     }
     tags.into_iter().filter(|(ts, _)| *ts > stamps.forgotten).for_each(|(ts, tag)| state.tag(ts, tag));
-    (state.stamps, state.asked) = (stamps, stamps.forgotten);
+    (state.stamps, state.asked, state.held) = (stamps, stamps.forgotten, stamps.forgotten);
     Ok(state)
 }

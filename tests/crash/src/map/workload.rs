@@ -52,7 +52,7 @@ impl<'a> Writer<'a> {
             Action::CompareAndSet => self.compare_and_set(),
             Action::Batch => self.batch(),
             Action::SetMeta => {
-                let meta = self.value()[..].to_vec();
+                let meta = self.value().iter().copied().take(perdura_map::META_BYTES_MAX).collect::<Vec<u8>>();
                 let mut next = self.state.clone();
                 next.meta.clone_from(&meta);
                 self.call(next, |map| map.set_meta(&meta)).expect("the blob needs no room");

@@ -1,0 +1,333 @@
+//! What a replicated log needs: batches with tags, the meta blob, a durable watermark that tells the truth, views, snapshots that
+//! travel and end, and loads that need no room for both contents.
+
+use super::Check;
+use crate::support::{
+    NEWEST, Owned, Place, all, collect_all, layout, mutations, quiet_every, refused, tiny_layout, value,
+};
+use perdura_map::{Compared, ErrorKind, KeyChange, META_BYTES_MAX, OrderedMap, Position, TAG_BYTES_MAX, Ts};
+
+pub const CHECKS: &[(&str, Check)] = &[
+    ("confirmed falls with what is rolled back", confirmed_falls_with_what_is_rolled_back),
+    ("confirmed is below a timestamp that goes on", confirmed_is_below_a_timestamp_that_goes_on),
+    ("a batch is one change", a_batch_is_one_change),
+    ("a batch that meets Full leaves nothing", a_batch_that_meets_full_leaves_nothing),
+    ("tags are rolled back, listed and kept", tags_are_rolled_back_listed_and_kept),
+    ("an entry without data has a timestamp and a tag", an_entry_without_data),
+    ("the meta blob outlives rollbacks, loads and restarts", the_meta_blob_outlives),
+    ("a comparison tells what it rests on", a_comparison_tells_what_it_rests_on),
+    ("a view holds what it shows", a_view_holds_what_it_shows),
+    ("a view ends with the content it is of", a_view_ends_with_its_content),
+    ("a stream goes on from any position", a_stream_goes_on_from_any_position),
+    ("snapshots travel between threads and outlive their map", snapshots_travel),
+    ("a snapshot with a limit ends", a_snapshot_with_a_limit_ends),
+    ("a load after a reset needs no room for both", a_load_after_a_reset),
+    ("an unfinished load after a reset is told", an_unfinished_load_is_told),
+    ("tags travel in snapshots", tags_travel_in_snapshots),
+];
+
+fn put<'a>(key: &'a [u8], value: &'a [u8]) -> KeyChange<'a> {
+    KeyChange { key, value: Some(value) }
+}
+
+fn tags(map: &dyn OrderedMap) -> Vec<(Ts, Vec<u8>)> {
+    let mut found = Vec::new();
+    map.mutations(0, &mut |mutation| {
+        found.extend(mutation.tag.map(|tag| (mutation.ts, tag.to_vec())));
+        true
+    })
+    .expect("it lists");
+    found
+}
+
+/// Found: a server that acknowledged by `confirmed >= ts` would have lied after a rollback.
+fn confirmed_falls_with_what_is_rolled_back(place: &Place) {
+    let map = place.create_with("map", &layout(place.kind, 1 << 20), &quiet_every(1000));
+    for ts in 1..=10u64 {
+        map.set(ts, b"key", &[ts as u8]).expect("there is room");
+    }
+    map.confirm().expect("confirmed");
+    map.rollback(5).expect("it is not applied");
+    assert_eq!((map.timestamps().last, map.timestamps().confirmed), (4, 4));
+    map.set(5, b"key", b"other").expect("there is room");
+    assert_eq!((map.timestamps().last, map.timestamps().confirmed), (5, 4));
+    map.confirm().expect("confirmed");
+    assert_eq!(map.timestamps().confirmed, 5);
+}
+
+fn confirmed_is_below_a_timestamp_that_goes_on(place: &Place) {
+    let map = place.create_with("map", &layout(place.kind, 1 << 20), &quiet_every(1000));
+    map.set(7, b"a", b"x").expect("there is room");
+    map.confirm().expect("confirmed");
+    map.set(7, b"b", b"x").expect("there is room");
+    assert_eq!(map.timestamps().confirmed, 6, "not all of 7 is durable");
+}
+
+/// Found: a batch closed between changes of one timestamp.
+fn a_batch_is_one_change(place: &Place) {
+    let map = place.create_with("map", &layout(place.kind, 1 << 20), &quiet_every(1));
+    map.set(9, b"b", b"before").expect("there is room");
+    let changes = [put(b"a", b"1"), put(b"b", b"2"), KeyChange { key: b"none", value: None }, put(b"a", b"3")];
+    map.batch(10, b"term 1", &changes).expect("there is room");
+    assert_eq!((map.timestamps().last, map.timestamps().confirmed), (10, 10));
+    let seen = [&b"a"[..], b"b", b"none"].map(|key| value(&*map, key, NEWEST));
+    assert_eq!(seen, [Some(b"3".to_vec()), Some(b"2".to_vec()), None]);
+    map.batch(11, b"", &[KeyChange { key: b"b", value: None }]).expect("there is room");
+    assert_eq!(value(&*map, b"b", NEWEST), None);
+    refused(map.batch(10, b"", &[]), ErrorKind::Timestamp);
+    refused(map.batch(12, &[0; TAG_BYTES_MAX + 1], &[]), ErrorKind::TooLarge);
+    map.rollback(10).expect("it is not applied");
+    assert_eq!(all(&*map, NEWEST), [(b"b".to_vec(), b"before".to_vec(), 9)]);
+    assert_eq!(map.check().expect("sound"), 1);
+}
+
+fn a_batch_that_meets_full_leaves_nothing(place: &Place) {
+    let map = place.create_with("map", &tiny_layout(64 << 10), &quiet_every(3));
+    map.set(1, b"key 1", b"before").expect("there is room");
+    map.delete(2, b"key 1").expect("there is room");
+    map.set(2, b"key 2", b"before").expect("there is room");
+    let before = (map.timestamps(), mutations(&*map, 0), all(&*map, NEWEST));
+    let keys: Vec<Vec<u8>> = (0..200).map(|n| format!("key {n}").into_bytes()).collect();
+    let large = vec![7; 2000];
+    let changes: Vec<KeyChange<'_>> = keys.iter().map(|key| put(key, &large)).collect();
+    for _ in 0..5 {
+        refused(map.batch(3, b"tag", &changes), ErrorKind::Full);
+        let after = map.timestamps();
+        assert_eq!(
+            (after.last, mutations(&*map, 0), all(&*map, NEWEST)),
+            (before.0.last, before.1.clone(), before.2.clone())
+        );
+        assert_eq!(map.check().expect("sound"), 3);
+    }
+    map.batch(3, b"tag", &changes[..2]).expect("there is room for less");
+    assert_eq!(map.check().expect("sound"), 5);
+    drop(map);
+    assert_eq!(place.open("map").check().expect("sound"), 5);
+}
+
+fn tags_are_rolled_back_listed_and_kept(place: &Place) {
+    let mut map = place.create("map");
+    for ts in 1..=6u64 {
+        map.batch(ts, format!("term {}", ts / 3).as_bytes(), &[put(b"key", &[ts as u8])]).expect("there is room");
+    }
+    assert_eq!(map.forgotten_tag(), None);
+    map.rollback(6).expect("it is not applied");
+    map.apply(4).expect("it is there");
+    map.forget(3).expect("it is applied");
+    for _ in 0..2 {
+        assert_eq!(map.forgotten_tag(), Some((3, b"term 1".to_vec())));
+        assert_eq!(tags(&*map), [(4, b"term 1".to_vec()), (5, b"term 1".to_vec())]);
+        collect_all(&*map);
+        assert_eq!(map.check().expect("sound"), 3);
+        drop(map);
+        map = place.open("map");
+    }
+}
+
+fn an_entry_without_data(place: &Place) {
+    let map = place.create("map");
+    map.set(1, b"key", b"value").expect("there is room");
+    map.advance(5, b"term 2").expect("there is room");
+    assert_eq!(map.timestamps().last, 5);
+    refused(map.set(4, b"key", b"x"), ErrorKind::Timestamp);
+    map.apply(5).expect("it is there");
+    map.forget(5).expect("it is applied");
+    assert_eq!(map.forgotten_tag(), Some((5, b"term 2".to_vec())));
+    collect_all(&*map);
+    assert_eq!(map.check().expect("sound"), 1);
+}
+
+fn the_meta_blob_outlives(place: &Place) {
+    let map = place.create("map");
+    assert_eq!(map.meta(), b"");
+    map.set_meta(b"term 3, vote 1").expect("it is short");
+    map.set(1, b"key", b"value").expect("there is room");
+    map.rollback(1).expect("it is not applied");
+    map.confirm().expect("confirmed");
+    drop(map);
+    let map = place.open("map");
+    assert_eq!(map.meta(), b"term 3, vote 1");
+    let other = place.create_other("other");
+    other.set_meta(b"its own").expect("it is short");
+    crate::support::load(&*other, &crate::support::stream(&*map, 100)).expect("it loads");
+    assert_eq!(other.meta(), b"its own");
+    refused(map.set_meta(&[0; META_BYTES_MAX + 1]), ErrorKind::TooLarge);
+    map.set_meta(&[7; META_BYTES_MAX]).expect("the longest");
+    drop(map);
+    assert_eq!(place.open("map").meta(), [7; META_BYTES_MAX]);
+}
+
+/// Found: the answer of a comparison rested on a change that could be rolled back, and did not say which.
+fn a_comparison_tells_what_it_rests_on(place: &Place) {
+    let map = place.create("map");
+    let compare = |ts, expected, new| map.compare_and_set(ts, b"key", expected, new).expect("there is room");
+    assert_eq!(compare(1, Some(&b"x"[..]), None), Compared { matched: false, ts: 0 });
+    assert_eq!(compare(3, None, Some(&b"one"[..])), Compared { matched: true, ts: 3 });
+    assert_eq!(compare(5, Some(&b"two"[..]), None), Compared { matched: false, ts: 3 });
+    assert_eq!(compare(6, Some(&b"one"[..]), None), Compared { matched: true, ts: 6 });
+    assert_eq!(compare(7, Some(&b"one"[..]), None), Compared { matched: false, ts: 6 }, "it rests on the deletion");
+    assert_eq!(compare(7, None, None), Compared { matched: true, ts: 6 });
+}
+
+fn a_view_holds_what_it_shows(place: &Place) {
+    let map = place.create("map");
+    for ts in 1..=60u64 {
+        map.set(ts, &[ts as u8 % 5], &[ts as u8; 50]).expect("there is room");
+    }
+    map.delete(61, &[2]).expect("there is room");
+    map.apply(61).expect("it is there");
+    let early = map.view(30).expect("nothing is forgotten");
+    let late = map.view(50).expect("nothing is forgotten");
+    map.forget(61).expect("it is applied");
+    map.confirm().expect("confirmed");
+    collect_all(&*map);
+    assert_eq!(map.timestamps().forgotten, 30, "as far as views allow");
+    refused(map.get(&[0], 29), ErrorKind::Forgotten);
+    let seen = |view: &perdura_map::View<'_>| {
+        (0..5u8).map(|key| view.get(&[key]).expect("held").map(|found| found.ts())).collect::<Vec<_>>()
+    };
+    assert_eq!(seen(&early), [30, 26, 27, 28, 29].map(Some));
+    drop(early);
+    assert_eq!(map.timestamps().forgotten, 50, "the rest is forgotten as views end");
+    collect_all(&*map);
+    assert_eq!(seen(&late), [50, 46, 47, 48, 49].map(Some));
+    let mut scan = late.scan((std::ops::Bound::Unbounded, std::ops::Bound::Unbounded)).expect("held");
+    assert_eq!(scan.advance().expect("held").map(|entry| entry.ts), Some(50));
+    drop(scan);
+    drop(late);
+    assert_eq!(map.timestamps().forgotten, 61);
+    refused(map.view(60), ErrorKind::Forgotten);
+    assert_eq!(map.check().expect("sound"), 4);
+}
+
+fn a_view_ends_with_its_content(place: &Place) {
+    let map = place.create("map");
+    map.set(1, b"key", b"value").expect("there is room");
+    let chunks = crate::support::stream(&*map, 100);
+    map.set(2, b"key", b"later").expect("there is room");
+    let view = map.view(1).expect("nothing is forgotten");
+    crate::support::load(&*map, &chunks).expect("it loads");
+    refused(view.get(b"key"), ErrorKind::Forgotten);
+    refused(view.scan((std::ops::Bound::Unbounded, std::ops::Bound::Unbounded)), ErrorKind::Forgotten);
+}
+
+fn a_stream_goes_on_from_any_position(place: &Place) {
+    let map = place.create("map");
+    super::snapshots::prepare(&*map);
+    map.batch(61, b"a tag", &[put(b"last", b"value")]).expect("there is room");
+    let snapshot = map.snapshot().expect("a snapshot");
+    let whole: Vec<Vec<u8>> = snapshot.chunks(70).map(|chunk| chunk.expect("it streams")).collect();
+    let mut position = Position::default();
+    let mut parts = Vec::new();
+    loop {
+        // A new stream for every chunk.
+        let mut chunks = snapshot.resume(&position, 70);
+        let Some(chunk) = chunks.next() else { break };
+        parts.push(chunk.expect("it streams"));
+        position = chunks.position();
+    }
+    assert!(parts == whole && whole.len() > 20, "{} chunks, {}", parts.len(), whole.len());
+}
+
+/// Found: snapshots and scans could not be sent to another thread.
+fn snapshots_travel(place: &Place) {
+    fn sends<T: Send>(_: &T) {}
+    let map = place.create("map");
+    map.set(1, b"key", b"value").expect("there is room");
+    sends(&map.prefix(b"", 1).expect("it scans"));
+    sends(&map.load_snapshot().expect("nothing is held"));
+    let snapshot = map.snapshot().expect("a snapshot");
+    drop(map);
+    let chunks = std::thread::spawn(move || snapshot.chunks(100).collect::<Result<Vec<_>, _>>());
+    let chunks = chunks.join().expect("it ends").expect("it streams");
+    let target = place.create_other("other");
+    crate::support::load(&*target, &chunks).expect("it loads");
+    assert_eq!(value(&*target, b"key", 1), Some(b"value".to_vec()));
+}
+
+/// Found: a slow reader of a snapshot kept all garbage until changes met `Full`.
+fn a_snapshot_with_a_limit_ends(place: &Place) {
+    let map = place.create_with("map", &layout(place.kind, 1 << 20), &quiet_every(10));
+    for key in 0..50u8 {
+        map.put(&[key], &[key; 500]).expect("there is room");
+    }
+    let unlimited = map.snapshot_within(u64::MAX).expect("a snapshot");
+    drop(unlimited);
+    let snapshot = map.snapshot_within(100 << 10).expect("a snapshot");
+    let mut chunks = snapshot.chunks(1000);
+    chunks.next().expect("there are many").expect("it streams");
+    for round in 0..100u32 {
+        for key in 0..50u8 {
+            map.put(&[key], &[round as u8; 500]).expect("the snapshot gives way");
+        }
+        map.collect().expect("collected");
+    }
+    assert!(snapshot.has_expired());
+    refused(chunks.next().expect("an error"), ErrorKind::Expired);
+    assert!(chunks.next().is_none());
+    assert_eq!(map.check().expect("sound"), 50);
+}
+
+/// Found: a load needed room for both contents, and failed in a region that was half full.
+fn a_load_after_a_reset(place: &Place) {
+    let map = place.create_with("map", &layout(place.kind, 256 << 10), &quiet_every(10));
+    let mut ts = 0;
+    for key in 0..130u8 {
+        ts += 1;
+        map.set(ts, &[key], &[key; 1000]).expect("there is room");
+    }
+    map.set_meta(b"meta").expect("it is short");
+    let chunks = crate::support::stream(&*map, 4096);
+    let before: Vec<Owned> = all(&*map, NEWEST);
+    let load = |resets: bool| {
+        let mut loader = if resets { map.reset_and_load() } else { map.load_snapshot() }?;
+        chunks.iter().try_for_each(|chunk| loader.push(chunk))?;
+        loader.finish()
+    };
+    refused(load(false), ErrorKind::Full);
+    assert_eq!(all(&*map, NEWEST), before, "it is as it was");
+    for _ in 0..3 {
+        load(true).expect("there is room for one");
+        assert_eq!((all(&*map, NEWEST), map.meta()), (before.clone(), b"meta".to_vec()));
+        assert_eq!(map.check().expect("sound"), 130);
+    }
+}
+
+fn an_unfinished_load_is_told(place: &Place) {
+    let mut map = place.create("map");
+    map.set(1, b"key", b"value").expect("there is room");
+    map.set_meta(b"meta").expect("it is short");
+    let chunks = crate::support::stream(&*map, 100);
+    drop(map.reset_and_load().expect("nothing is held"));
+    for _ in 0..2 {
+        refused(map.get(b"key", NEWEST), ErrorKind::Partial);
+        refused(map.prefix(b"", NEWEST), ErrorKind::Partial);
+        refused(map.set(2, b"key", b"value"), ErrorKind::Partial);
+        refused(map.snapshot(), ErrorKind::Partial);
+        assert_eq!(map.meta(), b"meta");
+        drop(map);
+        map = place.open("map");
+    }
+    crate::support::load(&*map, &chunks).expect("it loads");
+    assert_eq!(value(&*map, b"key", 1), Some(b"value".to_vec()));
+    map.set(2, b"key", b"value").expect("there is room");
+}
+
+fn tags_travel_in_snapshots(place: &Place) {
+    let map = place.create("map");
+    for ts in 1..=5u64 {
+        map.batch(ts, &[ts as u8; 3], &[put(b"key", &[ts as u8])]).expect("there is room");
+    }
+    map.apply(5).expect("it is there");
+    map.forget(2).expect("it is applied");
+    let chunks = crate::support::stream(&*map, 64);
+    for (number, target) in [place.create("same"), place.create_other("other")].into_iter().enumerate() {
+        crate::support::load(&*target, &chunks).expect("it loads");
+        let name = ["same", "other"][number];
+        assert_eq!((target.forgotten_tag(), tags(&*target)), (map.forgotten_tag(), tags(&*map)), "{name}");
+        assert_eq!(target.check().expect("sound"), 4);
+        drop(target);
+        let target = place.open(name);
+        assert_eq!((target.forgotten_tag(), tags(&*target)), (map.forgotten_tag(), tags(&*map)), "{name}");
+    }
+}
