@@ -108,11 +108,13 @@ impl<I: Structure> Core<I> {
         self.with_room(|state| {
             self.check_change(state, ts)?;
             self.read_pending(state)?;
-            let (before, times, head) = (state.pending.len(), state.times, state.head);
+            let (before, times, head, dead) = (state.pending.len(), state.times, state.head, state.dead.len());
             if let Err(error) = self.change_all(state, ts, tag, changes) {
                 let made = (state.pending.len() - before) as usize;
                 if self.index.abort(&mut state.writer, &mut state.pages) {
                     self.drop_newest(state, made, head);
+                    // Forgotten deletions whose entries were taken over have them again.
+                    state.dead.truncate(dead);
                 } else {
                     self.take_back(state, made, head)?;
                 }

@@ -287,3 +287,66 @@ impl Inner {
         }
     }
 }
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::{Meta, Node};
+    use loom::sync::Arc;
+    use loom::thread;
+
+    /// What a reader sees of a leaf, if it counts.
+    fn read(node: &Node) -> Option<Vec<(u128, u64)>> {
+        let version = node.version()?;
+        let count = node.meta().count;
+        let found = (0..count).map(|index| (node.head(index), node.word(index))).collect();
+        node.is_still(version).then_some(found)
+    }
+
+    fn leaf(entries: &[u64]) -> Arc<Node> {
+        let node = Node::new();
+        entries.iter().enumerate().for_each(|(index, entry)| node.set(index, u128::from(*entry), entry * 10));
+        node.set_meta(Meta { count: entries.len(), ..Meta::default() });
+        Arc::new(node)
+    }
+
+    /// A reader beside an insertion in front, and beside a removal, sees the leaf before or after.
+    #[test]
+    fn a_reader_sees_a_leaf_whole() {
+        for (entries, is_insertion) in [([2, 3], true), ([2, 3], false)] {
+            loom::model(move || {
+                let node = leaf(&entries);
+                let other = node.clone();
+                let reader = thread::spawn(move || read(&other));
+                let meta = node.meta();
+                node.lock();
+                if is_insertion {
+                    node.copy(1, &node, 0, 2);
+                    node.set(0, 1, 10);
+                    node.set_meta(Meta { count: 3, ..meta });
+                } else {
+                    node.copy(0, &node, 1, 2);
+                    node.set_meta(Meta { count: 1, ..meta });
+                }
+                node.unlock();
+                let after = if is_insertion { vec![(1, 10), (2, 20), (3, 30)] } else { vec![(3, 30)] };
+                if let Some(found) = reader.join().unwrap() {
+                    assert!(found == [(2, 20), (3, 30)] || found == after, "{found:?}");
+                }
+                assert_eq!(read(&node), Some(after));
+            });
+        }
+    }
+
+    /// An overwritten word needs no version.
+    #[test]
+    fn an_overwritten_entry_is_the_old_or_the_new_one() {
+        loom::model(|| {
+            let node = leaf(&[1, 2]);
+            let other = node.clone();
+            let reader = thread::spawn(move || read(&other));
+            node.set_word(1, 77);
+            let found = reader.join().unwrap().expect("nothing was locked");
+            assert!(found == [(1, 10), (2, 20)] || found == [(1, 10), (2, 77)]);
+        });
+    }
+}

@@ -6,7 +6,7 @@
 //! meaning; they are written when the first page of the block is taken. Opening takes blocks without used pages out of the
 //! summary.
 //!
-//! Thread-safety: owned by the writer's lock.
+//! Thread-safety: owned by the writer's lock. Keeps (I2).
 
 use crate::batch::Batch;
 use crate::error::{Error, Result};

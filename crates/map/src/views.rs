@@ -7,7 +7,7 @@
 //! the writer stores the mark, fences, and looks at the views. If both come at once, the writer sees the view; it then waits
 //! for the view to have looked, and lowers the mark again if the view was let in.
 //!
-//! Thread-safety: all of it is shared; marks are raised and set under the writer's lock.
+//! Thread-safety: all of it is shared; marks are raised and set under the writer's lock. Keeps (I8).
 
 use crate::timestamps::Ts;
 use perdura_pmem::planted;

@@ -11,7 +11,7 @@ use super::program;
 use super::report::Report;
 
 /// The program's metrics and their units.
-const METRICS: [(&str, &str); 17] = [
+const METRICS: [(&str, &str); 19] = [
     ("ns_per_op", "ns"),
     ("persist_floor_ns", "ns"),
     ("fences_per_confirmation", "fences"),
@@ -20,6 +20,8 @@ const METRICS: [(&str, &str); 17] = [
     ("dram_bytes_per_mib", "B"),
     ("ready_ms", "ms"),
     ("medium_ms", "ms"),
+    ("worst_us", "us"),
+    ("p999_us", "us"),
     ("p50_on_ns", "ns"),
     ("p99_on_ns", "ns"),
     ("p50_off_ns", "ns"),

@@ -13,6 +13,7 @@ mod floor;
 mod flushes;
 mod growth;
 mod index;
+mod limits;
 mod operations;
 mod plan;
 mod space;
@@ -34,7 +35,7 @@ const USAGE: &str = "usage: map --dir DIR [--quick] [--peers-only] [--only SERIE
 
 type Series = (&'static str, fn(&Plan));
 
-const SERIES: [Series; 11] = [
+const SERIES: [Series; 12] = [
     ("floor", floor::run),
     ("operations", operations::run),
     ("allocation", allocation::run),
@@ -42,6 +43,7 @@ const SERIES: [Series; 11] = [
     ("dram", dram::run),
     ("start", start::run),
     ("collector", collector::run),
+    ("limits", limits::run),
     ("space", space::run),
     ("index", index::run),
     ("sweeps", sweeps::run),

@@ -74,6 +74,12 @@ pub enum Operation {
         expected: Expected,
         new: Option<Text>,
     },
+    /// Changes at one timestamp with a tag. None deletes.
+    Batch {
+        step: i8,
+        tag: u8,
+        changes: Vec<(u8, Option<Text>)>,
+    },
     Put {
         key: u8,
         value: Text,
@@ -142,6 +148,8 @@ fn plain() -> impl Strategy<Value = Operation> {
         6 => (step(), 0..KEYS).prop_map(|(step, key)| Operation::Delete { step, key }),
         5 => (step(), 0..KEYS, expected, proptest::option::weighted(0.7, text()))
             .prop_map(|(step, key, expected, new)| Operation::CompareAndSet { step, key, expected, new }),
+        3 => (step(), any::<u8>(), vec((0..KEYS, proptest::option::weighted(0.7, text())), 0..6))
+            .prop_map(|(step, tag, changes)| Operation::Batch { step, tag, changes }),
         1 => (0..KEYS, text()).prop_map(|(key, value)| Operation::Put { key, value }),
         1 => (0..KEYS).prop_map(|key| Operation::Remove { key }),
         2 => Just(Operation::Confirm),

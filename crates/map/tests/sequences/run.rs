@@ -3,12 +3,12 @@
 //! The model is kept after each operation. After a restart or a power failure the map is compared with every state it
 //! may have gone back to: from the newest one known to be durable to the newest one of all.
 
-use crate::operation::{Expected, Operation, key};
+use crate::operation::{Expected, Operation, Text, key};
 use crate::power;
 use crate::support::compare::{audit, audit_space, compare};
 use crate::support::model::Model;
 use crate::support::{Map, create, layout, load, other, quiet, stream};
-use perdura_map::{Config, ErrorKind, Kind, Layout, OrderedMap, Result as MapResult, Ts};
+use perdura_map::{Config, ErrorKind, KeyChange, Kind, Layout, OrderedMap, Result as MapResult, Ts};
 use perdura_pmem::sim::{Image, Recorder};
 use perdura_pmem::{Medium, SimMedium, trace};
 use std::collections::VecDeque;
@@ -153,6 +153,7 @@ impl Run {
                 let (ts, key) = (Operation::step(last, *step), key(*number));
                 self.compare_and_set(&**map, ts, &key, *expected, new.map(|new| new.bytes()))
             }
+            Operation::Batch { step, tag, changes } => self.batch(&**map, Operation::step(last, *step), *tag, changes),
             Operation::Put { key: number, value } => {
                 let (key, value) = (key(*number), value.bytes());
                 let result = map.put(&key, &value);
@@ -241,6 +242,29 @@ impl Run {
             };
         }
         self.changed(result, expected == present, ts, key, new.as_deref())
+    }
+
+    fn batch(&mut self, map: &dyn OrderedMap, ts: Ts, tag: u8, changes: &[(u8, Option<Text>)]) -> Result<(), String> {
+        let changes: Vec<(Vec<u8>, Option<Vec<u8>>)> =
+            changes.iter().map(|(number, value)| (key(*number), value.map(|value| value.bytes()))).collect();
+        let given: Vec<KeyChange<'_>> =
+            changes.iter().map(|(key, value)| KeyChange { key, value: value.as_deref() }).collect();
+        let tag = vec![tag; usize::from(tag) % 50];
+        match map.batch(ts, &tag, &given) {
+            Ok(()) if self.model.takes(ts) => {
+                self.model.tag(ts, tag);
+                for (key, value) in &changes {
+                    if value.is_some() || self.model.newest(key).is_some() {
+                        self.model.change(ts, key, value.as_deref());
+                    }
+                }
+                self.is_change = true;
+                Ok(())
+            }
+            Err(error) if error.kind() == ErrorKind::Full && self.model.takes(ts) => Ok(()),
+            Err(error) if error.kind() == ErrorKind::Timestamp && !self.model.takes(ts) => Ok(()),
+            other => Err(format!("{other:?}, the timestamp being allowed: {}", self.model.takes(ts))),
+        }
     }
 
     /// Changes the model if the map was changed. Unless it was refused, `result` must be `expected`.

@@ -71,13 +71,24 @@ fn compare_scan(map: &dyn OrderedMap, model: &Model, at: Ts) -> Result<(), Strin
 /// Compares the changes from `from` on, by timestamp. Where a key was changed twice at one timestamp, the map may list
 /// the first change as well.
 fn compare_mutations(map: &dyn OrderedMap, model: &Model, from: Ts) -> Result<(), String> {
-    let mut seen: Vec<Change> = Vec::new();
+    let (mut seen, mut tags): (Vec<Change>, Vec<(Ts, Vec<u8>)>) = (Vec::new(), Vec::new());
     let each = &mut |mutation: Mutation<'_>| {
+        if let Some(tag) = mutation.tag {
+            // Of several tags of a timestamp the last counts.
+            tags.retain(|(ts, _)| *ts != mutation.ts);
+            tags.push((mutation.ts, tag.to_vec()));
+            return true;
+        }
         seen.retain(|(ts, key, _)| (*ts, &key[..]) != (mutation.ts, mutation.key));
         seen.push((mutation.ts, mutation.key.to_vec(), mutation.value.map(<[u8]>::to_vec)));
         true
     };
     map.mutations(from, each).map_err(text(format_args!("changes from {from}")))?;
+    let (mut kept, forgotten) = model.tags();
+    kept.retain(|(ts, _)| *ts >= from);
+    if (&tags, map.forgotten_tag()) != (&kept, forgotten.clone()) {
+        return Err(format!("tags from {from}: {tags:?} instead of {kept:?} after {forgotten:?}"));
+    }
     if !seen.is_sorted_by_key(|(ts, _, _)| *ts) {
         return Err(format!("changes from {from} are not in the order of their timestamps"));
     }

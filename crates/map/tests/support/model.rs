@@ -17,6 +17,8 @@ pub struct Model {
     versions: BTreeMap<(Vec<u8>, Ts), Option<Vec<u8>>>,
     /// Timestamps and keys of the changes not forgotten, oldest first. Of two of one key at one timestamp, the second.
     changes: Vec<(Ts, Vec<u8>)>,
+    /// Tags of timestamps not forgotten, and the newest of the others.
+    tags: BTreeMap<Ts, Vec<u8>>,
     /// As [`perdura_map::Timestamps::last`].
     pub last: Ts,
     /// As [`perdura_map::Timestamps::applied`].
@@ -60,6 +62,20 @@ impl Model {
         self.last = ts;
     }
 
+    /// Gives a timestamp a tag.
+    pub fn tag(&mut self, ts: Ts, tag: Vec<u8>) {
+        assert!(self.takes(ts), "the caller asks first");
+        self.tags.insert(ts, tag);
+        self.last = ts;
+    }
+
+    /// The tags that are not forgotten, and the newest of the others.
+    pub fn tags(&self) -> (Vec<(Ts, Vec<u8>)>, Option<(Ts, Vec<u8>)>) {
+        let of = |(ts, tag): (&Ts, &Vec<u8>)| (*ts, tag.clone());
+        let kept = self.tags.range(self.forgotten + 1..).map(of).collect();
+        (kept, self.tags.range(..=self.forgotten).next_back().map(of))
+    }
+
     /// Takes back all changes from `from` on. `last` becomes what the map reports, which must be allowed.
     pub fn rollback(&mut self, from: Ts, last: Ts) -> Result<(), String> {
         if from > self.last {
@@ -67,7 +83,9 @@ impl Model {
         }
         self.versions.retain(|(_, ts), _| *ts < from);
         self.changes.retain(|(ts, _)| *ts < from);
-        let least = self.changes.last().map_or(self.applied, |(ts, _)| *ts).max(self.applied);
+        self.tags.retain(|ts, _| *ts < from);
+        let tagged = self.tags.keys().next_back().copied().unwrap_or(0);
+        let least = self.changes.last().map_or(self.applied, |(ts, _)| *ts).max(self.applied).max(tagged);
         if !(least..from).contains(&last) {
             return Err(format!("last {last} after a rollback from {from}, {least} being there"));
         }
@@ -79,6 +97,9 @@ impl Model {
     pub fn forget(&mut self, up_to: Ts) {
         self.forgotten = self.forgotten.max(up_to);
         self.changes.retain(|(ts, _)| *ts > up_to);
+        if let Some((newest, _)) = self.tags().1 {
+            self.tags.retain(|ts, _| *ts >= newest);
+        }
         let mut kept: BTreeMap<(Vec<u8>, Ts), Option<Vec<u8>>> = BTreeMap::new();
         for ((key, ts), value) in std::mem::take(&mut self.versions) {
             if ts <= up_to {

@@ -3,12 +3,19 @@
 use super::Report;
 
 const OPERATIONS: [(&str, f64, f64); 3] =
-    [("insert", 400.0, 1500.0), ("read", 200.0, 350.0), ("delete", 350.0, 1800.0)];
+    [("insert", 300.0, 800.0), ("read", 150.0, 300.0), ("delete", 320.0, 1500.0)];
+const OVERWRITE_LIST_MOST: f64 = 330.0;
+/// The list beside LMDB: durable reads, and inserts beside those that are not durable.
+const LMDB_RATIO_MOST: f64 = 0.8;
+const DRAM_LIST_MOST: f64 = 44.0;
+const PAUSE_US_MOST: f64 = 200.0;
+const OPEN_MS_MOST: f64 = 30.0;
+const PIN_NS_MORE: f64 = 30.0;
 const OWN: [&str; 2] = ["list", "btree"];
 const FENCES_MOST: f64 = 2.0;
 const AMPLIFICATION_MOST: f64 = 1.5;
-const READY_MS_MOST: [(&str, f64); 2] = [("list", 300.0), ("btree", 5.0)];
-const TAIL_RATIO_MOST: f64 = 2.0;
+const READY_MS_MOST: [(&str, f64); 2] = [("list", 200.0), ("btree", 5.0)];
+const TAIL_RATIO_MOST: f64 = 1.5;
 const SPACE_RATIO_MOST: f64 = 2.0;
 /// Upper bound of the DRAM for a key with a long value, divided by that with a short one: equal up to rounding.
 const DRAM_RATIO_MOST: f64 = 1.05;
@@ -23,6 +30,7 @@ pub fn judge(report: &mut Report) {
             report.at_most(&format!("{case}: {system}, ns"), found, most);
         }
     }
+    judge_limits(report);
     for system in OWN {
         let fences = worst(report, system, "fences/", "fences_per_confirmation");
         report.at_most(&format!("{system}: fences a confirmation"), fences, FENCES_MOST);
@@ -45,6 +53,30 @@ pub fn judge(report: &mut Report) {
         report.at_most(&format!("{system}: space used / live after 10 overwrites"), space, SPACE_RATIO_MOST);
     }
     judge_growth(report);
+}
+
+/// What must not grow with the region or the readers, and the list beside its peers.
+fn judge_limits(report: &mut Report) {
+    let overwrite = report.value("list", "overwrite/10B/20000/k10", NS);
+    report.at_most("overwrite/10B/20000/k10: list, ns", overwrite, OVERWRITE_LIST_MOST);
+    for (operation, peer) in [("read", "lmdb"), ("insert", "lmdb_nosync")] {
+        let case = format!("{operation}/10B/20000/k10");
+        let found = report.value("list", &case, NS).zip(report.value(peer, &case, NS));
+        let text = format!("{case}: list / {peer}");
+        report.at_most(&text, found.map(|(list, peer)| list / peer), LMDB_RATIO_MOST);
+    }
+    for system in OWN {
+        for case in ["collect_pause/1GiB", "collect_pause/16GiB"] {
+            let worst = report.value(system, case, "worst_us");
+            report.at_most(&format!("{case}: {system}, worst set, us"), worst, PAUSE_US_MOST);
+        }
+        let ready = report.value(system, "open/16GiB", "ready_ms");
+        report.at_most(&format!("open/16GiB: {system}, ms"), ready, OPEN_MS_MOST);
+        let pins = report.value(system, "pin/10000", NS).zip(report.value(system, "pin/0", NS));
+        report.at_most(&format!("pin/10000: {system}, ns more than with none"), pins.map(|(many, none)| many - none), PIN_NS_MORE);
+    }
+    let dram = largest(report, "list", "dram_bytes_per_key", |case| case.starts_with("dram/"));
+    report.at_most("list: DRAM a key, bytes", dram, DRAM_LIST_MOST);
 }
 
 fn judge_dram(report: &mut Report) {
