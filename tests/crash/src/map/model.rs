@@ -87,15 +87,15 @@ pub struct State {
     /// What was forgotten for certain.
     pub held: Ts,
     /// The tags of timestamps.
-    tags: BTreeMap<Ts, Bytes>,
+    pub(super) tags: BTreeMap<Ts, Bytes>,
     /// The meta blob.
     pub meta: Vec<u8>,
     /// The map was emptied for a load that has not ended.
     pub is_partial: bool,
     /// All changes, oldest first; of several changes of a key at one timestamp only the last.
-    changes: Vec<Change>,
+    pub(super) changes: Vec<Change>,
     /// Timestamps and values of each key, oldest first.
-    versions: BTreeMap<Bytes, Vec<(Ts, Option<Bytes>)>>,
+    pub(super) versions: BTreeMap<Bytes, Vec<(Ts, Option<Bytes>)>>,
 }
 
 impl State {

@@ -101,9 +101,10 @@ impl History {
     /// The call has returned and the map has these timestamps. Returns the state.
     pub fn reach(&self, number: usize, stamps: Stamps) -> State {
         let mut states = self.states.lock();
-        (states[number].stamps, states[number].held) = (stamps, stamps.forgotten);
+        states[number].stamps = stamps;
         self.reached.store(number, Ordering::Relaxed);
-        states[number].clone()
+        // What was forgotten by now may have been so only after this state was confirmed.
+        State { held: stamps.forgotten, ..states[number].clone() }
     }
 
     /// The call has failed without a change.
