@@ -87,7 +87,8 @@ typedef enum PerduraMapCode {
   PERDURA_MAP_CODE_VERSION,
   // Bytes in the file or in a snapshot are not what they must be.
   PERDURA_MAP_CODE_DAMAGED,
-  // The map takes no changes now: a snapshot is being loaded, or one that is held stands in the way.
+  // The map takes no changes now: a snapshot is being loaded, or one that is held stands in the way; or its
+  // numbers of confirmations are used up, and it must be copied to a new file.
   PERDURA_MAP_CODE_READ_ONLY,
   // The system refused access to the files: not DAX, in use by another process, I/O.
   PERDURA_MAP_CODE_MEDIUM,
@@ -95,6 +96,10 @@ typedef enum PerduraMapCode {
   PERDURA_MAP_CODE_BUSY,
   // A defect. The map takes no more changes.
   PERDURA_MAP_CODE_INTERNAL,
+  // The map was emptied for a load that has not ended. Load a snapshot.
+  PERDURA_MAP_CODE_PARTIAL,
+  // The snapshot held more garbage than its limit.
+  PERDURA_MAP_CODE_EXPIRED,
 } PerduraMapCode;
 
 // Copies the message of the calling thread's last failure to `target`, cut to `bytes` bytes and ended with a
@@ -208,9 +213,45 @@ typedef struct PerduraMapBytes {
 // not, is not `expected`. If `expected` is null the key must have no value; if `desired` is null it is
 // deleted.
 //
+// `rests_on` gets the timestamp of the change that the answer rests on, which may be rolled back until it is
+// applied: `ts` if the key was changed, otherwise that of the version compared with, or 0 if there is none.
+// It may be null.
+//
 // Errors: as for perdura_map_set.
 PerduraMapCode perdura_map_compare_and_set(const PerduraMap *map, uint64_t ts, const void *key,
-    size_t key_bytes, const PerduraMapBytes *expected, const PerduraMapBytes *desired);
+    size_t key_bytes, const PerduraMapBytes *expected, const PerduraMapBytes *desired, uint64_t *rests_on);
+
+// One change of a batch.
+typedef struct PerduraMapChange {
+  // The key.
+  PerduraMapBytes key;
+  // Whether the key is deleted. Deleting a key without a value changes nothing.
+  bool deletes;
+  // The new value. Ignored if the key is deleted.
+  PerduraMapBytes value;
+} PerduraMapChange;
+
+// Makes several changes at timestamp `ts` and gives it a tag: all of that or, also after a crash, nothing.
+// Without changes it raises the newest timestamp to `ts`. The tag is durable and rolled back with its
+// timestamp, and listed by perdura_map_mutations.
+//
+// Errors: as for perdura_map_set; TOO_LARGE also for a tag of more than 1,024 bytes.
+PerduraMapCode perdura_map_batch(const PerduraMap *map, uint64_t ts, const void *tag, size_t tag_bytes,
+    const PerduraMapChange *changes, size_t count);
+
+// Copies the newest tag that is forgotten to `buffer`, cut to `buffer_bytes` bytes. `tag_bytes` gets its
+// whole length, `ts` its timestamp, which may be null. ABSENT if no tag was forgotten.
+PerduraMapCode perdura_map_forgotten_tag(const PerduraMap *map, uint64_t *ts, void *buffer,
+    size_t buffer_bytes, size_t *tag_bytes);
+
+// Replaces the map's meta blob, at most 1,024 bytes of the program's own. It is durable with the next
+// confirmation; rollbacks and loads leave it as it is.
+//
+// Errors: TOO_LARGE.
+PerduraMapCode perdura_map_set_meta(const PerduraMap *map, const void *meta, size_t meta_bytes);
+
+// Copies the map's meta blob to `buffer`, cut to `buffer_bytes` bytes. `meta_bytes` gets its whole length.
+PerduraMapCode perdura_map_meta(const PerduraMap *map, void *buffer, size_t buffer_bytes, size_t *meta_bytes);
 
 // Makes all changes so far durable. Takes two fences, none if there are no changes.
 PerduraMapCode perdura_map_confirm(const PerduraMap *map);
@@ -250,6 +291,24 @@ void perdura_map_value_release(PerduraMapValue *value);
 // Errors: FORGOTTEN, TOO_LARGE.
 PerduraMapCode perdura_map_read(const PerduraMap *map, const void *key, size_t key_bytes, uint64_t at,
     void *buffer, size_t buffer_bytes, size_t *value_bytes);
+
+// Holds what a timestamp shows.
+typedef struct PerduraMapView PerduraMapView;
+
+// Begins a view of timestamp `at`: nothing that it shows is forgotten until it is released. Release it with
+// perdura_map_view_release.
+//
+// Errors: FORGOTTEN.
+PerduraMapCode perdura_map_view(const PerduraMap *map, uint64_t at, PerduraMapView **view);
+
+// Gets the value of `key` in a view, as perdura_map_get does.
+//
+// Errors: FORGOTTEN if a snapshot was loaded since the view began, TOO_LARGE.
+PerduraMapCode perdura_map_view_get(const PerduraMapView *view, const void *key, size_t key_bytes,
+    PerduraMapValue *value);
+
+// Ends a view. Does nothing with null.
+void perdura_map_view_release(PerduraMapView *view);
 
 /* -- Scans */
 
@@ -346,6 +405,10 @@ typedef struct PerduraMapMutation {
   const void *value;
   // Length of the value.
   size_t value_bytes;
+  // If not null, this is no change of a key but the tag of the timestamp, which comes before its changes.
+  const void *tag;
+  // Length of the tag.
+  size_t tag_bytes;
 } PerduraMapMutation;
 
 // Calls `each` with every change at timestamp `from` and later that has not been forgotten, oldest first,
@@ -368,6 +431,13 @@ typedef struct PerduraMapSnapshot PerduraMapSnapshot;
 PerduraMapCode perdura_map_snapshot(const PerduraMap *map, size_t chunk_bytes_max,
     PerduraMapSnapshot **snapshot);
 
+// perdura_map_snapshot with a limit: once the map has `garbage_bytes_max` bytes of garbage more than at its
+// start, the snapshot ends, garbage is collected again, and perdura_map_snapshot_next fails with EXPIRED.
+//
+// Errors: as for perdura_map_snapshot.
+PerduraMapCode perdura_map_snapshot_within(const PerduraMap *map, size_t chunk_bytes_max,
+    uint64_t garbage_bytes_max, PerduraMapSnapshot **snapshot);
+
 // Gets the map's timestamps as of the snapshot.
 PerduraMapCode perdura_map_snapshot_timestamps(const PerduraMapSnapshot *snapshot,
     PerduraMapTimestamps *timestamps);
@@ -386,6 +456,12 @@ typedef struct PerduraMapLoader PerduraMapLoader;
 //
 // Errors: READ_ONLY, FULL.
 PerduraMapCode perdura_map_load_begin(const PerduraMap *map, PerduraMapLoader **loader);
+
+// perdura_map_load_begin that empties the map first, and so needs no room for both contents. From then on
+// until a load finishes, also after a crash, reads and changes fail with PARTIAL.
+//
+// Errors: READ_ONLY.
+PerduraMapCode perdura_map_load_reset(const PerduraMap *map, PerduraMapLoader **loader);
 
 // Takes the next chunk of the snapshot, as perdura_map_snapshot_next gave it out and in the same order.
 //

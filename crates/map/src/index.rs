@@ -32,7 +32,7 @@ pub trait Index: Sized + Send + Sync + 'static {
 
     /// The newest record of a key. The caller is the writer, or has pinned. Error: `Damaged`.
     #[doc(hidden)]
-    fn newest<'r>(&self, records: &'r Records, key: &[u8]) -> Result<Option<(Ref, Record<'r>)>>;
+    fn newest<'r>(&self, records: &'r Records, key: &[u8]) -> Result<Newest<'r>>;
 
     /// Walks the entries from the first not below `from` on, those of the root that [`Index::root`] returned, or with
     /// none the present ones. The caller has pinned.
@@ -41,12 +41,7 @@ pub trait Index: Sized + Send + Sync + 'static {
 
     /// The place of a key, and its newest record. For the writer.
     #[doc(hidden)]
-    fn locate<'r>(
-        &self,
-        writer: &Self::Writer,
-        records: &'r Records,
-        key: &[u8],
-    ) -> Result<(Self::Place, Option<(Ref, Record<'r>)>)>;
+    fn locate<'r>(&self, writer: &Self::Writer, records: &'r Records, key: &[u8]) -> Result<(Self::Place, Newest<'r>)>;
 
     /// Makes the entry at a key's place name `record`, or removes it. Nothing has changed since the place was found. Readers
     /// see it at the latest when it is published. Error: `Full`, after which the caller aborts.
@@ -110,6 +105,9 @@ pub(crate) struct Editing<'e, I: Index> {
     /// Receives the records that were swept.
     pub(crate) dead: &'e mut Vec<Ref>,
 }
+
+/// The newest record of a key, if the key has an entry.
+pub(crate) type Newest<'r> = Option<(Ref, Record<'r>)>;
 
 /// An entry for [`Index::build`]: the first sixteen bytes of the key as a number, and the record.
 pub(crate) type Entry = (u128, Ref);

@@ -13,7 +13,7 @@ use crate::node::{Build, Node, Tweak};
 use crate::pages::{Filling, Pages, Urgency};
 use crate::pin::Pins;
 use crate::record::Records;
-use perdura_pmem::{LINE_BYTES, Region, planted};
+use perdura_pmem::{LINE_BYTES, Region, planted, trace};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -187,6 +187,8 @@ impl<'s> PageWriter<'s> {
         let offset = place.offset();
         let words = &mut self.nodes.words[..(place.len() - NODE_SUM_BYTES) as usize / 8];
         write(words);
+        // Whatever is replaced before the confirmation is never flushed.
+        let _span = trace::span(trace::TRANSIENT);
         self.pages.region.write(offset + NODE_SUM_BYTES, bytes_of(words));
         self.nodes.fresh.set(offset);
         self.nodes.gone.clear(offset);
@@ -231,6 +233,7 @@ impl<'s> PageWriter<'s> {
         let words = &mut self.nodes.words[..source.words().len()];
         words.copy_from_slice(source.words());
         tweak.apply(words, branching);
+        let _span = trace::span(trace::TRANSIENT);
         self.pages.region.write(Ref(link).offset() + NODE_SUM_BYTES, bytes_of(words));
         Ok(())
     }

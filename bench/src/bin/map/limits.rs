@@ -52,7 +52,12 @@ fn overwrite(plan: &Plan, system: System) {
     keys::shuffle(&mut keys, SEED + 1);
     let begun = Instant::now();
     own.insert(&keys, &VALUE, BATCH);
-    output::value(system.name(), &format!("overwrite/10B/{KEYS}/k{BATCH}"), "ns_per_op", ns_each(begun.elapsed(), KEYS));
+    output::value(
+        system.name(),
+        &format!("overwrite/10B/{KEYS}/k{BATCH}"),
+        "ns_per_op",
+        ns_each(begun.elapsed(), KEYS),
+    );
 }
 
 /// A get with no value held, and with many.

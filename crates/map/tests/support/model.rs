@@ -9,6 +9,9 @@ use std::collections::BTreeMap;
 /// A key, its value, and the timestamp of the change that gave it.
 pub type Seen<'a> = (&'a [u8], &'a [u8], Ts);
 
+/// A timestamp and its tag.
+pub type Tagged = (Ts, Vec<u8>);
+
 /// A timestamp, a key, and the value it was given then, or none if it was deleted.
 pub type Changed<'a> = (Ts, &'a [u8], Option<&'a [u8]>);
 
@@ -70,7 +73,7 @@ impl Model {
     }
 
     /// The tags that are not forgotten, and the newest of the others.
-    pub fn tags(&self) -> (Vec<(Ts, Vec<u8>)>, Option<(Ts, Vec<u8>)>) {
+    pub fn tags(&self) -> (Vec<Tagged>, Option<Tagged>) {
         let of = |(ts, tag): (&Ts, &Vec<u8>)| (*ts, tag.clone());
         let kept = self.tags.range(self.forgotten + 1..).map(of).collect();
         (kept, self.tags.range(..=self.forgotten).next_back().map(of))

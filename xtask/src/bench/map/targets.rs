@@ -2,8 +2,7 @@
 
 use super::Report;
 
-const OPERATIONS: [(&str, f64, f64); 3] =
-    [("insert", 300.0, 800.0), ("read", 150.0, 300.0), ("delete", 320.0, 1500.0)];
+const OPERATIONS: [(&str, f64, f64); 3] = [("insert", 300.0, 800.0), ("read", 150.0, 300.0), ("delete", 320.0, 1500.0)];
 const OVERWRITE_LIST_MOST: f64 = 330.0;
 /// The list beside LMDB: durable reads, and inserts beside those that are not durable.
 const LMDB_RATIO_MOST: f64 = 0.8;
@@ -73,7 +72,11 @@ fn judge_limits(report: &mut Report) {
         let ready = report.value(system, "open/16GiB", "ready_ms");
         report.at_most(&format!("open/16GiB: {system}, ms"), ready, OPEN_MS_MOST);
         let pins = report.value(system, "pin/10000", NS).zip(report.value(system, "pin/0", NS));
-        report.at_most(&format!("pin/10000: {system}, ns more than with none"), pins.map(|(many, none)| many - none), PIN_NS_MORE);
+        report.at_most(
+            &format!("pin/10000: {system}, ns more than with none"),
+            pins.map(|(many, none)| many - none),
+            PIN_NS_MORE,
+        );
     }
     let dram = largest(report, "list", "dram_bytes_per_key", |case| case.starts_with("dram/"));
     report.at_most("list: DRAM a key, bytes", dram, DRAM_LIST_MOST);
