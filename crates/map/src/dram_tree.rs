@@ -500,7 +500,6 @@ impl Memory {
             return;
         }
         let oldest = pins.oldest();
-        // Planted: a separator is freed although a reader is pinned.
         while self.left.front().is_some_and(|(epoch, _)| *epoch < oldest) {
             let (_, separators) = self.left.pop_front().expect("there is a front");
             separators.into_iter().for_each(free);

@@ -130,7 +130,6 @@ impl Index for ListIndex {
         writer.memory.recycle(pins);
         if !writer.replaced.is_empty() {
             let oldest = pins.oldest();
-            // Planted: nodes in DRAM are freed although a reader is pinned.
             writer.replaced.retain(|(epoch, _)| *epoch >= oldest);
         }
     }

@@ -323,7 +323,6 @@ impl PageNodes {
         self.made.sort_unstable();
         for node in &self.made {
             let offset = node.offset();
-            // Planted: nodes that were changed in place are not summed again.
             let is_there = *node != last && self.fresh.is_set(offset) && pages.live.is_set(offset);
             last = *node;
             if !is_there || self.dropped(*node) {

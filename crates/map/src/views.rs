@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 #[derive(Default)]
 pub(crate) struct Views {
     forgotten: AtomicU64,
-    /// The oldest view's timestamp, or `Ts::MAX` less one if there is none, with all bits turned so that zero is none.
+    /// The oldest view's timestamp with all bits turned; 0, which stands for `Ts::MAX`, if there is none.
     oldest: AtomicU64,
     held: Mutex<BTreeMap<Ts, u64>>,
     /// Counts the contents that loads have replaced.
