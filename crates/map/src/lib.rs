@@ -69,7 +69,7 @@ pub use config::{
 pub use error::{Error, ErrorKind, Result};
 pub use list_index::ListIndex;
 pub use load::Loader;
-pub use map::{BTree, List, Map, open};
+pub use map::{BTree, List, Map, create, open, open_as};
 pub use ordered_map::{Compared, KeyChange, Mutation, OrderedMap};
 pub use scan::{Entry, Scan, Value, View};
 pub use snapshot::{Chunks, Position, Snapshot};

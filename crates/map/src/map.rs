@@ -46,6 +46,28 @@ pub type List = Map<ListIndex>;
 /// The persistent copy-on-write B+-tree.
 pub type BTree = Map<TreeIndex>;
 
+/// Creates an empty map of a kind in a new file `name`. Errors: as [`Map::create`].
+pub fn create(
+    medium: &Arc<dyn Medium>,
+    name: &str,
+    kind: Kind,
+    layout: &Layout,
+    config: &Config,
+) -> Result<Box<dyn OrderedMap>> {
+    Ok(match kind {
+        Kind::List => Box::new(List::create(medium, name, layout, config)?),
+        Kind::BTree => Box::new(BTree::create(medium, name, layout, config)?),
+    })
+}
+
+/// Opens the map in file `name`, which is of this kind. Errors: as [`Map::open`].
+pub fn open_as(medium: &Arc<dyn Medium>, name: &str, kind: Kind, config: &Config) -> Result<Box<dyn OrderedMap>> {
+    Ok(match kind {
+        Kind::List => Box::new(List::open(medium, name, config)?),
+        Kind::BTree => Box::new(BTree::open(medium, name, config)?),
+    })
+}
+
 /// Opens the map in file `name`, whichever kind it is. Errors: as [`Map::open`].
 pub fn open(medium: &Arc<dyn Medium>, name: &str, config: &Config) -> Result<Box<dyn OrderedMap>> {
     let region = medium.open(name)?;

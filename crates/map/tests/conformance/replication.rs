@@ -24,6 +24,8 @@ pub const CHECKS: &[(&str, Check)] = &[
     ("a load after a reset needs no room for both", a_load_after_a_reset),
     ("an unfinished load after a reset is told", an_unfinished_load_is_told),
     ("tags travel in snapshots", tags_travel_in_snapshots),
+    ("thousands of values can be held", thousands_of_values_can_be_held),
+    ("a map is opened by its kind", a_map_is_opened_by_its_kind),
 ];
 
 fn put<'a>(key: &'a [u8], value: &'a [u8]) -> KeyChange<'a> {
@@ -330,4 +332,32 @@ fn tags_travel_in_snapshots(place: &Place) {
         let target = place.open(name);
         assert_eq!((target.forgotten_tag(), tags(&*target)), (map.forgotten_tag(), tags(&*map)), "{name}");
     }
+}
+
+/// Found: a pin looked through all that were held.
+fn thousands_of_values_can_be_held(place: &Place) {
+    let map = place.create("map");
+    for key in 0..100u8 {
+        map.set(1, &[key], &[key; 50]).expect("there is room");
+    }
+    map.apply(1).expect("it is there");
+    let held: Vec<_> =
+        (0..10_000u32).map(|n| map.get(&[(n % 100) as u8], 1).expect("it reads").expect("it is there")).collect();
+    for round in 0..20u64 {
+        for key in 0..100u8 {
+            map.put(&[key], &[0xee; 60]).expect("there is room");
+        }
+        map.collect().unwrap_or_else(|error| panic!("{round}: {error}"));
+    }
+    assert!(held.iter().enumerate().all(|(n, value)| **value == [(n % 100) as u8; 50]), "held values do not change");
+    drop(held);
+    collect_all(&*map);
+    assert_eq!(map.check().expect("sound"), 100);
+}
+
+fn a_map_is_opened_by_its_kind(place: &Place) {
+    drop(place.create("map"));
+    let config = crate::support::quiet();
+    refused(perdura_map::open_as(&place.medium, "map", crate::support::other(place.kind), &config), ErrorKind::Foreign);
+    assert_eq!(perdura_map::open_as(&place.medium, "map", place.kind, &config).expect("it opens").kind(), place.kind);
 }

@@ -6,7 +6,7 @@ pub mod damage;
 pub mod model;
 pub mod signed;
 
-use perdura_map::{BTree, Config, Error, ErrorKind, Kind, Layout, List, OrderedMap, Result, Scan, Ts};
+use perdura_map::{Config, Error, ErrorKind, Kind, Layout, OrderedMap, Result, Scan, Ts};
 use perdura_pmem::{FileMedium, Medium, Options, SimMedium};
 use std::path::Path;
 use std::sync::Arc;
@@ -45,10 +45,7 @@ pub fn tiny_layout(bytes: u64) -> Layout {
 
 /// Creates a map of a kind.
 pub fn create(medium: &Arc<dyn Medium>, name: &str, kind: Kind, layout: &Layout, config: &Config) -> Result<Map> {
-    Ok(match kind {
-        Kind::List => Box::new(List::create(medium, name, layout, config)?),
-        Kind::BTree => Box::new(BTree::create(medium, name, layout, config)?),
-    })
+    perdura_map::create(medium, name, kind, layout, config)
 }
 
 /// A map of either kind.
