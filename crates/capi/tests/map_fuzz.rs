@@ -8,6 +8,7 @@ mod map;
 
 use rand::rngs::StdRng;
 use rand::{Rng, RngCore, SeedableRng};
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
@@ -68,8 +69,8 @@ fn a_damaged_file_is_refused_or_reads_as_confirmed() {
     run("region", map::region, 600, 60);
 }
 
-/// The head of the file: control block and page table, and the first of the pages.
-const HEAD_BYTES: u32 = 7 << 10;
+/// The head of the file: identity, root word and the slot in use; the summary's word; the page table, and the first of the pages.
+const HEAD: [Range<u32>; 3] = [0..5 << 9, 8192..8256, 12 << 10..18 << 10];
 
 /// Lost bytes read as zeros. Each word of the head is lost once, and some lines of the pages (with PERDURA_SOAK each word).
 #[test]
@@ -78,8 +79,9 @@ fn lost_bytes_are_noticed_or_do_not_matter() {
     const LINE: u8 = 0;
     let end = map::FILE_BYTES as u32;
     let (what, step) = if setting("PERDURA_SOAK").is_some() { (WORD, 8) } else { (LINE, 5 * 64) };
-    let head = (0..HEAD_BYTES).step_by(8).map(|at| (WORD, at));
-    for (what, at) in head.chain((HEAD_BYTES..end).step_by(step).map(|at| (what, at))) {
+    let rest = (HEAD[2].end..end).step_by(step).map(|at| (what, at));
+    let head = HEAD.into_iter().flat_map(|part| part.step_by(8).map(|at| (WORD, at)));
+    for (what, at) in head.chain(rest) {
         for choice in 0..4 {
             let [a, b, c, d] = at.to_le_bytes();
             if let Err(panic) = catch_unwind(|| map::region(&[choice, what, a, b, c, d])) {

@@ -136,6 +136,8 @@ impl<I: Structure> Core<I> {
             state.pending.push(Change { ts, record, before: Ref::NONE, replaces: false, tag: true });
         }
         for change in changes {
+            // Planted: a batch is confirmed between its changes.
+            planted(154).then(|| self.confirm(state));
             self.change(state, ts, change.key, change.value, |newest| {
                 change.value.is_some() || newest.is_some_and(|(value, _)| value.is_some())
             })?;

@@ -143,7 +143,7 @@ impl<I: Structure> Core<I> {
         self.index.publish(&mut state.writer);
         state.changes += 1;
         state.is_dirty = true;
-        I::recycle(&mut state.writer, &mut state.pages, &self.pins, state.holds.any());
+        self.recycle(state);
     }
 
     pub(crate) fn space(&self) -> Space {

@@ -90,14 +90,20 @@ impl<I: Index> Core<I> {
         if state.ending.is_some_and(|epoch| self.pins.oldest() > epoch) {
             state.ending = None;
         }
-        let is_held = state.holds.any() || state.ending.is_some();
         // Planted: a snapshot does not hold off the freeing of pages.
-        if state.pages.has_leaving() && (!is_held || planted(109)) {
+        if state.pages.has_leaving() && (!state.keeps_garbage() || planted(109)) {
             freed = state.pages.free_leaving(self.pins.oldest());
             state.is_dirty |= freed > 0;
         }
-        I::recycle(&mut state.writer, &mut state.pages, &self.pins, is_held);
+        self.recycle(state);
         freed
+    }
+
+    /// Reuses the places of nodes that nobody can see any more.
+    #[inline]
+    pub(crate) fn recycle(&self, state: &mut State<I>) {
+        let is_kept = state.keeps_garbage();
+        I::recycle(&mut state.writer, &mut state.pages, &self.pins, is_kept);
     }
 
     /// Counts changes that were made, and confirms when the batch is full.
@@ -113,7 +119,7 @@ impl<I: Index> Core<I> {
         if state.changes >= self.config.changes_max + u32::from(planted(103)) {
             self.confirm(state);
         } else {
-            I::recycle(&mut state.writer, &mut state.pages, &self.pins, state.holds.any() || state.ending.is_some());
+            self.recycle(state);
         }
         self.stir();
     }

@@ -37,8 +37,7 @@ impl Pins {
     /// Pins the present epoch until the pin is dropped.
     #[inline]
     pub(crate) fn pin(&self) -> Pin<'_> {
-        // Planted: a reader pins the epoch after the one it reads in.
-        let epoch = self.epoch.load(Ordering::Acquire) + u64::from(planted(144));
+        let epoch = self.epoch.load(Ordering::Acquire);
         let count = &self.shards[hint() % SHARDS][epoch as usize % EPOCHS];
         count.fetch_add(1, Ordering::SeqCst);
         // On x86 a locked instruction orders later loads by itself, and a fence would cost as much again.
@@ -56,7 +55,8 @@ impl Pins {
     pub(crate) fn advance(&self) -> u64 {
         fence(Ordering::SeqCst);
         let epoch = self.epoch.load(Ordering::Relaxed);
-        if self.readers(epoch + 1) == 0 {
+        // Planted: an epoch takes over counts in which there still are readers.
+        if self.readers(epoch + 1) == 0 || planted(144) {
             self.epoch.store(epoch + 1, Ordering::Release);
         }
         // Planted: what is retired counts as retired in the epoch before.

@@ -116,7 +116,7 @@ impl<I: Index> Core<I> {
         // Planted: records that are rolled back stay linked.
         state.head = if planted(128) { state.head } else { head };
         state.is_dirty = true;
-        I::recycle(&mut state.writer, &mut state.pages, &self.pins, state.holds.any());
+        self.recycle(state);
     }
 
     pub(crate) fn forget(&self, up_to: Ts) -> Result<()> {
@@ -158,8 +158,9 @@ impl<I: Index> Core<I> {
     pub(crate) fn forget_some(&self, state: &mut State<I>) -> bool {
         let up_to = state.forget_to;
         let turn = state.pending.at(TURN_CHANGES).map_or(up_to, |change| up_to.min(change.ts));
-        // The mark rises before versions go that a read below it would see. (Planted: only after.)
-        let up_to = if planted(132) { turn } else { self.views.raise(turn) };
+        // The mark rises before versions go that a read below it would see. Planted: only after.
+        let is_late = planted(132);
+        let up_to = if is_late { turn } else { self.views.raise(turn) };
         if up_to <= state.times.forgotten && state.pending.oldest().is_none_or(|change| change.ts > up_to) {
             return false;
         }
@@ -169,7 +170,7 @@ impl<I: Index> Core<I> {
             self.forget_one(state, &change);
             state.pending.pop_oldest();
         }
-        planted(132).then(|| self.views.raise(up_to));
+        is_late.then(|| self.views.raise(up_to));
         state.times.forgotten = state.times.forgotten.max(up_to);
         state.is_dirty = true;
         self.stir();
@@ -240,7 +241,7 @@ impl<I: Index> Core<I> {
         }
         self.index.publish(&mut state.writer);
         state.is_dirty |= state.dead.len() > before;
-        I::recycle(&mut state.writer, &mut state.pages, &self.pins, state.holds.any());
+        self.recycle(state);
         Ok(())
     }
 

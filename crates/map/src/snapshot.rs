@@ -184,10 +184,7 @@ impl Iterator for Chunks {
 impl<I: Index> Source for Core<I> {
     fn chunk(&self, held: &Held, position: &mut Position, bytes_max: usize) -> Result<Vec<u8>> {
         let _pin = self.pins.pin();
-        if held.hold.has_ended() {
-            let what = "the snapshot held more garbage than its limit; take another, or with a higher limit";
-            return Err(self.error(ErrorKind::Expired, what.into()));
-        }
+        self.check_held(held)?;
         let mut chunk = vec![0; FRAME_BYTES];
         let mut walk = None;
         while position.at != At::Over && self.send(held, position, bytes_max, &mut chunk)? {
@@ -195,6 +192,8 @@ impl<I: Index> Source for Core<I> {
             position.at = self.after(&held.confirmed, &position.at, &mut walk)?;
             position.items += u64::from(!matches!(position.at, At::End | At::Over));
         }
+        // If the hold ended meanwhile, the collector may have been there.
+        self.check_held(held)?;
         position.crc = stream::frame(&mut chunk, position.number, position.crc);
         position.number += 1;
         Ok(chunk)
@@ -206,6 +205,15 @@ impl<I: Index> Source for Core<I> {
 }
 
 impl<I: Index> Core<I> {
+    /// Error: `Expired`.
+    fn check_held(&self, held: &Held) -> Result<()> {
+        if held.hold.has_ended() {
+            let what = "the snapshot held more garbage than its limit; take another, or with a higher limit";
+            return Err(self.error(ErrorKind::Expired, what.into()));
+        }
+        Ok(())
+    }
+
     /// Moves bytes of the part at a position into the chunk while there is room. Returns whether all are moved.
     fn send(&self, held: &Held, position: &mut Position, bytes_max: usize, chunk: &mut Vec<u8>) -> Result<bool> {
         let mut small = Vec::new();

@@ -103,6 +103,12 @@ impl<I: Index> State<I> {
         self.holds.any() && !planted(126) || self.is_loading
     }
 
+    /// Whether somebody may read what confirmations do not reach any more: under a snapshot, or under one that has ended.
+    #[inline]
+    pub(crate) fn keeps_garbage(&self) -> bool {
+        self.holds.any() || self.ending.is_some()
+    }
+
     /// Lends what changes the index.
     #[inline]
     pub(crate) fn editing<'e>(&'e mut self, records: &'e Records, urgency: Urgency) -> Editing<'e, I> {

@@ -66,11 +66,12 @@ pub(crate) fn versions(records: &Records, candidates: &mut [Candidate], forgotte
 fn of_one_key(versions: &[Candidate], forgotten: Ts, replaced: bool, found: &mut Versions) {
     let mut kept: Vec<Ref> = Vec::new();
     let mut previous = None;
+    // Planted: the version that a read at `forgotten` sees is dropped with those it supersedes.
+    let drops_all = planted(142);
     for version in versions {
-        // Planted: the version that a read at `forgotten` sees is dropped with those it supersedes.
-        if version.ts <= forgotten + u64::from(planted(142)) {
+        if version.ts <= forgotten + u64::from(drops_all) {
             // The newest of those not above the mark is the last that counts, unless it is a deletion.
-            if version.record.is_deletion() || planted(142) {
+            if version.record.is_deletion() || drops_all {
                 break;
             }
             kept.push(version.record);

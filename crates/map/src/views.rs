@@ -37,7 +37,8 @@ impl Views {
     }
 
     fn oldest(&self) -> Ts {
-        !self.oldest.load(Ordering::Acquire)
+        // Planted: a view does not hold the mark.
+        if planted(116) { Ts::MAX } else { !self.oldest.load(Ordering::Acquire) }
     }
 
     /// Enters a view at `at`, unless that is below the mark, which is returned then.
@@ -79,15 +80,13 @@ impl Views {
     #[inline]
     pub(crate) fn raise(&self, up_to: Ts) -> Ts {
         let before = self.forgotten();
-        // Planted: a view does not hold the mark.
-        let oldest = if planted(116) { Ts::MAX } else { self.oldest() };
-        let target = up_to.min(oldest).max(before);
+        let target = up_to.min(self.oldest()).max(before);
         if target == before {
             return before;
         }
         self.forgotten.store(target, Ordering::Release);
         fence(Ordering::SeqCst);
-        if self.oldest() < target && !planted(116) {
+        if self.oldest() < target {
             return self.lower(before);
         }
         target

@@ -6,8 +6,11 @@ use super::subject::FILE_BYTES;
 
 const SLOTS_AT: usize = 128;
 const ROOT_BYTES: usize = 128;
-const DATA_AT: usize = 4096;
-const RECORD_HEADER_BYTES: usize = 32;
+/// From one slot to the next: a root record, and room for a tag and the meta blob.
+const SLOT_BYTES: usize = ROOT_BYTES + 2 * 1024;
+/// Where the pages begin: after the summary, in one page of memory, and the page table, in another.
+const DATA_AT: usize = 16 << 10;
+const RECORD_HEADER_BYTES: usize = 40;
 
 /// The kinds of object that have a checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,30 +44,37 @@ fn seed(salt: u64, place: u64) -> u32 {
     ((salt ^ place).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32
 }
 
-/// Bytes of a record from its header on, without padding, or none if they are not within the file.
-fn record_bytes(bytes: &[u8], offset: usize) -> Option<usize> {
-    let lengths = word(bytes, offset + 24);
-    let len = RECORD_HEADER_BYTES + (lengths & 0x7fff_ffff) as usize + (lengths >> 32) as usize;
-    (offset + len <= bytes.len()).then_some(len)
+/// The two lengths that a word holds.
+fn lengths(word: u64) -> (usize, usize) {
+    (word as u32 as usize, (word >> 32) as usize)
+}
+
+/// The end of an object of `len` bytes that two more pieces follow, or none if that is not within the file.
+fn end(bytes: &[u8], offset: usize, len: usize, (one, other): (usize, usize)) -> Option<usize> {
+    let end = offset.checked_add(len)?.checked_add(one)?.checked_add(other)?;
+    (end <= bytes.len()).then_some(end)
 }
 
 /// The word that holds an object's checksum, by offset, and its correct value. None if the object's lengths are
 /// impossible.
 fn check_word(bytes: &[u8], object: Object) -> Option<(usize, u64)> {
     let Object { shape, offset, len } = object;
-    let crc =
-        |place: usize, from: usize, to: usize| crc32c::crc32c_append(seed(salt(bytes), place as u64), &bytes[from..to]);
+    let crc = |place: usize, from: usize, to: usize| {
+        u64::from(crc32c::crc32c_append(seed(salt(bytes), place as u64), &bytes[from..to]))
+    };
     match shape {
-        Shape::Root => Some((offset + len - 8, u64::from(crc(0, offset, offset + len - 8)))),
+        Shape::Root => {
+            let blob = end(bytes, offset, len, lengths(word(bytes, offset + 80)))?;
+            let sum = crc32c::crc32c_append(crc(0, offset, offset + len - 8) as u32, &bytes[offset + len..blob]);
+            Some((offset + len - 8, u64::from(sum)))
+        }
         Shape::Record => {
-            let end = offset + record_bytes(bytes, offset)?;
-            Some((offset + 8, u64::from(crc(offset, offset + 16, end))))
+            // Two bits of the key's length are flags.
+            let (key, value) = lengths(word(bytes, offset + 32) & !(3 << 30));
+            let end = end(bytes, offset, RECORD_HEADER_BYTES, (key, value))?;
+            Some((offset + 16, crc(offset, offset + 24, end)))
         }
-        Shape::Node => {
-            let counts = word(bytes, offset) as u32;
-            let check = crc(offset, offset + 8, offset + len) ^ counts.wrapping_mul(0x9e37_79b9);
-            Some((offset, u64::from(counts) | u64::from(check) << 32))
-        }
+        Shape::Node => Some((offset, crc(offset, offset + 8, offset + len))),
     }
 }
 
@@ -74,13 +84,13 @@ fn is_sound(bytes: &[u8], object: Object) -> bool {
 
 /// All objects of a sound file, live or not.
 pub fn objects(bytes: &[u8]) -> Vec<Object> {
-    let roots = [0, 1].map(|slot| Object { shape: Shape::Root, offset: SLOTS_AT + slot * ROOT_BYTES, len: ROOT_BYTES });
+    let roots = [0, 1].map(|slot| Object { shape: Shape::Root, offset: SLOTS_AT + slot * SLOT_BYTES, len: ROOT_BYTES });
     let records = (DATA_AT..bytes.len() - RECORD_HEADER_BYTES).step_by(16).map(|offset| Object {
         shape: Shape::Record,
         offset,
         len: RECORD_HEADER_BYTES,
     });
-    // With four children, leaves have two arrays and inner nodes three, in whole cache lines.
+    // With four entries, leaves have two arrays and inner nodes three, in whole cache lines.
     let nodes = (DATA_AT..bytes.len() - 128)
         .step_by(64)
         .map(|offset| Object { shape: Shape::Node, offset, len: 128 })

@@ -7,6 +7,7 @@ use super::stream;
 use perdura_map::{ErrorKind, OrderedMap, Ts};
 use perdura_pmem::sim::Random;
 use perdura_pmem::sync::yield_now;
+use std::collections::BTreeSet;
 use std::ops::Bound;
 
 /// Runs a bystander until the writer is done.
@@ -44,21 +45,30 @@ fn hold(random: &mut Random) {
     wait(random, steps);
 }
 
-/// Checks that a held snapshot stays what the map was when it was taken, whatever is changed, forgotten and collected meanwhile.
+/// Checks that a held snapshot stays what the map was when it was taken, whatever is changed, forgotten and collected meanwhile, or
+/// that it ends because of the garbage it holds.
 fn hold_snapshot(map: &dyn OrderedMap, history: &History, random: &mut Random) {
+    let garbage_max = if random.one_in(3) { random.below(8 << 10) } else { u64::MAX };
     let reached = history.reached();
-    let snapshot = map.snapshot().expect("a snapshot needs no room");
+    let snapshot = map.snapshot_within(garbage_max).expect("a snapshot needs no room");
     let begun = history.begun();
     history.acknowledge(reached);
     let mut chunks = Vec::new();
     hold(random);
-    for chunk in snapshot.chunks(200) {
-        let chunk = chunk.expect("a snapshot streams");
+    let mut stream = snapshot.chunks(200);
+    while let Some(chunk) = stream.next() {
+        let chunk = match chunk {
+            Err(error) if error.kind() == ErrorKind::Expired && garbage_max < u64::MAX => return,
+            chunk => chunk.expect("a snapshot streams"),
+        };
         assert!(chunk.len() <= 200, "a chunk of {} bytes", chunk.len());
         chunks.push(chunk);
         wait(random, 3);
+        if random.one_in(8) {
+            stream = snapshot.resume(&stream.position(), 200);
+        }
     }
-    drop(snapshot);
+    drop((stream, snapshot));
     let held = stream::read(&chunks).expect("a snapshot's stream can be read");
     let is_one = history.between(reached, begun).iter().any(|state| state.is_same(&held));
     assert!(is_one, "a snapshot at {:?} holds what the map never was", held.stamps);
@@ -69,9 +79,31 @@ fn read(map: &dyn OrderedMap, history: &History, random: &mut Random) {
     // What is applied is the same at every moment.
     let at = map.timestamps().applied;
     wait(random, 12);
+    if random.one_in(4) {
+        return view(map, history, at, random);
+    }
     let Some((entries, possible)) = scan(map, history, at, random) else { return wait(random, 3) };
     let is_one = possible.iter().any(|state| state.entries(at) == entries);
     assert!(is_one, "a scan at {at} has {} keys that the map never had at once", entries.len());
+}
+
+/// Checks that all that is read in a view is of one moment.
+fn view(map: &dyn OrderedMap, history: &History, at: Ts, random: &mut Random) {
+    let reached = history.reached();
+    let view = match map.view(at) {
+        Ok(view) => view,
+        Err(error) if error.kind() == ErrorKind::Forgotten => return,
+        Err(error) => panic!("{error}"),
+    };
+    let mut possible = history.between(reached, history.begun());
+    for key in possible.iter().flat_map(|state| state.versions.keys().cloned()).collect::<BTreeSet<Bytes>>() {
+        let found = view.get(&key).expect("what a view shows is not forgotten").map(|value| Bytes::from(&*value));
+        possible.retain(|state| {
+            state.view(at).find(|(other, ..)| **other == key).map(|(_, _, value)| value) == found.as_ref()
+        });
+        assert!(!possible.is_empty(), "a view of {at} has for a key what the map never had at once");
+        wait(random, 12);
+    }
 }
 
 /// What a slow scan has seen, and the states it may show; `None` if its timestamp is forgotten.

@@ -160,6 +160,11 @@ impl State {
         *self = State { stamps, ..before };
     }
 
+    /// Whether another state has other changes than this one.
+    pub fn is_changed_to(&self, other: &State) -> bool {
+        (self.stamps.last, &self.changes, &self.tags) != (other.stamps.last, &other.changes, &other.tags)
+    }
+
     /// The newest value of a key.
     pub fn newest(&self, key: &[u8]) -> Option<&Bytes> {
         self.versions.get(key)?.last()?.1.as_ref()

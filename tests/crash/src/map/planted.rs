@@ -80,7 +80,7 @@ pub const PLANTED: &[Planted] = &[
         "list mixed",
     ),
     error(143, "load.rs", "a load links records that may be rolled back by key, not by timestamp", "list loaded"),
-    error(144, "(I8)", "a reader pins the epoch after the one it reads in", "btree each confirmed"),
+    error(144, "(I8)", "an epoch takes over counts in which there still are readers", "btree each confirmed"),
     error(145, "maps.md, Crash story", "a map gets its name before it is complete", "list mixed"),
     error(146, "(I2)", "a root word stored by a killed process counts as durable", "btree each confirmed"),
     error(147, "(I2)", "a link stored by a killed process counts as durable", "list each confirmed"),
@@ -93,5 +93,6 @@ pub const PLANTED: &[Planted] = &[
         "list mixed",
     ),
     error(152, "(I1)", "what was confirmed once counts as confirmed, whatever came in its place", "list mixed"),
+    error(154, "(I1)", "a batch of changes is confirmed between them", "list mixed"),
     error(153, "maps.md, Snapshots", "a map that was emptied for a load passes for an empty one", "list loaded"),
 ];

@@ -26,6 +26,8 @@ pub struct Writer<'a> {
     batch: VecDeque<usize>,
     /// The stream of a snapshot, and the state it holds.
     stream: Option<(Vec<Vec<u8>>, State)>,
+    /// The state after the newest change, if nothing was taken back since.
+    changed: Option<usize>,
     /// A call has failed since the last change. Nobody needs what it stored; the next batch flushes it.
     leaves_dirt: bool,
 }
@@ -35,7 +37,8 @@ impl<'a> Writer<'a> {
     pub fn new(map: &'a dyn OrderedMap, history: &'a History, scenario: &'a Scenario, seed: u64) -> Writer<'a> {
         let state = history.state(history.reached());
         let random = Random::new(seed ^ 0x3a70_11de);
-        Writer { map, history, scenario, random, state, batch: VecDeque::new(), stream: None, leaves_dirt: false }
+        let (batch, stream) = (VecDeque::new(), None);
+        Writer { map, history, scenario, random, state, batch, stream, changed: None, leaves_dirt: false }
     }
 
     /// Makes one call.
@@ -125,14 +128,24 @@ impl<'a> Writer<'a> {
         let number = self.history.begin(foreseen);
         match run(self.map) {
             Ok(result) => {
-                let found = Stamps::from(self.map.timestamps());
+                let timestamps = self.map.timestamps();
+                let found = Stamps::from(timestamps);
                 // A scan holds off forgetting until it ends.
                 let has_scans = self.scenario.bystanders.contains(&Bystander::Reader);
                 let is_right = (found.last, found.applied) == (wanted.last, wanted.applied)
                     && (least..=asked.max(wanted.forgotten)).contains(&found.forgotten)
                     && (found.forgotten == wanted.forgotten || has_scans);
                 assert!(is_right, "the map stands at {found:?} instead of {wanted:?}");
+                if found.last < self.state.stamps.last {
+                    self.changed = None;
+                } else if self.state.is_changed_to(&self.history.state(number)) {
+                    self.changed = Some(number);
+                }
                 self.state = self.history.reach(number, found);
+                // Who acknowledges changes by this mark must not lie.
+                if let Some(changed) = self.changed.filter(|_| timestamps.confirmed >= timestamps.last) {
+                    self.history.note_durable(changed);
+                }
                 Some(result)
             }
             Err(error) if error.kind() == ErrorKind::Full => {
@@ -244,26 +257,10 @@ impl<'a> Writer<'a> {
         self.call(next, |map| map.apply(ts)).expect("applying needs no room");
     }
 
-    /// Forgets up to `up_to`. A full map may lack the room to drop the versions: then a collection makes room, and they are forgotten
-    /// again.
     fn forget(&mut self, up_to: Ts) {
-        for _ in 0..ROUNDS_TO_MAKE_ROOM {
-            let mut is_through = true;
-            let mut next = self.state.clone();
-            next.forget(up_to);
-            self.call(next, |map| match map.forget(up_to) {
-                Err(error) if error.kind() == ErrorKind::Full => {
-                    is_through = false;
-                    Ok(())
-                }
-                other => other,
-            });
-            if is_through {
-                return;
-            }
-            self.collect();
-        }
-        panic!("a full map cannot forget: {:?}", self.map.space());
+        let mut next = self.state.clone();
+        next.forget(up_to);
+        self.call(next, |map| map.forget(up_to)).expect("forgetting needs no room");
     }
 
     fn collect(&self) {
@@ -278,7 +275,7 @@ impl<'a> Writer<'a> {
         let mut next = self.state.clone();
         next.roll_back(from);
         self.batch.clear();
-        self.call(next, |map| map.rollback(from));
+        self.call(next, |map| map.rollback(from)).expect("rolling back needs no room");
     }
 
     fn confirm(&mut self) {
