@@ -92,7 +92,7 @@ typedef enum PerduraMapCode {
   PERDURA_MAP_CODE_READ_ONLY,
   // The system refused access to the files: not DAX, in use by another process, I/O.
   PERDURA_MAP_CODE_MEDIUM,
-  // The map is open already, or has values, cursors, snapshots or loaders that are not released.
+  // The map is open already, or has values, views, cursors, snapshots or loaders that are not released.
   PERDURA_MAP_CODE_BUSY,
   // A defect. The map takes no more changes.
   PERDURA_MAP_CODE_INTERNAL,
@@ -383,12 +383,12 @@ PerduraMapCode perdura_map_apply(const PerduraMap *map, uint64_t ts);
 
 // Rolls back every change at timestamp `from` and later, newest first.
 //
-// Errors: TIMESTAMP if `from` is not above the applied one, READ_ONLY, FULL: call again when there is room.
+// Errors: TIMESTAMP if `from` is not above the applied one, READ_ONLY.
 PerduraMapCode perdura_map_rollback(const PerduraMap *map, uint64_t from);
 
 // Drops the versions that no read at timestamp `up_to` or later sees. Durable with the next confirmation.
 //
-// Errors: TIMESTAMP if `up_to` is above the applied one, READ_ONLY, FULL: call again when there is room.
+// Errors: TIMESTAMP if `up_to` is above the applied one, READ_ONLY.
 PerduraMapCode perdura_map_forget(const PerduraMap *map, uint64_t up_to);
 
 // A change that has not been forgotten. Its bytes are valid until the function that it is passed to returns.
@@ -473,7 +473,7 @@ PerduraMapCode perdura_map_load_push(PerduraMapLoader *loader, const void *data,
 // Errors: DAMAGED if chunks are missing, FULL. The map then keeps its content.
 PerduraMapCode perdura_map_load_finish(PerduraMapLoader *loader);
 
-// Releases a loader. The map keeps its content.
+// Releases a loader. The map stays as it was when the loader was made.
 void perdura_map_load_abandon(PerduraMapLoader *loader);
 
 /* -- Maintenance */
@@ -519,7 +519,7 @@ PerduraMapCode perdura_map_check(const PerduraMap *map, uint64_t *versions);
 // Confirms a map's changes and closes it. After INTERNAL it does neither: the file stays in use until the
 // process ends.
 //
-// Errors: BUSY if values, cursors, snapshots or loaders are not released; the map stays open.
+// Errors: BUSY if values, views, cursors, snapshots or loaders are not released; the map stays open.
 PerduraMapCode perdura_map_close(PerduraMap *map);
 
 #ifdef __cplusplus

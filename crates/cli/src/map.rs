@@ -4,6 +4,7 @@
 //! changes the map confirms the change before it reports success.
 
 mod arguments;
+mod batch;
 mod dump;
 mod load;
 mod open;
@@ -24,12 +25,19 @@ usage: perdura map create DIR NAME --bytes N[K|M|G] [--kind list|btree] [--page-
        perdura map get DIR NAME KEY [--at TS] [-x]
        perdura map put DIR NAME KEY VALUE [-x] [--emulate]
        perdura map remove DIR NAME KEY [-x] [--emulate]
+       perdura map batch DIR NAME [--tag TAG] [-f FILE] [-x] [--emulate]
        perdura map scan DIR NAME [--prefix KEY | --from KEY --to KEY] [--limit N] [--at TS] [-x]
+       perdura map mutations DIR NAME [--from TS] [-x]
+       perdura map meta DIR NAME [-x]
+       perdura map set-meta DIR NAME META [-x] [--emulate]
        perdura map dump DIR NAME [-p] [-f FILE] [--at TS]
        perdura map load DIR NAME [-T] [-N] [-f FILE] [--bytes N[K|M|G] --kind list|btree] [--emulate]
 
 NAME is the map's file in DIR; no other process may have it open. `scan --to` is exclusive. `--at` reads at a timestamp; without
 it a command reads the newest versions, applied or not. `-x` takes and prints keys and values in hexadecimal.
+`mutations` prints the changes that are not forgotten, a line each with tabs between its parts: timestamp; `set`, `delete` or `tag`;
+key, value or tag. `batch` reads such lines without the timestamp, and makes all of them one change or, also after a crash, none.
+`meta` prints the blob that a program keeps beside the keys.
 `dump` writes and `load` reads the format of mdb_dump and db_dump: `dump -p` prints printable characters as they are, `load -T`
 reads bare lines of key and value in turn, `load -N` keeps existing values. `load` creates the map if there is none.
 `--emulate` changes a map that is not on persistent memory: it survives a crash of the process, not a loss of power.
@@ -84,6 +92,13 @@ fn perform(request: &Request) -> Outcome {
             if !map.remove(key)? {
                 return Err(outcome::absent(key));
             }
+            Ok(map.confirm()?)
+        }
+        Action::Batch { tag, file } => batch::run(&*map, tag, file.as_deref(), request.hex),
+        Action::Mutations { from } => show::mutations(&*map, *from, request.hex),
+        Action::Meta => show::bytes(&map.meta(), request.hex),
+        Action::SetMeta { meta } => {
+            map.set_meta(meta)?;
             Ok(map.confirm()?)
         }
         Action::Create { .. } | Action::Load(_) => Ok(()),

@@ -1,6 +1,6 @@
 //! `perdura map` as a person and a script meet it: what it prints, where, with which exit status, and what it leaves behind.
 
-use perdura_map::{Config, Ts, open};
+use perdura_map::{Config, KeyChange, Ts, open};
 use perdura_pmem::{FileMedium, Medium, Options};
 use std::io::Write;
 use std::os::unix::fs::FileExt;
@@ -185,6 +185,66 @@ fn versions_are_read_at_their_timestamp() {
         assert_eq!(ok(&directory, "get", &["m", "a", "--at", &at]), value);
         assert!(ok(&directory, "scan", &["m", "--at", &at]).starts_with(&format!("a\t{value}\n")));
         assert!(ok(&directory, "dump", &["m", "-p", "--at", &at]).contains(&format!(" a\n {value}\n")));
+    }
+}
+
+#[test]
+fn a_batch_is_made_whole_or_not_at_all() {
+    for kind in KINDS {
+        let map = filled(kind);
+        let lines = b"set\ta\tuno\ndelete\tb\nset\tn\\09\tnine\n";
+        let (status, out, err) = run(&map, "batch", &["m", "--tag", "term 1", "--emulate"], lines);
+        assert_eq!((status, out.as_str(), err.as_str()), (0, "", ""));
+        assert_eq!(ok(&map, "scan", &["m"]), "a\tuno\nb\\\\\\0a\t\nn\\09\tnine\n");
+        assert!(ok(&map, "info", &["m"]).contains("newest forgotten tag: \"term 1\" at 7"));
+        for wrong in ["set\ta\t1\nput\ta\t2", "set\ta", "delete\ta\t1", "set\ta\t1\t2", "set\ta\t\\x"] {
+            let (status, _, err) = run(&map, "batch", &["m", "--emulate"], wrong.as_bytes());
+            assert_eq!(status, 2, "{wrong:?}");
+            assert!(err.contains("line "), "{err}");
+        }
+        let large = format!("set\ta\t1\nset\tlarge\t{}\n", "v".repeat(2 << 20));
+        assert_eq!(run(&map, "batch", &["m", "--emulate"], large.as_bytes()).0, 2, "there is no room for it");
+        assert_eq!(ok(&map, "get", &["m", "a"]), "uno");
+        let (status, _, err) = run(&map, "batch", &["m", "-x", "--emulate"], b"set\t61\t31\n");
+        assert_eq!((status, err.as_str(), ok(&map, "get", &["m", "a"]).as_str()), (0, "", "1"));
+    }
+}
+
+#[test]
+fn changes_tags_and_the_meta_blob_are_shown() {
+    for kind in KINDS {
+        let directory = filled(kind);
+        ok(&directory, "set-meta", &["m", "vote 7", "--emulate"]);
+        assert_eq!(ok(&directory, "meta", &["m"]), "vote 7");
+        assert_eq!(ok(&directory, "meta", &["m", "-x"]), "766f74652037\n");
+        assert_eq!(ok(&directory, "mutations", &["m"]), "", "what is put is forgotten");
+        let options = Options { emulate: true, ..Options::default() };
+        let medium: Arc<dyn Medium> = Arc::new(FileMedium::open(directory.path(), options).expect("a medium"));
+        let map = open(&medium, "m", &Config { background: false, ..Config::default() }).expect("the map");
+        let change = |key, value| KeyChange { key, value };
+        map.batch(7, b"one", &[change(&b"a"[..], Some(&b"x\t"[..])), change(b"b", None)]).expect("room");
+        map.advance(9, b"two").expect("room");
+        map.confirm().expect("a medium that works");
+        drop((map, medium));
+        let all = "7\ttag\tone\n7\tset\ta\tx\\09\n7\tdelete\tb\n9\ttag\ttwo\n";
+        assert_eq!(ok(&directory, "mutations", &["m"]), all);
+        assert_eq!(ok(&directory, "mutations", &["m", "-x", "--from", "8"]), "9\ttag\t74776f\n");
+    }
+}
+
+#[test]
+fn a_map_that_a_load_has_emptied_says_so() {
+    for kind in KINDS {
+        let directory = filled(kind);
+        let options = Options { emulate: true, ..Options::default() };
+        let medium: Arc<dyn Medium> = Arc::new(FileMedium::open(directory.path(), options).expect("a medium"));
+        let map = open(&medium, "m", &Config { background: false, ..Config::default() }).expect("the map");
+        drop(map.reset_and_load().expect("nothing is held"));
+        drop((map, medium));
+        assert!(ok(&directory, "info", &["m"]).contains("emptied for a load"));
+        let (status, _, err) = run(&directory, "get", &["m", "a"], b"");
+        assert_eq!(status, 2);
+        assert!(err.contains("load a snapshot"), "{err}");
     }
 }
 

@@ -11,8 +11,10 @@ use perdura_capi::map::load::*;
 use perdura_capi::map::open::*;
 use perdura_capi::map::progress::*;
 use perdura_capi::map::read::*;
+use perdura_capi::map::replicated::*;
 use perdura_capi::map::snapshot::*;
 use perdura_capi::map::space::*;
+use perdura_capi::map::view::*;
 use std::ffi::{CString, c_void};
 use std::path::Path;
 use std::ptr::{null, null_mut};
@@ -46,6 +48,7 @@ struct World {
     maps: [*mut PerduraMap; 2],
     values: Vec<Held>,
     cursors: [Handle<PerduraMapCursor>; 2],
+    views: [Handle<PerduraMapView>; 2],
     snapshots: [Handle<PerduraMapSnapshot>; 2],
     loaders: [Handle<PerduraMapLoader>; 2],
     chunks: Vec<Vec<u8>>,
@@ -59,6 +62,7 @@ pub fn interface(data: &[u8]) {
         maps: [null_mut(); 2],
         values: Vec::new(),
         cursors: [Handle::NONE; 2],
+        views: [Handle::NONE; 2],
         snapshots: [Handle::NONE; 2],
         loaders: [Handle::NONE; 2],
         chunks: Vec::new(),
@@ -191,7 +195,7 @@ impl World {
     /// # Safety
     /// As for [`World::make`].
     unsafe fn step(&mut self, input: &mut Input<'_>) -> PerduraMapCode {
-        let what = input.u8() % 32;
+        let what = input.u8() % 40;
         let at = usize::from(input.u8()) % 2;
         let map = self.maps[at];
         // SAFETY: as the caller vouches for.
@@ -204,7 +208,10 @@ impl World {
                 18..=20 => self.walk(at, input),
                 21..=23 => self.stream(at, input),
                 24..=27 => self.load(at, input),
-                _ => look(map, what, input),
+                28..=31 => look(map, what, input),
+                32..=34 => batch(map, input),
+                35 | 36 => replicated(map, input),
+                _ => self.view(at, input),
             }
         }
     }
@@ -214,6 +221,7 @@ impl World {
     unsafe fn close(&mut self, at: usize) -> PerduraMapCode {
         let held = self.values.iter().filter(|held| held.map == at).count()
             + self.cursors.iter().filter(|handle| !handle.pointer.is_null() && handle.map == at).count()
+            + self.views.iter().filter(|handle| !handle.pointer.is_null() && handle.map == at).count()
             + self.snapshots.iter().filter(|handle| !handle.pointer.is_null() && handle.map == at).count()
             + self.loaders.iter().filter(|handle| !handle.pointer.is_null() && handle.map == at).count();
         // SAFETY: as the caller vouches for.
@@ -288,6 +296,28 @@ impl World {
 
     /// # Safety
     /// As for [`World::make`].
+    unsafe fn view(&mut self, at: usize, input: &mut Input<'_>) -> PerduraMapCode {
+        let what = input.u8();
+        let handle = &mut self.views[usize::from(what) % 2];
+        // SAFETY: as the caller vouches for.
+        unsafe {
+            if what < 64 {
+                perdura_map_view_release(std::mem::replace(handle, Handle { pointer: null_mut(), map: at }).pointer);
+                return perdura_map_view(self.maps[at], timestamp(input), &mut handle.pointer);
+            }
+            let (key, key_bytes) = bytes(input);
+            let mut value = PerduraMapValue { data: null(), bytes: 0, hold: null_mut() };
+            let code = perdura_map_view_get(handle.pointer, key, key_bytes, &mut value);
+            if code == PerduraMapCode::Ok {
+                let (copy, map) = (slice(value.data, value.bytes).to_vec(), handle.map);
+                self.values.push(Held { value, copy, map });
+            }
+            code
+        }
+    }
+
+    /// # Safety
+    /// As for [`World::make`].
     unsafe fn stream(&mut self, at: usize, input: &mut Input<'_>) -> PerduraMapCode {
         let what = input.u8();
         let handle = &mut self.snapshots[usize::from(what) % 2];
@@ -304,7 +334,8 @@ impl World {
             self.chunks.clear();
             perdura_map_snapshot_release(std::mem::replace(handle, Handle { pointer: null_mut(), map: at }).pointer);
             let chunk_bytes_max = number(input, &[64, 200, 100_000, 0, 63]) as usize;
-            let code = perdura_map_snapshot(self.maps[at], chunk_bytes_max, &mut handle.pointer);
+            let garbage_max = number(input, &[u64::MAX, 0, 4096]);
+            let code = perdura_map_snapshot_within(self.maps[at], chunk_bytes_max, garbage_max, &mut handle.pointer);
             let mut stands = PerduraMapTimestamps::default();
             let told = perdura_map_snapshot_timestamps(handle.pointer, &mut stands);
             assert_eq!(told == PerduraMapCode::Ok, code == PerduraMapCode::Ok);
@@ -333,9 +364,13 @@ impl World {
                     let chunk = input.bytes(40);
                     perdura_map_load_push(handle.pointer, chunk.as_ptr().cast(), chunk.len())
                 }
-                4 | 5 if handle.pointer.is_null() => {
+                4 if handle.pointer.is_null() => {
                     handle.map = at;
                     perdura_map_load_begin(self.maps[at], &mut handle.pointer)
+                }
+                5 if handle.pointer.is_null() => {
+                    handle.map = at;
+                    perdura_map_load_reset(self.maps[at], &mut handle.pointer)
                 }
                 _ => {
                     let mut code = PerduraMapCode::Ok;
@@ -357,10 +392,12 @@ impl World {
         unsafe {
             self.values.drain(..).for_each(|held| held.release());
             self.cursors.iter().for_each(|handle| perdura_map_cursor_release(handle.pointer));
+            self.views.iter().for_each(|handle| perdura_map_view_release(handle.pointer));
             self.snapshots.iter().for_each(|handle| perdura_map_snapshot_release(handle.pointer));
             self.loaders.iter().for_each(|handle| perdura_map_load_abandon(handle.pointer));
             for map in self.maps.into_iter().filter(|map| !map.is_null()) {
-                assert_eq!(perdura_map_check(map, null_mut()), PerduraMapCode::Ok, "{}", message());
+                let checked = perdura_map_check(map, null_mut());
+                assert!(matches!(checked, PerduraMapCode::Ok | PerduraMapCode::Partial), "{}", message());
                 assert_eq!(perdura_map_close(map), PerduraMapCode::Ok, "{}", message());
             }
         }
@@ -396,7 +433,7 @@ unsafe fn change(map: *const PerduraMap, what: u8, input: &mut Input<'_>) -> Per
     let ((key, key_bytes), (value, value_bytes)) = (bytes(input), bytes(input));
     let (ts, pair) = (timestamp(input), PerduraMapBytes { data: value, bytes: value_bytes });
     let pair = |null_wanted: bool| if null_wanted { null() } else { &raw const pair };
-    let mut given = 0;
+    let (mut given, mut rests_on) = (0, 0);
     // SAFETY: as the caller vouches for.
     unsafe {
         match what {
@@ -404,7 +441,8 @@ unsafe fn change(map: *const PerduraMap, what: u8, input: &mut Input<'_>) -> Per
             4 => perdura_map_delete(map, ts, key, key_bytes),
             5 => {
                 let (expected, desired) = (pair(input.u8().is_multiple_of(2)), pair(input.u8().is_multiple_of(2)));
-                perdura_map_compare_and_set(map, ts, key, key_bytes, expected, desired, null_mut())
+                let rests_on = if input.u8() == 0 { null_mut() } else { &raw mut rests_on };
+                perdura_map_compare_and_set(map, ts, key, key_bytes, expected, desired, rests_on)
             }
             6 | 7 => perdura_map_put(map, key, key_bytes, value, value_bytes, &mut given),
             8 => perdura_map_remove(map, key, key_bytes),
@@ -418,12 +456,50 @@ unsafe fn change(map: *const PerduraMap, what: u8, input: &mut Input<'_>) -> Per
 
 /// # Safety
 /// `map` must be null or open.
+unsafe fn batch(map: *const PerduraMap, input: &mut Input<'_>) -> PerduraMapCode {
+    let (ts, (tag, tag_bytes)) = (timestamp(input), bytes(input));
+    let mut pair = || {
+        let (data, bytes) = bytes(input);
+        PerduraMapBytes { data, bytes }
+    };
+    let changes = [(); 3].map(|()| PerduraMapChange { key: pair(), deletes: pair().bytes == 7, value: pair() });
+    let (count, given) = (usize::from(input.u8()) % 4, if input.u8() == 0 { null() } else { changes.as_ptr() });
+    // SAFETY: as the caller vouches for; there are three changes.
+    unsafe { perdura_map_batch(map, ts, tag, tag_bytes, given, count) }
+}
+
+/// Sets the meta blob and reads it back, or reads the tag.
+///
+/// # Safety
+/// `map` must be null or open.
+unsafe fn replicated(map: *const PerduraMap, input: &mut Input<'_>) -> PerduraMapCode {
+    let (mut buffer, mut length, room) = ([0u8; 64], 0, usize::from(input.u8()) % 65);
+    let ((meta, meta_bytes), mut ts) = (bytes(input), 0);
+    // SAFETY: as the caller vouches for; the buffer has as many bytes.
+    unsafe {
+        let buffer_at = buffer.as_mut_ptr().cast();
+        if input.u8().is_multiple_of(2) {
+            return perdura_map_forgotten_tag(map, &mut ts, buffer_at, room, &mut length);
+        }
+        let code = perdura_map_set_meta(map, meta, meta_bytes);
+        let read = perdura_map_meta(map, buffer_at, room, &mut length);
+        if (code, read) == (PerduraMapCode::Ok, PerduraMapCode::Ok) {
+            let meta = slice(meta, meta_bytes);
+            assert_eq!((length, &buffer[..room.min(length)]), (meta.len(), &meta[..room.min(length)]));
+        }
+        code
+    }
+}
+
+/// # Safety
+/// `map` must be null or open.
 unsafe fn look(map: *const PerduraMap, what: u8, input: &mut Input<'_>) -> PerduraMapCode {
     unsafe extern "C" fn each(context: *mut c_void, mutation: *const PerduraMapMutation) -> bool {
         // SAFETY: the context is a number, the mutation live.
         unsafe {
             let (count, mutation) = (&mut *context.cast::<u64>(), &*mutation);
             assert!(slice(mutation.key, mutation.key_bytes).len() <= 64 << 10);
+            assert!(slice(mutation.tag, mutation.tag_bytes).len() <= 1024);
             *count += 1;
             *count < 1000
         }

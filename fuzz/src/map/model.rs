@@ -1,6 +1,6 @@
 //! The model of a damaged map, and the comparison of the two.
 
-use perdura_map::{ErrorKind, OrderedMap, Result, Timestamps, Ts};
+use perdura_map::{ErrorKind, KeyChange, OrderedMap, Result, TAG_BYTES_MAX, Timestamps, Ts};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
@@ -108,6 +108,9 @@ fn mutations(map: &dyn OrderedMap, model: Option<&Model>) -> Result<()> {
     let (mut count, mut newer) = (0, 0);
     map.mutations(0, &mut |mutation| {
         count += 1;
+        if mutation.tag.is_some() {
+            return count < ENTRIES_MAX;
+        }
         newer += usize::from(mutation.ts > forgotten);
         if let Some(model) = model {
             let kept = model.versions.get(&(mutation.key.to_vec(), mutation.ts));
@@ -141,8 +144,18 @@ pub fn write_all(map: &dyn OrderedMap, model: Option<&mut Model>) {
             Ok(_) => {}
             Err(error) => refused(error.kind()),
         }
+        let pair = [[b'k', number, b'y'], [b'k', number, b'z']];
+        let changes = pair.each_ref().map(|key| KeyChange { key, value: Some(&value) });
+        match map.batch(next, &value[..value.len().min(TAG_BYTES_MAX)], &changes) {
+            Ok(()) => pair.iter().for_each(|key| model.set(next, key, Some(&value))),
+            Err(error) => refused(error.kind()),
+        }
         ts = map.timestamps().last;
     }
+    if map.set_meta(b"term").is_ok() {
+        assert_eq!(map.meta(), b"term");
+    }
+    let _ = (map.forgotten_tag(), map.view(ts).and_then(|view| view.get(b"k").map(|found| found.is_some())));
     let confirmed = map.confirm().is_ok();
     if watched && confirmed {
         read_all(map, Some(model));

@@ -65,6 +65,8 @@ fn make(kind: Kind, page_bytes: u32) -> Subject {
                 model.set(ts, &key, Some(&value));
             }
         }
+        map.advance(ts, &[b't', ts as u8]).expect("room");
+        map.set_meta(&[ts as u8; 30]).expect("room");
         if ts.is_multiple_of(3) {
             map.apply(ts - 1).expect("not above the last");
             map.forget(ts - 2).expect("not above the applied");

@@ -41,7 +41,7 @@ pub enum PerduraMapCode {
     ReadOnly,
     /// The system refused access to the files: not DAX, in use by another process, I/O.
     Medium,
-    /// The map is open already, or has values, cursors, snapshots or loaders that are not released.
+    /// The map is open already, or has values, views, cursors, snapshots or loaders that are not released.
     Busy,
     /// A defect. The map takes no more changes.
     Internal,

@@ -110,7 +110,7 @@ pub unsafe extern "C" fn perdura_map_load_finish(loader: *mut PerduraMapLoader) 
     outcome
 }
 
-/// Releases a loader. The map keeps its content.
+/// Releases a loader. The map stays as it was when the loader was made.
 ///
 /// # Safety
 /// `loader` must be null or live, and nobody may use it any more.

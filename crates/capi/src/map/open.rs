@@ -207,7 +207,7 @@ fn hand_out(map: Box<dyn OrderedMap>, claim: Claim) -> *mut PerduraMap {
 /// Confirms a map's changes and closes it. After INTERNAL it does neither: the file stays in use until the process ends.
 ///
 /// # Errors
-/// BUSY if values, cursors, snapshots or loaders are not released; the map stays open.
+/// BUSY if values, views, cursors, snapshots or loaders are not released; the map stays open.
 ///
 /// # Safety
 /// `map` must be null or open, and nobody may use it any more.
@@ -219,7 +219,7 @@ pub unsafe extern "C" fn perdura_map_close(map: *mut PerduraMap) -> PerduraMapCo
         let held = open.held.load(Ordering::Acquire);
         if held > 0 {
             let message =
-                format!("the map is not closed: {held} values, cursors, snapshots or loaders are not released");
+                format!("the map is not closed: {held} values, views, cursors, snapshots or loaders are not released");
             return Err(Failure::new(PerduraMapCode::Busy, message));
         }
         if open.failed.is_set() {

@@ -69,7 +69,7 @@ pub unsafe extern "C" fn perdura_map_apply(map: *const PerduraMap, ts: u64) -> P
 /// Rolls back every change at timestamp `from` and later, newest first.
 ///
 /// # Errors
-/// TIMESTAMP if `from` is not above the applied one, READ_ONLY, FULL: call again when there is room.
+/// TIMESTAMP if `from` is not above the applied one, READ_ONLY.
 ///
 /// # Safety
 /// `map` must be null or open.
@@ -82,7 +82,7 @@ pub unsafe extern "C" fn perdura_map_rollback(map: *const PerduraMap, from: u64)
 /// Drops the versions that no read at timestamp `up_to` or later sees. Durable with the next confirmation.
 ///
 /// # Errors
-/// TIMESTAMP if `up_to` is above the applied one, READ_ONLY, FULL: call again when there is room.
+/// TIMESTAMP if `up_to` is above the applied one, READ_ONLY.
 ///
 /// # Safety
 /// `map` must be null or open.

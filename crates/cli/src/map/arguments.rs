@@ -28,7 +28,11 @@ pub enum Action {
     Get { key: Vec<u8>, at: Ts },
     Put { key: Vec<u8>, value: Vec<u8> },
     Remove { key: Vec<u8> },
+    Batch { tag: Vec<u8>, file: Option<PathBuf> },
     Scan(Range),
+    Mutations { from: Ts },
+    Meta,
+    SetMeta { meta: Vec<u8> },
     Dump(Dump),
     Load(Load),
 }
@@ -36,7 +40,16 @@ pub enum Action {
 impl Action {
     /// Whether it changes the map.
     pub fn changes(&self) -> bool {
-        matches!(self, Action::Create { .. } | Action::Put { .. } | Action::Remove { .. } | Action::Load(_))
+        !matches!(
+            self,
+            Action::Info
+                | Action::Check
+                | Action::Get { .. }
+                | Action::Scan(_)
+                | Action::Mutations { .. }
+                | Action::Meta
+                | Action::Dump(_)
+        )
     }
 }
 
@@ -70,13 +83,17 @@ pub struct Load {
 /// A command: its name, the words it takes after DIR and NAME, and its options.
 struct Form(&'static str, &'static [&'static str], &'static [&'static str]);
 
-const FORMS: [Form; 9] = [
+const FORMS: [Form; 13] = [
     Form("create", &[], &["bytes", "kind", "page-bytes", "branching", "emulate"]),
     Form("info", &[], &[]),
     Form("check", &[], &[]),
     Form("get", &["KEY"], &["at", "x"]),
     Form("put", &["KEY", "VALUE"], &["x", "emulate"]),
     Form("remove", &["KEY"], &["x", "emulate"]),
+    Form("batch", &[], &["tag", "f", "x", "emulate"]),
+    Form("mutations", &[], &["from", "x"]),
+    Form("meta", &[], &["x"]),
+    Form("set-meta", &["META"], &["x", "emulate"]),
     Form("scan", &[], &["prefix", "from", "to", "limit", "at", "x"]),
     Form("dump", &[], &["p", "f", "at"]),
     Form("load", &[], &["T", "N", "f", "bytes", "kind", "emulate"]),
@@ -189,6 +206,10 @@ impl Given {
             "get" => Action::Get { key: self.bytes("KEY", hex)?, at: self.at()? },
             "put" => Action::Put { key: self.bytes("KEY", hex)?, value: self.bytes("VALUE", hex)? },
             "remove" => Action::Remove { key: self.bytes("KEY", hex)? },
+            "batch" => Action::Batch { tag: self.key("tag", hex)?.unwrap_or_default(), file: self.file() },
+            "mutations" => Action::Mutations { from: self.number("from")?.unwrap_or(0) },
+            "meta" => Action::Meta,
+            "set-meta" => Action::SetMeta { meta: self.bytes("META", hex)? },
             "scan" => Action::Scan(self.range(hex)?),
             "dump" => Action::Dump(Dump { printable: self.flag("p"), file: self.file(), at: self.at()? }),
             _ => Action::Load(Load {

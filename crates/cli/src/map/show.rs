@@ -3,7 +3,7 @@
 use super::arguments::Range;
 use super::outcome::{Outcome, absent, written};
 use super::text;
-use perdura_map::{OrderedMap, Ts};
+use perdura_map::{ErrorKind, OrderedMap, Ts};
 use perdura_pmem::Medium;
 use std::io::{BufWriter, IsTerminal, Write, stdout};
 use std::ops::Bound;
@@ -15,30 +15,40 @@ pub fn file_bytes(medium: &dyn Medium, name: &str) -> Outcome<u64> {
 }
 
 /// Counts keys with a value, bytes of keys, and bytes of values.
-fn count(map: &dyn OrderedMap) -> Outcome<(u64, u64, u64)> {
+fn count(map: &dyn OrderedMap) -> Outcome<String> {
     let (mut keys, mut key_bytes, mut value_bytes) = (0, 0, 0);
-    let mut scan = map.scan((Bound::Unbounded, Bound::Unbounded), Ts::MAX)?;
+    let mut scan = match map.scan((Bound::Unbounded, Bound::Unbounded), Ts::MAX) {
+        Err(error) if error.kind() == ErrorKind::Partial => {
+            return Ok("emptied for a load that did not end; load a snapshot".into());
+        }
+        scan => scan?,
+    };
     while let Some(entry) = scan.advance()? {
         keys += 1;
         key_bytes += entry.key.len() as u64;
         value_bytes += entry.value.len() as u64;
     }
-    Ok((keys, key_bytes, value_bytes))
+    Ok(format!("{keys} with a value, {key_bytes} bytes of keys, {value_bytes} bytes of values"))
 }
 
 /// Prints kind, timestamps, keys and space.
 pub fn info(medium: &dyn Medium, name: &str, map: &dyn OrderedMap) -> Outcome {
-    let (keys, key_bytes, value_bytes) = count(map)?;
+    let keys = count(map)?;
+    let tag = match map.forgotten_tag() {
+        Some((ts, tag)) => format!("{} at {ts}", text::printable(&tag)),
+        None => "none".into(),
+    };
     let (at, space, bytes) = (map.timestamps(), map.space(), file_bytes(medium, name)?);
     let exact = if space.exact { "" } else { " (garbage is not counted yet)" };
     let lines = [
         format!("map {name}: {}, {bytes} bytes", map.kind()),
         format!("  medium: {}", medium.info()),
-        format!("  keys: {keys} with a value, {key_bytes} bytes of keys, {value_bytes} bytes of values"),
+        format!("  keys: {keys}"),
         format!(
             "  timestamps: last {}, applied {}, forgotten {}, confirmed {}",
             at.last, at.applied, at.forgotten, at.confirmed
         ),
+        format!("  newest forgotten tag: {tag}; meta blob: {} bytes", map.meta().len()),
         format!("  pages: {} bytes, {} used, {} free", space.total, space.used, space.free),
         format!("  in used pages: {} bytes live, {} garbage{exact}", space.live, space.garbage),
         format!("  longest free run: {} bytes, fragmentation {:.2}", space.free_run_max, space.fragmentation()),
@@ -52,15 +62,19 @@ pub fn check(map: &dyn OrderedMap) -> Outcome {
     written(writeln!(stdout(), "{versions} versions; the map is sound"), "standard output")
 }
 
-/// Prints a value. A line end follows it on a terminal only.
+/// Prints a value.
 pub fn get(map: &dyn OrderedMap, key: &[u8], at: Ts, hex: bool) -> Outcome {
-    let value = map.get(key, at)?.ok_or_else(|| absent(key))?;
+    bytes(&map.get(key, at)?.ok_or_else(|| absent(key))?, hex)
+}
+
+/// Prints bytes. A line end follows them on a terminal only.
+pub fn bytes(value: &[u8], hex: bool) -> Outcome {
     let mut out = stdout().lock();
     let mut shown = Vec::new();
     if hex {
-        text::hex(&value, &mut shown)
+        text::hex(value, &mut shown)
     } else {
-        shown.extend_from_slice(&value)
+        shown.extend_from_slice(value)
     }
     if hex || out.is_terminal() {
         shown.push(b'\n');
@@ -94,5 +108,30 @@ pub fn scan(map: &dyn OrderedMap, range: &Range, hex: bool) -> Outcome {
             break;
         }
     }
+    written(outcome.and_then(|()| out.flush()), "standard output")
+}
+
+/// Prints the changes and tags from a timestamp on that are not forgotten, oldest first.
+pub fn mutations(map: &dyn OrderedMap, from: Ts, hex: bool) -> Outcome {
+    let encode = if hex { text::hex } else { text::print };
+    let mut out = BufWriter::new(stdout().lock());
+    let mut line = Vec::new();
+    let mut outcome = Ok(());
+    map.mutations(from, &mut |mutation| {
+        line.clear();
+        let (what, parts) = match (mutation.tag, mutation.value) {
+            (Some(tag), _) => ("tag", [Some(tag), None]),
+            (None, Some(value)) => ("set", [Some(mutation.key), Some(value)]),
+            (None, None) => ("delete", [Some(mutation.key), None]),
+        };
+        line.extend(format!("{}\t{what}", mutation.ts).as_bytes());
+        for part in parts.into_iter().flatten() {
+            line.push(b'\t');
+            encode(part, &mut line);
+        }
+        line.push(b'\n');
+        outcome = out.write_all(&line);
+        outcome.is_ok()
+    })?;
     written(outcome.and_then(|()| out.flush()), "standard output")
 }
