@@ -12,7 +12,7 @@ pub mod map;
 use common::damage::{Subject, subject};
 use common::{row_bytes, small, try_rows};
 use perdura_engine::check::check;
-use perdura_engine::format::{SegmentKind, VersionHeader};
+use perdura_engine::format::{SegmentKind, VERSION_HEADER, VersionHeader};
 use perdura_engine::{Engine, Isolation};
 use perdura_log::Recovery;
 use perdura_pmem::{Medium, Region, SimMedium};
@@ -65,7 +65,7 @@ fn open_and_use(medium: Arc<dyn Medium>) {
     let Ok(engine) = Engine::open(medium, small()) else { return };
     let mut txn = engine.session(Isolation::ReadCommitted);
     txn.set_lock_wait_timeout(std::time::Duration::ZERO);
-    for table in engine.tables() {
+    for table in engine.tables().into_iter().flatten() {
         for (number, (rid, _)) in try_rows(&mut txn, &table).unwrap_or_default().into_iter().enumerate() {
             let _ = if number % 2 == 0 { txn.update(&table, rid, &row_bytes(7)) } else { txn.delete(&table, rid) };
         }
@@ -114,11 +114,11 @@ pub fn version(data: &[u8]) {
     let offset = SEGMENTS_AT + cells[(at * 16 / SEGMENT_BYTES) as usize] * SEGMENT_BYTES + at * 16 % SEGMENT_BYTES;
     xor(&region, offset, data);
     let word = |at: u64| if offset + at < region.len() { region.load(offset + at) } else { 0 };
-    let header = VersionHeader::decode(word(8), word(16), word(24));
-    if at % 2 == 0 && offset + 32 + u64::from(header.len) <= region.len() {
+    let header = VersionHeader::decode(word(0), word(8));
+    if at % 2 == 0 && offset + VERSION_HEADER + u64::from(header.len) <= region.len() {
         let mut row = vec![0; header.len as usize];
-        region.read(offset + 32, &mut row);
-        region.write(offset + 28, &header.checksum(&row).to_le_bytes());
+        region.read(offset + VERSION_HEADER, &mut row);
+        region.write(offset + VERSION_HEADER - 4, &header.checksum(&row).to_le_bytes());
     }
     open_and_use(medium);
 }

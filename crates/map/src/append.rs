@@ -34,6 +34,7 @@ impl<I: Index> Core<I> {
         let Some(offset) = pages.allocate(filling, len, urgency) else {
             return Err(crate::space::full(pages, len));
         };
+        pages.note_span(Ref::new(offset, len), new.ts);
         let salt = self.records.salt;
         let links = (link(new.next, salt), link(new.older, salt));
         let header = RecordHeader {

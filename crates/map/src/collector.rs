@@ -16,7 +16,7 @@ use perdura_pmem::planted;
 use rustc_hash::FxHashSet;
 
 /// Pages chosen in one turn of the writer's lock.
-const TURN_PAGES: usize = 512;
+pub(crate) const TURN_PAGES: usize = 512;
 /// Slack, in pages: less garbage than this never starts a round.
 const GARBAGE_PAGES_MIN: u64 = 64;
 
@@ -153,12 +153,12 @@ impl<I: Structure> Core<I> {
     }
 }
 
-fn is_tight(space: &Space) -> bool {
+pub(crate) fn is_tight(space: &Space) -> bool {
     space.free < space.total / 8
 }
 
 /// The use of the region, without the longest free run, whose search is linear.
-fn space_of<I: Index>(state: &State<I>) -> Space {
+pub(crate) fn space_of<I: Index>(state: &State<I>) -> Space {
     let Pages { geometry, .. } = &state.pages;
     let total = geometry.pages * geometry.page_bytes;
     let free = state.pages.free_pages() as u64 * geometry.page_bytes;

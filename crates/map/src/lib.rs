@@ -10,7 +10,7 @@
 //!
 //! - interface: `ordered_map`, `map`, `config`, `timestamps`, `error`
 //! - operations: `change`, `append`, `retention`, `scan`, `snapshot`, `load`, `stream`
-//! - upkeep: `confirm`, `collector`, `list_collect`, `tree_upkeep`, `traversal`, `rebuild`, `audit`, `background`, `wake`
+//! - upkeep: `confirm`, `collector`, `list_collect`, `milestones`, `tree_upkeep`, `traversal`, `rebuild`, `audit`, `background`, `wake`
 //! - shared state: `structure`, `state`, `views`, `holds`, `pending`, `versions`, `space`
 //! - the list's index: `list_index`, `dram_tree`, `dram_node`
 //! - the B+-tree's index: `tree_index`, `tree`, `page_nodes`, `node`
@@ -37,6 +37,7 @@ mod list_index;
 mod live_bits;
 mod load;
 mod map;
+mod milestones;
 mod node;
 mod ordered_map;
 mod page_nodes;

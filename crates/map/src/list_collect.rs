@@ -1,24 +1,31 @@
 //! Collection rounds of the list: unlink dead records and move live ones out of sparse pages, by storing links.
 //!
-//! A round walks the chain from the newest forgotten record, which stays linked. The writer only touches newer records,
+//! A round walks those parts of the chain that have records in the chosen pages, from the nearest milestone on
+//! ([`crate::milestones`]), or from the newest forgotten record, which stays linked. The writer only touches newer records,
 //! so it is not disturbed. The round works in stretches. For each it decides what happens to the records; copies those
 //! to be moved, links the copies and confirms them; then stores, flushes and fences the links that lead to them; then
 //! releases what is unlinked. The old and the new value of each link lead to a whole chain (I2, I3).
 //!
 //! A deletion hides older versions of its key as long as they are linked. It is unlinked only if it was known to be
 //! dead before a previous whole round began: everything it hides was dead too, and that round has unlinked it durably.
+//! So a round is whole, and walks all of the chain, when there are many dead deletions for it, or room is short.
 
+use crate::collector::{TURN_PAGES, is_tight, space_of};
 use crate::error::{ErrorKind, Result};
 use crate::format::{Ref, link};
 use crate::index::Index;
 use crate::list_index::{ListIndex, ListWriter};
+use crate::milestones::merge;
 use crate::state::{Collector, Core};
 use crate::structure::Structure;
+use crate::timestamps::Ts;
 use perdura_pmem::{planted, trace};
 use rustc_hash::FxHashSet;
 
 /// Records in a stretch.
 const STRETCH: usize = 64;
+/// Versions for each dead deletion beyond which a round need not be whole: so few deletions keep few pages in use.
+const VERSIONS_PER_DELETION: u64 = 256;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fate {
@@ -55,41 +62,76 @@ impl Structure for ListIndex {
 impl Core<ListIndex> {
     /// Runs one round. A snapshot ends it early.
     fn collect_list(&self, collector: &mut Collector, victims: &FxHashSet<usize>) -> Result<()> {
-        let (mut before, fresh) = {
+        let (head, fresh) = {
             let mut state = self.state.lock();
             self.read_pending(&mut state)?;
-            (self.settled_head(&state)?, std::mem::take(&mut state.dead_deletions))
+            let deletions = (state.dead_deletions.len() + collector.aged.len()) as u64;
+            let is_whole =
+                deletions * VERSIONS_PER_DELETION > state.versions || deletions > 0 && is_tight(&space_of(&state));
+            (self.settled_head(&state)?, is_whole.then(|| std::mem::take(&mut state.dead_deletions)))
         };
-        let mut is_whole = before != 0;
-        while before != 0 {
-            if self.state.lock().is_held() {
-                is_whole = false;
-                break;
-            }
-            match self.collect_stretch(before, collector, victims) {
-                Ok(last) => before = last,
-                Err(error) => {
-                    self.state.lock().dead_deletions.extend(fresh);
-                    return Err(error);
-                }
+        #[cfg(test)]
+        {
+            collector.walked = 0;
+        }
+        let ranges = if fresh.is_some() { vec![(Ts::MAX, 0)] } else { self.ranges(victims) };
+        let mut walked = Ok(head != 0);
+        for range in ranges {
+            if let Ok(true) = walked {
+                walked = self.walk_range(head, range, collector, victims);
             }
         }
-        if is_whole {
-            collector.aged.extend(fresh);
+        if let Ok(true) = walked {
+            collector.aged.extend(fresh.into_iter().flatten());
         } else {
-            self.state.lock().dead_deletions.extend(fresh);
+            self.state.lock().dead_deletions.extend(fresh.into_iter().flatten());
         }
-        Ok(())
+        walked.map(|_| ())
+    }
+
+    /// The timestamps of the records in the chosen pages, from the highest on.
+    fn ranges(&self, victims: &FxHashSet<usize>) -> Vec<(Ts, Ts)> {
+        let victims: Vec<usize> = victims.iter().copied().collect();
+        let mut ranges = Vec::with_capacity(victims.len());
+        for turn in victims.chunks(TURN_PAGES) {
+            let state = self.state.lock();
+            ranges.extend(turn.iter().map(|page| state.pages.span(*page)));
+        }
+        merge(ranges)
+    }
+
+    /// Works on the records of a range of timestamps, which goes from high to low. Returns whether it came to its end.
+    fn walk_range(
+        &self,
+        head: u64,
+        (high, low): (Ts, Ts),
+        collector: &mut Collector,
+        victims: &FxHashSet<usize>,
+    ) -> Result<bool> {
+        let (mut before, mut at) = (collector.milestones.before(high).unwrap_or(head), Ts::MAX);
+        while before != 0 && at >= low {
+            if self.state.lock().is_held() {
+                return Ok(false);
+            }
+            (before, at) = self.collect_stretch(before, collector, victims)?;
+        }
+        Ok(true)
     }
 
     /// Works on the stretch after the record at `before`, which stays. Returns the last record that stays, or 0 at the
-    /// end of the chain.
-    fn collect_stretch(&self, before: u64, collector: &mut Collector, victims: &FxHashSet<usize>) -> Result<u64> {
+    /// end of the chain, and the lowest timestamp of the stretch.
+    fn collect_stretch(&self, before: u64, collector: &mut Collector, victims: &FxHashSet<usize>) -> Result<(u64, Ts)> {
         let (stretch, after) = self.decide(before, collector, victims)?;
+        let (Some((first, ..)), Some((oldest, ..))) = (stretch.first(), stretch.last()) else { return Ok((0, 0)) };
+        #[cfg(test)]
+        {
+            collector.walked += stretch.len();
+        }
+        let (newest_ts, oldest_ts) = (self.records.trusted_ts(*first), self.records.trusted_ts(*oldest));
         let mut relinks: Vec<(u64, u64)> = Vec::new();
         let mut released = Vec::new();
         let mut next = after;
-        let mut last = 0;
+        let (mut last, mut last_ts) = (0, 0);
         let (mut moved, mut failure) = (0, None);
         for (record, fate) in stretch.iter().rev() {
             let copy = match fate {
@@ -118,7 +160,7 @@ impl Core<ListIndex> {
                 }
             };
             if last == 0 {
-                last = place;
+                (last, last_ts) = (place, self.records.trusted_ts(*record));
             }
             next = place;
         }
@@ -130,12 +172,17 @@ impl Core<ListIndex> {
         // Planted: unlinked records are released before the links are durable.
         planted(123).then(|| self.unlinked(std::mem::take(&mut released), collector));
         self.relink(&relinks);
+        let is_here = |offset: u64| stretch.iter().any(|(record, _)| record.offset() == offset);
+        collector.milestones.take_up(oldest_ts.min(newest_ts)..=newest_ts, is_here);
+        if last != 0 {
+            collector.milestones.set(last_ts, last);
+        }
         self.unlinked(released, collector);
         match failure {
             // A record that found no room stays. The unlinked dead records make room for the next round.
             Some(error) if error.kind() != ErrorKind::Full => Err(error),
-            _ if after == 0 => Ok(0),
-            _ => Ok(if last == 0 { before } else { last }),
+            _ if after == 0 => Ok((0, oldest_ts)),
+            _ => Ok((if last == 0 { before } else { last }, oldest_ts)),
         }
     }
 
@@ -197,5 +244,35 @@ impl Core<ListIndex> {
             state.pages.released(record);
         }
         state.is_dirty = true;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Config, Layout, List, OrderedMap};
+    use perdura_pmem::{Medium, SimMedium};
+    use std::sync::Arc;
+
+    /// Hazard: the collector of a large map walks all of it again and again for the few keys that change.
+    #[test]
+    fn records_that_nothing_happens_to_are_not_walked() {
+        const COLD: usize = 8000;
+        const HOT: usize = 6000;
+        let medium: Arc<dyn Medium> = Arc::new(SimMedium::new());
+        let config = Config { background: false, ..Config::default() };
+        let map = List::create(&medium, "m", &Layout::list(4 << 20), &config).expect("room");
+        for number in 0..COLD {
+            map.put(&number.to_be_bytes(), b"cold").expect("room");
+        }
+        map.collect().expect("a sound map");
+        for round in 0..6 {
+            for number in 0..HOT {
+                map.put(&[b'h', number as u8 % 50], b"hot").expect("room");
+            }
+            assert!(map.collect().expect("a sound map") > 128 << 10, "round {round} frees what it should");
+            let walked = map.core.collector.lock().walked;
+            assert!((1000..COLD / 2 + HOT).contains(&walked), "round {round} has looked at {walked} records");
+            map.check().expect("a sound map");
+        }
     }
 }

@@ -55,6 +55,7 @@ impl<I: Index> Core<I> {
         }
         // These offsets lose their meaning once other records lie there.
         state.dead_deletions.extend(collector.aged.drain());
+        collector.milestones.clear();
         if resets {
             self.reset(&mut state)?;
         }

@@ -37,7 +37,7 @@ const UNFINISHED: &str = ".new";
 
 /// A map in a file of a medium. Dropping it confirms every change.
 pub struct Map<I: Structure> {
-    core: Arc<Core<I>>,
+    pub(crate) core: Arc<Core<I>>,
     background: Option<Background>,
 }
 

@@ -86,6 +86,9 @@ impl PageUse {
     }
 }
 
+/// The timestamps of the records in a page of a list: the lowest with all bits turned, and the highest. Zeros stand for none.
+type Span = [u64; 2];
+
 /// Levels of fullness at which pages are listed for the collector.
 const LEVELS: usize = 8;
 /// Pages with at least this share of live bytes, in sixteenths, are not listed.
@@ -98,6 +101,8 @@ pub(crate) struct Pages {
     pub(crate) batch: Batch,
     table: PageTable,
     uses: Box<[PageUse]>,
+    /// Of a list; otherwise empty.
+    spans: Box<[Span]>,
     runs: [Run; 3],
     emptied: Vec<u32>,
     leaving: VecDeque<(u64, Vec<u32>)>,
@@ -137,6 +142,7 @@ impl Pages {
             batch,
             table,
             uses,
+            spans: vec![Span::default(); if node_bytes == 0 { pages } else { 0 }].into_boxed_slice(),
             runs: [Run::default(); 3],
             emptied: Vec::new(),
             leaving: VecDeque::new(),
@@ -290,6 +296,9 @@ impl Pages {
     fn take_pages(&mut self, first: usize, count: usize, filling: Filling) {
         for page in first..first + count {
             self.uses[page] = PageUse { open: true, nodes: filling == Filling::Nodes, ..PageUse::default() };
+            if let Some(span) = self.spans.get_mut(page) {
+                *span = Span::default();
+            }
         }
         self.table.use_pages(&self.region, first..first + count, &mut self.batch);
     }
@@ -354,6 +363,22 @@ impl Pages {
         is_new
     }
 
+    /// Says that a record of a timestamp lies in its pages.
+    #[inline]
+    pub(crate) fn note_span(&mut self, record: Ref, ts: u64) {
+        let last = self.geometry.page_of(record.offset() + record.len() - 1);
+        let pages = self.geometry.page_of(record.offset())..last + 1;
+        for [low, high] in self.spans.get_mut(pages).into_iter().flatten() {
+            (*low, *high) = ((*low).max(!ts), (*high).max(ts));
+        }
+    }
+
+    /// The highest and the lowest timestamp of the records in a page of a list.
+    pub(crate) fn span(&self, page: usize) -> (u64, u64) {
+        let [low, high] = self.spans[page];
+        (high, !low)
+    }
+
     /// Counts an object as held only: a dead record that a list's chain still runs through.
     pub(crate) fn hold(&mut self, object: Ref) {
         // Planted: a page may be freed when nothing in it is live, though a chain runs through records in it.
@@ -365,15 +390,16 @@ impl Pages {
         }
     }
 
-    /// Counts an object as no longer live. Returns whether it was live.
+    /// Counts an object as no longer live. Returns whether it was live. A reference that somebody has forged may give it
+    /// another length than it was counted with, which no page's counts sink below zero for.
     pub(crate) fn died(&mut self, object: Ref) -> bool {
         let was_live = self.live.clear(object.offset());
         if was_live {
             for (page, bytes) in Pages::parts(self.geometry, object) {
-                self.uses[page].live -= bytes;
+                self.uses[page].live = self.uses[page].live.saturating_sub(bytes);
                 self.note_sparse(page);
             }
-            self.live_bytes -= object.len();
+            self.live_bytes = self.live_bytes.saturating_sub(object.len());
         }
         was_live
     }
@@ -381,8 +407,9 @@ impl Pages {
     /// Counts an object that is not live as no longer held. Its pages may now be empty.
     pub(crate) fn released(&mut self, object: Ref) {
         for (page, bytes) in Pages::parts(self.geometry, object) {
-            self.uses[page].held -= bytes;
-            if self.uses[page].may_leave() {
+            let page_use = &mut self.uses[page];
+            page_use.held = page_use.held.saturating_sub(bytes).max(page_use.live);
+            if page_use.may_leave() {
                 self.emptied.push(page as u32);
             }
         }

@@ -31,6 +31,7 @@ pub(crate) fn rebuild(records: &Records, pages: &mut Pages, root: &RootRecord) -
     if let Some(lost) = candidates.iter().find(|found| pages.is_in_free_page(found.record)) {
         return Err(records.damaged(lost.record.offset(), "a record lies in a page that is marked free"));
     }
+    candidates.iter().for_each(|found| pages.note_span(found.record, found.ts));
     let pending_count = root.pending as usize;
     let changes: Vec<Ref> = candidates[..pending_count].iter().map(|found| found.record).collect();
     let settled: Vec<Ref> = candidates[pending_count..].iter().map(|found| found.record).collect();

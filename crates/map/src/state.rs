@@ -5,6 +5,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::{NUMBER_MAX, Ref};
 use crate::holds::Holds;
 use crate::index::{Editing, Index};
+use crate::milestones::Milestones;
 use crate::pages::{Pages, Urgency};
 use crate::pending::Pending;
 use crate::pin::Pins;
@@ -46,6 +47,10 @@ pub(crate) struct Core<I: Index> {
 pub(crate) struct Collector {
     /// List: dead deletions, by offset, that no longer hide a linked version (see [`crate::list_collect`]).
     pub(crate) aged: FxHashSet<u64>,
+    pub(crate) milestones: Milestones,
+    /// Records of the chain that the last round has looked at.
+    #[cfg(test)]
+    pub(crate) walked: usize,
 }
 
 /// A tag and its timestamp.

@@ -35,10 +35,10 @@ pub const PLANTED: &[Planted] = &[
     error(113, "maps.md, Collection", "an object is counted only in the page where it begins", "list mixed"),
     error(114, "maps.md, Readers", "nodes are placed in pages that are about to be freed", "btree mixed"),
     error(115, "maps.md, Collection", "a page that a run is filling may be released", "btree reopened"),
+    error(116, "maps.md, Readers", "a view does not hold off forgetting", "list each confirmed"),
     error(117, "(I8)", "a confirmed node is reused before a confirmation without it is durable", "btree mixed"),
     error(118, "maps.md, Snapshots", "a snapshot does not hold off the reuse of nodes", "btree crowded"),
     error(119, "maps.md, Readers", "a node in a page is reused although a reader is pinned", "btree crowded"),
-    error(116, "maps.md, Readers", "a view does not hold off forgetting", "list each confirmed"),
     error(
         121,
         "maps.md, Snapshots",
@@ -93,6 +93,7 @@ pub const PLANTED: &[Planted] = &[
         "list mixed",
     ),
     error(152, "(I1)", "what was confirmed once counts as confirmed, whatever came in its place", "list mixed"),
-    error(154, "(I1)", "a batch of changes is confirmed between them", "list mixed"),
     error(153, "maps.md, Snapshots", "a map that was emptied for a load passes for an empty one", "list loaded"),
+    error(154, "(I1)", "a batch of changes is confirmed between them", "list mixed"),
+    error(155, "maps.md, Collection", "a milestone outlives its record", "list overwritten"),
 ];

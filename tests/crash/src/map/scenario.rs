@@ -199,6 +199,18 @@ const LONG: Scenario = Scenario {
     ..MIXED
 };
 
+/// No deletions, so that the collector of a list walks only parts of the chain.
+const OVERWRITTEN: Scenario = Scenario {
+    name: "overwritten",
+    mix: &[(Set, 20), (Put, 12), (SetMeta, 1), (Apply, 3), (Forget, 4), (Rollback, 1), (Confirm, 2)],
+    calls: 300,
+    keys: 90,
+    long_value_one_in: 30,
+    bytes: 88 << 10,
+    changes_max: 10,
+    ..MIXED
+};
+
 const fn btree(name: &'static str, scenario: Scenario) -> Scenario {
     Scenario { name, kind: Kind::BTree, ..scenario }
 }
@@ -208,7 +220,7 @@ const fn list(name: &'static str, scenario: Scenario) -> Scenario {
 }
 
 /// All scenarios.
-pub const SCENARIOS: [Scenario; 15] = [
+pub const SCENARIOS: [Scenario; 16] = [
     list("list mixed", MIXED),
     btree("btree mixed", MIXED),
     list("list each confirmed", EACH),
@@ -224,6 +236,7 @@ pub const SCENARIOS: [Scenario; 15] = [
     list("list rivals", RIVALS),
     btree("btree rivals", RIVALS),
     list("list long", LONG),
+    list("list overwritten", OVERWRITTEN),
 ];
 
 impl Scenario {
