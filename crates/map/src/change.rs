@@ -3,7 +3,7 @@
 //! A change that fails leaves the map as it was: nothing it made was published, and all of it is given back.
 
 use crate::append::New;
-use crate::config::{KEY_BYTES_MAX, Kind, META_BYTES_MAX, TAG_BYTES_MAX, VALUE_BYTES_MAX};
+use crate::config::{KEY_BYTES_MAX, META_BYTES_MAX, TAG_BYTES_MAX, VALUE_BYTES_MAX};
 use crate::error::{ErrorKind, Result};
 use crate::format::Ref;
 use crate::ordered_map::{Compared, KeyChange};
@@ -17,7 +17,7 @@ use perdura_pmem::planted;
 impl<I: Structure> Core<I> {
     pub(crate) fn set(&self, ts: Ts, key: &[u8], value: &[u8]) -> Result<()> {
         self.check_size(key, Some(value))?;
-        self.with_room(|state| {
+        self.with_room(1, |state| {
             self.check_change(state, ts)?;
             self.change(state, ts, key, Some(value), |_| true)?;
             self.changed(state, 1);
@@ -26,7 +26,7 @@ impl<I: Structure> Core<I> {
     }
 
     pub(crate) fn delete(&self, ts: Ts, key: &[u8]) -> Result<bool> {
-        self.with_room(|state| {
+        self.with_room(1, |state| {
             self.check_change(state, ts)?;
             let changed =
                 self.change(state, ts, key, None, |newest| newest.is_some_and(|(value, _)| value.is_some()))?;
@@ -45,7 +45,7 @@ impl<I: Structure> Core<I> {
         new: Option<&[u8]>,
     ) -> Result<Compared> {
         self.check_size(key, new)?;
-        self.with_room(|state| {
+        self.with_room(1, |state| {
             self.check_change(state, ts)?;
             let mut compared = Compared { matched: false, ts: 0 };
             let changed = self.change(state, ts, key, new, |newest| {
@@ -65,7 +65,7 @@ impl<I: Structure> Core<I> {
     /// Makes a change at the next timestamp, applies it and forgets what it replaces. Returns the timestamp.
     pub(crate) fn put(&self, key: &[u8], value: &[u8]) -> Result<Ts> {
         self.check_size(key, Some(value))?;
-        self.with_room(|state| {
+        self.with_room(1, |state| {
             let ts = state.times.last + 1;
             self.check_change(state, ts)?;
             self.read_pending(state)?;
@@ -76,7 +76,7 @@ impl<I: Structure> Core<I> {
     }
 
     pub(crate) fn remove(&self, key: &[u8]) -> Result<bool> {
-        self.with_room(|state| {
+        self.with_room(1, |state| {
             let ts = state.times.last + 1;
             self.check_change(state, ts)?;
             self.read_pending(state)?;
@@ -105,7 +105,7 @@ impl<I: Structure> Core<I> {
         if let Some(tag) = tag.filter(|tag| tag.len() > TAG_BYTES_MAX) {
             return self.too_large("tag", tag.len(), TAG_BYTES_MAX);
         }
-        self.with_room(|state| {
+        self.with_room(changes.len() as u64, |state| {
             self.check_change(state, ts)?;
             self.read_pending(state)?;
             let (before, times, head, dead) = (state.pending.len(), state.times, state.head, state.dead.len());
@@ -145,14 +145,12 @@ impl<I: Structure> Core<I> {
         Ok(())
     }
 
-    /// Runs a change under the writer's lock. If the region is full, runs it again after a confirmation has freed what
+    /// Runs `count` changes under the writer's lock. If the region is full, runs it again after a confirmation has freed what
     /// ended, and once more after a collection.
-    pub(crate) fn with_room<T>(&self, mut change: impl FnMut(&mut State<I>) -> Result<T>) -> Result<T> {
+    pub(crate) fn with_room<T>(&self, count: u64, mut change: impl FnMut(&mut State<I>) -> Result<T>) -> Result<T> {
         let is_full = |result: &Result<T>| matches!(result, Err(error) if error.kind() == ErrorKind::Full);
         let mut run = |state: &mut State<I>| {
-            if I::KIND == Kind::BTree {
-                self.keep_for_rollback(state);
-            }
+            self.keep_for_rollback(state, count);
             change(state).inspect_err(|_| _ = self.index.abort(&mut state.writer, &mut state.pages))
         };
         let mut result = run(&mut self.state.lock());

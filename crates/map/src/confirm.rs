@@ -125,11 +125,15 @@ impl<I: Index> Core<I> {
     }
 
     /// Keeps room for rolling back what is not applied, which is one edit: it makes each node anew at most once, and for each
-    /// change no more than those of a path.
-    pub(crate) fn keep_for_rollback(&self, state: &mut State<I>) {
+    /// change no more than those of a path. `more` changes are about to be made, each of which may add two nodes.
+    pub(crate) fn keep_for_rollback(&self, state: &mut State<I>, more: u64) {
+        if I::KIND != Kind::BTree {
+            return;
+        }
         let node_bytes = crate::format::node_bytes(1, self.layout.branching);
-        let changes = state.pending.count_above(state.times.applied);
-        let nodes = (changes * (LEVELS_KEPT + NODES_BESIDES)).min(I::nodes(&state.writer) + LEVELS_KEPT);
+        let changes = state.pending.count_above(state.times.applied) + more;
+        let nodes = I::nodes(&state.writer) + 2 * more + LEVELS_KEPT;
+        let nodes = nodes.min(changes * (LEVELS_KEPT + NODES_BESIDES));
         state.pages.keep_for_rollback(nodes, node_bytes);
     }
 

@@ -220,6 +220,7 @@ impl<I: Index> Core<I> {
         state.to_sweep.clear();
         state.dead_deletions.clear();
         self.is_partial.store(is_partial, Ordering::Release);
+        self.keep_for_rollback(state, 0);
         self.confirm(state);
         Ok(())
     }

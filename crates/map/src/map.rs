@@ -265,6 +265,7 @@ fn start<I: Structure>(
         core.index.install(&mut edit, built, &core.pins);
         core.records.are_checked.store(true, Ordering::Relaxed);
     }
+    core.keep_for_rollback(&mut core.state.lock(), 0);
     Ok(core)
 }
 

@@ -4,7 +4,6 @@
 //! them from the oldest: what a forgotten change took the place of is dead. It leaves the index alone, and needs no room.
 //! Every step leaves a consistent state. No step needs to be durable by itself; the next confirmation makes them so.
 
-use crate::config::Kind;
 use crate::error::{ErrorKind, Result};
 use crate::format::Ref;
 use crate::index::Index;
@@ -34,9 +33,7 @@ impl<I: Index> Core<I> {
         if ts > state.times.applied {
             state.times.applied = ts;
             state.is_dirty = true;
-            if I::KIND == Kind::BTree && state.pending.is_read() {
-                self.keep_for_rollback(&mut state);
-            }
+            self.keep_for_rollback(&mut state, 0);
             self.stir();
         }
         Ok(())

@@ -4,7 +4,7 @@
 //! Rolling back once ended in `Full`, so that a follower could not truncate its log. Neither may happen: forgetting needs no
 //! room, and room for rolling back is kept.
 
-use perdura_map::{BTree, Config, Error, ErrorKind, Layout, List, OrderedMap, Ts};
+use perdura_map::{BTree, Config, Error, ErrorKind, KeyChange, Layout, List, OrderedMap, Ts};
 use perdura_pmem::{Medium, SimMedium};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -130,6 +130,35 @@ fn what_is_not_applied_can_be_taken_back(bytes: u64, create: &Create) {
     map.confirm().expect("the map is whole");
     drop(map);
     check(&*perdura_map::open(&medium, "map", &config()).expect("the map is whole"), &before);
+}
+
+/// Fills a region with batches that are not applied, and takes them back under a snapshot.
+fn batches_can_be_taken_back(bytes: u64, create: &Create) {
+    let medium: Arc<dyn Medium> = Arc::new(SimMedium::new());
+    let map = create(&medium, &Layout { bytes, page_bytes: 256, branching: 4 });
+    let keys: Vec<Vec<u8>> = (0..KEYS).map(|number| format!("key {number}").into_bytes()).collect();
+    let change =
+        |round: usize, number: usize| KeyChange { key: &keys[(number * 13 + round) % keys.len()], value: Some(b"1") };
+    map.batch(1, b"", &[change(0, 0), change(0, 1)]).expect("there is room");
+    map.apply(1).expect("it is there");
+    for (round, count) in [60, 45, 30, 20, 10, 4, 2, 1].into_iter().enumerate().flat_map(|one| [one; 9]) {
+        let changes: Vec<KeyChange<'_>> = (0..count).map(|number| change(round, number)).collect();
+        had_room(map.batch(map.timestamps().last + 1, b"tag", &changes));
+    }
+    let snapshot = map.snapshot().expect("the map is whole");
+    map.rollback(2).unwrap_or_else(|error| panic!("{bytes} bytes: room is kept for it: {error}"));
+    drop(snapshot);
+    check(&*map, &Model::from([0, 13].map(|number: usize| (keys[number].clone(), b"1".to_vec()))));
+}
+
+#[test]
+fn batches_in_a_full_list_can_be_rolled_back() {
+    (36 << 10..60 << 10).step_by(512).for_each(|bytes| batches_can_be_taken_back(bytes, &list));
+}
+
+#[test]
+fn batches_in_a_full_btree_can_be_rolled_back() {
+    (36 << 10..60 << 10).step_by(512).for_each(|bytes| batches_can_be_taken_back(bytes, &btree));
 }
 
 #[test]
