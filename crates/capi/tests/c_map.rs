@@ -194,6 +194,21 @@ fn a_snapshot_goes_from_one_structure_to_the_other() {
                 chunks += 1;
             }
             assert_eq!(perdura_map_snapshot_next(snapshot, &mut data, &mut length), PerduraMapCode::End);
+            // The receiver has lost all that came after a mark.
+            ok(perdura_map_snapshot_rewind(snapshot));
+            ok(perdura_map_snapshot_next(snapshot, &mut data, &mut length));
+            ok(perdura_map_snapshot_mark(snapshot));
+            let rest = |snapshot| {
+                let (mut rest, mut data, mut length) = (Vec::new(), null(), 0);
+                while perdura_map_snapshot_next(snapshot, &mut data, &mut length) == PerduraMapCode::Ok {
+                    rest.push(bytes(data, length));
+                }
+                rest
+            };
+            let first = rest(snapshot);
+            ok(perdura_map_snapshot_rewind(snapshot));
+            assert_eq!(rest(snapshot), first);
+            assert_eq!(perdura_map_snapshot_rewind(null_mut()), PerduraMapCode::Argument);
             assert_eq!(perdura_map_close(source.0), PerduraMapCode::Busy);
             assert_eq!(perdura_map_close(target.0), PerduraMapCode::Busy);
             perdura_map_snapshot_release(snapshot);

@@ -30,6 +30,9 @@ usage: perdura map create DIR NAME --bytes N[K|M|G] [--kind list|btree] [--page-
        perdura map mutations DIR NAME [--from TS] [-x]
        perdura map meta DIR NAME [-x]
        perdura map set-meta DIR NAME META [-x] [--emulate]
+       perdura map apply DIR NAME TS [--emulate]
+       perdura map rollback DIR NAME TS [--emulate]
+       perdura map forget DIR NAME TS [--emulate]
        perdura map dump DIR NAME [-p] [-f FILE] [--at TS]
        perdura map load DIR NAME [-T] [-N] [-f FILE] [--bytes N[K|M|G] --kind list|btree] [--emulate]
 
@@ -37,6 +40,8 @@ NAME is the map's file in DIR; no other process may have it open. `scan --to` is
 it a command reads the newest versions, applied or not. `-x` takes and prints keys and values in hexadecimal.
 `mutations` prints the changes that are not forgotten, a line each with tabs between its parts: timestamp; `set`, `delete` or `tag`;
 key, value or tag. `batch` reads such lines without the timestamp, and makes all of them one change or, also after a crash, none.
+`apply` declares the changes up to a timestamp final, `rollback` takes back those from one on, which are not applied, and `forget`
+gives up what is older than the state at one.
 `meta` prints the blob that a program keeps beside the keys.
 `dump` writes and `load` reads the format of mdb_dump and db_dump: `dump -p` prints printable characters as they are, `load -T`
 reads bare lines of key and value in turn, `load -N` keeps existing values. `load` creates the map if there is none.
@@ -99,6 +104,18 @@ fn perform(request: &Request) -> Outcome {
         Action::Meta => show::bytes(&map.meta(), request.hex),
         Action::SetMeta { meta } => {
             map.set_meta(meta)?;
+            Ok(map.confirm()?)
+        }
+        Action::Apply { ts } => {
+            map.apply(*ts)?;
+            Ok(map.confirm()?)
+        }
+        Action::Rollback { from } => {
+            map.rollback(*from)?;
+            Ok(map.confirm()?)
+        }
+        Action::Forget { up_to } => {
+            map.forget(*up_to)?;
             Ok(map.confirm()?)
         }
         Action::Create { .. } | Action::Load(_) => Ok(()),

@@ -229,6 +229,15 @@ fn changes_tags_and_the_meta_blob_are_shown() {
         let all = "7\ttag\tone\n7\tset\ta\tx\\09\n7\tdelete\tb\n9\ttag\ttwo\n";
         assert_eq!(ok(&directory, "mutations", &["m"]), all);
         assert_eq!(ok(&directory, "mutations", &["m", "-x", "--from", "8"]), "9\ttag\t74776f\n");
+        ok(&directory, "rollback", &["m", "9", "--emulate"]);
+        ok(&directory, "apply", &["m", "7", "--emulate"]);
+        assert_eq!(run(&directory, "rollback", &["m", "7", "--emulate"], b"").0, 2, "it is applied");
+        assert_eq!(run(&directory, "forget", &["m", "8", "--emulate"], b"").0, 2, "it is not applied");
+        assert_eq!(run(&directory, "apply", &["m", "last", "--emulate"], b"").0, 2, "no timestamp");
+        assert_eq!(ok(&directory, "mutations", &["m", "--from", "8"]), "");
+        assert_eq!(ok(&directory, "get", &["m", "a"]), "x\t");
+        ok(&directory, "forget", &["m", "7", "--emulate"]);
+        assert_eq!(ok(&directory, "mutations", &["m"]), "");
     }
 }
 

@@ -1,10 +1,11 @@
 //! Scans: walks over the keys in order.
 
-use super::argument::{key as key_of, owned, target};
+use super::argument::{key as key_of, live, owned, target};
 use super::call::{call, call_on};
 use super::code::{Outcome, PerduraMapCode};
 use super::open::{Hold, PerduraMap, with};
-use perdura_map::{OrderedMap, Scan};
+use super::view::{PerduraMapView, map_of};
+use perdura_map::Scan;
 use std::ffi::c_void;
 use std::ops::Bound;
 
@@ -60,11 +61,11 @@ pub struct PerduraMapEntry {
 unsafe fn begin(
     map: *const PerduraMap,
     cursor: *mut *mut PerduraMapCursor,
-    scan: impl FnOnce(&'static dyn OrderedMap) -> Outcome<Scan<'static>>,
+    scan: impl FnOnce(&'static PerduraMap) -> Outcome<Scan<'static>>,
 ) -> PerduraMapCode {
     let begin = |map: &'static PerduraMap| {
         let target = target(cursor, "the cursor")?;
-        let made = PerduraMapCursor { scan: scan(map.map())?, ended: false, map, _hold: map.hold() };
+        let made = PerduraMapCursor { scan: scan(map)?, ended: false, map, _hold: map.hold() };
         // SAFETY: as the caller vouches for.
         unsafe { target.write(Box::into_raw(Box::new(made))) };
         Ok(PerduraMapCode::Ok)
@@ -90,7 +91,7 @@ pub unsafe extern "C" fn perdura_map_scan(
     cursor: *mut *mut PerduraMapCursor,
 ) -> PerduraMapCode {
     // SAFETY: as the caller vouches for.
-    unsafe { begin(map, cursor, |map| Ok(map.scan((bound_of(lower)?, bound_of(upper)?), at)?)) }
+    unsafe { begin(map, cursor, |map| Ok(map.map().scan((bound_of(lower)?, bound_of(upper)?), at)?)) }
 }
 
 /// Begins a scan of the keys that begin with `prefix` and have a value at timestamp `at`.
@@ -109,7 +110,29 @@ pub unsafe extern "C" fn perdura_map_prefix(
     cursor: *mut *mut PerduraMapCursor,
 ) -> PerduraMapCode {
     // SAFETY: as the caller vouches for.
-    unsafe { begin(map, cursor, |map| Ok(map.prefix(key_of(prefix, prefix_bytes)?, at)?)) }
+    unsafe { begin(map, cursor, |map| Ok(map.map().prefix(key_of(prefix, prefix_bytes)?, at)?)) }
+}
+
+/// [`perdura_map_scan`] of what a view shows.
+///
+/// # Errors
+/// FORGOTTEN if a snapshot was loaded since the view began, TOO_LARGE.
+///
+/// # Safety
+/// `view` must be live, the bounds readable and their keys too, `cursor` writable; each may be null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn perdura_map_view_scan(
+    view: *const PerduraMapView,
+    lower: *const PerduraMapBound,
+    upper: *const PerduraMapBound,
+    cursor: *mut *mut PerduraMapCursor,
+) -> PerduraMapCode {
+    // SAFETY: as the caller vouches for; the cursor holds the map.
+    unsafe {
+        begin(map_of(view), cursor, |_| {
+            Ok(live(view, "the view")?.view.scan((bound_of(lower)?, bound_of(upper)?))?)
+        })
+    }
 }
 
 /// Gets the next key and its value. END after the last, and after a failure.

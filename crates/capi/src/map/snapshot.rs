@@ -5,7 +5,7 @@ use super::call::{call, call_on};
 use super::code::{Failure, PerduraMapCode};
 use super::open::{Hold, PerduraMap, with};
 use super::progress::PerduraMapTimestamps;
-use perdura_map::{Chunks, Snapshot};
+use perdura_map::{Chunks, Position, Snapshot};
 use std::ffi::c_void;
 
 /// Least value of `chunk_bytes_max`.
@@ -14,6 +14,9 @@ pub const PERDURA_MAP_CHUNK_BYTES_MIN: usize = 64;
 /// A map as of one moment. While it is held, no garbage is collected; all else goes on.
 pub struct PerduraMapSnapshot {
     chunks: Chunks,
+    chunk_bytes_max: usize,
+    /// Where [`perdura_map_snapshot_rewind`] goes back to.
+    mark: Position,
     chunk: Vec<u8>,
     ended: bool,
     snapshot: Snapshot,
@@ -62,7 +65,8 @@ pub unsafe extern "C" fn perdura_map_snapshot_within(
         }
         let snapshot = map.changeable()?.snapshot_within(garbage_bytes_max)?;
         let chunks = snapshot.chunks(chunk_bytes_max);
-        let made = PerduraMapSnapshot { chunks, chunk: Vec::new(), ended: false, snapshot, map, _hold: map.hold() };
+        let (mark, chunk, _hold) = (chunks.position(), Vec::new(), map.hold());
+        let made = PerduraMapSnapshot { chunks, chunk_bytes_max, mark, chunk, ended: false, snapshot, map, _hold };
         // SAFETY: as the caller vouches for.
         unsafe { target.write(Box::into_raw(Box::new(made))) };
         Ok(PerduraMapCode::Ok)
@@ -118,6 +122,36 @@ pub unsafe extern "C" fn perdura_map_snapshot_next(
             data.write(snapshot.chunk.as_ptr().cast());
             bytes.write(snapshot.chunk.len());
         }
+        Ok(PerduraMapCode::Ok)
+    })
+}
+
+/// Marks where the stream stands, after the chunk read last: [`perdura_map_snapshot_rewind`] goes back there, for a receiver that
+/// has lost what came later. Until the first call the mark is at the beginning.
+///
+/// # Safety
+/// `snapshot` must be live and used by this thread alone, or null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn perdura_map_snapshot_mark(snapshot: *mut PerduraMapSnapshot) -> PerduraMapCode {
+    call(|| {
+        // SAFETY: as the caller vouches for.
+        let snapshot = unsafe { owned(snapshot, "the snapshot") }?;
+        snapshot.mark = snapshot.chunks.position();
+        Ok(PerduraMapCode::Ok)
+    })
+}
+
+/// Goes back to the mark, also after the end or a failure: the chunks from there on are the same once more.
+///
+/// # Safety
+/// `snapshot` must be live and used by this thread alone, or null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn perdura_map_snapshot_rewind(snapshot: *mut PerduraMapSnapshot) -> PerduraMapCode {
+    call(|| {
+        // SAFETY: as the caller vouches for.
+        let snapshot = unsafe { owned(snapshot, "the snapshot") }?;
+        snapshot.chunks = snapshot.snapshot.resume(&snapshot.mark, snapshot.chunk_bytes_max);
+        snapshot.ended = false;
         Ok(PerduraMapCode::Ok)
     })
 }

@@ -10,7 +10,7 @@ use std::ffi::c_void;
 
 /// Holds what a timestamp shows.
 pub struct PerduraMapView {
-    view: View<'static>,
+    pub(super) view: View<'static>,
     map: &'static PerduraMap,
     /// Dropped after the view.
     _hold: Hold,
@@ -55,8 +55,6 @@ pub unsafe extern "C" fn perdura_map_view_get(
     key_bytes: usize,
     value: *mut PerduraMapValue,
 ) -> PerduraMapCode {
-    // SAFETY: as the caller vouches for.
-    let map = unsafe { view.as_ref() }.map_or(std::ptr::null(), |view| view.map as *const PerduraMap);
     let get = |map: &'static PerduraMap| -> Outcome {
         // SAFETY: as the caller vouches for.
         let view = unsafe { live(view, "the view")? };
@@ -66,7 +64,16 @@ pub unsafe extern "C" fn perdura_map_view_get(
         unsafe { value_of(map, found, value) }
     };
     // SAFETY: as the caller vouches for.
-    unsafe { with(map, get) }
+    unsafe { with(map_of(view), get) }
+}
+
+/// The map of a view; null if the view is.
+///
+/// # Safety
+/// `view` must be null or live.
+pub(super) unsafe fn map_of(view: *const PerduraMapView) -> *const PerduraMap {
+    // SAFETY: as the caller vouches for.
+    unsafe { view.as_ref() }.map_or(std::ptr::null(), |view| view.map as *const PerduraMap)
 }
 
 /// Ends a view. Does nothing with null.

@@ -33,6 +33,9 @@ pub enum Action {
     Mutations { from: Ts },
     Meta,
     SetMeta { meta: Vec<u8> },
+    Apply { ts: Ts },
+    Rollback { from: Ts },
+    Forget { up_to: Ts },
     Dump(Dump),
     Load(Load),
 }
@@ -83,7 +86,7 @@ pub struct Load {
 /// A command: its name, the words it takes after DIR and NAME, and its options.
 struct Form(&'static str, &'static [&'static str], &'static [&'static str]);
 
-const FORMS: [Form; 13] = [
+const FORMS: [Form; 16] = [
     Form("create", &[], &["bytes", "kind", "page-bytes", "branching", "emulate"]),
     Form("info", &[], &[]),
     Form("check", &[], &[]),
@@ -94,6 +97,9 @@ const FORMS: [Form; 13] = [
     Form("mutations", &[], &["from", "x"]),
     Form("meta", &[], &["x"]),
     Form("set-meta", &["META"], &["x", "emulate"]),
+    Form("apply", &["TS"], &["emulate"]),
+    Form("rollback", &["TS"], &["emulate"]),
+    Form("forget", &["TS"], &["emulate"]),
     Form("scan", &[], &["prefix", "from", "to", "limit", "at", "x"]),
     Form("dump", &[], &["p", "f", "at"]),
     Form("load", &[], &["T", "N", "f", "bytes", "kind", "emulate"]),
@@ -190,6 +196,12 @@ impl Given {
         self.option("bytes", text::size, "a number of bytes, or of K, M or G, such as 64M")
     }
 
+    fn ts(&mut self) -> Result<Ts, Error> {
+        let word = self.word("TS")?;
+        let ts = word.to_str().and_then(|text| text.parse().ok());
+        ts.ok_or_else(|| format!("{}: use a timestamp, a number", word.to_string_lossy()).into())
+    }
+
     fn at(&mut self) -> Result<Ts, Error> {
         Ok(self.number("at")?.unwrap_or(Ts::MAX))
     }
@@ -209,6 +221,9 @@ impl Given {
             "batch" => Action::Batch { tag: self.key("tag", hex)?.unwrap_or_default(), file: self.file() },
             "mutations" => Action::Mutations { from: self.number("from")?.unwrap_or(0) },
             "meta" => Action::Meta,
+            "apply" => Action::Apply { ts: self.ts()? },
+            "rollback" => Action::Rollback { from: self.ts()? },
+            "forget" => Action::Forget { up_to: self.ts()? },
             "set-meta" => Action::SetMeta { meta: self.bytes("META", hex)? },
             "scan" => Action::Scan(self.range(hex)?),
             "dump" => Action::Dump(Dump { printable: self.flag("p"), file: self.file(), at: self.at()? }),
