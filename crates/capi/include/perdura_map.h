@@ -338,6 +338,12 @@ PerduraMapCode perdura_map_scan(const PerduraMap *map, const PerduraMapBound *lo
 PerduraMapCode perdura_map_prefix(const PerduraMap *map, const void *prefix, size_t prefix_bytes, uint64_t at,
     PerduraMapCursor **cursor);
 
+// perdura_map_scan of what a view shows.
+//
+// Errors: FORGOTTEN if a snapshot was loaded since the view began, TOO_LARGE.
+PerduraMapCode perdura_map_view_scan(const PerduraMapView *view, const PerduraMapBound *lower,
+    const PerduraMapBound *upper, PerduraMapCursor **cursor);
+
 // A key and its value where they lie in the file. Valid until the next call on the cursor.
 typedef struct PerduraMapEntry {
   // The key. Not to be written to.
@@ -444,6 +450,13 @@ PerduraMapCode perdura_map_snapshot_timestamps(const PerduraMapSnapshot *snapsho
 
 // Gets the next chunk, valid until the next call on the snapshot. END after the last, and after a failure.
 PerduraMapCode perdura_map_snapshot_next(PerduraMapSnapshot *snapshot, const void **data, size_t *bytes);
+
+// Marks where the stream stands, after the chunk read last: perdura_map_snapshot_rewind goes back there, for
+// a receiver that has lost what came later. Until the first call the mark is at the beginning.
+PerduraMapCode perdura_map_snapshot_mark(PerduraMapSnapshot *snapshot);
+
+// Goes back to the mark, also after the end or a failure: the chunks from there on are the same once more.
+PerduraMapCode perdura_map_snapshot_rewind(PerduraMapSnapshot *snapshot);
 
 // Releases a snapshot.
 void perdura_map_snapshot_release(PerduraMapSnapshot *snapshot);
