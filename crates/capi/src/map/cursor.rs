@@ -129,9 +129,7 @@ pub unsafe extern "C" fn perdura_map_view_scan(
 ) -> PerduraMapCode {
     // SAFETY: as the caller vouches for; the cursor holds the map.
     unsafe {
-        begin(map_of(view), cursor, |_| {
-            Ok(live(view, "the view")?.view.scan((bound_of(lower)?, bound_of(upper)?))?)
-        })
+        begin(map_of(view), cursor, |_| Ok(live(view, "the view")?.view.scan((bound_of(lower)?, bound_of(upper)?))?))
     }
 }
 
