@@ -54,6 +54,7 @@ fn run<I: Structure>(core: &Core<I>) {
     let interval = core.config.interval.max(INTERVAL_MIN);
     let mut idle = 0;
     let mut refused = false;
+    let mut number = 0;
     let traversed = {
         let _collector = core.collector.lock();
         core.traverse()
@@ -67,10 +68,12 @@ fn run<I: Structure>(core: &Core<I>) {
             return;
         }
         let (was_dirty, wants_sweep, wants_collection) = {
-            let mut state = core.state.lock();
+            let mut state = core.state.lock_behind();
             let was_dirty = state.is_dirty;
+            let is_idle = !was_dirty && state.pages.number() == number;
             core.confirm(&mut state);
-            let wants_sweep = state.to_sweep.len() > SWEEPS_MAX || !was_dirty && !state.to_sweep.is_empty();
+            number = state.pages.number();
+            let wants_sweep = state.to_sweep.len() > SWEEPS_MAX || is_idle && !state.to_sweep.is_empty();
             (was_dirty, wants_sweep && !refused, !refused && core.wants_collection(&state))
         };
         if wants_sweep && !wants_collection {
@@ -87,7 +90,7 @@ fn run<I: Structure>(core: &Core<I>) {
         if idle >= IDLE_LOOKS {
             core.asleep.store(true, Ordering::SeqCst);
             // A change made before the flag was visible did not wake this thread: look once more.
-            let is_dirty = core.state.lock().is_dirty;
+            let is_dirty = core.state.lock_behind().is_dirty;
             let goes_on = is_dirty || core.wake.wait(None);
             core.asleep.store(false, Ordering::SeqCst);
             if !goes_on {

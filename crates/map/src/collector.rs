@@ -17,8 +17,10 @@ use rustc_hash::FxHashSet;
 
 /// Pages chosen in one turn of the writer's lock.
 pub(crate) const TURN_PAGES: usize = 512;
-/// Slack, in pages: less garbage than this never starts a round.
-const GARBAGE_PAGES_MIN: u64 = 64;
+/// Less garbage than this share of the region never starts a round, unless room is short.
+const REGION_PER_SLACK: u64 = 64;
+/// Bounds of that slack, in pages. More would make a small list in a large region slow to open.
+const SLACK_PAGES: (u64, u64) = (64, 4096);
 
 impl<I: Structure> Core<I> {
     /// Whether there is so much garbage, or so little room, that a round pays.
@@ -26,26 +28,27 @@ impl<I: Structure> Core<I> {
         if state.is_held() || !state.is_traversed {
             return false;
         }
-        let space = space_of(state);
-        let slack = GARBAGE_PAGES_MIN * state.pages.geometry.page_bytes;
+        let (space, page_bytes) = (space_of(state), state.pages.geometry.page_bytes);
+        let least = SLACK_PAGES.0 * page_bytes;
+        let slack = (space.total / REGION_PER_SLACK).clamp(least, SLACK_PAGES.1 * page_bytes);
         // Garbage that the last round could not free does not start another.
         let new = space.garbage.saturating_sub(state.garbage_left);
         let much = space.garbage > space.live / 2 + slack && new > space.live / 8 + slack / 4;
-        much || is_tight(&space) && new > space.live / 16 + slack
+        much || is_tight(&space) && new > space.live / 16 + least
     }
 
     /// Runs one round. Returns the bytes freed by it and by what had ended before.
     pub(crate) fn collect(&self) -> Result<u64> {
         let mut collector = self.collector.lock();
         self.sweep()?;
-        if self.state.lock().is_held() {
+        if self.state.lock_behind().is_held() {
             return Ok(0);
         }
         self.traverse()?;
-        let before = self.state.lock().pages.free_pages();
+        let before = self.state.lock_behind().pages.free_pages();
         let victims = self.choose();
         let round = I::empty_pages(self, &mut collector, &victims);
-        let mut state = self.state.lock();
+        let mut state = self.state.lock_behind();
         self.confirm(&mut state);
         state.is_dirty = true;
         self.confirm(&mut state);
@@ -63,7 +66,7 @@ impl<I: Structure> Core<I> {
     fn choose(&self) -> FxHashSet<usize> {
         let mut victims = FxHashSet::default();
         let (mut surplus, mut room, full) = {
-            let mut state = self.state.lock();
+            let mut state = self.state.lock_behind();
             self.confirm(&mut state);
             state.pages.end_runs();
             state.is_dirty = true;
@@ -77,7 +80,7 @@ impl<I: Structure> Core<I> {
         };
         let mut is_over = false;
         while !is_over {
-            let mut state = self.state.lock();
+            let mut state = self.state.lock_behind();
             let page_bytes = state.pages.geometry.page_bytes;
             for _ in 0..TURN_PAGES {
                 let Some((page, live)) = state.pages.next_sparse() else {

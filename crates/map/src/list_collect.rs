@@ -63,7 +63,7 @@ impl Core<ListIndex> {
     /// Runs one round. A snapshot ends it early.
     fn collect_list(&self, collector: &mut Collector, victims: &FxHashSet<usize>) -> Result<()> {
         let (head, fresh) = {
-            let mut state = self.state.lock();
+            let mut state = self.state.lock_behind();
             self.read_pending(&mut state)?;
             let deletions = (state.dead_deletions.len() + collector.aged.len()) as u64;
             let is_whole =
@@ -84,7 +84,7 @@ impl Core<ListIndex> {
         if let Ok(true) = walked {
             collector.aged.extend(fresh.into_iter().flatten());
         } else {
-            self.state.lock().dead_deletions.extend(fresh.into_iter().flatten());
+            self.state.lock_behind().dead_deletions.extend(fresh.into_iter().flatten());
         }
         walked.map(|_| ())
     }
@@ -94,7 +94,7 @@ impl Core<ListIndex> {
         let victims: Vec<usize> = victims.iter().copied().collect();
         let mut ranges = Vec::with_capacity(victims.len());
         for turn in victims.chunks(TURN_PAGES) {
-            let state = self.state.lock();
+            let state = self.state.lock_behind();
             ranges.extend(turn.iter().map(|page| state.pages.span(*page)));
         }
         merge(ranges)
@@ -110,7 +110,7 @@ impl Core<ListIndex> {
     ) -> Result<bool> {
         let (mut before, mut at) = (collector.milestones.before(high).unwrap_or(head), Ts::MAX);
         while before != 0 && at >= low {
-            if self.state.lock().is_held() {
+            if self.state.lock_behind().is_held() {
                 return Ok(false);
             }
             (before, at) = self.collect_stretch(before, collector, victims)?;
@@ -137,7 +137,7 @@ impl Core<ListIndex> {
             let copy = match fate {
                 // A record that cannot be copied stays. The copies already made are linked all the same.
                 Fate::Move if failure.is_none() => {
-                    self.copy_record(&mut self.state.lock(), *record, next).unwrap_or_else(|error| {
+                    self.copy_record(&mut self.state.lock_behind(), *record, next).unwrap_or_else(|error| {
                         failure = Some(error);
                         None
                     })
@@ -167,7 +167,7 @@ impl Core<ListIndex> {
         relinks.push((before, next));
         // Planted: links name copies that are not confirmed.
         if moved > 0 && !planted(122) {
-            self.confirm(&mut self.state.lock());
+            self.confirm(&mut self.state.lock_behind());
         }
         // Planted: unlinked records are released before the links are durable.
         planted(123).then(|| self.unlinked(std::mem::take(&mut released), collector));
@@ -238,7 +238,7 @@ impl Core<ListIndex> {
         if released.is_empty() {
             return;
         }
-        let mut state = self.state.lock();
+        let mut state = self.state.lock_behind();
         for record in released {
             collector.aged.remove(&record.offset());
             state.pages.released(record);

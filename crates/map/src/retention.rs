@@ -203,7 +203,7 @@ impl<I: Index> Core<I> {
     /// Takes forgotten deletions out of the index, a leaf at a time. Without room for that they stay.
     pub(crate) fn sweep(&self) -> Result<()> {
         loop {
-            let mut state = self.state.lock();
+            let mut state = self.state.lock_behind();
             if state.is_loading {
                 return Ok(());
             }

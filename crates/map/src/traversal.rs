@@ -10,7 +10,7 @@ impl<I: Structure> Core<I> {
     /// lock.
     pub(crate) fn traverse(&self) -> Result<()> {
         let (hold, root, head, pending) = {
-            let mut state = self.state.lock();
+            let mut state = self.state.lock_behind();
             if state.is_traversed {
                 return Ok(());
             }
@@ -21,7 +21,7 @@ impl<I: Structure> Core<I> {
             (state.holds.add(u64::MAX), self.index.root(), state.head, state.pending.len())
         };
         let traversed = I::count_reachable(self, root, head, pending);
-        let mut state = self.state.lock();
+        let mut state = self.state.lock_behind();
         state.holds.remove(&hold);
         if state.is_traversed {
             return Ok(());

@@ -26,10 +26,10 @@ struct Found {
 #[allow(private_interfaces, reason = "only this crate's two structures are meant")]
 impl Structure for TreeIndex {
     fn empty_pages(core: &Core<TreeIndex>, _: &mut Collector, victims: &FxHashSet<usize>) -> Result<()> {
-        core.read_pending(&mut core.state.lock())?;
+        core.read_pending(&mut core.state.lock_behind())?;
         for page in victims {
             for (object, is_node) in core.objects_in(*page)? {
-                let mut state = core.state.lock();
+                let mut state = core.state.lock_behind();
                 if state.is_held() {
                     return Ok(());
                 }
@@ -48,7 +48,7 @@ impl Structure for TreeIndex {
 
     fn count_reachable(core: &Core<TreeIndex>, root: u64, head: u64, pending: u64) -> Result<()> {
         let mut turn = Vec::with_capacity(TURN_OBJECTS + core.layout.branching as usize + 1);
-        let forgotten = core.state.lock().times.forgotten;
+        let forgotten = core.state.lock_behind().times.forgotten;
         let mut deletions = Vec::new();
         core.index.reader.for_each(root, &mut |link, node| {
             core.index.reader.check(link)?;
@@ -81,7 +81,7 @@ impl Structure for TreeIndex {
             Ok(())
         })?;
         core.count(&mut turn, false)?;
-        core.state.lock().to_sweep.append(&mut deletions);
+        core.state.lock_behind().to_sweep.append(&mut deletions);
         Ok(())
     }
 
@@ -110,7 +110,7 @@ const TURN_MOST: usize = 1 << 28;
 impl Core<TreeIndex> {
     fn count(&self, turn: &mut Vec<Found>, once: bool) -> Result<()> {
         for part in turn.chunks(TURN_OBJECTS) {
-            let mut state = self.state.lock();
+            let mut state = self.state.lock_behind();
             if self.is_closing.load(Ordering::Relaxed) {
                 return Err(self.error(ErrorKind::ReadOnly, "the map is being closed".into()));
             }
@@ -138,7 +138,7 @@ impl Core<TreeIndex> {
 
     /// The live objects that lie in a page, wholly or in part, each with whether it is a node.
     fn objects_in(&self, page: usize) -> Result<Vec<(Ref, bool)>> {
-        let state = self.state.lock();
+        let state = self.state.lock_behind();
         let pages = &state.pages;
         let (start, page_bytes) = (pages.geometry.page_at(page), pages.geometry.page_bytes);
         let is_node = pages.holds_nodes(page);
