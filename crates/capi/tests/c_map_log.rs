@@ -175,7 +175,9 @@ fn a_view_sees_one_moment_whatever_is_forgotten() {
             perdura_map_value_release(&mut value);
             assert_eq!(perdura_map_view(map.0, 1, &mut early), PerduraMapCode::Forgotten);
             assert_eq!(perdura_map_view_get(view, pointer(b"no"), 2, &mut value), PerduraMapCode::Absent);
+            value.bytes = 7;
             assert_eq!(perdura_map_view_get(null(), pointer(b"k"), 1, &mut value), PerduraMapCode::Argument);
+            assert_eq!(value.bytes, 0, "a value that a failed call leaves can be released");
             let mut cursor = null_mut();
             ok(perdura_map_view_scan(view, null(), null(), &mut cursor));
             let mut entry = MaybeUninit::<PerduraMapEntry>::uninit();

@@ -16,6 +16,17 @@ const NODES_BESIDES: u64 = 1;
 /// Levels of a tree that room for rolling back is kept for.
 const LEVELS_KEPT: u64 = 6;
 
+impl<I: Index> State<I> {
+    /// Says that changes at `ts` and later are not all durable.
+    #[inline]
+    pub(crate) fn not_durable_from(&mut self, ts: Ts) {
+        // Planted: what was confirmed once counts as confirmed, whatever came in its place.
+        if self.times.confirmed >= ts && !planted(152) {
+            self.times.confirmed = ts - 1;
+        }
+    }
+}
+
 impl<I: Index> Core<I> {
     /// Confirms unless nothing has changed.
     pub(crate) fn confirm(&self, state: &mut State<I>) {
@@ -44,23 +55,9 @@ impl<I: Index> Core<I> {
         region.store(ROOT_WORD_AT, root_word(record.number, salt));
         region.persist(ROOT_WORD_AT, 8);
         state.pages.confirmed(record.number);
-        self.set_confirmed(state, record.last);
+        state.times.confirmed = record.last;
         (state.changes, state.is_dirty) = (0, false);
         self.settle(state);
-    }
-
-    fn set_confirmed(&self, state: &mut State<I>, ts: Ts) {
-        state.times.confirmed = ts;
-        self.confirmed.store(ts, Ordering::Release);
-    }
-
-    /// Says that changes at `ts` and later are not all durable.
-    #[inline]
-    pub(crate) fn not_durable_from(&self, state: &mut State<I>, ts: Ts) {
-        // Planted: what was confirmed once counts as confirmed, whatever came in its place.
-        if state.times.confirmed >= ts && !planted(152) {
-            self.set_confirmed(state, ts - 1);
-        }
     }
 
     /// After a confirmation: ends the objects that it no longer reaches.
@@ -112,9 +109,9 @@ impl<I: Index> Core<I> {
         state.changes = state.changes.saturating_add(count);
         state.is_dirty = true;
         self.index.publish(&mut state.writer);
-        self.not_durable_from(state, state.times.last);
+        state.not_durable_from(state.times.last);
         // Planted: a change is reported durable when it is made.
-        planted(106).then(|| self.set_confirmed(state, state.times.last));
+        planted(106).then(|| state.times.confirmed = state.times.last);
         // Planted: a batch closes one change late.
         if state.changes >= self.config.changes_max + u32::from(planted(103)) {
             self.confirm(state);

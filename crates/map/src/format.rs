@@ -179,7 +179,7 @@ pub(crate) struct RootRecord {
     pub(crate) forgotten: u64,
     /// Count of the records, from the head on, that are not forgotten.
     pub(crate) pending: u64,
-    /// Count of the entries of the index.
+    /// Count of the versions.
     pub(crate) versions: u64,
     /// Bytes of live objects.
     pub(crate) live: u64,

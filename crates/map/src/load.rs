@@ -170,7 +170,7 @@ impl<I: Index> Target for Core<I> {
     }
 
     fn refuse(&self, what: &str) -> Error {
-        let remedy = "ask for a new snapshot; the map is as it was";
+        let remedy = "ask for a new snapshot; nothing of this one counts";
         self.error(ErrorKind::Damaged, format!("snapshot refused: {what}; {remedy}"))
     }
 }

@@ -1,7 +1,6 @@
 //! The page allocator: bump allocation through runs of adjacent pages, and pages that are freed when nothing uses them.
 //!
-//! DRAM holds for each page the
-//! bytes of live objects, and the bytes held: those of live objects and of dead records that a list's chain still runs
+//! DRAM holds for each page the bytes of live objects, and the bytes held: those of live objects and of dead records that a list's chain still runs
 //! through. A page that holds nothing and is not being filled is set aside at the end of a confirmation, and freed when
 //! no pin and no snapshot is older.
 //!

@@ -65,7 +65,7 @@ impl<I: Index> Core<I> {
     /// Lowers [`crate::Timestamps::last`] to `last`. What comes there next is not durable yet.
     fn set_last(&self, state: &mut State<I>, last: Ts) {
         state.times.last = state.times.last.min(last);
-        self.not_durable_from(state, state.times.last + 1);
+        state.not_durable_from(state.times.last + 1);
         state.is_dirty = true;
     }
 

@@ -16,7 +16,7 @@ use crate::wake::Wake;
 use perdura_pmem::planted;
 use perdura_pmem::sync::Mutex;
 use rustc_hash::FxHashSet;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Numbers of confirmations that are kept for taking back and confirming what was changed.
 const NUMBERS_KEPT: u64 = 1 << 20;
@@ -29,8 +29,6 @@ pub(crate) struct Core<I: Index> {
     pub(crate) index: I,
     pub(crate) pins: Pins,
     pub(crate) views: Views,
-    /// [`Timestamps::confirmed`], for readers that do not wait.
-    pub(crate) confirmed: AtomicU64,
     /// Whether the content is not that of any moment, since a load that had emptied the map did not end.
     pub(crate) is_partial: AtomicBool,
     pub(crate) state: Mutex<State<I>>,
@@ -131,7 +129,6 @@ impl<I: Index> Core<I> {
             index,
             pins: Pins::new(),
             views: Views::open(state.times.forgotten),
-            confirmed: AtomicU64::new(state.times.confirmed),
             is_partial: AtomicBool::new(false),
             state: Mutex::new(state),
             collector: Mutex::new(Collector::default()),

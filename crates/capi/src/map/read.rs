@@ -57,12 +57,21 @@ pub unsafe extern "C" fn perdura_map_get(
         // SAFETY: as the caller vouches for.
         unsafe { value_of(map, found, value) }
     };
+    // SAFETY: as the caller vouches for.
+    unsafe { empty(value) };
+    // SAFETY: as the caller vouches for.
+    unsafe { with(map, get) }
+}
+
+/// Says that no value was found, so that a caller may release what a failed call has left.
+///
+/// # Safety
+/// `value` must be null or writable.
+pub(super) unsafe fn empty(value: *mut PerduraMapValue) {
     if let Some(value) = NonNull::new(value) {
         // SAFETY: as the caller vouches for.
         unsafe { value.write(PerduraMapValue::NONE) };
     }
-    // SAFETY: as the caller vouches for.
-    unsafe { with(map, get) }
 }
 
 /// Gives out a value that was found, or none.

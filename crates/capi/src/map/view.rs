@@ -4,7 +4,7 @@ use super::argument::{key as key_of, live, target};
 use super::call::call;
 use super::code::{Outcome, PerduraMapCode};
 use super::open::{Hold, PerduraMap, with};
-use super::read::{PerduraMapValue, value_of};
+use super::read::{PerduraMapValue, empty, value_of};
 use perdura_map::View;
 use std::ffi::c_void;
 
@@ -63,6 +63,8 @@ pub unsafe extern "C" fn perdura_map_view_get(
         // SAFETY: as the caller vouches for.
         unsafe { value_of(map, found, value) }
     };
+    // SAFETY: as the caller vouches for.
+    unsafe { empty(value) };
     // SAFETY: as the caller vouches for.
     unsafe { with(map_of(view), get) }
 }
