@@ -8,11 +8,13 @@
 mod agent;
 mod condvar;
 mod mutex;
+mod priority;
 mod rwlock;
 mod spin;
 
 pub(crate) use agent::{Agent, fencing, reached, register, step};
 pub use condvar::Condvar;
 pub use mutex::{Mutex, MutexGuard};
+pub use priority::PriorityMutex;
 pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub use spin::{spin_until, yield_now};

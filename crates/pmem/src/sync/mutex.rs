@@ -4,11 +4,6 @@ use super::agent::{agent, step};
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
-/// Times that [`Mutex::lock_behind`] gives the processor away before it queues.
-const BEHIND_ROUNDS: u32 = 64;
-/// Looks at the lock between two of them.
-const BEHIND_LOOKS: u32 = 64;
-
 /// A lock that one thread at a time holds.
 #[derive(Default)]
 pub struct Mutex<T: ?Sized>(parking_lot::Mutex<T>);
@@ -40,23 +35,6 @@ impl<T: ?Sized> Mutex<T> {
             Some(inner) => MutexGuard { inner },
             None => self.lock_slow(),
         }
-    }
-
-    /// Waits for the lock as one who is in no hurry. The thread looks for it again and again and queues only after many
-    /// looks, so that those who unlock it need not wake it by a system call.
-    pub fn lock_behind(&self) -> MutexGuard<'_, T> {
-        step();
-        for look in 0..BEHIND_ROUNDS * BEHIND_LOOKS {
-            if let Some(guard) = self.try_lock() {
-                return guard;
-            }
-            match agent() {
-                Some(_) => break,
-                None if look % BEHIND_LOOKS == BEHIND_LOOKS - 1 => std::thread::yield_now(),
-                None => std::hint::spin_loop(),
-            }
-        }
-        self.lock_slow()
     }
 
     #[cold]
