@@ -312,7 +312,9 @@ void perdura_map_view_release(PerduraMapView *view);
 
 /* -- Scans */
 
-// A scan over keys in ascending order. It sees the map as it was when the scan began.
+// A scan over keys in ascending order, at one timestamp. What is applied does not change under it. Above the
+// applied timestamp a change or a rollback made since it began may show or not. It goes on in the content
+// that it began in if a snapshot is loaded.
 typedef struct PerduraMapCursor PerduraMapCursor;
 
 // One end of a range of keys.
@@ -467,13 +469,14 @@ typedef struct PerduraMapLoader PerduraMapLoader;
 // Begins to load a snapshot into the map. Until perdura_map_load_finish reads see the old content, and
 // changes fail with READ_ONLY.
 //
-// Errors: READ_ONLY, FULL.
+// Errors: READ_ONLY if a snapshot is held or another load has begun, or the numbers of confirmations are used
+// up.
 PerduraMapCode perdura_map_load_begin(const PerduraMap *map, PerduraMapLoader **loader);
 
 // perdura_map_load_begin that empties the map first, and so needs no room for both contents. From then on
 // until a load finishes, also after a crash, reads and changes fail with PARTIAL.
 //
-// Errors: READ_ONLY.
+// Errors: as perdura_map_load_begin.
 PerduraMapCode perdura_map_load_reset(const PerduraMap *map, PerduraMapLoader **loader);
 
 // Takes the next chunk of the snapshot, as perdura_map_snapshot_next gave it out and in the same order.
@@ -483,10 +486,12 @@ PerduraMapCode perdura_map_load_push(PerduraMapLoader *loader, const void *data,
 
 // Replaces the map's content by what was loaded, durably. Releases the loader, whatever the outcome.
 //
-// Errors: DAMAGED if chunks are missing, FULL. The map then keeps its content.
+// Errors: DAMAGED if chunks are missing, FULL. The map then is as it was when the loader was made: emptied,
+// if that was by perdura_map_load_reset.
 PerduraMapCode perdura_map_load_finish(PerduraMapLoader *loader);
 
-// Releases a loader. The map stays as it was when the loader was made.
+// Releases a loader. The map stays as it was when the loader was made: after perdura_map_load_reset emptied,
+// and every read and change fails with PARTIAL until another load is finished.
 void perdura_map_load_abandon(PerduraMapLoader *loader);
 
 /* -- Maintenance */
@@ -499,7 +504,7 @@ typedef struct PerduraMapSpace {
   uint64_t used;
   // Free pages.
   uint64_t free;
-  // What the newest confirmation reaches.
+  // What the newest confirmation reaches, and what was made since.
   uint64_t live;
   // What used pages hold beyond that.
   uint64_t garbage;

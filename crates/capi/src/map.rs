@@ -1,9 +1,9 @@
 //! The interface of the ordered maps: `include/perdura_map.h` is made from these files.
 //!
-//! A directory ([`directory`]) holds maps ([`open`]). A program changes a map ([`change`]), reads it ([`read`], [`cursor`], [`view`]), keeps a replicated log in it ([`replicated`]), moves
-//! its timestamps on ([`progress`]), copies it to another ([`snapshot`], [`load`]) and maintains it ([`space`]).
+//! A directory ([`directory`]) holds maps ([`open`]). A program changes a map ([`change`]), reads it ([`read`], [`cursor`],
+//! [`view`]), keeps a replicated log in it ([`replicated`]), moves its timestamps on ([`progress`]), copies it to another ([`snapshot`], [`load`]) and maintains it ([`space`]).
 //!
-//! From the bottom up: `code`, `call`, `argument`; `directory`, `open`; the rest, of which `snapshot` uses `progress`. Stands on
+//! From the bottom up: `code`, `call`, `argument`, `result`; `directory`, `open`; the rest, of which `snapshot` uses `progress`. Stands on
 //! `perdura-map`.
 //!
 //! Invariants: only a wild pointer can do harm. Null, a length beyond the limits and a number out of range are answered with a
@@ -23,6 +23,7 @@ pub mod open;
 pub mod progress;
 pub mod read;
 pub mod replicated;
+mod result;
 pub mod snapshot;
 pub mod space;
 #[cfg(test)]

@@ -8,9 +8,12 @@ use crate::config::Kind;
 use crate::error::Result;
 use crate::format::Ref;
 use crate::snapshot::Confirmed;
-use crate::state::Core;
+use crate::state::{Core, State};
 use crate::structure::Structure;
 use rustc_hash::FxHashSet;
+
+/// Records looked up in one turn of the writer's lock.
+const TURN_RECORDS: usize = 1024;
 
 /// What the audit has reached.
 #[derive(Default)]
@@ -74,10 +77,7 @@ impl<I: Structure> Core<I> {
                 if found.header.ts <= forgotten {
                     return Ok(());
                 }
-                let Some((older, content)) = self.records.older(record.offset())? else { return Ok(()) };
-                if content.key != found.key || content.header.ts > found.header.ts {
-                    return Err(self.records.damaged(older.offset(), "the older version of a key is not one of it"));
-                }
+                let Some((older, content)) = self.records.older(record.offset(), &found)? else { return Ok(()) };
                 (record, found) = (older, content);
             }
         })?;
@@ -105,10 +105,7 @@ impl<I: Structure> Core<I> {
             }
             offset = self.records.next(offset)?;
         }
-        let is_unchanged = {
-            let state = self.state.lock();
-            state.pages.number() == confirmed.number && !state.is_dirty
-        };
+        let is_unchanged = Self::is_unchanged(&self.state.lock_behind(), confirmed.number);
         if is_list && is_unchanged && linked != reachable.records.len() as u64 {
             let what = format!("{} versions of keys, {linked} of them in the chain", reachable.records.len());
             return Err(self.records.damaged(confirmed.head, &what));
@@ -116,27 +113,44 @@ impl<I: Structure> Core<I> {
         Ok(())
     }
 
+    /// Whether nothing has changed since confirmation `number`.
+    fn is_unchanged(state: &State<I>, number: u64) -> bool {
+        state.pages.number() == number && !state.is_dirty
+    }
+
     /// Returns whether nothing has changed since confirmation `number`.
     fn check_space(&self, number: u64, reachable: &Reachable) -> Result<bool> {
-        let state = self.state.lock();
-        for record in &reachable.records {
-            let is_lost = state.pages.is_in_free_page(*record);
-            if is_lost && state.pages.number() == number {
-                return Err(self.records.damaged(record.offset(), "a record lies in a page marked free"));
+        let mut records = reachable.records.iter().copied().peekable();
+        while records.peek().is_some() {
+            let state = self.state.lock_behind();
+            if state.pages.number() != number {
+                return Ok(false);
+            }
+            let mut turn = records.by_ref().take(TURN_RECORDS);
+            if let Some(lost) = turn.find(|record| state.pages.is_in_free_page(*record)) {
+                return Err(self.records.damaged(lost.offset(), "a record lies in a page marked free"));
             }
         }
-        if state.pages.number() != number || state.is_dirty {
-            return Ok(false);
-        }
         let record_bytes: u64 = reachable.records.iter().map(|record| record.len()).sum();
-        let waiting = I::waiting_bytes(self, &state.writer);
-        let live = record_bytes + reachable.other_bytes + reachable.node_bytes + waiting;
-        let held = if I::KIND == Kind::List { reachable.chain_bytes } else { live };
-        let counted = (state.pages.live_bytes(), state.pages.live_in_all(), state.pages.held_in_all());
-        if counted != (live, live, held) {
-            let what = format!("bytes live, live by page and held: counted {counted:?}, reachable {:?}", (live, held));
-            return Err(self.records.damaged(0, &what));
+        let (mut at, mut live_in_pages, mut held_in_pages) = (0, 0, 0);
+        loop {
+            let mut state = self.state.lock_behind();
+            if !Self::is_unchanged(&state, number) {
+                return Ok(false);
+            }
+            if state.pages.sum_some(&mut at, &mut live_in_pages, &mut held_in_pages) {
+                continue;
+            }
+            let waiting = I::nodes(&mut state.writer).map_or(0, |nodes| nodes.waiting_bytes(&self.records.live));
+            let live = record_bytes + reachable.other_bytes + reachable.node_bytes + waiting;
+            let held = if I::KIND == Kind::List { reachable.chain_bytes } else { live };
+            let counted = (state.pages.live_bytes(), live_in_pages, held_in_pages);
+            if counted != (live, live, held) {
+                let what =
+                    format!("bytes live, live by page and held: counted {counted:?}, reachable {:?}", (live, held));
+                return Err(self.records.damaged(0, &what));
+            }
+            return Ok(true);
         }
-        Ok(true)
     }
 }

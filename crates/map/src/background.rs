@@ -2,8 +2,9 @@
 //!
 //! While there is work it wakes once per interval. After a few rounds without any it sleeps until a change wakes it.
 
+use crate::collector::{is_tight, space_of};
 use crate::error::{ErrorKind, Result};
-use crate::state::Core;
+use crate::state::{Core, State};
 use crate::structure::Structure;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,8 +13,13 @@ use std::time::Duration;
 
 /// Lower bound of [`crate::Config::interval`].
 const INTERVAL_MIN: Duration = Duration::from_micros(50);
-/// Forgotten deletions in the index beyond which they are swept at once, and not only when the map is idle.
-const SWEEPS_MAX: usize = 1 << 16;
+/// Forgotten deletions in the index beyond which they are swept at once, and not only when the map is idle: so many, and this
+/// share of the versions, so that one sweep of a leaf finds several.
+const SWEEPS_MAX: u64 = 1 << 16;
+const VERSIONS_PER_SWEEP: u64 = 4;
+/// A map that has lost more than this share of its live bytes since the look before, or so many pages of them, is shrinking.
+const SHRINKING_SHARE: u64 = 64;
+const SHRINKING_PAGES: u64 = 16;
 /// Rounds without work before the thread sleeps.
 const IDLE_LOOKS: u32 = 3;
 
@@ -50,48 +56,84 @@ impl Drop for Background {
     }
 }
 
+/// What a look at the map has found.
+#[derive(Default)]
+struct Look {
+    /// Number of the next confirmation. While it stays, and the map is clean, nothing has changed.
+    number: u64,
+    live: u64,
+    /// Whether a change came since the look before, or something that waits has left.
+    is_busy: bool,
+    wants_forget: bool,
+    wants_sweep: bool,
+    wants_collection: bool,
+}
+
+impl<I: Structure> Core<I> {
+    /// Confirms, and looks what there is to do.
+    fn look(&self, before: &Look) -> Look {
+        let mut state = self.state.lock_behind();
+        let is_busy = state.is_dirty || state.pages.number() != before.number;
+        self.confirm(&mut state);
+        let live = state.pages.live_bytes();
+        // While much is being deleted or forgotten, pages empty by themselves, and what a round moved would soon die.
+        let much = (before.live / SHRINKING_SHARE).min(SHRINKING_PAGES * state.pages.geometry.page_bytes);
+        let is_shrinking = before.live.saturating_sub(live) > much;
+        let to_sweep = state.to_sweep.len() as u64;
+        let most = SWEEPS_MAX + state.versions / VERSIONS_PER_SWEEP;
+        Look {
+            number: state.pages.number(),
+            live,
+            is_busy: is_busy || state.is_dirty,
+            wants_forget: self.wants_forget(&state),
+            wants_sweep: to_sweep > most || !is_busy && to_sweep > 0,
+            wants_collection: (!is_shrinking || is_tight(&space_of(&state))) && self.wants_collection(&state),
+        }
+    }
+
+    /// Whether a change came since a look, or there is something to do.
+    fn has_work(&self, look: &Look, refused: bool) -> bool {
+        let state = self.state.lock_behind();
+        let has_changed = state.is_dirty || state.pages.number() != look.number;
+        has_changed || self.wants_forget(&state) || !refused && self.wants_collection(&state)
+    }
+
+    /// Whether there is something to forget that views do not hold any more.
+    fn wants_forget(&self, state: &State<I>) -> bool {
+        let up_to = state.forget_to.min(self.views.oldest());
+        up_to > state.times.forgotten && self.check_revisable(state).is_ok()
+    }
+}
+
 fn run<I: Structure>(core: &Core<I>) {
     let interval = core.config.interval.max(INTERVAL_MIN);
     let mut idle = 0;
-    let mut refused = false;
-    let mut number = 0;
-    let traversed = {
+    // Reads report damage to their callers. The collector stays off the map.
+    let mut refused = {
         let _collector = core.collector.lock();
-        core.traverse()
+        core.traverse().is_err()
     };
-    if traversed.is_err() {
-        // Reads report the damage to their callers. The collector stays off the map.
-        refused = true;
-    }
-    loop {
-        if !core.wake.wait(Some(interval)) {
-            return;
-        }
-        let (was_dirty, wants_sweep, wants_collection) = {
-            let mut state = core.state.lock_behind();
-            let was_dirty = state.is_dirty;
-            let is_idle = !was_dirty && state.pages.number() == number;
-            core.confirm(&mut state);
-            number = state.pages.number();
-            let wants_sweep = state.to_sweep.len() > SWEEPS_MAX || is_idle && !state.to_sweep.is_empty();
-            (was_dirty, wants_sweep && !refused, !refused && core.wants_collection(&state))
-        };
-        if wants_sweep && !wants_collection {
-            refused = core.sweep().is_err();
+    let mut look = core.look(&Look::default());
+    while core.wake.wait(Some(interval)) {
+        look = core.look(&look);
+        if look.wants_forget {
+            // Only a load, or a map that cannot be changed, refuses it.
+            _ = core.forget_rest();
         }
         let mut freed = 0;
-        if wants_collection {
+        if look.wants_collection && !refused {
             match core.collect() {
                 Ok(bytes) => freed = bytes,
                 Err(_) => refused = true,
             }
+        } else if look.wants_sweep && !refused {
+            refused = core.sweep().is_err();
         }
-        idle = if was_dirty || freed > 0 { 0 } else { idle + 1 };
+        idle = if look.is_busy || freed > 0 { 0 } else { idle + 1 };
         if idle >= IDLE_LOOKS {
             core.asleep.store(true, Ordering::SeqCst);
             // A change made before the flag was visible did not wake this thread: look once more.
-            let is_dirty = core.state.lock_behind().is_dirty;
-            let goes_on = is_dirty || core.wake.wait(None);
+            let goes_on = core.has_work(&look, refused) || core.wake.wait(None);
             core.asleep.store(false, Ordering::SeqCst);
             if !goes_on {
                 return;

@@ -21,6 +21,11 @@ impl Batch {
         self.ranges.push((offset, offset + len));
     }
 
+    /// Bytes of the ranges. Linear in their number.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.ranges.iter().map(|(start, end)| end - start).sum()
+    }
+
     /// Flushes every line of the ranges once and empties the batch. The caller fences.
     #[track_caller]
     pub(crate) fn flush(&mut self, region: &Region) {

@@ -9,6 +9,7 @@ use crate::format::Ref;
 use crate::ordered_map::{Compared, KeyChange};
 use crate::pages::{Filling, Urgency};
 use crate::pending::Change;
+use crate::retention::DEAD_MAX;
 use crate::state::{Core, State};
 use crate::structure::Structure;
 use crate::timestamps::Ts;
@@ -95,14 +96,18 @@ impl<I: Structure> Core<I> {
         planted(136).then(|| self.confirm(state));
         state.times.applied = ts;
         state.forget_to = state.forget_to.max(ts);
-        while self.forget_some(state) {}
+        // What views have held so far goes on in turns, at later changes or in the background.
+        self.forget_some(state);
         self.changed(state, 1);
+        if state.dead.len() > DEAD_MAX {
+            self.confirm(state);
+        }
     }
 
     /// Several changes at one timestamp and their tag: all of them or, if there is no room for one, none.
-    pub(crate) fn batch(&self, ts: Ts, tag: Option<&[u8]>, changes: &[KeyChange<'_>]) -> Result<()> {
+    pub(crate) fn batch(&self, ts: Ts, tag: &[u8], changes: &[KeyChange<'_>]) -> Result<()> {
         changes.iter().try_for_each(|change| self.check_size(change.key, change.value))?;
-        if let Some(tag) = tag.filter(|tag| tag.len() > TAG_BYTES_MAX) {
+        if tag.len() > TAG_BYTES_MAX {
             return self.too_large("tag", tag.len(), TAG_BYTES_MAX);
         }
         self.with_room(changes.len() as u64, |state| {
@@ -128,13 +133,11 @@ impl<I: Structure> Core<I> {
         })
     }
 
-    fn change_all(&self, state: &mut State<I>, ts: Ts, tag: Option<&[u8]>, changes: &[KeyChange<'_>]) -> Result<()> {
-        if let Some(tag) = tag {
-            let new = New { ts, key: &[], value: Some(tag), tag: true, next: state.head, older: 0 };
-            let record = self.append(&mut state.pages, Filling::Records, &new, Urgency::Ordinary)?;
-            state.head = record.offset();
-            state.pending.push(Change { ts, record, before: Ref::NONE, replaces: false, tag: true });
-        }
+    fn change_all(&self, state: &mut State<I>, ts: Ts, tag: &[u8], changes: &[KeyChange<'_>]) -> Result<()> {
+        let new = New { ts, key: &[], value: Some(tag), tag: true, next: state.head, older: 0 };
+        let record = self.append(&mut state.pages, Filling::Records, &new, Urgency::Ordinary)?;
+        state.head = record.offset();
+        state.pending.push(Change { ts, record, before: Ref::NONE, replaces: false, tag: true });
         for change in changes {
             // Planted: a batch is confirmed between its changes.
             planted(154).then(|| self.confirm(state));
@@ -154,9 +157,10 @@ impl<I: Structure> Core<I> {
             change(state).inspect_err(|_| _ = self.index.abort(&mut state.writer, &mut state.pages))
         };
         let mut result = run(&mut self.state.lock());
-        if is_full(&result) {
+        let mut has_more = true;
+        while is_full(&result) && has_more {
             let mut state = self.state.lock();
-            self.make_room(&mut state);
+            has_more = self.make_room(&mut state);
             result = run(&mut state);
         }
         if is_full(&result) && self.config.background && self.collect()? > 0 {
@@ -174,6 +178,7 @@ impl<I: Structure> Core<I> {
             return self.too_large("meta blob", meta.len(), META_BYTES_MAX);
         }
         let mut state = self.state.lock();
+        self.check_last_numbers(&state)?;
         state.meta = meta.to_vec();
         state.is_dirty = true;
         self.stir();
@@ -213,7 +218,7 @@ impl<I: Structure> Core<I> {
         decide: impl FnOnce(Option<(Option<&[u8]>, Ts)>) -> bool,
     ) -> Result<bool> {
         let urgency = if value.is_some() { Urgency::Ordinary } else { Urgency::Deletion };
-        let (place, found) = self.index.locate(&state.writer, &self.records, key)?;
+        let (place, found) = self.index.locate(&state.writer, key)?;
         let newest = found.map(|(record, found)| ((!record.is_deletion()).then_some(found.value), found.header.ts));
         if !decide(newest) {
             return Ok(false);
@@ -225,14 +230,13 @@ impl<I: Structure> Core<I> {
             let is_over = value.is_none() && found <= state.times.forgotten;
             (before, over) = if is_over { (Ref::NONE, Some(record)) } else { (record, None) };
         }
-        let older = if before.is_none() { 0 } else { before.offset() };
-        let new = New { ts, key, value, tag: false, next: state.head, older };
+        let new = New { ts, key, value, tag: false, next: state.head, older: before.offset() };
         let record = self.append(&mut state.pages, Filling::Records, &new, urgency)?;
-        let put = self.index.put(&mut state.editing(&self.records, urgency), &place, key, Some(record));
+        let put = self.index.put(&mut state.editing(urgency), &place, key, Some(record));
         if let Err(error) = put {
             // Planted: a change that fails keeps its record's place.
             if !planted(135) {
-                state.pages.cut(record);
+                state.pages.end(record);
             }
             return Err(error);
         }

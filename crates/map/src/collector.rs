@@ -2,11 +2,12 @@
 //!
 //! Pages that hold nothing are freed by confirmations (docs/maps.md). A round takes forgotten deletions out of the index,
 //! and chooses sparse pages, the emptiest first, until freeing them would leave garbage below a quarter of the live bytes. It copies
-//! what is live in them elsewhere, a few objects per turn of the writer's lock; the confirmation after that frees the pages.
+//! what is live in them elsewhere, one object per turn of the writer's lock; the confirmation after that frees the pages.
 
 use crate::append::New;
 use crate::error::{ErrorKind, Result};
 use crate::format::Ref;
+use crate::free_map::RunSearch;
 use crate::index::Index;
 use crate::pages::{Filling, Pages, Urgency};
 use crate::space::Space;
@@ -16,7 +17,7 @@ use perdura_pmem::planted;
 use rustc_hash::FxHashSet;
 
 /// Pages chosen in one turn of the writer's lock.
-pub(crate) const TURN_PAGES: usize = 512;
+pub(crate) const TURN_PAGES: usize = 128;
 /// Less garbage than this share of the region never starts a round, unless room is short.
 const REGION_PER_SLACK: u64 = 64;
 /// Bounds of that slack, in pages. More would make a small list in a large region slow to open.
@@ -40,6 +41,7 @@ impl<I: Structure> Core<I> {
     /// Runs one round. Returns the bytes freed by it and by what had ended before.
     pub(crate) fn collect(&self) -> Result<u64> {
         let mut collector = self.collector.lock();
+        while self.free_what_left(&mut self.state.lock_behind()) {}
         self.sweep()?;
         if self.state.lock_behind().is_held() {
             return Ok(0);
@@ -48,11 +50,14 @@ impl<I: Structure> Core<I> {
         let before = self.state.lock_behind().pages.free_pages();
         let victims = self.choose();
         let round = I::empty_pages(self, &mut collector, &victims);
+        self.confirm(&mut self.state.lock_behind());
+        while self.make_room(&mut self.state.lock_behind()) {}
+        let victims: Vec<usize> = victims.into_iter().collect();
+        for turn in victims.chunks(TURN_PAGES) {
+            let mut state = self.state.lock_behind();
+            turn.iter().for_each(|page| state.pages.list_again(*page));
+        }
         let mut state = self.state.lock_behind();
-        self.confirm(&mut state);
-        state.is_dirty = true;
-        self.confirm(&mut state);
-        victims.iter().for_each(|page| state.pages.list_again(*page));
         let freed = state.pages.free_pages().saturating_sub(before) as u64 * state.pages.geometry.page_bytes;
         state.garbage_left = if freed == 0 { space_of(&state).garbage } else { 0 };
         match round {
@@ -78,8 +83,10 @@ impl<I: Structure> Core<I> {
             // Copies take room before their originals give any back.
             (surplus, space.free / 2, if is_tight { page_bytes } else { page_bytes * 7 / 8 })
         };
-        let mut is_over = false;
+        let (mut is_over, mut chosen) = (false, Vec::with_capacity(TURN_PAGES));
         while !is_over {
+            // The set grows while no writer waits.
+            victims.extend(chosen.drain(..));
             let mut state = self.state.lock_behind();
             let page_bytes = state.pages.geometry.page_bytes;
             for _ in 0..TURN_PAGES {
@@ -97,11 +104,14 @@ impl<I: Structure> Core<I> {
                 if state.pages.holds_nodes(page) {
                     state.pages.retire_nodes(page);
                 }
-                victims.insert(page);
+                chosen.push(page);
             }
             let State { writer, pages, .. } = &mut *state;
-            I::leave_retired(writer, pages, &self.pins);
+            if let Some(nodes) = I::nodes(writer) {
+                nodes.leave_retired(pages, &self.pins);
+            }
         }
+        victims.extend(chosen);
         victims
     }
 
@@ -116,7 +126,7 @@ impl<I: Structure> Core<I> {
         let Ok(found) = self.records.get(object) else { return Ok(None) };
         let ts = found.header.ts;
         // Planted: records that may be rolled back are moved.
-        if found.header.tag || Core::is_pending(state, object, ts) && !planted(127) {
+        if found.header.tag || found.header.ts > state.times.forgotten && !planted(127) {
             return Ok(None);
         }
         if found.header.deletion {
@@ -124,16 +134,16 @@ impl<I: Structure> Core<I> {
             state.to_sweep.push(object);
             return Ok(None);
         }
-        let (place, newest) = self.index.locate(&state.writer, &self.records, found.key)?;
+        let (place, newest) = self.index.locate(&state.writer, found.key)?;
         if newest.is_none_or(|(newest, _)| newest.offset() != object.offset()) {
             return Ok(None);
         }
         let new = New { ts, key: found.key, value: Some(found.value), tag: false, next, older: 0 };
         let copy = self.append(&mut state.pages, Filling::Moved, &new, Urgency::Upkeep)?;
-        let edit = &mut state.editing(&self.records, Urgency::Upkeep);
+        let edit = &mut state.editing(Urgency::Upkeep);
         if let Err(error) = self.index.put(edit, &place, found.key, Some(copy)) {
             self.index.abort(&mut state.writer, &mut state.pages);
-            state.pages.cut(copy);
+            state.pages.end(copy);
             return Err(error);
         }
         state.dead.push(object);
@@ -150,9 +160,15 @@ impl<I: Structure> Core<I> {
     }
 
     pub(crate) fn space(&self) -> Space {
-        let state = self.state.lock();
-        let run = state.pages.longest_free_run() as u64 * state.pages.geometry.page_bytes;
-        Space { free_run_max: run, ..space_of(&state) }
+        let mut search = RunSearch::default();
+        loop {
+            // The other figures are those of the last window.
+            let state = self.state.lock_behind();
+            if !state.pages.search_free_runs(&mut search) {
+                let run = search.longest as u64 * state.pages.geometry.page_bytes;
+                return Space { free_run_max: run, ..space_of(&state) };
+            }
+        }
     }
 }
 

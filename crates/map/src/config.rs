@@ -52,6 +52,14 @@ pub struct Layout {
 }
 
 impl Layout {
+    /// The default layout of a kind.
+    pub fn of(kind: Kind, bytes: u64) -> Layout {
+        match kind {
+            Kind::List => Layout::list(bytes),
+            Kind::BTree => Layout::btree(bytes),
+        }
+    }
+
     /// The default layout of a list. docs/benchmarks.md has the sweep of page size and branching.
     pub fn list(bytes: u64) -> Layout {
         Layout { bytes, page_bytes: 1024, branching: 48 }

@@ -4,17 +4,15 @@
 //! What the new state no longer reaches has then ended; its place waits until no reader and no snapshot can see it (I8).
 
 use crate::config::Kind;
-use crate::format::{ROOT_RECORD_BYTES, ROOT_WORD_AT, Ref, RootRecord, bytes_of, root_word};
+use crate::format::{ROOT_RECORD_BYTES, ROOT_WORD_AT, RootRecord, bytes_of, root_word};
 use crate::index::Index;
 use crate::state::{Core, State};
 use crate::timestamps::Ts;
-use perdura_pmem::{planted, trace};
+use perdura_pmem::{LINE_BYTES, planted, trace};
 use std::sync::atomic::Ordering;
 
 /// Nodes that a rollback of one change makes, besides those of a path from the root.
 const NODES_BESIDES: u64 = 1;
-/// Levels of a tree that room for rolling back is kept for.
-const LEVELS_KEPT: u64 = 6;
 
 impl<I: Index> State<I> {
     /// Says that changes at `ts` and later are not all durable.
@@ -40,7 +38,9 @@ impl<I: Index> Core<I> {
         let _span = trace::span("map_confirm");
         let region = &self.records.region;
         self.index.publish(&mut state.writer);
-        I::confirms(&mut state.writer, &mut state.pages);
+        if let Some(nodes) = I::nodes(&mut state.writer) {
+            nodes.sum(&mut state.pages);
+        }
         let record = self.root_record(state);
         let slot = RootRecord::slot_at(record.number);
         let salt = self.records.salt;
@@ -58,12 +58,15 @@ impl<I: Index> Core<I> {
         state.times.confirmed = record.last;
         (state.changes, state.is_dirty) = (0, false);
         self.settle(state);
+        // A flushed line has left the cache; the next confirmation stores to these.
+        let next = RootRecord::slot_at(record.number + 1);
+        [ROOT_WORD_AT, next, next + LINE_BYTES].into_iter().for_each(|at| region.prefetch(at));
     }
 
     /// After a confirmation: ends the objects that it no longer reaches.
     fn settle(&self, state: &mut State<I>) {
         for record in state.cut.drain(..) {
-            state.pages.cut(record);
+            state.pages.end(record);
         }
         for record in state.dead.drain(..) {
             if I::KIND == Kind::BTree {
@@ -72,35 +75,37 @@ impl<I: Index> Core<I> {
                 state.dead_deletions.push(record.offset());
             }
         }
-        I::confirmed(&mut state.writer, &mut state.pages, &self.pins);
-        state.pages.set_aside(|| self.pins.advance());
-        if state.holds.any() && state.holds.limit(state.pages.garbage()) {
+        if let Some(nodes) = I::nodes(&mut state.writer) {
+            nodes.confirmed(&self.pins);
+        }
+        state.pages.set_aside(&self.pins);
+        if state.holds.any() && state.holds.limit(state.garbage()) {
             // What an ended hold has kept waits for those who read under it when it ended.
             state.ending = Some(self.pins.advance());
         }
     }
 
-    /// Frees the pages that earlier confirmations set aside. The next confirmation makes their words durable. Returns
-    /// the bytes freed.
-    pub(crate) fn free_what_left(&self, state: &mut State<I>) -> u64 {
-        let mut freed = 0;
+    /// Frees the pages that earlier confirmations set aside, and reuses the places of nodes, some in each turn. The next
+    /// confirmation makes the pages' words durable. Returns whether there are more.
+    pub(crate) fn free_what_left(&self, state: &mut State<I>) -> bool {
+        let mut has_more = false;
         if state.ending.is_some_and(|epoch| self.pins.oldest() > epoch) {
             state.ending = None;
         }
         // Planted: a snapshot does not hold off the freeing of pages.
         if state.pages.has_leaving() && (!state.keeps_garbage() || planted(109)) {
-            freed = state.pages.free_leaving(self.pins.oldest());
+            let freed;
+            (freed, has_more) = state.pages.free_leaving(self.pins.oldest());
             state.is_dirty |= freed > 0;
         }
-        self.recycle(state);
-        freed
+        self.recycle(state) || has_more
     }
 
-    /// Reuses the places of nodes that nobody can see any more.
+    /// Reuses the places of nodes that nobody can see any more, some in each turn. Returns whether there are more.
     #[inline]
-    pub(crate) fn recycle(&self, state: &mut State<I>) {
+    pub(crate) fn recycle(&self, state: &mut State<I>) -> bool {
         let is_kept = state.keeps_garbage();
-        I::recycle(&mut state.writer, &mut state.pages, &self.pins, is_kept);
+        I::recycle(&mut state.writer, &mut state.pages, &self.pins, is_kept)
     }
 
     /// Counts changes that were made, and confirms when the batch is full.
@@ -124,24 +129,24 @@ impl<I: Index> Core<I> {
     /// Keeps room for rolling back what is not applied, which is one edit: it makes each node anew at most once, and for each
     /// change no more than those of a path. `more` changes are about to be made, each of which may add two nodes.
     pub(crate) fn keep_for_rollback(&self, state: &mut State<I>, more: u64) {
-        if I::KIND != Kind::BTree {
-            return;
-        }
+        let Some(nodes) = I::nodes(&mut state.writer) else { return };
         let node_bytes = crate::format::node_bytes(1, self.layout.branching);
         let changes = state.pending.count_above(state.times.applied) + more;
-        let nodes = I::nodes(&state.writer) + 2 * more + LEVELS_KEPT;
-        let nodes = nodes.min(changes * (LEVELS_KEPT + NODES_BESIDES));
+        // The changes may add a level: more only if they add so many nodes that all these are fewer.
+        let levels = self.index.levels() + 1;
+        let nodes = nodes.count + 2 * more + levels;
+        let nodes = nodes.min(changes * (levels + NODES_BESIDES));
         state.pages.keep_for_rollback(nodes, node_bytes);
     }
 
-    /// Frees what has ended, which needs no object moved.
-    pub(crate) fn make_room(&self, state: &mut State<I>) {
+    /// Frees what has ended, which needs no object moved: some of it in each turn. Returns whether there is more.
+    pub(crate) fn make_room(&self, state: &mut State<I>) -> bool {
         state.is_dirty = true;
         self.confirm(state);
-        self.free_what_left(state);
+        self.free_what_left(state)
     }
 
-    fn root_record(&self, state: &State<I>) -> RootRecord {
+    fn root_record(&self, state: &mut State<I>) -> RootRecord {
         RootRecord {
             number: state.pages.number(),
             root: self.index.root(),
@@ -155,7 +160,7 @@ impl<I: Index> Core<I> {
             tag_ts: state.forgotten_tag.ts,
             tag_bytes: state.forgotten_tag.tag.len() as u32,
             meta_bytes: state.meta.len() as u32,
-            nodes: I::nodes(&state.writer),
+            nodes: I::nodes(&mut state.writer).map_or(0, |nodes| nodes.count),
             is_partial: self.is_partial.load(Ordering::Relaxed),
         }
     }
@@ -166,10 +171,5 @@ impl<I: Index> Core<I> {
             Some(oldest) => self.records.next(oldest.record.offset()),
             None => Ok(state.head),
         }
-    }
-
-    /// Whether a record may still be rolled back, or be needed for that.
-    pub(crate) fn is_pending(state: &State<I>, record: Ref, ts: Ts) -> bool {
-        state.pending.oldest().is_some_and(|oldest| ts >= oldest.ts && !record.is_none())
     }
 }

@@ -13,14 +13,16 @@
 //! leaf is whole. Tested under loom.
 
 use crate::atomic::{AtomicPtr, AtomicU64, Ordering, fence};
+use crate::error::Result;
 use crate::format::Ref;
-use crate::record::{Record, Records};
+use crate::record::{Newest, Records, head16};
 use std::cmp::Ordering::{Equal, Greater, Less};
+use std::ops::Range;
 
 /// Entries of a node.
 pub(crate) const WIDTH: usize = if cfg!(loom) { 4 } else { 32 };
 /// Entries below which a node is joined with a neighbour, if they fit in three quarters of one.
-pub(crate) const FEW: usize = WIDTH / 4;
+pub(crate) const FEW: usize = if cfg!(loom) { 2 } else { WIDTH / 4 };
 
 /// A lower bound of the keys in a child.
 pub(crate) type Separator = Vec<u8>;
@@ -75,23 +77,15 @@ pub(crate) struct Inner {
     separators: [AtomicPtr<Separator>; WIDTH],
 }
 
-/// Sixteen bytes of a key from `skip` on, as a number of the same order. Missing bytes count as zeros.
+/// Calls `one` for each index of a range and its new one, so that none is overwritten before it is moved.
 #[inline]
-pub(crate) fn head_of(key: &[u8], skip: usize) -> u128 {
-    let rest = key.get(skip..).unwrap_or_default();
-    if let Some(first) = rest.first_chunk::<16>() {
-        return u128::from_be_bytes(*first);
+fn shift(from: Range<usize>, at: usize, one: impl Fn(usize, usize)) {
+    let len = from.len();
+    if at > from.start {
+        (0..len).rev().for_each(|offset| one(from.start + offset, at + offset));
+    } else {
+        (0..len).for_each(|offset| one(from.start + offset, at + offset));
     }
-    let len = rest.len();
-    if let (Some(first), Some(last)) = (rest.first_chunk::<8>(), rest.last_chunk::<8>()) {
-        // Both ends overlap: the last eight bytes hold those after the first eight, and some of these again.
-        let beyond = len as u32 - 8;
-        let tail = if beyond == 0 { 0 } else { u64::from_be_bytes(*last) << (64 - 8 * beyond) };
-        return u128::from(u64::from_be_bytes(*first)) << 64 | u128::from(tail);
-    }
-    let mut bytes = [0; 16];
-    bytes[..len].copy_from_slice(rest);
-    u128::from_be_bytes(bytes)
 }
 
 impl Node {
@@ -135,11 +129,12 @@ impl Node {
 
     #[inline]
     pub(crate) fn meta(&self) -> Meta {
-        Meta::of(self.meta.load(Ordering::Relaxed))
+        // With an entry counted its separator is seen: what lay there before may have been freed.
+        Meta::of(self.meta.load(Ordering::Acquire))
     }
 
     pub(crate) fn set_meta(&self, meta: Meta) {
-        self.meta.store(meta.word(), Ordering::Relaxed);
+        self.meta.store(meta.word(), Ordering::Release);
     }
 
     #[inline]
@@ -170,14 +165,10 @@ impl Node {
         self.words[index].store(word, Ordering::Release);
     }
 
-    /// Copies the entries `from..to` of a node to `at` and after. Within one node they move as if by a copy of all.
-    pub(crate) fn copy(&self, at: usize, source: &Node, from: usize, to: usize) {
-        let one = |offset: usize| self.set(at + offset, source.head(from + offset), source.word(from + offset));
-        if std::ptr::eq(self, source) && at > from {
-            (0..to - from).rev().for_each(one);
-        } else {
-            (0..to - from).for_each(one);
-        }
+    /// Moves entries to `at` and after, as if by a copy of all.
+    #[inline]
+    pub(crate) fn shift(&self, from: Range<usize>, at: usize) {
+        shift(from, at, |from, at| self.set(at, self.head(from), self.word(from)));
     }
 
     /// The number of heads below `head` among those of `from..count`, and `from`.
@@ -195,13 +186,9 @@ impl Node {
 
     /// Leaf: the index of a key's entry with its record, or the index where it would be. Error: `Damaged`.
     #[inline]
-    pub(crate) fn find<'r>(
-        &self,
-        records: &'r Records,
-        key: &[u8],
-    ) -> crate::error::Result<(usize, Option<(Ref, Record<'r>)>)> {
+    pub(crate) fn find<'r>(&self, records: &'r Records, key: &[u8]) -> Result<(usize, Newest<'r>)> {
         let meta = self.meta();
-        let (count, head) = (meta.count.min(WIDTH), head_of(key, usize::from(meta.skip)));
+        let (count, head) = (meta.count.min(WIDTH), head16(key, usize::from(meta.skip)));
         let mut low = self.lower_bound(0, count, head);
         let mut high = low;
         while high < count && self.head(high) == head {
@@ -233,7 +220,7 @@ impl Inner {
     #[inline]
     pub(crate) fn child_of(&self, key: &[u8]) -> usize {
         let meta = self.node.meta();
-        let (count, head) = (meta.count.min(WIDTH), head_of(key, usize::from(meta.skip)));
+        let (count, head) = (meta.count.min(WIDTH), head16(key, usize::from(meta.skip)));
         if count <= 1 {
             return 0;
         }
@@ -257,34 +244,13 @@ impl Inner {
         self.separators[index].load(Ordering::Relaxed)
     }
 
-    pub(crate) fn set_child(&self, index: usize, separator: *mut Separator, child: u64) {
-        let skip = usize::from(self.node.meta().skip);
-        // SAFETY: as in separator(). The caller is the writer.
-        let head = unsafe { separator.as_ref() }.map_or(0, |separator| head_of(separator, skip));
-        self.node.set(index, head, child);
+    /// Moves separators as [`Node::shift`] moves entries.
+    pub(crate) fn shift_separators(&self, from: Range<usize>, at: usize) {
+        shift(from, at, |from, at| self.set_separator(at, self.separator_pointer(from)));
+    }
+
+    pub(crate) fn set_separator(&self, index: usize, separator: *mut Separator) {
         self.separators[index].store(separator, Ordering::Release);
-    }
-
-    /// Copies children as [`Node::copy`] does. The skips must be the same.
-    pub(crate) fn copy(&self, at: usize, source: &Inner, from: usize, to: usize) {
-        self.node.copy(at, &source.node, from, to);
-        let one = |offset: usize| {
-            self.separators[at + offset].store(source.separator_pointer(from + offset), Ordering::Release);
-        };
-        if std::ptr::eq(self, source) && at > from {
-            (0..to - from).rev().for_each(one);
-        } else {
-            (0..to - from).for_each(one);
-        }
-    }
-
-    /// Gives the node another skip.
-    pub(crate) fn set_skip(&self, skip: u16) {
-        let meta = self.node.meta();
-        self.node.set_meta(Meta { skip, ..meta });
-        for index in 0..meta.count {
-            self.set_child(index, self.separator_pointer(index), self.node.word(index));
-        }
     }
 }
 
@@ -320,11 +286,11 @@ mod loom_tests {
                 let meta = node.meta();
                 node.lock();
                 if is_insertion {
-                    node.copy(1, &node, 0, 2);
+                    node.shift(0..2, 1);
                     node.set(0, 1, 10);
                     node.set_meta(Meta { count: 3, ..meta });
                 } else {
-                    node.copy(0, &node, 1, 2);
+                    node.shift(1..2, 0);
                     node.set_meta(Meta { count: 1, ..meta });
                 }
                 node.unlock();

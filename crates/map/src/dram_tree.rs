@@ -1,46 +1,51 @@
 //! The list's index as a tree of nodes in DRAM: how readers descend, and how the writer splits and joins.
 //!
+//! A node that has no room for an entry is split, and its parent gets one more; a node that has become sparse is joined with a
+//! neighbour, and its parent has one less. Leaves and inner nodes differ in where the heads of their entries come from: the
+//! keys of records, or separators.
+//!
 //! A writer locks every node that a change concerns and unlocks them from the root down. So a reader that sees a child as it
 //! is after the change cannot have seen its parent as it was before. The root is an inner node, also above a single leaf.
 //!
 //! Nodes lie in chunks that live as long as the tree. Separators that have left their node wait until no pin is as old.
 
 use crate::atomic::{AtomicPtr, Ordering};
-use crate::dram_node::{FEW, Inner, Meta, Node, Separator, WIDTH, head_of};
+use crate::dram_node::{FEW, Inner, Meta, Node, Separator, WIDTH};
 use crate::error::Result;
 use crate::format::Ref;
-use crate::index::Entry;
+use crate::index::{Entry, evenly};
+use crate::limbo::Limbo;
 use crate::pin::Pins;
-use crate::record::{Record, Records, common_bytes};
+use crate::record::{Newest, PREFIX_GAIN, Records, common_bytes, head16};
 use crate::timestamps::Ts;
 use smallvec::SmallVec;
-use std::collections::VecDeque;
 use std::ptr::null_mut;
 
 /// Nodes of a chunk.
 const CHUNK_NODES: usize = if cfg!(loom) { 2 } else { 64 };
-/// Bytes by which a common prefix must have grown before heads leave it out.
-const PREFIX_GAIN: usize = 4;
+/// Separators freed in one turn of the writer's lock.
+const FREED_MAX: usize = 64;
 /// Forgotten deletions of a leaf for which it is swept.
 const SWEPT_AT: u8 = FEW as u8;
 
 /// What readers share: the address of the root.
-pub(crate) struct Tree {
-    root: AtomicPtr<Inner>,
+pub(crate) struct Root {
+    node: AtomicPtr<Inner>,
 }
 
-/// The inner nodes from the root to a leaf, each with the index of the child taken.
-type Path = SmallVec<[(*const Inner, usize); 8]>;
+/// An inner node, and the index of the child taken there.
+type Step = (*const Inner, usize);
 
 /// Where a key's entry is, or would be.
 pub struct Place {
     leaf: *const Node,
     index: usize,
     exact: bool,
-    path: Path,
+    /// The inner nodes from the root to the leaf.
+    path: SmallVec<[Step; 8]>,
 }
 
-impl Tree {
+impl Root {
     /// Descends to the leaf whose keys include `key`, once: none if the writer was in the way. Returns the leaf with its
     /// version. `bound` receives the least key after those of the leaf. The caller has pinned.
     #[inline]
@@ -49,11 +54,11 @@ impl Tree {
         key: &[u8],
         mut bound: Option<&mut Option<&'t [u8]>>,
     ) -> Option<(&'t Node, u64)> {
-        let root = self.root.load(Ordering::Acquire);
+        let root = self.node.load(Ordering::Acquire);
         // SAFETY: addresses of nodes come from the tree, whose nodes live as long as it does.
         let mut inner = unsafe { &*root };
         let mut version = inner.node.version()?;
-        if self.root.load(Ordering::Acquire) != root {
+        if self.node.load(Ordering::Acquire) != root {
             return None;
         }
         loop {
@@ -85,19 +90,53 @@ impl Tree {
 }
 
 /// A tree with its memory, and what waits to be freed. Owned by the writer's lock.
-pub struct Memory {
-    tree: Box<Tree>,
+pub struct Tree {
+    root: Box<Root>,
     leaves: Vec<Box<[Node]>>,
     inners: Vec<Box<[Inner]>>,
-    free_leaves: Vec<*const Node>,
-    free_inners: Vec<*const Inner>,
-    /// Separators that have left their node since the last epoch was closed, and those of closed epochs.
-    leaving: Vec<*mut Separator>,
-    left: VecDeque<(u64, Vec<*mut Separator>)>,
+    /// Nodes that are not in use: leaves, and inner nodes. They are locked, unless they are new.
+    free: [Vec<*const Node>; 2],
+    /// Separators that have left their node.
+    left: Limbo<*mut Separator>,
 }
 
 // SAFETY: the addresses are those of nodes and separators that the struct owns.
-unsafe impl Send for Memory {}
+unsafe impl Send for Tree {}
+
+/// An entry on its way into a node: a record of a leaf, or a child of an inner node with the lower bound of its keys.
+#[derive(Clone, Copy)]
+struct Item {
+    head: u128,
+    word: u64,
+    /// Null in a leaf, and for the first child.
+    separator: *mut Separator,
+}
+
+type Items = SmallVec<[Item; 36]>;
+
+impl Item {
+    fn child(separator: *mut Separator, child: *const Node) -> Item {
+        Item { head: separator_of(separator).map_or(0, |bound| head16(bound, 0)), word: child as u64, separator }
+    }
+
+    /// The item with a head that leaves out `skip` bytes, for a node of `level`.
+    fn skipping(self, records: &Records, level: u8, skip: u16) -> Item {
+        let key = if level == 0 { Some(records.trusted_key(Ref(self.word))) } else { separator_of(self.separator) };
+        Item { head: key.map_or(0, |key| head16(key, usize::from(skip))), ..self }
+    }
+}
+
+/// The bytes of a separator that is not freed during the change under way.
+fn separator_of<'m>(separator: *mut Separator) -> Option<&'m [u8]> {
+    // SAFETY: null, or from Box::into_raw; see above.
+    unsafe { separator.as_ref() }.map(|separator| &separator[..])
+}
+
+/// A new separator of the records before and after it.
+fn separate(records: &Records, before: Ref, after: Ref) -> *mut Separator {
+    let (before, after) = (records.trusted_key(before), records.trusted_key(after));
+    Box::into_raw(Box::new(after[..=common_bytes(before, after)].to_vec()))
+}
 
 /// The nodes that a change has locked, the topmost last.
 type Locked = SmallVec<[*const Node; 8]>;
@@ -119,32 +158,55 @@ fn unlock(locked: Locked) {
     }
 }
 
-impl Memory {
-    /// A tree of one empty leaf.
-    pub(crate) fn new() -> Memory {
-        let mut memory = Memory {
-            tree: Box::new(Tree { root: AtomicPtr::new(null_mut()) }),
+impl Tree {
+    /// A tree of entries in ascending order.
+    pub(crate) fn build(records: &Records, entries: &[Entry]) -> Tree {
+        let mut tree = Tree {
+            root: Box::new(Root { node: AtomicPtr::new(null_mut()) }),
             leaves: Vec::new(),
             inners: Vec::new(),
-            free_leaves: Vec::new(),
-            free_inners: Vec::new(),
-            leaving: Vec::new(),
-            left: VecDeque::new(),
+            free: Default::default(),
+            left: Limbo::default(),
         };
-        let (root, leaf) = (memory.new_inner(Meta { level: 1, ..Meta::default() }), memory.new_leaf(0));
-        Memory::set_children(root, &[(null_mut(), leaf as u64)]);
-        Memory::node(leaf).unlock();
-        Memory::inner(root).node.unlock();
-        memory.tree.root.store(root.cast_mut(), Ordering::Release);
-        memory
+        let groups: Vec<&[Entry]> = evenly(entries, WIDTH).collect();
+        let between = |pair: &[&[Entry]]| separate(records, pair[0][pair[0].len() - 1].1, pair[1][0].1);
+        let bounds: Vec<*mut Separator> = groups.windows(2).map(between).collect();
+        let bound = |number: usize| bounds.get(number).copied().unwrap_or(null_mut());
+        let mut row = Vec::with_capacity(groups.len());
+        for (number, group) in groups.iter().enumerate() {
+            let later = groups.get(number + 1).into_iter().copied().flatten();
+            later.for_each(|(_, record)| records.prefetch(*record));
+            let (lower, upper) = (number.checked_sub(1).map_or(null_mut(), bound), bound(number));
+            let items = group.iter().map(|(head, record)| Item { head: *head, word: record.0, separator: null_mut() });
+            let leaf = tree.new_node(0);
+            let skip = grown_skip(0, separator_of(lower), separator_of(upper));
+            Tree::fill(records, leaf, skip, 0, &items.collect::<Items>());
+            Tree::node(leaf).unlock();
+            row.push(Item::child(lower, leaf));
+        }
+        for level in 1.. {
+            let mut above = Vec::new();
+            for group in evenly(&row, WIDTH) {
+                let inner = tree.new_node(level);
+                Tree::fill(records, inner, 0, 0, group);
+                Tree::node(inner).unlock();
+                above.push(Item::child(group[0].separator, inner));
+            }
+            row = above;
+            if row.len() == 1 {
+                break;
+            }
+        }
+        tree.root.node.store(row[0].word as *mut Inner, Ordering::Release);
+        tree
     }
 
-    pub(crate) fn tree(&self) -> &Tree {
-        &self.tree
+    pub(crate) fn root(&self) -> &Root {
+        &self.root
     }
 
     fn node<'m>(node: *const Node) -> &'m Node {
-        // SAFETY: addresses of nodes come from this memory, which outlives the change under way.
+        // SAFETY: addresses of nodes come from this tree, which outlives the change under way.
         unsafe { &*node }
     }
 
@@ -153,67 +215,110 @@ impl Memory {
         unsafe { &*inner }
     }
 
-    /// A leaf, locked and empty.
-    fn new_leaf(&mut self, skip: u16) -> *const Node {
-        if self.free_leaves.is_empty() {
+    /// A node, locked and empty.
+    fn new_node(&mut self, level: u8) -> *const Node {
+        let free = &mut self.free[usize::from(level > 0)];
+        if free.is_empty() && level == 0 {
             let chunk: Box<[Node]> = (0..CHUNK_NODES).map(|_| Node::new()).collect();
-            self.free_leaves.extend(chunk.iter().map(|node| node as *const Node));
+            free.extend(chunk.iter().map(std::ptr::from_ref));
             self.leaves.push(chunk);
-        }
-        let leaf = self.free_leaves.pop().expect("a chunk has nodes");
-        Memory::node(leaf).lock();
-        Memory::node(leaf).set_meta(Meta { skip, sweep_at: SWEPT_AT, ..Meta::default() });
-        leaf
-    }
-
-    /// An inner node, locked and without children.
-    fn new_inner(&mut self, meta: Meta) -> *const Inner {
-        if self.free_inners.is_empty() {
+        } else if free.is_empty() {
             let chunk: Box<[Inner]> = (0..CHUNK_NODES).map(|_| Inner::new()).collect();
-            self.free_inners.extend(chunk.iter().map(|inner| inner as *const Inner));
+            free.extend(chunk.iter().map(|inner| std::ptr::from_ref(inner).cast::<Node>()));
             self.inners.push(chunk);
         }
-        let inner = self.free_inners.pop().expect("a chunk has nodes");
-        Memory::inner(inner).node.lock();
-        Memory::inner(inner).node.set_meta(Meta { count: 0, ..meta });
-        inner
+        let node = free.pop().expect("a chunk has nodes");
+        Tree::node(node).lock();
+        Tree::node(node).set_meta(Meta { level, ..Meta::default() });
+        node
     }
 
-    fn set_children(inner: *const Inner, children: &[(*mut Separator, u64)]) {
-        let inner = Memory::inner(inner);
-        for (index, (separator, child)) in children.iter().enumerate() {
-            inner.set_child(index, if index == 0 { null_mut() } else { *separator }, *child);
+    /// The entries of a node, with heads that leave out `skip` bytes.
+    fn items(records: &Records, node: *const Node, skip: u16) -> Items {
+        let (found, meta) = (Tree::node(node), Tree::node(node).meta());
+        let item = |index| Item { head: found.head(index), word: found.word(index), separator: null_mut() };
+        let mut items: Items = (0..meta.count).map(item).collect();
+        if meta.level > 0 {
+            let separators = Tree::inner(node.cast());
+            items.iter_mut().enumerate().for_each(|(at, item)| item.separator = separators.separator_pointer(at));
         }
-        inner.node.set_meta(Meta { count: children.len(), ..inner.node.meta() });
+        if skip != meta.skip {
+            items.iter_mut().for_each(|item| *item = item.skipping(records, meta.level, skip));
+        }
+        items
+    }
+
+    /// Gives a locked node a skip, and entries whose heads leave out `from` bytes.
+    fn fill(records: &Records, node: *const Node, skip: u16, from: u16, items: &[Item]) {
+        let (filled, level) = (Tree::node(node), Tree::node(node).meta().level);
+        for (index, item) in items.iter().enumerate() {
+            let item = if skip == from { *item } else { item.skipping(records, level, skip) };
+            filled.set(index, item.head, item.word);
+        }
+        let mut deletions = 0;
+        if level == 0 {
+            deletions = items.iter().filter(|item| Ref(item.word).is_deletion()).count() as u8;
+        } else {
+            // The bound of the first child is that of the node.
+            let separators = [null_mut()].into_iter().chain(items.iter().skip(1).map(|item| item.separator));
+            separators.enumerate().for_each(|(at, bound)| Tree::inner(node.cast()).set_separator(at, bound));
+        }
+        filled.set_meta(Meta { count: items.len(), level, skip, deletions, sweep_at: deletions + SWEPT_AT });
+    }
+
+    /// Puts an entry, whose head leaves out what the node's do, into a locked node that has room.
+    #[inline]
+    fn insert(node: *const Node, at: usize, item: Item) {
+        let (changed, meta) = (Tree::node(node), Tree::node(node).meta());
+        let mut deletions = meta.deletions;
+        changed.shift(at..meta.count, at + 1);
+        changed.set(at, item.head, item.word);
+        if meta.level == 0 {
+            deletions += u8::from(Ref(item.word).is_deletion());
+        } else {
+            Tree::inner(node.cast()).shift_separators(at..meta.count, at + 1);
+            Tree::inner(node.cast()).set_separator(at, item.separator);
+        }
+        changed.set_meta(Meta { count: meta.count + 1, deletions, ..meta });
+    }
+
+    /// Takes an entry out of a locked node.
+    #[inline]
+    fn remove(node: *const Node, at: usize) {
+        let (changed, meta) = (Tree::node(node), Tree::node(node).meta());
+        let mut deletions = meta.deletions;
+        if meta.level == 0 {
+            deletions -= u8::from(changed.record(at).is_deletion());
+        } else {
+            Tree::inner(node.cast()).shift_separators(at + 1..meta.count, at);
+        }
+        changed.shift(at + 1..meta.count, at);
+        changed.set_meta(Meta { count: meta.count - 1, deletions, ..meta });
     }
 
     /// The place of a key, and its newest record. Error: `Damaged`.
     #[inline]
-    pub(crate) fn locate<'r>(
-        tree: &Tree,
-        records: &'r Records,
-        key: &[u8],
-    ) -> Result<(Place, Option<(Ref, Record<'r>)>)> {
-        let mut path = Path::new();
-        let mut inner = Memory::inner(tree.root.load(Ordering::Relaxed));
+    pub(crate) fn locate<'r>(&self, records: &'r Records, key: &[u8]) -> Result<(Place, Newest<'r>)> {
+        let mut path = SmallVec::new();
+        let mut inner = Tree::inner(self.root.node.load(Ordering::Relaxed));
         loop {
             let index = inner.child_of(key);
-            path.push((inner, index));
+            path.push((std::ptr::from_ref(inner), index));
             let child = inner.node.word(index);
             if inner.node.meta().level == 1 {
-                let leaf = Memory::node(child as *const Node);
-                let (index, found) = leaf.find(records, key)?;
+                let leaf = child as *const Node;
+                let (index, found) = Tree::node(leaf).find(records, key)?;
                 return Ok((Place { leaf, index, exact: found.is_some(), path }, found));
             }
-            inner = Memory::inner(child as *const Inner);
+            inner = Tree::inner(child as *const Inner);
         }
     }
 
     /// The bounds of the keys below the last node of a path, at the child taken there.
-    fn bounds<'m>(path: &[(*const Inner, usize)]) -> (Option<&'m [u8]>, Option<&'m [u8]>) {
-        let lower = path.iter().rev().find_map(|(inner, index)| Memory::inner(*inner).separator(*index));
+    fn bounds<'m>(path: &[Step]) -> (Option<&'m [u8]>, Option<&'m [u8]>) {
+        let lower = path.iter().rev().find_map(|(inner, index)| Tree::inner(*inner).separator(*index));
         let upper = path.iter().rev().find_map(|(inner, index)| {
-            let inner = Memory::inner(*inner);
+            let inner = Tree::inner(*inner);
             (index + 1 < inner.node.meta().count).then(|| inner.separator(index + 1)).flatten()
         });
         (lower, upper)
@@ -228,7 +333,7 @@ impl Memory {
         record: Ref,
         (forgotten, dead): (Ts, &mut Vec<Ref>),
     ) -> Result<()> {
-        let leaf = Memory::node(place.leaf);
+        let leaf = Tree::node(place.leaf);
         let meta = leaf.meta();
         if place.exact {
             let was_deletion = leaf.record(place.index).is_deletion();
@@ -236,143 +341,79 @@ impl Memory {
             leaf.set_meta(Meta { deletions, ..meta });
             leaf.set_word(place.index, record.0);
             if deletions >= meta.sweep_at && record.is_deletion() {
-                self.sweep(records, &place.path, leaf, forgotten, dead);
+                self.sweep(records, place, forgotten, dead);
             }
             return Ok(());
         }
-        if meta.count == WIDTH && meta.deletions > 0 && Memory::sweep_leaf(records, leaf, forgotten, dead) {
-            let (index, _) = leaf.find(records, key)?;
-            let place = Place { leaf, index, exact: false, path: place.path.clone() };
-            return self.insert(records, &place, key, record);
+        let mut index = place.index;
+        if meta.count == WIDTH && meta.deletions > 0 && Tree::sweep_leaf(records, leaf, forgotten, dead) {
+            (index, _) = leaf.find(records, key)?;
         }
-        self.insert(records, place, key, record)
-    }
-
-    fn insert(&mut self, records: &Records, place: &Place, key: &[u8], record: Ref) -> Result<()> {
-        let leaf = Memory::node(place.leaf);
         let meta = leaf.meta();
-        if meta.count == WIDTH {
-            self.split(records, place, key, record);
-            return Ok(());
+        let item = Item { head: head16(key, usize::from(meta.skip)), word: record.0, separator: null_mut() };
+        if meta.count < WIDTH {
+            leaf.lock();
+            Tree::insert(place.leaf, index, item);
+            leaf.unlock();
+        } else {
+            let mut locked = Locked::new();
+            self.add(records, &place.path, place.leaf, index, item, &mut locked);
+            unlock(locked);
         }
-        leaf.lock();
-        leaf.copy(place.index + 1, leaf, place.index, meta.count);
-        leaf.set(place.index, head_of(key, usize::from(meta.skip)), record.0);
-        let deletions = meta.deletions + u8::from(record.is_deletion());
-        leaf.set_meta(Meta { count: meta.count + 1, deletions, ..meta });
-        leaf.unlock();
         Ok(())
     }
 
-    /// Inserts into a full leaf by splitting it. Keys that arrive in order leave full leaves behind.
-    fn split(&mut self, records: &Records, place: &Place, key: &[u8], record: Ref) {
-        let leaf = Memory::node(place.leaf);
-        let meta = leaf.meta();
-        let mut entries: SmallVec<[(u128, u64); 36]> =
-            (0..meta.count).map(|index| (leaf.head(index), leaf.word(index))).collect();
-        entries.insert(place.index, (head_of(key, usize::from(meta.skip)), record.0));
-        let middle = split_point(place.index, entries.len());
-        let key_of = |word: u64| records.trusted_key(Ref(word));
-        let (before, after) = (key_of(entries[middle - 1].1), key_of(entries[middle].1));
-        let separator = Box::into_raw(Box::new(after[..=common_bytes(before, after)].to_vec()));
-        let (lower, upper) = Memory::bounds(&place.path);
-        // SAFETY: it was just made.
-        let bound = unsafe { &(&*separator)[..] };
-        let right = self.new_leaf(grown_skip(meta.skip, Some(bound), upper));
-        let mut locked = Locked::new();
-        lock(&mut locked, Memory::node(right));
-        lock(&mut locked, leaf);
-        Memory::fill(records, right, meta.skip, &entries[middle..]);
-        self.add_child(&place.path, separator, right as u64, &mut locked);
-        let skip = grown_skip(meta.skip, lower, Some(bound));
-        leaf.set_meta(Meta { skip, ..meta });
-        Memory::fill(records, leaf, meta.skip, &entries[..middle]);
-        unlock(locked);
-    }
-
-    /// Fills a leaf, whose skip is set, with entries whose heads leave out `skip` bytes.
-    fn fill(records: &Records, leaf: *const Node, skip: u16, entries: &[(u128, u64)]) {
-        let leaf = Memory::node(leaf);
-        let meta = leaf.meta();
-        let mut deletions = 0;
-        for (index, (head, word)) in entries.iter().enumerate() {
-            let record = Ref(*word);
-            let head =
-                if meta.skip == skip { *head } else { head_of(records.trusted_key(record), usize::from(meta.skip)) };
-            leaf.set(index, head, *word);
-            deletions += u8::from(record.is_deletion());
+    /// Adds an entry, whose head leaves out what the node's do, to the node at the end of a path. Splits it if it is full:
+    /// entries that arrive in order leave full nodes behind.
+    fn add(&mut self, records: &Records, path: &[Step], node: *const Node, at: usize, item: Item, locked: &mut Locked) {
+        let Meta { count, level, skip, .. } = Tree::node(node).meta();
+        lock(locked, Tree::node(node));
+        if count < WIDTH {
+            return Tree::insert(node, at, item);
         }
-        leaf.set_meta(Meta { count: entries.len(), deletions, sweep_at: deletions + SWEPT_AT, ..meta });
-    }
-
-    /// Adds a child after the one taken at the end of a path, and splits nodes that have no room for it.
-    fn add_child(
-        &mut self,
-        path: &[(*const Inner, usize)],
-        separator: *mut Separator,
-        child: u64,
-        locked: &mut Locked,
-    ) {
-        let Some(((inner, index), above)) = path.split_last() else {
-            return self.grow(separator, child, locked);
+        let mut items = Tree::items(records, node, skip);
+        items.insert(at, item);
+        let (left, right) = items.split_at(split_point(at, items.len()));
+        let separator = match (level, left) {
+            (0, [.., last]) => separate(records, Ref(last.word), Ref(right[0].word)),
+            _ => right[0].separator,
         };
-        let (inner, at) = (Memory::inner(*inner), index + 1);
-        let meta = inner.node.meta();
-        if meta.count < WIDTH {
-            lock(locked, &inner.node);
-            inner.copy(at + 1, inner, at, meta.count);
-            inner.set_child(at, separator, child);
-            inner.node.set_meta(Meta { count: meta.count + 1, ..meta });
-            return;
+        let (lower, upper) = Tree::bounds(path);
+        let bound = separator_of(separator);
+        let neighbour = self.new_node(level);
+        lock(locked, Tree::node(neighbour));
+        Tree::fill(records, neighbour, grown_skip(skip, bound, upper), skip, right);
+        let child = Item::child(separator, neighbour);
+        match path.split_last() {
+            Some(((parent, index), above)) => {
+                let parent: *const Node = parent.cast();
+                let child = child.skipping(records, level + 1, Tree::node(parent).meta().skip);
+                self.add(records, above, parent, index + 1, child, locked);
+            }
+            None => {
+                let root = self.new_node(level + 1);
+                lock(locked, Tree::node(root));
+                Tree::fill(records, root, 0, 0, &[Item::child(null_mut(), node), child]);
+                self.root.node.store(root.cast::<Inner>().cast_mut(), Ordering::Release);
+            }
         }
-        let mut children: SmallVec<[(*mut Separator, u64); 36]> =
-            (0..meta.count).map(|index| (inner.separator_pointer(index), inner.node.word(index))).collect();
-        children.insert(at, (separator, child));
-        let middle = split_point(at, children.len());
-        let up = children[middle].0;
-        let (lower, upper) = Memory::bounds(above);
-        // SAFETY: separators in a node are not freed.
-        let bound = unsafe { &(&*up)[..] };
-        let skip = grown_skip(meta.skip, Some(bound), upper);
-        let right = self.new_inner(Meta { skip, ..meta });
-        lock(locked, &Memory::inner(right).node);
-        lock(locked, &inner.node);
-        Memory::set_children(right, &children[middle..]);
-        self.add_child(above, up, right as u64, locked);
-        inner.node.set_meta(Meta { skip: grown_skip(meta.skip, lower, Some(bound)), ..meta });
-        Memory::set_children(inner, &children[..middle]);
-    }
-
-    /// Puts a new root above the present one and its new neighbour.
-    fn grow(&mut self, separator: *mut Separator, child: u64, locked: &mut Locked) {
-        let old = self.tree.root.load(Ordering::Relaxed);
-        let level = Memory::inner(old).node.meta().level + 1;
-        let root = self.new_inner(Meta { level, ..Meta::default() });
-        lock(locked, &Memory::inner(root).node);
-        Memory::set_children(root, &[(null_mut(), old as u64), (separator, child)]);
-        self.tree.root.store(root.cast_mut(), Ordering::Release);
+        Tree::fill(records, node, grown_skip(skip, lower, bound), skip, left);
     }
 
     /// Removes the entry at a place.
     pub(crate) fn take_out(&mut self, records: &Records, place: &Place) {
-        let leaf = Memory::node(place.leaf);
-        let meta = leaf.meta();
-        let deletions = meta.deletions - u8::from(leaf.record(place.index).is_deletion());
+        let leaf = Tree::node(place.leaf);
         leaf.lock();
-        leaf.copy(place.index, leaf, place.index + 1, meta.count);
-        leaf.set_meta(Meta { count: meta.count - 1, deletions, ..meta });
+        Tree::remove(place.leaf, place.index);
         leaf.unlock();
-        self.join(records, &place.path, leaf);
+        self.join(records, &place.path, place.leaf);
     }
 
     /// Sweeps the leaf of a place, and joins it with a neighbour if it has become sparse.
-    pub(crate) fn sweep_at(&mut self, records: &Records, place: &Place, forgotten: Ts, dead: &mut Vec<Ref>) {
-        self.sweep(records, &place.path, Memory::node(place.leaf), forgotten, dead);
-    }
-
-    fn sweep(&mut self, records: &Records, path: &Path, leaf: &Node, forgotten: Ts, dead: &mut Vec<Ref>) {
-        if Memory::sweep_leaf(records, leaf, forgotten, dead) {
-            self.join(records, path, leaf);
+    pub(crate) fn sweep(&mut self, records: &Records, place: &Place, forgotten: Ts, dead: &mut Vec<Ref>) {
+        let leaf = Tree::node(place.leaf);
+        if Tree::sweep_leaf(records, leaf, forgotten, dead) {
+            self.join(records, &place.path, place.leaf);
         }
     }
 
@@ -405,166 +446,64 @@ impl Memory {
         true
     }
 
-    /// Joins the leaf at the end of a path with a neighbour, if both fit well into one, and so on above.
-    fn join(&mut self, records: &Records, path: &[(*const Inner, usize)], leaf: &Node) {
-        let Some(((parent, index), above)) = path.split_last() else { return };
-        let parent = Memory::inner(*parent);
-        let Some(left) = pair(&parent.node, *index, leaf.meta().count) else { return };
-        let [one, other] = [left, left + 1].map(|child| Memory::node(parent.node.word(child) as *const Node));
-        let [(first, second), ..] = [(one.meta(), other.meta())];
+    /// Joins the node at the end of a path, which has lost entries, with a neighbour, if both fit well into one, and so on
+    /// above. A root with one inner child gives way to it.
+    fn join(&mut self, records: &Records, path: &[Step], node: *const Node) {
+        let (found, meta) = (Tree::node(node), Tree::node(node).meta());
+        let Some(((step, index), above)) = path.split_last() else {
+            if meta.count == 1 && meta.level > 1 {
+                found.lock();
+                self.root.node.store(found.word(0) as *mut Inner, Ordering::Release);
+                self.free[1].push(node);
+            }
+            return;
+        };
+        let parent = Tree::inner(*step);
+        let Some(left) = pair(&parent.node, *index, meta.count) else { return };
+        let [one, other] = [left, left + 1].map(|child| parent.node.word(child) as *const Node);
+        let (first, second) = (Tree::node(one).meta(), Tree::node(other).meta());
         if !fit(first.count, second.count) {
             return;
         }
         let skip = common_skip(above, parent, left, first.skip);
-        let mut locked = Locked::new();
-        lock(&mut locked, one);
-        lock(&mut locked, &parent.node);
-        other.lock();
-        let entries: SmallVec<[(u128, u64); WIDTH]> = [(one, first), (other, second)]
-            .into_iter()
-            .flat_map(|(leaf, meta)| (0..meta.count).map(move |index| (leaf, meta, index)))
-            .map(|(leaf, meta, index)| {
-                let word = leaf.word(index);
-                let head = if meta.skip == skip {
-                    leaf.head(index)
-                } else {
-                    head_of(records.trusted_key(Ref(word)), usize::from(skip))
-                };
-                (head, word)
-            })
-            .collect();
-        one.set_meta(Meta { skip, ..first });
-        Memory::fill(records, one, skip, &entries);
-        self.remove_child(parent, left + 1);
-        unlock(locked);
-        self.free_leaves.push(other);
-        self.join_inner(path);
-    }
-
-    /// Takes a child other than the first out of a locked node.
-    fn remove_child(&mut self, parent: &Inner, index: usize) {
-        let meta = parent.node.meta();
-        self.leaving.push(parent.separator_pointer(index));
-        parent.copy(index, parent, index + 1, meta.count);
-        parent.node.set_meta(Meta { count: meta.count - 1, ..meta });
-    }
-
-    /// Joins the inner node at the end of a path, which has lost a child, with a neighbour. A root with one inner child
-    /// gives way to it.
-    fn join_inner(&mut self, path: &[(*const Inner, usize)]) {
-        let Some(((inner, _), above)) = path.split_last() else { return };
-        let inner = Memory::inner(*inner);
-        let Some(((parent, index), higher)) = above.split_last() else {
-            let meta = inner.node.meta();
-            if meta.count == 1 && meta.level > 1 {
-                inner.node.lock();
-                self.tree.root.store(inner.node.word(0) as *mut Inner, Ordering::Release);
-                self.free_inners.push(inner);
-            }
-            return;
-        };
-        let parent = Memory::inner(*parent);
-        let Some(left) = pair(&parent.node, *index, inner.node.meta().count) else { return };
-        let [one, other] = [left, left + 1].map(|child| Memory::inner(parent.node.word(child) as *const Inner));
-        let (first, second) = (one.node.meta(), other.node.meta());
-        if !fit(first.count, second.count) {
-            return;
-        }
-        let skip = common_skip(higher, parent, left, first.skip);
-        let mut locked = Locked::new();
-        lock(&mut locked, &one.node);
-        lock(&mut locked, &parent.node);
-        other.node.lock();
-        one.set_skip(skip);
-        for index in 0..second.count {
+        let (mut items, mut others) = (Tree::items(records, one, skip), Tree::items(records, other, skip));
+        let separator = parent.separator_pointer(left + 1);
+        if meta.level == 0 {
+            self.left.add(separator);
+        } else if let Some(first) = others.first_mut() {
             // The bound of the neighbour's first child was its own, which the parent has.
-            let separator =
-                if index == 0 { parent.separator_pointer(left + 1) } else { other.separator_pointer(index) };
-            one.set_child(first.count + index, separator, other.node.word(index));
+            *first = Item { separator, ..*first }.skipping(records, meta.level, skip);
         }
-        one.node.set_meta(Meta { count: first.count + second.count, skip, ..first });
-        self.remove_child(parent, left + 1);
-        // That separator has not left: it is one of the joined node's now.
-        self.leaving.pop();
+        items.extend_from_slice(&others);
+        let mut locked = Locked::new();
+        lock(&mut locked, Tree::node(one));
+        lock(&mut locked, &parent.node);
+        Tree::node(other).lock();
+        Tree::fill(records, one, skip, skip, &items);
+        Tree::remove(step.cast(), left + 1);
         unlock(locked);
-        self.free_inners.push(other);
-        self.join_inner(above);
+        self.free[usize::from(meta.level > 0)].push(other);
+        self.join(records, above, step.cast());
     }
 
     /// Frees separators that no reader can see.
     pub(crate) fn recycle(&mut self, pins: &Pins) {
-        if self.leaving.len() >= CHUNK_NODES {
-            self.left.push_back((pins.advance(), std::mem::take(&mut self.leaving)));
+        if self.left.present() >= CHUNK_NODES {
+            self.left.close(pins);
         }
-        if self.left.is_empty() {
-            return;
+        if self.left.has_closed() {
+            let oldest = pins.oldest();
+            (0..FREED_MAX).map_while(|_| self.left.take_before(oldest)).for_each(free);
         }
-        let oldest = pins.oldest();
-        while self.left.front().is_some_and(|(epoch, _)| *epoch < oldest) {
-            let (_, separators) = self.left.pop_front().expect("there is a front");
-            separators.into_iter().for_each(free);
-        }
-    }
-
-    /// A tree of entries in ascending order.
-    pub(crate) fn build(records: &Records, entries: &[Entry]) -> Memory {
-        let mut memory = Memory::new();
-        if entries.is_empty() {
-            return memory;
-        }
-        let mut row: Vec<(*mut Separator, u64)> = Vec::new();
-        let groups: Vec<&[Entry]> = evenly(entries, WIDTH).collect();
-        let key = |entry: &Entry| records.trusted_key(entry.1);
-        let separators: Vec<*mut Separator> = groups
-            .windows(2)
-            .map(|pair| {
-                let (before, after) = (key(&pair[0][pair[0].len() - 1]), key(&pair[1][0]));
-                Box::into_raw(Box::new(after[..=common_bytes(before, after)].to_vec()))
-            })
-            .collect();
-        for (number, group) in groups.iter().enumerate() {
-            // SAFETY: they were just made.
-            let bound =
-                |at: Option<usize>| at.and_then(|at| separators.get(at)).map(|bound| unsafe { &(&**bound)[..] });
-            let skip = grown_skip(0, bound(number.checked_sub(1)), bound(Some(number)));
-            let leaf = memory.new_leaf(skip);
-            // The first sixteen bytes of the key are its head only where nothing is left out.
-            let words: SmallVec<[(u128, u64); WIDTH]> = group.iter().map(|(head, record)| (*head, record.0)).collect();
-            Memory::fill(records, leaf, 0, &words);
-            Memory::node(leaf).unlock();
-            row.push((if number == 0 { null_mut() } else { separators[number - 1] }, leaf as u64));
-        }
-        memory.build_above(row);
-        memory
-    }
-
-    fn build_above(&mut self, mut row: Vec<(*mut Separator, u64)>) {
-        for level in 1.. {
-            let mut above = Vec::new();
-            for group in evenly(&row, WIDTH) {
-                let inner = self.new_inner(Meta { level, ..Meta::default() });
-                Memory::set_children(inner, group);
-                Memory::inner(inner).node.unlock();
-                above.push((group[0].0, inner as u64));
-            }
-            row = above;
-            if row.len() == 1 {
-                break;
-            }
-        }
-        let old = Memory::inner(self.tree.root.swap(row[0].1 as *mut Inner, Ordering::AcqRel));
-        self.free_leaves.push(old.node.word(0) as *const Node);
-        self.free_inners.push(old);
     }
 }
 
-impl Drop for Memory {
+impl Drop for Tree {
     fn drop(&mut self) {
-        let left = self.left.drain(..).flat_map(|(_, separators)| separators);
-        left.chain(self.leaving.drain(..)).for_each(free);
-        let mut stack = vec![self.tree.root.load(Ordering::Relaxed).cast_const()];
+        self.left.drain().for_each(free);
+        let mut stack = vec![self.root.node.load(Ordering::Relaxed).cast_const()];
         while let Some(inner) = stack.pop() {
-            let inner = Memory::inner(inner);
+            let inner = Tree::inner(inner);
             let meta = inner.node.meta();
             (1..meta.count).for_each(|index| free(inner.separator_pointer(index)));
             if meta.level > 1 {
@@ -596,8 +535,8 @@ fn grown_skip(skip: u16, lower: Option<&[u8]>, upper: Option<&[u8]>) -> u16 {
 }
 
 /// The skip of children `left` and the next one of a node once they are one. `skip` is that of the first.
-fn common_skip(above: &[(*const Inner, usize)], parent: &Inner, left: usize, skip: u16) -> u16 {
-    let (lower, upper) = Memory::bounds(above);
+fn common_skip(above: &[Step], parent: &Inner, left: usize, skip: u16) -> u16 {
+    let (lower, upper) = Tree::bounds(above);
     let lower = parent.separator(left).or(lower);
     let upper = if left + 2 < parent.node.meta().count { parent.separator(left + 2) } else { upper };
     let (Some(lower), Some(upper)) = (lower, upper) else { return 0 };
@@ -615,8 +554,115 @@ fn fit(one: usize, other: usize) -> bool {
     one + other <= WIDTH * 3 / 4 || one == 0 || other == 0
 }
 
-/// Groups of nearly equal size, of at most seven eighths of `most` if there are several.
-fn evenly<T>(row: &[T], most: usize) -> impl Iterator<Item = &[T]> {
-    let groups = if row.len() <= most { 1 } else { row.len().div_ceil(most - most / 8) };
-    (0..groups).map(move |group| &row[group * row.len() / groups..(group + 1) * row.len() / groups])
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::{Root, Tree};
+    use crate::bitmap::Bitmap;
+    use crate::format::{GRAIN_BYTES, Geometry, RECORD_HEADER_BYTES, RecordHeader, Ref, bytes_of};
+    use crate::record::Records;
+    use loom::thread;
+    use perdura_pmem::{Medium, SimMedium};
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicBool;
+
+    const FILE_BYTES: u64 = 128 << 10;
+
+    fn key(number: u8) -> [u8; 2] {
+        [b'k', number]
+    }
+
+    /// The reference to the record of a key.
+    fn record(records: &Records, number: u8) -> Ref {
+        let len = RECORD_HEADER_BYTES.next_multiple_of(GRAIN_BYTES) + GRAIN_BYTES;
+        Ref::new(records.geometry.data_at + u64::from(number) * len, len)
+    }
+
+    /// A region with the records of so many keys.
+    fn records(count: u8) -> Records {
+        let region = SimMedium::new().create("m", FILE_BYTES).expect("room");
+        let geometry = Geometry::new(FILE_BYTES, 1024);
+        let (live, are_checked) = (Arc::new(Bitmap::new(&geometry, GRAIN_BYTES)), Arc::new(AtomicBool::new(true)));
+        let records = Records { region, geometry, salt: 0, live, are_checked };
+        for number in 0..count {
+            let at = record(&records, number);
+            let value_bytes = (at.len() - RECORD_HEADER_BYTES) as u32 - 2;
+            let header = RecordHeader { ts: 1, deletion: false, tag: false, key_bytes: 2, value_bytes, crc: 0 };
+            records.region.write(at.offset(), bytes_of(&header.encode(0, 0)));
+            records.region.write(at.offset() + RECORD_HEADER_BYTES, &key(number));
+        }
+        records
+    }
+
+    /// Looks for a key once. None if the writer was in the way.
+    fn look(root: &Root, records: &Records, number: u8) -> Option<bool> {
+        let (leaf, version) = root.descend(&key(number), None)?;
+        let found = leaf.find(records, &key(number)).map(|(_, found)| found.is_some());
+        leaf.is_still(version).then(|| found.expect("sound records"))
+    }
+
+    fn put(tree: &mut Tree, records: &Records, number: u8) {
+        let (place, _) = tree.locate(records, &key(number)).expect("sound records");
+        let new = record(records, number);
+        tree.put(records, &place, &key(number), new, (0, &mut Vec::new())).expect("sound records");
+    }
+
+    fn remove(tree: &mut Tree, records: &Records, number: u8) {
+        let (place, found) = tree.locate(records, &key(number)).expect("sound records");
+        assert!(found.is_some());
+        tree.take_out(records, &place);
+    }
+
+    /// The root's address, for a reader in another thread, which ends before the tree.
+    struct Shared(*const Root, Records);
+
+    // SAFETY: a root and records are shared between threads outside of this test as well.
+    unsafe impl Send for Shared {}
+
+    /// Runs `change` on a tree of the first `count` even keys without those of `removed`, beside a reader that looks for
+    /// `sought`. It finds the key, before, during and after the change.
+    fn model(count: u8, removed: &'static [u8], sought: u8, change: fn(&mut Tree, &Records)) {
+        let mut builder = loom::model::Builder::new();
+        (builder.preemption_bound, builder.max_branches) = (Some(2), 100_000);
+        builder.check(move || {
+            let records = records(2 * count);
+            let entry = |number| (crate::record::head16(&key(2 * number), 0), record(&records, 2 * number));
+            let entries: Vec<_> = (0..count).map(entry).collect();
+            let mut tree = Tree::build(&records, &entries);
+            removed.iter().for_each(|number| remove(&mut tree, &records, *number));
+            let shared = Shared(tree.root(), records.clone());
+            let reader = thread::spawn(move || {
+                let Shared(root, records) = { shared };
+                // SAFETY: the tree outlives the reader.
+                look(unsafe { &*root }, &records, sought)
+            });
+            change(&mut tree, &records);
+            assert_ne!(reader.join().unwrap(), Some(false), "a key is lost for a moment");
+            assert_eq!(look(tree.root(), &records, sought), Some(true));
+        });
+    }
+
+    #[test]
+    fn a_reader_finds_its_key_beside_a_split() {
+        model(4, &[], 6, |tree, records| put(tree, records, 3));
+    }
+
+    #[test]
+    fn a_reader_finds_its_key_beside_a_split_of_the_root() {
+        model(16, &[], 22, |tree, records| put(tree, records, 19));
+    }
+
+    #[test]
+    fn a_reader_finds_its_key_beside_a_join() {
+        model(5, &[2, 8], 6, |tree, records| remove(tree, records, 4));
+    }
+
+    /// Two leaves become one, then their parents, and the root gives way to these.
+    #[test]
+    fn a_reader_finds_its_key_beside_a_join_up_to_the_root() {
+        model(17, &[12, 14, 20, 22, 26, 28, 30, 0, 6], 10, |tree, records| {
+            let before = tree.root.node.load(super::Ordering::Relaxed);
+            remove(tree, records, 8);
+            assert_ne!(tree.root.node.load(super::Ordering::Relaxed), before, "the root gives way");
+        });
+    }
 }

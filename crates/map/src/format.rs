@@ -225,22 +225,7 @@ impl RootRecord {
         for (word, bytes) in words.iter_mut().zip(head.chunks_exact(8)) {
             *word = u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
         }
-        let [
-            number,
-            root,
-            head,
-            last,
-            applied,
-            forgotten,
-            pending,
-            versions,
-            live,
-            tag_ts,
-            lengths,
-            partial,
-            nodes,
-            ..,
-        ] = words;
+        let (lengths, partial) = (words[10], words[11]);
         let (tag_bytes, meta_bytes) = (lengths as u32, (lengths >> 32) as u32);
         if tag_bytes as usize > TAG_BYTES_MAX || meta_bytes as usize > META_BYTES_MAX || partial > 1 {
             return None;
@@ -250,22 +235,21 @@ impl RootRecord {
             return None;
         }
         let (tag, meta) = blob.split_at(tag_bytes as usize);
-        let is_partial = partial == 1;
         let record = RootRecord {
-            number,
-            root,
-            head,
-            last,
-            applied,
-            forgotten,
-            pending,
-            versions,
-            live,
-            tag_ts,
+            number: words[0],
+            root: words[1],
+            head: words[2],
+            last: words[3],
+            applied: words[4],
+            forgotten: words[5],
+            pending: words[6],
+            versions: words[7],
+            live: words[8],
+            tag_ts: words[9],
             tag_bytes,
             meta_bytes,
-            nodes,
-            is_partial,
+            is_partial: partial == 1,
+            nodes: words[12],
         };
         Some((record, tag, meta))
     }
@@ -376,11 +360,6 @@ pub(crate) fn page_number(word: u64, page: usize, salt: u64) -> Option<u64> {
     (page_word(number, page, salt) == word).then_some(number)
 }
 
-/// Words of the page table in which pages are free.
-pub(crate) fn free_page_words(pages: std::ops::Range<usize>, salt: u64) -> Vec<u64> {
-    pages.map(|page| page_word(0, page, salt)).collect()
-}
-
 /// What distinguishes the summary's words from those of pages.
 const SUMMARY_PLACE: usize = 1 << 40;
 
@@ -393,11 +372,6 @@ pub(crate) fn summary_word(number: u64, block: usize, salt: u64) -> u64 {
 /// The number in a word of the summary, or none if its check fails.
 pub(crate) fn summary_number(word: u64, block: usize, salt: u64) -> Option<u64> {
     page_number(word, SUMMARY_PLACE + block, salt)
-}
-
-/// A summary of a page table in which every page is free.
-pub(crate) fn free_summary(blocks: usize, salt: u64) -> Vec<u64> {
-    (0..blocks).map(|block| summary_word(0, block, salt)).collect()
 }
 
 /// Bytes of a record before its key.
@@ -455,7 +429,7 @@ impl RecordHeader {
 
 /// Bytes of a record with a key and a value of these lengths, in whole grains.
 #[inline]
-pub(crate) fn record_bytes(key_bytes: u64, value_bytes: u64) -> u64 {
+pub(crate) const fn record_bytes(key_bytes: u64, value_bytes: u64) -> u64 {
     (RECORD_HEADER_BYTES + key_bytes + value_bytes).next_multiple_of(GRAIN_BYTES)
 }
 

@@ -5,6 +5,9 @@
 
 use crate::format::BLOCK_PAGES;
 
+/// Pages of a window of [`FreeMap::search`].
+const WINDOW_PAGES: usize = if cfg!(test) { 100 } else { 1 << 14 };
+
 /// One bit per page, set if the page is used.
 pub(crate) struct FreeMap {
     bits: Vec<u64>,
@@ -13,13 +16,31 @@ pub(crate) struct FreeMap {
     pages: usize,
     used: usize,
     cursor: usize,
+    /// No run has so many pages, as a search has found since a page was freed last.
+    no_run: usize,
+}
+
+/// A search for the longest run of free pages, window by window.
+#[derive(Default)]
+pub(crate) struct RunSearch {
+    at: usize,
+    /// Free pages before `at`, adjacent to it.
+    current: usize,
+    pub(crate) longest: usize,
 }
 
 impl FreeMap {
     /// All of `pages` pages are free.
     pub(crate) fn new(pages: usize) -> FreeMap {
         let blocks = pages.div_ceil(BLOCK_PAGES);
-        FreeMap { bits: vec![0; pages.div_ceil(64)], used_in: vec![0; blocks], pages, used: 0, cursor: 0 }
+        FreeMap {
+            bits: vec![0; pages.div_ceil(64)],
+            used_in: vec![0; blocks],
+            pages,
+            used: 0,
+            cursor: 0,
+            no_run: usize::MAX,
+        }
     }
 
     /// Count of the free pages.
@@ -39,6 +60,7 @@ impl FreeMap {
     pub(crate) fn insert(&mut self, page: usize) {
         debug_assert!(!self.is_free(page));
         self.bits[page / 64] &= !(1 << (page % 64));
+        self.no_run = usize::MAX;
         self.used_in[page / BLOCK_PAGES] -= 1;
         self.used -= 1;
     }
@@ -63,11 +85,18 @@ impl FreeMap {
     /// Takes up to `wanted` pages of the next run of at least `needed` adjacent free pages. Returns its first page and
     /// how many.
     pub(crate) fn take_run(&mut self, needed: usize, wanted: usize) -> Option<(usize, usize)> {
+        if needed >= self.no_run {
+            return None;
+        }
         let from = self.cursor;
-        let first = self.find(from, self.pages, needed).or_else(|| {
+        let found = self.find(from, self.pages, needed).or_else(|| {
             // A run may begin before the cursor and end after it.
             self.find(0, (from + needed).min(self.pages), needed)
-        })?;
+        });
+        let Some(first) = found else {
+            self.no_run = needed;
+            return None;
+        };
         let taken = self.take_at(first, wanted);
         self.cursor = if first + taken < self.pages { first + taken } else { 0 };
         Some((first, taken))
@@ -117,7 +146,11 @@ impl FreeMap {
 
     /// The used pages, ascending.
     pub(crate) fn used(&self) -> impl Iterator<Item = usize> + '_ {
-        let mut at = 0;
+        self.used_from(0)
+    }
+
+    /// The used pages from a page on, ascending.
+    pub(crate) fn used_from(&self, mut at: usize) -> impl Iterator<Item = usize> + '_ {
         std::iter::from_fn(move || {
             let page = self.next_used(at, self.pages);
             at = page + 1;
@@ -125,14 +158,19 @@ impl FreeMap {
         })
     }
 
-    /// Pages in the longest run of free pages. Linear in the number of used pages and of blocks.
-    pub(crate) fn longest_run(&self) -> usize {
-        let (mut longest, mut from) = (0, 0);
-        while let Some(first) = self.next_free(from, self.pages) {
-            from = self.next_used(first, self.pages);
-            longest = longest.max(from - first);
+    /// Goes on with a search for the longest run by a window of [`WINDOW_PAGES`]. Returns whether there is another.
+    pub(crate) fn search(&self, search: &mut RunSearch) -> bool {
+        let to = (search.at + WINDOW_PAGES).min(self.pages);
+        while search.at < to {
+            let first = self.next_free(search.at, to).unwrap_or(to);
+            if first > search.at {
+                search.current = 0;
+            }
+            search.at = self.next_used(first, to);
+            search.current += search.at - first;
+            search.longest = search.longest.max(search.current);
         }
-        longest
+        to < self.pages
     }
 }
 
@@ -164,7 +202,9 @@ mod tests {
                 }
                 prop_assert_eq!(map.len(), model.len());
                 let longest = model.iter().map(|first| (*first..).take_while(|page| model.contains(page)).count()).max();
-                prop_assert_eq!(map.longest_run(), longest.unwrap_or(0));
+                let mut search = super::RunSearch::default();
+                while map.search(&mut search) {}
+                prop_assert_eq!(search.longest, longest.unwrap_or(0));
             }
         }
     }

@@ -6,99 +6,96 @@
 use crate::config::{Kind, Layout};
 use crate::error::Result;
 use crate::format::{Ref, RootRecord};
+use crate::page_nodes::PageNodes;
 use crate::pages::{Pages, Urgency};
+use crate::pending::Pending;
 use crate::pin::Pins;
-use crate::record::{Record, Records};
+use crate::record::{Newest, Records};
 use crate::timestamps::Ts;
 
 /// A map's index: [`crate::ListIndex`] (DRAM) or [`crate::TreeIndex`] (pages).
 #[allow(private_interfaces, reason = "only this crate's two structures are meant")]
 pub trait Index: Sized + Send + Sync + 'static {
-    #[doc(hidden)]
     const KIND: Kind;
     /// What the writer's lock guards.
-    #[doc(hidden)]
     type Writer: Send;
     /// Where a key's entry is, or would be.
-    #[doc(hidden)]
     type Place;
     /// A whole index that is not in force yet.
-    #[doc(hidden)]
     type Built;
 
-    /// The index of a root record. That of a list is empty, until one built from its records is installed.
-    #[doc(hidden)]
-    fn open(layout: &Layout, pages: &Pages, records: &Records, root: &RootRecord) -> Result<(Self, Self::Writer)>;
+    /// The index of a root record. What a list's chain holds is counted in `pages`. Error: `Damaged`.
+    fn open(layout: &Layout, pages: &mut Pages, records: &Records, root: &RootRecord) -> Result<Opened<Self>>;
 
     /// The newest record of a key. The caller is the writer, or has pinned. Error: `Damaged`.
-    #[doc(hidden)]
-    fn newest<'r>(&self, records: &'r Records, key: &[u8]) -> Result<Newest<'r>>;
+    fn newest(&self, key: &[u8]) -> Result<Newest<'_>>;
 
     /// Walks the entries from the first not below `from` on, those of the root that [`Index::root`] returned, or with
     /// none the present ones. The caller has pinned.
-    #[doc(hidden)]
-    fn walk<'m>(&'m self, records: &'m Records, root: Option<u64>, from: &[u8]) -> Result<Box<dyn Walk + 'm>>;
+    fn walk(&self, root: Option<u64>, from: &[u8]) -> Result<Box<dyn Walk + '_>>;
 
     /// The place of a key, and its newest record. For the writer.
-    #[doc(hidden)]
-    fn locate<'r>(&self, writer: &Self::Writer, records: &'r Records, key: &[u8]) -> Result<(Self::Place, Newest<'r>)>;
+    fn locate<'r>(&'r self, writer: &Self::Writer, key: &[u8]) -> Result<(Self::Place, Newest<'r>)>;
 
     /// Makes the entry at a key's place name `record`, or removes it. Nothing has changed since the place was found. Readers
     /// see it at the latest when it is published. Error: `Full`, after which the caller aborts.
-    #[doc(hidden)]
     fn put(&self, edit: &mut Editing<'_, Self>, place: &Self::Place, key: &[u8], record: Option<Ref>) -> Result<()>;
 
     /// Removes the entries of forgotten deletions from the leaf that holds a key's. Error: `Full`, after which the caller
     /// aborts.
-    #[doc(hidden)]
     fn sweep(&self, edit: &mut Editing<'_, Self>, key: &[u8]) -> Result<()>;
 
-    /// Builds an index of entries in ascending order, none of which is installed. Error: `Full`.
-    #[doc(hidden)]
-    fn build(&self, edit: &mut Editing<'_, Self>, entries: &[Entry]) -> Result<Self::Built>;
+    /// Builds an index of entries in ascending order, in as many turns as it needs. It is not installed. Error: `Full`.
+    fn build(&self, turns: &mut Turns<'_, Self>, entries: &[Entry]) -> Result<Self::Built>;
 
-    /// Replaces all entries. The pages' counts have been discarded.
-    #[doc(hidden)]
+    /// Makes all ready for the index to be installed. The pages' counts have been discarded.
+    fn prepare(&self, _: &mut Editing<'_, Self>, _: &Self::Built) {}
+
+    /// Replaces all entries, by few stores.
     fn install(&self, edit: &mut Editing<'_, Self>, built: Self::Built, pins: &Pins);
 
-    /// Shows readers what was changed.
-    #[doc(hidden)]
-    fn publish(&self, writer: &mut Self::Writer);
+    /// Shows readers what was changed and is not seen already.
+    fn publish(&self, _: &mut Self::Writer) {}
 
     /// Takes back what is not published. Returns whether that is all since the last publication.
-    #[doc(hidden)]
-    fn abort(&self, writer: &mut Self::Writer, pages: &mut Pages) -> bool;
+    fn abort(&self, _: &mut Self::Writer, _: &mut Pages) -> bool {
+        false
+    }
 
     /// The root as a root record names it. 0 for an index that is rebuilt at start.
-    #[doc(hidden)]
-    fn root(&self) -> u64;
+    fn root(&self) -> u64 {
+        0
+    }
 
-    /// Count of the nodes in pages.
-    #[doc(hidden)]
-    fn nodes(writer: &Self::Writer) -> u64;
+    /// Levels of the nodes in pages.
+    fn levels(&self) -> u64 {
+        0
+    }
 
-    /// Called before each confirmation, when all is published.
-    #[doc(hidden)]
-    fn confirms(writer: &mut Self::Writer, pages: &mut Pages);
+    /// The nodes of an index that lies in pages.
+    fn nodes(_: &mut Self::Writer) -> Option<&mut PageNodes> {
+        None
+    }
 
-    /// Called after each confirmation.
-    #[doc(hidden)]
-    fn confirmed(writer: &mut Self::Writer, pages: &mut Pages, pins: &Pins);
+    /// Reuses what no reader can see any more, or with `held` no snapshot, some in each turn. Returns whether there is more.
+    fn recycle(writer: &mut Self::Writer, pages: &mut Pages, pins: &Pins, held: bool) -> bool;
+}
 
-    /// Drops what is kept for reuse in pages that are to be emptied.
-    #[doc(hidden)]
-    fn leave_retired(writer: &mut Self::Writer, pages: &Pages, pins: &Pins);
-
-    /// Reuses what no reader can see any more, or with `held` no snapshot. Cheap when there is little.
-    #[doc(hidden)]
-    fn recycle(writer: &mut Self::Writer, pages: &mut Pages, pins: &Pins, held: bool);
+/// An index, and what opening it has found.
+pub(crate) struct Opened<I: Index> {
+    pub(crate) index: I,
+    pub(crate) writer: I::Writer,
+    pub(crate) pending: Pending,
+    /// Count of the versions.
+    pub(crate) versions: u64,
+    /// List: dead deletions that are still linked, by offset.
+    pub(crate) dead_deletions: Vec<u64>,
 }
 
 /// What a change of the index works on.
 pub(crate) struct Editing<'e, I: Index> {
     pub(crate) writer: &'e mut I::Writer,
     pub(crate) pages: &'e mut Pages,
-    pub(crate) records: &'e Records,
     pub(crate) urgency: Urgency,
     /// Deletions up to here may be swept.
     pub(crate) forgotten: Ts,
@@ -106,8 +103,8 @@ pub(crate) struct Editing<'e, I: Index> {
     pub(crate) dead: &'e mut Vec<Ref>,
 }
 
-/// The newest record of a key, if the key has an entry.
-pub(crate) type Newest<'r> = Option<(Ref, Record<'r>)>;
+/// Runs what it is given in one turn of the writer's lock.
+pub(crate) type Turns<'t, I> = dyn FnMut(&mut dyn FnMut(&mut Editing<'_, I>) -> Result<()>) -> Result<()> + 't;
 
 /// An entry for [`Index::build`]: the first sixteen bytes of the key as a number, and the record.
 pub(crate) type Entry = (u128, Ref);
@@ -116,4 +113,10 @@ pub(crate) type Entry = (u128, Ref);
 pub(crate) trait Walk: Send {
     /// The next entry's record, or none at the end. Error: `Damaged`.
     fn next(&mut self) -> Result<Option<Ref>>;
+}
+
+/// Groups of nearly equal size, of at most seven eighths of `most` if there are several.
+pub(crate) fn evenly<T>(row: &[T], most: usize) -> impl Iterator<Item = &[T]> {
+    let groups = if row.len() <= most { 1 } else { row.len().div_ceil(most - most / 8) };
+    (0..groups).map(move |group| &row[group * row.len() / groups..(group + 1) * row.len() / groups])
 }

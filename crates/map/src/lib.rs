@@ -14,13 +14,14 @@
 //! - shared state: `structure`, `state`, `views`, `holds`, `pending`, `versions`, `space`
 //! - the list's index: `list_index`, `dram_tree`, `dram_node`
 //! - the B+-tree's index: `tree_index`, `tree`, `page_nodes`, `node`
-//! - memory: `index`, `record`, `pages`, `page_table`, `free_map`, `live_bits`, `batch`, `pin`, `atomic`, `format`
+//! - memory: `index`, `record`, `pages`, `page_use`, `page_table`, `free_map`, `bitmap`, `batch`, `limbo`, `pin`, `atomic`, `format`
 
 mod append;
 mod atomic;
 mod audit;
 mod background;
 mod batch;
+mod bitmap;
 mod change;
 mod collector;
 mod config;
@@ -32,9 +33,9 @@ mod format;
 mod free_map;
 mod holds;
 mod index;
+mod limbo;
 mod list_collect;
 mod list_index;
-mod live_bits;
 mod load;
 mod map;
 mod milestones;
@@ -42,6 +43,7 @@ mod node;
 mod ordered_map;
 mod page_nodes;
 mod page_table;
+mod page_use;
 mod pages;
 mod pending;
 mod pin;

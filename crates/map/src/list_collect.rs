@@ -14,7 +14,7 @@ use crate::collector::{TURN_PAGES, is_tight, space_of};
 use crate::error::{ErrorKind, Result};
 use crate::format::{Ref, link};
 use crate::index::Index;
-use crate::list_index::{ListIndex, ListWriter};
+use crate::list_index::ListIndex;
 use crate::milestones::merge;
 use crate::state::{Collector, Core};
 use crate::structure::Structure;
@@ -40,22 +40,13 @@ impl Structure for ListIndex {
         core.collect_list(collector, victims)
     }
 
-    fn count_reachable(_: &Core<ListIndex>, _: u64, _: u64, _: u64) -> Result<()> {
-        // The start has counted everything.
-        Ok(())
-    }
-
     fn check_index(core: &Core<ListIndex>, _: u64, each: &mut dyn FnMut(Ref) -> Result<()>) -> Result<u64> {
         let _pin = core.pins.pin();
-        let mut walk = core.index.walk(&core.records, None, &[])?;
+        let mut walk = core.index.walk(None, &[])?;
         while let Some(record) = walk.next()? {
             each(record)?;
         }
         Ok(0)
-    }
-
-    fn waiting_bytes(_: &Core<ListIndex>, _: &ListWriter) -> u64 {
-        0
     }
 }
 
@@ -196,7 +187,7 @@ impl Core<ListIndex> {
         let mut stretch = Vec::with_capacity(STRETCH);
         let mut offset = self.records.next(before)?;
         while offset != 0 && stretch.len() < STRETCH {
-            let (record, found) = self.records.linked(offset)?;
+            let (record, found) = self.records.at(offset)?;
             let is_live = self.records.live.is_set(offset);
             let in_victim = || {
                 let last = self.records.geometry.page_of(offset + record.len() - 1);
@@ -206,7 +197,7 @@ impl Core<ListIndex> {
                 true if in_victim() => Fate::Move,
                 true => Fate::Keep,
                 // Planted: a deletion is unlinked with what it hides.
-                false if found.deletion && !collector.aged.contains(&offset) && !planted(124) => Fate::Keep,
+                false if found.header.deletion && !collector.aged.contains(&offset) && !planted(124) => Fate::Keep,
                 false => Fate::Drop,
             };
             stretch.push((record, fate));

@@ -7,30 +7,32 @@
 use crate::atomic::{AtomicPtr, Ordering, yield_now};
 use crate::config::{Kind, Layout};
 use crate::dram_node::WIDTH;
-use crate::dram_tree::{Memory, Place, Tree};
+use crate::dram_tree::{Place, Root, Tree};
 use crate::error::Result;
 use crate::format::{Ref, RootRecord};
-use crate::index::{Editing, Entry, Index, Walk};
+use crate::index::{Editing, Entry, Index, Opened, Turns, Walk};
 use crate::pages::Pages;
 use crate::pin::Pins;
-use crate::record::{Record, Records};
+use crate::rebuild::{Rebuilt, rebuild};
+use crate::record::{Newest, Records};
 
 /// Type parameter of [`crate::List`]: its index lies in DRAM.
 pub struct ListIndex {
-    tree: AtomicPtr<Tree>,
+    root: AtomicPtr<Root>,
+    records: Records,
 }
 
 /// The writer's side: the tree in force, and those that loads have replaced.
 pub struct ListWriter {
-    memory: Memory,
-    replaced: Vec<(u64, Memory)>,
+    tree: Tree,
+    replaced: Vec<(u64, Tree)>,
 }
 
 impl ListIndex {
     #[inline]
-    fn tree(&self) -> &Tree {
+    fn root(&self) -> &Root {
         // SAFETY: the address of a tree in force, which the writer's side keeps until no pin is as old.
-        unsafe { &*self.tree.load(Ordering::Acquire) }
+        unsafe { &*self.root.load(Ordering::Acquire) }
     }
 }
 
@@ -39,20 +41,28 @@ impl Index for ListIndex {
     const KIND: Kind = Kind::List;
     type Writer = ListWriter;
     type Place = Place;
-    type Built = Memory;
+    type Built = Tree;
 
-    fn open(_: &Layout, _: &Pages, _: &Records, _: &RootRecord) -> Result<(ListIndex, ListWriter)> {
-        let memory = Memory::new();
-        let tree = AtomicPtr::new(std::ptr::from_ref(memory.tree()).cast_mut());
-        Ok((ListIndex { tree }, ListWriter { memory, replaced: Vec::new() }))
+    fn open(_: &Layout, pages: &mut Pages, records: &Records, root: &RootRecord) -> Result<Opened<ListIndex>> {
+        let Rebuilt { entries, pending, versions, dead_deletions } = rebuild(records, pages, root)?;
+        let tree = Tree::build(records, &entries);
+        records.are_checked.store(true, std::sync::atomic::Ordering::Relaxed);
+        let root = AtomicPtr::new(std::ptr::from_ref(tree.root()).cast_mut());
+        Ok(Opened {
+            index: ListIndex { root, records: records.clone() },
+            writer: ListWriter { tree, replaced: Vec::new() },
+            pending,
+            versions,
+            dead_deletions,
+        })
     }
 
     #[inline]
-    fn newest<'r>(&self, records: &'r Records, key: &[u8]) -> Result<Option<(Ref, Record<'r>)>> {
-        let tree = self.tree();
+    fn newest(&self, key: &[u8]) -> Result<Newest<'_>> {
+        let root = self.root();
         loop {
-            if let Some((leaf, version)) = tree.descend(key, None) {
-                let found = leaf.find(records, key);
+            if let Some((leaf, version)) = root.descend(key, None) {
+                let found = leaf.find(&self.records, key);
                 if leaf.is_still(version) {
                     return found.map(|(_, found)| found);
                 }
@@ -61,83 +71,56 @@ impl Index for ListIndex {
         }
     }
 
-    fn walk<'m>(&'m self, records: &'m Records, _: Option<u64>, from: &[u8]) -> Result<Box<dyn Walk + 'm>> {
-        let leaf = [Ref::NONE; WIDTH];
-        Ok(Box::new(ListWalk { tree: self.tree(), records, leaf, at: 0, len: 0, bound: Some(from.to_vec()) }))
+    fn walk(&self, _: Option<u64>, from: &[u8]) -> Result<Box<dyn Walk + '_>> {
+        let (leaf, bound) = ([Ref::NONE; WIDTH], Some(from.to_vec()));
+        Ok(Box::new(ListWalk { root: self.root(), records: &self.records, leaf, at: 0, len: 0, bound }))
     }
 
     #[inline]
-    fn locate<'r>(
-        &self,
-        writer: &ListWriter,
-        records: &'r Records,
-        key: &[u8],
-    ) -> Result<(Place, Option<(Ref, Record<'r>)>)> {
-        Memory::locate(writer.memory.tree(), records, key)
+    fn locate<'r>(&'r self, writer: &ListWriter, key: &[u8]) -> Result<(Place, Newest<'r>)> {
+        writer.tree.locate(&self.records, key)
     }
 
     #[inline]
     fn put(&self, edit: &mut Editing<'_, ListIndex>, place: &Place, key: &[u8], record: Option<Ref>) -> Result<()> {
-        let Editing { writer, records, forgotten, dead, .. } = edit;
+        let Editing { writer, forgotten, dead, .. } = edit;
         match record {
-            Some(record) => writer.memory.put(records, place, key, record, (*forgotten, dead)),
-            None => {
-                writer.memory.take_out(records, place);
-                Ok(())
-            }
+            Some(record) => writer.tree.put(&self.records, place, key, record, (*forgotten, dead))?,
+            None => writer.tree.take_out(&self.records, place),
         }
-    }
-
-    fn sweep(&self, edit: &mut Editing<'_, ListIndex>, key: &[u8]) -> Result<()> {
-        let (place, _) = self.locate(edit.writer, edit.records, key)?;
-        edit.writer.memory.sweep_at(edit.records, &place, edit.forgotten, edit.dead);
         Ok(())
     }
 
-    fn build(&self, edit: &mut Editing<'_, ListIndex>, entries: &[Entry]) -> Result<Memory> {
-        Ok(Memory::build(edit.records, entries))
+    fn sweep(&self, edit: &mut Editing<'_, ListIndex>, key: &[u8]) -> Result<()> {
+        let (place, _) = self.locate(edit.writer, key)?;
+        edit.writer.tree.sweep(&self.records, &place, edit.forgotten, edit.dead);
+        Ok(())
     }
 
-    fn install(&self, edit: &mut Editing<'_, ListIndex>, built: Memory, pins: &Pins) {
-        self.tree.store(std::ptr::from_ref(built.tree()).cast_mut(), Ordering::Release);
-        let old = std::mem::replace(&mut edit.writer.memory, built);
+    fn build(&self, _: &mut Turns<'_, ListIndex>, entries: &[Entry]) -> Result<Tree> {
+        Ok(Tree::build(&self.records, entries))
+    }
+
+    fn install(&self, edit: &mut Editing<'_, ListIndex>, built: Tree, pins: &Pins) {
+        self.root.store(std::ptr::from_ref(built.root()).cast_mut(), Ordering::Release);
+        let old = std::mem::replace(&mut edit.writer.tree, built);
         edit.writer.replaced.push((pins.advance(), old));
     }
 
     #[inline]
-    fn publish(&self, _: &mut ListWriter) {}
-
-    fn abort(&self, _: &mut ListWriter, _: &mut Pages) -> bool {
-        false
-    }
-
-    fn root(&self) -> u64 {
-        0
-    }
-
-    fn nodes(_: &ListWriter) -> u64 {
-        0
-    }
-
-    fn confirms(_: &mut ListWriter, _: &mut Pages) {}
-
-    fn confirmed(_: &mut ListWriter, _: &mut Pages, _: &Pins) {}
-
-    fn leave_retired(_: &mut ListWriter, _: &Pages, _: &Pins) {}
-
-    #[inline]
-    fn recycle(writer: &mut ListWriter, _: &mut Pages, pins: &Pins, _held: bool) {
-        writer.memory.recycle(pins);
+    fn recycle(writer: &mut ListWriter, _: &mut Pages, pins: &Pins, _held: bool) -> bool {
+        writer.tree.recycle(pins);
         if !writer.replaced.is_empty() {
             let oldest = pins.oldest();
             writer.replaced.retain(|(epoch, _)| *epoch >= oldest);
         }
+        false
     }
 }
 
 /// A walk over the list's entries.
 struct ListWalk<'m> {
-    tree: &'m Tree,
+    root: &'m Root,
     records: &'m Records,
     leaf: [Ref; WIDTH],
     at: usize,
@@ -151,7 +134,7 @@ impl ListWalk<'_> {
     fn fill(&mut self, from: &[u8]) -> Result<()> {
         loop {
             let mut bound = None;
-            if let Some((leaf, version)) = self.tree.descend(from, Some(&mut bound)) {
+            if let Some((leaf, version)) = self.root.descend(from, Some(&mut bound)) {
                 let found = leaf.find(self.records, from);
                 let count = leaf.meta().count.min(WIDTH);
                 let first = found.as_ref().map_or(0, |(index, _)| *index).min(count);

@@ -2,16 +2,18 @@
 //!
 //! Records are appended unlinked as they arrive. At the end they are sorted, superseded and forgotten ones are dropped,
 //! the rest are linked, and the index is built. The newest are linked last, so that those not yet forgotten begin at
-//! the head.
+//! the head. All that takes the writer's lock for short turns; only the change of contents is one turn, linear in the pages used and
+//! in the new records. Nothing else changes the map meanwhile but its meta blob.
 //!
 //! A load that resets first needs room for one content only. It confirms an empty map with a mark; until the load is
 //! finished, also after a crash or after it was broken off, the map can do nothing but load.
 
 use crate::append::New;
+use crate::batch::Batch;
 use crate::config::Kind;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Ref, link};
-use crate::index::Index;
+use crate::index::{Editing, Index};
 use crate::pages::{Filling, Urgency};
 use crate::pending::{Change, Pending};
 use crate::state::{Core, State, Tagged};
@@ -19,19 +21,37 @@ use crate::stream::{self, Header, Parser, Part};
 use crate::timestamps::{Timestamps, Ts};
 use crate::versions::{Candidate, Versions, link_older, versions};
 use perdura_pmem::{planted, trace};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+/// Bytes of new records that one turn of the writer's lock flushes.
+const FLUSHED_BYTES: u64 = 256 << 10;
+/// Records of a load broken off that one turn gives up.
+const TURN_RECORDS: usize = 1024;
+
+/// A content that is built.
+struct Content<'c, I: Index> {
+    header: &'c Header,
+    found: &'c Versions,
+    tags: &'c [(Ts, Ref)],
+    built: I::Built,
+    head: u64,
+    pending: Pending,
+}
+
 /// The map that the content is loaded into.
-trait Target: Sync {
+trait Target: Send + Sync {
     fn add(&self, item: &New<'_>, order: usize) -> Result<Candidate>;
     fn replace(&self, header: &Header, candidates: &mut [Candidate]) -> Result<()>;
     fn end(&self, abandoned: &[Candidate]);
     fn refuse(&self, what: &str) -> Error;
 }
 
-/// Takes the chunks of a snapshot in order. A loader dropped before [`Loader::finish`] leaves the map as it was.
-pub struct Loader<'m> {
-    target: &'m dyn Target,
+/// Takes the chunks of a snapshot in order. A loader dropped before [`Loader::finish`] leaves the map as it was when the loader
+/// was made: after a reset, emptied. It owns its share of the map, and may be kept between chunks; once the map is closed it is
+/// refused.
+pub struct Loader {
+    target: Arc<dyn Target>,
     parser: Parser,
     header: Option<Header>,
     candidates: Vec<Candidate>,
@@ -42,13 +62,14 @@ pub struct Loader<'m> {
 }
 
 impl<I: Index> Core<I> {
-    pub(crate) fn load_snapshot(&self, resets: bool) -> Result<Loader<'_>> {
+    pub(crate) fn load_snapshot(self: &Arc<Self>, resets: bool) -> Result<Loader> {
         // Waits for a collection round to end and keeps the next from starting.
         let mut collector = self.collector.lock();
         let mut state = self.state.lock();
         if state.is_loading {
-            self.check_writable(&state)?;
+            self.check_content(&state)?;
         }
+        self.check_last_numbers(&state)?;
         if state.holds.any() {
             let what = "a snapshot of this map is held; drop it before another is loaded";
             return Err(self.error(ErrorKind::ReadOnly, what.into()));
@@ -56,16 +77,19 @@ impl<I: Index> Core<I> {
         // These offsets lose their meaning once other records lie there.
         state.dead_deletions.extend(collector.aged.drain());
         collector.milestones.clear();
+        // Whoever reads the old content when the new is in force finds every node summed.
+        self.confirm(&mut state);
         if resets {
             self.reset(&mut state)?;
         }
         state.is_loading = true;
         let parser = Parser::default();
-        Ok(Loader { target: self, parser, header: None, candidates: Vec::new(), number: 0, crc: 0, failed: false })
+        let target = self.clone();
+        Ok(Loader { target, parser, header: None, candidates: Vec::new(), number: 0, crc: 0, failed: false })
     }
 }
 
-impl Loader<'_> {
+impl Loader {
     /// Takes the next chunk. Errors: `Damaged` (wrong bytes or wrong order) and `Full`, after which only dropping is
     /// left.
     pub fn push(&mut self, chunk: &[u8]) -> Result<()> {
@@ -80,6 +104,7 @@ impl Loader<'_> {
 
     fn take(&mut self, chunk: &[u8]) -> Result<()> {
         let Loader { target, parser, header, candidates, number, crc, .. } = self;
+        let target = &**target;
         let (piece, found) = stream::unframe(chunk, *number, *crc).map_err(|what| target.refuse(&what))?;
         *crc = found;
         let fed = parser.feed(piece, |part| match part {
@@ -117,7 +142,7 @@ impl Loader<'_> {
     }
 }
 
-impl Drop for Loader<'_> {
+impl Drop for Loader {
     fn drop(&mut self) {
         self.target.end(&self.candidates);
     }
@@ -137,19 +162,28 @@ impl From<String> for Refusal {
 impl<I: Index> Target for Core<I> {
     fn add(&self, item: &New<'_>, order: usize) -> Result<Candidate> {
         let mut state = self.state.lock();
+        self.check_open()?;
         let mut added = self.append(&mut state.pages, Filling::Records, item, Urgency::Ordinary);
-        if added.is_err() {
-            self.make_room(&mut state);
+        let mut has_more = true;
+        while added.is_err() && has_more {
+            has_more = self.make_room(&mut state);
             added = self.append(&mut state.pages, Filling::Records, item, Urgency::Ordinary);
+        }
+        if state.pages.batch.bytes() >= FLUSHED_BYTES {
+            self.confirm_part(&mut state);
         }
         Ok(Candidate::new(added?, item.key, item.ts, item.tag, order))
     }
 
     fn replace(&self, header: &Header, candidates: &mut [Candidate]) -> Result<()> {
         let _span = trace::span("map_load");
-        let mut state = self.state.lock();
+        let _finishing = self.finishing.lock();
+        self.check_open()?;
+        // Nobody reads the new records yet, and changes are refused: most of the work needs no lock.
         let found = versions(&self.records, candidates, header.forgotten, false);
-        link_older(&self.records, &mut state.pages, &found);
+        self.confirm_part(&mut self.state.lock());
+        let mut batch = Batch::default();
+        link_older(&self.records, &mut batch, &found);
         // Of several tags of a timestamp the newest counts, which came first and was sorted so.
         let mut tags: Vec<(Ts, Ref)> = candidates
             .iter()
@@ -157,12 +191,27 @@ impl<I: Index> Target for Core<I> {
             .map(|candidate| (candidate.ts, candidate.record))
             .collect();
         tags.dedup_by_key(|(ts, _)| *ts);
-        self.put_in_force(&mut state, header, &found, &tags, false)
+        let (head, pending) = self.link_up(&mut batch, &found, &tags, header.forgotten)?;
+        // The fence of this thread's next confirmation covers these as well.
+        batch.flush(&self.records.region);
+        let turns = &mut |run: &mut dyn FnMut(&mut Editing<'_, I>) -> Result<()>| {
+            let mut state = self.state.lock();
+            run(&mut state.editing(Urgency::Ordinary))?;
+            self.confirm_part(&mut state);
+            Ok(())
+        };
+        let built = self.index.build(turns, &found.entries)?;
+        let content = Content { header, found: &found, tags: &tags, built, head, pending };
+        self.put_in_force(&mut self.state.lock(), content, false);
+        Ok(())
     }
 
     fn end(&self, abandoned: &[Candidate]) {
+        for part in abandoned.chunks(TURN_RECORDS) {
+            let mut state = self.state.lock();
+            part.iter().for_each(|candidate| _ = state.pages.end(candidate.record));
+        }
         let mut state = self.state.lock();
-        abandoned.iter().for_each(|candidate| state.pages.cut(candidate.record));
         state.is_loading = false;
         state.is_dirty = true;
         drop(state);
@@ -176,60 +225,73 @@ impl<I: Index> Target for Core<I> {
 }
 
 impl<I: Index> Core<I> {
+    /// Error: `ReadOnly` once the handle of the map is gone, which another may have opened since.
+    fn check_open(&self) -> Result<()> {
+        if self.is_closing.load(Ordering::Relaxed) {
+            let what = "the map was closed while a snapshot was loaded; open it and load again";
+            return Err(self.error(ErrorKind::ReadOnly, what.into()));
+        }
+        Ok(())
+    }
+
     /// Empties the map durably, and marks it as one whose content is being loaded.
     fn reset(&self, state: &mut State<I>) -> Result<()> {
         let times = Timestamps::default();
         let header =
             Header { last: times.last, applied: times.applied, forgotten: times.forgotten, tag_ts: 0, tag: Vec::new() };
+        let turns =
+            &mut |run: &mut dyn FnMut(&mut Editing<'_, I>) -> Result<()>| run(&mut state.editing(Urgency::Ordinary));
+        let built = self.index.build(turns, &[])?;
+        let (found, pending) = (Versions::default(), Pending::default());
+        let content = Content { header: &header, found: &found, tags: &[], built, head: 0, pending };
         // Planted: a map that was emptied for a load passes for an empty one.
-        self.put_in_force(state, &header, &Versions::default(), &[], !planted(153))?;
+        self.put_in_force(state, content, !planted(153));
         self.make_room(state);
         Ok(())
     }
 
-    /// Replaces the content by that of records which are not linked yet, and confirms. With `is_partial` the map can only be
-    /// loaded from then on.
-    fn put_in_force(
-        &self,
-        state: &mut State<I>,
-        header: &Header,
-        found: &Versions,
-        tags: &[(Ts, Ref)],
-        is_partial: bool,
-    ) -> Result<()> {
-        let mut edit = state.editing(&self.records, Urgency::Ordinary);
-        let built = self.index.build(&mut edit, &found.entries)?;
-        let chain = self.link_up(state, found, tags, header.forgotten)?;
+    /// Confirms what nothing reaches yet, so that nobody waits for the last confirmation to flush it.
+    fn confirm_part(&self, state: &mut State<I>) {
+        state.is_dirty = true;
+        self.confirm(state);
+    }
+
+    /// Replaces the content and confirms, in one turn: linear in the pages used and in the new records. With `is_partial` the map
+    /// can only be loaded from then on.
+    fn put_in_force(&self, state: &mut State<I>, content: Content<'_, I>, is_partial: bool) {
+        let Content { header, found, tags, built, head, pending } = content;
         state.pages.count_anew();
         found.kept.iter().for_each(|(record, _)| _ = state.pages.born(*record));
         tags.iter().for_each(|(_, record)| _ = state.pages.born(*record));
+        self.index.prepare(&mut state.editing(Urgency::Ordinary), &built);
+        // Who sees an empty map that stands for none knows it, and who sees it whole sees the content.
+        self.is_partial.fetch_or(is_partial, Ordering::Release);
         self.views.replaced(header.forgotten, || {
-            let mut edit = state.editing(&self.records, Urgency::Ordinary);
+            let mut edit = state.editing(Urgency::Ordinary);
             self.index.install(&mut edit, built, &self.pins);
         });
+        self.is_partial.store(is_partial, Ordering::Release);
         let Header { last, applied, forgotten, tag_ts, .. } = *header;
         state.times = Timestamps { last, applied, forgotten, confirmed: 0 };
         state.forget_to = forgotten;
         state.forgotten_tag = Tagged { ts: tag_ts, tag: header.tag.clone() };
         state.versions = found.kept.len() as u64;
-        (state.head, state.pending) = chain;
+        (state.head, state.pending) = (head, pending);
         (state.is_traversed, state.damage, state.is_dirty) = (true, None, true);
         self.records.are_checked.store(true, Ordering::Relaxed);
         state.dead.clear();
         state.cut.clear();
         state.to_sweep.clear();
         state.dead_deletions.clear();
-        self.is_partial.store(is_partial, Ordering::Release);
         self.keep_for_rollback(state, 0);
         self.confirm(state);
-        Ok(())
     }
 
     /// Links the new records in the order of their timestamps, as [`crate::rebuild`] expects; of the B+-tree only those
     /// not forgotten. Returns the head and the pending changes.
     fn link_up(
         &self,
-        state: &mut State<I>,
+        batch: &mut Batch,
         found: &Versions,
         tags: &[(Ts, Ref)],
         forgotten: Ts,
@@ -248,7 +310,7 @@ impl<I: Index> Core<I> {
         let settled = if I::KIND == Kind::List { &settled[..] } else { &[] };
         for (.., record) in settled.iter().chain(&changes) {
             self.records.region.store(record.offset(), link(head, self.records.salt));
-            state.pages.batch.add(record.offset(), 8);
+            batch.add(record.offset(), 8);
             head = record.offset();
         }
         let mut pending = Pending::default();

@@ -8,15 +8,14 @@ use crate::config::{Config, Kind, Layout};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{
     Geometry, IDENTITY_BYTES, Identity, NUMBER_MAX, PAGES_MIN, RECORD_HEADER_BYTES, ROOT_RECORD_BYTES, ROOT_WORD_AT,
-    RootRecord, SLOT_BYTES, SUMMARY_AT, VERSION, Wrong, bytes_of, free_summary, node_bytes, root_number, root_word,
+    RootRecord, SLOT_BYTES, SUMMARY_AT, VERSION, Wrong, bytes_of, node_bytes, root_number, root_word, summary_word,
 };
 use crate::holds::Holds;
+use crate::index::Opened;
 use crate::list_index::ListIndex;
 use crate::load::Loader;
 use crate::ordered_map::{Compared, KeyChange, Mutation, OrderedMap};
-use crate::pages::{Pages, Urgency};
-use crate::pending::Pending;
-use crate::rebuild::{Rebuilt, rebuild};
+use crate::pages::Pages;
 use crate::record::Records;
 use crate::scan::{Scan, Value, View};
 use crate::snapshot::Snapshot;
@@ -117,7 +116,7 @@ impl<I: Structure> Map<I> {
         region.store(ROOT_WORD_AT, root_word(1, salt));
         region.flush(0, ROOT_WORD_AT + 8);
         region.flush(RootRecord::slot_at(1), ROOT_RECORD_BYTES);
-        let summary = free_summary(geometry.blocks(), salt);
+        let summary: Vec<u64> = (0..geometry.blocks()).map(|block| summary_word(0, block, salt)).collect();
         region.write(SUMMARY_AT, bytes_of(&summary));
         region.flush(SUMMARY_AT, 8 * summary.len() as u64);
         region.fence();
@@ -205,7 +204,8 @@ fn root_record(region: &Region, salt: u64) -> Result<(RootRecord, Vec<u8>, Vec<u
         return Err(Error::damaged(region.name(), slot, "a root record with impossible timestamps"));
     }
     let most = region.len() / RECORD_HEADER_BYTES;
-    if record.versions > most || record.pending > most || record.live > region.len() {
+    let counts = [record.versions, record.pending, record.nodes];
+    if counts.iter().any(|count| *count > most) || record.live > region.len() {
         return Err(Error::damaged(region.name(), slot, "a root record that counts more than the file can hold"));
     }
     Ok((record, tag.to_vec(), meta.to_vec()))
@@ -224,30 +224,23 @@ fn start<I: Structure>(
     let mut pages = Pages::open(region.clone(), geometry, root.number, identity.salt, node_bytes)?;
     let records =
         Records { region, geometry, salt: identity.salt, live: pages.live.clone(), are_checked: Arc::default() };
-    let (index, writer) = I::open(&layout, &pages, &records, root)?;
-    let rebuilt = match I::KIND {
-        Kind::List => rebuild(&records, &mut pages, root)?,
-        Kind::BTree => {
-            let pending = Pending::unread(root.head, root.pending);
-            Rebuilt { entries: Vec::new(), pending, versions: root.versions, dead_deletions: Vec::new() }
-        }
-    };
+    let Opened { index, writer, pending, versions, dead_deletions } = I::open(&layout, &mut pages, &records, root)?;
     let state = State {
         pages,
         writer,
         head: root.head,
         times: Timestamps { last: root.last, applied: root.applied, forgotten: root.forgotten, confirmed: root.last },
-        pending: rebuilt.pending,
+        pending,
         forget_to: root.forgotten,
         forgotten_tag,
         meta,
-        versions: rebuilt.versions,
+        versions,
         changes: 0,
         is_dirty: false,
         dead: Vec::new(),
         cut: Vec::new(),
         to_sweep: Vec::new(),
-        dead_deletions: rebuilt.dead_deletions,
+        dead_deletions,
         holds: Holds::default(),
         ending: None,
         is_loading: false,
@@ -258,20 +251,15 @@ fn start<I: Structure>(
     };
     let core = Core::new(layout, *config, records, index, state);
     core.is_partial.store(root.is_partial, Ordering::Relaxed);
-    if I::KIND == Kind::List {
-        let mut state = core.state.lock();
-        let mut edit = state.editing(&core.records, Urgency::Ordinary);
-        let built = core.index.build(&mut edit, &rebuilt.entries)?;
-        core.index.install(&mut edit, built, &core.pins);
-        core.records.are_checked.store(true, Ordering::Relaxed);
-    }
     core.keep_for_rollback(&mut core.state.lock(), 0);
     Ok(core)
 }
 
 impl<I: Structure> Drop for Map<I> {
     fn drop(&mut self) {
+        let finishing = self.core.finishing.lock();
         self.core.is_closing.store(true, Ordering::Relaxed);
+        drop(finishing);
         self.background = None;
         self.core.confirm(&mut self.core.state.lock());
     }
@@ -283,39 +271,42 @@ impl<I: Structure> fmt::Debug for Map<I> {
     }
 }
 
+/// Makes methods of a map that are those of its core.
+macro_rules! of_core {
+    ($(fn $name:ident(&self $(, $given:ident: $type:ty)*) -> $found:ty;)*) => {
+        $(
+            #[inline]
+            fn $name(&self $(, $given: $type)*) -> $found {
+                self.core.$name($($given),*)
+            }
+        )*
+    };
+}
+
 impl<I: Structure> OrderedMap for Map<I> {
+    of_core! {
+        fn get(&self, key: &[u8], at: Ts) -> Result<Option<Value<'_>>>;
+        fn scan(&self, range: (Bound<&[u8]>, Bound<&[u8]>), at: Ts) -> Result<Scan<'_>>;
+        fn prefix(&self, prefix: &[u8], at: Ts) -> Result<Scan<'_>>;
+        fn view(&self, at: Ts) -> Result<View<'_>>;
+        fn set(&self, ts: Ts, key: &[u8], value: &[u8]) -> Result<()>;
+        fn delete(&self, ts: Ts, key: &[u8]) -> Result<bool>;
+        fn compare_and_set(&self, ts: Ts, key: &[u8], expected: Option<&[u8]>, new: Option<&[u8]>) -> Result<Compared>;
+        fn batch(&self, ts: Ts, tag: &[u8], changes: &[KeyChange<'_>]) -> Result<()>;
+        fn put(&self, key: &[u8], value: &[u8]) -> Result<Ts>;
+        fn remove(&self, key: &[u8]) -> Result<bool>;
+        fn set_meta(&self, meta: &[u8]) -> Result<()>;
+        fn apply(&self, ts: Ts) -> Result<()>;
+        fn rollback(&self, from: Ts) -> Result<()>;
+        fn forget(&self, up_to: Ts) -> Result<()>;
+        fn mutations(&self, from: Ts, each: &mut dyn FnMut(Mutation<'_>) -> bool) -> Result<()>;
+        fn collect(&self) -> Result<u64>;
+        fn space(&self) -> Space;
+        fn check(&self) -> Result<u64>;
+    }
+
     fn kind(&self) -> Kind {
         I::KIND
-    }
-
-    #[inline]
-    fn get(&self, key: &[u8], at: Ts) -> Result<Option<Value<'_>>> {
-        self.core.get(key, at)
-    }
-
-    fn scan(&self, range: (Bound<&[u8]>, Bound<&[u8]>), at: Ts) -> Result<Scan<'_>> {
-        self.core.scan(range, at)
-    }
-
-    fn prefix(&self, prefix: &[u8], at: Ts) -> Result<Scan<'_>> {
-        self.core.prefix(prefix, at)
-    }
-
-    #[inline]
-    fn set(&self, ts: Ts, key: &[u8], value: &[u8]) -> Result<()> {
-        self.core.set(ts, key, value)
-    }
-
-    fn delete(&self, ts: Ts, key: &[u8]) -> Result<bool> {
-        self.core.delete(ts, key)
-    }
-
-    fn compare_and_set(&self, ts: Ts, key: &[u8], expected: Option<&[u8]>, new: Option<&[u8]>) -> Result<Compared> {
-        self.core.compare_and_set(ts, key, expected, new)
-    }
-
-    fn batch(&self, ts: Ts, tag: &[u8], changes: &[KeyChange<'_>]) -> Result<()> {
-        self.core.batch(ts, Some(tag), changes)
     }
 
     fn forgotten_tag(&self) -> Option<(Ts, Vec<u8>)> {
@@ -323,45 +314,13 @@ impl<I: Structure> OrderedMap for Map<I> {
         (ts > 0).then_some((ts, tag))
     }
 
-    fn set_meta(&self, meta: &[u8]) -> Result<()> {
-        self.core.set_meta(meta)
-    }
-
     fn meta(&self) -> Vec<u8> {
         self.core.state.lock().meta.clone()
-    }
-
-    fn view(&self, at: Ts) -> Result<View<'_>> {
-        self.core.view(at)
-    }
-
-    fn put(&self, key: &[u8], value: &[u8]) -> Result<Ts> {
-        self.core.put(key, value)
-    }
-
-    fn remove(&self, key: &[u8]) -> Result<bool> {
-        self.core.remove(key)
     }
 
     fn confirm(&self) -> Result<()> {
         self.core.confirm(&mut self.core.state.lock());
         Ok(())
-    }
-
-    fn apply(&self, ts: Ts) -> Result<()> {
-        self.core.apply(ts)
-    }
-
-    fn rollback(&self, from: Ts) -> Result<()> {
-        self.core.rollback(from)
-    }
-
-    fn forget(&self, up_to: Ts) -> Result<()> {
-        self.core.forget(up_to)
-    }
-
-    fn mutations(&self, from: Ts, each: &mut dyn FnMut(Mutation<'_>) -> bool) -> Result<()> {
-        self.core.mutations(from, each)
     }
 
     fn timestamps(&self) -> Timestamps {
@@ -372,23 +331,11 @@ impl<I: Structure> OrderedMap for Map<I> {
         Snapshot::take(&self.core, garbage_max)
     }
 
-    fn load_snapshot(&self) -> Result<Loader<'_>> {
+    fn load_snapshot(&self) -> Result<Loader> {
         self.core.load_snapshot(false)
     }
 
-    fn reset_and_load(&self) -> Result<Loader<'_>> {
+    fn reset_and_load(&self) -> Result<Loader> {
         self.core.load_snapshot(true)
-    }
-
-    fn collect(&self) -> Result<u64> {
-        self.core.collect()
-    }
-
-    fn space(&self) -> Space {
-        self.core.space()
-    }
-
-    fn check(&self) -> Result<u64> {
-        self.core.check()
     }
 }

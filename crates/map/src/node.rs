@@ -1,4 +1,4 @@
-//! Nodes of the index: read in place, and rebuilt for every change.
+//! Nodes of the B+-tree: read in place, changed in one entry, or built anew.
 //!
 //! A node is a header word (entries, level, skip), then three arrays of `branching` words each: heads,
 //! references to the records, and, in inner nodes, links to the children. The entry of a child is the child's first
@@ -10,12 +10,12 @@
 
 use crate::error::Result;
 use crate::format::{Ref, node_header};
-use crate::record::{Records, common_bytes, head_at};
+use crate::record::{PREFIX_GAIN, Records, common_bytes, head8};
 use smallvec::SmallVec;
 use std::cmp::Ordering;
 
 /// Up to this many heads a linear scan beats a binary search.
-const FEW: usize = 8;
+const SCANNED_MAX: usize = 8;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Slot {
@@ -27,7 +27,7 @@ pub(crate) struct Slot {
 
 /// Where a target stands in a node.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct Standing {
     /// How many entries are not above the target.
     pub(crate) rank: usize,
     /// Whether the last of those is the target itself.
@@ -94,27 +94,37 @@ impl<'a> Node<'a> {
         Slot { head: self.heads()[index], record: self.record(index), child }
     }
 
-    /// What the search in child `index` needs from this node.
-    #[inline]
-    pub(crate) fn above(&self, index: usize, place: &Place) -> Option<Above> {
-        place.shares.then(|| Above { skip: self.skip(), head: self.heads()[index] })
+    pub(crate) fn slots(&self) -> impl ExactSizeIterator<Item = Slot> + use<'a> {
+        let node = *self;
+        (0..self.len()).map(move |index| node.slot(index))
     }
 
-    /// Finds the target's place. Error: `Damaged`.
+    /// All words of the node, header included.
+    pub(crate) fn words(&self) -> &'a [u64] {
+        self.words
+    }
+
+    /// What the search in child `index` needs from this node.
     #[inline]
-    pub(crate) fn locate(&self, records: &Records, key: &[u8], above: Option<Above>) -> Result<Place> {
+    pub(crate) fn above(&self, index: usize, standing: &Standing) -> Option<Above> {
+        standing.shares.then(|| Above { skip: self.skip(), head: self.heads()[index] })
+    }
+
+    /// Finds where the target stands. Error: `Damaged`.
+    #[inline]
+    pub(crate) fn locate(&self, records: &Records, key: &[u8], above: Option<Above>) -> Result<Standing> {
         let skip = self.skip();
         if skip > 0 {
             match self.order_of_prefix(records, key, above)? {
                 Ordering::Equal => {}
-                Ordering::Less => return Ok(Place { rank: 0, exact: false, shares: false }),
-                Ordering::Greater => return Ok(Place { rank: self.len(), exact: false, shares: false }),
+                Ordering::Less => return Ok(Standing { rank: 0, exact: false, shares: false }),
+                Ordering::Greater => return Ok(Standing { rank: self.len(), exact: false, shares: false }),
             }
         }
         let heads = self.heads();
-        let head = head_at(key, skip);
+        let head = head8(key, skip);
         let mut low = match heads.len() {
-            ..=FEW => heads.iter().map(|other| usize::from(*other < head)).sum::<usize>(),
+            ..=SCANNED_MAX => heads.iter().map(|other| usize::from(*other < head)).sum::<usize>(),
             _ => heads.partition_point(|other| *other < head),
         };
         let mut high = low + heads[low..].iter().take_while(|other| **other == head).count();
@@ -122,11 +132,11 @@ impl<'a> Node<'a> {
             let middle = usize::midpoint(low, high);
             match records.get(self.record(middle))?.key.cmp(key) {
                 Ordering::Less => low = middle + 1,
-                Ordering::Equal => return Ok(Place { rank: middle + 1, exact: true, shares: true }),
+                Ordering::Equal => return Ok(Standing { rank: middle + 1, exact: true, shares: true }),
                 Ordering::Greater => high = middle,
             }
         }
-        Ok(Place { rank: low, exact: false, shares: true })
+        Ok(Standing { rank: low, exact: false, shares: true })
     }
 
     /// Compares the target's first `skip` bytes with the common prefix.
@@ -141,7 +151,7 @@ impl<'a> Node<'a> {
                 return Ok(Ordering::Equal);
             }
             let beyond = 64 - 8 * (skip - above.skip);
-            return Ok((head_at(key, above.skip) >> beyond).cmp(&(above.head >> beyond)));
+            return Ok((head8(key, above.skip) >> beyond).cmp(&(above.head >> beyond)));
         }
         let first = records.get(self.record(0))?.key;
         Ok(key[..key.len().min(skip)].cmp(&first[..first.len().min(skip)]))
@@ -151,7 +161,7 @@ impl<'a> Node<'a> {
     pub(crate) fn check_heads(&self, records: &Records) -> Result<()> {
         for index in 0..self.len() {
             let key = records.get(self.record(index))?.key;
-            if !self.shares(records, key)? || head_at(key, self.skip()) != self.heads()[index] {
+            if !self.shares(records, key)? || head8(key, self.skip()) != self.heads()[index] {
                 return Err(
                     records.damaged(self.record(index).offset(), "a node's head is not that of the record's key")
                 );
@@ -176,21 +186,14 @@ pub(crate) enum Tweak {
     Replace(usize, Slot),
     /// A new entry at an index; the node has room.
     Insert(usize, Slot),
-    /// Entries from an index up to another are removed; some remain.
-    Remove(usize, usize),
-}
-
-impl Node<'_> {
-    /// All words of the node, header included.
-    pub(crate) fn words(&self) -> &[u64] {
-        self.words
-    }
+    /// The entry at an index is removed; some remain.
+    Remove(usize),
 }
 
 impl Tweak {
     /// Whether the first entry changes.
     pub(crate) fn is_first(&self) -> bool {
-        matches!(self, Tweak::Replace(0, _) | Tweak::Insert(0, _) | Tweak::Remove(0, _))
+        matches!(self, Tweak::Replace(0, _) | Tweak::Insert(0, _) | Tweak::Remove(0))
     }
 
     /// Applies the change to a copied node's words.
@@ -210,9 +213,9 @@ impl Tweak {
                 bases.clone().for_each(|base| words.copy_within(base + index..base + count, base + index + 1));
                 count + 1
             }
-            Tweak::Remove(from, to) => {
-                bases.clone().for_each(|base| words.copy_within(base + to..base + count, base + from));
-                count - (to - from)
+            Tweak::Remove(index) => {
+                bases.clone().for_each(|base| words.copy_within(base + index + 1..base + count, base + index));
+                count - 1
             }
         };
         if let Tweak::Replace(index, slot) | Tweak::Insert(index, slot) = self {
@@ -223,9 +226,6 @@ impl Tweak {
         words[0] = node_header(left, level, skip);
     }
 }
-
-/// Bytes by which a common prefix must have grown before heads leave it out.
-const PREFIX_GAIN: usize = 4;
 
 /// A node being built. It may have one entry more than a node holds, until it is split.
 #[derive(Clone)]
@@ -243,13 +243,8 @@ impl Build {
     }
 
     pub(crate) fn from(node: &Node<'_>) -> Build {
-        let mut build = Build { skip: node.skip() as u16, ..Build::new(node.level()) };
-        build.append(node);
-        build
-    }
-
-    pub(crate) fn append(&mut self, node: &Node<'_>) {
-        self.slots.extend((0..node.len()).map(|index| node.slot(index)));
+        let slots = node.slots().collect();
+        Build { level: node.level(), skip: node.skip() as u16, is_stale: false, slots }
     }
 
     /// Brings heads and skip up to date, and lengthens the skip if that pays.
@@ -259,7 +254,7 @@ impl Build {
         let common = common.min(usize::from(u16::MAX));
         if self.is_stale || common >= usize::from(self.skip) + PREFIX_GAIN {
             for slot in &mut self.slots {
-                slot.head = head_at(records.get(slot.record)?.key, common);
+                slot.head = head8(records.get(slot.record)?.key, common);
             }
             (self.skip, self.is_stale) = (common as u16, false);
         }

@@ -48,7 +48,8 @@ pub struct Compared {
     pub matched: bool,
     /// The timestamp of the change that the answer rests on: this one if it changed the key, otherwise that of the version it
     /// was compared with, or 0 if the key has none. Once [`Timestamps::confirmed`] has reached it, a crash does not undo the
-    /// answer; once [`Timestamps::applied`] has, a rollback does not.
+    /// answer, unless a rollback of newer versions of the key came before, which is confirmed itself only by the next
+    /// confirmation; once [`Timestamps::applied`] has, a rollback does not.
     pub ts: Ts,
 }
 
@@ -128,7 +129,7 @@ pub trait OrderedMap: Send + Sync {
 
     /// Drops the versions that no read at `up_to` or later sees, and the rollback records up to there. Needs no room. Durable
     /// with the next confirmation, so a crash may bring old versions back. Where a view or a scan reads at a lower timestamp,
-    /// it forgets up to there, and the rest when that ends. Error: `Timestamp` when `up_to` is above [`Timestamps::applied`].
+    /// it forgets up to there, and the rest when that ends, by the background thread if there is one. Error: `Timestamp` when `up_to` is above [`Timestamps::applied`].
     fn forget(&self, up_to: Ts) -> Result<()>;
 
     /// Calls `each` with every change from `from` on that is not forgotten, oldest first, until it returns false.
@@ -147,12 +148,14 @@ pub trait OrderedMap: Send + Sync {
     fn snapshot_within(&self, garbage_max: u64) -> Result<Snapshot>;
 
     /// Begins to replace the whole content by a snapshot of either structure. The map keeps its content until
-    /// [`Loader::finish`]: reads see it, and changes fail with `ReadOnly`.
-    fn load_snapshot(&self) -> Result<Loader<'_>>;
+    /// [`Loader::finish`]: reads see it, and changes fail with `ReadOnly`. A scan goes on in the content that it began in; a view
+    /// ends. Others wait for the end of a load only while the contents change places: a time linear in the pages used and the
+    /// records loaded.
+    fn load_snapshot(&self) -> Result<Loader>;
 
     /// [`OrderedMap::load_snapshot`] that empties the map first, and so needs no room for both contents. From then on until a
     /// load finishes, also after a crash, reads and changes fail with `Partial`.
-    fn reset_and_load(&self) -> Result<Loader<'_>>;
+    fn reset_and_load(&self) -> Result<Loader>;
 
     /// Runs one collection round, as the background thread does: frees pages that nothing reachable uses, and moves
     /// live objects out of sparse ones; a list also drops superseded records. Returns the bytes freed: 0 while a

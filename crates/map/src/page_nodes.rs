@@ -5,71 +5,66 @@
 //! which says that the node was written or checked since the map was opened. The place of a node is reused only when
 //! neither the newest confirmation nor a snapshot nor a reader can reach the node. Keeps (I8).
 
+use crate::bitmap::Bitmap;
 use crate::config::Layout;
-use crate::error::{Error, Result};
-use crate::format::{Geometry, NODE_SUM_BYTES, Ref, bytes_of, checksum, node_bytes};
-use crate::live_bits::LiveBits;
+use crate::error::Result;
+use crate::format::{NODE_SUM_BYTES, Ref, bytes_of, checksum, node_bytes};
+use crate::limbo::Limbo;
 use crate::node::{Build, Node, Tweak};
 use crate::pages::{Filling, Pages, Urgency};
 use crate::pin::Pins;
 use crate::record::Records;
-use perdura_pmem::{LINE_BYTES, Region, planted, trace};
-use std::collections::VecDeque;
-use std::sync::Arc;
+use perdura_pmem::{LINE_BYTES, planted, trace};
 
 /// Retired nodes that close an epoch.
 const RETIRED_MAX: usize = 32;
+/// Retired nodes given back in one turn of the writer's lock. A change retires a few.
+const GIVEN_BACK_MAX: usize = 256;
+/// Free places kept for reuse, of each length. The collector empties the pages of further ones.
+const FREE_MAX: usize = 4096;
 
 /// Reads nodes in pages.
 pub(crate) struct PageReader {
-    region: Region,
-    geometry: Geometry,
-    salt: u64,
-    live: Arc<LiveBits>,
+    pub(crate) records: Records,
     branching: u32,
 }
 
 impl PageReader {
     #[cold]
-    fn damaged(&self, offset: u64, what: &str) -> Error {
-        Error::damaged(self.region.name(), offset, what)
-    }
-
-    #[cold]
     fn verify(&self, offset: u64, words: &[u64]) -> Result<()> {
-        if self.region.load(offset) == u64::from(checksum(self.salt, offset, words)) {
+        let Records { region, salt, .. } = &self.records;
+        if region.load(offset) == u64::from(checksum(*salt, offset, words)) {
             return Ok(());
         }
-        Err(self.damaged(offset, "the checksum of a node does not match"))
+        Err(self.records.damaged(offset, "the checksum of a node does not match"))
     }
 
     #[inline]
     fn words(&self, link: u64, level: Option<u8>) -> Result<&[u64]> {
         let place = Ref(link);
         let (offset, len) = (place.offset(), place.len());
-        if !self.geometry.holds(offset, len) || len < node_bytes(0, self.branching) || offset % LINE_BYTES != 0 {
-            return Err(self.damaged(offset, "a link to a node points outside the pages"));
+        if !self.records.geometry.holds(offset, len) || len < node_bytes(0, self.branching) || offset % LINE_BYTES != 0
+        {
+            return Err(self.records.damaged(offset, "a link to a node points outside the pages"));
         }
         // SAFETY: the range lies within the region, and a node is not stored to while a reader can reach it.
-        let bytes = unsafe { self.region.slice(offset + NODE_SUM_BYTES, len - NODE_SUM_BYTES) };
+        let bytes = unsafe { self.records.region.slice(offset + NODE_SUM_BYTES, len - NODE_SUM_BYTES) };
         // SAFETY: the offset is a multiple of 8 and the region's base of 64.
         let words = unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast::<u64>(), bytes.len() / 8) };
         let (count, found) = (words[0] & 0xff, (words[0] >> 8) as u8);
         let fits = count >= 1 && count <= u64::from(self.branching);
         if !fits || len != node_bytes(found, self.branching) || level.is_some_and(|level| level != found) {
-            return Err(self.damaged(offset, "a node with an impossible header"));
+            return Err(self.records.damaged(offset, "a node with an impossible header"));
         }
         Ok(words)
     }
-}
 
-impl PageReader {
     /// The node that a link names, checked as far as reading it safely requires. The caller holds the writer's lock, or a
     /// pin taken before it loaded the root. Error: `Damaged`, also if it is not of `level`.
     #[inline]
     pub(crate) fn node(&self, link: u64, level: Option<u8>) -> Result<Node<'_>> {
         let words = self.words(link, level)?;
-        if !self.live.is_set(Ref(link).offset()) {
+        if !self.records.live.is_set(Ref(link).offset()) {
             self.verify(Ref(link).offset(), words)?;
         }
         Ok(Node::new(words, self.branching as usize))
@@ -83,8 +78,23 @@ impl PageReader {
 
     /// The node at an offset in a page of nodes.
     pub(crate) fn place(&self, offset: u64) -> Ref {
-        let level = (self.region.load(offset + NODE_SUM_BYTES) >> 8) as u8;
-        Ref::new(offset, node_bytes(level, self.branching))
+        Ref::new(offset, node_bytes(self.level_at(offset), self.branching))
+    }
+
+    /// Most entries of a node.
+    pub(crate) fn branching(&self) -> usize {
+        self.branching as usize
+    }
+
+    /// The level of a node that was checked.
+    #[inline]
+    pub(crate) fn level(&self, link: u64) -> u8 {
+        self.level_at(Ref(link).offset())
+    }
+
+    #[inline]
+    fn level_at(&self, offset: u64) -> u8 {
+        (self.records.region.load(offset + NODE_SUM_BYTES) >> 8) as u8
     }
 
     /// Calls `each` with every node at and below `root`, parents first, and its link.
@@ -103,24 +113,19 @@ impl PageReader {
 
 /// Allocates nodes in pages.
 pub(crate) struct PageNodes {
-    /// Set where a node lies that no confirmation covers.
-    fresh: LiveBits,
-    /// Set where such a node lies that has been replaced.
-    gone: LiveBits,
+    /// Set where a node lies that no confirmation covers and the next one will.
+    fresh: Bitmap,
     /// Set where a node lies that no published root reaches. It may change in place.
-    unseen: LiveBits,
+    unseen: Bitmap,
     /// Nodes made since the last confirmation; some of them have gone.
     made: Vec<Ref>,
     /// Free places, those as long as a leaf and longer ones. With few entries per node, inner nodes are as long as
     /// leaves.
     free: [Vec<Ref>; 2],
-    /// Replaced before a confirmation covered them.
-    retired: Vec<Ref>,
-    waiting: VecDeque<(u64, Vec<Ref>)>,
-    /// Covered by a confirmation, and replaced since the newest one.
-    replaced: Vec<Ref>,
-    /// Replaced, and not reached by the confirmation that closed the epoch.
-    ended: VecDeque<(u64, Vec<Ref>)>,
+    /// Replaced before a confirmation covered them. A few dozen close an epoch.
+    retired: Limbo<Ref>,
+    /// Covered by a confirmation, and replaced. Each confirmation closes an epoch of them.
+    replaced: Limbo<Ref>,
     words: Vec<u64>,
     leaf_bytes: u64,
     salt: u64,
@@ -130,32 +135,43 @@ pub(crate) struct PageNodes {
 
 impl PageNodes {
     fn give_back(&mut self, pages: &mut Pages, node: Ref) {
-        if pages.end(node) && pages.takes_nodes(node) {
-            self.free[usize::from(node.len() > self.leaf_bytes)].push(node);
+        let free = &mut self.free[usize::from(node.len() > self.leaf_bytes)];
+        if pages.end(node) && pages.takes_nodes(node) && free.len() < FREE_MAX {
+            free.push(node);
         }
     }
 }
 
-/// Makes the nodes of one change.
+/// Changes of the tree: the new root, and the nodes that they made and replaced. The caller publishes the root and retires
+/// what was replaced, or undoes what was made. What was made and replaced within one edit has gone already.
+#[derive(Default)]
+pub struct Edit {
+    pub(crate) root: u64,
+    pub(crate) made: Vec<u64>,
+    pub(crate) replaced: Vec<u64>,
+}
+
+impl Edit {
+    /// Empties the edit, and keeps its memory.
+    pub(crate) fn clear(&mut self) {
+        self.root = 0;
+        self.made.clear();
+        self.replaced.clear();
+    }
+}
+
+/// Makes and replaces the nodes of an edit.
 pub(crate) struct PageWriter<'s> {
-    reader: &'s PageReader,
-    nodes: &'s mut PageNodes,
-    pages: &'s mut Pages,
-    urgency: Urgency,
+    pub(crate) reader: &'s PageReader,
+    pub(crate) nodes: &'s mut PageNodes,
+    pub(crate) pages: &'s mut Pages,
+    pub(crate) edit: &'s mut Edit,
+    pub(crate) urgency: Urgency,
 }
 
 impl<'s> PageWriter<'s> {
-    pub(crate) fn new(
-        reader: &'s PageReader,
-        nodes: &'s mut PageNodes,
-        pages: &'s mut Pages,
-        urgency: Urgency,
-    ) -> PageWriter<'s> {
-        PageWriter { reader, nodes, pages, urgency }
-    }
-
-    pub(crate) fn reader(&self) -> &'s PageReader {
-        self.reader
+    pub(crate) fn records(&self) -> &'s Records {
+        &self.reader.records
     }
 
     /// The node that a link names. Error: `Damaged`.
@@ -181,21 +197,59 @@ impl<'s> PageWriter<'s> {
         }
     }
 
-    /// Fills a place with a node, whose words `write` writes. It is summed and flushed by the next confirmation, if it is
-    /// there by then.
-    fn fill(&mut self, place: Ref, write: impl FnOnce(&mut [u64])) -> u64 {
-        let offset = place.offset();
+    /// Stores the words of a node, which `write` writes.
+    fn store(&mut self, place: Ref, write: impl FnOnce(&mut [u64])) {
         let words = &mut self.nodes.words[..(place.len() - NODE_SUM_BYTES) as usize / 8];
         write(words);
         // Whatever is replaced before the confirmation is never flushed.
         let _span = trace::span(trace::TRANSIENT);
-        self.pages.region.write(offset + NODE_SUM_BYTES, bytes_of(words));
-        self.nodes.fresh.set(offset);
-        self.nodes.gone.clear(offset);
-        self.nodes.unseen.set(offset);
+        self.pages.region.write(place.offset() + NODE_SUM_BYTES, bytes_of(words));
+    }
+
+    /// Makes a node, whose words `write` writes. The next confirmation sums and flushes it, if it is there by then. Returns its
+    /// link. Error: `Full`.
+    fn make(&mut self, level: u8, write: impl FnOnce(&mut [u64])) -> Result<u64> {
+        let place = self.place(level)?;
+        self.store(place, write);
+        self.nodes.fresh.set(place.offset());
+        self.nodes.unseen.set(place.offset());
         self.nodes.made.push(place);
         self.nodes.count += 1;
-        place.0
+        self.edit.made.push(place.0);
+        Ok(place.0)
+    }
+
+    /// Makes a node of what was built. Returns its link. Error: `Full`.
+    pub(crate) fn put(&mut self, node: &mut Build) -> Result<u64> {
+        node.settle(self.records())?;
+        self.put_settled(node)
+    }
+
+    /// Makes a node of what was built, whose heads are up to date.
+    pub(crate) fn put_settled(&mut self, node: &Build) -> Result<u64> {
+        let branching = self.branching();
+        self.make(node.level, |words| node.write(words, branching))
+    }
+
+    /// Replaces a node by a copy that differs in one entry. Returns its link. Error: `Full`.
+    pub(crate) fn put_tweaked(&mut self, link: u64, level: u8, tweak: &Tweak) -> Result<u64> {
+        let (source, branching) = (self.node(link, Some(level))?, self.branching());
+        let new = self.make(level, |words| {
+            words.copy_from_slice(source.words());
+            tweak.apply(words, branching);
+        })?;
+        self.replace(link);
+        Ok(new)
+    }
+
+    /// Changes one entry of an unseen node in place. Returns its link.
+    pub(crate) fn change(&mut self, link: u64, level: u8, tweak: &Tweak) -> Result<u64> {
+        let (source, branching) = (self.node(link, Some(level))?, self.branching());
+        self.store(Ref(link), |words| {
+            words.copy_from_slice(source.words());
+            tweak.apply(words, branching);
+        });
+        Ok(link)
     }
 
     /// Whether no published root reaches a node.
@@ -203,66 +257,32 @@ impl<'s> PageWriter<'s> {
         self.nodes.unseen.is_set(Ref(link).offset())
     }
 
-    /// Gives back a node that no published root reaches.
-    pub(crate) fn undo(&mut self, link: u64) {
-        self.nodes.undo(self.pages, link);
-    }
-
-    /// Allocates and writes a node. Returns its link. Error: `Full`.
-    pub(crate) fn put(&mut self, node: &Build) -> Result<u64> {
-        let place = self.place(node.level)?;
-        let branching = self.reader.branching as usize;
-        Ok(self.fill(place, |words| node.write(words, branching)))
-    }
-
-    /// Allocates and writes a copy of a node that differs in one entry. Returns its link. Error: `Full`.
-    pub(crate) fn put_tweaked(&mut self, link: u64, level: u8, tweak: &Tweak) -> Result<u64> {
-        let source = self.reader.node(link, Some(level))?;
-        let place = self.place(level)?;
-        let branching = self.reader.branching as usize;
-        Ok(self.fill(place, |words| {
-            words.copy_from_slice(source.words());
-            tweak.apply(words, branching);
-        }))
-    }
-
-    /// Changes an unseen node in place.
-    pub(crate) fn change(&mut self, link: u64, level: u8, tweak: &Tweak) -> Result<()> {
-        let source = self.reader.node(link, Some(level))?;
-        let branching = self.reader.branching as usize;
-        let words = &mut self.nodes.words[..source.words().len()];
-        words.copy_from_slice(source.words());
-        tweak.apply(words, branching);
-        let _span = trace::span(trace::TRANSIENT);
-        self.pages.region.write(Ref(link).offset() + NODE_SUM_BYTES, bytes_of(words));
-        Ok(())
+    /// Notes that the root no longer reaches a node. One that nobody has seen is given back at once.
+    pub(crate) fn replace(&mut self, link: u64) {
+        if self.is_unseen(link) {
+            self.nodes.undo(self.pages, link);
+        } else {
+            self.edit.replaced.push(link);
+        }
     }
 }
 
 impl PageNodes {
-    pub(crate) fn new(layout: &Layout, pages: &Pages, records: &Records) -> (PageNodes, PageReader) {
+    /// The nodes of a tree that has `count`, and their reader.
+    pub(crate) fn new(layout: &Layout, pages: &Pages, records: &Records, count: u64) -> (PageNodes, PageReader) {
         let nodes = PageNodes {
-            fresh: LiveBits::new(&pages.geometry, LINE_BYTES),
-            gone: LiveBits::new(&pages.geometry, LINE_BYTES),
-            unseen: LiveBits::new(&pages.geometry, LINE_BYTES),
+            fresh: Bitmap::new(&pages.geometry, LINE_BYTES),
+            unseen: Bitmap::new(&pages.geometry, LINE_BYTES),
             made: Vec::new(),
             free: [Vec::new(), Vec::new()],
-            retired: Vec::new(),
-            waiting: VecDeque::new(),
-            replaced: Vec::new(),
-            ended: VecDeque::new(),
+            retired: Limbo::default(),
+            replaced: Limbo::default(),
             words: vec![0; node_bytes(1, layout.branching) as usize / 8],
             leaf_bytes: node_bytes(0, layout.branching),
             salt: records.salt,
-            count: 0,
+            count,
         };
-        let reader = PageReader {
-            region: pages.region.clone(),
-            geometry: pages.geometry,
-            salt: records.salt,
-            live: pages.live.clone(),
-            branching: layout.branching,
-        };
+        let reader = PageReader { records: records.clone(), branching: layout.branching };
         (nodes, reader)
     }
 
@@ -287,33 +307,34 @@ impl PageNodes {
         let node = Ref(link);
         self.count = self.count.saturating_sub(1);
         // Planted: a node that a confirmation covers is reused before a confirmation no longer reaches it.
-        if self.fresh.is_set(node.offset()) || planted(117) {
-            self.gone.set(node.offset());
-            self.retired.push(node);
+        if self.fresh.clear(node.offset()) || planted(117) {
+            self.retired.add(node);
         } else {
-            self.replaced.push(node);
+            self.replaced.add(node);
         }
     }
 
-    /// Reuses the places of retired nodes that no reader can see. Cheap when there are few.
-    pub(crate) fn recycle(&mut self, pages: &mut Pages, pins: &Pins, held: bool) {
-        if self.retired.len() >= RETIRED_MAX {
-            self.waiting.push_back((pins.advance(), std::mem::take(&mut self.retired)));
-        }
-        if self.waiting.is_empty() && (self.ended.is_empty() || held) {
-            return;
-        }
-        let oldest = pins.oldest();
-        // Planted: a node's place is reused although a reader is pinned.
-        while self.waiting.front().is_some_and(|(epoch, _)| *epoch < oldest || planted(119)) {
-            let (_, nodes) = self.waiting.pop_front().expect("there is a front");
-            nodes.into_iter().for_each(|node| self.give_back(pages, node));
+    /// Reuses the places of retired nodes that no reader can see, some in each turn. Returns whether there are more.
+    #[inline]
+    pub(crate) fn recycle(&mut self, pages: &mut Pages, pins: &Pins, held: bool) -> bool {
+        if self.retired.present() >= RETIRED_MAX {
+            self.retired.close(pins);
         }
         // Planted: a snapshot does not hold off the reuse of nodes.
-        while (!held || planted(118)) && self.ended.front().is_some_and(|(epoch, _)| *epoch < oldest) {
-            let (_, nodes) = self.ended.pop_front().expect("there is a front");
-            nodes.into_iter().for_each(|node| self.give_back(pages, node));
+        let held = held && !planted(118);
+        let waits = self.retired.has_closed() || !held && self.replaced.has_closed();
+        waits && self.give_back_ended(pages, pins.oldest(), held)
+    }
+
+    fn give_back_ended(&mut self, pages: &mut Pages, oldest: u64, held: bool) -> bool {
+        for _ in 0..GIVEN_BACK_MAX {
+            // Planted: a node's place is reused although a reader is pinned.
+            let retired = self.retired.take_before(if planted(119) { u64::MAX } else { oldest });
+            let replaced = || if held { None } else { self.replaced.take_before(oldest) };
+            let Some(node) = retired.or_else(replaced) else { return false };
+            self.give_back(pages, node);
         }
+        self.retired.has_before(oldest) || !held && self.replaced.has_before(oldest)
     }
 
     /// Called before each confirmation: sums the nodes that it will cover, and adds them to the batch.
@@ -325,7 +346,7 @@ impl PageNodes {
             let offset = node.offset();
             let is_there = *node != last && self.fresh.is_set(offset) && pages.live.is_set(offset);
             last = *node;
-            if !is_there || self.dropped(*node) {
+            if !is_there {
                 continue;
             }
             // SAFETY: a node that no confirmation covers is changed only by the writer, who is here.
@@ -338,20 +359,12 @@ impl PageNodes {
         }
     }
 
-    /// Whether a node that no confirmation covers has been replaced.
-    fn dropped(&self, node: Ref) -> bool {
-        self.gone.is_set(node.offset())
-    }
-
     /// Called after each confirmation.
     pub(crate) fn confirmed(&mut self, pins: &Pins) {
         for node in self.made.drain(..) {
             self.fresh.clear(node.offset());
-            self.gone.clear(node.offset());
         }
-        if !self.replaced.is_empty() {
-            self.ended.push_back((pins.advance(), std::mem::take(&mut self.replaced)));
-        }
+        self.replaced.close(pins);
     }
 
     /// Called when other content has replaced all: forgets the places kept for reuse.
@@ -362,26 +375,21 @@ impl PageNodes {
         }
         self.free = [Vec::new(), Vec::new()];
         self.retired.clear();
-        self.waiting.clear();
         self.replaced.clear();
-        self.ended.clear();
     }
 
     /// Drops the free places that lie in retired pages, and closes the epoch of the nodes retired so far.
     pub(crate) fn leave_retired(&mut self, pages: &Pages, pins: &Pins) {
         // However few they are, they keep their pages from being freed.
-        if !self.retired.is_empty() {
-            self.waiting.push_back((pins.advance(), std::mem::take(&mut self.retired)));
-        }
+        self.retired.close(pins);
         for free in &mut self.free {
             free.retain(|node| !pages.is_retired(*node));
         }
     }
 
     /// Bytes of replaced nodes that still count as live.
-    pub(crate) fn waiting_bytes(&self, live: &LiveBits) -> u64 {
-        let lists = self.waiting.iter().chain(&self.ended).map(|(_, nodes)| nodes);
-        let nodes = lists.chain([&self.retired, &self.replaced]).flatten();
+    pub(crate) fn waiting_bytes(&self, live: &Bitmap) -> u64 {
+        let nodes = self.retired.iter().chain(self.replaced.iter());
         // A node that ended before the traversal had reached it was never counted.
         nodes.filter(|node| live.is_set(node.offset())).map(|node| node.len()).sum()
     }

@@ -10,9 +10,7 @@
 
 use crate::batch::Batch;
 use crate::error::{Error, Result};
-use crate::format::{
-    Geometry, NUMBER_MAX, bytes_of, free_page_words, page_number, page_word, summary_number, summary_word,
-};
+use crate::format::{Geometry, NUMBER_MAX, bytes_of, page_number, page_word, summary_number, summary_word};
 use crate::free_map::FreeMap;
 use perdura_pmem::{Region, planted};
 use std::ops::Range;
@@ -108,7 +106,7 @@ impl PageTable {
             return;
         }
         let first = self.geometry.word_at(pages.start);
-        let words = free_page_words(pages, self.salt);
+        let words: Vec<u64> = pages.map(|page| page_word(0, page, self.salt)).collect();
         region.write(first, bytes_of(&words));
         batch.add(first, 8 * words.len() as u64);
         // Planted: a block is named by the confirmation after the one that covers it.

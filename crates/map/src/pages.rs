@@ -7,16 +7,28 @@
 //! Thread-safety: owned by the writer's lock. The live bits are shared. Keeps (I8).
 
 use crate::batch::Batch;
+use crate::bitmap::Bitmap;
 use crate::error::Result;
 use crate::format::{GRAIN_BYTES, Geometry, Ref};
-use crate::live_bits::LiveBits;
+use crate::free_map::RunSearch;
+use crate::limbo::Limbo;
 use crate::page_table::PageTable;
+use crate::page_use::{PageUse, PageUses};
+use crate::pin::Pins;
 use perdura_pmem::{Region, planted};
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Pages in a run, if so many adjacent ones are free.
 const RUN_PAGES: usize = 16;
+
+/// Pages of a backlog that one turn of the writer's lock frees.
+const FREED_MAX: usize = 256;
+
+/// Pages, and objects that have ended in them, that become known in one turn of the writer's lock.
+const KNOWN_MAX: usize = 1024;
+
+/// Pages that the audit sums in one turn of the writer's lock.
+const SUMMED_MAX: usize = 4096;
 
 /// Nodes that room is reserved for.
 const RESERVED_NODES: u64 = 128;
@@ -52,61 +64,22 @@ struct Run {
     first_page: usize,
 }
 
-#[derive(Clone, Copy, Default)]
-#[repr(C, align(8))]
-struct PageUse {
-    live: u32,
-    held: u32,
-    /// A run is filling the page.
-    open: bool,
-    nodes: bool,
-    /// Nodes: the page takes no more of them.
-    retired: bool,
-    /// In use when the map was opened, and its content is not yet known.
-    unknown: bool,
-    /// Set aside: freed once its epoch is over.
-    leaving: bool,
-    /// One more than the level at which the page is listed as sparse. 0: it is not.
-    listed: u8,
-}
-
-impl PageUse {
-    /// The uses of pages that are all free, in memory that is allocated zeroed.
-    fn unused(pages: usize) -> Box<[PageUse]> {
-        const _: () = assert!(size_of::<PageUse>() == 16 && align_of::<PageUse>() == 8);
-        let uses = vec![[0u64; 2]; pages].into_boxed_slice();
-        // SAFETY: size and alignment are those of the words, and zeros are numbers and `false`.
-        unsafe { Box::from_raw(Box::into_raw(uses) as *mut [PageUse]) }
-    }
-
-    fn may_leave(&self) -> bool {
-        // Planted: a page that a run is filling is set aside when what it held has ended.
-        self.held == 0 && (!self.open || planted(115)) && !self.unknown && (!self.nodes || self.retired)
-    }
-}
-
 /// The timestamps of the records in a page of a list: the lowest with all bits turned, and the highest. Zeros stand for none.
 type Span = [u64; 2];
-
-/// Levels of fullness at which pages are listed for the collector.
-const LEVELS: usize = 8;
-/// Pages with at least this share of live bytes, in sixteenths, are not listed.
-const FULL_SIXTEENTHS: u64 = 14;
 
 pub(crate) struct Pages {
     pub(crate) region: Region,
     pub(crate) geometry: Geometry,
-    pub(crate) live: Arc<LiveBits>,
+    pub(crate) live: Arc<Bitmap>,
     pub(crate) batch: Batch,
     table: PageTable,
-    uses: Box<[PageUse]>,
+    uses: PageUses,
     /// Of a list; otherwise empty.
     spans: Box<[Span]>,
     runs: [Run; 3],
     emptied: Vec<u32>,
-    leaving: VecDeque<(u64, Vec<u32>)>,
-    /// Sparse pages by fullness, the emptiest first. A page that is fuller or emptier by now is listed again or ignored.
-    sparse: [Vec<u32>; LEVELS],
+    /// Set aside, in the epochs that the confirmations closed.
+    leaving: Limbo<u32>,
     /// Objects in unknown pages that have ended.
     ended: Vec<Ref>,
     live_bytes: u64,
@@ -130,12 +103,12 @@ impl Pages {
     ) -> Result<Pages> {
         let pages = geometry.pages as usize;
         let reserved = (RESERVED_NODES * node_bytes).div_ceil(geometry.page_bytes) as usize;
-        let mut uses = PageUse::unused(pages);
+        let mut uses = PageUses::unused(pages, geometry.page_bytes);
         let mut batch = Batch::default();
         let table = PageTable::open(&region, geometry, confirmed, salt, &mut batch)?;
         table.free.used().for_each(|page| uses[page].unknown = true);
         Ok(Pages {
-            live: Arc::new(LiveBits::new(&geometry, GRAIN_BYTES)),
+            live: Arc::new(Bitmap::new(&geometry, GRAIN_BYTES)),
             region,
             geometry,
             batch,
@@ -144,8 +117,7 @@ impl Pages {
             spans: vec![Span::default(); if node_bytes == 0 { pages } else { 0 }].into_boxed_slice(),
             runs: [Run::default(); 3],
             emptied: Vec::new(),
-            leaving: VecDeque::new(),
-            sparse: Default::default(),
+            leaving: Limbo::default(),
             ended: Vec::new(),
             live_bytes: 0,
             reserve: (pages / 16).clamp(16, 1024).max(reserved).min(pages / 4),
@@ -234,37 +206,16 @@ impl Pages {
         if self.uses[page].may_leave() {
             self.emptied.push(page as u32);
         } else {
-            self.note_sparse(page);
+            self.uses.note_sparse(page);
         }
     }
 
-    /// Lists a page for the collector if it has become sparse, or sparser.
-    #[inline]
-    fn note_sparse(&mut self, page: usize) {
-        let (page_use, page_bytes) = (&mut self.uses[page], self.geometry.page_bytes);
-        let live = u64::from(page_use.live);
-        if page_use.open || live * 16 >= page_bytes * FULL_SIXTEENTHS {
-            return;
-        }
-        let level = (live * LEVELS as u64 / page_bytes) as u8;
-        if page_use.listed == 0 || level + 1 < page_use.listed {
-            page_use.listed = level + 1;
-            self.sparse[usize::from(level)].push(page as u32);
-        }
-    }
-
-    /// Takes the emptiest of the pages listed as sparse, with its live bytes. What is not settled now is listed again when it changes.
+    /// Takes the emptiest of the pages listed as sparse, with its live bytes. It is listed again when it becomes sparser.
     pub(crate) fn next_sparse(&mut self) -> Option<(usize, u64)> {
-        for level in 0..LEVELS {
-            while let Some(page) = self.sparse[level].pop() {
-                let page = page as usize;
-                if usize::from(self.uses[page].listed) != level + 1 {
-                    continue;
-                }
-                self.uses[page].listed = 0;
-                if self.is_settled(page) && (self.uses[page].held > 0 || self.uses[page].nodes) {
-                    return Some((page, self.live_in(page)));
-                }
+        // What holds nothing leaves by the next confirmation. A batch has made few such pages.
+        while let Some(page) = self.uses.take_sparsest() {
+            if self.is_settled(page) && (self.uses[page].held > 0 || self.uses[page].nodes) {
+                return Some((page, self.live_in(page)));
             }
         }
         None
@@ -273,7 +224,7 @@ impl Pages {
     /// Lists a page again that the collector has not emptied.
     pub(crate) fn list_again(&mut self, page: usize) {
         if self.is_settled(page) {
-            self.note_sparse(page);
+            self.uses.note_sparse(page);
         }
     }
 
@@ -294,7 +245,7 @@ impl Pages {
 
     fn take_pages(&mut self, first: usize, count: usize, filling: Filling) {
         for page in first..first + count {
-            self.uses[page] = PageUse { open: true, nodes: filling == Filling::Nodes, ..PageUse::default() };
+            self.uses.reset(page, PageUse::taken(filling == Filling::Nodes));
             if let Some(span) = self.spans.get_mut(page) {
                 *span = Span::default();
             }
@@ -332,7 +283,7 @@ impl Pages {
             (0, 0),
             "page {page} is freed while it holds something"
         );
-        self.uses[page] = PageUse::default();
+        self.uses.reset(page, PageUse::default());
         self.table.free_page(&self.region, page, &mut self.batch);
     }
 
@@ -396,7 +347,7 @@ impl Pages {
         if was_live {
             for (page, bytes) in Pages::parts(self.geometry, object) {
                 self.uses[page].live = self.uses[page].live.saturating_sub(bytes);
-                self.note_sparse(page);
+                self.uses.note_sparse(page);
             }
             self.live_bytes = self.live_bytes.saturating_sub(object.len());
         }
@@ -427,16 +378,6 @@ impl Pages {
         true
     }
 
-    /// Ends a record, live or not, that no chain runs through.
-    pub(crate) fn cut(&mut self, object: Ref) {
-        if !self.is_unknown(object.offset()) {
-            self.died(object);
-            self.released(object);
-        } else {
-            self.ended.push(object);
-        }
-    }
-
     /// Whether the page was in use when the map was opened and its content is not yet known.
     pub(crate) fn is_unknown(&self, offset: u64) -> bool {
         self.uses[self.geometry.page_of(offset)].unknown
@@ -444,19 +385,34 @@ impl Pages {
 
     /// Says that every object in an unknown page has been counted ([`Pages::born`]).
     pub(crate) fn all_known(&mut self) {
-        for page in self.table.free.used() {
-            if std::mem::take(&mut self.uses[page].unknown) {
+        let mut at = 0;
+        while self.know_some(&mut at) {}
+    }
+
+    /// One turn of [`Pages::all_known`], from page `at` on. Returns whether there is more. Until then no page may be freed.
+    pub(crate) fn know_some(&mut self, at: &mut usize) -> bool {
+        let mut pages = 0;
+        for page in self.table.free.used_from(*at).take(KNOWN_MAX) {
+            (pages, *at) = (pages + 1, page + 1);
+            if !std::mem::take(&mut self.uses[page].unknown) {
+                continue;
+            }
+            if self.uses[page].may_leave() {
                 self.emptied.push(page as u32);
+            } else {
+                self.uses.note_sparse(page);
             }
         }
-        for at in 0..self.emptied.len() {
-            self.note_sparse(self.emptied[at] as usize);
+        if pages == KNOWN_MAX {
+            return true;
         }
-        for object in std::mem::take(&mut self.ended) {
+        for _ in 0..KNOWN_MAX {
+            let Some(object) = self.ended.pop() else { return false };
             if self.died(object) {
                 self.released(object);
             }
         }
+        true
     }
 
     /// Discards all counts. At the next [`Pages::set_aside`] every used page that no run is filling is set aside,
@@ -476,46 +432,48 @@ impl Pages {
         self.live_bytes = 0;
     }
 
-    /// After a confirmation: sets aside the empty pages, in the epoch that `close` ends.
-    pub(crate) fn set_aside(&mut self, close: impl FnOnce() -> u64) {
-        let mut going = Vec::new();
+    /// After a confirmation: sets aside the empty pages, and closes their epoch.
+    pub(crate) fn set_aside(&mut self, pins: &Pins) {
         for page in self.emptied.drain(..) {
             let page_use = &mut self.uses[page as usize];
             let is_used = !self.table.free.is_free(page as usize);
             if is_used && page_use.may_leave() && !page_use.leaving {
                 page_use.leaving = true;
-                going.push(page);
+                self.uses.unlist(page as usize);
+                self.leaving.add(page);
+            } else if is_used {
+                // A load counts into it what its new content has there.
+                self.uses.note_sparse(page as usize);
             }
         }
-        if !going.is_empty() {
-            self.leaving.push_back((close(), going));
-        }
+        self.leaving.close(pins);
     }
 
     /// Whether pages wait for an epoch to end.
     pub(crate) fn has_leaving(&self) -> bool {
-        !self.leaving.is_empty()
+        self.leaving.has_closed()
     }
 
-    /// Frees the pages set aside in epochs before `oldest`. Returns the bytes freed.
-    pub(crate) fn free_leaving(&mut self, oldest: u64) -> u64 {
-        let mut freed = 0;
+    /// Frees pages set aside in epochs before `oldest`: at most [`FREED_MAX`] more than the last confirmation set aside, so
+    /// that a backlog shrinks and nobody waits long for it. Returns how many, and whether there are more.
+    pub(crate) fn free_leaving(&mut self, oldest: u64) -> (usize, bool) {
+        let _span = perdura_pmem::trace::span("map_free");
         // Planted: pages are freed although a reader is pinned.
-        while self.leaving.front().is_some_and(|(epoch, _)| *epoch < oldest || planted(110)) {
-            let _span = perdura_pmem::trace::span("map_free");
-            let (_, pages) = self.leaving.pop_front().expect("there is a front");
-            freed += pages.len() as u64 * self.geometry.page_bytes;
-            for page in pages {
-                self.free_now(page as usize);
-            }
+        let oldest = if planted(110) { u64::MAX } else { oldest };
+        let most = self.leaving.last_closed() + FREED_MAX;
+        let mut freed = 0;
+        while freed < most
+            && let Some(page) = self.leaving.take_before(oldest)
+        {
+            self.free_now(page as usize);
+            freed += 1;
         }
-        freed
+        (freed, self.leaving.has_before(oldest))
     }
 
     /// Whether a page is used, known, not being filled and not set aside.
     pub(crate) fn is_settled(&self, page: usize) -> bool {
-        let page_use = &self.uses[page];
-        !self.table.free.is_free(page) && !page_use.open && !page_use.leaving && !page_use.unknown
+        !self.table.free.is_free(page) && self.uses[page].is_settled()
     }
 
     /// Closes a page to new nodes, so that it can become empty.
@@ -554,14 +512,15 @@ impl Pages {
         u64::from(self.uses[page].live)
     }
 
-    /// Bytes of live objects, summed page by page, for the audit.
-    pub(crate) fn live_in_all(&self) -> u64 {
-        self.table.free.used().map(|page| u64::from(self.uses[page].live)).sum()
-    }
-
-    /// Bytes held, summed page by page, for the audit.
-    pub(crate) fn held_in_all(&self) -> u64 {
-        self.table.free.used().map(|page| u64::from(self.uses[page].held)).sum()
+    /// Adds the live bytes and the bytes held of some pages, from page `at` on. Returns whether there are more. For the audit.
+    pub(crate) fn sum_some(&self, at: &mut usize, live: &mut u64, held: &mut u64) -> bool {
+        let mut pages = 0;
+        for page in self.table.free.used_from(*at).take(SUMMED_MAX) {
+            (pages, *at) = (pages + 1, page + 1);
+            *live += u64::from(self.uses[page].live);
+            *held += u64::from(self.uses[page].held);
+        }
+        pages == SUMMED_MAX
     }
 
     /// Records that the pages of an object hold nodes.
@@ -575,8 +534,8 @@ impl Pages {
         self.table.free.len()
     }
 
-    pub(crate) fn longest_free_run(&self) -> usize {
-        self.table.free.longest_run()
+    pub(crate) fn search_free_runs(&self, search: &mut RunSearch) -> bool {
+        self.table.free.search(search)
     }
 
     /// Free pages that [`Urgency::Ordinary`] may not take.

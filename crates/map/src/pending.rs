@@ -28,7 +28,7 @@ impl Change {
     pub(crate) fn read(records: &Records, offset: u64) -> Result<Change> {
         let (record, found) = records.at(offset)?;
         let (ts, tag) = (found.header.ts, found.header.tag);
-        let older = if tag { None } else { records.older(offset)? };
+        let older = if tag { None } else { records.older(offset, &found)? };
         let before = older.map_or(Ref::NONE, |(before, _)| before);
         Ok(Change { ts, record, before, replaces: older.is_some_and(|(_, older)| older.header.ts == ts), tag })
     }
@@ -58,19 +58,34 @@ impl Pending {
         self.known.push_back(change);
     }
 
-    /// Reads the unread changes from the chain, and calls `each` with them, newest first.
-    pub(crate) fn read(&mut self, records: &Records, mut each: impl FnMut(&Change) -> Result<()>) -> Result<()> {
-        let mut older = Vec::new();
-        let mut offset = self.unread_head;
+    /// Reads the unread changes, which are above `forgotten`, from the chain.
+    pub(crate) fn read(&mut self, records: &Records, forgotten: Ts) -> Result<()> {
+        let mut older = VecDeque::new();
+        let (mut offset, mut newest) = (self.unread_head, Ts::MAX);
         for _ in 0..self.unread {
             let change = Change::read(records, offset)?;
-            each(&change)?;
-            older.push(change);
+            if change.ts > newest || change.ts <= forgotten {
+                return Err(records.damaged(offset, "a change that is out of order, or forgotten"));
+            }
+            newest = change.ts;
+            older.push_front(change);
             offset = records.next(offset)?;
         }
-        older.into_iter().for_each(|change| self.known.push_front(change));
-        self.unread = 0;
+        self.take_over(Pending { known: older, unread: 0, unread_head: 0 });
         Ok(())
+    }
+
+    /// Takes the changes that are unread from one who has read those and perhaps newer ones.
+    pub(crate) fn take_over(&mut self, read: Pending) {
+        let mut older = read.known;
+        older.truncate(std::mem::take(&mut self.unread) as usize);
+        older.extend(self.known.drain(..));
+        self.known = older;
+    }
+
+    /// The records of the changes known, oldest first.
+    pub(crate) fn records(&self) -> impl Iterator<Item = Ref> {
+        self.known.iter().map(|change| change.record)
     }
 
     #[inline]

@@ -37,7 +37,7 @@ pub(crate) fn rebuild(records: &Records, pages: &mut Pages, root: &RootRecord) -
     let settled: Vec<Ref> = candidates[pending_count..].iter().map(|found| found.record).collect();
     let found = versions(records, &mut candidates, root.forgotten, true);
     drop(candidates);
-    link_older(records, pages, &found);
+    link_older(records, &mut pages.batch, &found);
     found.kept.iter().for_each(|(record, _)| _ = pages.born(*record));
     changes.iter().for_each(|record| _ = pages.born(*record));
     let mut dead_deletions = Vec::new();

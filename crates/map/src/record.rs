@@ -7,12 +7,12 @@
 //! Safety of the slices: their holder is the writer, a reader that pinned before it loaded the root, or the collector,
 //! which alone frees the pages it reads. Of confirmed bytes only the links ever change. Keeps (I6).
 
+use crate::bitmap::Bitmap;
 use crate::config::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use crate::error::{Error, Result};
 use crate::format::{
     GRAIN_BYTES, Geometry, OLDER_AT, RECORD_HEADER_BYTES, RECORD_UNCHECKED_BYTES, RecordHeader, Ref, linked, seed,
 };
-use crate::live_bits::LiveBits;
 use crate::timestamps::Ts;
 use perdura_pmem::Region;
 use perdura_pmem::checksum::crc32c_append;
@@ -33,14 +33,20 @@ pub(crate) struct Records {
     pub(crate) region: Region,
     pub(crate) geometry: Geometry,
     pub(crate) salt: u64,
-    pub(crate) live: Arc<LiveBits>,
+    pub(crate) live: Arc<Bitmap>,
     /// Whether every record that can be reached was written or checked since the map was opened.
     pub(crate) are_checked: Arc<AtomicBool>,
 }
 
+/// A key's newest record, with the reference to it, if the key has an entry in the index.
+pub(crate) type Newest<'r> = Option<(Ref, Record<'r>)>;
+
+/// Bytes by which the common prefix of a node's keys must have grown before heads leave it out.
+pub(crate) const PREFIX_GAIN: usize = 4;
+
 /// Eight bytes of a key from `skip` on, as a number of the same order. Missing bytes count as zeros.
 #[inline]
-pub(crate) fn head_at(key: &[u8], skip: usize) -> u64 {
+pub(crate) fn head8(key: &[u8], skip: usize) -> u64 {
     let rest = key.get(skip..).unwrap_or_default();
     if let Some(first) = rest.first_chunk::<8>() {
         return u64::from_be_bytes(*first);
@@ -50,6 +56,24 @@ pub(crate) fn head_at(key: &[u8], skip: usize) -> u64 {
     u64::from_be_bytes(bytes)
 }
 
+/// Sixteen bytes of a key from `skip` on, as [`head8`].
+#[inline]
+pub(crate) fn head16(key: &[u8], skip: usize) -> u128 {
+    let rest = key.get(skip..).unwrap_or_default();
+    if let Some(first) = rest.first_chunk::<16>() {
+        return u128::from_be_bytes(*first);
+    }
+    let len = rest.len();
+    if let (Some(first), Some(last)) = (rest.first_chunk::<8>(), rest.last_chunk::<8>()) {
+        // Both ends overlap: the last eight bytes hold those after the first eight, and some of these again.
+        let beyond = len as u32 - 8;
+        let tail = if beyond == 0 { 0 } else { u64::from_be_bytes(*last) << (64 - 8 * beyond) };
+        return u128::from(u64::from_be_bytes(*first)) << 64 | u128::from(tail);
+    }
+    let mut bytes = [0; 16];
+    bytes[..len].copy_from_slice(rest);
+    u128::from_be_bytes(bytes)
+}
 /// Length of the common prefix of two keys.
 pub(crate) fn common_bytes(one: &[u8], other: &[u8]) -> usize {
     one.iter().zip(other).take_while(|(one, other)| one == other).count()
@@ -138,33 +162,26 @@ impl Records {
         Ok((Ref::of(offset, &record.header), record))
     }
 
-    /// Reference and header of the record that a link leads to. The link was followed, and the record checked, before.
-    pub(crate) fn linked(&self, offset: u64) -> Result<(Ref, RecordHeader)> {
-        if !self.geometry.holds(offset, RECORD_HEADER_BYTES) {
-            return Err(self.damaged(offset, "a link points outside the pages"));
-        }
-        let header = self.header_at(offset);
-        let len = header.record_bytes();
-        if !self.geometry.holds(offset, len) {
-            return Err(self.damaged(offset, "a record ends outside the pages"));
-        }
-        Ok((Ref::of(offset, &header), header))
-    }
-
     /// Offset of the next older record in the chain; 0 at the end. Error: `Damaged`.
     pub(crate) fn next(&self, offset: u64) -> Result<u64> {
         linked(self.region.load(offset), self.salt)
             .ok_or_else(|| self.damaged(offset, "the check of a link does not match"))
     }
 
-    /// The next older version of a record's key, or none. Only for a record whose older version is not forgotten.
-    /// Error: `Damaged`.
-    pub(crate) fn older(&self, offset: u64) -> Result<Option<(Ref, Record<'_>)>> {
-        match linked(self.region.load(offset + OLDER_AT), self.salt) {
-            Some(0) => Ok(None),
-            Some(older) => self.at(older).map(Some),
-            None => Err(self.damaged(offset + OLDER_AT, "the check of a link to an older version does not match")),
+    /// The next older version of the key of the record `newer` at an offset, or none. Only for a record whose older version is
+    /// not forgotten. Error: `Damaged`.
+    pub(crate) fn older(&self, offset: u64, newer: &Record<'_>) -> Result<Option<(Ref, Record<'_>)>> {
+        let Some(older) = linked(self.region.load(offset + OLDER_AT), self.salt) else {
+            return Err(self.damaged(offset + OLDER_AT, "the check of a link to an older version does not match"));
+        };
+        if older == 0 {
+            return Ok(None);
         }
+        let (record, found) = self.at(older)?;
+        if found.key != newer.key || found.header.ts > newer.header.ts {
+            return Err(self.damaged(offset, "the older version of a key is not one of it"));
+        }
+        Ok(Some((record, found)))
     }
 
     /// The version of a key that a read at `at` sees, from the key's newest record on. At `forgotten` or later, it does
@@ -178,16 +195,22 @@ impl Records {
     }
 
     fn visible_older<'r>(&'r self, newest: Record<'r>, offset: u64, at: Ts) -> Result<Option<(u64, Record<'r>)>> {
-        let (mut found, mut offset, mut steps) = (newest, offset, 0);
-        while found.header.ts > at {
-            let Some((record, older)) = self.older(offset)? else { return Ok(None) };
-            steps += 1;
-            if older.header.ts > found.header.ts || steps > self.geometry.records_max() || older.key != newest.key {
-                return Err(self.damaged(offset, "the older version of a key is not one of it"));
-            }
+        let (mut found, mut offset) = (newest, offset);
+        for _ in 0..self.geometry.records_max() {
+            let Some((record, older)) = self.older(offset, &found)? else { return Ok(None) };
             (found, offset) = (older, record.offset());
+            if found.header.ts <= at {
+                return Ok(Some((offset, found)));
+            }
         }
-        Ok(Some((offset, found)))
+        Err(self.damaged(offset, "the older versions of a key run in a circle"))
+    }
+
+    /// Asks for a record's header and the begin of its key ahead of their use.
+    #[inline]
+    pub(crate) fn prefetch(&self, record: Ref) {
+        self.region.prefetch(record.offset());
+        self.region.prefetch(record.offset() + RECORD_HEADER_BYTES);
     }
 
     /// The key of a record that was read and checked before.

@@ -4,6 +4,7 @@
 //! them from the oldest: what a forgotten change took the place of is dead. It leaves the index alone, and needs no room.
 //! Every step leaves a consistent state. No step needs to be durable by itself; the next confirmation makes them so.
 
+use crate::config::Kind;
 use crate::error::{ErrorKind, Result};
 use crate::format::Ref;
 use crate::index::Index;
@@ -16,16 +17,20 @@ use perdura_pmem::planted;
 use rustc_hash::FxHashSet;
 
 /// Changes forgotten in one turn of the writer's lock, besides those of the same timestamp.
-const TURN_CHANGES: usize = 512;
+const TURN_CHANGES: usize = 256;
 /// Dead records for which a turn confirms, so that the confirmation has not too many to settle.
-const DEAD_MAX: usize = 2048;
+pub(crate) const DEAD_MAX: usize = 1024;
 /// Deletions swept in one turn of the writer's lock.
-const TURN_SWEEPS: usize = 64;
+const TURN_SWEEPS: usize = 16;
+/// Forgotten deletions beyond which a map without a background thread sweeps some at each change that it forgets.
+const TO_SWEEP_MAX: usize = 1 << 16;
+/// Deletions looked at in one turn; most may have been swept with others of their leaves.
+const TURN_LOOKS: usize = 256;
 
 impl<I: Index> Core<I> {
     pub(crate) fn apply(&self, ts: Ts) -> Result<()> {
         let mut state = self.state.lock();
-        self.check_writable(&state)?;
+        self.check_revisable(&state)?;
         if ts > state.times.last {
             let what = format!("timestamp {ts} cannot be applied: the newest change is at {}", state.times.last);
             return Err(self.error(ErrorKind::Timestamp, what));
@@ -41,7 +46,7 @@ impl<I: Index> Core<I> {
 
     pub(crate) fn rollback(&self, from: Ts) -> Result<()> {
         let mut state = self.state.lock();
-        self.check_writable(&state)?;
+        self.check_revisable(&state)?;
         if from <= state.times.applied {
             let what = format!("no rollback from {from}: changes up to {} are applied", state.times.applied);
             return Err(self.error(ErrorKind::Timestamp, what));
@@ -58,6 +63,7 @@ impl<I: Index> Core<I> {
         self.take_back(&mut state, count, head)?;
         // Planted: a rollback leaves the newest timestamp one too high.
         self.set_last(&mut state, from - u64::from(!planted(129)));
+        self.keep_for_rollback(&mut state, 0);
         self.stir();
         Ok(())
     }
@@ -89,13 +95,13 @@ impl<I: Index> Core<I> {
     /// Makes the index name the version before a change, which is the newest of its key.
     fn put_back(&self, state: &mut State<I>, change: &Change) -> Result<()> {
         let key = self.records.get(change.record)?.key;
-        let (place, found) = self.index.locate(&state.writer, &self.records, key)?;
+        let (place, found) = self.index.locate(&state.writer, key)?;
         if found.is_none_or(|(record, _)| record != change.record) {
             let what = "the index does not name the newest record of a key";
             return Err(self.records.damaged(change.record.offset(), what));
         }
         let before = (!change.before.is_none()).then_some(change.before);
-        self.index.put(&mut state.editing(&self.records, Urgency::Rollback), &place, key, before)
+        self.index.put(&mut state.editing(Urgency::Rollback), &place, key, before)
     }
 
     /// Takes the records of the newest `count` changes, which the index does not name any more, off the chain.
@@ -119,7 +125,7 @@ impl<I: Index> Core<I> {
     pub(crate) fn forget(&self, up_to: Ts) -> Result<()> {
         loop {
             let mut state = self.state.lock();
-            self.check_writable(&state)?;
+            self.check_revisable(&state)?;
             if up_to > state.times.applied {
                 let what = format!("timestamp {up_to} cannot be forgotten: only {} is applied", state.times.applied);
                 return Err(self.error(ErrorKind::Timestamp, what));
@@ -158,8 +164,9 @@ impl<I: Index> Core<I> {
         // The mark rises before versions go that a read below it would see. Planted: only after.
         let is_late = planted(132);
         let up_to = if is_late { turn } else { self.views.raise(turn) };
+        let may_go_on = up_to < turn && self.views.is_out_of_the_way(state.forget_to);
         if up_to <= state.times.forgotten && state.pending.oldest().is_none_or(|change| change.ts > up_to) {
-            return false;
+            return may_go_on;
         }
         while let Some(change) = state.pending.oldest().copied()
             && change.ts <= up_to
@@ -171,7 +178,11 @@ impl<I: Index> Core<I> {
         state.times.forgotten = state.times.forgotten.max(up_to);
         state.is_dirty = true;
         self.stir();
-        up_to == turn && turn < state.forget_to
+        if !self.config.background && state.to_sweep.len() > TO_SWEEP_MAX {
+            // Nobody else may ever do it. What is damaged tells those who read it.
+            _ = self.sweep_some(state);
+        }
+        may_go_on || up_to == turn && turn < state.forget_to
     }
 
     fn forget_one(&self, state: &mut State<I>, change: &Change) {
@@ -202,44 +213,54 @@ impl<I: Index> Core<I> {
 
     /// Takes forgotten deletions out of the index, a leaf at a time. Without room for that they stay.
     pub(crate) fn sweep(&self) -> Result<()> {
-        loop {
-            let mut state = self.state.lock_behind();
-            if state.is_loading {
-                return Ok(());
-            }
-            for _ in 0..TURN_SWEEPS {
-                let Some(deletion) = state.to_sweep.pop() else { return Ok(()) };
-                match self.sweep_one(&mut state, deletion) {
-                    Err(error) if error.kind() == ErrorKind::Full => {
-                        state.to_sweep.push(deletion);
-                        return Ok(());
-                    }
-                    other => other?,
-                }
-            }
-            if state.dead.len() > DEAD_MAX {
-                self.confirm(&mut state);
-            }
-        }
+        while self.sweep_some(&mut self.state.lock_behind())? {}
+        Ok(())
     }
 
-    fn sweep_one(&self, state: &mut State<I>, deletion: Ref) -> Result<()> {
+    /// One turn of [`Core::sweep`]. Returns whether there may be more to do.
+    fn sweep_some(&self, state: &mut State<I>) -> Result<bool> {
+        if state.is_loading {
+            return Ok(false);
+        }
+        let (mut looks, mut swept) = (0, 0);
+        let mut goes_on = true;
+        while goes_on && looks < TURN_LOOKS && swept < TURN_SWEEPS {
+            let Some(deletion) = state.to_sweep.pop() else { return Ok(false) };
+            looks += 1;
+            match self.sweep_one(state, deletion) {
+                Ok(has_swept) => swept += usize::from(has_swept),
+                Err(error) if error.kind() == ErrorKind::Full => {
+                    state.to_sweep.push(deletion);
+                    goes_on = false;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        // A tree has made nodes that the confirmation sums and flushes.
+        if state.dead.len() > DEAD_MAX || I::KIND == Kind::BTree && !state.dead.is_empty() {
+            self.confirm(state);
+        }
+        Ok(goes_on)
+    }
+
+    /// Sweeps the leaf of a deletion, unless that was done. Returns whether it was there.
+    fn sweep_one(&self, state: &mut State<I>, deletion: Ref) -> Result<bool> {
         let at = deletion.offset();
         // What was swept with others of its leaf may be gone, and something else in its place.
         let is_there = state.pages.live.is_set(at) || state.pages.is_unknown(at);
         if !is_there || state.pages.holds_nodes(state.pages.geometry.page_of(at)) {
-            return Ok(());
+            return Ok(false);
         }
         let (_, found) = self.records.at(at)?;
         let before = state.dead.len();
-        if let Err(error) = self.index.sweep(&mut state.editing(&self.records, Urgency::Upkeep), found.key) {
+        if let Err(error) = self.index.sweep(&mut state.editing(Urgency::Upkeep), found.key) {
             self.index.abort(&mut state.writer, &mut state.pages);
             return Err(error);
         }
         self.index.publish(&mut state.writer);
         state.is_dirty |= state.dead.len() > before;
         self.recycle(state);
-        Ok(())
+        Ok(true)
     }
 
     /// Reads the rollback records from before the last restart, unless that has been done.
@@ -248,7 +269,7 @@ impl<I: Index> Core<I> {
         if state.pending.is_read() {
             return Ok(());
         }
-        state.pending.read(&self.records, |_| Ok(()))
+        state.pending.read(&self.records, state.times.forgotten)
     }
 
     pub(crate) fn mutations(&self, from: Ts, each: &mut dyn FnMut(Mutation<'_>) -> bool) -> Result<()> {

@@ -6,7 +6,7 @@
 use crate::error::Result;
 use crate::index::{Index, Walk};
 use crate::pin::Pin;
-use crate::record::Records;
+use crate::record::{Newest, Records};
 use crate::state::Core;
 use crate::timestamps::Ts;
 use std::fmt;
@@ -57,10 +57,11 @@ pub(crate) type Range<'r> = (Bound<&'r [u8]>, Bound<&'r [u8]>);
 
 /// A map as its views and scans use it.
 trait Viewed: Sync {
-    fn read(&self, key: &[u8], at: Ts) -> Result<Option<Value<'_>>>;
-    fn walk(&self, range: Range<'_>, at: Ts) -> Result<Scan<'_>>;
-    /// Fails if a load has replaced the content since the count of loads was this.
-    fn check_loads(&self, at: Ts, loads: u64) -> Result<()>;
+    /// The value of a key in the content that `loads` counts. The caller holds a view at `at`.
+    fn read(&self, key: &[u8], at: Ts, loads: u64) -> Result<Option<Value<'_>>>;
+    /// Another view at `at`, of the content that `loads` counts. The caller holds one.
+    fn again(&self, at: Ts, loads: u64) -> View<'_>;
+    fn walk<'m>(&'m self, range: Range<'_>, view: View<'m>) -> Result<Scan<'m>>;
     fn leave(&self, at: Ts);
 }
 
@@ -82,16 +83,12 @@ impl<'m> View<'m> {
 
     /// The value of a key, as [`crate::OrderedMap::get`] finds it.
     pub fn get(&self, key: &[u8]) -> Result<Option<Value<'m>>> {
-        let found = self.map.read(key, self.at)?;
-        self.map.check_loads(self.at, self.loads)?;
-        Ok(found)
+        self.map.read(key, self.at, self.loads)
     }
 
     /// The keys within the bounds, as [`crate::OrderedMap::scan`] finds them.
     pub fn scan(&self, range: (Bound<&[u8]>, Bound<&[u8]>)) -> Result<Scan<'m>> {
-        let scan = self.map.walk(range, self.at)?;
-        self.map.check_loads(self.at, self.loads)?;
-        Ok(scan)
+        self.map.walk(range, self.map.again(self.at, self.loads))
     }
 }
 
@@ -114,8 +111,14 @@ impl<I: Index> Core<I> {
         // Before, because a loaded snapshot may lower the mark once its content is in force; and after, because a mark that
         // rises does so before the content goes that needs a lower one.
         self.check_readable(at)?;
-        let newest = self.index.newest(&self.records, key)?;
+        let newest = self.index.newest(key)?;
         self.check_readable(at)?;
+        self.value(newest, at, pin)
+    }
+
+    /// The value that a read at `at` sees of a key with this newest record.
+    #[inline]
+    fn value<'m>(&'m self, newest: Newest<'m>, at: Ts, pin: Pin<'m>) -> Result<Option<Value<'m>>> {
         let Some((record, found)) = newest else { return Ok(None) };
         let Some((_, found)) = self.records.visible(found, record.offset(), at)? else { return Ok(None) };
         if found.header.deletion {
@@ -124,16 +127,41 @@ impl<I: Index> Core<I> {
         Ok(Some(Value { bytes: found.value, ts: found.header.ts, _pin: pin }))
     }
 
+    /// Fails if a load has replaced the content since the count of loads was this.
+    fn check_loads(&self, at: Ts, loads: u64) -> Result<()> {
+        if self.views.is_still(loads) {
+            return Ok(());
+        }
+        Err(self.unreadable(at, self.views.forgotten()))
+    }
+
     /// Error: `Forgotten`.
     pub(crate) fn view(&self, at: Ts) -> Result<View<'_>> {
         let loads = self.views.loads();
         self.check_readable(at)?;
-        self.views.enter(at).map_err(|forgotten| self.unreadable(at, forgotten))?;
+        if let Err(forgotten) = self.views.enter(at) {
+            // It was in the way for a moment.
+            self.go_on_forgetting();
+            return Err(self.unreadable(at, forgotten));
+        }
         Ok(View { map: self, at, loads })
     }
 
+    /// Goes on with what a view that has left was in the way of, unless the background thread does.
+    fn go_on_forgetting(&self) {
+        if !self.views.is_free_to_forget() {
+            return;
+        }
+        if self.config.background {
+            self.stir();
+        } else {
+            // The next call that forgets tells why not.
+            _ = self.forget_rest();
+        }
+    }
+
     pub(crate) fn scan(&self, range: Range<'_>, at: Ts) -> Result<Scan<'_>> {
-        self.walk(range, at)
+        self.walk(range, self.view(at)?)
     }
 
     pub(crate) fn prefix(&self, prefix: &[u8], at: Ts) -> Result<Scan<'_>> {
@@ -144,20 +172,28 @@ impl<I: Index> Core<I> {
 }
 
 impl<I: Index> Viewed for Core<I> {
-    fn read(&self, key: &[u8], at: Ts) -> Result<Option<Value<'_>>> {
-        self.get(key, at)
+    fn read(&self, key: &[u8], at: Ts, loads: u64) -> Result<Option<Value<'_>>> {
+        let pin = self.pins.pin();
+        let newest = self.index.newest(key)?;
+        // The view holds what is forgotten. The mark does not tell: it may stand above the view until the writer has seen it.
+        self.check_loads(at, loads)?;
+        self.value(newest, at, pin)
     }
 
-    fn walk(&self, range: Range<'_>, at: Ts) -> Result<Scan<'_>> {
+    fn again(&self, at: Ts, loads: u64) -> View<'_> {
+        self.views.enter_again(at);
+        View { map: self, at, loads }
+    }
+
+    fn walk<'m>(&'m self, range: Range<'_>, view: View<'m>) -> Result<Scan<'m>> {
         let pin = self.pins.pin();
-        let view = self.view(at)?;
         let (from, skipped) = match range.0 {
             Bound::Included(key) => (key, None),
             Bound::Excluded(key) => (key, Some(key.to_vec())),
             Bound::Unbounded => (&[][..], None),
         };
-        let walk = self.index.walk(&self.records, None, from)?;
-        self.check_loads(at, view.loads)?;
+        let walk = self.index.walk(None, from)?;
+        self.check_loads(view.at, view.loads)?;
         let end = match range.1 {
             Bound::Included(key) => Bound::Included(key.to_vec()),
             Bound::Excluded(key) => Bound::Excluded(key.to_vec()),
@@ -166,18 +202,9 @@ impl<I: Index> Viewed for Core<I> {
         Ok(Scan { walk, records: &self.records, skipped, end, is_over: false, view, _pin: pin })
     }
 
-    fn check_loads(&self, at: Ts, loads: u64) -> Result<()> {
-        if self.views.loads() == loads {
-            return Ok(());
-        }
-        Err(self.unreadable(at, self.views.forgotten()))
-    }
-
     fn leave(&self, at: Ts) {
-        if self.views.leave(at) && self.forget_rest().is_err() {
-            // The next call that forgets tells.
-            self.stir();
-        }
+        self.views.leave(at);
+        self.go_on_forgetting();
     }
 }
 
@@ -236,6 +263,59 @@ impl Scan<'_> {
 #[cfg(test)]
 mod tests {
     use super::after_prefix;
+    use crate::{Config, Layout, Map, OrderedMap, Structure};
+    use perdura_pmem::{Medium, SimMedium};
+    use std::sync::{Arc, mpsc};
+    use std::time::Duration;
+
+    fn map<I: Structure>() -> Map<I> {
+        let medium: Arc<dyn Medium> = Arc::new(SimMedium::new());
+        let config = Config { background: false, ..Config::default() };
+        let map = Map::create(&medium, "map", &Layout::list(1 << 20), &config).expect("there is room");
+        (1..=5).for_each(|ts| map.set(ts, b"key", b"value").expect("there is room"));
+        map.apply(5).expect("it is there");
+        map
+    }
+
+    /// Found: the end of every scan waited for the writer's lock, to find that there was nothing to forget.
+    #[test]
+    fn a_scan_that_ends_waits_for_nobody() {
+        fn ends<I: Structure>() {
+            let map = map::<I>();
+            map.forget(2).expect("it is applied");
+            let (ended, ends) = mpsc::channel();
+            std::thread::scope(|scope| {
+                let lock = map.core.state.lock();
+                scope.spawn(|| {
+                    drop(map.prefix(b"", 3).expect("it scans"));
+                    ended.send(()).expect("somebody waits");
+                });
+                let result = ends.recv_timeout(Duration::from_secs(10));
+                drop(lock);
+                result.expect("it waits for the lock");
+            });
+        }
+        ends::<crate::ListIndex>();
+        ends::<crate::TreeIndex>();
+    }
+
+    /// Found: a view that was refused stood in the way of forgetting for a moment, and nobody went on with it.
+    #[test]
+    fn what_a_refused_view_was_in_the_way_of_is_forgotten() {
+        let (list, tree) = (map::<crate::ListIndex>(), map::<crate::TreeIndex>());
+        list.forget(2).expect("it is applied");
+        tree.forget(2).expect("it is applied");
+        // A call that forgets met a view that was refused a moment later.
+        for views in [&list.core.views, &tree.core.views] {
+            assert_eq!(views.enter(1), Err(2));
+            assert!(views.is_out_of_the_way(4), "it has left by now, or finds that there is something to do");
+        }
+        list.core.state.lock().forget_to = 4;
+        tree.core.state.lock().forget_to = 4;
+        list.core.go_on_forgetting();
+        tree.core.go_on_forgetting();
+        assert_eq!([list.timestamps().forgotten, tree.timestamps().forgotten], [4, 4]);
+    }
 
     #[test]
     fn the_end_of_a_prefix_is_the_least_key_above() {

@@ -1,7 +1,7 @@
 //! Snapshots: a confirmed state of the map, held in place.
 //!
 //! A snapshot names a confirmed root (B+-tree) or head (list). While it is held, no page is freed, no place of a node
-//! that the confirmation reaches is reused, and the list's collector waits. Everything else goes on. It owns its share of the
+//! that the confirmation reaches is reused, and the collector waits. Everything else goes on. It owns its share of the
 //! map, and may move between threads and outlive the handle that it was taken by. A snapshot with a limit ends by itself when
 //! the map's garbage has grown by more; its stream then ends with the error `Expired`.
 //!
@@ -67,12 +67,12 @@ impl<I: Index> Core<I> {
     /// Confirms, and holds what was confirmed until the map has `garbage_max` bytes of garbage more.
     pub(crate) fn hold(&self, garbage_max: u64) -> Result<(Arc<Hold>, Confirmed)> {
         let mut state = self.state.lock();
-        self.check_writable(&state)?;
+        self.check_content(&state)?;
         // Planted: a snapshot is of a state that is not confirmed.
         if !planted(137) {
             self.confirm(&mut state);
         }
-        let garbage = state.pages.garbage();
+        let garbage = state.garbage();
         let hold = state.holds.add(garbage.saturating_add(garbage_max));
         let confirmed = Confirmed {
             times: state.times,
@@ -160,6 +160,11 @@ pub struct Chunks {
 }
 
 impl Chunks {
+    /// Whether the last chunk was given.
+    pub fn is_over(&self) -> bool {
+        self.position.at == At::Over
+    }
+
     /// Where the stream stands: after the last chunk that it gave.
     pub fn position(&self) -> Position {
         self.position.clone()
@@ -228,7 +233,7 @@ impl<I: Index> Core<I> {
             At::Tags(offset, _) | At::Chain(offset) | At::Version(_, offset) => {
                 let (_, record) = self.records.at(*offset)?;
                 let Record { header, key, value } = record;
-                stream::write_item(&mut small, header.ts, key, value, (header.deletion, header.tag));
+                stream::write_item(&mut small, &header);
                 parts = [key, value];
             }
             At::End => stream::write_end(&mut small, position.items),
@@ -261,7 +266,7 @@ impl<I: Index> Core<I> {
             At::Version(key, offset) => {
                 let (_, found) = self.records.at(*offset)?;
                 let goes_on = found.header.ts > confirmed.times.forgotten;
-                match if goes_on { self.records.older(*offset)? } else { None } {
+                match if goes_on { self.records.older(*offset, &found)? } else { None } {
                     Some((older, _)) => At::Version(key.clone(), older.offset()),
                     None => self.key_after(confirmed, key.as_deref(), walk)?,
                 }
@@ -298,7 +303,7 @@ impl<I: Index> Core<I> {
     ) -> Result<At> {
         let walk = match walk {
             Some(walk) => walk,
-            None => walk.insert(self.index.walk(&self.records, Some(confirmed.root), key.unwrap_or_default())?),
+            None => walk.insert(self.index.walk(Some(confirmed.root), key.unwrap_or_default())?),
         };
         while let Some(record) = walk.next()? {
             let found = self.records.get(record)?;

@@ -37,11 +37,10 @@ impl Space {
 #[cold]
 pub(crate) fn full(pages: &Pages, len: u64) -> Error {
     let free = pages.free_pages() as u64 * pages.geometry.page_bytes;
-    let run = pages.longest_free_run() as u64 * pages.geometry.page_bytes;
     let file = pages.region.name();
     let message = format!(
-        "{file}: no room for {len} bytes in one piece: {free} bytes free, {run} in the longest run, a part of them kept for \
-         deletions; delete keys, forget old versions and collect, or copy the map to a larger region by a snapshot"
+        "{file}: no room for {len} bytes in one piece: {free} bytes free, in runs of any length, a part of them kept \
+         for deletions; delete keys, forget old versions and collect, or copy the map to a larger region by a snapshot"
     );
     Error::new(ErrorKind::Full, message).in_file(file)
 }

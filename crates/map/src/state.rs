@@ -14,11 +14,12 @@ use crate::timestamps::{Timestamps, Ts};
 use crate::views::Views;
 use crate::wake::Wake;
 use perdura_pmem::planted;
-use perdura_pmem::sync::Mutex;
+use perdura_pmem::sync::{Mutex, PriorityMutex};
 use rustc_hash::FxHashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Numbers of confirmations that are kept for taking back and confirming what was changed.
+/// Numbers of confirmations left from which on changes are refused. Half of them are for taking back, applying and forgetting
+/// what was changed, the rest for confirming and for a snapshot.
 const NUMBERS_KEPT: u64 = 1 << 20;
 
 /// A map, shared by its handles, its readers and its background thread.
@@ -31,13 +32,15 @@ pub(crate) struct Core<I: Index> {
     pub(crate) views: Views,
     /// Whether the content is not that of any moment, since a load that had emptied the map did not end.
     pub(crate) is_partial: AtomicBool,
-    pub(crate) state: Mutex<State<I>>,
+    pub(crate) state: PriorityMutex<State<I>>,
     /// Held for the length of a collection round.
     pub(crate) collector: Mutex<Collector>,
     /// Whether the background thread sleeps until a change wakes it.
     pub(crate) asleep: AtomicBool,
     pub(crate) wake: Wake,
     pub(crate) is_closing: AtomicBool,
+    /// Held while a load puts its content in force, for which closing waits. Taken before the writer's lock.
+    pub(crate) finishing: Mutex<()>,
 }
 
 /// What the collector remembers from round to round.
@@ -100,6 +103,13 @@ pub(crate) struct State<I: Index> {
 }
 
 impl<I: Index> State<I> {
+    /// Bytes of used pages that are not live. Until a B+-tree's pages are known, it relies on what the last confirmation before
+    /// the start had counted.
+    pub(crate) fn garbage(&self) -> u64 {
+        let known = if self.is_traversed { 0 } else { self.saved_live.saturating_sub(self.pages.live_bytes()) };
+        self.pages.garbage().saturating_sub(known)
+    }
+
     /// Whether a snapshot or a load keeps the collector away.
     pub(crate) fn is_held(&self) -> bool {
         // Planted: a snapshot does not hold off the collector.
@@ -114,9 +124,9 @@ impl<I: Index> State<I> {
 
     /// Lends what changes the index.
     #[inline]
-    pub(crate) fn editing<'e>(&'e mut self, records: &'e Records, urgency: Urgency) -> Editing<'e, I> {
+    pub(crate) fn editing(&mut self, urgency: Urgency) -> Editing<'_, I> {
         let State { pages, writer, dead, times, .. } = self;
-        Editing { writer, pages, records, urgency, forgotten: times.forgotten, dead }
+        Editing { writer, pages, urgency, forgotten: times.forgotten, dead }
     }
 }
 
@@ -130,11 +140,12 @@ impl<I: Index> Core<I> {
             pins: Pins::new(),
             views: Views::open(state.times.forgotten),
             is_partial: AtomicBool::new(false),
-            state: Mutex::new(state),
+            state: PriorityMutex::new(state),
             collector: Mutex::new(Collector::default()),
             asleep: AtomicBool::new(false),
             wake: Wake::default(),
             is_closing: AtomicBool::new(false),
+            finishing: Mutex::new(()),
         }
     }
 
@@ -142,7 +153,8 @@ impl<I: Index> Core<I> {
     #[inline]
     pub(crate) fn check_readable(&self, at: Ts) -> Result<()> {
         let forgotten = self.views.forgotten();
-        if at >= forgotten && !self.is_partial.load(Ordering::Relaxed) {
+        // With the content that a read has seen, it sees whether that is one (Acquire).
+        if at >= forgotten && !self.is_partial.load(Ordering::Acquire) {
             return Ok(());
         }
         Err(self.unreadable(at, forgotten))
@@ -162,19 +174,40 @@ impl<I: Index> Core<I> {
         self.error(ErrorKind::Partial, what.into())
     }
 
-    /// Error: `ReadOnly`, `Partial`.
+    /// Checks that keys may be changed. Error: `ReadOnly`, `Partial`.
     pub(crate) fn check_writable(&self, state: &State<I>) -> Result<()> {
+        self.check_content(state)?;
+        self.check_numbers(state, NUMBERS_KEPT)
+    }
+
+    /// Checks that changes may be applied, taken back and forgotten. Error: `ReadOnly`, `Partial`.
+    pub(crate) fn check_revisable(&self, state: &State<I>) -> Result<()> {
+        self.check_content(state)?;
+        self.check_last_numbers(state)
+    }
+
+    /// Checks that there is a content, and that no load is about to replace it. Error: `ReadOnly`, `Partial`.
+    pub(crate) fn check_content(&self, state: &State<I>) -> Result<()> {
         if state.is_loading {
             return Err(self.error(ErrorKind::ReadOnly, "a snapshot is being loaded; wait until it is finished".into()));
         }
         if self.is_partial.load(Ordering::Relaxed) {
             return Err(self.partial());
         }
-        if state.pages.number() >= NUMBER_MAX - NUMBERS_KEPT {
-            let what = "the numbers of confirmations are used up; copy the map to a new file by a snapshot";
-            return Err(self.error(ErrorKind::ReadOnly, what.into()));
-        }
         Ok(())
+    }
+
+    /// Checks that not even the last numbers are used up, which a snapshot needs. Error: `ReadOnly`.
+    pub(crate) fn check_last_numbers(&self, state: &State<I>) -> Result<()> {
+        self.check_numbers(state, NUMBERS_KEPT / 2)
+    }
+
+    fn check_numbers(&self, state: &State<I>, kept: u64) -> Result<()> {
+        if state.pages.number() < NUMBER_MAX - kept {
+            return Ok(());
+        }
+        let what = "the numbers of confirmations are used up; copy the map to a new file by a snapshot";
+        Err(self.error(ErrorKind::ReadOnly, what.into()))
     }
 
     #[cold]

@@ -7,12 +7,11 @@
 //! snapshots do not make one. The input is untrusted until checked.
 
 use crate::config::{KEY_BYTES_MAX, TAG_BYTES_MAX, VALUE_BYTES_MAX};
+use crate::format::{RecordHeader, bytes_of};
 use crate::timestamps::Ts;
 use perdura_pmem::checksum::crc32c_append;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"PERDSNP2");
-const DELETION: u32 = 1 << 31;
-const TAG: u32 = 1 << 30;
 /// Bytes of a chunk before its content.
 pub(crate) const FRAME_BYTES: usize = 12;
 /// Bytes of a header before the tag.
@@ -38,12 +37,10 @@ impl Header {
     }
 }
 
-/// Writes an item up to its key.
-pub(crate) fn write_item(target: &mut Vec<u8>, ts: Ts, key: &[u8], value: &[u8], (deletion, tag): (bool, bool)) {
-    let key_word = key.len() as u32 | if deletion { DELETION } else { 0 } | if tag { TAG } else { 0 };
-    target.extend_from_slice(&ts.to_le_bytes());
-    target.extend_from_slice(&key_word.to_le_bytes());
-    target.extend_from_slice(&(value.len() as u32).to_le_bytes());
+/// Writes an item up to its key: the header of its record, without links and checksum.
+pub(crate) fn write_item(target: &mut Vec<u8>, header: &RecordHeader) {
+    let [.., ts, lengths] = header.encode(0, 0);
+    target.extend_from_slice(bytes_of(&[ts, lengths]));
 }
 
 /// Writes the end of a stream of so many items.
@@ -133,7 +130,6 @@ impl Parser {
     /// The first part of `rest` and its length, if the part is complete.
     fn parse<'a>(&self, rest: &'a [u8]) -> Result<Option<(usize, Part<'a>)>, String> {
         let long = |at: usize| u64::from_le_bytes(rest[at..at + 8].try_into().expect("eight bytes"));
-        let word = |at: usize| u32::from_le_bytes(rest[at..at + 4].try_into().expect("four bytes"));
         if !self.has_header {
             if rest.len() < HEADER_BYTES {
                 return Ok(None);
@@ -161,9 +157,9 @@ impl Parser {
             let complete = rest.len() >= ITEM_BYTES + 8;
             return Ok(complete.then(|| (ITEM_BYTES + 8, Part::End { items: long(ITEM_BYTES) })));
         }
-        let (ts, key_word) = (long(0), word(8));
-        let (deletion, tag) = (key_word & DELETION != 0, key_word & TAG != 0);
-        let (key_bytes, value_bytes) = ((key_word & !(DELETION | TAG)) as usize, word(12) as usize);
+        let RecordHeader { ts, deletion, tag, key_bytes, value_bytes, .. } =
+            RecordHeader::decode([0, long(0), long(8)]);
+        let (key_bytes, value_bytes) = (key_bytes as usize, value_bytes as usize);
         let is_wrong_tag = tag && (deletion || key_bytes > 0 || value_bytes > TAG_BYTES_MAX);
         let is_long = key_bytes > KEY_BYTES_MAX || value_bytes > VALUE_BYTES_MAX;
         if is_long || is_wrong_tag || ts == 0 || ts == Ts::MAX {

@@ -1,6 +1,6 @@
 //! Finding out, after a start, what the pages that were in use hold.
 
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
 use crate::state::Core;
 use crate::structure::Structure;
 use std::sync::atomic::Ordering;
@@ -20,19 +20,24 @@ impl<I: Structure> Core<I> {
             self.confirm(&mut state);
             (state.holds.add(u64::MAX), self.index.root(), state.head, state.pending.len())
         };
-        let traversed = I::count_reachable(self, root, head, pending);
-        let mut state = self.state.lock_behind();
-        state.holds.remove(&hold);
-        if state.is_traversed {
-            return Ok(());
+        let mut traversed = I::count_reachable(self, root, head, pending);
+        let mut at = 0;
+        loop {
+            let mut state = self.state.lock_behind();
+            // A load has put another content in place, all of which is known.
+            if state.is_traversed {
+                traversed = Ok(());
+            } else if traversed.is_ok() {
+                if state.pages.know_some(&mut at) {
+                    continue;
+                }
+                state.is_traversed = true;
+                self.records.are_checked.store(true, Ordering::Relaxed);
+            }
+            state.holds.remove(&hold);
+            // Not if the map is being closed.
+            state.damage = traversed.as_ref().err().filter(|error| error.kind() == ErrorKind::Damaged).cloned();
+            return traversed;
         }
-        if let Err(damage) = traversed {
-            state.damage = Some(damage.clone());
-            return Err(damage);
-        }
-        state.pages.all_known();
-        state.is_traversed = true;
-        self.records.are_checked.store(true, Ordering::Relaxed);
-        Ok(())
     }
 }

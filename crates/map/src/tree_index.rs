@@ -7,13 +7,14 @@
 use crate::config::{Kind, Layout};
 use crate::error::Result;
 use crate::format::{Ref, RootRecord};
-use crate::index::{Editing, Entry, Index, Walk};
+use crate::index::{Editing, Entry, Index, Opened, Turns, Walk};
 use crate::node::Node;
-use crate::page_nodes::{PageNodes, PageReader, PageWriter};
+use crate::page_nodes::{Edit, PageNodes, PageReader, PageWriter};
 use crate::pages::Pages;
+use crate::pending::Pending;
 use crate::pin::Pins;
-use crate::record::{Record, Records};
-use crate::tree::{self, Edit, Spot};
+use crate::record::{Newest, Records};
+use crate::tree::{self, Place};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Type parameter of [`crate::BTree`]: its index lies in pages.
@@ -43,25 +44,18 @@ impl TreeIndex {
     }
 
     /// Goes on with the open edit, or begins one.
-    fn edit(
-        &self,
-        edit: &mut Editing<'_, TreeIndex>,
-        run: impl FnOnce(&mut PageWriter<'_>, u64, &mut Edit, &mut Vec<Ref>) -> Result<()>,
-    ) -> Result<()> {
+    fn edit<'e>(&'e self, edit: &'e mut Editing<'_, TreeIndex>) -> PageWriter<'e> {
         let TreeWriter { nodes, open, is_open } = edit.writer;
-        if !*is_open {
+        if !std::mem::replace(is_open, true) {
             open.clear();
-            (open.root, *is_open) = (self.load(), true);
+            open.root = self.load();
         }
-        let mut nodes = PageWriter::new(&self.reader, nodes, edit.pages, edit.urgency);
-        let root = open.root;
-        run(&mut nodes, root, open, edit.dead)
+        PageWriter { reader: &self.reader, nodes, pages: edit.pages, edit: open, urgency: edit.urgency }
     }
 
-    /// Copies node `link` of `level`, on the path to a key, to another place.
+    /// Copies node `link` of `level`, if it is on the path to a key, to another place.
     pub(crate) fn relocate(&self, edit: &mut Editing<'_, TreeIndex>, key: &[u8], node: (u64, u8)) -> Result<()> {
-        let records = edit.records;
-        self.edit(edit, |nodes, root, made, _| tree::relocate(nodes, records, root, key, node, made).map(drop))
+        tree::relocate(&mut self.edit(edit), key, node)
     }
 }
 
@@ -69,78 +63,104 @@ impl TreeIndex {
 impl Index for TreeIndex {
     const KIND: Kind = Kind::BTree;
     type Writer = TreeWriter;
-    type Place = Spot;
+    type Place = Place;
     type Built = Edit;
 
-    fn open(layout: &Layout, pages: &Pages, records: &Records, root: &RootRecord) -> Result<(TreeIndex, TreeWriter)> {
-        let (nodes, reader) = PageNodes::new(layout, pages, records);
+    fn open(layout: &Layout, pages: &mut Pages, records: &Records, root: &RootRecord) -> Result<Opened<TreeIndex>> {
+        let (nodes, reader) = PageNodes::new(layout, pages, records, root.nodes);
         if root.root != 0 {
             reader.node(root.root, None)?;
         }
-        let mut writer = TreeWriter { nodes, open: Edit::default(), is_open: false };
-        writer.nodes.count = root.nodes;
-        Ok((TreeIndex { reader, root: AtomicU64::new(root.root) }, writer))
+        Ok(Opened {
+            index: TreeIndex { reader, root: AtomicU64::new(root.root) },
+            writer: TreeWriter { nodes, open: Edit::default(), is_open: false },
+            pending: Pending::unread(root.head, root.pending),
+            versions: root.versions,
+            dead_deletions: Vec::new(),
+        })
     }
 
     #[inline]
-    fn newest<'r>(&self, records: &'r Records, key: &[u8]) -> Result<Option<(Ref, Record<'r>)>> {
-        tree::find(&self.reader, records, self.load(), key)
+    fn newest(&self, key: &[u8]) -> Result<Newest<'_>> {
+        tree::find(&self.reader, self.load(), key)
     }
 
-    fn walk<'m>(&'m self, records: &'m Records, root: Option<u64>, from: &[u8]) -> Result<Box<dyn Walk + 'm>> {
+    fn walk(&self, root: Option<u64>, from: &[u8]) -> Result<Box<dyn Walk + '_>> {
+        let mut path = Vec::new();
         let root = root.unwrap_or_else(|| self.load());
-        Ok(Box::new(TreeWalk::seek(&self.reader, records, root, from)?))
+        if let Some((leaf, _, standing)) =
+            tree::descend(&self.reader, root, from, 0, |node, step| path.push((node, step.index)))?
+        {
+            path.push((leaf, standing.rank - usize::from(standing.exact)));
+        }
+        Ok(Box::new(TreeWalk { nodes: &self.reader, path }))
     }
 
-    fn locate<'r>(
-        &self,
-        writer: &TreeWriter,
-        records: &'r Records,
-        key: &[u8],
-    ) -> Result<(Spot, Option<(Ref, Record<'r>)>)> {
-        let (spot, found) = tree::locate(&self.reader, records, self.newest_root(writer), key)?;
-        Ok(match found {
-            Some(record) => (spot, Some((record, records.get(record)?))),
-            None => (spot, None),
-        })
+    fn locate<'r>(&'r self, writer: &TreeWriter, key: &[u8]) -> Result<(Place, Newest<'r>)> {
+        tree::locate(&self.reader, self.newest_root(writer), key)
     }
 
-    fn put(&self, edit: &mut Editing<'_, TreeIndex>, spot: &Spot, key: &[u8], record: Option<Ref>) -> Result<()> {
-        let records = edit.records;
-        self.edit(edit, |nodes, _, made, _| match record {
-            Some(record) => tree::put(nodes, records, spot, key, record, made),
-            None => tree::remove(nodes, records, spot, made),
-        })
+    fn put(&self, edit: &mut Editing<'_, TreeIndex>, place: &Place, key: &[u8], record: Option<Ref>) -> Result<()> {
+        let nodes = &mut self.edit(edit);
+        match record {
+            Some(record) => tree::put(nodes, place, key, record),
+            None => tree::remove(nodes, place),
+        }
     }
 
     fn sweep(&self, edit: &mut Editing<'_, TreeIndex>, key: &[u8]) -> Result<()> {
-        let (records, forgotten) = (edit.records, edit.forgotten);
-        let (spot, _) = tree::locate(&self.reader, records, self.newest_root(edit.writer), key)?;
-        self.edit(edit, |nodes, _, made, dead| tree::sweep(nodes, records, &spot, (forgotten, dead), made))
+        let ((place, _), forgotten) = (self.locate(edit.writer, key)?, edit.forgotten);
+        let swept = tree::sweep(&mut self.edit(edit), &place, forgotten)?;
+        edit.dead.extend(swept);
+        Ok(())
     }
 
-    fn build(&self, edit: &mut Editing<'_, TreeIndex>, entries: &[Entry]) -> Result<Edit> {
-        let mut made = Edit::default();
-        let built = {
-            let mut nodes = PageWriter::new(&self.reader, &mut edit.writer.nodes, edit.pages, edit.urgency);
-            tree::build(&mut nodes, edit.records, entries, &mut made)
-        };
-        match built {
-            Ok(root) => Ok(Edit { root, ..made }),
+    fn build(&self, turns: &mut Turns<'_, TreeIndex>, entries: &[Entry]) -> Result<Edit> {
+        let mut built = Edit::default();
+        let root = tree::build(&self.reader, entries, &mut |nodes| {
+            let before = built.made.len();
+            turns(&mut |edit| {
+                let Editing { writer, pages, urgency, .. } = edit;
+                let mut made = PageWriter {
+                    reader: &self.reader,
+                    nodes: &mut writer.nodes,
+                    pages,
+                    edit: &mut built,
+                    urgency: *urgency,
+                };
+                let put = nodes.iter().try_for_each(|node| made.put_settled(node).map(drop));
+                // They are none of the newest root's.
+                writer.nodes.count -= (built.made.len() - before) as u64;
+                put
+            })?;
+            Ok(built.made[before..].to_vec())
+        });
+        match root {
+            Ok(root) => Ok(Edit { root, ..built }),
             Err(error) => {
-                made.made.iter().for_each(|link| edit.writer.nodes.undo(edit.pages, *link));
+                for part in built.made.chunks(tree::TURN_NODES) {
+                    turns(&mut |edit| {
+                        let Editing { writer, pages, .. } = edit;
+                        writer.nodes.count += part.len() as u64;
+                        part.iter().for_each(|link| writer.nodes.undo(pages, *link));
+                        Ok(())
+                    })?;
+                }
                 Err(error)
             }
         }
     }
 
-    fn install(&self, edit: &mut Editing<'_, TreeIndex>, built: Edit, _: &Pins) {
+    fn prepare(&self, edit: &mut Editing<'_, TreeIndex>, built: &Edit) {
         edit.writer.nodes.clear();
         edit.writer.nodes.count = built.made.len() as u64;
         for link in &built.made {
             edit.pages.born(Ref(*link));
             edit.writer.nodes.seen(*link);
         }
+    }
+
+    fn install(&self, _: &mut Editing<'_, TreeIndex>, built: Edit, _: &Pins) {
         self.root.store(built.root, Ordering::Release);
     }
 
@@ -165,25 +185,19 @@ impl Index for TreeIndex {
         self.load()
     }
 
-    fn nodes(writer: &TreeWriter) -> u64 {
-        writer.nodes.count
+    #[inline]
+    fn levels(&self) -> u64 {
+        let root = self.load();
+        if root == 0 { 0 } else { u64::from(self.reader.level(root)) + 1 }
     }
 
-    fn confirms(writer: &mut TreeWriter, pages: &mut Pages) {
-        writer.nodes.sum(pages);
-    }
-
-    fn confirmed(writer: &mut TreeWriter, _: &mut Pages, pins: &Pins) {
-        writer.nodes.confirmed(pins);
-    }
-
-    fn leave_retired(writer: &mut TreeWriter, pages: &Pages, pins: &Pins) {
-        writer.nodes.leave_retired(pages, pins);
+    fn nodes(writer: &mut TreeWriter) -> Option<&mut PageNodes> {
+        Some(&mut writer.nodes)
     }
 
     #[inline]
-    fn recycle(writer: &mut TreeWriter, pages: &mut Pages, pins: &Pins, held: bool) {
-        writer.nodes.recycle(pages, pins, held);
+    fn recycle(writer: &mut TreeWriter, pages: &mut Pages, pins: &Pins, held: bool) -> bool {
+        writer.nodes.recycle(pages, pins, held)
     }
 }
 
@@ -195,27 +209,7 @@ struct TreeWalk<'m> {
     path: Vec<(Node<'m>, usize)>,
 }
 
-impl<'m> TreeWalk<'m> {
-    /// A walk from the first entry not below `from` on.
-    fn seek(nodes: &'m PageReader, records: &'m Records, root: u64, from: &[u8]) -> Result<TreeWalk<'m>> {
-        let mut walk = TreeWalk { nodes, path: Vec::new() };
-        if root == 0 {
-            return Ok(walk);
-        }
-        let (mut node, mut above) = (nodes.node(root, None)?, None);
-        loop {
-            let place = node.locate(records, from, above)?;
-            if node.level() == 0 {
-                walk.path.push((node, place.rank - usize::from(place.exact)));
-                return Ok(walk);
-            }
-            let index = place.rank.saturating_sub(1);
-            walk.path.push((node, index));
-            above = node.above(index, &place);
-            node = nodes.node(node.child(index), Some(node.level() - 1))?;
-        }
-    }
-
+impl TreeWalk<'_> {
     fn next_leaf(&mut self) -> Result<()> {
         self.path.pop();
         while let Some((node, index)) = self.path.last_mut() {

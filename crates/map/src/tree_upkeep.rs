@@ -5,18 +5,21 @@
 //! collector away like a snapshot, and disturbs nothing else. Objects made since the start lie in other pages and are counted
 //! already. Objects that end during the traversal are counted by it, and ended after it ([`crate::pages::Pages::all_known`]).
 
+use crate::config::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use crate::error::{ErrorKind, Result};
-use crate::format::Ref;
+use crate::format::{Ref, record_bytes};
 use crate::pages::Urgency;
 use crate::pending::Pending;
 use crate::state::{Collector, Core, State};
 use crate::structure::Structure;
-use crate::tree_index::{TreeIndex, TreeWriter};
+use crate::tree_index::TreeIndex;
 use rustc_hash::FxHashSet;
 use std::sync::atomic::Ordering;
 
 /// Objects counted in one turn of the writer's lock.
 const TURN_OBJECTS: usize = 256;
+/// Bytes of the longest object.
+const OBJECT_BYTES_MAX: u64 = record_bytes(KEY_BYTES_MAX as u64, VALUE_BYTES_MAX as u64);
 
 struct Found {
     object: Ref,
@@ -26,7 +29,6 @@ struct Found {
 #[allow(private_interfaces, reason = "only this crate's two structures are meant")]
 impl Structure for TreeIndex {
     fn empty_pages(core: &Core<TreeIndex>, _: &mut Collector, victims: &FxHashSet<usize>) -> Result<()> {
-        core.read_pending(&mut core.state.lock_behind())?;
         for page in victims {
             for (object, is_node) in core.objects_in(*page)? {
                 let mut state = core.state.lock_behind();
@@ -50,6 +52,9 @@ impl Structure for TreeIndex {
         let mut turn = Vec::with_capacity(TURN_OBJECTS + core.layout.branching as usize + 1);
         let forgotten = core.state.lock_behind().times.forgotten;
         let mut deletions = Vec::new();
+        // A node, and each record once: a chain of versions longer than that is a circle.
+        let most = TURN_OBJECTS as u64 + 1 + core.records.geometry.records_max();
+        let changes = core.read_pending_aside(head, pending)?;
         core.index.reader.for_each(root, &mut |link, node| {
             core.index.reader.check(link)?;
             turn.push(Found { object: Ref(link), is_node: true });
@@ -61,9 +66,9 @@ impl Structure for TreeIndex {
                     }
                     turn.push(Found { object: record, is_node: false });
                     while found.header.ts > forgotten
-                        && let Some((older, content)) = core.records.older(record.offset())?
+                        && let Some((older, content)) = core.records.older(record.offset(), &found)?
                     {
-                        if content.key != found.key || content.header.ts > found.header.ts || turn.len() > TURN_MOST {
+                        if turn.len() as u64 > most {
                             let what = "the older version of a key is not one of it";
                             return Err(core.records.damaged(record.offset(), what));
                         }
@@ -76,10 +81,7 @@ impl Structure for TreeIndex {
         })?;
         core.count(&mut turn, true)?;
         // Tags are reachable only along the chain. The other rollback records are versions as well.
-        Pending::unread(head, pending).read(&core.records, |change| {
-            turn.push(Found { object: change.record, is_node: false });
-            Ok(())
-        })?;
+        turn.extend(changes.into_iter().map(|object| Found { object, is_node: false }));
         core.count(&mut turn, false)?;
         core.state.lock_behind().to_sweep.append(&mut deletions);
         Ok(())
@@ -92,22 +94,25 @@ impl Structure for TreeIndex {
             bytes += Ref(link).len();
             node.check_heads(&core.records)
         })?;
-        let mut walk = crate::index::Index::walk(&core.index, &core.records, Some(root), &[])?;
+        let mut walk = crate::index::Index::walk(&core.index, Some(root), &[])?;
         while let Some(record) = walk.next()? {
             each(record)?;
         }
         Ok(bytes)
     }
-
-    fn waiting_bytes(core: &Core<TreeIndex>, writer: &TreeWriter) -> u64 {
-        writer.nodes.waiting_bytes(&core.records.live)
-    }
 }
 
-/// More objects than one node and its records with all their versions can be in one turn: a chain longer than that is a circle.
-const TURN_MOST: usize = 1 << 28;
-
 impl Core<TreeIndex> {
+    /// Reads the rollback records without the writer's lock, so that no change has to, and hands them over. Returns them.
+    fn read_pending_aside(&self, head: u64, pending: u64) -> Result<Vec<Ref>> {
+        let mut read = Pending::unread(head, pending);
+        // The mark may rise above some of them meanwhile: it was checked, or is, by who reads them under the lock.
+        read.read(&self.records, 0)?;
+        let records = read.records().collect();
+        self.state.lock_behind().pending.take_over(read);
+        Ok(records)
+    }
+
     fn count(&self, turn: &mut Vec<Found>, once: bool) -> Result<()> {
         for part in turn.chunks(TURN_OBJECTS) {
             let mut state = self.state.lock_behind();
@@ -143,18 +148,15 @@ impl Core<TreeIndex> {
         let (start, page_bytes) = (pages.geometry.page_at(page), pages.geometry.page_bytes);
         let is_node = pages.holds_nodes(page);
         // An object that begins in an earlier page of the same use may reach into this one.
-        let mut first = start;
-        for before in (0..page).rev() {
-            if !pages.is_settled(before) || pages.holds_nodes(before) != is_node {
-                break;
-            }
-            first = pages.geometry.page_at(before);
-            if pages.live_in(before) < page_bytes || pages.live.within(first, page_bytes).next().is_some() {
-                break;
-            }
-        }
+        let follows = page > 0 && pages.is_settled(page - 1) && pages.holds_nodes(page - 1) == is_node;
+        let before = if follows {
+            pages.live.last_within(start - OBJECT_BYTES_MAX.min(start - pages.geometry.page_at(0)), start)
+        } else {
+            None
+        };
+        let inside = pages.live.within(start, page_bytes);
         let mut found = Vec::new();
-        for offset in pages.live.within(first, start + page_bytes - first) {
+        for offset in before.into_iter().chain(inside) {
             let object = if is_node { self.index.reader.place(offset) } else { self.records.at(offset)?.0 };
             if object.offset() + object.len() > start {
                 found.push((object, is_node));
@@ -174,7 +176,7 @@ impl Core<TreeIndex> {
         // before.
         let Ok(first) = self.records.get(node.record(0)) else { return Ok(()) };
         let level = node.level();
-        let mut edit = state.editing(&self.records, Urgency::Upkeep);
+        let mut edit = state.editing(Urgency::Upkeep);
         if let Err(error) = self.index.relocate(&mut edit, first.key, (object.0, level)) {
             crate::index::Index::abort(&self.index, &mut state.writer, &mut state.pages);
             return Err(error);

@@ -2,16 +2,20 @@
 //!
 //! The start of a list and the loading of a snapshot share it.
 
+use crate::batch::Batch;
 use crate::format::{OLDER_AT, Ref, link};
 use crate::index::Entry;
-use crate::pages::Pages;
-use crate::record::{Records, head_at};
+use crate::record::{Records, head16};
 use crate::timestamps::Ts;
 use perdura_pmem::planted;
+
+/// Records asked for ahead of their use.
+const AHEAD: usize = 16;
 
 /// A record that may be a version.
 #[derive(Clone, Copy)]
 pub(crate) struct Candidate {
+    /// The first sixteen bytes of the key, as a number.
     begin: u128,
     pub(crate) record: Ref,
     pub(crate) ts: Ts,
@@ -22,7 +26,7 @@ pub(crate) struct Candidate {
 
 impl Candidate {
     pub(crate) fn new(record: Ref, key: &[u8], ts: Ts, tag: bool, order: usize) -> Candidate {
-        Candidate { begin: begin_of(key), record, ts, order: u32::try_from(order).unwrap_or(u32::MAX), tag }
+        Candidate { begin: head16(key, 0), record, ts, order: u32::try_from(order).unwrap_or(u32::MAX), tag }
     }
 }
 
@@ -92,18 +96,13 @@ fn of_one_key(versions: &[Candidate], forgotten: Ts, replaced: bool, found: &mut
 }
 
 /// Makes the records of the versions that are kept link to the next older ones.
-pub(crate) fn link_older(records: &Records, pages: &mut Pages, found: &Versions) {
-    for (record, older) in &found.kept {
-        let (at, offset) = (record.offset() + OLDER_AT, if older.is_none() { 0 } else { older.offset() });
-        let word = link(offset, records.salt);
+pub(crate) fn link_older(records: &Records, batch: &mut Batch, found: &Versions) {
+    for (number, (record, older)) in found.kept.iter().enumerate() {
+        found.kept.get(number + AHEAD).inspect(|(later, _)| records.prefetch(*later));
+        let (at, word) = (record.offset() + OLDER_AT, link(older.offset(), records.salt));
         if records.region.load(at) != word {
             records.region.store(at, word);
-            pages.batch.add(at, 8);
+            batch.add(at, 8);
         }
     }
-}
-
-/// The first sixteen bytes of a key as a number of the same order.
-fn begin_of(key: &[u8]) -> u128 {
-    u128::from(head_at(key, 0)) << 64 | u128::from(head_at(key, 8))
 }

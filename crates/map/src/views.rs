@@ -5,13 +5,14 @@
 //!
 //! The mark rises under the writer's lock, to at most the oldest view. A view enters itself, fences, and looks at the mark;
 //! the writer stores the mark, fences, and looks at the views. If both come at once, the writer sees the view; it then waits
-//! for the view to have looked, and lowers the mark again if the view was let in.
+//! for the view to have looked, and lowers the mark again if the view was let in. Until then the mark stands above that view:
+//! whoever reads under a view does not ask the mark.
 //!
 //! Thread-safety: all of it is shared; marks are raised and set under the writer's lock. Keeps (I8).
 
 use crate::timestamps::Ts;
 use perdura_pmem::planted;
-use perdura_pmem::sync::Mutex;
+use perdura_pmem::sync::{Mutex, yield_now};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
@@ -22,7 +23,9 @@ pub(crate) struct Views {
     /// The oldest view's timestamp with all bits turned; 0, which stands for `Ts::MAX`, if there is none.
     oldest: AtomicU64,
     held: Mutex<BTreeMap<Ts, u64>>,
-    /// Counts the contents that loads have replaced.
+    /// What callers have asked to be forgotten, when a view was in the way.
+    wanted: AtomicU64,
+    /// Counts the moments before and after a load's content replaces another: odd in between.
     loads: AtomicU64,
 }
 
@@ -32,11 +35,26 @@ impl Views {
         self.forgotten.load(Ordering::Acquire)
     }
 
+    /// The count that a content in force has, for [`Views::is_still`]. While one replaces another, which is a matter of some
+    /// stores, it waits.
     pub(crate) fn loads(&self) -> u64 {
-        self.loads.load(Ordering::Acquire)
+        loop {
+            let loads = self.loads.load(Ordering::Acquire);
+            if loads.is_multiple_of(2) {
+                return loads;
+            }
+            yield_now();
+        }
     }
 
-    fn oldest(&self) -> Ts {
+    /// Whether all that was read since [`Views::loads`] is of one content.
+    pub(crate) fn is_still(&self, loads: u64) -> bool {
+        fence(Ordering::Acquire);
+        self.loads.load(Ordering::Relaxed) == loads
+    }
+
+    /// The oldest timestamp that a view holds, or `Ts::MAX`.
+    pub(crate) fn oldest(&self) -> Ts {
         // Planted: a view does not hold the mark.
         if planted(116) { Ts::MAX } else { !self.oldest.load(Ordering::Acquire) }
     }
@@ -55,11 +73,29 @@ impl Views {
         Err(forgotten)
     }
 
-    /// Ends a view. Returns whether it was the oldest.
-    pub(crate) fn leave(&self, at: Ts) -> bool {
-        let mut held = self.held.lock();
-        self.remove(&mut held, at);
-        !held.contains_key(&at) && held.keys().next().is_none_or(|oldest| *oldest > at)
+    /// Enters a view at `at`, where the caller holds one, whatever the mark says.
+    pub(crate) fn enter_again(&self, at: Ts) {
+        *self.held.lock().entry(at).or_default() += 1;
+    }
+
+    /// Ends a view.
+    pub(crate) fn leave(&self, at: Ts) {
+        self.remove(&mut self.held.lock(), at);
+    }
+
+    /// Says that a view is in the way of forgetting up to `wanted`. Returns whether it has left meanwhile; otherwise it finds that
+    /// there is something to go on with.
+    #[cold]
+    pub(crate) fn is_out_of_the_way(&self, wanted: Ts) -> bool {
+        self.wanted.store(wanted, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        self.oldest() > self.forgotten()
+    }
+
+    /// Whether there is something to forget that a view was in the way of which has left. Takes no lock.
+    pub(crate) fn is_free_to_forget(&self) -> bool {
+        fence(Ordering::SeqCst);
+        self.wanted.load(Ordering::Relaxed).min(self.oldest()) > self.forgotten()
     }
 
     fn remove(&self, held: &mut BTreeMap<Ts, u64>, at: Ts) {
@@ -106,13 +142,41 @@ impl Views {
         // A mark that rises is stored before the content that needs it, one that falls after. Readers load it before and
         // after.
         self.forgotten.store(self.forgotten().max(forgotten), Ordering::Release);
+        self.wanted.store(0, Ordering::Relaxed);
         self.loads.fetch_add(1, Ordering::AcqRel);
         replace();
+        self.loads.fetch_add(1, Ordering::AcqRel);
         self.forgotten.store(forgotten, Ordering::Release);
     }
 
     /// Sets the mark of a map that was just opened.
     pub(crate) fn open(forgotten: Ts) -> Views {
         Views { forgotten: AtomicU64::new(forgotten), ..Views::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Views;
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    /// Found: a view that began while one content replaced another saw both.
+    #[test]
+    fn a_view_is_of_one_content() {
+        let views = Views::open(0);
+        let before = views.loads();
+        let (entered, enters) = mpsc::channel();
+        std::thread::scope(|scope| {
+            views.replaced(7, || {
+                assert!(!views.is_still(before), "what is read from now on may be the new content");
+                scope.spawn(|| entered.send(views.loads()).expect("somebody waits"));
+                let early = enters.recv_timeout(Duration::from_millis(20));
+                assert!(early.is_err(), "what is read from now on may be either content");
+            });
+            let between = enters.recv_timeout(Duration::from_secs(20)).expect("it goes on");
+            assert!(views.is_still(between) && !views.is_still(before));
+        });
+        assert_eq!(views.forgotten(), 7);
     }
 }

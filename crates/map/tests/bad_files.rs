@@ -101,6 +101,37 @@ fn wrong_sizes_and_kinds_are_damage() {
     }
 }
 
+/// A word of the root record changed, and the checksum corrected.
+fn forged_root(bytes: &[u8], at: usize, word: u64) -> Vec<u8> {
+    const NUMBER: u64 = (1 << 48) - 1;
+    let read = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
+    let slot = 128 + (read(64) & NUMBER & 1) as usize * 2176;
+    let mut record = bytes[slot..slot + 128].to_vec();
+    record[at..at + 8].copy_from_slice(&word.to_le_bytes());
+    let seed = (read(32).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32;
+    let crc = crc32c::crc32c_append(seed, &record[..120]);
+    record[120..].copy_from_slice(&u64::from(crc).to_le_bytes());
+    [&bytes[..slot], &record, &bytes[slot + 128..]].concat()
+}
+
+/// Found: a count of nodes that no file can hold overflowed when room for rolling back was reckoned.
+#[test]
+fn counts_beyond_the_file_are_damage() {
+    for kind in KINDS {
+        let bytes = subject(kind).bytes;
+        for (at, what) in [(48, "pending"), (56, "versions"), (64, "live"), (96, "nodes")] {
+            for word in [u64::MAX, 1 << 60, bytes.len() as u64 + 1] {
+                assert_eq!(
+                    errors(&forged_root(&bytes, at, word))[0],
+                    Some(ErrorKind::Damaged),
+                    "{kind}: {what} {word}"
+                );
+            }
+        }
+        assert_eq!(errors(&forged_root(&bytes, 112, 0))[0], None, "{kind}: as it was");
+    }
+}
+
 /// A refused file stays as it is: it may belong to another program, or be repaired.
 #[test]
 fn a_refused_file_is_not_changed() {

@@ -86,6 +86,27 @@ fn a_batch_of_k_changes_is_two_fences() {
     }
 }
 
+/// Hazard: nodes that were replaced before their confirmation are flushed as well, and a batch costs as many as it has changes.
+#[test]
+fn a_confirmation_flushes_what_is_left_of_its_batch() {
+    let (map, recorder) = recorded(Kind::BTree, 1000);
+    (0..300u64).for_each(|key| map.set(1, &key.to_be_bytes(), b"value").expect("there is room"));
+    map.confirm().expect("confirmed");
+    let lines = || -> u64 {
+        let lines = |kind: &EventKind| if let EventKind::Flush { count, .. } = kind { u64::from(*count) } else { 0 };
+        recorder.trace().events().iter().map(|event| lines(&event.kind)).sum()
+    };
+    // Records of 64 bytes on average fit one line.
+    const CHANGES: u64 = 500;
+    let before = lines();
+    (0..CHANGES).for_each(|n| map.set(2 + n, &(n % 3).to_be_bytes(), b"later").expect("there is room"));
+    assert_eq!(lines(), before, "changes flush nothing");
+    map.confirm().expect("confirmed");
+    let flushed = lines() - before;
+    // Three leaves at most and the way to them, the root record and word, the pages' words.
+    assert!((CHANGES / 2..CHANGES + 60).contains(&flushed), "{flushed} lines for {CHANGES} changes of three keys");
+}
+
 #[test]
 fn reads_touch_nothing() {
     for kind in KINDS {

@@ -180,3 +180,26 @@ fn a_full_list_can_be_rolled_back() {
 fn a_full_btree_can_be_rolled_back() {
     (40 << 10..60 << 10).step_by(512).for_each(|bytes| what_is_not_applied_can_be_taken_back(bytes, &btree));
 }
+
+/// Hazard: room for rolling back is kept for a tree of fewer levels than this one has.
+#[test]
+fn the_room_kept_is_for_every_level() {
+    const CHANGES: u64 = 40;
+    let medium: Arc<dyn Medium> = Arc::new(SimMedium::new());
+    let layout = Layout { bytes: 16 << 20, page_bytes: 256, branching: 4 };
+    let config = Config { changes_max: 1000, ..config() };
+    let map = BTree::create(&medium, "map", &layout, &config).expect("the medium is empty");
+    // Nodes of at most 4 entries: more than 7 levels, since 4^7 is less.
+    const KEYS: u64 = 20_000;
+    let key = |number: u64| (number * 7919 % KEYS).to_be_bytes();
+    (0..KEYS).for_each(|number| map.set(1, &key(number), b"").expect("there is room"));
+    map.apply(1).expect("it is there");
+    map.confirm().expect("confirmed");
+    let before = map.space().reserved;
+    (0..CHANGES).for_each(|number| map.set(2, &key(number), b"later").expect("there is room"));
+    // An inner node has 8 bytes of checksum, 8 of header and 24 for each entry, in whole cache lines: 2 to a page.
+    let kept = map.space().reserved - before;
+    assert!(kept >= CHANGES * 8 * 128, "{kept} bytes are kept for {CHANGES} changes of paths of 8 nodes");
+    map.rollback(2).expect("room is kept");
+    assert_eq!(map.space().reserved, before);
+}

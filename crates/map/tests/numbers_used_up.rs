@@ -2,11 +2,11 @@
 
 mod support;
 
-use perdura_map::ErrorKind;
+use perdura_map::{ErrorKind, OrderedMap};
 use perdura_pmem::sim::Image;
 use perdura_pmem::{Medium, SimMedium};
 use std::sync::Arc;
-use support::{KINDS, NEWEST, create, layout, quiet_every, refused, value};
+use support::{KINDS, NEWEST, Place, all, create, layout, load, mutations, quiet_every, refused, stream, value};
 
 const NUMBER_BITS: u32 = 48;
 
@@ -54,5 +54,61 @@ fn a_map_stops_before_its_numbers_are_used_up() {
             map.confirm().expect("nothing is left");
         }
         assert!(changes > 0, "{kind}");
+        let map = perdura_map::open(&medium, "map", &quiet_every(1)).expect("it opens");
+        take_the_remedy(&*map, changes);
+    }
+}
+
+/// What the error names: the map goes on in a new file. Found: a snapshot was refused with that very error.
+fn take_the_remedy(map: &dyn OrderedMap, changes: u64) {
+    let kind = map.kind();
+    let last = map.timestamps().last;
+    assert_eq!(last, 1 + changes);
+    map.rollback(last).unwrap_or_else(|error| panic!("{kind}: {error}"));
+    map.apply(last - 1).unwrap_or_else(|error| panic!("{kind}: {error}"));
+    map.forget(last - 2).unwrap_or_else(|error| panic!("{kind}: {error}"));
+    map.set_meta(b"meta").unwrap_or_else(|error| panic!("{kind}: {error}"));
+    assert_eq!(map.check().unwrap_or_else(|error| panic!("{kind}: {error}")), 2, "the versions at and below the mark");
+    let chunks = stream(map, 1000);
+    let place = Place::simulated(kind);
+    let copy = place.create("copy");
+    load(&*copy, &chunks).expect("there is room");
+    assert_eq!(copy.timestamps(), map.timestamps(), "{kind}");
+    assert_eq!((all(&*copy, NEWEST), mutations(&*copy, 0)), (all(map, NEWEST), mutations(map, 0)), "{kind}");
+    for ts in last..last + 100 {
+        copy.set(ts, b"key", &ts.to_be_bytes()).unwrap_or_else(|error| panic!("{kind}: {error}"));
+        copy.confirm().expect("confirmed");
+    }
+    drop(copy);
+    assert_eq!(value(&*place.open("copy"), b"key", NEWEST), Some((last + 99).to_be_bytes().to_vec()), "{kind}");
+}
+
+/// Hazard: what may still be done when changes are refused uses up the numbers that are left, and the file is lost.
+#[test]
+fn what_is_left_of_the_numbers_is_kept() {
+    for kind in KINDS {
+        let medium = Arc::new(SimMedium::new());
+        let shared: Arc<dyn Medium> = medium.clone();
+        let map = create(&shared, "map", kind, &layout(kind, 256 << 10), &quiet_every(1)).expect("there is room");
+        (1..10).for_each(|ts| map.set(ts, b"key", b"value").expect("there is room"));
+        drop(map);
+        let bytes = aged(&medium.image().bytes_of("map").expect("it exists"), (1 << NUMBER_BITS) - (1 << 19) - 10);
+        let medium: Arc<dyn Medium> = Arc::new(SimMedium::from_image(Image::from_files([("map", &bytes[..])])));
+        let map = perdura_map::open(&medium, "map", &quiet_every(1)).expect("it opens");
+        let mut done = 0;
+        while let Ok(()) = map.set_meta(&[done as u8]) {
+            map.confirm().expect("confirmed");
+            done += 1;
+            assert!(done < 100, "{kind}: it never stops");
+        }
+        refused(map.set_meta(b""), ErrorKind::ReadOnly);
+        refused(map.apply(2), ErrorKind::ReadOnly);
+        refused(map.rollback(9), ErrorKind::ReadOnly);
+        refused(map.forget(0), ErrorKind::ReadOnly);
+        refused(map.load_snapshot(), ErrorKind::ReadOnly);
+        assert_eq!(map.check().expect("it can be checked"), 9, "{kind}");
+        let copy = Place::simulated(kind).create("copy");
+        load(&*copy, &stream(&*map, 1000)).expect("there is room");
+        assert_eq!(all(&*copy, NEWEST), all(&*map, NEWEST), "{kind}");
     }
 }

@@ -164,3 +164,41 @@ fn pages_are_used_again_under_readers() {
         }
     }
 }
+
+/// Found: the mark of what is forgotten rose above a view that had just begun, until the writer saw it. Meanwhile reads
+/// under the view were refused.
+#[test]
+fn a_view_is_readable_from_the_first_moment() {
+    for kind in KINDS {
+        let medium: Arc<dyn Medium> = Arc::new(SimMedium::new());
+        let map = create(&medium, "map", kind, &layout(kind, 8 << 20), &quiet()).expect("there is room");
+        map.put(b"k", b"v").expect("there is room");
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let (map, done) = (&*map, &done);
+            scope.spawn(move || {
+                for number in 0.. {
+                    // A view that finds many versions above its own keeps them meanwhile, until there is no room.
+                    let is_full = map.put(b"k", b"v").is_err_and(|error| error.kind() == ErrorKind::Full);
+                    if is_full || number % 1000 == 0 {
+                        map.collect().expect("collected");
+                    }
+                    if done.load(Ordering::Acquire) {
+                        break;
+                    }
+                }
+            });
+            let _ends = Ends(done);
+            for _ in 0..100_000 {
+                let Ok(view) = map.view(map.timestamps().applied) else { continue };
+                for _ in 0..20 {
+                    let found = view.get(b"k").expect("the view holds it");
+                    assert_eq!(found.as_deref(), Some(&b"v"[..]));
+                }
+                let mut scan =
+                    view.scan((std::ops::Bound::Unbounded, std::ops::Bound::Unbounded)).expect("it holds it");
+                assert!(scan.advance().expect("it goes on").is_some());
+            }
+        });
+    }
+}

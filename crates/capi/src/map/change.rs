@@ -1,8 +1,9 @@
 //! Changing a map. A change is visible once its call returns, and durable once confirmed.
 
-use super::argument::{key as key_of, target, value as value_of};
+use super::argument::{key as key_of, value as value_of};
 use super::code::{Outcome, PerduraMapCode};
 use super::open::{PerduraMap, with};
+use super::result::note;
 use std::ffi::c_void;
 
 /// A string of bytes.
@@ -96,10 +97,8 @@ pub unsafe extern "C" fn perdura_map_compare_and_set(
         let (key, expected, desired) =
             unsafe { (key_of(key, key_bytes)?, optional_value(expected)?, optional_value(desired)?) };
         let compared = map.changeable()?.compare_and_set(ts, key, expected, desired)?;
-        if let Ok(target) = target(rests_on, "the timestamp") {
-            // SAFETY: as the caller vouches for.
-            unsafe { target.write(compared.ts) };
-        }
+        // SAFETY: as the caller vouches for.
+        unsafe { note(rests_on, compared.ts) };
         Ok(if compared.matched { PerduraMapCode::Ok } else { PerduraMapCode::Differs })
     };
     // SAFETY: as the caller vouches for.
@@ -126,10 +125,7 @@ pub unsafe extern "C" fn perdura_map_put(
     // SAFETY: as the caller vouches for.
     unsafe {
         with(map, |map| {
-            let given = map.changeable()?.put(key_of(key, key_bytes)?, value_of(value, value_bytes)?)?;
-            if let Ok(target) = target(ts, "the timestamp") {
-                target.write(given);
-            }
+            note(ts, map.changeable()?.put(key_of(key, key_bytes)?, value_of(value, value_bytes)?)?);
             Ok(PerduraMapCode::Ok)
         })
     }

@@ -1,9 +1,10 @@
 //! Scans: walks over the keys in order.
 
 use super::argument::{key as key_of, live, owned, target};
-use super::call::{call, call_on};
+use super::call::call_on;
 use super::code::{Outcome, PerduraMapCode};
 use super::open::{Hold, PerduraMap, with};
+use super::result::{hand_out, release};
 use super::view::{PerduraMapView, map_of};
 use perdura_map::Scan;
 use std::ffi::c_void;
@@ -31,7 +32,8 @@ unsafe fn bound_of<'a>(bound: *const PerduraMapBound) -> Outcome<Bound<&'a [u8]>
     Ok(if bound.excluded { Bound::Excluded(key) } else { Bound::Included(key) })
 }
 
-/// A scan over keys in ascending order. It sees the map as it was when the scan began.
+/// A scan over keys in ascending order, at one timestamp. What is applied does not change under it. Above the applied timestamp a
+/// change or a rollback made since it began may show or not. It goes on in the content that it began in if a snapshot is loaded.
 pub struct PerduraMapCursor {
     scan: Scan<'static>,
     ended: bool,
@@ -63,15 +65,9 @@ unsafe fn begin(
     cursor: *mut *mut PerduraMapCursor,
     scan: impl FnOnce(&'static PerduraMap) -> Outcome<Scan<'static>>,
 ) -> PerduraMapCode {
-    let begin = |map: &'static PerduraMap| {
-        let target = target(cursor, "the cursor")?;
-        let made = PerduraMapCursor { scan: scan(map)?, ended: false, map, _hold: map.hold() };
-        // SAFETY: as the caller vouches for.
-        unsafe { target.write(Box::into_raw(Box::new(made))) };
-        Ok(PerduraMapCode::Ok)
-    };
+    let begin = |map| Ok(PerduraMapCursor { scan: scan(map)?, ended: false, map, _hold: map.hold() });
     // SAFETY: as the caller vouches for; the cursor holds the map.
-    unsafe { with(map, begin) }
+    unsafe { with(map, |map| hand_out(cursor, "the cursor", || begin(map))) }
 }
 
 /// Begins a scan of the keys between `lower` and `upper` that have a value at timestamp `at`. A bound that is null does not
@@ -173,11 +169,6 @@ pub unsafe extern "C" fn perdura_map_cursor_next(
 /// `cursor` must be null or live, and neither it nor its entry may be used any more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn perdura_map_cursor_release(cursor: *mut PerduraMapCursor) {
-    if !cursor.is_null() {
-        call(|| {
-            // SAFETY: as the caller vouches for.
-            drop(unsafe { Box::from_raw(cursor) });
-            Ok(PerduraMapCode::Ok)
-        });
-    }
+    // SAFETY: as the caller vouches for.
+    unsafe { release(cursor) };
 }

@@ -1,8 +1,9 @@
 //! Directories of maps. One process at a time uses a directory; it opens each map once.
 
-use super::argument::{live, target, text};
+use super::argument::{live, text};
 use super::call::call;
 use super::code::{Failure, Outcome, PerduraMapCode};
+use super::result::{hand_out, release};
 use perdura_pmem::{FileMedium, Medium, Options};
 use std::collections::BTreeSet;
 use std::ffi::{CStr, OsStr, c_char};
@@ -63,13 +64,13 @@ pub unsafe extern "C" fn perdura_map_directory_open(
     directory: *mut *mut PerduraMapDirectory,
 ) -> PerduraMapCode {
     call(|| {
-        let directory = target(directory, "the directory")?;
+        let options = Options { emulate, create_dir: create };
         // SAFETY: as the caller vouches for.
-        let medium = open(unsafe { text(path, "path") }?, Options { emulate, create_dir: create })?;
-        let opened = PerduraMapDirectory { medium, names: Arc::default() };
+        let open = || open(unsafe { text(path, "path") }?, options);
         // SAFETY: as the caller vouches for.
-        unsafe { directory.write(Box::into_raw(Box::new(opened))) };
-        Ok(PerduraMapCode::Ok)
+        unsafe {
+            hand_out(directory, "the directory", || Ok(PerduraMapDirectory { medium: open()?, names: Arc::default() }))
+        }
     })
 }
 
@@ -86,13 +87,8 @@ fn open(path: &CStr, options: Options) -> Outcome<Arc<dyn Medium>> {
 /// `directory` must be null or open, and nobody may use it any more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn perdura_map_directory_close(directory: *mut PerduraMapDirectory) {
-    if !directory.is_null() {
-        call(|| {
-            // SAFETY: as the caller vouches for.
-            drop(unsafe { Box::from_raw(directory) });
-            Ok(PerduraMapCode::Ok)
-        });
-    }
+    // SAFETY: as the caller vouches for.
+    unsafe { release(directory) };
 }
 
 /// The directory, and `name` as the name of a map.

@@ -1,15 +1,16 @@
 //! Loading: a snapshot of another map, of either kind, replaces the content of this one.
 
-use super::argument::{chunk, owned, target};
+use super::argument::{chunk, owned};
 use super::call::{call, call_on};
 use super::code::{Failure, PerduraMapCode};
 use super::open::{Hold, PerduraMap, with};
+use super::result::{hand_out, release};
 use perdura_map::Loader;
 use std::ffi::c_void;
 
 /// Takes the chunks of a snapshot that replaces the content of a map.
 pub struct PerduraMapLoader {
-    loader: Loader<'static>,
+    loader: Loader,
     map: &'static PerduraMap,
     /// Dropped after the loader.
     _hold: Hold,
@@ -19,7 +20,7 @@ pub struct PerduraMapLoader {
 /// READ_ONLY.
 ///
 /// # Errors
-/// READ_ONLY, FULL.
+/// READ_ONLY if a snapshot is held or another load has begun, or the numbers of confirmations are used up.
 ///
 /// # Safety
 /// `map` must be open, `loader` writable; each may be null.
@@ -36,7 +37,7 @@ pub unsafe extern "C" fn perdura_map_load_begin(
 /// finishes, also after a crash, reads and changes fail with PARTIAL.
 ///
 /// # Errors
-/// READ_ONLY.
+/// As [`perdura_map_load_begin`].
 ///
 /// # Safety
 /// `map` must be open, `loader` writable; each may be null.
@@ -53,16 +54,12 @@ pub unsafe extern "C" fn perdura_map_load_reset(
 /// `map` must be null or open, `loader` null or writable.
 unsafe fn begin_load(map: *const PerduraMap, loader: *mut *mut PerduraMapLoader, resets: bool) -> PerduraMapCode {
     let begin = |map: &'static PerduraMap| {
-        let target = target(loader, "the loader")?;
         let changeable = map.changeable()?;
         let begun = if resets { changeable.reset_and_load()? } else { changeable.load_snapshot()? };
-        let made = PerduraMapLoader { loader: begun, map, _hold: map.hold() };
-        // SAFETY: as the caller vouches for.
-        unsafe { target.write(Box::into_raw(Box::new(made))) };
-        Ok(PerduraMapCode::Ok)
+        Ok(PerduraMapLoader { loader: begun, map, _hold: map.hold() })
     };
     // SAFETY: as the caller vouches for; the loader holds the map.
-    unsafe { with(map, begin) }
+    unsafe { with(map, |map| hand_out(loader, "the loader", || begin(map))) }
 }
 
 /// Takes the next chunk of the snapshot, as [`super::snapshot::perdura_map_snapshot_next`] gave it out and in the same order.
@@ -91,7 +88,8 @@ pub unsafe extern "C" fn perdura_map_load_push(
 /// Replaces the map's content by what was loaded, durably. Releases the loader, whatever the outcome.
 ///
 /// # Errors
-/// DAMAGED if chunks are missing, FULL. The map then keeps its content.
+/// DAMAGED if chunks are missing, FULL. The map then is as it was when the loader was made: emptied, if that was by
+/// [`perdura_map_load_reset`].
 ///
 /// # Safety
 /// `loader` must be null or live, and nobody may use it any more.
@@ -110,17 +108,13 @@ pub unsafe extern "C" fn perdura_map_load_finish(loader: *mut PerduraMapLoader) 
     outcome
 }
 
-/// Releases a loader. The map stays as it was when the loader was made.
+/// Releases a loader. The map stays as it was when the loader was made: after [`perdura_map_load_reset`] emptied, and every read
+/// and change fails with PARTIAL until another load is finished.
 ///
 /// # Safety
 /// `loader` must be null or live, and nobody may use it any more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn perdura_map_load_abandon(loader: *mut PerduraMapLoader) {
-    if !loader.is_null() {
-        call(|| {
-            // SAFETY: as the caller vouches for.
-            drop(unsafe { Box::from_raw(loader) });
-            Ok(PerduraMapCode::Ok)
-        });
-    }
+    // SAFETY: as the caller vouches for.
+    unsafe { release(loader) };
 }

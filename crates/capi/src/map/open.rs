@@ -1,13 +1,14 @@
 //! Creating, opening and closing a map.
 //!
-//! Whatever C holds of a map (a value, cursor, snapshot or loader) counts as a `Hold`, and a map with holds does not close. So
+//! Whatever C holds of a map (a value, view, cursor, snapshot or loader) counts as a `Hold`, and a map with holds does not close. So
 //! the holders may refer to the map as `'static`.
 
-use super::argument::{live, target};
+use super::argument::live;
 use super::call::{FailStop, call, call_on};
 use super::code::{Failure, Outcome, PerduraMapCode};
 use super::directory::{Claim, PerduraMapDirectory, directory_and_name};
-use perdura_map::{BTree, Config, Layout, List, OrderedMap};
+use super::result::hand_out;
+use perdura_map::{Config, Kind, Layout, OrderedMap};
 use std::ffi::c_char;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -20,7 +21,7 @@ pub const PERDURA_MAP_BTREE: u32 = 2;
 /// An open map. Any number of threads may use it.
 pub struct PerduraMap {
     map: Box<dyn OrderedMap>,
-    /// Values, cursors, snapshots and loaders not released.
+    /// Values, views, cursors, snapshots and loaders not released.
     held: AtomicU64,
     failed: FailStop,
     /// Dropped last, when the file is no longer in use.
@@ -109,7 +110,7 @@ pub struct PerduraMapConfig {
 /// Recommends a layout for a map of `kind` in a file of `bytes` bytes.
 #[unsafe(no_mangle)]
 pub extern "C" fn perdura_map_layout(kind: u32, bytes: u64) -> PerduraMapLayout {
-    let layout = if kind == PERDURA_MAP_LIST { Layout::list(bytes) } else { Layout::btree(bytes) };
+    let layout = Layout::of(if kind == PERDURA_MAP_LIST { Kind::List } else { Kind::BTree }, bytes);
     PerduraMapLayout { kind, page_bytes: layout.page_bytes, branching: layout.branching, bytes: layout.bytes }
 }
 
@@ -152,26 +153,25 @@ pub unsafe extern "C" fn perdura_map_create(
     config: *const PerduraMapConfig,
     map: *mut *mut PerduraMap,
 ) -> PerduraMapCode {
-    call(|| {
-        let target = target(map, "the map")?;
+    let create = || {
         // SAFETY: as the caller vouches for.
         let ((directory, name), given, config) =
             unsafe { (directory_and_name(directory, name)?, live(layout, "layout")?, read_config(config)) };
         let layout = Layout { bytes: given.bytes, page_bytes: given.page_bytes, branching: given.branching };
         let claim = directory.names.claim(name)?;
-        let medium = &directory.medium;
-        let map: Box<dyn OrderedMap> = match given.kind {
-            PERDURA_MAP_LIST => Box::new(List::create(medium, name, &layout, &config)?),
-            PERDURA_MAP_BTREE => Box::new(BTree::create(medium, name, &layout, &config)?),
+        let kind = match given.kind {
+            PERDURA_MAP_LIST => Kind::List,
+            PERDURA_MAP_BTREE => Kind::BTree,
             other => {
                 let message = format!("kind {other}: use PERDURA_MAP_LIST or PERDURA_MAP_BTREE");
                 return Err(Failure::new(PerduraMapCode::Argument, message));
             }
         };
-        // SAFETY: as the caller vouches for.
-        unsafe { target.write(hand_out(map, claim)) };
-        Ok(PerduraMapCode::Ok)
-    })
+        let map = perdura_map::create(&directory.medium, name, kind, &layout, &config)?;
+        Ok(PerduraMap { map, held: AtomicU64::new(0), failed: FailStop::default(), _claim: claim })
+    };
+    // SAFETY: as the caller vouches for.
+    call(|| unsafe { hand_out(map, "the map", create) })
 }
 
 /// Opens the map in file `name`, of either kind, as its newest confirmation left it. `config` may be null for the default.
@@ -188,20 +188,15 @@ pub unsafe extern "C" fn perdura_map_open(
     config: *const PerduraMapConfig,
     map: *mut *mut PerduraMap,
 ) -> PerduraMapCode {
-    call(|| {
-        let target = target(map, "the map")?;
+    let open = || {
         // SAFETY: as the caller vouches for.
         let ((directory, name), config) = unsafe { (directory_and_name(directory, name)?, read_config(config)) };
         let claim = directory.names.claim(name)?;
         let map = perdura_map::open(&directory.medium, name, &config)?;
-        // SAFETY: as the caller vouches for.
-        unsafe { target.write(hand_out(map, claim)) };
-        Ok(PerduraMapCode::Ok)
-    })
-}
-
-fn hand_out(map: Box<dyn OrderedMap>, claim: Claim) -> *mut PerduraMap {
-    Box::into_raw(Box::new(PerduraMap { map, held: AtomicU64::new(0), failed: FailStop::default(), _claim: claim }))
+        Ok(PerduraMap { map, held: AtomicU64::new(0), failed: FailStop::default(), _claim: claim })
+    };
+    // SAFETY: as the caller vouches for.
+    call(|| unsafe { hand_out(map, "the map", open) })
 }
 
 /// Confirms a map's changes and closes it. After INTERNAL it does neither: the file stays in use until the process ends.

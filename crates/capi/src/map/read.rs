@@ -1,12 +1,12 @@
 //! Reading one key: in place, or as a copy.
 
 use super::argument::{key as key_of, target};
-use super::call::call;
 use super::code::{Outcome, PerduraMapCode};
 use super::open::{Hold, PerduraMap, with};
+use super::result::{copy, note, release};
 use perdura_map::Value;
 use std::ffi::c_void;
-use std::ptr::{NonNull, null_mut};
+use std::ptr::null_mut;
 
 /// The timestamp at which a read sees the newest version of each key, confirmed or not, applied or not.
 pub const PERDURA_MAP_NEWEST: u64 = u64::MAX;
@@ -32,7 +32,7 @@ pub struct PerduraMapValue {
 }
 
 impl PerduraMapValue {
-    const NONE: PerduraMapValue = PerduraMapValue { data: std::ptr::null(), bytes: 0, hold: null_mut() };
+    pub(super) const NONE: PerduraMapValue = PerduraMapValue { data: std::ptr::null(), bytes: 0, hold: null_mut() };
 }
 
 /// Gets the value of `key` at timestamp `at`, without a copy. Release it with [`perdura_map_value_release`]. ABSENT if the key
@@ -58,20 +58,9 @@ pub unsafe extern "C" fn perdura_map_get(
         unsafe { value_of(map, found, value) }
     };
     // SAFETY: as the caller vouches for.
-    unsafe { empty(value) };
+    unsafe { note(value, PerduraMapValue::NONE) };
     // SAFETY: as the caller vouches for.
     unsafe { with(map, get) }
-}
-
-/// Says that no value was found, so that a caller may release what a failed call has left.
-///
-/// # Safety
-/// `value` must be null or writable.
-pub(super) unsafe fn empty(value: *mut PerduraMapValue) {
-    if let Some(value) = NonNull::new(value) {
-        // SAFETY: as the caller vouches for.
-        unsafe { value.write(PerduraMapValue::NONE) };
-    }
 }
 
 /// Gives out a value that was found, or none.
@@ -100,17 +89,11 @@ pub(super) unsafe fn value_of(
 /// `value` must be null or as `perdura_map_get` left it, and its bytes not be used any more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn perdura_map_value_release(value: *mut PerduraMapValue) {
-    call(|| {
-        // SAFETY: as the caller vouches for.
-        if let Some(value) = unsafe { value.as_mut() } {
-            let hold = std::mem::replace(value, PerduraMapValue::NONE).hold;
-            if !hold.is_null() {
-                // SAFETY: made by `perdura_map_get`, and released once: the pointer is gone.
-                drop(unsafe { Box::from_raw(hold) });
-            }
-        }
-        Ok(PerduraMapCode::Ok)
-    });
+    // SAFETY: as the caller vouches for.
+    if let Some(value) = unsafe { value.as_mut() } {
+        // SAFETY: made by `perdura_map_get`, and released once: the pointer is gone.
+        unsafe { release(std::mem::replace(value, PerduraMapValue::NONE).hold) };
+    }
 }
 
 /// Copies the value of `key` at timestamp `at` to `buffer`, cut to `buffer_bytes` bytes. `value_bytes` gets the length of the
@@ -134,18 +117,10 @@ pub unsafe extern "C" fn perdura_map_read(
 ) -> PerduraMapCode {
     let read = |map: &'static PerduraMap| -> Outcome {
         let length = target(value_bytes, "the value's length")?;
-        let room = if buffer.is_null() { 0 } else { buffer_bytes };
         // SAFETY: as the caller vouches for.
-        unsafe {
-            let Some(found) = map.map().get(key_of(key, key_bytes)?, at)? else {
-                return Ok(PerduraMapCode::Absent);
-            };
-            if room > 0 {
-                buffer.cast::<u8>().copy_from(found.as_ptr(), found.len().min(room));
-            }
-            length.write(found.len());
-        }
-        Ok(PerduraMapCode::Ok)
+        let found = map.map().get(unsafe { key_of(key, key_bytes) }?, at)?;
+        // SAFETY: as the caller vouches for.
+        found.map_or(Ok(PerduraMapCode::Absent), |found| unsafe { copy(&found, buffer, buffer_bytes, length) })
     };
     // SAFETY: as the caller vouches for.
     unsafe { with(map, read) }

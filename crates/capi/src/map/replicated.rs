@@ -4,6 +4,7 @@ use super::argument::{limited, live, target, value};
 use super::change::PerduraMapBytes;
 use super::code::{Outcome, PerduraMapCode};
 use super::open::{PerduraMap, with};
+use super::result::{copy, note};
 use perdura_map::{KEY_BYTES_MAX, KeyChange, META_BYTES_MAX, TAG_BYTES_MAX};
 use std::ffi::c_void;
 
@@ -59,21 +60,6 @@ pub unsafe extern "C" fn perdura_map_batch(
     unsafe { with(map, make) }
 }
 
-/// # Safety
-/// `buffer` must be null or writable for `buffer_bytes` bytes, `length` null or writable.
-unsafe fn give(found: &[u8], buffer: *mut c_void, buffer_bytes: usize, length: *mut usize) -> Outcome {
-    let length = target(length, "the length")?;
-    let room = if buffer.is_null() { 0 } else { buffer_bytes };
-    // SAFETY: as the caller vouches for.
-    unsafe {
-        if room > 0 {
-            buffer.cast::<u8>().copy_from(found.as_ptr(), found.len().min(room));
-        }
-        length.write(found.len());
-    }
-    Ok(PerduraMapCode::Ok)
-}
-
 /// Copies the newest tag that is forgotten to `buffer`, cut to `buffer_bytes` bytes. `tag_bytes` gets its whole length, `ts` its
 /// timestamp, which may be null. ABSENT if no tag was forgotten.
 ///
@@ -91,10 +77,8 @@ pub unsafe extern "C" fn perdura_map_forgotten_tag(
         let Some((at, tag)) = map.map().forgotten_tag() else { return Ok(PerduraMapCode::Absent) };
         // SAFETY: as the caller vouches for.
         unsafe {
-            if let Ok(target) = target(ts, "the timestamp") {
-                target.write(at);
-            }
-            give(&tag, buffer, buffer_bytes, tag_bytes)
+            note(ts, at);
+            copy(&tag, buffer, buffer_bytes, target(tag_bytes, "the length")?)
         }
     };
     // SAFETY: as the caller vouches for.
@@ -136,5 +120,5 @@ pub unsafe extern "C" fn perdura_map_meta(
     meta_bytes: *mut usize,
 ) -> PerduraMapCode {
     // SAFETY: as the caller vouches for.
-    unsafe { with(map, |map| give(&map.map().meta(), buffer, buffer_bytes, meta_bytes)) }
+    unsafe { with(map, |map| copy(&map.map().meta(), buffer, buffer_bytes, target(meta_bytes, "the length")?)) }
 }

@@ -5,6 +5,7 @@ use super::call::{call, call_on};
 use super::code::{Failure, PerduraMapCode};
 use super::open::{Hold, PerduraMap, with};
 use super::progress::PerduraMapTimestamps;
+use super::result::{hand_out, release};
 use perdura_map::{Chunks, Position, Snapshot};
 use std::ffi::c_void;
 
@@ -58,7 +59,6 @@ pub unsafe extern "C" fn perdura_map_snapshot_within(
     snapshot: *mut *mut PerduraMapSnapshot,
 ) -> PerduraMapCode {
     let take = |map: &'static PerduraMap| {
-        let target = target(snapshot, "the snapshot")?;
         if chunk_bytes_max < PERDURA_MAP_CHUNK_BYTES_MIN {
             let message = format!("chunks of {chunk_bytes_max} bytes: use {PERDURA_MAP_CHUNK_BYTES_MIN} or more");
             return Err(Failure::new(PerduraMapCode::Argument, message));
@@ -66,13 +66,10 @@ pub unsafe extern "C" fn perdura_map_snapshot_within(
         let snapshot = map.changeable()?.snapshot_within(garbage_bytes_max)?;
         let chunks = snapshot.chunks(chunk_bytes_max);
         let (mark, chunk, _hold) = (chunks.position(), Vec::new(), map.hold());
-        let made = PerduraMapSnapshot { chunks, chunk_bytes_max, mark, chunk, ended: false, snapshot, map, _hold };
-        // SAFETY: as the caller vouches for.
-        unsafe { target.write(Box::into_raw(Box::new(made))) };
-        Ok(PerduraMapCode::Ok)
+        Ok(PerduraMapSnapshot { chunks, chunk_bytes_max, mark, chunk, ended: false, snapshot, map, _hold })
     };
     // SAFETY: as the caller vouches for; the snapshot holds the map.
-    unsafe { with(map, take) }
+    unsafe { with(map, |map| hand_out(snapshot, "the snapshot", || take(map))) }
 }
 
 /// Gets the map's timestamps as of the snapshot.
@@ -162,11 +159,6 @@ pub unsafe extern "C" fn perdura_map_snapshot_rewind(snapshot: *mut PerduraMapSn
 /// `snapshot` must be null or live, and neither it nor its chunk may be used any more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn perdura_map_snapshot_release(snapshot: *mut PerduraMapSnapshot) {
-    if !snapshot.is_null() {
-        call(|| {
-            // SAFETY: as the caller vouches for.
-            drop(unsafe { Box::from_raw(snapshot) });
-            Ok(PerduraMapCode::Ok)
-        });
-    }
+    // SAFETY: as the caller vouches for.
+    unsafe { release(snapshot) };
 }

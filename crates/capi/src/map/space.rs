@@ -3,6 +3,7 @@
 use super::argument::target;
 use super::code::PerduraMapCode;
 use super::open::{PerduraMap, with};
+use super::result::note;
 use perdura_map::Space;
 
 /// How a map uses its file, in bytes.
@@ -15,7 +16,7 @@ pub struct PerduraMapSpace {
     pub used: u64,
     /// Free pages.
     pub free: u64,
-    /// What the newest confirmation reaches.
+    /// What the newest confirmation reaches, and what was made since.
     pub live: u64,
     /// What used pages hold beyond that.
     pub garbage: u64,
@@ -62,10 +63,7 @@ pub unsafe extern "C" fn perdura_map_collect(map: *const PerduraMap, bytes: *mut
     // SAFETY: as the caller vouches for.
     unsafe {
         with(map, |map| {
-            let freed = map.changeable()?.collect()?;
-            if let Ok(target) = target(bytes, "the bytes") {
-                target.write(freed);
-            }
+            note(bytes, map.changeable()?.collect()?);
             Ok(PerduraMapCode::Ok)
         })
     }
@@ -84,10 +82,7 @@ pub unsafe extern "C" fn perdura_map_check(map: *const PerduraMap, versions: *mu
     // SAFETY: as the caller vouches for.
     unsafe {
         with(map, |map| {
-            let found = map.map().check()?;
-            if let Ok(target) = target(versions, "the versions") {
-                target.write(found);
-            }
+            note(versions, map.map().check()?);
             Ok(PerduraMapCode::Ok)
         })
     }

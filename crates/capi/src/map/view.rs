@@ -1,10 +1,10 @@
 //! Views: several reads that all see one timestamp, whatever is forgotten meanwhile.
 
-use super::argument::{key as key_of, live, target};
-use super::call::call;
+use super::argument::{key as key_of, live};
 use super::code::{Outcome, PerduraMapCode};
 use super::open::{Hold, PerduraMap, with};
-use super::read::{PerduraMapValue, empty, value_of};
+use super::read::{PerduraMapValue, value_of};
+use super::result::{hand_out, note, release};
 use perdura_map::View;
 use std::ffi::c_void;
 
@@ -30,15 +30,9 @@ pub unsafe extern "C" fn perdura_map_view(
     at: u64,
     view: *mut *mut PerduraMapView,
 ) -> PerduraMapCode {
-    let begin = |map: &'static PerduraMap| -> Outcome {
-        let target = target(view, "the view")?;
-        let made = PerduraMapView { view: map.map().view(at)?, map, _hold: map.hold() };
-        // SAFETY: as the caller vouches for.
-        unsafe { target.write(Box::into_raw(Box::new(made))) };
-        Ok(PerduraMapCode::Ok)
-    };
+    let begin = |map: &'static PerduraMap| Ok(PerduraMapView { view: map.map().view(at)?, map, _hold: map.hold() });
     // SAFETY: as the caller vouches for; the view holds the map.
-    unsafe { with(map, begin) }
+    unsafe { with(map, |map| hand_out(view, "the view", || begin(map))) }
 }
 
 /// Gets the value of `key` in a view, as [`super::read::perdura_map_get`] does.
@@ -64,7 +58,7 @@ pub unsafe extern "C" fn perdura_map_view_get(
         unsafe { value_of(map, found, value) }
     };
     // SAFETY: as the caller vouches for.
-    unsafe { empty(value) };
+    unsafe { note(value, PerduraMapValue::NONE) };
     // SAFETY: as the caller vouches for.
     unsafe { with(map_of(view), get) }
 }
@@ -84,11 +78,6 @@ pub(super) unsafe fn map_of(view: *const PerduraMapView) -> *const PerduraMap {
 /// `view` must be null or live, and not be used any more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn perdura_map_view_release(view: *mut PerduraMapView) {
-    call(|| {
-        if !view.is_null() {
-            // SAFETY: made by `perdura_map_view`, and released once.
-            drop(unsafe { Box::from_raw(view) });
-        }
-        Ok(PerduraMapCode::Ok)
-    });
+    // SAFETY: as the caller vouches for.
+    unsafe { release(view) };
 }

@@ -240,7 +240,7 @@ impl Given {
     fn create(&mut self) -> Result<Action, Error> {
         let bytes = self.size()?.ok_or("--bytes is missing: a map's file does not grow")?;
         let kind = self.kind()?.unwrap_or(Kind::BTree);
-        let best = layout(kind, bytes);
+        let best = Layout::of(kind, bytes);
         let page_bytes = self.number("page-bytes")?.unwrap_or(best.page_bytes);
         let branching = self.number("branching")?.unwrap_or(best.branching);
         Ok(Action::Create { kind, layout: Layout { page_bytes, branching, ..best } })
@@ -258,14 +258,6 @@ impl Given {
             return Err("--prefix does not go with --from and --to".into());
         }
         Ok(range)
-    }
-}
-
-/// The best layout for a map of `kind`.
-pub fn layout(kind: Kind, bytes: u64) -> Layout {
-    match kind {
-        Kind::List => Layout::list(bytes),
-        Kind::BTree => Layout::btree(bytes),
     }
 }
 

@@ -1,11 +1,11 @@
 //! `perdura map load`: puts the pairs of a dump into a map, and creates the map if there is none.
 
-use super::arguments::{Load, layout};
+use super::arguments::Load;
 use super::open::{config, create};
 use super::outcome::{Failure, Outcome};
 use super::pairs::Pairs;
 use super::text;
-use perdura_map::{ErrorKind, Kind, OrderedMap, Ts};
+use perdura_map::{ErrorKind, Kind, Layout, OrderedMap, Ts};
 use perdura_pmem::Medium;
 use std::fs::File;
 use std::io::{BufRead, BufReader, stdin};
@@ -54,7 +54,7 @@ fn map<R>(medium: &Arc<dyn Medium>, name: &str, how: &Load, pairs: &Pairs<R>) ->
     let bytes = how.bytes.or(pairs.bytes).ok_or_else(|| {
         Failure::new(format!("there is no map {name}, and the dump does not say how large to make it: use --bytes"))
     })?;
-    create(medium, name, kind, &layout(kind, bytes))
+    create(medium, name, kind, &Layout::of(kind, bytes))
 }
 
 /// Puts the next pair. Returns whether it was put, or `None` at the end of the dump.

@@ -1,7 +1,7 @@
 //! Opening and creating maps for one command.
 
 use super::outcome::{Failure, Outcome};
-use perdura_map::{BTree, Config, Kind, Layout, List, OrderedMap};
+use perdura_map::{Config, Kind, Layout, OrderedMap};
 use perdura_pmem::{FileMedium, Medium, Options};
 use std::path::Path;
 use std::sync::Arc;
@@ -24,8 +24,5 @@ pub fn config() -> Config {
 
 /// Creates the map `name`.
 pub fn create(medium: &Arc<dyn Medium>, name: &str, kind: Kind, layout: &Layout) -> Outcome<Box<dyn OrderedMap>> {
-    Ok(match kind {
-        Kind::List => Box::new(List::create(medium, name, layout, &config())?),
-        Kind::BTree => Box::new(BTree::create(medium, name, layout, &config())?),
-    })
+    Ok(perdura_map::create(medium, name, kind, layout, &config())?)
 }

@@ -3,9 +3,10 @@
 
 use super::Check;
 use crate::support::{
-    NEWEST, Owned, Place, all, collect_all, layout, mutations, quiet_every, refused, tiny_layout, value,
+    NEWEST, Owned, Place, all, collect_all, layout, mutations, quiet, quiet_every, refused, tiny_layout, value,
 };
-use perdura_map::{Compared, ErrorKind, KeyChange, META_BYTES_MAX, OrderedMap, Position, TAG_BYTES_MAX, Ts};
+use perdura_map::{Compared, Config, ErrorKind, KeyChange, META_BYTES_MAX, OrderedMap, Position, TAG_BYTES_MAX, Ts};
+use std::time::Duration;
 
 pub const CHECKS: &[(&str, Check)] = &[
     ("confirmed falls with what is rolled back", confirmed_falls_with_what_is_rolled_back),
@@ -17,9 +18,13 @@ pub const CHECKS: &[(&str, Check)] = &[
     ("the meta blob outlives rollbacks, loads and restarts", the_meta_blob_outlives),
     ("a comparison tells what it rests on", a_comparison_tells_what_it_rests_on),
     ("a view holds what it shows", a_view_holds_what_it_shows),
+    ("a backlog is forgotten in turns", a_backlog_is_forgotten_in_turns),
     ("a view ends with the content it is of", a_view_ends_with_its_content),
+    ("a scan outlives the content it is of", a_scan_outlives_its_content),
     ("a stream goes on from any position", a_stream_goes_on_from_any_position),
     ("snapshots travel between threads and outlive their map", snapshots_travel),
+    ("a loader outlives its map and is refused", a_loader_outlives_its_map),
+    ("a limit counts garbage alone, also right after a start", a_limit_counts_garbage_alone),
     ("a snapshot with a limit ends", a_snapshot_with_a_limit_ends),
     ("a load after a reset needs no room for both", a_load_after_a_reset),
     ("an unfinished load after a reset is told", an_unfinished_load_is_told),
@@ -202,6 +207,31 @@ fn a_view_holds_what_it_shows(place: &Place) {
     assert_eq!(map.check().expect("sound"), 4);
 }
 
+/// Hazards: one change forgets all that a view had held, while others wait; or it is never forgotten.
+fn a_backlog_is_forgotten_in_turns(place: &Place) {
+    const BACKLOG: Ts = 2000;
+    let map = place.create("map");
+    for ts in 1..=BACKLOG {
+        map.set(ts, &[ts as u8], &ts.to_be_bytes()).expect("room");
+    }
+    let last = map.put(b"p", b"").expect("room");
+    let forgotten = || map.timestamps().forgotten;
+    assert!((1..BACKLOG).contains(&forgotten()), "a change has forgotten up to {}", forgotten());
+    let puts = (0..).take_while(|_| forgotten() <= last && map.put(b"p", b"").is_ok()).count();
+    assert!(puts <= 10, "{puts} changes went by");
+    assert_eq!(map.timestamps().forgotten, map.timestamps().last);
+    map.check().expect("a sound map");
+
+    let map = place.create_with("busy", &layout(place.kind, 4 << 20), &Config { background: true, ..quiet() });
+    for ts in 1..=BACKLOG {
+        map.set(ts, &[ts as u8], &ts.to_be_bytes()).expect("room");
+    }
+    let last = map.put(b"p", b"").expect("room");
+    let waits = (0..20_000).take_while(|_| map.timestamps().forgotten < last);
+    waits.for_each(|_| std::thread::sleep(Duration::from_millis(1)));
+    assert!(map.timestamps().forgotten >= last, "nobody goes on with it");
+}
+
 fn a_view_ends_with_its_content(place: &Place) {
     let map = place.create("map");
     map.set(1, b"key", b"value").expect("there is room");
@@ -211,6 +241,26 @@ fn a_view_ends_with_its_content(place: &Place) {
     crate::support::load(&*map, &chunks).expect("it loads");
     refused(view.get(b"key"), ErrorKind::Forgotten);
     refused(view.scan((std::ops::Bound::Unbounded, std::ops::Bound::Unbounded)), ErrorKind::Forgotten);
+}
+
+/// Found: a scan that a load overtook took nodes that no confirmation had summed for damage.
+fn a_scan_outlives_its_content(place: &Place) {
+    let source = place.create_other("source");
+    source.set(1, b"key", b"value").expect("there is room");
+    let chunks = crate::support::stream(&*source, 1000);
+    for resets in [false, true] {
+        let name = format!("map.{resets}");
+        let map = place.create_with(&name, &layout(place.kind, 4 << 20), &quiet_every(100_000));
+        (0..500u64).for_each(|key| map.set(1, &key.to_be_bytes(), &[1; 20]).expect("there is room"));
+        let mut scan = map.prefix(b"", 1).expect("it scans");
+        assert!(scan.advance().expect("sound").is_some());
+        let mut loader = if resets { map.reset_and_load() } else { map.load_snapshot() }.expect("nothing is held");
+        chunks.iter().for_each(|chunk| loader.push(chunk).expect("there is room"));
+        loader.finish().expect("it loads");
+        let rest = crate::support::collect(scan).unwrap_or_else(|error| panic!("resets: {resets}: {error}"));
+        assert_eq!(rest.len(), 499, "what it began with");
+        assert_eq!(all(&*map, NEWEST).len(), 1);
+    }
 }
 
 fn a_stream_goes_on_from_any_position(place: &Place) {
@@ -226,6 +276,7 @@ fn a_stream_goes_on_from_any_position(place: &Place) {
         let mut chunks = snapshot.resume(&position, 70);
         let Some(chunk) = chunks.next() else { break };
         parts.push(chunk.expect("it streams"));
+        assert_eq!(chunks.is_over(), parts.len() == whole.len());
         position = chunks.position();
     }
     assert!(parts == whole && whole.len() > 20, "{} chunks, {}", parts.len(), whole.len());
@@ -237,14 +288,34 @@ fn snapshots_travel(place: &Place) {
     let map = place.create("map");
     map.set(1, b"key", b"value").expect("there is room");
     sends(&map.prefix(b"", 1).expect("it scans"));
+    sends(&map.view(1).expect("nothing is forgotten"));
+    sends(&map.get(b"key", 1).expect("it reads"));
     sends(&map.load_snapshot().expect("nothing is held"));
     let snapshot = map.snapshot().expect("a snapshot");
+    sends(&snapshot.chunks(100));
     drop(map);
     let chunks = std::thread::spawn(move || snapshot.chunks(100).collect::<Result<Vec<_>, _>>());
     let chunks = chunks.join().expect("it ends").expect("it streams");
     let target = place.create_other("other");
     crate::support::load(&*target, &chunks).expect("it loads");
     assert_eq!(value(&*target, b"key", 1), Some(b"value".to_vec()));
+}
+
+/// Found: a server could not keep a loader from one message to the next.
+fn a_loader_outlives_its_map(place: &Place) {
+    let map = place.create("map");
+    map.set(1, b"key", b"value").expect("there is room");
+    let chunks = crate::support::stream(&*map, 64);
+    let (first, rest) = chunks.split_first().expect("a chunk");
+    let mut loader = map.reset_and_load().expect("nothing is held");
+    loader.push(first).expect("it is whole");
+    drop(map);
+    let map = place.open("map");
+    assert!(rest.iter().any(|chunk| loader.push(chunk).is_err()), "another handle has the map");
+    refused(loader.finish(), ErrorKind::Damaged);
+    refused(map.get(b"key", NEWEST), ErrorKind::Partial);
+    crate::support::load(&*map, &chunks).expect("it loads");
+    assert_eq!(map.check().expect("sound"), 1);
 }
 
 /// Found: a slow reader of a snapshot kept all garbage until changes met `Full`.
@@ -268,6 +339,26 @@ fn a_snapshot_with_a_limit_ends(place: &Place) {
     refused(chunks.next().expect("an error"), ErrorKind::Expired);
     assert!(chunks.next().is_none());
     assert_eq!(map.check().expect("sound"), 50);
+}
+
+/// Found: before a B+-tree is traversed all its pages counted as garbage, and a limit was as much higher.
+fn a_limit_counts_garbage_alone(place: &Place) {
+    let map = place.create_with("map", &layout(place.kind, 1 << 20), &quiet_every(10));
+    for key in 0..100u8 {
+        map.put(&[key], &[key; 5000]).expect("there is room");
+    }
+    collect_all(&*map);
+    drop(map);
+    let map = place.open("map");
+    let snapshot = map.snapshot_within(100 << 10).expect("a snapshot");
+    map.check().expect("sound");
+    for round in 0..4u8 {
+        for key in 0..12u8 {
+            map.put(&[key], &[round; 5000]).expect("the snapshot gives way");
+        }
+        map.confirm().expect("confirmed");
+    }
+    assert!(snapshot.has_expired(), "{:?}", map.space());
 }
 
 /// Found: a load needed room for both contents, and failed in a region that was half full.

@@ -110,9 +110,20 @@ pub enum Operation {
     Keep {
         bytes_max: usize,
     },
-    /// Loads the kept stream, or drops the loader before the end.
+    /// Loads the kept stream, or drops the loader before the end. With `resets` the map is emptied first.
     Load {
         finish: bool,
+        resets: bool,
+    },
+    /// Replaces the meta blob.
+    Meta {
+        fill: u8,
+    },
+    /// Holds a view during these operations, and compares what it shows before and after. `below` counts from the applied
+    /// timestamp.
+    View {
+        below: i8,
+        meanwhile: Vec<Operation>,
     },
     /// Ends the process and reopens the map.
     Restart,
@@ -171,7 +182,9 @@ fn any_operation() -> impl Strategy<Value = Operation> {
         40 => plain(),
         1 => (chunk_bytes(), vec(plain(), 0..25)).prop_map(|(bytes_max, meanwhile)| Operation::Held { bytes_max, meanwhile }),
         1 => chunk_bytes().prop_map(|bytes_max| Operation::Keep { bytes_max }),
-        1 => any::<bool>().prop_map(|finish| Operation::Load { finish }),
+        1 => any::<(bool, bool)>().prop_map(|(finish, resets)| Operation::Load { finish, resets }),
+        1 => any::<u8>().prop_map(|fill| Operation::Meta { fill }),
+        1 => (-1i8..8, vec(plain(), 0..25)).prop_map(|(below, meanwhile)| Operation::View { below, meanwhile }),
         1 => Just(Operation::Restart),
     ]
 }

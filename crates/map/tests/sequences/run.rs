@@ -7,11 +7,12 @@ use crate::operation::{Expected, Operation, Text, key};
 use crate::power;
 use crate::support::compare::{audit, audit_space, compare};
 use crate::support::model::Model;
-use crate::support::{Map, create, layout, load, other, quiet, stream};
-use perdura_map::{Config, ErrorKind, KeyChange, Kind, Layout, OrderedMap, Result as MapResult, Ts};
+use crate::support::{Map, collect, create, layout, load, other, quiet, stream};
+use perdura_map::{Config, ErrorKind, KeyChange, Kind, Layout, OrderedMap, Result as MapResult, Ts, View};
 use perdura_pmem::sim::{Image, Recorder};
 use perdura_pmem::{Medium, SimMedium, trace};
 use std::collections::VecDeque;
+use std::ops::Bound::Unbounded;
 use std::sync::Arc;
 
 pub const NAME: &str = "map";
@@ -78,6 +79,8 @@ pub struct Run {
     model: Model,
     history: History,
     kept: Option<(Vec<Vec<u8>>, Model)>,
+    /// The timestamp of the view that is held, and up to where was to be forgotten meanwhile.
+    viewed: Option<(Ts, Ts)>,
     /// Whether the present operation has changed something.
     is_change: bool,
 }
@@ -103,7 +106,17 @@ impl Run {
         let map = perdura_map::open(&shared, NAME, &setting.config()).map_err(|error| format!("opening: {error}"))?;
         compare(&*map, &model).map_err(|what| format!("after opening: {what}"))?;
         let history = History::new(model.clone());
-        Ok(Run { setting, medium, recorder, map: Some(Arc::new(map)), model, history, kept: None, is_change: false })
+        Ok(Run {
+            setting,
+            medium,
+            recorder,
+            map: Some(Arc::new(map)),
+            model,
+            history,
+            kept: None,
+            viewed: None,
+            is_change: false,
+        })
     }
 
     fn map(&self) -> Arc<Map> {
@@ -170,7 +183,14 @@ impl Run {
                 self.confirmed();
                 Ok(())
             }
-            Operation::Load { finish } => self.load(*finish),
+            Operation::Load { finish, resets } => self.load(*finish, *resets),
+            Operation::Meta { fill } => {
+                let meta = vec![*fill; usize::from(*fill)];
+                map.set_meta(&meta).map_err(|error| error.to_string())?;
+                self.model.meta = meta;
+                Ok(())
+            }
+            Operation::View { below, meanwhile } => self.view(*below, meanwhile),
             Operation::Restart => {
                 drop(map);
                 self.restart()
@@ -210,7 +230,7 @@ impl Run {
             Operation::Forget { below } => {
                 let up_to = Operation::step(applied, -below);
                 if allowed(map.forget(up_to), up_to <= applied)? {
-                    self.model.forget(up_to);
+                    self.forget(up_to);
                 }
                 Ok(())
             }
@@ -299,10 +319,50 @@ impl Run {
         if done {
             self.model.applied = ts;
             let forgotten = self.map().timestamps().forgotten;
-            if before > 0 && forgotten != ts && self.map().get(key, ts - 1).is_ok_and(|old| old.is_some()) {
+            let is_held = self.viewed.is_some();
+            if !is_held && before > 0 && forgotten != ts && self.map().get(key, ts - 1).is_ok_and(|old| old.is_some()) {
                 return Err(format!("what a put replaced can be read, {forgotten} being forgotten"));
             }
-            self.model.forget(forgotten);
+            self.forget(if is_held { ts } else { forgotten });
+        }
+        Ok(())
+    }
+
+    /// Forgets in the model, as far as a view allows.
+    fn forget(&mut self, up_to: Ts) {
+        let held = self.viewed.as_mut().map_or(Ts::MAX, |(at, wanted)| {
+            *wanted = up_to.max(*wanted);
+            *at
+        });
+        self.model.forget(up_to.min(held));
+    }
+
+    /// Holds a view. What it shows stays, whatever is forgotten.
+    fn view(&mut self, below: i8, meanwhile: &[Operation]) -> Result<(), String> {
+        let map = self.map();
+        let at = Operation::step(self.model.applied, -below);
+        let seen = |view: &View<'_>| view.scan((Unbounded, Unbounded)).and_then(collect);
+        let (view, before) = match map.view(at).and_then(|view| seen(&view).map(|before| (view, before))) {
+            Ok(found) => found,
+            Err(error) if error.kind() == ErrorKind::Forgotten && at < self.model.forgotten => return Ok(()),
+            Err(error) => return Err(format!("a view at {at}: {error}")),
+        };
+        self.viewed = Some((at, 0));
+        for operation in meanwhile {
+            self.one(operation).map_err(|what| format!("{operation:?} while a view is held: {what}"))?;
+        }
+        if at <= self.model.applied {
+            let after = seen(&view).map_err(|error| format!("a view at {at} held meanwhile: {error}"))?;
+            let model = self.model.scan(at);
+            let same = after.iter().map(|(key, value, ts)| (&key[..], &value[..], *ts)).eq(model.iter().copied());
+            if !same || below >= 0 && before != after {
+                return Err(format!("a view at {at} shows {} keys, before {}", after.len(), before.len()));
+            }
+        }
+        drop(view);
+        // Puts leave a part of a backlog to those that follow.
+        if let Some((_, wanted)) = self.viewed.take().filter(|(_, wanted)| *wanted > self.model.forgotten) {
+            self.model.forget(wanted);
         }
         Ok(())
     }
@@ -323,8 +383,14 @@ impl Run {
                 return Err("something is collected while a snapshot is held".to_owned());
             }
         }
-        let chunks: MapResult<Vec<_>> = snapshot.chunks(bytes_max).collect();
-        let chunks = chunks.map_err(|error| format!("streaming: {error}"))?;
+        // Every third chunk by a stream that goes on where the last one stood.
+        let (mut chunks, mut stream) = (Vec::new(), snapshot.chunks(bytes_max));
+        while let Some(chunk) = stream.next() {
+            chunks.push(chunk.map_err(|error| format!("streaming: {error}"))?);
+            if chunks.len() % 3 == 0 {
+                stream = snapshot.resume(&stream.position(), bytes_max);
+            }
+        }
         if let Some(chunk) = chunks.iter().find(|chunk| chunk.len() > bytes_max) {
             return Err(format!("a chunk of {} bytes instead of {bytes_max}", chunk.len()));
         }
@@ -332,6 +398,8 @@ impl Run {
             let medium: Arc<dyn Medium> = Arc::new(SimMedium::new());
             let target = create(&medium, "target", kind, &layout(kind, 1 << 20), &quiet()).expect("there is room");
             load(&*target, &chunks).map_err(|error| format!("loading into a {kind}: {error}"))?;
+            // A meta blob does not travel.
+            let model = model.clone().with_meta(Vec::new());
             compare(&*target, &model)
                 .and_then(|()| audit(&*target, &model))
                 .map_err(|what| format!("{kind}: {what}"))?;
@@ -339,30 +407,53 @@ impl Run {
         Ok(())
     }
 
-    fn load(&mut self, finish: bool) -> Result<(), String> {
+    /// Loads the kept stream. An emptied map is loaded to the end afterwards, since it can do nothing else.
+    fn load(&mut self, finish: bool, resets: bool) -> Result<(), String> {
         let map = self.map();
-        let Some((chunks, model)) = &self.kept else { return Ok(()) };
-        if !finish {
-            let mut loader = map.load_snapshot().map_err(|error| error.to_string())?;
-            for chunk in &chunks[..chunks.len() / 2] {
-                match loader.push(chunk) {
-                    Err(error) if error.kind() != ErrorKind::Full => return Err(error.to_string()),
-                    Err(_) => break,
-                    Ok(()) => {}
-                }
-            }
-            return Ok(());
+        let Some((chunks, model)) = self.kept.clone() else { return Ok(()) };
+        let loaded = model.with_meta(self.model.meta.clone());
+        let loader = if resets { map.reset_and_load() } else { map.load_snapshot() };
+        let mut loader = loader.map_err(|error| error.to_string())?;
+        if resets {
+            self.model = Model::emptied(self.model.meta.clone());
+            self.replaced();
         }
-        match load(&**map, chunks) {
-            Ok(()) => {
-                self.model = model.clone();
-                self.history.recent.clear();
-                self.confirmed();
-                Ok(())
+        let wanted = if finish { &chunks[..] } else { &chunks[..chunks.len() / 2] };
+        let result = wanted.iter().try_for_each(|chunk| loader.push(chunk));
+        let result = result.and_then(|()| if finish { loader.finish() } else { Ok(()) });
+        match result {
+            Ok(()) if finish => {
+                self.model = loaded;
+                self.replaced();
             }
-            Err(error) if error.kind() == ErrorKind::Full => Ok(()),
-            Err(error) => Err(format!("loading: {error}")),
+            Ok(()) => {}
+            Err(error) if error.kind() == ErrorKind::Full => {}
+            Err(error) => return Err(format!("loading: {error}")),
         }
+        if self.model.is_partial { self.load_partial() } else { Ok(()) }
+    }
+
+    /// Loads the kept stream into a map that was emptied for it.
+    fn load_partial(&mut self) -> Result<(), String> {
+        let map = self.map();
+        compare(&**map, &self.model)?;
+        let Some((chunks, model)) = self.kept.clone() else { return Err("an emptied map, but no load began".into()) };
+        // Two sound loads: that of a reset has all room.
+        let result = map.reset_and_load().and_then(|mut loader| {
+            chunks.iter().try_for_each(|chunk| loader.push(chunk))?;
+            loader.finish()
+        });
+        result.map_err(|error| format!("loading an emptied map: {error}"))?;
+        self.model = model.with_meta(self.model.meta.clone());
+        self.replaced();
+        Ok(())
+    }
+
+    /// Notes that a load has put another content in place, durably. A second one may follow.
+    fn replaced(&mut self) {
+        self.history.recent.clear();
+        self.confirmed();
+        trace::mark(power::payload(self.history.durable, self.history.states.len()));
     }
 
     /// Ends the process: every store survives, flushed or not.
@@ -384,6 +475,11 @@ impl Run {
         let model = power::find(&self.setting, image.clone(), &self.history, durable, newest)?;
         let kept = self.kept.take();
         *self = Run { kept, ..Run::open(self.setting, image, model)? };
+        if self.model.is_partial {
+            let _attached = trace::attach(self.recorder.clone());
+            trace::mark(power::payload(self.history.durable, self.history.states.len()));
+            self.load_partial()?;
+        }
         Ok(())
     }
 

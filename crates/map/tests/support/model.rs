@@ -22,6 +22,10 @@ pub struct Model {
     changes: Vec<(Ts, Vec<u8>)>,
     /// Tags of timestamps not forgotten, and the newest of the others.
     tags: BTreeMap<Ts, Vec<u8>>,
+    /// The caller's blob.
+    pub meta: Vec<u8>,
+    /// Whether a load that had emptied the map did not end.
+    pub is_partial: bool,
     /// As [`perdura_map::Timestamps::last`].
     pub last: Ts,
     /// As [`perdura_map::Timestamps::applied`].
@@ -31,6 +35,17 @@ pub struct Model {
 }
 
 impl Model {
+    /// The same content with another blob.
+    pub fn with_meta(mut self, meta: Vec<u8>) -> Model {
+        self.meta = meta;
+        self
+    }
+
+    /// A map that was emptied for a load.
+    pub fn emptied(meta: Vec<u8>) -> Model {
+        Model { meta, is_partial: true, ..Model::default() }
+    }
+
     /// Value and timestamp of the newest version of `key` not above `at`, or none if that is a deletion.
     pub fn get(&self, key: &[u8], at: Ts) -> Option<(&[u8], Ts)> {
         let mut range = self.versions.range((key.to_vec(), 0)..=(key.to_vec(), at));

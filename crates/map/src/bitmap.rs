@@ -7,16 +7,16 @@ use crate::format::Geometry;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A bit for every `grain_bytes` of a map's pages.
-pub(crate) struct LiveBits {
+pub(crate) struct Bitmap {
     words: Box<[AtomicU64]>,
     data_at: u64,
     grain_bytes: u64,
 }
 
-impl LiveBits {
-    pub(crate) fn new(geometry: &Geometry, grain_bytes: u64) -> LiveBits {
+impl Bitmap {
+    pub(crate) fn new(geometry: &Geometry, grain_bytes: u64) -> Bitmap {
         let grains = geometry.pages * geometry.page_bytes / grain_bytes;
-        LiveBits { words: zeroed(grains.div_ceil(64) as usize), data_at: geometry.data_at, grain_bytes }
+        Bitmap { words: zeroed(grains.div_ceil(64) as usize), data_at: geometry.data_at, grain_bytes }
     }
 
     #[inline]
@@ -65,6 +65,23 @@ impl LiveBits {
         }
     }
 
+    /// Offset of the last set bit from `from` on and before `to`. Looks at a word at a time.
+    pub(crate) fn last_within(&self, from: u64, to: u64) -> Option<u64> {
+        let grain = |offset: u64| (offset - self.data_at) / self.grain_bytes;
+        let (first, mut end) = (grain(from), grain(to));
+        while end > first {
+            let word = (end - 1) / 64;
+            let below = u64::MAX >> (63 - (end - 1) % 64);
+            let found = self.words[word as usize].load(Ordering::Acquire) & below;
+            if found != 0 {
+                let last = word * 64 + u64::from(63 - found.leading_zeros());
+                return (last >= first).then(|| self.data_at + last * self.grain_bytes);
+            }
+            end = word * 64;
+        }
+        None
+    }
+
     /// Offsets of the set bits within a range.
     pub(crate) fn within(&self, offset: u64, len: u64) -> impl Iterator<Item = u64> + '_ {
         (0..len / self.grain_bytes)
@@ -78,4 +95,25 @@ fn zeroed(words: usize) -> Box<[AtomicU64]> {
     let words = vec![0u64; words].into_boxed_slice();
     // SAFETY: AtomicU64 has the size, alignment and bit validity of u64.
     unsafe { Box::from_raw(Box::into_raw(words) as *mut [AtomicU64]) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Bitmap;
+    use crate::format::Geometry;
+
+    #[test]
+    fn the_last_bit_of_a_range_is_found() {
+        let geometry = Geometry::new(1 << 20, 1024);
+        let bits = Bitmap::new(&geometry, 16);
+        let at = |grain: u64| geometry.data_at + 16 * grain;
+        let set = [0u64, 1, 63, 64, 65, 127, 200, 1000, 1023, 1024];
+        set.iter().for_each(|grain| assert!(bits.set(at(*grain))));
+        for from in (0..1100).step_by(7).chain(set) {
+            for to in [from, from + 1, 64, 65, 128, 201, 1023, 1024, 1025, 1100] {
+                let wanted = set.iter().copied().filter(|grain| (from..to).contains(grain)).max();
+                assert_eq!(bits.last_within(at(from), at(to)), wanted.map(at), "{from}..{to}");
+            }
+        }
+    }
 }
