@@ -1,0 +1,150 @@
+//! Fields out of bytes and into bytes: little-endian numbers, and byte strings behind their length. What is read is a stranger's: a
+//! length is believed only as far as bytes follow.
+
+use std::fmt;
+
+use bytes::{BufMut, Bytes, BytesMut};
+
+/// Bytes that are not what they should be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Torn {
+    /// The field that cannot be read.
+    pub field: &'static str,
+}
+
+impl fmt::Display for Torn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} is cut off or out of range", self.field)
+    }
+}
+
+impl std::error::Error for Torn {}
+
+/// Outcome of a read.
+pub type Read<T> = Result<T, Torn>;
+
+/// Reads fields from the front of bytes, which its byte strings share.
+#[derive(Debug)]
+pub struct Reader {
+    bytes: Bytes,
+}
+
+impl Reader {
+    /// A reader at the first byte.
+    pub fn new(bytes: Bytes) -> Self {
+        Self { bytes }
+    }
+
+    /// The next `count` bytes.
+    pub fn take(&mut self, field: &'static str, count: usize) -> Read<Bytes> {
+        if count > self.bytes.len() {
+            return Err(Torn { field });
+        }
+        Ok(self.bytes.split_to(count))
+    }
+
+    fn array<const N: usize>(&mut self, field: &'static str) -> Read<[u8; N]> {
+        let bytes = self.take(field, N)?;
+        Ok(bytes.as_ref().try_into().expect("as many bytes as were taken"))
+    }
+
+    /// A byte.
+    pub fn u8(&mut self, field: &'static str) -> Read<u8> {
+        self.array(field).map(u8::from_le_bytes)
+    }
+
+    /// A number of 4 bytes.
+    pub fn u32(&mut self, field: &'static str) -> Read<u32> {
+        self.array(field).map(u32::from_le_bytes)
+    }
+
+    /// A number of 8 bytes.
+    pub fn u64(&mut self, field: &'static str) -> Read<u64> {
+        self.array(field).map(u64::from_le_bytes)
+    }
+
+    /// A number of 16 bytes.
+    pub fn u128(&mut self, field: &'static str) -> Read<u128> {
+        self.array(field).map(u128::from_le_bytes)
+    }
+
+    /// A byte that is 0 or 1.
+    pub fn flag(&mut self, field: &'static str) -> Read<bool> {
+        match self.u8(field)? {
+            0 => Ok(false),
+            1 => Ok(true),
+            _ => Err(Torn { field }),
+        }
+    }
+
+    /// A byte string behind its length.
+    pub fn bytes(&mut self, field: &'static str) -> Read<Bytes> {
+        let length = self.u32(field)?;
+        self.take(field, length as usize)
+    }
+
+    /// A count of things of at least `least` bytes each, so that no more are made room for than can follow.
+    pub fn count(&mut self, field: &'static str, least: usize) -> Read<usize> {
+        let count = self.u32(field)? as usize;
+        if count > self.bytes.len() / least {
+            return Err(Torn { field });
+        }
+        Ok(count)
+    }
+
+    /// Number of bytes that are left.
+    pub fn left(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// All that is left.
+    pub fn rest(self) -> Bytes {
+        self.bytes
+    }
+
+    /// The end: no byte may follow.
+    pub fn end(self) -> Read<()> {
+        if self.bytes.is_empty() { Ok(()) } else { Err(Torn { field: "the end" }) }
+    }
+}
+
+/// Appends a byte string behind its length.
+///
+/// # Panics
+/// If it has 4 GiB or more.
+pub fn put_bytes(out: &mut BytesMut, bytes: &[u8]) {
+    out.put_u32_le(u32::try_from(bytes.len()).expect("a byte string below 4 GiB"));
+    out.put_slice(bytes);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Reader, Torn, put_bytes};
+    use bytes::{BufMut, Bytes, BytesMut};
+
+    #[test]
+    fn fields_come_back_as_they_were_put() {
+        let mut out = BytesMut::new();
+        out.put_u8(1);
+        out.put_u32_le(7);
+        out.put_u64_le(u64::MAX);
+        out.put_u128_le(5);
+        put_bytes(&mut out, b"abc");
+        let mut reader = Reader::new(out.freeze());
+        assert_eq!(reader.flag("flag"), Ok(true));
+        assert_eq!(reader.u32("u32"), Ok(7));
+        assert_eq!(reader.u64("u64"), Ok(u64::MAX));
+        assert_eq!(reader.u128("u128"), Ok(5));
+        assert_eq!(reader.bytes("bytes"), Ok(Bytes::from_static(b"abc")));
+        assert_eq!(reader.end(), Ok(()));
+    }
+
+    #[test]
+    fn a_length_beyond_the_bytes_is_refused() {
+        let reader = |bytes: &'static [u8]| Reader::new(Bytes::from_static(bytes));
+        assert_eq!(reader(&[255, 255, 255, 255, 1]).bytes("text"), Err(Torn { field: "text" }));
+        assert_eq!(reader(&[2, 0, 0, 0, 1, 1, 1]).count("pairs", 2), Err(Torn { field: "pairs" }));
+        assert_eq!(reader(&[2]).flag("flag"), Err(Torn { field: "flag" }));
+        assert_eq!(reader(&[0]).end(), Err(Torn { field: "the end" }));
+    }
+}

@@ -1,0 +1,189 @@
+//! What an entry of the replicated log does, and what the map keeps of it beside its changes.
+//!
+//! An entry carries the outcome of its command, not the command: the leader has evaluated it against the versions that all entries before
+//! this one make. A replica that has those makes the same state of it, whatever its program would have answered.
+
+use bytes::{BufMut, Bytes, BytesMut};
+
+use crate::codec::{Read, Reader, Torn, put_bytes};
+
+/// Version of both layouts below.
+const VERSION: u8 = 1;
+/// Bytes of a change that has an empty key and no value.
+const CHANGE_BYTES_LEAST: usize = 5;
+
+/// A key of the map and its new value, or none to delete it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// The key of the map.
+    pub key: Bytes,
+    /// Its new value.
+    pub value: Option<Bytes>,
+}
+
+/// The data of an entry.
+///
+/// | bytes | |
+/// |---|---|
+/// | 1 | version of the layout |
+/// | 8 | the leader's clock, in milliseconds since 1970 |
+/// | 4 | number of changes |
+/// | each | 1 if there is a value, else 0; the key behind its length in 4 bytes; the value likewise |
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Deed {
+    /// The time at which it is done, for all replicas.
+    pub clock_ms: u64,
+    /// What it changes, all at once.
+    pub changes: Vec<Change>,
+}
+
+impl Deed {
+    /// The data of its entry.
+    pub fn to_bytes(&self) -> Bytes {
+        let length = |change: &Change| 9 + change.key.len() + change.value.as_ref().map_or(0, Bytes::len);
+        let mut out = BytesMut::with_capacity(13 + self.changes.iter().map(length).sum::<usize>());
+        out.put_u8(VERSION);
+        out.put_u64_le(self.clock_ms);
+        out.put_u32_le(u32::try_from(self.changes.len()).expect("changes of one entry"));
+        for Change { key, value } in &self.changes {
+            out.put_u8(u8::from(value.is_some()));
+            put_bytes(&mut out, key);
+            if let Some(value) = value {
+                put_bytes(&mut out, value);
+            }
+        }
+        out.freeze()
+    }
+
+    /// What an entry with this data does.
+    pub fn from_bytes(bytes: Bytes) -> Read<Self> {
+        let mut reader = Reader::new(bytes);
+        is_known(&mut reader)?;
+        let clock_ms = reader.u64("the clock")?;
+        let count = reader.count("the number of changes", CHANGE_BYTES_LEAST)?;
+        let mut changes = Vec::with_capacity(count);
+        for _ in 0..count {
+            let has_value = reader.flag("whether there is a value")?;
+            let key = reader.bytes("a key")?;
+            let value = if has_value { Some(reader.bytes("a value")?) } else { None };
+            changes.push(Change { key, value });
+        }
+        reader.end()?;
+        Ok(Self { clock_ms, changes })
+    }
+}
+
+/// What an entry is for Raft.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// It changes keys, or nothing.
+    Usual,
+    /// It changes who the members are.
+    Members,
+    /// A leader's first of its term, without data.
+    Empty,
+}
+
+/// The tag of an entry's timestamp in the map.
+///
+/// | bytes | |
+/// |---|---|
+/// | 1 | version of the layout |
+/// | 1 | kind: 0 usual, 1 members, 2 empty |
+/// | 8 | term |
+/// | 8 | the leader's clock |
+/// | rest | context: of a change of members, the change |
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tag {
+    /// What it is.
+    pub kind: Kind,
+    /// The term in which it was proposed.
+    pub term: u64,
+    /// The clock of its deed.
+    pub clock_ms: u64,
+    /// What Raft needs of it besides, in its own encoding.
+    pub context: Bytes,
+}
+
+impl Tag {
+    /// The tag as the map keeps it.
+    pub fn to_bytes(&self) -> Bytes {
+        let mut out = BytesMut::with_capacity(18 + self.context.len());
+        out.put_u8(VERSION);
+        out.put_u8(match self.kind {
+            Kind::Usual => 0,
+            Kind::Members => 1,
+            Kind::Empty => 2,
+        });
+        out.put_u64_le(self.term);
+        out.put_u64_le(self.clock_ms);
+        out.put_slice(&self.context);
+        out.freeze()
+    }
+
+    /// The tag that the map has kept.
+    pub fn from_bytes(bytes: Bytes) -> Read<Self> {
+        let mut reader = Reader::new(bytes);
+        is_known(&mut reader)?;
+        let kind = match reader.u8("the kind")? {
+            0 => Kind::Usual,
+            1 => Kind::Members,
+            2 => Kind::Empty,
+            _ => return Err(Torn { field: "the kind" }),
+        };
+        let (term, clock_ms) = (reader.u64("the term")?, reader.u64("the clock")?);
+        Ok(Self { kind, term, clock_ms, context: reader.rest() })
+    }
+}
+
+fn is_known(reader: &mut Reader) -> Read<()> {
+    let field = "the version";
+    if reader.u8(field)? == VERSION { Ok(()) } else { Err(Torn { field }) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Bytes, Change, Deed, Kind, Tag};
+    use proptest::prelude::*;
+
+    fn bytes() -> impl Strategy<Value = Bytes> {
+        proptest::collection::vec(any::<u8>(), 0..20).prop_map(Bytes::from)
+    }
+
+    proptest! {
+        #[test]
+        fn a_deed_comes_back(clock_ms: u64, pairs in proptest::collection::vec((bytes(), proptest::option::of(bytes())), 0..5)) {
+            let changes = pairs.into_iter().map(|(key, value)| Change { key, value }).collect();
+            let deed = Deed { clock_ms, changes };
+            prop_assert_eq!(Deed::from_bytes(deed.to_bytes()), Ok(deed));
+        }
+
+        #[test]
+        fn a_tag_comes_back(term: u64, clock_ms: u64, kind in 0..3_usize, context in bytes()) {
+            let kind = [Kind::Usual, Kind::Members, Kind::Empty][kind];
+            let tag = Tag { kind, term, clock_ms, context };
+            prop_assert_eq!(Tag::from_bytes(tag.to_bytes()), Ok(tag));
+        }
+
+        #[test]
+        fn any_bytes_are_a_deed_or_an_error(mut bytes in proptest::collection::vec(any::<u8>(), 0..60), is_near: bool) {
+            if let (true, Some(first)) = (is_near, bytes.first_mut()) {
+                *first = 1;
+            }
+            let bytes = Bytes::from(bytes);
+            if let Ok(deed) = Deed::from_bytes(bytes.clone()) {
+                prop_assert_eq!(deed.to_bytes(), bytes.clone());
+            }
+            if let Ok(tag) = Tag::from_bytes(bytes.clone()) {
+                prop_assert_eq!(tag.to_bytes(), bytes);
+            }
+        }
+    }
+
+    #[test]
+    fn a_count_that_is_only_said_takes_no_memory() {
+        let mut bytes = Deed::default().to_bytes().to_vec();
+        bytes[9..13].copy_from_slice(&u32::MAX.to_le_bytes());
+        assert!(Deed::from_bytes(bytes.into()).is_err());
+    }
+}

@@ -1,0 +1,189 @@
+//! Letters: all that one replica sends another. Raft's messages, and the content of snapshots, which the receiver fetches
+//! chunk by chunk, so that it sets the pace and goes on where it was.
+
+use bytes::{BufMut, Bytes, BytesMut};
+use raft::eraftpb::Message;
+
+use super::frame::put_frame;
+use super::message::{get_message, put_message};
+use crate::codec::{Read, Reader, Torn};
+
+const RAFT: u8 = 1;
+const FETCH: u8 = 2;
+const CHUNK: u8 = 3;
+
+/// Most bytes of a chunk.
+pub const CHUNK_BYTES_MAX: usize = 4 << 20;
+
+/// Asks for a chunk of the snapshot that an earlier message of Raft has offered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fetch {
+    /// Who asks.
+    pub from: u64,
+    /// Who has the snapshot.
+    pub to: u64,
+    /// The last index in the snapshot.
+    pub index: u64,
+    /// Its term.
+    pub term: u64,
+    /// The chunk's number, from 0 on.
+    pub number: u32,
+}
+
+/// A chunk of a snapshot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chunk {
+    /// Who has the snapshot.
+    pub from: u64,
+    /// Who has asked.
+    pub to: u64,
+    /// The last index in the snapshot.
+    pub index: u64,
+    /// Its term.
+    pub term: u64,
+    /// The chunk's number.
+    pub number: u32,
+    /// Whether there are none after it.
+    pub is_last: bool,
+    /// What is in it.
+    pub bytes: Bytes,
+}
+
+/// What one replica sends another.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Letter {
+    /// A message of Raft.
+    Raft(Message),
+    /// Asks for a chunk of a snapshot.
+    Fetch(Fetch),
+    /// A chunk of a snapshot.
+    Chunk(Chunk),
+}
+
+impl Letter {
+    /// Who it is from.
+    pub fn from(&self) -> u64 {
+        match self {
+            Letter::Raft(message) => message.from,
+            Letter::Fetch(fetch) => fetch.from,
+            Letter::Chunk(chunk) => chunk.from,
+        }
+    }
+
+    /// Whom it is to.
+    pub fn to(&self) -> u64 {
+        match self {
+            Letter::Raft(message) => message.to,
+            Letter::Fetch(fetch) => fetch.to,
+            Letter::Chunk(chunk) => chunk.to,
+        }
+    }
+}
+
+/// Appends the frame of a letter.
+///
+/// # Panics
+/// If a message of Raft is one that a replica has for itself, or the frame is longer than one may be.
+pub fn put_letter(letter: &Letter, out: &mut BytesMut) {
+    match letter {
+        Letter::Raft(message) => put_frame(out, RAFT, |out| put_message(message, out)),
+        Letter::Fetch(Fetch { from, to, index, term, number }) => put_frame(out, FETCH, |out| {
+            [from, to, index, term].into_iter().for_each(|word| out.put_u64_le(*word));
+            out.put_u32_le(*number);
+        }),
+        Letter::Chunk(Chunk { from, to, index, term, number, is_last, bytes }) => put_frame(out, CHUNK, |out| {
+            [from, to, index, term].into_iter().for_each(|word| out.put_u64_le(*word));
+            out.put_u32_le(*number);
+            out.put_u8(u8::from(*is_last));
+            out.put_slice(bytes);
+        }),
+    }
+}
+
+/// The letter in a frame of a kind.
+pub fn get_letter(kind: u8, bytes: Bytes) -> Read<Letter> {
+    if kind == RAFT {
+        return get_message(bytes).map(Letter::Raft);
+    }
+    let mut reader = Reader::new(bytes);
+    let mut word = |field| reader.u64(field);
+    let (from, to) = (word("who it is from")?, word("whom it is to")?);
+    let (index, term) = (word("the index of a snapshot")?, word("the term of a snapshot")?);
+    let number = reader.u32("the number of a chunk")?;
+    match kind {
+        FETCH => {
+            reader.end()?;
+            Ok(Letter::Fetch(Fetch { from, to, index, term, number }))
+        }
+        CHUNK => {
+            let is_last = reader.flag("whether a chunk is the last")?;
+            let bytes = reader.rest();
+            if bytes.len() > CHUNK_BYTES_MAX {
+                return Err(Torn { field: "a chunk" });
+            }
+            Ok(Letter::Chunk(Chunk { from, to, index, term, number, is_last, bytes }))
+        }
+        _ => Err(Torn { field: "the kind of a letter" }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Bytes, BytesMut, CHUNK_BYTES_MAX, Chunk, Fetch, Letter, get_letter, put_letter};
+    use crate::wire::{Broken, FRAME_BYTES_MAX, Frames};
+    use proptest::prelude::*;
+    use raft::eraftpb::{Message, MessageType};
+
+    fn letters(index: u64, term: u64, number: u32, is_last: bool, bytes: Vec<u8>) -> [Letter; 3] {
+        let (from, to, bytes) = (1, 2, Bytes::from(bytes));
+        let message = Message { from, to, term, index, msg_type: MessageType::MsgHeartbeat, ..Message::default() };
+        let chunk = Chunk { from, to, index, term, number, is_last, bytes };
+        [Letter::Raft(message), Letter::Fetch(Fetch { from, to, index, term, number }), Letter::Chunk(chunk)]
+    }
+
+    fn next(frames: &mut Frames) -> Result<Option<Letter>, Broken> {
+        let Some((kind, bytes)) = frames.next(FRAME_BYTES_MAX)? else { return Ok(None) };
+        Ok(Some(get_letter(kind, bytes)?))
+    }
+
+    proptest! {
+        #[test]
+        fn letters_come_back(index: u64, term: u64, number: u32, is_last: bool, bytes in proptest::collection::vec(any::<u8>(), 0..50)) {
+            let mut frames = Frames::default();
+            let sent = letters(index, term, number, is_last, bytes);
+            sent.iter().for_each(|letter| put_letter(letter, frames.input()));
+            for letter in sent {
+                prop_assert_eq!(next(&mut frames), Ok(Some(letter)));
+            }
+            prop_assert_eq!(next(&mut frames), Ok(None));
+        }
+    }
+
+    #[test]
+    fn every_bit_flip_and_every_cut_of_a_letter_is_refused() {
+        for letter in letters(7, 3, 1, false, vec![5; 20]) {
+            let mut sent = BytesMut::new();
+            put_letter(&letter, &mut sent);
+            for bit in 0..8 * sent.len() {
+                let mut frames = Frames::default();
+                frames.input().extend_from_slice(&sent);
+                frames.input()[bit / 8] ^= 1 << (bit % 8);
+                assert!(!matches!(next(&mut frames), Ok(Some(_))), "bit {bit} of {letter:?}");
+            }
+            for cut in 0..sent.len() {
+                let mut frames = Frames::default();
+                frames.input().extend_from_slice(&sent[..cut]);
+                assert_eq!(next(&mut frames), Ok(None), "{cut} bytes of {letter:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_long_chunk_and_a_kind_that_is_not_known_are_refused() {
+        let long = Bytes::from(vec![0; 37 + CHUNK_BYTES_MAX + 1]);
+        assert!(get_letter(3, long.slice(..37 + CHUNK_BYTES_MAX)).is_ok());
+        assert!(get_letter(3, long).is_err());
+        assert!(get_letter(9, Bytes::from(vec![0; 36])).is_err());
+        assert!(get_letter(2, Bytes::from(vec![0; 37])).is_err(), "a byte too many");
+    }
+}
