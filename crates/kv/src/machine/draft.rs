@@ -1,0 +1,487 @@
+//! What a command sees and changes before its changes are an entry: the versions below, its own changes over them, one moment of time.
+//!
+//! A command that changes keys is evaluated on the newest versions, a command that only reads on the applied ones; both as a draft.
+//! Commands of one transaction share one.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::head::{HEAD_BYTES_MAX, Head};
+use super::key;
+use super::memory::Memory;
+use crate::entry::{Change, Deed};
+
+/// A read that the store could not do, in its words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unreadable(pub String);
+
+impl fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Takes a key of the map and its value; returns whether to go on.
+pub type Each<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> bool;
+
+/// The versions that a draft lies on.
+pub trait Source {
+    /// The value at a place of the map.
+    fn get(&self, place: &[u8]) -> Result<Option<Bytes>, Unreadable>;
+
+    /// Calls `each` with the places that begin with `prefix`, from `from` on, in order.
+    fn scan(&self, prefix: &[u8], from: Bound<&[u8]>, each: Each<'_>) -> Result<(), Unreadable>;
+}
+
+/// A place that was changed, and its change before, if there was one.
+type Undo = (Vec<u8>, Option<Option<Bytes>>);
+
+/// A draft.
+pub struct Draft<'a> {
+    source: &'a dyn Source,
+    now_ms: u64,
+    /// The index that the entry will have.
+    version: u64,
+    /// The present generation of keys, once it has been asked for.
+    generation: Cell<Option<u32>>,
+    changes: BTreeMap<Vec<u8>, Option<Bytes>>,
+    /// Within an attempt: places that were changed, and their changes before, in order.
+    undo: Option<Vec<Undo>>,
+    /// Bytes of values that were read and put.
+    work: Cell<usize>,
+    /// Whether what was read depends on the moment.
+    relies_on_time: Cell<bool>,
+    memory: Option<Arc<Memory>>,
+}
+
+impl<'a> Draft<'a> {
+    /// A draft of the entry at `version`, without changes.
+    pub fn new(source: &'a dyn Source, now_ms: u64, version: u64) -> Self {
+        Self {
+            source,
+            now_ms,
+            version,
+            generation: Cell::new(None),
+            changes: BTreeMap::new(),
+            undo: None,
+            work: Cell::new(0),
+            relies_on_time: Cell::new(false),
+            memory: None,
+        }
+    }
+
+    /// Lets listings go on where they were.
+    pub fn remember(&mut self, memory: &Arc<Memory>) {
+        self.memory = Some(Arc::clone(memory));
+    }
+
+    /// Where listings were.
+    pub fn memory(&self) -> Option<Arc<Memory>> {
+        self.memory.clone()
+    }
+
+    /// The moment of the draft, in milliseconds since 1970.
+    pub fn now_ms(&self) -> u64 {
+        self.now_ms
+    }
+
+    /// What the draft has become. Its entry may change nothing.
+    pub fn into_deed(self) -> Deed {
+        let changes = self.changes.into_iter().map(|(key, value)| Change { key: key.into(), value });
+        Deed { clock_ms: self.now_ms, changes: changes.collect() }
+    }
+
+    /// Whether nothing is changed.
+    pub fn is_empty(&self) -> bool {
+        self.changes.is_empty()
+    }
+
+    /// The version that what is put gets: the index of the entry.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// Bytes of values that were read and put so far.
+    pub fn work(&self) -> usize {
+        self.work.get()
+    }
+
+    /// Does something that may fail, and then leaves the draft as it was. Attempts are not made within one another.
+    pub fn attempt<T, E>(&mut self, run: impl FnOnce(&mut Self) -> Result<T, E>) -> Result<T, E> {
+        let generation = self.generation.get();
+        self.undo = Some(Vec::new());
+        let outcome = run(self);
+        let undo = self.undo.take().unwrap_or_default();
+        if outcome.is_err() {
+            for (place, before) in undo.into_iter().rev() {
+                match before {
+                    Some(change) => self.changes.insert(place, change),
+                    None => self.changes.remove(&place),
+                };
+            }
+            self.generation.set(generation);
+        }
+        outcome
+    }
+
+    /// Lets the entry carry the moment, if what was read depends on it and nothing is changed: a leader whose clock is behind must
+    /// not take that back.
+    pub fn keep_time(&mut self) {
+        if self.changes.is_empty() && self.relies_on_time.get() {
+            self.change(key::TIME.to_vec(), Some(Bytes::copy_from_slice(&self.now_ms.to_be_bytes())));
+        }
+    }
+
+    /// What is read depends on the moment.
+    pub fn rely_on_time(&self) {
+        self.relies_on_time.set(true);
+    }
+
+    /// What lies at a place of the system's own.
+    pub fn system(&self, place: &[u8]) -> Result<Option<Bytes>, Unreadable> {
+        self.value(place)
+    }
+
+    /// Puts something at a place of the system's own, or nothing.
+    ///
+    /// # Panics
+    /// If the place is a client's.
+    pub fn put_system(&mut self, place: &[u8], value: Option<Bytes>) {
+        assert_eq!(place.first(), Some(&key::SYSTEM), "a place of the system");
+        self.change(place.to_vec(), value);
+    }
+
+    /// Deletes all keys at once: a new generation begins. What was of the old one is cleared away later.
+    pub fn clear(&mut self) -> Result<(), Unreadable> {
+        let generation = self.generation()?.wrapping_add(1);
+        let of_keys = |place: &[u8]| key::of_head(place).is_some() || key::of_deadline(place).is_some();
+        let mine: Vec<Vec<u8>> = self.changes.keys().filter(|place| of_keys(place)).cloned().collect();
+        for place in mine {
+            let before = self.changes.remove(&place);
+            self.note(place, before);
+        }
+        self.generation.set(Some(generation));
+        self.change(key::GENERATION.to_vec(), Some(Bytes::copy_from_slice(&generation.to_be_bytes())));
+        self.put_count(0);
+        Ok(())
+    }
+
+    /// Number of keys, those included that have ended and are not cleared away.
+    pub fn count(&self) -> Result<u64, Unreadable> {
+        let stored = self.value(key::COUNT)?;
+        let damaged = || Unreadable("the number of keys is damaged".to_owned());
+        stored.map_or(Ok(0), |bytes| bytes[..].try_into().map(u64::from_be_bytes).map_err(|_| damaged()))
+    }
+
+    fn put_count(&mut self, count: u64) {
+        self.change(key::COUNT.to_vec(), Some(Bytes::copy_from_slice(&count.to_be_bytes())));
+    }
+
+    /// The value at a place of the map.
+    pub fn value(&self, place: &[u8]) -> Result<Option<Bytes>, Unreadable> {
+        match self.changes.get(place) {
+            Some(changed) => Ok(changed.clone()),
+            None => self.source.get(place),
+        }
+    }
+
+    /// Changes the value at a place of the map, or deletes it.
+    pub fn change(&mut self, place: Vec<u8>, value: Option<Bytes>) {
+        let before = self.changes.insert(place.clone(), value);
+        self.note(place, before);
+    }
+
+    fn note(&mut self, place: Vec<u8>, before: Option<Option<Bytes>>) {
+        if let Some(undo) = &mut self.undo {
+            undo.push((place, before));
+        }
+    }
+
+    fn worked(&self, bytes: usize) {
+        self.work.set(self.work.get().saturating_add(bytes));
+    }
+
+    /// The generation of the keys that there are.
+    pub fn generation(&self) -> Result<u32, Unreadable> {
+        if let Some(generation) = self.generation.get() {
+            return Ok(generation);
+        }
+        let stored = self.source.get(key::GENERATION)?;
+        let generation = match stored.as_deref().map(<[u8; 4]>::try_from) {
+            None => 0,
+            Some(Ok(bytes)) => u32::from_be_bytes(bytes),
+            Some(Err(_)) => return Err(Unreadable("the generation of keys is damaged".to_owned())),
+        };
+        self.generation.set(Some(generation));
+        Ok(generation)
+    }
+
+    /// The head of a client's key. None if there is no such key, or it has ended.
+    pub fn head(&self, key: &[u8]) -> Result<Option<Head>, Unreadable> {
+        let head = self.stored_head(key)?;
+        if head.as_ref().is_some_and(|head| head.has_ended(self.now_ms)) {
+            self.rely_on_time();
+            return Ok(None);
+        }
+        Ok(head)
+    }
+
+    /// Gives a key a value and a deadline, or none, in place of what it had.
+    pub fn put(&mut self, key: &[u8], value: Bytes, deadline_ms: Option<u64>) -> Result<(), Unreadable> {
+        if self.forget_deadline(key)?.is_none() {
+            self.put_count(self.count()?.saturating_add(1));
+        }
+        let generation = self.generation()?;
+        if let Some(at) = deadline_ms {
+            self.change(key::deadline(at, generation, key), Some(Bytes::new()));
+        }
+        self.worked(value.len());
+        let head = Head { version: self.version, deadline_ms, value };
+        self.change(key::head(generation, key), Some(head.to_bytes()));
+        Ok(())
+    }
+
+    /// Deletes a key. Returns whether there was one.
+    pub fn delete(&mut self, key: &[u8]) -> Result<bool, Unreadable> {
+        let Some(head) = self.forget_deadline(key)? else { return Ok(false) };
+        self.change(key::head(self.generation()?, key), None);
+        self.put_count(self.count()?.saturating_sub(1));
+        Ok(!head.has_ended(self.now_ms))
+    }
+
+    /// Deletes a key if it has ended. Returns whether it has.
+    pub fn delete_ended(&mut self, key: &[u8]) -> Result<bool, Unreadable> {
+        let has_ended = self.stored_head(key)?.is_some_and(|head| head.has_ended(self.now_ms));
+        if has_ended {
+            self.delete(key)?;
+        }
+        Ok(has_ended)
+    }
+
+    /// Calls `each` with the clients' keys that begin with `prefix`, from `from` on, in order, until it returns false.
+    pub fn keys(
+        &self,
+        prefix: &[u8],
+        from: Bound<&[u8]>,
+        each: &mut dyn FnMut(Vec<u8>) -> bool,
+    ) -> Result<(), Unreadable> {
+        let (mut wrong, generation) = (None, self.generation()?);
+        let from = from.map(|key| key::head(generation, key));
+        let from = from.as_ref().map(Vec::as_slice);
+        self.scan(&key::begin(generation, prefix), from, &mut |place, value| {
+            let Some((_, key)) = key::of_head(place) else { return true };
+            // The value stays where it is: only what is before it is looked at.
+            let front = Bytes::copy_from_slice(&value[..value.len().min(HEAD_BYTES_MAX)]);
+            match head_of(&key, front) {
+                Ok(head) if head.has_ended(self.now_ms) => {
+                    self.rely_on_time();
+                    true
+                }
+                Ok(_) => each(key),
+                Err(error) => {
+                    wrong = Some(error);
+                    false
+                }
+            }
+        })?;
+        wrong.map_or(Ok(()), Err)
+    }
+
+    /// The head that is stored, also of a key that has ended.
+    fn stored_head(&self, key: &[u8]) -> Result<Option<Head>, Unreadable> {
+        let place = key::head(self.generation()?, key);
+        let stored = self.value(&place)?;
+        self.worked(stored.as_ref().map_or(0, Bytes::len));
+        stored.map(|bytes| head_of(key, bytes)).transpose()
+    }
+
+    /// Takes back the note of a key's deadline. Returns the key's head.
+    fn forget_deadline(&mut self, key: &[u8]) -> Result<Option<Head>, Unreadable> {
+        let head = self.stored_head(key)?;
+        if let Some(at) = head.as_ref().and_then(|head| head.deadline_ms) {
+            self.change(key::deadline(at, self.generation()?, key), None);
+        }
+        Ok(head)
+    }
+
+    /// Calls `each` with the places of the map that begin with `prefix`, from `from` on, in order: the source's with the draft's changes over them.
+    pub fn scan(&self, prefix: &[u8], from: Bound<&[u8]>, each: Each<'_>) -> Result<(), Unreadable> {
+        let start = match from {
+            Bound::Unbounded => Bound::Included(prefix),
+            bound => bound,
+        };
+        let own = self.changes.range::<[u8], _>((start, Bound::Unbounded));
+        let mut own = own.take_while(|(place, _)| place.starts_with(prefix)).peekable();
+        let mut goes_on = true;
+        self.source.scan(prefix, from, &mut |place, value| {
+            while let Some((changed, new)) = own.next_if(|(changed, _)| changed.as_slice() <= place) {
+                goes_on = new.as_ref().is_none_or(|new| each(changed, new));
+                if changed.as_slice() == place || !goes_on {
+                    return goes_on;
+                }
+            }
+            goes_on = each(place, value);
+            goes_on
+        })?;
+        while goes_on && let Some((changed, new)) = own.next() {
+            goes_on = new.as_ref().is_none_or(|new| each(changed, new));
+        }
+        Ok(())
+    }
+}
+
+fn head_of(key: &[u8], bytes: Bytes) -> Result<Head, Unreadable> {
+    let name = || key[..key.len().min(64)].escape_ascii().to_string();
+    Head::from_bytes(bytes).map_err(|torn| Unreadable(format!("the head of key '{}' is damaged: {torn}", name())))
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::{Bound, Bytes, Draft, Each, Source, Unreadable};
+    use crate::machine::key;
+    use std::collections::BTreeMap;
+
+    /// Versions in DRAM.
+    #[derive(Default)]
+    pub struct Shelf(BTreeMap<Vec<u8>, Bytes>);
+
+    impl Shelf {
+        /// Does what a draft has become.
+        pub fn apply(&mut self, deed: crate::entry::Deed) {
+            for change in deed.changes {
+                match change.value {
+                    Some(value) => self.0.insert(change.key.to_vec(), value),
+                    None => self.0.remove(&change.key[..]),
+                };
+            }
+        }
+
+        /// The deadlines that are noted.
+        pub fn deadlines(&self) -> Vec<(u64, Vec<u8>)> {
+            let noted = self.0.keys().filter_map(|place| key::of_deadline(place));
+            noted.map(|(at, _, key)| (at, key.to_vec())).collect()
+        }
+    }
+
+    impl Source for Shelf {
+        fn get(&self, place: &[u8]) -> Result<Option<Bytes>, Unreadable> {
+            Ok(self.0.get(place).cloned())
+        }
+
+        fn scan(&self, prefix: &[u8], from: Bound<&[u8]>, each: Each<'_>) -> Result<(), Unreadable> {
+            let from = match from {
+                Bound::Unbounded => Bound::Included(prefix),
+                bound => bound,
+            };
+            let found = self.0.range::<[u8], _>((from, Bound::Unbounded));
+            for (place, value) in found.take_while(|(place, _)| place.starts_with(prefix)) {
+                if !each(place, value) {
+                    break;
+                }
+            }
+            Ok(())
+        }
+    }
+
+    fn keys(draft: &Draft<'_>, prefix: &[u8], from: Bound<&[u8]>, most: usize) -> Vec<String> {
+        let mut found = Vec::new();
+        let mut each = |key: Vec<u8>| {
+            found.push(String::from_utf8(key).expect("a text"));
+            found.len() < most
+        };
+        draft.keys(prefix, from, &mut each).expect("keys");
+        found
+    }
+
+    #[test]
+    fn a_draft_lies_over_what_was_before() {
+        let mut shelf = Shelf::default();
+        let mut before = Draft::new(&shelf, 100, 1);
+        for key in ["a", "b", "d", "e"] {
+            before.put(key.as_bytes(), Bytes::from_static(b"old"), None).expect("put");
+        }
+        let deed = before.into_deed();
+        shelf.apply(deed);
+        let mut draft = Draft::new(&shelf, 100, 2);
+        draft.put(b"c", Bytes::from_static(b"new"), None).expect("put");
+        draft.put(b"b", Bytes::from_static(b"new"), None).expect("put");
+        draft.put(b"f", Bytes::from_static(b"new"), None).expect("put");
+        assert_eq!(draft.delete(b"d"), Ok(true));
+        assert_eq!(draft.delete(b"d"), Ok(false));
+        assert_eq!(keys(&draft, b"", Bound::Unbounded, 9), ["a", "b", "c", "e", "f"]);
+        assert_eq!(keys(&draft, b"", Bound::Excluded(b"b"), 2), ["c", "e"]);
+        assert_eq!(keys(&draft, b"", Bound::Included(b"f"), 2), ["f"]);
+        let version = |key| draft.head(key).expect("a head").map(|head| head.version);
+        assert_eq!([version(b"a"), version(b"b"), version(b"d")], [Some(1), Some(2), None]);
+    }
+
+    #[test]
+    fn a_key_ends_and_leaves_no_note() {
+        let mut shelf = Shelf::default();
+        let mut draft = Draft::new(&shelf, 100, 1);
+        draft.put(b"k", Bytes::from_static(b"v"), Some(200)).expect("put");
+        draft.put(b"l", Bytes::from_static(b"v"), Some(300)).expect("put");
+        let deed = draft.into_deed();
+        shelf.apply(deed);
+        assert_eq!(shelf.deadlines(), [(200, b"k".to_vec()), (300, b"l".to_vec())]);
+        let mut later = Draft::new(&shelf, 200, 2);
+        assert_eq!(later.head(b"k"), Ok(None));
+        assert_eq!(keys(&later, b"", Bound::Unbounded, 9), ["l"]);
+        assert_eq!(later.delete(b"k"), Ok(false), "it has ended, and is cleared away");
+        later.put(b"l", Bytes::from_static(b"w"), None).expect("put");
+        let deed = later.into_deed();
+        shelf.apply(deed);
+        assert_eq!(shelf.deadlines(), []);
+        assert_eq!(shelf.get(&key::head(0, b"k")), Ok(None));
+    }
+
+    #[test]
+    fn what_fails_leaves_the_draft_as_it_was() {
+        let mut shelf = Shelf::default();
+        let mut draft = Draft::new(&shelf, 100, 1);
+        draft.put(b"old", Bytes::new(), Some(200)).expect("put");
+        let deed = draft.into_deed();
+        shelf.apply(deed);
+        let mut draft = Draft::new(&shelf, 100, 2);
+        draft.put(b"mine", Bytes::from_static(b"1"), None).expect("put");
+        let failed: Result<(), ()> = draft.attempt(|draft| {
+            draft.put(b"mine", Bytes::from_static(b"2"), Some(300)).expect("put");
+            draft.clear().expect("cleared");
+            draft.put(b"more", Bytes::new(), None).expect("put");
+            assert_eq!(draft.count(), Ok(1));
+            Err(())
+        });
+        assert_eq!(failed, Err(()));
+        assert_eq!(keys(&draft, b"", Bound::Unbounded, 9), ["mine", "old"]);
+        assert_eq!(draft.head(b"mine").expect("a head").map(|head| head.value), Some(Bytes::from_static(b"1")));
+        assert_eq!(draft.count(), Ok(2));
+        assert_eq!(draft.delete(b"old"), Ok(true));
+        assert_eq!(draft.count(), Ok(1));
+    }
+
+    #[test]
+    fn all_keys_go_at_once_and_new_ones_come_behind() {
+        let mut shelf = Shelf::default();
+        let mut draft = Draft::new(&shelf, 100, 1);
+        draft.put(b"old", Bytes::new(), Some(200)).expect("put");
+        let deed = draft.into_deed();
+        shelf.apply(deed);
+        let mut draft = Draft::new(&shelf, 100, 2);
+        draft.put(b"mine", Bytes::new(), Some(200)).expect("put");
+        draft.clear().expect("cleared");
+        assert_eq!(keys(&draft, b"", Bound::Unbounded, 9), [""; 0]);
+        draft.put(b"new", Bytes::new(), None).expect("put");
+        assert_eq!(keys(&draft, b"", Bound::Unbounded, 9), ["new"]);
+        let deed = draft.into_deed();
+        assert_eq!(deed.changes.len(), 3, "the generation, the number of keys, the new key");
+        shelf.apply(deed);
+        let draft = Draft::new(&shelf, 100, 3);
+        assert_eq!(keys(&draft, b"", Bound::Unbounded, 9), ["new"]);
+        assert_eq!(draft.head(b"old"), Ok(None));
+    }
+}

@@ -1,0 +1,91 @@
+//! The head of a key: what its value is, when it ends, and for a string the value itself.
+//!
+//! | bytes | |
+//! |---|---|
+//! | 1 | type: 1 a string. Others are kept for hashes, lists, sets, sorted sets and streams |
+//! | 1 | 1 if there is a deadline, else 0 |
+//! | 8 | version: the index of the entry that changed the key last |
+//! | 8 | the deadline in milliseconds since 1970, if there is one |
+//! | rest | the value of a string |
+
+use bytes::{BufMut, Bytes, BytesMut};
+
+use crate::codec::{Read, Reader, Torn};
+
+/// Bytes of a head beside the value, at most.
+pub const HEAD_BYTES_MAX: usize = 18;
+
+const STRING: u8 = 1;
+
+/// The head of a string.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// Index of the entry that changed it last, by which it is compared.
+    pub version: u64,
+    /// When it ends, in milliseconds since 1970 by the cluster's clock.
+    pub deadline_ms: Option<u64>,
+    /// Its value.
+    pub value: Bytes,
+}
+
+impl Head {
+    /// The head as the map keeps it.
+    pub fn to_bytes(&self) -> Bytes {
+        let mut out = BytesMut::with_capacity(HEAD_BYTES_MAX + self.value.len());
+        out.put_u8(STRING);
+        out.put_u8(u8::from(self.deadline_ms.is_some()));
+        out.put_u64_le(self.version);
+        if let Some(at) = self.deadline_ms {
+            out.put_u64_le(at);
+        }
+        out.put_slice(&self.value);
+        out.freeze()
+    }
+
+    /// The head that the map has kept.
+    pub fn from_bytes(bytes: Bytes) -> Read<Self> {
+        let mut reader = Reader::new(bytes);
+        if reader.u8("the type")? != STRING {
+            return Err(Torn { field: "the type" });
+        }
+        let has_deadline = reader.flag("whether there is a deadline")?;
+        let version = reader.u64("the version")?;
+        let deadline_ms = if has_deadline { Some(reader.u64("the deadline")?) } else { None };
+        Ok(Self { version, deadline_ms, value: reader.rest() })
+    }
+
+    /// Whether it has ended at a time.
+    pub fn has_ended(&self, now_ms: u64) -> bool {
+        self.deadline_ms.is_some_and(|at| at <= now_ms)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Bytes, Head};
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_head_comes_back(version: u64, deadline_ms: Option<u64>, value in proptest::collection::vec(any::<u8>(), 0..20)) {
+            let head = Head { version, deadline_ms, value: value.into() };
+            prop_assert_eq!(Head::from_bytes(head.to_bytes()), Ok(head));
+        }
+
+        #[test]
+        fn any_bytes_are_a_head_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..30)) {
+            let bytes = Bytes::from(bytes);
+            if let Ok(head) = Head::from_bytes(bytes.clone()) {
+                prop_assert_eq!(head.to_bytes(), bytes);
+            }
+        }
+    }
+
+    #[test]
+    fn a_key_ends_at_its_deadline() {
+        let head = |deadline_ms| Head { version: 1, deadline_ms, value: Bytes::new() };
+        assert!(!head(None).has_ended(u64::MAX));
+        assert!(!head(Some(7)).has_ended(6));
+        assert!(head(Some(7)).has_ended(7));
+    }
+}

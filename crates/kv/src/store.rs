@@ -1,0 +1,65 @@
+//! Where a replica keeps its log and its state: one trait, three variants.
+//!
+//! In [`MapStore`], over a list or a B+-tree in persistent memory, log and state are one: an entry is a batch of the map at the
+//! entry's index. [`WalStore`] is what is usual: a file of records, and the state in DRAM.
+//!
+//! What a variant promises, and `tests/store_conformance.rs` checks of each, with power failures between any two calls:
+//!
+//! - what [`Store::persist`] has covered is there after a failure; what came after is there up to some call, or not at all;
+//! - an entry is there wholly or not, and never without all before it, nor without the standing that was set before it;
+//! - what is committed is not taken back, and what is applied is what the committed entries make, in their order.
+//!
+//! A store belongs to one thread at a time. Errors say what to do (error.rs); after one that is not `Full` or about an argument,
+//! the store is to be closed.
+
+mod entries;
+mod error;
+mod format;
+mod interface;
+mod log;
+mod map;
+mod ring;
+mod standing;
+mod wal;
+
+use std::ops::Bound;
+
+use bytes::Bytes;
+
+use crate::machine::draft::{Each, Source, Unreadable};
+
+pub use entries::{change_of_members, changes_of, is_change_of_members, members_entry_context};
+pub use error::{Error, ErrorKind, Result};
+pub use format::SnapshotFormat;
+pub use interface::{Moment, Outgoing, Store};
+pub use log::{Log, Taken};
+pub use map::{MapConfig, MapStore};
+pub use standing::{FOUNDING, STANDING_BYTES_MAX, Standing};
+pub use wal::{Disk, DiskFile, Files, SimDisk, WalConfig, WalStore};
+
+/// A store at a moment, as drafts read it.
+pub struct View<'a> {
+    store: &'a dyn Store,
+    moment: Moment,
+}
+
+impl<'a> View<'a> {
+    /// The versions of a moment.
+    pub fn new(store: &'a dyn Store, moment: Moment) -> Self {
+        Self { store, moment }
+    }
+}
+
+impl Source for View<'_> {
+    fn get(&self, place: &[u8]) -> std::result::Result<Option<Bytes>, Unreadable> {
+        self.store.get(self.moment, place).map_err(unreadable)
+    }
+
+    fn scan(&self, prefix: &[u8], from: Bound<&[u8]>, each: Each<'_>) -> std::result::Result<(), Unreadable> {
+        self.store.scan(self.moment, prefix, from, each).map_err(unreadable)
+    }
+}
+
+fn unreadable(error: Error) -> Unreadable {
+    Unreadable(error.to_string())
+}

@@ -1,0 +1,154 @@
+//! What an entry of Raft's log is in a store: a tag and changes, and back.
+//!
+//! The two ways lose two things. Changes come back in the order of their keys, which is that in which drafts make them. And a map does
+//! not keep deletions of keys that are not there: they change nothing, so a replica that gets such an entry from one that was restarted has
+//! the same state.
+
+use bytes::{BufMut, Bytes, BytesMut};
+use protobuf::Message as _;
+use raft::eraftpb::{ConfChangeV2, Entry, EntryType};
+
+use super::error::{Error, ErrorKind, Result};
+use crate::codec::{Torn, get_change, put_change};
+use crate::entry::{Change, Deed, Kind, Tag};
+
+/// What an entry does.
+pub(super) struct Done {
+    pub(super) kind: Kind,
+    /// The entry's own clock, if it has one.
+    pub(super) clock_ms: Option<u64>,
+    pub(super) changes: Vec<Change>,
+    /// Of a change of members: the change.
+    pub(super) context: Bytes,
+}
+
+fn unreadable(index: u64) -> impl Fn(Torn) -> Error {
+    move |torn| Error::new(ErrorKind::Entry, format!("the entry at {index} cannot be read: {torn}"))
+}
+
+/// The context of an entry that changes members: the leader's clock, and the change.
+pub fn members_entry_context(clock_ms: u64, change: &ConfChangeV2) -> Bytes {
+    let change = put_change(change);
+    let mut out = BytesMut::with_capacity(8 + change.len());
+    out.put_u64_le(clock_ms);
+    out.put_slice(&change);
+    out.freeze()
+}
+
+/// Whether an entry changes members.
+pub fn is_change_of_members(entry: &Entry) -> bool {
+    entry.entry_type == EntryType::EntryConfChangeV2
+}
+
+/// The change that an entry of that kind makes. Without a context it leaves a joint configuration.
+pub fn change_of_members(entry: &Entry) -> Result<ConfChangeV2> {
+    if entry.context.is_empty() {
+        return Ok(ConfChangeV2::default());
+    }
+    let (_, change) = clock_and_change(entry)?;
+    get_change(change).map_err(unreadable(entry.index))
+}
+
+fn clock_and_change(entry: &Entry) -> Result<(u64, Bytes)> {
+    let mut context = entry.context.clone();
+    if context.len() < 8 {
+        return Err(unreadable(entry.index)(Torn { field: "the context" }));
+    }
+    let clock = context.split_to(8);
+    Ok((u64::from_le_bytes(clock.as_ref().try_into().expect("eight bytes")), context))
+}
+
+/// The changes that an entry makes to keys.
+pub fn changes_of(entry: &Entry) -> Result<Vec<Change>> {
+    read(entry).map(|done| done.changes)
+}
+
+/// What an entry does. Error: `Entry`.
+pub(super) fn read(entry: &Entry) -> Result<Done> {
+    let done = |kind, clock_ms, context| Done { kind, clock_ms, changes: Vec::new(), context };
+    match entry.entry_type {
+        EntryType::EntryNormal if entry.data.is_empty() => Ok(done(Kind::Empty, None, Bytes::new())),
+        EntryType::EntryNormal => {
+            let Deed { clock_ms, changes } = Deed::from_bytes(entry.data.clone()).map_err(unreadable(entry.index))?;
+            Ok(Done { changes, ..done(Kind::Usual, Some(clock_ms), Bytes::new()) })
+        }
+        EntryType::EntryConfChangeV2 if entry.context.is_empty() => Ok(done(Kind::Members, None, Bytes::new())),
+        EntryType::EntryConfChangeV2 => {
+            let (clock_ms, change) = clock_and_change(entry)?;
+            change_of_members(entry)?;
+            Ok(done(Kind::Members, Some(clock_ms), change))
+        }
+        EntryType::EntryConfChange => Err(unreadable(entry.index)(Torn { field: "the type" })),
+    }
+}
+
+/// The tag of an entry. One without a clock of its own has the clock of the one before.
+pub(super) fn tag(term: u64, before_ms: u64, done: &Done) -> Tag {
+    Tag { kind: done.kind, term, clock_ms: done.clock_ms.unwrap_or(before_ms), context: done.context.clone() }
+}
+
+/// The entry of which a store has kept the tag and the changes. Error: `Entry`.
+pub(super) fn entry(index: u64, tag: &Tag, changes: Vec<Change>) -> Result<Entry> {
+    let entry = Entry { index, term: tag.term, ..Entry::default() };
+    match tag.kind {
+        Kind::Empty => Ok(entry),
+        Kind::Usual => Ok(Entry { data: Deed { clock_ms: tag.clock_ms, changes }.to_bytes(), ..entry }),
+        Kind::Members if tag.context.is_empty() => Ok(Entry { entry_type: EntryType::EntryConfChangeV2, ..entry }),
+        Kind::Members => {
+            let change = get_change(tag.context.clone()).map_err(unreadable(index))?;
+            let data = change.write_to_bytes().expect("a short message in memory").into();
+            let context = members_entry_context(tag.clock_ms, &change);
+            Ok(Entry { entry_type: EntryType::EntryConfChangeV2, data, context, ..entry })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        Bytes, Change, ConfChangeV2, Deed, Entry, EntryType, change_of_members, members_entry_context, read, tag,
+    };
+    use protobuf::Message as _;
+    use raft::eraftpb::{ConfChangeSingle, ConfChangeType};
+
+    fn comes_back(entry: &Entry) {
+        let done = read(entry).expect("an entry");
+        let tag = tag(entry.term, 5, &done);
+        assert_eq!(super::entry(entry.index, &tag, done.changes).expect("an entry"), *entry);
+    }
+
+    #[test]
+    fn entries_of_all_kinds_come_back() {
+        let usual = Entry { index: 3, term: 2, ..Entry::default() };
+        comes_back(&usual);
+        let key = |text: &'static str| Bytes::from_static(text.as_bytes());
+        let changes = vec![Change { key: key("a"), value: Some(key("1")) }, Change { key: key("b"), value: None }];
+        comes_back(&Entry { data: Deed { clock_ms: 9, changes }.to_bytes(), ..usual.clone() });
+        comes_back(&Entry { data: Deed { clock_ms: 9, changes: Vec::new() }.to_bytes(), ..usual.clone() });
+        let leaving = Entry { entry_type: EntryType::EntryConfChangeV2, ..usual };
+        comes_back(&leaving);
+        let single =
+            ConfChangeSingle { change_type: ConfChangeType::AddLearnerNode, node_id: 9, ..ConfChangeSingle::default() };
+        let change = ConfChangeV2 { changes: vec![single].into(), ..ConfChangeV2::default() };
+        let data = change.write_to_bytes().expect("bytes").into();
+        let members = Entry { data, context: members_entry_context(9, &change), ..leaving.clone() };
+        comes_back(&members);
+        assert_eq!(change_of_members(&members).expect("a change"), change);
+        assert_eq!(change_of_members(&leaving).expect("a change"), ConfChangeV2::default());
+    }
+
+    #[test]
+    fn an_entry_that_cannot_be_read_is_refused() {
+        let usual = Entry { index: 3, term: 2, ..Entry::default() };
+        let old = EntryType::EntryConfChange;
+        let new = EntryType::EntryConfChangeV2;
+        for wrong in [
+            Entry { data: Bytes::from_static(b"9"), ..usual.clone() },
+            Entry { entry_type: old, ..usual.clone() },
+            Entry { entry_type: new, context: Bytes::from_static(b"short"), ..usual.clone() },
+            Entry { entry_type: new, context: Bytes::from_static(b"12345678\x09"), ..usual },
+        ] {
+            assert!(read(&wrong).is_err(), "{wrong:?}");
+        }
+    }
+}

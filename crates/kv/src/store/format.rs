@@ -1,0 +1,62 @@
+//! The formats of snapshots. Maps of either kind take each other's; a log's are others, so a cluster has one or the other.
+
+use bytes::Bytes;
+
+use super::error::{Error, ErrorKind, Result};
+
+/// What a store's snapshots are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SnapshotFormat {
+    /// The stream of an ordered map.
+    Map,
+    /// The stream of a store with a write-ahead log.
+    Log,
+}
+
+impl SnapshotFormat {
+    fn number(self) -> u8 {
+        match self {
+            SnapshotFormat::Map => 1,
+            SnapshotFormat::Log => 2,
+        }
+    }
+
+    fn stores(self) -> &'static str {
+        match self {
+            SnapshotFormat::Map => "list or btree",
+            SnapshotFormat::Log => "wal",
+        }
+    }
+
+    /// The format as an offer of a snapshot says it.
+    pub fn to_bytes(self) -> Bytes {
+        Bytes::copy_from_slice(&[self.number()])
+    }
+
+    /// Checks what an offer says. Error: `Configuration` if a store of this format cannot take it.
+    pub fn check(self, said: &[u8]) -> Result<()> {
+        if said == [self.number()] {
+            return Ok(());
+        }
+        let of_other = [SnapshotFormat::Map, SnapshotFormat::Log].into_iter().find(|format| said == [format.number()]);
+        let (own, other) = (self.stores(), of_other.map_or("not known to this version", SnapshotFormat::stores));
+        let what = format!(
+            "the leader's store is {other}, and this replica's is {own}: it cannot take the leader's snapshots; remove this replica, \
+             and let it join again with a store as the leader's"
+        );
+        Err(Error::new(ErrorKind::Configuration, what))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::SnapshotFormat::{Log, Map};
+
+    #[test]
+    fn only_the_own_format_is_taken_and_the_error_names_both() {
+        assert!(Map.check(&Map.to_bytes()).is_ok() && Log.check(&Log.to_bytes()).is_ok());
+        let said = Map.check(&Log.to_bytes()).expect_err("another format").to_string();
+        assert!(said.contains("wal") && said.contains("list or btree"), "{said}");
+        assert!(Log.check(b"").is_err() && Log.check(b"\x09").is_err());
+    }
+}

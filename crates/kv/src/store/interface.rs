@@ -1,0 +1,108 @@
+//! The trait that all variants have.
+
+use std::ops::Bound;
+
+use bytes::Bytes;
+use raft::eraftpb::{ConfState, Entry, SnapshotMetadata};
+
+use super::error::Result;
+use super::format::SnapshotFormat;
+use super::standing::Standing;
+use crate::machine::draft::Each;
+
+/// Which versions are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// Those of the newest entry, committed or not.
+    Newest,
+    /// Those of the newest entry that is applied.
+    Applied,
+}
+
+/// A snapshot that is given away. It stays what it was, whatever the store does meanwhile.
+pub trait Outgoing: Send {
+    /// Index, term and members of the snapshot.
+    fn metadata(&self) -> &SnapshotMetadata;
+
+    /// A chunk by its number, and whether it is the last. The numbers are asked for in order; the latest few may be asked for
+    /// again, and the first always. Error: `Expired`.
+    fn chunk(&mut self, number: u32) -> Result<(Bytes, bool)>;
+}
+
+/// The log and the state of a replica.
+pub trait Store: Send {
+    /// Who the replica is, its term and vote, and the members.
+    fn standing(&self) -> &Standing;
+
+    /// Notes term and vote. Comes before entries of the term.
+    fn set_vote(&mut self, term: u64, vote: u64) -> Result<()>;
+
+    /// Notes the members that the entry at `index` has made. Comes before that entry is committed here.
+    fn set_members(&mut self, index: u64, members: &ConfState) -> Result<()>;
+
+    /// Appends entries, whose indexes follow one another, and first takes back those that are in their place, with all after. Errors:
+    /// `Full`, after which some may have been appended and the call can be made again; `Order` if they do not follow what is
+    /// there, or are in the place of applied ones.
+    fn append(&mut self, entries: &[Entry]) -> Result<()>;
+
+    /// Makes all so far durable.
+    fn persist(&mut self) -> Result<()>;
+
+    /// Applies the entries up to `index`. Does nothing if they are.
+    fn commit(&mut self, index: u64) -> Result<()>;
+
+    /// Gives up applied entries up to `index`. The latest of them stay readable as long as they fit into DRAM's share.
+    fn compact(&mut self, index: u64) -> Result<()>;
+
+    /// Index of the first entry that can be read. The term of the one before it is known.
+    fn first(&self) -> u64;
+
+    /// Index of the last entry.
+    fn last(&self) -> u64;
+
+    /// Index of the last applied entry.
+    fn applied(&self) -> u64;
+
+    /// The term of an entry. Errors: `Compacted`, `Beyond`.
+    fn term(&self, index: u64) -> Result<u64>;
+
+    /// The clock of the newest entry up to a moment.
+    fn clock_ms(&self, moment: Moment) -> u64;
+
+    /// The entries from `from` to before `to`: as many as have `bytes_max` bytes together, and at least one. Errors: `Compacted`,
+    /// `Beyond`.
+    fn entries(&self, from: u64, to: u64, bytes_max: u64) -> Result<Vec<Entry>>;
+
+    /// The value at a place.
+    fn get(&self, moment: Moment, place: &[u8]) -> Result<Option<Bytes>>;
+
+    /// Calls `each` with the places that begin with `prefix`, from `from` on, in order, until it returns false.
+    fn scan(&self, moment: Moment, prefix: &[u8], from: Bound<&[u8]>, each: Each<'_>) -> Result<()>;
+
+    /// What its snapshots are, and those that it takes.
+    fn snapshot_format(&self) -> SnapshotFormat;
+
+    /// A snapshot of what is applied, in chunks of about `chunk_bytes`. Error: `Unready` if members are noted of an entry that is not
+    /// applied here yet.
+    fn snapshot(&self, chunk_bytes: usize) -> Result<Box<dyn Outgoing>>;
+
+    /// Waits for the chunks of a snapshot, which take the place of log and state. No snapshot of this store may be held. Log and state
+    /// stay until [`Store::finish`], and an append or a commit ends the wait; that needs room for both. With `empties` both are given
+    /// up now, durably; the standing stays. Until [`Store::finish`] returns, also after a failure, [`Store::is_partial`] then, and
+    /// nothing can be read or appended.
+    fn receive(&mut self, empties: bool) -> Result<()>;
+
+    /// Takes the next chunk. Errors, after which [`Store::receive`] begins again: `Refused` if it is not whole or not the next, or nothing
+    /// is waited for; `Full`.
+    fn push(&mut self, number: u32, chunk: &[u8]) -> Result<()>;
+
+    /// Puts what was received in force, durably, and notes its members. Error: `Refused` if it is not whole or not of this
+    /// index and term.
+    fn finish(&mut self, metadata: &SnapshotMetadata) -> Result<()>;
+
+    /// Whether the store was emptied for a snapshot that has not come wholly.
+    fn is_partial(&self) -> bool;
+
+    /// Does a part of what can wait: collects garbage, writes out state. Returns whether there may be more to do.
+    fn upkeep(&mut self) -> Result<bool>;
+}

@@ -1,0 +1,334 @@
+//! The store over an ordered map in persistent memory: the log and the state are one.
+//!
+//! An entry is a batch at its index; its term, kind and clock are the batch's tag. `rollback` takes conflicting entries back, `apply`
+//! commits, `forget` compacts, and the standing is the map's `meta`. So a confirmation covers all of them, or none:
+//!
+//! - it comes between calls, so the standing that was set before an entry is durable with it or before;
+//! - members are noted before the entry that made them is applied, so what is applied has its members noted.
+//!
+//! The map's timestamps are the log's indexes. The entries above `forgotten` are in the map and in the ring; after a start the
+//! ring is read from the map.
+
+mod open;
+mod outgoing;
+
+use std::ops::Bound;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use perdura_map::{Config, KeyChange, Kind, Layout, Loader, OrderedMap};
+use perdura_pmem::Medium;
+use raft::eraftpb::{ConfState, Entry, SnapshotMetadata};
+
+use super::entries;
+use super::error::{Error, ErrorKind, Result};
+use super::ring::{Base, Ring};
+use super::{Moment, Outgoing, SnapshotFormat, Standing, Store};
+use crate::entry::Change;
+use crate::machine::draft::Each;
+
+/// How a store over a map is run.
+#[derive(Clone, Copy, Debug)]
+pub struct MapConfig {
+    /// DRAM for the last entries, in bytes. Entries that are not given up are beyond it.
+    pub ring_bytes: u64,
+    /// Garbage that a snapshot may hold before it ends by itself, in bytes.
+    pub snapshot_garbage_bytes: u64,
+    /// Whether a thread of the map collects garbage. Without it [`Store::upkeep`] does.
+    pub background: bool,
+    /// Seed of a new map's salt, so that a run can be replayed.
+    pub seed: Option<u64>,
+}
+
+impl Default for MapConfig {
+    fn default() -> Self {
+        Self { ring_bytes: 64 << 20, snapshot_garbage_bytes: 256 << 20, background: true, seed: None }
+    }
+}
+
+impl MapConfig {
+    /// The map confirms when the store says so, and when it needs room.
+    fn of_map(&self) -> Config {
+        let interval = Duration::from_millis(1);
+        Config { changes_max: u32::MAX, interval, background: self.background, seed: self.seed }
+    }
+}
+
+/// A load that is going on.
+struct Receiving {
+    loader: Loader,
+    /// Number of the next chunk.
+    next: u32,
+}
+
+/// A store over a list or a B+-tree.
+pub struct MapStore {
+    map: Box<dyn OrderedMap>,
+    config: MapConfig,
+    standing: Standing,
+    ring: Ring,
+    applied: u64,
+    is_partial: bool,
+    receiving: Option<Receiving>,
+}
+
+impl MapStore {
+    /// Makes the store of a new replica in a new file of a medium. `clock_ms` is the clock of the founding entry, which all founders
+    /// are given alike. A failure in the midst leaves a file that [`MapStore::open`] tells from a store.
+    pub fn create(
+        medium: &Arc<dyn Medium>,
+        name: &str,
+        (kind, layout): (Kind, &Layout),
+        standing: &Standing,
+        clock_ms: u64,
+        config: &MapConfig,
+    ) -> Result<Self> {
+        let map = perdura_map::create(medium, name, kind, layout, &config.of_map())?;
+        open::found(&*map, standing, clock_ms)?;
+        drop(map);
+        Self::open(medium, name, config)
+    }
+
+    /// Opens the store in a file, over whichever structure it has.
+    pub fn open(medium: &Arc<dyn Medium>, name: &str, config: &MapConfig) -> Result<Self> {
+        let map = perdura_map::open(medium, name, &config.of_map())?;
+        let open::Found { standing, ring, applied, is_partial } = open::open(&*map, name, config.ring_bytes)?;
+        Ok(Self { map, config: *config, standing, ring, applied, is_partial, receiving: None })
+    }
+
+    /// The map, to look at.
+    pub fn map(&self) -> &dyn OrderedMap {
+        &*self.map
+    }
+
+    fn check_whole(&self) -> Result<()> {
+        if self.is_partial { Err(Error::partial()) } else { Ok(()) }
+    }
+
+    fn note(&mut self, standing: Standing) -> Result<()> {
+        if standing != self.standing {
+            self.map.set_meta(&standing.to_bytes())?;
+            self.standing = standing;
+        }
+        Ok(())
+    }
+
+    fn append_one(&mut self, entry: &Entry) -> Result<()> {
+        let done = entries::read(entry)?;
+        let tag = entries::tag(entry.term, self.ring.clock_ms(self.ring.last()), &done).to_bytes();
+        let changes: Vec<KeyChange<'_>> = done.changes.iter().map(key_change).collect();
+        let mut made = self.map.batch(entry.index, &tag, &changes);
+        if made.as_ref().is_err_and(|error| error.kind() == perdura_map::ErrorKind::Full) && self.map.collect()? > 0 {
+            made = self.map.batch(entry.index, &tag, &changes);
+        }
+        made?;
+        self.ring.push(entry.clone(), done.clock_ms);
+        Ok(())
+    }
+
+    fn timestamp(&self, moment: Moment) -> u64 {
+        match moment {
+            Moment::Newest => self.ring.last(),
+            Moment::Applied => self.applied,
+        }
+    }
+}
+
+fn key_change(Change { key, value }: &Change) -> KeyChange<'_> {
+    KeyChange { key, value: value.as_deref() }
+}
+
+impl Store for MapStore {
+    fn standing(&self) -> &Standing {
+        &self.standing
+    }
+
+    fn set_vote(&mut self, term: u64, vote: u64) -> Result<()> {
+        self.note(Standing { term, vote, ..self.standing.clone() })
+    }
+
+    fn set_members(&mut self, index: u64, members: &ConfState) -> Result<()> {
+        let standing = Standing { members_at: index, members: members.clone(), ..self.standing.clone() };
+        if !standing.fits() {
+            return Err(Error::order(format!("the entry at {index} makes more members than a replica can note")));
+        }
+        self.note(standing)
+    }
+
+    fn append(&mut self, entries: &[Entry]) -> Result<()> {
+        self.check_whole()?;
+        let Some(from) = entries.first().map(|entry| entry.index) else { return Ok(()) };
+        let (last, applied) = (self.ring.last(), self.applied);
+        let follow = entries.iter().zip(from..).all(|(entry, index)| entry.index == index);
+        if !follow || from > last + 1 || from <= applied {
+            return Err(Error::order(format!(
+                "entries from {from} on, where {applied} is applied and {last} the last"
+            )));
+        }
+        self.receiving = None;
+        if from <= last {
+            self.map.rollback(from)?;
+            self.ring.truncate(from);
+        }
+        entries.iter().try_for_each(|entry| self.append_one(entry))
+    }
+
+    fn persist(&mut self) -> Result<()> {
+        Ok(self.map.confirm()?)
+    }
+
+    fn commit(&mut self, index: u64) -> Result<()> {
+        self.check_whole()?;
+        if index > self.applied {
+            self.receiving = None;
+            self.map.apply(index)?;
+            self.applied = index;
+        }
+        Ok(())
+    }
+
+    fn compact(&mut self, index: u64) -> Result<()> {
+        self.check_whole()?;
+        if self.receiving.is_some() {
+            // All of it is about to go.
+            return Ok(());
+        }
+        self.map.forget(index)?;
+        self.ring.give_up(index);
+        Ok(())
+    }
+
+    fn first(&self) -> u64 {
+        self.ring.first()
+    }
+
+    fn last(&self) -> u64 {
+        self.ring.last()
+    }
+
+    fn applied(&self) -> u64 {
+        self.applied
+    }
+
+    fn term(&self, index: u64) -> Result<u64> {
+        self.ring.term(index)
+    }
+
+    fn clock_ms(&self, moment: Moment) -> u64 {
+        self.ring.clock_ms(self.timestamp(moment))
+    }
+
+    fn entries(&self, from: u64, to: u64, bytes_max: u64) -> Result<Vec<Entry>> {
+        self.ring.entries(from, to, bytes_max)
+    }
+
+    fn get(&self, moment: Moment, place: &[u8]) -> Result<Option<Bytes>> {
+        let found = self.map.get(place, self.timestamp(moment))?;
+        Ok(found.map(|value| Bytes::copy_from_slice(&value)))
+    }
+
+    fn scan(&self, moment: Moment, prefix: &[u8], from: Bound<&[u8]>, each: Each<'_>) -> Result<()> {
+        let from = match from {
+            Bound::Unbounded => Bound::Included(prefix),
+            bound => bound,
+        };
+        let mut scan = self.map.scan((from, Bound::Unbounded), self.timestamp(moment))?;
+        while let Some(entry) = scan.advance()? {
+            if !entry.key.starts_with(prefix) || !each(entry.key, entry.value) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn snapshot_format(&self) -> SnapshotFormat {
+        SnapshotFormat::Map
+    }
+
+    fn snapshot(&self, chunk_bytes: usize) -> Result<Box<dyn Outgoing>> {
+        self.check_whole()?;
+        if self.standing.members_at > self.applied {
+            let what =
+                format!("the members are those of {}, and only {} is applied", self.standing.members_at, self.applied);
+            return Err(Error::new(ErrorKind::Unready, what));
+        }
+        let (index, term) = (self.applied, self.ring.term(self.applied)?);
+        let conf_state = Some(self.standing.members.clone()).into();
+        let metadata = SnapshotMetadata { conf_state, index, term, ..SnapshotMetadata::default() };
+        let snapshot = self.map.snapshot_within(self.config.snapshot_garbage_bytes)?;
+        Ok(Box::new(outgoing::OfMap::new(snapshot, metadata, chunk_bytes)))
+    }
+
+    fn receive(&mut self, empties: bool) -> Result<()> {
+        self.receiving = None;
+        if !empties && !self.is_partial {
+            let loader = self.map.load_snapshot()?;
+            self.receiving = Some(Receiving { loader, next: 0 });
+            return Ok(());
+        }
+        let loader = self.map.reset_and_load()?;
+        self.receiving = Some(Receiving { loader, next: 0 });
+        self.is_partial = true;
+        self.applied = 0;
+        self.ring = Ring::new(Base::default(), self.config.ring_bytes);
+        Ok(())
+    }
+
+    fn push(&mut self, number: u32, chunk: &[u8]) -> Result<()> {
+        let Some(receiving) = &mut self.receiving else { return Err(Error::refused("none is being received")) };
+        let pushed = if number == receiving.next {
+            receiving.loader.push(chunk).map_err(open::refused)
+        } else {
+            Err(Error::refused(format!("chunk {number} came where {} should", receiving.next)))
+        };
+        receiving.next += 1;
+        if pushed.is_err() {
+            self.receiving = None;
+        }
+        pushed
+    }
+
+    fn finish(&mut self, metadata: &SnapshotMetadata) -> Result<()> {
+        let Some(Receiving { loader, .. }) = self.receiving.take() else {
+            return Err(Error::refused("none is being received"));
+        };
+        // Before the content, and so durable with it: nobody may have the content and old members.
+        let mut standing = self.standing.clone();
+        if metadata.term > standing.term {
+            (standing.term, standing.vote) = (metadata.term, 0);
+        }
+        (standing.members_at, standing.members) = (metadata.index, metadata.get_conf_state().clone());
+        if !standing.fits() {
+            return Err(Error::refused("more members than a replica can note"));
+        }
+        let before = self.standing.clone();
+        self.note(standing)?;
+        if let Err(error) = loader.finish() {
+            self.note(before)?;
+            return Err(open::refused(error));
+        }
+        match open::received(&*self.map, metadata, self.config.ring_bytes) {
+            Ok(ring) => {
+                (self.ring, self.applied, self.is_partial) = (ring, metadata.index, false);
+                Ok(())
+            }
+            Err(error) => {
+                self.receive(true)?;
+                self.receiving = None;
+                Err(error)
+            }
+        }
+    }
+
+    fn is_partial(&self) -> bool {
+        self.is_partial
+    }
+
+    fn upkeep(&mut self) -> Result<bool> {
+        if self.config.background || self.is_partial || self.receiving.is_some() {
+            return Ok(false);
+        }
+        Ok(self.map.collect()? > 0)
+    }
+}

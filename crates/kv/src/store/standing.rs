@@ -1,0 +1,141 @@
+//! Who a replica is and what it has promised: small, and durable before anything that rests on it.
+//!
+//! | bytes | |
+//! |---|---|
+//! | 1 | version of the layout |
+//! | 16 | id of the cluster |
+//! | 8 | id of the replica |
+//! | 8 | term |
+//! | 8 | whom it has voted for in the term, or 0 |
+//! | 8 | index of the entry that made the members |
+//! | rest | the members (codec/members.rs) |
+
+use bytes::{BufMut, Bytes, BytesMut};
+use raft::eraftpb::ConfState;
+
+use crate::codec::{MEMBERS_MAX, Read, Reader, Torn, get_members, put_members};
+
+/// Index and term of the entry that every cluster begins with. It is never sent: who lacks it gets a snapshot, which also says
+/// who the members are.
+pub const FOUNDING: u64 = 1;
+
+const VERSION: u8 = 1;
+/// Most bytes of a standing: three members of each of as many as may be, in all.
+pub const STANDING_BYTES_MAX: usize = 49 + 4 + 8 * 3 * MEMBERS_MAX + 1;
+
+/// Who a replica is and what it has promised.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Standing {
+    /// The cluster, drawn at random when it was founded.
+    pub cluster: u128,
+    /// The replica, drawn at random when it was made. Never 0. One that has lost its memory gets another.
+    pub replica: u64,
+    /// The newest term that it knows of.
+    pub term: u64,
+    /// Whom it has voted for in that term, or 0.
+    pub vote: u64,
+    /// Index of the entry that made the members.
+    pub members_at: u64,
+    /// The members.
+    pub members: ConfState,
+}
+
+impl Standing {
+    /// One of those that found a cluster together.
+    pub fn founder(cluster: u128, replica: u64, voters: Vec<u64>) -> Self {
+        let members = ConfState { voters, ..ConfState::default() };
+        Self { cluster, replica, term: FOUNDING, vote: 0, members_at: FOUNDING, members }
+    }
+
+    /// One that is going to be told by a snapshot who the members are.
+    pub fn joiner(cluster: u128, replica: u64) -> Self {
+        Self { cluster, replica, ..Self::default() }
+    }
+
+    /// Whether it founds the cluster.
+    pub fn is_founder(&self) -> bool {
+        self.members_at == FOUNDING
+    }
+
+    /// Whether it has no more members than fit.
+    pub fn fits(&self) -> bool {
+        let ConfState { voters, learners, voters_outgoing, learners_next, .. } = &self.members;
+        let lists = [voters, learners, voters_outgoing, learners_next];
+        let count: usize = lists.iter().map(|list| list.len()).sum();
+        lists.iter().all(|list| list.len() <= MEMBERS_MAX) && count <= 3 * MEMBERS_MAX
+    }
+
+    /// The standing as it is kept.
+    pub fn to_bytes(&self) -> Bytes {
+        let mut out = BytesMut::with_capacity(256);
+        out.put_u8(VERSION);
+        out.put_u128_le(self.cluster);
+        [self.replica, self.term, self.vote, self.members_at].into_iter().for_each(|word| out.put_u64_le(word));
+        put_members(&self.members, &mut out);
+        out.freeze()
+    }
+
+    /// The standing that was kept.
+    pub fn from_bytes(bytes: Bytes) -> Read<Self> {
+        let mut reader = Reader::new(bytes);
+        if reader.u8("the version")? != VERSION {
+            return Err(Torn { field: "the version" });
+        }
+        let cluster = reader.u128("the cluster")?;
+        let mut word = |field| reader.u64(field);
+        let (replica, term) = (word("the replica")?, word("the term")?);
+        let (vote, members_at) = (word("the vote")?, word("the index of the members")?);
+        let members = get_members(&mut reader)?;
+        reader.end()?;
+        let standing = Self { cluster, replica, term, vote, members_at, members };
+        if replica == 0 || !standing.fits() {
+            return Err(Torn { field: "the replica" });
+        }
+        Ok(standing)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Bytes, ConfState, MEMBERS_MAX, Standing};
+    use proptest::prelude::*;
+
+    fn ids() -> impl Strategy<Value = Vec<u64>> {
+        proptest::collection::vec(any::<u64>(), 0..20)
+    }
+
+    proptest! {
+        #[test]
+        fn a_standing_comes_back(
+            cluster: u128, words: [u64; 4], lists in [ids(), ids(), ids(), ids()], auto_leave: bool, at: prop::sample::Index,
+        ) {
+            let [replica, term, vote, members_at] = words;
+            let [voters, learners, voters_outgoing, learners_next] = lists;
+            let members = ConfState { voters, learners, voters_outgoing, learners_next, auto_leave, ..ConfState::default() };
+            let standing = Standing { cluster, replica: replica.max(1), term, vote, members_at, members };
+            let whole = standing.to_bytes();
+            prop_assert!(Standing::from_bytes(whole.slice(..at.index(whole.len()))).is_err());
+            prop_assert_eq!(Standing::from_bytes(whole), Ok(standing));
+        }
+
+        #[test]
+        fn any_bytes_are_a_standing_or_an_error(mut bytes in proptest::collection::vec(0..3_u8, 0..90)) {
+            if let Some(first) = bytes.first_mut() {
+                *first = 1;
+            }
+            let bytes = Bytes::from(bytes);
+            if let Ok(standing) = Standing::from_bytes(bytes.clone()) {
+                prop_assert_eq!(standing.to_bytes(), bytes);
+            }
+        }
+    }
+
+    #[test]
+    fn the_most_members_fit_a_maps_meta() {
+        let all: Vec<u64> = (1..=MEMBERS_MAX as u64).collect();
+        let (voters, voters_outgoing, learners_next) = (all.clone(), all.clone(), all);
+        let members = ConfState { voters, voters_outgoing, learners_next, ..ConfState::default() };
+        let standing = Standing { replica: 1, members, ..Standing::default() };
+        assert!(standing.fits() && standing.to_bytes().len() <= perdura_map::META_BYTES_MAX);
+    }
+}

@@ -1,0 +1,308 @@
+//! The store as it is usual: a write-ahead log in files, the state in DRAM, and the state written out from time to time.
+//!
+//! It is what the maps are compared with (the thesis, 2.3), and what runs where there is no persistent memory.
+//!
+//! Two kinds of files, by number: `state.N`, and the logs `log.N`, `log.N+1` and so on that follow it. All that was done between two
+//! calls of [`Store::persist`] is one frame of the newest log (frame.rs). The state is written out a part at a time, while it
+//! changes: each key as it is when its turn comes. The log from the beginning of that on, applied over it, makes all of them as they
+//! were at its end, for entries say what becomes of a key and not how. A new log begins with it, and is enough with it.
+
+mod checkpoint;
+mod config;
+mod disk;
+mod frame;
+mod item;
+mod open;
+mod outgoing;
+mod sim_disk;
+mod tail;
+mod upkeep;
+mod versions;
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use raft::eraftpb::{ConfState, Entry, SnapshotMetadata};
+
+use super::entries;
+use super::error::{Error, ErrorKind, Result};
+use super::ring::{Base, Ring};
+use super::{Moment, Outgoing, SnapshotFormat, Standing, Store};
+use crate::machine::draft::Each;
+use checkpoint::Checkpoint;
+pub use config::WalConfig;
+pub use disk::{Disk, DiskFile, Files};
+use item::Item;
+pub use sim_disk::SimDisk;
+use tail::Tail;
+use versions::Versions;
+
+/// A store with a write-ahead log.
+pub struct WalStore {
+    disk: Arc<dyn Disk>,
+    config: WalConfig,
+    tail: Tail,
+    standing: Standing,
+    ring: Ring,
+    versions: Versions,
+    applied: u64,
+    checkpoint: Option<Checkpoint>,
+    is_partial: bool,
+    receiving: Option<outgoing::Parser>,
+    /// The first failure of the medium. What is in the files is not known after it.
+    failure: Option<Error>,
+}
+
+impl WalStore {
+    /// Makes the store of a new replica on an empty disk. `clock_ms` is the clock of the founding entry, which all founders are given
+    /// alike.
+    pub fn create(disk: Arc<dyn Disk>, standing: &Standing, clock_ms: u64, config: &WalConfig) -> Result<Self> {
+        open::found(&*disk, standing, clock_ms, config)?;
+        Self::open(disk, config)
+    }
+
+    /// Opens the store on a disk.
+    pub fn open(disk: Arc<dyn Disk>, config: &WalConfig) -> Result<Self> {
+        let open::Found { tail, standing, base, ring, pairs, applied, is_partial } =
+            open::open(&*disk, config.ring_bytes)?;
+        let mut store = WalStore {
+            disk,
+            config: *config,
+            tail,
+            standing,
+            ring,
+            versions: Versions::of(pairs),
+            applied: base.index,
+            checkpoint: None,
+            is_partial,
+            receiving: None,
+            failure: None,
+        };
+        if is_partial {
+            (store.applied, store.versions) = (0, Versions::default());
+            store.ring = Ring::new(Base::default(), config.ring_bytes);
+            return Ok(store);
+        }
+        store.apply(applied)?;
+        for index in applied + 1..=store.ring.last() {
+            let changes = entries::changes_of(store.ring.get(index)?)?;
+            store.versions.change(index, changes);
+        }
+        Ok(store)
+    }
+
+    fn check_usable(&self) -> Result<()> {
+        match &self.failure {
+            Some(error) => Err(error.clone()),
+            None => Ok(()),
+        }
+    }
+
+    fn check_whole(&self) -> Result<()> {
+        self.check_usable()?;
+        if self.is_partial { Err(Error::partial()) } else { Ok(()) }
+    }
+
+    fn note(&mut self, standing: Standing) -> Result<()> {
+        self.check_usable()?;
+        if standing != self.standing {
+            Item::Standing(Box::new(standing.clone())).put(&mut self.tail.items);
+            self.standing = standing;
+        }
+        Ok(())
+    }
+
+    /// Keeps the failure of a medium.
+    fn watch<T>(&mut self, result: Result<T>) -> Result<T> {
+        result.inspect_err(|error| self.failure = Some(error.clone()))
+    }
+
+    fn apply(&mut self, index: u64) -> Result<()> {
+        for index in self.applied + 1..=index {
+            let changes = entries::changes_of(self.ring.get(index)?)?;
+            self.versions.apply(index, changes);
+            self.applied = index;
+        }
+        Ok(())
+    }
+}
+
+impl Store for WalStore {
+    fn standing(&self) -> &Standing {
+        &self.standing
+    }
+
+    fn set_vote(&mut self, term: u64, vote: u64) -> Result<()> {
+        self.note(Standing { term, vote, ..self.standing.clone() })
+    }
+
+    fn set_members(&mut self, index: u64, members: &ConfState) -> Result<()> {
+        let standing = Standing { members_at: index, members: members.clone(), ..self.standing.clone() };
+        if !standing.fits() {
+            return Err(Error::order(format!("the entry at {index} makes more members than a replica can note")));
+        }
+        self.note(standing)
+    }
+
+    fn append(&mut self, entries: &[Entry]) -> Result<()> {
+        self.check_whole()?;
+        let Some(from) = entries.first().map(|entry| entry.index) else { return Ok(()) };
+        let (last, applied) = (self.ring.last(), self.applied);
+        let follow = entries.iter().zip(from..).all(|(entry, index)| entry.index == index);
+        if !follow || from > last + 1 || from <= applied {
+            return Err(Error::order(format!(
+                "entries from {from} on, where {applied} is applied and {last} the last"
+            )));
+        }
+        self.receiving = None;
+        self.ring.truncate(from);
+        self.versions.take_back(from);
+        for entry in entries {
+            let done = entries::read(entry)?;
+            Item::Entry(entry.clone()).put(&mut self.tail.items);
+            self.versions.change(entry.index, done.changes);
+            self.ring.push(entry.clone(), done.clock_ms);
+        }
+        Ok(())
+    }
+
+    fn persist(&mut self) -> Result<()> {
+        self.check_usable()?;
+        let persisted = self.tail.persist(self.config.extent_bytes);
+        self.watch(persisted)
+    }
+
+    fn commit(&mut self, index: u64) -> Result<()> {
+        self.check_whole()?;
+        if index > self.ring.last() {
+            return Err(Error::order(format!(
+                "{index} cannot be applied: the last entry has index {}",
+                self.ring.last()
+            )));
+        }
+        if index > self.applied {
+            self.receiving = None;
+            Item::Commit(index).put(&mut self.tail.items);
+            self.apply(index)?;
+        }
+        Ok(())
+    }
+
+    fn compact(&mut self, index: u64) -> Result<()> {
+        self.check_whole()?;
+        if index > self.applied {
+            return Err(Error::order(format!("{index} cannot be given up: only {} is applied", self.applied)));
+        }
+        self.ring.give_up(index);
+        Ok(())
+    }
+
+    fn first(&self) -> u64 {
+        self.ring.first()
+    }
+
+    fn last(&self) -> u64 {
+        self.ring.last()
+    }
+
+    fn applied(&self) -> u64 {
+        self.applied
+    }
+
+    fn term(&self, index: u64) -> Result<u64> {
+        self.ring.term(index)
+    }
+
+    fn clock_ms(&self, moment: Moment) -> u64 {
+        self.ring.clock_ms(match moment {
+            Moment::Newest => self.ring.last(),
+            Moment::Applied => self.applied,
+        })
+    }
+
+    fn entries(&self, from: u64, to: u64, bytes_max: u64) -> Result<Vec<Entry>> {
+        self.ring.entries(from, to, bytes_max)
+    }
+
+    fn get(&self, moment: Moment, place: &[u8]) -> Result<Option<Bytes>> {
+        self.check_whole()?;
+        Ok(self.versions.get(moment, place))
+    }
+
+    fn scan(&self, moment: Moment, prefix: &[u8], from: Bound<&[u8]>, each: Each<'_>) -> Result<()> {
+        self.check_whole()?;
+        self.versions.scan(moment, prefix, from, each);
+        Ok(())
+    }
+
+    fn snapshot_format(&self) -> SnapshotFormat {
+        SnapshotFormat::Log
+    }
+
+    fn snapshot(&self, chunk_bytes: usize) -> Result<Box<dyn Outgoing>> {
+        self.check_whole()?;
+        if self.standing.members_at > self.applied {
+            let what =
+                format!("the members are those of {}, and only {} is applied", self.standing.members_at, self.applied);
+            return Err(Error::new(ErrorKind::Unready, what));
+        }
+        let (index, term) = (self.applied, self.ring.term(self.applied)?);
+        let base = Base { index, term, clock_ms: self.ring.clock_ms(index) };
+        let conf_state = Some(self.standing.members.clone()).into();
+        let metadata = SnapshotMetadata { conf_state, index, term, ..SnapshotMetadata::default() };
+        Ok(Box::new(outgoing::OfState::new(base, self.versions.applied().clone(), metadata, chunk_bytes)))
+    }
+
+    fn receive(&mut self, empties: bool) -> Result<()> {
+        self.check_usable()?;
+        if !empties && !self.is_partial {
+            self.receiving = Some(outgoing::Parser::default());
+            return Ok(());
+        }
+        self.checkpoint = None;
+        Item::Reset.put(&mut self.tail.items);
+        self.persist()?;
+        (self.is_partial, self.applied, self.versions) = (true, 0, Versions::default());
+        self.ring = Ring::new(Base::default(), self.config.ring_bytes);
+        self.receiving = Some(outgoing::Parser::default());
+        Ok(())
+    }
+
+    fn push(&mut self, number: u32, chunk: &[u8]) -> Result<()> {
+        let Some(parser) = &mut self.receiving else { return Err(Error::refused("none is being received")) };
+        let pushed = parser.push(number, chunk).map_err(Error::refused);
+        if pushed.is_err() {
+            self.receiving = None;
+        }
+        pushed
+    }
+
+    fn finish(&mut self, metadata: &SnapshotMetadata) -> Result<()> {
+        let Some(parser) = self.receiving.take() else { return Err(Error::refused("none is being received")) };
+        let (base, pairs) = parser.finish().map_err(Error::refused)?;
+        if (base.index, base.term) != (metadata.index, metadata.term) {
+            return Err(Error::refused(format!("it is of index {}, term {}", base.index, base.term)));
+        }
+        let mut standing = self.standing.clone();
+        if metadata.term > standing.term {
+            (standing.term, standing.vote) = (metadata.term, 0);
+        }
+        (standing.members_at, standing.members) = (metadata.index, metadata.get_conf_state().clone());
+        if !standing.fits() {
+            return Err(Error::refused("more members than a replica can note"));
+        }
+        let written = self.replace(standing, base, pairs);
+        self.watch(written)
+    }
+
+    fn is_partial(&self) -> bool {
+        self.is_partial
+    }
+
+    fn upkeep(&mut self) -> Result<bool> {
+        self.check_usable()?;
+        let stepped = self.step();
+        self.watch(stepped)
+    }
+}

@@ -1,0 +1,20 @@
+//! Settings of a store with a log.
+
+/// How a store with a log is run.
+#[derive(Clone, Copy, Debug)]
+pub struct WalConfig {
+    /// DRAM for the last entries, in bytes. Entries that are not given up are beyond it.
+    pub ring_bytes: u64,
+    /// Length of a log in bytes at which the state is written out.
+    pub log_bytes: u64,
+    /// Bytes of state that a call of [`crate::store::Store::upkeep`] writes, roughly.
+    pub step_bytes: usize,
+    /// Bytes by which a log is made longer ahead of its frames.
+    pub extent_bytes: u64,
+}
+
+impl Default for WalConfig {
+    fn default() -> Self {
+        Self { ring_bytes: 64 << 20, log_bytes: 64 << 20, step_bytes: 256 << 10, extent_bytes: 1 << 20 }
+    }
+}

@@ -1,0 +1,182 @@
+//! Making the files of a new store, and reading those of an old one: the newest state, then the logs from its number on.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::{Bytes, BytesMut};
+
+use super::super::FOUNDING;
+use super::super::entries;
+use super::super::error::{Error, ErrorKind, Result};
+use super::super::ring::{Base, Ring};
+use super::Standing;
+use super::checkpoint::{Checkpoint, UNFINISHED, remove_before, state_name};
+use super::config::WalConfig;
+use super::disk::Disk;
+use super::frame::Frames;
+use super::item::Item;
+use super::tail::{Tail, log_name};
+
+/// Writes the files of a new replica.
+pub(super) fn found(disk: &dyn Disk, standing: &Standing, clock_ms: u64, config: &WalConfig) -> Result<()> {
+    let (states, logs) = numbers(disk)?;
+    if !states.is_empty() {
+        return Err(Error::new(ErrorKind::Exists, "there is a replica in this directory already; choose another"));
+    }
+    for of in logs {
+        disk.remove(&log_name(of)).map_err(|error| Error::io(&log_name(of), "removing it", error))?;
+    }
+    let founding = Base { index: FOUNDING, term: FOUNDING, clock_ms };
+    let base = if standing.is_founder() { founding } else { Base::default() };
+    let first = [Item::Standing(Box::new(standing.clone())), Item::Base(base)];
+    Tail::begin(disk, 1, &first, config.extent_bytes)?;
+    let mut checkpoint = Checkpoint::begin(disk, 1, base)?;
+    checkpoint.step(&BTreeMap::new(), config.step_bytes)?;
+    checkpoint.end(disk, base.index)
+}
+
+/// The numbers of the states and of the logs.
+fn numbers(disk: &dyn Disk) -> Result<(BTreeSet<u64>, BTreeSet<u64>)> {
+    let names = disk.list().map_err(|error| Error::io("the directory", "reading it", error))?;
+    let of = |kind: &str| names.iter().filter_map(|name| name.strip_prefix(kind)?.parse().ok()).collect();
+    Ok((of("state."), of("log.")))
+}
+
+/// What the files of a replica have.
+pub(super) struct Found {
+    pub(super) tail: Tail,
+    pub(super) standing: Standing,
+    pub(super) base: Base,
+    pub(super) ring: Ring,
+    /// The state at the base, or for some keys later.
+    pub(super) pairs: Pairs,
+    pub(super) applied: u64,
+    pub(super) is_partial: bool,
+}
+
+/// Reads the files of a replica.
+pub(super) fn open(disk: &dyn Disk, ring_bytes: u64) -> Result<Found> {
+    let (states, logs) = numbers(disk)?;
+    let Some(&newest) = states.last() else {
+        return Err(Error::new(ErrorKind::NotFound, "there is no replica in this directory; make one first"));
+    };
+    // What a failure has left of older files, and of a state that was not finished.
+    remove_before(disk, newest)?;
+    match disk.remove(UNFINISHED) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            return Err(Error::io(UNFINISHED, "removing it", error));
+        }
+        _ => {}
+    }
+    let (base, pairs, end) = read_state(disk, newest)?;
+    let mut replay = Replay::new(base, pairs, ring_bytes);
+    let mut tail = None;
+    let logs: Vec<u64> = logs.range(newest..).copied().collect();
+    for (place, of) in logs.iter().enumerate() {
+        if *of != newest + place as u64 {
+            return Err(Error::damaged(&log_name(newest + place as u64), 0, "it is missing"));
+        }
+        tail = replay.log(disk, *of, place + 1 == logs.len())?.or(tail);
+    }
+    let Some(tail) = tail else { return Err(Error::damaged(&log_name(newest), 0, "it is missing, or not whole")) };
+    replay.finish(tail, end)
+}
+
+pub(super) type Pairs = BTreeMap<Bytes, Bytes>;
+
+/// Reads a state: its base, its pairs, and the index of its end. All of it was synced before it had its name.
+fn read_state(disk: &dyn Disk, of: u64) -> Result<(Base, Pairs, u64)> {
+    let name = state_name(of);
+    let file = disk.open(&name).map_err(|error| Error::io(&name, "opening", error))?;
+    let mut frames = Frames::new(&*file, &name, of)?;
+    let (mut base, mut pairs, mut end) = (None, Pairs::new(), None);
+    loop {
+        let at = frames.at;
+        let Some(body) = frames.next()? else { break };
+        for item in Item::all(body) {
+            match item.map_err(|torn| Error::damaged(&name, at, torn))? {
+                Item::Base(found) => base = Some(found),
+                Item::Pair(key, value) => _ = pairs.insert(key, value),
+                Item::End(index) => end = Some(index),
+                _ => return Err(Error::damaged(&name, at, "an item that is none of a state")),
+            }
+        }
+    }
+    match (base, end) {
+        (Some(base), Some(end)) => Ok((base, pairs, end)),
+        _ => Err(Error::damaged(&name, frames.at, "it ends too early")),
+    }
+}
+
+/// What the files say so far.
+struct Replay {
+    standing: Option<Standing>,
+    base: Base,
+    ring: Ring,
+    pairs: Pairs,
+    /// The last commit that was noted.
+    commit: u64,
+    is_partial: bool,
+}
+
+impl Replay {
+    fn new(base: Base, pairs: Pairs, ring_bytes: u64) -> Self {
+        let ring = Ring::new(base, ring_bytes);
+        Self { standing: None, base, ring, pairs, commit: base.index, is_partial: false }
+    }
+
+    /// Reads a log. Cuts it off where the last frame is torn, if it is the last log. Returns none if it has no whole frame, which a
+    /// failure leaves of a log that was being made.
+    fn log(&mut self, disk: &dyn Disk, of: u64, is_last: bool) -> Result<Option<Tail>> {
+        let name = log_name(of);
+        let file = disk.open(&name).map_err(|error| Error::io(&name, "opening", error))?;
+        let mut frames = Frames::new(&*file, &name, of)?;
+        loop {
+            let at = frames.at;
+            let Some(body) = frames.next()? else { break };
+            for item in Item::all(body) {
+                let item = item.map_err(|torn| Error::damaged(&name, at, torn))?;
+                self.item(item).map_err(|error| Error::damaged(&name, at, error))?;
+            }
+        }
+        let (at, number) = (frames.at, frames.number);
+        if number == 0 {
+            let removed = disk.remove(&name).and_then(|()| disk.sync());
+            removed.map_err(|error| Error::io(&name, "removing it", error))?;
+            return if is_last { Ok(None) } else { Err(Error::damaged(&name, 0, "it has no whole frame")) };
+        }
+        if is_last {
+            let cut = file.cut(at).and_then(|()| file.sync());
+            cut.map_err(|error| Error::io(&name, "cutting it off", error))?;
+        }
+        Ok(Some(Tail { file, name, of, at, number, written: at, items: BytesMut::new() }))
+    }
+
+    fn item(&mut self, item: Item) -> Result<()> {
+        match item {
+            Item::Standing(standing) => self.standing = Some(*standing),
+            Item::Commit(index) => self.commit = self.commit.max(index),
+            Item::Reset => self.is_partial = true,
+            // That of a log is the state's, or in the midst of what was read.
+            Item::Base(_) => {}
+            // A log begins with what was not applied then, which the one before has too.
+            Item::Entry(entry) if entry.index > self.base.index && entry.index <= self.ring.last() + 1 => {
+                self.ring.truncate(entry.index);
+                let clock_ms = entries::read(&entry)?.clock_ms;
+                self.ring.push(entry, clock_ms);
+            }
+            _ => return Err(Error::order("an item that does not follow the one before".into())),
+        }
+        Ok(())
+    }
+
+    fn finish(self, tail: Tail, end: u64) -> Result<Found> {
+        let Replay { standing, base, ring, pairs, commit, is_partial } = self;
+        let damaged = |what: &str| Error::damaged(&tail.name, tail.at, what);
+        let standing = standing.ok_or_else(|| damaged("no log says who this replica is"))?;
+        let applied = commit.max(end);
+        if !is_partial && applied > ring.last() {
+            return Err(damaged("entries that are applied are missing"));
+        }
+        Ok(Found { tail, standing, base, ring, pairs, applied, is_partial })
+    }
+}
