@@ -1,0 +1,23 @@
+//! Who may do what: users, their passwords and their rights, which the whole cluster shares.
+//!
+//! Users are kept as the rules that make them, in the words of Redis, beside the keys and in the same log. Whoever asks for rights
+//! reads them into an [`Acl`], which tells by a number whether it is still what is stored.
+//!
+//! ```text
+//! 0x01 'u' name   the rules of a user
+//! 0x01 'v'        the index of the entry that has changed a user last (8)
+//! ```
+//!
+//! There are [`USERS_MAX`] users of [`RULES_BYTES_MAX`] of rules each at most. Passwords are kept as their SHA-256, as Redis does.
+//! What Redis has and this has not: selectors. Channels are kept, but there are no commands on them.
+
+mod categories;
+mod patterns;
+mod rights;
+mod stored;
+mod user;
+
+pub use categories::CATEGORIES;
+pub use rights::{Denied, may};
+pub use stored::{Acl, RULES_BYTES_MAX, USERS_MAX, delete_user, put_user, user_in};
+pub use user::{User, hash};

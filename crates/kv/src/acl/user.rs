@@ -1,0 +1,289 @@
+//! A user: rules in, rules out.
+
+use sha2::{Digest, Sha256};
+
+use super::categories::CATEGORIES;
+use super::patterns::KeyPattern;
+use crate::command::{self, Command};
+
+/// The SHA-256 of a password, in hexadecimal.
+pub fn hash(password: &[u8]) -> String {
+    Sha256::digest(password).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A rule on commands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct CommandRule {
+    pub(super) allows: bool,
+    /// `get`, `client|id`, or `@string`.
+    pub(super) what: String,
+}
+
+impl CommandRule {
+    /// Whether it says something of a command.
+    fn is_about(&self, command: &Command) -> bool {
+        let outer = command.name.split('|').next().unwrap_or_default();
+        match self.what.strip_prefix('@') {
+            Some(category) => command.all_categories().any(|one| one == category),
+            None => self.what == command.name || self.what == outer,
+        }
+    }
+
+    /// Whether it is about all that another is about.
+    fn covers(&self, other: &CommandRule) -> bool {
+        command::all().filter(|command| other.is_about(command)).all(|command| self.is_about(command))
+    }
+}
+
+/// A user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct User {
+    is_on: bool,
+    /// Whether any password does.
+    is_open: bool,
+    passwords: Vec<String>,
+    pub(super) keys: Vec<KeyPattern>,
+    channels: Vec<String>,
+    /// Whether all commands are allowed that no rule is about.
+    pub(super) allows_all: bool,
+    pub(super) commands: Vec<CommandRule>,
+}
+
+impl Default for User {
+    /// One who may do nothing.
+    fn default() -> Self {
+        let (is_on, is_open, allows_all) = (false, false, false);
+        let (passwords, keys, channels, commands) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Self { is_on, is_open, passwords, keys, channels, allows_all, commands }
+    }
+}
+
+impl User {
+    /// The user `default` until the cluster is told of another: with a password, or open to all.
+    pub fn first(password_hash: Option<&str>) -> Self {
+        let mut user = Self::default();
+        let password = password_hash.map_or_else(|| "nopass".to_owned(), |hash| format!("#{hash}"));
+        for rule in ["on", &password, "~*", "&*", "+@all"] {
+            let _ = user.apply(rule.as_bytes());
+        }
+        user
+    }
+
+    /// Whether the user may log in with a password.
+    pub fn accepts(&self, password: &[u8]) -> bool {
+        let hashed = hash(password);
+        // All are compared wholly, so that the time tells nothing.
+        let differs = |kept: &String| kept.bytes().zip(hashed.bytes()).fold(0, |sum, (a, b)| sum | (a ^ b)) != 0;
+        let matches = self.passwords.iter().fold(false, |found, kept| found | !differs(kept));
+        self.is_on && (self.is_open || matches)
+    }
+
+    /// Whether the user may log in at all, and with any password.
+    pub fn is_open(&self) -> bool {
+        self.is_on && self.is_open
+    }
+
+    /// Whether the user needs no password, on or off.
+    pub fn has_no_password(&self) -> bool {
+        self.is_open
+    }
+
+    /// Whether the user may log in.
+    pub fn is_on(&self) -> bool {
+        self.is_on
+    }
+
+    /// Applies a rule. Error: what is wrong with it.
+    pub fn apply(&mut self, rule: &[u8]) -> Result<(), &'static str> {
+        match &rule.to_ascii_lowercase()[..] {
+            b"on" => self.is_on = true,
+            b"off" => self.is_on = false,
+            b"nopass" => {
+                self.is_open = true;
+                self.passwords.clear();
+            }
+            b"resetpass" => {
+                self.is_open = false;
+                self.passwords.clear();
+            }
+            b"allkeys" => return self.apply(b"~*"),
+            b"resetkeys" => self.keys.clear(),
+            b"allchannels" => self.channels = vec!["&*".to_owned()],
+            b"resetchannels" => self.channels.clear(),
+            b"allcommands" | b"+@all" => self.reset_commands(true),
+            b"nocommands" | b"-@all" => self.reset_commands(false),
+            b"sanitize-payload" | b"skip-sanitize-payload" => {}
+            b"reset" => *self = Self::default(),
+            lower => return self.apply_prefixed(rule, lower),
+        }
+        Ok(())
+    }
+
+    fn reset_commands(&mut self, allows_all: bool) {
+        self.allows_all = allows_all;
+        self.commands.clear();
+    }
+
+    fn apply_prefixed(&mut self, rule: &[u8], lower: &[u8]) -> Result<(), &'static str> {
+        let Some((mark, rest)) = rule.split_first() else { return Err("Syntax error") };
+        match mark {
+            b'>' => self.add_password(hash(rest)),
+            b'<' => return self.remove_password(&hash(rest)),
+            b'#' | b'!' => {
+                let is_hash = rest.len() == 64 && rest.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+                let Some(kept) = str::from_utf8(rest).ok().filter(|_| is_hash) else {
+                    return Err(
+                        "The password hash must be exactly 64 characters and contain only lowercase hexadecimal characters",
+                    );
+                };
+                if *mark == b'!' {
+                    return self.remove_password(kept);
+                }
+                self.add_password(kept.to_owned());
+            }
+            b'~' | b'%' => {
+                let Some(keys) = KeyPattern::of_rule(rule) else { return Err("Syntax error") };
+                if keys.pattern.iter().any(|byte| matches!(byte, b' ' | 0)) {
+                    return Err("Syntax error");
+                }
+                if self.keys.iter().any(|one| one.pattern == b"*" && one.reads && one.writes) && keys.pattern != b"*" {
+                    return Err(
+                        "Adding a pattern after the * pattern (or the 'allkeys' flag) is not valid and does not have any effect. Try 'resetkeys' to start with an empty list of patterns",
+                    );
+                }
+                if keys.pattern == b"*" && keys.reads && keys.writes {
+                    self.keys = vec![keys];
+                } else if !self.keys.contains(&keys) {
+                    self.keys.push(keys);
+                }
+            }
+            b'&' => {
+                let channel = String::from_utf8_lossy(rule).into_owned();
+                if !self.channels.contains(&channel) {
+                    self.channels.push(channel);
+                }
+            }
+            b'+' | b'-' => return self.apply_to_commands(*mark == b'+', &lower[1..]),
+            b'(' => return Err("Selectors are not supported"),
+            _ => return Err("Syntax error"),
+        }
+        Ok(())
+    }
+
+    fn add_password(&mut self, hash: String) {
+        self.is_open = false;
+        if !self.passwords.contains(&hash) {
+            self.passwords.push(hash);
+        }
+    }
+
+    fn remove_password(&mut self, hash: &str) -> Result<(), &'static str> {
+        let Some(at) = self.passwords.iter().position(|kept| kept == hash) else {
+            return Err("The password you are trying to remove from the user does not exist");
+        };
+        self.passwords.remove(at);
+        Ok(())
+    }
+
+    fn apply_to_commands(&mut self, allows: bool, what: &[u8]) -> Result<(), &'static str> {
+        let is_known = match what.split_first() {
+            Some((b'@', category)) => CATEGORIES.iter().any(|one| one.as_bytes() == category),
+            _ => command::all().any(|command| command.name.as_bytes() == what),
+        };
+        let Some(what) = str::from_utf8(what).ok().filter(|_| is_known) else {
+            return Err("Unknown command or category name in ACL");
+        };
+        let rule = CommandRule { allows, what: what.to_owned() };
+        // The newest rule counts, so those on what it is about are superseded, and one that changes nothing is not kept.
+        self.commands.retain(|older| !rule.covers(older));
+        if command::all().any(|command| rule.is_about(command) && self.allows_command(command) != allows) {
+            self.commands.push(rule);
+        }
+        Ok(())
+    }
+
+    /// Whether the newest rule that is about a command allows it.
+    pub(super) fn allows_command(&self, command: &Command) -> bool {
+        let newest = self.commands.iter().rev().find(|rule| rule.is_about(command));
+        newest.map_or(self.allows_all, |rule| rule.allows)
+    }
+
+    /// Its flags, as GETUSER says them.
+    pub fn flags(&self) -> Vec<&'static str> {
+        let mut flags = vec![if self.is_on { "on" } else { "off" }];
+        if self.is_open {
+            flags.push("nopass");
+        }
+        flags
+    }
+
+    /// The SHA-256 of its passwords.
+    pub fn passwords(&self) -> &[String] {
+        &self.passwords
+    }
+
+    /// Its rules on commands.
+    pub fn command_rules(&self) -> String {
+        let mut rules = vec![if self.allows_all { "+@all" } else { "-@all" }.to_owned()];
+        rules.extend(
+            self.commands
+                .iter()
+                .map(|CommandRule { allows, what }| format!("{}{what}", if *allows { '+' } else { '-' })),
+        );
+        rules.join(" ")
+    }
+
+    /// Its rules on keys.
+    pub fn key_rules(&self) -> String {
+        self.keys.iter().map(KeyPattern::to_string).collect::<Vec<_>>().join(" ")
+    }
+
+    /// Its rules on channels.
+    pub fn channel_rules(&self) -> String {
+        self.channels.join(" ")
+    }
+
+    /// All its rules: applied to a user who may do nothing they make this one.
+    pub fn rules(&self) -> String {
+        let mut rules: Vec<String> = self.flags().into_iter().map(str::to_owned).collect();
+        rules.extend(self.passwords.iter().map(|hash| format!("#{hash}")));
+        rules.extend(Some(self.key_rules()).filter(|rules| !rules.is_empty()));
+        rules.push(if self.channels.is_empty() { "resetchannels".to_owned() } else { self.channel_rules() });
+        rules.push(self.command_rules());
+        rules.join(" ")
+    }
+
+    /// The user whom rules make.
+    pub fn of_rules(rules: &[u8]) -> Result<Self, &'static str> {
+        let mut user = Self::default();
+        let words = rules.split(|byte| *byte == b' ').filter(|rule| !rule.is_empty());
+        words.map(|rule| user.apply(rule)).collect::<Result<Vec<()>, _>>()?;
+        Ok(user)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::User;
+
+    #[test]
+    fn rules_make_a_user_and_a_user_makes_rules() {
+        let hash = super::hash(b"pw");
+        let mut user = User::default();
+        assert_eq!(user.rules(), "off resetchannels -@all");
+        for rule in ["on", ">pw", "~a*", "%R~b*", "+get", "+@string", "-set", "+client|id"] {
+            assert_eq!(user.apply(rule.as_bytes()), Ok(()), "{rule}");
+        }
+        let rules = format!("on #{hash} ~a* %R~b* resetchannels -@all +@string -set +client|id");
+        assert_eq!(user.rules(), rules);
+        assert_eq!(User::of_rules(rules.as_bytes()), Ok(user.clone()));
+        assert!(user.accepts(b"pw") && !user.accepts(b"other"));
+        assert_eq!(user.apply(b"off"), Ok(()));
+        assert!(!user.accepts(b"pw"));
+        assert_eq!(User::first(None).rules(), "on nopass ~* &* +@all");
+        assert!(User::first(Some(&hash)).accepts(b"pw") && !User::first(Some(&hash)).accepts(b""));
+        for wrong in ["foo", "+nocmd", "+@nocat", "#12", "<none", "%X~a", "%~a", "", "(~a +get)"] {
+            assert!(user.apply(wrong.as_bytes()).is_err(), "{wrong}");
+        }
+    }
+}

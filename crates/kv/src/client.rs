@@ -1,0 +1,57 @@
+//! The clients of a replica, without input or output: bytes come in, commands go to the node with tickets, and replies go out in the
+//! order of the requests, in whatever order the node answers.
+//!
+//! A turn of the reactor, as the clients see it:
+//!
+//! 1. [`Clients::open`] for who has connected. `None`: tell it [`TOO_MANY`] and close.
+//! 2. What was read from a connection goes into [`Clients::input`]; then [`Clients::advance`]. No more is read while
+//!    [`Clients::wants_input`] is false.
+//! 3. [`Clients::tick`] now and then (every 10 to 100 ms): deadlines of keys, waits that time out, users that have changed.
+//! 4. [`Clients::turn`] when all input is in: it goes on where a connection was held up, and asks the node for the reads of all at once.
+//! 5. The node's turn; each of its [`Done`](crate::node::Done)s goes into [`Clients::done`], then again 4, until the node has nothing to give out.
+//! 6. For each of [`Clients::take_woken`]: write [`Clients::output`] and advance the buffer by what was written. When it is empty: close if
+//!    [`Clients::is_over`], else [`Clients::advance`], for what was held up by a full output.
+//! 7. [`Clients::close`] for who is gone. Its tokens and tickets are not mistaken for the next one's.
+//!
+//! Tickets have the top bit clear; the server may use those with it set for its own.
+//!
+//! # Order
+//! Commands of one connection take effect in their order. Writes are evaluated when they come, on the newest versions. Reads wait for
+//! ReadIndex, all of a turn under one ticket, and are done on what is applied. A read behind a write of the same connection is
+//! evaluated with it, and a write behind reads that wait evaluates these first.
+//!
+//! # Bounds
+//! Of a connection: requests in flight, bytes of replies that are held or not written, bytes of a transaction, bytes of a request
+//! ([`Limits`](crate::resp::Limits)). Beyond them it is not read from. One command reads and
+//! writes at most [`WORK_BYTES_MAX`](crate::command::WORK_BYTES_MAX) of values, and so does a transaction, beyond its last command.
+
+mod administration;
+mod answers;
+mod batches;
+mod begun;
+mod catalog;
+mod clients;
+mod cluster;
+mod connection;
+mod context;
+mod dispatch;
+mod evaluate;
+mod greeting;
+mod hash_slot;
+mod info;
+mod lookup;
+mod once;
+mod settings;
+mod shared;
+mod slots;
+mod statistics;
+mod table;
+mod tickets;
+mod transaction;
+mod users;
+mod wait;
+
+pub use clients::{Clients, TOO_MANY};
+pub use connection::Peer;
+pub use settings::{Name, Settings};
+pub use statistics::Statistics;

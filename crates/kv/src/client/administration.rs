@@ -1,0 +1,209 @@
+//! CLIENT: connections of this replica.
+
+use bytes::Bytes;
+
+use super::connection::{Connection, Wanted};
+use super::context::Context;
+use super::greeting::{is_plain, set_name};
+use crate::command::{help, integer};
+use crate::resp::{Protocol, Reply};
+
+/// CLIENT and what follows.
+pub fn answer(context: &mut Context<'_>, connection: &mut Connection, inner: &str, request: &[Bytes]) -> Option<Reply> {
+    let syntax = || Reply::error("syntax error");
+    let switch = |value: &Bytes| match &value.to_ascii_lowercase()[..] {
+        b"on" | b"off" => Reply::OK,
+        _ => syntax(),
+    };
+    Some(match inner {
+        "id" => Reply::Integer(connection.id as i64),
+        "getname" if connection.name.is_empty() => Reply::Null,
+        "getname" => Reply::Bytes(connection.name.clone()),
+        "setname" => set_name(connection, &request[2]).map_or_else(|reply| reply, |()| Reply::OK),
+        "setinfo" => set_info(connection, &request[2], &request[3]),
+        "info" => Reply::text(line(connection, context.now_us)),
+        "list" => list(context, connection, &request[2..]),
+        "kill" => kill(context, connection, &request[2..]),
+        "no-evict" | "no-touch" => switch(&request[2]),
+        "reply" => return reply_mode(connection, &request[2]),
+        "tracking" => match &request[2].to_ascii_lowercase()[..] {
+            b"off" => Reply::OK,
+            b"on" => Reply::error("keys are not tracked: client-side caching is not supported"),
+            _ => syntax(),
+        },
+        "getredir" => Reply::Integer(-1),
+        "trackinginfo" => Reply::Map(vec![
+            (Reply::text("flags"), Reply::Set(vec![Reply::text("off")])),
+            (Reply::text("redirect"), Reply::Integer(-1)),
+            (Reply::text("prefixes"), Reply::Array(Vec::new())),
+        ]),
+        _ => help("client"),
+    })
+}
+
+fn set_info(connection: &mut Connection, what: &[u8], value: &[u8]) -> Reply {
+    let at = match &what.to_ascii_lowercase()[..] {
+        b"lib-name" => 0,
+        b"lib-ver" => 1,
+        _ => return Reply::error(format!("Unrecognized option '{}'", String::from_utf8_lossy(what))),
+    };
+    if !is_plain(value) {
+        let what = ["lib-name", "lib-ver"][at];
+        return Reply::error(format!("{what} cannot contain spaces, newlines or special characters."));
+    }
+    connection.library[at] = Bytes::copy_from_slice(value);
+    Reply::OK
+}
+
+fn reply_mode(connection: &mut Connection, mode: &[u8]) -> Option<Reply> {
+    match &mode.to_ascii_lowercase()[..] {
+        b"on" => {
+            connection.wanted = Wanted::All;
+            return Some(Reply::OK);
+        }
+        b"off" => connection.wanted = Wanted::None,
+        b"skip" if connection.wanted == Wanted::All => connection.wanted = Wanted::SkipNext,
+        b"skip" => {}
+        _ => return Some(Reply::error("syntax error")),
+    }
+    None
+}
+
+/// What is known of a connection, in a line.
+fn line(connection: &Connection, now_us: u64) -> String {
+    let seconds = |since_us: u64| now_us.saturating_sub(since_us) / 1_000_000;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let flags = match (connection.transaction.is_some(), connection.wait.is_some(), connection.is_readonly) {
+        (true, ..) => "x",
+        (_, true, _) => "b",
+        (.., true) => "r",
+        _ => "N",
+    };
+    let multi = connection.transaction.as_ref().map_or(-1, |transaction| transaction.requests.len() as i64);
+    format!(
+        "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={flags} db=0 sub=0 psub=0 ssub=0 multi={multi} qbuf={} qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl={} oll={} omem={} tot-mem={} events=r cmd={} user={} redir=-1 resp={} lib-name={} lib-ver={}\n",
+        connection.id,
+        connection.peer.address,
+        connection.peer.local,
+        connection.token,
+        text(&connection.name),
+        seconds(connection.opened_us),
+        seconds(connection.active_us),
+        connection.requests.bytes_held(),
+        connection.output.len(),
+        connection.slots.len(),
+        connection.slots.bytes(),
+        connection.requests.bytes_held() + connection.reply_bytes(),
+        connection.command,
+        text(&connection.user),
+        if connection.protocol == Protocol::Resp3 { 3 } else { 2 },
+        text(&connection.library[0]),
+        text(&connection.library[1]),
+    )
+}
+
+fn list(context: &Context<'_>, connection: &Connection, options: &[Bytes]) -> Reply {
+    let mut ids = None;
+    match options {
+        [] => {}
+        [option, kind] if option.eq_ignore_ascii_case(b"TYPE") => match &kind.to_ascii_lowercase()[..] {
+            b"normal" => {}
+            b"master" | b"replica" | b"slave" | b"pubsub" => ids = Some(Vec::new()),
+            _ => return Reply::error(format!("Unknown client type '{}'", String::from_utf8_lossy(kind))),
+        },
+        [option, wanted @ ..] if option.eq_ignore_ascii_case(b"ID") && !wanted.is_empty() => {
+            match wanted.iter().map(|id| integer(id)).collect::<Result<Vec<i64>, _>>() {
+                Ok(wanted) => ids = Some(wanted),
+                Err(_) => return Reply::error("Invalid client ID"),
+            }
+        }
+        _ => return Reply::error("syntax error"),
+    }
+    let mut all: Vec<&Connection> = context.table.iter().chain([connection]).collect();
+    all.retain(|one| ids.as_ref().is_none_or(|ids| ids.contains(&(one.id as i64))));
+    all.sort_unstable_by_key(|one| one.id);
+    Reply::text(all.into_iter().map(|one| line(one, context.now_us)).collect::<String>())
+}
+
+/// What must be so of a connection to be closed.
+#[derive(Default)]
+struct Filter<'a> {
+    id: Option<i64>,
+    address: Option<&'a [u8]>,
+    local: Option<&'a [u8]>,
+    user: Option<&'a [u8]>,
+    skips_me: bool,
+    /// Whether it is about a type that no connection has.
+    is_vain: bool,
+}
+
+impl Filter<'_> {
+    fn matches(&self, one: &Connection) -> bool {
+        !self.is_vain
+            && self.id.is_none_or(|id| id == one.id as i64)
+            && self.address.is_none_or(|address| address == one.peer.address.as_bytes())
+            && self.local.is_none_or(|local| local == one.peer.local.as_bytes())
+            && self.user.is_none_or(|user| user == &one.user[..])
+    }
+}
+
+fn parse_filter<'a>(context: &Context<'_>, options: &'a [Bytes]) -> Result<Filter<'a>, Reply> {
+    let mut filter = Filter { skips_me: true, ..Filter::default() };
+    let (pairs, odd) = options.as_chunks::<2>();
+    if !odd.is_empty() {
+        return Err(Reply::error("syntax error"));
+    }
+    for [option, value] in pairs {
+        match &option.to_ascii_uppercase()[..] {
+            b"ID" => match integer(value) {
+                Ok(id) if id > 0 => filter.id = Some(id),
+                _ => return Err(Reply::error("client-id should be greater than 0")),
+            },
+            b"ADDR" => filter.address = Some(value),
+            b"LADDR" => filter.local = Some(value),
+            b"USER" if context.shared.acl.user(value).is_none() => {
+                return Err(Reply::error(format!("No such user '{}'", String::from_utf8_lossy(value))));
+            }
+            b"USER" => filter.user = Some(value),
+            b"TYPE" => match &value.to_ascii_lowercase()[..] {
+                b"normal" => {}
+                b"master" | b"replica" | b"slave" | b"pubsub" => filter.is_vain = true,
+                _ => return Err(Reply::error(format!("Unknown client type '{}'", String::from_utf8_lossy(value)))),
+            },
+            b"SKIPME" => match &value.to_ascii_lowercase()[..] {
+                b"yes" => filter.skips_me = true,
+                b"no" => filter.skips_me = false,
+                _ => return Err(Reply::error("syntax error")),
+            },
+            _ => return Err(Reply::error("syntax error")),
+        }
+    }
+    Ok(filter)
+}
+
+fn kill(context: &mut Context<'_>, connection: &mut Connection, options: &[Bytes]) -> Reply {
+    let is_old = options.len() == 1;
+    let filter = if is_old {
+        Filter { address: Some(&options[0]), ..Filter::default() }
+    } else {
+        match parse_filter(context, options) {
+            Ok(filter) => filter,
+            Err(reply) => return reply,
+        }
+    };
+    let mut count = 0;
+    for other in context.table.iter_mut().filter(|other| filter.matches(other)) {
+        other.is_killed = true;
+        context.shared.woken.push(other.token);
+        count += 1;
+    }
+    if !filter.skips_me && filter.matches(connection) {
+        connection.is_over = true;
+        count += 1;
+    }
+    match (is_old, count) {
+        (false, count) => Reply::Integer(count),
+        (true, 0) => Reply::error("No such client"),
+        (true, _) => Reply::OK,
+    }
+}

@@ -1,0 +1,68 @@
+//! Commands that are answered at once, by what this replica knows.
+
+use bytes::Bytes;
+
+use super::connection::Connection;
+use super::context::Context;
+use super::{administration, catalog, cluster, greeting, info, users};
+use crate::command::{Command, integer};
+use crate::resp::Reply;
+
+/// The answer to a command. `None` if the client wants none.
+pub fn answer(
+    context: &mut Context<'_>,
+    connection: &mut Connection,
+    command: &Command,
+    request: &[Bytes],
+) -> Option<Reply> {
+    let (outer, inner) = command.name.split_once('|').unwrap_or((command.name, ""));
+    Some(match outer {
+        "ping" => ping(command, request),
+        "echo" => Reply::Bytes(request[1].clone()),
+        "select" => select(&request[1]),
+        "time" => {
+            let words = [context.now_us / 1_000_000, context.now_us % 1_000_000];
+            Reply::Array(words.map(|word| Reply::text(word.to_string())).to_vec())
+        }
+        "readonly" | "readwrite" => {
+            connection.is_readonly = outer == "readonly";
+            Reply::OK
+        }
+        "asking" | "unwatch" => Reply::OK,
+        "quit" => {
+            connection.is_over = true;
+            Reply::OK
+        }
+        "reset" => {
+            connection.reset();
+            connection.user = Bytes::from_static(b"default");
+            connection.is_known = context.shared.acl.user(b"default").is_some_and(crate::acl::User::is_open);
+            Reply::Status("RESET")
+        }
+        "auth" => greeting::auth(context, connection, request),
+        "hello" => greeting::hello(context, connection, request),
+        "client" => return administration::answer(context, connection, inner, request),
+        "acl" => users::answer(context, connection, inner, request),
+        "command" => catalog::answer(inner, request),
+        "cluster" => cluster::answer(context, inner, request),
+        "config" => info::config(context, inner, request),
+        "info" => info::answer(context, request),
+        other => Reply::error(format!("'{other}' cannot be done here")),
+    })
+}
+
+fn ping(command: &Command, request: &[Bytes]) -> Reply {
+    match request {
+        [_] => Reply::Status("PONG"),
+        [_, text] => Reply::Bytes(text.clone()),
+        _ => Reply::error(format!("wrong number of arguments for '{}' command", command.name)),
+    }
+}
+
+fn select(number: &[u8]) -> Reply {
+    match integer(number) {
+        Ok(0) => Reply::OK,
+        Ok(_) => Reply::error("DB index is out of range"),
+        Err(refusal) => refusal.into_reply(),
+    }
+}

@@ -1,0 +1,375 @@
+//! All clients of a replica.
+
+use bytes::BytesMut;
+
+use super::batches::Batches;
+use super::connection::{Connection, Peer};
+use super::context::Context;
+use super::dispatch;
+use super::evaluate::{read_applied, slot_of};
+use super::settings::{Name, Settings};
+use super::shared::Shared;
+use super::slots::State;
+use super::statistics::Statistics;
+use super::table::Table;
+use super::tickets::Stub;
+use super::wait;
+use crate::acl::User;
+use crate::command;
+use crate::machine::draft::Draft;
+use crate::machine::sweep;
+use crate::node::{Done, Fate, Node, Role};
+use crate::resp::{Limits, Reply};
+use crate::store::{self, Moment, View};
+
+/// What is written to a client for whom there is no room.
+pub const TOO_MANY: &[u8] = b"-ERR max number of clients reached\r\n";
+
+/// Bytes of a connection's reads that are not done, beyond which no further request is looked at.
+const READ_BYTES_MAX: usize = 1 << 20;
+
+/// All clients of a replica.
+#[derive(Debug)]
+pub struct Clients {
+    shared: Shared,
+    table: Table,
+    batches: Batches,
+    /// Bytes of all connections, as they were counted last.
+    bytes: usize,
+}
+
+impl Clients {
+    /// No clients.
+    pub fn new(settings: Settings) -> Self {
+        Self { shared: Shared::new(settings), table: Table::default(), batches: Batches::default(), bytes: 0 }
+    }
+
+    /// Says where clients reach a replica, or that nobody knows.
+    pub fn set_name(&mut self, replica: u64, name: Option<Name>) {
+        match name {
+            Some(name) => self.shared.names.insert(replica, name),
+            None => self.shared.names.remove(&replica),
+        };
+    }
+
+    /// What has happened.
+    pub fn statistics(&self) -> &Statistics {
+        &self.shared.statistics
+    }
+
+    /// Number of connections.
+    pub fn connections(&self) -> usize {
+        self.table.len()
+    }
+
+    /// A client has connected. Returns its token, or `None` if there are too many.
+    pub fn open(&mut self, peer: Peer, now_us: u64) -> Option<u32> {
+        let token = self.table.open(peer, now_us, self.shared.settings.connections_max);
+        let is_open = self.shared.acl.user(b"default").is_some_and(User::is_open);
+        if let Some(connection) = token.and_then(|token| self.table.get_mut(token)) {
+            connection.is_known = is_open;
+        }
+        let statistics = &mut self.shared.statistics;
+        *if token.is_some() { &mut statistics.connections } else { &mut statistics.connections_refused } += 1;
+        token
+    }
+
+    /// Bytes of requests and replies of all connections, roughly.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Counts what a connection has, and closes those that have most while all together have too much. So the memory of clients is bounded by
+    /// that, and by what one connection is given before it is counted: one request or one reply.
+    pub fn count(&mut self, token: u32) {
+        let Some(connection) = self.table.get_mut(token).filter(|one| !one.is_killed) else { return };
+        let bytes = connection.bytes();
+        let before = std::mem::replace(&mut connection.counted_bytes, bytes);
+        self.bytes = (self.bytes + bytes).saturating_sub(before);
+        while self.bytes > self.shared.settings.memory_bytes_max {
+            let most = self.table.iter_mut().filter(|one| !one.is_killed).max_by_key(|one| one.counted_bytes);
+            let Some(most) = most.filter(|one| one.counted_bytes > 0) else { return };
+            most.kill();
+            self.shared.woken.push(most.token);
+            self.shared.statistics.evicted += 1;
+            self.bytes = self.bytes.saturating_sub(std::mem::take(&mut most.counted_bytes));
+        }
+    }
+
+    /// Forgets a connection. What it has asked for may still be done.
+    pub fn close(&mut self, token: u32) {
+        let counted = self.table.get(token).map_or(0, |connection| connection.counted_bytes);
+        self.bytes = self.bytes.saturating_sub(counted);
+        self.table.close(token);
+    }
+
+    /// The buffer to which what was read from a connection is appended.
+    ///
+    /// # Panics
+    /// If there is no such connection.
+    pub fn input(&mut self, token: u32) -> &mut BytesMut {
+        self.connection(token).requests.input()
+    }
+
+    /// The buffer from whose front is taken what is written to a connection.
+    ///
+    /// # Panics
+    /// If there is no such connection.
+    pub fn output(&mut self, token: u32) -> &mut BytesMut {
+        &mut self.connection(token).output
+    }
+
+    /// Whether the connection should be read from.
+    pub fn wants_input(&self, token: u32) -> bool {
+        self.table.get(token).is_some_and(|one| !one.is_held && !one.is_over && !one.is_killed)
+    }
+
+    /// Whether the connection is to be closed when its output is written.
+    pub fn is_over(&self, token: u32) -> bool {
+        self.table
+            .get(token)
+            .is_none_or(|connection| connection.is_killed || connection.is_over && connection.slots.is_empty())
+    }
+
+    /// Whether the connection is to be closed though it has output.
+    pub fn is_killed(&self, token: u32) -> bool {
+        self.table.get(token).is_none_or(|connection| connection.is_killed)
+    }
+
+    /// The connections with something to write, or whose wish for input or for an end may have changed, since the last call.
+    pub fn take_woken(&mut self) -> Vec<u32> {
+        let woken = std::mem::take(&mut self.shared.woken);
+        for token in &woken {
+            if let Some(connection) = self.table.get_mut(*token) {
+                connection.is_woken = false;
+            }
+        }
+        woken
+    }
+
+    /// Does the requests that have come whole from a connection. Error: that of the store, which is to be closed then.
+    pub fn advance(&mut self, token: u32, node: &mut Node, now_us: u64) -> store::Result<()> {
+        let Some(mut connection) = self.table.take(token) else { return Ok(()) };
+        let (before, written) = (connection.requests.input().len(), connection.output.len());
+        let outcome = self.advance_taken(&mut connection, node, now_us);
+        self.shared.statistics.input_bytes += before.saturating_sub(connection.requests.input().len()) as u64;
+        self.wake(&mut connection);
+        self.shared.statistics.output_bytes += (connection.output.len() - written) as u64;
+        self.table.put(connection);
+        self.count(token);
+        outcome
+    }
+
+    fn advance_taken(&mut self, connection: &mut Connection, node: &mut Node, now_us: u64) -> store::Result<()> {
+        connection.is_held = false;
+        self.ask_again(connection);
+        while !connection.is_over && !connection.is_killed {
+            if self.is_full(connection) {
+                connection.is_held = true;
+                return Ok(());
+            }
+            let limits = self.limits(connection);
+            let request =
+                match connection.parked.take().map_or_else(|| connection.requests.next(&limits), |one| Ok(Some(one))) {
+                    Ok(Some(request)) => request,
+                    Ok(None) => return Ok(()),
+                    Err(malformed) => {
+                        connection.say(Reply::error(malformed.to_string()));
+                        connection.is_over = true;
+                        return Ok(());
+                    }
+                };
+            connection.active_us = now_us;
+            let (shared, batches) = (&mut self.shared, &mut self.batches);
+            let mut context = Context { shared, batches, table: &mut self.table, node, now_us };
+            dispatch::request(&mut context, connection, request)?;
+        }
+        Ok(())
+    }
+
+    /// Whether so much is under way for a connection that no further request is looked at.
+    fn is_full(&self, connection: &Connection) -> bool {
+        let settings = &self.shared.settings;
+        let waits = connection.wait.is_some() || connection.parked.is_some() && !connection.slots.is_empty();
+        waits
+            || connection.slots.len() >= settings.requests_max
+            || connection.reply_bytes() >= settings.output_bytes_max
+            || connection.slots.read_bytes() >= READ_BYTES_MAX
+    }
+
+    fn limits(&self, connection: &Connection) -> Limits {
+        let limits = if connection.is_known { Limits::USUAL } else { Limits::STRANGER };
+        let argument_bytes_max = limits.argument_bytes_max.min(self.shared.settings.value_bytes_max);
+        Limits { argument_bytes_max, ..limits }
+    }
+
+    /// Puts reads into the next batch that were left out of an earlier one because too much had to be written.
+    fn ask_again(&mut self, connection: &mut Connection) {
+        if !connection.slots.has_reads() || self.is_full(connection) && !connection.output.is_empty() {
+            return;
+        }
+        for number in connection.slots.reads() {
+            if let Some(State::Read { is_asked, .. }) = connection.slots.get_mut(number)
+                && !std::mem::replace(is_asked, true)
+            {
+                self.batches.add((connection.token, number));
+            }
+        }
+    }
+
+    /// Writes what can be written of the replies, and has the reactor look.
+    fn wake(&mut self, connection: &mut Connection) {
+        let Connection { slots, output, .. } = connection;
+        slots.write(output);
+        if !std::mem::replace(&mut connection.is_woken, true) {
+            self.shared.woken.push(connection.token);
+        }
+    }
+
+    /// Goes on where connections were held up, and asks the node for the reads. To be called when all input is in, and when the
+    /// node has answered. Error: that of the store.
+    pub fn turn(&mut self, node: &mut Node, now_us: u64) -> store::Result<()> {
+        self.go_on_waiting(node, now_us);
+        for token in std::mem::take(&mut self.shared.held) {
+            self.advance(token, node, now_us)?;
+        }
+        match self.batches.close() {
+            Some(ticket) => node.read(ticket),
+            None => Ok(()),
+        }
+    }
+
+    /// A moment has passed. Error: that of the store.
+    pub fn tick(&mut self, node: &mut Node, now_us: u64) -> store::Result<()> {
+        self.refresh_users(node);
+        self.sweep(node, now_us)?;
+        self.go_on_waiting(node, now_us);
+        Ok(())
+    }
+
+    /// Reads the users if they have changed, and ends the connections of those who are gone. Returns whether they have.
+    fn refresh_users(&mut self, node: &Node) -> bool {
+        let view = View::new(node.store(), Moment::Applied);
+        let password = self.shared.settings.default_password.as_deref();
+        // Users that cannot be read stay as they were: the store says so to whoever reads it next.
+        if node.store().is_partial() || !self.shared.acl.refresh(&view, password).unwrap_or(false) {
+            return false;
+        }
+        let (acl, woken) = (&self.shared.acl, &mut self.shared.woken);
+        for connection in self.table.iter_mut() {
+            if acl.user(&connection.user).is_none() {
+                connection.is_killed = true;
+                woken.push(connection.token);
+            }
+        }
+        true
+    }
+
+    /// Clears away keys that have ended, if this replica leads.
+    fn sweep(&mut self, node: &mut Node, now_us: u64) -> store::Result<()> {
+        if self.shared.is_sweeping || node.status().role != Role::Leader {
+            return Ok(());
+        }
+        let now_ms = now_us / 1000;
+        let view = View::new(node.store(), Moment::Newest);
+        let draft = Draft::new(&view, now_ms, 0);
+        let is_due = |at: Option<u64>| at.is_some_and(|at| at <= now_ms);
+        let wants = sweep::first_deadline(&draft).is_ok_and(is_due) || sweep::has_old_generation(&draft) == Ok(true);
+        if !wants {
+            return Ok(());
+        }
+        let swept = node.evaluate(Stub::Upkeep.ticket(), now_ms, |draft| sweep::sweep(draft).map_err(|_| 0))?;
+        if let Ok(count) = swept {
+            self.shared.is_sweeping = true;
+            self.shared.statistics.expired += count;
+        }
+        Ok(())
+    }
+
+    fn go_on_waiting(&mut self, node: &Node, now_us: u64) {
+        for token in std::mem::take(&mut self.shared.waiting) {
+            let Some(mut connection) = self.table.take(token) else { continue };
+            wait::go_on(&mut self.shared, &mut connection, node, now_us);
+            if connection.wait.is_some() {
+                self.shared.waiting.push(token);
+            } else {
+                self.answered(&mut connection);
+            }
+            self.table.put(connection);
+        }
+    }
+
+    /// The node has done what a ticket is for. Foreign tickets are left alone. Error: that of the store.
+    pub fn done(&mut self, done: Done, node: &mut Node, _now_us: u64) -> store::Result<()> {
+        // The users that an entry has changed are in force before whoever has changed them is told.
+        if self.shared.users_change && self.refresh_users(node) {
+            self.shared.users_change = false;
+        }
+        match Stub::of(done.ticket) {
+            Stub::Place { token, number } => self.placed(token, number, done.fate, node),
+            Stub::Batch(number) => {
+                for (token, number) in self.batches.take(number) {
+                    self.read(token, number, done.fate, node);
+                }
+            }
+            Stub::Upkeep => self.shared.is_sweeping = false,
+            Stub::Foreign => {}
+        }
+        Ok(())
+    }
+
+    fn placed(&mut self, token: u32, number: u64, fate: Fate, node: &Node) {
+        let Some(mut connection) = self.table.take(token) else { return };
+        if let Some(State::Held { slot, .. }) = connection.slots.get_mut(number) {
+            let slot = *slot;
+            match fate {
+                Fate::Applied | Fate::Readable => connection.slots.say(number),
+                Fate::Never | Fate::Unavailable => {
+                    connection.slots.set(number, State::Said(self.shared.again(slot, node)));
+                }
+                Fate::Unknown => connection.slots.set(number, State::Said(self.shared.unknown())),
+            }
+            self.answered(&mut connection);
+        }
+        self.table.put(connection);
+        self.count(token);
+    }
+
+    /// Does a read of a batch.
+    fn read(&mut self, token: u32, number: u64, fate: Fate, node: &Node) {
+        let Some(mut connection) = self.table.take(token) else { return };
+        let is_full = connection.reply_bytes() >= self.shared.settings.output_bytes_max;
+        if let Some(State::Read { is_asked, .. }) = connection.slots.get_mut(number) {
+            if fate == Fate::Readable && is_full {
+                *is_asked = false;
+                connection.is_held = true;
+            } else {
+                let request = connection.slots.take_read(number).unwrap_or_default();
+                let reply = match fate {
+                    Fate::Readable => read_applied(&mut self.shared, &request, node),
+                    _ => self
+                        .shared
+                        .again(command::find(&request[0]).map_or(0, |command| slot_of(command, &request)), node),
+                };
+                connection.slots.set(number, State::Said(reply));
+            }
+            self.answered(&mut connection);
+        }
+        self.table.put(connection);
+        self.count(token);
+    }
+
+    /// A reply has become known.
+    fn answered(&mut self, connection: &mut Connection) {
+        let written = connection.output.len();
+        self.wake(connection);
+        self.shared.statistics.output_bytes += (connection.output.len() - written) as u64;
+        if connection.is_held {
+            self.shared.held.push(connection.token);
+        }
+    }
+
+    fn connection(&mut self, token: u32) -> &mut Connection {
+        self.table.get_mut(token).expect("a token of an open connection")
+    }
+}

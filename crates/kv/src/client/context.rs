@@ -1,0 +1,28 @@
+//! What a request may touch.
+
+use super::batches::Batches;
+use super::shared::Shared;
+use super::table::Table;
+use crate::node::{Node, Role};
+
+/// What a request may touch.
+pub struct Context<'a> {
+    pub shared: &'a mut Shared,
+    pub batches: &'a mut Batches,
+    /// The other connections.
+    pub table: &'a mut Table,
+    pub node: &'a mut Node,
+    pub now_us: u64,
+}
+
+impl Context<'_> {
+    /// This replica's clock, in milliseconds since 1970.
+    pub fn now_ms(&self) -> u64 {
+        self.now_us / 1000
+    }
+
+    /// Whether this replica believes to lead.
+    pub fn leads(&self) -> bool {
+        self.node.status().role == Role::Leader
+    }
+}

@@ -1,0 +1,171 @@
+//! One request: whether there is such a command, who may ask it, and who answers.
+
+use bytes::Bytes;
+
+use super::answers;
+use super::connection::{Connection, Wanted};
+use super::context::Context;
+use super::evaluate::{self, evaluate, run_on, slot_of};
+use super::lookup::lookup;
+use super::{once, transaction, users, wait};
+use crate::acl::{self, Denied};
+use crate::command::{Access, Command};
+use crate::node::NotNow;
+use crate::resp::Reply;
+use crate::store;
+
+/// Does a request, or begins to. Error: that of the store.
+pub fn request(context: &mut Context<'_>, connection: &mut Connection, request: Vec<Bytes>) -> store::Result<()> {
+    if connection.wanted == Wanted::SkipNext {
+        connection.wanted = Wanted::AllButThis;
+    }
+    checked(context, connection, request)?;
+    if connection.wanted == Wanted::AllButThis && connection.parked.is_none() {
+        connection.wanted = Wanted::All;
+    }
+    Ok(())
+}
+
+fn checked(context: &mut Context<'_>, connection: &mut Connection, request: Vec<Bytes>) -> store::Result<()> {
+    let command = match lookup(&request).and_then(|command| allowed(context, connection, command, &request)) {
+        Ok(command) => command,
+        Err(reply) => {
+            context.shared.statistics.commands += 1;
+            context.shared.statistics.errors += 1;
+            let reply = refused(connection, &request[0], reply);
+            connection.say(reply);
+            return Ok(());
+        }
+    };
+    if is_barrier(command) && !connection.slots.is_empty() {
+        connection.parked = Some(request);
+        return Ok(());
+    }
+    context.shared.statistics.commands += 1;
+    connection.command = command.name;
+    if connection.transaction.is_some() && !transaction::is_own(command) {
+        queue(context, connection, command, request);
+        return Ok(());
+    }
+    run(context, connection, command, request)
+}
+
+/// A request was refused before it was done: the transaction is spoilt, or ends if it was its EXEC.
+fn refused(connection: &mut Connection, name: &[u8], reply: Reply) -> Reply {
+    if !name.eq_ignore_ascii_case(b"exec") {
+        connection.spoil();
+        return reply;
+    }
+    transaction::discard(connection);
+    aborted(&reply)
+}
+
+fn aborted(reply: &Reply) -> Reply {
+    let text = error_text(reply);
+    let text = text.strip_prefix("ERR ").unwrap_or(text);
+    Reply::Error(format!("EXECABORT Transaction discarded because of: {text}"))
+}
+
+/// Whether the connection's user may do it now.
+fn allowed(
+    context: &Context<'_>,
+    connection: &Connection,
+    command: &'static Command,
+    request: &[Bytes],
+) -> Result<&'static Command, Reply> {
+    if !connection.is_known && !command.has_flag("no_auth") {
+        return Err(Reply::Error("NOAUTH Authentication required.".to_owned()));
+    }
+    if connection.transaction.is_some() && !transaction::takes(command) {
+        return Err(Reply::error("Command not allowed inside a transaction"));
+    }
+    may(context, connection, command, request)?;
+    Ok(command)
+}
+
+/// Whether the connection's user has the right.
+fn may(context: &Context<'_>, connection: &Connection, command: &Command, request: &[Bytes]) -> Result<(), Reply> {
+    if command.has_flag("no_auth") {
+        return Ok(());
+    }
+    let Some(user) = context.shared.acl.user(&connection.user) else {
+        return Err(Reply::Error("NOAUTH Authentication required.".to_owned()));
+    };
+    let denied = acl::may(user, command, request).and_then(|()| match once::inner(command, request) {
+        Some((inner, request)) => acl::may(user, inner, request),
+        None => Ok(()),
+    });
+    denied.map_err(|denied| match denied {
+        Denied::Command(name) => {
+            Reply::Error(format!("NOPERM this user has no permissions to run the '{name}' command"))
+        }
+        Denied::Key(_) => {
+            Reply::Error("NOPERM this user has no permissions to access one of the keys used as arguments".to_owned())
+        }
+    })
+}
+
+/// Whether a command waits until those before it are answered, for it is about what they may change.
+fn is_barrier(command: &Command) -> bool {
+    matches!(command.name, "auth" | "hello" | "wait" | "waitaof") || command.name.starts_with("acl|")
+}
+
+fn queue(context: &mut Context<'_>, connection: &mut Connection, command: &'static Command, request: Vec<Bytes>) {
+    if command.is_on_draft() && !context.leads() {
+        let leader = context.node.status().leader;
+        let slot = slot_of(command, &request);
+        let reply = context.shared.refusal(NotNow::NotLeader { leader }, slot, context.node);
+        connection.spoil();
+        connection.say(reply);
+        return;
+    }
+    let reply = transaction::queue(connection, command, request);
+    connection.say(reply);
+}
+
+fn run(
+    context: &mut Context<'_>,
+    connection: &mut Connection,
+    command: &'static Command,
+    request: Vec<Bytes>,
+) -> store::Result<()> {
+    match (command.access, command.name) {
+        (Access::Write, "perdura.once") => once::run(context, connection, &request),
+        (Access::Write, _) => {
+            evaluate(context, connection, slot_of(command, &request), |draft| run_on(command, &request, draft))
+        }
+        (Access::Read, _) => evaluate::read(context, connection, command, request),
+        (Access::None, "exec") => {
+            let denied = connection.transaction.iter().flat_map(|transaction| &transaction.requests);
+            let denied = denied.map(|(command, request)| may(context, connection, command, request));
+            let denied = denied.filter_map(Result::err).next();
+            if let Some(reply) = denied {
+                transaction::discard(connection);
+                connection.say(aborted(&reply));
+                return Ok(());
+            }
+            transaction::exec(context, connection)
+        }
+        (Access::None, "watch") => transaction::watch(context, connection, &request),
+        (Access::None, "multi" | "discard" | "unwatch") => {
+            let reply = transaction::answer(connection, command.name);
+            connection.say(reply);
+            Ok(())
+        }
+        (Access::None, "wait" | "waitaof") => {
+            wait::begin(context, connection, command.name, &request);
+            Ok(())
+        }
+        (Access::None, "acl|setuser" | "acl|deluser") => users::change(context, connection, command.name, &request),
+        (Access::None, _) => {
+            if let Some(reply) = answers::answer(context, connection, command, &request) {
+                connection.say(reply);
+            }
+            Ok(())
+        }
+    }
+}
+
+fn error_text(reply: &Reply) -> &str {
+    if let Reply::Error(text) = reply { text } else { "" }
+}

@@ -1,0 +1,126 @@
+//! Commands on keys: writes and what follows them at once, on the newest versions; reads later, on what is applied.
+
+use bytes::Bytes;
+
+use super::connection::Connection;
+use super::context::Context;
+use super::hash_slot;
+use super::shared::Shared;
+use super::slots::State;
+use super::tickets::Stub;
+use crate::command::{self, Command, Refusal};
+use crate::machine::draft::Draft;
+use crate::node::{Node, NotNow, Role};
+use crate::resp::Reply;
+use crate::store::{self, Moment, View};
+
+/// How far the log's clock may be behind this replica's for TTL and PTTL to be answered by it, in milliseconds.
+const CLOCK_LAG_MS_MAX: u64 = 10;
+
+/// The hash slot of a request's first key.
+pub fn slot_of(command: &Command, request: &[Bytes]) -> u16 {
+    command.keys(request).next().map_or(0, |key| hash_slot::of(key))
+}
+
+/// Evaluates something on the newest versions. It is answered when what it rests on is applied. What `run` says with `Err` changes
+/// nothing.
+pub fn evaluate(
+    context: &mut Context<'_>,
+    connection: &mut Connection,
+    slot: u16,
+    run: impl FnOnce(&mut Draft<'_>) -> Result<Reply, Reply>,
+) -> store::Result<()> {
+    if connection.slots.has_reads() {
+        for number in connection.slots.reads() {
+            evaluate_read(context, connection, number)?;
+        }
+    }
+    let ticket = Stub::Place { token: connection.token, number: connection.slots.next() }.ticket();
+    match on_newest(context, ticket, run)? {
+        Ok(reply) => {
+            connection.push(State::Held { reply, slot });
+            connection.newest = context.node.store().last();
+        }
+        Err(why) => connection.say(context.shared.refusal(why, slot, context.node)),
+    }
+    Ok(())
+}
+
+fn on_newest(
+    context: &mut Context<'_>,
+    ticket: u64,
+    run: impl FnOnce(&mut Draft<'_>) -> Result<Reply, Reply>,
+) -> store::Result<Result<Reply, NotNow>> {
+    let (now_ms, memory) = (context.now_ms(), &context.shared.memory);
+    context.node.evaluate(ticket, now_ms, |draft| {
+        draft.remember(memory);
+        let reply = run(draft)?;
+        draft.keep_time();
+        Ok(reply)
+    })
+}
+
+/// Does a command on a draft.
+pub fn run_on(command: &Command, request: &[Bytes], draft: &mut Draft<'_>) -> Result<Reply, Reply> {
+    command.run(request, draft).map_err(Refusal::into_reply)
+}
+
+/// Evaluates a read that waits, before a write of the same connection.
+fn evaluate_read(context: &mut Context<'_>, connection: &mut Connection, number: u64) -> store::Result<()> {
+    let token = connection.token;
+    let Some(State::Read { request, .. }) = connection.slots.get_mut(number) else { return Ok(()) };
+    let Some(command) = command::find(&request[0]) else { return Ok(()) };
+    let (slot, ticket) = (slot_of(command, request), Stub::Place { token, number }.ticket());
+    // If it is not taken, it stays a read.
+    if let Ok(reply) = on_newest(context, ticket, |draft| run_on(command, request, draft))? {
+        connection.slots.set(number, State::Held { reply, slot });
+    }
+    Ok(())
+}
+
+/// A command that only reads.
+pub fn read(
+    context: &mut Context<'_>,
+    connection: &mut Connection,
+    command: &'static Command,
+    request: Vec<Bytes>,
+) -> store::Result<()> {
+    if connection.slots.has_held() || needs_clock(context, command) {
+        return evaluate(context, connection, slot_of(command, &request), |draft| run_on(command, &request, draft));
+    }
+    if connection.is_readonly && !context.leads() {
+        let reply = if context.node.status().role == Role::Receiving {
+            Reply::Error("LOADING this replica receives its data from another".to_owned())
+        } else {
+            read_applied(context.shared, &request, context.node)
+        };
+        connection.say(reply);
+        return Ok(());
+    }
+    let number = connection.push(State::Read { request, is_asked: true });
+    context.batches.add((connection.token, number));
+    Ok(())
+}
+
+/// Whether a command tells how long a key has left, and the log's clock has stood for too long to know.
+fn needs_clock(context: &Context<'_>, command: &Command) -> bool {
+    matches!(command.name, "ttl" | "pttl")
+        && context.leads()
+        && context.node.store().clock_ms(Moment::Newest) + CLOCK_LAG_MS_MAX < context.now_ms()
+}
+
+/// Does a read on what is applied.
+pub fn read_applied(shared: &mut Shared, request: &[Bytes], node: &Node) -> Reply {
+    let Some(command) = request.first().and_then(|name| command::find(name)) else { return Reply::Null };
+    let store = node.store();
+    let view = View::new(store, Moment::Applied);
+    let mut draft = Draft::new(&view, store.clock_ms(Moment::Applied), store.applied());
+    draft.remember(&shared.memory);
+    let reply = run_on(command, request, &mut draft).unwrap_or_else(|reply| reply);
+    match reply {
+        Reply::Null => shared.statistics.misses += 1,
+        Reply::Bytes(_) => shared.statistics.hits += 1,
+        _ => {}
+    }
+    reply
+}

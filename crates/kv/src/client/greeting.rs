@@ -1,0 +1,112 @@
+//! Who one is and which protocol one speaks: AUTH and HELLO.
+
+use bytes::Bytes;
+
+use super::connection::Connection;
+use super::context::Context;
+use crate::command::integer;
+use crate::resp::{Protocol, Reply};
+
+/// The version of Redis whose commands clients may expect.
+pub const REDIS_VERSION: &str = "7.0.0";
+
+fn wrong_password() -> Reply {
+    Reply::Error("WRONGPASS invalid username-password pair or user is disabled.".to_owned())
+}
+
+/// AUTH [name] password.
+pub fn auth(context: &Context<'_>, connection: &mut Connection, request: &[Bytes]) -> Reply {
+    let (name, password) = match request {
+        [_, password] => {
+            let is_open = context.shared.acl.user(b"default").is_some_and(crate::acl::User::has_no_password);
+            if is_open {
+                return Reply::error(
+                    "AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?",
+                );
+            }
+            (Bytes::from_static(b"default"), password)
+        }
+        [_, name, password] => (name.clone(), password),
+        _ => return Reply::error("syntax error"),
+    };
+    if log_in(context, connection, &name, password) { Reply::OK } else { wrong_password() }
+}
+
+fn log_in(context: &Context<'_>, connection: &mut Connection, name: &Bytes, password: &[u8]) -> bool {
+    let accepts = context.shared.acl.user(name).is_some_and(|user| user.accepts(password));
+    if accepts {
+        // The name of its own, so that the whole request need not be kept for it.
+        connection.user = Bytes::copy_from_slice(name);
+        connection.is_known = true;
+    }
+    accepts
+}
+
+/// HELLO [version [AUTH name password] [SETNAME name]].
+pub fn hello(context: &Context<'_>, connection: &mut Connection, request: &[Bytes]) -> Reply {
+    let protocol = match request.get(1).map(|version| integer(version)) {
+        None => connection.protocol,
+        Some(Ok(2)) => Protocol::Resp2,
+        Some(Ok(3)) => Protocol::Resp3,
+        Some(Ok(_)) => return Reply::Error("NOPROTO unsupported protocol version".to_owned()),
+        Some(Err(_)) => return Reply::error("Protocol version is not an integer or out of range"),
+    };
+    let (mut at, mut name, mut login) = (2, None, None);
+    while let Some(option) = request.get(at) {
+        match (&option.to_ascii_uppercase()[..], request.len() - at - 1) {
+            (b"AUTH", 2..) => {
+                login = Some((&request[at + 1], &request[at + 2]));
+                at += 3;
+            }
+            (b"SETNAME", 1..) => {
+                name = Some(&request[at + 1]);
+                at += 2;
+            }
+            _ => return Reply::error(format!("Syntax error in HELLO option '{}'", String::from_utf8_lossy(option))),
+        }
+    }
+    if let Some((name, password)) = login
+        && !log_in(context, connection, name, password)
+    {
+        return wrong_password();
+    }
+    if !connection.is_known {
+        return Reply::Error(
+            "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time"
+                .to_owned(),
+        );
+    }
+    if let Some(name) = name
+        && let Err(reply) = set_name(connection, name)
+    {
+        return reply;
+    }
+    connection.protocol = protocol;
+    let text = |text: &str| Reply::text(text);
+    Reply::Map(vec![
+        (text("server"), text("redis")),
+        (text("version"), text(REDIS_VERSION)),
+        (text("proto"), Reply::Integer(if protocol == Protocol::Resp3 { 3 } else { 2 })),
+        (text("id"), Reply::Integer(connection.id as i64)),
+        (text("mode"), text(if context.shared.settings.is_cluster { "cluster" } else { "standalone" })),
+        (text("role"), text(if context.leads() { "master" } else { "replica" })),
+        (text("modules"), Reply::Array(Vec::new())),
+    ])
+}
+
+/// Longest name of a connection, and of a library and its version.
+const NAME_BYTES_MAX: usize = 256;
+
+/// Whether a name can be shown in a list.
+pub fn is_plain(name: &[u8]) -> bool {
+    name.len() <= NAME_BYTES_MAX && name.iter().all(u8::is_ascii_graphic)
+}
+
+/// Gives a connection a name.
+pub fn set_name(connection: &mut Connection, name: &[u8]) -> Result<(), Reply> {
+    if !is_plain(name) {
+        return Err(Reply::error("Client names cannot contain spaces, newlines or special characters."));
+    }
+    connection.name = Bytes::copy_from_slice(name);
+    Ok(())
+}

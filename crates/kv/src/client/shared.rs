@@ -1,0 +1,91 @@
+//! What all connections share.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::settings::{Name, Settings};
+use super::statistics::Statistics;
+use crate::acl::Acl;
+use crate::machine::memory::Memory;
+use crate::node::{Node, NotNow, Role};
+use crate::resp::Reply;
+
+/// What all connections share.
+#[derive(Debug)]
+pub struct Shared {
+    pub settings: Settings,
+    pub statistics: Statistics,
+    /// Where clients reach the replicas.
+    pub names: BTreeMap<u64, Name>,
+    /// Connections that the reactor must look at.
+    pub woken: Vec<u32>,
+    /// Connections with requests that were held up.
+    pub held: Vec<u32>,
+    /// Connections in WAIT.
+    pub waiting: Vec<u32>,
+    /// Where listings are.
+    pub memory: Arc<Memory>,
+    /// Users and their rights.
+    pub acl: Acl,
+    /// Whether users were changed here by an entry that is not applied yet.
+    pub users_change: bool,
+    /// Whether an entry that clears away is under way.
+    pub is_sweeping: bool,
+}
+
+impl Shared {
+    pub fn new(settings: Settings) -> Self {
+        Self {
+            statistics: Statistics::default(),
+            names: BTreeMap::new(),
+            woken: Vec::new(),
+            held: Vec::new(),
+            waiting: Vec::new(),
+            memory: Arc::new(Memory::new(settings.seed)),
+            acl: Acl::new(settings.default_password.as_deref()),
+            users_change: false,
+            is_sweeping: false,
+            settings,
+        }
+    }
+
+    /// The answer to a request that was not taken, about keys in a hash slot.
+    pub fn refusal(&mut self, why: NotNow, slot: u16, node: &Node) -> Reply {
+        match why {
+            NotNow::NotLeader { leader } => self.elsewhere(leader, slot),
+            NotNow::Busy if node.status().is_stalled => {
+                Reply::Error("OOM command not allowed: this replica has no room for further entries".to_owned())
+            }
+            NotNow::Busy => {
+                self.statistics.busy += 1;
+                Reply::Error(
+                    "BUSY too many commands are under way, or the leader is being changed: try again".to_owned(),
+                )
+            }
+            NotNow::TooLarge => Reply::error("the command changes more than fits one entry of the log"),
+        }
+    }
+
+    /// The answer to a request of which nothing has come, and nothing will.
+    pub fn again(&mut self, slot: u16, node: &Node) -> Reply {
+        let status = node.status();
+        let leader = if status.role == Role::Leader { 0 } else { status.leader };
+        self.elsewhere(leader, slot)
+    }
+
+    /// The answer to a request of which nobody can say what comes of it.
+    pub fn unknown(&mut self) -> Reply {
+        self.statistics.unknown += 1;
+        Reply::Error("UNKNOWN the leader was lost: the command may take effect, or may not".to_owned())
+    }
+
+    fn elsewhere(&mut self, leader: u64, slot: u16) -> Reply {
+        match self.names.get(&leader) {
+            Some(Name { host, port }) => {
+                self.statistics.moved += 1;
+                Reply::Error(format!("MOVED {slot} {host}:{port}"))
+            }
+            None => Reply::Error("CLUSTERDOWN The cluster is down: no leader is known".to_owned()),
+        }
+    }
+}

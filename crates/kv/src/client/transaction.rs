@@ -1,0 +1,154 @@
+//! MULTI, EXEC and WATCH. The commands of a transaction become one entry, so all of them take effect or none does, and nobody sees a part.
+//!
+//! A watched key is noted by its version when WATCH is answered, and compared in EXEC on the newest versions. The noted versions hold
+//! for one term: if the leader was another meanwhile, EXEC does nothing, for an entry that was taken back may have had the same index.
+
+use bytes::Bytes;
+
+use super::answers;
+use super::begun::{Transaction, Watched};
+use super::connection::Connection;
+use super::context::Context;
+use super::evaluate::{evaluate, run_on, slot_of};
+use super::hash_slot;
+use crate::command::{Access, Command, Refusal, WORK_BYTES_MAX};
+use crate::machine::draft::Draft;
+use crate::resp::Reply;
+use crate::store;
+
+/// Most requests of a transaction, and most bytes of them.
+const REQUESTS_MAX: usize = 100_000;
+const BYTES_MAX: usize = 64 << 20;
+/// Most keys that a connection watches.
+const WATCHED_MAX: usize = 10_000;
+
+/// Whether a command is about the transaction, and so is not put into it.
+pub fn is_own(command: &Command) -> bool {
+    matches!(command.name, "exec" | "discard" | "multi" | "watch" | "quit" | "reset")
+}
+
+/// Whether a command may be in a transaction: what is answered at once, or is done on a draft.
+pub fn takes(command: &Command) -> bool {
+    !matches!(command.name, "wait" | "waitaof" | "perdura.once" | "acl|setuser" | "acl|deluser")
+}
+
+/// Puts a request into the transaction.
+pub fn queue(connection: &mut Connection, command: &'static Command, request: Vec<Bytes>) -> Reply {
+    let Some(transaction) = &mut connection.transaction else { return Reply::Null };
+    // What is discarded anyway is not kept.
+    if !transaction.is_spoilt {
+        transaction.bytes += request.iter().map(|argument| argument.len() + 40).sum::<usize>();
+        if transaction.requests.len() >= REQUESTS_MAX || transaction.bytes > BYTES_MAX {
+            transaction.is_spoilt = true;
+            transaction.requests.clear();
+            return Reply::error(format!("the transaction has more than {REQUESTS_MAX} commands or {BYTES_MAX} bytes"));
+        }
+        transaction.requests.push((command, request));
+    }
+    Reply::Status("QUEUED")
+}
+
+/// MULTI, DISCARD and UNWATCH.
+pub fn answer(connection: &mut Connection, name: &str) -> Reply {
+    match (name, connection.transaction.is_some()) {
+        ("multi", true) => return Reply::error("MULTI calls can not be nested"),
+        ("multi", false) => connection.transaction = Some(Transaction::default()),
+        ("discard", false) => return Reply::error("DISCARD without MULTI"),
+        ("discard", true) => discard(connection),
+        _ => connection.watched = Watched::default(),
+    }
+    Reply::OK
+}
+
+/// Gives up a transaction and forgets the watched keys.
+pub fn discard(connection: &mut Connection) {
+    connection.transaction = None;
+    connection.watched = Watched::default();
+}
+
+/// WATCH.
+pub fn watch(context: &mut Context<'_>, connection: &mut Connection, request: &[Bytes]) -> store::Result<()> {
+    if connection.transaction.is_some() {
+        connection.say(Reply::error("WATCH inside MULTI is not allowed"));
+        return Ok(());
+    }
+    let keys = &request[1..];
+    if connection.watched.keys.len() + keys.len() > WATCHED_MAX {
+        connection.say(Reply::error(format!("a connection watches {WATCHED_MAX} keys at most")));
+        return Ok(());
+    }
+    let term = context.node.status().term;
+    let mut watched = std::mem::take(&mut connection.watched);
+    watched.is_lost |= !watched.keys.is_empty() && watched.term != term;
+    watched.term = term;
+    let noted = &mut watched.keys;
+    evaluate(context, connection, hash_slot::of(&keys[0]), |draft| {
+        for key in keys {
+            let version = version(draft, key)?;
+            if !noted.iter().any(|(known, _)| known == key) {
+                noted.push((key.clone(), version));
+            }
+        }
+        Ok(Reply::OK)
+    })?;
+    connection.watched = watched;
+    Ok(())
+}
+
+fn version(draft: &Draft<'_>, key: &[u8]) -> Result<u64, Reply> {
+    let head = draft.head(key).map_err(|error| Refusal::from(error).into_reply())?;
+    Ok(head.map_or(0, |head| head.version))
+}
+
+/// EXEC.
+pub fn exec(context: &mut Context<'_>, connection: &mut Connection) -> store::Result<()> {
+    let Some(transaction) = connection.transaction.take() else {
+        connection.say(Reply::error("EXEC without MULTI"));
+        return Ok(());
+    };
+    let watched = std::mem::take(&mut connection.watched);
+    if transaction.is_spoilt {
+        connection.say(Reply::Error("EXECABORT Transaction discarded because of previous errors.".to_owned()));
+        return Ok(());
+    }
+    let term = context.node.status().term;
+    if watched.is_lost || !watched.keys.is_empty() && watched.term != term {
+        connection.say(Reply::NullArray);
+        return Ok(());
+    }
+    let on_keys = transaction.requests.iter().find(|(command, _)| command.access != Access::None);
+    let slot = on_keys.map(|(command, request)| slot_of(command, request));
+    let slot = slot.or_else(|| watched.keys.first().map(|(key, _)| hash_slot::of(key)));
+    // What is not about keys is answered now: a draft has nothing to do with it.
+    let mut answered = Vec::new();
+    for (command, request) in &transaction.requests {
+        let reply = (!command.is_on_draft()).then(|| answers::answer(context, connection, command, request));
+        answered.push(reply.map(|reply| reply.unwrap_or(Reply::OK)));
+    }
+    let Some(slot) = slot else {
+        connection.say(Reply::Array(answered.into_iter().flatten().collect()));
+        return Ok(());
+    };
+    evaluate(context, connection, slot, |draft| {
+        for (key, noted) in &watched.keys {
+            if version(draft, key)? != *noted {
+                return Err(Reply::NullArray);
+            }
+        }
+        let requests = transaction.requests.iter().zip(answered);
+        let replies = requests.map(|((command, request), answered)| match answered {
+            Some(reply) => Ok(reply),
+            None => one(draft, command, request),
+        });
+        Ok(Reply::Array(replies.collect::<Result<_, _>>()?))
+    })
+}
+
+/// Does one command of a transaction. What it refuses changes nothing, and the others are done all the same.
+fn one(draft: &mut Draft<'_>, command: &Command, request: &[Bytes]) -> Result<Reply, Reply> {
+    if draft.work() > WORK_BYTES_MAX {
+        let text = format!("EXECABORT Transaction discarded: its values have more than {WORK_BYTES_MAX} bytes");
+        return Err(Reply::Error(text));
+    }
+    Ok(draft.attempt(|draft| run_on(command, request, draft)).unwrap_or_else(|reply| reply))
+}

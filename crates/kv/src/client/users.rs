@@ -1,0 +1,168 @@
+//! ACL: users of the cluster.
+
+use bytes::Bytes;
+
+use super::connection::Connection;
+use super::context::Context;
+use super::evaluate::evaluate;
+use super::lookup::lookup;
+use crate::acl::{self, CATEGORIES, Denied, RULES_BYTES_MAX, USERS_MAX, User};
+use crate::command::{self, Refusal, help, integer};
+use crate::resp::Reply;
+use crate::store;
+
+/// Longest name of a user, in bytes.
+const NAME_BYTES_MAX: usize = 128;
+
+/// ACL SETUSER and ACL DELUSER, which are entries.
+pub fn change(
+    context: &mut Context<'_>,
+    connection: &mut Connection,
+    name: &str,
+    request: &[Bytes],
+) -> store::Result<()> {
+    context.shared.users_change = true;
+    if name == "acl|setuser" { set(context, connection, request) } else { delete(context, connection, request) }
+}
+
+fn set(context: &mut Context<'_>, connection: &mut Connection, request: &[Bytes]) -> store::Result<()> {
+    let (name, rules) = (&request[2], &request[3..]);
+    let is_new = context.shared.acl.user(name).is_none();
+    let refusal = if name.is_empty() || name.iter().any(|byte| byte.is_ascii_whitespace() || *byte == 0) {
+        Some("Usernames can't contain spaces or null characters".to_owned())
+    } else if name.len() > NAME_BYTES_MAX {
+        Some(format!("the name of a user has {NAME_BYTES_MAX} bytes at most"))
+    } else if is_new && context.shared.acl.users().count() > USERS_MAX {
+        Some(format!("there are {USERS_MAX} users already"))
+    } else {
+        None
+    };
+    if let Some(text) = refusal {
+        connection.say(Reply::error(text));
+        return Ok(());
+    }
+    let is_default = &name[..] == b"default";
+    let first =
+        if is_default { User::first(context.shared.settings.default_password.as_deref()) } else { User::default() };
+    evaluate(context, connection, 0, |draft| {
+        let stored = acl::user_in(draft, name).map_err(|error| Refusal::from(error).into_reply())?;
+        let mut user = stored.unwrap_or(first);
+        for rule in rules {
+            user.apply(rule).map_err(|what| {
+                let rule = String::from_utf8_lossy(rule);
+                Reply::error(format!("Error in ACL SETUSER modifier '{rule}': {what}"))
+            })?;
+        }
+        if user.rules().len() > RULES_BYTES_MAX {
+            return Err(Reply::error(format!("a user has {RULES_BYTES_MAX} bytes of rules at most")));
+        }
+        acl::put_user(draft, name, &user);
+        Ok(Reply::OK)
+    })
+}
+
+fn delete(context: &mut Context<'_>, connection: &mut Connection, request: &[Bytes]) -> store::Result<()> {
+    let names = &request[2..];
+    if names.iter().any(|name| &name[..] == b"default") {
+        connection.say(Reply::error("The 'default' user cannot be removed"));
+        return Ok(());
+    }
+    evaluate(context, connection, 0, |draft| {
+        let mut count = 0;
+        for name in names {
+            if acl::user_in(draft, name).map_err(|error| Refusal::from(error).into_reply())?.is_some() {
+                acl::delete_user(draft, name);
+                count += 1;
+            }
+        }
+        Ok(Reply::Integer(count))
+    })
+}
+
+/// ACL and what follows, beside SETUSER and DELUSER.
+pub fn answer(context: &Context<'_>, connection: &Connection, inner: &str, request: &[Bytes]) -> Reply {
+    let acl = &context.shared.acl;
+    match inner {
+        "whoami" => Reply::Bytes(connection.user.clone()),
+        "users" => Reply::Array(acl.users().map(|(name, _)| Reply::Bytes(name.clone())).collect()),
+        "list" => {
+            let line = |(name, user): (&Bytes, &User)| {
+                Reply::text(format!("user {} {}", String::from_utf8_lossy(name), user.rules()))
+            };
+            Reply::Array(acl.users().map(line).collect())
+        }
+        "getuser" => acl.user(&request[2]).map_or(Reply::Null, described),
+        "cat" => categories(&request[2..]),
+        "genpass" => password(context, &request[2..]),
+        "dryrun" => dry_run(context, request),
+        _ => help("acl"),
+    }
+}
+
+fn described(user: &User) -> Reply {
+    let texts = |texts: Vec<String>| texts.into_iter().map(Reply::text).collect();
+    let flags = user.flags().into_iter().map(Reply::text).collect();
+    Reply::Map(vec![
+        (Reply::text("flags"), Reply::Set(flags)),
+        (Reply::text("passwords"), Reply::Array(texts(user.passwords().to_vec()))),
+        (Reply::text("commands"), Reply::text(user.command_rules())),
+        (Reply::text("keys"), Reply::text(user.key_rules())),
+        (Reply::text("channels"), Reply::text(user.channel_rules())),
+        (Reply::text("selectors"), Reply::Array(Vec::new())),
+    ])
+}
+
+fn categories(arguments: &[Bytes]) -> Reply {
+    match arguments {
+        [] => Reply::Array(CATEGORIES.map(Reply::text).to_vec()),
+        [category] => {
+            let wanted = String::from_utf8_lossy(category).to_lowercase();
+            if !CATEGORIES.contains(&&wanted[..]) {
+                return Reply::error(format!("Unknown category '{}'", String::from_utf8_lossy(category)));
+            }
+            let of_it = command::all().filter(|command| command.all_categories().any(|one| one == wanted));
+            Reply::Array(of_it.map(|command| Reply::text(command.name)).collect())
+        }
+        _ => Reply::error("wrong number of arguments for 'acl|cat' command"),
+    }
+}
+
+/// Random hexadecimal digits for so many bits, 256 by default.
+fn password(context: &Context<'_>, arguments: &[Bytes]) -> Reply {
+    let bits = match arguments.first().map(|bits| integer(bits)) {
+        None => 256,
+        Some(Ok(bits)) if (1..=4096).contains(&bits) => bits as usize,
+        Some(_) => {
+            return Reply::error(
+                "ACL GENPASS argument must be the number of bits for the output password, a positive number up to 4096",
+            );
+        }
+    };
+    match (context.shared.settings.random)(bits.div_ceil(4)) {
+        Some(bytes) => Reply::text(bytes.iter().map(|byte| format!("{:x}", byte & 15)).collect::<String>()),
+        None => Reply::error("this replica has no source of random numbers"),
+    }
+}
+
+fn dry_run(context: &Context<'_>, request: &[Bytes]) -> Reply {
+    let name = String::from_utf8_lossy(&request[2]);
+    let Some(user) = context.shared.acl.user(&request[2]) else {
+        return Reply::error(format!("User '{name}' not found"));
+    };
+    let request = &request[3..];
+    if command::find(&request[0]).is_none() {
+        return Reply::error(format!("Command '{}' not found", String::from_utf8_lossy(&request[0])));
+    }
+    let command = match lookup(request) {
+        Ok(command) => command,
+        Err(reply) => return reply,
+    };
+    match acl::may(user, command, request) {
+        Ok(()) => Reply::OK,
+        Err(Denied::Command(name)) => Reply::text(format!("This user has no permissions to run the '{name}' command")),
+        Err(Denied::Key(key)) => {
+            let key = String::from_utf8_lossy(&key);
+            Reply::text(format!("This user has no permissions to access the '{key}' key"))
+        }
+    }
+}

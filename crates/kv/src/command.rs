@@ -1,0 +1,164 @@
+//! The commands of clients: what each takes, and what it does to a draft.
+//!
+//! One table has them all; checks of arguments, the answers to COMMAND, and what a user may call come from it.
+
+mod arguments;
+mod counters;
+mod decimal;
+mod definition;
+mod expiry;
+mod keys;
+mod listing;
+mod others;
+mod outcome;
+pub mod pattern;
+mod scan;
+mod strings;
+mod versions;
+
+use std::sync::LazyLock;
+
+use rustc_hash::FxHashMap;
+
+use crate::resp::Reply;
+
+pub use arguments::integer;
+use definition::{ALL_KEYS, KEYS_AND_VALUES, NO_KEY, ONE_KEY, TWO_KEYS};
+pub use definition::{Access, Command, Places, Run};
+use outcome::wrong;
+pub use outcome::{Outcome, Refusal};
+pub use strings::WORK_BYTES_MAX;
+
+/// All commands. Those within another are named `client|id`.
+pub fn all() -> impl Iterator<Item = &'static Command> {
+    let on_drafts = [strings::COMMANDS, counters::COMMANDS, expiry::COMMANDS, keys::COMMANDS, listing::COMMANDS];
+    on_drafts.into_iter().chain([scan::COMMANDS, versions::COMMANDS, others::COMMANDS]).flatten()
+}
+
+/// Longest name of a command.
+const NAME_BYTES_MAX: usize = 32;
+
+/// The commands by name.
+static BY_NAME: LazyLock<FxHashMap<&'static [u8], &'static Command>> =
+    LazyLock::new(|| all().map(|command| (command.name.as_bytes(), command)).collect());
+
+/// The command of a name in any case.
+pub fn find(name: &[u8]) -> Option<&'static Command> {
+    if name.contains(&b'|') { None } else { named(name) }
+}
+
+/// The command of a name within another, in any case.
+pub fn find_within(outer: &Command, name: &[u8]) -> Option<&'static Command> {
+    named(&[outer.name.as_bytes(), b"|", name].concat())
+}
+
+fn named(name: &[u8]) -> Option<&'static Command> {
+    let mut small = [0; NAME_BYTES_MAX];
+    let small = small.get_mut(..name.len())?;
+    small.copy_from_slice(name);
+    small.make_ascii_lowercase();
+    BY_NAME.get(&*small).copied()
+}
+
+/// The commands within another, by name: `client|id` and so on.
+pub fn within(name: &'static str) -> impl Iterator<Item = &'static Command> {
+    all().filter(move |command| command.name.strip_prefix(name).is_some_and(|rest| rest.starts_with('|')))
+}
+
+/// What HELP says of the commands within another.
+pub fn help(name: &'static str) -> Reply {
+    let lines = within(name).flat_map(|command| {
+        let inner = command.name.split('|').next_back().unwrap_or_default().to_uppercase();
+        [Reply::text(inner), Reply::text(format!("    {}", command.summary))]
+    });
+    let first =
+        Reply::text(format!("{} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:", name.to_uppercase()));
+    Reply::Array([first].into_iter().chain(lines).collect())
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::{Access, all, find};
+    use crate::machine::draft::Draft;
+    use crate::machine::draft::tests::Shelf;
+    use crate::machine::memory::Memory;
+    use crate::resp::{Limits, Protocol, Reply, Requests};
+    use bytes::BytesMut;
+    use std::sync::Arc;
+
+    /// A machine that is told commands as people type them.
+    #[derive(Default)]
+    pub struct Table {
+        pub shelf: Shelf,
+        pub now_ms: u64,
+        pub memory: Arc<Memory>,
+        version: u64,
+    }
+
+    impl Table {
+        pub fn at(now_ms: u64) -> Self {
+            Self { now_ms, ..Self::default() }
+        }
+
+        pub fn does(&mut self, line: &str) -> Reply {
+            let mut requests = Requests::default();
+            requests.input().extend_from_slice(line.as_bytes());
+            requests.input().extend_from_slice(b"\n");
+            let request = requests.next(&Limits::USUAL).expect("a request").expect("a whole request");
+            let command = find(&request[0]).unwrap_or_else(|| panic!("no command {line}"));
+            self.version += 1;
+            let mut draft = Draft::new(&self.shelf, self.now_ms, self.version);
+            draft.remember(&self.memory);
+            match command.run(&request, &mut draft) {
+                Ok(reply) => {
+                    assert!(draft.is_empty() || command.access == Access::Write, "{line} is a read");
+                    let deed = draft.into_deed();
+                    self.shelf.apply(deed);
+                    reply
+                }
+                Err(refusal) => refusal.into_reply(),
+            }
+        }
+
+        /// The replies to several lines, as RESP2 with spaces for the ends of lines.
+        #[track_caller]
+        pub fn replies(&mut self, cases: &[(&str, &str)]) {
+            for (line, wanted) in cases {
+                let mut out = BytesMut::new();
+                self.does(line).write(Protocol::Resp2, &mut out);
+                let said = String::from_utf8_lossy(&out).replace("\r\n", " ");
+                assert_eq!(said.trim_end(), *wanted, "{line}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_table_has_each_name_once_and_places_for_its_keys() {
+        let mut names: Vec<&str> = all().map(|command| command.name).collect();
+        let count = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), count);
+        for command in all() {
+            assert_eq!(command.name, command.name.to_lowercase());
+            assert!(command.arity != 0 && command.summary.ends_with('.'), "{}", command.name);
+            assert_eq!(command.places.first == 0, command.places.step == 0, "{}", command.name);
+            assert_eq!(find(command.name.as_bytes()).is_some(), !command.name.contains('|'), "{}", command.name);
+        }
+    }
+
+    #[test]
+    fn arguments_are_counted_and_keys_found() {
+        let mut table = Table::default();
+        table.replies(&[
+            ("GET", "-ERR wrong number of arguments for 'get' command"),
+            ("GET a b", "-ERR wrong number of arguments for 'get' command"),
+            ("mSeT a 1 b", "-ERR wrong number of arguments for 'mset' command"),
+        ]);
+        let request: Vec<bytes::Bytes> = ["MSET", "a", "1", "b", "2"].map(bytes::Bytes::from).to_vec();
+        let keys: Vec<_> = find(b"mset").expect("MSET").keys(&request).collect();
+        assert_eq!(keys, ["a", "b"]);
+        let long = "x".repeat(32_001);
+        table.replies(&[(&format!("GET {long}"), "-ERR a key of 32001 bytes is too long: 32000 at most")]);
+    }
+}

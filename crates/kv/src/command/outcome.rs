@@ -1,0 +1,37 @@
+//! What a command comes to: a reply, or a refusal.
+
+use crate::machine::draft::Unreadable;
+use crate::resp::Reply;
+
+/// Why a command is not done. It has changed nothing.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Refusal {
+    /// The client's fault: the reply says which.
+    Wrong(Reply),
+    /// The store cannot be read.
+    Unreadable(Unreadable),
+}
+
+impl From<Unreadable> for Refusal {
+    fn from(error: Unreadable) -> Self {
+        Refusal::Unreadable(error)
+    }
+}
+
+impl Refusal {
+    /// The reply to the client.
+    pub fn into_reply(self) -> Reply {
+        match self {
+            Refusal::Wrong(reply) => reply,
+            Refusal::Unreadable(error) => Reply::error(format!("this replica cannot read its data: {error}")),
+        }
+    }
+}
+
+/// The refusal of a request that is wrong.
+pub(super) fn wrong<T>(text: impl AsRef<str>) -> Outcome<T> {
+    Err(Refusal::Wrong(Reply::error(text)))
+}
+
+/// Outcome of a command.
+pub type Outcome<T> = Result<T, Refusal>;

@@ -1,0 +1,161 @@
+//! Patterns of keys: `*`, `?`, `[a-z]`, `[^a]`, and `\` before a character that is meant as such.
+//!
+//! A star never takes back what a star before it has matched, so a match takes at most the product of both lengths, whatever the
+//! pattern.
+
+/// Whether a text matches a pattern.
+pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
+    let (mut at, mut from) = (0, 0);
+    // Where the newest star's pattern goes on, and how much text the star has taken.
+    let mut star: Option<(usize, usize)> = None;
+    loop {
+        if pattern.get(at) == Some(&b'*') {
+            at += 1;
+            star = Some((at, from));
+            continue;
+        }
+        match (element(&pattern[at..]), text.get(from)) {
+            (None, None) => return true,
+            (Some((length, set)), Some(&byte)) if set.has(byte) => {
+                at += length;
+                from += 1;
+            }
+            _ => {
+                let Some((after, taken)) = &mut star else { return false };
+                *taken += 1;
+                if *taken > text.len() {
+                    return false;
+                }
+                (at, from) = (*after, *taken);
+            }
+        }
+    }
+}
+
+/// The text that everything begins with that matches a pattern.
+pub fn prefix(pattern: &[u8]) -> Vec<u8> {
+    let (mut prefix, mut at) = (Vec::new(), 0);
+    while let Some((length, Element::One(byte))) = element(&pattern[at..]) {
+        prefix.push(byte);
+        at += length;
+    }
+    prefix
+}
+
+/// What one byte of a text may be.
+enum Element<'a> {
+    One(u8),
+    Any,
+    /// Within the brackets.
+    Set(&'a [u8]),
+}
+
+/// The element at the front of a pattern and its length. `None` at the end, or at a star.
+fn element(pattern: &[u8]) -> Option<(usize, Element<'_>)> {
+    Some(match pattern {
+        [] | [b'*', ..] => return None,
+        [b'?', ..] => (1, Element::Any),
+        [b'\\', byte, ..] => (2, Element::One(*byte)),
+        [b'[', rest @ ..] => {
+            let end = end_of_set(rest);
+            ((end + 2).min(pattern.len()), Element::Set(&rest[..end]))
+        }
+        [byte, ..] => (1, Element::One(*byte)),
+    })
+}
+
+/// Where the bracket closes: at the end if nowhere.
+fn end_of_set(rest: &[u8]) -> usize {
+    let mut at = 0;
+    while at < rest.len() && rest[at] != b']' {
+        at += if rest[at] == b'\\' { 2 } else { 1 };
+    }
+    at.min(rest.len())
+}
+
+impl Element<'_> {
+    fn has(&self, byte: u8) -> bool {
+        match self {
+            Element::One(one) => *one == byte,
+            Element::Any => true,
+            Element::Set([b'^', set @ ..]) => !is_in(set, byte),
+            Element::Set(set) => is_in(set, byte),
+        }
+    }
+}
+
+fn is_in(mut set: &[u8], byte: u8) -> bool {
+    loop {
+        let (first, rest) = match set {
+            [] => return false,
+            [b'\\', first, rest @ ..] | [first, rest @ ..] => (*first, rest),
+        };
+        let (last, rest) = match rest {
+            [b'-', last, rest @ ..] => (*last, rest),
+            _ => (first, rest),
+        };
+        if (first.min(last)..=first.max(last)).contains(&byte) {
+            return true;
+        }
+        set = rest;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{matches, prefix};
+    use proptest::prelude::*;
+
+    #[test]
+    fn patterns_mean_what_redis_means() {
+        for (pattern, text, wanted) in [
+            ("", "", true),
+            ("", "a", false),
+            ("*", "", true),
+            ("*", "anything", true),
+            ("h?llo", "hallo", true),
+            ("h?llo", "hllo", false),
+            ("h*llo", "heeeello", true),
+            ("*a*b*c", "xxaxxbxxc", true),
+            ("*a*b*c", "xxaxxcxxb", false),
+            ("h[ae]llo", "hello", true),
+            ("h[ae]llo", "hillo", false),
+            ("h[^e]llo", "hallo", true),
+            ("h[^e]llo", "hello", false),
+            ("h[a-c]llo", "hbllo", true),
+            ("h[c-a]llo", "hbllo", true),
+            ("h[a-c]llo", "hdllo", false),
+            ("h\\*llo", "h*llo", true),
+            ("h\\*llo", "hello", false),
+            ("h[\\]]", "h]", true),
+            ("h[]", "h]", false),
+            ("h[ab", "ha", true),
+            ("h\\", "h\\", true),
+            ("user:*:name", "user:1:2:name", true),
+        ] {
+            assert_eq!(matches(pattern.as_bytes(), text.as_bytes()), wanted, "{pattern} {text}");
+        }
+    }
+
+    #[test]
+    fn what_comes_before_the_first_star_is_the_prefix() {
+        assert_eq!(prefix(b"user:\\*1[a]"), b"user:*1");
+        assert_eq!(prefix(b"*"), b"");
+        assert_eq!(prefix(b"key"), b"key");
+    }
+
+    #[test]
+    fn many_stars_take_no_time() {
+        let pattern = [&b"*a".repeat(1000)[..], b"b"].concat();
+        assert!(!matches(&pattern, &b"a".repeat(5000)));
+    }
+
+    proptest! {
+        #[test]
+        fn what_matches_begins_with_the_prefix(pattern in "[ab*?\\[\\]\\\\^-]{0,8}", text in "[ab*?]{0,6}") {
+            if matches(pattern.as_bytes(), text.as_bytes()) {
+                prop_assert!(text.as_bytes().starts_with(&prefix(pattern.as_bytes())));
+            }
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! Listings in parts: SCAN, whose cursor is a number, and PERDURA.RANGE, which goes on behind a key.
+
+use std::ops::Bound;
+
+use bytes::Bytes;
+
+use super::arguments::{Arguments, integer, syntax};
+use super::pattern;
+use super::{Access, Command, NO_KEY, Outcome, Run, wrong};
+use crate::machine::draft::Draft;
+use crate::resp::Reply;
+
+/// Most keys that one command looks at, and most bytes that it returns, beyond the last key.
+const LOOKED_AT_MAX: usize = 10_000;
+const BYTES_MAX: usize = 4 << 20;
+
+#[rustfmt::skip]
+pub const COMMANDS: &[Command] = &[
+    Command { name: "scan", flags: "", categories: "keyspace", group: "generic", since: "2.8.0", arity: -2, access: Access::Read, places: NO_KEY, run: Run::Draft(scan), summary: "Returns some keys, in order, and a cursor to go on with." },
+    Command { name: "perdura.range", flags: "", categories: "keyspace", group: "generic", since: "perdura", arity: -1, access: Access::Read, places: NO_KEY, run: Run::Draft(range), summary: "Returns keys of a range in order, with their values if wanted." },
+];
+
+/// What is listed.
+struct Wanted<'a> {
+    pattern: &'a [u8],
+    prefix: &'a [u8],
+    from: Bound<&'a [u8]>,
+    before: Option<&'a [u8]>,
+    count: usize,
+    has_values: bool,
+    /// Whether there are keys of the type at all.
+    is_type_known: bool,
+}
+
+impl<'a> Wanted<'a> {
+    fn parse(arguments: &mut Arguments<'a>, is_scan: bool) -> Outcome<Self> {
+        let mut wanted = Wanted {
+            pattern: b"*",
+            prefix: b"",
+            from: Bound::Unbounded,
+            before: None,
+            count: if is_scan { 10 } else { 100 },
+            has_values: false,
+            is_type_known: true,
+        };
+        while let Some(option) = arguments.option() {
+            match (&option[..], is_scan) {
+                (b"COUNT", _) => {
+                    let count = integer(arguments.take()?)?;
+                    if count < 1 {
+                        return syntax();
+                    }
+                    wanted.count = usize::try_from(count).unwrap_or(usize::MAX).min(LOOKED_AT_MAX);
+                }
+                (b"MATCH", _) => wanted.pattern = arguments.take()?,
+                (b"PREFIX", _) => wanted.prefix = arguments.take()?,
+                (b"FROM", _) => wanted.from = Bound::Included(arguments.take()?),
+                (b"AFTER", false) => wanted.from = Bound::Excluded(arguments.take()?),
+                (b"BEFORE", _) => wanted.before = Some(arguments.take()?),
+                (b"TYPE", true) => wanted.is_type_known = arguments.take()?.eq_ignore_ascii_case(b"string"),
+                (b"WITHVALUES", false) => wanted.has_values = true,
+                _ => return syntax(),
+            }
+        }
+        Ok(wanted)
+    }
+
+    /// The keys that match, of the next `count`, and the last one looked at if there may be more.
+    fn list(&self, draft: &Draft<'_>) -> Outcome<(Vec<Bytes>, Option<Vec<u8>>)> {
+        let of_pattern = pattern::prefix(self.pattern);
+        let prefix = if self.prefix.starts_with(&of_pattern) { self.prefix } else { &of_pattern[..] };
+        let (mut found, mut last, mut left, mut bytes) = (Vec::new(), None, self.count, 0);
+        if !prefix.starts_with(self.prefix) {
+            return Ok((found, last));
+        }
+        draft.keys(prefix, self.from, &mut |key| {
+            if self.before.is_some_and(|before| &key[..] >= before) {
+                last = None;
+                return false;
+            }
+            bytes += key.len();
+            left -= 1;
+            if self.is_type_known && pattern::matches(self.pattern, &key) {
+                found.push(Bytes::copy_from_slice(&key));
+            }
+            let goes_on = left > 0 && bytes < BYTES_MAX;
+            last = (!goes_on).then_some(key);
+            goes_on
+        })?;
+        Ok((found, last))
+    }
+}
+
+fn scan(mut arguments: Arguments<'_>, draft: &mut Draft<'_>) -> Outcome<Reply> {
+    let cursor = str::from_utf8(arguments.take()?).ok().and_then(|text| text.parse::<u64>().ok());
+    let (Some(cursor), Some(memory)) = (cursor, draft.memory()) else { return wrong("invalid cursor") };
+    let mut wanted = Wanted::parse(&mut arguments, true)?;
+    let last;
+    if cursor != 0 {
+        let Some(key) = memory.key(cursor) else {
+            return wrong("this replica does not know the cursor (any more): begin again with 0, or use PERDURA.RANGE");
+        };
+        last = key;
+        wanted.from = Bound::Excluded(&last);
+    }
+    let (found, next) = wanted.list(draft)?;
+    let cursor = next.map_or(0, |key| memory.cursor(&key));
+    let found = found.into_iter().map(Reply::Bytes).collect();
+    Ok(Reply::Array(vec![Reply::text(cursor.to_string()), Reply::Array(found)]))
+}
+
+fn range(mut arguments: Arguments<'_>, draft: &mut Draft<'_>) -> Outcome<Reply> {
+    let wanted = Wanted::parse(&mut arguments, false)?;
+    let (found, _) = wanted.list(draft)?;
+    let (mut replies, mut bytes) = (Vec::with_capacity(found.len()), 0);
+    for key in found {
+        if !wanted.has_values {
+            replies.push(Reply::Bytes(key));
+            continue;
+        }
+        if bytes >= BYTES_MAX {
+            break;
+        }
+        let Some(head) = draft.head(&key)? else { continue };
+        bytes += head.value.len();
+        replies.push(Reply::Array(vec![Reply::Bytes(key), Reply::Bytes(head.value)]));
+    }
+    Ok(Reply::Array(replies))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::command::tests::Table;
+    use crate::resp::Reply;
+
+    fn table() -> Table {
+        let mut table = Table::at(1_000);
+        for number in 0..100 {
+            table.does(&format!("SET key:{number:02} v{number}"));
+        }
+        table.does("SET other x");
+        table
+    }
+
+    /// All that SCAN returns in turn.
+    fn all(table: &mut Table, options: &str) -> Vec<String> {
+        let (mut found, mut cursor) = (Vec::new(), "0".to_owned());
+        loop {
+            let Reply::Array(parts) = table.does(&format!("SCAN {cursor} {options}")) else { panic!("no array") };
+            let [Reply::Bytes(next), Reply::Array(keys)] = &parts[..] else { panic!("{parts:?}") };
+            found.extend(keys.iter().map(|key| format!("{key:?}")));
+            cursor = String::from_utf8(next.to_vec()).expect("a number");
+            if cursor == "0" {
+                return found;
+            }
+        }
+    }
+
+    #[test]
+    fn pages_join_without_a_gap() {
+        let mut table = table();
+        for count in [1, 7, 100, 101] {
+            assert_eq!(all(&mut table, &format!("MATCH key:*[05] COUNT {count}")).len(), 20, "{count}");
+            assert_eq!(all(&mut table, &format!("PREFIX key:5 COUNT {count}")).len(), 10, "{count}");
+            assert_eq!(all(&mut table, &format!("FROM key:20 BEFORE key:50 COUNT {count}")).len(), 30, "{count}");
+        }
+        assert_eq!(all(&mut table, "TYPE string").len(), 101);
+        assert_eq!(all(&mut table, "TYPE hash").len(), 0);
+        assert!(all(&mut table, "COUNT 3").is_sorted());
+        assert_eq!(all(&mut table, "PREFIX key MATCH other").len(), 0);
+        table.replies(&[
+            ("SCAN x", "-ERR invalid cursor"),
+            ("SCAN 0 COUNT 0", "-ERR syntax error"),
+            ("SCAN 0 COUNT x", "-ERR value is not an integer or out of range"),
+            ("SCAN 0 MATCH", "-ERR syntax error"),
+            (
+                "SCAN 9",
+                "-ERR this replica does not know the cursor (any more): begin again with 0, or use PERDURA.RANGE",
+            ),
+        ]);
+    }
+
+    #[test]
+    fn a_range_goes_on_behind_a_key() {
+        table().replies(&[
+            ("PERDURA.RANGE FROM key:98", "*3 $6 key:98 $6 key:99 $5 other"),
+            ("PERDURA.RANGE AFTER key:98 WITHVALUES COUNT 1", "*1 *2 $6 key:99 $3 v99"),
+            ("PERDURA.RANGE PREFIX key:1 BEFORE key:12", "*2 $6 key:10 $6 key:11"),
+            ("PERDURA.RANGE TYPE string", "-ERR syntax error"),
+        ]);
+    }
+}
