@@ -1,0 +1,401 @@
+//! One replica, without input or output of its own: letters and requests come in by calls, and what is to be sent and answered is
+//! taken out. So one thread can run many replicas, and a seed can run them again.
+//!
+//! A turn, as the server takes it: give in what has come ([`Node::step`], [`Node::tick`], [`Node::evaluate`], [`Node::read`]); send what
+//! [`Node::take_output`] has; [`Node::persist`] if [`Node::wants_persist`]; send again; then [`Node::tidy`]. The leader's entries are
+//! sent before they are durable here. What promises something to others (a vote, an acknowledgement) is given out only after
+//! [`Node::persist`].
+//!
+//! What a node holds is bounded: entries that are not applied by `uncommitted_bytes_max`, reads by the caller, who has one ticket for
+//! each, snapshots that are given away by the number of members.
+//!
+//! - `replica`: what it consists of
+//! - `turn`: what Raft wants done, into the store and out
+//! - `check`: what no letter may have, so that none can stop the process
+//! - `proposals`, `reads`: whom to answer when
+//! - `followers`: how far the others are
+//! - `lease`: reads without asking, if clocks are trusted
+//! - `promotion`: learners that have caught up
+//! - `given`, `giving`, `receiver`, `receiving`: the content of snapshots
+
+mod check;
+mod followers;
+mod given;
+mod giving;
+mod lease;
+mod output;
+mod promotion;
+mod proposals;
+mod reads;
+mod receiver;
+mod receiving;
+mod replica;
+mod settings;
+mod turn;
+mod unpersisted;
+
+use std::collections::BTreeMap;
+
+use perdura_pmem::planted;
+use raft::eraftpb::{ConfChangeV2, Message, MessageType};
+use raft::{RawNode, StateRole};
+
+use crate::machine::draft::Draft;
+use crate::store::{self, Log, Moment, Store, View};
+use crate::wire::Letter;
+pub use followers::Follower;
+pub use lease::{Clock, LeaseSettings};
+use lease::{Lease, Promise};
+pub use output::{Done, Fate, Holders, NotNow, Output, Role, Status};
+use proposals::Proposals;
+use reads::{Basis, Reads};
+use receiver::Receiver;
+pub use replica::Node;
+use replica::Part;
+pub use settings::Settings;
+use unpersisted::Unpersisted;
+
+/// Most bytes of an entry's data.
+pub const ENTRY_BYTES_MAX: usize = 96 << 20;
+
+impl Node {
+    /// The replica of a store. Error: what Raft says of settings that do not fit each other.
+    pub fn open(store: Box<dyn Store>, settings: Settings) -> store::Result<Self> {
+        let id = store.standing().replica;
+        let promise = Promise::new(store.standing().term, settings.election_ticks);
+        let part = if store.is_partial() {
+            Part::Receiver(Box::new(Receiver::new(store)))
+        } else {
+            Part::Member(Box::new(settings.open(store)?))
+        };
+        Ok(Self {
+            id,
+            reads: Reads::new(id, settings.nonce),
+            lease: None,
+            promise,
+            settings,
+            part,
+            proposals: Proposals::default(),
+            incoming: None,
+            giving: BTreeMap::new(),
+            unpersisted: Unpersisted::default(),
+            output: Output::default(),
+            elections: 0,
+            last_at_tick: 0,
+        })
+    }
+
+    /// Reads by leases from now on, while this replica leads: without asking the others. What that rests on, `settings` say; if it
+    /// is not so, reads may be stale.
+    pub fn hold_leases(&mut self, settings: LeaseSettings, clock: Box<dyn Clock>) {
+        self.lease = Some(Lease::new(settings, self.settings.election_ticks, clock));
+    }
+
+    /// Its id.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Its store.
+    pub fn store(&self) -> &dyn Store {
+        match &self.part {
+            Part::Member(raw) => raw.store().store(),
+            Part::Receiver(receiver) => receiver.store(),
+        }
+    }
+
+    /// Gives the store back.
+    pub fn into_store(self) -> Box<dyn Store> {
+        match self.part {
+            Part::Member(mut raw) => raw.mut_store().into_store(),
+            Part::Receiver(receiver) => receiver.into_store(),
+        }
+    }
+
+    /// A moment has passed: the unit of all timeouts.
+    pub fn tick(&mut self) -> store::Result<()> {
+        self.confirm_if_alone()?;
+        match &mut self.part {
+            Part::Receiver(receiver) => {
+                receiver.tick(&self.settings, &mut self.output);
+                return Ok(());
+            }
+            Part::Member(raw) => {
+                self.promise.tick();
+                if self.unpersisted.is_stalled() {
+                    return self.turn();
+                }
+                // Raft draws it at random each time; a seed must decide it.
+                let timeout = self.settings.election_timeout(self.id, raw.raft.term, self.elections);
+                raw.raft.set_randomized_election_timeout(timeout);
+                let was_leader = raw.raft.state == StateRole::Leader;
+                if raw.tick() && !was_leader {
+                    self.elections += 1;
+                }
+            }
+        }
+        self.tick_giving();
+        self.tick_incoming();
+        self.reads.tick(self.settings.election_ticks, &mut self.output);
+        if self.lease.is_some() && self.is_leader() {
+            self.reads.renew();
+        }
+        self.turn()?;
+        self.promote()
+    }
+
+    /// A letter of another replica has come. One that no sound replica sends is dropped, and `Ok(false)` returned. Error:
+    /// `Configuration` if it offers a snapshot that this replica needs and whose format its store does not take. Nothing is
+    /// changed then.
+    pub fn step(&mut self, letter: Letter) -> store::Result<bool> {
+        if letter.to() != self.id || letter.from() == self.id || self.unpersisted.is_stalled() {
+            return Ok(false);
+        }
+        if let Part::Receiver(receiver) = &mut self.part {
+            return match receiver.step(letter, self.id, &mut self.output)? {
+                None => Ok(true),
+                Some(offer) => self.received(offer).map(|()| true),
+            };
+        }
+        match letter {
+            Letter::Raft(message) => self.step_raft(message),
+            Letter::Fetch(fetch) => Ok(self.give(fetch)),
+            Letter::Chunk(chunk) => self.take_chunk(&chunk),
+        }
+    }
+
+    fn step_raft(&mut self, message: Message) -> store::Result<bool> {
+        self.confirm_if_alone()?;
+        let is_pending = self.wants_persist();
+        let Part::Member(raw) = &mut self.part else { return Ok(false) };
+        if check::wrong(raw, &message).is_some() {
+            return Ok(false);
+        }
+        if message.msg_type == MessageType::MsgSnapshot && receiver::is_needed(raw, &message) {
+            raw.store().store().snapshot_format().check(&message.context)?;
+            return self.begin_incoming(message).map(|()| true);
+        }
+        if check::asks_for_vote(&message) && self.promise.binds() && !is_alone(raw, self.id) {
+            return Ok(false);
+        }
+        // A vote that was asked for leaves after it is durable that this replica votes for itself: nobody can have given one before.
+        if message.msg_type == MessageType::MsgRequestVoteResponse && is_pending {
+            return Ok(false);
+        }
+        let (from, term, taken_to) = (message.from, message.term, check::taken_to(&message));
+        let is_of_leader = check::is_of_leader(&message);
+        // Raft's error says that it has no use for the message.
+        let is_used = raw.step(message).is_ok();
+        let is_of_term = term == raw.raft.term;
+        if is_of_leader && is_of_term && raw.raft.leader_id == from {
+            self.promise.hear(self.settings.election_ticks);
+        }
+        // Raft takes no word of an earlier term, and goes on to wait for the snapshot.
+        if is_of_term {
+            self.has_come_to(from, taken_to);
+        }
+        self.turn()?;
+        Ok(is_used)
+    }
+
+    /// Evaluates a request on the newest versions, at a time that is at least `now_ms`, and makes an entry of what it has changed.
+    /// `run` returns the reply; with `Err`, its changes are dropped. The reply may be given when the ticket is done: with
+    /// [`Fate::Applied`] if it has changed something, with [`Fate::Readable`] if not.
+    pub fn evaluate<R>(
+        &mut self,
+        ticket: u64,
+        now_ms: u64,
+        run: impl FnOnce(&mut Draft<'_>) -> Result<R, R>,
+    ) -> store::Result<Result<R, NotNow>> {
+        let Some(raw) = self.leading() else { return Ok(Err(self.not_leader())) };
+        let (term, index) = (raw.raft.term, raw.raft.raft_log.last_index() + 1);
+        let store = raw.store().store();
+        // Planted: a request does not see those before it that are not applied.
+        let moment = if planted(304) { Moment::Applied } else { Moment::Newest };
+        let view = View::new(store, moment);
+        let mut draft = Draft::new(&view, store.clock_ms(Moment::Newest).max(now_ms), index);
+        let (reply, deed) = match run(&mut draft) {
+            Ok(reply) if !draft.is_empty() => (reply, draft.into_deed()),
+            Ok(reply) | Err(reply) => {
+                // It rests on entries that may still be taken back, and on this being the leader. Planted: only on the latter.
+                let rests = index - 1 > store.applied() && !planted(305);
+                let entry = if rests { Some((index - 1, store.term(index - 1)?)) } else { None };
+                self.wait_to_read(ticket, Some(Basis { led_in: term, entry }));
+                self.turn()?;
+                return Ok(Ok(reply));
+            }
+        };
+        let data = deed.to_bytes();
+        if data.len() > ENTRY_BYTES_MAX {
+            return Ok(Err(NotNow::TooLarge));
+        }
+        let Part::Member(raw) = &mut self.part else { return Ok(Err(NotNow::Busy)) };
+        if raw.propose(Vec::new(), data.into()).is_err() {
+            return Ok(Err(NotNow::Busy));
+        }
+        self.proposals.wait(index, term, ticket, &mut self.output);
+        self.turn()?;
+        Ok(Ok(reply))
+    }
+
+    /// Proposes a change of members. The ticket is done when it is applied; a joint configuration is then left by itself.
+    pub fn change_members(
+        &mut self,
+        ticket: u64,
+        now_ms: u64,
+        change: &ConfChangeV2,
+    ) -> store::Result<Result<(), NotNow>> {
+        let proposed = self.propose_members(now_ms, change)?;
+        if let Ok((index, term)) = proposed {
+            self.proposals.wait(index, term, ticket, &mut self.output);
+        }
+        self.turn()?;
+        Ok(proposed.map(drop))
+    }
+
+    /// Proposes a change of members. Returns index and term of its entry.
+    fn propose_members(&mut self, now_ms: u64, change: &ConfChangeV2) -> store::Result<Result<(u64, u64), NotNow>> {
+        let Some(raw) = self.leading() else { return Ok(Err(self.not_leader())) };
+        let (term, index) = (raw.raft.term, raw.raft.raft_log.last_index() + 1);
+        let is_joint = !raw.store().store().standing().members.voters_outgoing.is_empty();
+        if raw.raft.has_pending_conf() || is_joint || change.changes.is_empty() {
+            return Ok(Err(NotNow::Busy));
+        }
+        let known = raw.raft.prs().conf().to_conf_state();
+        if known.voters.len() + known.learners.len() + change.changes.len() > crate::codec::MEMBERS_MAX {
+            return Ok(Err(NotNow::TooLarge));
+        }
+        let clock_ms = raw.store().store().clock_ms(Moment::Newest).max(now_ms);
+        let context = store::members_entry_context(clock_ms, change);
+        let Part::Member(raw) = &mut self.part else { return Ok(Err(NotNow::Busy)) };
+        if raw.propose_conf_change(context.into(), change.clone()).is_err() {
+            return Ok(Err(NotNow::Busy));
+        }
+        Ok(Ok((index, term)))
+    }
+
+    /// Asks whether a read of what is applied sees all that was acknowledged before. The ticket is done with [`Fate::Readable`] when it
+    /// does; the read is to be done at once then. Any member may be asked.
+    pub fn read(&mut self, ticket: u64) -> store::Result<()> {
+        match &self.part {
+            Part::Receiver(_) => self.output.done.push(Done { ticket, fate: Fate::Unavailable }),
+            // Planted: a leader reads without asking whether it still leads.
+            Part::Member(raw) if raw.raft.state == StateRole::Leader && planted(303) => {
+                self.output.done.push(Done { ticket, fate: Fate::Readable });
+            }
+            Part::Member(_) => self.wait_to_read(ticket, None),
+        }
+        self.turn()
+    }
+
+    /// Who has an entry on its medium, if this is the leader.
+    pub fn holders(&self, index: u64) -> Option<Holders> {
+        let raw = self.leading()?;
+        let (mut holders, id) = (Holders::default(), self.id);
+        for (member, progress) in raw.raft.prs().iter() {
+            let has_it = progress.matched >= index;
+            if *member == id {
+                holders.is_here = has_it;
+            } else {
+                holders.others += usize::from(has_it);
+                holders.members += 1;
+            }
+        }
+        Some(holders)
+    }
+
+    /// Lets a read wait until a quorum has said that this replica, or another, leads; or only until so much is applied if it holds a
+    /// lease.
+    fn wait_to_read(&mut self, ticket: u64, basis: Option<Basis>) {
+        if let (Part::Member(raw), Some(lease)) = (&self.part, &self.lease)
+            && raw.raft.state == StateRole::Leader
+            && raw.raft.commit_to_current_term()
+            && lease.holds(raw.raft.term)
+        {
+            return self.reads.wait_for(ticket, raw.raft.raft_log.committed, basis);
+        }
+        self.reads.wait(ticket, basis);
+    }
+
+    /// Hands leadership over, if it is the leader and `to` a voter that follows.
+    pub fn transfer(&mut self, to: u64) -> store::Result<()> {
+        if let Part::Member(raw) = &mut self.part
+            && raw.raft.state == StateRole::Leader
+        {
+            raw.transfer_leader(to);
+        }
+        self.turn()
+    }
+
+    /// Begins an election without waiting, unless it may not vote, or has heard a leader of late.
+    pub fn campaign(&mut self) -> store::Result<()> {
+        self.confirm_if_alone()?;
+        if let Part::Member(raw) = &mut self.part
+            && raw.raft.promotable()
+            && (!self.promise.binds() || is_alone(raw, self.id))
+        {
+            // An error says that it may not be leader now.
+            let _ = raw.campaign();
+        }
+        self.turn()
+    }
+
+    /// What is to be sent and answered now.
+    pub fn take_output(&mut self) -> Output {
+        std::mem::take(&mut self.output)
+    }
+
+    /// How the replica stands.
+    pub fn status(&self) -> Status {
+        let store = self.store();
+        let (role, term, leader, committed) = match &self.part {
+            Part::Receiver(_) => (Role::Receiving, store.standing().term, 0, 0),
+            Part::Member(raw) => {
+                let role = match raw.raft.state {
+                    StateRole::Leader => Role::Leader,
+                    StateRole::Follower if !raw.raft.promotable() => Role::Learner,
+                    StateRole::Follower => Role::Follower,
+                    StateRole::Candidate | StateRole::PreCandidate => Role::Candidate,
+                };
+                (role, raw.raft.term, raw.raft.leader_id, raw.raft.raft_log.committed)
+            }
+        };
+        let is_stalled = self.unpersisted.is_stalled();
+        Status { role, term, leader, committed, applied: store.applied(), last: store.last(), is_stalled }
+    }
+
+    /// Who votes alone is elected at once, and Raft asserts that it has nothing then that is not durable.
+    fn confirm_if_alone(&mut self) -> store::Result<()> {
+        let is_alone = |raw: &RawNode<Log>| raw.raft.state != StateRole::Leader && raw.raft.prs().is_singleton();
+        match &self.part {
+            Part::Member(raw) if self.wants_persist() && is_alone(raw) => self.persist(),
+            _ => Ok(()),
+        }
+    }
+
+    fn is_leader(&self) -> bool {
+        matches!(&self.part, Part::Member(raw) if raw.raft.state == StateRole::Leader)
+    }
+
+    /// Raft, if this is the leader and takes entries.
+    fn leading(&self) -> Option<&RawNode<Log>> {
+        match &self.part {
+            Part::Member(raw) if raw.raft.state == StateRole::Leader && !self.unpersisted.is_stalled() => Some(raw),
+            _ => None,
+        }
+    }
+
+    fn not_leader(&self) -> NotNow {
+        match &self.part {
+            Part::Member(raw) if raw.raft.leader_id != self.id => NotNow::NotLeader { leader: raw.raft.leader_id },
+            Part::Member(_) => NotNow::Busy,
+            Part::Receiver(_) => NotNow::NotLeader { leader: 0 },
+        }
+    }
+}
+
+/// Whether a replica is the only one that votes: then it has heard no other lead.
+fn is_alone(raw: &RawNode<Log>, id: u64) -> bool {
+    let members = raw.raft.prs().conf().to_conf_state();
+    members.voters == [id] && members.voters_outgoing.is_empty()
+}

@@ -1,0 +1,61 @@
+//! Who waits for which entry.
+
+use std::collections::BTreeMap;
+
+use super::output::{Done, Fate, Output};
+
+/// Entries that were proposed here, by index: the term, and whom to tell.
+#[derive(Debug, Default)]
+pub(super) struct Proposals {
+    waiting: BTreeMap<u64, (u64, u64)>,
+}
+
+impl Proposals {
+    /// An entry was proposed. One that waited at the index is not in this log any more; another's may bring it back.
+    pub(super) fn wait(&mut self, index: u64, term: u64, ticket: u64, output: &mut Output) {
+        if let Some((_, ticket)) = self.waiting.insert(index, (term, ticket)) {
+            output.done.push(Done { ticket, fate: Fate::Unknown });
+        }
+    }
+
+    /// The entry of a term was applied at an index, and all before it.
+    pub(super) fn applied(&mut self, index: u64, term: u64, output: &mut Output) {
+        while let Some(entry) = self.waiting.first_entry()
+            && *entry.key() <= index
+        {
+            let (at, (proposed, ticket)) = entry.remove_entry();
+            let fate = match (at == index, proposed == term) {
+                (true, true) => Fate::Applied,
+                (true, false) => Fate::Never,
+                (false, _) => Fate::Unknown,
+            };
+            output.done.push(Done { ticket, fate });
+        }
+    }
+
+    /// Nothing will be told of any of them.
+    pub(super) fn fail(&mut self, output: &mut Output) {
+        let tickets = std::mem::take(&mut self.waiting).into_values();
+        output.done.extend(tickets.map(|(_, ticket)| Done { ticket, fate: Fate::Unknown }));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Fate, Output, Proposals};
+
+    #[test]
+    fn a_ticket_is_told_what_was_applied_at_its_index() {
+        let (mut proposals, mut output) = (Proposals::default(), Output::default());
+        for (index, ticket) in [(5, 50), (6, 60), (7, 70), (8, 80)] {
+            proposals.wait(index, 2, ticket, &mut output);
+        }
+        proposals.applied(5, 2, &mut output);
+        proposals.applied(6, 3, &mut output);
+        proposals.wait(7, 4, 71, &mut output);
+        proposals.fail(&mut output);
+        let found: Vec<_> = output.done.iter().map(|done| (done.ticket, done.fate)).collect();
+        let unknown = [70, 71, 80].map(|ticket| (ticket, Fate::Unknown));
+        assert_eq!(found, [&[(50, Fate::Applied), (60, Fate::Never)][..], &unknown].concat());
+    }
+}

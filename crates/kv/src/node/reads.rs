@@ -1,0 +1,167 @@
+//! Reads by ReadIndex: the leader makes sure, by a round of heartbeats, that it still leads, and says what was committed when it was
+//! asked; a read waits until that is applied.
+//!
+//! Reads that have come since the last question share the next. A question's context is its own for ever: an answer to an earlier one
+//! would be about an earlier moment. An answer to a later one is good for all before it, so a question that stays without an answer is followed
+//! by another, and forgets nothing: rounds may take longer than that.
+
+use std::collections::BTreeMap;
+
+use raft::{RawNode, ReadState, StateRole};
+
+use super::lease::Lease;
+use super::output::{Done, Fate, Output};
+use crate::store::{Log, Store};
+
+/// Ticks without an answer after which another question is asked.
+const AGAIN_TICKS: usize = 3;
+
+/// What an answer rests on that the leader has made from its newest versions already.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Basis {
+    /// The term in which it was made. Another leader's word is none for it.
+    pub(super) led_in: u64,
+    /// Index and term of an entry that must be applied besides.
+    pub(super) entry: Option<(u64, u64)>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    ticket: u64,
+    basis: Option<Basis>,
+    ticks: usize,
+}
+
+impl Waiting {
+    fn entry(&self) -> Option<(u64, u64)> {
+        self.basis.and_then(|basis| basis.entry)
+    }
+}
+
+/// Reads that are not answered.
+#[derive(Debug)]
+pub(super) struct Reads {
+    id: u64,
+    nonce: u64,
+    /// Number of the last question.
+    number: u64,
+    /// Whether the next is asked even if no read waits for it.
+    renews: bool,
+    /// Not in a question.
+    new: Vec<Waiting>,
+    /// By question, which was asked so many ticks ago.
+    asked: BTreeMap<u64, (usize, Vec<Waiting>)>,
+    /// Ticks since the last question.
+    idle_ticks: usize,
+    /// By the index that must be applied.
+    known: BTreeMap<u64, Vec<Waiting>>,
+}
+
+impl Reads {
+    pub(super) fn new(id: u64, nonce: u64) -> Self {
+        Self {
+            id,
+            nonce,
+            number: 0,
+            renews: false,
+            new: Vec::new(),
+            asked: BTreeMap::new(),
+            idle_ticks: 0,
+            known: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn wait(&mut self, ticket: u64, basis: Option<Basis>) {
+        self.new.push(Waiting { ticket, basis, ticks: 0 });
+    }
+
+    /// A read waits until so much is applied, and nothing else.
+    pub(super) fn wait_for(&mut self, ticket: u64, index: u64, basis: Option<Basis>) {
+        let read = Waiting { ticket, basis, ticks: 0 };
+        let floor = read.entry().map_or(index, |(at, _)| at.max(index));
+        self.known.entry(floor).or_default().push(read);
+    }
+
+    /// Lets a question be asked for the lease's sake.
+    pub(super) fn renew(&mut self) {
+        self.renews = true;
+    }
+
+    /// Asks for those that are new, if there is somebody to ask.
+    pub(super) fn ask(&mut self, raw: &mut RawNode<Log>, lease: Option<&mut Lease>) {
+        if self.new.is_empty() && !self.renews || raw.raft.leader_id == raft::INVALID_ID {
+            return;
+        }
+        self.renews = false;
+        self.number += 1;
+        // Before it is sent: who hears it does so later.
+        if let Some(lease) = lease
+            && raw.raft.state == StateRole::Leader
+        {
+            lease.asks(self.number, raw.raft.term);
+        }
+        self.idle_ticks = 0;
+        self.asked.insert(self.number, (0, std::mem::take(&mut self.new)));
+        raw.read_index([self.id, self.nonce, self.number].map(u64::to_le_bytes).concat());
+    }
+
+    /// An answer has come. Returns the number of its question, if it is one of these. `leads_in` is the term in which this replica
+    /// leads, if it does.
+    pub(super) fn answered(&mut self, answer: &ReadState, leads_in: Option<u64>, output: &mut Output) -> Option<u64> {
+        let words = [self.id, self.nonce].map(u64::to_le_bytes).concat();
+        let rest = answer.request_ctx.strip_prefix(&words[..])?;
+        let number = u64::from_le_bytes(rest.try_into().ok()?);
+        if !self.asked.contains_key(&number) {
+            return None;
+        }
+        let later = self.asked.split_off(&(number + 1));
+        let answered = std::mem::replace(&mut self.asked, later);
+        for read in answered.into_values().flat_map(|(_, reads)| reads) {
+            if read.basis.is_some_and(|basis| leads_in != Some(basis.led_in)) {
+                output.done.push(Done { ticket: read.ticket, fate: Fate::Unavailable });
+                continue;
+            }
+            let floor = read.entry().map_or(0, |(index, _)| index);
+            self.known.entry(floor.max(answer.index)).or_default().push(read);
+        }
+        Some(number)
+    }
+
+    /// Tells whom can be told, now that so much is applied. What rested on an entry that another has replaced is given up.
+    pub(super) fn applied(&mut self, store: &dyn Store, output: &mut Output) {
+        let stands = |(index, term)| store.term(index).is_ok_and(|found| found == term);
+        while let Some(entry) = self.known.first_entry()
+            && *entry.key() <= store.applied()
+        {
+            let done = |read: Waiting| {
+                let fate = if read.entry().is_none_or(stands) { Fate::Readable } else { Fate::Unavailable };
+                Done { ticket: read.ticket, fate }
+            };
+            output.done.extend(entry.remove().into_iter().map(done));
+        }
+    }
+
+    /// A tick has passed. What has waited for `ticks_max` is given up.
+    pub(super) fn tick(&mut self, ticks_max: usize, output: &mut Output) {
+        self.idle_ticks += 1;
+        let mut given_up = Vec::new();
+        self.asked.retain(|_, (ticks, reads)| {
+            *ticks += 1;
+            reads.iter_mut().for_each(|read| read.ticks += 1);
+            given_up.extend(reads.extract_if(.., |read| read.ticks >= ticks_max));
+            *ticks < ticks_max
+        });
+        self.new.iter_mut().for_each(|read| read.ticks += 1);
+        given_up.extend(self.new.extract_if(.., |read| read.ticks >= ticks_max));
+        output.done.extend(given_up.into_iter().map(|read| Done { ticket: read.ticket, fate: Fate::Unavailable }));
+        self.renews |= !self.asked.is_empty() && self.idle_ticks >= AGAIN_TICKS;
+    }
+
+    /// Gives up all.
+    pub(super) fn fail(&mut self, output: &mut Output) {
+        let asked = std::mem::take(&mut self.asked).into_values().flat_map(|(_, reads)| reads);
+        let known = std::mem::take(&mut self.known).into_values().flatten();
+        let all = asked.chain(std::mem::take(&mut self.new)).chain(known);
+        output.done.extend(all.map(|read| Done { ticket: read.ticket, fate: Fate::Unavailable }));
+    }
+}

@@ -1,0 +1,193 @@
+//! Receiving a snapshot, by chunks that are fetched from the leader, one at a time.
+//!
+//! If the store has room for both, it keeps log and state until the snapshot is whole, and the replica goes on as a member of Raft:
+//! whatever fails, it is as it was. Else the store is emptied first, and meanwhile the replica takes no part in Raft. It must not vote then,
+//! for it lacks entries that it has acknowledged. It answers heartbeats, so that the leader stays one that has it in its quorum.
+//!
+//! When the content is whole, Raft begins anew on it, and is given the offer, so that it acknowledges it.
+
+use raft::RawNode;
+use raft::eraftpb::{Message, MessageType, SnapshotMetadata};
+
+use super::output::Output;
+use super::settings::Settings;
+use crate::store::{self, ErrorKind, Log, Store};
+use crate::wire::{Chunk, Fetch, Letter};
+
+/// Ticks without a chunk after which it is asked for again.
+const AGAIN_TICKS: usize = 3;
+
+/// What has come of a chunk.
+pub(super) enum Taken {
+    /// It was another's.
+    Nothing,
+    /// The next is fetched.
+    Next(Letter),
+    /// There are no more.
+    All,
+}
+
+/// A snapshot that is fetched.
+pub(super) struct Offer {
+    /// Raft's message, which is acknowledged in the end.
+    pub(super) message: Message,
+    /// Number of the next chunk.
+    next: u32,
+    idle_ticks: usize,
+}
+
+impl Offer {
+    pub(super) fn new(message: Message) -> Self {
+        Self { message, next: 0, idle_ticks: 0 }
+    }
+
+    /// Puts a chunk into the store, and the whole in force after the last. Errors: `Refused` and `Full`, after which it begins again.
+    pub(super) fn take(&mut self, chunk: &Chunk, store: &mut dyn Store) -> store::Result<Taken> {
+        let SnapshotMetadata { index, term, .. } = *self.metadata();
+        if (chunk.from, chunk.index, chunk.term, chunk.number) != (self.message.from, index, term, self.next) {
+            return Ok(Taken::Nothing);
+        }
+        store.push(chunk.number, &chunk.bytes)?;
+        if chunk.is_last {
+            store.finish(self.metadata())?;
+            return Ok(Taken::All);
+        }
+        (self.next, self.idle_ticks) = (self.next + 1, 0);
+        Ok(Taken::Next(self.fetch()))
+    }
+
+    /// A tick has passed. Returns what is asked for again, or `None` if who has offered it is gone, or has let it go.
+    pub(super) fn tick(&mut self, settings: &Settings) -> Option<Option<Letter>> {
+        self.idle_ticks += 1;
+        let again = self.idle_ticks.is_multiple_of(AGAIN_TICKS).then(|| self.fetch());
+        (self.idle_ticks < settings.snapshot_idle_ticks).then_some(again)
+    }
+
+    fn metadata(&self) -> &SnapshotMetadata {
+        self.message.get_snapshot().get_metadata()
+    }
+
+    pub(super) fn fetch(&self) -> Letter {
+        let SnapshotMetadata { index, term, .. } = *self.metadata();
+        let Message { from, to, .. } = self.message;
+        Letter::Fetch(Fetch { from: to, to: from, index, term, number: self.next })
+    }
+}
+
+/// A replica that waits for a snapshot, or is fetching one.
+pub(super) struct Receiver {
+    log: Log,
+    offer: Option<Offer>,
+}
+
+/// Whether the content of an offered snapshot is needed: the log does not lead to its index.
+pub(super) fn is_needed(raw: &RawNode<Log>, message: &Message) -> bool {
+    let SnapshotMetadata { index, term, .. } = *message.get_snapshot().get_metadata();
+    let log = &raw.raft.raft_log;
+    message.term >= raw.raft.term
+        && index > log.committed
+        && !log.match_term(index, term)
+        && is_member(message, raw.raft.id)
+}
+
+/// Whether a replica is one of the members of an offered snapshot.
+fn is_member(message: &Message, id: u64) -> bool {
+    let members = message.get_snapshot().get_metadata().get_conf_state();
+    [&members.voters, &members.learners, &members.voters_outgoing].into_iter().any(|list| list.contains(&id))
+}
+
+impl Receiver {
+    pub(super) fn new(store: Box<dyn Store>) -> Self {
+        // It gives no snapshots.
+        Self { log: Log::new(store, 0), offer: None }
+    }
+
+    pub(super) fn store(&self) -> &dyn Store {
+        self.log.store()
+    }
+
+    pub(super) fn into_store(mut self) -> Box<dyn Store> {
+        self.take_store()
+    }
+
+    pub(super) fn take_store(&mut self) -> Box<dyn Store> {
+        self.log.into_store()
+    }
+
+    /// Begins with a snapshot that was offered.
+    pub(super) fn begin(&mut self, message: Message, output: &mut Output) -> store::Result<()> {
+        self.log.store_mut().receive(true)?;
+        let offer = Offer::new(message);
+        output.letters.push(offer.fetch());
+        self.offer = Some(offer);
+        Ok(())
+    }
+
+    pub(super) fn tick(&mut self, settings: &Settings, output: &mut Output) {
+        match self.offer.as_mut().map(|offer| offer.tick(settings)) {
+            Some(Some(again)) => output.letters.extend(again),
+            // Another offer comes.
+            _ => self.offer = None,
+        }
+    }
+
+    /// Takes a letter. Returns the offer when its content is whole.
+    pub(super) fn step(&mut self, letter: Letter, id: u64, output: &mut Output) -> store::Result<Option<Message>> {
+        match letter {
+            Letter::Raft(message) if message.term >= self.log.store().standing().term => {
+                self.step_raft(message, id, output).map(|()| None)
+            }
+            Letter::Chunk(chunk) => self.take(&chunk, output),
+            _ => Ok(None),
+        }
+    }
+
+    fn step_raft(&mut self, message: Message, id: u64, output: &mut Output) -> store::Result<()> {
+        let Message { from, to, term, index, .. } = message;
+        let answer = Message { from: to, to: from, term, ..Message::default() };
+        match message.msg_type {
+            MessageType::MsgHeartbeat => {
+                let (msg_type, context) = (MessageType::MsgHeartbeatResponse, message.context);
+                output.send(Message { msg_type, context, ..answer });
+            }
+            // The leader does not know that there is nothing here: so it goes back to before its first entry, and offers a snapshot.
+            MessageType::MsgAppend => {
+                output.send(Message { msg_type: MessageType::MsgAppendResponse, index, reject: true, ..answer });
+            }
+            MessageType::MsgSnapshot if is_member(&message, id) => {
+                self.log.store().snapshot_format().check(&message.context)?;
+                let metadata = message.get_snapshot().get_metadata();
+                let key = (from, metadata.index, metadata.term);
+                let is_known = |offer: &Offer| {
+                    let metadata = offer.metadata();
+                    (offer.message.from, metadata.index, metadata.term) == key
+                };
+                match &mut self.offer {
+                    Some(offer) if is_known(offer) => {
+                        offer.message = message;
+                        output.letters.push(offer.fetch());
+                    }
+                    Some(offer) if offer.message.term > term => {}
+                    _ => self.begin(message, output)?,
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, chunk: &Chunk, output: &mut Output) -> store::Result<Option<Message>> {
+        let Some(offer) = &mut self.offer else { return Ok(None) };
+        match offer.take(chunk, self.log.store_mut()) {
+            Ok(Taken::Nothing) => {}
+            Ok(Taken::Next(letter)) => output.letters.push(letter),
+            Ok(Taken::All) => return Ok(self.offer.take().map(|offer| offer.message)),
+            Err(error) if error.kind() == ErrorKind::Refused => {
+                let message = offer.message.clone();
+                self.begin(message, output)?;
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(None)
+    }
+}

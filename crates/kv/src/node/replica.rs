@@ -1,0 +1,44 @@
+//! What a replica consists of.
+
+use std::collections::BTreeMap;
+
+use raft::RawNode;
+
+use super::given::Given;
+use super::lease::{Lease, Promise};
+use super::output::Output;
+use super::proposals::Proposals;
+use super::reads::Reads;
+use super::receiver::{Offer, Receiver};
+use super::settings::Settings;
+use super::unpersisted::Unpersisted;
+use crate::store::Log;
+
+/// A replica.
+pub struct Node {
+    pub(super) id: u64,
+    pub(super) settings: Settings,
+    pub(super) part: Part,
+    pub(super) proposals: Proposals,
+    pub(super) reads: Reads,
+    pub(super) lease: Option<Lease>,
+    pub(super) promise: Promise,
+    /// A snapshot that is fetched while the replica takes part in Raft.
+    pub(super) incoming: Option<Offer>,
+    /// Snapshots that others fetch, by replica.
+    pub(super) giving: BTreeMap<u64, Given>,
+    pub(super) unpersisted: Unpersisted,
+    pub(super) output: Output,
+    /// Counts the elections that it has begun, so that each waits for another time.
+    pub(super) elections: u64,
+    /// The last index of its log at the last tick.
+    pub(super) last_at_tick: u64,
+}
+
+/// What a replica takes part in.
+pub(super) enum Part {
+    /// Raft.
+    Member(Box<RawNode<Log>>),
+    /// Nothing, until it has received a snapshot.
+    Receiver(Box<Receiver>),
+}

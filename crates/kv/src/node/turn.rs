@@ -1,0 +1,183 @@
+//! What Raft wants done: entries and votes into the store, messages out, and committed entries applied.
+//!
+//! Raft numbers what it wants made durable. The messages of a replica that does not lead promise something by that, and wait here
+//! until it is. A leader's do not: it counts itself only once it is told so (Raft's thesis, 10.2.1).
+//!
+//! A store without room stalls the replica: it takes part in nothing until the store has taken what it could not, and to the others is as one that is down.
+
+use perdura_pmem::planted;
+use raft::eraftpb::{Entry, MessageType};
+use raft::{Ready, StateRole};
+
+use super::given::Given;
+use super::lease::Lease;
+use super::unpersisted::Unpersisted;
+use super::{Node, Part};
+use crate::store::{self, ErrorKind, Log, change_of_members, is_change_of_members};
+
+impl Node {
+    /// Whether there is something to be made durable.
+    pub fn wants_persist(&self) -> bool {
+        self.unpersisted.number.is_some()
+    }
+
+    /// Whether so many entries are not durable that it is better to wait for no more (`Settings::confirm_entries`).
+    pub fn must_persist(&self) -> bool {
+        self.wants_persist() && self.unpersisted.entries >= self.settings.confirm_entries
+    }
+
+    /// Makes durable what has come so far. What waited for it can then be taken out.
+    pub fn persist(&mut self) -> store::Result<()> {
+        let Part::Member(raw) = &mut self.part else { return Ok(()) };
+        let Some(number) = self.unpersisted.number else { return Ok(()) };
+        // Planted: what was not made durable is called so.
+        if !planted(300) {
+            raw.mut_store().store_mut().persist()?;
+        }
+        (self.unpersisted.number, self.unpersisted.entries) = (None, 0);
+        raw.on_persist_ready(number);
+        let late = std::mem::take(&mut self.unpersisted.late);
+        late.into_iter().for_each(|message| self.output.send(message));
+        self.turn()
+    }
+
+    /// Gives up what is applied, and lets the store do a part of what can wait. To be called when replies are sent. Returns whether there may
+    /// be more to do.
+    pub fn tidy(&mut self) -> store::Result<bool> {
+        let Part::Member(raw) = &mut self.part else { return Ok(false) };
+        let store = raw.mut_store().store_mut();
+        store.compact(store.applied())?;
+        store.upkeep()
+    }
+
+    /// Does what Raft wants, until it wants nothing, or the store has no room.
+    pub(super) fn turn(&mut self) -> store::Result<()> {
+        if let Part::Member(raw) = &mut self.part
+            && !self.unpersisted.is_stalled()
+        {
+            if let (Some(lease), true) = (&mut self.lease, raw.raft.lead_transferee.is_some()) {
+                lease.hand_over(raw.raft.term);
+            }
+            self.reads.ask(raw, self.lease.as_mut());
+        }
+        loop {
+            let Part::Member(raw) = &mut self.part else { return Ok(()) };
+            // Planted: a leader commits entries of earlier terms as soon as a quorum has them.
+            if raw.raft.state == StateRole::Leader && planted(302) {
+                let (index, _) = raw.raft.mut_prs().maximal_committed_index();
+                raw.raft.raft_log.commit_to(index);
+            }
+            let ready = match self.unpersisted.stalled.take() {
+                Some(ready) => ready,
+                None if raw.has_ready() => {
+                    let mut ready = raw.ready();
+                    let format = raw.store().store().snapshot_format();
+                    for mut message in ready.take_messages() {
+                        if message.msg_type == MessageType::MsgSnapshot {
+                            message.context = format.to_bytes();
+                        }
+                        self.output.send(message);
+                    }
+                    for taken in raw.store().taken() {
+                        self.giving.insert(taken.to, Given::new(taken.snapshot));
+                    }
+                    ready
+                }
+                None => break,
+            };
+            if !store_ready(raw.mut_store(), &ready)? {
+                self.unpersisted.stalled = Some(ready);
+                break;
+            }
+            self.stored(ready)?;
+        }
+        let Part::Member(raw) = &self.part else { return Ok(()) };
+        self.reads.applied(raw.store().store(), &mut self.output);
+        Ok(())
+    }
+
+    /// The store has taken what Raft wanted stored.
+    fn stored(&mut self, mut ready: Ready) -> store::Result<()> {
+        let Part::Member(raw) = &mut self.part else { return Ok(()) };
+        let leads_in = (raw.raft.state == StateRole::Leader).then_some(raw.raft.term);
+        for answer in ready.take_read_states() {
+            if let (Some(number), Some(lease)) =
+                (self.reads.answered(&answer, leads_in, &mut self.output), &mut self.lease)
+            {
+                lease.answered(number, leads_in);
+            }
+        }
+        let committed = ready.take_committed_entries();
+        let late = ready.take_persisted_messages();
+        let number = ready.number();
+        self.unpersisted.entries += ready.entries().len();
+        let must_wait = ready.must_sync() || self.unpersisted.number.is_some();
+        raw.advance_append_async(ready);
+        if must_wait {
+            self.unpersisted.number = Some(number);
+            // Planted: a vote or an acknowledgement leaves before it is durable.
+            if planted(301) {
+                late.into_iter().for_each(|message| self.output.send(message));
+            } else {
+                self.unpersisted.late.extend(late);
+            }
+        } else {
+            raw.on_persist_ready(number);
+            late.into_iter().for_each(|message| self.output.send(message));
+        }
+        self.apply(committed)
+    }
+
+    fn apply(&mut self, committed: Vec<Entry>) -> store::Result<()> {
+        let Part::Member(raw) = &mut self.part else { return Ok(()) };
+        let Some(last) = committed.last().map(|entry| entry.index) else { return Ok(()) };
+        let members_at = raw.store().store().standing().members_at;
+        for entry in &committed {
+            // Those up to the noted index have made the members already that Raft began with.
+            if is_change_of_members(entry) && entry.index > members_at {
+                // One that cannot be made is refused by all replicas alike.
+                if let Ok(members) = raw.apply_conf_change(&change_of_members(entry)?) {
+                    raw.mut_store().store_mut().set_members(entry.index, &members)?;
+                    self.lease.iter_mut().for_each(Lease::end);
+                }
+            }
+        }
+        let store = raw.mut_store().store_mut();
+        store.commit(last)?;
+        if store.standing().members_at != members_at {
+            // A replica that has to go back to the members before may need some of those that are gone.
+            store.persist()?;
+        }
+        raw.advance_apply_to(last);
+        for entry in &committed {
+            self.proposals.applied(entry.index, entry.term, &mut self.output);
+        }
+        Ok(())
+    }
+}
+
+/// Stores the vote first and then the entries. Returns whether there was room.
+fn store_ready(log: &mut Log, ready: &Ready) -> store::Result<bool> {
+    let store = log.store_mut();
+    if let Some(state) = ready.hs() {
+        store.set_vote(state.term, state.vote)?;
+    }
+    match store.append(ready.entries()) {
+        Err(error) if error.kind() == ErrorKind::Full => Ok(false),
+        appended => appended.map(|()| true),
+    }
+}
+
+impl Node {
+    /// Forgets what Raft has told, and all who wait, for Raft is run anew.
+    pub(super) fn forget_all(&mut self) {
+        self.unpersisted = Unpersisted::default();
+        self.giving.clear();
+        self.incoming = None;
+        self.lease.iter_mut().for_each(Lease::end);
+        // What is received may be of a leader that has been heard before.
+        self.promise.hear(self.settings.election_ticks);
+        self.proposals.fail(&mut self.output);
+        self.reads.fail(&mut self.output);
+    }
+}
