@@ -1,0 +1,366 @@
+//! A cluster that runs, fails and heals as a seed decides, and is checked at each step.
+
+use perdura_pmem::sim::Random;
+
+use super::checks::{Checks, logs_match};
+use super::clients::{Clients, Time};
+use super::machine::Machine;
+use super::network::Network;
+use super::place::Place;
+use super::plan::{Plan, Report, Story};
+use super::scheme::Scheme;
+use super::swap::Swap;
+use crate::node::{Node, Role};
+use crate::store::{self, Standing};
+use crate::wire::Letter;
+
+/// Steps in which a whole cluster must come to one state.
+const SETTLING_STEPS: u64 = 30_000;
+/// Steps between comparisons of all logs.
+const COMPARING_STEPS: u64 = 50;
+/// Of so many calls of a replica, the power fails in the midst of one.
+const CALLS_OF_FAILURE: u64 = 1500;
+/// As many of those that make something durable.
+const CONFIRMATIONS_OF_FAILURE: u64 = 300;
+/// Most ticks that a process makes up for that was stopped.
+const TICKS_OWED_MAX: u64 = 15;
+const CLIENTS: usize = 4;
+const CLUSTER: u128 = 7;
+
+pub(super) struct Cluster {
+    pub(super) plan: Plan,
+    pub(super) now: u64,
+    pub(super) random: Random,
+    pub(super) machines: Vec<Machine>,
+    pub(super) network: Network,
+    pub(super) clients: Clients,
+    checks: Checks,
+    pub(super) swap: Option<Swap>,
+    /// What is under way against a leader that holds a lease.
+    pub(super) scheme: Option<Scheme>,
+    /// A client that does nothing calls in one of so many steps.
+    pub(super) steps_of_call: u64,
+    pub(super) only_reads: bool,
+    /// The replica at which clients only read.
+    pub(super) reads_only_from: Option<u64>,
+    pub(super) report: Report,
+    pub(super) is_healed: bool,
+}
+
+pub(super) type Outcome = Result<(), String>;
+
+/// Runs a plan. Returns what it has had, or what is wrong.
+pub fn run(plan: &Plan) -> Result<Report, String> {
+    let mut cluster = Cluster::found(*plan).map_err(said)?;
+    let steps = (0..plan.steps).try_for_each(|_| cluster.step());
+    steps.and_then(|()| cluster.settle()).map_err(|what| format!("step {}: {what}", cluster.now))?;
+    let Cluster { clients, checks, report, network, .. } = &cluster;
+    Ok(Report {
+        done: clients.done,
+        unknown: clients.unknown,
+        leased_reads: clients.leased_reads,
+        applied: checks.applied(),
+        snapshots: checks.snapshots,
+        digest: network.digest ^ clients.digest.rotate_left(32),
+        ..*report
+    })
+}
+
+pub(super) fn said(error: store::Error) -> String {
+    format!("{:?}: {error}", error.kind())
+}
+
+impl Cluster {
+    fn found(plan: Plan) -> store::Result<Cluster> {
+        let mut random = Random::new(plan.seed);
+        let ids: Vec<u64> = (1..=plan.nodes).collect();
+        let mut machines = Vec::new();
+        for id in &ids {
+            let made = Place::create(plan.variant, plan.bytes, &Standing::founder(CLUSTER, *id, ids.clone()))?;
+            machines.push(Machine::new(*id, made, &plan, &mut random)?);
+        }
+        let reads_of_ten = if plan.story == Story::Lease { 6 } else { 3 };
+        Ok(Cluster {
+            plan,
+            now: 0,
+            random,
+            machines,
+            network: Network::default(),
+            clients: Clients::new(CLIENTS, 1, reads_of_ten),
+            checks: Checks::default(),
+            swap: None,
+            scheme: None,
+            steps_of_call: 8,
+            only_reads: false,
+            reads_only_from: None,
+            report: Report::default(),
+            is_healed: false,
+        })
+    }
+
+    fn step(&mut self) -> Outcome {
+        self.now += 1;
+        // Who is heard first, the network or the clients, is left to chance: it matters to a process that was stopped.
+        let clients_first = self.random.one_in(2);
+        if clients_first {
+            self.run_clients()?;
+        }
+        for letter in self.network.arrived(self.now)? {
+            self.deliver(letter)?;
+        }
+        for place in 0..self.machines.len() {
+            self.run_machine(place)?;
+        }
+        if !clients_first {
+            self.run_clients()?;
+        }
+        self.go_on_with_swap()?;
+        if !self.is_healed {
+            self.disturb()?;
+        }
+        if self.now.is_multiple_of(COMPARING_STEPS) {
+            self.compare_logs()?;
+        }
+        Ok(())
+    }
+
+    fn deliver(&mut self, letter: Letter) -> Outcome {
+        let place = (letter.to() - 1) as usize;
+        let machine = &mut self.machines[place];
+        if machine.node.is_none() {
+            return Ok(());
+        }
+        if machine.stopped_until > self.now {
+            machine.held.push(letter);
+            return Ok(());
+        }
+        self.act(place, |node, _, _| node.step(letter).map(drop))
+    }
+
+    /// Lets a replica do something, and takes what it has then. Its power may fail in the midst: then nothing of that was sent.
+    pub(super) fn act(
+        &mut self,
+        place: usize,
+        does: impl FnOnce(&mut Node, &mut Clients, &mut Random) -> store::Result<()>,
+    ) -> Outcome {
+        self.act_at_risk(place, CALLS_OF_FAILURE, does)
+    }
+
+    /// [`Cluster::act`], where the power fails in one of so many calls.
+    fn act_at_risk(
+        &mut self,
+        place: usize,
+        calls: u64,
+        does: impl FnOnce(&mut Node, &mut Clients, &mut Random) -> store::Result<()>,
+    ) -> Outcome {
+        let fails = !self.is_healed && self.random.one_in(calls);
+        let machine = &mut self.machines[place];
+        let Some(node) = &mut machine.node else { return Ok(()) };
+        let failing = fails.then(|| machine.place.begin_failing(&mut self.random));
+        does(node, &mut self.clients, &mut self.random).map_err(said)?;
+        if let Some(left) = failing.and_then(|failing| machine.place.failed_within(failing, &mut self.random)) {
+            self.report.failures_in_calls += 1;
+            self.lose_power(place, left, 400);
+            return Ok(());
+        }
+        self.take(place)
+    }
+
+    fn run_machine(&mut self, place: usize) -> Outcome {
+        let machine = &mut self.machines[place];
+        let ticks = machine.clocks.advance();
+        if machine.node.is_none() {
+            if machine.up_at > self.now {
+                return Ok(());
+            }
+            machine.start(&self.plan).map_err(said)?;
+            return self.take(place);
+        }
+        machine.owed_ticks = (machine.owed_ticks + ticks).min(TICKS_OWED_MAX);
+        if machine.stopped_until > self.now {
+            return Ok(());
+        }
+        let (held, owed) = (std::mem::take(&mut machine.held), std::mem::take(&mut machine.owed_ticks));
+        // Both orders are possible.
+        let late = self.random.one_in(2).then_some(owed);
+        for _ in 0..owed - late.unwrap_or(0) {
+            self.act(place, |node, _, _| node.tick())?;
+        }
+        for letter in held {
+            self.act(place, |node, _, _| node.step(letter).map(drop))?;
+        }
+        for _ in 0..late.unwrap_or(0) {
+            self.act(place, |node, _, _| node.tick())?;
+        }
+        self.confirm(place)
+    }
+
+    /// Makes durable what has come: not always at once, so that one confirmation covers several turns, and some come too late.
+    fn confirm(&mut self, place: usize) -> Outcome {
+        let Some(node) = &self.machines[place].node else { return Ok(()) };
+        if node.must_persist() || node.wants_persist() && !self.random.one_in(4) {
+            self.act_at_risk(place, CONFIRMATIONS_OF_FAILURE, |node, _, _| node.persist())
+        } else if self.random.one_in(6) {
+            self.act(place, |node, _, _| node.tidy().map(drop))
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Takes what a node has for others, and looks at it.
+    fn take(&mut self, place: usize) -> Outcome {
+        let machine = &mut self.machines[place];
+        let Some(node) = &mut machine.node else { return Ok(()) };
+        let output = node.take_output();
+        self.checks.look(node)?;
+        for letter in &output.letters {
+            self.network.send(self.now, letter, &mut self.random);
+        }
+        for done in output.done {
+            self.clients.told(self.now, done, node)?;
+        }
+        self.report.term = self.report.term.max(node.status().term);
+        Ok(())
+    }
+
+    fn run_clients(&mut self) -> Outcome {
+        for client in self.clients.idle() {
+            if !self.random.one_in(self.steps_of_call) {
+                continue;
+            }
+            let place = (self.clients.leader(client) - 1) as usize;
+            if self.random.one_in(10) || self.machines[place].node.is_none() {
+                self.clients.turn_to(client, 1 + self.random.below(self.machines.len() as u64));
+                continue;
+            }
+            let machine = &self.machines[place];
+            if machine.stopped_until > self.now {
+                continue;
+            }
+            let time = Time { step: self.now, wall_ms: machine.clocks.wall_ms() };
+            let reads = self.only_reads || self.reads_only_from == Some(machine.id);
+            self.act(place, |node, clients, random| clients.call(client, time, node, reads, random))?;
+        }
+        Ok(())
+    }
+
+    /// Who leads, or believes so.
+    pub(super) fn leaders(&self) -> Vec<usize> {
+        let leads = |machine: &Machine| machine.node.as_ref().is_some_and(|node| node.status().role == Role::Leader);
+        (0..self.machines.len()).filter(|place| leads(&self.machines[*place])).collect()
+    }
+
+    pub(super) fn ids(&self) -> Vec<u64> {
+        self.machines.iter().map(|machine| machine.id).collect()
+    }
+
+    /// The power of a machine fails between two calls. It comes again within some steps.
+    pub(super) fn fail(&mut self, place: usize, steps: u64) {
+        let machine = &self.machines[place];
+        if machine.node.is_some() {
+            let left = machine.place.failed(&mut self.random);
+            self.lose_power(place, left, steps);
+        }
+    }
+
+    fn lose_power(&mut self, place: usize, left: Place, steps: u64) {
+        let up_at = self.now + 1 + self.random.below(steps);
+        let machine = &mut self.machines[place];
+        machine.lose_power(left, up_at);
+        self.report.failures += 1;
+        self.clients.lost(machine.id);
+        self.checks.restarted(machine.id);
+    }
+
+    /// Takes a replica's memory away, and begins to replace it.
+    fn begin_swap(&mut self) -> store::Result<()> {
+        let up: Vec<usize> = (0..self.machines.len()).filter(|place| self.machines[*place].node.is_some()).collect();
+        if self.swap.is_some() || (up.len() as u64) < self.plan.nodes {
+            return Ok(());
+        }
+        let place = up[self.random.below(up.len() as u64) as usize];
+        self.fail(place, 1);
+        self.machines[place].up_at = u64::MAX;
+        let (old, new) = (self.machines[place].id, self.machines.len() as u64 + 1);
+        let made = Place::create(self.plan.variant, self.plan.bytes, &Standing::joiner(CLUSTER, new))?;
+        self.machines.push(Machine::new(new, made, &self.plan, &mut self.random)?);
+        self.swap = Some(Swap::new(old, new));
+        Ok(())
+    }
+
+    fn go_on_with_swap(&mut self) -> Outcome {
+        if !self.is_healed && !self.plan.receives_in_place && self.random.one_in(600) {
+            self.begin_swap().map_err(said)?;
+        }
+        let Some(mut swap) = self.swap.filter(|_| self.random.one_in(20)) else { return Ok(()) };
+        let caught_up = self.machines[swap.new as usize - 1].node.as_ref().map_or(0, |node| node.status().applied);
+        for place in 0..self.machines.len() {
+            let machine = &self.machines[place];
+            if machine.stopped_until <= self.now {
+                let wall_ms = machine.clocks.wall_ms();
+                self.act(place, |node, _, _| swap.ask(node, caught_up, wall_ms))?;
+            }
+        }
+        // All must know of it before another is taken away: who does not still needs a quorum of the old members too.
+        let knows = |machine: &Machine| {
+            machine.node.as_ref().is_some_and(|node| swap.is_done(&node.store().standing().members))
+        };
+        let is_done = self.machines.iter().filter(|machine| machine.up_at != u64::MAX).all(knows);
+        self.report.swaps += u64::from(is_done);
+        self.swap = (!is_done).then_some(swap);
+        Ok(())
+    }
+
+    fn compare_logs(&mut self) -> Outcome {
+        let up: Vec<&Node> = self.machines.iter().filter_map(|machine| machine.node.as_ref()).collect();
+        for (place, left) in up.iter().enumerate() {
+            self.checks.compare_state(left)?;
+            up[place + 1..].iter().try_for_each(|right| logs_match(left, right))?;
+        }
+        Ok(())
+    }
+
+    /// Heals all, and waits until all replicas have the same.
+    fn settle(&mut self) -> Outcome {
+        self.is_healed = true;
+        self.network.heal();
+        (self.scheme, self.only_reads, self.reads_only_from) = (None, false, None);
+        self.steps_of_call = 8;
+        for machine in &mut self.machines {
+            machine.stopped_until = 0;
+            machine.up_at = if machine.up_at == u64::MAX { u64::MAX } else { 0 };
+        }
+        let begun = self.now;
+        while !self.has_settled() {
+            if self.now - begun > SETTLING_STEPS {
+                return Err(format!("it does not settle:{}", self.standings()));
+            }
+            self.step()?;
+        }
+        self.compare_logs()?;
+        self.clients.end();
+        self.clients.check()
+    }
+
+    /// How all stand, a line for each.
+    fn standings(&self) -> String {
+        let line = |machine: &Machine| match &machine.node {
+            Some(node) => {
+                let standing = node.store().standing();
+                let (at, members) = (standing.members_at, &standing.members);
+                format!("\n{}: {:?}, members of {at}: {members:?}", machine.id, node.status())
+            }
+            None => format!("\n{}: off", machine.id),
+        };
+        self.machines.iter().map(line).collect()
+    }
+
+    /// Whether all have applied what any has, and no replacement is under way.
+    fn has_settled(&self) -> bool {
+        let is_even = |machine: &Machine| {
+            let status = machine.node.as_ref().map(Node::status);
+            status.is_some_and(|status| status.applied == self.checks.applied() && status.last == status.applied)
+        };
+        self.swap.is_none() && self.machines.iter().filter(|machine| machine.up_at != u64::MAX).all(is_even)
+    }
+}

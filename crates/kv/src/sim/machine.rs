@@ -1,0 +1,141 @@
+//! A machine: a replica, its medium and its clocks.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use perdura_pmem::sim::Random;
+
+use super::place::Place;
+use super::plan::{Plan, Story};
+use crate::node::{Clock, LeaseSettings, Node, Settings};
+use crate::store::{self, Store};
+use crate::wire::Letter;
+
+/// Length of a tick by each machine's own clock. A step is a millisecond of the clock that nobody has.
+pub(super) const TICK_US: u64 = 10_000;
+/// The wall's clock at the beginning.
+const BEGUN_MS: i64 = 1_000_000;
+
+/// A machine's clocks: one that does not jump, and one that shows the time of day.
+pub(super) struct Clocks {
+    steady_us: Arc<AtomicU64>,
+    /// Microseconds in a step.
+    rate: u64,
+    ahead_ms: i64,
+    ticks: u64,
+}
+
+struct Steady(Arc<AtomicU64>);
+
+impl Clock for Steady {
+    fn now_us(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Clocks {
+    fn new(plan: &Plan, random: &mut Random) -> Self {
+        let (slowest, fastest) = plan.rates();
+        let rate = match (plan.story, random.below(4)) {
+            (_, 0) => slowest,
+            (Story::Lease, _) | (_, 1) => fastest,
+            _ => slowest + random.below(fastest - slowest + 1),
+        };
+        let steady_us = random.below(TICK_US);
+        Self { steady_us: Arc::new(steady_us.into()), rate, ahead_ms: random.below(50) as i64, ticks: 0 }
+    }
+
+    /// A step has passed. Returns how many ticks.
+    pub(super) fn advance(&mut self) -> u64 {
+        let now = self.steady_us.fetch_add(self.rate, Ordering::Relaxed) + self.rate;
+        let before = std::mem::replace(&mut self.ticks, now / TICK_US);
+        self.ticks - before
+    }
+
+    /// The time of day.
+    pub(super) fn wall_ms(&self) -> u64 {
+        let steady_ms = (self.steady_us.load(Ordering::Relaxed) / 1000) as i64;
+        (BEGUN_MS + steady_ms + self.ahead_ms).max(0) as u64
+    }
+
+    /// The time of day jumps.
+    pub(super) fn jump(&mut self, random: &mut Random) {
+        let by = [20, 1000, 500_000][random.below(3) as usize];
+        self.ahead_ms += random.below(2 * by + 1) as i64 - by as i64;
+    }
+}
+
+/// A machine.
+pub(super) struct Machine {
+    pub(super) id: u64,
+    pub(super) place: Place,
+    pub(super) node: Option<Node>,
+    pub(super) clocks: Clocks,
+    /// When it is started again.
+    pub(super) up_at: u64,
+    /// Until when the process is stopped.
+    pub(super) stopped_until: u64,
+    /// Letters that wait for a process that is stopped, and ticks that it owes.
+    pub(super) held: Vec<Letter>,
+    pub(super) owed_ticks: u64,
+    starts: u64,
+}
+
+fn settings(plan: &Plan, starts: u64) -> Settings {
+    Settings {
+        message_bytes_max: if plan.story == Story::Storm { 0 } else { 600 },
+        messages_max: 8,
+        uncommitted_bytes_max: 20_000,
+        chunk_bytes: 500,
+        snapshot_idle_ticks: 30,
+        receives_in_place: plan.receives_in_place,
+        promotes_learners: plan.promotes_learners,
+        commits_quietly: plan.seed.is_multiple_of(2),
+        seed: plan.seed,
+        nonce: starts,
+        ..Settings::default()
+    }
+}
+
+impl Machine {
+    /// A machine that has just been made.
+    pub(super) fn new(
+        id: u64,
+        (place, store): (Place, Box<dyn Store>),
+        plan: &Plan,
+        random: &mut Random,
+    ) -> store::Result<Self> {
+        let clocks = Clocks::new(plan, random);
+        let (held, owed_ticks) = (Vec::new(), 0);
+        let mut made = Self { id, place, node: None, clocks, up_at: 0, stopped_until: 0, held, owed_ticks, starts: 0 };
+        made.run(store, plan)?;
+        Ok(made)
+    }
+
+    fn run(&mut self, store: Box<dyn Store>, plan: &Plan) -> store::Result<()> {
+        let mut node = Node::open(store, settings(plan, self.starts))?;
+        self.starts += 1;
+        if let Some(drift_percent) = plan.drift_percent {
+            let steady = Steady(self.clocks.steady_us.clone());
+            node.hold_leases(LeaseSettings { tick_us: TICK_US, drift_percent }, Box::new(steady));
+        }
+        self.node = Some(node);
+        Ok(())
+    }
+
+    /// Starts a replica on what its medium has.
+    pub(super) fn start(&mut self, plan: &Plan) -> store::Result<()> {
+        let store = self.place.open()?;
+        self.run(store, plan)
+    }
+
+    /// Its power is gone: what its medium has now is `left`.
+    pub(super) fn lose_power(&mut self, left: Place, up_at: u64) {
+        // What closing it writes goes to the old medium.
+        self.node = None;
+        self.place = left;
+        self.up_at = up_at;
+        (self.stopped_until, self.owed_ticks) = (0, 0);
+        self.held.clear();
+    }
+}

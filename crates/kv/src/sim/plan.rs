@@ -1,0 +1,146 @@
+//! What is run, and what a run has had.
+
+use super::place::{VARIANTS, Variant};
+
+/// What goes wrong in a run, besides what a seed decides anyway.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Story {
+    /// Anything, at any time.
+    Usual,
+    /// Leaders fail soon after they are elected, and entries go one by one: the case in which entries of earlier terms are replaced
+    /// although a quorum has them (figure 8 of Raft's paper).
+    Storm,
+    /// Leaders that hold leases are parted from the others just when these may elect another.
+    Lease,
+}
+
+/// What is run.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// The stores of all replicas.
+    pub variant: Variant,
+    /// What goes wrong.
+    pub story: Story,
+    /// Number of replicas.
+    pub nodes: u64,
+    /// Decides all that is left to chance.
+    pub seed: u64,
+    /// Steps in which things fail. A step is a millisecond.
+    pub steps: u64,
+    /// Bytes of each replica's map.
+    pub bytes: u64,
+    /// Whether leaders hold leases, and by how much clocks then differ at most, in percent.
+    pub drift_percent: Option<u64>,
+    /// Whether learners are promoted by themselves.
+    pub promotes_learners: bool,
+    /// Whether stores are emptied before they receive. No replica is replaced then: several at once that wait for a leader may leave
+    /// too few to elect one.
+    pub receives_in_place: bool,
+}
+
+/// Clocks differ by at most so many percent where no lease rests on it.
+const DRIFT_PERCENT: u64 = 30;
+
+impl Plan {
+    /// A plan of three to five replicas.
+    pub fn of_seed(seed: u64) -> Plan {
+        Plan::of(VARIANTS[(seed % 3) as usize], seed)
+    }
+
+    /// A plan of three to five replicas of a variant.
+    pub fn of(variant: Variant, seed: u64) -> Plan {
+        // The same seeds of different variants have the same plans.
+        let number = seed / 3;
+        let story = [Story::Usual, Story::Storm, Story::Lease, Story::Usual][(number % 4) as usize];
+        let (nodes, steps) = match story {
+            Story::Usual => (3 + number / 4 % 3, 1500),
+            Story::Storm => (5, 6000),
+            Story::Lease => (3 + number / 4 % 2 * 2, 1500),
+        };
+        let drift_percent = match story {
+            Story::Lease => Some([10, 100, 100][(number / 8 % 3) as usize]),
+            _ => (number % 5 == 2).then_some(DRIFT_PERCENT),
+        };
+        Plan {
+            variant,
+            story,
+            nodes,
+            seed,
+            steps,
+            bytes: 512 << 10,
+            drift_percent,
+            promotes_learners: number % 3 == 1,
+            receives_in_place: number % 5 == 1,
+        }
+    }
+
+    /// The rates of the slowest and of the fastest clock, per mille.
+    pub(super) fn rates(&self) -> (u64, u64) {
+        let drift = self.drift_percent.unwrap_or(DRIFT_PERCENT);
+        // The fastest is at most so much faster than the slowest.
+        let slowest = 2000 * 100 / (200 + drift) + 1;
+        (slowest, slowest * (100 + drift) / 100)
+    }
+}
+
+/// What a run has had, so that one sees whether it is worth anything.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Operations of clients that were done.
+    pub done: u64,
+    /// Operations of which no client knows the outcome.
+    pub unknown: u64,
+    /// Entries that were applied.
+    pub applied: u64,
+    /// Power failures.
+    pub failures: u64,
+    /// Those in the midst of a call.
+    pub failures_in_calls: u64,
+    /// Snapshots that were received.
+    pub snapshots: u64,
+    /// Replicas that were replaced by new ones.
+    pub swaps: u64,
+    /// Reads that rested on a lease.
+    pub leased_reads: u64,
+    /// Times that leadership was handed over.
+    pub transfers: u64,
+    /// The last term.
+    pub term: u64,
+    /// Of all letters and answers, in order: equal if two runs were.
+    pub digest: u64,
+}
+
+impl Report {
+    /// Both together.
+    #[must_use]
+    pub fn and(self, other: Report) -> Report {
+        Report {
+            done: self.done + other.done,
+            unknown: self.unknown + other.unknown,
+            applied: self.applied + other.applied,
+            failures: self.failures + other.failures,
+            failures_in_calls: self.failures_in_calls + other.failures_in_calls,
+            snapshots: self.snapshots + other.snapshots,
+            swaps: self.swaps + other.swaps,
+            leased_reads: self.leased_reads + other.leased_reads,
+            transfers: self.transfers + other.transfers,
+            term: self.term.max(other.term),
+            digest: self.digest ^ other.digest,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Plan;
+
+    #[test]
+    fn no_clock_is_faster_than_another_by_more_than_is_said() {
+        for seed in 0..1000 {
+            let plan = Plan::of_seed(seed);
+            let (slowest, fastest) = plan.rates();
+            let drift = plan.drift_percent.unwrap_or(100);
+            assert!(slowest < fastest && fastest * 100 <= slowest * (100 + drift), "{plan:?}");
+        }
+    }
+}
