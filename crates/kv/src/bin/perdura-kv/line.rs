@@ -1,0 +1,150 @@
+//! A connection to a running replica, at its address for replicas.
+
+use std::io::{Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use perdura_kv::config::Config;
+use perdura_kv::server::control::{Answer, Question};
+use perdura_kv::server::hello::{ANSWER_BYTES_MAX, Hello, Word, get_word, put_word};
+use perdura_kv::server::tls::Connects;
+use perdura_kv::wire::Frames;
+use rustls::{Connection, StreamOwned};
+
+use super::outcome::{Failure, Outcome};
+
+/// How long a replica may take to connect, and to answer.
+const CONNECT: Duration = Duration::from_secs(3);
+const ANSWER: Duration = Duration::from_secs(20);
+
+trait Stream: Read + Write {}
+impl<T: Read + Write> Stream for T {}
+
+/// The connection.
+pub struct Line {
+    address: String,
+    stream: Box<dyn Stream>,
+    frames: Frames,
+    /// The cluster of the replica.
+    pub cluster: u128,
+}
+
+impl Line {
+    /// Connects to a replica and is let in.
+    pub fn open(config: &Config, address: &str) -> Outcome<Line> {
+        let named =
+            |error: std::io::Error| Failure::refused(format!("{address}: {error}: is a replica running there?"));
+        let mut last = None;
+        let mut socket = None;
+        for at in address.to_socket_addrs().map_err(named)? {
+            match TcpStream::connect_timeout(&at, CONNECT) {
+                Ok(connected) => socket = Some(connected),
+                Err(error) => last = Some(error),
+            }
+        }
+        let socket = socket.ok_or_else(|| named(last.unwrap_or_else(|| std::io::ErrorKind::NotFound.into())))?;
+        socket.set_read_timeout(Some(ANSWER)).and_then(|()| socket.set_nodelay(true)).map_err(named)?;
+        let stream: Box<dyn Stream> = match &config.peers.tls {
+            None => Box::new(socket),
+            Some(tls) => {
+                let made = Connects::new(tls).map_err(Failure::refused)?.connection(address).map_err(named)?;
+                match made {
+                    Connection::Client(connection) => Box::new(StreamOwned::new(connection, socket)),
+                    Connection::Server(_) => return Err(Failure::refused("a connection of the wrong side")),
+                }
+            }
+        };
+        let mut line = Line { address: address.to_owned(), stream, frames: Frames::default(), cluster: 0 };
+        line.say(&Word::Hello(Hello::default()))?;
+        match line.hear()? {
+            Word::Welcome { cluster, .. } => line.cluster = cluster,
+            Word::Refusal(why) => return Err(line.failed(&why)),
+            _ => return Err(line.failed("it says what no replica says")),
+        }
+        Ok(line)
+    }
+
+    fn failed(&self, why: &str) -> Failure {
+        Failure::refused(format!("{}: {why}", self.address))
+    }
+
+    fn say(&mut self, word: &Word) -> Outcome<()> {
+        let mut out = BytesMut::new();
+        put_word(word, &mut out);
+        let said = self.stream.write_all(&out).and_then(|()| self.stream.flush());
+        said.map_err(|error| self.failed(&error.to_string()))
+    }
+
+    fn hear(&mut self) -> Outcome<Word> {
+        let mut bytes = vec![0; 64 << 10];
+        loop {
+            let next = self.frames.next(ANSWER_BYTES_MAX + 2).map_err(|error| self.failed(&error.to_string()))?;
+            if let Some((kind, bytes)) = next {
+                return get_word(kind, bytes).map_err(|error| self.failed(&error.to_string()));
+            }
+            match self.stream.read(&mut bytes) {
+                Ok(0) => return Err(self.failed("it has closed the connection")),
+                Ok(count) => self.frames.input().extend_from_slice(&bytes[..count]),
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                    return Err(self.failed("it does not answer in time"));
+                }
+                Err(error) => return Err(self.failed(&error.to_string())),
+            }
+        }
+    }
+
+    /// The bytes of an answer.
+    pub fn answer_bytes(&mut self) -> Outcome<Bytes> {
+        match self.hear()? {
+            Word::Answer(bytes) => Ok(bytes),
+            Word::Refusal(why) => Err(self.failed(&why)),
+            _ => Err(self.failed("it says what no replica says")),
+        }
+    }
+
+    /// Asks, and waits for the answer.
+    pub fn ask(&mut self, question: &Question) -> Outcome<Answer> {
+        let text = serde_json::to_vec(question).map_err(|error| self.failed(&error.to_string()))?;
+        self.say(&Word::Question(text.into()))?;
+        let bytes = self.answer_bytes()?;
+        serde_json::from_slice(&bytes).map_err(|error| self.failed(&format!("an answer of another version: {error}")))
+    }
+}
+
+/// How often a question that cannot be answered now is asked again, and after how long.
+const TRIES: u32 = 100;
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Asks the leader, beginning with the replica at an address. Returns the cluster.
+pub fn ask_leader(config: &Config, address: &str, question: &Question) -> Outcome<u128> {
+    let mut next = address.to_owned();
+    let mut why = String::new();
+    for _ in 0..TRIES {
+        let answer = match Line::open(config, &next) {
+            Ok(mut line) => {
+                let cluster = line.cluster;
+                match line.ask(question)? {
+                    Answer::Done => return Ok(cluster),
+                    answer => answer,
+                }
+            }
+            // The leader that was named may just have gone.
+            Err(failure) if next != address => Answer::Busy { why: failure.text },
+            Err(failure) => return Err(failure),
+        };
+        match answer {
+            Answer::Elsewhere { leader, peer } if leader != 0 && !peer.is_empty() && peer != next => {
+                next = peer;
+                continue;
+            }
+            Answer::Elsewhere { .. } => why = "no leader is known".into(),
+            Answer::Busy { why: now } => why = now,
+            Answer::Failed { why } => return Err(Failure::refused(format!("{next}: {why}"))),
+            _ => return Err(Failure::refused(format!("{next}: an answer to another question"))),
+        }
+        address.clone_into(&mut next);
+        std::thread::sleep(PAUSE);
+    }
+    Err(Failure::refused(format!("{address}: {why}; try again later")))
+}

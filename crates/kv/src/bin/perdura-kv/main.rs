@@ -1,0 +1,89 @@
+//! The `perdura-kv` command: a replica of a cluster, and what operators do to one.
+//!
+//! - `serve` runs a replica; `init`, `join` and `restore` make its data ([`making`]); `check` looks at them ([`checking`])
+//! - `status`, `members`, `transfer` and `backup` ask a running one ([`operating`]), by the address for replicas ([`line`])
+//!
+//! Exit status: 0 done; 1 the data are damaged, or for `status` the replica is not ready; 2 it could not be done, or the command is wrong.
+
+#![forbid(unsafe_code)]
+
+mod backup_file;
+mod checking;
+mod line;
+mod making;
+mod operating;
+mod outcome;
+mod words;
+
+use std::process::ExitCode;
+
+use outcome::{Failure, Outcome};
+use words::{Command, Given};
+
+const USAGE: &str = "\
+usage: perdura-kv serve --config FILE                      run the replica
+       perdura-kv init --config FILE                       make the first replica of a new cluster
+       perdura-kv join --config FILE --to HOST:PORT        make a replica that joins the cluster of a member at its peers address
+       perdura-kv status --config FILE [--to HOST:PORT] [--json]
+                                                           how a replica and its cluster stand
+       perdura-kv members remove|promote --config FILE [--to HOST:PORT] ID
+       perdura-kv members add --config FILE [--to HOST:PORT] ID PEERS-ADDRESS CLIENTS-ADDRESS
+                                                           change the members; join adds a replica by itself
+       perdura-kv transfer --config FILE [--to HOST:PORT] ID
+                                                           hand leadership over
+       perdura-kv backup --config FILE [--to HOST:PORT] BACKUP
+                                                           copy the data of the cluster into a new file
+       perdura-kv restore --config FILE BACKUP             make the first replica of a new cluster with the data of a backup
+       perdura-kv check --config FILE                      check the data of a replica that is not running
+       perdura-kv --version
+
+FILE is the replica's configuration; docs/kv-config.md has every option. Without --to, the replica of that configuration is asked.
+Exit status: 0 done; 1 the data are damaged, or (status) the replica cannot serve; 2 it could not be done, or the command is wrong.";
+
+fn main() -> ExitCode {
+    let command = match words::parse(lexopt::Parser::from_env()) {
+        Ok(command) => command,
+        Err(error) => {
+            eprintln!("perdura-kv: {error}\n{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match run(command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure { status, text }) => {
+            if !text.is_empty() {
+                eprintln!("perdura-kv: {text}");
+            }
+            ExitCode::from(status)
+        }
+    }
+}
+
+fn run(command: Command) -> Outcome<()> {
+    let (name, given) = match command {
+        Command::Help => {
+            println!("{USAGE}");
+            return Ok(());
+        }
+        Command::Version => {
+            println!("perdura-kv {}", env!("CARGO_PKG_VERSION"));
+            return Ok(());
+        }
+        Command::Of(name, given) => (name, given),
+    };
+    let config = perdura_kv::config::Config::read(&given.config).map_err(Failure::refused)?;
+    let Given { to, json, words, .. } = given;
+    match name {
+        "serve" => {
+            let log = perdura_kv::server::logger(&config.log);
+            perdura_kv::server::run(config, &log).map_err(Failure::from)
+        }
+        "init" => making::init(&config),
+        "join" => making::join(&config, &to.unwrap_or_default()),
+        "restore" => making::restore(&config, &words[0]),
+        "check" => checking::check(&config),
+        "status" => operating::status(&config, to, json),
+        "add" | "remove" | "promote" | "transfer" => operating::change(&config, to, name, &words),
+        _ => operating::backup(&config, to, &words[0]),
+    }
+}

@@ -1,0 +1,76 @@
+//! Makes the data of new replicas.
+
+use perdura_kv::config::Config;
+use perdura_kv::server::control::Question;
+use perdura_kv::server::{draw, draw_long, pool, wall_ms};
+use perdura_kv::store::Standing;
+use raft::eraftpb::{ConfState, SnapshotMetadata};
+
+use super::backup_file::Backup;
+use super::line;
+use super::outcome::{Failure, Outcome};
+
+fn drawn<T>(drawn: std::io::Result<T>) -> Outcome<T> {
+    drawn.map_err(|error| Failure::refused(format!("no random number: {error}")))
+}
+
+/// The first replica of a new cluster.
+pub fn init(config: &Config) -> Outcome<()> {
+    let (cluster, replica) = (drawn(draw_long())?, drawn(draw())?);
+    pool::create(config, &Standing::founder(cluster, replica, vec![replica]), wall_ms())?;
+    println!("made replica {replica}, the first of cluster {cluster:032x}, in {}", config.directory.display());
+    println!("run it by `perdura-kv serve`; others join by `perdura-kv join --to {}`", config.peer_address());
+    Ok(())
+}
+
+/// A replica that joins the cluster of a member.
+pub fn join(config: &Config, to: &str) -> Outcome<()> {
+    let cluster = line::Line::open(config, to)?.cluster;
+    let replica = drawn(draw())?;
+    pool::create(config, &Standing::joiner(cluster, replica), wall_ms())?;
+    let question = Question::Join { replica, peer: config.peer_address(), client: config.client_address() };
+    if let Err(Failure { status, text }) = line::ask_leader(config, to, &question) {
+        let place = config.directory.display();
+        let text = format!(
+            "{text}. Replica {replica} was made in {place}, but is no member: remove the directory before the next try"
+        );
+        return Err(Failure { status, text });
+    }
+    println!("made replica {replica} of cluster {cluster:032x} in {}; it is a learner", config.directory.display());
+    println!("run it by `perdura-kv serve`: it fetches the data, and becomes a voter when it has them");
+    Ok(())
+}
+
+/// The first replica of a new cluster with the data of a backup.
+pub fn restore(config: &Config, file: &str) -> Outcome<()> {
+    let mut backup = Backup::open(file)?;
+    let is_wal = config.store.kind == perdura_kv::config::StoreKind::Wal;
+    if is_wal != (backup.head.format == "wal") {
+        let wanted = if is_wal { "list or btree" } else { "wal" };
+        return Err(Failure::refused(format!(
+            "{file}: it is of a {} store: set store.kind = {wanted}",
+            backup.head.format
+        )));
+    }
+    let (cluster, replica) = (drawn(draw_long())?, drawn(draw())?);
+    let named = |error: perdura_kv::store::Error| Failure::refused(format!("{file}: {error}"));
+    let mut pool = pool::create(config, &Standing::joiner(cluster, replica), wall_ms())?;
+    let store = &mut pool.store;
+    store.receive(true).map_err(named)?;
+    let mut number = 0;
+    while let Some(chunk) = backup.chunk()? {
+        store.push(number, &chunk).map_err(named)?;
+        number += 1;
+    }
+    let (index, term) = (backup.head.index, backup.head.term);
+    let members = ConfState { voters: vec![replica], ..ConfState::default() };
+    let metadata = SnapshotMetadata { conf_state: Some(members).into(), index, term, ..SnapshotMetadata::default() };
+    store.set_vote(term, 0).map_err(named)?;
+    store.finish(&metadata).map_err(named)?;
+    store.persist().map_err(named)?;
+    let place = config.directory.display();
+    println!(
+        "made replica {replica}, the first of the new cluster {cluster:032x}, in {place}, with the data up to index {index}"
+    );
+    Ok(())
+}

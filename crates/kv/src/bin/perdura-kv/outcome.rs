@@ -1,0 +1,33 @@
+//! How a command ends.
+
+use perdura_kv::server::pool::Trouble;
+
+/// Why a command was not carried out: the exit status and what is said.
+#[derive(Debug)]
+pub struct Failure {
+    pub status: u8,
+    pub text: String,
+}
+
+pub type Outcome<T> = Result<T, Failure>;
+
+impl Failure {
+    /// It could not be done.
+    pub fn refused(text: impl Into<String>) -> Self {
+        Self { status: 2, text: text.into() }
+    }
+
+    /// The data are damaged.
+    pub fn damaged(text: impl Into<String>) -> Self {
+        Self { status: 1, text: text.into() }
+    }
+}
+
+impl From<Trouble> for Failure {
+    fn from(trouble: Trouble) -> Self {
+        match trouble {
+            Trouble::Damaged(text) => Failure::damaged(text),
+            Trouble::Refused(text) => Failure::refused(text),
+        }
+    }
+}

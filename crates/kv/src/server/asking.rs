@@ -1,0 +1,235 @@
+//! What operators ask, and who waits for what.
+
+use raft::eraftpb::ConfChangeType;
+use slog::info;
+
+use super::book;
+use super::chores::{all_of, change};
+use super::clock;
+use super::control::{Answer, Member, Question, State};
+use super::hello::{ANSWER_BYTES_MAX, Addresses, Word};
+use super::state::{Handover, Server};
+use super::visitor::Kind;
+use crate::config::StoreKind;
+use crate::machine::key;
+use crate::node::{Fate, NotNow, Role};
+use crate::store;
+
+/// Entries that a replica may have to apply yet and be called ready.
+const READY_LAG_MAX: u64 = 1000;
+
+fn failed(why: impl Into<String>) -> Answer {
+    Answer::Failed { why: why.into() }
+}
+
+impl Server {
+    /// Answers a question, at once or when it is done.
+    pub fn ask(&mut self, key: u64, question: &[u8]) -> store::Result<()> {
+        let answer = match serde_json::from_slice(question) {
+            Err(error) => Some(failed(format!("a question that this version does not know: {error}"))),
+            Ok(Question::Status) => Some(Answer::Status(Box::new(self.state()))),
+            Ok(Question::Backup) => self.begin_backup(key),
+            Ok(question) if self.node.status().role == Role::Leader => self.ask_leader(key, question)?,
+            Ok(_) => Some(self.elsewhere()),
+        };
+        if let Some(answer) = answer {
+            self.answer(key, &answer);
+        }
+        Ok(())
+    }
+
+    /// Answers an operator.
+    pub fn answer(&mut self, key: u64, answer: &Answer) {
+        let Some(visitor) = self.visitors.get_mut(&key) else { return };
+        let bytes = serde_json::to_vec(answer).unwrap_or_default();
+        let fits = bytes.len() < ANSWER_BYTES_MAX;
+        let bytes = if fits { bytes } else { br#"{"failed":{"why":"the answer is too long"}}"#.to_vec() };
+        visitor.say(&Word::Answer(bytes.into()));
+    }
+
+    fn elsewhere(&self) -> Answer {
+        let leader = self.node.status().leader;
+        let peer = self.book.find(leader).map(|addresses| addresses.peer.clone()).unwrap_or_default();
+        Answer::Elsewhere { leader, peer }
+    }
+
+    fn not_now(&self, not_now: NotNow) -> Answer {
+        match not_now {
+            NotNow::NotLeader { .. } => self.elsewhere(),
+            NotNow::Busy => Answer::Busy { why: "another change of members is under way".into() },
+            NotNow::TooLarge => failed("a cluster has at most 31 members"),
+        }
+    }
+
+    /// What only the leader can do. `None`: the answer comes later.
+    fn ask_leader(&mut self, key: u64, question: Question) -> store::Result<Option<Answer>> {
+        let members = self.members().clone();
+        let (is_member, is_learner) =
+            (|id: &u64| all_of(&members).contains(id), |id: &u64| members.learners.contains(id));
+        let unknown = |id: u64| Ok(Some(failed(format!("there is no member {id}; `perdura-kv status` shows them"))));
+        let changes = match question {
+            Question::Join { replica, .. } if is_member(&replica) => return Ok(Some(Answer::Done)),
+            Question::Join { replica, peer, client } => match self.replaced(&peer) {
+                Err(why) => return Ok(Some(failed(why))),
+                Ok(old) => {
+                    let addresses = Addresses { peer, client };
+                    if let Some(answer) = self.write_address(replica, &addresses)? {
+                        return Ok(Some(answer));
+                    }
+                    let old = old.into_iter().map(|id| (ConfChangeType::RemoveNode, id));
+                    old.chain([(ConfChangeType::AddLearnerNode, replica)]).collect()
+                }
+            },
+            Question::Remove { replica } if !is_member(&replica) => return unknown(replica),
+            Question::Remove { replica } if members.voters == [replica] => {
+                return Ok(Some(failed("it is the only voter: without it there is no cluster")));
+            }
+            Question::Remove { replica } => vec![(ConfChangeType::RemoveNode, replica)],
+            Question::Promote { replica } if !is_member(&replica) => return unknown(replica),
+            Question::Promote { replica } if !is_learner(&replica) => return Ok(Some(Answer::Done)),
+            Question::Promote { replica } => vec![(ConfChangeType::AddNode, replica)],
+            Question::Transfer { replica } => return self.hand_over(key, replica),
+            Question::Status | Question::Backup => return Ok(None),
+        };
+        let ticket = self.ticket();
+        match self.node.change_members(ticket, clock::wall_ms(), &change(&changes))? {
+            Err(not_now) => Ok(Some(self.not_now(not_now))),
+            Ok(()) => {
+                info!(self.log, "members change"; "change" => format!("{changes:?}"));
+                self.asked.insert(ticket, key);
+                Ok(None)
+            }
+        }
+    }
+
+    /// The members that a new one at an address replaces. Error: they are alive.
+    fn replaced(&self, peer: &str) -> Result<Vec<u64>, String> {
+        let members = all_of(self.members());
+        let old: Vec<u64> = self.book.at_peer(peer).into_iter().filter(|id| members.contains(id)).collect();
+        let is_active =
+            |id: &u64| *id == self.id || self.node.followers().iter().any(|other| other.id == *id && other.is_active);
+        match old.iter().find(|id| is_active(id)) {
+            Some(id) => {
+                Err(format!("{peer} is the address of replica {id}, which is alive: use another, or remove it first"))
+            }
+            None => Ok(old),
+        }
+    }
+
+    /// Writes down where a replica is reached. An answer if that cannot be.
+    fn write_address(&mut self, replica: u64, addresses: &Addresses) -> store::Result<Option<Answer>> {
+        let ticket = self.ticket();
+        let bytes = book::to_bytes(addresses);
+        let written = self.node.evaluate(ticket, clock::wall_ms(), |draft| {
+            draft.put_system(&key::member(replica), Some(bytes));
+            Ok::<_, ()>(())
+        })?;
+        self.book.hear(replica, addresses.clone());
+        Ok(written.err().map(|not_now| self.not_now(not_now)))
+    }
+
+    fn hand_over(&mut self, key: u64, to: u64) -> store::Result<Option<Answer>> {
+        if !self.members().voters.contains(&to) {
+            return Ok(Some(failed(format!("replica {to} is no voter; `perdura-kv status` shows them"))));
+        }
+        if to == self.id {
+            return Ok(Some(Answer::Done));
+        }
+        self.node.transfer(to)?;
+        let until_ms = self.clock.now_ms() + 2 * self.config.raft.election_ms;
+        self.handovers.push(Handover { visitor: key, to, until_ms });
+        Ok(None)
+    }
+
+    /// Tells those who wait for leadership to be handed over.
+    pub fn look_at_handovers(&mut self) {
+        let (leader, now_ms) = (self.node.status().leader, self.clock.now_ms());
+        for Handover { visitor, to, until_ms } in std::mem::take(&mut self.handovers) {
+            if leader == to {
+                self.answer(visitor, &Answer::Done);
+            } else if now_ms >= until_ms {
+                self.answer(
+                    visitor,
+                    &Answer::Busy { why: format!("replica {to} has not taken leadership: it may lag or be down") },
+                );
+            } else {
+                self.handovers.push(Handover { visitor, to, until_ms });
+            }
+        }
+    }
+
+    /// A ticket of the server's own is done.
+    pub fn asked_done(&mut self, ticket: u64, fate: Fate) {
+        let Some(key) = self.asked.remove(&ticket) else { return };
+        let answer = match fate {
+            Fate::Applied | Fate::Readable => Answer::Done,
+            Fate::Never | Fate::Unavailable => Answer::Busy { why: "leadership has changed".into() },
+            Fate::Unknown => failed("it is not known whether it was done; `perdura-kv status` shows it"),
+        };
+        self.answer(key, &answer);
+    }
+
+    fn begin_backup(&mut self, key: u64) -> Option<Answer> {
+        let snapshot = match self.node.store().snapshot(self.config.raft.chunk_size.0 as usize) {
+            Ok(snapshot) => snapshot,
+            Err(error) => return Some(failed(format!("no snapshot can be taken now: {error}"))),
+        };
+        let (index, term) = (snapshot.metadata().index, snapshot.metadata().term);
+        let format = if self.config.store.kind == StoreKind::Wal { "wal" } else { "map" }.to_owned();
+        let cluster = format!("{:032x}", self.cluster);
+        self.answer(key, &Answer::Snapshot { index, term, format, cluster });
+        if let Some(visitor) = self.visitors.get_mut(&key) {
+            visitor.kind = Kind::Operator(Some((snapshot, 0)));
+        }
+        None
+    }
+
+    /// How the replica stands.
+    pub fn state(&self) -> State {
+        let status = self.node.status();
+        let lag = status.committed.saturating_sub(status.applied);
+        let serves = matches!(status.role, Role::Leader | Role::Follower | Role::Learner) && status.leader != 0;
+        State {
+            version: env!("CARGO_PKG_VERSION").into(),
+            cluster: format!("{:032x}", self.cluster),
+            replica: self.id,
+            role: format!("{:?}", status.role).to_lowercase(),
+            term: status.term,
+            leader: status.leader,
+            committed: status.committed,
+            applied: status.applied,
+            last: status.last,
+            is_stalled: status.is_stalled,
+            is_ready: serves && !status.is_stalled && lag <= READY_LAG_MAX,
+            store: self.store_name().into(),
+            uptime_s: self.clock.now_ms() / 1000,
+            clients: self.clients.connections() as u64,
+            members: self.members_shown(status.leader),
+        }
+    }
+
+    fn members_shown(&self, leader: u64) -> Vec<Member> {
+        let (members, followers) = (self.members(), self.node.followers());
+        let member = |replica: u64| {
+            let addresses = self.book.find(replica).cloned().unwrap_or_default();
+            let follower = followers.iter().find(|other| other.id == replica);
+            let kind = if members.voters.contains(&replica) {
+                "voter"
+            } else if members.voters_outgoing.contains(&replica) && !members.learners_next.contains(&replica) {
+                "leaving"
+            } else {
+                "learner"
+            };
+            Member {
+                replica,
+                kind: kind.into(),
+                leads: replica == leader,
+                peer: addresses.peer,
+                client: addresses.client,
+                matched: follower.map(|other| other.matched),
+                is_active: follower.map(|other| other.is_active),
+            }
+        };
+        all_of(members).into_iter().map(member).collect()
+    }
+}

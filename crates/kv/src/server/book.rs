@@ -1,0 +1,82 @@
+//! Where replicas are reached.
+//!
+//! The members' addresses are entries of the log, under a key of the system for each. What a replica says of itself when it connects is
+//! newer; the leader makes an entry of it where the two differ. A replica that joins knows only what it is told.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+use bytes::{Bytes, BytesMut};
+
+use super::hello::Addresses;
+use crate::codec::Reader;
+use crate::machine::key;
+use crate::store::{self, Moment, Store};
+
+/// Replicas of which addresses are kept that are no members that are known.
+const STRANGERS_MAX: usize = 64;
+
+/// The addresses.
+#[derive(Debug, Default)]
+pub struct Book {
+    written: BTreeMap<u64, Addresses>,
+    heard: BTreeMap<u64, Addresses>,
+}
+
+impl Book {
+    /// Reads what is applied. Returns whether it is another than before.
+    pub fn read(&mut self, store: &dyn Store) -> store::Result<bool> {
+        if store.is_partial() {
+            return Ok(false);
+        }
+        let mut written = BTreeMap::new();
+        let prefix = key::members();
+        store.scan(Moment::Applied, &prefix, Bound::Included(&prefix), &mut |place, value| {
+            let id = place.strip_prefix(&prefix[..]).and_then(|id| id.try_into().ok()).map(u64::from_be_bytes);
+            let addresses = Addresses::get(&mut Reader::new(Bytes::copy_from_slice(value)));
+            if let (Some(id), Ok(addresses)) = (id, addresses) {
+                written.insert(id, addresses);
+            }
+            true
+        })?;
+        let is_new = written != self.written;
+        self.written = written;
+        Ok(is_new)
+    }
+
+    /// A replica has said where it is reached.
+    pub fn hear(&mut self, replica: u64, addresses: Addresses) {
+        if self.heard.len() >= STRANGERS_MAX && !self.heard.contains_key(&replica) {
+            self.heard.pop_first();
+        }
+        self.heard.insert(replica, addresses);
+    }
+
+    /// Where a replica is reached, if that is known.
+    pub fn find(&self, replica: u64) -> Option<&Addresses> {
+        self.heard.get(&replica).or_else(|| self.written.get(&replica))
+    }
+
+    /// Who is written down with this address for replicas.
+    pub fn at_peer(&self, peer: &str) -> Vec<u64> {
+        self.written.iter().filter(|(_, addresses)| addresses.peer == peer).map(|(id, _)| *id).collect()
+    }
+
+    /// Who is written down.
+    pub fn written(&self) -> impl Iterator<Item = u64> {
+        self.written.keys().copied()
+    }
+
+    /// What replicas have said that is not written down, of those that `is_member` says are.
+    pub fn unwritten(&self, is_member: impl Fn(u64) -> bool) -> Vec<(u64, Addresses)> {
+        let differs = |(id, heard): &(&u64, &Addresses)| self.written.get(id) != Some(heard) && is_member(**id);
+        self.heard.iter().filter(differs).map(|(id, heard)| (*id, heard.clone())).collect()
+    }
+}
+
+/// Addresses as they are written down.
+pub fn to_bytes(addresses: &Addresses) -> Bytes {
+    let mut out = BytesMut::new();
+    addresses.put(&mut out);
+    out.freeze()
+}

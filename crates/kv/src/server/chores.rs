@@ -1,0 +1,79 @@
+//! What the leader does for the cluster by itself, beside what its replica does: it writes down where members are reached.
+
+use std::collections::BTreeMap;
+
+use raft::eraftpb::{ConfChangeSingle, ConfChangeType, ConfChangeV2, ConfState};
+
+use super::book::{self, Book};
+use crate::machine::key;
+use crate::node::{Node, Role};
+use crate::store;
+
+/// Milliseconds after which the address of one that is no member is given up: one that joins is written down before it is a member.
+const STRANGER_MS: u64 = 30_000;
+
+/// What the leader has seen.
+#[derive(Default)]
+pub struct Chores {
+    /// Who is written down and no member, and since when.
+    strangers: BTreeMap<u64, u64>,
+}
+
+/// All that a configuration names, once each.
+pub fn all_of(members: &ConfState) -> Vec<u64> {
+    let lists = [&members.voters, &members.learners, &members.voters_outgoing, &members.learners_next];
+    let mut all: Vec<u64> = lists.into_iter().flatten().copied().collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+/// A change of single members.
+pub fn change(singles: &[(ConfChangeType, u64)]) -> ConfChangeV2 {
+    let single = |(change_type, node_id): &(ConfChangeType, u64)| ConfChangeSingle {
+        change_type: *change_type,
+        node_id: *node_id,
+        ..ConfChangeSingle::default()
+    };
+    ConfChangeV2 { changes: singles.iter().map(single).collect::<Vec<_>>().into(), ..ConfChangeV2::default() }
+}
+
+impl Chores {
+    /// Does what is due, if the replica leads. `ticket` is nobody's.
+    pub fn tick(&mut self, node: &mut Node, book: &Book, ticket: u64, now: (u64, u64)) -> store::Result<()> {
+        if node.status().role == Role::Leader {
+            return self.write_down(node, book, ticket, now);
+        }
+        self.strangers.clear();
+        Ok(())
+    }
+
+    /// `now` in milliseconds, by the server's clock and since 1970.
+    fn write_down(
+        &mut self,
+        node: &mut Node,
+        book: &Book,
+        ticket: u64,
+        (now_ms, wall_ms): (u64, u64),
+    ) -> store::Result<()> {
+        let members = all_of(&node.store().standing().members);
+        let new = book.unwritten(|id| members.contains(&id));
+        self.strangers.retain(|id, _| !members.contains(id));
+        for id in book.written().filter(|id| !members.contains(id)) {
+            self.strangers.entry(id).or_insert(now_ms);
+        }
+        let gone: Vec<u64> =
+            self.strangers.iter().filter(|(_, since)| now_ms - *since > STRANGER_MS).map(|(id, _)| *id).collect();
+        self.strangers.retain(|id, _| !gone.contains(id));
+        if new.is_empty() && gone.is_empty() {
+            return Ok(());
+        }
+        // If it is not taken now, the next tick tries again.
+        let _ = node.evaluate(ticket, wall_ms, |draft| {
+            new.iter().for_each(|(id, addresses)| draft.put_system(&key::member(*id), Some(book::to_bytes(addresses))));
+            gone.iter().for_each(|id| draft.put_system(&key::member(*id), None));
+            Ok::<_, ()>(())
+        })?;
+        Ok(())
+    }
+}

@@ -1,0 +1,75 @@
+//! Time and chance, which all that a seed replays is given from here.
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// The clocks of the machine.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    begun: Instant,
+}
+
+impl Clock {
+    /// A clock that begins now.
+    #[allow(clippy::disallowed_methods, reason = "the server is where time comes from")]
+    pub fn start() -> Self {
+        Self { begun: Instant::now() }
+    }
+
+    /// Microseconds since it began. Never goes back.
+    pub fn now_us(&self) -> u64 {
+        u64::try_from(self.begun.elapsed().as_micros()).unwrap_or(u64::MAX)
+    }
+
+    /// Milliseconds since it began. Never goes back.
+    pub fn now_ms(&self) -> u64 {
+        self.now_us() / 1000
+    }
+}
+
+/// The clock of leases: it counts while the machine sleeps too.
+pub struct Steady;
+
+impl crate::node::Clock for Steady {
+    fn now_us(&self) -> u64 {
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+        time.tv_sec as u64 * 1_000_000 + time.tv_nsec as u64 / 1000
+    }
+}
+
+/// Since 1970, as people set it. May go back.
+#[allow(clippy::disallowed_methods, reason = "the server is where time comes from")]
+pub fn wall() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+/// Milliseconds since 1970.
+pub fn wall_ms() -> u64 {
+    u64::try_from(wall().as_millis()).unwrap_or(u64::MAX)
+}
+
+/// A number that nobody can foresee, never 0. Error: the system's, if it has no randomness to give.
+pub fn draw() -> std::io::Result<u64> {
+    loop {
+        let mut bytes = [0; 8];
+        getrandom::fill(&mut bytes).map_err(|error| std::io::Error::other(error.to_string()))?;
+        // Below 2^53, so that it is a number in every language.
+        let number = u64::from_le_bytes(bytes) >> 11;
+        if number != 0 {
+            return Ok(number);
+        }
+    }
+}
+
+/// As many bytes that nobody can foresee.
+pub fn draw_bytes(count: usize) -> std::io::Result<Vec<u8>> {
+    let mut bytes = vec![0; count];
+    getrandom::fill(&mut bytes).map_err(|error| std::io::Error::other(error.to_string()))?;
+    Ok(bytes)
+}
+
+/// As [`draw`], of all its 128 bits.
+pub fn draw_long() -> std::io::Result<u128> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).map_err(|error| std::io::Error::other(error.to_string()))?;
+    Ok(u128::from_le_bytes(bytes).max(1))
+}

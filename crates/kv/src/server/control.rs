@@ -1,0 +1,154 @@
+//! What operators ask a replica, and what it answers: JSON in the frames of hello.rs.
+
+use serde::{Deserialize, Serialize};
+
+/// A question.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Question {
+    /// How the replica stands.
+    Status,
+    /// Take a new replica in, as a learner.
+    Join {
+        /// Its id.
+        replica: u64,
+        /// Its address for replicas.
+        peer: String,
+        /// Its address for clients.
+        client: String,
+    },
+    /// Let a replica go.
+    Remove {
+        /// Its id.
+        replica: u64,
+    },
+    /// Make a learner a voter.
+    Promote {
+        /// Its id.
+        replica: u64,
+    },
+    /// Hand leadership over.
+    Transfer {
+        /// To whom.
+        replica: u64,
+    },
+    /// Send a snapshot of what is applied.
+    Backup,
+}
+
+/// An answer. A backup's first is [`Answer::Snapshot`]; its chunks follow as frames without JSON, an empty one at the end.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Answer {
+    /// How the replica stands.
+    Status(Box<State>),
+    /// It is done, and on the media of a quorum.
+    Done,
+    /// Ask the leader.
+    Elsewhere {
+        /// Its id, or 0 if none is known.
+        leader: u64,
+        /// Its address for replicas.
+        peer: String,
+    },
+    /// Not now: ask again.
+    Busy {
+        /// Why.
+        why: String,
+    },
+    /// It cannot be done.
+    Failed {
+        /// Why, and what helps.
+        why: String,
+    },
+    /// A snapshot follows.
+    Snapshot {
+        /// Its last index.
+        index: u64,
+        /// The term of that.
+        term: u64,
+        /// The store that it is for: `map` or `wal`.
+        format: String,
+        /// The cluster that it is of.
+        cluster: String,
+    },
+}
+
+/// How a replica stands, as operators see it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct State {
+    /// The program's version.
+    pub version: String,
+    /// The cluster's id, in hexadecimal.
+    pub cluster: String,
+    /// The replica's id.
+    pub replica: u64,
+    /// What it is: leader, follower, candidate, learner or receiving.
+    pub role: String,
+    /// The newest term that it knows of.
+    pub term: u64,
+    /// The leader's id, or 0.
+    pub leader: u64,
+    /// The last index that it knows to be committed.
+    pub committed: u64,
+    /// The last index that it has applied.
+    pub applied: u64,
+    /// The last index of its log.
+    pub last: u64,
+    /// Whether its store has no room.
+    pub is_stalled: bool,
+    /// Whether clients can be served: what /ready says.
+    pub is_ready: bool,
+    /// Its store: list, btree or wal.
+    pub store: String,
+    /// Seconds since its start.
+    pub uptime_s: u64,
+    /// Clients that are connected.
+    pub clients: u64,
+    /// All members.
+    pub members: Vec<Member>,
+}
+
+/// A member as a replica sees it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Member {
+    /// Its id.
+    pub replica: u64,
+    /// voter, learner, or leaving.
+    pub kind: String,
+    /// Whether it leads.
+    pub leads: bool,
+    /// Its address for replicas.
+    pub peer: String,
+    /// Its address for clients.
+    pub client: String,
+    /// Up to which index it has the log. Known to the leader only.
+    pub matched: Option<u64>,
+    /// Whether it has answered lately. Known to the leader only.
+    pub is_active: Option<bool>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Answer, Member, Question, State};
+
+    #[test]
+    fn questions_and_answers_come_back() {
+        let questions = [
+            Question::Status,
+            Question::Join { replica: 3, peer: "a:1".into(), client: "b:2".into() },
+            Question::Transfer { replica: 4 },
+        ];
+        for question in questions {
+            let text = serde_json::to_vec(&question).expect("JSON");
+            assert_eq!(serde_json::from_slice::<Question>(&text).expect("JSON"), question);
+        }
+        let members = vec![Member { replica: 1, matched: Some(7), ..Member::default() }];
+        let answer = Answer::Status(Box::new(State { term: 3, members, ..State::default() }));
+        let text = serde_json::to_vec(&answer).expect("JSON");
+        assert_eq!(serde_json::from_slice::<Answer>(&text).expect("JSON"), answer);
+        assert!(serde_json::from_slice::<Question>(b"{\"remove\":{\"replica\":1,\"all\":true}}").is_err());
+    }
+}

@@ -1,0 +1,203 @@
+//! How two replicas find out whether they belong together, before any letter.
+//!
+//! Who connects says who it is, and to whom it means to talk; the other side answers that it is right, or why not. Then letters go one way;
+//! each replica connects to each other. All of it goes in the frames of `wire`, whose version stands before everything else.
+//!
+//! | kind | message |
+//! |---|---|
+//! | 32 hello | magic (8), cluster (16), replica (8), meant (8), start (8), address of peers, address of clients |
+//! | 33 welcome | cluster (16), replica (8) |
+//! | 34 refusal | a text |
+//! | 35 question, 36 answer | of operators (control.rs) |
+//!
+//! A replica of 0 is an operator, a cluster or a meant replica of 0 any. `start` is drawn at each start: two processes that have
+//! the same replica's data differ in it.
+
+use bytes::{BufMut, Bytes, BytesMut};
+
+use crate::codec::{Read, Reader, Torn, put_bytes};
+use crate::config::ADDRESS_BYTES_MAX;
+use crate::wire::put_frame;
+
+const MAGIC: [u8; 8] = *b"PERDURKV";
+const HELLO: u8 = 32;
+const WELCOME: u8 = 33;
+const REFUSAL: u8 = 34;
+const QUESTION: u8 = 35;
+const ANSWER: u8 = 36;
+
+/// Most bytes of a frame of a stranger.
+pub const STRANGER_BYTES_MAX: usize = 4096;
+/// Most bytes of a question of an operator.
+pub const QUESTION_BYTES_MAX: usize = 64 << 10;
+/// Most bytes of an answer to an operator.
+pub const ANSWER_BYTES_MAX: usize = 4 << 20;
+const REFUSAL_BYTES_MAX: usize = 1024;
+
+/// Where a replica is reached.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Addresses {
+    /// By other replicas.
+    pub peer: String,
+    /// By clients.
+    pub client: String,
+}
+
+impl Addresses {
+    /// Appends them.
+    pub fn put(&self, out: &mut BytesMut) {
+        put_bytes(out, self.peer.as_bytes());
+        put_bytes(out, self.client.as_bytes());
+    }
+
+    /// Those that were put.
+    pub fn get(reader: &mut Reader) -> Read<Self> {
+        let (peer, client) = (reader.bytes("the address of peers")?, reader.bytes("the address of clients")?);
+        let text = |bytes: Bytes| match str::from_utf8(&bytes) {
+            Ok(text) if text.len() <= ADDRESS_BYTES_MAX && text.chars().all(|c| c.is_ascii_graphic()) => {
+                Ok(text.to_owned())
+            }
+            _ => Err(Torn { field: "an address" }),
+        };
+        Ok(Self { peer: text(peer)?, client: text(client)? })
+    }
+}
+
+/// Who connects, and to whom.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Hello {
+    /// The cluster, or 0 for any.
+    pub cluster: u128,
+    /// The replica that connects, or 0 for an operator.
+    pub replica: u64,
+    /// The replica that it means, or 0 for any.
+    pub meant: u64,
+    /// Drawn at its start.
+    pub start: u64,
+    /// Where it is reached.
+    pub addresses: Addresses,
+}
+
+/// What is said before letters, and what operators say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Word {
+    /// The first of who connects.
+    Hello(Hello),
+    /// They belong together.
+    Welcome {
+        /// The cluster.
+        cluster: u128,
+        /// The replica.
+        replica: u64,
+    },
+    /// They do not, and why.
+    Refusal(String),
+    /// Of an operator.
+    Question(Bytes),
+    /// To an operator.
+    Answer(Bytes),
+}
+
+/// Appends the frame of a word.
+pub fn put_word(word: &Word, out: &mut BytesMut) {
+    match word {
+        Word::Hello(hello) => put_frame(out, HELLO, |out| {
+            out.put_slice(&MAGIC);
+            out.put_u128_le(hello.cluster);
+            [hello.replica, hello.meant, hello.start].into_iter().for_each(|word| out.put_u64_le(word));
+            hello.addresses.put(out);
+        }),
+        Word::Welcome { cluster, replica } => put_frame(out, WELCOME, |out| {
+            out.put_u128_le(*cluster);
+            out.put_u64_le(*replica);
+        }),
+        Word::Refusal(why) => put_frame(out, REFUSAL, |out| {
+            out.put_slice(&why.as_bytes()[..why.floor_char_boundary_at(REFUSAL_BYTES_MAX)]);
+        }),
+        Word::Question(bytes) => put_frame(out, QUESTION, |out| out.put_slice(bytes)),
+        Word::Answer(bytes) => put_frame(out, ANSWER, |out| out.put_slice(bytes)),
+    }
+}
+
+/// The end of the last character that is within so many bytes.
+trait Boundary {
+    fn floor_char_boundary_at(&self, most: usize) -> usize;
+}
+
+impl Boundary for str {
+    fn floor_char_boundary_at(&self, most: usize) -> usize {
+        (0..=most.min(self.len())).rev().find(|at| self.is_char_boundary(*at)).unwrap_or(0)
+    }
+}
+
+/// The word in a frame of a kind.
+pub fn get_word(kind: u8, bytes: Bytes) -> Read<Word> {
+    let mut reader = Reader::new(bytes);
+    let word = match kind {
+        HELLO => {
+            let magic = reader.u64("the magic")?.to_le_bytes();
+            if magic != MAGIC {
+                return Err(Torn { field: "the magic" });
+            }
+            let cluster = reader.u128("the cluster")?;
+            let (replica, meant) = (reader.u64("the replica")?, reader.u64("the replica that is meant")?);
+            let start = reader.u64("the start")?;
+            let addresses = Addresses::get(&mut reader)?;
+            Word::Hello(Hello { cluster, replica, meant, start, addresses })
+        }
+        WELCOME => Word::Welcome { cluster: reader.u128("the cluster")?, replica: reader.u64("the replica")? },
+        REFUSAL => return Ok(Word::Refusal(String::from_utf8_lossy(&reader.rest()).into_owned())),
+        QUESTION => return Ok(Word::Question(reader.rest())),
+        ANSWER => return Ok(Word::Answer(reader.rest())),
+        _ => return Err(Torn { field: "the kind of a frame before letters" }),
+    };
+    reader.end()?;
+    Ok(word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Addresses, Hello, Word, get_word, put_word};
+    use crate::wire::Frames;
+    use bytes::{Bytes, BytesMut};
+
+    fn words() -> Vec<Word> {
+        let addresses = Addresses { peer: "host:1".into(), client: "[::1]:2".into() };
+        vec![
+            Word::Hello(Hello { cluster: 1 << 100, replica: 2, meant: 3, start: 4, addresses }),
+            Word::Welcome { cluster: 5, replica: 6 },
+            Word::Refusal("no".into()),
+            Word::Question(Bytes::from_static(b"{}")),
+            Word::Answer(Bytes::new()),
+        ]
+    }
+
+    #[test]
+    fn words_come_back() {
+        for word in words() {
+            let mut frames = Frames::default();
+            put_word(&word, frames.input());
+            let (kind, bytes) = frames.next(1000).expect("sound").expect("whole");
+            assert_eq!(get_word(kind, bytes), Ok(word));
+        }
+    }
+
+    #[test]
+    fn a_hello_that_is_cut_or_has_another_magic_is_refused() {
+        let mut out = BytesMut::new();
+        put_word(&words()[0], &mut out);
+        let whole = out.freeze().slice(10..);
+        for cut in 0..whole.len() {
+            assert!(get_word(32, whole.slice(..cut)).is_err(), "{cut}");
+        }
+        assert!(get_word(32, [&b"REDIS000"[..], &whole[8..]].concat().into()).is_err());
+    }
+
+    #[test]
+    fn a_long_refusal_is_cut_between_characters() {
+        let mut frames = Frames::default();
+        put_word(&Word::Refusal("ä".repeat(1000)), frames.input());
+        let (kind, bytes) = frames.next(4096).expect("sound").expect("whole");
+        assert_eq!(get_word(kind, bytes), Ok(Word::Refusal("ä".repeat(512))));
+    }
+}

@@ -1,0 +1,153 @@
+//! HTTP/1.1 for operators, as little as it takes: GET without a body, one request a connection.
+
+use std::io;
+
+use bytes::{BufMut, BytesMut};
+
+use super::channel::Channel;
+
+/// Most bytes of a request.
+const REQUEST_BYTES_MAX: usize = 8 << 10;
+/// Milliseconds that a connection may last.
+pub const CONNECTION_MS: u64 = 10_000;
+
+/// What is answered.
+#[derive(Debug)]
+pub struct Response {
+    /// The status: code and text.
+    pub status: &'static str,
+    /// What the body is.
+    pub content_type: &'static str,
+    /// The body.
+    pub body: String,
+}
+
+impl Response {
+    /// A text.
+    pub fn text(status: &'static str, body: impl Into<String>) -> Self {
+        Self { status, content_type: "text/plain; charset=utf-8", body: body.into() }
+    }
+}
+
+/// A connection.
+pub struct Browser {
+    /// The connection.
+    pub channel: Channel,
+    /// Since when it is there.
+    pub since_ms: u64,
+    input: BytesMut,
+    output: BytesMut,
+    is_answered: bool,
+}
+
+/// What a request asks for.
+enum Asked {
+    /// It has not come wholly.
+    Nothing,
+    /// A path by GET, or by HEAD, which is answered without a body.
+    Path { path: String, has_body: bool },
+    /// What cannot be answered.
+    Wrong(Response),
+}
+
+impl Browser {
+    /// Somebody who has connected.
+    pub fn new(channel: Channel, now_ms: u64) -> Self {
+        Self { channel, since_ms: now_ms, input: BytesMut::new(), output: BytesMut::new(), is_answered: false }
+    }
+
+    /// Reads, answers by `answer` once the request is whole, and writes. Returns whether the connection is done.
+    pub fn go_on(&mut self, scratch: &mut [u8], answer: impl FnOnce(&str) -> Response) -> io::Result<bool> {
+        while let Some(count) = self.channel.read(scratch)? {
+            if count == 0 && !self.is_answered {
+                return Ok(true);
+            }
+            if count == 0 {
+                break;
+            }
+            if !self.is_answered {
+                self.input.extend_from_slice(&scratch[..count]);
+            }
+            if self.input.len() > REQUEST_BYTES_MAX {
+                break;
+            }
+        }
+        if !self.is_answered {
+            match asked(&self.input) {
+                Asked::Nothing => {}
+                Asked::Path { path, has_body } => self.put(answer(&path), has_body),
+                Asked::Wrong(response) => self.put(response, true),
+            }
+        }
+        Ok(self.channel.write(&mut self.output)? && self.is_answered)
+    }
+
+    fn put(&mut self, response: Response, has_body: bool) {
+        let Response { status, content_type, body } = response;
+        let head = format!(
+            "HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\nContent-Length: {}\r\nConnection: close\r\n\
+             Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n\
+             Content-Security-Policy: default-src 'self'; style-src 'unsafe-inline'; script-src 'unsafe-inline'\r\n\r\n",
+            body.len()
+        );
+        self.output.put_slice(head.as_bytes());
+        if has_body {
+            self.output.put_slice(body.as_bytes());
+        }
+        self.is_answered = true;
+    }
+}
+
+fn asked(input: &[u8]) -> Asked {
+    let Some(end) = input.windows(4).position(|window| window == b"\r\n\r\n") else {
+        let too_long = Response::text("431 Request Header Fields Too Large", "a request of more than 8 KiB\n");
+        return if input.len() > REQUEST_BYTES_MAX { Asked::Wrong(too_long) } else { Asked::Nothing };
+    };
+    let wrong = || Asked::Wrong(Response::text("400 Bad Request", "not a request of HTTP/1\n"));
+    let Ok(head) = str::from_utf8(&input[..end]) else { return wrong() };
+    let mut words = head.lines().next().unwrap_or_default().split(' ');
+    let (Some(method), Some(target), Some(version), None) = (words.next(), words.next(), words.next(), words.next())
+    else {
+        return wrong();
+    };
+    if !version.starts_with("HTTP/1.") || !target.starts_with('/') {
+        return wrong();
+    }
+    let path = target.split('?').next().unwrap_or_default().to_owned();
+    match method {
+        "GET" => Asked::Path { path, has_body: true },
+        "HEAD" => Asked::Path { path, has_body: false },
+        _ => Asked::Wrong(Response::text("405 Method Not Allowed", "GET and HEAD are all there is\n")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Asked, asked};
+
+    fn outcome(input: &[u8]) -> String {
+        match asked(input) {
+            Asked::Nothing => "wait".into(),
+            Asked::Path { path, has_body } => format!("{path} {has_body}"),
+            Asked::Wrong(response) => response.status[..3].into(),
+        }
+    }
+
+    #[test]
+    fn requests_are_read_when_they_are_whole_and_refused_when_they_are_none() {
+        let long = [&b"GET /"[..], &[b'a'; 9000]].concat();
+        for (input, wanted) in [
+            (&b"GET /metrics HTTP/1.1\r\nHost: x\r\n"[..], "wait"),
+            (b"GET /metrics?a=b HTTP/1.1\r\nHost: x\r\n\r\n", "/metrics true"),
+            (b"HEAD / HTTP/1.0\r\n\r\n", "/ false"),
+            (b"POST / HTTP/1.1\r\n\r\n", "405"),
+            (b"GET / HTTP/2\r\n\r\n", "400"),
+            (b"GET http://x/ HTTP/1.1\r\n\r\n", "400"),
+            (b"\xFF\r\n\r\n", "400"),
+            (b"\r\n\r\n", "400"),
+            (&long, "431"),
+        ] {
+            assert_eq!(outcome(input), wanted, "{}", input.escape_ascii());
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! The connection by which letters go to another replica. It is made anew whenever it has ended.
+//!
+//! A letter that cannot go now is dropped, for Raft repeats what it needs: while the link is down, and when more than a bound waits to be
+//! sent. What waits is bounded by that, and one letter.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::sync::mpsc::{self, Receiver, TryRecvError};
+
+use bytes::BytesMut;
+use mio::event::Event;
+use mio::{Registry, Token};
+
+use super::channel::Channel;
+use super::hello::{Hello, STRANGER_BYTES_MAX, Word, get_word, put_word};
+use super::socket::Socket;
+use super::tls::Connects;
+use crate::wire::{Frames, Letter, put_letter};
+
+/// Milliseconds until a connection that has failed is tried again, at first and at most.
+const RETRY_MS: [u64; 2] = [50, 1000];
+/// Milliseconds in which the other side must have answered.
+const GREETING_MS: u64 = 3000;
+
+/// How links are made.
+pub struct Plan {
+    /// What is said first, but for whom it is meant.
+    pub hello: Hello,
+    /// Encryption.
+    pub tls: Option<Connects>,
+    /// Bytes that wait, beyond which letters are dropped.
+    pub queue_bytes_max: usize,
+    /// Milliseconds that a connection may be without an answer.
+    pub silence_ms: u32,
+}
+
+#[derive(Debug)]
+enum State {
+    /// Until a time.
+    Down { until_ms: u64 },
+    /// A name is looked up, which may wait, and so has a thread.
+    Naming(Receiver<io::Result<SocketAddr>>),
+    /// The hello is under way.
+    Greeting { channel: Channel, since_ms: u64 },
+    /// Letters go.
+    Up(Channel),
+}
+
+/// What has become of a link.
+#[derive(Debug, PartialEq, Eq)]
+pub enum News {
+    /// Letters go.
+    Up,
+    /// They do not any more, and why.
+    Down(String),
+}
+
+/// The link to a replica.
+#[derive(Debug)]
+pub struct Link {
+    replica: u64,
+    address: String,
+    token: Token,
+    state: State,
+    retry_ms: u64,
+    frames: Frames,
+    output: BytesMut,
+    /// Letters that were dropped because too much waited.
+    pub dropped: u64,
+    /// Letters that went.
+    pub sent: u64,
+    /// Why it is down, as it was said last.
+    said: String,
+}
+
+/// The links of a replica, by the other's id.
+pub type Links = BTreeMap<u64, Link>;
+
+impl Link {
+    /// A link to a replica at an address, which is down.
+    pub fn new(replica: u64, address: String, token: Token) -> Self {
+        let state = State::Down { until_ms: 0 };
+        let (frames, output) = (Frames::default(), BytesMut::new());
+        let (dropped, sent, said) = (0, 0, String::new());
+        Self { replica, address, token, state, retry_ms: RETRY_MS[0], frames, output, dropped, sent, said }
+    }
+
+    /// Where it goes.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Whether letters go.
+    pub fn is_up(&self) -> bool {
+        matches!(self.state, State::Up(_))
+    }
+
+    /// Puts a letter into the queue, if the link is up and has room.
+    pub fn send(&mut self, letter: &Letter, plan: &Plan) {
+        if !self.is_up() {
+            return;
+        }
+        if self.output.len() > plan.queue_bytes_max {
+            self.dropped += 1;
+            return;
+        }
+        put_letter(letter, &mut self.output);
+        self.sent += 1;
+    }
+
+    /// Sends what waits, as far as it goes.
+    pub fn flush(&mut self, now_ms: u64) -> Option<News> {
+        let State::Up(channel) = &mut self.state else { return None };
+        if self.output.is_empty() {
+            return None;
+        }
+        match channel.write(&mut self.output) {
+            Ok(_) => None,
+            Err(error) => self.fail(now_ms, error.to_string()),
+        }
+    }
+
+    /// Looks at what is due: a new try, or the end of a try that takes too long.
+    pub fn tick(&mut self, plan: &Plan, registry: &Registry, now_ms: u64) -> Option<News> {
+        let outcome = match &mut self.state {
+            State::Down { until_ms } if *until_ms <= now_ms => self.begin(plan, registry, now_ms),
+            State::Naming(found) => match found.try_recv() {
+                Ok(Ok(address)) => self.connect(address, plan, registry, now_ms),
+                Ok(Err(error)) => Err(error),
+                Err(TryRecvError::Empty) => Ok(()),
+                Err(TryRecvError::Disconnected) => Err(io::Error::other("the name was not looked up")),
+            },
+            State::Greeting { since_ms, .. } if now_ms - *since_ms > GREETING_MS => Err(io::ErrorKind::TimedOut.into()),
+            _ => Ok(()),
+        };
+        outcome.err().and_then(|error| self.fail(now_ms, error.to_string()))
+    }
+
+    fn begin(&mut self, plan: &Plan, registry: &Registry, now_ms: u64) -> io::Result<()> {
+        if let Ok(address) = self.address.parse() {
+            return self.connect(address, plan, registry, now_ms);
+        }
+        let (sender, receiver) = mpsc::channel();
+        let name = self.address.clone();
+        self.state = State::Naming(receiver);
+        let look_up = move || {
+            let found = name.to_socket_addrs().and_then(|mut all| {
+                all.next().ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, format!("{name} has no address")))
+            });
+            // Nobody waits for it any more if the link has gone.
+            let _ = sender.send(found);
+        };
+        std::thread::Builder::new().name("name".into()).spawn(look_up).map(drop)
+    }
+
+    fn connect(&mut self, address: SocketAddr, plan: &Plan, registry: &Registry, now_ms: u64) -> io::Result<()> {
+        let socket = Socket::connect(address)?;
+        let tls = plan.tls.as_ref().map(|tls| tls.connection(&self.address)).transpose()?;
+        let channel = Channel::new(socket, tls, registry, self.token)?;
+        self.frames = Frames::default();
+        self.output.clear();
+        put_word(&Word::Hello(Hello { meant: self.replica, ..plan.hello.clone() }), &mut self.output);
+        self.state = State::Greeting { channel, since_ms: now_ms };
+        Ok(())
+    }
+
+    /// Something has happened to the socket.
+    pub fn happened(&mut self, event: &Event, plan: &Plan, scratch: &mut [u8], now_ms: u64) -> Option<News> {
+        match self.go_on(event, plan, scratch) {
+            Ok(false) => None,
+            Ok(true) => {
+                let State::Greeting { channel, .. } = std::mem::replace(&mut self.state, State::Down { until_ms: 0 })
+                else {
+                    return None;
+                };
+                self.state = State::Up(channel);
+                self.retry_ms = RETRY_MS[0];
+                self.said.clear();
+                Some(News::Up)
+            }
+            Err(why) => self.fail(now_ms, why),
+        }
+    }
+
+    /// Returns whether the other side has said welcome.
+    fn go_on(&mut self, event: &Event, plan: &Plan, scratch: &mut [u8]) -> Result<bool, String> {
+        let said = |error: io::Error| error.to_string();
+        let (channel, greets) = match &mut self.state {
+            State::Greeting { channel, .. } => (channel, true),
+            State::Up(channel) => (channel, false),
+            _ => return Ok(false),
+        };
+        channel.happened(event);
+        if greets && let Some(error) = channel.socket().failure() {
+            // It is not connected yet, or never will be.
+            return if error.kind() == io::ErrorKind::NotConnected { Ok(false) } else { Err(error.to_string()) };
+        }
+        if greets {
+            channel.socket().tune(Some(plan.silence_ms));
+        }
+        channel.write(&mut self.output).map_err(said)?;
+        let mut is_welcome = false;
+        while let Some(count) = channel.read(scratch).map_err(said)? {
+            if count == 0 {
+                return Err("the other side has closed the connection".into());
+            }
+            self.frames.input().extend_from_slice(&scratch[..count]);
+            let wrong = |what: crate::wire::Broken| format!("the other side sends {what}");
+            while let Some((kind, bytes)) = self.frames.next(STRANGER_BYTES_MAX).map_err(wrong)? {
+                match get_word(kind, bytes).map_err(|torn| wrong(torn.into()))? {
+                    Word::Welcome { cluster, replica } if greets => {
+                        if (cluster, replica) != (plan.hello.cluster, self.replica) {
+                            return Err(format!("it is replica {replica} of cluster {cluster:032x}"));
+                        }
+                        is_welcome = true;
+                    }
+                    Word::Refusal(why) => return Err(format!("refused: {why}")),
+                    _ => return Err("the other side says what it must not".into()),
+                }
+            }
+        }
+        // An encrypted channel may have something to say back, or only now take what waits.
+        channel.write(&mut self.output).map_err(said)?;
+        Ok(is_welcome)
+    }
+
+    /// The link is down, and is tried again later. News only if it is another reason than the last time.
+    fn fail(&mut self, now_ms: u64, why: String) -> Option<News> {
+        self.state = State::Down { until_ms: now_ms + self.retry_ms };
+        self.retry_ms = (2 * self.retry_ms).min(RETRY_MS[1]);
+        self.output.clear();
+        let is_new = why != self.said;
+        self.said.clone_from(&why);
+        is_new.then_some(News::Down(why))
+    }
+}

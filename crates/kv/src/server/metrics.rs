@@ -1,0 +1,166 @@
+//! Numbers for Prometheus, in its text format.
+
+use std::fmt::{Display, Write};
+
+use super::control::State;
+use super::histogram::{BUCKETS, Histogram, bound_us};
+use crate::client::Statistics;
+
+/// What is known of the links and of the reactor.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Traffic {
+    /// Letters that were sent.
+    pub letters_sent: u64,
+    /// Letters that came.
+    pub letters_received: u64,
+    /// Letters that were dropped because too much waited.
+    pub letters_dropped: u64,
+    /// Letters that no sound replica sends.
+    pub letters_refused: u64,
+    /// Links over which letters go.
+    pub links_up: u64,
+    /// Times that entries were made durable.
+    pub confirmations: u64,
+    /// Turns of the reactor.
+    pub turns: u64,
+}
+
+#[derive(Default)]
+struct Page(String);
+
+impl Page {
+    fn head(&mut self, name: &str, kind: &str, help: &str) {
+        let _ = writeln!(self.0, "# HELP perdura_kv_{name} {help}\n# TYPE perdura_kv_{name} {kind}");
+    }
+
+    fn one(&mut self, name: &str, kind: &str, help: &str, value: impl Display) {
+        self.head(name, kind, help);
+        let _ = writeln!(self.0, "perdura_kv_{name} {value}");
+    }
+}
+
+/// The numbers of a replica.
+pub fn page(state: &State, clients: &Statistics, traffic: &Traffic, latency: &Histogram) -> String {
+    let mut page = Page::default();
+    page.head("info", "gauge", "The replica, its cluster, version and store.");
+    let State { version, cluster, replica, store, .. } = state;
+    let _ = writeln!(
+        page.0,
+        "perdura_kv_info{{version=\"{version}\",cluster=\"{cluster}\",replica=\"{replica}\",store=\"{store}\"}} 1"
+    );
+    of_raft(&mut page, state);
+    of_clients(&mut page, state, clients);
+    let Traffic { letters_sent, letters_received, letters_dropped, letters_refused, links_up, confirmations, turns } =
+        traffic;
+    for (name, help, value) in [
+        ("letters_sent_total", "Letters to other replicas.", letters_sent),
+        ("letters_received_total", "Letters of other replicas.", letters_received),
+        ("letters_dropped_total", "Letters that a full queue had no room for.", letters_dropped),
+        ("letters_refused_total", "Letters that no sound replica sends.", letters_refused),
+        ("confirmations_total", "Times that entries were made durable.", confirmations),
+        ("turns_total", "Turns of the reactor.", turns),
+    ] {
+        page.one(name, "counter", help, value);
+    }
+    page.one("links_up", "gauge", "Replicas to which letters go.", links_up);
+    of_latency(&mut page, latency);
+    page.0
+}
+
+fn of_raft(page: &mut Page, state: &State) {
+    page.head("role", "gauge", "1 for what the replica is.");
+    for role in ["leader", "follower", "candidate", "learner", "receiving"] {
+        let _ = writeln!(page.0, "perdura_kv_role{{role=\"{role}\"}} {}", u8::from(state.role == role));
+    }
+    for (name, help, value) in [
+        ("term", "The newest term known.", state.term),
+        ("leader", "The id of the leader, or 0.", state.leader),
+        ("committed_index", "The last index known to be committed.", state.committed),
+        ("applied_index", "The last index that is applied.", state.applied),
+        ("last_index", "The last index of the log.", state.last),
+        ("ready", "Whether clients can be served.", u64::from(state.is_ready)),
+        ("stalled", "Whether the store has no room.", u64::from(state.is_stalled)),
+        ("uptime_seconds", "Seconds since the start.", state.uptime_s),
+    ] {
+        page.one(name, "gauge", help, value);
+    }
+    page.head("member_lag", "gauge", "Entries that a member does not have; the leader knows them.");
+    for member in &state.members {
+        if let Some(matched) = member.matched {
+            let lag = state.last.saturating_sub(matched);
+            let _ = writeln!(
+                page.0,
+                "perdura_kv_member_lag{{replica=\"{}\",kind=\"{}\"}} {lag}",
+                member.replica, member.kind
+            );
+        }
+    }
+}
+
+fn of_clients(page: &mut Page, state: &State, clients: &Statistics) {
+    page.one("clients", "gauge", "Clients that are connected.", state.clients);
+    for (name, help, value) in [
+        ("connections_total", "Clients that have connected.", clients.connections),
+        (
+            "connections_refused_total",
+            "Clients that were refused, for there were too many.",
+            clients.connections_refused,
+        ),
+        ("evicted_total", "Clients that were closed, for all together had too much in memory.", clients.evicted),
+        ("commands_total", "Requests that were answered.", clients.commands),
+        ("errors_total", "Replies that were errors.", clients.errors),
+        ("moved_total", "Requests that were sent to another replica.", clients.moved),
+        ("busy_total", "Requests that were refused because too much was under way.", clients.busy),
+        ("unknown_total", "Requests whose outcome is not known.", clients.unknown),
+        ("input_bytes_total", "Bytes of clients.", clients.input_bytes),
+        ("output_bytes_total", "Bytes to clients.", clients.output_bytes),
+        ("hits_total", "Reads that found a key.", clients.hits),
+        ("misses_total", "Reads that found none.", clients.misses),
+        ("expired_total", "Keys that have ended by their deadline.", clients.expired),
+    ] {
+        page.one(name, "counter", help, value);
+    }
+}
+
+fn of_latency(page: &mut Page, latency: &Histogram) {
+    page.head("exchange_seconds", "histogram", "From a client's bytes to the last reply to them.");
+    let (counts, sum_us) = latency.totals();
+    let mut sum = 0;
+    for (bucket, count) in counts.iter().enumerate() {
+        sum += count;
+        if bucket < BUCKETS - 1 {
+            let bound = bound_us(bucket) as f64 / 1e6;
+            let _ = writeln!(page.0, "perdura_kv_exchange_seconds_bucket{{le=\"{bound}\"}} {sum}");
+        }
+    }
+    let seconds = sum_us as f64 / 1e6;
+    let _ = writeln!(
+        page.0,
+        "perdura_kv_exchange_seconds_bucket{{le=\"+Inf\"}} {sum}\nperdura_kv_exchange_seconds_sum {seconds}\nperdura_kv_exchange_seconds_count {sum}"
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::control::Member;
+    use super::{Histogram, State, Statistics, Traffic, page};
+
+    #[test]
+    fn every_line_is_a_comment_or_a_number_and_every_name_has_a_type() {
+        let members = vec![Member { replica: 2, kind: "voter".into(), matched: Some(5), ..Member::default() }];
+        let state = State { last: 9, role: "leader".into(), members, ..State::default() };
+        let mut latency = Histogram::default();
+        [3, 100, 5000, u64::MAX / 2].into_iter().for_each(|us| latency.note(1, us));
+        let text = page(&state, &Statistics::default(), &Traffic::default(), &latency);
+        for line in text.lines().filter(|line| !line.starts_with('#')) {
+            let (name, value) = line.rsplit_once(' ').expect("a name and a value");
+            assert!(value.parse::<f64>().is_ok(), "{line}");
+            let name = name.split('{').next().unwrap_or_default();
+            let family = ["_bucket", "_sum", "_count"].iter().find_map(|end| name.strip_suffix(end)).unwrap_or(name);
+            assert!(text.contains(&format!("# TYPE {family} ")), "{line}");
+        }
+        assert!(text.contains("perdura_kv_member_lag{replica=\"2\",kind=\"voter\"} 4"), "{text}");
+        assert!(text.contains("perdura_kv_exchange_seconds_count 4"), "{text}");
+        assert!(text.contains("perdura_kv_role{role=\"leader\"} 1"), "{text}");
+    }
+}

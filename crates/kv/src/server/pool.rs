@@ -1,0 +1,186 @@
+//! The replica's data in its directory: made once, opened by one process at a time.
+
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+
+use perdura_map::{Kind, Layout};
+use perdura_pmem::{FileMedium, Medium, Options};
+use rustix::fs::{FlockOperation, flock};
+
+use crate::config::{self, Config, StoreKind};
+use crate::store::{Error, ErrorKind, Files, MapConfig, MapStore, Standing, Store, WalConfig, WalStore};
+
+/// The file of a map.
+const MAP: &str = "kv.map";
+const LOCK: &str = ".lock";
+
+/// A store, and what keeps other processes from it.
+pub struct Pool {
+    /// The store.
+    pub store: Box<dyn Store>,
+    /// To be dropped after the store.
+    pub lock: Lock,
+}
+
+/// What keeps other processes from a directory while it lives.
+pub enum Lock {
+    /// The medium of a map, which has locked its directory.
+    Medium(Arc<dyn Medium>),
+    /// The locked file of a directory of files.
+    File(File),
+}
+
+/// Why there is no pool. The text names directory, trouble and remedy.
+#[derive(Debug)]
+pub enum Trouble {
+    /// It can be used, but not so, or not now.
+    Refused(String),
+    /// Its bytes are not what was written.
+    Damaged(String),
+}
+
+impl std::fmt::Display for Trouble {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (Trouble::Refused(text) | Trouble::Damaged(text)) = self;
+        f.write_str(text)
+    }
+}
+
+type Result<T> = std::result::Result<T, Trouble>;
+
+fn refused<T>(text: impl Into<String>) -> Result<T> {
+    Err(Trouble::Refused(text.into()))
+}
+
+/// What a store's settings are by a configuration.
+pub fn map_config(config: &config::Store) -> MapConfig {
+    MapConfig {
+        ring_bytes: config.ring_size.0,
+        snapshot_garbage_bytes: config.snapshot_garbage_size.0,
+        ..MapConfig::default()
+    }
+}
+
+fn wal_config(config: &config::Store) -> WalConfig {
+    WalConfig { ring_bytes: config.ring_size.0, log_bytes: config.log_size.0, ..WalConfig::default() }
+}
+
+fn medium(config: &Config, create_dir: bool) -> Result<Arc<dyn Medium>> {
+    let options = Options { emulate: config.store.emulate, create_dir };
+    match FileMedium::open(&config.directory, options) {
+        Ok(medium) => Ok(Arc::new(medium)),
+        Err(error) => refused(match error.kind() {
+            perdura_pmem::ErrorKind::NotDax => {
+                format!(
+                    "{error}: use store.kind = \"wal\", or store.emulate = true to bear the loss of data with the power"
+                )
+            }
+            perdura_pmem::ErrorKind::InUse => format!("{error}: another process runs this replica"),
+            perdura_pmem::ErrorKind::NotFound => {
+                format!("{error}: make the replica first, by `perdura-kv init` or `join`")
+            }
+            _ => error.to_string(),
+        }),
+    }
+}
+
+/// Whether a directory has the files of a store with a log.
+fn has_log(directory: &Path) -> bool {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.into_iter().any(|entry| entry.file_name().to_string_lossy().starts_with("state."))
+}
+
+/// Locks a directory of files.
+fn lock(directory: &Path) -> Result<File> {
+    let named = |error: std::io::Error| Trouble::Refused(format!("{}: {error}", directory.display()));
+    let file = File::options().create(true).truncate(false).write(true).open(directory.join(LOCK)).map_err(named)?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(file),
+        Err(_) => refused(format!("{}: in use: another process runs this replica", directory.display())),
+    }
+}
+
+/// What an error of a store means to the operator of a directory.
+pub fn trouble(directory: &Path, error: &Error) -> Trouble {
+    let place = directory.display();
+    match error.kind() {
+        ErrorKind::Damaged => Trouble::Damaged(format!(
+            "{place}: the data of this replica are damaged: {error}. The other replicas have what it had. Move the directory \
+             away, and let the machine join as a new replica: perdura-kv join --config FILE --to HOST:PORT of a member. The new one \
+             takes the old one's place."
+        )),
+        ErrorKind::NotFound => {
+            Trouble::Refused(format!("{place}: {error}: make the replica first, by `perdura-kv init` or `join`"))
+        }
+        ErrorKind::Exists => Trouble::Refused(format!("{place}: there is a replica already: {error}")),
+        _ => Trouble::Refused(format!("{place}: {error}")),
+    }
+}
+
+/// Makes the data of a new replica. `clock_ms` is the clock of the founding entry, if it founds a cluster.
+pub fn create(config: &Config, standing: &Standing, clock_ms: u64) -> Result<Pool> {
+    let directory = &config.directory;
+    let named = |error: Error| trouble(directory, &error);
+    if directory.join(MAP).exists() || has_log(directory) {
+        return refused(format!(
+            "{}: there is a replica already; use another directory, or remove it",
+            directory.display()
+        ));
+    }
+    let layout = |kind| match kind {
+        Kind::List => Layout::list(config.store.size.0),
+        Kind::BTree => Layout::btree(config.store.size.0),
+    };
+    let make = |kind| -> Result<Pool> {
+        let (medium, settings) = (medium(config, true)?, map_config(&config.store));
+        let store =
+            MapStore::create(&medium, MAP, (kind, &layout(kind)), standing, clock_ms, &settings).map_err(named)?;
+        Ok(Pool { store: Box::new(store), lock: Lock::Medium(medium) })
+    };
+    match config.store.kind {
+        StoreKind::List => make(Kind::List),
+        StoreKind::Btree => make(Kind::BTree),
+        StoreKind::Wal => {
+            if let Err(error) = std::fs::create_dir(directory)
+                && error.kind() != std::io::ErrorKind::AlreadyExists
+            {
+                return refused(format!("{}: {error}", directory.display()));
+            }
+            let lock = lock(directory)?;
+            let files = Arc::new(Files::new(directory));
+            let store = WalStore::create(files, standing, clock_ms, &wal_config(&config.store)).map_err(named)?;
+            Ok(Pool { store: Box::new(store), lock: Lock::File(lock) })
+        }
+    }
+}
+
+/// Opens the replica's data.
+pub fn open(config: &Config) -> Result<Pool> {
+    let directory = &config.directory;
+    let named = |error: Error| trouble(directory, &error);
+    let (has_map, has_log) = (directory.join(MAP).exists(), has_log(directory));
+    let other =
+        |kind: &str| refused(format!("{}: the replica there is a {kind}: set store.kind to it", directory.display()));
+    match config.store.kind {
+        StoreKind::Wal if has_map => other("map (list or btree)"),
+        StoreKind::List | StoreKind::Btree if has_log => other("wal"),
+        StoreKind::Wal if !directory.exists() => {
+            refused(format!("{}: make the replica first, by `perdura-kv init` or `join`", directory.display()))
+        }
+        StoreKind::Wal => {
+            let lock = lock(directory)?;
+            let store = WalStore::open(Arc::new(Files::new(directory)), &wal_config(&config.store)).map_err(named)?;
+            Ok(Pool { store: Box::new(store), lock: Lock::File(lock) })
+        }
+        kind => {
+            let medium = medium(config, false)?;
+            let store = MapStore::open(&medium, MAP, &map_config(&config.store)).map_err(named)?;
+            let found = if store.map().kind() == Kind::List { StoreKind::List } else { StoreKind::Btree };
+            if found != kind {
+                return other(if found == StoreKind::List { "list" } else { "btree" });
+            }
+            Ok(Pool { store: Box::new(store), lock: Lock::Medium(medium) })
+        }
+    }
+}

@@ -1,0 +1,313 @@
+//! What a server consists of.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+
+use mio::{Poll, Token};
+use raft::eraftpb::ConfState;
+use slog::{Logger, warn};
+
+use super::book::Book;
+use super::channel::Channel;
+use super::chores::Chores;
+use super::clock::{self, Clock};
+use super::hello::{Addresses, Hello};
+use super::histogram::Histogram;
+use super::http::Browser;
+use super::link::{Links, Plan};
+use super::metrics::Traffic;
+use super::pool::{self, Lock, Trouble};
+use super::socket::Listener;
+use super::tls::{Connects, Serves};
+use super::visitor::Visitor;
+use crate::client::{self, Clients};
+use crate::config::{Config, StoreKind};
+use crate::node::{self, LeaseSettings, Node};
+
+/// Most connections at the address for replicas.
+pub const VISITORS_MAX: usize = 256;
+/// Most connections at the address for browsers.
+pub const BROWSERS_MAX: usize = 64;
+/// Bytes that are read at a time.
+const SCRATCH_BYTES: usize = 64 << 10;
+/// Marks tickets that are the server's own.
+pub const OWN: u64 = 1 << 63;
+
+/// For whom a socket listens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Port {
+    /// Clients.
+    Client,
+    /// Replicas and operators.
+    Peer,
+    /// Browsers.
+    Browser,
+}
+
+/// Whose event it is. The number of a token is this and a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    Listener,
+    Client,
+    Link,
+    Visitor,
+    Browser,
+    Signal,
+}
+
+const SOURCES: [Source; 6] =
+    [Source::Listener, Source::Client, Source::Link, Source::Visitor, Source::Browser, Source::Signal];
+const SOURCE_SHIFT: u32 = 56;
+
+impl Source {
+    /// The token of a key.
+    pub fn token(self, key: u64) -> Token {
+        Token(((self as u64) << SOURCE_SHIFT | key) as usize)
+    }
+
+    /// Whose token it is, and its key.
+    pub fn of(token: Token) -> (Source, u64) {
+        let word = token.0 as u64;
+        (SOURCES[(word >> SOURCE_SHIFT) as usize % SOURCES.len()], word & ((1 << SOURCE_SHIFT) - 1))
+    }
+}
+
+/// A client's connection.
+pub struct Line {
+    pub channel: Channel,
+    /// When the first bytes came that are not answered, or 0.
+    pub since_us: u64,
+    /// When something came last.
+    pub active_ms: u64,
+    /// Whether it is in the list of those that have more to be read.
+    pub is_hungry: bool,
+}
+
+/// An operator who waits for leadership to be handed over: the visitor, to whom, and until when.
+pub struct Handover {
+    pub visitor: u64,
+    pub to: u64,
+    pub until_ms: u64,
+}
+
+/// A server.
+pub struct Server {
+    pub config: Config,
+    pub log: Logger,
+    pub clock: Clock,
+    pub poll: Poll,
+    pub id: u64,
+    pub cluster: u128,
+    pub node: Node,
+    pub clients: Clients,
+    /// By the client's token.
+    pub lines: Vec<Option<Line>>,
+    /// Clients that have more to be read.
+    pub hungry: VecDeque<u32>,
+    pub client_tls: Option<Serves>,
+    pub peer_tls: Option<Serves>,
+    pub listeners: Vec<(Listener, Port)>,
+    /// Whether a listener must be looked at though nothing has happened: a connection could not be taken.
+    pub accepts_again: bool,
+    pub plan: Plan,
+    pub links: Links,
+    /// The next key of a link, a visitor or a browser. None is used twice.
+    pub next_key: u64,
+    /// The replica of a link, by its key.
+    pub link_keys: BTreeMap<u64, u64>,
+    pub visitors: BTreeMap<u64, Visitor>,
+    pub hungry_visitors: VecDeque<u64>,
+    pub browsers: BTreeMap<u64, Browser>,
+    pub book: Book,
+    /// Whether clients must be told other names of replicas.
+    pub has_new_names: bool,
+    /// The index of the entry that made the members they were told of.
+    pub named_at: u64,
+    pub chores: Chores,
+    pub next_ticket: u64,
+    /// Visitors who wait for a ticket.
+    pub asked: BTreeMap<u64, u64>,
+    pub handovers: Vec<Handover>,
+    pub latency: Histogram,
+    pub traffic: Traffic,
+    pub scratch: Vec<u8>,
+    /// When the oldest entry was made that is not durable.
+    pub unconfirmed: Option<u64>,
+    pub has_upkeep: bool,
+    pub next_tick_ms: u64,
+    /// When it ends, if it was told to.
+    pub ends_ms: Option<u64>,
+    /// What it has said last of its role: leader and term.
+    pub told: (u64, u64, String),
+    /// Why it could not take a snapshot, as it has said last.
+    pub misfit: String,
+    /// Kept until the store is closed: the field is dropped last.
+    pub _lock: Lock,
+}
+
+fn refused<E: std::fmt::Display>(error: E) -> Trouble {
+    Trouble::Refused(error.to_string())
+}
+
+fn node_settings(config: &Config, start: u64) -> node::Settings {
+    let raft = &config.raft;
+    let ticks = |ms: u64| usize::try_from(ms.div_ceil(raft.tick_ms)).unwrap_or(usize::MAX);
+    node::Settings {
+        election_ticks: ticks(raft.election_ms),
+        heartbeat_ticks: ticks(raft.heartbeat_ms),
+        confirm_entries: raft.confirm_entries as usize,
+        commits_quietly: !raft.announces_commits,
+        promotes_learners: raft.promotes,
+        uncommitted_bytes_max: raft.pending_size_max.0,
+        chunk_bytes: raft.chunk_size.0 as usize,
+        snapshot_idle_ticks: ticks(raft.snapshot_idle_ms),
+        seed: start,
+        nonce: start,
+        ..node::Settings::default()
+    }
+}
+
+fn client_settings(config: &Config, start: u64) -> client::Settings {
+    let clients = &config.clients;
+    client::Settings {
+        connections_max: clients.connections_max,
+        requests_max: clients.pipeline_max,
+        output_bytes_max: clients.output_size_max.0 as usize,
+        memory_bytes_max: clients.memory_max.0 as usize,
+        value_bytes_max: clients.value_size_max.0 as usize,
+        start_us: clock::wall_ms() * 1000,
+        process_id: std::process::id(),
+        port: config.client_address().rsplit_once(':').and_then(|(_, port)| port.parse().ok()).unwrap_or(0),
+        seed: start,
+        default_password: clients.password_sha256.clone(),
+        random: |count| clock::draw_bytes(count).ok(),
+        ..client::Settings::default()
+    }
+}
+
+impl Server {
+    /// Opens the replica's data and all listeners.
+    pub fn open(config: Config, log: Logger) -> Result<Server, Trouble> {
+        let pool = pool::open(&config)?;
+        let poll = Poll::new().map_err(refused)?;
+        let start = clock::draw().map_err(refused)?;
+        let standing = pool.store.standing().clone();
+        let (id, cluster) = (standing.replica, standing.cluster);
+        let node = Node::open(pool.store, node_settings(&config, start));
+        let mut node = node.map_err(|error| pool::trouble(&config.directory, &error))?;
+        if config.raft.leases {
+            let (tick_us, drift_percent) = (config.raft.tick_ms * 1000, config.raft.clock_drift_percent);
+            node.hold_leases(LeaseSettings { tick_us, drift_percent }, Box::new(clock::Steady));
+        }
+        let addresses = Addresses { peer: config.peer_address(), client: config.client_address() };
+        let hello = Hello { cluster, replica: id, meant: 0, start, addresses: addresses.clone() };
+        let mut book = Book::default();
+        book.hear(id, addresses);
+        let serves = |tls: &Option<_>| tls.as_ref().map(Serves::new).transpose().map_err(refused);
+        let (client_tls, peer_tls) = (serves(&config.clients.tls)?, serves(&config.peers.tls)?);
+        let plan = Plan {
+            hello,
+            tls: config.peers.tls.as_ref().map(Connects::new).transpose().map_err(refused)?,
+            queue_bytes_max: config.peers.queue_size_max.0 as usize,
+            silence_ms: config.peers.silence_ms,
+        };
+        let mut server = Server {
+            clock: Clock::start(),
+            id,
+            cluster,
+            node,
+            clients: Clients::new(client_settings(&config, start)),
+            lines: Vec::new(),
+            hungry: VecDeque::new(),
+            client_tls,
+            peer_tls,
+            listeners: Vec::new(),
+            accepts_again: false,
+            plan,
+            links: Links::new(),
+            next_key: 0,
+            link_keys: BTreeMap::new(),
+            visitors: BTreeMap::new(),
+            hungry_visitors: VecDeque::new(),
+            browsers: BTreeMap::new(),
+            book,
+            has_new_names: true,
+            named_at: 0,
+            chores: Chores::default(),
+            next_ticket: 0,
+            asked: BTreeMap::new(),
+            handovers: Vec::new(),
+            latency: Histogram::default(),
+            traffic: Traffic::default(),
+            scratch: vec![0; SCRATCH_BYTES],
+            unconfirmed: None,
+            has_upkeep: true,
+            next_tick_ms: 0,
+            ends_ms: None,
+            told: (0, 0, String::new()),
+            misfit: String::new(),
+            _lock: pool.lock,
+            config,
+            log,
+            poll,
+        };
+        server.listen().map_err(refused)?;
+        Ok(server)
+    }
+
+    fn listen(&mut self) -> io::Result<()> {
+        let clients = &self.config.clients;
+        let mut all = Vec::new();
+        for address in &clients.listen {
+            all.push((Listener::tcp(address)?, Port::Client));
+        }
+        if let Some(path) = &clients.unix {
+            all.push((Listener::unix(path)?, Port::Client));
+        }
+        all.push((Listener::tcp(&self.config.peers.listen)?, Port::Peer));
+        if !self.config.http.listen.is_empty() {
+            all.push((Listener::tcp(&self.config.http.listen)?, Port::Browser));
+        }
+        for (key, (listener, _)) in all.iter_mut().enumerate() {
+            listener.register(self.poll.registry(), Source::Listener.token(key as u64))?;
+        }
+        self.listeners = all;
+        let is_open = |tls: bool, listen: &str| !tls && !listen.starts_with("127.") && !listen.starts_with("[::1]");
+        if is_open(self.config.peers.tls.is_some(), &self.config.peers.listen) {
+            warn!(self.log, "whoever reaches the address for replicas may do all: set peers.tls, or keep others from it";
+                "address" => &self.config.peers.listen);
+        }
+        Ok(())
+    }
+
+    /// A ticket of the server's own.
+    pub fn ticket(&mut self) -> u64 {
+        self.next_ticket += 1;
+        OWN | self.next_ticket
+    }
+
+    /// A key that none has had.
+    pub fn key(&mut self) -> u64 {
+        self.next_key += 1;
+        self.next_key
+    }
+
+    /// The members that the replica knows of.
+    pub fn members(&self) -> &ConfState {
+        &self.node.store().standing().members
+    }
+
+    /// The clients' clock: microseconds since 1970.
+    pub fn wall_us(&self) -> u64 {
+        u64::try_from(clock::wall().as_micros()).unwrap_or(u64::MAX)
+    }
+
+    /// What the store is called.
+    pub fn store_name(&self) -> &'static str {
+        match self.config.store.kind {
+            StoreKind::List => "list",
+            StoreKind::Btree => "btree",
+            StoreKind::Wal => "wal",
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! What is due now and then.
+
+use slog::{info, warn};
+
+use super::chores::all_of;
+use super::clock;
+use super::http;
+use super::link::{Link, News};
+use super::state::{Server, Source};
+use super::visitor::{self, Kind};
+use crate::client::Name;
+use crate::store;
+
+impl Server {
+    /// A moment has passed.
+    pub fn tick(&mut self) -> store::Result<()> {
+        let now_ms = self.clock.now_ms();
+        // One that was stopped for long does not make up for it: the others' letters may just wait to be read.
+        self.next_tick_ms = now_ms + self.config.raft.tick_ms;
+        self.node.tick()?;
+        let wall_us = self.wall_us();
+        self.clients.tick(&mut self.node, wall_us)?;
+        self.has_new_names |= self.book.read(self.node.store())?;
+        self.tick_links(now_ms);
+        let ticket = self.ticket();
+        self.chores.tick(&mut self.node, &self.book, ticket, (now_ms, clock::wall_ms()))?;
+        self.look_at_handovers();
+        self.tell_names();
+        self.end_late(now_ms);
+        self.tell_role();
+        if std::mem::take(&mut self.accepts_again) {
+            (0..self.listeners.len()).for_each(|key| self.accept(key));
+        }
+        let keys: Vec<u64> = self.visitors.keys().copied().collect();
+        keys.into_iter().try_for_each(|key| self.flush_visitor(key))
+    }
+
+    /// Has a link to each member whose address is known, and to whoever has connected while no member is known.
+    fn tick_links(&mut self, now_ms: u64) {
+        let mut wanted = all_of(self.members());
+        if wanted.is_empty() {
+            wanted.extend(self.visitors.values().filter_map(|visitor| match visitor.kind {
+                Kind::Peer(id, _) => Some(id),
+                _ => None,
+            }));
+        }
+        wanted.retain(|id| *id != self.id);
+        let book = &self.book;
+        let stays = |id: &u64, link: &Link| {
+            wanted.contains(id) && book.find(*id).is_some_and(|addresses| addresses.peer == link.address())
+        };
+        self.links.retain(|id, link| stays(id, link));
+        for id in wanted {
+            if !self.links.contains_key(&id)
+                && let Some(addresses) = self.book.find(id)
+            {
+                let address = addresses.peer.clone();
+                let key = self.key();
+                self.link_keys.retain(|_, of| *of != id);
+                self.link_keys.insert(key, id);
+                self.links.insert(id, Link::new(id, address, Source::Link.token(key)));
+            }
+        }
+        let registry = self.poll.registry();
+        let plan = &self.plan;
+        let tick = |(id, link): (&u64, &mut Link)| Some((*id, link.tick(plan, registry, now_ms)?));
+        let news: Vec<(u64, News)> = self.links.iter_mut().filter_map(tick).collect();
+        for (id, news) in news {
+            self.tell_of(id, news);
+        }
+    }
+
+    /// Tells clients where replicas are reached.
+    fn tell_names(&mut self) {
+        let members_at = self.node.store().standing().members_at;
+        let has_new_members = std::mem::replace(&mut self.named_at, members_at) != members_at;
+        if has_new_members {
+            let members = self.members();
+            info!(self.log, "members"; "voters" => format!("{:?}", members.voters), "learners" => format!("{:?}", members.learners));
+        }
+        if !std::mem::take(&mut self.has_new_names) && !has_new_members {
+            return;
+        }
+        for id in all_of(self.members()) {
+            let name = self.book.find(id).and_then(|addresses| {
+                let (host, port) = addresses.client.rsplit_once(':')?;
+                let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+                Some(Name { host, port: port.parse().ok()? })
+            });
+            self.clients.set_name(id, name);
+        }
+    }
+
+    /// Closes connections whose time is over.
+    fn end_late(&mut self, now_ms: u64) {
+        let since = |then_ms: u64| now_ms.saturating_sub(then_ms);
+        let late = |kind: &Kind, heard_ms: u64| match kind {
+            Kind::Stranger | Kind::Refused => since(heard_ms) > visitor::GREETING_MS,
+            Kind::Operator(_) => since(heard_ms) > visitor::OPERATOR_MS,
+            Kind::Peer(id, _) => self.is_unknown(*id),
+        };
+        let ended: Vec<u64> = self
+            .visitors
+            .iter()
+            .filter(|(_, visitor)| late(&visitor.kind, visitor.heard_ms))
+            .map(|(key, _)| *key)
+            .collect();
+        for key in ended {
+            if let Some(visitor) = self.visitors.remove(&key)
+                && let Kind::Peer(id, _) = visitor.kind
+            {
+                warn!(self.log, "a replica that is no member any more is let go"; "peer" => id);
+            }
+        }
+        self.browsers.retain(|_, browser| since(browser.since_ms) <= http::CONNECTION_MS);
+        let idle_ms = self.config.clients.idle_s * 1000;
+        if idle_ms > 0 {
+            let idle = |(token, line): (usize, &Option<_>)| {
+                let line: &super::state::Line = line.as_ref()?;
+                (since(line.active_ms) > idle_ms).then_some(token as u32)
+            };
+            let idle: Vec<u32> = self.lines.iter().enumerate().filter_map(idle).collect();
+            idle.into_iter().for_each(|token| self.close_client(token));
+        }
+    }
+
+    /// Logs who leads, if that is another than before.
+    fn tell_role(&mut self) {
+        let status = self.node.status();
+        let told = (status.leader, status.term, format!("{:?}", status.role).to_lowercase());
+        if told != self.told {
+            info!(self.log, "roles"; "role" => &told.2, "leader" => told.0, "term" => told.1);
+            self.told = told;
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! The loop: events, and after them the turn of the replica.
+
+use std::io::{self, Read};
+use std::os::unix::net::UnixStream as Pair;
+use std::time::Duration;
+
+use mio::event::Event;
+use mio::net::UnixStream;
+use mio::{Events, Interest};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use slog::{info, warn};
+
+use super::link::News;
+use super::state::{OWN, Server, Source};
+use crate::node::Role;
+use crate::store::{self, Error, ErrorKind};
+
+const EVENTS_MAX: usize = 1024;
+
+fn broken(error: io::Error) -> Error {
+    Error::new(ErrorKind::Medium, format!("waiting for events: {error}"))
+}
+
+/// Becomes readable when the process is told to end.
+fn signals(server: &Server) -> io::Result<UnixStream> {
+    let (receiver, sender) = Pair::pair()?;
+    receiver.set_nonblocking(true)?;
+    signal_hook::low_level::pipe::register(SIGTERM, sender.try_clone()?)?;
+    signal_hook::low_level::pipe::register(SIGINT, sender)?;
+    let mut receiver = UnixStream::from_std(receiver);
+    server.poll.registry().register(&mut receiver, Source::Signal.token(0), Interest::READABLE)?;
+    Ok(receiver)
+}
+
+impl Server {
+    /// Serves until it is told to end.
+    pub fn run(&mut self) -> store::Result<()> {
+        let mut signals = signals(self).map_err(broken)?;
+        let mut events = Events::with_capacity(EVENTS_MAX);
+        if self.members().voters == [self.id] {
+            self.node.campaign()?;
+            self.turn()?;
+        }
+        let mut awake_until_us = 0;
+        loop {
+            let (now_us, next_us) = (self.clock.now_us(), self.next_tick_ms * 1000);
+            let is_busy = !self.hungry.is_empty() || !self.hungry_visitors.is_empty() || self.has_upkeep;
+            let rest = if is_busy || now_us < awake_until_us { 0 } else { next_us.saturating_sub(now_us) };
+            match self.poll.poll(&mut events, Some(Duration::from_micros(rest))) {
+                Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(broken(error)),
+                _ => {}
+            }
+            for event in &events {
+                self.happened(event, &mut signals)?;
+            }
+            if events.is_empty() && rest == 0 && !is_busy {
+                // Whoever else wants the processor may bring what is waited for.
+                std::thread::yield_now();
+            }
+            if !events.is_empty() {
+                awake_until_us = self.clock.now_us() + self.config.raft.spin_us;
+            }
+            self.go_on()?;
+            if !events.is_empty() || is_busy {
+                self.turn()?;
+            }
+            if self.clock.now_ms() >= self.next_tick_ms {
+                self.tick()?;
+                self.turn()?;
+            }
+            if self.has_ended() {
+                return self.node.persist();
+            }
+        }
+    }
+
+    fn happened(&mut self, event: &Event, signals: &mut UnixStream) -> store::Result<()> {
+        let (source, key) = Source::of(event.token());
+        match source {
+            Source::Listener => self.accept(key as usize),
+            Source::Client => {
+                let token = key as u32;
+                let Some(Some(line)) = self.lines.get_mut(token as usize) else { return Ok(()) };
+                line.channel.happened(event);
+                self.feed(token)?;
+                self.flush_client(token)?;
+                return self.confirm_if_due();
+            }
+            Source::Link => {
+                let Some(link) = self.link_keys.get(&key).and_then(|id| self.links.get_mut(id)) else { return Ok(()) };
+                let now_ms = self.clock.now_ms();
+                let news = link.happened(event, &self.plan, &mut self.scratch, now_ms);
+                self.tell(key, news);
+            }
+            Source::Visitor => {
+                let Some(visitor) = self.visitors.get_mut(&key) else { return Ok(()) };
+                visitor.channel.happened(event);
+                self.hear(key)?;
+            }
+            Source::Browser => {
+                let Some(browser) = self.browsers.get_mut(&key) else { return Ok(()) };
+                browser.channel.happened(event);
+                self.browse(key);
+            }
+            Source::Signal => {
+                let mut bytes = [0; 16];
+                while signals.read(&mut bytes).is_ok_and(|count| count > 0) {}
+                self.begin_end()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Goes on with connections that had more than their share.
+    fn go_on(&mut self) -> store::Result<()> {
+        for _ in 0..self.hungry.len() {
+            if let Some(token) = self.hungry.pop_front() {
+                self.feed(token)?;
+                self.confirm_if_due()?;
+            }
+        }
+        for _ in 0..self.hungry_visitors.len() {
+            if let Some(key) = self.hungry_visitors.pop_front() {
+                self.hear(key)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes entries durable before the queue is drained, if there are many or they are old.
+    fn confirm_if_due(&mut self) -> store::Result<()> {
+        if !self.node.wants_persist() {
+            return Ok(());
+        }
+        let (now_us, raft) = (self.clock.now_us(), &self.config.raft);
+        let since_us = *self.unconfirmed.get_or_insert(now_us);
+        if self.node.must_persist() || now_us - since_us >= raft.confirm_us {
+            return self.turn();
+        }
+        Ok(())
+    }
+
+    /// Sends, makes durable, sends what rested on that, and replies.
+    pub fn turn(&mut self) -> store::Result<()> {
+        self.traffic.turns += 1;
+        loop {
+            let wall_us = self.wall_us();
+            self.clients.turn(&mut self.node, wall_us)?;
+            let output = self.node.take_output();
+            let is_quiet = output.letters.is_empty() && output.done.is_empty();
+            for letter in &output.letters {
+                if let Some(link) = self.links.get_mut(&letter.to()) {
+                    link.send(letter, &self.plan);
+                }
+            }
+            self.flush_links();
+            for done in output.done {
+                if done.ticket & OWN == 0 {
+                    self.clients.done(done, &mut self.node, wall_us)?;
+                } else {
+                    self.asked_done(done.ticket, done.fate);
+                }
+            }
+            for token in self.clients.take_woken() {
+                self.flush_client(token)?;
+            }
+            if self.node.wants_persist() {
+                self.node.persist()?;
+                self.traffic.confirmations += 1;
+                self.unconfirmed = None;
+            } else if is_quiet {
+                break;
+            }
+        }
+        self.has_upkeep = self.node.tidy()?;
+        Ok(())
+    }
+
+    fn flush_links(&mut self) {
+        let now_ms = self.clock.now_ms();
+        let news: Vec<(u64, News)> =
+            self.links.iter_mut().filter_map(|(id, link)| Some((*id, link.flush(now_ms)?))).collect();
+        for (id, news) in news {
+            self.tell_of(id, news);
+        }
+    }
+
+    fn tell(&mut self, key: u64, news: Option<News>) {
+        if let (Some(news), Some(id)) = (news, self.link_keys.get(&key).copied()) {
+            self.tell_of(id, news);
+        }
+    }
+
+    /// Logs what has become of a link.
+    pub fn tell_of(&mut self, id: u64, news: News) {
+        let address = self.links.get(&id).map_or("", |link| link.address());
+        match news {
+            News::Up => info!(self.log, "connected to a replica"; "peer" => id, "address" => address),
+            News::Down(why) => {
+                warn!(self.log, "no connection to a replica"; "peer" => id, "address" => address, "why" => why)
+            }
+        }
+    }
+
+    /// Begins to end: hands leadership over first, so that clients do not wait for an election.
+    fn begin_end(&mut self) -> store::Result<()> {
+        let now_ms = self.clock.now_ms();
+        if self.ends_ms.is_some() {
+            self.ends_ms = Some(now_ms);
+            return Ok(());
+        }
+        self.ends_ms = Some(now_ms + self.config.raft.election_ms);
+        let voters = self.members().voters.clone();
+        let others = self.node.followers().into_iter().filter(|other| other.is_active && voters.contains(&other.id));
+        if let Some(next) = others.max_by_key(|other| other.matched) {
+            info!(self.log, "handing leadership over"; "to" => next.id);
+            self.node.transfer(next.id)?;
+        } else {
+            self.ends_ms = Some(now_ms);
+        }
+        self.turn()
+    }
+
+    fn has_ended(&self) -> bool {
+        let is_leader = || self.node.status().role == Role::Leader;
+        self.ends_ms.is_some_and(|ends_ms| self.clock.now_ms() >= ends_ms || !is_leader())
+    }
+}

@@ -1,0 +1,185 @@
+//! Visitors at the address for replicas: who is let in, and what they bring.
+
+use std::io;
+
+use slog::{error, info, warn};
+
+use super::hello::{Hello, Word};
+use super::state::Server;
+use super::visitor::{Kind, Said};
+use crate::node::Role;
+use crate::store::{self, ErrorKind};
+use crate::wire::{Broken, Letter};
+
+/// Reads of a visitor before others have their turn.
+const READS_MAX: usize = 64;
+
+impl Server {
+    /// Reads from a visitor, and does what it says.
+    pub fn hear(&mut self, key: u64) -> store::Result<()> {
+        let now_ms = self.clock.now_ms();
+        for _ in 0..READS_MAX {
+            let Some(visitor) = self.visitors.get_mut(&key) else { return Ok(()) };
+            match visitor.read(&mut self.scratch, now_ms) {
+                Ok(true) => {}
+                Ok(false) => return self.flush_visitor(key),
+                Err(error) => {
+                    self.part(key, Some(error));
+                    return Ok(());
+                }
+            }
+            self.listen_to(key)?;
+        }
+        self.hungry_visitors.push_back(key);
+        Ok(())
+    }
+
+    /// Does all that has come whole from a visitor.
+    fn listen_to(&mut self, key: u64) -> store::Result<()> {
+        loop {
+            let Some(visitor) = self.visitors.get_mut(&key) else { return Ok(()) };
+            let peer = if let Kind::Peer(id, _) = visitor.kind { id } else { 0 };
+            match visitor.next() {
+                Ok(None) => return Ok(()),
+                Ok(Some(Said::Letter(letter))) if letter.from() == peer => {
+                    self.traffic.letters_received += 1;
+                    let is_used = self.take_letter(letter)?;
+                    self.traffic.letters_refused += u64::from(!is_used);
+                }
+                Ok(Some(Said::Letter(letter))) => {
+                    self.refuse(key, format!("a letter of replica {} over a connection of {peer}", letter.from()));
+                }
+                Ok(Some(Said::Hello(hello))) => self.greet(key, &hello),
+                Ok(Some(Said::Question(question))) => self.ask(key, &question)?,
+                Err(Broken::Version(version)) => {
+                    let what = Broken::Version(version);
+                    self.refuse(key, format!("{what}: run the same version of perdura-kv on all replicas"));
+                }
+                Err(what) => self.refuse(key, what.to_string()),
+            }
+        }
+    }
+
+    /// Gives a letter to the replica. A snapshot that its store cannot take is left alone: the replica votes and has what it has, but
+    /// cannot catch up, which is said once.
+    fn take_letter(&mut self, letter: Letter) -> store::Result<bool> {
+        match self.node.step(letter) {
+            Err(error) if error.kind() == ErrorKind::Configuration => {
+                let why = error.to_string();
+                if why != self.misfit {
+                    error!(self.log, "a snapshot cannot be taken"; "why" => &why);
+                    self.misfit = why;
+                }
+                Ok(false)
+            }
+            step => step,
+        }
+    }
+
+    /// Lets a visitor in, or says why not.
+    fn greet(&mut self, key: u64, hello: &Hello) {
+        if let Some(why) = self.objection(key, hello) {
+            return self.refuse(key, why);
+        }
+        let word = Word::Welcome { cluster: self.cluster, replica: self.id };
+        let Some(visitor) = self.visitors.get_mut(&key) else { return };
+        visitor.say(&word);
+        if hello.replica == 0 {
+            visitor.kind = Kind::Operator(None);
+            return;
+        }
+        visitor.kind = Kind::Peer(hello.replica, hello.start);
+        info!(self.log, "a replica has connected"; "peer" => hello.replica, "from" => &visitor.from);
+        self.book.hear(hello.replica, hello.addresses.clone());
+        self.has_new_names = true;
+        // An older connection of the same replica has ended, only nobody has said so.
+        let of_it = |kind: &Kind| matches!(kind, Kind::Peer(id, _) if *id == hello.replica);
+        self.visitors.retain(|other, visitor| *other == key || !of_it(&visitor.kind));
+    }
+
+    fn objection(&self, key: u64, hello: &Hello) -> Option<String> {
+        let Hello { cluster, replica, meant, start, .. } = hello;
+        let (cluster, replica) = (*cluster, *replica);
+        let is_any = replica == 0 && cluster == 0;
+        if cluster != self.cluster && !is_any {
+            let own = self.cluster;
+            return Some(format!("wrong cluster id: this is a replica of cluster {own:032x}, not of {cluster:032x}"));
+        }
+        if ![0, self.id].contains(meant) {
+            return Some(format!(
+                "this is replica {}, not {meant}: the one at this address was replaced, or the address is wrong",
+                self.id
+            ));
+        }
+        if replica == 0 {
+            return None;
+        }
+        if replica == self.id {
+            return Some(format!(
+                "two nodes with one id: this is replica {replica} too. One of them runs on a copy of the other's data; \
+                 remove the copy and let it join as a new replica"
+            ));
+        }
+        let lately = |heard_ms: u64| self.clock.now_ms() - heard_ms < self.config.raft.election_ms;
+        let other = self.visitors.iter().find(|(other, visitor)| {
+            let is_other = matches!(visitor.kind, Kind::Peer(id, begun) if id == replica && begun != *start);
+            **other != key && is_other && lately(visitor.heard_ms)
+        });
+        if let Some((_, visitor)) = other {
+            return Some(format!(
+                "two nodes with one id: replica {replica} is connected from {} already. One of them runs on a copy of the \
+                 other's data; remove the copy and let it join as a new replica",
+                visitor.from
+            ));
+        }
+        self.is_unknown(replica).then(|| {
+            format!(
+                "unknown id: replica {replica} is no member of cluster {cluster:032x}: it was removed or has never joined. Remove its \
+                 data and use `perdura-kv join`"
+            )
+        })
+    }
+
+    /// Whether a replica is surely no member. Who has heard nothing of a leader may know old members only.
+    pub fn is_unknown(&self, replica: u64) -> bool {
+        let status = self.node.status();
+        let is_current = status.leader != 0 && status.applied == status.committed && status.role != Role::Receiving;
+        let members = super::chores::all_of(self.members());
+        is_current && !members.is_empty() && !members.contains(&replica)
+    }
+
+    /// Tells a visitor that it is not let in, and lets it go when it has heard that.
+    pub fn refuse(&mut self, key: u64, why: String) {
+        let Some(visitor) = self.visitors.get_mut(&key) else { return };
+        warn!(self.log, "refused a connection to the address for replicas"; "from" => &visitor.from, "why" => &why);
+        visitor.say(&Word::Refusal(why));
+        visitor.kind = Kind::Refused;
+    }
+
+    /// Writes to a visitor what there is.
+    pub fn flush_visitor(&mut self, key: u64) -> store::Result<()> {
+        let Some(visitor) = self.visitors.get_mut(&key) else { return Ok(()) };
+        match visitor.flush() {
+            Ok(true) if matches!(visitor.kind, Kind::Refused) => _ = self.visitors.remove(&key),
+            Ok(_) => {}
+            Err(error) => self.part(key, Some(error)),
+        }
+        Ok(())
+    }
+
+    /// Forgets a visitor.
+    fn part(&mut self, key: u64, error: Option<io::Error>) {
+        let Some(visitor) = self.visitors.remove(&key) else { return };
+        let why = error.filter(|error| error.kind() != io::ErrorKind::UnexpectedEof);
+        let why = why.map_or_else(|| "it has closed the connection".to_owned(), |error| error.to_string());
+        match visitor.kind {
+            Kind::Peer(id, _) => {
+                info!(self.log, "a replica has gone"; "peer" => id, "from" => &visitor.from, "why" => why);
+            }
+            Kind::Stranger => {
+                warn!(self.log, "a connection to the address for replicas has failed"; "from" => &visitor.from, "why" => why);
+            }
+            Kind::Operator(_) | Kind::Refused => {}
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! Who connects to the address for replicas: another replica, whose letters come this way, or an operator.
+//!
+//! Until a visitor has said who it is, it gets little room and little time.
+
+use std::io;
+
+use bytes::{Bytes, BytesMut};
+
+use super::channel::Channel;
+use super::hello::{Hello, QUESTION_BYTES_MAX, STRANGER_BYTES_MAX, Word, get_word, put_word};
+use crate::store::Outgoing;
+use crate::wire::{Broken, FRAME_BYTES_MAX, Frames, Letter, get_letter};
+
+/// Milliseconds in which a visitor must have said who it is.
+pub const GREETING_MS: u64 = 5000;
+/// Milliseconds that an operator may be silent.
+pub const OPERATOR_MS: u64 = 60_000;
+/// Bytes of a backup that wait to be sent, beyond which no further chunk is read.
+const BACKUP_BYTES_MAX: usize = 1 << 20;
+
+/// Who it is.
+pub enum Kind {
+    /// It has not said.
+    Stranger,
+    /// A replica, by its id and the number of its start.
+    Peer(u64, u64),
+    /// An operator, and the backup that is sent to it: the snapshot, and the number of the next chunk.
+    Operator(Option<(Box<dyn Outgoing>, u32)>),
+    /// It was refused. What it sends is not looked at.
+    Refused,
+}
+
+/// What a visitor has sent.
+pub enum Said {
+    /// Who it is.
+    Hello(Hello),
+    /// Something for this replica.
+    Letter(Letter),
+    /// A question of an operator.
+    Question(Bytes),
+}
+
+/// A visitor.
+pub struct Visitor {
+    /// Its connection.
+    pub channel: Channel,
+    /// Who it is.
+    pub kind: Kind,
+    /// When it was last heard.
+    pub heard_ms: u64,
+    /// Where it is, as the network says.
+    pub from: String,
+    frames: Frames,
+    output: BytesMut,
+}
+
+impl Visitor {
+    /// Somebody who has connected.
+    pub fn new(channel: Channel, now_ms: u64) -> Self {
+        let from = channel.socket().remote();
+        let (frames, output) = (Frames::default(), BytesMut::new());
+        Self { channel, kind: Kind::Stranger, heard_ms: now_ms, from, frames, output }
+    }
+
+    /// Reads what is there, at most what fits `scratch`. Returns whether there was something. Error: the connection has ended.
+    pub fn read(&mut self, scratch: &mut [u8], now_ms: u64) -> io::Result<bool> {
+        match self.channel.read(scratch)? {
+            None => Ok(false),
+            Some(0) => Err(io::ErrorKind::UnexpectedEof.into()),
+            Some(count) => {
+                self.heard_ms = now_ms;
+                self.frames.input().extend_from_slice(&scratch[..count]);
+                Ok(true)
+            }
+        }
+    }
+
+    /// The next that it has said, once it is whole.
+    pub fn next(&mut self) -> Result<Option<Said>, Broken> {
+        let bytes_max = match self.kind {
+            Kind::Stranger => STRANGER_BYTES_MAX,
+            Kind::Peer(..) => FRAME_BYTES_MAX,
+            Kind::Operator(_) => QUESTION_BYTES_MAX,
+            Kind::Refused => {
+                self.frames.input().clear();
+                return Ok(None);
+            }
+        };
+        let Some((kind, bytes)) = self.frames.next(bytes_max)? else { return Ok(None) };
+        if let Kind::Peer(..) = self.kind {
+            return Ok(Some(Said::Letter(get_letter(kind, bytes)?)));
+        }
+        let misplaced = Broken::Message(crate::codec::Torn { field: "the order of words" });
+        match (get_word(kind, bytes)?, &self.kind) {
+            (Word::Hello(hello), Kind::Stranger) => Ok(Some(Said::Hello(hello))),
+            (Word::Question(question), Kind::Operator(_)) => Ok(Some(Said::Question(question))),
+            _ => Err(misplaced),
+        }
+    }
+
+    /// Says something.
+    pub fn say(&mut self, word: &Word) {
+        put_word(word, &mut self.output);
+    }
+
+    /// Sends what waits, and further chunks of a backup as they find room. Returns whether it is all sent.
+    pub fn flush(&mut self) -> io::Result<bool> {
+        loop {
+            if let Kind::Operator(backup) = &mut self.kind
+                && self.output.len() < BACKUP_BYTES_MAX
+                && let Some((snapshot, number)) = backup
+            {
+                let (chunk, is_last) = snapshot.chunk(*number).map_err(io::Error::other)?;
+                put_word(&Word::Answer(chunk), &mut self.output);
+                *number += 1;
+                if is_last {
+                    put_word(&Word::Answer(Bytes::new()), &mut self.output);
+                    *backup = None;
+                }
+            }
+            let before = self.output.len();
+            let is_sent = self.channel.write(&mut self.output)?;
+            let has_more = matches!(self.kind, Kind::Operator(Some(_)));
+            if !has_more || self.output.len() == before || self.output.len() >= BACKUP_BYTES_MAX {
+                return Ok(is_sent && !has_more);
+            }
+        }
+    }
+}
