@@ -1,5 +1,5 @@
 //! Bodies of the engine's fuzz targets: put input into a file of a pool that has every structure, then open and use the
-//! pool. Those of the ordered maps are in [`map`].
+//! pool. Those of the ordered maps are in [`map`], those of perdura-kv in [`kv`].
 //!
 //! The input is XORed onto a sound structure, so that the empty input is sound and mutations stay close to what
 //! recovery expects. `crates/engine/tests/bit_flips.rs`, `bad_files.rs` and `forged.rs` run the same hazards, seeded,
@@ -7,6 +7,7 @@
 
 #[path = "../../crates/engine/tests/common/mod.rs"]
 mod common;
+pub mod kv;
 pub mod map;
 
 use common::damage::{Subject, subject};

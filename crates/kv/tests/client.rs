@@ -1,0 +1,499 @@
+//! What clients are told, on whole replicas: order, transactions, users, cluster mode, waits, and a leader that is lost.
+
+#[path = "support/cluster.rs"]
+mod cluster;
+
+use cluster::{Cluster, Replica};
+use perdura_kv::client::Settings;
+use perdura_kv::node::Role;
+
+/// Sends lines to a connection and returns what comes back, with spaces for the ends of lines.
+fn says(cluster: &mut Cluster, id: u64, token: u32, lines: &str) -> String {
+    cluster.put(id, token, lines.replace(" / ", "\r\n").as_bytes());
+    cluster.put(id, token, b"\r\n");
+    cluster.settle();
+    String::from_utf8_lossy(&cluster.take(id, token)).replace("\r\n", " ").trim_end().to_owned()
+}
+
+/// Who leads, of those that are not cut off.
+fn leader(cluster: &Cluster) -> u64 {
+    let leads = |replica: &&Replica| replica.node.status().role == Role::Leader && !replica.is_cut_off;
+    cluster.replicas.values().find(leads).map_or(0, |replica| replica.node.id())
+}
+
+fn one() -> (Cluster, u32) {
+    let mut cluster = Cluster::new(1, &Settings::default());
+    let token = cluster.open(1);
+    (cluster, token)
+}
+
+#[track_caller]
+fn are(cluster: &mut Cluster, id: u64, token: u32, cases: &[(&str, &str)]) {
+    for (lines, wanted) in cases {
+        assert_eq!(says(cluster, id, token, lines), *wanted, "{lines}");
+    }
+}
+
+/// Reads wait for ReadIndex, writes for their entries, errors for nothing: all the same the replies come as the requests did,
+/// and each request sees those before it and none behind it.
+#[test]
+fn pipelined_requests_take_effect_in_their_order() {
+    for count in [1, 3] {
+        let mut cluster = Cluster::new(count, &Settings::default());
+        let token = cluster.open(1);
+        are(
+            &mut cluster,
+            1,
+            token,
+            &[
+                (
+                    "GET k / SET k 1 / GET k / NOPE / INCR k / GET k / PING / SET k x / GET k",
+                    "$-1 +OK $1 1 -ERR unknown command 'NOPE', with args beginning with:  :2 $1 2 +PONG +OK $1 x",
+                ),
+                (
+                    "GET k / GET k / DEL k / GET k / SET k 5 NX / SET k 6 NX / MGET k l",
+                    "$1 x $1 x :1 $-1 +OK $-1 *2 $1 5 $-1",
+                ),
+                ("CLIENT REPLY OFF / SET k 7 / GET k / CLIENT REPLY ON / GET k", "+OK $1 7"),
+                ("CLIENT REPLY SKIP / SET k 8 / GET k", "$1 8"),
+            ],
+        );
+    }
+}
+
+/// A client that sends without reading is not read from beyond the bounds, and is answered in full all the same.
+#[test]
+fn a_client_that_does_not_read_is_held_up() {
+    let settings = Settings { requests_max: 10, output_bytes_max: 1000, ..Settings::default() };
+    let mut cluster = Cluster::new(1, &settings);
+    let token = cluster.open(1);
+    assert_eq!(says(&mut cluster, 1, token, &format!("SET k {}", "x".repeat(300))), "+OK");
+    cluster.put(1, token, "GET k\r\n".repeat(100).as_bytes());
+    cluster.put(1, token, "APPEND k y\r\n".repeat(50).as_bytes());
+    assert!(!cluster.at(1).clients.wants_input(token));
+    let (mut taken, mut rounds) = (Vec::new(), 0);
+    loop {
+        cluster.settle();
+        let more = cluster.take(1, token);
+        if more.is_empty() {
+            break;
+        }
+        assert!(more.len() < 1000 + 10 * 400, "{} bytes at once", more.len());
+        taken.extend(more);
+        rounds += 1;
+    }
+    assert!(rounds > 10, "{rounds}");
+    assert!(cluster.at(1).clients.wants_input(token));
+    let text = String::from_utf8(taken).expect("a text");
+    assert_eq!(text.matches("$300\r\n").count(), 100);
+    assert!(text.ends_with(":350\r\n"));
+}
+
+/// Hazard: what a client may say before it has said who it is bounds it also after.
+#[test]
+fn values_of_many_pieces_come_back() {
+    let (mut cluster, token) = one();
+    let value: Vec<u8> = (0..3_000_000_u32).map(|at| (at % 251) as u8).collect();
+    cluster.put(1, token, format!("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n${}\r\n", value.len()).as_bytes());
+    for piece in value.chunks(10_000) {
+        cluster.put(1, token, piece);
+    }
+    assert_eq!(says(&mut cluster, 1, token, ""), "+OK");
+    cluster.put(1, token, b"GET k\r\n");
+    cluster.settle();
+    let found = cluster.take(1, token);
+    assert_eq!(found, [b"$3000000\r\n", &value[..], b"\r\n"].concat());
+}
+
+/// Hazard: each connection keeps to its bound, and all together take what memory there is.
+#[test]
+fn clients_that_have_most_in_memory_are_closed() {
+    let settings = Settings { memory_bytes_max: 1 << 20, ..Settings::default() };
+    let mut cluster = Cluster::new(1, &settings);
+    let tokens: Vec<u32> = (0..4).map(|_| cluster.open(1)).collect();
+    // A request that is not whole, one that waits for EXEC, and replies that nobody takes.
+    cluster.put(1, tokens[0], b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$500000\r\n");
+    cluster.put(1, tokens[0], &[b'x'; 400_000]);
+    are(&mut cluster, 1, tokens[1], &[("MULTI", "+OK"), (&format!("SET k {}", "x".repeat(60_000)), "+QUEUED")]);
+    assert_eq!(says(&mut cluster, 1, tokens[2], &format!("SET big {}", "x".repeat(60_000))), "+OK");
+    let bytes = cluster.at(1).clients.bytes();
+    assert!((460_000..500_000).contains(&bytes), "{bytes}");
+    cluster.put(1, tokens[2], "GET big\r\n".repeat(12).as_bytes());
+    cluster.settle();
+    let clients = &mut cluster.at(1).clients;
+    assert_eq!(tokens.iter().map(|token| clients.is_killed(*token)).collect::<Vec<_>>(), [false, false, true, false]);
+    assert!(clients.is_over(tokens[2]) && !clients.wants_input(tokens[2]));
+    assert_eq!(clients.statistics().evicted, 1);
+    clients.close(tokens[2]);
+    assert!(clients.bytes() < 500_000, "{}", clients.bytes());
+    // Those who had less go on.
+    cluster.put(1, tokens[0], &[b'y'; 100_000]);
+    are(&mut cluster, 1, tokens[0], &[("", "+OK"), ("STRLEN k", ":500000")]);
+    are(&mut cluster, 1, tokens[1], &[("EXEC", "*1 +OK"), ("STRLEN k", ":60000")]);
+    tokens.iter().for_each(|token| cluster.at(1).clients.close(*token));
+    assert_eq!(cluster.at(1).clients.bytes(), 0);
+}
+
+#[test]
+fn a_transaction_is_one_entry_that_sees_its_own_writes() {
+    let (mut cluster, token) = one();
+    let before = cluster.at(1).node.status().last;
+    are(
+        &mut cluster,
+        1,
+        token,
+        &[(
+            "MULTI / SET a 1 / INCR a / GET a / INCR b / SET c x / INCR c / PING / EXEC",
+            "+OK +QUEUED +QUEUED +QUEUED +QUEUED +QUEUED +QUEUED +QUEUED *7 +OK :2 $1 2 :1 +OK -ERR value is not an integer or out of range +PONG",
+        )],
+    );
+    assert_eq!(cluster.at(1).node.status().last, before + 1);
+    are(
+        &mut cluster,
+        1,
+        token,
+        &[
+            (
+                "MULTI / SET a 9 / GET / EXEC",
+                "+OK +QUEUED -ERR wrong number of arguments for 'get' command -EXECABORT Transaction discarded because of previous errors.",
+            ),
+            ("GET a", "$1 2"),
+            ("MULTI / SET a 9 / DISCARD / GET a", "+OK +QUEUED +OK $1 2"),
+            ("MULTI / EXEC", "+OK *0"),
+            ("MULTI / PING / EXEC", "+OK +QUEUED *1 +PONG"),
+            ("EXEC / DISCARD", "-ERR EXEC without MULTI -ERR DISCARD without MULTI"),
+            (
+                "MULTI / MULTI / WATCH a / EXEC",
+                "+OK -ERR MULTI calls can not be nested -ERR WATCH inside MULTI is not allowed *0",
+            ),
+            (
+                "MULTI / WAIT 0 0 / EXEC",
+                "+OK -ERR Command not allowed inside a transaction -EXECABORT Transaction discarded because of previous errors.",
+            ),
+        ],
+    );
+}
+
+#[test]
+fn exec_does_nothing_if_a_watched_key_was_changed() {
+    let (mut cluster, mine) = one();
+    let other = cluster.open(1);
+    are(&mut cluster, 1, mine, &[("SET k 1 / WATCH k / GET k", "+OK +OK $1 1")]);
+    are(&mut cluster, 1, mine, &[("MULTI / SET k 2 / EXEC", "+OK +QUEUED *1 +OK")]);
+    are(&mut cluster, 1, mine, &[("WATCH k gone / GET k", "+OK $1 2")]);
+    are(&mut cluster, 1, other, &[("SET k 2", "+OK")]);
+    are(&mut cluster, 1, mine, &[("MULTI / SET k 3 / EXEC / GET k", "+OK +QUEUED *-1 $1 2")]);
+    // Made, deleted, and watched again; forgotten by UNWATCH.
+    are(
+        &mut cluster,
+        1,
+        mine,
+        &[("WATCH gone / SET gone 1 / DEL gone / MULTI / SET k 4 / EXEC", "+OK +OK :1 +OK +QUEUED *1 +OK")],
+    );
+    are(&mut cluster, 1, mine, &[("WATCH k", "+OK")]);
+    are(&mut cluster, 1, other, &[("FLUSHALL", "+OK")]);
+    are(
+        &mut cluster,
+        1,
+        mine,
+        &[(
+            "HELLO 3 / MULTI / SET k 5 / EXEC",
+            "%7 $6 server $5 redis $7 version $5 7.0.0 $5 proto :3 $2 id :1 $4 mode $7 cluster $4 role $6 master $7 modules *0 +OK +QUEUED _",
+        )],
+    );
+    are(
+        &mut cluster,
+        1,
+        mine,
+        &[("WATCH k / SET k 1 / UNWATCH / MULTI / GET k / EXEC", "+OK +OK +OK +OK +QUEUED *1 $1 1")],
+    );
+    // The change is under way and not applied when the transaction comes.
+    are(&mut cluster, 1, mine, &[("WATCH k", "+OK")]);
+    cluster.put(1, other, b"SET k 7\r\n");
+    cluster.put(1, mine, b"MULTI\r\nSET k 8\r\nEXEC\r\n");
+    cluster.settle();
+    assert_eq!(cluster.take(1, mine), b"+OK\r\n+QUEUED\r\n_\r\n");
+    are(&mut cluster, 1, other, &[("GET k", "+OK $1 7")]);
+}
+
+/// Two connections increment by WATCH and EXEC, with their steps interleaved at random: no increment is lost.
+#[test]
+fn no_increment_by_watch_is_lost() {
+    let (mut cluster, _) = one();
+    let tokens = [cluster.open(1), cluster.open(1), cluster.open(1)];
+    let (mut done, mut random) = (0, 1_u64);
+    let mut seen = [None::<u64>; 3];
+    are(&mut cluster, 1, tokens[0], &[("SET n 0", "+OK")]);
+    for _ in 0..600 {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let who = (random >> 33) as usize % 3;
+        match seen[who] {
+            None => {
+                let reply = says(&mut cluster, 1, tokens[who], "WATCH n / GET n");
+                seen[who] = reply.rsplit(' ').next().and_then(|text| text.parse().ok());
+                assert!(seen[who].is_some(), "{reply}");
+            }
+            Some(number) => {
+                let reply = says(&mut cluster, 1, tokens[who], &format!("MULTI / SET n {} / EXEC", number + 1));
+                done += u64::from(reply == "+OK +QUEUED *1 +OK");
+                seen[who] = None;
+            }
+        }
+    }
+    assert!(done > 50, "{done}");
+    are(&mut cluster, 1, tokens[0], &[("GET n", &format!("${} {done}", done.to_string().len()))]);
+}
+
+#[test]
+fn users_have_their_rights_in_the_whole_cluster() {
+    let mut cluster = Cluster::new(3, &Settings::default());
+    let (admin, alice, far) = (cluster.open(1), cluster.open(1), cluster.open(2));
+    are(
+        &mut cluster,
+        1,
+        admin,
+        &[
+            ("ACL SETUSER alice on >pw ~a:* +@read +set +acl|whoami", "+OK"),
+            (
+                "ACL SETUSER alice +nope",
+                "-ERR Error in ACL SETUSER modifier '+nope': Unknown command or category name in ACL",
+            ),
+            ("ACL USERS", "*2 $5 alice $7 default"),
+            ("SET b 1", "+OK"),
+        ],
+    );
+    let denied = "-NOPERM this user has no permissions to access one of the keys used as arguments";
+    are(
+        &mut cluster,
+        1,
+        alice,
+        &[
+            ("AUTH alice no", "-WRONGPASS invalid username-password pair or user is disabled."),
+            ("AUTH alice pw / ACL WHOAMI", "+OK $5 alice"),
+            ("SET a:1 x / GET a:1", "+OK $1 x"),
+            ("GET b", denied),
+            ("MGET a:1 b", denied),
+            ("DEL a:1", "-NOPERM this user has no permissions to run the 'del' command"),
+            ("MULTI", "-NOPERM this user has no permissions to run the 'multi' command"),
+            ("ACL LIST", "-NOPERM this user has no permissions to run the 'acl|list' command"),
+            ("PERDURA.ONCE s 1 SET a:1 x", "-NOPERM this user has no permissions to run the 'perdura.once' command"),
+        ],
+    );
+    cluster.pass(100);
+    are(&mut cluster, 2, far, &[("AUTH alice pw / GET b", &format!("+OK {denied}"))]);
+    // In one go: what is changed is in force for what follows.
+    are(&mut cluster, 1, admin, &[("ACL SETUSER bob on >x +@all ~* / AUTH bob x / ACL WHOAMI", "+OK +OK $3 bob")]);
+    are(&mut cluster, 1, admin, &[("ACL DELUSER alice nobody", ":1")]);
+    cluster.pass(100);
+    assert!(cluster.at(1).clients.is_over(alice) && cluster.at(2).clients.is_over(far));
+    assert!(!cluster.at(1).clients.is_over(admin));
+}
+
+#[test]
+fn who_has_a_password_asks_for_it() {
+    let hash = "30c952fab122c3f9759f02a6d95c3758b246b4fee239957b2d4fee46e26170c4";
+    let settings = Settings { default_password: Some(hash.to_owned()), ..Settings::default() };
+    let mut cluster = Cluster::new(1, &settings);
+    let token = cluster.open(1);
+    let wrong = "-WRONGPASS invalid username-password pair or user is disabled.";
+    are(
+        &mut cluster,
+        1,
+        token,
+        &[
+            ("GET k", "-NOAUTH Authentication required."),
+            ("MULTI", "-NOAUTH Authentication required."),
+            ("AUTH no", wrong),
+            ("HELLO 2 AUTH default no", wrong),
+            ("AUTH pw / GET k", "+OK $-1"),
+            ("RESET / GET k", "+RESET -NOAUTH Authentication required."),
+        ],
+    );
+    cluster.put(1, token, b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$99999\r\n");
+    assert_eq!(cluster.take(1, token), b"-ERR Protocol error: invalid bulk length\r\n");
+    assert!(cluster.at(1).clients.is_over(token));
+}
+
+#[test]
+fn a_follower_sends_writes_to_the_leader_and_reads_what_is_newest() {
+    let mut cluster = Cluster::new(3, &Settings::default());
+    let (mine, far) = (cluster.open(1), cluster.open(2));
+    are(&mut cluster, 1, mine, &[("SET foo 1", "+OK")]);
+    are(
+        &mut cluster,
+        2,
+        far,
+        &[
+            ("GET foo", "$1 1"),
+            ("SET foo 2 / GET foo", "-MOVED 12182 127.0.0.1:7001 $1 1"),
+            (
+                "MULTI / SET foo 2 / EXEC",
+                "+OK -MOVED 12182 127.0.0.1:7001 -EXECABORT Transaction discarded because of previous errors.",
+            ),
+            ("CLUSTER KEYSLOT foo", ":12182"),
+            ("CLUSTER MYID", "$40 0000000000000000000000000000000000000002"),
+        ],
+    );
+    let slots = says(&mut cluster, 2, far, "CLUSTER SLOTS");
+    assert!(slots.starts_with("*1 *5 :0 :16383 *4 $9 127.0.0.1 :7001 "), "{slots}");
+    let nodes = says(&mut cluster, 2, far, "CLUSTER NODES");
+    assert_eq!(nodes.matches("myself,slave").count(), 1, "{nodes}");
+    assert!(nodes.contains("7001@7001 master - 0 0") && nodes.contains("connected 0-16383"), "{nodes}");
+    // What a follower has applied may be old, and is told at once to who wants that.
+    are(&mut cluster, 2, far, &[("READONLY", "+OK")]);
+    cluster.at(2).is_cut_off = true;
+    are(&mut cluster, 1, mine, &[("SET foo 3", "+OK")]);
+    are(&mut cluster, 2, far, &[("GET foo", "$1 1"), ("READWRITE / PING", "+OK +PONG")]);
+    cluster.put(2, far, b"GET foo\r\n");
+    cluster.settle();
+    assert_eq!(cluster.take(2, far), b"", "it cannot know");
+    cluster.pass(1_000);
+    assert_eq!(cluster.take(2, far), b"-CLUSTERDOWN The cluster is down: no leader is known\r\n");
+}
+
+/// The leader is cut off with writes under way: whoever waits is told what is known of them, and nothing else.
+#[test]
+fn a_lost_leader_says_what_it_does_not_know() {
+    let mut cluster = Cluster::new(3, &Settings::default());
+    let token = cluster.open(1);
+    are(&mut cluster, 1, token, &[("SET k 1", "+OK")]);
+    cluster.at(1).is_cut_off = true;
+    cluster.put(1, token, b"SET k 2\r\nGET k\r\nSET k 3 NX\r\n");
+    cluster.settle();
+    assert_eq!(cluster.take(1, token), b"");
+    cluster.pass(2_000);
+    let leader = leader(&cluster);
+    assert!(leader > 1, "{leader}");
+    let other = cluster.open(leader);
+    are(&mut cluster, leader, other, &[("GET k / SET k 4 / SET k 5", "$1 1 +OK +OK")]);
+    cluster.at(1).is_cut_off = false;
+    cluster.pass(1_000);
+    let said = String::from_utf8(cluster.take(1, token)).expect("a text");
+    let kinds: Vec<&str> = said.lines().map(|line| line.split(' ').next().unwrap_or_default()).collect();
+    assert_eq!(kinds.len(), 3, "{said}");
+    assert!(matches!(kinds[0], "-MOVED" | "-UNKNOWN"), "{said}");
+    assert!(kinds[1..].iter().all(|kind| matches!(*kind, "-MOVED" | "-CLUSTERDOWN")), "{said}");
+    are(&mut cluster, 1, token, &[("GET k", "$1 5")]);
+}
+
+#[test]
+fn wait_answers_what_is_so() {
+    let mut cluster = Cluster::new(3, &Settings::default());
+    let (token, far) = (cluster.open(1), cluster.open(2));
+    are(
+        &mut cluster,
+        1,
+        token,
+        &[
+            ("SET k 1 / WAIT 2 0 / PING", "+OK :2 +PONG"),
+            ("WAITAOF 1 2 0", "*2 :1 :2"),
+            ("WAIT 3 0", "-ERR there cannot be 3 other replicas: the cluster has 2"),
+            ("WAIT x 0", "-ERR value is not an integer or out of range"),
+            ("WAIT 0 x", "-ERR timeout is not an integer or out of range"),
+            ("WAIT 0 -1", "-ERR timeout is negative"),
+        ],
+    );
+    are(&mut cluster, 2, far, &[("WAIT 0 0", "-MOVED 0 127.0.0.1:7001")]);
+    cluster.at(3).is_cut_off = true;
+    are(&mut cluster, 1, token, &[("SET k 2 / WAIT 2 100 / GET k", "+OK")]);
+    cluster.pass(150);
+    assert_eq!(cluster.take(1, token), b":1\r\n$1\r\n2\r\n");
+    are(&mut cluster, 1, token, &[("SET k 3 / WAIT 2 0", "+OK")]);
+    cluster.at(3).is_cut_off = false;
+    cluster.pass(500);
+    assert_eq!(cluster.take(1, token), b":2\r\n");
+}
+
+#[test]
+fn a_request_that_comes_again_is_not_done_again() {
+    let mut cluster = Cluster::new(3, &Settings::default());
+    let token = cluster.open(1);
+    are(
+        &mut cluster,
+        1,
+        token,
+        &[
+            ("PERDURA.ONCE me 1 INCR n / PERDURA.ONCE me 1 INCR n / GET n", ":1 :1 $1 1"),
+            ("PERDURA.ONCE me 2 MGET n none", "*2 $1 1 $-1"),
+            ("INCR n / PERDURA.ONCE me 2 MGET n none", ":2 *2 $1 1 $-1"),
+            ("PERDURA.ONCE me 1 INCR n", "-ERR request 1 of the session is past: 2 was done"),
+            ("PERDURA.ONCE new 5 INCR n", "-ERR the session is unknown, or was forgotten: begin one with request 1"),
+            ("PERDURA.ONCE me 3 SET n x NX / DEL n / PERDURA.ONCE me 3 SET n x NX", "$-1 :1 $-1"),
+            (
+                "SET n x / PERDURA.ONCE me 4 INCR n / DEL n / PERDURA.ONCE me 4 INCR n",
+                "+OK -ERR value is not an integer or out of range :1 -ERR value is not an integer or out of range",
+            ),
+            ("PERDURA.ONCE me 5 PING", "-ERR 'ping' cannot be done once: it is no business of keys"),
+            ("PERDURA.ONCE me 0 GET k", "-ERR the number of a request is above 0, and rises"),
+            ("PERDURA.ONCE me 5 GET", "-ERR wrong number of arguments for 'get' command"),
+            ("PERDURA.ONCE me 5 SET big 1", "+OK"),
+        ],
+    );
+    are(&mut cluster, 1, token, &[(&format!("PERDURA.ONCE me 6 SET big {}", "x".repeat(2000)), "+OK")]);
+    let long = format!("$2000 {}", "x".repeat(2000));
+    are(&mut cluster, 1, token, &[("PERDURA.ONCE me 7 GET big", &long)]);
+    are(
+        &mut cluster,
+        1,
+        token,
+        &[("PERDURA.ONCE me 7 GET big", "-ERR the request was done, but its reply was too long to be kept")],
+    );
+    // Another leader knows it too.
+    cluster.at(1).is_cut_off = true;
+    cluster.pass(2_000);
+    let leader = leader(&cluster);
+    let other = cluster.open(leader);
+    are(
+        &mut cluster,
+        leader,
+        other,
+        &[("PERDURA.ONCE me 6 SET big y", "-ERR request 6 of the session is past: 7 was done")],
+    );
+}
+
+/// No command comes, and still what has ended is cleared away, and TTL counts down.
+#[test]
+fn time_passes_for_keys_though_nobody_writes() {
+    let mut cluster = Cluster::new(3, &Settings::default());
+    let (token, far) = (cluster.open(1), cluster.open(2));
+    are(&mut cluster, 1, token, &[("SET k v PX 500 / SET l v EX 100 / DBSIZE", "+OK +OK :2")]);
+    cluster.pass(200);
+    are(&mut cluster, 1, token, &[("PTTL k", ":300"), ("TTL l", ":100"), ("GET k", "$1 v")]);
+    cluster.pass(310);
+    are(&mut cluster, 1, token, &[("GET k / DBSIZE / TTL k", "$-1 :1 :-2")]);
+    are(&mut cluster, 2, far, &[("GET k", "$-1")]);
+    are(&mut cluster, 1, token, &[("FLUSHALL / DBSIZE / SET m 1 / KEYS *", "+OK :0 +OK *1 $1 m")]);
+    cluster.pass(50);
+    are(&mut cluster, 1, token, &[("KEYS * / DBSIZE", "*1 $1 m :1")]);
+    assert_eq!(cluster.at(1).clients.statistics().expired, 1);
+}
+
+#[test]
+fn connections_are_listed_named_and_closed() {
+    let (mut cluster, token) = one();
+    let other = cluster.open(1);
+    are(
+        &mut cluster,
+        1,
+        token,
+        &[
+            ("CLIENT ID / CLIENT GETNAME / CLIENT SETNAME me / CLIENT GETNAME", ":1 $-1 +OK $2 me"),
+            ("CLIENT SETINFO lib-name redis-x / CLIENT SETINFO lib-nope y", "+OK -ERR Unrecognized option 'lib-nope'"),
+            ("CLIENT TRACKING on", "-ERR keys are not tracked: client-side caching is not supported"),
+            ("CLIENT NOPE", "-ERR unknown subcommand 'NOPE'. Try CLIENT HELP."),
+            ("CLIENT|ID", "-ERR unknown command 'CLIENT|ID', with args beginning with:"),
+            ("CONFIG GET save", "*2 $4 save $0"),
+            ("SELECT 0 / SELECT 1", "+OK -ERR DB index is out of range"),
+        ],
+    );
+    let list = says(&mut cluster, 1, token, "CLIENT LIST");
+    assert!(
+        list.contains("name=me") && list.contains("lib-name=redis-x") && list.matches("id=").count() == 2,
+        "{list}"
+    );
+    are(&mut cluster, 1, token, &[("CLIENT KILL ID 2", ":1"), ("CLIENT KILL ID 99", ":0")]);
+    assert!(cluster.at(1).clients.is_over(other));
+    cluster.at(1).clients.close(other);
+    are(&mut cluster, 1, token, &[("QUIT", "+OK")]);
+    assert!(cluster.at(1).clients.is_over(token));
+}

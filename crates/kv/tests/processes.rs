@@ -1,0 +1,18 @@
+//! Real processes on loopback: what clients were told stays true when replicas are killed, wiped, copied, damaged or strangers.
+
+#![allow(clippy::disallowed_methods, reason = "processes take the time that they take: no seed runs them again")]
+
+#[path = "processes/certificates.rs"]
+mod certificates;
+#[path = "processes/encryption.rs"]
+mod encryption;
+#[path = "processes/failover.rs"]
+mod failover;
+#[path = "processes/operators.rs"]
+mod operators;
+#[path = "processes/refusals.rs"]
+mod refusals;
+#[path = "processes/replica.rs"]
+mod replica;
+#[path = "processes/resp.rs"]
+mod resp;

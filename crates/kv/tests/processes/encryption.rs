@@ -1,0 +1,75 @@
+//! Connections are encrypted, and both sides show certificates. Who has none, or one of another authority or host, is not let in.
+
+use std::io::{BufReader, Write};
+use std::net::TcpStream;
+
+use perdura_kv::config::Tls;
+use perdura_kv::server::tls::Connects;
+
+use super::certificates::Authority;
+use super::replica::{Replica, cluster, wait_for};
+use super::resp::{Reply, read_reply, request};
+
+fn tls(table: &str) -> Tls {
+    #[derive(serde::Deserialize)]
+    struct Holder {
+        tls: Tls,
+    }
+    toml::from_str::<Holder>(&format!("tls = {table}")).expect("a table").tls
+}
+
+/// A request over an encrypted connection.
+fn call(port: u16, table: &str, words: &[&[u8]]) -> std::io::Result<Reply> {
+    let connection = Connects::new(&tls(table)).expect("certificates").connection("127.0.0.1:0")?;
+    let rustls::Connection::Client(connection) = connection else { panic!("a client's side") };
+    let mut stream = rustls::StreamOwned::new(connection, TcpStream::connect(("127.0.0.1", port))?);
+    stream.write_all(&request(words))?;
+    read_reply(&mut BufReader::new(stream))
+}
+
+#[test]
+fn replicas_and_clients_with_certificates_work_together_and_others_are_refused() {
+    let top = tempfile::tempdir().expect("a directory");
+    let (own, other) = (Authority::new(top.path(), "own"), Authority::new(top.path(), "other"));
+    let table = own.table("127.0.0.1");
+    let replicas = cluster(top.path(), "list", &format!("clients.tls = {table}\npeers.tls = {table}\n"));
+    // More than a record of TLS, both ways.
+    let long = vec![b'x'; 15_000];
+    let reply = wait_for("a leader for clients", || {
+        replicas.iter().find_map(|replica| {
+            match call(replica.ports[0], &table, &[b"MSET", b"key", &long, b"more", &long]) {
+                Ok(Reply::Text(text)) => Some((replica.ports[0], text)),
+                _ => None,
+            }
+        })
+    });
+    assert_eq!(reply.1, "OK");
+    assert_eq!(call(reply.0, &table, &[b"GET", b"key"]).expect("a reply"), Reply::Bytes(long));
+
+    assert!(call(reply.0, &other.table("127.0.0.1"), &[b"PING"]).is_err());
+    wait_for("the log of a client's certificate", || {
+        let is_said = |replica: &Replica| replica.log().contains("a client was refused");
+        replicas.iter().any(is_said).then_some(())
+    });
+    assert!(replicas[0].client().expect("a connection").call(&["PING"]).is_err());
+
+    // A replica of another authority, one for another host, and one that does not encrypt.
+    let first = replicas[0].peers();
+    for (name, more, why) in
+        [("d", format!("peers.tls = {}\n", other.table("127.0.0.1")), "UnknownIssuer"), ("e", String::new(), "closed")]
+    {
+        let replica = Replica::new(top.path(), name, "list", &more);
+        let said = replica.refused(&["join", "--to", &first], 2);
+        assert!(said.contains(why) || said.contains("reset") || said.contains("certificate"), "{said}");
+    }
+    replicas[0].logs("a connection to the address for replicas has failed");
+    let wrong_host = own.table("elsewhere.test");
+    let mut replica = Replica::new(top.path(), "f", "list", &format!("peers.tls = {wrong_host}\n"));
+    replica.done(&["join", "--to", &first]);
+    replica.start();
+    wait_for("the log of a wrong host", || {
+        let is_said = |replica: &Replica| replica.log().contains("not valid for name");
+        replicas.iter().any(is_said).then_some(())
+    });
+    assert_eq!(replica.state(), None, "who has a certificate of another host does not answer as this one");
+}

@@ -1,0 +1,98 @@
+//! What operators do and see.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use super::replica::{Replica, cluster, leader, set};
+use super::resp::Reply;
+
+/// The status and the body of a path.
+fn get(replica: &Replica, path: &str) -> (String, String) {
+    let mut stream = TcpStream::connect(("127.0.0.1", replica.ports[2])).expect("HTTP");
+    // In pieces, as networks may bring it.
+    for piece in format!("GET {path} HTTP/1.1\r\nHost: test\r\n\r\n").as_bytes().chunks(7) {
+        stream.write_all(piece).expect("sent");
+    }
+    let mut text = String::new();
+    stream.read_to_string(&mut text).expect("an answer");
+    let (head, body) = text.split_once("\r\n\r\n").expect("a head");
+    (head.split(' ').nth(1).expect("a status").to_owned(), body.to_owned())
+}
+
+/// A cluster is read and steered by its operators: numbers, pages, leadership, members, the end of a process.
+#[test]
+fn operators_see_and_steer_a_cluster() {
+    let top = tempfile::tempdir().expect("a directory");
+    let mut replicas = cluster(top.path(), "list", "log = { format = 'json' }");
+    let mut at = 0;
+    assert!(set(&replicas, &mut at, "key", "value"));
+    let first = leader(&replicas);
+    for path in ["/", "/metrics", "/health", "/ready", "/state"] {
+        assert_eq!(get(&replicas[first], path).0, "200", "{path}");
+    }
+    assert_eq!(get(&replicas[first], "/nothing").0, "404");
+    assert!(get(&replicas[first], "/metrics").1.contains("perdura_kv_role{role=\"leader\"} 1"));
+    let state: serde_json::Value = serde_json::from_str(&get(&replicas[first], "/state").1).expect("JSON");
+    assert_eq!(state["state"]["members"].as_array().map(Vec::len), Some(3), "{state}");
+    assert!(state["latency"]["intervals"].as_array().is_some_and(|all| !all.is_empty()), "{state}");
+
+    let second = (first + 1) % 3;
+    let id = replicas[second].id();
+    // Asked at a replica that does not lead: the question goes on to the one that does.
+    replicas[second].done(&["transfer", &id.to_string()]);
+    assert_eq!(leader(&replicas), second);
+    replicas[second].stop();
+    assert!(replicas[second].log().lines().all(|line| serde_json::from_str::<serde_json::Value>(line).is_ok()));
+    assert!(replicas[second].log().contains("handing leadership over"));
+    let checked = replicas[second].done(&["check"]);
+    assert!(checked.contains("sound: "), "{checked}");
+    assert!(set(&replicas, &mut at, "key", "other"));
+    replicas[first].done(&["members", "remove", &id.to_string()]);
+    let said = replicas[first].refused(&["members", "remove", &id.to_string()], 2);
+    assert!(said.contains("there is no member"), "{said}");
+    // The removed one does not come back under its id.
+    replicas[second].start();
+    replicas[second].logs("unknown id");
+}
+
+/// The data of a cluster are copied while it runs, and another cluster is made of them.
+#[test]
+fn a_backup_becomes_another_cluster() {
+    for store in ["list", "wal"] {
+        let top = tempfile::tempdir().expect("a directory");
+        let mut replica = Replica::new(top.path(), "a", store, "");
+        replica.done(&["init"]);
+        replica.start();
+        replica.votes();
+        let mut client = replica.client().expect("a client");
+        for number in 0..2000 {
+            let reply = client.call(&["SET", &format!("key:{number}"), &"v".repeat(200)]).expect("a reply");
+            assert_eq!(reply, Reply::Text("OK".into()));
+        }
+        let backup = top.path().join("backup");
+        let backup = backup.to_str().expect("a path");
+        replica.done(&["backup", backup]);
+        assert!(replica.refused(&["backup", backup], 2).contains("it exists"));
+        let mut bytes = std::fs::read(backup).expect("the backup");
+
+        let mut other = Replica::new(top.path(), "b", store, "");
+        other.done(&["restore", backup]);
+        other.start();
+        other.votes();
+        let state = (replica.state().expect("a state"), other.state().expect("a state"));
+        assert_ne!(state.0["cluster"], state.1["cluster"]);
+        let mut client = other.client().expect("a client");
+        for number in 0..2000 {
+            let found = client.call(&["GET", &format!("key:{number}")]).expect("a reply");
+            assert_eq!(found, Reply::Bytes("v".repeat(200).into_bytes()), "key:{number}");
+        }
+
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        let broken = top.path().join("broken");
+        std::fs::write(&broken, &bytes).expect("a file");
+        let third = Replica::new(top.path(), "c", store, "");
+        let said = third.refused(&["restore", broken.to_str().expect("a path")], 1);
+        assert!(said.contains("checksum"), "{said}");
+    }
+}

@@ -1,0 +1,131 @@
+//! A few replicas with clients, in one thread: bytes in, bytes out. The network is perfect and the clock stands until it is moved.
+
+use std::collections::BTreeMap;
+
+use perdura_kv::client::{Clients, Name, Peer, Settings};
+use perdura_kv::node::{self, Node, Role};
+use perdura_kv::sim::{Place, Variant};
+use perdura_kv::store::Standing;
+use perdura_kv::wire::Letter;
+
+/// A replica, its clients and the letters that have come.
+pub struct Replica {
+    pub node: Node,
+    pub clients: Clients,
+    letters: Vec<Letter>,
+    /// Whether letters come and go.
+    pub is_cut_off: bool,
+    _place: Place,
+}
+
+/// Some replicas.
+pub struct Cluster {
+    pub replicas: BTreeMap<u64, Replica>,
+    pub now_us: u64,
+}
+
+impl Cluster {
+    /// Replicas 1 to `count`, of which 1 leads.
+    pub fn new(count: u64, settings: &Settings) -> Self {
+        let ids: Vec<u64> = (1..=count).collect();
+        let mut replicas = BTreeMap::new();
+        for id in &ids {
+            let standing = Standing::founder(7, *id, ids.clone());
+            let (place, store) = Place::create(Variant::List, 32 << 20, &standing).expect("a store");
+            let node = Node::open(store, node::Settings { nonce: *id, ..node::Settings::default() }).expect("a node");
+            let mut clients = Clients::new(settings.clone());
+            for id in &ids {
+                clients.set_name(*id, Some(Name { host: "127.0.0.1".to_owned(), port: 7000 + *id as u16 }));
+            }
+            replicas.insert(*id, Replica { node, clients, letters: Vec::new(), is_cut_off: false, _place: place });
+        }
+        let mut cluster = Self { replicas, now_us: 1_700_000_000_000_000 };
+        cluster.at(1).node.campaign().expect("a campaign");
+        cluster.settle();
+        cluster.pass(100);
+        assert_eq!(cluster.at(1).node.status().role, Role::Leader);
+        cluster
+    }
+
+    pub fn at(&mut self, id: u64) -> &mut Replica {
+        self.replicas.get_mut(&id).expect("a replica")
+    }
+
+    /// Opens a connection at a replica.
+    pub fn open(&mut self, id: u64) -> u32 {
+        let now_us = self.now_us;
+        self.at(id).clients.open(Peer::default(), now_us).expect("a connection")
+    }
+
+    /// Puts bytes into a connection. Nothing is sent to other replicas.
+    pub fn put(&mut self, id: u64, token: u32, bytes: &[u8]) {
+        let now_us = self.now_us;
+        let Replica { node, clients, .. } = self.at(id);
+        clients.input(token).extend_from_slice(bytes);
+        clients.advance(token, node, now_us).expect("a store");
+    }
+
+    /// What has come out of a connection.
+    pub fn take(&mut self, id: u64, token: u32) -> Vec<u8> {
+        let now_us = self.now_us;
+        let Replica { node, clients, .. } = self.at(id);
+        let bytes = clients.output(token).split().to_vec();
+        clients.advance(token, node, now_us).expect("a store");
+        bytes
+    }
+
+    /// Turns and letters until nothing is left.
+    pub fn settle(&mut self) {
+        let now_us = self.now_us;
+        loop {
+            let mut sent = Vec::new();
+            for replica in self.replicas.values_mut() {
+                let Replica { node, clients, letters, .. } = replica;
+                for letter in std::mem::take(letters) {
+                    node.step(letter).expect("a store");
+                }
+                loop {
+                    clients.turn(node, now_us).expect("a store");
+                    if node.wants_persist() {
+                        node.persist().expect("a store");
+                    }
+                    let output = node.take_output();
+                    let is_quiet = output.letters.is_empty() && output.done.is_empty();
+                    if !replica.is_cut_off {
+                        sent.extend(output.letters);
+                    }
+                    for done in output.done {
+                        clients.done(done, node, now_us).expect("a store");
+                    }
+                    if is_quiet {
+                        break;
+                    }
+                }
+                node.tidy().expect("a store");
+                clients.take_woken();
+            }
+            if sent.is_empty() {
+                return;
+            }
+            for letter in sent {
+                let to = self.at(letter.to());
+                if !to.is_cut_off {
+                    to.letters.push(letter);
+                }
+            }
+        }
+    }
+
+    /// Lets time pass, in ticks of 10 ms.
+    pub fn pass(&mut self, ms: u64) {
+        for _ in 0..ms.div_ceil(10) {
+            self.now_us += 10_000;
+            let now_us = self.now_us;
+            for replica in self.replicas.values_mut() {
+                replica.node.tick().expect("a store");
+                replica.clients.tick(&mut replica.node, now_us).expect("a store");
+            }
+            self.settle();
+        }
+    }
+}

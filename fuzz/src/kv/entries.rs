@@ -1,0 +1,51 @@
+//! What entries and tags say.
+
+use bytes::{Bytes, BytesMut};
+use perdura_kv::codec::{Reader, get_change, get_entry, get_members, put_entry};
+use perdura_kv::entry::{Deed, Tag};
+use perdura_kv::store::{Standing, change_of_members, changes_of};
+use raft::eraftpb::{Entry, EntryType};
+
+/// The first byte chooses what the rest is. What is read is written again the same.
+pub fn entries(data: &[u8]) {
+    let Some((choice, data)) = data.split_first() else { return };
+    let bytes = Bytes::copy_from_slice(data);
+    match choice % 8 {
+        0 => {
+            if let Ok(deed) = Deed::from_bytes(bytes.clone()) {
+                assert_eq!(deed.to_bytes(), bytes);
+            }
+        }
+        1 => {
+            if let Ok(tag) = Tag::from_bytes(bytes.clone()) {
+                assert_eq!(tag.to_bytes(), bytes);
+            }
+        }
+        2 => {
+            if let Ok(standing) = Standing::from_bytes(bytes.clone()) {
+                assert_eq!(standing.to_bytes(), bytes);
+            }
+        }
+        3 => {
+            let mut reader = Reader::new(bytes.clone());
+            let mut out = BytesMut::new();
+            while let Ok(entry) = get_entry(&mut reader) {
+                put_entry(&entry, &mut out);
+                used(&entry);
+            }
+            assert!(bytes.starts_with(&out));
+        }
+        4 => drop(get_members(&mut Reader::new(bytes))),
+        5 => drop(get_change(bytes)),
+        6 => used(&Entry { index: 5, term: 2, data: bytes, ..Entry::default() }),
+        _ => {
+            let entry_type = EntryType::EntryConfChangeV2;
+            used(&Entry { index: 5, term: 2, entry_type, context: bytes, ..Entry::default() });
+        }
+    }
+}
+
+/// Errors are as good as changes.
+fn used(entry: &Entry) {
+    let _ = (changes_of(entry), change_of_members(entry));
+}

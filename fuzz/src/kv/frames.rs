@@ -1,0 +1,38 @@
+//! What another replica sends.
+
+use bytes::{Bytes, BytesMut};
+use perdura_kv::wire::{Frames, get_letter, put_letter};
+
+/// Most bytes of a frame in this target.
+const FRAME_BYTES_MAX: usize = 1 << 16;
+
+/// The first byte chooses: the rest is a connection's bytes, which come in parts; or a message in a frame whose checksum is right.
+/// What is read is written again the same.
+pub fn frames(data: &[u8]) {
+    let Some((choice, data)) = data.split_first() else { return };
+    if choice % 4 > 0 {
+        return letter(choice / 4, Bytes::copy_from_slice(data));
+    }
+    let mut frames = Frames::default();
+    for part in data.chunks(usize::from(choice / 4) + 1) {
+        frames.input().extend_from_slice(part);
+        loop {
+            match frames.next(FRAME_BYTES_MAX) {
+                Ok(Some((kind, message))) => letter(kind, message),
+                Ok(None) => break,
+                // The connection ends.
+                Err(_) => return,
+            }
+        }
+    }
+}
+
+fn letter(kind: u8, message: Bytes) {
+    let Ok(letter) = get_letter(kind, message.clone()) else { return };
+    let mut out = BytesMut::new();
+    put_letter(&letter, &mut out);
+    let mut frames = Frames::default();
+    frames.input().unsplit(out);
+    let (found, again) = frames.next(usize::MAX).expect("a frame of our own").expect("all of it");
+    assert_eq!((found, again), (kind, message), "{letter:?}");
+}
