@@ -10,6 +10,7 @@ help:
 	@echo "make setup      libraries, an unpacked MariaDB, the demo's data (all under build/)"
 	@echo "make server     a MariaDB with ENGINE=Perdura to work with; keeps its data (DIR=..., PORT=...)"
 	@echo "make demo       real data in ENGINE=Perdura, beside MEMORY and InnoDB, through a crash"
+	@echo "make demo-kv    a replicated key-value server: a leader killed, a replica wiped and caught up"
 	@echo "make test       every test (at most 20 minutes; STEPS=... for some)"
 	@echo "make test-long  the randomized tests for hours (MINUTES=$(MINUTES))"
 	@echo "make verify     format, lints, layers, licences, docs"
@@ -31,7 +32,8 @@ demo: setup
 	@cargo xtask demo
 
 demo-kv:
-	@echo "demo-kv: the replicated key-value server is not built yet; make demo shows the SQL engine" >&2; exit 1
+	@scripts/setup-packages.sh
+	@cargo xtask demo-kv
 
 # STEPS names single steps, such as "unit mtr"; `cargo xtask test` says which there are.
 STEPS ?=
@@ -39,9 +41,11 @@ test: setup
 	@cargo xtask test $(STEPS)
 
 MINUTES ?= 120
+SIM_SEEDS ?= 200000
 test-long: setup
 	PERDURA_SOAK=20 cargo test --release --package perdura-map --package perdura-engine
 	cargo xtask explore --minutes $(MINUTES) --seed $$RANDOM
+	cargo xtask sim --seed $$RANDOM$$RANDOM --seeds $(SIM_SEEDS) --no-plants
 	cargo xtask crash-server --rounds 500 --seed $$RANDOM
 	cargo xtask replication --rounds 100 --seed $$RANDOM
 	cargo xtask sqldiff --statements 1000000 --seed $$RANDOM

@@ -7,12 +7,14 @@ cd "$(dirname "$0")/.."
 
 packages=(
     libpmem2-dev pkg-config make python3 xz-utils unzip ca-certificates     # build and data
-    libpmemobj-dev sysbench                                                 # a peer and a driver of the benchmarks
+    libpmemobj-dev sysbench redis-server redis-tools etcd-server            # peers and a driver of the benchmarks
     libaio1 liburing2 libnuma1 libpcre2-8-0 libpcre2-posix3 libedit2        # the unpacked server and clients
     libncurses6 libssl3 libsystemd0 libssl-dev zlib1g-dev
     perl libdbi-perl procps patch                                           # mysql-test-run
 )
 command -v pip3 >/dev/null || packages+=(python3-pip)
+python3 -c 'import ensurepip, venv' 2>/dev/null || packages+=(python3-venv)
+command -v go >/dev/null || packages+=(golang-go)                           # a client of perdura-kv
 
 # Debian's newer releases rename a library when its ABI grows (libaio1 -> libaio1t64): take the name apt knows.
 known_name() {

@@ -10,6 +10,7 @@ mod engine;
 mod files;
 mod index;
 mod keyed;
+mod kv;
 mod load;
 mod many;
 mod map;
@@ -43,13 +44,13 @@ use serde_json::Value;
 use crate::args::Args;
 use crate::plugin;
 
-const NAMES: [&str; 18] = [
+const NAMES: [&str; 19] = [
     "load", "commit", "point", "update", "scan", "mass", "stall", "recovery", "restart", "memory", "space", "many",
-    "soak", "engine", "index", "sysbench", "tpcc", "map",
+    "soak", "engine", "index", "sysbench", "tpcc", "map", "kv",
 ];
 
 /// Benchmarks that run without a server.
-const BARE: [&str; 4] = ["stall", "engine", "index", "map"];
+const BARE: [&str; 5] = ["stall", "engine", "index", "map", "kv"];
 
 fn run_one(name: &str, plan: &Plan) -> Result<Report> {
     match name {
@@ -71,6 +72,7 @@ fn run_one(name: &str, plan: &Plan) -> Result<Report> {
         "sysbench" => sysbench::run(plan),
         "tpcc" => tpcc::run(plan),
         "map" => map::run(plan),
+        "kv" => kv::run(plan),
         _ => bail!("no benchmark {name}; there are: {}, all", NAMES.join(", ")),
     }
 }

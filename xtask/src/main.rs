@@ -15,6 +15,7 @@ mod django;
 mod explore;
 mod indexes;
 mod key_damage;
+mod kv;
 mod mariadbd;
 mod mtr;
 mod operations;
@@ -26,6 +27,7 @@ mod progress;
 mod replication;
 mod serve;
 mod server;
+mod sim;
 mod sqldiff;
 mod steps;
 mod test;
@@ -43,15 +45,19 @@ usage: cargo xtask COMMAND
   verify                                       format, lints, layers, licences, docs; changes nothing
   test [STEP...]                               every test, two at a time, with the time each takes
   demo                                         real data, peers and a crash
+  demo-kv                                      a replicated key-value server: its leader killed, a replica wiped
   server [--dir DIR] [--port N]                a server to work with, until it is interrupted; it keeps its data
   plugin                                       build ha_perdura.so and put it before the unpacked server
   mtr [TEST...]                                run the SQL test suites of tests/mysql-test
   mtr --enforce SUITE|TEST...                  suites of the server's own, all tables in Perdura, compared with InnoDB
   explore [--seed N] [--images N | --minutes N | --forever] [--product engine|map] [--scenario NAME]
           [--no-mutations] [--plant N]         open every legal image of a power loss
+  sim [--seed N] [--seeds N] [--plant N] [--no-plants]
+                                               whole clusters of perdura-kv in one thread, each as its seed decides
+  kv-clients [NAME...]                         redis-cli, redis-benchmark, redis-py, go-redis and redis-rs on a cluster of perdura-kv
   bench NAME|all [--quick] [--json FILE] [--docs] [--peers-only] [--warehouses N] [--threads N]
                                                NAME: load, commit, point, update, scan, mass, stall, recovery, restart, memory, space,
-                                               many, soak, engine, index, sysbench, tpcc, map
+                                               many, soak, engine, index, sysbench, tpcc, map, kv
   crash-server [--seed N] [--rounds N] [--engine NAME]
                                                kill -9 a loaded server again and again, and compare
   replication [--seed N] [--rounds N] [--mode conservative|optimistic|both] [--engine NAME]
@@ -81,6 +87,11 @@ fn run() -> Result<()> {
             args.finish()?;
             demo::run()
         }
+        "demo-kv" => {
+            args.finish()?;
+            kv::demo::run()
+        }
+        "kv-clients" => kv::clients::run(&args.rest()),
         "package" => {
             args.finish()?;
             package::run()
@@ -88,6 +99,7 @@ fn run() -> Result<()> {
         "test" => test::run(&args.rest()),
         "server" => serve::run(args),
         "explore" => explore::run(&args.rest()),
+        "sim" => sim::run(&args.rest()),
         "mtr" => mtr::run(&args.rest()),
         "bench" => bench::run(args),
         "sqldiff" => sqldiff::run(args),

@@ -46,16 +46,18 @@ const LOOM: &[&str] = &[
 ];
 
 /// The steps, longest first, so that the last two end at about the same time.
-const STEPS: [Step; 10] = [
+const STEPS: [Step; 12] = [
     Step("explore-engine", How::Own(&["explore", "--product", "engine"])),
     Step("unit", How::Cargo(UNIT)),
     Step("explore-map", How::Own(&["explore", "--product", "map"])),
+    Step("sim", How::Own(&["sim"])),
     Step("mtr", How::Own(&["mtr"])),
     Step("operations", How::Own(&["operations"])),
     Step("crash-server", How::Own(&["crash-server"])),
     Step("sqldiff", How::Own(&["sqldiff"])),
     Step("replication", How::Own(&["replication"])),
     Step("loom", How::Loom),
+    Step("kv-clients", How::Own(&["kv-clients"])),
     Step("key-damage", How::Own(&["key-damage"])),
 ];
 
@@ -134,6 +136,9 @@ fn build(wanted: &dyn Fn(&str) -> bool) -> Result<Vec<Done>> {
     }
     if wanted("explore-engine") || wanted("explore-map") {
         timed("build the explorer", &mut || release("perdura-crash"))?;
+    }
+    if wanted("sim") {
+        timed("build the simulator", &mut || release("perdura-sim"))?;
     }
     if wanted("unit") {
         timed("build unit tests", &mut || process::run(process::cargo().args(UNIT).args(["--no-run", "--quiet"])))?;

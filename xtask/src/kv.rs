@@ -1,0 +1,6 @@
+//! perdura-kv as its users run it: clusters of processes on this machine.
+
+pub mod clients;
+pub mod cluster;
+pub mod demo;
+pub mod resp;

@@ -1,0 +1,230 @@
+//! Clusters of perdura-kv, each replica a process with a directory of its own, on loopback.
+
+use std::fs::File;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+
+use super::resp::Client;
+use crate::{paths, process};
+
+/// How long a replica may take for anything.
+const PATIENCE: Duration = Duration::from_secs(20);
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// How replicas are set up.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The store: list, btree or wal.
+    pub store: String,
+    /// Size of a map's file.
+    pub size: String,
+    /// More lines of the configuration.
+    pub more: String,
+}
+
+/// A replica: its directory, and its process if it runs.
+pub struct Replica {
+    place: PathBuf,
+    /// The ports of clients, replicas and browsers.
+    pub ports: [u16; 3],
+    process: Option<Child>,
+}
+
+/// A cluster. Its processes and directories go with it.
+pub struct Cluster {
+    top: PathBuf,
+    /// The replicas. The first was founded, the others joined it.
+    pub replicas: Vec<Replica>,
+}
+
+/// Ports of loopback that nobody listens at.
+fn free_ports() -> Result<[u16; 3]> {
+    let mut listeners = Vec::new();
+    for _ in 0..3 {
+        listeners.push(TcpListener::bind("127.0.0.1:0")?);
+    }
+    let mut ports = [0; 3];
+    for (port, listener) in ports.iter_mut().zip(&listeners) {
+        *port = listener.local_addr()?.port();
+    }
+    Ok(ports)
+}
+
+/// The program, as `cargo build --release` makes it.
+fn program() -> PathBuf {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| paths::top().join("target"), PathBuf::from);
+    target.join("release/perdura-kv")
+}
+
+/// Builds the program.
+pub fn build() -> Result<()> {
+    process::cargo_build_release("perdura-kv")
+}
+
+/// Waits until `look` finds something.
+pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> Result<T> {
+    let begun = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return Ok(found);
+        }
+        ensure!(begun.elapsed() < PATIENCE, "{what} has not come in {} s", PATIENCE.as_secs());
+        std::thread::sleep(PAUSE);
+    }
+}
+
+impl Replica {
+    fn new(place: PathBuf, plan: &Plan) -> Result<Self> {
+        std::fs::create_dir(&place)?;
+        let ports = free_ports()?;
+        let [clients, peers, http] = ports;
+        let emulate = !process::is_dax(&place);
+        let text = format!(
+            "directory = '{}'\nstore = {{ kind = '{}', size = '{}', emulate = {emulate} }}\n\
+             clients.listen = ['127.0.0.1:{clients}']\npeers.listen = '127.0.0.1:{peers}'\nhttp.listen = '127.0.0.1:{http}'\n{}\n",
+            place.join("data").display(),
+            plan.store,
+            plan.size,
+            plan.more
+        );
+        std::fs::write(place.join("config"), text)?;
+        Ok(Self { place, ports, process: None })
+    }
+
+    /// Runs a command on it, and returns what it has printed.
+    pub fn command(&self, words: &[&str]) -> Result<String> {
+        process::output(Command::new(program()).args(words).arg("--config").arg(self.place.join("config")))
+    }
+
+    /// The address for replicas.
+    pub fn peers(&self) -> String {
+        format!("127.0.0.1:{}", self.ports[1])
+    }
+
+    /// Starts the process.
+    pub fn start(&mut self) -> Result<()> {
+        let log = File::options().create(true).append(true).open(self.place.join("log"))?;
+        let mut command = Command::new(program());
+        command.args(["serve", "--config"]).arg(self.place.join("config"));
+        self.process = Some(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn()?);
+        Ok(())
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.process.as_ref().map_or(0, Child::id)
+    }
+
+    /// Kills the process by SIGKILL.
+    pub fn kill(&mut self) -> Result<()> {
+        if let Some(mut process) = self.process.take() {
+            process.kill()?;
+            process.wait()?;
+        }
+        Ok(())
+    }
+
+    /// Removes its data. It must not run.
+    pub fn wipe(&self) -> Result<()> {
+        let data = self.place.join("data");
+        if data.exists() {
+            std::fs::remove_dir_all(&data).with_context(|| data.display().to_string())?;
+        }
+        Ok(())
+    }
+
+    /// How it stands, if it answers.
+    pub fn state(&self) -> Option<Value> {
+        self.process.as_ref()?;
+        let mut command = Command::new(program());
+        command.args(["status", "--json", "--config"]).arg(self.place.join("config"));
+        serde_json::from_slice(&command.output().ok()?.stdout).ok()
+    }
+
+    /// A client of it.
+    pub fn client(&self) -> std::io::Result<Client> {
+        Client::connect(self.ports[0])
+    }
+
+    /// Waits until it is a voter that serves clients. Returns how it stands.
+    pub fn votes(&self) -> Result<Value> {
+        let votes = |state: &Value| {
+            state["is_ready"] == true
+                && state["role"].as_str().is_some_and(|role| ["leader", "follower"].contains(&role))
+        };
+        wait_for("a voter that is ready", || self.state().filter(votes)).with_context(|| {
+            let log = std::fs::read_to_string(self.place.join("log")).unwrap_or_default();
+            format!("the log of {}:\n{log}", self.place.display())
+        })
+    }
+}
+
+impl Cluster {
+    /// Founds a cluster of `count` replicas, and waits until all vote.
+    pub fn start(name: &str, count: usize, plan: &Plan) -> Result<Cluster> {
+        let medium = paths::medium();
+        std::fs::create_dir_all(&medium).with_context(|| medium.display().to_string())?;
+        let top = medium.join(format!("{name}-{}", std::process::id()));
+        std::fs::create_dir(&top).with_context(|| top.display().to_string())?;
+        let mut cluster = Cluster { top, replicas: Vec::new() };
+        for number in 1..=count {
+            let mut replica = Replica::new(cluster.top.join(number.to_string()), plan)?;
+            match cluster.replicas.first() {
+                None => replica.command(&["init"])?,
+                Some(first) => replica.command(&["join", "--to", &first.peers()])?,
+            };
+            replica.start()?;
+            if cluster.replicas.is_empty() {
+                replica.votes()?;
+            }
+            cluster.replicas.push(replica);
+        }
+        for replica in &cluster.replicas {
+            replica.votes()?;
+        }
+        Ok(cluster)
+    }
+
+    /// The place of the leader, as one that runs says.
+    pub fn leader(&self) -> Result<usize> {
+        let leads = |replica: &Replica| replica.state().is_some_and(|state| state["role"] == "leader");
+        wait_for("a leader", || self.replicas.iter().position(leads))
+    }
+
+    /// The directory of all.
+    pub fn place(&self) -> &Path {
+        &self.top
+    }
+
+    /// Lets a wiped replica join under a new id, and waits until it votes.
+    pub fn replace(&mut self, place: usize) -> Result<Value> {
+        let other = self.leader()?;
+        if other == place {
+            bail!("the replica that is replaced leads");
+        }
+        let to = self.replicas[other].peers();
+        let replica = &mut self.replicas[place];
+        // While the leader takes the old one for alive it is not replaced.
+        wait_for("the replica to join", || {
+            replica.wipe().ok()?;
+            replica.command(&["join", "--to", &to]).ok()
+        })?;
+        replica.start()?;
+        replica.votes()
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        for replica in &mut self.replicas {
+            // The directory cannot be used by anybody else, whatever becomes of it.
+            let _ = replica.kill();
+        }
+        let _ = std::fs::remove_dir_all(&self.top);
+    }
+}
