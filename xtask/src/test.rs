@@ -46,7 +46,7 @@ const LOOM: &[&str] = &[
 ];
 
 /// The steps, longest first, so that the last two end at about the same time.
-const STEPS: [Step; 12] = [
+const STEPS: [Step; 13] = [
     Step("explore-engine", How::Own(&["explore", "--product", "engine"])),
     Step("unit", How::Cargo(UNIT)),
     Step("explore-map", How::Own(&["explore", "--product", "map"])),
@@ -58,6 +58,7 @@ const STEPS: [Step; 12] = [
     Step("replication", How::Own(&["replication"])),
     Step("loom", How::Loom),
     Step("kv-clients", How::Own(&["kv-clients"])),
+    Step("demo-kv", How::Own(&["demo-kv"])),
     Step("key-damage", How::Own(&["key-damage"])),
 ];
 
@@ -139,6 +140,9 @@ fn build(wanted: &dyn Fn(&str) -> bool) -> Result<Vec<Done>> {
     }
     if wanted("sim") {
         timed("build the simulator", &mut || release("perdura-sim"))?;
+    }
+    if wanted("kv-clients") || wanted("demo-kv") {
+        timed("build perdura-kv", &mut || release("perdura-kv"))?;
     }
     if wanted("unit") {
         timed("build unit tests", &mut || process::run(process::cargo().args(UNIT).args(["--no-run", "--quiet"])))?;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 
 use super::super::report::Report;
 use super::drive::{Case, Found, Kind, found, key, next, value};
@@ -15,6 +15,11 @@ use crate::kv::resp::Client;
 
 fn free_port() -> Result<u16> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+}
+
+/// A key that one client alone compares and sets, so that comparing succeeds.
+fn own_key(client: u64) -> String {
+    key(2_000_000 + client)
 }
 
 fn is_there(program: &str) -> bool {
@@ -118,16 +123,18 @@ impl Etcd {
     /// Runs a case for some time.
     pub fn run(&self, case: &Case, keys: u64, length: Duration) -> Result<Found> {
         let mut clients = Vec::new();
-        for _ in 0..case.clients {
+        for place in 0..case.clients as u64 {
             let mut http = Http::connect(self.port)?;
-            http.call("PUT", &format!("/v2/keys/{}", key(0)), &format!("value={}", value(0)))?;
+            for name in [key(0), own_key(place)] {
+                http.call("PUT", &format!("/v2/keys/{name}"), &format!("value={}", value(0)))?;
+            }
             clients.push(http);
         }
         let begun = Instant::now();
         let waits = std::thread::scope(|scope| -> Result<Vec<u64>> {
             let ask = |(place, mut http): (usize, Http)| {
                 scope.spawn(move || -> Result<Vec<u64>> {
-                    let (mut waits, mut state) = (Vec::new(), place as u64 * 7919 + 1);
+                    let (mut waits, mut state, mut held) = (Vec::new(), place as u64 * 7919 + 1, 0);
                     while begun.elapsed() < length {
                         let asked = Instant::now();
                         match case.kind {
@@ -136,7 +143,12 @@ impl Etcd {
                                 let path = format!("/v2/keys/{}", key(next(&mut state) % keys));
                                 http.call("PUT", &path, &format!("value={}", value(state)))?
                             }
-                            Kind::Cas => bail!("etcd is not asked to compare"),
+                            Kind::Cas => {
+                                let path = format!("/v2/keys/{}", own_key(place as u64));
+                                held += 1;
+                                let form = format!("prevValue={}&value={}", value(held - 1), value(held));
+                                http.call("PUT", &path, &form)?
+                            }
                         };
                         waits.push(asked.elapsed().as_nanos() as u64);
                     }
