@@ -46,6 +46,7 @@ test-long: setup
 	PERDURA_SOAK=20 cargo test --release --package perdura-map --package perdura-engine
 	cargo xtask explore --minutes $(MINUTES) --seed $$RANDOM
 	cargo xtask sim --seed $$RANDOM$$RANDOM --seeds $(SIM_SEEDS) --no-plants
+	cargo xtask kv-chaos --seconds 300 --seed $$RANDOM
 	cargo xtask crash-server --rounds 500 --seed $$RANDOM
 	cargo xtask replication --rounds 100 --seed $$RANDOM
 	cargo xtask sqldiff --statements 1000000 --seed $$RANDOM

@@ -10,6 +10,7 @@ packages=(
     libpmemobj-dev sysbench redis-server redis-tools etcd-server            # peers and a driver of the benchmarks
     libaio1 liburing2 libnuma1 libpcre2-8-0 libpcre2-posix3 libedit2        # the unpacked server and clients
     libncurses6 libssl3 libsystemd0 libssl-dev zlib1g-dev
+    iproute2 nftables util-linux faketime                                   # faults of perdura-kv's network and clocks
     perl libdbi-perl procps patch                                           # mysql-test-run
 )
 command -v pip3 >/dev/null || packages+=(python3-pip)

@@ -55,6 +55,7 @@ usage: cargo xtask COMMAND
   sim [--seed N] [--seeds N] [--plant N] [--no-plants]
                                                whole clusters of perdura-kv in one thread, each as its seed decides
   kv-clients [NAME...]                         redis-cli, redis-benchmark, redis-py, go-redis and redis-rs on a cluster of perdura-kv
+  kv-chaos [--seconds N] [--seed N]            perdura-kv in namespaces: cut off, stopped, killed, wiped, clocks moved; judged by Porcupine
   bench NAME|all [--quick] [--json FILE] [--docs] [--peers-only] [--warehouses N] [--threads N]
                                                NAME: load, commit, point, update, scan, mass, stall, recovery, restart, memory, space,
                                                many, soak, engine, index, sysbench, tpcc, map, kv
@@ -91,6 +92,7 @@ fn run() -> Result<()> {
             args.finish()?;
             kv::demo::run()
         }
+        "kv-chaos" => kv::chaos::run(args),
         "kv-clients" => kv::clients::run(&args.rest()),
         "package" => {
             args.finish()?;

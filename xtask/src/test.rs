@@ -46,12 +46,13 @@ const LOOM: &[&str] = &[
 ];
 
 /// The steps, longest first, so that the last two end at about the same time.
-const STEPS: [Step; 13] = [
+const STEPS: [Step; 14] = [
     Step("explore-engine", How::Own(&["explore", "--product", "engine"])),
     Step("unit", How::Cargo(UNIT)),
     Step("explore-map", How::Own(&["explore", "--product", "map"])),
     Step("sim", How::Own(&["sim"])),
     Step("mtr", How::Own(&["mtr"])),
+    Step("kv-chaos", How::Own(&["kv-chaos"])),
     Step("operations", How::Own(&["operations"])),
     Step("crash-server", How::Own(&["crash-server"])),
     Step("sqldiff", How::Own(&["sqldiff"])),
@@ -141,7 +142,7 @@ fn build(wanted: &dyn Fn(&str) -> bool) -> Result<Vec<Done>> {
     if wanted("sim") {
         timed("build the simulator", &mut || release("perdura-sim"))?;
     }
-    if wanted("kv-clients") || wanted("demo-kv") {
+    if wanted("kv-chaos") || wanted("kv-clients") || wanted("demo-kv") {
         timed("build perdura-kv", &mut || release("perdura-kv"))?;
     }
     if wanted("unit") {

@@ -1,12 +1,13 @@
 //! Clusters of perdura-kv, each replica a process with a directory of its own, on loopback.
 
 use std::fs::File;
-use std::net::TcpListener;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use super::resp::Client;
@@ -27,9 +28,23 @@ pub struct Plan {
     pub more: String,
 }
 
+/// Where a replica's process runs.
+#[derive(Clone, Debug)]
+pub struct Home {
+    /// Its address.
+    pub address: Ipv4Addr,
+    /// The ports of clients, replicas and browsers.
+    pub ports: [u16; 3],
+    /// The words before the program's: what brings it there.
+    pub before: Vec<String>,
+    /// What its environment has besides.
+    pub environment: Vec<(&'static str, String)>,
+}
+
 /// A replica: its directory, and its process if it runs.
 pub struct Replica {
     place: PathBuf,
+    home: Home,
     /// The ports of clients, replicas and browsers.
     pub ports: [u16; 3],
     process: Option<Child>,
@@ -66,6 +81,19 @@ pub fn build() -> Result<()> {
     process::cargo_build_release("perdura-kv")
 }
 
+/// Removes the directories of runs that were ended before they could do so. Their replicas have ended with them.
+pub fn remove_leftovers(medium: &Path, name: &str) -> Result<()> {
+    for entry in std::fs::read_dir(medium)? {
+        let (entry, is_alive) = (entry?, |pid: u32| Path::new(&format!("/proc/{pid}")).exists());
+        let pid =
+            entry.file_name().to_str().and_then(|found| found.strip_prefix(name)?.strip_prefix('-')?.parse().ok());
+        if pid.is_some_and(|pid| !is_alive(pid)) {
+            std::fs::remove_dir_all(entry.path()).with_context(|| entry.path().display().to_string())?;
+        }
+    }
+    Ok(())
+}
+
 /// Waits until `look` finds something.
 pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> Result<T> {
     let begun = Instant::now();
@@ -78,22 +106,30 @@ pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> Result<T>
     }
 }
 
+impl Home {
+    /// On loopback, at ports that nobody uses.
+    pub fn loopback() -> Result<Self> {
+        Ok(Self { address: Ipv4Addr::LOCALHOST, ports: free_ports()?, before: Vec::new(), environment: Vec::new() })
+    }
+}
+
 impl Replica {
-    fn new(place: PathBuf, plan: &Plan) -> Result<Self> {
+    /// A replica in a new directory, without data.
+    pub fn new(place: PathBuf, plan: &Plan, home: Home) -> Result<Self> {
         std::fs::create_dir(&place)?;
-        let ports = free_ports()?;
+        let (address, ports) = (home.address, home.ports);
         let [clients, peers, http] = ports;
         let emulate = !process::is_dax(&place);
         let text = format!(
             "directory = '{}'\nstore = {{ kind = '{}', size = '{}', emulate = {emulate} }}\n\
-             clients.listen = ['127.0.0.1:{clients}']\npeers.listen = '127.0.0.1:{peers}'\nhttp.listen = '127.0.0.1:{http}'\n{}\n",
+             clients.listen = ['{address}:{clients}']\npeers.listen = '{address}:{peers}'\nhttp.listen = '{address}:{http}'\n{}\n",
             place.join("data").display(),
             plan.store,
             plan.size,
             plan.more
         );
         std::fs::write(place.join("config"), text)?;
-        Ok(Self { place, ports, process: None })
+        Ok(Self { place, home, ports, process: None })
     }
 
     /// Runs a command on it, and returns what it has printed.
@@ -103,14 +139,26 @@ impl Replica {
 
     /// The address for replicas.
     pub fn peers(&self) -> String {
-        format!("127.0.0.1:{}", self.ports[1])
+        format!("{}:{}", self.home.address, self.ports[1])
     }
 
-    /// Starts the process.
+    /// The address for clients.
+    pub fn clients(&self) -> SocketAddr {
+        SocketAddr::from((self.home.address, self.ports[0]))
+    }
+
+    /// Its directory.
+    pub fn place(&self) -> &Path {
+        &self.place
+    }
+
+    /// Starts the process. It ends with the thread that has started it, however that ends.
     pub fn start(&mut self) -> Result<()> {
         let log = File::options().create(true).append(true).open(self.place.join("log"))?;
-        let mut command = Command::new(program());
+        let mut command = Command::new("setpriv");
+        command.args(["--pdeathsig", "KILL", "--"]).args(&self.home.before).arg(program());
         command.args(["serve", "--config"]).arg(self.place.join("config"));
+        command.envs(self.home.environment.iter().map(|(name, value)| (name, value)));
         self.process = Some(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn()?);
         Ok(())
     }
@@ -125,6 +173,34 @@ impl Replica {
         if let Some(mut process) = self.process.take() {
             process.kill()?;
             process.wait()?;
+        }
+        Ok(())
+    }
+
+    /// Sends the process a signal.
+    pub fn signal(&self, signal: Signal) -> Result<()> {
+        let process = self.process.as_ref().context("the replica does not run")?;
+        Ok(kill_process(Pid::from_child(process), signal)?)
+    }
+
+    /// Ends the process as operators do. It must end well.
+    pub fn stop(&mut self) -> Result<()> {
+        self.signal(Signal::TERM)?;
+        let mut process = self.process.take().context("the replica does not run")?;
+        let ended = wait_for("the end of a replica", || process.try_wait().transpose())??;
+        ensure!(ended.success(), "{}: ended with {ended}", self.place.display());
+        Ok(())
+    }
+
+    /// Whether it was started and not ended by us.
+    pub fn runs(&self) -> bool {
+        self.process.is_some()
+    }
+
+    /// Fails if its process has ended by itself.
+    pub fn still_runs(&mut self) -> Result<()> {
+        if let Some(ended) = self.process.as_mut().and_then(|process| process.try_wait().transpose()) {
+            bail!("{}: ended by itself with {}", self.place.display(), ended?);
         }
         Ok(())
     }
@@ -148,7 +224,7 @@ impl Replica {
 
     /// A client of it.
     pub fn client(&self) -> std::io::Result<Client> {
-        Client::connect(self.ports[0])
+        Client::connect_to(self.clients(), PATIENCE)
     }
 
     /// Waits until it is a voter that serves clients. Returns how it stands.
@@ -169,25 +245,41 @@ impl Cluster {
     pub fn start(name: &str, count: usize, plan: &Plan) -> Result<Cluster> {
         let medium = paths::medium();
         std::fs::create_dir_all(&medium).with_context(|| medium.display().to_string())?;
-        let top = medium.join(format!("{name}-{}", std::process::id()));
-        std::fs::create_dir(&top).with_context(|| top.display().to_string())?;
-        let mut cluster = Cluster { top, replicas: Vec::new() };
-        for number in 1..=count {
-            let mut replica = Replica::new(cluster.top.join(number.to_string()), plan)?;
-            match cluster.replicas.first() {
-                None => replica.command(&["init"])?,
-                Some(first) => replica.command(&["join", "--to", &first.peers()])?,
-            };
-            replica.start()?;
-            if cluster.replicas.is_empty() {
-                replica.votes()?;
-            }
-            cluster.replicas.push(replica);
+        remove_leftovers(&medium, name)?;
+        let mut cluster = Cluster::new(medium.join(format!("{name}-{}", std::process::id())))?;
+        for _ in 0..count {
+            cluster.add(plan, Home::loopback()?)?;
         }
         for replica in &cluster.replicas {
             replica.votes()?;
         }
         Ok(cluster)
+    }
+
+    /// A cluster without replicas, in a new directory.
+    pub fn new(top: PathBuf) -> Result<Cluster> {
+        std::fs::create_dir(&top).with_context(|| top.display().to_string())?;
+        Ok(Cluster { top, replicas: Vec::new() })
+    }
+
+    /// Adds a replica: the first founds the cluster, each other joins the first.
+    pub fn add(&mut self, plan: &Plan, home: Home) -> Result<()> {
+        let mut replica = Replica::new(self.next_place(), plan, home)?;
+        match self.replicas.first() {
+            None => replica.command(&["init"])?,
+            Some(first) => replica.command(&["join", "--to", &first.peers()])?,
+        };
+        replica.start()?;
+        if self.replicas.is_empty() {
+            replica.votes()?;
+        }
+        self.replicas.push(replica);
+        Ok(())
+    }
+
+    /// Where the next replica's directory is made.
+    pub fn next_place(&self) -> PathBuf {
+        self.top.join((self.replicas.len() + 1).to_string())
     }
 
     /// The place of the leader, as one that runs says.

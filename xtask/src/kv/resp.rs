@@ -4,6 +4,9 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
+/// How long a server may take for anything.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 /// A reply, as far as our tools look at one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
@@ -11,6 +14,7 @@ pub enum Reply {
     Error(String),
     Number(i64),
     Bytes(Vec<u8>),
+    Many(Vec<Reply>),
     None,
 }
 
@@ -33,9 +37,14 @@ pub fn put(out: &mut Vec<u8>, words: &[&[u8]]) {
 impl Client {
     /// Connects to a port of this machine.
     pub fn connect(port: u16) -> io::Result<Self> {
-        let stream = TcpStream::connect_timeout(&SocketAddr::from(([127, 0, 0, 1], port)), Duration::from_secs(2))?;
+        Self::connect_to(SocketAddr::from(([127, 0, 0, 1], port)), PATIENCE)
+    }
+
+    /// Connects to an address, and waits no longer than said for that and for each reply.
+    pub fn connect_to(address: SocketAddr, patience: Duration) -> io::Result<Self> {
+        let stream = TcpStream::connect_timeout(&address, patience)?;
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(Duration::from_secs(10)))?;
+        stream.set_read_timeout(Some(patience))?;
         Ok(Self { stream: BufReader::new(stream), line: String::new() })
     }
 
@@ -63,6 +72,10 @@ impl Client {
                 self.stream.read_exact(&mut bytes)?;
                 bytes.truncate(bytes.len() - 2);
                 Reply::Bytes(bytes)
+            }
+            Some(b'*') => {
+                let count = number()?;
+                Reply::Many((0..count).map(|_| self.reply()).collect::<io::Result<_>>()?)
             }
             _ => return Err(io::Error::other(format!("not a reply that was expected: {text}"))),
         })

@@ -152,7 +152,21 @@ impl Node {
         for entry in &committed {
             self.proposals.applied(entry.index, entry.term, &mut self.output);
         }
+        self.step_down_if_removed();
         Ok(())
+    }
+
+    /// A leader that is no member any more follows: Raft would count on its progress, which is gone. Before that it tells the others up to where
+    /// entries are committed, for they elect the next leader, and may need the new members for it. What it has proposed and not
+    /// applied may be committed by them.
+    fn step_down_if_removed(&mut self) {
+        let Part::Member(raw) = &mut self.part else { return };
+        let raft = &mut raw.raft;
+        if raft.state == StateRole::Leader && raft.prs().get(self.id).is_none() {
+            raft.ping();
+            raft.become_follower(raft.term, raft::INVALID_ID);
+            self.proposals.fail(&mut self.output);
+        }
     }
 }
 

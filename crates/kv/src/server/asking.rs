@@ -84,6 +84,8 @@ impl Server {
             Question::Remove { replica } if members.voters == [replica] => {
                 return Ok(Some(failed("it is the only voter: without it there is no cluster")));
             }
+            // Another leads first: so clients wait for a moment and not for an election. It is asked then.
+            Question::Remove { replica } if replica == self.id => return self.hand_over_to_any(),
             Question::Remove { replica } => vec![(ConfChangeType::RemoveNode, replica)],
             Question::Promote { replica } if !is_member(&replica) => return unknown(replica),
             Question::Promote { replica } if !is_learner(&replica) => return Ok(Some(Answer::Done)),
@@ -139,6 +141,18 @@ impl Server {
         let until_ms = self.clock.now_ms() + 2 * self.config.raft.election_ms;
         self.handovers.push(Handover { visitor: key, to, until_ms });
         Ok(None)
+    }
+
+    /// Hands leadership over to the voter that has most of the log.
+    fn hand_over_to_any(&mut self) -> store::Result<Option<Answer>> {
+        let voters = self.members().voters.clone();
+        let followers = self.node.followers().into_iter();
+        let best = followers.filter(|one| one.is_active && voters.contains(&one.id)).max_by_key(|one| one.matched);
+        let Some(best) = best else {
+            return Ok(Some(Answer::Busy { why: "no other voter answers that could lead".into() }));
+        };
+        self.node.transfer(best.id)?;
+        Ok(Some(Answer::Busy { why: format!("leadership is handed over to replica {} first", best.id) }))
     }
 
     /// Tells those who wait for leadership to be handed over.

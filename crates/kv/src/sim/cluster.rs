@@ -263,6 +263,12 @@ impl Cluster {
         }
     }
 
+    /// The power of a machine fails for good.
+    fn take_away(&mut self, place: usize) {
+        self.fail(place, 1);
+        self.machines[place].up_at = u64::MAX;
+    }
+
     fn lose_power(&mut self, place: usize, left: Place, steps: u64) {
         let up_at = self.now + 1 + self.random.below(steps);
         let machine = &mut self.machines[place];
@@ -272,15 +278,18 @@ impl Cluster {
         self.checks.restarted(machine.id);
     }
 
-    /// Takes a replica's memory away, and begins to replace it.
+    /// Takes a replica's memory away, and begins to replace it; or replaces one that is well, which is often the leader.
     fn begin_swap(&mut self) -> store::Result<()> {
         let up: Vec<usize> = (0..self.machines.len()).filter(|place| self.machines[*place].node.is_some()).collect();
         if self.swap.is_some() || (up.len() as u64) < self.plan.nodes {
             return Ok(());
         }
-        let place = up[self.random.below(up.len() as u64) as usize];
-        self.fail(place, 1);
-        self.machines[place].up_at = u64::MAX;
+        let mut place = up[self.random.below(up.len() as u64) as usize];
+        if self.random.one_in(2) {
+            self.take_away(place);
+        } else if let Some(leader) = self.leaders().first() {
+            place = *leader;
+        }
         let (old, new) = (self.machines[place].id, self.machines.len() as u64 + 1);
         let made = Place::create(self.plan.variant, self.plan.bytes, &Standing::joiner(CLUSTER, new))?;
         self.machines.push(Machine::new(new, made, &self.plan, &mut self.random)?);
@@ -305,8 +314,12 @@ impl Cluster {
         let knows = |machine: &Machine| {
             machine.node.as_ref().is_some_and(|node| swap.is_done(&node.store().standing().members))
         };
-        let is_done = self.machines.iter().filter(|machine| machine.up_at != u64::MAX).all(knows);
-        self.report.swaps += u64::from(is_done);
+        let stays = |machine: &&Machine| machine.up_at != u64::MAX && machine.id != swap.old;
+        let is_done = self.machines.iter().filter(stays).all(knows);
+        if is_done {
+            self.take_away(swap.old as usize - 1);
+            self.report.swaps += 1;
+        }
         self.swap = (!is_done).then_some(swap);
         Ok(())
     }
