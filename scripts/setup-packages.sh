@@ -11,6 +11,7 @@ packages=(
     libaio1 liburing2 libnuma1 libpcre2-8-0 libpcre2-posix3 libedit2        # the unpacked server and clients
     libncurses6 libssl3 libsystemd0 libssl-dev zlib1g-dev
     iproute2 nftables util-linux faketime                                   # faults of perdura-kv's network and clocks
+    chromium                                                                # shows perdura-kv's page to its test
     perl libdbi-perl procps patch                                           # mysql-test-run
 )
 command -v pip3 >/dev/null || packages+=(python3-pip)

@@ -4,5 +4,8 @@ pub mod chaos;
 pub mod clients;
 pub mod cluster;
 pub mod demo;
+mod load;
 mod net;
+pub mod page;
+mod python;
 pub mod resp;

@@ -56,6 +56,7 @@ usage: cargo xtask COMMAND
                                                whole clusters of perdura-kv in one thread, each as its seed decides
   kv-clients [NAME...]                         redis-cli, redis-benchmark, redis-py, go-redis and redis-rs on a cluster of perdura-kv
   kv-chaos [--seconds N] [--seed N]            perdura-kv in namespaces: cut off, stopped, killed, wiped, clocks moved; judged by Porcupine
+  kv-page                                      the page of a replica in a browser, also after the leader was killed
   bench NAME|all [--quick] [--json FILE] [--docs] [--peers-only] [--warehouses N] [--threads N]
                                                NAME: load, commit, point, update, scan, mass, stall, recovery, restart, memory, space,
                                                many, soak, engine, index, sysbench, tpcc, map, kv
@@ -91,6 +92,10 @@ fn run() -> Result<()> {
         "demo-kv" => {
             args.finish()?;
             kv::demo::run()
+        }
+        "kv-page" => {
+            args.finish()?;
+            kv::page::run()
         }
         "kv-chaos" => kv::chaos::run(args),
         "kv-clients" => kv::clients::run(&args.rest()),

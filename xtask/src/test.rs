@@ -46,7 +46,7 @@ const LOOM: &[&str] = &[
 ];
 
 /// The steps, longest first, so that the last two end at about the same time.
-const STEPS: [Step; 14] = [
+const STEPS: [Step; 15] = [
     Step("explore-engine", How::Own(&["explore", "--product", "engine"])),
     Step("unit", How::Cargo(UNIT)),
     Step("explore-map", How::Own(&["explore", "--product", "map"])),
@@ -59,6 +59,7 @@ const STEPS: [Step; 14] = [
     Step("replication", How::Own(&["replication"])),
     Step("loom", How::Loom),
     Step("kv-clients", How::Own(&["kv-clients"])),
+    Step("kv-page", How::Own(&["kv-page"])),
     Step("demo-kv", How::Own(&["demo-kv"])),
     Step("key-damage", How::Own(&["key-damage"])),
 ];
@@ -142,7 +143,7 @@ fn build(wanted: &dyn Fn(&str) -> bool) -> Result<Vec<Done>> {
     if wanted("sim") {
         timed("build the simulator", &mut || release("perdura-sim"))?;
     }
-    if wanted("kv-chaos") || wanted("kv-clients") || wanted("demo-kv") {
+    if ["kv-chaos", "kv-clients", "kv-page", "demo-kv"].into_iter().any(wanted) {
         timed("build perdura-kv", &mut || release("perdura-kv"))?;
     }
     if wanted("unit") {

@@ -9,6 +9,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 
 use super::cluster::{self, Cluster, Plan};
+use super::python;
 use crate::{paths, process};
 
 /// Seconds that a client may take, its build included.
@@ -29,7 +30,7 @@ impl Addresses {
 type Client = (&'static str, fn(&Addresses) -> Result<()>);
 
 const CLIENTS: [Client; 5] =
-    [("redis-cli", cli), ("redis-benchmark", benchmark), ("redis-py", python), ("go-redis", go), ("redis-rs", rust)];
+    [("redis-cli", cli), ("redis-benchmark", benchmark), ("redis-py", redis_py), ("go-redis", go), ("redis-rs", rust)];
 
 /// Runs all clients, or those named, and closes with `N passed, N failed`.
 pub fn run(names: &[String]) -> Result<()> {
@@ -126,18 +127,9 @@ fn ends_well(command: &mut Command, mark: &str) -> Result<()> {
     Ok(())
 }
 
-fn python(addresses: &Addresses) -> Result<()> {
-    let home = paths::build().join("kv-clients/venv");
-    let requirements = sources("python").join("requirements.txt");
-    let (wanted, mark) = (std::fs::read_to_string(&requirements)?, home.join("requirements.txt"));
-    if std::fs::read_to_string(&mark).ok().as_ref() != Some(&wanted) {
-        process::run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&home))
-            .context("a virtual environment (package python3-venv)")?;
-        let mut install = Command::new(home.join("bin/pip"));
-        process::run(install.args(["install", "--quiet", "--requirement"]).arg(&requirements))?;
-        std::fs::write(mark, wanted)?;
-    }
-    let mut command = limited(&home.join("bin/python").display().to_string());
+fn redis_py(addresses: &Addresses) -> Result<()> {
+    let python = python::interpreter(&sources("python"), "kv-clients")?;
+    let mut command = limited(&python.display().to_string());
     ends_well(command.arg(sources("python").join("client.py")).args(addresses.words()), "redis-py: ok")
 }
 

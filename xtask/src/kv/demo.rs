@@ -3,15 +3,15 @@
 //!
 //! The demo checks what it shows: it fails if a write that was acknowledged is lost.
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use super::cluster::{self, Cluster, Plan, wait_for};
-use super::resp::{Client, Reply};
+use super::load::{Load, write};
+use super::resp::Reply;
 use crate::process;
 
 const WRITERS: u64 = 8;
@@ -19,64 +19,6 @@ const SHOWN: Duration = Duration::from_secs(3);
 /// Keys that are there before a replica is wiped.
 const KEYS: u64 = 20_000;
 const VALUE_BYTES: usize = 1000;
-
-/// What all writers have done.
-#[derive(Default)]
-struct Load {
-    ends: AtomicBool,
-    done: AtomicU64,
-    /// When the last write was acknowledged, and the longest time without any, in microseconds since the begin.
-    last_us: AtomicU64,
-    pause_us: AtomicU64,
-    /// How long each write took, in microseconds.
-    took_us: Mutex<Vec<u32>>,
-}
-
-impl Load {
-    fn acknowledged(&self, begun: Instant) {
-        let now = begun.elapsed().as_micros() as u64;
-        let last = self.last_us.fetch_max(now, Ordering::Relaxed);
-        self.pause_us.fetch_max(now.saturating_sub(last), Ordering::Relaxed);
-        self.done.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Forgets what was measured so far.
-    fn afresh(&self, begun: Instant) -> u64 {
-        self.last_us.store(begun.elapsed().as_micros() as u64, Ordering::Relaxed);
-        self.pause_us.store(0, Ordering::Relaxed);
-        self.done.load(Ordering::Relaxed)
-    }
-}
-
-/// Writes rising numbers to a key. Returns the last that was acknowledged, and the last that was sent.
-fn write(load: &Load, ports: &[u16], key: &str, begun: Instant) -> (u64, u64) {
-    let (mut acknowledged, mut sent, mut at) = (0, 0, 0);
-    let (mut client, mut took) = (None, Vec::new());
-    while !load.ends.load(Ordering::Relaxed) {
-        let Some(open) = &mut client else {
-            at = (at + 1) % ports.len();
-            client = Client::connect(ports[at]).ok();
-            continue;
-        };
-        let (number, asked) = (sent + 1, Instant::now());
-        match open.call(&["SET", key, &number.to_string()]) {
-            Ok(Reply::Text(_)) => {
-                took.push(asked.elapsed().as_micros() as u32);
-                load.acknowledged(begun);
-                (acknowledged, sent) = (number, number);
-            }
-            // It was not done: another replica leads.
-            Ok(_) => {
-                client = None;
-                std::thread::sleep(Duration::from_millis(1));
-            }
-            // Nobody knows whether it was done.
-            Err(_) => (sent, client) = (number, None),
-        }
-    }
-    load.took_us.lock().expect("no writer panics").extend(took);
-    (acknowledged, sent)
-}
 
 fn heading(text: &str) {
     println!("\n== {text}");
@@ -151,13 +93,13 @@ fn kill_leader(cluster: &mut Cluster, load: &Load, begun: Instant) -> Result<()>
     let rate = |before: u64| (load.done.load(Ordering::Relaxed) - before) as f64 / SHOWN.as_secs_f64();
     let before = load.afresh(begun);
     std::thread::sleep(SHOWN);
-    println!("  {:.0} writes/s, longest pause {} ms", rate(before), load.pause_us.load(Ordering::Relaxed) / 1000);
+    println!("  {:.0} writes/s, longest pause {} ms", rate(before), load.pause_ms());
     let leader = cluster.leader()?;
     heading(&format!("kill -9 of the leader, process {}", cluster.replicas[leader].pid()));
     let before = load.afresh(begun);
     cluster.replicas[leader].kill()?;
     std::thread::sleep(SHOWN);
-    let pause_ms = load.pause_us.load(Ordering::Relaxed) / 1000;
+    let pause_ms = load.pause_ms();
     println!(
         "  {pause_ms} ms without a write, until the others had a new leader; then on: {:.0} writes/s",
         rate(before)

@@ -8,6 +8,7 @@ use super::http::Response;
 
 /// The page. It needs no other file.
 const PAGE: &str = include_str!("page.html");
+const ICON: &str = include_str!("icon.svg");
 
 #[derive(Serialize)]
 struct Latency {
@@ -27,6 +28,7 @@ struct Everything<'a> {
 pub fn answer(path: &str, state: &State, latency: &Histogram, metrics: impl FnOnce() -> String) -> Response {
     match path {
         "/" => Response { status: "200 OK", content_type: "text/html; charset=utf-8", body: PAGE.to_owned() },
+        "/icon.svg" => Response { status: "200 OK", content_type: "image/svg+xml", body: ICON.to_owned() },
         "/metrics" => {
             Response { status: "200 OK", content_type: "text/plain; version=0.0.4; charset=utf-8", body: metrics() }
         }
