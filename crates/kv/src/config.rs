@@ -215,7 +215,7 @@ impl Default for Raft {
             heartbeat_ms: 60,
             confirm_entries: 100,
             confirm_us: 100,
-            spin_us: 50,
+            spin_us: 100,
             announces_commits: false,
             pending_size_max: Size(256 << 20),
             chunk_size: Size(256 << 10),

@@ -1,11 +1,14 @@
 //! perdura-kv beside its peers: what one client waits for, and what twenty get done.
 //!
 //! Clients, replicas and peers are processes and threads of this machine, over loopback, without pinning. The floor goes the way that a
-//! write must go, client -> leader -> follower -> leader -> client, with nothing done to it.
+//! write must go, client -> leader -> follower -> leader -> client, with nothing done to it, through threads that wait as the server's.
 
 mod drive;
 mod floor;
+mod footprint;
+mod lag;
 mod peers;
+mod relay;
 mod restarts;
 
 use std::time::{Duration, Instant};
@@ -21,7 +24,8 @@ use peers::{Etcd, Redis};
 
 const STORES: [&str; 3] = ["list", "btree", "wal"];
 const KEYS: u64 = 50_000;
-const SLOW_WAL: &str = "not measured: a modelled slower medium, delays in the network, catching up, bytes written, memory and its growth; the files of wal, redis and etcd lie on the same medium as the maps";
+const MEDIA: &str = "the files of wal, redis and etcd lie on the same medium as the maps, where a sync costs nothing; those of wal_disk on the disk of the checkout";
+const LATE: &str = "late: 100 us more between replicas in each direction, by a relay of our own (bench/kv/relay.rs), through which the floor goes too";
 
 const CASES: [Case; 6] = [
     Case { name: "set/1", kind: Kind::Set, clients: 1, pipeline: 1 },
@@ -55,19 +59,20 @@ pub fn run(plan: &Plan) -> Result<Report> {
             let plan = cluster::Plan { store: store.into(), size: "512M".into(), more: String::new() };
             clusters.push((store, Cluster::start(&format!("bench-kv-{store}"), 3, &plan)?));
         }
+        clusters.push(("wal_disk", on_disk()?));
     }
     let redis = Redis::start(&medium, &mut report)?;
     let etcd = Etcd::start(&medium, &mut report)?;
     let length = Duration::from_millis(plan.size(2000, 300));
     for (_, cluster) in &clusters {
-        drive::fill(cluster.replicas[cluster.leader()?].ports[0], KEYS)?;
+        drive::fill(cluster.replicas[cluster.leader()?].ports[0], 0, KEYS)?;
     }
     if let Some(redis) = &redis {
-        drive::fill(redis.port, KEYS)?;
+        drive::fill(redis.port, 0, KEYS)?;
     }
-    let mut round = Duration::ZERO;
+    let (mut round, cases) = (Duration::ZERO, plan.until(Duration::from_secs(16)));
     for number in 0..plan.rounds() {
-        if number > 0 && !plan.has_time(round) {
+        if number > 0 && !cases.has_time(round) {
             break;
         }
         let begun = Instant::now();
@@ -76,18 +81,18 @@ pub fn run(plan: &Plan) -> Result<Report> {
         }
         round = begun.elapsed();
     }
-    for (store, cluster) in &mut clusters {
-        restarts::starts(store, cluster, plan.size(9, 3), &mut report)?;
-        if *store == "list" {
-            restarts::failovers(store, cluster, plan.size(20, 3), &mut report)?;
-        }
+    drop((redis, etcd));
+    for (store, cluster) in clusters.iter_mut().filter(|(store, _)| STORES.contains(store)) {
+        alone(plan, store, cluster, length, &mut report)?;
     }
-    drop((clusters, redis, etcd));
+    drop(clusters);
     if plan.perdura {
         leased(plan, length, &mut report)?;
+        late(plan, length, &mut report)?;
     }
     judge(&mut report);
-    report.note(SLOW_WAL.into());
+    report.note(MEDIA.into());
+    report.note(LATE.into());
     Ok(report)
 }
 
@@ -110,9 +115,9 @@ fn one_case(
                 let port = cluster.replicas[cluster.leader()?].ports[0];
                 add(report, store, case.name, &drive::run(port, case, KEYS, length, drive::Dialect::Own)?);
             }
-            (Some(0), ..) if case.clients == 1 => {
-                let hops = if case.kind == Kind::Get { floor::Hops::Two } else { floor::Hops::Four };
-                add(report, "floor", case.name, &floor::run(hops, length)?);
+            (Some(0), ..) if case.pipeline == 1 => {
+                let way = if case.kind == Kind::Get { floor::Way::Two } else { floor::Way::Four };
+                add(report, "floor", case.name, &floor::run(way, case.clients, length)?);
             }
             (Some(1), Some(redis), _) => {
                 add(report, "redis", case.name, &drive::run(redis.port, case, KEYS, length, drive::Dialect::Redis)?);
@@ -126,6 +131,19 @@ fn one_case(
     Ok(())
 }
 
+/// What is measured of one store after the other.
+fn alone(plan: &Plan, store: &str, cluster: &mut Cluster, length: Duration, report: &mut Report) -> Result<()> {
+    restarts::starts(store, cluster, plan.size(9, 3), report)?;
+    footprint::bytes(store, cluster, &CASES, KEYS, length * 2, report)?;
+    footprint::memory(store, KEYS, plan.size(450_000, 50_000), report)?;
+    let ways: &[bool] = if plan.quick { &[false] } else { &[false, true] };
+    lag::catch_up(store, cluster, plan.size(5, 1), ways, report)?;
+    if store == "list" {
+        restarts::failovers(store, cluster, plan.size(20, 3), report)?;
+    }
+    Ok(())
+}
+
 /// Reads under leases, of clusters of their own: these send heartbeats each tick.
 fn leased(plan: &Plan, length: Duration, report: &mut Report) -> Result<()> {
     let case = Case { name: "lease_get/1", kind: Kind::Get, clients: 1, pipeline: 1 };
@@ -134,15 +152,66 @@ fn leased(plan: &Plan, length: Duration, report: &mut Report) -> Result<()> {
         let plan = cluster::Plan { store: store.into(), size: "512M".into(), more: "raft.leases = true".into() };
         let cluster = Cluster::start(&format!("bench-kv-lease-{store}"), 3, &plan)?;
         let port = cluster.replicas[cluster.leader()?].ports[0];
-        drive::fill(port, KEYS)?;
+        drive::fill(port, 0, KEYS)?;
         clusters.push((store, port, cluster));
     }
-    for _ in 0..plan.rounds() {
-        add(report, "floor", case.name, &floor::run(floor::Hops::Two, length)?);
+    for _ in 0..plan.size(5, 1) {
+        add(report, "floor", case.name, &floor::run(floor::Way::Two, 1, length)?);
         for (store, port, _) in &clusters {
             add(report, store, case.name, &drive::run(*port, &case, KEYS, length, drive::Dialect::Own)?);
         }
     }
+    Ok(())
+}
+
+/// The write-ahead log where a sync is one: on the disk that has the checkout.
+fn on_disk() -> Result<Cluster> {
+    let place = paths::build().join("bench-kv");
+    std::fs::create_dir_all(&place)?;
+    cluster::remove_leftovers(&place, "wal")?;
+    let plan = cluster::Plan { store: "wal".into(), size: "512M".into(), more: String::new() };
+    let mut made = Cluster::new(place.join(format!("wal-{}", std::process::id())))?;
+    (0..3).try_for_each(|_| made.add(&plan, cluster::Home::loopback()?))?;
+    for replica in &made.replicas {
+        replica.votes()?;
+    }
+    Ok(made)
+}
+
+/// Replicas that are far from each other.
+fn late(plan: &Plan, length: Duration, report: &mut Report) -> Result<()> {
+    let cases = [
+        Case { name: "late_set/1", kind: Kind::Set, clients: 1, pipeline: 1 },
+        Case { name: "late_set/20", kind: Kind::Set, clients: 20, pipeline: 1 },
+    ];
+    let (mut clusters, mut relays) = (Vec::new(), Vec::new());
+    let medium = paths::medium();
+    for store in STORES {
+        cluster::remove_leftovers(&medium, &format!("bench-kv-late-{store}"))?;
+        let mut made = Cluster::new(medium.join(format!("bench-kv-late-{store}-{}", std::process::id())))?;
+        for _ in 0..3 {
+            let home = cluster::Home::loopback()?;
+            let relay = relay::Relay::start(home.ports[1])?;
+            let more = format!("peers.announce = '127.0.0.1:{}'", relay.port);
+            made.add(&cluster::Plan { store: store.into(), size: "512M".into(), more }, home)?;
+            relays.push(relay);
+        }
+        for replica in &made.replicas {
+            replica.votes()?;
+        }
+        drive::fill(made.replicas[made.leader()?].ports[0], 0, KEYS)?;
+        clusters.push((store, made));
+    }
+    for _ in 0..plan.size(5, 1) {
+        for case in &cases {
+            add(report, "floor", case.name, &floor::run(floor::Way::FourLate, case.clients, length)?);
+            for (store, cluster) in &clusters {
+                let port = cluster.replicas[cluster.leader()?].ports[0];
+                add(report, store, case.name, &drive::run(port, case, KEYS, length, drive::Dialect::Own)?);
+            }
+        }
+    }
+    drop((clusters, relays));
     Ok(())
 }
 
@@ -166,6 +235,20 @@ fn judge(report: &mut Report) {
     report.at_most("list, get/1: p50 against set/1", get, 1.0);
     let leased = report.paired("list", "floor", "lease_get/1", "p50_us", ratio);
     report.at_most("list, lease_get/1: p50 against a bare round trip", leased, 1.2);
+    for (case, metric) in [("late_set/1", "p50_us"), ("late_set/20", "p50_us"), ("late_set/20", "p90_us")] {
+        let found = report.paired("list", "floor", case, metric, ratio);
+        report.at_most(&format!("list, {case}: {metric} against the floor with the same delay"), found, 1.2);
+    }
+    let catchup = report.value("list", "lag/1KB", "catchup_ms");
+    report.at_most("list: milliseconds to catch up with 15,000 writes of 1 KB", catchup, 50.0);
+    for case in ["lag/1KB", "lag/4KB"] {
+        let found = report.paired("list", "wal", case, "catchup_ms", ratio);
+        report.at_most(&format!("list, {case}: catching up against wal"), found, 1.0);
+    }
+    for case in ["set/1", "set/20"] {
+        let found = report.paired("list", "wal", case, "bytes_per_set", ratio);
+        report.at_most(&format!("list, {case}: bytes to the medium for a SET against wal"), found, 0.5);
+    }
     report.at_most("list: milliseconds to start", report.value("list", "start", "start_ms"), 30.0);
     report.at_most("btree: milliseconds to start", report.value("btree", "start", "start_ms"), 10.0);
     let failover = report.value("list", "failover", "failover_ms");

@@ -121,7 +121,7 @@ impl Replica {
         let [clients, peers, http] = ports;
         let emulate = !process::is_dax(&place);
         let text = format!(
-            "directory = '{}'\nstore = {{ kind = '{}', size = '{}', emulate = {emulate} }}\n\
+            "directory = '{}'\nstore.kind = '{}'\nstore.size = '{}'\nstore.emulate = {emulate}\n\
              clients.listen = ['{address}:{clients}']\npeers.listen = '{address}:{peers}'\nhttp.listen = '{address}:{http}'\n{}\n",
             place.join("data").display(),
             plan.store,

@@ -5,6 +5,7 @@ use std::fmt::{Display, Write};
 use super::control::State;
 use super::histogram::{BUCKETS, Histogram, bound_us};
 use crate::client::Statistics;
+use crate::store::Footprint;
 
 /// What is known of the links and of the reactor.
 #[derive(Clone, Copy, Debug, Default)]
@@ -23,6 +24,8 @@ pub struct Traffic {
     pub confirmations: u64,
     /// Turns of the reactor.
     pub turns: u64,
+    /// What the store does to its medium.
+    pub footprint: Footprint,
 }
 
 #[derive(Default)]
@@ -50,8 +53,9 @@ pub fn page(state: &State, clients: &Statistics, traffic: &Traffic, latency: &Hi
     );
     of_raft(&mut page, state);
     of_clients(&mut page, state, clients);
-    let Traffic { letters_sent, letters_received, letters_dropped, letters_refused, links_up, confirmations, turns } =
-        traffic;
+    let Traffic { letters_sent, letters_received, letters_dropped, letters_refused, .. } = traffic;
+    let (Traffic { links_up, confirmations, turns, .. }, Footprint { written_bytes, used_bytes }) =
+        (traffic, &traffic.footprint);
     for (name, help, value) in [
         ("letters_sent_total", "Letters to other replicas.", letters_sent),
         ("letters_received_total", "Letters of other replicas.", letters_received),
@@ -59,9 +63,11 @@ pub fn page(state: &State, clients: &Statistics, traffic: &Traffic, latency: &Hi
         ("letters_refused_total", "Letters that no sound replica sends.", letters_refused),
         ("confirmations_total", "Times that entries were made durable.", confirmations),
         ("turns_total", "Turns of the reactor.", turns),
+        ("medium_written_bytes_total", "Bytes written to the store's medium since the start.", written_bytes),
     ] {
         page.one(name, "counter", help, value);
     }
+    page.one("medium_used_bytes", "gauge", "Bytes of the store's medium in use.", used_bytes);
     page.one("links_up", "gauge", "Replicas to which letters go.", links_up);
     of_latency(&mut page, latency);
     page.0

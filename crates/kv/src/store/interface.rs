@@ -19,6 +19,16 @@ pub enum Moment {
     Applied,
 }
 
+/// What a store does to its medium.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Footprint {
+    /// Bytes that were written to it since the store was opened. Of a map: lines that were flushed and bytes that were copied past
+    /// the cache, of all maps of the process.
+    pub written_bytes: u64,
+    /// Bytes that are in use: of a map its pages, of a log its files.
+    pub used_bytes: u64,
+}
+
 /// A snapshot that is given away. It stays what it was, whatever the store does meanwhile.
 pub trait Outgoing: Send {
     /// Index, term and members of the snapshot.
@@ -31,6 +41,9 @@ pub trait Outgoing: Send {
 
 /// The log and the state of a replica.
 pub trait Store: Send {
+    /// What it does to its medium.
+    fn footprint(&self) -> Footprint;
+
     /// Who the replica is, its term and vote, and the members.
     fn standing(&self) -> &Standing;
 

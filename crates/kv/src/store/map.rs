@@ -24,7 +24,7 @@ use raft::eraftpb::{ConfState, Entry, SnapshotMetadata};
 use super::entries;
 use super::error::{Error, ErrorKind, Result};
 use super::ring::{Base, Ring};
-use super::{Moment, Outgoing, SnapshotFormat, Standing, Store};
+use super::{Footprint, Moment, Outgoing, SnapshotFormat, Standing, Store};
 use crate::entry::Change;
 use crate::machine::draft::Each;
 
@@ -140,6 +140,11 @@ fn key_change(Change { key, value }: &Change) -> KeyChange<'_> {
 }
 
 impl Store for MapStore {
+    fn footprint(&self) -> Footprint {
+        let written = perdura_pmem::counters();
+        Footprint { written_bytes: written.flushed_bytes() + written.nt_bytes, used_bytes: self.map.space().used }
+    }
+
     fn standing(&self) -> &Standing {
         &self.standing
     }

@@ -9,6 +9,7 @@
 
 mod checkpoint;
 mod config;
+mod counted;
 mod disk;
 mod frame;
 mod item;
@@ -28,10 +29,11 @@ use raft::eraftpb::{ConfState, Entry, SnapshotMetadata};
 use super::entries;
 use super::error::{Error, ErrorKind, Result};
 use super::ring::{Base, Ring};
-use super::{Moment, Outgoing, SnapshotFormat, Standing, Store};
+use super::{Footprint, Moment, Outgoing, SnapshotFormat, Standing, Store};
 use crate::machine::draft::Each;
 use checkpoint::Checkpoint;
 pub use config::WalConfig;
+use counted::Counted;
 pub use disk::{Disk, DiskFile, Files};
 use item::Item;
 pub use sim_disk::SimDisk;
@@ -40,7 +42,7 @@ use versions::Versions;
 
 /// A store with a write-ahead log.
 pub struct WalStore {
-    disk: Arc<dyn Disk>,
+    disk: Counted,
     config: WalConfig,
     tail: Tail,
     standing: Standing,
@@ -64,8 +66,9 @@ impl WalStore {
 
     /// Opens the store on a disk.
     pub fn open(disk: Arc<dyn Disk>, config: &WalConfig) -> Result<Self> {
+        let disk = Counted::new(disk);
         let open::Found { tail, standing, base, ring, pairs, applied, is_partial } =
-            open::open(&*disk, config.ring_bytes)?;
+            open::open(&disk, config.ring_bytes)?;
         let mut store = WalStore {
             disk,
             config: *config,
@@ -129,6 +132,10 @@ impl WalStore {
 }
 
 impl Store for WalStore {
+    fn footprint(&self) -> Footprint {
+        Footprint { written_bytes: self.disk.written_bytes(), used_bytes: self.disk.used_bytes() }
+    }
+
     fn standing(&self) -> &Standing {
         &self.standing
     }

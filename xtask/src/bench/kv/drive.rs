@@ -36,6 +36,8 @@ pub struct Found {
     pub p50_us: f64,
     pub p90_us: f64,
     pub ops_per_s: f64,
+    /// All that were done.
+    pub operations: usize,
 }
 
 const SCRIPT: &[u8] =
@@ -45,8 +47,9 @@ const SCRIPT: &[u8] =
 pub fn found(mut waits_ns: Vec<u64>, operations: usize, length: Duration) -> Found {
     waits_ns.sort_unstable();
     let part = |percent: usize| waits_ns.get(waits_ns.len() * percent / 100).copied().unwrap_or(0) as f64 / 1000.0;
-    let ops_per_s = (waits_ns.len() * operations) as f64 / length.as_secs_f64();
-    Found { p50_us: part(50), p90_us: part(90), ops_per_s }
+    let operations = waits_ns.len() * operations;
+    let ops_per_s = operations as f64 / length.as_secs_f64();
+    Found { p50_us: part(50), p90_us: part(90), ops_per_s, operations }
 }
 
 pub fn key(number: u64) -> String {
@@ -57,13 +60,14 @@ pub fn value(number: u64) -> String {
     format!("v{:09}", number % 1_000_000_000)
 }
 
-/// Sets all keys.
-pub fn fill(port: u16, keys: u64) -> Result<()> {
+/// Sets so many keys, from a number on.
+pub fn fill(port: u16, from: u64, keys: u64) -> Result<()> {
     const BATCH: u64 = 500;
     let mut client = Client::connect(port)?;
-    for first in (0..keys).step_by(BATCH as usize) {
+    let end = from + keys;
+    for first in (from..end).step_by(BATCH as usize) {
         let mut requests = Vec::new();
-        let batch = first..keys.min(first + BATCH);
+        let batch = first..end.min(first + BATCH);
         for number in batch.clone() {
             put(&mut requests, &[b"SET", key(number).as_bytes(), value(0).as_bytes()]);
         }

@@ -31,7 +31,7 @@ impl WalStore {
         // What the state has must be in the log before it is in force.
         self.tail.persist(self.config.extent_bytes)?;
         if let Some(checkpoint) = self.checkpoint.take() {
-            checkpoint.end(&*self.disk, self.applied)?;
+            checkpoint.end(&self.disk, self.applied)?;
         }
         Ok(false)
     }
@@ -43,8 +43,8 @@ impl WalStore {
         let mut first = vec![Item::Standing(Box::new(self.standing.clone())), Item::Base(base)];
         let pending = self.ring.entries(index + 1, self.ring.last() + 1, u64::MAX)?;
         first.extend(pending.into_iter().map(Item::Entry));
-        self.tail = Tail::begin(&*self.disk, of, &first, self.config.extent_bytes)?;
-        self.checkpoint = Some(Checkpoint::begin(&*self.disk, of, base)?);
+        self.tail = Tail::begin(&self.disk, of, &first, self.config.extent_bytes)?;
+        self.checkpoint = Some(Checkpoint::begin(&self.disk, of, base)?);
         Ok(())
     }
 
@@ -54,10 +54,10 @@ impl WalStore {
         self.tail.persist(self.config.extent_bytes)?;
         let of = self.tail.of + 1;
         let first = [Item::Standing(Box::new(standing.clone())), Item::Base(base)];
-        self.tail = Tail::begin(&*self.disk, of, &first, self.config.extent_bytes)?;
-        let mut checkpoint = Checkpoint::begin(&*self.disk, of, base)?;
+        self.tail = Tail::begin(&self.disk, of, &first, self.config.extent_bytes)?;
+        let mut checkpoint = Checkpoint::begin(&self.disk, of, base)?;
         while !checkpoint.step(&pairs, self.config.step_bytes)? {}
-        checkpoint.end(&*self.disk, base.index)?;
+        checkpoint.end(&self.disk, base.index)?;
         (self.standing, self.applied, self.is_partial) = (standing, base.index, false);
         self.versions = Versions::of(pairs);
         self.ring = Ring::new(base, self.config.ring_bytes);
