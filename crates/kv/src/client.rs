@@ -34,6 +34,8 @@ mod clients;
 mod cluster;
 mod connection;
 mod context;
+mod denials;
+mod description;
 mod dispatch;
 mod evaluate;
 mod greeting;
@@ -48,6 +50,7 @@ mod statistics;
 mod table;
 mod tickets;
 mod transaction;
+mod tuning;
 mod users;
 mod wait;
 

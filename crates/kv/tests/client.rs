@@ -34,6 +34,59 @@ fn are(cluster: &mut Cluster, id: u64, token: u32, cases: &[(&str, &str)]) {
     }
 }
 
+/// Refusals are kept, the same ones counted; settings change while the server runs.
+#[test]
+fn refusals_are_logged_and_settings_change() {
+    let (mut cluster, admin) = one();
+    let user = cluster.open(1);
+    are(&mut cluster, 1, admin, &[("ACL SETUSER eve on >pw ~a:* +@read +multi +exec +set", "+OK"), ("ACL LOG", "*0")]);
+    let wrong = "-WRONGPASS invalid username-password pair or user is disabled.";
+    let (command, key) = (
+        "-NOPERM this user has no permissions to run the 'del' command",
+        "-NOPERM this user has no permissions to access one of the keys used as arguments",
+    );
+    are(
+        &mut cluster,
+        1,
+        user,
+        &[
+            ("AUTH eve no / AUTH eve no", &format!("{wrong} {wrong}")),
+            ("AUTH eve pw / DEL a:1 / GET b", &format!("+OK {command} {key}")),
+            ("MULTI / SET b 1", &format!("+OK {key}")),
+        ],
+    );
+    let log = says(&mut cluster, 1, admin, "ACL LOG");
+    assert!(log.starts_with("*4 *20 $5 count :1 $6 reason $3 key $7 context $5 multi $6 object $1 b"), "{log}");
+    assert!(
+        log.contains("count :2 $6 reason $4 auth $7 context $8 toplevel $6 object $4 AUTH $8 username $3 eve"),
+        "{log}"
+    );
+    assert!(log.contains("reason $7 command $7 context $8 toplevel $6 object $3 del"), "{log}");
+    assert!(says(&mut cluster, 1, admin, "ACL LOG 1").starts_with("*1 "));
+    are(&mut cluster, 1, admin, &[("ACL LOG RESET / ACL LOG", "+OK *0")]);
+    // As many as there may be, however many there were.
+    for number in 0..300 {
+        are(&mut cluster, 1, user, &[(&format!("GET b{number}"), key)]);
+    }
+    assert!(says(&mut cluster, 1, admin, "ACL LOG 1000").starts_with("*128 "));
+    are(
+        &mut cluster,
+        1,
+        admin,
+        &[
+            (
+                "CONFIG SET clients.value_size_max 1kb / CONFIG GET clients.value_size_max",
+                "+OK *2 $22 clients.value_size_max $4 1024",
+            ),
+            ("CONFIG SET maxclients 2 / CONFIG GET maxclients", "+OK *2 $10 maxclients $1 2"),
+        ],
+    );
+    let now_us = cluster.now_us;
+    assert!(cluster.at(1).clients.open(perdura_kv::client::Peer::default(), now_us).is_none());
+    let refused = says(&mut cluster, 1, admin, "*3 / $3 / SET / $1 / a / $1025");
+    assert!(refused.starts_with("-ERR Protocol error"), "{refused}");
+}
+
 /// Reads wait for ReadIndex, writes for their entries, errors for nothing: all the same the replies come as the requests did,
 /// and each request sees those before it and none behind it.
 #[test]

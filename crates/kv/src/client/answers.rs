@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::connection::Connection;
 use super::context::Context;
-use super::{administration, catalog, cluster, greeting, info, users};
+use super::{administration, catalog, cluster, denials, greeting, info, tuning, users};
 use crate::command::{Command, integer};
 use crate::resp::Reply;
 
@@ -42,10 +42,11 @@ pub fn answer(
         "auth" => greeting::auth(context, connection, request),
         "hello" => greeting::hello(context, connection, request),
         "client" => return administration::answer(context, connection, inner, request),
+        "acl" if inner == "log" => denials::answer(&mut context.shared.denials, context.now_us, &request[2..]),
         "acl" => users::answer(context, connection, inner, request),
         "command" => catalog::answer(inner, request),
         "cluster" => cluster::answer(context, inner, request),
-        "config" => info::config(context, inner, request),
+        "config" => tuning::answer(context, inner, request),
         "info" => info::answer(context, request),
         other => Reply::error(format!("'{other}' cannot be done here")),
     })

@@ -5,6 +5,8 @@ use bytes::Bytes;
 use super::answers;
 use super::connection::{Connection, Wanted};
 use super::context::Context;
+use super::denials::{About, Refused};
+use super::description::line;
 use super::evaluate::{self, evaluate, run_on, slot_of};
 use super::lookup::lookup;
 use super::{once, transaction, users, wait};
@@ -68,7 +70,7 @@ fn aborted(reply: &Reply) -> Reply {
 
 /// Whether the connection's user may do it now.
 fn allowed(
-    context: &Context<'_>,
+    context: &mut Context<'_>,
     connection: &Connection,
     command: &'static Command,
     request: &[Bytes],
@@ -83,8 +85,8 @@ fn allowed(
     Ok(command)
 }
 
-/// Whether the connection's user has the right.
-fn may(context: &Context<'_>, connection: &Connection, command: &Command, request: &[Bytes]) -> Result<(), Reply> {
+/// Whether the connection's user has the right. If not, ACL LOG tells of it.
+fn may(context: &mut Context<'_>, connection: &Connection, command: &Command, request: &[Bytes]) -> Result<(), Reply> {
     if command.has_flag("no_auth") {
         return Ok(());
     }
@@ -95,13 +97,22 @@ fn may(context: &Context<'_>, connection: &Connection, command: &Command, reques
         Some((inner, request)) => acl::may(user, inner, request),
         None => Ok(()),
     });
-    denied.map_err(|denied| match denied {
-        Denied::Command(name) => {
-            Reply::Error(format!("NOPERM this user has no permissions to run the '{name}' command"))
-        }
-        Denied::Key(_) => {
-            Reply::Error("NOPERM this user has no permissions to access one of the keys used as arguments".to_owned())
-        }
+    denied.map_err(|denied| {
+        let (about, object, text) = match &denied {
+            Denied::Command(name) => (
+                About::Command,
+                name.as_bytes(),
+                format!("NOPERM this user has no permissions to run the '{name}' command"),
+            ),
+            Denied::Key(key) => {
+                let text = "NOPERM this user has no permissions to access one of the keys used as arguments";
+                (About::Key, &key[..], text.to_owned())
+            }
+        };
+        let (client, is_queued) = (line(connection, context.now_us), connection.transaction.is_some());
+        let refused = Refused { about, object, user: &connection.user, is_queued, client };
+        context.shared.denials.note(context.now_us, refused);
+        Reply::Error(text)
     })
 }
 

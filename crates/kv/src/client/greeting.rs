@@ -4,6 +4,8 @@ use bytes::Bytes;
 
 use super::connection::Connection;
 use super::context::Context;
+use super::denials::{About, Refused};
+use super::description::line;
 use crate::command::integer;
 use crate::resp::{Protocol, Reply};
 
@@ -15,7 +17,7 @@ fn wrong_password() -> Reply {
 }
 
 /// AUTH [name] password.
-pub fn auth(context: &Context<'_>, connection: &mut Connection, request: &[Bytes]) -> Reply {
+pub fn auth(context: &mut Context<'_>, connection: &mut Connection, request: &[Bytes]) -> Reply {
     let (name, password) = match request {
         [_, password] => {
             let is_open = context.shared.acl.user(b"default").is_some_and(crate::acl::User::has_no_password);
@@ -29,21 +31,32 @@ pub fn auth(context: &Context<'_>, connection: &mut Connection, request: &[Bytes
         [_, name, password] => (name.clone(), password),
         _ => return Reply::error("syntax error"),
     };
-    if log_in(context, connection, &name, password) { Reply::OK } else { wrong_password() }
+    if log_in(context, connection, &request[0], &name, password) { Reply::OK } else { wrong_password() }
 }
 
-fn log_in(context: &Context<'_>, connection: &mut Connection, name: &Bytes, password: &[u8]) -> bool {
+/// Whether name and password are right. `command` is by which it was tried.
+fn log_in(
+    context: &mut Context<'_>,
+    connection: &mut Connection,
+    command: &[u8],
+    name: &Bytes,
+    password: &[u8],
+) -> bool {
     let accepts = context.shared.acl.user(name).is_some_and(|user| user.accepts(password));
     if accepts {
         // The name of its own, so that the whole request need not be kept for it.
         connection.user = Bytes::copy_from_slice(name);
         connection.is_known = true;
+    } else {
+        let (client, is_queued) = (line(connection, context.now_us), connection.transaction.is_some());
+        let refused = Refused { about: About::Login, object: command, user: name, is_queued, client };
+        context.shared.denials.note(context.now_us, refused);
     }
     accepts
 }
 
 /// HELLO [version [AUTH name password] [SETNAME name]].
-pub fn hello(context: &Context<'_>, connection: &mut Connection, request: &[Bytes]) -> Reply {
+pub fn hello(context: &mut Context<'_>, connection: &mut Connection, request: &[Bytes]) -> Reply {
     let protocol = match request.get(1).map(|version| integer(version)) {
         None => connection.protocol,
         Some(Ok(2)) => Protocol::Resp2,
@@ -66,7 +79,7 @@ pub fn hello(context: &Context<'_>, connection: &mut Connection, request: &[Byte
         }
     }
     if let Some((name, password)) = login
-        && !log_in(context, connection, name, password)
+        && !log_in(context, connection, &request[0], name, password)
     {
         return wrong_password();
     }

@@ -1,4 +1,4 @@
-//! INFO and CONFIG: what the server is, and how it is run.
+//! INFO: what the server is, and how it stands.
 
 use std::fmt::Display;
 
@@ -6,8 +6,6 @@ use bytes::Bytes;
 
 use super::context::Context;
 use super::greeting::REDIS_VERSION;
-use super::statistics::Statistics;
-use crate::command::{help, pattern};
 use crate::machine::draft::Draft;
 use crate::node::Role;
 use crate::resp::Reply;
@@ -104,42 +102,4 @@ fn lines(context: &Context<'_>, section: &str) -> Vec<(&'static str, String)> {
             if count == 0 { Vec::new() } else { vec![line("db0", &format!("keys={count},expires=0,avg_ttl=0"))] }
         }
     }
-}
-
-/// CONFIG GET, CONFIG RESETSTAT.
-pub fn config(context: &mut Context<'_>, inner: &str, request: &[Bytes]) -> Reply {
-    match inner {
-        "get" => get(context, &request[2..]),
-        "resetstat" => {
-            context.shared.statistics = Statistics::default();
-            Reply::OK
-        }
-        _ => help("config"),
-    }
-}
-
-/// What is so of every server.
-const ALWAYS: [(&str, &str); 6] = [
-    ("appendfsync", "always"),
-    ("appendonly", "yes"),
-    ("databases", "1"),
-    ("maxmemory", "0"),
-    ("maxmemory-policy", "noeviction"),
-    ("save", ""),
-];
-
-fn get(context: &Context<'_>, patterns: &[Bytes]) -> Reply {
-    let settings = &context.shared.settings;
-    let mut all: Vec<(String, String)> = ALWAYS.map(|(key, value)| (key.to_owned(), value.to_owned())).to_vec();
-    all.push(("maxclients".to_owned(), settings.connections_max.to_string()));
-    all.push(("maxmemory-clients".to_owned(), settings.memory_bytes_max.to_string()));
-    all.push(("port".to_owned(), settings.port.to_string()));
-    let cluster = if settings.is_cluster { "yes" } else { "no" };
-    all.push(("cluster-enabled".to_owned(), cluster.to_owned()));
-    all.extend(settings.config.clone());
-    all.sort();
-    all.dedup_by(|later, first| later.0 == first.0);
-    let is_wanted = |key: &str| patterns.iter().any(|one| pattern::matches(&one.to_ascii_lowercase(), key.as_bytes()));
-    let found = all.into_iter().filter(|(key, _)| is_wanted(key));
-    Reply::Map(found.map(|(key, value)| (Reply::text(key), Reply::text(value))).collect())
 }

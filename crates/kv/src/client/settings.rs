@@ -16,6 +16,8 @@ pub struct Name {
 pub struct Settings {
     /// Most connections.
     pub connections_max: usize,
+    /// Most connections that CONFIG SET may allow.
+    pub connections_most: usize,
     /// Most requests of a connection that are not answered.
     pub requests_max: usize,
     /// Bytes of a connection's replies beyond which no further request is looked at.
@@ -47,6 +49,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             connections_max: 10_000,
+            connections_most: 10_000,
             requests_max: 1024,
             output_bytes_max: 1 << 20,
             memory_bytes_max: 1 << 30,

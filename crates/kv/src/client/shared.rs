@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::denials::Denials;
 use super::settings::{Name, Settings};
 use super::statistics::Statistics;
 use crate::acl::Acl;
@@ -27,6 +28,8 @@ pub struct Shared {
     pub memory: Arc<Memory>,
     /// Users and their rights.
     pub acl: Acl,
+    /// What was refused to them.
+    pub denials: Denials,
     /// Whether users were changed here by an entry that is not applied yet.
     pub users_change: bool,
     /// Whether an entry that clears away is under way.
@@ -43,6 +46,7 @@ impl Shared {
             waiting: Vec::new(),
             memory: Arc::new(Memory::new(settings.seed)),
             acl: Acl::new(settings.default_password.as_deref()),
+            denials: Denials::default(),
             users_change: false,
             is_sweeping: false,
             settings,

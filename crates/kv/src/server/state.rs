@@ -171,6 +171,7 @@ fn client_settings(config: &Config, start: u64) -> client::Settings {
     let clients = &config.clients;
     client::Settings {
         connections_max: clients.connections_max,
+        connections_most: clients.connections_max,
         requests_max: clients.pipeline_max,
         output_bytes_max: clients.output_size_max.0 as usize,
         memory_bytes_max: clients.memory_max.0 as usize,
