@@ -187,6 +187,43 @@ fn clients_that_have_most_in_memory_are_closed() {
     assert_eq!(cluster.at(1).clients.bytes(), 0);
 }
 
+/// What one connection may pile up is refused beyond its bound, and the connection goes on.
+#[test]
+fn what_a_transaction_holds_and_watches_is_bounded() {
+    let (mut cluster, token) = one();
+    let keys = |count: usize| (0..count).map(|number| format!(" k{number}")).collect::<String>();
+    are(
+        &mut cluster,
+        1,
+        token,
+        &[
+            (&format!("WATCH{}", keys(5000)), "+OK"),
+            (&format!("WATCH{}", keys(5000)), "+OK"),
+            ("WATCH k", "+OK"),
+            (&format!("WATCH{}", keys(5000)), "-ERR a connection watches 10000 keys at most"),
+            ("UNWATCH", "+OK"),
+        ],
+    );
+    let aborted = "-EXECABORT Transaction discarded because of previous errors.";
+    let refused = "-ERR the transaction has more than 100000 commands or 67108864 bytes";
+    assert_eq!(says(&mut cluster, 1, token, "MULTI"), "+OK");
+    for _ in 0..100 {
+        let queued = says(&mut cluster, 1, token, &vec!["PING"; 1000].join(" / "));
+        assert!(queued.ends_with("+QUEUED"), "{queued}");
+    }
+    are(&mut cluster, 1, token, &[("PING", refused), ("EXEC", aborted), ("PING", "+PONG")]);
+    // By bytes: what was queued is let go at once.
+    assert_eq!(says(&mut cluster, 1, token, "MULTI"), "+OK");
+    let large = format!("*3 / $3 / SET / $1 / k / $16000000 / {}", "v".repeat(16_000_000));
+    for _ in 0..4 {
+        assert_eq!(says(&mut cluster, 1, token, &large), "+QUEUED");
+    }
+    assert!(cluster.at(1).clients.bytes() > 60_000_000);
+    are(&mut cluster, 1, token, &[(&large, refused)]);
+    assert!(cluster.at(1).clients.bytes() < 20_000_000, "{}", cluster.at(1).clients.bytes());
+    are(&mut cluster, 1, token, &[("EXEC", aborted), ("PING", "+PONG")]);
+}
+
 #[test]
 fn a_transaction_is_one_entry_that_sees_its_own_writes() {
     let (mut cluster, token) = one();

@@ -1,5 +1,7 @@
 //! What a connection has begun and not ended: a transaction, keys that it watches, a wait.
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 
 use crate::command::Command;
@@ -16,7 +18,8 @@ pub struct Transaction {
 /// Keys that a connection watches.
 #[derive(Debug, Default)]
 pub struct Watched {
-    pub keys: Vec<(Bytes, u64)>,
+    /// Each with its version.
+    pub keys: BTreeMap<Bytes, u64>,
     /// The term in which the versions were noted.
     pub term: u64,
     /// Whether a key was watched in another term before.

@@ -39,8 +39,7 @@ pub fn queue(connection: &mut Connection, command: &'static Command, request: Ve
     if !transaction.is_spoilt {
         transaction.bytes += request.iter().map(|argument| argument.len() + 40).sum::<usize>();
         if transaction.requests.len() >= REQUESTS_MAX || transaction.bytes > BYTES_MAX {
-            transaction.is_spoilt = true;
-            transaction.requests.clear();
+            *transaction = Transaction { is_spoilt: true, ..Transaction::default() };
             return Reply::error(format!("the transaction has more than {REQUESTS_MAX} commands or {BYTES_MAX} bytes"));
         }
         transaction.requests.push((command, request));
@@ -85,9 +84,7 @@ pub fn watch(context: &mut Context<'_>, connection: &mut Connection, request: &[
     evaluate(context, connection, hash_slot::of(&keys[0]), |draft| {
         for key in keys {
             let version = version(draft, key)?;
-            if !noted.iter().any(|(known, _)| known == key) {
-                noted.push((key.clone(), version));
-            }
+            noted.entry(key.clone()).or_insert(version);
         }
         Ok(Reply::OK)
     })?;
@@ -118,7 +115,7 @@ pub fn exec(context: &mut Context<'_>, connection: &mut Connection) -> store::Re
     }
     let on_keys = transaction.requests.iter().find(|(command, _)| command.access != Access::None);
     let slot = on_keys.map(|(command, request)| slot_of(command, request));
-    let slot = slot.or_else(|| watched.keys.first().map(|(key, _)| hash_slot::of(key)));
+    let slot = slot.or_else(|| watched.keys.first_key_value().map(|(key, _)| hash_slot::of(key)));
     // What is not about keys is answered now: a draft has nothing to do with it.
     let mut answered = Vec::new();
     for (command, request) in &transaction.requests {
