@@ -32,6 +32,7 @@ mod logs;
 mod metrics;
 mod operator;
 pub mod pool;
+mod renewal;
 mod serving;
 mod socket;
 mod state;

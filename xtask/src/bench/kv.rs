@@ -223,6 +223,9 @@ fn judge(report: &mut Report) {
         report.at_most(&format!("list, {case}: p50 against wal"), against(report, "wal"), 1.0);
         report.at_most(&format!("list, {case}: p50 against etcd"), against(report, "etcd"), 0.1);
     }
+    if report.value("floor", "set/1", "p50_us").is_some_and(|floor| floor < 60.0) {
+        report.at_most("list, set/1: p50 in microseconds", report.value("list", "set/1", "p50_us"), 75.0);
+    }
     for (case, metric) in [("set/20", "p50_us"), ("set/20", "p90_us"), ("cas/20", "p50_us"), ("cas/20", "p90_us")] {
         for (peer, most) in [("wal", 1.0), ("etcd", 0.1)] {
             let found = report.paired("list", peer, case, metric, ratio);

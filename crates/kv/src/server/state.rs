@@ -17,6 +17,7 @@ use super::http::Browser;
 use super::link::{Links, Plan};
 use super::metrics::Traffic;
 use super::pool::{self, Lock, Trouble};
+use super::renewal::Renewal;
 use super::socket::Listener;
 use super::tls::{Connects, Serves};
 use super::visitor::Visitor;
@@ -106,6 +107,7 @@ pub struct Server {
     pub hungry: VecDeque<u32>,
     pub client_tls: Option<Serves>,
     pub peer_tls: Option<Serves>,
+    pub renewal: Renewal,
     pub listeners: Vec<(Listener, Port)>,
     /// Whether a listener must be looked at though nothing has happened: a connection could not be taken.
     pub accepts_again: bool,
@@ -204,6 +206,7 @@ impl Server {
         let hello = Hello { cluster, replica: id, meant: 0, start, addresses: addresses.clone() };
         let mut book = Book::default();
         book.hear(id, addresses);
+        let renewal = Renewal::new(&config);
         let serves = |tls: &Option<_>| tls.as_ref().map(Serves::new).transpose().map_err(refused);
         let (client_tls, peer_tls) = (serves(&config.clients.tls)?, serves(&config.peers.tls)?);
         let plan = Plan {
@@ -239,6 +242,7 @@ impl Server {
             asked: BTreeMap::new(),
             handovers: Vec::new(),
             latency: Histogram::default(),
+            renewal,
             traffic: Traffic::default(),
             scratch: vec![0; SCRATCH_BYTES],
             unconfirmed: None,

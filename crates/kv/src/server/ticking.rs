@@ -1,12 +1,13 @@
 //! What is due now and then.
 
-use slog::{info, warn};
+use slog::{error, info, warn};
 
 use super::chores::all_of;
 use super::clock;
 use super::http;
 use super::link::{Link, News};
 use super::state::{Server, Source};
+use super::tls::{Connects, Serves};
 use super::visitor::{self, Kind};
 use crate::client::Name;
 use crate::store;
@@ -22,6 +23,7 @@ impl Server {
         self.clients.tick(&mut self.node, wall_us)?;
         self.has_new_names |= self.book.read(self.node.store())?;
         self.tick_links(now_ms);
+        self.renew_certificates(now_ms);
         let ticket = self.ticket();
         self.chores.tick(&mut self.node, &self.book, ticket, (now_ms, clock::wall_ms()))?;
         self.look_at_handovers();
@@ -33,6 +35,24 @@ impl Server {
         }
         let keys: Vec<u64> = self.visitors.keys().copied().collect();
         keys.into_iter().try_for_each(|key| self.flush_visitor(key))
+    }
+
+    /// Uses certificates whose files have changed, for connections from now on. Those that cannot be used are left alone.
+    fn renew_certificates(&mut self, now_ms: u64) {
+        if !self.renewal.is_due(&self.config, now_ms) {
+            return;
+        }
+        let (clients, peers) = (self.config.clients.tls.as_ref(), self.config.peers.tls.as_ref());
+        let serves = |tls: Option<&_>| tls.map(Serves::new).transpose();
+        let read = serves(clients)
+            .and_then(|of_clients| Ok((of_clients, serves(peers)?, peers.map(Connects::new).transpose()?)));
+        match read {
+            Ok((of_clients, of_peers, connects)) => {
+                (self.client_tls, self.peer_tls, self.plan.tls) = (of_clients, of_peers, connects);
+                info!(self.log, "certificates were renewed: new connections use them");
+            }
+            Err(why) => error!(self.log, "changed certificates cannot be used: the old ones stay in use"; "why" => why),
+        }
     }
 
     /// Has a link to each member whose address is known, and to whoever has connected while no member is known.

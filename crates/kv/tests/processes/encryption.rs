@@ -10,6 +10,42 @@ use super::certificates::Authority;
 use super::replica::{Replica, cluster, wait_for};
 use super::resp::{Reply, read_reply, request};
 
+fn is_ok(reply: &std::io::Result<Reply>) -> bool {
+    matches!(reply, Ok(Reply::Text(_)))
+}
+
+/// Files of certificates change while a replica runs: what cannot be used is not, what can be is.
+#[test]
+fn certificates_are_renewed_without_a_restart() {
+    let top = tempfile::tempdir().expect("a directory");
+    let (own, next) = (Authority::new(top.path(), "own"), Authority::new(top.path(), "next"));
+    let (table, new) = (own.table("127.0.0.1"), next.table("127.0.0.1"));
+    let kept = top.path().join("kept");
+    std::fs::create_dir(&kept).expect("a directory");
+    let files = ["127.0.0.1.pem", "127.0.0.1.key", "authority.pem"];
+    let copy = |from: &std::path::Path, to: &std::path::Path, name: &str| {
+        std::fs::copy(from.join(name), to.join(name)).expect("copied");
+    };
+    let (used, others) = (top.path().join("own"), top.path().join("next"));
+    files.iter().for_each(|name| copy(&used, &kept, name));
+    let old = table.replace("/own/", "/kept/");
+    let mut replica = Replica::new(top.path(), "a", "list", &format!("clients.tls = {table}\npeers.tls = {table}\n"));
+    replica.done(&["init"]);
+    replica.start();
+    wait_for("a replica that serves", || is_ok(&call(replica.ports[0], &old, &[b"SET", b"k", b"v"])).then_some(()));
+    // Another's certificate without its key.
+    copy(&others, &used, files[0]);
+    replica.logs("changed certificates cannot be used");
+    assert!(is_ok(&call(replica.ports[0], &old, &[b"SET", b"k", b"v"])));
+    files.iter().for_each(|name| copy(&others, &used, name));
+    replica.logs("certificates were renewed");
+    wait_for("the new certificate", || is_ok(&call(replica.ports[0], &new, &[b"SET", b"k", b"v"])).then_some(()));
+    assert!(!is_ok(&call(replica.ports[0], &old, &[b"SET", b"k", b"v"])));
+    // Operators and replicas have the new ones too.
+    replica.votes();
+    replica.stop();
+}
+
 fn tls(table: &str) -> Tls {
     #[derive(serde::Deserialize)]
     struct Holder {
