@@ -11,6 +11,19 @@ use serde::{Deserialize, Serialize};
 
 pub use size::Size;
 
+/// The least and the most that an option may be.
+pub type Bounds = std::ops::RangeInclusive<u64>;
+/// Bounds of `clients.connections_max`.
+pub const CONNECTIONS: Bounds = 1..=1 << 20;
+/// Bounds of `clients.value_size_max`.
+pub const VALUE_BYTES: Bounds = 1 << 10..=64 << 20;
+/// Bounds of `clients.output_size_max`.
+pub const OUTPUT_BYTES: Bounds = 64 << 10..=1 << 40;
+/// Bounds of `clients.memory_max`.
+pub const MEMORY_BYTES: Bounds = 256 << 20..=1 << 46;
+/// Bounds of `clients.pipeline_max`.
+pub const PIPELINE: Bounds = 1..=1 << 20;
+
 /// A configuration.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -307,14 +320,15 @@ impl Config {
             let fits = (least..=most).contains(&value);
             if fits { Ok(()) } else { Err(format!("{name} = {value}: use {least} to {most}")) }
         };
+        let within = |name: &str, value: u64, bounds: &Bounds| between(name, value, *bounds.start(), *bounds.end());
         between("store.size", store.size.0, 1 << 20, 1 << 46)?;
         between("store.ring_size", store.ring_size.0, 0, 1 << 40)?;
         between("store.log_size", store.log_size.0, 1 << 16, 1 << 40)?;
-        between("clients.connections_max", clients.connections_max as u64, 1, 1 << 20)?;
-        between("clients.value_size_max", clients.value_size_max.0, 1 << 10, 64 << 20)?;
-        between("clients.output_size_max", clients.output_size_max.0, 1 << 16, 1 << 40)?;
-        between("clients.memory_max", clients.memory_max.0, 256 << 20, 1 << 46)?;
-        between("clients.pipeline_max", clients.pipeline_max as u64, 1, 1 << 20)?;
+        within("clients.connections_max", clients.connections_max as u64, &CONNECTIONS)?;
+        within("clients.value_size_max", clients.value_size_max.0, &VALUE_BYTES)?;
+        within("clients.output_size_max", clients.output_size_max.0, &OUTPUT_BYTES)?;
+        within("clients.memory_max", clients.memory_max.0, &MEMORY_BYTES)?;
+        within("clients.pipeline_max", clients.pipeline_max as u64, &PIPELINE)?;
         between("peers.queue_size_max", peers.queue_size_max.0, 1 << 20, 1 << 40)?;
         between("peers.silence_ms", u64::from(peers.silence_ms), 100, 3_600_000)?;
         between("raft.tick_ms", raft.tick_ms, 1, 1000)?;

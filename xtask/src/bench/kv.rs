@@ -65,7 +65,7 @@ pub fn run(plan: &Plan) -> Result<Report> {
     let etcd = Etcd::start(&medium, &mut report)?;
     let length = Duration::from_millis(plan.size(2000, 300));
     for (_, cluster) in &clusters {
-        drive::fill(cluster.replicas[cluster.leader()?].ports[0], 0, KEYS)?;
+        drive::fill(cluster.replicas[cluster.leader()?].home.ports[0], 0, KEYS)?;
     }
     if let Some(redis) = &redis {
         drive::fill(redis.port, 0, KEYS)?;
@@ -112,7 +112,7 @@ fn one_case(
         match (place.checked_sub(clusters.len()), redis, etcd) {
             (None, ..) => {
                 let (store, cluster) = &clusters[place];
-                let port = cluster.replicas[cluster.leader()?].ports[0];
+                let port = cluster.replicas[cluster.leader()?].home.ports[0];
                 add(report, store, case.name, &drive::run(port, case, KEYS, length, drive::Dialect::Own)?);
             }
             (Some(0), ..) if case.pipeline == 1 => {
@@ -151,7 +151,7 @@ fn leased(plan: &Plan, length: Duration, report: &mut Report) -> Result<()> {
     for store in STORES {
         let plan = cluster::Plan { store: store.into(), size: "512M".into(), more: "raft.leases = true".into() };
         let cluster = Cluster::start(&format!("bench-kv-lease-{store}"), 3, &plan)?;
-        let port = cluster.replicas[cluster.leader()?].ports[0];
+        let port = cluster.replicas[cluster.leader()?].home.ports[0];
         drive::fill(port, 0, KEYS)?;
         clusters.push((store, port, cluster));
     }
@@ -166,16 +166,8 @@ fn leased(plan: &Plan, length: Duration, report: &mut Report) -> Result<()> {
 
 /// The write-ahead log where a sync is one: on the disk that has the checkout.
 fn on_disk() -> Result<Cluster> {
-    let place = paths::build().join("bench-kv");
-    std::fs::create_dir_all(&place)?;
-    cluster::remove_leftovers(&place, "wal")?;
     let plan = cluster::Plan { store: "wal".into(), size: "512M".into(), more: String::new() };
-    let mut made = Cluster::new(place.join(format!("wal-{}", std::process::id())))?;
-    (0..3).try_for_each(|_| made.add(&plan, cluster::Home::loopback()?))?;
-    for replica in &made.replicas {
-        replica.votes()?;
-    }
-    Ok(made)
+    Cluster::start_in(&paths::build().join("bench-kv"), "wal", 3, &plan)
 }
 
 /// Replicas that are far from each other.
@@ -185,10 +177,8 @@ fn late(plan: &Plan, length: Duration, report: &mut Report) -> Result<()> {
         Case { name: "late_set/20", kind: Kind::Set, clients: 20, pipeline: 1 },
     ];
     let (mut clusters, mut relays) = (Vec::new(), Vec::new());
-    let medium = paths::medium();
     for store in STORES {
-        cluster::remove_leftovers(&medium, &format!("bench-kv-late-{store}"))?;
-        let mut made = Cluster::new(medium.join(format!("bench-kv-late-{store}-{}", std::process::id())))?;
+        let mut made = Cluster::new(cluster::directory(&paths::medium(), &format!("bench-kv-late-{store}"))?)?;
         for _ in 0..3 {
             let home = cluster::Home::loopback()?;
             let relay = relay::Relay::start(home.ports[1])?;
@@ -196,17 +186,15 @@ fn late(plan: &Plan, length: Duration, report: &mut Report) -> Result<()> {
             made.add(&cluster::Plan { store: store.into(), size: "512M".into(), more }, home)?;
             relays.push(relay);
         }
-        for replica in &made.replicas {
-            replica.votes()?;
-        }
-        drive::fill(made.replicas[made.leader()?].ports[0], 0, KEYS)?;
+        made.all_vote()?;
+        drive::fill(made.replicas[made.leader()?].home.ports[0], 0, KEYS)?;
         clusters.push((store, made));
     }
     for _ in 0..plan.size(5, 1) {
         for case in &cases {
             add(report, "floor", case.name, &floor::run(floor::Way::FourLate, case.clients, length)?);
             for (store, cluster) in &clusters {
-                let port = cluster.replicas[cluster.leader()?].ports[0];
+                let port = cluster.replicas[cluster.leader()?].home.ports[0];
                 add(report, store, case.name, &drive::run(port, case, KEYS, length, drive::Dialect::Own)?);
             }
         }

@@ -45,10 +45,7 @@ struct Top(PathBuf);
 
 impl Top {
     fn new() -> Result<Self> {
-        let medium = paths::medium();
-        std::fs::create_dir_all(&medium).with_context(|| medium.display().to_string())?;
-        cluster::remove_leftovers(&medium, "kv-chaos")?;
-        let top = medium.join(format!("kv-chaos-{}", std::process::id()));
+        let top = cluster::directory(&paths::medium(), "kv-chaos")?;
         std::fs::create_dir(&top).with_context(|| top.display().to_string())?;
         Ok(Self(top))
     }
@@ -139,9 +136,7 @@ fn found(random: &mut StdRng) -> Result<Cluster> {
     for (node, plan) in plans[..REPLICAS].iter().enumerate() {
         cluster.add(plan, home(node, &library)?)?;
     }
-    for replica in &cluster.replicas {
-        replica.votes()?;
-    }
+    cluster.all_vote()?;
     cluster.replicas.push(Replica::new(cluster.next_place(), &plans[REPLICAS], home(REPLICAS, &library)?)?);
     Ok(cluster)
 }

@@ -40,7 +40,7 @@ pub fn run(names: &[String]) -> Result<()> {
     cluster::build()?;
     let plan = Plan { store: "list".into(), size: "128M".into(), more: String::new() };
     let cluster = Cluster::start("kv-clients", 3, &plan)?;
-    let all: Vec<u16> = cluster.replicas.iter().map(|replica| replica.ports[0]).collect();
+    let all: Vec<u16> = cluster.replicas.iter().map(|replica| replica.home.ports[0]).collect();
     let mut failed = 0;
     for (name, client) in &wanted {
         // Who leads may have changed meanwhile.

@@ -44,9 +44,8 @@ pub struct Home {
 /// A replica: its directory, and its process if it runs.
 pub struct Replica {
     place: PathBuf,
-    home: Home,
-    /// The ports of clients, replicas and browsers.
-    pub ports: [u16; 3],
+    /// Where its process runs.
+    pub home: Home,
     process: Option<Child>,
 }
 
@@ -81,9 +80,11 @@ pub fn build() -> Result<()> {
     process::cargo_build_release("perdura-kv")
 }
 
-/// Removes the directories of runs that were ended before they could do so. Their replicas have ended with them.
-pub fn remove_leftovers(medium: &Path, name: &str) -> Result<()> {
-    for entry in std::fs::read_dir(medium)? {
+/// Names a directory for what this process runs, and removes those of runs that were ended before they could do so. What they ran has ended
+/// with them.
+pub fn directory(place: &Path, name: &str) -> Result<PathBuf> {
+    std::fs::create_dir_all(place).with_context(|| place.display().to_string())?;
+    for entry in std::fs::read_dir(place)? {
         let (entry, is_alive) = (entry?, |pid: u32| Path::new(&format!("/proc/{pid}")).exists());
         let pid =
             entry.file_name().to_str().and_then(|found| found.strip_prefix(name)?.strip_prefix('-')?.parse().ok());
@@ -91,7 +92,14 @@ pub fn remove_leftovers(medium: &Path, name: &str) -> Result<()> {
             std::fs::remove_dir_all(entry.path()).with_context(|| entry.path().display().to_string())?;
         }
     }
-    Ok(())
+    Ok(place.join(format!("{name}-{}", std::process::id())))
+}
+
+/// A command that runs another one, which ends with the thread that has started it, however that ends.
+pub fn ending_with_us() -> Command {
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL", "--"]);
+    command
 }
 
 /// Waits until `look` finds something.
@@ -129,7 +137,7 @@ impl Replica {
             plan.more
         );
         std::fs::write(place.join("config"), text)?;
-        Ok(Self { place, home, ports, process: None })
+        Ok(Self { place, home, process: None })
     }
 
     /// Runs a command on it, and returns what it has printed.
@@ -139,12 +147,12 @@ impl Replica {
 
     /// The address for replicas.
     pub fn peers(&self) -> String {
-        format!("{}:{}", self.home.address, self.ports[1])
+        format!("{}:{}", self.home.address, self.home.ports[1])
     }
 
     /// The address for clients.
     pub fn clients(&self) -> SocketAddr {
-        SocketAddr::from((self.home.address, self.ports[0]))
+        SocketAddr::from((self.home.address, self.home.ports[0]))
     }
 
     /// Its directory.
@@ -155,8 +163,8 @@ impl Replica {
     /// Starts the process. It ends with the thread that has started it, however that ends.
     pub fn start(&mut self) -> Result<()> {
         let log = File::options().create(true).append(true).open(self.place.join("log"))?;
-        let mut command = Command::new("setpriv");
-        command.args(["--pdeathsig", "KILL", "--"]).args(&self.home.before).arg(program());
+        let mut command = ending_with_us();
+        command.args(&self.home.before).arg(program());
         command.args(["serve", "--config"]).arg(self.place.join("config"));
         command.envs(self.home.environment.iter().map(|(name, value)| (name, value)));
         self.process = Some(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn()?);
@@ -243,17 +251,22 @@ impl Replica {
 impl Cluster {
     /// Founds a cluster of `count` replicas, and waits until all vote.
     pub fn start(name: &str, count: usize, plan: &Plan) -> Result<Cluster> {
-        let medium = paths::medium();
-        std::fs::create_dir_all(&medium).with_context(|| medium.display().to_string())?;
-        remove_leftovers(&medium, name)?;
-        let mut cluster = Cluster::new(medium.join(format!("{name}-{}", std::process::id())))?;
+        Self::start_in(&paths::medium(), name, count, plan)
+    }
+
+    /// The same, with its directory in another one.
+    pub fn start_in(place: &Path, name: &str, count: usize, plan: &Plan) -> Result<Cluster> {
+        let mut cluster = Cluster::new(directory(place, name)?)?;
         for _ in 0..count {
             cluster.add(plan, Home::loopback()?)?;
         }
-        for replica in &cluster.replicas {
-            replica.votes()?;
-        }
+        cluster.all_vote()?;
         Ok(cluster)
+    }
+
+    /// Waits until all that run vote.
+    pub fn all_vote(&self) -> Result<()> {
+        self.replicas.iter().filter(|replica| replica.runs()).try_for_each(|replica| replica.votes().map(drop))
     }
 
     /// A cluster without replicas, in a new directory.

@@ -43,8 +43,11 @@ pub fn run() -> Result<()> {
     let mut cluster = Cluster::start("demo-kv", 3, &plan)?;
     println!("  directory: {}", cluster.place().display());
     show(&cluster.replicas[0].votes()?);
-    let browser = cluster.replicas[0].ports[2];
-    println!("  while the demo runs: redis-cli -p {}, or http://127.0.0.1:{browser}/", cluster.replicas[0].ports[0]);
+    let browser = cluster.replicas[0].home.ports[2];
+    println!(
+        "  while the demo runs: redis-cli -p {}, or http://127.0.0.1:{browser}/",
+        cluster.replicas[0].home.ports[0]
+    );
     under_load(&mut cluster)?;
     wiped(&mut cluster)?;
     println!("\ndemo-kv: everything checked, {:.0} s", begun.elapsed().as_secs_f64());
@@ -54,7 +57,7 @@ pub fn run() -> Result<()> {
 fn under_load(cluster: &mut Cluster) -> Result<()> {
     heading(&format!("{WRITERS} clients, each writes as fast as it is answered"));
     let (load, begun) = (Load::default(), Instant::now());
-    let ports: Vec<u16> = cluster.replicas.iter().map(|replica| replica.ports[0]).collect();
+    let ports: Vec<u16> = cluster.replicas.iter().map(|replica| replica.home.ports[0]).collect();
     let written = std::thread::scope(|scope| -> Result<Vec<(u64, u64)>> {
         let (load, ports) = (&load, &ports);
         let write = |writer: u64| scope.spawn(move || write(load, ports, &format!("writer:{writer}"), begun));

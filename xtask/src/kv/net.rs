@@ -16,8 +16,8 @@ use crate::process;
 pub const PLACE: &str = "/run/perdura-kv";
 
 /// What is done before the command: /run and /dev/shm become private, since `ip` and libfaketime leave files there.
-const PREPARE: &str = "set -e; mount -t tmpfs none /run; mkdir /run/perdura-kv; mount --bind \"$1\" /run/perdura-kv; \
-    mount -t tmpfs none /dev/shm; ip link set lo up; shift; exec \"$@\"";
+const PREPARE: &str = "set -e; mount -t tmpfs none /run; mkdir \"$2\"; mount --bind \"$1\" \"$2\"; \
+    mount -t tmpfs none /dev/shm; ip link set lo up; shift 2; exec \"$@\"";
 
 /// What makes a node deaf to the addresses in a set.
 const RULES: &str = "table inet wire { set deaf { type ipv4_addr; }; \
@@ -25,21 +25,19 @@ const RULES: &str = "table inet wire { set deaf { type ipv4_addr; }; \
 
 /// Runs this program again, with other words, in namespaces of its own, where it sees `top` at [`PLACE`].
 pub fn enter(top: &Path, words: &[String]) -> Result<ExitStatus> {
-    let mut command = Command::new("unshare");
+    let mut unshare = vec!["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"];
     if !process::is_root() {
-        command.args(["--user", "--map-root-user"]);
+        unshare.extend(["--user", "--map-root-user"]);
     }
-    command.args(["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]);
-    let tried = command.arg("true").output().context("unshare (package util-linux)")?;
+    let tried = Command::new("unshare").args(&unshare).arg("true").output().context("unshare (package util-linux)")?;
     ensure!(
         tried.status.success(),
         "no namespaces can be made here: run it as root, or allow users to make them (kernel.unprivileged_userns_clone = 1): {}",
         String::from_utf8_lossy(&tried.stderr).trim()
     );
     let mut again = Command::new("unshare");
-    again.args(command.get_args().take_while(|word| *word != "true")).args(["sh", "-c", PREPARE, "sh"]);
-    again.arg(top).arg(std::env::current_exe()?).args(words);
-    again.status().context("unshare")
+    again.args(&unshare).args(["sh", "-c", PREPARE, "sh"]).arg(top).arg(PLACE);
+    again.arg(std::env::current_exe()?).args(words).status().context("unshare")
 }
 
 /// The network, inside.

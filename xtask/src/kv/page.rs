@@ -32,7 +32,7 @@ pub fn run() -> Result<()> {
     // The browser needs the processors too.
     let load = Load::with_pauses(Duration::from_millis(2));
     let begun = Instant::now();
-    let ports: Vec<u16> = cluster.replicas.iter().map(|replica| replica.ports[0]).collect();
+    let ports: Vec<u16> = cluster.replicas.iter().map(|replica| replica.home.ports[0]).collect();
     std::thread::scope(|scope| {
         let writers = ["a", "b"].map(|key| scope.spawn(|| write(&load, &ports, key, begun)));
         let looked = looks(&mut cluster, &look);
@@ -45,7 +45,7 @@ pub fn run() -> Result<()> {
 }
 
 fn url(cluster: &Cluster, place: usize) -> String {
-    format!("http://127.0.0.1:{}/", cluster.replicas[place].ports[2])
+    format!("http://127.0.0.1:{}/", cluster.replicas[place].home.ports[2])
 }
 
 fn looks(cluster: &mut Cluster, look: &dyn Fn(&[String]) -> Result<()>) -> Result<()> {

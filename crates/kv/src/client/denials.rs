@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 
+use super::connection::Connection;
+use super::description::line;
 use crate::command::integer;
 use crate::resp::Reply;
 
@@ -50,25 +52,11 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(&bytes[..bytes.len().min(TEXT_BYTES_MAX)]).into_owned()
 }
 
-/// What is refused, and to whom.
-pub struct Refused<'a> {
-    /// What it is about.
-    pub about: About,
-    /// The command or the key.
-    pub object: &'a [u8],
-    /// The user.
-    pub user: &'a [u8],
-    /// Whether it was in a transaction.
-    pub is_queued: bool,
-    /// The connection, in a line.
-    pub client: String,
-}
-
 impl Denials {
-    /// Notes a refusal.
-    pub fn note(&mut self, now_us: u64, refused: Refused<'_>) {
-        let Refused { about, object, user, is_queued, client } = refused;
+    /// Notes what was refused to a user of a connection: a command or a key, or by which command it tried to log in.
+    pub fn note(&mut self, connection: &Connection, now_us: u64, about: About, object: &[u8], user: &[u8]) {
         let (object, user) = (text(object), text(user));
+        let (client, is_queued) = (line(connection, now_us), connection.transaction.is_some());
         let is_same = |one: &Denial| {
             (one.about, one.is_queued) == (about, is_queued)
                 && one.object == object

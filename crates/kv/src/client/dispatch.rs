@@ -5,8 +5,7 @@ use bytes::Bytes;
 use super::answers;
 use super::connection::{Connection, Wanted};
 use super::context::Context;
-use super::denials::{About, Refused};
-use super::description::line;
+use super::denials::About;
 use super::evaluate::{self, evaluate, run_on, slot_of};
 use super::lookup::lookup;
 use super::{once, transaction, users, wait};
@@ -109,9 +108,7 @@ fn may(context: &mut Context<'_>, connection: &Connection, command: &Command, re
                 (About::Key, &key[..], text.to_owned())
             }
         };
-        let (client, is_queued) = (line(connection, context.now_us), connection.transaction.is_some());
-        let refused = Refused { about, object, user: &connection.user, is_queued, client };
-        context.shared.denials.note(context.now_us, refused);
+        context.shared.denials.note(connection, context.now_us, about, object, &connection.user);
         Reply::Error(text)
     })
 }

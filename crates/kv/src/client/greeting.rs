@@ -4,8 +4,7 @@ use bytes::Bytes;
 
 use super::connection::Connection;
 use super::context::Context;
-use super::denials::{About, Refused};
-use super::description::line;
+use super::denials::About;
 use crate::command::integer;
 use crate::resp::{Protocol, Reply};
 
@@ -48,9 +47,7 @@ fn log_in(
         connection.user = Bytes::copy_from_slice(name);
         connection.is_known = true;
     } else {
-        let (client, is_queued) = (line(connection, context.now_us), connection.transaction.is_some());
-        let refused = Refused { about: About::Login, object: command, user: name, is_queued, client };
-        context.shared.denials.note(context.now_us, refused);
+        context.shared.denials.note(connection, context.now_us, About::Login, command, name);
     }
     accepts
 }

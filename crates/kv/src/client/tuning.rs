@@ -5,14 +5,15 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 
 use super::context::Context;
+use super::denials::DENIALS_MAX;
 use super::settings::Settings;
 use super::statistics::Statistics;
 use crate::command::{help, pattern};
+use crate::config::{Bounds, CONNECTIONS, MEMORY_BYTES, OUTPUT_BYTES, PIPELINE, VALUE_BYTES};
 use crate::resp::Reply;
 
 /// What is so of every server.
-const ALWAYS: [(&str, &str); 7] = [
-    ("acllog-max-len", "128"),
+const ALWAYS: [(&str, &str); 6] = [
     ("appendfsync", "always"),
     ("appendonly", "yes"),
     ("databases", "1"),
@@ -22,20 +23,20 @@ const ALWAYS: [(&str, &str); 7] = [
 ];
 
 /// A setting that may be changed: its name, where it is, and its bounds.
-struct Tunable(&'static str, fn(&mut Settings) -> &mut usize, std::ops::RangeInclusive<usize>);
+struct Tunable(&'static str, fn(&mut Settings) -> &mut usize, Bounds);
 
-const CONNECTIONS: fn(&mut Settings) -> &mut usize = |settings| &mut settings.connections_max;
-const MEMORY: fn(&mut Settings) -> &mut usize = |settings| &mut settings.memory_bytes_max;
+const AT_CONNECTIONS: fn(&mut Settings) -> &mut usize = |settings| &mut settings.connections_max;
+const AT_MEMORY: fn(&mut Settings) -> &mut usize = |settings| &mut settings.memory_bytes_max;
 
-/// Two have the name that they have in Redis besides the configuration's. The bounds are those of the configuration (config.rs).
+/// Two have the name that they have in Redis besides the configuration's.
 static TUNABLES: [Tunable; 7] = [
-    Tunable("maxclients", CONNECTIONS, 1..=1 << 20),
-    Tunable("clients.connections_max", CONNECTIONS, 1..=1 << 20),
-    Tunable("maxmemory-clients", MEMORY, 256 << 20..=1 << 46),
-    Tunable("clients.memory_max", MEMORY, 256 << 20..=1 << 46),
-    Tunable("clients.pipeline_max", |settings| &mut settings.requests_max, 1..=1 << 20),
-    Tunable("clients.output_size_max", |settings| &mut settings.output_bytes_max, 64 << 10..=1 << 40),
-    Tunable("clients.value_size_max", |settings| &mut settings.value_bytes_max, 1 << 10..=64 << 20),
+    Tunable("maxclients", AT_CONNECTIONS, CONNECTIONS),
+    Tunable("clients.connections_max", AT_CONNECTIONS, CONNECTIONS),
+    Tunable("maxmemory-clients", AT_MEMORY, MEMORY_BYTES),
+    Tunable("clients.memory_max", AT_MEMORY, MEMORY_BYTES),
+    Tunable("clients.pipeline_max", |settings| &mut settings.requests_max, PIPELINE),
+    Tunable("clients.output_size_max", |settings| &mut settings.output_bytes_max, OUTPUT_BYTES),
+    Tunable("clients.value_size_max", |settings| &mut settings.value_bytes_max, VALUE_BYTES),
 ];
 
 /// CONFIG GET, CONFIG SET, CONFIG RESETSTAT.
@@ -55,6 +56,7 @@ pub fn answer(context: &mut Context<'_>, inner: &str, request: &[Bytes]) -> Repl
 fn all(settings: &Settings) -> BTreeMap<String, String> {
     let mut all = settings.config.clone();
     all.extend(ALWAYS.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    all.insert("acllog-max-len".to_owned(), DENIALS_MAX.to_string());
     all.insert("port".to_owned(), settings.port.to_string());
     all.insert("cluster-enabled".to_owned(), if settings.is_cluster { "yes" } else { "no" }.to_owned());
     let mut now = settings.clone();
@@ -108,13 +110,13 @@ fn set(settings: &mut Settings, arguments: &[Bytes]) -> Reply {
         };
         // The process has descriptors for as many connections as it was started with.
         let most = if name.contains("connections") || name == "maxclients" {
-            settings.connections_most
+            settings.connections_most as u64
         } else {
             *bounds.end()
         };
         match number(value) {
             None => return failed("argument couldn't be parsed into an integer"),
-            Some(value) if !(*bounds.start()..=most).contains(&value) => {
+            Some(value) if !(*bounds.start()..=most).contains(&(value as u64)) => {
                 return failed(&format!("argument must be between {} and {most} inclusive", bounds.start()));
             }
             Some(value) => *at(&mut new) = value,

@@ -143,16 +143,20 @@ impl Server {
         Ok(None)
     }
 
-    /// Hands leadership over to the voter that has most of the log.
+    /// Hands leadership over, and has the operator's command ask the next leader.
     fn hand_over_to_any(&mut self) -> store::Result<Option<Answer>> {
-        let voters = self.members().voters.clone();
-        let followers = self.node.followers().into_iter();
-        let best = followers.filter(|one| one.is_active && voters.contains(&one.id)).max_by_key(|one| one.matched);
-        let Some(best) = best else {
+        let Some(heir) = self.heir() else {
             return Ok(Some(Answer::Busy { why: "no other voter answers that could lead".into() }));
         };
-        self.node.transfer(best.id)?;
-        Ok(Some(Answer::Busy { why: format!("leadership is handed over to replica {} first", best.id) }))
+        self.node.transfer(heir)?;
+        Ok(Some(Answer::Busy { why: format!("leadership is handed over to replica {heir} first") }))
+    }
+
+    /// Who should lead next: of the other voters that answer, the one that has most of the log.
+    pub fn heir(&self) -> Option<u64> {
+        let voters = &self.members().voters;
+        let others = self.node.followers().into_iter().filter(|one| one.is_active && voters.contains(&one.id));
+        others.max_by_key(|one| one.matched).map(|one| one.id)
     }
 
     /// Tells those who wait for leadership to be handed over.

@@ -16,9 +16,11 @@ impl Server {
             traffic.links_up = self.links.values().filter(|link| link.is_up()).count() as u64;
             traffic.letters_sent += self.links.values().map(|link| link.sent).sum::<u64>();
             traffic.letters_dropped += self.links.values().map(|link| link.dropped).sum::<u64>();
-            let store = self.node.store();
-            traffic.footprint = if store.is_partial() { Footprint::default() } else { store.footprint() };
-            let numbers = || metrics::page(&state, self.clients.statistics(), &traffic, &self.latency);
+            let numbers = || {
+                let store = self.node.store();
+                traffic.footprint = if store.is_partial() { Footprint::default() } else { store.footprint() };
+                metrics::page(&state, self.clients.statistics(), &traffic, &self.latency)
+            };
             operator::answer(path, &state, &self.latency, numbers)
         });
         self.scratch = scratch;

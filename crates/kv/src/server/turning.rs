@@ -210,11 +210,9 @@ impl Server {
             return Ok(());
         }
         self.ends_ms = Some(now_ms + self.config.raft.election_ms);
-        let voters = self.members().voters.clone();
-        let others = self.node.followers().into_iter().filter(|other| other.is_active && voters.contains(&other.id));
-        if let Some(next) = others.max_by_key(|other| other.matched) {
-            info!(self.log, "handing leadership over"; "to" => next.id);
-            self.node.transfer(next.id)?;
+        if let Some(heir) = self.heir() {
+            info!(self.log, "handing leadership over"; "to" => heir);
+            self.node.transfer(heir)?;
         } else {
             self.ends_ms = Some(now_ms);
         }

@@ -44,7 +44,7 @@ const SCRIPT: &[u8] =
     b"if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('set', KEYS[1], ARGV[2]) end return false";
 
 /// The figures of all waits, in nanoseconds, each for so many operations.
-pub fn found(mut waits_ns: Vec<u64>, operations: usize, length: Duration) -> Found {
+fn found(mut waits_ns: Vec<u64>, operations: usize, length: Duration) -> Found {
     waits_ns.sort_unstable();
     let part = |percent: usize| waits_ns.get(waits_ns.len() * percent / 100).copied().unwrap_or(0) as f64 / 1000.0;
     let operations = waits_ns.len() * operations;
@@ -128,35 +128,45 @@ pub fn run(port: u16, case: &Case, keys: u64, length: Duration, dialect: Dialect
         }
         askers.push(Asker { client, state: place * 7919 + 1, own, asked: 0 });
     }
-    let begun = Instant::now();
+    all(askers, length, case.pipeline, |asker| {
+        let mut out = Vec::new();
+        (0..case.pipeline).for_each(|_| asker.put_one(&mut out, case.kind, keys, dialect));
+        let asked = Instant::now();
+        asker.client.send(&out)?;
+        for _ in 0..case.pipeline {
+            let reply = asker.client.reply()?;
+            let is_done =
+                matches!((case.kind, &reply), (Kind::Get, Reply::Bytes(_)) | (Kind::Set | Kind::Cas, Reply::Text(_)));
+            ensure!(is_done, "{}: {reply:?}", case.name);
+        }
+        Ok(asked.elapsed())
+    })
+}
+
+/// Has each client, in a thread of its own, ask again and again for some time. `ask` says how long it has waited, for so many operations.
+pub fn all<C: Send>(
+    clients: Vec<C>,
+    length: Duration,
+    operations: usize,
+    ask: impl Fn(&mut C) -> Result<Duration> + Sync,
+) -> Result<Found> {
+    let (begun, ask) = (Instant::now(), &ask);
     let waits = std::thread::scope(|scope| -> Result<Vec<u64>> {
-        let ask = |mut asker: Asker| {
+        let run = |mut client: C| {
             scope.spawn(move || -> Result<Vec<u64>> {
-                let (mut waits, mut out) = (Vec::with_capacity(1 << 16), Vec::new());
+                let mut waits = Vec::with_capacity(1 << 16);
                 while begun.elapsed() < length {
-                    out.clear();
-                    (0..case.pipeline).for_each(|_| asker.put_one(&mut out, case.kind, keys, dialect));
-                    let asked = Instant::now();
-                    asker.client.send(&out)?;
-                    for _ in 0..case.pipeline {
-                        let reply = asker.client.reply()?;
-                        let is_done = matches!(
-                            (case.kind, &reply),
-                            (Kind::Get, Reply::Bytes(_)) | (Kind::Set | Kind::Cas, Reply::Text(_))
-                        );
-                        ensure!(is_done, "{}: {reply:?}", case.name);
-                    }
-                    waits.push(asked.elapsed().as_nanos() as u64);
+                    waits.push(ask(&mut client)?.as_nanos() as u64);
                 }
                 Ok(waits)
             })
         };
-        let running: Vec<_> = askers.into_iter().map(ask).collect();
+        let running: Vec<_> = clients.into_iter().map(run).collect();
         let mut waits = Vec::new();
         for client in running {
             waits.extend(client.join().expect("no client panics")?);
         }
         Ok(waits)
     })?;
-    Ok(found(waits, case.pipeline, begun.elapsed()))
+    Ok(found(waits, operations, begun.elapsed()))
 }

@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::drive::{Found, found};
+use super::drive::{Found, all};
+use super::relay::Relay;
 
 /// Bytes each way: a SET of 10 and 10 bytes, its entry between replicas, and `+OK`.
 const REQUEST: usize = 47;
@@ -138,10 +139,10 @@ fn lead(mut clients: Vec<End>, mut followers: Vec<Follower>) {
 }
 
 /// A connection whose other end is reached directly, or through a relay.
-fn pair(is_late: bool) -> Result<(TcpStream, TcpStream, Option<super::relay::Relay>)> {
+fn pair(is_late: bool) -> Result<(TcpStream, TcpStream, Option<Relay>)> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let port = listener.local_addr()?.port();
-    let relay = if is_late { Some(super::relay::Relay::start(port)?) } else { None };
+    let relay = if is_late { Some(Relay::start(port)?) } else { None };
     let near = TcpStream::connect(("127.0.0.1", relay.as_ref().map_or(port, |relay| relay.port)))?;
     let (far, _) = listener.accept()?;
     Ok((near, far, relay))
@@ -166,24 +167,11 @@ pub fn run(way: Way, clients: usize, length: Duration) -> Result<Found> {
     std::thread::scope(|scope| {
         at_followers.into_iter().for_each(|at| drop(scope.spawn(move || follow(at))));
         scope.spawn(move || lead(at_leader, followers));
-        let begun = Instant::now();
-        let ask = |mut client: TcpStream| {
-            scope.spawn(move || -> Result<Vec<u64>> {
-                let (mut waits, mut bytes) = (Vec::with_capacity(1 << 16), [0; REQUEST]);
-                while begun.elapsed() < length {
-                    let asked = Instant::now();
-                    client.write_all(&bytes)?;
-                    client.read_exact(&mut bytes[..REPLY])?;
-                    waits.push(asked.elapsed().as_nanos() as u64);
-                }
-                Ok(waits)
-            })
-        };
-        let running: Vec<_> = near.into_iter().map(ask).collect();
-        let mut waits = Vec::new();
-        for client in running {
-            waits.extend(client.join().expect("no client panics")?);
-        }
-        Ok(found(waits, 1, begun.elapsed()))
+        all(near, length, 1, |client| {
+            let (mut bytes, asked) = ([0; REQUEST], Instant::now());
+            client.write_all(&bytes)?;
+            client.read_exact(&mut bytes[..REPLY])?;
+            Ok(asked.elapsed())
+        })
     })
 }

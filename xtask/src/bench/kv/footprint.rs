@@ -13,7 +13,7 @@ use crate::process;
 
 /// A number of a replica's page for Prometheus.
 fn metric(replica: &Replica, name: &str) -> Result<u64> {
-    let mut stream = TcpStream::connect(("127.0.0.1", replica.ports[2]))?;
+    let mut stream = TcpStream::connect(("127.0.0.1", replica.home.ports[2]))?;
     stream.set_read_timeout(Some(Duration::from_secs(10)))?;
     stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: replica\r\n\r\n")?;
     let mut text = String::new();
@@ -36,7 +36,7 @@ pub fn bytes(
     report: &mut Report,
 ) -> Result<()> {
     const WRITTEN: &str = "perdura_kv_medium_written_bytes_total";
-    let port = cluster.replicas[cluster.leader()?].ports[0];
+    let port = cluster.replicas[cluster.leader()?].home.ports[0];
     for case in cases.iter().filter(|case| case.pipeline == 1 && case.kind == drive::Kind::Set) {
         let before = sum(cluster, WRITTEN)?;
         let found = drive::run(port, case, keys, length, Dialect::Own)?;
@@ -56,9 +56,9 @@ pub fn memory(store: &str, keys: u64, more: u64, report: &mut Report) -> Result<
     let measured = || -> Result<(f64, f64)> {
         Ok((process::status_bytes(leader.pid(), "RssAnon")? as f64, metric(leader, USED)? as f64))
     };
-    drive::fill(leader.ports[0], 10_000_000, keys)?;
+    drive::fill(leader.home.ports[0], 10_000_000, keys)?;
     let before = measured()?;
-    drive::fill(leader.ports[0], 20_000_000, more)?;
+    drive::fill(leader.home.ports[0], 20_000_000, more)?;
     let after = measured()?;
     report.add(store, "memory", "dram_per_key", "B", (after.0 - before.0) / more as f64);
     report.add(store, "memory", "medium_per_key", "B", (after.1 - before.1) / more as f64);

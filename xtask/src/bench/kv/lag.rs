@@ -46,7 +46,7 @@ pub fn catch_up(store: &str, cluster: &mut Cluster, rounds: u64, ways: &[bool], 
     for (bytes, name) in SIZES {
         for number in 0..rounds {
             let leader = cluster.leader()?;
-            let (place, leader) = ((leader + 1) % cluster.replicas.len(), cluster.replicas[leader].ports[0]);
+            let (place, leader) = ((leader + 1) % cluster.replicas.len(), cluster.replicas[leader].home.ports[0]);
             for &is_killed in ways {
                 let follower = &mut cluster.replicas[place];
                 let mut client = follower.client()?;

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 
 use super::super::report::Report;
-use super::drive::{Case, Found, Kind, found, key, next, value};
-use crate::kv::cluster::wait_for;
+use super::drive::{Case, Found, Kind, all, key, next, value};
+use crate::kv::cluster::{self, wait_for};
 use crate::kv::resp::Client;
 
 fn free_port() -> Result<u16> {
@@ -34,7 +34,7 @@ struct Home {
 
 impl Home {
     fn new(medium: &Path, name: &str) -> Result<Home> {
-        let place = medium.join(format!("bench-kv-{name}-{}", std::process::id()));
+        let place = cluster::directory(medium, &format!("bench-kv-{name}"))?;
         std::fs::create_dir(&place).with_context(|| place.display().to_string())?;
         Ok(Home { place, processes: Vec::new() })
     }
@@ -72,7 +72,7 @@ impl Redis {
         }
         let (mut home, port) = (Home::new(medium, "redis")?, free_port()?);
         let words = ["--bind", "127.0.0.1", "--appendonly", "yes", "--appendfsync", "always", "--save", "", "--port"];
-        home.spawn(Command::new("redis-server").args(words).arg(port.to_string()))?;
+        home.spawn(cluster::ending_with_us().arg("redis-server").args(words).arg(port.to_string()))?;
         wait_for("redis", || Client::connect(port).ok())?;
         report.note(
             "redis: one server, appendonly yes, appendfsync always; what it acknowledges no other machine has".into(),
@@ -103,8 +103,15 @@ impl Etcd {
         let all: Vec<String> =
             ports.iter().enumerate().map(|(number, (_, peer))| format!("n{number}={}", url(*peer))).collect();
         for (number, (client, peer)) in ports.iter().enumerate() {
-            let mut command = Command::new("etcd");
-            command.args(["--name", &format!("n{number}"), "--data-dir", &format!("d{number}"), "--enable-v2=true"]);
+            let mut command = cluster::ending_with_us();
+            command.args([
+                "etcd",
+                "--name",
+                &format!("n{number}"),
+                "--data-dir",
+                &format!("d{number}"),
+                "--enable-v2=true",
+            ]);
             command.args(["--listen-client-urls", &url(*client), "--advertise-client-urls", &url(*client)]);
             command.args(["--listen-peer-urls", &url(*peer), "--initial-advertise-peer-urls", &url(*peer)]);
             command.args(["--initial-cluster", &all.join(","), "--initial-cluster-state", "new"]);
@@ -130,40 +137,35 @@ impl Etcd {
             }
             clients.push(http);
         }
-        let begun = Instant::now();
-        let waits = std::thread::scope(|scope| -> Result<Vec<u64>> {
-            let ask = |(place, mut http): (usize, Http)| {
-                scope.spawn(move || -> Result<Vec<u64>> {
-                    let (mut waits, mut state, mut held) = (Vec::new(), place as u64 * 7919 + 1, 0);
-                    while begun.elapsed() < length {
-                        let asked = Instant::now();
-                        match case.kind {
-                            Kind::Get => http.call("GET", &format!("/v2/keys/{}?quorum=true", key(0)), "")?,
-                            Kind::Set => {
-                                let path = format!("/v2/keys/{}", key(next(&mut state) % keys));
-                                http.call("PUT", &path, &format!("value={}", value(state)))?
-                            }
-                            Kind::Cas => {
-                                let path = format!("/v2/keys/{}", own_key(place as u64));
-                                held += 1;
-                                let form = format!("prevValue={}&value={}", value(held - 1), value(held));
-                                http.call("PUT", &path, &form)?
-                            }
-                        };
-                        waits.push(asked.elapsed().as_nanos() as u64);
-                    }
-                    Ok(waits)
-                })
+        let asker =
+            |(place, http): (usize, Http)| Asker { http, place: place as u64, state: place as u64 * 7919 + 1, held: 0 };
+        let askers = clients.into_iter().enumerate().map(asker).collect();
+        all(askers, length, 1, |Asker { http, place, state, held }| {
+            let asked = Instant::now();
+            match case.kind {
+                Kind::Get => http.call("GET", &format!("/v2/keys/{}?quorum=true", key(0)), "")?,
+                Kind::Set => {
+                    let path = format!("/v2/keys/{}", key(next(state) % keys));
+                    http.call("PUT", &path, &format!("value={}", value(*state)))?
+                }
+                Kind::Cas => {
+                    let path = format!("/v2/keys/{}", own_key(*place));
+                    *held += 1;
+                    let form = format!("prevValue={}&value={}", value(*held - 1), value(*held));
+                    http.call("PUT", &path, &form)?
+                }
             };
-            let running: Vec<_> = clients.into_iter().enumerate().map(ask).collect();
-            let mut waits = Vec::new();
-            for client in running {
-                waits.extend(client.join().expect("no client panics")?);
-            }
-            Ok(waits)
-        })?;
-        Ok(found(waits, 1, begun.elapsed()))
+            Ok(asked.elapsed())
+        })
     }
+}
+
+/// A client of etcd, the number that its next key follows from, and what its own key holds.
+struct Asker {
+    http: Http,
+    place: u64,
+    state: u64,
+    held: u64,
 }
 
 /// A connection that stays open.

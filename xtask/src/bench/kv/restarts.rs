@@ -42,7 +42,7 @@ pub fn failovers(store: &str, cluster: &mut Cluster, count: u64, report: &mut Re
             .iter()
             .enumerate()
             .filter(|(place, _)| *place != leader)
-            .map(|(_, one)| one.ports[0])
+            .map(|(_, one)| one.home.ports[0])
             .collect();
         let mut next = wait_briefly("another leader", || ports.iter().find_map(|port| writes(*port)))?;
         report.add(store, "failover", "failover_ms", "ms", begun.elapsed().as_secs_f64() * 1000.0);

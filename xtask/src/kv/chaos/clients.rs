@@ -26,6 +26,9 @@ const COUNTERS: u32 = 3;
 /// How often one operation is sent that is done once however often it is sent.
 const TRIES: usize = 200;
 
+/// What says that a request was not done, and will not be (kv-commands.md).
+const NOT_DONE: [&str; 5] = ["MOVED", "CLUSTERDOWN", "BUSY", "OOM", "LOADING"];
+
 /// All clients.
 pub struct Load {
     addresses: Vec<SocketAddr>,
@@ -51,8 +54,10 @@ struct Worker<'a> {
     random: StdRng,
     links: Vec<Option<Client>>,
     leader: usize,
-    /// The number of its next value, and of its next operation that is done once.
+    /// The number of its last value.
     next: u64,
+    /// Its session of PERDURA.ONCE, and the number of the last operation in it.
+    session: u64,
     once: u64,
     /// What it saw last of a key.
     seen: HashMap<String, String>,
@@ -95,9 +100,9 @@ fn text(reply: Reply) -> Ended {
         Reply::Number(number) => Ended::Answered(Some(number.to_string())),
         Reply::Bytes(bytes) => Ended::Answered(Some(String::from_utf8_lossy(&bytes).into_owned())),
         Reply::None => Ended::Answered(None),
-        // Nobody knows whether it was done; else it was not.
         Reply::Error(text) if text.starts_with("UNKNOWN") => Ended::Unknown,
-        Reply::Error(_) | Reply::Many(_) => Ended::Refused,
+        Reply::Error(text) if NOT_DONE.iter().any(|code| text.starts_with(code)) => Ended::Refused,
+        reply @ (Reply::Error(_) | Reply::Many(_)) => panic!("an answer that no replica should give: {reply:?}"),
     }
 }
 
@@ -106,7 +111,7 @@ impl<'a> Worker<'a> {
         let random = StdRng::seed_from_u64(seed.wrapping_mul(1000).wrapping_add(number as u64));
         let links = load.addresses.iter().map(|_| None).collect();
         let (seen, history) = (HashMap::new(), Vec::new());
-        Self { load, number, random, links, leader: 0, next: 0, once: 0, seen, history }
+        Self { load, number, random, links, leader: 0, next: 0, session: 0, once: 0, seen, history }
     }
 
     fn run(mut self) -> Vec<Operation> {
@@ -146,7 +151,7 @@ impl<'a> Worker<'a> {
     }
 
     fn execute(&mut self, mut operation: Operation, is_once: bool) {
-        let (id, number) = (format!("client{}", self.number), (self.once + 1).to_string());
+        let (id, number) = (format!("client{}.{}", self.number, self.session), (self.once + 1).to_string());
         let mut words = if is_once { vec!["PERDURA.ONCE", &id, &number] } else { Vec::new() };
         let (key, argument) = (operation.key.as_str(), operation.argument.as_str());
         let old = operation.old.as_deref().unwrap_or_default();
@@ -158,7 +163,6 @@ impl<'a> Worker<'a> {
             Kind::Append => words.extend(["APPEND", key, argument]),
             Kind::Count => words.extend(["INCR", key]),
         }
-        self.once += u64::from(is_once);
         let (mut was_unknown, mut tries) = (false, if is_once { TRIES } else { 1 });
         let answer = loop {
             let ended = self.send(&words, operation.kind == Kind::Get);
@@ -172,6 +176,12 @@ impl<'a> Worker<'a> {
                 break None;
             }
         };
+        match (is_once, answer.is_some(), was_unknown) {
+            (true, true, _) => self.once += 1,
+            // Whether the session was begun is not known.
+            (true, false, true) => (self.session, self.once) = (self.session + 1, 0),
+            _ => {}
+        }
         match answer {
             Some(answer) => {
                 if operation.kind == Kind::Get {

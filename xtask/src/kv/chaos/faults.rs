@@ -219,10 +219,7 @@ impl Nemesis {
                 replica.start()?;
             }
         }
-        for replica in self.cluster.replicas.iter().filter(|replica| replica.runs()) {
-            replica.votes()?;
-        }
-        Ok(())
+        self.cluster.all_vote()
     }
 
     /// Copies the replicas' logs to where they are kept if all fails.
