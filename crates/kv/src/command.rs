@@ -18,7 +18,7 @@ mod versions;
 
 use std::sync::LazyLock;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::resp::Reply;
 
@@ -41,6 +41,15 @@ const NAME_BYTES_MAX: usize = 32;
 /// The commands by name.
 static BY_NAME: LazyLock<FxHashMap<&'static [u8], &'static Command>> =
     LazyLock::new(|| all().map(|command| (command.name.as_bytes(), command)).collect());
+
+/// The commands that have others within them.
+static OUTER: LazyLock<FxHashSet<&'static str>> =
+    LazyLock::new(|| all().filter_map(|command| Some(command.name.split_once('|')?.0)).collect());
+
+/// Whether a command has others within it.
+pub fn has_inner(outer: &Command) -> bool {
+    OUTER.contains(outer.name)
+}
 
 /// The command of a name in any case.
 pub fn find(name: &[u8]) -> Option<&'static Command> {

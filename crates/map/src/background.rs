@@ -2,7 +2,7 @@
 //!
 //! While there is work it wakes once per interval. After a few rounds without any it sleeps until a change wakes it.
 
-use crate::collector::{is_tight, space_of};
+use crate::collector::{Aim, is_tight, space_of};
 use crate::error::{ErrorKind, Result};
 use crate::state::{Core, State};
 use crate::structure::Structure;
@@ -122,7 +122,7 @@ fn run<I: Structure>(core: &Core<I>) {
         }
         let mut freed = 0;
         if look.wants_collection && !refused {
-            match core.collect() {
+            match core.collect_to(Aim::Sparing) {
                 Ok(bytes) => freed = bytes,
                 Err(_) => refused = true,
             }

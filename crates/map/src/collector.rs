@@ -1,7 +1,7 @@
 //! The collector: frees pages that nothing reachable uses, and empties sparse pages by moving out what is live in them.
 //!
 //! Pages that hold nothing are freed by confirmations (docs/maps.md). A round takes forgotten deletions out of the index,
-//! and chooses sparse pages, the emptiest first, until freeing them would leave garbage below a quarter of the live bytes. It copies
+//! and chooses sparse pages, the emptiest first, until freeing them leaves as little garbage as it aims at. It copies
 //! what is live in them elsewhere, one object per turn of the writer's lock; the confirmation after that frees the pages.
 
 use crate::append::New;
@@ -23,6 +23,34 @@ const REGION_PER_SLACK: u64 = 64;
 /// Bounds of that slack, in pages. More would make a small list in a large region slow to open.
 const SLACK_PAGES: (u64, u64) = (64, 4096);
 
+/// How much garbage a round leaves.
+#[derive(Clone, Copy)]
+pub(crate) enum Aim {
+    /// A quarter of the live bytes: who asks wants the room.
+    Thorough,
+    /// Three quarters of what starts a round. The emptiest pages cost the fewest moves, and those that would come next go on
+    /// emptying until the next round.
+    Sparing,
+}
+
+impl Aim {
+    fn garbage_left(self, space: &Space, page_bytes: u64) -> u64 {
+        match self {
+            Aim::Thorough => space.live / 4,
+            Aim::Sparing => garbage_that_pays(space, page_bytes) / 4 * 3,
+        }
+    }
+}
+
+/// Less garbage than this starts no round, unless room is short.
+fn garbage_that_pays(space: &Space, page_bytes: u64) -> u64 {
+    space.live / 2 + slack(space, page_bytes)
+}
+
+fn slack(space: &Space, page_bytes: u64) -> u64 {
+    (space.total / REGION_PER_SLACK).clamp(SLACK_PAGES.0 * page_bytes, SLACK_PAGES.1 * page_bytes)
+}
+
 impl<I: Structure> Core<I> {
     /// Whether there is so much garbage, or so little room, that a round pays.
     pub(crate) fn wants_collection(&self, state: &State<I>) -> bool {
@@ -30,16 +58,20 @@ impl<I: Structure> Core<I> {
             return false;
         }
         let (space, page_bytes) = (space_of(state), state.pages.geometry.page_bytes);
-        let least = SLACK_PAGES.0 * page_bytes;
-        let slack = (space.total / REGION_PER_SLACK).clamp(least, SLACK_PAGES.1 * page_bytes);
         // Garbage that the last round could not free does not start another.
         let new = space.garbage.saturating_sub(state.garbage_left);
-        let much = space.garbage > space.live / 2 + slack && new > space.live / 8 + slack / 4;
-        much || is_tight(&space) && new > space.live / 16 + least
+        let pays = garbage_that_pays(&space, page_bytes);
+        let much = space.garbage > pays && new > pays / 4;
+        much || is_tight(&space) && new > space.live / 16 + SLACK_PAGES.0 * page_bytes
+    }
+
+    /// Runs a thorough round.
+    pub(crate) fn collect(&self) -> Result<u64> {
+        self.collect_to(Aim::Thorough)
     }
 
     /// Runs one round. Returns the bytes freed by it and by what had ended before.
-    pub(crate) fn collect(&self) -> Result<u64> {
+    pub(crate) fn collect_to(&self, aim: Aim) -> Result<u64> {
         let mut collector = self.collector.lock();
         while self.free_what_left(&mut self.state.lock_behind()) {}
         self.sweep()?;
@@ -48,7 +80,7 @@ impl<I: Structure> Core<I> {
         }
         self.traverse()?;
         let before = self.state.lock_behind().pages.free_pages();
-        let victims = self.choose();
+        let victims = self.choose(aim);
         let round = I::empty_pages(self, &mut collector, &victims);
         self.confirm(&mut self.state.lock_behind());
         while self.make_room(&mut self.state.lock_behind()) {}
@@ -68,7 +100,7 @@ impl<I: Structure> Core<I> {
     }
 
     /// Confirms, then chooses the pages to be emptied: the sparsest, some in each turn of the writer's lock.
-    fn choose(&self) -> FxHashSet<usize> {
+    fn choose(&self, aim: Aim) -> FxHashSet<usize> {
         let mut victims = FxHashSet::default();
         let (mut surplus, mut room, full) = {
             let mut state = self.state.lock_behind();
@@ -79,7 +111,8 @@ impl<I: Structure> Core<I> {
             let (space, page_bytes) = (space_of(&state), state.pages.geometry.page_bytes);
             // When room is short, every page that is not full is worth emptying.
             let is_tight = is_tight(&space);
-            let surplus = if is_tight { space.garbage } else { space.garbage.saturating_sub(space.live / 4) };
+            let left = if is_tight { 0 } else { aim.garbage_left(&space, page_bytes) };
+            let surplus = space.garbage.saturating_sub(left);
             // Copies take room before their originals give any back.
             (surplus, space.free / 2, if is_tight { page_bytes } else { page_bytes * 7 / 8 })
         };

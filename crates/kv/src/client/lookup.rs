@@ -12,7 +12,7 @@ const REPEATED_BYTES_MAX: usize = 128;
 pub fn lookup(request: &[Bytes]) -> Result<&'static Command, Reply> {
     let Some(outer) = command::find(&request[0]) else { return Err(unknown(request)) };
     let command = match request.get(1) {
-        Some(name) if command::within(outer.name).next().is_some() => {
+        Some(name) if command::has_inner(outer) => {
             let Some(inner) = command::find_within(outer, name) else {
                 let (name, outer) = (shown(name, REPEATED_BYTES_MAX), outer.name.to_uppercase());
                 return Err(Reply::error(format!("unknown subcommand '{name}'. Try {outer} HELP.")));

@@ -3,7 +3,7 @@
 //! A command that changes keys is evaluated on the newest versions, a command that only reads on the applied ones; both as a draft.
 //! Commands of one transaction share one.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Bound;
@@ -50,6 +50,8 @@ pub struct Draft<'a> {
     /// The present generation of keys, once it has been asked for.
     generation: Cell<Option<u32>>,
     changes: BTreeMap<Vec<u8>, Option<Bytes>>,
+    /// What was read last of the source: a command looks at a key's head before it changes it.
+    read_last: RefCell<Option<(Vec<u8>, Option<Bytes>)>>,
     /// Within an attempt: places that were changed, and their changes before, in order.
     undo: Option<Vec<Undo>>,
     /// Bytes of values that were read and put.
@@ -68,6 +70,7 @@ impl<'a> Draft<'a> {
             version,
             generation: Cell::new(None),
             changes: BTreeMap::new(),
+            read_last: RefCell::new(None),
             undo: None,
             work: Cell::new(0),
             relies_on_time: Cell::new(false),
@@ -184,9 +187,17 @@ impl<'a> Draft<'a> {
 
     /// The value at a place of the map.
     pub fn value(&self, place: &[u8]) -> Result<Option<Bytes>, Unreadable> {
-        match self.changes.get(place) {
-            Some(changed) => Ok(changed.clone()),
-            None => self.source.get(place),
+        if let Some(changed) = self.changes.get(place) {
+            return Ok(changed.clone());
+        }
+        let mut last = self.read_last.borrow_mut();
+        match &*last {
+            Some((read, value)) if read == place => Ok(value.clone()),
+            _ => {
+                let value = self.source.get(place)?;
+                *last = Some((place.to_vec(), value.clone()));
+                Ok(value)
+            }
         }
     }
 

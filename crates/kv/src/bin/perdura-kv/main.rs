@@ -20,6 +20,10 @@ use std::process::ExitCode;
 use outcome::{Failure, Outcome};
 use words::{Command, Given};
 
+/// Requests and entries are many small pieces of memory, made and given back in one thread.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const USAGE: &str = "\
 usage: perdura-kv serve --config FILE                      run the replica
        perdura-kv init --config FILE                       make the first replica of a new cluster
