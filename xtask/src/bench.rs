@@ -44,6 +44,8 @@ use serde_json::Value;
 use crate::args::Args;
 use crate::plugin;
 
+pub use kv::play as floor;
+
 const NAMES: [&str; 19] = [
     "load", "commit", "point", "update", "scan", "mass", "stall", "recovery", "restart", "memory", "space", "many",
     "soak", "engine", "index", "sysbench", "tpcc", "map", "kv",

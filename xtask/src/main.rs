@@ -109,6 +109,8 @@ fn run() -> Result<()> {
         "sim" => sim::run(&args.rest()),
         "mtr" => mtr::run(&args.rest()),
         "bench" => bench::run(args),
+        // Not for people: what `bench kv` starts.
+        "floor" => bench::floor(&args.rest()),
         "sqldiff" => sqldiff::run(args),
         "crash-server" => crash_server::run(args),
         "replication" => replication::run(args),

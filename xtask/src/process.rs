@@ -59,6 +59,14 @@ pub fn status_bytes(pid: u32, field: &str) -> Result<u64> {
     Ok(kib * 1024)
 }
 
+/// Bytes of pages that a process has caused to be written to a disk.
+pub fn disk_bytes(pid: u32) -> Result<u64> {
+    let path = format!("/proc/{pid}/io");
+    let text = std::fs::read_to_string(&path).with_context(|| path.clone())?;
+    let found = text.lines().find_map(|line| line.strip_prefix("write_bytes: ")?.parse().ok());
+    found.with_context(|| format!("{path} has no write_bytes"))
+}
+
 /// CPU time of a process and its threads so far, user's and kernel's, in steps of the kernel's clock (10 ms).
 pub fn cpu_time(pid: u32) -> Result<Duration> {
     let path = format!("/proc/{pid}/stat");

@@ -21,14 +21,14 @@ pub(crate) const TURN_PAGES: usize = 128;
 /// Less garbage than this share of the region never starts a round, unless room is short.
 const REGION_PER_SLACK: u64 = 64;
 /// Bounds of that slack, in pages. More would make a small list in a large region slow to open.
-const SLACK_PAGES: (u64, u64) = (64, 4096);
+const SLACK_PAGES: (u64, u64) = (64, 6144);
 
 /// How much garbage a round leaves.
 #[derive(Clone, Copy)]
 pub(crate) enum Aim {
     /// A quarter of the live bytes: who asks wants the room.
     Thorough,
-    /// Three quarters of what starts a round. The emptiest pages cost the fewest moves, and those that would come next go on
+    /// Half of what starts a round. The emptiest pages cost the fewest moves, and those that would come next go on
     /// emptying until the next round.
     Sparing,
 }
@@ -37,7 +37,7 @@ impl Aim {
     fn garbage_left(self, space: &Space, page_bytes: u64) -> u64 {
         match self {
             Aim::Thorough => space.live / 4,
-            Aim::Sparing => garbage_that_pays(space, page_bytes) / 4 * 3,
+            Aim::Sparing => garbage_that_pays(space, page_bytes) / 2,
         }
     }
 }

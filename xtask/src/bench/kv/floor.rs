@@ -1,18 +1,20 @@
-//! The floor: bytes that go the way of a request and its reply, through threads that do nothing with them.
+//! The floor: bytes that go the way of a request and its reply, through processes that do nothing with them.
 //!
-//! The threads are as those of three servers: one for the leader, with all clients, one for each of two followers. Each looks for events for a while before it
-//! sleeps. The first follower that answers is enough, as for a quorum.
+//! The processes are as three servers: one for the leader, with all clients, one for each of two followers, each with one thread that looks for events for a
+//! while before it sleeps. The first follower that answers is enough, as for a quorum.
 
 use std::collections::VecDeque;
-use std::io::{ErrorKind, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Context, Result, bail};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::drive::{Found, all};
 use super::relay::Relay;
+use crate::kv::cluster::ending_with_us;
 
 /// Bytes each way: a SET of 10 and 10 bytes, its entry between replicas, and `+OK`.
 const REQUEST: usize = 47;
@@ -138,40 +140,69 @@ fn lead(mut clients: Vec<End>, mut followers: Vec<Follower>) {
     }
 }
 
-/// A connection whose other end is reached directly, or through a relay.
-fn pair(is_late: bool) -> Result<(TcpStream, TcpStream, Option<Relay>)> {
+/// Says at which port of this machine it listens, and takes in so many.
+fn take_in(count: usize) -> Result<Vec<TcpStream>> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
-    let port = listener.local_addr()?.port();
-    let relay = if is_late { Some(Relay::start(port)?) } else { None };
-    let near = TcpStream::connect(("127.0.0.1", relay.as_ref().map_or(port, |relay| relay.port)))?;
-    let (far, _) = listener.accept()?;
-    Ok((near, far, relay))
+    println!("{}", listener.local_addr()?.port());
+    (0..count).map(|_| Ok(listener.accept()?.0)).collect()
+}
+
+/// What a process of the floor does: `follow`, or `lead CLIENTS FOLLOWER...`, which are ports.
+pub fn play(words: &[String]) -> Result<()> {
+    let Some((part, numbers)) = words.split_first() else { bail!("a part of the floor has no name") };
+    let numbers: Vec<u16> = numbers.iter().map(|number| number.parse()).collect::<Result<_, _>>()?;
+    match (part.as_str(), &numbers[..]) {
+        ("follow", []) => take_in(1)?.into_iter().try_for_each(|leader| End::new(leader, LETTER, ANSWER).map(follow)),
+        ("lead", [clients, ports @ ..]) => {
+            let follower = |port: &u16| Ok((End::new(TcpStream::connect(("127.0.0.1", *port))?, ANSWER, LETTER)?, 0));
+            let followers = ports.iter().map(follower).collect::<Result<_>>()?;
+            let clients = take_in(usize::from(*clients))?.into_iter().map(|client| End::new(client, REQUEST, REPLY));
+            lead(clients.collect::<Result<_>>()?, followers);
+            Ok(())
+        }
+        _ => bail!("the floor has no part {part} {numbers:?}"),
+    }
+}
+
+/// Starts a process of the floor. Returns it with its port.
+fn start(part: &str, numbers: &[u16]) -> Result<(Child, u16)> {
+    let mut command = ending_with_us();
+    command.arg(std::env::current_exe()?).args(["floor", part]).args(numbers.iter().map(u16::to_string));
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().context("it has an output")?).read_line(&mut line)?;
+    let port = line.trim().parse().with_context(|| format!("the floor's part {part} says no port, but {line:?}"))?;
+    Ok((child, port))
 }
 
 /// So many clients for some time.
 pub fn run(way: Way, clients: usize, length: Duration) -> Result<Found> {
-    let (mut near, mut at_leader) = (Vec::new(), Vec::new());
-    for _ in 0..clients {
-        let (client, server, _) = pair(false)?;
-        client.set_nodelay(true)?;
-        near.push(client);
-        at_leader.push(End::new(server, REQUEST, REPLY)?);
-    }
-    let (mut followers, mut at_followers, mut relays) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut processes, mut relays, mut numbers) = (Vec::new(), Vec::new(), vec![clients as u16]);
     for _ in 0..if way == Way::Two { 0 } else { FOLLOWERS } {
-        let (to, at, relay) = pair(way == Way::FourLate)?;
-        followers.push((End::new(to, ANSWER, LETTER)?, 0));
-        at_followers.push(End::new(at, LETTER, ANSWER)?);
-        relays.extend(relay);
+        let (follower, mut port) = start("follow", &[])?;
+        if way == Way::FourLate {
+            let relay = Relay::start(port)?;
+            port = relay.port;
+            relays.push(relay);
+        }
+        processes.push(follower);
+        numbers.push(port);
     }
-    std::thread::scope(|scope| {
-        at_followers.into_iter().for_each(|at| drop(scope.spawn(move || follow(at))));
-        scope.spawn(move || lead(at_leader, followers));
-        all(near, length, 1, |client| {
-            let (mut bytes, asked) = ([0; REQUEST], Instant::now());
-            client.write_all(&bytes)?;
-            client.read_exact(&mut bytes[..REPLY])?;
-            Ok(asked.elapsed())
-        })
-    })
+    let (leader, port) = start("lead", &numbers)?;
+    processes.push(leader);
+    let connect = |_| -> Result<TcpStream> {
+        let client = TcpStream::connect(("127.0.0.1", port))?;
+        client.set_nodelay(true)?;
+        Ok(client)
+    };
+    let near = (0..clients).map(connect).collect::<Result<Vec<_>>>()?;
+    let found = all(near, length, 1, |client| {
+        let (mut bytes, asked) = ([0; REQUEST], Instant::now());
+        client.write_all(&bytes)?;
+        client.read_exact(&mut bytes[..REPLY])?;
+        Ok(asked.elapsed())
+    })?;
+    // Each ends when its other side has gone: the leader first.
+    processes.iter_mut().rev().try_for_each(|process| process.wait().map(drop))?;
+    Ok(found)
 }

@@ -22,8 +22,16 @@ fn metric(replica: &Replica, name: &str) -> Result<u64> {
     found.with_context(|| format!("/metrics has no {name}"))
 }
 
-fn sum(cluster: &Cluster, name: &str) -> Result<u64> {
-    cluster.replicas.iter().map(|replica| metric(replica, name)).sum()
+/// Bytes that a replica has written to its medium: as it counts them, or for `wal_disk` as the kernel does, in pages.
+fn written(store: &str, replica: &Replica) -> Result<u64> {
+    match store {
+        "wal_disk" => process::disk_bytes(replica.pid()),
+        _ => metric(replica, "perdura_kv_medium_written_bytes_total"),
+    }
+}
+
+fn all_written(store: &str, cluster: &Cluster) -> Result<u64> {
+    cluster.replicas.iter().map(|replica| written(store, replica)).sum()
 }
 
 /// Bytes written to the media of all replicas for a SET of 20 clients, and of one. Those of the state that wal writes out are among them.
@@ -35,12 +43,11 @@ pub fn bytes(
     length: Duration,
     report: &mut Report,
 ) -> Result<()> {
-    const WRITTEN: &str = "perdura_kv_medium_written_bytes_total";
     let port = cluster.replicas[cluster.leader()?].home.ports[0];
     for case in cases.iter().filter(|case| case.pipeline == 1 && case.kind == drive::Kind::Set) {
-        let before = sum(cluster, WRITTEN)?;
+        let before = all_written(store, cluster)?;
         let found = drive::run(port, case, keys, length, Dialect::Own)?;
-        let written = sum(cluster, WRITTEN)? - before;
+        let written = all_written(store, cluster)? - before;
         let replicas = cluster.replicas.len() as f64;
         report.add(store, case.name, "bytes_per_set", "B", written as f64 / found.operations as f64 / replicas);
     }
