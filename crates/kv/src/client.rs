@@ -20,6 +20,9 @@
 //! ReadIndex, all of a turn under one ticket, and are done on what is applied. A read behind a write of the same connection is
 //! evaluated with it, and a write behind reads that wait evaluates these first.
 //!
+//! Where requests are passed on to the leader (`forward`): at the replica that follows, [`Clients::take_forwards`] is what is to be sent and
+//! [`Clients::forwarded`] an answer; at the leader, [`Clients::take_in`] is what has come, and [`Clients::take_answers`] what goes back.
+//!
 //! # Bounds
 //! Of a connection: requests in flight, bytes of replies that are held or not written, bytes of a transaction, bytes of a request
 //! ([`Limits`](crate::resp::Limits)). Beyond them it is not read from. One command reads and
@@ -38,11 +41,15 @@ mod denials;
 mod description;
 mod dispatch;
 mod evaluate;
+mod forward;
+mod forwards;
 mod greeting;
+mod guests;
 mod hash_slot;
 mod info;
 mod lookup;
 mod once;
+mod relay;
 mod settings;
 mod shared;
 mod slots;

@@ -114,6 +114,8 @@ pub struct Clients {
     pub memory_max: Size,
     /// Most requests of a connection that are not answered.
     pub pipeline_max: usize,
+    /// Whether requests that only the leader can do are passed on to it.
+    pub forwards: bool,
     /// Seconds after which an idle connection is closed. 0: never.
     pub idle_s: u64,
     /// SHA-256 of the password of the user `default`, in hexadecimal.
@@ -133,6 +135,7 @@ impl Default for Clients {
             output_size_max: Size(1 << 20),
             memory_max: Size(1 << 30),
             pipeline_max: 1024,
+            forwards: false,
             idle_s: 0,
             password_sha256: None,
             tls: None,

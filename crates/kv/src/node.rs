@@ -288,13 +288,13 @@ impl Node {
         self.turn()
     }
 
-    /// Who has an entry on its medium, if this is the leader.
-    pub fn holders(&self, index: u64) -> Option<Holders> {
+    /// Who has an entry on its medium, as a replica sees it, if this is the leader.
+    pub fn holders(&self, index: u64, at: u64) -> Option<Holders> {
         let raw = self.leading()?;
-        let (mut holders, id) = (Holders::default(), self.id);
+        let mut holders = Holders::default();
         for (member, progress) in raw.raft.prs().iter() {
             let has_it = progress.matched >= index;
-            if *member == id {
+            if *member == at {
                 holders.is_here = has_it;
             } else {
                 holders.others += usize::from(has_it);

@@ -15,7 +15,7 @@
 //! - `book`, `chores`: where replicas are reached, and what the leader does by itself
 //! - `histogram`, `metrics`, `operator`: what operators see
 //! - `pool`: the replica's data
-//! - `state`: what a server consists of; `serving`, `visiting`, `asking`, `browsing`, `turning`, `ticking`: what it does
+//! - `state`: what a server consists of; `serving`, `visiting`, `asking`, `forwarding`, `browsing`, `turning`, `ticking`: what it does
 
 mod asking;
 mod book;
@@ -24,6 +24,7 @@ mod channel;
 mod chores;
 mod clock;
 pub mod control;
+mod forwarding;
 pub mod hello;
 mod histogram;
 mod http;

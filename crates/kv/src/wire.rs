@@ -3,10 +3,15 @@
 //! A frame has a length, a checksum, a version and a kind; what is in it is bounded and checked field by field. A connection that brings
 //! anything else ends. No byte from the network reaches a decoder that was generated for another purpose.
 
+mod forward;
 mod frame;
 mod letter;
 mod message;
 
+pub use forward::{
+    Asked, FORWARD_BYTES_MAX, Forward, Forwarded, REPLY_BYTES_MAX, get_forward, get_forwarded, put_forward,
+    put_forwarded,
+};
 pub use frame::{Broken, FRAME_BYTES_MAX, Frames, put_frame};
 pub use letter::{CHUNK_BYTES_MAX, Chunk, Fetch, Letter, get_letter, put_letter};
 pub use message::{get_message, put_message};

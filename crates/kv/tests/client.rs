@@ -2,36 +2,17 @@
 
 #[path = "support/cluster.rs"]
 mod cluster;
+#[path = "support/lines.rs"]
+mod lines;
 
-use cluster::{Cluster, Replica};
+use cluster::Cluster;
+use lines::{are, leader, says};
 use perdura_kv::client::Settings;
-use perdura_kv::node::Role;
-
-/// Sends lines to a connection and returns what comes back, with spaces for the ends of lines.
-fn says(cluster: &mut Cluster, id: u64, token: u32, lines: &str) -> String {
-    cluster.put(id, token, lines.replace(" / ", "\r\n").as_bytes());
-    cluster.put(id, token, b"\r\n");
-    cluster.settle();
-    String::from_utf8_lossy(&cluster.take(id, token)).replace("\r\n", " ").trim_end().to_owned()
-}
-
-/// Who leads, of those that are not cut off.
-fn leader(cluster: &Cluster) -> u64 {
-    let leads = |replica: &&Replica| replica.node.status().role == Role::Leader && !replica.is_cut_off;
-    cluster.replicas.values().find(leads).map_or(0, |replica| replica.node.id())
-}
 
 fn one() -> (Cluster, u32) {
     let mut cluster = Cluster::new(1, &Settings::default());
     let token = cluster.open(1);
     (cluster, token)
-}
-
-#[track_caller]
-fn are(cluster: &mut Cluster, id: u64, token: u32, cases: &[(&str, &str)]) {
-    for (lines, wanted) in cases {
-        assert_eq!(says(cluster, id, token, lines), *wanted, "{lines}");
-    }
 }
 
 /// Refusals are kept, the same ones counted; settings change while the server runs.

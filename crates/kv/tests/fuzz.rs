@@ -13,7 +13,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use bytes::BytesMut;
 use perdura_kv::entry::{Change, Deed, Kind, Tag};
 use perdura_kv::store::Standing;
-use perdura_kv::wire::{Fetch, Letter, put_letter};
+use perdura_kv::wire::{Asked, Fetch, Forward, Forwarded, Letter, put_forward, put_forwarded, put_letter};
 use perdura_pmem::sim::Random;
 
 /// Runs `body` with an input for each seed, some of them samples with a few bytes changed.
@@ -49,7 +49,26 @@ fn frames_are_read_or_refused() {
     let mut out = BytesMut::new();
     put_letter(&fetch, &mut out);
     put_letter(&fetch, &mut out);
-    run("frames", kv::frames, 20_000, 120, &[chosen(0, &out), chosen(9, &out[10..46]), chosen(12 * 4, &out)]);
+    let request = |line: &str| line.split(' ').map(|word| word.to_owned().into()).collect();
+    let forward = Forward {
+        number: 1,
+        term: 2,
+        newest: 3,
+        is_resp3: false,
+        is_transaction: true,
+        user: "default".into(),
+        watched: vec![("k".into(), 4)],
+        requests: vec![
+            Asked { request: request("SET k v"), said: None },
+            Asked { request: request("PING"), said: Some("+PONG\r\n".into()) },
+        ],
+    };
+    let (mut passed, mut answered) = (BytesMut::new(), BytesMut::new());
+    put_forward(&forward, &mut passed);
+    put_forwarded(&Forwarded { number: 1, newest: 2, versions: vec![3], reply: "+OK\r\n".into() }, &mut answered);
+    let samples = [chosen(0, &out), chosen(9, &out[10..46]), chosen(12 * 4, &out)];
+    let more = [chosen(4 * 4 + 1, &passed[10..]), chosen(5 * 4 + 1, &answered[10..]), chosen(8, &passed)];
+    run("frames", kv::frames, 30_000, 120, &[&samples[..], &more].concat());
 }
 
 #[test]

@@ -8,6 +8,8 @@ mod certificates;
 mod encryption;
 #[path = "processes/failover.rs"]
 mod failover;
+#[path = "processes/forwarding.rs"]
+mod forwarding;
 #[path = "processes/operators.rs"]
 mod operators;
 #[path = "processes/refusals.rs"]

@@ -1,7 +1,7 @@
 //! What another replica sends.
 
 use bytes::{Bytes, BytesMut};
-use perdura_kv::wire::{Frames, get_letter, put_letter};
+use perdura_kv::wire::{Frames, get_forward, get_forwarded, get_letter, put_forward, put_forwarded, put_letter};
 
 /// Most bytes of a frame in this target.
 const FRAME_BYTES_MAX: usize = 1 << 16;
@@ -27,12 +27,20 @@ pub fn frames(data: &[u8]) {
     }
 }
 
+/// Letters, requests that are passed on, and answers to them.
 fn letter(kind: u8, message: Bytes) {
-    let Ok(letter) = get_letter(kind, message.clone()) else { return };
     let mut out = BytesMut::new();
-    put_letter(&letter, &mut out);
+    if let Ok(letter) = get_letter(kind, message.clone()) {
+        put_letter(&letter, &mut out);
+    } else if let Ok(forward) = get_forward(kind, message.clone()) {
+        put_forward(&forward, &mut out);
+    } else if let Ok(answer) = get_forwarded(kind, message.clone()) {
+        put_forwarded(&answer, &mut out);
+    } else {
+        return;
+    }
     let mut frames = Frames::default();
     frames.input().unsplit(out);
     let (found, again) = frames.next(usize::MAX).expect("a frame of our own").expect("all of it");
-    assert_eq!((found, again), (kind, message), "{letter:?}");
+    assert_eq!((found, again), (kind, message));
 }

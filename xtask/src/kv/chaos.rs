@@ -119,11 +119,13 @@ fn home(node: usize, library: &Path) -> Result<Home> {
     Ok(Home { address: Net::address(node), ports: [6379, 7379, 9379], before: Net::before(node), environment })
 }
 
-/// A cluster as the seed decides, with an idle place.
-fn found(random: &mut StdRng) -> Result<Cluster> {
+/// A cluster as the seed decides, with an idle place, and whether its replicas pass requests on.
+fn found(random: &mut StdRng) -> Result<(Cluster, bool)> {
     let library = fake_time()?;
-    let more =
+    let raft =
         format!("raft = {{ leases = {}, announces_commits = {} }}", random.random::<bool>(), random.random::<bool>());
+    let forwards: bool = random.random();
+    let more = format!("clients.forwards = {forwards}\n{raft}");
     let is_wal = random.random_ratio(1, 5);
     let mut plans = Vec::new();
     for _ in 0..PLACES {
@@ -131,27 +133,27 @@ fn found(random: &mut StdRng) -> Result<Cluster> {
         plans.push(Plan { store: store.into(), size: "128M".into(), more: more.clone() });
     }
     let stores: Vec<&str> = plans.iter().map(|plan| plan.store.as_str()).collect();
-    println!("kv-chaos: stores {}; {more}", stores.join(", "));
+    println!("kv-chaos: stores {}; clients.forwards = {forwards}; {raft}", stores.join(", "));
     let mut cluster = Cluster::new(Path::new(net::PLACE).join("replicas"))?;
     for (node, plan) in plans[..REPLICAS].iter().enumerate() {
         cluster.add(plan, home(node, &library)?)?;
     }
     cluster.all_vote()?;
     cluster.replicas.push(Replica::new(cluster.next_place(), &plans[REPLICAS], home(REPLICAS, &library)?)?);
-    Ok(cluster)
+    Ok((cluster, forwards))
 }
 
 fn inside(run: Run) -> Result<()> {
     let mut random = StdRng::seed_from_u64(run.seed);
     let net = Net::new(PLACES)?;
-    let cluster = found(&mut random)?;
-    let outcome = under_faults(run, net, cluster, &mut random);
+    let (cluster, forwards) = found(&mut random)?;
+    let outcome = under_faults(run, net, cluster, forwards, &mut random);
     outcome.with_context(|| format!("seed {}", run.seed))
 }
 
-fn under_faults(run: Run, net: Net, cluster: Cluster, random: &mut StdRng) -> Result<()> {
+fn under_faults(run: Run, net: Net, cluster: Cluster, forwards: bool, random: &mut StdRng) -> Result<()> {
     let addresses: Vec<_> = cluster.replicas.iter().map(Replica::clients).collect();
-    let load = clients::Load::new(&addresses);
+    let load = clients::Load::new(&addresses, forwards);
     let mut nemesis = faults::Nemesis::new(cluster, net, StdRng::seed_from_u64(random.random()));
     let lasts = Duration::from_secs(run.seconds);
     let (histories, outcome) = load.run(run.seed, || nemesis.run(lasts).and_then(|()| nemesis.heal()));

@@ -1,4 +1,4 @@
-//! What a connection has begun and not ended: a transaction, keys that it watches, a wait.
+//! What a connection has begun and not ended: a transaction, keys that it watches, a wait, a request of another replica's client.
 
 use std::collections::BTreeMap;
 
@@ -10,6 +10,8 @@ use crate::command::Command;
 #[derive(Debug, Default)]
 pub struct Transaction {
     pub requests: Vec<(&'static Command, Vec<Bytes>)>,
+    /// Replies that another replica has given already, by the place of their requests.
+    pub said: BTreeMap<usize, Bytes>,
     pub bytes: usize,
     /// Whether one of the requests was refused.
     pub is_spoilt: bool,
@@ -30,9 +32,25 @@ pub struct Watched {
 #[derive(Clone, Copy, Debug)]
 pub struct Wait {
     pub index: u64,
+    /// The replica that the client is connected to.
+    pub at: u64,
     pub here: bool,
     pub others: usize,
     /// When the answer is given in any case, in microseconds since 1970.
     pub until_us: u64,
     pub tells_here: bool,
+}
+
+/// What another replica has passed on. The connection is there for that alone, and nobody is connected.
+#[derive(Debug)]
+pub struct Guest {
+    /// The connection to the other replica.
+    pub visitor: u64,
+    pub replica: u64,
+    /// By which it is answered.
+    pub number: u64,
+    /// Keys of a WATCH, whose versions are wanted.
+    pub watches: Vec<Bytes>,
+    /// Bytes of its reply.
+    pub bytes: usize,
 }

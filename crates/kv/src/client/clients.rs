@@ -1,5 +1,7 @@
 //! All clients of a replica.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use bytes::BytesMut;
 
 use super::batches::Batches;
@@ -31,17 +33,28 @@ const READ_BYTES_MAX: usize = 1 << 20;
 /// All clients of a replica.
 #[derive(Debug)]
 pub struct Clients {
-    shared: Shared,
-    table: Table,
-    batches: Batches,
+    pub(super) shared: Shared,
+    pub(super) table: Table,
+    pub(super) batches: Batches,
     /// Bytes of all connections, as they were counted last.
     bytes: usize,
+    /// What other replicas have passed on, by the connection to each.
+    pub(super) visits: BTreeMap<u64, Visit>,
+}
+
+/// Requests of one replica that are under way here.
+#[derive(Debug, Default)]
+pub(super) struct Visit {
+    pub(super) tokens: BTreeSet<u32>,
+    /// Bytes of the replies.
+    pub(super) bytes: usize,
 }
 
 impl Clients {
     /// No clients.
     pub fn new(settings: Settings) -> Self {
-        Self { shared: Shared::new(settings), table: Table::default(), batches: Batches::default(), bytes: 0 }
+        let (shared, table, batches) = (Shared::new(settings), Table::default(), Batches::default());
+        Self { shared, table, batches, bytes: 0, visits: BTreeMap::new() }
     }
 
     /// Says where clients reach a replica, or that nobody knows.
@@ -166,6 +179,9 @@ impl Clients {
         while !connection.is_over && !connection.is_killed {
             if self.is_full(connection) {
                 connection.is_held = true;
+                if !self.shared.forwards.has_room() {
+                    self.shared.forwards.waiting.insert(connection.token);
+                }
                 return Ok(());
             }
             let limits = self.limits(connection);
@@ -190,8 +206,10 @@ impl Clients {
     /// Whether so much is under way for a connection that no further request is looked at.
     fn is_full(&self, connection: &Connection) -> bool {
         let settings = &self.shared.settings;
-        let waits = connection.wait.is_some() || connection.parked.is_some() && !connection.slots.is_empty();
+        let is_parked = connection.parked.is_some();
+        let waits = connection.wait.is_some() || connection.is_watching;
         waits
+            || is_parked && !(connection.slots.is_empty() && self.shared.forwards.has_room())
             || connection.slots.len() >= settings.requests_max
             || connection.reply_bytes() >= settings.output_bytes_max
             || connection.slots.read_bytes() >= READ_BYTES_MAX
@@ -218,11 +236,13 @@ impl Clients {
     }
 
     /// Writes what can be written of the replies, and has the reactor look.
-    fn wake(&mut self, connection: &mut Connection) {
+    pub(super) fn wake(&mut self, connection: &mut Connection) {
         let Connection { slots, output, .. } = connection;
         slots.write(output);
         if !std::mem::replace(&mut connection.is_woken, true) {
-            self.shared.woken.push(connection.token);
+            let is_client = connection.guest.is_none();
+            let list = if is_client { &mut self.shared.woken } else { &mut self.shared.served };
+            list.push(connection.token);
         }
     }
 
@@ -230,6 +250,9 @@ impl Clients {
     /// node has answered. Error: that of the store.
     pub fn turn(&mut self, node: &mut Node, now_us: u64) -> store::Result<()> {
         self.go_on_waiting(node, now_us);
+        if self.shared.forwards.has_room() {
+            self.shared.held.extend(std::mem::take(&mut self.shared.forwards.waiting));
+        }
         for token in std::mem::take(&mut self.shared.held) {
             self.advance(token, node, now_us)?;
         }
@@ -320,7 +343,13 @@ impl Clients {
 
     fn placed(&mut self, token: u32, number: u64, fate: Fate, node: &Node) {
         let Some(mut connection) = self.table.take(token) else { return };
-        if let Some(State::Held { slot, .. }) = connection.slots.get_mut(number) {
+        if let Some(State::Passed { said, .. }) = connection.slots.get_mut(number) {
+            // The leader has done it, whatever has become of the wait.
+            if let Some(reply) = said.take() {
+                connection.slots.set(number, State::Said(reply));
+            }
+            self.answered(&mut connection);
+        } else if let Some(State::Held { slot, .. }) = connection.slots.get_mut(number) {
             let slot = *slot;
             match fate {
                 Fate::Applied | Fate::Readable => connection.slots.say(number),
@@ -360,7 +389,7 @@ impl Clients {
     }
 
     /// A reply has become known.
-    fn answered(&mut self, connection: &mut Connection) {
+    pub(super) fn answered(&mut self, connection: &mut Connection) {
         let written = connection.output.len();
         self.wake(connection);
         self.shared.statistics.output_bytes += (connection.output.len() - written) as u64;

@@ -2,7 +2,7 @@
 
 use bytes::{Bytes, BytesMut};
 
-use super::begun::{Transaction, Wait, Watched};
+use super::begun::{Guest, Transaction, Wait, Watched};
 use super::slots::{Slots, State, weight};
 use crate::resp::{Protocol, Reply, Requests};
 
@@ -71,6 +71,10 @@ pub struct Connection {
     pub wait: Option<Wait>,
     pub transaction: Option<Transaction>,
     pub watched: Watched,
+    /// Whether the leader was asked for the versions of keys that it is to watch. Nothing more is done until they are known.
+    pub is_watching: bool,
+    /// What it is there for, if it is not a client's.
+    pub guest: Option<Guest>,
     /// Whether it is closed at once.
     pub is_killed: bool,
     /// Bytes that it had when they were counted last.
@@ -104,6 +108,8 @@ impl Connection {
             wait: None,
             transaction: None,
             watched: Watched::default(),
+            is_watching: false,
+            guest: None,
             is_killed: false,
             counted_bytes: 0,
         }

@@ -8,7 +8,7 @@ use super::context::Context;
 use super::denials::About;
 use super::evaluate::{self, evaluate, run_on, slot_of};
 use super::lookup::lookup;
-use super::{once, transaction, users, wait};
+use super::{forward, once, transaction, users, wait};
 use crate::acl::{self, Denied};
 use crate::command::{Access, Command};
 use crate::node::NotNow;
@@ -38,13 +38,15 @@ fn checked(context: &mut Context<'_>, connection: &mut Connection, request: Vec<
             return Ok(());
         }
     };
-    if is_barrier(command) && !connection.slots.is_empty() {
+    let is_queued = connection.transaction.is_some() && !transaction::is_own(command);
+    if is_barrier(command) && !connection.slots.is_empty() || !is_queued && forward::waits(context, connection, command)
+    {
         connection.parked = Some(request);
         return Ok(());
     }
     context.shared.statistics.commands += 1;
     connection.command = command.name;
-    if connection.transaction.is_some() && !transaction::is_own(command) {
+    if is_queued {
         queue(context, connection, command, request);
         return Ok(());
     }
@@ -119,7 +121,7 @@ fn is_barrier(command: &Command) -> bool {
 }
 
 fn queue(context: &mut Context<'_>, connection: &mut Connection, command: &'static Command, request: Vec<Bytes>) {
-    if command.is_on_draft() && !context.leads() {
+    if command.is_on_draft() && !context.leads() && !forward::is_open(context, connection) {
         let leader = context.node.status().leader;
         let slot = slot_of(command, &request);
         let reply = context.shared.refusal(NotNow::NotLeader { leader }, slot, context.node);
@@ -137,6 +139,7 @@ fn run(
     command: &'static Command,
     request: Vec<Bytes>,
 ) -> store::Result<()> {
+    let Some(request) = forward::one(context, connection, command, request) else { return Ok(()) };
     match (command.access, command.name) {
         (Access::Write, "perdura.once") => once::run(context, connection, &request),
         (Access::Write, _) => {

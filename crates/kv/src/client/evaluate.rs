@@ -88,7 +88,8 @@ pub fn read(
     if connection.slots.has_held() || needs_clock(context, command) {
         return evaluate(context, connection, slot_of(command, &request), |draft| run_on(command, &request, draft));
     }
-    if connection.is_readonly && !context.leads() {
+    // What the connection itself has had done by the leader is not too new for it.
+    if connection.is_readonly && !context.leads() && connection.newest <= context.node.store().applied() {
         let reply = if context.node.status().role == Role::Receiving {
             Reply::Error("LOADING this replica receives its data from another".to_owned())
         } else {

@@ -68,12 +68,13 @@ fn lines(context: &Context<'_>, section: &str) -> Vec<(&'static str, String)> {
             line("total_net_output_bytes", &statistics.output_bytes),
             line("expired_keys", &statistics.expired),
             line("moved_requests", &statistics.moved),
+            line("forwarded_requests", &statistics.forwarded),
             line("busy_requests", &statistics.busy),
             line("unknown_outcomes", &statistics.unknown),
         ],
         "replication" => {
             let role: &dyn Display = if status.role == Role::Leader { &"master" } else { &"slave" };
-            let others = context.node.holders(0).map_or(0, |holders| holders.members);
+            let others = context.node.holders(0, context.node.id()).map_or(0, |holders| holders.members);
             let link: &dyn Display = if status.leader == 0 { &"down" } else { &"up" };
             vec![
                 line("role", role),

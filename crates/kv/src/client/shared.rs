@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::denials::Denials;
+use super::forwards::Forwards;
 use super::settings::{Name, Settings};
 use super::statistics::Statistics;
 use crate::acl::Acl;
 use crate::machine::memory::Memory;
 use crate::node::{Node, NotNow, Role};
 use crate::resp::Reply;
+use crate::wire::Forwarded;
 
 /// What all connections share.
 #[derive(Debug)]
@@ -20,6 +22,11 @@ pub struct Shared {
     pub names: BTreeMap<u64, Name>,
     /// Connections that the reactor must look at.
     pub woken: Vec<u32>,
+    /// What is passed on to the leader.
+    pub forwards: Forwards,
+    /// Connections of what other replicas have passed on that may be answered, and answers to them.
+    pub served: Vec<u32>,
+    pub answers: Vec<(u64, Forwarded)>,
     /// Connections with requests that were held up.
     pub held: Vec<u32>,
     /// Connections in WAIT.
@@ -42,6 +49,9 @@ impl Shared {
             statistics: Statistics::default(),
             names: BTreeMap::new(),
             woken: Vec::new(),
+            forwards: Forwards::default(),
+            served: Vec::new(),
+            answers: Vec::new(),
             held: Vec::new(),
             waiting: Vec::new(),
             memory: Arc::new(Memory::new(settings.seed)),

@@ -19,6 +19,9 @@ pub enum State {
     Held { reply: Reply, slot: u16 },
     /// A read, to be done on what is applied; whether it is in a batch that is asked for.
     Read { request: Vec<Bytes>, is_asked: bool },
+    /// The request, of so many bytes, was passed on to the leader, which has answered or not. If nothing comes of it, the client may
+    /// ask for this hash slot.
+    Passed { slot: u16, bytes: usize, said: Option<Reply> },
     /// It can be given.
     Said(Reply),
 }
@@ -40,17 +43,19 @@ pub struct Slots {
     queue: VecDeque<Slot>,
     /// Bytes of the replies that are known.
     bytes: usize,
-    /// Slots that are reads, and bytes of their requests.
+    /// Slots that are reads, and bytes of their requests and of those that were passed on.
     reads: usize,
     read_bytes: usize,
     /// Slots that are held.
     held: usize,
+    /// Slots whose requests were passed on.
+    passed: usize,
 }
 
 impl Slots {
     /// No replies; the first will have this number.
     pub fn new(first: u64) -> Self {
-        Self { first, queue: VecDeque::new(), bytes: 0, reads: 0, read_bytes: 0, held: 0 }
+        Self { first, queue: VecDeque::new(), bytes: 0, reads: 0, read_bytes: 0, held: 0, passed: 0 }
     }
 
     /// The number of the next slot.
@@ -73,7 +78,7 @@ impl Slots {
         self.bytes
     }
 
-    /// Bytes of the requests that are reads and wait, roughly.
+    /// Bytes of the requests that are reads and wait, or were passed on, roughly.
     pub fn read_bytes(&self) -> usize {
         self.read_bytes
     }
@@ -81,6 +86,11 @@ impl Slots {
     /// Whether a reply waits for an entry that was evaluated.
     pub fn has_held(&self) -> bool {
         self.held > 0
+    }
+
+    /// Whether the leader was asked for a reply.
+    pub fn has_passed(&self) -> bool {
+        self.passed > 0
     }
 
     /// Whether a read waits.
@@ -157,16 +167,18 @@ impl Slots {
     }
 
     fn count(&mut self, state: &State, comes: bool) {
-        let (bytes, reads, held, read_bytes) = match state {
-            State::Held { reply, .. } => (reply.weight(), 0, 1, 0),
-            State::Read { request, .. } => (0, 1, 0, weight(request)),
-            State::Said(reply) => (reply.weight(), 0, 0, 0),
+        let (bytes, reads, held, read_bytes, passed) = match state {
+            State::Held { reply, .. } => (reply.weight(), 0, 1, 0, 0),
+            State::Read { request, .. } => (0, 1, 0, weight(request), 0),
+            State::Passed { bytes, said, .. } => (said.as_ref().map_or(0, Reply::weight), 0, 0, *bytes, 1),
+            State::Said(reply) => (reply.weight(), 0, 0, 0, 0),
         };
         let change = |sum: &mut usize, by: usize| *sum = if comes { *sum + by } else { sum.saturating_sub(by) };
         change(&mut self.bytes, bytes);
         change(&mut self.reads, reads);
         change(&mut self.held, held);
         change(&mut self.read_bytes, read_bytes);
+        change(&mut self.passed, passed);
     }
 }
 

@@ -15,6 +15,8 @@ pub struct Statistics {
     pub errors: u64,
     /// Requests that were sent to another replica.
     pub moved: u64,
+    /// Requests that were passed on to the leader.
+    pub forwarded: u64,
     /// Requests that were refused because too much was under way.
     pub busy: u64,
     /// Requests whose outcome is not known.

@@ -1,5 +1,6 @@
-//! All connections, by token.
+//! All connections, by token. Those of requests that other replicas have passed on have places here, and are no clients.
 
+use super::begun::Guest;
 use super::connection::{Connection, Peer};
 use super::tickets::TOKENS_MAX;
 
@@ -18,28 +19,44 @@ pub struct Table {
     /// Id of the last connection.
     last_id: u64,
     count: usize,
+    guests: usize,
 }
 
 impl Table {
-    /// Number of connections.
+    /// Number of clients.
     pub fn len(&self) -> usize {
         self.count
     }
 
-    /// Adds a connection, if there are fewer than `most`.
+    /// Adds a client's connection, if there are fewer than `most`.
     pub fn open(&mut self, peer: Peer, now_us: u64, most: usize) -> Option<u32> {
         if self.count >= most.min(TOKENS_MAX) {
             return None;
         }
+        self.last_id += 1;
+        self.count += 1;
+        Some(self.fill(self.last_id, peer, now_us))
+    }
+
+    /// Adds one for what another replica has passed on, if there are not as many as clients may be.
+    pub fn open_guest(&mut self, guest: Guest, peer: Peer, now_us: u64) -> Option<u32> {
+        if self.guests >= TOKENS_MAX {
+            return None;
+        }
+        self.guests += 1;
+        let token = self.fill(0, peer, now_us);
+        self.get_mut(token)?.guest = Some(guest);
+        Some(token)
+    }
+
+    fn fill(&mut self, id: u64, peer: Peer, now_us: u64) -> u32 {
         let token = self.free.pop().unwrap_or_else(|| {
             self.places.push(Place::default());
             self.places.len() as u32 - 1
         });
         let place = &mut self.places[token as usize];
-        self.last_id += 1;
-        self.count += 1;
-        place.connection = Some(Box::new(Connection::new(self.last_id, token, place.first, peer, now_us)));
-        Some(token)
+        place.connection = Some(Box::new(Connection::new(id, token, place.first, peer, now_us)));
+        token
     }
 
     /// Removes a connection.
@@ -47,7 +64,7 @@ impl Table {
         let Some(place) = self.places.get_mut(token as usize) else { return };
         if let Some(connection) = place.connection.take() {
             place.first = connection.slots.next();
-            self.count -= 1;
+            *if connection.guest.is_some() { &mut self.guests } else { &mut self.count } -= 1;
             self.free.push(token);
         }
     }
@@ -73,14 +90,14 @@ impl Table {
         self.places[token].connection = Some(connection);
     }
 
-    /// All that are not taken out.
+    /// All clients that are not taken out.
     pub fn iter(&self) -> impl Iterator<Item = &Connection> {
-        self.places.iter().filter_map(|place| place.connection.as_deref())
+        self.places.iter().filter_map(|place| place.connection.as_deref()).filter(|one| one.guest.is_none())
     }
 
-    /// All that are not taken out.
+    /// All clients that are not taken out.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Connection> {
-        self.places.iter_mut().filter_map(|place| place.connection.as_deref_mut())
+        self.places.iter_mut().filter_map(|place| place.connection.as_deref_mut()).filter(|one| one.guest.is_none())
     }
 }
 

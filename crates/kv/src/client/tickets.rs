@@ -10,7 +10,7 @@
 const KIND_SHIFT: u32 = 61;
 const TOKEN_SHIFT: u32 = 40;
 const NUMBER_MASK: u64 = (1 << TOKEN_SHIFT) - 1;
-/// Most connections.
+/// Most connections of clients, and most requests that others have passed on. A token is below twice that.
 pub const TOKENS_MAX: usize = 1 << 20;
 
 /// What a ticket stands for.
@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn a_ticket_tells_what_it_stands_for() {
-        let last = (1 << 20) - 1;
+        let last = (1 << 21) - 1;
         for stub in [
             Stub::Place { token: 0, number: 0 },
             Stub::Place { token: last, number: (1 << 40) - 1 },

@@ -10,6 +10,7 @@ use super::begun::{Transaction, Watched};
 use super::connection::Connection;
 use super::context::Context;
 use super::evaluate::{evaluate, run_on, slot_of};
+use super::forward;
 use super::hash_slot;
 use crate::command::{Access, Command, Refusal, WORK_BYTES_MAX};
 use crate::machine::draft::Draft;
@@ -76,6 +77,10 @@ pub fn watch(context: &mut Context<'_>, connection: &mut Connection, request: &[
         connection.say(Reply::error(format!("a connection watches {WATCHED_MAX} keys at most")));
         return Ok(());
     }
+    if forward::is_open(context, connection) {
+        forward::watch(context, connection, request);
+        return Ok(());
+    }
     let term = context.node.status().term;
     let mut watched = std::mem::take(&mut connection.watched);
     watched.is_lost |= !watched.keys.is_empty() && watched.term != term;
@@ -118,14 +123,21 @@ pub fn exec(context: &mut Context<'_>, connection: &mut Connection) -> store::Re
     let slot = slot.or_else(|| watched.keys.first_key_value().map(|(key, _)| hash_slot::of(key)));
     // What is not about keys is answered now: a draft has nothing to do with it.
     let mut answered = Vec::new();
-    for (command, request) in &transaction.requests {
-        let reply = (!command.is_on_draft()).then(|| answers::answer(context, connection, command, request));
+    for (place, (command, request)) in transaction.requests.iter().enumerate() {
+        let said = transaction.said.get(&place).map(|reply| Some(Reply::Written(reply.clone())));
+        let answer = || answers::answer(context, connection, command, request);
+        let reply = said.or_else(|| (!command.is_on_draft()).then(answer));
         answered.push(reply.map(|reply| reply.unwrap_or(Reply::OK)));
     }
     let Some(slot) = slot else {
         connection.say(Reply::Array(answered.into_iter().flatten().collect()));
         return Ok(());
     };
+    if forward::is_open(context, connection) {
+        let requests = transaction.requests.into_iter().map(|(_, request)| request).collect();
+        forward::transaction(context, connection, requests, answered, watched.keys, slot);
+        return Ok(());
+    }
     evaluate(context, connection, slot, |draft| {
         for (key, noted) in &watched.keys {
             if version(draft, key)? != *noted {

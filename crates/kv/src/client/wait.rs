@@ -1,7 +1,7 @@
 //! WAIT and WAITAOF. What was acknowledged is on a quorum's media already, so both only wait for more replicas than that.
 //!
 //! They answer what is so: WAIT the number of other replicas that have on their media all that this connection has written, WAITAOF
-//! also whether this one has. More than there are is an error at once, and so is a leader that is lost.
+//! also whether this one has. "This" is the one that the client is connected to, also where its requests are passed on. More than there are is an error at once, and so is a leader that is lost.
 
 use bytes::Bytes;
 
@@ -37,7 +37,8 @@ fn parse(context: &mut Context<'_>, connection: &Connection, name: &str, request
         return Err(Reply::error("value is out of range, must be between 0 and 1"));
     }
     let others = usize::try_from(others).unwrap_or_default();
-    let Some(holders) = context.node.holders(connection.newest) else {
+    let at = connection.guest.as_ref().map_or(context.node.id(), |guest| guest.replica);
+    let Some(holders) = context.node.holders(connection.newest, at) else {
         let leader = context.node.status().leader;
         return Err(context.shared.refusal(NotNow::NotLeader { leader }, 0, context.node));
     };
@@ -49,13 +50,13 @@ fn parse(context: &mut Context<'_>, connection: &Connection, name: &str, request
         0 => u64::MAX,
         ms => context.now_us.saturating_add(ms.saturating_mul(1000)),
     };
-    Ok(Wait { index: connection.newest, here: here == 1, others, until_us, tells_here })
+    Ok(Wait { index: connection.newest, at, here: here == 1, others, until_us, tells_here })
 }
 
 /// Answers if what is waited for is so, or the time is up.
 pub fn go_on(shared: &mut Shared, connection: &mut Connection, node: &Node, now_us: u64) {
     let Some(wait) = connection.wait else { return };
-    let reply = match node.holders(wait.index) {
+    let reply = match node.holders(wait.index, wait.at) {
         None => shared.again(0, node),
         Some(holders) if is_met(&wait, holders) || now_us >= wait.until_us => {
             let others = Reply::Integer(holders.others as i64);

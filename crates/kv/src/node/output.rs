@@ -84,7 +84,7 @@ pub struct Status {
 /// Who has an entry on its medium.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Holders {
-    /// Whether this replica has.
+    /// Whether the replica that is asked for has.
     pub is_here: bool,
     /// Number of others that have, as far as they have said.
     pub others: usize,

@@ -37,6 +37,8 @@ pub enum Reply {
     Map(Vec<(Reply, Reply)>),
     /// Elements without an order; in RESP2 a sequence.
     Set(Vec<Reply>),
+    /// What another replica has written already, for the client's protocol.
+    Written(Bytes),
 }
 
 impl Reply {
@@ -59,7 +61,7 @@ impl Reply {
         let of_all = |elements: &[Reply]| elements.iter().map(Reply::weight).sum::<usize>();
         EACH + match self {
             Reply::Error(text) => text.len(),
-            Reply::Bytes(bytes) => bytes.len(),
+            Reply::Bytes(bytes) | Reply::Written(bytes) => bytes.len(),
             Reply::Array(elements) | Reply::Set(elements) => of_all(elements),
             Reply::Map(pairs) => pairs.iter().map(|(key, value)| key.weight() + value.weight()).sum(),
             _ => 0,
@@ -78,6 +80,7 @@ impl Reply {
             Reply::Boolean(is_true) if is_new => line(out, b'#', if *is_true { b"t" } else { b"f" }),
             Reply::Boolean(is_true) => header(out, b':', i64::from(*is_true)),
             Reply::Bytes(bytes) => bulk(out, bytes),
+            Reply::Written(bytes) => out.put_slice(bytes),
             Reply::Null | Reply::NullArray if is_new => line(out, b'_', b""),
             Reply::Null => header(out, b'$', -1),
             Reply::NullArray => header(out, b'*', -1),

@@ -9,6 +9,7 @@
 //! | 33 welcome | cluster (16), replica (8) |
 //! | 34 refusal | a text |
 //! | 35 question, 36 answer | of operators (control.rs) |
+//! | 37 hello of a connection by which requests of clients are passed on (wire/forward.rs) | as 32 |
 //!
 //! A replica of 0 is an operator, a cluster or a meant replica of 0 any. `start` is drawn at each start: two processes that have
 //! the same replica's data differ in it.
@@ -25,6 +26,7 @@ const WELCOME: u8 = 33;
 const REFUSAL: u8 = 34;
 const QUESTION: u8 = 35;
 const ANSWER: u8 = 36;
+const HELLO_OF_FORWARDS: u8 = 37;
 
 /// Most bytes of a frame of a stranger.
 pub const STRANGER_BYTES_MAX: usize = 4096;
@@ -83,6 +85,8 @@ pub struct Hello {
 pub enum Word {
     /// The first of who connects.
     Hello(Hello),
+    /// The first of who connects to pass on requests of clients.
+    Forwards(Hello),
     /// They belong together.
     Welcome {
         /// The cluster.
@@ -101,12 +105,8 @@ pub enum Word {
 /// Appends the frame of a word.
 pub fn put_word(word: &Word, out: &mut BytesMut) {
     match word {
-        Word::Hello(hello) => put_frame(out, HELLO, |out| {
-            out.put_slice(&MAGIC);
-            out.put_u128_le(hello.cluster);
-            [hello.replica, hello.meant, hello.start].into_iter().for_each(|word| out.put_u64_le(word));
-            hello.addresses.put(out);
-        }),
+        Word::Hello(hello) => put_frame(out, HELLO, |out| put_hello(hello, out)),
+        Word::Forwards(hello) => put_frame(out, HELLO_OF_FORWARDS, |out| put_hello(hello, out)),
         Word::Welcome { cluster, replica } => put_frame(out, WELCOME, |out| {
             out.put_u128_le(*cluster);
             out.put_u64_le(*replica);
@@ -117,6 +117,13 @@ pub fn put_word(word: &Word, out: &mut BytesMut) {
         Word::Question(bytes) => put_frame(out, QUESTION, |out| out.put_slice(bytes)),
         Word::Answer(bytes) => put_frame(out, ANSWER, |out| out.put_slice(bytes)),
     }
+}
+
+fn put_hello(hello: &Hello, out: &mut BytesMut) {
+    out.put_slice(&MAGIC);
+    out.put_u128_le(hello.cluster);
+    [hello.replica, hello.meant, hello.start].into_iter().for_each(|word| out.put_u64_le(word));
+    hello.addresses.put(out);
 }
 
 /// The end of the last character that is within so many bytes.
@@ -134,7 +141,7 @@ impl Boundary for str {
 pub fn get_word(kind: u8, bytes: Bytes) -> Read<Word> {
     let mut reader = Reader::new(bytes);
     let word = match kind {
-        HELLO => {
+        HELLO | HELLO_OF_FORWARDS => {
             let magic = reader.u64("the magic")?.to_le_bytes();
             if magic != MAGIC {
                 return Err(Torn { field: "the magic" });
@@ -143,7 +150,8 @@ pub fn get_word(kind: u8, bytes: Bytes) -> Read<Word> {
             let (replica, meant) = (reader.u64("the replica")?, reader.u64("the replica that is meant")?);
             let start = reader.u64("the start")?;
             let addresses = Addresses::get(&mut reader)?;
-            Word::Hello(Hello { cluster, replica, meant, start, addresses })
+            let hello = Hello { cluster, replica, meant, start, addresses };
+            if kind == HELLO { Word::Hello(hello) } else { Word::Forwards(hello) }
         }
         WELCOME => Word::Welcome { cluster: reader.u128("the cluster")?, replica: reader.u64("the replica")? },
         REFUSAL => return Ok(Word::Refusal(String::from_utf8_lossy(&reader.rest()).into_owned())),
@@ -163,8 +171,10 @@ mod tests {
 
     fn words() -> Vec<Word> {
         let addresses = Addresses { peer: "host:1".into(), client: "[::1]:2".into() };
+        let hello = Hello { cluster: 1 << 100, replica: 2, meant: 3, start: 4, addresses };
         vec![
-            Word::Hello(Hello { cluster: 1 << 100, replica: 2, meant: 3, start: 4, addresses }),
+            Word::Hello(hello.clone()),
+            Word::Forwards(hello),
             Word::Welcome { cluster: 5, replica: 6 },
             Word::Refusal("no".into()),
             Word::Question(Bytes::from_static(b"{}")),

@@ -2,8 +2,11 @@
 //!
 //! A letter that cannot go now is dropped, for Raft repeats what it needs: while the link is down, and when more than a bound waits to be
 //! sent. What waits is bounded by that, and one letter.
+//!
+//! A link of the same kind takes requests of clients to the leader, and brings its answers back. What it has not sent is known by numbers when
+//! it ends, and room `client` bounds it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::mpsc::{self, Receiver, TryRecvError};
@@ -16,7 +19,7 @@ use super::channel::Channel;
 use super::hello::{Hello, STRANGER_BYTES_MAX, Word, get_word, put_word};
 use super::socket::Socket;
 use super::tls::Connects;
-use crate::wire::{Frames, Letter, put_letter};
+use crate::wire::{FRAME_BYTES_MAX, Forward, Forwarded, Frames, Letter, get_forwarded, put_forward, put_letter};
 
 /// Milliseconds until a connection that has failed is tried again, at first and at most.
 const RETRY_MS: [u64; 2] = [50, 1000];
@@ -72,6 +75,27 @@ pub struct Link {
     pub sent: u64,
     /// Why it is down, as it was said last.
     said: String,
+    /// If it is one of requests: what of them is under way.
+    forwards: Option<Queue>,
+}
+
+/// Requests that were put into a link's queue, and answers that have come.
+#[derive(Debug, Default)]
+struct Queue {
+    /// Bytes that were put there since the link was made last.
+    bytes: u64,
+    /// The number of each request that is not known to be sent, and where it ends.
+    ends: VecDeque<(u64, u64)>,
+    answers: Vec<Forwarded>,
+}
+
+impl Queue {
+    /// Forgets what was sent, when so many bytes are not.
+    fn sent(&mut self, unsent: usize) {
+        while self.ends.front().is_some_and(|(_, end)| end + unsent as u64 <= self.bytes) {
+            self.ends.pop_front();
+        }
+    }
 }
 
 /// The links of a replica, by the other's id.
@@ -83,7 +107,29 @@ impl Link {
         let state = State::Down { until_ms: 0 };
         let (frames, output) = (Frames::default(), BytesMut::new());
         let (dropped, sent, said) = (0, 0, String::new());
-        Self { replica, address, token, state, retry_ms: RETRY_MS[0], frames, output, dropped, sent, said }
+        Self {
+            replica,
+            address,
+            token,
+            state,
+            retry_ms: RETRY_MS[0],
+            frames,
+            output,
+            dropped,
+            sent,
+            said,
+            forwards: None,
+        }
+    }
+
+    /// One by which requests are passed on.
+    pub fn of_forwards(replica: u64, address: String, token: Token) -> Self {
+        Self { forwards: Some(Queue::default()), ..Self::new(replica, address, token) }
+    }
+
+    /// To whom it goes.
+    pub fn replica(&self) -> u64 {
+        self.replica
     }
 
     /// Where it goes.
@@ -107,6 +153,30 @@ impl Link {
         }
         put_letter(letter, &mut self.output);
         self.sent += 1;
+    }
+
+    /// Puts a request into the queue of a link that is up.
+    pub fn pass(&mut self, forward: &Forward) {
+        let Some(queue) = &mut self.forwards else { return };
+        queue.sent(self.output.len());
+        let before = self.output.len();
+        put_forward(forward, &mut self.output);
+        queue.bytes += (self.output.len() - before) as u64;
+        queue.ends.push_back((forward.number, queue.bytes));
+    }
+
+    /// The first request of which not all was sent when the link ended, or now. All before it may have come to the other side.
+    pub fn unsent(&mut self) -> u64 {
+        let Some(queue) = &mut self.forwards else { return u64::MAX };
+        if let State::Up(_) = self.state {
+            queue.sent(self.output.len());
+        }
+        queue.ends.front().map_or(u64::MAX, |(number, _)| *number)
+    }
+
+    /// Answers that have come.
+    pub fn take_answers(&mut self) -> Vec<Forwarded> {
+        self.forwards.as_mut().map(|queue| std::mem::take(&mut queue.answers)).unwrap_or_default()
     }
 
     /// Sends what waits, as far as it goes.
@@ -160,7 +230,10 @@ impl Link {
         let channel = Channel::new(socket, tls, registry, self.token)?;
         self.frames = Frames::default();
         self.output.clear();
-        put_word(&Word::Hello(Hello { meant: self.replica, ..plan.hello.clone() }), &mut self.output);
+        let hello = Hello { meant: self.replica, ..plan.hello.clone() };
+        let word = if self.forwards.is_some() { Word::Forwards(hello) } else { Word::Hello(hello) };
+        put_word(&word, &mut self.output);
+        self.forwards = self.forwards.take().map(|_| Queue { bytes: self.output.len() as u64, ..Queue::default() });
         self.state = State::Greeting { channel, since_ms: now_ms };
         Ok(())
     }
@@ -207,7 +280,14 @@ impl Link {
             }
             self.frames.input().extend_from_slice(&scratch[..count]);
             let wrong = |what: crate::wire::Broken| format!("the other side sends {what}");
-            while let Some((kind, bytes)) = self.frames.next(STRANGER_BYTES_MAX).map_err(wrong)? {
+            let bytes_max = if greets || self.forwards.is_none() { STRANGER_BYTES_MAX } else { FRAME_BYTES_MAX };
+            while let Some((kind, bytes)) = self.frames.next(bytes_max).map_err(wrong)? {
+                if let (Some(queue), false) = (&mut self.forwards, greets)
+                    && let Ok(answer) = get_forwarded(kind, bytes.clone())
+                {
+                    queue.answers.push(answer);
+                    continue;
+                }
                 match get_word(kind, bytes).map_err(|torn| wrong(torn.into()))? {
                     Word::Welcome { cluster, replica } if greets => {
                         if (cluster, replica) != (plan.hello.cluster, self.replica) {
@@ -229,6 +309,7 @@ impl Link {
     fn fail(&mut self, now_ms: u64, why: String) -> Option<News> {
         self.state = State::Down { until_ms: now_ms + self.retry_ms };
         self.retry_ms = (2 * self.retry_ms).min(RETRY_MS[1]);
+        self.forwards.iter_mut().for_each(|queue| queue.sent(self.output.len()));
         self.output.clear();
         let is_new = why != self.said;
         self.said.clone_from(&why);

@@ -116,6 +116,7 @@ fn of_clients(page: &mut Page, state: &State, clients: &Statistics) {
         ("commands_total", "Requests that were answered.", clients.commands),
         ("errors_total", "Replies that were errors.", clients.errors),
         ("moved_total", "Requests that were sent to another replica.", clients.moved),
+        ("forwarded_total", "Requests that were passed on to the leader.", clients.forwarded),
         ("busy_total", "Requests that were refused because too much was under way.", clients.busy),
         ("unknown_total", "Requests whose outcome is not known.", clients.unknown),
         ("input_bytes_total", "Bytes of clients.", clients.input_bytes),

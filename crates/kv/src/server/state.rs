@@ -14,7 +14,7 @@ use super::clock::{self, Clock};
 use super::hello::{Addresses, Hello};
 use super::histogram::Histogram;
 use super::http::Browser;
-use super::link::{Links, Plan};
+use super::link::{Link, Links, Plan};
 use super::metrics::Traffic;
 use super::pool::{self, Lock, Trouble};
 use super::renewal::Renewal;
@@ -54,10 +54,18 @@ pub enum Source {
     Visitor,
     Browser,
     Signal,
+    Forwards,
 }
 
-const SOURCES: [Source; 6] =
-    [Source::Listener, Source::Client, Source::Link, Source::Visitor, Source::Browser, Source::Signal];
+const SOURCES: [Source; 7] = [
+    Source::Listener,
+    Source::Client,
+    Source::Link,
+    Source::Visitor,
+    Source::Browser,
+    Source::Signal,
+    Source::Forwards,
+];
 const SOURCE_SHIFT: u32 = 56;
 
 impl Source {
@@ -113,6 +121,8 @@ pub struct Server {
     pub accepts_again: bool,
     pub plan: Plan,
     pub links: Links,
+    /// The link by which requests of clients are passed on to the leader, and its key.
+    pub forwards: Option<(u64, Link)>,
     /// The next key of a link, a visitor or a browser. None is used twice.
     pub next_key: u64,
     /// The replica of a link, by its key.
@@ -229,6 +239,7 @@ impl Server {
             accepts_again: false,
             plan,
             links: Links::new(),
+            forwards: None,
             next_key: 0,
             link_keys: BTreeMap::new(),
             visitors: BTreeMap::new(),

@@ -23,6 +23,7 @@ impl Server {
         self.clients.tick(&mut self.node, wall_us)?;
         self.has_new_names |= self.book.read(self.node.store())?;
         self.tick_links(now_ms);
+        self.tick_forwards(now_ms);
         self.renew_certificates(now_ms);
         let ticket = self.ticket();
         self.chores.tick(&mut self.node, &self.book, ticket, (now_ms, clock::wall_ms()))?;
@@ -117,7 +118,7 @@ impl Server {
         let late = |kind: &Kind, heard_ms: u64| match kind {
             Kind::Stranger | Kind::Refused => since(heard_ms) > visitor::GREETING_MS,
             Kind::Operator(_) => since(heard_ms) > visitor::OPERATOR_MS,
-            Kind::Peer(id, _) => self.is_unknown(*id),
+            Kind::Peer(id, _) | Kind::Forwarder(id) => self.is_unknown(*id),
         };
         let ended: Vec<u64> = self
             .visitors

@@ -92,6 +92,7 @@ impl Server {
                 let news = link.happened(event, &self.plan, &mut self.scratch, now_ms);
                 self.tell(key, news);
             }
+            Source::Forwards => return self.forwards_happened(key, event),
             Source::Visitor => {
                 let Some(visitor) = self.visitors.get_mut(&key) else { return Ok(()) };
                 visitor.channel.happened(event);
@@ -146,6 +147,7 @@ impl Server {
         loop {
             let wall_us = self.wall_us();
             self.clients.turn(&mut self.node, wall_us)?;
+            self.pass_on();
             let output = self.node.take_output();
             let is_quiet = output.letters.is_empty() && output.done.is_empty();
             for letter in &output.letters {
@@ -164,11 +166,12 @@ impl Server {
             for token in self.clients.take_woken() {
                 self.flush_client(token)?;
             }
+            self.answer_forwards()?;
             if self.node.wants_persist() {
                 self.node.persist()?;
                 self.traffic.confirmations += 1;
                 self.unconfirmed = None;
-            } else if is_quiet {
+            } else if is_quiet && !self.clients.has_forwards() {
                 break;
             }
         }

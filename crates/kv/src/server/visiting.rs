@@ -6,7 +6,8 @@ use slog::{error, info, warn};
 
 use super::hello::{Hello, Word};
 use super::state::Server;
-use super::visitor::{Kind, Said};
+use super::visitor::{Kind, Said, Visitor};
+use crate::client::Clients;
 use crate::node::Role;
 use crate::store::{self, ErrorKind};
 use crate::wire::{Broken, Letter};
@@ -14,12 +15,25 @@ use crate::wire::{Broken, Letter};
 /// Reads of a visitor before others have their turn.
 const READS_MAX: usize = 64;
 
+/// Whether so much is under way for a visitor that nothing more is taken from it.
+fn is_left(clients: &Clients, key: u64, visitor: &mut Visitor) -> bool {
+    visitor.is_left = matches!(visitor.kind, Kind::Forwarder(_)) && clients.is_busy_with(key, visitor.unsent());
+    visitor.is_left
+}
+
 impl Server {
     /// Reads from a visitor, and does what it says.
     pub fn hear(&mut self, key: u64) -> store::Result<()> {
+        if self.visitors.get(&key).is_some_and(|visitor| visitor.is_left) {
+            self.flush_visitor(key)?;
+            self.listen_to(key)?;
+        }
         let now_ms = self.clock.now_ms();
         for _ in 0..READS_MAX {
             let Some(visitor) = self.visitors.get_mut(&key) else { return Ok(()) };
+            if is_left(&self.clients, key, visitor) {
+                return self.flush_visitor(key);
+            }
             match visitor.read(&mut self.scratch, now_ms) {
                 Ok(true) => {}
                 Ok(false) => return self.flush_visitor(key),
@@ -38,7 +52,10 @@ impl Server {
     fn listen_to(&mut self, key: u64) -> store::Result<()> {
         loop {
             let Some(visitor) = self.visitors.get_mut(&key) else { return Ok(()) };
-            let peer = if let Kind::Peer(id, _) = visitor.kind { id } else { 0 };
+            if is_left(&self.clients, key, visitor) {
+                return Ok(());
+            }
+            let peer = if let Kind::Peer(id, _) | Kind::Forwarder(id) = visitor.kind { id } else { 0 };
             match visitor.next() {
                 Ok(None) => return Ok(()),
                 Ok(Some(Said::Letter(letter))) if letter.from() == peer => {
@@ -49,7 +66,12 @@ impl Server {
                 Ok(Some(Said::Letter(letter))) => {
                     self.refuse(key, format!("a letter of replica {} over a connection of {peer}", letter.from()));
                 }
-                Ok(Some(Said::Hello(hello))) => self.greet(key, &hello),
+                Ok(Some(Said::Forward(forward))) => {
+                    let wall_us = self.wall_us();
+                    self.clients.take_in(key, peer, forward, &mut self.node, wall_us)?;
+                }
+                Ok(Some(Said::Hello(hello))) => self.greet(key, &hello, false),
+                Ok(Some(Said::Forwards(hello))) => self.greet(key, &hello, true),
                 Ok(Some(Said::Question(question))) => self.ask(key, &question)?,
                 Err(Broken::Version(version)) => {
                     let what = Broken::Version(version);
@@ -77,8 +99,9 @@ impl Server {
     }
 
     /// Lets a visitor in, or says why not.
-    fn greet(&mut self, key: u64, hello: &Hello) {
-        if let Some(why) = self.objection(key, hello) {
+    fn greet(&mut self, key: u64, hello: &Hello, forwards: bool) {
+        let stranger = || (forwards && hello.replica == 0).then(|| "operators pass no requests on".to_owned());
+        if let Some(why) = self.objection(key, hello).or_else(stranger) {
             return self.refuse(key, why);
         }
         let word = Word::Welcome { cluster: self.cluster, replica: self.id };
@@ -86,6 +109,14 @@ impl Server {
         visitor.say(&word);
         if hello.replica == 0 {
             visitor.kind = Kind::Operator(None);
+            return;
+        }
+        if forwards {
+            visitor.kind = Kind::Forwarder(hello.replica);
+            info!(self.log, "a replica passes requests on"; "peer" => hello.replica, "from" => &visitor.from);
+            // An older connection has ended.
+            let is_older = |kind: &Kind| matches!(kind, Kind::Forwarder(id) if *id == hello.replica);
+            self.visitors.retain(|other, visitor| *other == key || !is_older(&visitor.kind));
             return;
         }
         visitor.kind = Kind::Peer(hello.replica, hello.start);
@@ -179,7 +210,7 @@ impl Server {
             Kind::Stranger => {
                 warn!(self.log, "a connection to the address for replicas has failed"; "from" => &visitor.from, "why" => why);
             }
-            Kind::Operator(_) | Kind::Refused => {}
+            Kind::Operator(_) | Kind::Forwarder(_) | Kind::Refused => {}
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Who connects to the address for replicas: another replica, whose letters come this way, or an operator.
+//! Who connects to the address for replicas: another replica, whose letters or clients' requests come this way, or an operator.
 //!
 //! Until a visitor has said who it is, it gets little room and little time.
 
@@ -9,7 +9,9 @@ use bytes::{Bytes, BytesMut};
 use super::channel::Channel;
 use super::hello::{Hello, QUESTION_BYTES_MAX, STRANGER_BYTES_MAX, Word, get_word, put_word};
 use crate::store::Outgoing;
-use crate::wire::{Broken, FRAME_BYTES_MAX, Frames, Letter, get_letter};
+use crate::wire::{
+    Broken, FRAME_BYTES_MAX, Forward, Forwarded, Frames, Letter, get_forward, get_letter, put_forwarded,
+};
 
 /// Milliseconds in which a visitor must have said who it is.
 pub const GREETING_MS: u64 = 5000;
@@ -24,6 +26,8 @@ pub enum Kind {
     Stranger,
     /// A replica, by its id and the number of its start.
     Peer(u64, u64),
+    /// A replica that passes on requests of its clients, by its id.
+    Forwarder(u64),
     /// An operator, and the backup that is sent to it: the snapshot, and the number of the next chunk.
     Operator(Option<(Box<dyn Outgoing>, u32)>),
     /// It was refused. What it sends is not looked at.
@@ -34,8 +38,12 @@ pub enum Kind {
 pub enum Said {
     /// Who it is.
     Hello(Hello),
+    /// Who it is that passes on requests.
+    Forwards(Hello),
     /// Something for this replica.
     Letter(Letter),
+    /// A request of a client of another replica.
+    Forward(Forward),
     /// A question of an operator.
     Question(Bytes),
 }
@@ -50,6 +58,8 @@ pub struct Visitor {
     pub heard_ms: u64,
     /// Where it is, as the network says.
     pub from: String,
+    /// Whether it is not read from, for too much of it is under way.
+    pub is_left: bool,
     frames: Frames,
     output: BytesMut,
 }
@@ -59,7 +69,7 @@ impl Visitor {
     pub fn new(channel: Channel, now_ms: u64) -> Self {
         let from = channel.socket().remote();
         let (frames, output) = (Frames::default(), BytesMut::new());
-        Self { channel, kind: Kind::Stranger, heard_ms: now_ms, from, frames, output }
+        Self { channel, kind: Kind::Stranger, heard_ms: now_ms, from, is_left: false, frames, output }
     }
 
     /// Reads what is there, at most what fits `scratch`. Returns whether there was something. Error: the connection has ended.
@@ -79,7 +89,7 @@ impl Visitor {
     pub fn next(&mut self) -> Result<Option<Said>, Broken> {
         let bytes_max = match self.kind {
             Kind::Stranger => STRANGER_BYTES_MAX,
-            Kind::Peer(..) => FRAME_BYTES_MAX,
+            Kind::Peer(..) | Kind::Forwarder(_) => FRAME_BYTES_MAX,
             Kind::Operator(_) => QUESTION_BYTES_MAX,
             Kind::Refused => {
                 self.frames.input().clear();
@@ -87,12 +97,15 @@ impl Visitor {
             }
         };
         let Some((kind, bytes)) = self.frames.next(bytes_max)? else { return Ok(None) };
-        if let Kind::Peer(..) = self.kind {
-            return Ok(Some(Said::Letter(get_letter(kind, bytes)?)));
+        match self.kind {
+            Kind::Peer(..) => return Ok(Some(Said::Letter(get_letter(kind, bytes)?))),
+            Kind::Forwarder(_) => return Ok(Some(Said::Forward(get_forward(kind, bytes)?))),
+            _ => {}
         }
         let misplaced = Broken::Message(crate::codec::Torn { field: "the order of words" });
         match (get_word(kind, bytes)?, &self.kind) {
             (Word::Hello(hello), Kind::Stranger) => Ok(Some(Said::Hello(hello))),
+            (Word::Forwards(hello), Kind::Stranger) => Ok(Some(Said::Forwards(hello))),
             (Word::Question(question), Kind::Operator(_)) => Ok(Some(Said::Question(question))),
             _ => Err(misplaced),
         }
@@ -101,6 +114,16 @@ impl Visitor {
     /// Says something.
     pub fn say(&mut self, word: &Word) {
         put_word(word, &mut self.output);
+    }
+
+    /// Answers a request that was passed on.
+    pub fn answer(&mut self, answer: &Forwarded) {
+        put_forwarded(answer, &mut self.output);
+    }
+
+    /// Bytes that wait to be sent.
+    pub fn unsent(&self) -> usize {
+        self.output.len()
     }
 
     /// Sends what waits, and further chunks of a backup as they find room. Returns whether it is all sent.

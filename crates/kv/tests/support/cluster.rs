@@ -6,7 +6,7 @@ use perdura_kv::client::{Clients, Name, Peer, Settings};
 use perdura_kv::node::{self, Node, Role};
 use perdura_kv::sim::{Place, Variant};
 use perdura_kv::store::Standing;
-use perdura_kv::wire::Letter;
+use perdura_kv::wire::{Frames, Letter, get_forward, get_forwarded, put_forward, put_forwarded};
 
 /// A replica, its clients and the letters that have come.
 pub struct Replica {
@@ -15,6 +15,8 @@ pub struct Replica {
     letters: Vec<Letter>,
     /// Whether letters come and go.
     pub is_cut_off: bool,
+    /// To whom it passes requests on, and the number of that connection.
+    link: Option<(u64, u64)>,
     _place: Place,
 }
 
@@ -22,6 +24,17 @@ pub struct Replica {
 pub struct Cluster {
     pub replicas: BTreeMap<u64, Replica>,
     pub now_us: u64,
+    /// Whether followers pass requests on.
+    pub forwards: bool,
+    links: u64,
+}
+
+/// A frame as it comes out at the other side.
+fn sent<T>(put: impl FnOnce(&mut bytes::BytesMut), get: impl FnOnce(u8, bytes::Bytes) -> Option<T>) -> T {
+    let mut frames = Frames::default();
+    put(frames.input());
+    let (kind, bytes) = frames.next(usize::MAX).expect("sound").expect("whole");
+    get(kind, bytes).expect("what was sent")
 }
 
 impl Cluster {
@@ -37,9 +50,12 @@ impl Cluster {
             for id in &ids {
                 clients.set_name(*id, Some(Name { host: "127.0.0.1".to_owned(), port: 7000 + *id as u16 }));
             }
-            replicas.insert(*id, Replica { node, clients, letters: Vec::new(), is_cut_off: false, _place: place });
+            replicas.insert(
+                *id,
+                Replica { node, clients, letters: Vec::new(), is_cut_off: false, link: None, _place: place },
+            );
         }
-        let mut cluster = Self { replicas, now_us: 1_700_000_000_000_000 };
+        let mut cluster = Self { replicas, now_us: 1_700_000_000_000_000, forwards: false, links: 0 };
         cluster.at(1).node.campaign().expect("a campaign");
         cluster.settle();
         cluster.pass(100);
@@ -104,7 +120,8 @@ impl Cluster {
                 node.tidy().expect("a store");
                 clients.take_woken();
             }
-            if sent.is_empty() {
+            let has_passed = self.forwards && self.pass_requests();
+            if sent.is_empty() && !has_passed {
                 return;
             }
             for letter in sent {
@@ -114,6 +131,41 @@ impl Cluster {
                 }
             }
         }
+    }
+
+    /// Takes requests to the leader, and answers back. Returns whether there were any.
+    fn pass_requests(&mut self) -> bool {
+        let (now_us, mut has_passed) = (self.now_us, false);
+        let ids: Vec<u64> = self.replicas.keys().copied().collect();
+        for id in &ids {
+            let links = self.links + 1;
+            let Replica { node, clients, link, .. } = self.at(*id);
+            let status = node.status();
+            let leader = if status.role == Role::Leader { 0 } else { status.leader };
+            if link.map_or(0, |(to, _)| to) != leader {
+                clients.forwards_lost(u64::MAX, node);
+                *link = (leader != 0).then_some((leader, links));
+            }
+            clients.open_forwards((leader != 0).then_some((leader, status.term)));
+            let (forwards, key) = (clients.take_forwards(), link.map_or(0, |(_, key)| key));
+            self.links = links;
+            for forward in forwards {
+                has_passed = true;
+                let forward = sent(|out| put_forward(&forward, out), |kind, bytes| get_forward(kind, bytes).ok());
+                let Replica { node, clients, .. } = self.at(leader);
+                clients.take_in(key, *id, forward, node, now_us).expect("a store");
+            }
+        }
+        for id in &ids {
+            for (key, answer) in self.at(*id).clients.take_answers() {
+                has_passed = true;
+                let answer = sent(|out| put_forwarded(&answer, out), |kind, bytes| get_forwarded(kind, bytes).ok());
+                if let Some(to) = self.replicas.values_mut().find(|to| to.link == Some((*id, key))) {
+                    assert!(to.clients.forwarded(answer, &mut to.node).expect("a store"));
+                }
+            }
+        }
+        has_passed
     }
 
     /// Lets time pass, in ticks of 10 ms.

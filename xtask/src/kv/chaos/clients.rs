@@ -32,6 +32,8 @@ const NOT_DONE: [&str; 5] = ["MOVED", "CLUSTERDOWN", "BUSY", "OOM", "LOADING"];
 /// All clients.
 pub struct Load {
     addresses: Vec<SocketAddr>,
+    /// Whether writes go to any replica.
+    forwards: bool,
     begun: Instant,
     ends: AtomicBool,
     unanswered_reads: AtomicU64,
@@ -65,10 +67,10 @@ struct Worker<'a> {
 }
 
 impl Load {
-    /// Clients of replicas at these addresses.
-    pub fn new(addresses: &[SocketAddr]) -> Self {
+    /// Clients of replicas at these addresses, which pass requests on or not.
+    pub fn new(addresses: &[SocketAddr], forwards: bool) -> Self {
         let (ends, unanswered_reads) = (AtomicBool::new(false), AtomicU64::new(0));
-        Self { addresses: addresses.to_vec(), begun: Instant::now(), ends, unanswered_reads }
+        Self { addresses: addresses.to_vec(), forwards, begun: Instant::now(), ends, unanswered_reads }
     }
 
     /// Microseconds since the begin.
@@ -201,9 +203,10 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Sends a request: a read to any replica, else to the one that leads as far as is known.
+    /// Sends a request: a read to any replica, else to the one that leads as far as is known; half of all to any where they are passed on.
     fn send(&mut self, words: &[&str], is_read: bool) -> Ended {
-        let at = if is_read { self.random.random_range(0..self.links.len()) } else { self.leader };
+        let is_anywhere = is_read || self.load.forwards && self.random.random();
+        let at = if is_anywhere { self.random.random_range(0..self.links.len()) } else { self.leader };
         let link = match &mut self.links[at] {
             Some(link) => link,
             none => match Client::connect_to(self.load.addresses[at], PATIENCE) {

@@ -1,0 +1,122 @@
+//! What only the leader can do, passed on to it by a replica that follows.
+//!
+//! Requests of a connection reach the leader in their order, over one connection of the two replicas, and are evaluated there as they come.
+//! Reads are done here, by ReadIndex: one behind a request that was passed on waits until that is answered, and one that is
+//! to be passed on behind reads waits for these. So a connection sees its own writes, and none before its time.
+
+use bytes::{Bytes, BytesMut};
+
+use super::connection::Connection;
+use super::context::Context;
+use super::evaluate::slot_of;
+use super::forwards::{Matter, UnderWay};
+use super::hash_slot;
+use super::once;
+use super::slots::State;
+use crate::command::{Access, Command};
+use crate::node::{NotNow, Role};
+use crate::resp::{Protocol, Reply};
+use crate::wire::{Asked, FORWARD_BYTES_MAX, Forward};
+
+/// Whether a command alone is one that the leader must do: not EXEC and WATCH, which come with what the connection has begun.
+fn is_for_leader(command: &Command) -> bool {
+    command.access == Access::Write || matches!(command.name, "wait" | "waitaof" | "acl|setuser" | "acl|deluser")
+}
+
+/// Whether the leader takes a command from another replica, EXEC aside.
+pub fn is_taken(command: &Command) -> bool {
+    is_for_leader(command) || command.name == "watch"
+}
+
+/// Whether requests of a connection are passed on now.
+pub fn is_open(context: &Context<'_>, connection: &Connection) -> bool {
+    let Some(to) = context.shared.forwards.to else { return false };
+    let status = context.node.status();
+    // What was passed on once stays where it is, whoever leads.
+    connection.guest.is_none() && status.role != Role::Leader && (status.leader, status.term) == to
+}
+
+/// Whether a request must wait until those before it are answered, or until there is room for it.
+pub fn waits(context: &Context<'_>, connection: &Connection, command: &Command) -> bool {
+    if command.access == Access::Read {
+        return connection.slots.has_passed();
+    }
+    let is_held_up = connection.slots.has_reads() || !context.shared.forwards.has_room();
+    is_held_up && (is_taken(command) || command.name == "exec") && is_open(context, connection)
+}
+
+/// Passes a request on, if that is for the leader. Else gives it back.
+pub fn one(
+    context: &mut Context<'_>,
+    connection: &mut Connection,
+    command: &Command,
+    request: Vec<Bytes>,
+) -> Option<Vec<Bytes>> {
+    if context.shared.forwards.to.is_none() || !is_for_leader(command) || !is_open(context, connection) {
+        return Some(request);
+    }
+    let (command, matter) = match (command.name, once::inner(command, &request)) {
+        (_, Some((inner, request))) => ((inner, request), Matter::Change),
+        ("wait" | "waitaof", _) => ((command, &request[..]), Matter::Look),
+        ("acl|setuser" | "acl|deluser", _) => ((command, &request[..]), Matter::Users),
+        _ => ((command, &request[..]), Matter::Change),
+    };
+    let slot = slot_of(command.0, command.1);
+    let forward = forward(context, connection, false, vec![Asked { request, said: None }]);
+    pass(context, connection, forward, matter, slot);
+    None
+}
+
+/// Passes WATCH on.
+pub fn watch(context: &mut Context<'_>, connection: &mut Connection, request: &[Bytes]) {
+    let keys = request[1..].to_vec();
+    let slot = hash_slot::of(&keys[0]);
+    let forward = forward(context, connection, false, vec![Asked { request: request.to_vec(), said: None }]);
+    connection.is_watching = true;
+    if !pass(context, connection, forward, Matter::Watch(keys), slot) {
+        connection.is_watching = false;
+    }
+}
+
+/// Passes a transaction on as one. Replies to requests that are no business of keys are given already.
+pub fn transaction(
+    context: &mut Context<'_>,
+    connection: &mut Connection,
+    requests: Vec<Vec<Bytes>>,
+    answered: Vec<Option<Reply>>,
+    watched: impl IntoIterator<Item = (Bytes, u64)>,
+    slot: u16,
+) {
+    let protocol = connection.protocol;
+    let written = |reply: Reply| {
+        let mut out = BytesMut::new();
+        reply.write(protocol, &mut out);
+        out.freeze()
+    };
+    let said = answered.into_iter().map(|reply| reply.map(written));
+    let requests = requests.into_iter().zip(said).map(|(request, said)| Asked { request, said }).collect();
+    let mut forward = forward(context, connection, true, requests);
+    forward.watched = watched.into_iter().collect();
+    pass(context, connection, forward, Matter::Change, slot);
+}
+
+fn forward(context: &Context<'_>, connection: &Connection, is_transaction: bool, requests: Vec<Asked>) -> Forward {
+    let is_resp3 = connection.protocol == Protocol::Resp3;
+    let (user, newest, term) = (connection.user.clone(), connection.newest, context.node.status().term);
+    Forward { number: 0, term, newest, is_resp3, is_transaction, user, watched: Vec::new(), requests }
+}
+
+/// Returns whether it is passed on. The client is told to ask the leader itself if it is too large for that.
+fn pass(context: &mut Context<'_>, connection: &mut Connection, forward: Forward, matter: Matter, slot: u16) -> bool {
+    let bytes = forward.bytes();
+    if bytes > FORWARD_BYTES_MAX {
+        let leader = context.node.status().leader;
+        connection.say(context.shared.refusal(NotNow::NotLeader { leader }, slot, context.node));
+        return false;
+    }
+    let place = connection.push(State::Passed { slot, bytes, said: None });
+    let under_way = UnderWay { token: connection.token, place, bytes, term: forward.term, matter };
+    context.shared.forwards.add(forward, under_way);
+    context.shared.statistics.forwarded += 1;
+    true
+}

@@ -1,0 +1,91 @@
+//! Requests that are passed on to the leader: those that are to be sent, and those that are not answered.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+
+use crate::wire::Forward;
+
+/// Most requests of all clients that are passed on and not answered, and bytes of them beyond which no other is.
+pub const UNDER_WAY_MAX: usize = 1 << 15;
+const BYTES_MAX: usize = 64 << 20;
+
+/// What a request is about, as far as it matters to who waits for the answer.
+#[derive(Debug)]
+pub enum Matter {
+    /// It changes nothing.
+    Look,
+    /// It may change keys.
+    Change,
+    /// It changes users, which the next requests of the connection rest on.
+    Users,
+    /// The versions of these keys, to be watched.
+    Watch(Vec<Bytes>),
+}
+
+/// A request that is not answered.
+#[derive(Debug)]
+pub struct UnderWay {
+    /// Whose it is, and the place of the reply.
+    pub token: u32,
+    pub place: u64,
+    pub bytes: usize,
+    /// The term of the leader that was asked.
+    pub term: u64,
+    pub matter: Matter,
+}
+
+/// The requests.
+#[derive(Debug, Default)]
+pub struct Forwards {
+    /// The leader that they can be passed on to now, and its term.
+    pub to: Option<(u64, u64)>,
+    /// Connections that wait until there is room.
+    pub waiting: BTreeSet<u32>,
+    last: u64,
+    out: Vec<Forward>,
+    under_way: BTreeMap<u64, UnderWay>,
+    bytes: usize,
+}
+
+impl Forwards {
+    /// Whether another may be added.
+    pub fn has_room(&self) -> bool {
+        self.under_way.len() < UNDER_WAY_MAX && self.bytes < BYTES_MAX
+    }
+
+    /// Adds a request, which gets a number of its own.
+    pub fn add(&mut self, forward: Forward, under_way: UnderWay) {
+        self.last += 1;
+        self.bytes += under_way.bytes;
+        self.under_way.insert(self.last, under_way);
+        self.out.push(Forward { number: self.last, ..forward });
+    }
+
+    /// Whether there are requests to be sent.
+    pub fn has_out(&self) -> bool {
+        !self.out.is_empty()
+    }
+
+    /// Those that are to be sent, in their order.
+    pub fn take_out(&mut self) -> Vec<Forward> {
+        std::mem::take(&mut self.out)
+    }
+
+    /// The request of a number, which is answered.
+    pub fn take(&mut self, number: u64) -> Option<UnderWay> {
+        let found = self.under_way.remove(&number)?;
+        self.bytes -= found.bytes;
+        Some(found)
+    }
+
+    /// All requests, for no answer comes any more, and whether each may have come to the leader. `unsent` is the first of those that the
+    /// connection has not sent.
+    pub fn take_all(&mut self, unsent: u64) -> Vec<(UnderWay, bool)> {
+        let first = self.out.first().map_or(unsent, |forward| forward.number.min(unsent));
+        self.out.clear();
+        self.bytes = 0;
+        let all = std::mem::take(&mut self.under_way);
+        all.into_iter().map(|(number, under_way)| (under_way, number < first)).collect()
+    }
+}

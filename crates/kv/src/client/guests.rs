@@ -1,0 +1,169 @@
+//! What other replicas pass on to the leader. Each request gets a connection of its own for as long as it takes, with the rights of the
+//! user that it is of, and is done as if a client of this replica had sent it.
+
+use bytes::{Bytes, BytesMut};
+
+use super::begun::{Guest, Transaction};
+use super::clients::Clients;
+use super::connection::{Connection, Peer};
+use super::context::Context;
+use super::evaluate::slot_of;
+use super::forwards::UNDER_WAY_MAX;
+use super::lookup::lookup;
+use super::{dispatch, forward, transaction};
+use crate::command;
+use crate::node::{Node, NotNow, Role};
+use crate::resp::{Protocol, Reply};
+use crate::store;
+use crate::wire::{Asked, Forward, Forwarded, REPLY_BYTES_MAX};
+
+/// Bytes of replies for one replica beyond which no other of its requests is looked at.
+const REPLIES_BYTES_MAX: usize = 16 << 20;
+
+impl Clients {
+    /// Does what another replica has passed on over a connection to it, which is known by `visitor`. It is answered by
+    /// [`Clients::take_answers`]. Error: that of the store.
+    pub fn take_in(
+        &mut self,
+        visitor: u64,
+        replica: u64,
+        forward: Forward,
+        node: &mut Node,
+        now_us: u64,
+    ) -> store::Result<()> {
+        let peer = Peer { address: format!("replica-{replica:x}:0"), local: String::new() };
+        let guest = Guest { visitor, replica, number: forward.number, watches: Vec::new(), bytes: 0 };
+        let number = forward.number;
+        let Some(token) = self.table.open_guest(guest, peer, now_us) else {
+            let mut reply = BytesMut::new();
+            self.shared.refusal(NotNow::Busy, 0, node).write(Protocol::Resp2, &mut reply);
+            let answer = Forwarded { number, newest: 0, versions: Vec::new(), reply: reply.freeze() };
+            self.shared.answers.push((visitor, answer));
+            return Ok(());
+        };
+        let Some(mut connection) = self.table.take(token) else { return Ok(()) };
+        let shared = &mut self.shared;
+        let mut context = Context { shared, batches: &mut self.batches, table: &mut self.table, node, now_us };
+        let outcome = serve(&mut context, &mut connection, forward);
+        let bytes = connection.reply_bytes();
+        connection.guest.iter_mut().for_each(|guest| guest.bytes = bytes);
+        let visit = self.visits.entry(visitor).or_default();
+        visit.tokens.insert(token);
+        visit.bytes += bytes;
+        self.wake(&mut connection);
+        self.table.put(connection);
+        self.count(token);
+        outcome
+    }
+
+    /// Whether so much is under way for a replica that nothing more should be read from it. `unsent` are bytes of answers to it that
+    /// are not sent.
+    pub fn is_busy_with(&self, visitor: u64, unsent: usize) -> bool {
+        let (count, bytes) = self.visits.get(&visitor).map_or((0, 0), |visit| (visit.tokens.len(), visit.bytes));
+        count >= UNDER_WAY_MAX || bytes + unsent >= REPLIES_BYTES_MAX
+    }
+
+    /// The answers that are known now, with the connection that each is for.
+    pub fn take_answers(&mut self) -> Vec<(u64, Forwarded)> {
+        for token in std::mem::take(&mut self.shared.served) {
+            let Some(connection) = self.table.get_mut(token) else { continue };
+            let Some(guest) = &connection.guest else { continue };
+            connection.is_woken = false;
+            if !connection.slots.is_empty() || connection.wait.is_some() {
+                continue;
+            }
+            let watched = &connection.watched.keys;
+            let versions = guest.watches.iter().map(|key| watched.get(key).copied().unwrap_or(0)).collect();
+            let (visitor, number, newest) = (guest.visitor, guest.number, connection.newest);
+            let reply = connection.output.split().freeze();
+            let reply = if reply.len() <= REPLY_BYTES_MAX { reply } else { too_long(reply.len()) };
+            self.shared.answers.push((visitor, Forwarded { number, newest, versions, reply }));
+            self.end_guest(token);
+        }
+        std::mem::take(&mut self.shared.answers)
+    }
+
+    fn end_guest(&mut self, token: u32) {
+        let guest = self.table.get(token).and_then(|connection| connection.guest.as_ref());
+        if let Some((visitor, bytes)) = guest.map(|guest| (guest.visitor, guest.bytes))
+            && let Some(visit) = self.visits.get_mut(&visitor)
+        {
+            visit.tokens.remove(&token);
+            visit.bytes = visit.bytes.saturating_sub(bytes);
+        }
+        self.close(token);
+    }
+
+    /// Forgets the requests of replicas whose connections are gone. What they have asked for may still be done.
+    pub fn keep_visits(&mut self, is_there: impl Fn(u64) -> bool) {
+        let gone: Vec<u64> = self.visits.keys().copied().filter(|visitor| !is_there(*visitor)).collect();
+        for visitor in gone {
+            let visit = self.visits.remove(&visitor).unwrap_or_default();
+            visit.tokens.into_iter().for_each(|token| self.close(token));
+        }
+    }
+}
+
+fn too_long(bytes: usize) -> Bytes {
+    Bytes::from(format!(
+        "-ERR the command was done, but its reply of {bytes} bytes is too long to be passed on: {REPLY_BYTES_MAX} at most\r\n"
+    ))
+}
+
+/// Does what was passed on, or says why not.
+fn serve(context: &mut Context<'_>, connection: &mut Connection, forward: Forward) -> store::Result<()> {
+    connection.protocol = if forward.is_resp3 { Protocol::Resp3 } else { Protocol::Resp2 };
+    let status = context.node.status();
+    if status.role != Role::Leader || status.term != forward.term {
+        let first = forward.requests.first().map(|asked| &asked.request);
+        let slot = first.and_then(|first| Some(slot_of(command::find(&first[0])?, first))).unwrap_or(0);
+        connection.say(context.shared.refusal(NotNow::NotLeader { leader: status.leader }, slot, context.node));
+        return Ok(());
+    }
+    (connection.user, connection.is_known) = (Bytes::copy_from_slice(&forward.user), true);
+    connection.newest = forward.newest;
+    connection.watched.keys = forward.watched.into_iter().collect();
+    connection.watched.term = forward.term;
+    let request = if forward.is_transaction {
+        queued(forward.requests).map(|transaction| {
+            connection.transaction = Some(transaction);
+            vec![Bytes::from_static(b"EXEC")]
+        })
+    } else {
+        single(forward.requests)
+    };
+    match request {
+        Ok(request) => {
+            if let (Some(guest), true) = (&mut connection.guest, request[0].eq_ignore_ascii_case(b"watch")) {
+                guest.watches = request[1..].to_vec();
+            }
+            dispatch::request(context, connection, request)
+        }
+        Err(reply) => {
+            connection.say(reply);
+            Ok(())
+        }
+    }
+}
+
+fn not_taken() -> Reply {
+    Reply::error("the command is not one that a replica passes on")
+}
+
+fn single(requests: Vec<Asked>) -> Result<Vec<Bytes>, Reply> {
+    let Some(Asked { request, said: None }) = requests.into_iter().next() else { return Err(not_taken()) };
+    if forward::is_taken(lookup(&request)?) { Ok(request) } else { Err(not_taken()) }
+}
+
+fn queued(requests: Vec<Asked>) -> Result<Transaction, Reply> {
+    let mut queued = Transaction::default();
+    for (place, Asked { request, said }) in requests.into_iter().enumerate() {
+        let command = lookup(&request)?;
+        if !transaction::takes(command) || transaction::is_own(command) || command.is_on_draft() == said.is_some() {
+            return Err(not_taken());
+        }
+        queued.said.extend(said.map(|said| (place, said)));
+        queued.requests.push((command, request));
+    }
+    Ok(queued)
+}

@@ -1,0 +1,87 @@
+//! Where requests go on to the leader and its answers come back: what the server does with them at the replica that asks.
+
+use super::clients::Clients;
+use super::forwards::{Matter, UnderWay};
+use super::slots::State;
+use super::tickets::Stub;
+use crate::node::Node;
+use crate::resp::Reply;
+use crate::store;
+use crate::wire::{Forward, Forwarded};
+
+impl Clients {
+    /// Says to which leader, of which term, requests can be passed on now.
+    pub fn open_forwards(&mut self, to: Option<(u64, u64)>) {
+        self.shared.forwards.to = to;
+    }
+
+    /// Whether there is something to be sent to the leader.
+    pub fn has_forwards(&self) -> bool {
+        self.shared.forwards.has_out()
+    }
+
+    /// What is to be sent to the leader, in this order.
+    pub fn take_forwards(&mut self) -> Vec<Forward> {
+        self.shared.forwards.take_out()
+    }
+
+    /// The leader has answered. Returns whether it was asked. Error: that of the store.
+    pub fn forwarded(&mut self, answer: Forwarded, node: &mut Node) -> store::Result<bool> {
+        let Some(under_way) = self.shared.forwards.take(answer.number) else { return Ok(false) };
+        let UnderWay { token, place, term, matter, .. } = under_way;
+        let Some(mut connection) = self.table.take(token) else { return Ok(true) };
+        let mut outcome = Ok(());
+        if let Some(State::Passed { slot, .. }) = connection.slots.get_mut(place) {
+            let (slot, is_refused) = (*slot, answer.reply.starts_with(b"-"));
+            connection.newest = connection.newest.max(answer.newest);
+            let reply = Reply::Written(answer.reply);
+            match matter {
+                Matter::Users if !is_refused => {
+                    // The client may go on when the change is in force here too.
+                    self.shared.users_change = true;
+                    connection.slots.set(place, State::Passed { slot, bytes: 0, said: Some(reply) });
+                    outcome = node.read(Stub::Place { token, number: place }.ticket());
+                }
+                Matter::Watch(keys) => {
+                    connection.is_watching = false;
+                    let watched = &mut connection.watched;
+                    watched.is_lost |= is_refused || answer.versions.len() != keys.len();
+                    watched.is_lost |= !watched.keys.is_empty() && watched.term != term;
+                    watched.term = term;
+                    for (key, version) in keys.into_iter().zip(answer.versions) {
+                        watched.keys.entry(key).or_insert(version);
+                    }
+                    connection.slots.set(place, State::Said(reply));
+                }
+                _ => connection.slots.set(place, State::Said(reply)),
+            }
+            self.answered(&mut connection);
+        }
+        self.table.put(connection);
+        self.count(token);
+        outcome.map(|()| true)
+    }
+
+    /// The connection to the leader has ended, or another leads. `unsent` is the number of the first request that was not sent whole:
+    /// it and those behind it were not done, and will not be. Of the others nobody knows.
+    pub fn forwards_lost(&mut self, unsent: u64, node: &Node) {
+        self.shared.forwards.to = None;
+        for (under_way, may_have_come) in self.shared.forwards.take_all(unsent) {
+            let Some(mut connection) = self.table.take(under_way.token) else { continue };
+            if let Some(State::Passed { slot, .. }) = connection.slots.get_mut(under_way.place) {
+                let slot = *slot;
+                let reply = match under_way.matter {
+                    Matter::Change | Matter::Users if may_have_come => self.shared.unknown(),
+                    _ => self.shared.again(slot, node),
+                };
+                if let Matter::Watch(_) = under_way.matter {
+                    (connection.is_watching, connection.watched.is_lost) = (false, true);
+                }
+                connection.slots.set(under_way.place, State::Said(reply));
+                self.answered(&mut connection);
+            }
+            self.table.put(connection);
+            self.count(under_way.token);
+        }
+    }
+}
