@@ -50,7 +50,7 @@ impl Default for MapConfig {
 impl MapConfig {
     /// The map confirms when the store says so, and when it needs room.
     fn of_map(&self) -> Config {
-        let interval = Duration::from_millis(1);
+        let interval = Duration::from_millis(10);
         Config { changes_max: u32::MAX, interval, background: self.background, seed: self.seed }
     }
 }
