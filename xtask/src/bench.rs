@@ -46,13 +46,13 @@ use crate::plugin;
 
 pub use kv::play as floor;
 
-const NAMES: [&str; 19] = [
+const NAMES: [&str; 20] = [
     "load", "commit", "point", "update", "scan", "mass", "stall", "recovery", "restart", "memory", "space", "many",
-    "soak", "engine", "index", "sysbench", "tpcc", "map", "kv",
+    "soak", "engine", "index", "sysbench", "tpcc", "map", "kv", "kv-soak",
 ];
 
 /// Benchmarks that run without a server.
-const BARE: [&str; 5] = ["stall", "engine", "index", "map", "kv"];
+const BARE: [&str; 6] = ["stall", "engine", "index", "map", "kv", "kv-soak"];
 
 fn run_one(name: &str, plan: &Plan) -> Result<Report> {
     match name {
@@ -75,6 +75,7 @@ fn run_one(name: &str, plan: &Plan) -> Result<Report> {
         "tpcc" => tpcc::run(plan),
         "map" => map::run(plan),
         "kv" => kv::run(plan),
+        "kv-soak" => kv::soak::run(plan),
         _ => bail!("no benchmark {name}; there are: {}, all", NAMES.join(", ")),
     }
 }

@@ -10,6 +10,7 @@ mod lag;
 mod peers;
 mod relay;
 mod restarts;
+pub mod soak;
 
 pub use floor::play;
 
@@ -44,16 +45,21 @@ fn add(report: &mut Report, system: &str, case: &str, found: &Found) {
     report.add(system, case, "ops_per_s", "1/s", found.ops_per_s);
 }
 
-/// Runs all systems in all cases, in rounds.
-pub fn run(plan: &Plan) -> Result<Report> {
+/// The medium of the replicas' data, for the head of a report.
+fn medium() -> Result<String> {
     let medium = paths::medium();
     std::fs::create_dir_all(&medium)?;
     let shown = process::mount(&medium).map_or_else(|| "unknown".to_owned(), |(kind, _)| kind);
     let emulated = if process::is_dax(&medium) { "" } else { ", persistent memory emulated" };
+    Ok(format!("{} ({shown}{emulated})", medium.display()))
+}
+
+/// Runs all systems in all cases, in rounds.
+pub fn run(plan: &Plan) -> Result<Report> {
     let workload = format!(
         "SET, compare-and-set and GET of {KEYS} keys and values of 10 B; three replicas; /1 one client, /20 twenty, x16 pipelined"
     );
-    let mut report = Report::new("kv", workload, format!("{} ({shown}{emulated})", medium.display()));
+    let (mut report, medium) = (Report::new("kv", workload, medium()?), paths::medium());
     let mut clusters = Vec::new();
     if plan.perdura {
         cluster::build()?;

@@ -12,7 +12,7 @@ use crate::kv::cluster::{Cluster, Plan, Replica};
 use crate::process;
 
 /// A number of a replica's page for Prometheus.
-fn metric(replica: &Replica, name: &str) -> Result<u64> {
+pub fn metric(replica: &Replica, name: &str) -> Result<u64> {
     let mut stream = TcpStream::connect(("127.0.0.1", replica.home.ports[2]))?;
     stream.set_read_timeout(Some(Duration::from_secs(10)))?;
     stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: replica\r\n\r\n")?;
