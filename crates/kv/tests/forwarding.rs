@@ -284,9 +284,11 @@ fn wait_is_answered_as_the_clients_replica_sees_it() {
         ],
     );
     cluster.at(3).is_cut_off = true;
-    are(&mut cluster, 2, mine, &[("SET k 2 / WAIT 2 100 / GET k", "+OK")]);
+    are(&mut cluster, 2, mine, &[("SET k 2 / WAIT 2 100 / INCR k", "+OK")]);
+    let token = cluster.open(1);
+    are(&mut cluster, 1, token, &[("GET k", "$1 2")]);
     cluster.pass(150);
-    assert_eq!(cluster.take(2, mine), b":1\r\n$1\r\n2\r\n");
+    assert_eq!(cluster.take(2, mine), b":1\r\n:3\r\n");
     are(&mut cluster, 2, mine, &[("SET k 3 / WAIT 2 0", "+OK")]);
     cluster.at(3).is_cut_off = false;
     cluster.pass(500);

@@ -207,7 +207,7 @@ impl Clients {
     fn is_full(&self, connection: &Connection) -> bool {
         let settings = &self.shared.settings;
         let is_parked = connection.parked.is_some();
-        let waits = connection.wait.is_some() || connection.is_watching;
+        let waits = connection.wait.is_some() || connection.is_asking;
         waits
             || is_parked && !(connection.slots.is_empty() && self.shared.forwards.has_room())
             || connection.slots.len() >= settings.requests_max

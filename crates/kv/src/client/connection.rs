@@ -71,8 +71,8 @@ pub struct Connection {
     pub wait: Option<Wait>,
     pub transaction: Option<Transaction>,
     pub watched: Watched,
-    /// Whether the leader was asked for the versions of keys that it is to watch. Nothing more is done until they are known.
-    pub is_watching: bool,
+    /// Whether nothing more is done until the leader has answered: to WAIT, or to WATCH, whose versions it tells.
+    pub is_asking: bool,
     /// What it is there for, if it is not a client's.
     pub guest: Option<Guest>,
     /// Whether it is closed at once.
@@ -108,7 +108,7 @@ impl Connection {
             wait: None,
             transaction: None,
             watched: Watched::default(),
-            is_watching: false,
+            is_asking: false,
             guest: None,
             is_killed: false,
             counted_bytes: 0,

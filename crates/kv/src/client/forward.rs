@@ -72,10 +72,7 @@ pub fn watch(context: &mut Context<'_>, connection: &mut Connection, request: &[
     let keys = request[1..].to_vec();
     let slot = hash_slot::of(&keys[0]);
     let forward = forward(context, connection, false, vec![Asked { request: request.to_vec(), said: None }]);
-    connection.is_watching = true;
-    if !pass(context, connection, forward, Matter::Watch(keys), slot) {
-        connection.is_watching = false;
-    }
+    pass(context, connection, forward, Matter::Watch(keys), slot);
 }
 
 /// Passes a transaction on as one. Replies to requests that are no business of keys are given already.
@@ -106,17 +103,17 @@ fn forward(context: &Context<'_>, connection: &Connection, is_transaction: bool,
     Forward { number: 0, term, newest, is_resp3, is_transaction, user, watched: Vec::new(), requests }
 }
 
-/// Returns whether it is passed on. The client is told to ask the leader itself if it is too large for that.
-fn pass(context: &mut Context<'_>, connection: &mut Connection, forward: Forward, matter: Matter, slot: u16) -> bool {
+/// The client is told to ask the leader itself if it is too large for that.
+fn pass(context: &mut Context<'_>, connection: &mut Connection, forward: Forward, matter: Matter, slot: u16) {
     let bytes = forward.bytes();
     if bytes > FORWARD_BYTES_MAX {
         let leader = context.node.status().leader;
         connection.say(context.shared.refusal(NotNow::NotLeader { leader }, slot, context.node));
-        return false;
+        return;
     }
+    connection.is_asking = matter.holds();
     let place = connection.push(State::Passed { slot, bytes, said: None });
     let under_way = UnderWay { token: connection.token, place, bytes, term: forward.term, matter };
     context.shared.forwards.add(forward, under_way);
     context.shared.statistics.forwarded += 1;
-    true
 }

@@ -13,7 +13,7 @@ const BYTES_MAX: usize = 64 << 20;
 /// What a request is about, as far as it matters to who waits for the answer.
 #[derive(Debug)]
 pub enum Matter {
-    /// It changes nothing.
+    /// It changes nothing: WAIT.
     Look,
     /// It may change keys.
     Change,
@@ -21,6 +21,13 @@ pub enum Matter {
     Users,
     /// The versions of these keys, to be watched.
     Watch(Vec<Bytes>),
+}
+
+impl Matter {
+    /// Whether the connection does nothing more until it is answered.
+    pub fn holds(&self) -> bool {
+        matches!(self, Matter::Look | Matter::Watch(_))
+    }
 }
 
 /// A request that is not answered.

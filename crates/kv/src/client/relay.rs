@@ -35,6 +35,7 @@ impl Clients {
             let (slot, is_refused) = (*slot, answer.reply.starts_with(b"-"));
             connection.newest = connection.newest.max(answer.newest);
             let reply = Reply::Written(answer.reply);
+            connection.is_asking &= !matter.holds();
             match matter {
                 Matter::Users if !is_refused => {
                     // The client may go on when the change is in force here too.
@@ -43,7 +44,6 @@ impl Clients {
                     outcome = node.read(Stub::Place { token, number: place }.ticket());
                 }
                 Matter::Watch(keys) => {
-                    connection.is_watching = false;
                     let watched = &mut connection.watched;
                     watched.is_lost |= is_refused || answer.versions.len() != keys.len();
                     watched.is_lost |= !watched.keys.is_empty() && watched.term != term;
@@ -74,9 +74,8 @@ impl Clients {
                     Matter::Change | Matter::Users if may_have_come => self.shared.unknown(),
                     _ => self.shared.again(slot, node),
                 };
-                if let Matter::Watch(_) = under_way.matter {
-                    (connection.is_watching, connection.watched.is_lost) = (false, true);
-                }
+                connection.is_asking &= !under_way.matter.holds();
+                connection.watched.is_lost |= matches!(under_way.matter, Matter::Watch(_));
                 connection.slots.set(under_way.place, State::Said(reply));
                 self.answered(&mut connection);
             }
