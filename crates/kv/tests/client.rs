@@ -205,6 +205,22 @@ fn what_a_transaction_holds_and_watches_is_bounded() {
     are(&mut cluster, 1, token, &[("EXEC", aborted), ("PING", "+PONG")]);
 }
 
+/// Hazard: a short request asks for long replies, many times, and they are all made before anybody counts them.
+#[test]
+fn replies_that_are_much_longer_than_their_requests_are_bounded() {
+    let (mut cluster, token) = one();
+    let names = |count| " client".repeat(count);
+    assert!(says(&mut cluster, 1, token, &format!("COMMAND INFO{}", names(1000))).starts_with("*1000 *10 "));
+    for inner in ["INFO", "DOCS"] {
+        are(&mut cluster, 1, token, &[(&format!("COMMAND {inner}{}", names(1001)), "-ERR 1000 names at most")]);
+    }
+    assert_eq!(says(&mut cluster, 1, token, "MULTI"), "+OK");
+    let queued = says(&mut cluster, 1, token, &vec!["COMMAND DOCS"; 3000].join(" / "));
+    assert!(queued.ends_with("+QUEUED"), "{queued}");
+    let aborted = "-EXECABORT Transaction discarded: its answers have more than 67108864 bytes";
+    are(&mut cluster, 1, token, &[("SET k 1 / EXEC / GET k", &format!("+QUEUED {aborted} $-1"))]);
+}
+
 #[test]
 fn a_transaction_is_one_entry_that_sees_its_own_writes() {
     let (mut cluster, token) = one();

@@ -6,11 +6,15 @@ use super::lookup::lookup;
 use crate::command::{self, Access, Command, Places, help, pattern};
 use crate::resp::Reply;
 
+/// Most names that INFO and DOCS take: what they say of a command is much longer than its name.
+const NAMES_MAX: usize = 1000;
+
 /// COMMAND and what follows.
 pub fn answer(inner: &str, request: &[Bytes]) -> Reply {
     match inner {
         "" => Reply::Array(outermost().map(described).collect()),
         "count" => Reply::Integer(outermost().count() as i64),
+        "info" | "docs" if request.len() > 2 + NAMES_MAX => Reply::error(format!("{NAMES_MAX} names at most")),
         "info" if request.len() == 2 => Reply::Array(outermost().map(described).collect()),
         "info" => {
             let one = |name: &Bytes| named(name).map_or(Reply::NullArray, described);

@@ -20,6 +20,8 @@ use crate::store;
 /// Most requests of a transaction, and most bytes of them.
 const REQUESTS_MAX: usize = 100_000;
 const BYTES_MAX: usize = 64 << 20;
+/// Most bytes of answers that have nothing to do with keys.
+const ANSWERS_BYTES_MAX: usize = 64 << 20;
 /// Most keys that a connection watches.
 const WATCHED_MAX: usize = 10_000;
 
@@ -122,12 +124,18 @@ pub fn exec(context: &mut Context<'_>, connection: &mut Connection) -> store::Re
     let slot = on_keys.map(|(command, request)| slot_of(command, request));
     let slot = slot.or_else(|| watched.keys.first_key_value().map(|(key, _)| hash_slot::of(key)));
     // What is not about keys is answered now: a draft has nothing to do with it.
-    let mut answered = Vec::new();
+    let (mut answered, mut bytes) = (Vec::new(), 0);
     for (place, (command, request)) in transaction.requests.iter().enumerate() {
         let said = transaction.said.get(&place).map(|reply| Some(Reply::Written(reply.clone())));
         let answer = || answers::answer(context, connection, command, request);
         let reply = said.or_else(|| (!command.is_on_draft()).then(answer));
-        answered.push(reply.map(|reply| reply.unwrap_or(Reply::OK)));
+        let reply = reply.map(|reply| reply.unwrap_or(Reply::OK));
+        bytes += reply.as_ref().map_or(0, Reply::weight);
+        if bytes > ANSWERS_BYTES_MAX {
+            connection.say(too_much("answers", ANSWERS_BYTES_MAX));
+            return Ok(());
+        }
+        answered.push(reply);
     }
     let Some(slot) = slot else {
         connection.say(Reply::Array(answered.into_iter().flatten().collect()));
@@ -145,19 +153,25 @@ pub fn exec(context: &mut Context<'_>, connection: &mut Connection) -> store::Re
             }
         }
         let requests = transaction.requests.iter().zip(answered);
-        let replies = requests.map(|((command, request), answered)| match answered {
-            Some(reply) => Ok(reply),
-            None => one(draft, command, request),
+        let mut said = 0;
+        let replies = requests.map(|((command, request), answered)| {
+            let reply = answered.map_or_else(|| one(draft, command, request, said), Ok)?;
+            said += reply.weight();
+            Ok(reply)
         });
         Ok(Reply::Array(replies.collect::<Result<_, _>>()?))
     })
 }
 
-/// Does one command of a transaction. What it refuses changes nothing, and the others are done all the same.
-fn one(draft: &mut Draft<'_>, command: &Command, request: &[Bytes]) -> Result<Reply, Reply> {
-    if draft.work() > WORK_BYTES_MAX {
-        let text = format!("EXECABORT Transaction discarded: its values have more than {WORK_BYTES_MAX} bytes");
-        return Err(Reply::Error(text));
+/// Does one command of a transaction, where those before it have said so many bytes. What it refuses changes nothing, and the others are done
+/// all the same.
+fn one(draft: &mut Draft<'_>, command: &Command, request: &[Bytes], said: usize) -> Result<Reply, Reply> {
+    if draft.work().max(said) > WORK_BYTES_MAX {
+        return Err(too_much("values", WORK_BYTES_MAX));
     }
     Ok(draft.attempt(|draft| run_on(command, request, draft)).unwrap_or_else(|reply| reply))
+}
+
+fn too_much(what: &str, most: usize) -> Reply {
+    Reply::Error(format!("EXECABORT Transaction discarded: its {what} have more than {most} bytes"))
 }
