@@ -205,6 +205,22 @@ fn what_a_transaction_holds_and_watches_is_bounded() {
     are(&mut cluster, 1, token, &[("EXEC", aborted), ("PING", "+PONG")]);
 }
 
+/// Hazard: WATCH looks at keys past the door that all other commands go through, and nobody counts what it keeps.
+#[test]
+fn watched_keys_are_no_longer_than_others_and_are_counted() {
+    let (mut cluster, token) = one();
+    let long = "-ERR a key of 32001 bytes is too long: 32000 at most";
+    are(&mut cluster, 1, token, &[(&format!("WATCH {}", "x".repeat(32_001)), long)]);
+    for number in 0..100 {
+        let key = format!("{number}{}", "x".repeat(30_000));
+        are(&mut cluster, 1, token, &[(&format!("WATCH {key} {key}"), "+OK")]);
+    }
+    let bytes = cluster.at(1).clients.bytes();
+    assert!((3_000_000..3_100_000).contains(&bytes), "{bytes}");
+    are(&mut cluster, 1, token, &[("UNWATCH", "+OK")]);
+    assert_eq!(cluster.at(1).clients.bytes(), 0);
+}
+
 /// Hazard: a short request asks for long replies, many times, and they are all made before anybody counts them.
 #[test]
 fn replies_that_are_much_longer_than_their_requests_are_bounded() {

@@ -22,10 +22,22 @@ pub struct Transaction {
 pub struct Watched {
     /// Each with its version.
     pub keys: BTreeMap<Bytes, u64>,
+    /// Bytes of the keys, and of what holds them.
+    pub bytes: usize,
     /// The term in which the versions were noted.
     pub term: u64,
     /// Whether a key was watched in another term before.
     pub is_lost: bool,
+}
+
+impl Watched {
+    /// Notes a key's version, unless the key is watched already. The key is copied: it must not keep all that came with it in memory.
+    pub fn note(&mut self, key: &[u8], version: u64) {
+        if !self.keys.contains_key(key) {
+            self.bytes += key.len() + 40;
+            self.keys.insert(Bytes::copy_from_slice(key), version);
+        }
+    }
 }
 
 /// What a connection waits for.

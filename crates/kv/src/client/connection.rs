@@ -158,13 +158,14 @@ impl Connection {
     pub fn bytes(&self) -> usize {
         let queued = self.transaction.as_ref().map_or(0, |transaction| transaction.bytes);
         let parked = self.parked.as_ref().map_or(0, |request| weight(request));
-        self.requests.bytes_held() + self.reply_bytes() + self.slots.read_bytes() + queued + parked
+        let asked = self.requests.bytes_held() + self.slots.read_bytes() + parked;
+        asked + queued + self.watched.bytes + self.reply_bytes()
     }
 
     /// Gives up what waits, for it is to be closed at once.
     pub fn kill(&mut self) {
         self.is_killed = true;
         (self.requests, self.output) = (Requests::default(), BytesMut::new());
-        (self.transaction, self.parked) = (None, None);
+        (self.transaction, self.parked, self.watched) = (None, None, Watched::default());
     }
 }

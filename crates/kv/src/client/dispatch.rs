@@ -157,7 +157,7 @@ fn run(
             }
             transaction::exec(context, connection)
         }
-        (Access::None, "watch") => transaction::watch(context, connection, &request),
+        (Access::None, "watch") => transaction::watch(context, connection, command, &request),
         (Access::None, "multi" | "discard" | "unwatch") => {
             let reply = transaction::answer(connection, command.name);
             connection.say(reply);

@@ -69,9 +69,18 @@ pub fn discard(connection: &mut Connection) {
 }
 
 /// WATCH.
-pub fn watch(context: &mut Context<'_>, connection: &mut Connection, request: &[Bytes]) -> store::Result<()> {
+pub fn watch(
+    context: &mut Context<'_>,
+    connection: &mut Connection,
+    command: &Command,
+    request: &[Bytes],
+) -> store::Result<()> {
     if connection.transaction.is_some() {
         connection.say(Reply::error("WATCH inside MULTI is not allowed"));
+        return Ok(());
+    }
+    if let Err(refusal) = command.check_keys(request) {
+        connection.say(refusal.into_reply());
         return Ok(());
     }
     let keys = &request[1..];
@@ -87,11 +96,10 @@ pub fn watch(context: &mut Context<'_>, connection: &mut Connection, request: &[
     let mut watched = std::mem::take(&mut connection.watched);
     watched.is_lost |= !watched.keys.is_empty() && watched.term != term;
     watched.term = term;
-    let noted = &mut watched.keys;
     evaluate(context, connection, hash_slot::of(&keys[0]), |draft| {
         for key in keys {
             let version = version(draft, key)?;
-            noted.entry(key.clone()).or_insert(version);
+            watched.note(key, version);
         }
         Ok(Reply::OK)
     })?;

@@ -98,6 +98,15 @@ impl Command {
     /// the draft was empty before.
     pub fn run(&self, request: &[Bytes], draft: &mut Draft<'_>) -> Outcome<Reply> {
         self.check(request)?;
+        self.check_keys(request)?;
+        match self.run {
+            Run::Draft(run) => run(Arguments::new(self.name, &request[1..]), draft),
+            Run::Client => wrong(format!("'{}' cannot be done here", self.name)),
+        }
+    }
+
+    /// Checks the length of a request's keys.
+    pub fn check_keys(&self, request: &[Bytes]) -> Outcome<()> {
         for key in self.keys(request) {
             if key.len() > crate::machine::key::KEY_BYTES_MAX {
                 return wrong(format!(
@@ -107,10 +116,7 @@ impl Command {
                 ));
             }
         }
-        match self.run {
-            Run::Draft(run) => run(Arguments::new(self.name, &request[1..]), draft),
-            Run::Client => wrong(format!("'{}' cannot be done here", self.name)),
-        }
+        Ok(())
     }
 
     /// Whether it is done on a draft.
