@@ -2,7 +2,10 @@
 
 use std::ops::Bound;
 
+use bytes::Bytes;
+
 use super::draft::{Draft, Unreadable};
+use super::head::{HEAD_BYTES_MAX, Head};
 use super::key;
 
 /// Most places that one entry clears away, and most bytes of them.
@@ -42,13 +45,17 @@ pub fn sweep(draft: &mut Draft<'_>) -> Result<u64, Unreadable> {
         bytes += place.len();
         ended.len() + old.len() < PLACES_MAX && bytes < BYTES_MAX
     })?;
-    draft.scan(key::ALL_KEYS, Bound::Unbounded, &mut |place, _| {
+    draft.scan(key::ALL_KEYS, Bound::Unbounded, &mut |place, value| {
         if key::of_generation(place) == Some(generation) || ended.len() + old.len() >= PLACES_MAX || bytes >= BYTES_MAX
         {
             return false;
         }
         bytes += place.len();
         old.push(place.to_vec());
+        if let Some(noted) = deadline_of(place, value) {
+            bytes += noted.len();
+            old.push(noted);
+        }
         true
     })?;
     let mut count = 0;
@@ -59,6 +66,14 @@ pub fn sweep(draft: &mut Draft<'_>) -> Result<u64, Unreadable> {
     }
     old.into_iter().for_each(|place| draft.change(place, None));
     Ok(count)
+}
+
+/// Where the deadline of the key is noted whose head lies at `place`, if it has one.
+fn deadline_of(place: &[u8], value: &[u8]) -> Option<Vec<u8>> {
+    let (generation, key) = key::of_head(place)?;
+    let front = Bytes::copy_from_slice(&value[..value.len().min(HEAD_BYTES_MAX)]);
+    let at_ms = Head::from_bytes(front).ok()?.deadline_ms?;
+    Some(key::deadline(at_ms, generation, &key))
 }
 
 #[cfg(test)]
@@ -91,5 +106,16 @@ mod tests {
         let draft = Draft::new(&table.shelf, 1_015, 9);
         assert_eq!((first_deadline(&draft), has_old_generation(&draft)), (Ok(None), Ok(false)));
         table.replies(&[("DBSIZE", ":1"), ("KEYS *", "*1 $1 d")]);
+    }
+
+    /// Hazard: the deadlines of keys that FLUSHALL has taken away stay until their time comes, a year later.
+    #[test]
+    fn deadlines_go_with_the_keys_of_an_old_generation() {
+        let mut table = Table::at(1_000);
+        table.replies(&[("SET a 1 EX 31536000", "+OK"), ("SET b 1", "+OK"), ("FLUSHALL", "+OK"), ("SET a 2 EX 9", "+OK")]);
+        assert_eq!(table.shelf.deadlines().len(), 2);
+        sweeps(&mut table);
+        assert_eq!(table.shelf.deadlines(), [(10_000, b"a".to_vec())]);
+        assert_eq!(has_old_generation(&Draft::new(&table.shelf, 1_000, 9)), Ok(false));
     }
 }
