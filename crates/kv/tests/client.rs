@@ -319,6 +319,26 @@ fn exec_does_nothing_if_a_watched_key_was_changed() {
     are(&mut cluster, 1, other, &[("GET k", "+OK $1 7")]);
 }
 
+/// Hazard: a refusal says that a key has ended, nothing of the log does, and a leader whose clock is behind shows the key again.
+#[test]
+fn a_refusal_that_rests_on_the_moment_is_not_taken_back() {
+    for (lines, wanted) in [("RENAME k l", "-ERR no such key"), ("MULTI / SET l 2 / EXEC", "+OK +QUEUED *-1")] {
+        let mut cluster = Cluster::new(3, &Settings::default());
+        let token = cluster.open(1);
+        are(&mut cluster, 1, token, &[("SET k v EX 3600 / WATCH k", "+OK +OK")]);
+        let before = cluster.now_us;
+        cluster.now_us += 7_200_000_000;
+        are(&mut cluster, 1, token, &[(lines, wanted)]);
+        cluster.now_us = before;
+        cluster.at(1).is_cut_off = true;
+        cluster.pass(2_000);
+        let leader = leader(&cluster);
+        assert!(leader > 1, "{leader}");
+        let other = cluster.open(leader);
+        are(&mut cluster, leader, other, &[("GET k", "$-1")]);
+    }
+}
+
 /// Two connections increment by WATCH and EXEC, with their steps interleaved at random: no increment is lost.
 #[test]
 fn no_increment_by_watch_is_lost() {

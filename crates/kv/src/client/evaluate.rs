@@ -54,7 +54,10 @@ fn on_newest(
     let (now_ms, memory) = (context.now_ms(), &context.shared.memory);
     context.node.evaluate(ticket, now_ms, |draft| {
         draft.remember(memory);
-        let reply = run(draft)?;
+        let reply = run(draft).unwrap_or_else(|reply| {
+            draft.give_up();
+            reply
+        });
         draft.keep_time();
         Ok(reply)
     })

@@ -132,6 +132,12 @@ impl<'a> Draft<'a> {
         outcome
     }
 
+    /// Takes back all changes. What was read may depend on the moment all the same.
+    pub fn give_up(&mut self) {
+        self.changes.clear();
+        self.generation.set(None);
+    }
+
     /// Lets the entry carry the moment, if what was read depends on it and nothing is changed: a leader whose clock is behind must
     /// not take that back.
     pub fn keep_time(&mut self) {
