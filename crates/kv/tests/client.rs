@@ -574,6 +574,24 @@ fn a_request_that_comes_again_is_not_done_again() {
     );
 }
 
+/// Hazard: a kept reply is given to whoever knows its id and number, whatever they may read.
+#[test]
+fn a_kept_reply_is_for_its_user_only() {
+    let (mut cluster, token) = one();
+    let denied = "-NOPERM this user has no permissions to access one of the keys used as arguments";
+    are(
+        &mut cluster,
+        1,
+        token,
+        &[
+            ("ACL SETUSER eve on nopass ~e:* +@all / SET secret s / PERDURA.ONCE me 1 GET secret", "+OK +OK $1 s"),
+            ("AUTH eve x / GET secret", &format!("+OK {denied}")),
+            ("PERDURA.ONCE me 1 GET e:1 / PERDURA.ONCE me 1 GET e:1", "$-1 $-1"),
+            ("AUTH default x / PERDURA.ONCE me 1 GET secret", "+OK $1 s"),
+        ],
+    );
+}
+
 /// No command comes, and still what has ended is cleared away, and TTL counts down.
 #[test]
 fn time_passes_for_keys_though_nobody_writes() {

@@ -1,6 +1,6 @@
 //! PERDURA.ONCE: a command that is done once, however often it is sent.
 //!
-//! `PERDURA.ONCE id number command ...`: `id` is the client's own, at most 64 bytes that no other client uses, `number` rises from 1. The
+//! `PERDURA.ONCE id number command ...`: `id` is the client's own, at most 64 bytes that no other client of the same user uses, `number` rises from 1. The
 //! reply is kept with what the command has changed, in one entry; a refusal too, for what a client was told must stay so.
 
 use bytes::{BufMut, Bytes, BytesMut};
@@ -42,8 +42,8 @@ pub fn run(context: &mut Context<'_>, connection: &mut Connection, request: &[By
             return Ok(());
         }
     };
-    let (id, inner) = (&request[1], &request[BEFORE..]);
-    evaluate(context, connection, slot_of(command, inner), |draft| once(draft, id, number, command, inner))
+    let (user, id, inner) = (connection.user.clone(), &request[1], &request[BEFORE..]);
+    evaluate(context, connection, slot_of(command, inner), |draft| once(draft, (&user, id), number, command, inner))
 }
 
 fn number(id: &[u8], number: &[u8]) -> Result<u64, Reply> {
@@ -54,9 +54,15 @@ fn number(id: &[u8], number: &[u8]) -> Result<u64, Reply> {
     number.ok_or_else(|| Reply::error("the number of a request is above 0, and rises"))
 }
 
-fn once(draft: &mut Draft<'_>, id: &[u8], number: u64, command: &Command, request: &[Bytes]) -> Result<Reply, Reply> {
+fn once(
+    draft: &mut Draft<'_>,
+    (user, id): (&[u8], &[u8]),
+    number: u64,
+    command: &Command,
+    request: &[Bytes],
+) -> Result<Reply, Reply> {
     let unreadable = |error| Refusal::from(error).into_reply();
-    match session::known(draft, id, number).map_err(unreadable)? {
+    match session::known(draft, user, id, number).map_err(unreadable)? {
         Known::New => {}
         Known::Done(Some(kept)) => {
             return Err(get_reply(&mut Reader::new(kept)).unwrap_or_else(|_| Reply::error("the kept reply is damaged")));
@@ -72,7 +78,7 @@ fn once(draft: &mut Draft<'_>, id: &[u8], number: u64, command: &Command, reques
     let reply = draft.attempt(|draft| run_on(command, request, draft)).unwrap_or_else(|reply| reply);
     let mut kept = BytesMut::new();
     put_reply(&reply, &mut kept);
-    session::note(draft, id, number, kept.freeze()).map_err(unreadable)?;
+    session::note(draft, user, id, number, kept.freeze()).map_err(unreadable)?;
     Ok(reply)
 }
 

@@ -1,11 +1,12 @@
 //! What was answered to clients that number their requests, so that one that comes again is not done again.
 //!
 //! ```text
-//! 0x01 's' id              the session: number of its last request (8), clock (8), whether its reply is kept (1), reply
-//! 0x01 'a' clock(8) id     sessions in the order of their last requests
-//! 0x01 'n'                 the number of sessions (8)
+//! 0x01 's' length(1) user id            the session: number of its last request (8), clock (8), whether its reply is kept (1), reply
+//! 0x01 'a' clock(8) length(1) user id   sessions in the order of their last requests
+//! 0x01 'n'                              the number of sessions (8)
 //! ```
 //!
+//! A session belongs to a user by its name, which has so many bytes: nobody is told what was answered to another.
 //! Numbers in places are big-endian, those in a session little-endian. There are [`SESSIONS_MAX`] sessions; a further one takes the place of that whose last request is the oldest by
 //! the entries' clock. The reply of a forgotten session's request is lost, so a session begins with request 1, and another number of an
 //! unknown session is refused.
@@ -46,12 +47,17 @@ struct Session {
     reply: Option<Bytes>,
 }
 
-fn place(id: &[u8]) -> Vec<u8> {
-    [&[SYSTEM, b's'][..], id].concat()
+/// The id of a user's session among those of all.
+fn whole(user: &[u8], id: &[u8]) -> Vec<u8> {
+    [&[user.len() as u8][..], user, id].concat()
 }
 
-fn place_by_age(clock_ms: u64, id: &[u8]) -> Vec<u8> {
-    [&[SYSTEM, b'a'][..], &clock_ms.to_be_bytes(), id].concat()
+fn place(whole: &[u8]) -> Vec<u8> {
+    [&[SYSTEM, b's'][..], whole].concat()
+}
+
+fn place_by_age(clock_ms: u64, whole: &[u8]) -> Vec<u8> {
+    [&[SYSTEM, b'a'][..], &clock_ms.to_be_bytes(), whole].concat()
 }
 
 impl Session {
@@ -73,14 +79,14 @@ impl Session {
     }
 }
 
-fn find(draft: &Draft<'_>, id: &[u8]) -> Result<Option<Session>, Unreadable> {
-    let bytes = draft.value(&place(id))?;
+fn find(draft: &Draft<'_>, whole: &[u8]) -> Result<Option<Session>, Unreadable> {
+    let bytes = draft.value(&place(whole))?;
     bytes.map(Session::from_bytes).transpose().map_err(|torn| Unreadable(format!("a session is damaged: {torn}")))
 }
 
-/// What is known of a request of a session.
-pub fn known(draft: &Draft<'_>, id: &[u8], number: u64) -> Result<Known, Unreadable> {
-    Ok(match find(draft, id)? {
+/// What is known of a request of a user's session.
+pub fn known(draft: &Draft<'_>, user: &[u8], id: &[u8], number: u64) -> Result<Known, Unreadable> {
+    Ok(match find(draft, &whole(user, id))? {
         None if number == 1 => Known::New,
         None => Known::Forgotten,
         Some(session) if session.number == number => Known::Done(session.reply),
@@ -90,15 +96,16 @@ pub fn known(draft: &Draft<'_>, id: &[u8], number: u64) -> Result<Known, Unreada
 }
 
 /// Notes that a request was done. A reply that is too long is not kept.
-pub fn note(draft: &mut Draft<'_>, id: &[u8], number: u64, reply: Bytes) -> Result<(), Unreadable> {
-    match find(draft, id)? {
-        Some(before) => draft.change(place_by_age(before.clock_ms, id), None),
+pub fn note(draft: &mut Draft<'_>, user: &[u8], id: &[u8], number: u64, reply: Bytes) -> Result<(), Unreadable> {
+    let whole = whole(user, id);
+    match find(draft, &whole)? {
+        Some(before) => draft.change(place_by_age(before.clock_ms, &whole), None),
         None => make_room(draft)?,
     }
     let clock_ms = draft.now_ms();
     let reply = Some(reply).filter(|reply| reply.len() <= REPLY_BYTES_MAX);
-    draft.change(place(id), Some(Session { number, clock_ms, reply }.to_bytes()));
-    draft.change(place_by_age(clock_ms, id), Some(Bytes::new()));
+    draft.change(place(&whole), Some(Session { number, clock_ms, reply }.to_bytes()));
+    draft.change(place_by_age(clock_ms, &whole), Some(Bytes::new()));
     Ok(())
 }
 
@@ -131,30 +138,45 @@ mod tests {
         let mut shelf = Shelf::default();
         for (at, number, reply) in [(1, 1, 10), (2, 5, 2000)] {
             let mut draft = Draft::new(&shelf, at, at);
-            assert_eq!(known(&draft, b"id", number), Ok(Known::New));
-            note(&mut draft, b"id", number, Bytes::from(vec![b'x'; reply])).expect("noted");
+            assert_eq!(known(&draft, b"me", b"id", number), Ok(Known::New));
+            note(&mut draft, b"me", b"id", number, Bytes::from(vec![b'x'; reply])).expect("noted");
             let expected = if reply > 1024 { None } else { Some(Bytes::from(vec![b'x'; reply])) };
-            assert_eq!(known(&draft, b"id", number), Ok(Known::Done(expected)));
+            assert_eq!(known(&draft, b"me", b"id", number), Ok(Known::Done(expected)));
             let deed = draft.into_deed();
             shelf.apply(deed);
         }
         let draft = Draft::new(&shelf, 3, 3);
-        assert_eq!(known(&draft, b"id", 1), Ok(Known::Past(5)));
-        assert_eq!(known(&draft, b"id", 6), Ok(Known::New));
-        assert_eq!(known(&draft, b"other", 2), Ok(Known::Forgotten));
+        assert_eq!(known(&draft, b"me", b"id", 1), Ok(Known::Past(5)));
+        assert_eq!(known(&draft, b"me", b"id", 6), Ok(Known::New));
+        assert_eq!(known(&draft, b"me", b"other", 2), Ok(Known::Forgotten));
+    }
+
+    /// Hazard: whoever guesses the id and the number of another's request reads its reply, whatever rights they have.
+    #[test]
+    fn nobody_is_told_what_was_answered_to_another() {
+        let mut shelf = Shelf::default();
+        let mut draft = Draft::new(&shelf, 1, 1);
+        note(&mut draft, b"ab", b"c", 1, Bytes::from_static(b"secret")).expect("noted");
+        let deed = draft.into_deed();
+        shelf.apply(deed);
+        let draft = Draft::new(&shelf, 2, 2);
+        for (user, id) in [("eve", "c"), ("a", "bc"), ("abc", ""), ("", "abc")] {
+            assert_eq!(known(&draft, user.as_bytes(), id.as_bytes(), 1), Ok(Known::New), "{user} {id}");
+        }
+        assert_eq!(known(&draft, b"ab", b"c", 1), Ok(Known::Done(Some(Bytes::from_static(b"secret")))));
     }
 
     #[test]
     fn the_oldest_session_makes_room() {
         let mut shelf = Shelf::default();
         let mut draft = Draft::new(&shelf, 1, 1);
-        note(&mut draft, b"old", 1, Bytes::new()).expect("noted");
+        note(&mut draft, b"me", b"old", 1, Bytes::new()).expect("noted");
         draft.change(super::COUNT.to_vec(), Some(Bytes::copy_from_slice(&super::SESSIONS_MAX.to_be_bytes())));
         let deed = draft.into_deed();
         shelf.apply(deed);
         let mut draft = Draft::new(&shelf, 2, 2);
-        note(&mut draft, b"new", 1, Bytes::new()).expect("noted");
-        assert_eq!(known(&draft, b"old", 2), Ok(Known::Forgotten));
-        assert_eq!(known(&draft, b"new", 1), Ok(Known::Done(Some(Bytes::new()))));
+        note(&mut draft, b"me", b"new", 1, Bytes::new()).expect("noted");
+        assert_eq!(known(&draft, b"me", b"old", 2), Ok(Known::Forgotten));
+        assert_eq!(known(&draft, b"me", b"new", 1), Ok(Known::Done(Some(Bytes::new()))));
     }
 }
