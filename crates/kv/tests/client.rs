@@ -221,6 +221,34 @@ fn watched_keys_are_no_longer_than_others_and_are_counted() {
     assert_eq!(cluster.at(1).clients.bytes(), 0);
 }
 
+/// Hazard: a request that is kept keeps the memory of all that came with it, and only its own bytes are counted.
+#[test]
+fn what_comes_between_requests_that_are_kept_is_counted() {
+    let mut cluster = Cluster::new(3, &Settings::default());
+    let (reader, writer) = (cluster.open(1), cluster.open(1));
+    let sparse = [&b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n"[..], &b"\r\n".repeat(32 << 10)].concat();
+    for _ in 0..20 {
+        cluster.put(1, reader, &sparse);
+    }
+    assert!(!cluster.at(1).clients.wants_input(reader));
+    assert!(cluster.at(1).clients.bytes() > 1 << 20, "{}", cluster.at(1).clients.bytes());
+    cluster.settle();
+    assert!(cluster.take(1, reader).starts_with(b"$-1\r\n$-1\r\n"));
+    cluster.settle();
+    assert!(cluster.at(1).clients.wants_input(reader) && cluster.at(1).clients.bytes() < 1000);
+    are(&mut cluster, 1, writer, &[("MULTI", "+OK")]);
+    for _ in 0..500 {
+        cluster.put(1, writer, &sparse);
+    }
+    assert!(cluster.at(1).clients.bytes() > 30 << 20, "{}", cluster.at(1).clients.bytes());
+    for _ in 0..600 {
+        cluster.put(1, writer, &sparse);
+    }
+    assert!(cluster.at(1).clients.bytes() < 1 << 20, "{}", cluster.at(1).clients.bytes());
+    let said = says(&mut cluster, 1, writer, "EXEC");
+    assert!(said.contains("-ERR the transaction has more than") && said.ends_with("of previous errors."), "{said}");
+}
+
 /// Hazard: a short request asks for long replies, many times, and they are all made before anybody counts them.
 #[test]
 fn replies_that_are_much_longer_than_their_requests_are_bounded() {

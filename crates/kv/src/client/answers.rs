@@ -18,7 +18,7 @@ pub fn answer(
     let (outer, inner) = command.name.split_once('|').unwrap_or((command.name, ""));
     Some(match outer {
         "ping" => ping(command, request),
-        "echo" => Reply::Bytes(request[1].clone()),
+        "echo" => Reply::Bytes(Bytes::copy_from_slice(&request[1])),
         "select" => select(&request[1]),
         "time" => {
             let words = [context.now_us / 1_000_000, context.now_us % 1_000_000];
@@ -55,7 +55,7 @@ pub fn answer(
 fn ping(command: &Command, request: &[Bytes]) -> Reply {
     match request {
         [_] => Reply::Status("PONG"),
-        [_, text] => Reply::Bytes(text.clone()),
+        [_, text] => Reply::Bytes(Bytes::copy_from_slice(text)),
         _ => Reply::error(format!("wrong number of arguments for '{}' command", command.name)),
     }
 }

@@ -12,7 +12,10 @@ pub struct Transaction {
     pub requests: Vec<(&'static Command, Vec<Bytes>)>,
     /// Replies that another replica has given already, by the place of their requests.
     pub said: BTreeMap<usize, Bytes>,
+    /// Bytes of the requests, and of what came between them.
     pub bytes: usize,
+    /// Where in the connection's input it begins.
+    pub begun_at: u64,
     /// Whether one of the requests was refused.
     pub is_spoilt: bool,
 }

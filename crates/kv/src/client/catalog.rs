@@ -146,7 +146,7 @@ fn keys(inner: &str, request: &[Bytes]) -> Reply {
     if keys.peek().is_none() {
         return Reply::error("The command has no key arguments");
     }
-    let bare = |key: &Bytes| Reply::Bytes(key.clone());
-    let flagged = |key: &Bytes| Reply::Array(vec![Reply::Bytes(key.clone()), key_flags(command)]);
+    let bare = |key: &Bytes| Reply::Bytes(Bytes::copy_from_slice(key));
+    let flagged = |key: &Bytes| Reply::Array(vec![bare(key), key_flags(command)]);
     Reply::Array(if inner == "getkeys" { keys.map(bare).collect() } else { keys.map(flagged).collect() })
 }

@@ -27,7 +27,7 @@ use crate::store::{self, Moment, View};
 /// What is written to a client for whom there is no room.
 pub const TOO_MANY: &[u8] = b"-ERR max number of clients reached\r\n";
 
-/// Bytes of a connection's reads that are not done, beyond which no further request is looked at.
+/// Bytes of a connection's reads that are not done, and of what came between them, beyond which no further request is looked at.
 const READ_BYTES_MAX: usize = 1 << 20;
 
 /// All clients of a replica.
@@ -213,6 +213,7 @@ impl Clients {
             || connection.slots.len() >= settings.requests_max
             || connection.reply_bytes() >= settings.output_bytes_max
             || connection.slots.read_bytes() >= READ_BYTES_MAX
+            || connection.slots.kept_bytes(connection.requests.taken()) >= READ_BYTES_MAX
     }
 
     fn limits(&self, connection: &Connection) -> Limits {

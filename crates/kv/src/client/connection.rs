@@ -135,7 +135,7 @@ impl Connection {
     /// Adds a reply, or what is to become one.
     pub fn push(&mut self, state: State) -> u64 {
         let is_mute = self.wanted != Wanted::All;
-        self.slots.push(self.protocol, is_mute, state)
+        self.slots.push(self.protocol, is_mute, self.requests.taken(), state)
     }
 
     /// Replies.
@@ -158,7 +158,8 @@ impl Connection {
     pub fn bytes(&self) -> usize {
         let queued = self.transaction.as_ref().map_or(0, |transaction| transaction.bytes);
         let parked = self.parked.as_ref().map_or(0, |request| weight(request));
-        let asked = self.requests.bytes_held() + self.slots.read_bytes() + parked;
+        let reads = self.slots.read_bytes().max(self.slots.kept_bytes(self.requests.taken()));
+        let asked = self.requests.bytes_held() + reads + parked;
         asked + queued + self.watched.bytes + self.reply_bytes()
     }
 

@@ -32,6 +32,8 @@ struct Slot {
     protocol: Protocol,
     /// Whether the client wants no reply.
     is_mute: bool,
+    /// Where in the connection's input it was asked.
+    asked_at: u64,
     state: State,
 }
 
@@ -83,6 +85,12 @@ impl Slots {
         self.read_bytes
     }
 
+    /// Bytes of the input that came since the first of the reads that wait, whose memory they may keep. `taken`: of all the input.
+    pub fn kept_bytes(&self, taken: u64) -> usize {
+        let first = self.queue.front().filter(|_| self.has_reads());
+        first.map_or(0, |slot| taken.saturating_sub(slot.asked_at) as usize)
+    }
+
     /// Whether a reply waits for an entry that was evaluated.
     pub fn has_held(&self) -> bool {
         self.held > 0
@@ -99,9 +107,9 @@ impl Slots {
     }
 
     /// Adds a slot. Returns its number.
-    pub fn push(&mut self, protocol: Protocol, is_mute: bool, state: State) -> u64 {
+    pub fn push(&mut self, protocol: Protocol, is_mute: bool, asked_at: u64, state: State) -> u64 {
         self.count(&state, true);
-        self.queue.push_back(Slot { protocol, is_mute, state });
+        self.queue.push_back(Slot { protocol, is_mute, asked_at, state });
         self.next() - 1
     }
 
@@ -189,10 +197,10 @@ mod tests {
     #[test]
     fn replies_leave_in_the_order_of_the_requests() {
         let mut slots = Slots::new((1 << 40) - 1);
-        let held = slots.push(Protocol::Resp2, false, State::Held { reply: Reply::Integer(1), slot: 0 });
-        let read = slots.push(Protocol::Resp2, false, State::Read { request: vec![], is_asked: false });
-        slots.push(Protocol::Resp2, true, State::Said(Reply::Integer(3)));
-        slots.push(Protocol::Resp3, false, State::Said(Reply::Null));
+        let held = slots.push(Protocol::Resp2, false, 0, State::Held { reply: Reply::Integer(1), slot: 0 });
+        let read = slots.push(Protocol::Resp2, false, 0, State::Read { request: vec![], is_asked: false });
+        slots.push(Protocol::Resp2, true, 0, State::Said(Reply::Integer(3)));
+        slots.push(Protocol::Resp3, false, 0, State::Said(Reply::Null));
         let mut out = BytesMut::new();
         slots.set(read, State::Said(Reply::Integer(2)));
         assert_eq!(slots.write(&mut out), 0);

@@ -41,6 +41,9 @@ pub fn queue(connection: &mut Connection, command: &'static Command, request: Ve
     // What is discarded anyway is not kept.
     if !transaction.is_spoilt {
         transaction.bytes += request.iter().map(|argument| argument.len() + 40).sum::<usize>();
+        // The requests share the memory of all that came with them, also of what is no request.
+        let came = connection.requests.taken() - transaction.begun_at;
+        transaction.bytes = transaction.bytes.max(came as usize);
         if transaction.requests.len() >= REQUESTS_MAX || transaction.bytes > BYTES_MAX {
             *transaction = Transaction { is_spoilt: true, ..Transaction::default() };
             return Reply::error(format!("the transaction has more than {REQUESTS_MAX} commands or {BYTES_MAX} bytes"));
@@ -54,7 +57,10 @@ pub fn queue(connection: &mut Connection, command: &'static Command, request: Ve
 pub fn answer(connection: &mut Connection, name: &str) -> Reply {
     match (name, connection.transaction.is_some()) {
         ("multi", true) => return Reply::error("MULTI calls can not be nested"),
-        ("multi", false) => connection.transaction = Some(Transaction::default()),
+        ("multi", false) => {
+            let begun_at = connection.requests.taken();
+            connection.transaction = Some(Transaction { begun_at, ..Transaction::default() });
+        }
         ("discard", false) => return Reply::error("DISCARD without MULTI"),
         ("discard", true) => discard(connection),
         _ => connection.watched = Watched::default(),
