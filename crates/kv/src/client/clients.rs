@@ -57,12 +57,9 @@ impl Clients {
         Self { shared, table, batches, bytes: 0, visits: BTreeMap::new() }
     }
 
-    /// Says where clients reach a replica, or that nobody knows.
-    pub fn set_name(&mut self, replica: u64, name: Option<Name>) {
-        match name {
-            Some(name) => self.shared.names.insert(replica, name),
-            None => self.shared.names.remove(&replica),
-        };
+    /// Says where clients reach the replicas, as far as that is known. Others that were told before are forgotten.
+    pub fn set_names(&mut self, names: BTreeMap<u64, Name>) {
+        self.shared.names = names;
     }
 
     /// What has happened.

@@ -102,14 +102,12 @@ impl Server {
         if !std::mem::take(&mut self.has_new_names) && !has_new_members {
             return;
         }
-        for id in all_of(self.members()) {
-            let name = self.book.find(id).and_then(|addresses| {
-                let (host, port) = addresses.client.rsplit_once(':')?;
-                let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
-                Some(Name { host, port: port.parse().ok()? })
-            });
-            self.clients.set_name(id, name);
-        }
+        let name = |id: u64| {
+            let (host, port) = self.book.find(id)?.client.rsplit_once(':')?;
+            let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+            Some((id, Name { host, port: port.parse().ok()? }))
+        };
+        self.clients.set_names(all_of(self.members()).into_iter().filter_map(name).collect());
     }
 
     /// Closes connections whose time is over.

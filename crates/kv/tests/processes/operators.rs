@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-use super::replica::{Replica, cluster, leader, set};
+use super::replica::{Replica, cluster, leader, set, wait_for};
 use super::resp::Reply;
 
 /// The status and the body of a path.
@@ -48,6 +48,12 @@ fn operators_see_and_steer_a_cluster() {
     assert!(checked.contains("sound: "), "{checked}");
     assert!(set(&replicas, &mut at, "key", "other"));
     replicas[first].done(&["members", "remove", &id.to_string()]);
+    // Hazard: clients are told of who is no member any more.
+    let mut client = replicas[first].client().expect("a client");
+    wait_for("the names of two members", || match client.call(&["CLUSTER", "NODES"]).expect("a reply") {
+        Reply::Bytes(text) => (String::from_utf8_lossy(&text).lines().count() == 2).then_some(()),
+        other => panic!("{other:?}"),
+    });
     let said = replicas[first].refused(&["members", "remove", &id.to_string()], 2);
     assert!(said.contains("there is no member"), "{said}");
     // The removed one does not come back under its id.

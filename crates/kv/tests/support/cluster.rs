@@ -47,9 +47,8 @@ impl Cluster {
             let (place, store) = Place::create(Variant::List, 32 << 20, &standing).expect("a store");
             let node = Node::open(store, node::Settings { nonce: *id, ..node::Settings::default() }).expect("a node");
             let mut clients = Clients::new(settings.clone());
-            for id in &ids {
-                clients.set_name(*id, Some(Name { host: "127.0.0.1".to_owned(), port: 7000 + *id as u16 }));
-            }
+            let name = |id: &u64| (*id, Name { host: "127.0.0.1".to_owned(), port: 7000 + *id as u16 });
+            clients.set_names(ids.iter().map(name).collect());
             replicas.insert(
                 *id,
                 Replica { node, clients, letters: Vec::new(), is_cut_off: false, link: None, _place: place },
