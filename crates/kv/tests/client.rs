@@ -249,6 +249,19 @@ fn what_comes_between_requests_that_are_kept_is_counted() {
     assert!(said.contains("-ERR the transaction has more than") && said.ends_with("of previous errors."), "{said}");
 }
 
+/// Hazard: a million rules are all applied, each held against those before, to find that they are too many.
+#[test]
+fn rules_and_patterns_that_are_too_long_are_refused_before_they_are_looked_at() {
+    let (mut cluster, token) = one();
+    let refused = "-ERR a user is given 32768 bytes of rules at once at most";
+    let rules: String = (0..5000).map(|number| format!(" ~k{number}")).collect();
+    are(&mut cluster, 1, token, &[(&format!("ACL SETUSER eve +nope{rules}"), refused), ("ACL USERS", "*1 $7 default")]);
+    let (long, refused) = ("x".repeat(32_001), "-ERR a pattern of 32001 bytes is too long: 32000 at most");
+    for line in ["CONFIG GET", "COMMAND LIST FILTERBY PATTERN", "KEYS"] {
+        are(&mut cluster, 1, token, &[(&format!("{line} {long}"), refused)]);
+    }
+}
+
 /// Hazard: a short request asks for long replies, many times, and they are all made before anybody counts them.
 #[test]
 fn replies_that_are_much_longer_than_their_requests_are_bounded() {

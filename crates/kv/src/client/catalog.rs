@@ -124,6 +124,9 @@ fn list(options: &[Bytes]) -> Reply {
     let [by, kind, value] = options else {
         return if options.is_empty() { names(&|one| !one.name.contains('|')) } else { Reply::error("syntax error") };
     };
+    if let Err(refusal) = pattern::check(value) {
+        return refusal.into_reply();
+    }
     match (&by.to_ascii_uppercase()[..], &kind.to_ascii_uppercase()[..]) {
         (b"FILTERBY", b"PATTERN") => names(&|one| pattern::matches(&value.to_ascii_lowercase(), one.name.as_bytes())),
         (b"FILTERBY", b"ACLCAT") => {

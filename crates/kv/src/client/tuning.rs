@@ -65,6 +65,9 @@ fn all(settings: &Settings) -> BTreeMap<String, String> {
 }
 
 fn get(settings: &Settings, patterns: &[Bytes]) -> Reply {
+    if let Err(refusal) = patterns.iter().try_for_each(|pattern| pattern::check(pattern)) {
+        return refusal.into_reply();
+    }
     let is_wanted = |key: &str| patterns.iter().any(|one| pattern::matches(&one.to_ascii_lowercase(), key.as_bytes()));
     let found = all(settings).into_iter().filter(|(key, _)| is_wanted(key));
     Reply::Map(found.map(|(key, value)| (Reply::text(key), Reply::text(value))).collect())

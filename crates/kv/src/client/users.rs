@@ -32,6 +32,9 @@ fn set(context: &mut Context<'_>, connection: &mut Connection, request: &[Bytes]
         Some("Usernames can't contain spaces or null characters".to_owned())
     } else if name.len() > NAME_BYTES_MAX {
         Some(format!("the name of a user has {NAME_BYTES_MAX} bytes at most"))
+    } else if rules.iter().map(|rule| rule.len() + 1).sum::<usize>() > RULES_BYTES_MAX {
+        // Each is held against all before it.
+        Some(format!("a user is given {RULES_BYTES_MAX} bytes of rules at once at most"))
     } else if is_new && context.shared.acl.users().count() > USERS_MAX {
         Some(format!("there are {USERS_MAX} users already"))
     } else {

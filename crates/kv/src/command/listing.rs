@@ -22,6 +22,7 @@ pub const COMMANDS: &[Command] = &[
 
 fn keys(mut arguments: Arguments<'_>, draft: &mut Draft<'_>) -> Outcome<Reply> {
     let pattern = arguments.take()?;
+    pattern::check(pattern)?;
     let (mut found, mut bytes) = (Vec::new(), 0);
     draft.keys(&pattern::prefix(pattern), Bound::Unbounded, &mut |key| {
         if pattern::matches(pattern, &key) {

@@ -3,6 +3,17 @@
 //! A star never takes back what a star before it has matched, so a match takes at most the product of both lengths, whatever the
 //! pattern.
 
+use super::{Outcome, wrong};
+use crate::machine::key::KEY_BYTES_MAX;
+
+/// Refuses a pattern that is longer than any key: each key would be held against all of it.
+pub fn check(pattern: &[u8]) -> Outcome<()> {
+    match pattern.len() {
+        ..=KEY_BYTES_MAX => Ok(()),
+        length => wrong(format!("a pattern of {length} bytes is too long: {KEY_BYTES_MAX} at most")),
+    }
+}
+
 /// Whether a text matches a pattern.
 pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
     let (mut at, mut from) = (0, 0);

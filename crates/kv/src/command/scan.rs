@@ -52,7 +52,10 @@ impl<'a> Wanted<'a> {
                     }
                     wanted.count = usize::try_from(count).unwrap_or(usize::MAX).min(LOOKED_AT_MAX);
                 }
-                (b"MATCH", _) => wanted.pattern = arguments.take()?,
+                (b"MATCH", _) => {
+                    wanted.pattern = arguments.take()?;
+                    pattern::check(wanted.pattern)?;
+                }
                 (b"PREFIX", _) => wanted.prefix = arguments.take()?,
                 (b"FROM", _) => wanted.from = Bound::Included(arguments.take()?),
                 (b"AFTER", false) => wanted.from = Bound::Excluded(arguments.take()?),
@@ -178,6 +181,16 @@ mod tests {
                 "-ERR this replica does not know the cursor (any more): begin again with 0, or use PERDURA.RANGE",
             ),
         ]);
+    }
+
+    /// Hazard: keys are held against a pattern that is a thousand times as long as any key.
+    #[test]
+    fn a_pattern_is_no_longer_than_a_key() {
+        let refused = "-ERR a pattern of 32001 bytes is too long: 32000 at most";
+        for line in ["KEYS", "PERDURA.RANGE MATCH", "SCAN 0 MATCH"] {
+            table().replies(&[(&format!("{line} {}", "x".repeat(32_001)), refused)]);
+        }
+        table().replies(&[(&format!("KEYS {}", "x".repeat(32_000)), "*0")]);
     }
 
     #[test]

@@ -112,7 +112,12 @@ mod tests {
     #[test]
     fn deadlines_go_with_the_keys_of_an_old_generation() {
         let mut table = Table::at(1_000);
-        table.replies(&[("SET a 1 EX 31536000", "+OK"), ("SET b 1", "+OK"), ("FLUSHALL", "+OK"), ("SET a 2 EX 9", "+OK")]);
+        table.replies(&[
+            ("SET a 1 EX 31536000", "+OK"),
+            ("SET b 1", "+OK"),
+            ("FLUSHALL", "+OK"),
+            ("SET a 2 EX 9", "+OK"),
+        ]);
         assert_eq!(table.shelf.deadlines().len(), 2);
         sweeps(&mut table);
         assert_eq!(table.shelf.deadlines(), [(10_000, b"a".to_vec())]);
