@@ -5,8 +5,8 @@
 //! the queue of events is drained, or after a number of entries or a time, whichever is first.
 //!
 //! What is bounded, and by what: clients and what waits for each by the configuration (room `client`); a replica's queue by
-//! `peers.queue_size_max`, beyond which letters are dropped; visitors and browsers by [`VISITORS_MAX`] and [`BROWSERS_MAX`], by the
-//! length of what they may say, and by time.
+//! `peers.queue_size_max`, beyond which letters are dropped; browsers by [`BROWSERS_MAX`], and visitors by a number for those of each kind (visitor.rs),
+//! by the length of what they may say, and by time.
 //!
 //! - `clock`, `logs`: time, chance, the log for operators
 //! - `socket`, `channel`, `tls`: streams of bytes
@@ -19,6 +19,8 @@
 
 mod asking;
 mod book;
+#[cfg(test)]
+mod bounds;
 mod browsing;
 mod channel;
 mod chores;
@@ -49,8 +51,8 @@ use crate::config::Config;
 pub use clock::{draw, draw_long, wall_ms};
 pub use logs::logger;
 use pool::Trouble;
+pub use state::BROWSERS_MAX;
 use state::Server;
-pub use state::{BROWSERS_MAX, VISITORS_MAX};
 
 /// Serves until a signal ends it. Error: what keeps it from that, and what helps.
 pub fn run(config: Config, log: &Logger) -> Result<(), Trouble> {

@@ -126,7 +126,8 @@ impl Server {
             draft.put_system(&key::member(replica), Some(bytes));
             Ok::<_, ()>(())
         })?;
-        self.book.hear(replica, addresses.clone());
+        let members = all_of(self.members());
+        self.book.hear(replica, addresses.clone(), |id| id == self.id || members.contains(&id));
         Ok(written.err().map(|not_now| self.not_now(not_now)))
     }
 

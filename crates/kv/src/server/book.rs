@@ -44,12 +44,15 @@ impl Book {
         Ok(is_new)
     }
 
-    /// A replica has said where it is reached.
-    pub fn hear(&mut self, replica: u64, addresses: Addresses) {
-        if self.heard.len() >= STRANGERS_MAX && !self.heard.contains_key(&replica) {
-            self.heard.pop_first();
-        }
+    /// A replica has said where it is reached. If too many strangers have, one of them is forgotten, and none that `keeps` says is none.
+    pub fn hear(&mut self, replica: u64, addresses: Addresses, keeps: impl Fn(u64) -> bool) {
         self.heard.insert(replica, addresses);
+        let strangers = || self.heard.keys().copied().filter(|id| *id != replica && !keeps(*id));
+        if strangers().count() >= STRANGERS_MAX
+            && let Some(stranger) = strangers().next()
+        {
+            self.heard.remove(&stranger);
+        }
     }
 
     /// Where a replica is reached, if that is known.
@@ -79,4 +82,21 @@ pub fn to_bytes(addresses: &Addresses) -> Bytes {
     let mut out = BytesMut::new();
     addresses.put(&mut out);
     out.freeze()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Addresses, Book, STRANGERS_MAX};
+
+    /// Hazard: whoever connects with ids that nobody knows fills the memory, or pushes out where members are.
+    #[test]
+    fn strangers_are_forgotten_and_members_are_not() {
+        let (mut book, members) = (Book::default(), [1, 1000]);
+        for id in (1..500).chain([1000]).chain(2000..2500) {
+            book.hear(id, Addresses { peer: id.to_string(), ..Addresses::default() }, |id| members.contains(&id));
+        }
+        assert_eq!(book.heard.len(), STRANGERS_MAX + members.len());
+        let newest = [1, 1000, 2499].map(|id| book.find(id).map(|addresses| addresses.peer.clone()));
+        assert_eq!(newest, ["1", "1000", "2499"].map(|peer| Some(peer.to_owned())));
+    }
 }

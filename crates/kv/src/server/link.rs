@@ -316,3 +316,33 @@ impl Link {
         is_new.then_some(News::Down(why))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{BytesMut, Channel, Hello, Letter, Link, Plan, Socket, State, Token};
+    use crate::wire::{Chunk, put_letter};
+    use bytes::Bytes;
+
+    /// Hazard: a replica that is slow, or does not read at all, has the others keep what they have for it.
+    #[test]
+    fn letters_to_one_that_does_not_read_are_dropped_beyond_the_bound() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a listener");
+        let poll = mio::Poll::new().expect("a poll");
+        let socket = Socket::connect(listener.local_addr().expect("an address")).expect("a socket");
+        let channel = Channel::new(socket, None, poll.registry(), Token(1)).expect("a channel");
+        let mut link = Link::new(2, String::new(), Token(1));
+        link.state = State::Up(channel);
+        let plan = Plan { hello: Hello::default(), tls: None, queue_bytes_max: 1 << 20, silence_ms: 1000 };
+        let bytes = Bytes::from(vec![0; 100_000]);
+        let letter = Letter::Chunk(Chunk { from: 1, to: 2, index: 1, term: 1, number: 0, is_last: false, bytes });
+        let mut one = BytesMut::new();
+        put_letter(&letter, &mut one);
+        for _ in 0..1000 {
+            link.send(&letter, &plan);
+            let _ = link.flush(1);
+            assert!(link.output.len() <= plan.queue_bytes_max + one.len(), "{}", link.output.len());
+        }
+        assert!(link.is_up() && link.dropped > 500 && link.sent + link.dropped == 1000, "{link:?}");
+        assert!(link.output.len() > plan.queue_bytes_max);
+    }
+}

@@ -7,7 +7,7 @@ use slog::{debug, warn};
 use super::channel::Channel;
 use super::http::Browser;
 use super::socket::Socket;
-use super::state::{BROWSERS_MAX, Line, Port, Server, Source, VISITORS_MAX};
+use super::state::{BROWSERS_MAX, Line, Port, Server, Source};
 use super::visitor::Visitor;
 use crate::client::{Peer, TOO_MANY};
 use crate::store;
@@ -45,19 +45,20 @@ impl Server {
         let now_ms = self.clock.now_ms();
         match port {
             Port::Client => return self.take_client(socket),
-            Port::Peer if self.visitors.len() < VISITORS_MAX => {
+            Port::Peer => {
                 socket.tune(Some(self.config.peers.silence_ms));
                 let tls = self.peer_tls.as_ref().map(super::tls::Serves::connection).transpose()?;
                 let key = self.key();
                 let channel = Channel::new(socket, tls, self.poll.registry(), Source::Visitor.token(key))?;
                 self.visitors.insert(key, Visitor::new(channel, now_ms));
+                self.make_room(key);
             }
             Port::Browser if self.browsers.len() < BROWSERS_MAX => {
                 let key = self.key();
                 let channel = Channel::new(socket, None, self.poll.registry(), Source::Browser.token(key))?;
                 self.browsers.insert(key, Browser::new(channel, now_ms));
             }
-            Port::Peer | Port::Browser => {
+            Port::Browser => {
                 warn!(self.log, "too many connections"; "from" => socket.remote());
             }
         }

@@ -25,8 +25,6 @@ use crate::client::{self, Clients};
 use crate::config::{Config, StoreKind};
 use crate::node::{self, LeaseSettings, Node};
 
-/// Most connections at the address for replicas.
-pub const VISITORS_MAX: usize = 256;
 /// Most connections at the address for browsers.
 pub const BROWSERS_MAX: usize = 64;
 /// Bytes that are read at a time.
@@ -215,7 +213,7 @@ impl Server {
         let addresses = Addresses { peer: config.peer_address(), client: config.client_address() };
         let hello = Hello { cluster, replica: id, meant: 0, start, addresses: addresses.clone() };
         let mut book = Book::default();
-        book.hear(id, addresses);
+        book.hear(id, addresses, |_| true);
         let renewal = Renewal::new(&config);
         let serves = |tls: &Option<_>| tls.as_ref().map(Serves::new).transpose().map_err(refused);
         let (client_tls, peer_tls) = (serves(&config.clients.tls)?, serves(&config.peers.tls)?);

@@ -111,7 +111,7 @@ impl Server {
     }
 
     /// Closes connections whose time is over.
-    fn end_late(&mut self, now_ms: u64) {
+    pub fn end_late(&mut self, now_ms: u64) {
         let since = |then_ms: u64| now_ms.saturating_sub(then_ms);
         let late = |kind: &Kind, heard_ms: u64| match kind {
             Kind::Stranger | Kind::Refused => since(heard_ms) > visitor::GREETING_MS,

@@ -6,7 +6,7 @@ use slog::{error, info, warn};
 
 use super::hello::{Hello, Word};
 use super::state::Server;
-use super::visitor::{Kind, Said, Visitor};
+use super::visitor::{Kind, OPERATORS_MAX, STRANGERS_MAX, Said, UNKNOWN_MAX, Visitor};
 use crate::client::Clients;
 use crate::node::Role;
 use crate::store::{self, ErrorKind};
@@ -19,6 +19,16 @@ const READS_MAX: usize = 64;
 fn is_left(clients: &Clients, key: u64, visitor: &mut Visitor) -> bool {
     visitor.is_left = matches!(visitor.kind, Kind::Forwarder(_)) && clients.is_busy_with(key, visitor.unsent());
     visitor.is_left
+}
+
+/// Those that a visitor is counted with: however many there are of them, they take no room from others.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Crowd {
+    Strangers,
+    Operators,
+    Unknown,
+    /// Each has one connection for letters, and one for what it passes on.
+    Members,
 }
 
 impl Server {
@@ -107,9 +117,10 @@ impl Server {
         let word = Word::Welcome { cluster: self.cluster, replica: self.id };
         let Some(visitor) = self.visitors.get_mut(&key) else { return };
         visitor.say(&word);
+        visitor.heard_ms = self.clock.now_ms();
         if hello.replica == 0 {
             visitor.kind = Kind::Operator(None);
-            return;
+            return self.make_room(key);
         }
         if forwards {
             visitor.kind = Kind::Forwarder(hello.replica);
@@ -117,15 +128,48 @@ impl Server {
             // An older connection has ended.
             let is_older = |kind: &Kind| matches!(kind, Kind::Forwarder(id) if *id == hello.replica);
             self.visitors.retain(|other, visitor| *other == key || !is_older(&visitor.kind));
-            return;
+            return self.make_room(key);
         }
         visitor.kind = Kind::Peer(hello.replica, hello.start);
         info!(self.log, "a replica has connected"; "peer" => hello.replica, "from" => &visitor.from);
-        self.book.hear(hello.replica, hello.addresses.clone());
+        let members = super::chores::all_of(self.members());
+        let keeps = |id| id == self.id || members.contains(&id);
+        self.book.hear(hello.replica, hello.addresses.clone(), keeps);
         self.has_new_names = true;
         // An older connection of the same replica has ended, only nobody has said so.
         let of_it = |kind: &Kind| matches!(kind, Kind::Peer(id, _) if *id == hello.replica);
         self.visitors.retain(|other, visitor| *other == key || !of_it(&visitor.kind));
+        self.make_room(key);
+    }
+
+    fn crowd(&self, kind: &Kind) -> Crowd {
+        match kind {
+            Kind::Stranger | Kind::Refused => Crowd::Strangers,
+            Kind::Operator(_) => Crowd::Operators,
+            Kind::Peer(id, _) | Kind::Forwarder(id) if super::chores::all_of(self.members()).contains(id) => {
+                Crowd::Members
+            }
+            Kind::Peer(..) | Kind::Forwarder(_) => Crowd::Unknown,
+        }
+    }
+
+    /// Lets the oldest go of those that a visitor is counted with, if with it they are too many.
+    pub fn make_room(&mut self, key: u64) {
+        let Some(crowd) = self.visitors.get(&key).map(|visitor| self.crowd(&visitor.kind)) else { return };
+        let most = match crowd {
+            Crowd::Strangers => STRANGERS_MAX,
+            Crowd::Operators => OPERATORS_MAX,
+            Crowd::Unknown => UNKNOWN_MAX,
+            Crowd::Members => return,
+        };
+        let others = self.visitors.iter().filter(|(other, _)| **other != key);
+        let others: Vec<u64> =
+            others.filter(|(_, visitor)| self.crowd(&visitor.kind) == crowd).map(|(other, _)| *other).collect();
+        if others.len() >= most
+            && let Some(oldest) = self.visitors.remove(&others[0])
+        {
+            warn!(self.log, "too many connections to the address for replicas: the oldest of its kind is closed"; "from" => oldest.from);
+        }
     }
 
     fn objection(&self, key: u64, hello: &Hello) -> Option<String> {
@@ -190,7 +234,7 @@ impl Server {
     /// Writes to a visitor what there is.
     pub fn flush_visitor(&mut self, key: u64) -> store::Result<()> {
         let Some(visitor) = self.visitors.get_mut(&key) else { return Ok(()) };
-        match visitor.flush() {
+        match visitor.flush(self.clock.now_ms()) {
             Ok(true) if matches!(visitor.kind, Kind::Refused) => _ = self.visitors.remove(&key),
             Ok(_) => {}
             Err(error) => self.part(key, Some(error)),

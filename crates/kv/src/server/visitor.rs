@@ -13,6 +13,12 @@ use crate::wire::{
     Broken, FRAME_BYTES_MAX, Forward, Forwarded, Frames, Letter, get_forward, get_letter, put_forwarded,
 };
 
+/// Most visitors that have not said who they are, or were refused.
+pub const STRANGERS_MAX: usize = 128;
+/// Most operators.
+pub const OPERATORS_MAX: usize = 64;
+/// Most replicas that are not known as members. All of a cluster may be such to one that lags.
+pub const UNKNOWN_MAX: usize = 32;
 /// Milliseconds in which a visitor must have said who it is.
 pub const GREETING_MS: u64 = 5000;
 /// Milliseconds that an operator may be silent.
@@ -54,7 +60,7 @@ pub struct Visitor {
     pub channel: Channel,
     /// Who it is.
     pub kind: Kind,
-    /// When it was last heard.
+    /// When it was last heard, or took a chunk of a backup. Until it has said who it is: when it came.
     pub heard_ms: u64,
     /// Where it is, as the network says.
     pub from: String,
@@ -78,7 +84,9 @@ impl Visitor {
             None => Ok(false),
             Some(0) => Err(io::ErrorKind::UnexpectedEof.into()),
             Some(count) => {
-                self.heard_ms = now_ms;
+                if matches!(self.kind, Kind::Peer(..) | Kind::Operator(_)) {
+                    self.heard_ms = now_ms;
+                }
                 self.frames.input().extend_from_slice(&scratch[..count]);
                 Ok(true)
             }
@@ -127,7 +135,7 @@ impl Visitor {
     }
 
     /// Sends what waits, and further chunks of a backup as they find room. Returns whether it is all sent.
-    pub fn flush(&mut self) -> io::Result<bool> {
+    pub fn flush(&mut self, now_ms: u64) -> io::Result<bool> {
         loop {
             if let Kind::Operator(backup) = &mut self.kind
                 && self.output.len() < BACKUP_BYTES_MAX
@@ -136,6 +144,7 @@ impl Visitor {
                 let (chunk, is_last) = snapshot.chunk(*number).map_err(io::Error::other)?;
                 put_word(&Word::Answer(chunk), &mut self.output);
                 *number += 1;
+                self.heard_ms = now_ms;
                 if is_last {
                     put_word(&Word::Answer(Bytes::new()), &mut self.output);
                     *backup = None;

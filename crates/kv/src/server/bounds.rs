@@ -1,0 +1,187 @@
+//! Tests: crowds at a server's addresses, without its loop.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use bytes::BytesMut;
+use mio::Events;
+use slog::{Discard, Logger, o};
+
+use super::hello::{Hello, Word, put_word};
+use super::http;
+use super::pool;
+use super::socket::Listener;
+use super::state::{BROWSERS_MAX, Port, Server, Source};
+use super::visitor::{self, Kind, OPERATORS_MAX, STRANGERS_MAX, UNKNOWN_MAX};
+use crate::config::Config;
+use crate::store::Standing;
+
+const CLUSTER: u128 = 7;
+
+/// Replica 1 of members 1, 2 and 3, which knows of no leader.
+struct Crowded {
+    server: Server,
+    _directory: tempfile::TempDir,
+}
+
+impl Crowded {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().expect("a directory");
+        let text = format!(
+            "directory = '{}'\nstore = {{ size = '8M', emulate = true }}\nclients.listen = ['127.0.0.1:0']\n\
+             peers.listen = '127.0.0.1:0'\nhttp.listen = '127.0.0.1:0'",
+            directory.path().join("data").display()
+        );
+        let config = Config::parse(&text).expect("a configuration");
+        drop(pool::create(&config, &Standing::founder(CLUSTER, 1, vec![1, 2, 3]), 1).expect("data"));
+        let server = Server::open(config, Logger::root(Discard, o!())).expect("a server");
+        Self { server, _directory: directory }
+    }
+
+    /// Where those connect for whom a socket listens, and its number.
+    fn place(&self, wanted: Port) -> (usize, SocketAddr) {
+        let of_it = |(_, port): &(Listener, Port)| *port == wanted;
+        let number = self.server.listeners.iter().position(of_it).expect("a listener");
+        let Listener::Tcp(listener) = &self.server.listeners[number].0 else { panic!("not of the network") };
+        (number, listener.local_addr().expect("an address"))
+    }
+
+    /// Somebody connects, and is taken in.
+    fn connect(&mut self, port: Port) -> TcpStream {
+        let ((number, address), before) = (self.place(port), self.server.next_key);
+        let stream = TcpStream::connect(address).expect("a connection");
+        while self.server.next_key == before {
+            self.server.accept(number);
+        }
+        stream
+    }
+
+    /// A visitor says something, which is heard.
+    fn say(&mut self, stream: &mut TcpStream, key: u64, bytes: &[u8]) {
+        stream.write_all(bytes).expect("sent");
+        let (mut events, mut has_come) = (Events::with_capacity(64), false);
+        while !has_come {
+            self.server.poll.poll(&mut events, Some(Duration::from_secs(5))).expect("events");
+            assert!(!events.is_empty(), "nothing comes");
+            for event in events.iter().filter(|event| Source::of(event.token()) == (Source::Visitor, key)) {
+                self.server.visitors.get_mut(&key).expect("a visitor").channel.happened(event);
+                has_come |= event.is_readable();
+            }
+        }
+        self.server.hear(key).expect("a store");
+    }
+
+    /// Somebody connects to the address for replicas and says something. Returns also the key of the visitor.
+    fn visit(&mut self, bytes: &[u8]) -> (TcpStream, u64) {
+        let mut stream = self.connect(Port::Peer);
+        let key = self.server.next_key;
+        self.say(&mut stream, key, bytes);
+        (stream, key)
+    }
+
+    /// A replica connects, or an operator, which is replica 0.
+    fn greet(&mut self, replica: u64) -> (TcpStream, u64) {
+        let mut out = BytesMut::new();
+        let cluster = if replica == 0 { 0 } else { CLUSTER };
+        put_word(&Word::Hello(Hello { cluster, replica, start: replica, ..Hello::default() }), &mut out);
+        self.visit(&out)
+    }
+
+    fn count(&self, is_it: impl Fn(&Kind) -> bool) -> usize {
+        self.server.visitors.values().filter(|visitor| is_it(&visitor.kind)).count()
+    }
+
+    fn has(&self, id: u64) -> bool {
+        self.count(|kind| matches!(kind, Kind::Peer(other, _) if *other == id)) == 1
+    }
+}
+
+/// Hazard: strangers, operators or replicas that nobody knows take all connections that there may be, and the members find no way in: there
+/// is no leader any more, or never one.
+#[test]
+fn a_crowd_at_the_address_for_replicas_keeps_no_member_out() {
+    let mut crowded = Crowded::new();
+    let (_second, _) = crowded.greet(2);
+    let mut silent: Vec<TcpStream> = (0..STRANGERS_MAX + 20).map(|_| crowded.connect(Port::Peer)).collect();
+    assert_eq!(crowded.count(|kind| matches!(kind, Kind::Stranger)), STRANGERS_MAX);
+    // The oldest has gone, the newest has not.
+    assert_eq!(silent[0].read(&mut [0; 1]).expect("the end"), 0);
+    silent.last_mut().expect("some").set_nonblocking(true).expect("a socket");
+    assert!(silent.last_mut().expect("some").read(&mut [0; 1]).is_err());
+    // Those whose streams end here have not been heard of since.
+    (0..OPERATORS_MAX + 20).for_each(|_| drop(crowded.greet(0)));
+    (100..100 + UNKNOWN_MAX as u64 + 20).for_each(|id| drop(crowded.greet(id)));
+    assert_eq!(crowded.count(|kind| matches!(kind, Kind::Operator(_))), OPERATORS_MAX);
+    assert_eq!(crowded.count(|kind| matches!(kind, Kind::Peer(id, _) if *id >= 100)), UNKNOWN_MAX);
+    assert!(crowded.has(119 + UNKNOWN_MAX as u64) && !crowded.has(100));
+    let (_third, _) = crowded.greet(3);
+    assert!(crowded.has(2) && crowded.has(3));
+    // Again and again, it is one connection.
+    let _again: Vec<_> = (0..3).map(|_| crowded.greet(3)).collect();
+    assert!(crowded.has(3));
+}
+
+/// Hazard: one that sends a byte now and then, or does not take what it is told, stays for ever.
+#[test]
+fn who_has_not_said_who_it_is_goes_in_time_whatever_it_sends() {
+    let mut crowded = Crowded::new();
+    let (mut slow, slow_key) = crowded.visit(b"x");
+    let (_refused, refused_key) = crowded.greet(1);
+    assert!(!crowded.server.visitors.contains_key(&refused_key), "it was told");
+    let (_member, _) = crowded.greet(2);
+    let came_ms = crowded.server.visitors[&slow_key].heard_ms;
+    std::thread::sleep(Duration::from_millis(5));
+    crowded.say(&mut slow, slow_key, b"y");
+    assert_eq!(crowded.server.visitors[&slow_key].heard_ms, came_ms);
+    crowded.server.end_late(came_ms + visitor::GREETING_MS);
+    assert!(crowded.server.visitors.contains_key(&slow_key));
+    crowded.server.end_late(came_ms + visitor::GREETING_MS + 1);
+    assert!(!crowded.server.visitors.contains_key(&slow_key) && crowded.has(2));
+}
+
+/// Hazard: who has not said who it is has the server wait for a frame that fills the memory.
+#[test]
+fn a_stranger_gets_room_for_a_hello_and_no_more() {
+    use super::hello::STRANGER_BYTES_MAX;
+    let mut crowded = Crowded::new();
+    for (length, waits) in [(STRANGER_BYTES_MAX, true), (STRANGER_BYTES_MAX + 1, false)] {
+        let header = [&(length as u32).to_le_bytes()[..], &[0; 4]].concat();
+        let (_stream, key) = crowded.visit(&header);
+        assert_eq!(crowded.server.visitors.contains_key(&key), waits, "{length}");
+    }
+}
+
+/// Hazard: browsers that are many or slow take descriptors and memory from others.
+#[test]
+fn browsers_are_few_and_end_in_time() {
+    let mut crowded = Crowded::new();
+    let _browsers: Vec<TcpStream> = (0..BROWSERS_MAX).map(|_| crowded.connect(Port::Browser)).collect();
+    let (number, address) = crowded.place(Port::Browser);
+    let mut another = TcpStream::connect(address).expect("a connection");
+    another.set_read_timeout(Some(Duration::from_millis(100))).expect("a socket");
+    let is_closed = (0..50).any(|_| {
+        crowded.server.accept(number);
+        another.read(&mut [0; 1]).is_ok_and(|count| count == 0)
+    });
+    assert!(is_closed && crowded.server.browsers.len() == BROWSERS_MAX);
+    let newest_ms = crowded.server.browsers.values().map(|browser| browser.since_ms).max().expect("some");
+    crowded.server.end_late(newest_ms);
+    assert_eq!(crowded.server.browsers.len(), BROWSERS_MAX);
+    crowded.server.end_late(newest_ms + http::CONNECTION_MS + 1);
+    assert_eq!(crowded.server.browsers.len(), 0);
+}
+
+/// Hazard: a backup that takes longer than an operator may be silent is cut off.
+#[test]
+fn who_takes_a_backup_is_not_silent() {
+    let mut crowded = Crowded::new();
+    let (_stream, key) = crowded.greet(0);
+    crowded.server.ask(key, br#""backup""#).expect("a store");
+    let later_ms = crowded.server.clock.now_ms() + visitor::OPERATOR_MS;
+    crowded.server.visitors.get_mut(&key).expect("an operator").flush(later_ms).expect("sent");
+    crowded.server.end_late(later_ms + visitor::OPERATOR_MS);
+    assert!(crowded.server.visitors.contains_key(&key));
+    crowded.server.end_late(later_ms + visitor::OPERATOR_MS + 1);
+    assert!(!crowded.server.visitors.contains_key(&key));
+}
