@@ -88,11 +88,14 @@ pub fn help(name: &'static str) -> Reply {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::{Access, all, find};
-    use crate::machine::draft::Draft;
     use crate::machine::draft::tests::Shelf;
+    use crate::machine::draft::{Draft, Each, Source, Unreadable};
+    use crate::machine::head::Head;
+    use crate::machine::key;
     use crate::machine::memory::Memory;
     use crate::resp::{Limits, Protocol, Reply, Requests};
-    use bytes::BytesMut;
+    use bytes::{Bytes, BytesMut};
+    use std::ops::Bound;
     use std::sync::Arc;
 
     /// A machine that is told commands as people type them.
@@ -138,6 +141,29 @@ pub(crate) mod tests {
                 let said = String::from_utf8_lossy(&out).replace("\r\n", " ");
                 assert_eq!(said.trim_end(), *wanted, "{line}");
             }
+        }
+    }
+
+    /// So many keys of a length, which take no room.
+    pub struct Many {
+        pub count: usize,
+        pub length: usize,
+    }
+
+    impl Source for Many {
+        fn get(&self, _: &[u8]) -> Result<Option<Bytes>, Unreadable> {
+            Ok(None)
+        }
+
+        fn scan(&self, _: &[u8], _: Bound<&[u8]>, each: Each<'_>) -> Result<(), Unreadable> {
+            let head = Head { version: 1, deadline_ms: None, value: Bytes::new() }.to_bytes();
+            for number in 0..self.count {
+                let name = format!("{number:0width$}", width = self.length);
+                if !each(&key::head(0, name.as_bytes()), &head) {
+                    break;
+                }
+            }
+            Ok(())
         }
     }
 

@@ -65,7 +65,10 @@ fn random(_: Arguments<'_>, draft: &mut Draft<'_>) -> Outcome<Reply> {
 
 #[cfg(test)]
 mod tests {
-    use crate::command::tests::Table;
+    use super::{BYTES_MAX, Draft, KEYS_MAX, Reply};
+    use crate::command::tests::{Many, Table};
+    use crate::command::{Refusal, find};
+    use bytes::Bytes;
 
     #[test]
     fn keys_come_in_order_and_by_pattern() {
@@ -79,6 +82,25 @@ mod tests {
         ]);
         table.now_ms += 1;
         table.replies(&[("KEYS *", "*4 $5 other $6 user:1 $7 user:10 $6 user:2")]);
+    }
+
+    /// Hazard: one KEYS fills the memory with its reply.
+    #[test]
+    fn keys_that_are_too_many_or_too_long_are_refused() {
+        let refused = Reply::error(format!("more than {KEYS_MAX} keys or {BYTES_MAX} bytes match: use SCAN"));
+        let does = |many: &Many| {
+            let request = ["KEYS", "*"].map(Bytes::from);
+            find(b"keys").expect("KEYS").run(&request, &mut Draft::new(many, 1, 1)).unwrap_or_else(Refusal::into_reply)
+        };
+        let long = BYTES_MAX / 32_000;
+        for (count, length, fits) in
+            [(KEYS_MAX, 10, true), (KEYS_MAX + 1, 10, false), (long, 32_000, true), (long + 1, 32_000, false)]
+        {
+            match does(&Many { count, length }) {
+                Reply::Array(found) => assert!(fits && found.len() == count, "{count} of {length}"),
+                other => assert!(!fits && other == refused, "{other:?}"),
+            }
+        }
     }
 
     #[test]

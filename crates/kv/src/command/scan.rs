@@ -133,8 +133,12 @@ fn range(mut arguments: Arguments<'_>, draft: &mut Draft<'_>) -> Outcome<Reply> 
 
 #[cfg(test)]
 mod tests {
-    use crate::command::tests::Table;
+    use super::{BYTES_MAX, Draft, LOOKED_AT_MAX};
+    use crate::command::find;
+    use crate::command::tests::{Many, Table};
     use crate::resp::Reply;
+    use bytes::Bytes;
+    use std::sync::Arc;
 
     fn table() -> Table {
         let mut table = Table::at(1_000);
@@ -191,6 +195,35 @@ mod tests {
             table().replies(&[(&format!("{line} {}", "x".repeat(32_001)), refused)]);
         }
         table().replies(&[(&format!("KEYS {}", "x".repeat(32_000)), "*0")]);
+    }
+
+    /// Hazard: one SCAN or PERDURA.RANGE lists all there is, or copies all values.
+    #[test]
+    fn one_part_of_a_listing_is_bounded_whatever_is_asked_for() {
+        let does = |many: &Many, line: &str| -> Vec<Reply> {
+            let request: Vec<Bytes> = line.split(' ').map(|word| Bytes::from(word.to_owned())).collect();
+            let mut draft = Draft::new(many, 1, 1);
+            draft.remember(&Arc::default());
+            match find(&request[0]).expect("a command").run(&request, &mut draft) {
+                Ok(Reply::Array(mut parts)) if parts.len() == 2 => match parts.remove(1) {
+                    Reply::Array(keys) => keys,
+                    other => panic!("{other:?}"),
+                },
+                Ok(Reply::Array(keys)) => keys,
+                other => panic!("{other:?}"),
+            }
+        };
+        for line in ["SCAN 0 COUNT 1000000", "PERDURA.RANGE COUNT 1000000"] {
+            assert_eq!(does(&Many { count: 20_000, length: 10 }, line).len(), LOOKED_AT_MAX, "{line}");
+            let found = does(&Many { count: 20_000, length: 32_000 }, line).len();
+            assert_eq!(found, BYTES_MAX.div_ceil(32_000), "{line}");
+        }
+        let mut table = Table::default();
+        for number in 0..100 {
+            table.does(&format!("SET {number} {}", "v".repeat(60_000)));
+        }
+        let Reply::Array(found) = table.does("PERDURA.RANGE WITHVALUES") else { panic!("no array") };
+        assert_eq!(found.len(), BYTES_MAX.div_ceil(60_000));
     }
 
     #[test]

@@ -280,6 +280,7 @@ fn length_reply(length: usize) -> Reply {
 
 #[cfg(test)]
 mod tests {
+    use super::{Reply, WORK_BYTES_MAX};
     use crate::command::tests::Table;
 
     #[test]
@@ -363,6 +364,20 @@ mod tests {
             ("SETRANGE none 5 ''", ":0"),
             ("GET none", "$-1"),
         ]);
+    }
+
+    /// Hazard: one MGET of a large value, again and again, fills the memory with its reply.
+    #[test]
+    fn values_that_are_too_much_for_one_reply_are_refused() {
+        const VALUE_BYTES: usize = 60_000;
+        let mut table = Table::default();
+        table.does(&format!("SET k {}", "v".repeat(VALUE_BYTES)));
+        // What is stored of a value beside it: type, flags and version.
+        let most = WORK_BYTES_MAX / (VALUE_BYTES + 10);
+        let Reply::Array(values) = table.does(&format!("MGET{}", " k".repeat(most))) else { panic!("no array") };
+        assert_eq!(values.len(), most);
+        let refused = Reply::error(format!("the values have more than {WORK_BYTES_MAX} bytes"));
+        assert!(table.does(&format!("MGET{}", " k".repeat(most + 1))) == refused, "it was not refused");
     }
 
     #[test]
