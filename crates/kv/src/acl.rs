@@ -19,5 +19,5 @@ mod user;
 
 pub use categories::CATEGORIES;
 pub use rights::{Denied, may};
-pub use stored::{Acl, RULES_BYTES_MAX, USERS_MAX, delete_user, put_user, user_in};
+pub use stored::{Acl, RULES_BYTES_MAX, USERS_MAX, count_in, delete_user, put_user, user_in};
 pub use user::{User, hash};

@@ -278,6 +278,37 @@ fn replies_that_are_much_longer_than_their_requests_are_bounded() {
     are(&mut cluster, 1, token, &[("SET k 1 / EXEC / GET k", &format!("+QUEUED {aborted} $-1"))]);
 }
 
+/// Hazard: many commands of which each keeps to its bound fill the memory together.
+#[test]
+fn what_one_exec_reads_and_answers_is_bounded() {
+    let (mut cluster, token) = one();
+    let aborted = "-EXECABORT Transaction discarded: its values have more than 536870912 bytes";
+    let large = format!("*3 / $3 / SET / $1 / k / $4000000 / {}", "v".repeat(4_000_000));
+    are(&mut cluster, 1, token, &[(&large, "+OK")]);
+    for number in 0..60 {
+        are(&mut cluster, 1, token, &[(&format!("SET {number:030000} v"), "+OK")]);
+    }
+    for number in 0..20 {
+        are(&mut cluster, 1, token, &[(&format!("ACL SETUSER u{number} ~{}", "k".repeat(30_000)), "+OK")]);
+    }
+    let mut exec = |command: &str, count: usize| {
+        are(&mut cluster, 1, token, &[("MULTI / SET n 1", "+OK +QUEUED")]);
+        for _ in 0..count {
+            are(&mut cluster, 1, token, &[(command, "+QUEUED")]);
+        }
+        let said = says(&mut cluster, 1, token, "EXEC");
+        (said.len(), if said.starts_with('-') { said } else { String::new() }, says(&mut cluster, 1, token, "GET n"))
+    };
+    // What is read, though little of it is answered.
+    assert_eq!(exec("STRLEN k", 140), (aborted.len(), aborted.to_owned(), "$-1".to_owned()));
+    // What is answered, of keys and of what the server knows.
+    assert_eq!(exec("KEYS *", 300), (aborted.len(), aborted.to_owned(), "$-1".to_owned()));
+    let aborted = "-EXECABORT Transaction discarded: its answers have more than 67108864 bytes";
+    assert_eq!(exec("ACL LIST", 900), (aborted.len(), aborted.to_owned(), "$-1".to_owned()));
+    let (length, error, set) = exec("KEYS *", 3);
+    assert!(length > 3 * 60 * 30_000 && error.is_empty() && set == "$1 1", "{length} {error} {set}");
+}
+
 #[test]
 fn a_transaction_is_one_entry_that_sees_its_own_writes() {
     let (mut cluster, token) = one();
@@ -451,6 +482,38 @@ fn users_have_their_rights_in_the_whole_cluster() {
     cluster.pass(100);
     assert!(cluster.at(1).clients.is_over(alice) && cluster.at(2).clients.is_over(far));
     assert!(!cluster.at(1).clients.is_over(admin));
+}
+
+/// Hazard: users that are made by many at once, before any of it is applied, are more than there may be.
+#[test]
+fn users_are_bounded_in_number_and_in_size() {
+    let (mut cluster, token) = one();
+    let makers: Vec<u32> = (0..1001).map(|_| cluster.open(1)).collect();
+    for maker in &makers {
+        cluster.put(1, *maker, format!("ACL SETUSER u{maker} on\r\n").as_bytes());
+    }
+    cluster.settle();
+    let said: Vec<Vec<u8>> = makers.iter().map(|maker| cluster.take(1, *maker)).collect();
+    let refused = "-ERR there are 1000 users already";
+    assert_eq!(said.iter().filter(|said| &said[..] == b"+OK\r\n").count(), 1000);
+    assert_eq!(String::from_utf8_lossy(&said[1000]).trim_end(), refused);
+    let known = format!("ACL SETUSER u{} off", makers[0]);
+    let long = format!("ACL SETUSER u{}{}", makers[1], " ~".to_owned() + &"k".repeat(32_800));
+    are(
+        &mut cluster,
+        1,
+        token,
+        &[
+            ("ACL SETUSER more on", refused),
+            ("ACL SETUSER default +@all", "+OK"),
+            (&known, "+OK"),
+            (&long, "-ERR a user has 32768 bytes of rules at most"),
+            (&format!("ACL DELUSER u{}", makers[0]), ":1"),
+            ("ACL SETUSER more on", "+OK"),
+            ("ACL SETUSER another on", refused),
+        ],
+    );
+    assert!(says(&mut cluster, 1, token, "ACL USERS").starts_with("*1001 "));
 }
 
 #[test]

@@ -80,6 +80,16 @@ fn has_changed(draft: &mut Draft<'_>) {
     draft.change(VERSION.to_vec(), Some(Bytes::copy_from_slice(&version.to_be_bytes())));
 }
 
+/// The number of users beside `default`, as an entry would find it.
+pub fn count_in(draft: &Draft<'_>) -> Result<usize, Unreadable> {
+    let mut count = 0;
+    draft.scan(USERS, Bound::Unbounded, &mut |place, _| {
+        count += usize::from(&place[USERS.len()..] != b"default");
+        true
+    })?;
+    Ok(count)
+}
+
 /// The user of a name, as an entry would find it.
 pub fn user_in(draft: &Draft<'_>, name: &[u8]) -> Result<Option<User>, Unreadable> {
     let rules = draft.value(&[USERS, name].concat())?;

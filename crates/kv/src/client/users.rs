@@ -27,7 +27,6 @@ pub fn change(
 
 fn set(context: &mut Context<'_>, connection: &mut Connection, request: &[Bytes]) -> store::Result<()> {
     let (name, rules) = (&request[2], &request[3..]);
-    let is_new = context.shared.acl.user(name).is_none();
     let refusal = if name.is_empty() || name.iter().any(|byte| byte.is_ascii_whitespace() || *byte == 0) {
         Some("Usernames can't contain spaces or null characters".to_owned())
     } else if name.len() > NAME_BYTES_MAX {
@@ -35,8 +34,6 @@ fn set(context: &mut Context<'_>, connection: &mut Connection, request: &[Bytes]
     } else if rules.iter().map(|rule| rule.len() + 1).sum::<usize>() > RULES_BYTES_MAX {
         // Each is held against all before it.
         Some(format!("a user is given {RULES_BYTES_MAX} bytes of rules at once at most"))
-    } else if is_new && context.shared.acl.users().count() > USERS_MAX {
-        Some(format!("there are {USERS_MAX} users already"))
     } else {
         None
     };
@@ -48,7 +45,11 @@ fn set(context: &mut Context<'_>, connection: &mut Connection, request: &[Bytes]
     let first =
         if is_default { User::first(context.shared.settings.default_password.as_deref()) } else { User::default() };
     evaluate(context, connection, 0, |draft| {
-        let stored = acl::user_in(draft, name).map_err(|error| Refusal::from(error).into_reply())?;
+        let unreadable = |error| Refusal::from(error).into_reply();
+        let stored = acl::user_in(draft, name).map_err(unreadable)?;
+        if stored.is_none() && !is_default && acl::count_in(draft).map_err(unreadable)? >= USERS_MAX {
+            return Err(Reply::error(format!("there are {USERS_MAX} users already")));
+        }
         let mut user = stored.unwrap_or(first);
         for rule in rules {
             user.apply(rule).map_err(|what| {
