@@ -144,7 +144,7 @@ pub struct Server {
     /// When the oldest entry was made that is not durable.
     pub unconfirmed: Option<u64>,
     pub has_upkeep: bool,
-    pub next_tick_ms: u64,
+    pub pace: clock::Pace,
     /// When it ends, if it was told to.
     pub ends_ms: Option<u64>,
     /// What it has said last of its role: leader and term.
@@ -256,7 +256,7 @@ impl Server {
             scratch: vec![0; SCRATCH_BYTES],
             unconfirmed: None,
             has_upkeep: true,
-            next_tick_ms: 0,
+            pace: clock::Pace::default(),
             ends_ms: None,
             told: (0, 0, String::new()),
             misfit: String::new(),

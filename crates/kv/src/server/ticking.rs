@@ -15,9 +15,9 @@ use crate::store;
 impl Server {
     /// A moment has passed.
     pub fn tick(&mut self) -> store::Result<()> {
-        let now_ms = self.clock.now_ms();
-        // One that was stopped for long does not make up for it: the others' letters may just wait to be read.
-        self.next_tick_ms = now_ms + self.config.raft.tick_ms;
+        let now_us = self.clock.now_us();
+        let now_ms = now_us / 1000;
+        self.pace.tick(now_us, self.config.raft.tick_ms);
         self.node.tick()?;
         let wall_us = self.wall_us();
         self.clients.tick(&mut self.node, wall_us)?;

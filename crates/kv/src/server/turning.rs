@@ -43,7 +43,7 @@ impl Server {
         }
         let mut awake_until_us = 0;
         loop {
-            let (now_us, next_us) = (self.clock.now_us(), self.next_tick_ms * 1000);
+            let (now_us, next_us) = (self.clock.now_us(), self.pace.next_us());
             let is_busy = !self.hungry.is_empty() || !self.hungry_visitors.is_empty() || self.has_upkeep;
             let rest = if is_busy || now_us < awake_until_us { 0 } else { next_us.saturating_sub(now_us) };
             match self.poll.poll(&mut events, Some(Duration::from_micros(rest))) {
@@ -64,7 +64,7 @@ impl Server {
             if !events.is_empty() || is_busy {
                 self.turn()?;
             }
-            if self.clock.now_ms() >= self.next_tick_ms {
+            if self.pace.is_due(self.clock.now_us()) {
                 self.tick()?;
                 self.turn()?;
             }
