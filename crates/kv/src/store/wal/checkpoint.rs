@@ -8,7 +8,7 @@ use bytes::{Bytes, BytesMut};
 use super::super::error::{Error, Result};
 use super::super::ring::Base;
 use super::disk::{Disk, DiskFile};
-use super::frame;
+use super::frame::{FRAMES_AT, Seal};
 use super::item::{Item, put_pair};
 
 /// The name of a state while it is being written.
@@ -20,7 +20,7 @@ pub(super) fn state_name(of: u64) -> String {
 
 /// A state that is being written.
 pub(super) struct Checkpoint {
-    of: u64,
+    seal: Seal,
     file: Box<dyn DiskFile>,
     at: u64,
     number: u64,
@@ -36,7 +36,9 @@ impl Checkpoint {
             disk.remove(UNFINISHED).map_err(failed)?;
         }
         let file = disk.create(UNFINISHED).map_err(failed)?;
-        let mut begun = Self { of, file, at: 0, number: 0, key: None };
+        let seal = Seal { salt: disk.salt().map_err(failed)?, of };
+        file.write_at(0, &seal.head()).map_err(failed)?;
+        let mut begun = Self { seal, file, at: FRAMES_AT, number: 0, key: None };
         let mut items = BytesMut::new();
         Item::Base(base).put(&mut items);
         begun.write(&items)?;
@@ -44,7 +46,7 @@ impl Checkpoint {
     }
 
     fn write(&mut self, items: &[u8]) -> Result<()> {
-        let frame = frame::frame(self.of, self.number, items);
+        let frame = self.seal.frame(self.number, items);
         self.file.write_at(self.at, &frame).map_err(|error| Error::io(UNFINISHED, "writing", error))?;
         (self.at, self.number) = (self.at + frame.len() as u64, self.number + 1);
         Ok(())
@@ -73,9 +75,9 @@ impl Checkpoint {
         let failed = |error| Error::io(UNFINISHED, "finishing it", error);
         self.file.sync().map_err(failed)?;
         disk.sync().map_err(failed)?;
-        disk.rename(UNFINISHED, &state_name(self.of)).map_err(failed)?;
+        disk.rename(UNFINISHED, &state_name(self.seal.of)).map_err(failed)?;
         disk.sync().map_err(failed)?;
-        remove_before(disk, self.of)
+        remove_before(disk, self.seal.of)
     }
 }
 

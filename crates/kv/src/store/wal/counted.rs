@@ -62,6 +62,10 @@ impl Disk for Counted {
     fn sync(&self) -> io::Result<()> {
         self.disk.sync()
     }
+
+    fn salt(&self) -> io::Result<u64> {
+        self.disk.salt()
+    }
 }
 
 impl DiskFile for CountedFile {

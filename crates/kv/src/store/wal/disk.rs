@@ -19,6 +19,8 @@ pub trait Disk: Send + Sync {
     fn list(&self) -> io::Result<Vec<String>>;
     /// Makes names durable.
     fn sync(&self) -> io::Result<()>;
+    /// A number that nobody can foresee, not 0.
+    fn salt(&self) -> io::Result<u64>;
 }
 
 /// A file. What was written is durable after [`DiskFile::sync`].
@@ -73,6 +75,12 @@ impl Disk for Files {
 
     fn sync(&self) -> io::Result<()> {
         File::open(&self.directory)?.sync_all()
+    }
+
+    fn salt(&self) -> io::Result<u64> {
+        let mut bytes = [0; 8];
+        getrandom::fill(&mut bytes).map_err(|error| io::Error::other(error.to_string()))?;
+        Ok(u64::from_le_bytes(bytes).max(1))
     }
 }
 

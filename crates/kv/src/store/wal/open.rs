@@ -138,7 +138,7 @@ impl Replay {
                 self.item(item).map_err(|error| Error::damaged(&name, at, error))?;
             }
         }
-        let (at, number) = (frames.at, frames.number);
+        let (at, number, seal) = (frames.at, frames.number, frames.seal);
         if number == 0 {
             let removed = disk.remove(&name).and_then(|()| disk.sync());
             removed.map_err(|error| Error::io(&name, "removing it", error))?;
@@ -148,7 +148,7 @@ impl Replay {
             let cut = file.cut(at).and_then(|()| file.sync());
             cut.map_err(|error| Error::io(&name, "cutting it off", error))?;
         }
-        Ok(Some(Tail { file, name, of, at, number, written: at, items: BytesMut::new() }))
+        Ok(Some(Tail { file, name, seal, at, number, written: at, items: BytesMut::new() }))
     }
 
     fn item(&mut self, item: Item) -> Result<()> {

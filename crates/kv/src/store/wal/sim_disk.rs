@@ -215,6 +215,11 @@ impl Disk for SimDisk {
         names.durable = names.now.clone();
         Ok(())
     }
+
+    /// Another for as many names as there are: a seed must decide it.
+    fn salt(&self) -> io::Result<u64> {
+        Ok(0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(lock(&self.names).now.len() as u64 + 1))
+    }
 }
 
 impl DiskFile for SimFile {

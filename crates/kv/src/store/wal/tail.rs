@@ -4,7 +4,7 @@ use bytes::BytesMut;
 
 use super::super::error::{Error, Result};
 use super::disk::{Disk, DiskFile};
-use super::frame;
+use super::frame::{FRAMES_AT, Seal};
 use super::item::Item;
 
 pub(super) fn log_name(of: u64) -> String {
@@ -15,8 +15,7 @@ pub(super) fn log_name(of: u64) -> String {
 pub(super) struct Tail {
     pub(super) file: Box<dyn DiskFile>,
     pub(super) name: String,
-    /// Its number.
-    pub(super) of: u64,
+    pub(super) seal: Seal,
     /// Where the next frame begins.
     pub(super) at: u64,
     /// Its number.
@@ -33,7 +32,7 @@ impl Tail {
         if self.items.is_empty() {
             return Ok(());
         }
-        let frame = frame::frame(self.of, self.number, &self.items);
+        let frame = self.seal.frame(self.number, &self.items);
         let end = self.at + frame.len() as u64;
         let failed = |error| Error::io(&self.name, "writing", error);
         if end > self.written {
@@ -53,7 +52,11 @@ impl Tail {
     pub(super) fn begin(disk: &dyn Disk, of: u64, first: &[Item], extent_bytes: u64) -> Result<Self> {
         let name = log_name(of);
         let file = disk.create(&name).map_err(|error| Error::io(&name, "making it", error))?;
-        let mut begun = Self { file, name, of, at: 0, number: 0, written: 0, items: BytesMut::new() };
+        let failed = |error| Error::io(&name, "making it", error);
+        let seal = Seal { salt: disk.salt().map_err(failed)?, of };
+        file.write_at(0, &seal.head()).map_err(failed)?;
+        let (at, written) = (FRAMES_AT, FRAMES_AT);
+        let mut begun = Self { file, name, seal, at, number: 0, written, items: BytesMut::new() };
         first.iter().for_each(|item| item.put(&mut begun.items));
         begun.persist(extent_bytes)?;
         disk.sync().map_err(|error| Error::io(&begun.name, "making it", error))?;

@@ -38,7 +38,7 @@ impl WalStore {
 
     fn begin_checkpoint(&mut self) -> Result<()> {
         self.tail.persist(self.config.extent_bytes)?;
-        let (index, of) = (self.applied, self.tail.of + 1);
+        let (index, of) = (self.applied, self.tail.seal.of + 1);
         let base = Base { index, term: self.ring.term(index)?, clock_ms: self.ring.clock_ms(index) };
         let mut first = vec![Item::Standing(Box::new(self.standing.clone())), Item::Base(base)];
         let pending = self.ring.entries(index + 1, self.ring.last() + 1, u64::MAX)?;
@@ -52,7 +52,7 @@ impl WalStore {
     pub(super) fn replace(&mut self, standing: Standing, base: Base, pairs: BTreeMap<Bytes, Bytes>) -> Result<()> {
         self.checkpoint = None;
         self.tail.persist(self.config.extent_bytes)?;
-        let of = self.tail.of + 1;
+        let of = self.tail.seal.of + 1;
         let first = [Item::Standing(Box::new(standing.clone())), Item::Base(base)];
         self.tail = Tail::begin(&self.disk, of, &first, self.config.extent_bytes)?;
         let mut checkpoint = Checkpoint::begin(&self.disk, of, base)?;
