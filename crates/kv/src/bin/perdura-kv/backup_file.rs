@@ -10,6 +10,7 @@
 
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Read, Write};
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
@@ -53,7 +54,7 @@ fn partial(name: &str) -> String {
 impl NewBackup {
     /// A new file, which must not be there.
     pub fn create(name: &str, head: &Head) -> Outcome<NewBackup> {
-        if std::path::Path::new(name).exists() {
+        if Path::new(name).exists() {
             return Err(Failure::refused(format!("{name}: it exists; name a new file")));
         }
         let file = File::create(partial(name)).map_err(named(&partial(name)))?;
@@ -71,11 +72,18 @@ impl NewBackup {
         put.map_err(named(&self.name))
     }
 
-    /// Makes the file durable, and gives it its name.
+    /// Makes the file durable, and gives it its name, durably.
     pub fn finish(self) -> Outcome<()> {
         let name = self.name;
         let file = self.file.into_inner().map_err(|error| named(&name)(error.into_error()))?;
-        file.sync_all().and_then(|()| std::fs::rename(partial(&name), &name)).map_err(named(&name))
+        let directory = match Path::new(&name).parent() {
+            Some(directory) if directory != Path::new("") => directory,
+            _ => Path::new("."),
+        };
+        file.sync_all()
+            .and_then(|()| std::fs::rename(partial(&name), &name))
+            .and_then(|()| File::open(directory)?.sync_all())
+            .map_err(named(&name))
     }
 }
 
