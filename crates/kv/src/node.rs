@@ -144,6 +144,8 @@ impl Node {
         self.promote()
     }
 
+        let leads = self.is_leader();
+        self.proposals.tick(leads, self.settings.election_ticks, &mut self.output);
     /// A letter of another replica has come. One that no sound replica sends is dropped, and `Ok(false)` returned. Error:
     /// `Configuration` if it offers a snapshot that this replica needs and whose format its store does not take. Nothing is
     /// changed then.

@@ -8,6 +8,8 @@ use super::output::{Done, Fate, Output};
 #[derive(Debug, Default)]
 pub(super) struct Proposals {
     waiting: BTreeMap<u64, (u64, u64)>,
+    /// Ticks since leadership was lost.
+    lost_ticks: usize,
 }
 
 impl Proposals {
@@ -30,6 +32,15 @@ impl Proposals {
                 (false, _) => Fate::Unknown,
             };
             output.done.push(Done { ticket, fate });
+        }
+    }
+
+    /// A tick has passed. Where leadership was lost `ticks_max` ago, who still waits is told so: the next leader may have the entries, and this
+    /// replica may not hear of it.
+    pub(super) fn tick(&mut self, leads: bool, ticks_max: usize, output: &mut Output) {
+        self.lost_ticks = if leads { 0 } else { self.lost_ticks + 1 };
+        if self.lost_ticks >= ticks_max {
+            self.fail(output);
         }
     }
 
@@ -57,5 +68,17 @@ mod tests {
         let found: Vec<_> = output.done.iter().map(|done| (done.ticket, done.fate)).collect();
         let unknown = [70, 71, 80].map(|ticket| (ticket, Fate::Unknown));
         assert_eq!(found, [&[(50, Fate::Applied), (60, Fate::Never)][..], &unknown].concat());
+    }
+
+    #[test]
+    fn who_has_asked_a_leader_that_is_lost_does_not_wait_for_ever() {
+        let (mut proposals, mut output) = (Proposals::default(), Output::default());
+        proposals.wait(5, 2, 50, &mut output);
+        for leads in [true, true, true, false, false, true, false, false] {
+            proposals.tick(leads, 3, &mut output);
+        }
+        assert!(output.done.is_empty());
+        proposals.tick(false, 3, &mut output);
+        assert_eq!(output.done.iter().map(|done| (done.ticket, done.fate)).collect::<Vec<_>>(), [(50, Fate::Unknown)]);
     }
 }

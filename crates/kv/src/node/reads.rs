@@ -153,6 +153,11 @@ impl Reads {
         });
         self.new.iter_mut().for_each(|read| read.ticks += 1);
         given_up.extend(self.new.extract_if(.., |read| read.ticks >= ticks_max));
+        self.known.retain(|_, reads| {
+            reads.iter_mut().for_each(|read| read.ticks += 1);
+            given_up.extend(reads.extract_if(.., |read| read.ticks >= ticks_max));
+            !reads.is_empty()
+        });
         output.done.extend(given_up.into_iter().map(|read| Done { ticket: read.ticket, fate: Fate::Unavailable }));
         self.renews |= !self.asked.is_empty() && self.idle_ticks >= AGAIN_TICKS;
     }
@@ -163,5 +168,25 @@ impl Reads {
         let known = std::mem::take(&mut self.known).into_values().flatten();
         let all = asked.chain(std::mem::take(&mut self.new)).chain(known);
         output.done.extend(all.map(|read| Done { ticket: read.ticket, fate: Fate::Unavailable }));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Fate, Output, Reads};
+
+    /// A leader that is cut off applies nothing more: a read that waited for that waited for ever.
+    #[test]
+    fn a_read_that_waits_for_an_entry_is_given_up_too() {
+        let (mut reads, mut output) = (Reads::new(1, 1), Output::default());
+        reads.wait_for(7, 100, None);
+        (0..9).for_each(|_| reads.tick(10, &mut output));
+        assert!(output.done.is_empty());
+        reads.tick(10, &mut output);
+        assert_eq!(
+            output.done.iter().map(|done| (done.ticket, done.fate)).collect::<Vec<_>>(),
+            [(7, Fate::Unavailable)]
+        );
+        assert!(reads.known.is_empty());
     }
 }
