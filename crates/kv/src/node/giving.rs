@@ -16,6 +16,11 @@ impl Node {
             return false;
         }
         giving.idle_ticks = 0;
+        // Who asks for more than it is sent asks again.
+        let is_for_it = |letter: &Letter| matches!(letter, Letter::Chunk(chunk) if chunk.to == from);
+        if self.output.letters.iter().any(is_for_it) {
+            return false;
+        }
         let Ok((bytes, is_last)) = giving.snapshot.chunk(number) else {
             // It has expired. Raft offers another.
             self.let_go(from);

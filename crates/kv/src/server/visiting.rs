@@ -40,8 +40,9 @@ impl Server {
         }
         let now_ms = self.clock.now_ms();
         for _ in 0..READS_MAX {
+            self.listen_to(key)?;
             let Some(visitor) = self.visitors.get_mut(&key) else { return Ok(()) };
-            if is_left(&self.clients, key, visitor) {
+            if visitor.is_held || is_left(&self.clients, key, visitor) {
                 return self.flush_visitor(key);
             }
             match visitor.read(&mut self.scratch, now_ms) {
@@ -52,7 +53,6 @@ impl Server {
                     return Ok(());
                 }
             }
-            self.listen_to(key)?;
         }
         self.hungry_visitors.push_back(key);
         Ok(())
@@ -233,8 +233,10 @@ impl Server {
 
     /// Writes to a visitor what there is.
     pub fn flush_visitor(&mut self, key: u64) -> store::Result<()> {
+        let now_ms = self.clock.now_ms();
         let Some(visitor) = self.visitors.get_mut(&key) else { return Ok(()) };
-        match visitor.flush(self.clock.now_ms()) {
+        match visitor.flush(now_ms) {
+            Ok(_) if visitor.is_hungry() && !self.hungry_visitors.contains(&key) => self.hungry_visitors.push_back(key),
             Ok(true) if matches!(visitor.kind, Kind::Refused) => _ = self.visitors.remove(&key),
             Ok(_) => {}
             Err(error) => self.part(key, Some(error)),

@@ -25,6 +25,8 @@ pub const GREETING_MS: u64 = 5000;
 pub const OPERATOR_MS: u64 = 60_000;
 /// Bytes of a backup that wait to be sent, beyond which no further chunk is read.
 const BACKUP_BYTES_MAX: usize = 1 << 20;
+/// Chunks of a backup that are read before others have their turn.
+const CHUNKS_MAX: usize = 4;
 
 /// Who it is.
 pub enum Kind {
@@ -66,6 +68,8 @@ pub struct Visitor {
     pub from: String,
     /// Whether it is not read from, for too much of it is under way.
     pub is_left: bool,
+    /// Whether it is not listened to now: an operator has its answer first.
+    pub is_held: bool,
     frames: Frames,
     output: BytesMut,
 }
@@ -75,7 +79,8 @@ impl Visitor {
     pub fn new(channel: Channel, now_ms: u64) -> Self {
         let from = channel.socket().remote();
         let (frames, output) = (Frames::default(), BytesMut::new());
-        Self { channel, kind: Kind::Stranger, heard_ms: now_ms, from, is_left: false, frames, output }
+        let (is_left, is_held) = (false, false);
+        Self { channel, kind: Kind::Stranger, heard_ms: now_ms, from, is_left, is_held, frames, output }
     }
 
     /// Reads what is there, at most what fits `scratch`. Returns whether there was something. Error: the connection has ended.
@@ -95,6 +100,10 @@ impl Visitor {
 
     /// The next that it has said, once it is whole.
     pub fn next(&mut self) -> Result<Option<Said>, Broken> {
+        self.is_held = matches!(&self.kind, Kind::Operator(backup) if backup.is_some() || !self.output.is_empty());
+        if self.is_held {
+            return Ok(None);
+        }
         let bytes_max = match self.kind {
             Kind::Stranger => STRANGER_BYTES_MAX,
             Kind::Peer(..) | Kind::Forwarder(_) => FRAME_BYTES_MAX,
@@ -134,9 +143,9 @@ impl Visitor {
         self.output.len()
     }
 
-    /// Sends what waits, and further chunks of a backup as they find room. Returns whether it is all sent.
+    /// Sends what waits, and some further chunks of a backup as they find room. Returns whether it is all sent.
     pub fn flush(&mut self, now_ms: u64) -> io::Result<bool> {
-        loop {
+        for _ in 0..CHUNKS_MAX {
             if let Kind::Operator(backup) = &mut self.kind
                 && self.output.len() < BACKUP_BYTES_MAX
                 && let Some((snapshot, number)) = backup
@@ -152,10 +161,94 @@ impl Visitor {
             }
             let before = self.output.len();
             let is_sent = self.channel.write(&mut self.output)?;
+            if let (Kind::Operator(_), true) = (&self.kind, self.output.len() < before) {
+                self.heard_ms = now_ms;
+            }
             let has_more = matches!(self.kind, Kind::Operator(Some(_)));
             if !has_more || self.output.len() == before || self.output.len() >= BACKUP_BYTES_MAX {
                 return Ok(is_sent && !has_more);
             }
         }
+        Ok(false)
+    }
+
+    /// Whether there is something to be done for it though nothing has happened.
+    pub fn is_hungry(&self) -> bool {
+        self.output.is_empty() && (self.is_held || matches!(self.kind, Kind::Operator(Some(_))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
+
+    use bytes::{Bytes, BytesMut};
+    use mio::{Poll, Token};
+    use raft::eraftpb::SnapshotMetadata;
+
+    use super::{BACKUP_BYTES_MAX, CHUNKS_MAX, Channel, Kind, Said, Visitor, Word, put_word};
+    use crate::server::socket::Socket;
+    use crate::store::{Outgoing, Result};
+
+    const CHUNK_BYTES: usize = 1000;
+
+    struct Endless(SnapshotMetadata);
+
+    impl Outgoing for Endless {
+        fn metadata(&self) -> &SnapshotMetadata {
+            &self.0
+        }
+
+        fn chunk(&mut self, _number: u32) -> Result<(Bytes, bool)> {
+            Ok((Bytes::from_static(&[1; CHUNK_BYTES]), false))
+        }
+    }
+
+    fn operator(poll: &Poll) -> (Visitor, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
+        let outside = TcpStream::connect(listener.local_addr().expect("an address")).expect("a connection");
+        let (inside, _) = listener.accept().expect("a connection");
+        inside.set_nonblocking(true).expect("a socket");
+        let socket = Socket::Tcp(mio::net::TcpStream::from_std(inside));
+        let channel = Channel::new(socket, None, poll.registry(), Token(1)).expect("a channel");
+        let mut visitor = Visitor::new(channel, 0);
+        visitor.kind = Kind::Operator(None);
+        (visitor, outside)
+    }
+
+    /// Questions without end were all answered into memory.
+    #[test]
+    fn an_operator_has_its_answer_before_the_next_question_is_looked_at() {
+        let (mut visitor, mut outside) = operator(&Poll::new().expect("a poll"));
+        let mut questions = BytesMut::new();
+        (0..2).for_each(|_| put_word(&Word::Question(Bytes::from_static(b"status")), &mut questions));
+        outside.write_all(&questions).expect("a socket");
+        while !visitor.read(&mut [0; 4096], 1).expect("a connection") {}
+        for _ in 0..2 {
+            assert!(matches!(visitor.next(), Ok(Some(Said::Question(_)))));
+            visitor.say(&Word::Answer(Bytes::from_static(b"answer")));
+            assert!(matches!(visitor.next(), Ok(None)) && visitor.is_held && !visitor.is_hungry());
+            assert!(visitor.flush(2).expect("a connection") && visitor.is_hungry());
+        }
+        assert!(matches!(visitor.next(), Ok(None)) && !visitor.is_held && !visitor.is_hungry());
+    }
+
+    /// A backup that took longer than an operator may be silent was cut off; a fast reader held up all others.
+    #[test]
+    fn a_backup_goes_on_while_it_is_taken_and_lets_others_have_their_turn() {
+        let (mut visitor, mut outside) = operator(&Poll::new().expect("a poll"));
+        visitor.kind = Kind::Operator(Some((Box::new(Endless(SnapshotMetadata::default())), 0)));
+        assert!(!visitor.flush(5).expect("a connection") && visitor.is_hungry());
+        assert_eq!(visitor.heard_ms, 5);
+        let Kind::Operator(Some((_, number))) = &visitor.kind else { panic!("it is over") };
+        assert_eq!(*number as usize, CHUNKS_MAX);
+        // Nobody takes it: it waits, within its bound, and no progress is counted.
+        while visitor.is_hungry() || visitor.output.len() < BACKUP_BYTES_MAX {
+            visitor.flush(6).expect("a connection");
+        }
+        visitor.flush(7).expect("a connection");
+        assert!(visitor.heard_ms <= 6 && visitor.output.len() < BACKUP_BYTES_MAX + 2 * CHUNK_BYTES);
+        outside.read_exact(&mut [0; 1000]).expect("what was sent");
     }
 }
