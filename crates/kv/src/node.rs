@@ -183,6 +183,10 @@ impl Node {
         // A vote that was asked for leaves after it is durable that this replica votes for itself: nobody can have given one before.
         if message.msg_type == MessageType::MsgRequestVoteResponse && is_pending {
             return Ok(false);
+        // Raft would pass it on in the name of who asks, who would be refused for it.
+        if message.msg_type == MessageType::MsgReadIndex && raw.raft.state != StateRole::Leader {
+            return Ok(true);
+        }
         }
         let (from, term, taken_to) = (message.from, message.term, check::taken_to(&message));
         let is_of_leader = check::is_of_leader(&message);

@@ -8,6 +8,9 @@ mod lines;
 use cluster::Cluster;
 use lines::{are, leader, says};
 use perdura_kv::client::Settings;
+use perdura_kv::node::Role;
+use perdura_kv::wire::Letter;
+use raft::eraftpb::{ConfState, Entry, Message, MessageType, Snapshot, SnapshotMetadata};
 
 fn one() -> (Cluster, u32) {
     let mut cluster = Cluster::new(1, &Settings::default());
@@ -742,4 +745,30 @@ fn connections_are_listed_named_and_closed() {
     cluster.at(1).clients.close(other);
     are(&mut cluster, 1, token, &[("QUIT", "+OK")]);
     assert!(cluster.at(1).clients.is_over(token));
+}
+
+/// What another replica says: an entry that no store takes, which ended the process, and a question that Raft would pass on in the name of
+/// who has asked, over a connection that is not its own.
+#[test]
+fn letters_that_would_do_harm_are_left_alone() {
+    let mut cluster = Cluster::new(3, &Settings::default());
+    let status = cluster.at(2).node.status();
+    let message = |msg_type, from, data: &'static [u8]| {
+        let entry = Entry { term: status.term, index: status.last + 1, data: data.into(), ..Entry::default() };
+        Message { msg_type, from, to: 2, entries: vec![entry].into(), ..Message::default() }
+    };
+    let (term, index) = (status.term, status.last);
+    let unreadable = message(MessageType::MsgAppend, 1, b"\x09");
+    let append = Message { term, index, log_term: term, commit: index, ..unreadable };
+    assert_eq!(cluster.at(2).node.step(Letter::Raft(append)).ok(), Some(false));
+    // Raft took its members, and the replica voted alone.
+    let members = ConfState { voters: vec![2], ..ConfState::default() };
+    let metadata =
+        SnapshotMetadata { conf_state: Some(members).into(), index, term: term + 1, ..SnapshotMetadata::default() };
+    let mut other = Message { term: term + 1, ..message(MessageType::MsgSnapshot, 1, b"") };
+    other.set_snapshot(Snapshot { metadata: Some(metadata).into(), ..Snapshot::default() });
+    assert_eq!(cluster.at(2).node.step(Letter::Raft(other)).ok(), Some(false));
+    cluster.at(2).node.step(Letter::Raft(message(MessageType::MsgReadIndex, 3, b"read"))).expect("a store");
+    let output = cluster.at(2).node.take_output();
+    assert!(output.letters.iter().all(|letter| letter.from() == 2), "{:?}", output.letters);
 }

@@ -4,9 +4,9 @@ use bytes::Bytes;
 use perdura_kv::entry::Deed;
 use perdura_kv::node::{Node, Settings};
 use perdura_kv::sim::{Place, Variant};
-use perdura_kv::store::Standing;
+use perdura_kv::store::{ErrorKind, Standing};
 use perdura_kv::wire::{Chunk, Fetch, Letter};
-use raft::eraftpb::{ConfState, Entry, Message, MessageType, Snapshot, SnapshotMetadata};
+use raft::eraftpb::{ConfState, Entry, EntryType, Message, MessageType, Snapshot, SnapshotMetadata};
 
 use super::input::Input;
 
@@ -54,7 +54,13 @@ fn message(input: &mut Input<'_>, msg_type: MessageType, format: u8) -> Message 
             Bytes::copy_from_slice(input.bytes(3))
         };
         let Some(index) = message.index.checked_add(step) else { break };
-        entries.push(Entry { term: number(input), index, data, ..Entry::default() });
+        let entry_type = match input.u8() {
+            0..200 => EntryType::EntryNormal,
+            200..230 => EntryType::EntryConfChange,
+            _ => EntryType::EntryConfChangeV2,
+        };
+        let context = Bytes::copy_from_slice(input.bytes(usize::from(entry_type != EntryType::EntryNormal) * 9));
+        entries.push(Entry { entry_type, term: number(input), index, data, context, ..Entry::default() });
     }
     message.entries = entries.into();
     if msg_type == MessageType::MsgSnapshot {
@@ -110,8 +116,9 @@ pub fn replica(data: &[u8]) {
             }
         };
         let _ = node.take_output();
-        // A replica whose store is at its end is closed.
-        if done.is_err() {
+        // A replica whose store is at its end is closed. What others send must not be why.
+        if let Err(error) = done {
+            assert!(![ErrorKind::Entry, ErrorKind::Order].contains(&error.kind()), "{error}");
             return;
         }
     }

@@ -6,7 +6,8 @@
 use raft::RawNode;
 use raft::eraftpb::{ConfState, Entry, Message, MessageType};
 
-use crate::store::Log;
+use super::ENTRY_BYTES_MAX;
+use crate::store::{Log, is_sound};
 
 /// Terms and indexes beyond this are not reached in the life of a cluster.
 const NUMBER_MAX: u64 = 1 << 62;
@@ -29,6 +30,11 @@ pub(super) fn wrong(raw: &RawNode<Log>, message: &Message) -> Option<&'static st
             if message.index > NUMBER_MAX || !follow(message) {
                 return Some("entries that do not follow");
             }
+            // What a store refuses would end the process.
+            let is_readable = |entry: &Entry| entry.data.len() <= ENTRY_BYTES_MAX && is_sound(entry);
+            if !message.entries.iter().all(is_readable) {
+                return Some("an entry that cannot be read");
+            }
             let is_known = |index: u64, term: u64| index > log.committed || log.match_term(index, term);
             let first = log.first_index();
             let conflicts =
@@ -40,7 +46,9 @@ pub(super) fn wrong(raw: &RawNode<Log>, message: &Message) -> Option<&'static st
             let metadata = message.get_snapshot().get_metadata();
             let is_sound = (1..=message.term).contains(&metadata.term) && (1..=NUMBER_MAX).contains(&metadata.index);
             let members_are_sound = are_sound(metadata.get_conf_state());
-            (!is_sound || !members_are_sound).then_some("a snapshot that no leader has")
+            // Raft would take it in the place of what is committed.
+            let contradicts = metadata.index == log.committed && !log.match_term(metadata.index, metadata.term);
+            (!is_sound || !members_are_sound || contradicts).then_some("a snapshot that no leader has")
         }
         // Nobody sends it: the leader is asked itself. A replica that does not lead would pass it on.
         MessageType::MsgTransferLeader => Some("a wish to be leader"),

@@ -5,6 +5,7 @@
 //! the same state.
 
 use bytes::{BufMut, Bytes, BytesMut};
+use perdura_map::{KEY_BYTES_MAX, TAG_BYTES_MAX, VALUE_BYTES_MAX};
 use protobuf::Message as _;
 use raft::eraftpb::{ConfChangeV2, Entry, EntryType};
 
@@ -61,6 +62,15 @@ fn clock_and_change(entry: &Entry) -> Result<(u64, Bytes)> {
 /// The changes that an entry makes to keys.
 pub fn changes_of(entry: &Entry) -> Result<Vec<Change>> {
     read(entry).map(|done| done.changes)
+}
+
+/// Whether every store takes an entry: it can be read, and nothing in it is too long.
+pub fn is_sound(entry: &Entry) -> bool {
+    let fits = |Change { key, value }: &Change| {
+        key.len() <= KEY_BYTES_MAX && value.as_ref().is_none_or(|value| value.len() <= VALUE_BYTES_MAX)
+    };
+    read(entry)
+        .is_ok_and(|done| tag(entry.term, 0, &done).to_bytes().len() <= TAG_BYTES_MAX && done.changes.iter().all(fits))
 }
 
 /// What an entry does. Error: `Entry`.
@@ -146,9 +156,11 @@ mod tests {
             Entry { data: Bytes::from_static(b"9"), ..usual.clone() },
             Entry { entry_type: old, ..usual.clone() },
             Entry { entry_type: new, context: Bytes::from_static(b"short"), ..usual.clone() },
-            Entry { entry_type: new, context: Bytes::from_static(b"12345678\x09"), ..usual },
+            Entry { entry_type: new, context: Bytes::from_static(b"12345678\x09"), ..usual.clone() },
         ] {
-            assert!(read(&wrong).is_err(), "{wrong:?}");
+            assert!(read(&wrong).is_err() && !super::is_sound(&wrong), "{wrong:?}");
         }
+        let long = vec![Change { key: vec![1; super::KEY_BYTES_MAX + 1].into(), value: None }];
+        assert!(!super::is_sound(&Entry { data: Deed { clock_ms: 9, changes: long }.to_bytes(), ..usual }));
     }
 }
