@@ -747,6 +747,26 @@ fn connections_are_listed_named_and_closed() {
     assert!(cluster.at(1).clients.is_over(token));
 }
 
+/// A snapshot cannot be received while an operator's backup holds one: it is offered again. The replica had ended.
+#[test]
+fn a_replica_that_is_backed_up_receives_later() {
+    let mut cluster = Cluster::new(3, &Settings::default());
+    let token = cluster.open(1);
+    are(&mut cluster, 1, token, &[("SET a 1", "+OK")]);
+    cluster.at(3).is_cut_off = true;
+    let value = "v".repeat(500);
+    for number in 0..50 {
+        are(&mut cluster, 1, token, &[(&format!("SET k{number} {value}"), "+OK")]);
+    }
+    let held = cluster.at(3).node.store().snapshot(1000).expect("a snapshot");
+    cluster.at(3).is_cut_off = false;
+    cluster.pass(3000);
+    assert!(cluster.at(3).node.status().applied < cluster.at(1).node.status().applied);
+    drop(held);
+    cluster.pass(5000);
+    assert_eq!(cluster.at(3).node.status().applied, cluster.at(1).node.status().applied);
+}
+
 /// What another replica says: an entry that no store takes, which ended the process, and a question that Raft would pass on in the name of
 /// who has asked, over a connection that is not its own.
 #[test]

@@ -26,7 +26,10 @@ impl Node {
         // Nobody may hold a snapshot of a store that is about to be replaced.
         self.giving.clear();
         drop(raw.store().taken());
-        raw.mut_store().store_mut().receive(false)?;
+        match raw.mut_store().store_mut().receive(false) {
+            Err(error) if error.kind() == ErrorKind::Unready => return Ok(()),
+            begun => begun?,
+        }
         let offer = Offer::new(message);
         self.output.letters.push(offer.fetch());
         self.incoming = Some(offer);

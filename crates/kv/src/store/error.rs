@@ -19,7 +19,7 @@ pub enum ErrorKind {
     Entry,
     /// The state is being received: wait until it is whole.
     Partial,
-    /// No snapshot can be taken now: try later.
+    /// No snapshot can be taken now, or received while another holds one: try later.
     Unready,
     /// The snapshot is gone: take another.
     Expired,
@@ -49,7 +49,8 @@ impl From<perdura_map::Error> for Error {
             Map::Exists => ErrorKind::Exists,
             Map::Configuration => ErrorKind::Configuration,
             Map::TooLarge => ErrorKind::Entry,
-            Map::Timestamp | Map::ReadOnly => ErrorKind::Order,
+            Map::Timestamp => ErrorKind::Order,
+            Map::ReadOnly => ErrorKind::Unready,
             Map::Forgotten => ErrorKind::Compacted,
             Map::Partial => ErrorKind::Partial,
             Map::Expired => ErrorKind::Expired,
