@@ -14,6 +14,7 @@
 //! - `check`: what no letter may have, so that none can stop the process
 //! - `proposals`, `reads`: whom to answer when
 //! - `followers`: how far the others are
+//! - `room`: a store that is full
 //! - `lease`: reads without asking, if clocks are trusted
 //! - `promotion`: learners that have caught up
 //! - `given`, `giving`, `receiver`, `receiving`: the content of snapshots
@@ -30,6 +31,7 @@ mod reads;
 mod receiver;
 mod receiving;
 mod replica;
+mod room;
 mod settings;
 mod turn;
 mod unpersisted;
@@ -79,6 +81,7 @@ impl Node {
             incoming: None,
             giving: BTreeMap::new(),
             unpersisted: Unpersisted::default(),
+            stalled: None,
             output: Output::default(),
             elections: 0,
             last_at_tick: 0,
@@ -115,6 +118,7 @@ impl Node {
     /// A moment has passed: the unit of all timeouts.
     pub fn tick(&mut self) -> store::Result<()> {
         self.confirm_if_alone()?;
+        let may_lead = self.tick_stalled()?;
         match &mut self.part {
             Part::Receiver(receiver) => {
                 receiver.tick(&self.settings, &mut self.output);
@@ -122,13 +126,16 @@ impl Node {
             }
             Part::Member(raw) => {
                 self.promise.tick();
-                if self.unpersisted.is_stalled() {
-                    return self.turn();
-                }
                 // Raft draws it at random each time; a seed must decide it.
                 let timeout = self.settings.election_timeout(self.id, raw.raft.term, self.elections);
                 raw.raft.set_randomized_election_timeout(timeout);
                 let was_leader = raw.raft.state == StateRole::Leader;
+                if !may_lead && !was_leader {
+                    // It is never long enough without a leader, but as long as it has to be to vote for one.
+                    let ticks = self.settings.election_ticks;
+                    raw.raft.set_randomized_election_timeout(2 * ticks - 1);
+                    raw.raft.election_elapsed = raw.raft.election_elapsed.min(ticks - 1);
+                }
                 if raw.tick() && !was_leader {
                     self.elections += 1;
                 }
@@ -137,6 +144,8 @@ impl Node {
         self.tick_giving();
         self.tick_incoming();
         self.reads.tick(self.settings.election_ticks, &mut self.output);
+        let leads = self.is_leader();
+        self.proposals.tick(leads, self.settings.election_ticks, &mut self.output);
         if self.lease.is_some() && self.is_leader() {
             self.reads.renew();
         }
@@ -144,13 +153,11 @@ impl Node {
         self.promote()
     }
 
-        let leads = self.is_leader();
-        self.proposals.tick(leads, self.settings.election_ticks, &mut self.output);
     /// A letter of another replica has come. One that no sound replica sends is dropped, and `Ok(false)` returned. Error:
     /// `Configuration` if it offers a snapshot that this replica needs and whose format its store does not take. Nothing is
     /// changed then.
     pub fn step(&mut self, letter: Letter) -> store::Result<bool> {
-        if letter.to() != self.id || letter.from() == self.id || self.unpersisted.is_stalled() {
+        if letter.to() != self.id || letter.from() == self.id {
             return Ok(false);
         }
         if let Part::Receiver(receiver) = &mut self.part {
@@ -167,11 +174,18 @@ impl Node {
     }
 
     fn step_raft(&mut self, message: Message) -> store::Result<bool> {
+        if self.is_deaf_to(&message) {
+            return Ok(true);
+        }
         self.confirm_if_alone()?;
         let is_pending = self.wants_persist();
         let Part::Member(raw) = &mut self.part else { return Ok(false) };
         if check::wrong(raw, &message).is_some() {
             return Ok(false);
+        }
+        // Raft would pass it on in the name of who asks, who would be refused for it.
+        if message.msg_type == MessageType::MsgReadIndex && raw.raft.state != StateRole::Leader {
+            return Ok(true);
         }
         if message.msg_type == MessageType::MsgSnapshot && receiver::is_needed(raw, &message) {
             raw.store().store().snapshot_format().check(&message.context)?;
@@ -183,10 +197,6 @@ impl Node {
         // A vote that was asked for leaves after it is durable that this replica votes for itself: nobody can have given one before.
         if message.msg_type == MessageType::MsgRequestVoteResponse && is_pending {
             return Ok(false);
-        // Raft would pass it on in the name of who asks, who would be refused for it.
-        if message.msg_type == MessageType::MsgReadIndex && raw.raft.state != StateRole::Leader {
-            return Ok(true);
-        }
         }
         let (from, term, taken_to) = (message.from, message.term, check::taken_to(&message));
         let is_of_leader = check::is_of_leader(&message);
@@ -234,6 +244,9 @@ impl Node {
         let data = deed.to_bytes();
         if data.len() > ENTRY_BYTES_MAX {
             return Ok(Err(NotNow::TooLarge));
+        }
+        if !self.has_room(&deed.changes)? {
+            return Ok(Err(NotNow::Full));
         }
         let Part::Member(raw) = &mut self.part else { return Ok(Err(NotNow::Busy)) };
         if raw.propose(Vec::new(), data.into()).is_err() {
@@ -338,6 +351,7 @@ impl Node {
         self.confirm_if_alone()?;
         if let Part::Member(raw) = &mut self.part
             && raw.raft.promotable()
+            && self.stalled.is_none()
             && (!self.promise.binds() || is_alone(raw, self.id))
         {
             // An error says that it may not be leader now.
@@ -366,7 +380,7 @@ impl Node {
                 (role, raw.raft.term, raw.raft.leader_id, raw.raft.raft_log.committed)
             }
         };
-        let is_stalled = self.unpersisted.is_stalled();
+        let is_stalled = self.stalled.is_some();
         Status { role, term, leader, committed, applied: store.applied(), last: store.last(), is_stalled }
     }
 
@@ -386,7 +400,7 @@ impl Node {
     /// Raft, if this is the leader and takes entries.
     fn leading(&self) -> Option<&RawNode<Log>> {
         match &self.part {
-            Part::Member(raw) if raw.raft.state == StateRole::Leader && !self.unpersisted.is_stalled() => Some(raw),
+            Part::Member(raw) if raw.raft.state == StateRole::Leader => Some(raw),
             _ => None,
         }
     }

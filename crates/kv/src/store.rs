@@ -31,7 +31,7 @@ use crate::machine::draft::{Each, Source, Unreadable};
 pub use entries::{change_of_members, changes_of, is_change_of_members, is_sound, members_entry_context};
 pub use error::{Error, ErrorKind, Result};
 pub use format::SnapshotFormat;
-pub use interface::{Footprint, Moment, Outgoing, Store};
+pub use interface::{Footprint, Moment, Outgoing, Share, Store};
 pub use log::{Log, Taken};
 pub use map::{MapConfig, MapStore};
 pub use standing::{FOUNDING, STANDING_BYTES_MAX, Standing};

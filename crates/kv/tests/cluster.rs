@@ -5,7 +5,7 @@
 #[path = "support/seeds.rs"]
 mod seeds;
 
-use perdura_kv::sim::{Plan, Report, VARIANTS, run};
+use perdura_kv::sim::{Plan, Report, VARIANTS, Variant, run};
 
 #[test]
 fn clusters_keep_the_invariants_whatever_fails() {
@@ -17,6 +17,20 @@ fn clusters_keep_the_invariants_whatever_fails() {
         }
         println!("{variant:?}: {all:?}");
         assert!(all.failures_in_calls > 0 && all.snapshots > 0 && all.leased_reads > 0 && all.transfers > 0);
+    }
+}
+
+/// Maps that are full in the midst of elections, power failures and snapshots.
+#[test]
+fn clusters_whose_maps_are_full_keep_the_invariants() {
+    for variant in [Variant::List, Variant::BTree] {
+        let mut all = Report::default();
+        for seed in seeds::seeds(24) {
+            let report = run(&Plan { bytes: 128 << 10, value_bytes: 5000, ..Plan::of(variant, seed) });
+            all = all.and(report.unwrap_or_else(|what| panic!("{variant:?}, seed {seed}: {what}")));
+        }
+        println!("{variant:?}: {all:?}");
+        assert!(all.refused > 0 && all.stalled > 0);
     }
 }
 

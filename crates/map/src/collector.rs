@@ -203,6 +203,14 @@ impl<I: Structure> Core<I> {
             }
         }
     }
+
+    pub(crate) fn usage(&self) -> Space {
+        space_of(&self.state.lock())
+    }
+
+    pub(crate) fn has_run(&self, bytes: u64) -> bool {
+        self.state.lock().pages.has_run(bytes)
+    }
 }
 
 pub(crate) fn is_tight(space: &Space) -> bool {
@@ -219,5 +227,6 @@ pub(crate) fn space_of<I: Index>(state: &State<I>) -> Space {
     let live =
         if state.is_traversed { state.pages.live_bytes() } else { state.saved_live.max(state.pages.live_bytes()) };
     let live = live.min(used);
-    Space { total, used, free, live, garbage: used - live, free_run_max: 0, reserved, exact: state.is_traversed }
+    let (garbage, exact, held) = (used - live, state.is_traversed, state.is_held());
+    Space { total, used, free, live, garbage, free_run_max: 0, reserved, exact, held }
 }

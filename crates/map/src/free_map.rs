@@ -88,18 +88,25 @@ impl FreeMap {
         if needed >= self.no_run {
             return None;
         }
-        let from = self.cursor;
-        let found = self.find(from, self.pages, needed).or_else(|| {
-            // A run may begin before the cursor and end after it.
-            self.find(0, (from + needed).min(self.pages), needed)
-        });
-        let Some(first) = found else {
+        let Some(first) = self.next_run(needed) else {
             self.no_run = needed;
             return None;
         };
         let taken = self.take_at(first, wanted);
         self.cursor = if first + taken < self.pages { first + taken } else { 0 };
         Some((first, taken))
+    }
+
+    /// Whether there is a run of so many free pages.
+    pub(crate) fn has_run(&self, needed: usize) -> bool {
+        needed < self.no_run && self.next_run(needed).is_some()
+    }
+
+    /// First page of the next run of `needed` free pages.
+    fn next_run(&self, needed: usize) -> Option<usize> {
+        let from = self.cursor;
+        // A run may begin before the cursor and end after it.
+        self.find(from, self.pages, needed).or_else(|| self.find(0, (from + needed).min(self.pages), needed))
     }
 
     /// First page of a run of `needed` free pages within `from..to`.
@@ -191,14 +198,15 @@ mod tests {
                             map.insert(page);
                         }
                     }
-                } else if let Some((first, taken)) = map.take_run(length, length + 3) {
+                } else if map.has_run(length) {
+                    let (first, taken) = map.take_run(length, length + 3).expect("it has one");
                     prop_assert!((length..=length + 3).contains(&taken));
                     for page in first..first + taken {
                         prop_assert!(model.remove(&page));
                     }
                 } else {
                     let fits = |first: &usize| (*first..first + length).all(|page| model.contains(&page));
-                    prop_assert!(!model.iter().any(fits));
+                    prop_assert!(map.take_run(length, length + 3).is_none() && !model.iter().any(fits));
                 }
                 prop_assert_eq!(map.len(), model.len());
                 let longest = model.iter().map(|first| (*first..).take_while(|page| model.contains(page)).count()).max();

@@ -302,6 +302,8 @@ impl<I: Structure> OrderedMap for Map<I> {
         fn mutations(&self, from: Ts, each: &mut dyn FnMut(Mutation<'_>) -> bool) -> Result<()>;
         fn collect(&self) -> Result<u64>;
         fn space(&self) -> Space;
+        fn usage(&self) -> Space;
+        fn has_run(&self, bytes: u64) -> bool;
         fn check(&self) -> Result<u64>;
     }
 

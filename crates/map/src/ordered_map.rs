@@ -165,6 +165,12 @@ pub trait OrderedMap: Send + Sync {
     /// The use of the region. Linear in the number of used pages.
     fn space(&self) -> Space;
 
+    /// [`OrderedMap::space`] in constant time, but for [`Space::free_run_max`], which is 0.
+    fn usage(&self) -> Space;
+
+    /// Whether so many bytes are free in one piece. As fast as an allocation of them.
+    fn has_run(&self, bytes: u64) -> bool;
+
     /// Audits everything reachable: checksums, order, links, and the accounts of space. Returns the number of versions.
     fn check(&self) -> Result<u64>;
 }

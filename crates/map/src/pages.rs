@@ -534,6 +534,10 @@ impl Pages {
         self.table.free.len()
     }
 
+    pub(crate) fn has_run(&self, bytes: u64) -> bool {
+        self.table.free.has_run(bytes.div_ceil(self.geometry.page_bytes) as usize)
+    }
+
     pub(crate) fn search_free_runs(&self, search: &mut RunSearch) -> bool {
         self.table.free.search(search)
     }

@@ -24,6 +24,8 @@ pub struct Space {
     /// Whether the content of every page is known. After a restart a B+-tree finds it out in the background; until then
     /// `live` includes pages it has not seen.
     pub exact: bool,
+    /// Whether a snapshot or a load keeps garbage from being collected.
+    pub held: bool,
 }
 
 impl Space {

@@ -68,7 +68,7 @@ fn message(input: &mut Input<'_>, msg_type: MessageType, format: u8) -> Message 
         let conf_state = Some(ConfState { voters, ..ConfState::default() }).into();
         let metadata =
             SnapshotMetadata { conf_state, index: number(input), term: number(input), ..SnapshotMetadata::default() };
-        message.context = Bytes::copy_from_slice(&[if input.u8() > 250 { 9 } else { format }]);
+        message.context = [&[if input.u8() > 250 { 9 } else { format }][..], &[0; 8]].concat().into();
         message.set_snapshot(Snapshot { metadata: Some(metadata).into(), ..Snapshot::default() });
     }
     message

@@ -124,7 +124,7 @@ fn queue(context: &mut Context<'_>, connection: &mut Connection, command: &'stat
     if command.is_on_draft() && !context.leads() && !forward::is_open(context, connection) {
         let leader = context.node.status().leader;
         let slot = slot_of(command, &request);
-        let reply = context.shared.refusal(NotNow::NotLeader { leader }, slot, context.node);
+        let reply = context.shared.refusal(NotNow::NotLeader { leader }, slot);
         connection.spoil();
         connection.say(reply);
         return;

@@ -41,7 +41,7 @@ pub fn evaluate(
             connection.push(State::Held { reply, slot });
             connection.newest = context.node.store().last();
         }
-        Err(why) => connection.say(context.shared.refusal(why, slot, context.node)),
+        Err(why) => connection.say(context.shared.refusal(why, slot)),
     }
     Ok(())
 }

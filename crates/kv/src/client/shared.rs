@@ -64,12 +64,10 @@ impl Shared {
     }
 
     /// The answer to a request that was not taken, about keys in a hash slot.
-    pub fn refusal(&mut self, why: NotNow, slot: u16, node: &Node) -> Reply {
+    pub fn refusal(&mut self, why: NotNow, slot: u16) -> Reply {
         match why {
             NotNow::NotLeader { leader } => self.elsewhere(leader, slot),
-            NotNow::Busy if node.status().is_stalled => {
-                Reply::Error("OOM command not allowed: this replica has no room for further entries".to_owned())
-            }
+            NotNow::Full => Reply::Error("OOM command not allowed: the leader has no room for it".to_owned()),
             NotNow::Busy => {
                 self.statistics.busy += 1;
                 Reply::Error(

@@ -40,7 +40,7 @@ fn parse(context: &mut Context<'_>, connection: &Connection, name: &str, request
     let at = connection.guest.as_ref().map_or(context.node.id(), |guest| guest.replica);
     let Some(holders) = context.node.holders(connection.newest, at) else {
         let leader = context.node.status().leader;
-        return Err(context.shared.refusal(NotNow::NotLeader { leader }, 0, context.node));
+        return Err(context.shared.refusal(NotNow::NotLeader { leader }, 0));
     };
     if others > holders.members {
         let members = holders.members;

@@ -58,7 +58,7 @@ impl Node {
         }
     }
 
-    fn let_go(&mut self, to: u64) {
+    pub(super) fn let_go(&mut self, to: u64) {
         self.giving.remove(&to);
         if let Part::Member(raw) = &mut self.part {
             raw.report_snapshot(to, SnapshotStatus::Failure);

@@ -45,6 +45,8 @@ pub enum NotNow {
     Busy,
     /// No entry can be that large.
     TooLarge,
+    /// The store has no room for it.
+    Full,
 }
 
 /// What a replica is at present.
@@ -77,7 +79,7 @@ pub struct Status {
     pub applied: u64,
     /// Its last entry.
     pub last: u64,
-    /// Whether it has no room, and so takes part in nothing.
+    /// Whether it had no room for the last entries that came.
     pub is_stalled: bool,
 }
 

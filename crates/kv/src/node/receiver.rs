@@ -117,10 +117,15 @@ impl Receiver {
     /// Begins with a snapshot that was offered.
     pub(super) fn begin(&mut self, message: Message, output: &mut Output) -> store::Result<()> {
         self.log.store_mut().receive(true)?;
+        self.fetch(message, output);
+        Ok(())
+    }
+
+    /// Fetches a snapshot for which the store waits.
+    pub(super) fn fetch(&mut self, message: Message, output: &mut Output) {
         let offer = Offer::new(message);
         output.letters.push(offer.fetch());
         self.offer = Some(offer);
-        Ok(())
     }
 
     pub(super) fn tick(&mut self, settings: &Settings, output: &mut Output) {
@@ -155,7 +160,10 @@ impl Receiver {
                 output.send(Message { msg_type: MessageType::MsgAppendResponse, index, reject: true, ..answer });
             }
             MessageType::MsgSnapshot if is_member(&message, id) => {
-                self.log.store().snapshot_format().check(&message.context)?;
+                let bytes = self.log.store().snapshot_format().check(&message.context)?;
+                if !self.log.store().takes(bytes) {
+                    return Ok(());
+                }
                 let metadata = message.get_snapshot().get_metadata();
                 let key = (from, metadata.index, metadata.term);
                 let is_known = |offer: &Offer| {
@@ -186,6 +194,8 @@ impl Receiver {
                 let message = offer.message.clone();
                 self.begin(message, output)?;
             }
+            // Less may be offered later.
+            Err(error) if error.kind() == ErrorKind::Full => self.offer = None,
             Err(error) => return Err(error),
         }
         Ok(None)

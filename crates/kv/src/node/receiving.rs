@@ -70,14 +70,27 @@ impl Node {
         Ok(true)
     }
 
-    /// Leaves Raft to receive a snapshot into a store that has no room for both.
+    /// Leaves Raft to receive a snapshot into a store that has no room for both. One that it has no room for even so leaves it as it is: it
+    /// lags, but has what it has acknowledged, and votes.
     fn begin_receiving(&mut self, message: Message) -> store::Result<()> {
+        let Part::Member(raw) = &mut self.part else { return Ok(()) };
+        // Nobody may hold a snapshot of a store that is about to be emptied.
+        self.giving.clear();
+        drop(raw.store().taken());
+        let store = raw.mut_store().store_mut();
+        if !store.is_partial() && !store.takes(store.snapshot_format().check(&message.context)?) {
+            return Ok(());
+        }
+        match store.receive(true) {
+            Err(error) if error.kind() == ErrorKind::Unready => return Ok(()),
+            begun => begun?,
+        }
         self.forget_all();
         let Part::Member(raw) = &mut self.part else { return Ok(()) };
         let mut receiver = Box::new(Receiver::new(raw.mut_store().into_store()));
-        let begun = receiver.begin(message, &mut self.output);
+        receiver.fetch(message, &mut self.output);
         self.part = Part::Receiver(receiver);
-        begun
+        Ok(())
     }
 
     /// Takes part in Raft again.
@@ -91,6 +104,7 @@ impl Node {
     fn begin_anew(&mut self, store: Box<dyn Store>, offer: Message) -> store::Result<()> {
         self.forget_all();
         self.part = Part::Member(Box::new(self.settings.open(store)?));
+        self.stalled = None;
         self.step(Letter::Raft(offer)).map(drop)
     }
 }

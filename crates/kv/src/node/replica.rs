@@ -10,6 +10,7 @@ use super::output::Output;
 use super::proposals::Proposals;
 use super::reads::Reads;
 use super::receiver::{Offer, Receiver};
+use super::room::Stalled;
 use super::settings::Settings;
 use super::unpersisted::Unpersisted;
 use crate::store::Log;
@@ -28,6 +29,7 @@ pub struct Node {
     /// Snapshots that others fetch, by replica.
     pub(super) giving: BTreeMap<u64, Given>,
     pub(super) unpersisted: Unpersisted,
+    pub(super) stalled: Option<Stalled>,
     pub(super) output: Output,
     /// Counts the elections that it has begun, so that each waits for another time.
     pub(super) elections: u64,

@@ -3,7 +3,7 @@
 //! Raft numbers what it wants made durable. The messages of a replica that does not lead promise something by that, and wait here
 //! until it is. A leader's do not: it counts itself only once it is told so (Raft's thesis, 10.2.1).
 //!
-//! A store without room stalls the replica: it takes part in nothing until the store has taken what it could not, and to the others is as one that is down.
+//! A leader's messages are given out after its store has taken their entries: what has no room there nobody else is sent (room.rs).
 
 use perdura_pmem::planted;
 use raft::eraftpb::{Entry, MessageType};
@@ -50,11 +50,9 @@ impl Node {
         store.upkeep()
     }
 
-    /// Does what Raft wants, until it wants nothing, or the store has no room.
+    /// Does what Raft wants, until it wants nothing.
     pub(super) fn turn(&mut self) -> store::Result<()> {
-        if let Part::Member(raw) = &mut self.part
-            && !self.unpersisted.is_stalled()
-        {
+        if let Part::Member(raw) = &mut self.part {
             if let (Some(lease), true) = (&mut self.lease, raw.raft.lead_transferee.is_some()) {
                 lease.hand_over(raw.raft.term);
             }
@@ -67,27 +65,26 @@ impl Node {
                 let (index, _) = raw.raft.mut_prs().maximal_committed_index();
                 raw.raft.raft_log.commit_to(index);
             }
-            let ready = match self.unpersisted.stalled.take() {
-                Some(ready) => ready,
-                None if raw.has_ready() => {
-                    let mut ready = raw.ready();
-                    let format = raw.store().store().snapshot_format();
-                    for mut message in ready.take_messages() {
-                        if message.msg_type == MessageType::MsgSnapshot {
-                            message.context = format.to_bytes();
-                        }
-                        self.output.send(message);
-                    }
-                    for taken in raw.store().taken() {
-                        self.giving.insert(taken.to, Given::new(taken.snapshot));
-                    }
-                    ready
-                }
-                None => break,
-            };
-            if !store_ready(raw.mut_store(), &ready)? {
-                self.unpersisted.stalled = Some(ready);
+            if !raw.has_ready() {
                 break;
+            }
+            let mut ready = raw.ready();
+            if !store_ready(raw.mut_store(), &ready)? {
+                self.stall()?;
+                continue;
+            }
+            if !ready.entries().is_empty() {
+                self.stalled = None;
+            }
+            for mut message in ready.take_messages() {
+                if message.msg_type == MessageType::MsgSnapshot {
+                    let store = raw.store().store();
+                    message.context = store.snapshot_format().offer(store.content_bytes());
+                }
+                self.output.send(message);
+            }
+            for taken in raw.store().taken() {
+                self.giving.insert(taken.to, Given::new(taken.snapshot));
             }
             self.stored(ready)?;
         }

@@ -1,6 +1,5 @@
 //! What waits until it is durable.
 
-use raft::Ready;
 use raft::eraftpb::Message;
 
 /// What waits for the store.
@@ -12,12 +11,4 @@ pub(super) struct Unpersisted {
     pub(super) entries: usize,
     /// Messages that leave then.
     pub(super) late: Vec<Message>,
-    /// What the store had no room for.
-    pub(super) stalled: Option<Ready>,
-}
-
-impl Unpersisted {
-    pub(super) fn is_stalled(&self) -> bool {
-        self.stalled.is_some()
-    }
 }

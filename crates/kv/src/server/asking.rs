@@ -58,6 +58,7 @@ impl Server {
             NotNow::NotLeader { .. } => self.elsewhere(),
             NotNow::Busy => Answer::Busy { why: "another change of members is under way".into() },
             NotNow::TooLarge => failed("a cluster has at most 31 members"),
+            NotNow::Full => failed("the leader's store has no room: delete keys"),
         }
     }
 

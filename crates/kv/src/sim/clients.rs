@@ -44,6 +44,10 @@ pub(super) struct Clients {
     pub(super) digest: u64,
     /// Of ten operations, those that are reads.
     reads_of_ten: u64,
+    /// Values are shorter.
+    value_bytes: u64,
+    /// Requests that were refused for want of room.
+    pub(super) refused: u64,
 }
 
 /// When a client calls, by the clock that nobody has and by the machine's.
@@ -62,7 +66,7 @@ fn number(value: &[u8]) -> u64 {
 }
 
 impl Clients {
-    pub(super) fn new(count: usize, first: u64, reads_of_ten: u64) -> Self {
+    pub(super) fn new(count: usize, first: u64, (reads_of_ten, value_bytes): (u64, u64)) -> Self {
         Self {
             leaders: vec![first; count],
             pending: BTreeMap::new(),
@@ -75,6 +79,8 @@ impl Clients {
             leased_reads: 0,
             digest: 0,
             reads_of_ten,
+            value_bytes,
+            refused: 0,
         }
     }
 
@@ -137,7 +143,7 @@ impl Clients {
     /// A number that tells values apart, and a value with it, whose length is random.
     fn value(&mut self, random: &mut Random) -> (u64, Bytes) {
         self.values += 1;
-        (self.values, Bytes::from(format!("{}.{}", self.values, "x".repeat(random.below(40) as usize))))
+        (self.values, Bytes::from(format!("{}.{}", self.values, "x".repeat(random.below(self.value_bytes) as usize))))
     }
 
     fn write(&mut self, client: usize, time: Time, node: &mut Node, key: u64, random: &mut Random) -> StoreResult<()> {
@@ -180,6 +186,7 @@ impl Clients {
     }
 
     fn refused(&mut self, client: usize, why: NotNow) {
+        self.refused += u64::from(why == NotNow::Full);
         if let NotNow::NotLeader { leader } = why
             && leader != 0
         {

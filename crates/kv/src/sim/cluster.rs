@@ -59,6 +59,7 @@ pub fn run(plan: &Plan) -> Result<Report, String> {
         done: clients.done,
         unknown: clients.unknown,
         leased_reads: clients.leased_reads,
+        refused: clients.refused,
         applied: checks.applied(),
         snapshots: checks.snapshots,
         digest: network.digest ^ clients.digest.rotate_left(32),
@@ -86,7 +87,7 @@ impl Cluster {
             random,
             machines,
             network: Network::default(),
-            clients: Clients::new(CLIENTS, 1, reads_of_ten),
+            clients: Clients::new(CLIENTS, 1, (reads_of_ten, plan.value_bytes)),
             checks: Checks::default(),
             swap: None,
             scheme: None,
@@ -220,6 +221,7 @@ impl Cluster {
             self.clients.told(self.now, done, node)?;
         }
         self.report.term = self.report.term.max(node.status().term);
+        self.report.stalled += u64::from(node.status().is_stalled);
         Ok(())
     }
 

@@ -29,6 +29,8 @@ pub struct Plan {
     pub steps: u64,
     /// Bytes of each replica's map.
     pub bytes: u64,
+    /// Values are shorter than so many bytes, beside what tells them apart.
+    pub value_bytes: u64,
     /// Whether leaders hold leases, and by how much clocks then differ at most, in percent.
     pub drift_percent: Option<u64>,
     /// Whether learners are promoted by themselves.
@@ -68,6 +70,7 @@ impl Plan {
             seed,
             steps,
             bytes: 512 << 10,
+            value_bytes: 40,
             drift_percent,
             promotes_learners: number % 3 == 1,
             receives_in_place: number % 5 == 1,
@@ -104,6 +107,10 @@ pub struct Report {
     pub leased_reads: u64,
     /// Times that leadership was handed over.
     pub transfers: u64,
+    /// Requests that were refused for want of room.
+    pub refused: u64,
+    /// Looks at replicas that had none.
+    pub stalled: u64,
     /// The last term.
     pub term: u64,
     /// Of all letters and answers, in order: equal if two runs were.
@@ -124,6 +131,8 @@ impl Report {
             swaps: self.swaps + other.swaps,
             leased_reads: self.leased_reads + other.leased_reads,
             transfers: self.transfers + other.transfers,
+            refused: self.refused + other.refused,
+            stalled: self.stalled + other.stalled,
             term: self.term.max(other.term),
             digest: self.digest ^ other.digest,
         }

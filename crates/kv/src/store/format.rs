@@ -28,17 +28,18 @@ impl SnapshotFormat {
         }
     }
 
-    /// The format as an offer of a snapshot says it.
-    pub fn to_bytes(self) -> Bytes {
-        Bytes::copy_from_slice(&[self.number()])
+    /// What an offer of a snapshot says: the format, and of how many bytes the content is, if that matters.
+    pub fn offer(self, bytes: u64) -> Bytes {
+        [&[self.number()][..], &bytes.to_le_bytes()].concat().into()
     }
 
-    /// Checks what an offer says. Error: `Configuration` if a store of this format cannot take it.
-    pub fn check(self, said: &[u8]) -> Result<()> {
-        if said == [self.number()] {
-            return Ok(());
+    /// The number of bytes that an offer says. Error: `Configuration` if a store of this format cannot take it.
+    pub fn check(self, said: &[u8]) -> Result<u64> {
+        let (number, bytes) = said.split_first().map_or((0, said), |(number, bytes)| (*number, bytes));
+        if let (true, Ok(bytes)) = (number == self.number(), bytes.try_into()) {
+            return Ok(u64::from_le_bytes(bytes));
         }
-        let of_other = [SnapshotFormat::Map, SnapshotFormat::Log].into_iter().find(|format| said == [format.number()]);
+        let of_other = [SnapshotFormat::Map, SnapshotFormat::Log].into_iter().find(|format| number == format.number());
         let (own, other) = (self.stores(), of_other.map_or("not known to this version", SnapshotFormat::stores));
         let what = format!(
             "the leader's store is {other}, and this replica's is {own}: it cannot take the leader's snapshots; remove this replica, \
@@ -54,8 +55,8 @@ mod tests {
 
     #[test]
     fn only_the_own_format_is_taken_and_the_error_names_both() {
-        assert!(Map.check(&Map.to_bytes()).is_ok() && Log.check(&Log.to_bytes()).is_ok());
-        let said = Map.check(&Log.to_bytes()).expect_err("another format").to_string();
+        assert_eq!(Map.check(&Map.offer(7)).ok().zip(Log.check(&Log.offer(0)).ok()), Some((7, 0)));
+        let said = Map.check(&Log.offer(0)).expect_err("another format").to_string();
         assert!(said.contains("wal") && said.contains("list or btree"), "{said}");
         assert!(Log.check(b"").is_err() && Log.check(b"\x09").is_err());
     }

@@ -8,6 +8,7 @@ use raft::eraftpb::{ConfState, Entry, SnapshotMetadata};
 use super::error::Result;
 use super::format::SnapshotFormat;
 use super::standing::Standing;
+use crate::entry::Change;
 use crate::machine::draft::Each;
 
 /// Which versions are read.
@@ -17,6 +18,17 @@ pub enum Moment {
     Newest,
     /// Those of the newest entry that is applied.
     Applied,
+}
+
+/// How much of the room that is left an entry may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Share {
+    /// What others do not need.
+    Usual,
+    /// That, and a part of what is kept for deletions: for what the system writes.
+    System,
+    /// All but what is kept for Raft's own entries: for deletions.
+    Deletions,
 }
 
 /// What a store does to its medium.
@@ -52,6 +64,9 @@ pub trait Store: Send {
 
     /// Notes the members that the entry at `index` has made. Comes before that entry is committed here.
     fn set_members(&mut self, index: u64, members: &ConfState) -> Result<()>;
+
+    /// Whether an entry with these changes can be appended and leaves room for those that may take more. Clears garbage away if that helps.
+    fn has_room(&mut self, changes: &[Change], share: Share) -> Result<bool>;
 
     /// Appends entries, whose indexes follow one another, and first takes back those that are in their place, with all after. Errors:
     /// `Full`, after which some may have been appended and the call can be made again; `Order` if they do not follow what is
@@ -94,6 +109,12 @@ pub trait Store: Send {
 
     /// What its snapshots are, and those that it takes.
     fn snapshot_format(&self) -> SnapshotFormat;
+
+    /// Bytes of the content as a snapshot offers them, 0 if it fits everywhere.
+    fn content_bytes(&self) -> u64;
+
+    /// Whether a snapshot of so many bytes finds room once the store is emptied.
+    fn takes(&self, content_bytes: u64) -> bool;
 
     /// A snapshot of what is applied, in chunks of about `chunk_bytes`. Error: `Unready` if members are noted of an entry that is not
     /// applied here yet.

@@ -11,6 +11,7 @@
 
 mod open;
 mod outgoing;
+mod room;
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -24,7 +25,7 @@ use raft::eraftpb::{ConfState, Entry, SnapshotMetadata};
 use super::entries;
 use super::error::{Error, ErrorKind, Result};
 use super::ring::{Base, Ring};
-use super::{Footprint, Moment, Outgoing, SnapshotFormat, Standing, Store};
+use super::{Footprint, Moment, Outgoing, Share, SnapshotFormat, Standing, Store};
 use crate::entry::Change;
 use crate::machine::draft::Each;
 
@@ -71,6 +72,7 @@ pub struct MapStore {
     applied: u64,
     is_partial: bool,
     receiving: Option<Receiving>,
+    room: room::Room,
 }
 
 impl MapStore {
@@ -94,7 +96,16 @@ impl MapStore {
     pub fn open(medium: &Arc<dyn Medium>, name: &str, config: &MapConfig) -> Result<Self> {
         let map = perdura_map::open(medium, name, &config.of_map())?;
         let open::Found { standing, ring, applied, is_partial } = open::open(&*map, name, config.ring_bytes)?;
-        Ok(Self { map, config: *config, standing, ring, applied, is_partial, receiving: None })
+        Ok(Self {
+            map,
+            config: *config,
+            standing,
+            ring,
+            applied,
+            is_partial,
+            receiving: None,
+            room: room::Room::default(),
+        })
     }
 
     /// The map, to look at.
@@ -159,6 +170,11 @@ impl Store for MapStore {
             return Err(Error::order(format!("the entry at {index} makes more members than a replica can note")));
         }
         self.note(standing)
+    }
+
+    fn has_room(&mut self, changes: &[Change], share: Share) -> Result<bool> {
+        self.check_whole()?;
+        self.room.has(&*self.map, changes, share)
     }
 
     fn append(&mut self, entries: &[Entry]) -> Result<()> {
@@ -249,6 +265,15 @@ impl Store for MapStore {
 
     fn snapshot_format(&self) -> SnapshotFormat {
         SnapshotFormat::Map
+    }
+
+    fn content_bytes(&self) -> u64 {
+        self.map.usage().live
+    }
+
+    fn takes(&self, content_bytes: u64) -> bool {
+        // The rest is what the map itself keeps, roughly.
+        content_bytes <= self.map.usage().total / 8 * 7
     }
 
     fn snapshot(&self, chunk_bytes: usize) -> Result<Box<dyn Outgoing>> {

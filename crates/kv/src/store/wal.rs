@@ -29,7 +29,8 @@ use raft::eraftpb::{ConfState, Entry, SnapshotMetadata};
 use super::entries;
 use super::error::{Error, ErrorKind, Result};
 use super::ring::{Base, Ring};
-use super::{Footprint, Moment, Outgoing, SnapshotFormat, Standing, Store};
+use super::{Footprint, Moment, Outgoing, Share, SnapshotFormat, Standing, Store};
+use crate::entry::Change;
 use crate::machine::draft::Each;
 use checkpoint::Checkpoint;
 pub use config::WalConfig;
@@ -152,6 +153,11 @@ impl Store for WalStore {
         self.note(standing)
     }
 
+    /// A file grows, and what is missing then is a failure of the medium.
+    fn has_room(&mut self, _changes: &[Change], _share: Share) -> Result<bool> {
+        Ok(true)
+    }
+
     fn append(&mut self, entries: &[Entry]) -> Result<()> {
         self.check_whole()?;
         let Some(from) = entries.first().map(|entry| entry.index) else { return Ok(()) };
@@ -245,6 +251,14 @@ impl Store for WalStore {
 
     fn snapshot_format(&self) -> SnapshotFormat {
         SnapshotFormat::Log
+    }
+
+    fn content_bytes(&self) -> u64 {
+        0
+    }
+
+    fn takes(&self, _content_bytes: u64) -> bool {
+        true
     }
 
     fn snapshot(&self, chunk_bytes: usize) -> Result<Box<dyn Outgoing>> {

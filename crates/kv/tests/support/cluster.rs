@@ -40,11 +40,16 @@ fn sent<T>(put: impl FnOnce(&mut bytes::BytesMut), get: impl FnOnce(u8, bytes::B
 impl Cluster {
     /// Replicas 1 to `count`, of which 1 leads.
     pub fn new(count: u64, settings: &Settings) -> Self {
-        let ids: Vec<u64> = (1..=count).collect();
+        Self::with_maps(Variant::List, &vec![32 << 20; count as usize], settings)
+    }
+
+    /// As many replicas as there are sizes of maps.
+    pub fn with_maps(variant: Variant, bytes: &[u64], settings: &Settings) -> Self {
+        let ids: Vec<u64> = (1..=bytes.len() as u64).collect();
         let mut replicas = BTreeMap::new();
-        for id in &ids {
+        for (id, bytes) in ids.iter().zip(bytes) {
             let standing = Standing::founder(7, *id, ids.clone());
-            let (place, store) = Place::create(Variant::List, 32 << 20, &standing).expect("a store");
+            let (place, store) = Place::create(variant, *bytes, &standing).expect("a store");
             let node = Node::open(store, node::Settings { nonce: *id, ..node::Settings::default() }).expect("a node");
             let mut clients = Clients::new(settings.clone());
             let name = |id: &u64| (*id, Name { host: "127.0.0.1".to_owned(), port: 7000 + *id as u16 });
@@ -124,8 +129,8 @@ impl Cluster {
                 return;
             }
             for letter in sent {
-                let to = self.at(letter.to());
-                if !to.is_cut_off {
+                // Members may be named that are not there.
+                if let Some(to) = self.replicas.get_mut(&letter.to()).filter(|to| !to.is_cut_off) {
                     to.letters.push(letter);
                 }
             }

@@ -1,0 +1,54 @@
+//! Whether a map has room for an entry: an estimate that is rather too high. Room is kept for deletions and for Raft's own entries above the
+//! map's own reserve, so that a full map can be emptied, and a leader elected.
+
+use perdura_map::{Kind, OrderedMap};
+
+use super::super::Share;
+use super::super::error::Result;
+use crate::entry::Change;
+
+/// The share of the map that puts leave free, and its bounds in bytes.
+const PART_KEPT: u64 = 64;
+const KEPT_BYTES: (u64, u64) = (64 << 10, 64 << 20);
+/// Bytes of a record besides key and value, and of the index nodes that a change makes anew in a B+-tree, at most.
+const RECORD_BYTES: u64 = 64;
+const NODES_BYTES: u64 = 2048;
+
+/// What was found when nothing could be cleared away: the garbage that stays.
+#[derive(Debug, Default)]
+pub(super) struct Room {
+    garbage_left: u64,
+}
+
+impl Room {
+    pub(super) fn has(&mut self, map: &dyn OrderedMap, changes: &[Change], share: Share) -> Result<bool> {
+        let record = |change: &Change| {
+            RECORD_BYTES + (change.key.len() + change.value.as_ref().map_or(0, bytes::Bytes::len)) as u64
+        };
+        let nodes = if map.kind() == Kind::BTree { NODES_BYTES } else { 0 };
+        let bytes = changes.iter().map(|change| record(change) + nodes).sum::<u64>();
+        let longest = changes.iter().map(record).max().unwrap_or_default();
+        let fits = || {
+            let usage = map.usage();
+            let kept = (usage.total / PART_KEPT).clamp(KEPT_BYTES.0, KEPT_BYTES.1).min(usage.total / 8);
+            let kept = match share {
+                Share::Usual => kept,
+                Share::System => kept / 2,
+                Share::Deletions => kept / 4,
+            };
+            let has_bytes = usage.free >= usage.reserved + kept + bytes;
+            (has_bytes && map.has_run(longest), usage)
+        };
+        let (mut has_room, usage) = fits();
+        // What no collection could free does not start another.
+        if !has_room && !usage.held && usage.garbage >= self.garbage_left + bytes {
+            map.collect()?;
+            let (has_room_now, usage) = fits();
+            (has_room, self.garbage_left) = (has_room_now, usage.garbage);
+        }
+        if has_room {
+            self.garbage_left = 0;
+        }
+        Ok(has_room)
+    }
+}
