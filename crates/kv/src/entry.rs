@@ -7,6 +7,8 @@ use bytes::{BufMut, Bytes, BytesMut};
 
 use crate::codec::{Read, Reader, Torn, put_bytes};
 
+/// Most bytes of an entry's data.
+pub const ENTRY_BYTES_MAX: usize = 96 << 20;
 /// Version of both layouts below.
 const VERSION: u8 = 1;
 /// Bytes of a change that has an empty key and no value.

@@ -14,7 +14,7 @@
 //! - `check`: what no letter may have, so that none can stop the process
 //! - `proposals`, `reads`: whom to answer when
 //! - `followers`: how far the others are
-//! - `room`: a store that is full
+//! - `room`, `stalled`: a store that is full
 //! - `lease`: reads without asking, if clocks are trusted
 //! - `promotion`: learners that have caught up
 //! - `given`, `giving`, `receiver`, `receiving`: the content of snapshots
@@ -33,6 +33,7 @@ mod receiving;
 mod replica;
 mod room;
 mod settings;
+mod stalled;
 mod turn;
 mod unpersisted;
 
@@ -42,6 +43,7 @@ use perdura_pmem::planted;
 use raft::eraftpb::{ConfChangeV2, Message, MessageType};
 use raft::{RawNode, StateRole};
 
+use crate::entry::ENTRY_BYTES_MAX;
 use crate::machine::draft::Draft;
 use crate::store::{self, Log, Moment, Store, View};
 use crate::wire::Letter;
@@ -56,9 +58,6 @@ pub use replica::Node;
 use replica::Part;
 pub use settings::Settings;
 use unpersisted::Unpersisted;
-
-/// Most bytes of an entry's data.
-pub const ENTRY_BYTES_MAX: usize = 96 << 20;
 
 impl Node {
     /// The replica of a store. Error: what Raft says of settings that do not fit each other.

@@ -6,7 +6,6 @@
 use raft::RawNode;
 use raft::eraftpb::{ConfState, Entry, Message, MessageType};
 
-use super::ENTRY_BYTES_MAX;
 use crate::store::{Log, is_sound};
 
 /// Terms and indexes beyond this are not reached in the life of a cluster.
@@ -31,8 +30,7 @@ pub(super) fn wrong(raw: &RawNode<Log>, message: &Message) -> Option<&'static st
                 return Some("entries that do not follow");
             }
             // What a store refuses would end the process.
-            let is_readable = |entry: &Entry| entry.data.len() <= ENTRY_BYTES_MAX && is_sound(entry);
-            if !message.entries.iter().all(is_readable) {
+            if !message.entries.iter().all(is_sound) {
                 return Some("an entry that cannot be read");
             }
             let is_known = |index: u64, term: u64| index > log.committed || log.match_term(index, term);

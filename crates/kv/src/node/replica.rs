@@ -10,8 +10,8 @@ use super::output::Output;
 use super::proposals::Proposals;
 use super::reads::Reads;
 use super::receiver::{Offer, Receiver};
-use super::room::Stalled;
 use super::settings::Settings;
+use super::stalled::Stalled;
 use super::unpersisted::Unpersisted;
 use crate::store::Log;
 

@@ -4,17 +4,11 @@
 
 use raft::eraftpb::{Message, MessageType};
 
+use super::stalled::Stalled;
 use super::{Node, Part, check};
 use crate::entry::Change;
 use crate::machine::key;
 use crate::store::{self, Share};
-
-/// A store that had no room for the last entries that came.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Stalled {
-    /// Ticks in which no leader is heard, for it would send the same again at once.
-    ticks_left: usize,
-}
 
 /// How much of the room that is left an entry may take.
 pub(super) fn share(changes: &[Change]) -> Share {

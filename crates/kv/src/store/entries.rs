@@ -11,7 +11,7 @@ use raft::eraftpb::{ConfChangeV2, Entry, EntryType};
 
 use super::error::{Error, ErrorKind, Result};
 use crate::codec::{Torn, get_change, put_change};
-use crate::entry::{Change, Deed, Kind, Tag};
+use crate::entry::{Change, Deed, ENTRY_BYTES_MAX, Kind, Tag};
 
 /// What an entry does.
 pub(super) struct Done {
@@ -69,8 +69,10 @@ pub fn is_sound(entry: &Entry) -> bool {
     let fits = |Change { key, value }: &Change| {
         key.len() <= KEY_BYTES_MAX && value.as_ref().is_none_or(|value| value.len() <= VALUE_BYTES_MAX)
     };
-    read(entry)
-        .is_ok_and(|done| tag(entry.term, 0, &done).to_bytes().len() <= TAG_BYTES_MAX && done.changes.iter().all(fits))
+    entry.data.len() <= ENTRY_BYTES_MAX
+        && read(entry).is_ok_and(|done| {
+            tag(entry.term, 0, &done).to_bytes().len() <= TAG_BYTES_MAX && done.changes.iter().all(fits)
+        })
 }
 
 /// What an entry does. Error: `Entry`.
