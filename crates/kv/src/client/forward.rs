@@ -108,7 +108,7 @@ fn pass(context: &mut Context<'_>, connection: &mut Connection, forward: Forward
     let bytes = forward.bytes();
     if bytes > FORWARD_BYTES_MAX {
         let leader = context.node.status().leader;
-        connection.say(context.shared.refusal(NotNow::NotLeader { leader }, slot, context.node));
+        connection.say(context.shared.refusal(NotNow::NotLeader { leader }, slot));
         return;
     }
     connection.is_asking = matter.holds();

@@ -36,7 +36,7 @@ impl Clients {
         let number = forward.number;
         let Some(token) = self.table.open_guest(guest, peer, now_us) else {
             let mut reply = BytesMut::new();
-            self.shared.refusal(NotNow::Busy, 0, node).write(Protocol::Resp2, &mut reply);
+            self.shared.refusal(NotNow::Busy, 0).write(Protocol::Resp2, &mut reply);
             let answer = Forwarded { number, newest: 0, versions: Vec::new(), reply: reply.freeze() };
             self.shared.answers.push((visitor, answer));
             return Ok(());
@@ -117,7 +117,7 @@ fn serve(context: &mut Context<'_>, connection: &mut Connection, forward: Forwar
     if status.role != Role::Leader || status.term != forward.term {
         let first = forward.requests.first().map(|asked| &asked.request);
         let slot = first.and_then(|first| Some(slot_of(command::find(&first[0])?, first))).unwrap_or(0);
-        connection.say(context.shared.refusal(NotNow::NotLeader { leader: status.leader }, slot, context.node));
+        connection.say(context.shared.refusal(NotNow::NotLeader { leader: status.leader }, slot));
         return Ok(());
     }
     (connection.user, connection.is_known) = (Bytes::copy_from_slice(&forward.user), true);
