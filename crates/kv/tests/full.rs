@@ -1,0 +1,181 @@
+//! Maps that are full, and replicas without room.
+
+#[path = "support/cluster.rs"]
+mod cluster;
+#[path = "support/lines.rs"]
+mod lines;
+
+use cluster::Cluster;
+use lines::{are, leader, says};
+use perdura_kv::client::Settings;
+use perdura_kv::node::Role;
+use perdura_kv::sim::Variant;
+use perdura_kv::wire::Letter;
+use raft::eraftpb::{
+    ConfChangeSingle, ConfChangeType, ConfChangeV2, ConfState, Entry, Message, MessageType, Snapshot, SnapshotMetadata,
+};
+
+/// Sets keys from a number on until one is refused. Returns its number and the answer.
+fn fill(cluster: &mut Cluster, token: u32, from: u64) -> (u64, String) {
+    let value = "v".repeat(2000);
+    let mut said = (from..10_000).map(|number| (number, says(cluster, 1, token, &format!("SET k{number} {value}"))));
+    said.find(|(_, reply)| reply != "+OK").expect("it is full at some time")
+}
+
+/// A map that is full is no reason to stop: reads are answered, what is deleted makes room, and all replicas have the same.
+#[test]
+fn a_full_map_refuses_what_needs_room_and_takes_deletions() {
+    for variant in [Variant::List, Variant::BTree] {
+        let mut cluster = Cluster::with_maps(variant, &[1 << 20; 3], &Settings::default());
+        let token = cluster.open(1);
+        let mut from = 0;
+        for round in 0..3 {
+            let (end, refused) = fill(&mut cluster, token, from);
+            assert!(refused.starts_with("-OOM"), "{variant:?}: {refused}");
+            assert!(end - from > 50, "{variant:?}, round {round}: only {} fit", end - from);
+            cluster.pass(1000);
+            let last = end - 1;
+            let size = end - from;
+            let kept = format!("$2000 {}", "v".repeat(2000));
+            are(&mut cluster, 1, token, &[(&format!("GET k{last}"), &kept), ("DBSIZE", &format!(":{size}"))]);
+            for number in from..end {
+                are(&mut cluster, 1, token, &[(&format!("DEL k{number}"), ":1")]);
+            }
+            cluster.pass(100);
+            are(&mut cluster, 1, token, &[("DBSIZE", ":0"), ("SET a 1 / DEL a", "+OK :1")]);
+            from = end;
+        }
+        cluster.pass(1000);
+        let applied = cluster.at(1).node.status().applied;
+        for replica in cluster.replicas.values() {
+            let status = replica.node.status();
+            assert!(status.applied == applied && !status.is_stalled, "{variant:?}: {status:?}");
+        }
+    }
+}
+
+/// A replica whose map is smaller than those of the others has no room while these have. It answers and votes with what it has, the others go
+/// on, and it comes back by a snapshot once there is less to be had.
+#[test]
+fn a_replica_without_room_lags_and_comes_back() {
+    for variant in [Variant::List, Variant::BTree] {
+        let mut cluster = Cluster::with_maps(variant, &[2 << 20, 2 << 20, 1 << 20], &Settings::default());
+        let token = cluster.open(1);
+        let (end, _) = fill(&mut cluster, token, 0);
+        cluster.pass(2000);
+        let (leads, lags) = (cluster.at(1).node.status(), cluster.at(3).node.status());
+        assert!(leads.role == Role::Leader && !leads.is_stalled, "{variant:?}: {leads:?}");
+        assert!(lags.applied < leads.applied && lags.term == leads.term, "{variant:?}: {lags:?}");
+        for number in 0..end {
+            are(&mut cluster, 1, token, &[(&format!("DEL k{number}"), ":1")]);
+        }
+        are(&mut cluster, 1, token, &[("SET a 1", "+OK")]);
+        cluster.pass(8000);
+        let (leads, lags) = (cluster.at(1).node.status(), cluster.at(3).node.status());
+        assert!(lags.applied == leads.applied && !lags.is_stalled, "{variant:?}: {lags:?}, {leads:?}");
+    }
+}
+
+/// Who has no room is not made leader, and does not become one by itself; but it votes.
+#[test]
+fn a_replica_without_room_does_not_lead() {
+    let mut cluster = Cluster::with_maps(Variant::List, &[1 << 20, 4 << 20, 4 << 20], &Settings::default());
+    cluster.at(1).node.transfer(2).expect("a store");
+    cluster.settle();
+    let token = cluster.open(2);
+    let value = "v".repeat(2000);
+    for number in 0..700 {
+        are(&mut cluster, 2, token, &[(&format!("SET k{number} {value}"), "+OK")]);
+    }
+    cluster.pass(1000);
+    let status = cluster.at(1).node.status();
+    assert!(status.is_stalled, "{status:?}");
+    cluster.at(2).node.transfer(1).expect("a store");
+    cluster.pass(2000);
+    assert_ne!(leader(&cluster), 1);
+    cluster.at(2).is_cut_off = true;
+    cluster.pass(5000);
+    assert_eq!(leader(&cluster), 3);
+}
+
+/// A leader whose store cannot take its own entry has told nobody of it. It leads no more, so that another can, and whoever waits is told. It
+/// had told the others first; then all stood still at the same entry.
+#[test]
+fn a_leader_without_room_leads_no_more() {
+    let mut cluster = Cluster::with_maps(Variant::List, &[1 << 20; 3], &Settings::default());
+    let token = cluster.open(1);
+    let (end, _) = fill(&mut cluster, token, 0);
+    // Nothing can be cleared away here meanwhile, but at the others.
+    let held = cluster.at(1).node.store().snapshot(1000).expect("a snapshot");
+    let refused = (0..end).any(|number| says(&mut cluster, 1, token, &format!("DEL k{number}")) != ":1");
+    assert!(refused, "there was room for all deletions");
+    // Changes of members are not refused: who adds a larger replica needs them.
+    let mut kinds = [ConfChangeType::AddLearnerNode, ConfChangeType::RemoveNode].into_iter().cycle();
+    let mut changes = 0;
+    while cluster.at(1).node.status().role == Role::Leader {
+        let change_type = kinds.next().expect("a cycle");
+        let single = ConfChangeSingle { change_type, node_id: 9, ..ConfChangeSingle::default() };
+        let change = ConfChangeV2 { changes: vec![single].into(), ..ConfChangeV2::default() };
+        let _ = cluster.at(1).node.change_members(1 << 62, 0, &change).expect("a store");
+        changes += 1;
+        assert!(changes < 10_000, "it does not get full");
+        cluster.settle();
+    }
+    let status = cluster.at(1).node.status();
+    assert!(status.is_stalled, "{status:?}");
+    cluster.pass(2000);
+    let now = leader(&cluster);
+    assert!(now > 1, "nobody leads");
+    let token = cluster.open(now);
+    assert_eq!(says(&mut cluster, now, token, &format!("DEL k{}", end - 1)), ":1");
+    drop(held);
+    cluster.pass(5000);
+    let (leads, lags) = (cluster.at(now).node.status(), cluster.at(1).node.status());
+    assert!(lags.applied == leads.applied && !lags.is_stalled, "{lags:?}, {leads:?}");
+}
+
+/// A snapshot cannot be received while an operator's backup holds one: it is offered again. The replica had ended.
+#[test]
+fn a_replica_that_is_backed_up_receives_later() {
+    let mut cluster = Cluster::new(3, &Settings::default());
+    let token = cluster.open(1);
+    are(&mut cluster, 1, token, &[("SET a 1", "+OK")]);
+    cluster.at(3).is_cut_off = true;
+    let value = "v".repeat(500);
+    for number in 0..50 {
+        are(&mut cluster, 1, token, &[(&format!("SET k{number} {value}"), "+OK")]);
+    }
+    let held = cluster.at(3).node.store().snapshot(1000).expect("a snapshot");
+    cluster.at(3).is_cut_off = false;
+    cluster.pass(3000);
+    assert!(cluster.at(3).node.status().applied < cluster.at(1).node.status().applied);
+    drop(held);
+    cluster.pass(5000);
+    assert_eq!(cluster.at(3).node.status().applied, cluster.at(1).node.status().applied);
+}
+
+/// What another replica says: an entry that no store takes, which ended the process, and a question that Raft would pass on in the name of
+/// who has asked, over a connection that is not its own.
+#[test]
+fn letters_that_would_do_harm_are_left_alone() {
+    let mut cluster = Cluster::new(3, &Settings::default());
+    let status = cluster.at(2).node.status();
+    let message = |msg_type, from, data: &'static [u8]| {
+        let entry = Entry { term: status.term, index: status.last + 1, data: data.into(), ..Entry::default() };
+        Message { msg_type, from, to: 2, entries: vec![entry].into(), ..Message::default() }
+    };
+    let (term, index) = (status.term, status.last);
+    let unreadable = message(MessageType::MsgAppend, 1, b"\x09");
+    let append = Message { term, index, log_term: term, commit: index, ..unreadable };
+    assert_eq!(cluster.at(2).node.step(Letter::Raft(append)).ok(), Some(false));
+    // Raft took its members, and the replica voted alone.
+    let members = ConfState { voters: vec![2], ..ConfState::default() };
+    let metadata =
+        SnapshotMetadata { conf_state: Some(members).into(), index, term: term + 1, ..SnapshotMetadata::default() };
+    let mut other = Message { term: term + 1, ..message(MessageType::MsgSnapshot, 1, b"") };
+    other.set_snapshot(Snapshot { metadata: Some(metadata).into(), ..Snapshot::default() });
+    assert_eq!(cluster.at(2).node.step(Letter::Raft(other)).ok(), Some(false));
+    cluster.at(2).node.step(Letter::Raft(message(MessageType::MsgReadIndex, 3, b"read"))).expect("a store");
+    let output = cluster.at(2).node.take_output();
+    assert!(output.letters.iter().all(|letter| letter.from() == 2), "{:?}", output.letters);
+}
