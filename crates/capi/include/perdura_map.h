@@ -515,6 +515,8 @@ typedef struct PerduraMapSpace {
   uint64_t reserved;
   // Whether the use of every page is known. After an open, a B+-tree finds it out in the background.
   bool exact;
+  // Whether a snapshot or a load keeps garbage from being collected.
+  bool held;
 } PerduraMapSpace;
 
 // Gets how the map uses its file.

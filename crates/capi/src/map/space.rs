@@ -26,12 +26,14 @@ pub struct PerduraMapSpace {
     pub reserved: u64,
     /// Whether the use of every page is known. After an open, a B+-tree finds it out in the background.
     pub exact: bool,
+    /// Whether a snapshot or a load keeps garbage from being collected.
+    pub held: bool,
 }
 
 impl From<Space> for PerduraMapSpace {
     fn from(from: Space) -> PerduraMapSpace {
-        let Space { total, used, free, live, garbage, free_run_max, reserved, exact } = from;
-        PerduraMapSpace { total, used, free, live, garbage, free_run_max, reserved, exact }
+        let Space { total, used, free, live, garbage, free_run_max, reserved, exact, held } = from;
+        PerduraMapSpace { total, used, free, live, garbage, free_run_max, reserved, exact, held }
     }
 }
 
