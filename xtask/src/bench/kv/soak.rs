@@ -20,6 +20,8 @@ use crate::process;
 
 const CLIENTS: usize = 4;
 const PIPELINE: usize = 16;
+/// Size of a map. What DRAM holds for a page becomes resident when the page is first used, so all pages must be within the warm-up.
+const SIZE: &str = "64M";
 /// From one pipeline of a client to the next.
 const PERIOD: Duration = Duration::from_millis(10);
 const SMALL: &str = "store.ring_size = '1M'\nstore.log_size = '4M'\nraft.spin_us = 0";
@@ -61,7 +63,7 @@ pub fn run(plan: &Plan) -> Result<Report> {
     cluster::build()?;
     let mut all = Vec::new();
     for store in STORES {
-        let plan = cluster::Plan { store: store.into(), size: "512M".into(), more: SMALL.into() };
+        let plan = cluster::Plan { store: store.into(), size: SIZE.into(), more: SMALL.into() };
         let cluster = Cluster::start(&format!("bench-kv-soak-{store}"), 3, &plan)?;
         let leader = cluster.leader()?;
         drive::fill(cluster.replicas[leader].home.ports[0], 0, KEYS)?;
