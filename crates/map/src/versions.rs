@@ -8,15 +8,23 @@ use crate::index::Entry;
 use crate::record::{Records, head16};
 use crate::timestamps::Ts;
 use perdura_pmem::planted;
+use std::cmp::Ordering;
 
 /// Records asked for ahead of their use.
 const AHEAD: usize = 16;
+
+/// Longest key that a candidate has all of.
+const SHORT_BYTES: usize = 24;
 
 /// A record that may be a version.
 #[derive(Clone, Copy)]
 pub(crate) struct Candidate {
     /// The first sixteen bytes of the key, as a number.
     begin: u128,
+    /// The next eight.
+    next: u64,
+    /// Length of the key, or more than [`SHORT_BYTES`].
+    length: u8,
     pub(crate) record: Ref,
     pub(crate) ts: Ts,
     /// Place among the candidates. Of two with one key and timestamp the earlier counts.
@@ -26,7 +34,20 @@ pub(crate) struct Candidate {
 
 impl Candidate {
     pub(crate) fn new(record: Ref, key: &[u8], ts: Ts, tag: bool, order: usize) -> Candidate {
-        Candidate { begin: head16(key, 0), record, ts, order: u32::try_from(order).unwrap_or(u32::MAX), tag }
+        let order = u32::try_from(order).unwrap_or(u32::MAX);
+        let length = key.len().min(SHORT_BYTES + 1) as u8;
+        let next = (head16(key, size_of::<u128>()) >> 64) as u64;
+        Candidate { begin: head16(key, 0), next, length, record, ts, order, tag }
+    }
+
+    /// The order of two keys. Records lie all over the memory, and most keys are short.
+    fn cmp_key(&self, other: &Candidate, records: &Records) -> Ordering {
+        let short = (self.begin, self.next).cmp(&(other.begin, other.next));
+        short.then_with(|| match self.length.max(other.length) as usize <= SHORT_BYTES {
+            // What is behind the end of a key counts as zeros.
+            true => self.length.cmp(&other.length),
+            false => records.trusted_key(self.record).cmp(records.trusted_key(other.record)),
+        })
     }
 }
 
@@ -44,21 +65,16 @@ pub(crate) struct Versions {
 /// The versions that candidates make up. Sorts the candidates. With `replaced`, versions count that another change at their
 /// timestamp has replaced; a rollback of that change needs them.
 pub(crate) fn versions(records: &Records, candidates: &mut [Candidate], forgotten: Ts, replaced: bool) -> Versions {
-    let key = |candidate: &Candidate| -> &[u8] { records.trusted_key(candidate.record) };
     candidates.sort_unstable_by(|a, b| {
-        a.tag
-            .cmp(&b.tag)
-            .then(a.begin.cmp(&b.begin))
-            .then_with(|| key(a).cmp(key(b)))
-            .then(b.ts.cmp(&a.ts))
-            .then(a.order.cmp(&b.order))
+        let by_key = a.tag.cmp(&b.tag).then_with(|| a.cmp_key(b, records));
+        by_key.then(b.ts.cmp(&a.ts)).then(a.order.cmp(&b.order))
     });
     let mut found = Versions::default();
     let changes = &candidates[..candidates.partition_point(|candidate| !candidate.tag)];
     let mut start = 0;
     while start < changes.len() {
         let first = &changes[start];
-        let same = |other: &&Candidate| other.begin == first.begin && key(other) == key(first);
+        let same = |other: &&Candidate| other.cmp_key(first, records).is_eq();
         let count = 1 + changes[start + 1..].iter().take_while(same).count();
         of_one_key(&changes[start..start + count], forgotten, replaced, &mut found);
         start += count;
