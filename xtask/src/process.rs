@@ -1,5 +1,6 @@
 //! Runs other programs, and reads from /proc about processes and this machine.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -59,12 +60,14 @@ pub fn status_bytes(pid: u32, field: &str) -> Result<u64> {
     Ok(kib * 1024)
 }
 
-/// Bytes of pages that a process has caused to be written to a disk.
-pub fn disk_bytes(pid: u32) -> Result<u64> {
-    let path = format!("/proc/{pid}/io");
+/// Bytes that were written to the disk that a directory lies on, by whomever. Its file system's own are among them.
+pub fn disk_bytes(directory: &Path) -> Result<u64> {
+    const SECTOR_BYTES: u64 = 512;
+    let device = std::fs::metadata(directory).with_context(|| directory.display().to_string())?.dev();
+    let path = format!("/sys/dev/block/{}:{}/stat", rustix::fs::major(device), rustix::fs::minor(device));
     let text = std::fs::read_to_string(&path).with_context(|| path.clone())?;
-    let found = text.lines().find_map(|line| line.strip_prefix("write_bytes: ")?.parse().ok());
-    found.with_context(|| format!("{path} has no write_bytes"))
+    let sectors: Option<u64> = text.split_whitespace().nth(6).and_then(|word| word.parse().ok());
+    Ok(sectors.with_context(|| format!("{path} does not say what was written"))? * SECTOR_BYTES)
 }
 
 /// CPU time of a process and its threads so far, user's and kernel's, in steps of the kernel's clock (10 ms).

@@ -22,16 +22,13 @@ pub fn metric(replica: &Replica, name: &str) -> Result<u64> {
     found.with_context(|| format!("/metrics has no {name}"))
 }
 
-/// Bytes that a replica has written to its medium: as it counts them, or for `wal_disk` as the kernel does, in pages.
-fn written(store: &str, replica: &Replica) -> Result<u64> {
+/// Bytes that all replicas have written to their media: as they count them, or for `wal_disk` as the disk does.
+fn written(store: &str, cluster: &Cluster) -> Result<u64> {
+    const WRITTEN: &str = "perdura_kv_medium_written_bytes_total";
     match store {
-        "wal_disk" => process::disk_bytes(replica.pid()),
-        _ => metric(replica, "perdura_kv_medium_written_bytes_total"),
+        "wal_disk" => process::disk_bytes(cluster.place()),
+        _ => cluster.replicas.iter().map(|replica| metric(replica, WRITTEN)).sum(),
     }
-}
-
-fn all_written(store: &str, cluster: &Cluster) -> Result<u64> {
-    cluster.replicas.iter().map(|replica| written(store, replica)).sum()
 }
 
 /// Bytes written to the media of all replicas for a SET of 20 clients, and of one. Those of the state that wal writes out are among them.
@@ -45,11 +42,11 @@ pub fn bytes(
 ) -> Result<()> {
     let port = cluster.replicas[cluster.leader()?].home.ports[0];
     for case in cases.iter().filter(|case| case.pipeline == 1 && case.kind == drive::Kind::Set) {
-        let before = all_written(store, cluster)?;
+        let before = written(store, cluster)?;
         let found = drive::run(port, case, keys, length, Dialect::Own)?;
-        let written = all_written(store, cluster)? - before;
+        let more = written(store, cluster)? - before;
         let replicas = cluster.replicas.len() as f64;
-        report.add(store, case.name, "bytes_per_set", "B", written as f64 / found.operations as f64 / replicas);
+        report.add(store, case.name, "bytes_per_set", "B", more as f64 / found.operations as f64 / replicas);
     }
     Ok(())
 }
