@@ -6,4 +6,4 @@ mod members;
 
 pub use entries::{ENTRY_BYTES_LEAST, get_entry, put_entry};
 pub use fields::{Read, Reader, Torn, put_bytes};
-pub use members::{MEMBERS_MAX, get_change, get_members, put_change, put_members};
+pub use members::{MEMBERS_MAX, all_members, change_of, get_change, get_members, put_change, put_members};

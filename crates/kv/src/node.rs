@@ -109,8 +109,8 @@ impl Node {
     /// Gives the store back.
     pub fn into_store(self) -> Box<dyn Store> {
         match self.part {
-            Part::Member(mut raw) => raw.mut_store().into_store(),
-            Part::Receiver(receiver) => receiver.into_store(),
+            Part::Member(mut raw) => raw.mut_store().take_store(),
+            Part::Receiver(mut receiver) => receiver.take_store(),
         }
     }
 
@@ -143,9 +143,9 @@ impl Node {
         self.tick_giving();
         self.tick_incoming();
         self.reads.tick(self.settings.election_ticks, &mut self.output);
-        let leads = self.is_leader();
+        let leads = self.leading().is_some();
         self.proposals.tick(leads, self.settings.election_ticks, &mut self.output);
-        if self.lease.is_some() && self.is_leader() {
+        if self.lease.is_some() && leads {
             self.reads.renew();
         }
         self.turn()?;
@@ -392,11 +392,7 @@ impl Node {
         }
     }
 
-    fn is_leader(&self) -> bool {
-        matches!(&self.part, Part::Member(raw) if raw.raft.state == StateRole::Leader)
-    }
-
-    /// Raft, if this is the leader and takes entries.
+    /// Raft, if this is the leader.
     fn leading(&self) -> Option<&RawNode<Log>> {
         match &self.part {
             Part::Member(raw) if raw.raft.state == StateRole::Leader => Some(raw),
@@ -406,8 +402,7 @@ impl Node {
 
     fn not_leader(&self) -> NotNow {
         match &self.part {
-            Part::Member(raw) if raw.raft.leader_id != self.id => NotNow::NotLeader { leader: raw.raft.leader_id },
-            Part::Member(_) => NotNow::Busy,
+            Part::Member(raw) => NotNow::NotLeader { leader: raw.raft.leader_id },
             Part::Receiver(_) => NotNow::NotLeader { leader: 0 },
         }
     }

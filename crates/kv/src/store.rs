@@ -34,7 +34,7 @@ pub use format::SnapshotFormat;
 pub use interface::{Footprint, Moment, Outgoing, Share, Store};
 pub use log::{Log, Taken};
 pub use map::{MapConfig, MapStore};
-pub use standing::{FOUNDING, STANDING_BYTES_MAX, Standing};
+pub use standing::{FOUNDING, Standing};
 pub use wal::{Disk, DiskFile, Files, SimDisk, WalConfig, WalStore};
 
 /// A store at a moment, as drafts read it.

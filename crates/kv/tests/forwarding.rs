@@ -270,6 +270,48 @@ fn users_have_no_more_rights_by_being_passed_on() {
     assert!(cluster.at(3).clients.is_over(other) && cluster.at(2).clients.is_over(admin));
 }
 
+/// Rights are those of the user who has sent EXEC, as at the leader, and not of one whom the transaction has logged in.
+#[test]
+fn a_transaction_that_logs_another_user_in_is_done_with_the_rights_of_the_first() {
+    let (mut cluster, admin, _) = three(&Settings::default());
+    are(&mut cluster, 2, admin, &[("ACL SETUSER bob on >pw ~* +get +auth +acl|whoami", "+OK")]);
+    for id in [1, 2] {
+        let token = cluster.open(id);
+        let lines = "MULTI / AUTH bob pw / SET foo 1 / EXEC / ACL WHOAMI / SET foo 2";
+        let wanted = format!("+OK +QUEUED +QUEUED *2 +OK +OK $3 bob {DENIED}");
+        are(&mut cluster, id, token, &[(lines, &wanted)]);
+    }
+}
+
+/// Hazard: what is watched by way of the leader takes memory that nobody counts.
+#[test]
+fn keys_that_are_watched_by_way_of_the_leader_are_counted() {
+    let (mut cluster, mine, _) = three(&Settings::default());
+    for number in 0..20 {
+        let key = format!("{number}{}", "x".repeat(30_000));
+        are(&mut cluster, 2, mine, &[(&format!("WATCH {key} {key}"), "+OK")]);
+    }
+    let bytes = cluster.at(2).clients.bytes();
+    assert!((600_000..650_000).contains(&bytes), "{bytes}");
+    are(&mut cluster, 2, mine, &[("UNWATCH", "+OK")]);
+    assert_eq!(cluster.at(2).clients.bytes(), 0);
+}
+
+/// Hazard: what other replicas' clients ask for takes the leader's own clients their connections.
+#[test]
+fn no_client_of_the_leader_is_closed_for_those_of_others() {
+    let settings = Settings { memory_bytes_max: 1 << 20, ..Settings::default() };
+    let (mut cluster, mine, _) = three(&settings);
+    let own = cluster.open(1);
+    are(&mut cluster, 1, own, &[("MULTI / SET foo 1", "+OK +QUEUED")]);
+    are(&mut cluster, 2, mine, &[(&format!("SET big {}", "x".repeat(60_000)), "+OK")]);
+    let reads = "GETEX big / ".repeat(30);
+    let said = says(&mut cluster, 2, mine, &format!("MULTI / {reads}EXEC"));
+    assert!(said.len() > 30 * 60_000 || said.is_empty(), "{}", said.len());
+    assert_eq!(cluster.at(1).clients.statistics().evicted, 0);
+    are(&mut cluster, 1, own, &[("EXEC", "*1 +OK")]);
+}
+
 /// WAIT counts what others than the client's own replica have, up to the newest write that was passed on.
 #[test]
 fn wait_is_answered_as_the_clients_replica_sees_it() {

@@ -1,5 +1,7 @@
 //! CLIENT: connections of this replica.
 
+use std::collections::BTreeSet;
+
 use bytes::Bytes;
 
 use super::connection::{Connection, Wanted};
@@ -76,11 +78,11 @@ fn list(context: &Context<'_>, connection: &Connection, options: &[Bytes]) -> Re
         [] => {}
         [option, kind] if option.eq_ignore_ascii_case(b"TYPE") => match &kind.to_ascii_lowercase()[..] {
             b"normal" => {}
-            b"master" | b"replica" | b"slave" | b"pubsub" => ids = Some(Vec::new()),
+            b"master" | b"replica" | b"slave" | b"pubsub" => ids = Some(BTreeSet::new()),
             _ => return Reply::error(format!("Unknown client type '{}'", String::from_utf8_lossy(kind))),
         },
         [option, wanted @ ..] if option.eq_ignore_ascii_case(b"ID") && !wanted.is_empty() => {
-            match wanted.iter().map(|id| integer(id)).collect::<Result<Vec<i64>, _>>() {
+            match wanted.iter().map(|id| integer(id)).collect::<Result<BTreeSet<i64>, _>>() {
                 Ok(wanted) => ids = Some(wanted),
                 Err(_) => return Reply::error("Invalid client ID"),
             }
@@ -161,7 +163,7 @@ fn kill(context: &mut Context<'_>, connection: &mut Connection, options: &[Bytes
     };
     let mut count = 0;
     for other in context.table.iter_mut().filter(|other| filter.matches(other)) {
-        other.is_killed = true;
+        other.kill();
         context.shared.woken.push(other.token);
         count += 1;
     }

@@ -34,6 +34,12 @@ pub struct Watched {
 }
 
 impl Watched {
+    /// Keys are watched from now on in a term.
+    pub fn enter(&mut self, term: u64) {
+        self.is_lost |= !self.keys.is_empty() && self.term != term;
+        self.term = term;
+    }
+
     /// Notes a key's version, unless the key is watched already. The key is copied: it must not keep all that came with it in memory.
     pub fn note(&mut self, key: &[u8], version: u64) {
         if !self.keys.contains_key(key) {

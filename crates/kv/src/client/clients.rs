@@ -90,9 +90,11 @@ impl Clients {
     }
 
     /// Counts what a connection has, and closes those that have most while all together have too much. So the memory of clients is bounded by
-    /// that, and by what one connection is given before it is counted: one request or one reply.
+    /// that, and by what one connection is given before it is counted: one request or one reply. Requests of other replicas' clients are
+    /// counted by themselves (guests.rs): no client here is closed for them.
     pub fn count(&mut self, token: u32) {
-        let Some(connection) = self.table.get_mut(token).filter(|one| !one.is_killed) else { return };
+        let counts = |one: &&mut Connection| !one.is_killed && one.guest.is_none();
+        let Some(connection) = self.table.get_mut(token).filter(counts) else { return };
         let bytes = connection.bytes();
         let before = std::mem::replace(&mut connection.counted_bytes, bytes);
         self.bytes = (self.bytes + bytes).saturating_sub(before);
@@ -268,22 +270,21 @@ impl Clients {
         Ok(())
     }
 
-    /// Reads the users if they have changed, and ends the connections of those who are gone. Returns whether they have.
-    fn refresh_users(&mut self, node: &Node) -> bool {
+    /// Reads the users if they have changed, and ends the connections of those who are gone.
+    fn refresh_users(&mut self, node: &Node) {
         let view = View::new(node.store(), Moment::Applied);
         let password = self.shared.settings.default_password.as_deref();
         // Users that cannot be read stay as they were: the store says so to whoever reads it next.
         if node.store().is_partial() || !self.shared.acl.refresh(&view, password).unwrap_or(false) {
-            return false;
+            return;
         }
         let (acl, woken) = (&self.shared.acl, &mut self.shared.woken);
         for connection in self.table.iter_mut() {
             if acl.user(&connection.user).is_none() {
-                connection.is_killed = true;
+                connection.kill();
                 woken.push(connection.token);
             }
         }
-        true
     }
 
     /// Clears away keys that have ended, if this replica leads.
@@ -321,10 +322,11 @@ impl Clients {
     }
 
     /// The node has done what a ticket is for. Foreign tickets are left alone. Error: that of the store.
-    pub fn done(&mut self, done: Done, node: &mut Node, _now_us: u64) -> store::Result<()> {
+    pub fn done(&mut self, done: Done, node: &mut Node) -> store::Result<()> {
         // The users that an entry has changed are in force before whoever has changed them is told.
-        if self.shared.users_change && self.refresh_users(node) {
-            self.shared.users_change = false;
+        if let Some(index) = self.shared.users_change_at {
+            self.refresh_users(node);
+            self.shared.users_change_at = Some(index).filter(|index| node.store().applied() < *index);
         }
         match Stub::of(done.ticket) {
             Stub::Place { token, number } => self.placed(token, number, done.fate, node),

@@ -69,16 +69,18 @@ pub fn one(
 
 /// Passes WATCH on.
 pub fn watch(context: &mut Context<'_>, connection: &mut Connection, request: &[Bytes]) {
-    let keys = request[1..].to_vec();
+    // Copied: they must not keep all that came with them in memory.
+    let keys: Vec<Bytes> = request[1..].iter().map(|key| Bytes::copy_from_slice(key)).collect();
     let slot = hash_slot::of(&keys[0]);
     let forward = forward(context, connection, false, vec![Asked { request: request.to_vec(), said: None }]);
     pass(context, connection, forward, Matter::Watch(keys), slot);
 }
 
-/// Passes a transaction on as one. Replies to requests that are no business of keys are given already.
+/// Passes a transaction on as one, with the rights of the user who has sent EXEC: it may have an AUTH. Replies to requests that are no business of keys are given already.
 pub fn transaction(
     context: &mut Context<'_>,
     connection: &mut Connection,
+    user: Bytes,
     requests: Vec<Vec<Bytes>>,
     answered: Vec<Option<Reply>>,
     watched: impl IntoIterator<Item = (Bytes, u64)>,
@@ -93,7 +95,7 @@ pub fn transaction(
     let said = answered.into_iter().map(|reply| reply.map(written));
     let requests = requests.into_iter().zip(said).map(|(request, said)| Asked { request, said }).collect();
     let mut forward = forward(context, connection, true, requests);
-    forward.watched = watched.into_iter().collect();
+    (forward.user, forward.watched) = (user, watched.into_iter().collect());
     pass(context, connection, forward, Matter::Change, slot);
 }
 

@@ -52,7 +52,6 @@ impl Clients {
         visit.bytes += bytes;
         self.wake(&mut connection);
         self.table.put(connection);
-        self.count(token);
         outcome
     }
 

@@ -111,7 +111,7 @@ fn put_reply(reply: &Reply, out: &mut BytesMut) {
         }
         Reply::NullArray => out.put_u8(6),
         // No command on keys returns others.
-        Reply::Null | Reply::Double(_) | Reply::Boolean(_) | Reply::Map(_) | Reply::Written(_) => out.put_u8(5),
+        Reply::Null | Reply::Double(_) | Reply::Map(_) | Reply::Written(_) => out.put_u8(5),
     }
 }
 

@@ -39,18 +39,15 @@ impl Clients {
             match matter {
                 Matter::Users if !is_refused => {
                     // The client may go on when the change is in force here too.
-                    self.shared.users_change = true;
+                    self.shared.users_change_at = self.shared.users_change_at.max(Some(answer.newest));
                     connection.slots.set(place, State::Passed { slot, bytes: 0, said: Some(reply) });
                     outcome = node.read(Stub::Place { token, number: place }.ticket());
                 }
                 Matter::Watch(keys) => {
                     let watched = &mut connection.watched;
                     watched.is_lost |= is_refused || answer.versions.len() != keys.len();
-                    watched.is_lost |= !watched.keys.is_empty() && watched.term != term;
-                    watched.term = term;
-                    for (key, version) in keys.into_iter().zip(answer.versions) {
-                        watched.keys.entry(key).or_insert(version);
-                    }
+                    watched.enter(term);
+                    keys.iter().zip(answer.versions).for_each(|(key, version)| watched.note(key, version));
                     connection.slots.set(place, State::Said(reply));
                 }
                 _ => connection.slots.set(place, State::Said(reply)),

@@ -1,7 +1,5 @@
 //! What clients may use, and what they are told of the server.
 
-use std::collections::BTreeMap;
-
 /// Where clients reach a replica.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Name {
@@ -37,8 +35,6 @@ pub struct Settings {
     pub process_id: u32,
     /// The TCP port of clients, or 0.
     pub port: u16,
-    /// What CONFIG GET answers, beside what is always so.
-    pub config: BTreeMap<String, String>,
     /// Decides what RANDOMKEY returns.
     pub seed: u64,
     /// Random bytes, so many, for the passwords of ACL GENPASS. `None` if there are none to be had.
@@ -59,7 +55,6 @@ impl Default for Settings {
             start_us: 0,
             process_id: 0,
             port: 0,
-            config: BTreeMap::new(),
             seed: 0,
             random: |_| None,
         }

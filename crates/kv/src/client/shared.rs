@@ -37,8 +37,8 @@ pub struct Shared {
     pub acl: Acl,
     /// What was refused to them.
     pub denials: Denials,
-    /// Whether users were changed here by an entry that is not applied yet.
-    pub users_change: bool,
+    /// The index of the newest entry here that may change users, until it is applied.
+    pub users_change_at: Option<u64>,
     /// Whether an entry that clears away is under way.
     pub is_sweeping: bool,
 }
@@ -57,7 +57,7 @@ impl Shared {
             memory: Arc::new(Memory::new(settings.seed)),
             acl: Acl::new(settings.default_password.as_deref()),
             denials: Denials::default(),
-            users_change: false,
+            users_change_at: None,
             is_sweeping: false,
             settings,
         }

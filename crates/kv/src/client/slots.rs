@@ -85,7 +85,7 @@ impl Slots {
         self.read_bytes
     }
 
-    /// Bytes of the input that came since the first of the reads that wait, whose memory they may keep. `taken`: of all the input.
+    /// Bytes of the input that came since the first request that waits, if a read does: that may keep their memory. `taken`: of all the input.
     pub fn kept_bytes(&self, taken: u64) -> usize {
         let first = self.queue.front().filter(|_| self.has_reads());
         first.map_or(0, |slot| taken.saturating_sub(slot.asked_at) as usize)

@@ -100,8 +100,7 @@ pub fn watch(
     }
     let term = context.node.status().term;
     let mut watched = std::mem::take(&mut connection.watched);
-    watched.is_lost |= !watched.keys.is_empty() && watched.term != term;
-    watched.term = term;
+    watched.enter(term);
     evaluate(context, connection, hash_slot::of(&keys[0]), |draft| {
         for key in keys {
             let version = version(draft, key)?;
@@ -137,6 +136,7 @@ pub fn exec(context: &mut Context<'_>, connection: &mut Connection) -> store::Re
     let on_keys = transaction.requests.iter().find(|(command, _)| command.access != Access::None);
     let slot = on_keys.map(|(command, request)| slot_of(command, request));
     let slot = slot.or_else(|| watched.keys.first_key_value().map(|(key, _)| hash_slot::of(key)));
+    let user = connection.user.clone();
     // What is not about keys is answered now: a draft has nothing to do with it.
     let (mut answered, mut bytes) = (Vec::new(), 0);
     for (place, (command, request)) in transaction.requests.iter().enumerate() {
@@ -157,7 +157,7 @@ pub fn exec(context: &mut Context<'_>, connection: &mut Connection) -> store::Re
     };
     if forward::is_open(context, connection) {
         let requests = transaction.requests.into_iter().map(|(_, request)| request).collect();
-        forward::transaction(context, connection, requests, answered, watched.keys, slot);
+        forward::transaction(context, connection, user, requests, answered, watched.keys, slot);
         return Ok(());
     }
     evaluate(context, connection, slot, |draft| {

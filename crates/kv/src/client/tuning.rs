@@ -54,8 +54,8 @@ pub fn answer(context: &mut Context<'_>, inner: &str, request: &[Bytes]) -> Repl
 
 /// All settings by their names.
 fn all(settings: &Settings) -> BTreeMap<String, String> {
-    let mut all = settings.config.clone();
-    all.extend(ALWAYS.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    let mut all: BTreeMap<String, String> =
+        ALWAYS.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
     all.insert("acllog-max-len".to_owned(), DENIALS_MAX.to_string());
     all.insert("port".to_owned(), settings.port.to_string());
     all.insert("cluster-enabled".to_owned(), if settings.is_cluster { "yes" } else { "no" }.to_owned());

@@ -21,8 +21,14 @@ pub fn change(
     name: &str,
     request: &[Bytes],
 ) -> store::Result<()> {
-    context.shared.users_change = true;
-    if name == "acl|setuser" { set(context, connection, request) } else { delete(context, connection, request) }
+    if name == "acl|setuser" {
+        set(context, connection, request)?;
+    } else {
+        delete(context, connection, request)?;
+    }
+    let newest = context.node.store().last();
+    context.shared.users_change_at = context.shared.users_change_at.max(Some(newest));
+    Ok(())
 }
 
 fn set(context: &mut Context<'_>, connection: &mut Connection, request: &[Bytes]) -> store::Result<()> {

@@ -12,6 +12,25 @@ const TRANSITIONS: [ConfChangeTransition; 3] =
 const TYPES: [ConfChangeType; 3] =
     [ConfChangeType::AddNode, ConfChangeType::RemoveNode, ConfChangeType::AddLearnerNode];
 
+/// All that a configuration names, once each.
+pub fn all_members(members: &ConfState) -> Vec<u64> {
+    let lists = [&members.voters, &members.learners, &members.voters_outgoing, &members.learners_next];
+    let mut all: Vec<u64> = lists.into_iter().flatten().copied().collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+/// A change of single members.
+pub fn change_of(singles: &[(ConfChangeType, u64)]) -> ConfChangeV2 {
+    let single = |(change_type, node_id): &(ConfChangeType, u64)| ConfChangeSingle {
+        change_type: *change_type,
+        node_id: *node_id,
+        ..ConfChangeSingle::default()
+    };
+    ConfChangeV2 { changes: singles.iter().map(single).collect::<Vec<_>>().into(), ..ConfChangeV2::default() }
+}
+
 /// Appends the members: four lists, each behind its count in a byte, then whether a joint configuration is left by itself.
 ///
 /// # Panics

@@ -1,8 +1,6 @@
 //! How far the others are, as the leader knows.
 
-use raft::StateRole;
-
-use super::replica::{Node, Part};
+use super::replica::Node;
 
 /// Another member, as the leader sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,10 +16,7 @@ pub struct Follower {
 impl Node {
     /// The other members, if this is the leader.
     pub fn followers(&self) -> Vec<Follower> {
-        let Part::Member(raw) = &self.part else { return Vec::new() };
-        if raw.raft.state != StateRole::Leader {
-            return Vec::new();
-        }
+        let Some(raw) = self.leading() else { return Vec::new() };
         let others = raw.raft.prs().iter().filter(|(id, _)| **id != self.id);
         let follower = |(id, progress): (&u64, &raft::Progress)| Follower {
             id: *id,

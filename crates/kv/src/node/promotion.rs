@@ -1,9 +1,10 @@
 //! Learners become voters by themselves when they have caught up.
 
-use raft::eraftpb::{ConfChangeSingle, ConfChangeType, ConfChangeV2};
+use raft::eraftpb::ConfChangeType;
 use raft::{ProgressState, RawNode, StateRole};
 
 use super::{Node, Part};
+use crate::codec::change_of;
 use crate::store::{self, Log};
 
 /// Entries that a learner may lack when it is promoted, beside those of the last tick: under load, some are always on their way.
@@ -36,11 +37,8 @@ impl Node {
             return Ok(());
         }
         let Some(node_id) = caught_up(raw, last_at_tick) else { return Ok(()) };
-        let change_type = ConfChangeType::AddNode;
-        let single = ConfChangeSingle { change_type, node_id, ..ConfChangeSingle::default() };
-        let change = ConfChangeV2 { changes: vec![single].into(), ..ConfChangeV2::default() };
         // Refused while another change is under way: it is tried again at the next tick.
-        let _ = self.propose_members(0, &change)?;
+        let _ = self.propose_members(0, &change_of(&[(ConfChangeType::AddNode, node_id)]))?;
         self.turn()
     }
 }

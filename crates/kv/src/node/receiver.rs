@@ -11,6 +11,7 @@ use raft::eraftpb::{Message, MessageType, SnapshotMetadata};
 
 use super::output::Output;
 use super::settings::Settings;
+use crate::codec::all_members;
 use crate::store::{self, ErrorKind, Log, Store};
 use crate::wire::{Chunk, Fetch, Letter};
 
@@ -87,13 +88,12 @@ pub(super) fn is_needed(raw: &RawNode<Log>, message: &Message) -> bool {
     message.term >= raw.raft.term
         && index > log.committed
         && !log.match_term(index, term)
-        && is_member(message, raw.raft.id)
+        && names(message, raw.raft.id)
 }
 
 /// Whether a replica is one of the members of an offered snapshot.
-fn is_member(message: &Message, id: u64) -> bool {
-    let members = message.get_snapshot().get_metadata().get_conf_state();
-    [&members.voters, &members.learners, &members.voters_outgoing].into_iter().any(|list| list.contains(&id))
+fn names(message: &Message, id: u64) -> bool {
+    all_members(message.get_snapshot().get_metadata().get_conf_state()).contains(&id)
 }
 
 impl Receiver {
@@ -106,12 +106,8 @@ impl Receiver {
         self.log.store()
     }
 
-    pub(super) fn into_store(mut self) -> Box<dyn Store> {
-        self.take_store()
-    }
-
     pub(super) fn take_store(&mut self) -> Box<dyn Store> {
-        self.log.into_store()
+        self.log.take_store()
     }
 
     /// Begins with a snapshot that was offered.
@@ -159,7 +155,7 @@ impl Receiver {
             MessageType::MsgAppend => {
                 output.send(Message { msg_type: MessageType::MsgAppendResponse, index, reject: true, ..answer });
             }
-            MessageType::MsgSnapshot if is_member(&message, id) => {
+            MessageType::MsgSnapshot if names(&message, id) => {
                 let bytes = self.log.store().snapshot_format().check(&message.context)?;
                 if !self.log.store().takes(bytes) {
                     return Ok(());

@@ -57,7 +57,7 @@ impl Node {
                 self.incoming = Some(offer);
             }
             Ok(Taken::All) => {
-                let store = raw.mut_store().into_store();
+                let store = raw.mut_store().take_store();
                 self.begin_anew(store, offer.message)?;
             }
             Err(error) if error.kind() == ErrorKind::Full || raw.store().store().is_partial() => {
@@ -87,7 +87,7 @@ impl Node {
         }
         self.forget_all();
         let Part::Member(raw) = &mut self.part else { return Ok(()) };
-        let mut receiver = Box::new(Receiver::new(raw.mut_store().into_store()));
+        let mut receiver = Box::new(Receiver::new(raw.mut_store().take_store()));
         receiver.fetch(message, &mut self.output);
         self.part = Part::Receiver(receiver);
         Ok(())

@@ -45,7 +45,7 @@ impl Node {
         let Part::Member(raw) = &mut self.part else { return Ok(()) };
         // Raft takes all that it begins with for durable.
         raw.mut_store().store_mut().persist()?;
-        let store = raw.mut_store().into_store();
+        let store = raw.mut_store().take_store();
         self.forget_all();
         self.part = Part::Member(Box::new(self.settings.open(store)?));
         self.stalled = Some(Stalled { ticks_left: self.settings.election_ticks / 2 });

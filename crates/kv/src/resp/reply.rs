@@ -23,8 +23,6 @@ pub enum Reply {
     Integer(i64),
     /// A number with a fraction; in RESP2 a text.
     Double(f64),
-    /// True or false; in RESP2 1 or 0.
-    Boolean(bool),
     /// Bytes.
     Bytes(Bytes),
     /// No value.
@@ -77,8 +75,6 @@ impl Reply {
             Reply::Integer(number) => header(out, b':', *number),
             Reply::Double(number) if is_new => line(out, b',', double(*number).as_bytes()),
             Reply::Double(number) => bulk(out, double(*number).as_bytes()),
-            Reply::Boolean(is_true) if is_new => line(out, b'#', if *is_true { b"t" } else { b"f" }),
-            Reply::Boolean(is_true) => header(out, b':', i64::from(*is_true)),
             Reply::Bytes(bytes) => bulk(out, bytes),
             Reply::Written(bytes) => out.put_slice(bytes),
             Reply::Null | Reply::NullArray if is_new => line(out, b'_', b""),
@@ -148,7 +144,6 @@ mod tests {
         is(&Reply::NullArray, "*-1\r\n", "_\r\n");
         is(&Reply::Double(0.5), "$3\r\n0.5\r\n", ",0.5\r\n");
         is(&Reply::Double(f64::NEG_INFINITY), "$4\r\n-inf\r\n", ",-inf\r\n");
-        is(&Reply::Boolean(true), ":1\r\n", "#t\r\n");
         let pairs = vec![(Reply::text("k"), Reply::Integer(1))];
         is(&Reply::Map(pairs), "*2\r\n$1\r\nk\r\n:1\r\n", "%1\r\n$1\r\nk\r\n:1\r\n");
         let elements = vec![Reply::Null, Reply::Array(vec![])];

@@ -4,12 +4,12 @@ use raft::eraftpb::ConfChangeType;
 use slog::info;
 
 use super::book;
-use super::chores::{all_of, change};
 use super::clock;
 use super::control::{Answer, Member, Question, State};
 use super::hello::{ANSWER_BYTES_MAX, Addresses, Word};
 use super::state::{Handover, Server};
 use super::visitor::Kind;
+use crate::codec::{all_members, change_of};
 use crate::config::StoreKind;
 use crate::machine::key;
 use crate::node::{Fate, NotNow, Role};
@@ -66,7 +66,7 @@ impl Server {
     fn ask_leader(&mut self, key: u64, question: Question) -> store::Result<Option<Answer>> {
         let members = self.members().clone();
         let (is_member, is_learner) =
-            (|id: &u64| all_of(&members).contains(id), |id: &u64| members.learners.contains(id));
+            (|id: &u64| all_members(&members).contains(id), |id: &u64| members.learners.contains(id));
         let unknown = |id: u64| Ok(Some(failed(format!("there is no member {id}; `perdura-kv status` shows them"))));
         let changes = match question {
             Question::Join { replica, .. } if is_member(&replica) => return Ok(Some(Answer::Done)),
@@ -95,7 +95,7 @@ impl Server {
             Question::Status | Question::Backup => return Ok(None),
         };
         let ticket = self.ticket();
-        match self.node.change_members(ticket, clock::wall_ms(), &change(&changes))? {
+        match self.node.change_members(ticket, clock::wall_ms(), &change_of(&changes))? {
             Err(not_now) => Ok(Some(self.not_now(not_now))),
             Ok(()) => {
                 info!(self.log, "members change"; "change" => format!("{changes:?}"));
@@ -107,7 +107,7 @@ impl Server {
 
     /// The members that a new one at an address replaces. Error: they are alive.
     fn replaced(&self, peer: &str) -> Result<Vec<u64>, String> {
-        let members = all_of(self.members());
+        let members = all_members(self.members());
         let old: Vec<u64> = self.book.at_peer(peer).into_iter().filter(|id| members.contains(id)).collect();
         let is_active =
             |id: &u64| *id == self.id || self.node.followers().iter().any(|other| other.id == *id && other.is_active);
@@ -127,7 +127,7 @@ impl Server {
             draft.put_system(&key::member(replica), Some(bytes));
             Ok::<_, ()>(())
         })?;
-        let members = all_of(self.members());
+        let members = all_members(self.members());
         self.book.hear(replica, addresses.clone(), |id| id == self.id || members.contains(&id));
         Ok(written.err().map(|not_now| self.not_now(not_now)))
     }
@@ -250,6 +250,6 @@ impl Server {
                 is_active: follower.map(|other| other.is_active),
             }
         };
-        all_of(members).into_iter().map(member).collect()
+        all_members(members).into_iter().map(member).collect()
     }
 }

@@ -12,14 +12,10 @@ impl Server {
         let mut scratch = std::mem::take(&mut self.scratch);
         let outcome = browser.go_on(&mut scratch, |path| {
             let state = self.state();
-            let mut traffic = self.traffic;
-            traffic.links_up = self.links.values().filter(|link| link.is_up()).count() as u64;
-            traffic.letters_sent += self.links.values().map(|link| link.sent).sum::<u64>();
-            traffic.letters_dropped += self.links.values().map(|link| link.dropped).sum::<u64>();
             let numbers = || {
-                let store = self.node.store();
-                traffic.footprint = if store.is_partial() { Footprint::default() } else { store.footprint() };
-                metrics::page(&state, self.clients.statistics(), &traffic, &self.latency)
+                let (store, traffic) = (self.node.store(), (&self.traffic, &self.links));
+                let footprint = if store.is_partial() { Footprint::default() } else { store.footprint() };
+                metrics::page(&state, self.clients.statistics(), traffic, footprint, &self.latency)
             };
             operator::answer(path, &state, &self.latency, numbers)
         });

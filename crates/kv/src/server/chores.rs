@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use raft::eraftpb::{ConfChangeSingle, ConfChangeType, ConfChangeV2, ConfState};
-
 use super::book::{self, Book};
+use crate::codec::all_members;
 use crate::machine::key;
 use crate::node::{Node, Role};
 use crate::store;
@@ -17,25 +16,6 @@ const STRANGER_MS: u64 = 30_000;
 pub struct Chores {
     /// Who is written down and no member, and since when.
     strangers: BTreeMap<u64, u64>,
-}
-
-/// All that a configuration names, once each.
-pub fn all_of(members: &ConfState) -> Vec<u64> {
-    let lists = [&members.voters, &members.learners, &members.voters_outgoing, &members.learners_next];
-    let mut all: Vec<u64> = lists.into_iter().flatten().copied().collect();
-    all.sort_unstable();
-    all.dedup();
-    all
-}
-
-/// A change of single members.
-pub fn change(singles: &[(ConfChangeType, u64)]) -> ConfChangeV2 {
-    let single = |(change_type, node_id): &(ConfChangeType, u64)| ConfChangeSingle {
-        change_type: *change_type,
-        node_id: *node_id,
-        ..ConfChangeSingle::default()
-    };
-    ConfChangeV2 { changes: singles.iter().map(single).collect::<Vec<_>>().into(), ..ConfChangeV2::default() }
 }
 
 impl Chores {
@@ -56,7 +36,7 @@ impl Chores {
         ticket: u64,
         (now_ms, wall_ms): (u64, u64),
     ) -> store::Result<()> {
-        let members = all_of(&node.store().standing().members);
+        let members = all_members(&node.store().standing().members);
         let new = book.unwritten(|id| members.contains(&id));
         self.strangers.retain(|id, _| !members.contains(id));
         for id in book.written().filter(|id| !members.contains(id)) {

@@ -4,28 +4,25 @@ use std::fmt::{Display, Write};
 
 use super::control::State;
 use super::histogram::{BUCKETS, Histogram, bound_us};
+use super::link::Links;
 use crate::client::Statistics;
 use crate::store::Footprint;
 
-/// What is known of the links and of the reactor.
+/// What the reactor counts.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Traffic {
-    /// Letters that were sent.
+    /// Letters that were sent by links that are no more.
     pub letters_sent: u64,
     /// Letters that came.
     pub letters_received: u64,
-    /// Letters that were dropped because too much waited.
+    /// Letters that those dropped because too much waited.
     pub letters_dropped: u64,
     /// Letters that no sound replica sends.
     pub letters_refused: u64,
-    /// Links over which letters go.
-    pub links_up: u64,
     /// Times that entries were made durable.
     pub confirmations: u64,
     /// Turns of the reactor.
     pub turns: u64,
-    /// What the store does to its medium.
-    pub footprint: Footprint,
 }
 
 #[derive(Default)]
@@ -43,7 +40,13 @@ impl Page {
 }
 
 /// The numbers of a replica.
-pub fn page(state: &State, clients: &Statistics, traffic: &Traffic, latency: &Histogram) -> String {
+pub fn page(
+    state: &State,
+    clients: &Statistics,
+    (traffic, links): (&Traffic, &Links),
+    footprint: Footprint,
+    latency: &Histogram,
+) -> String {
     let mut page = Page::default();
     page.head("info", "gauge", "The replica, its cluster, version and store.");
     let State { version, cluster, replica, store, .. } = state;
@@ -53,9 +56,9 @@ pub fn page(state: &State, clients: &Statistics, traffic: &Traffic, latency: &Hi
     );
     of_raft(&mut page, state);
     of_clients(&mut page, state, clients);
-    let Traffic { letters_sent, letters_received, letters_dropped, letters_refused, .. } = traffic;
-    let (Traffic { links_up, confirmations, turns, .. }, Footprint { written_bytes, used_bytes }) =
-        (traffic, &traffic.footprint);
+    let Traffic { letters_received, letters_refused, confirmations, turns, .. } = *traffic;
+    let letters_sent = traffic.letters_sent + links.values().map(|link| link.sent).sum::<u64>();
+    let letters_dropped = traffic.letters_dropped + links.values().map(|link| link.dropped).sum::<u64>();
     for (name, help, value) in [
         ("letters_sent_total", "Letters to other replicas.", letters_sent),
         ("letters_received_total", "Letters of other replicas.", letters_received),
@@ -63,11 +66,12 @@ pub fn page(state: &State, clients: &Statistics, traffic: &Traffic, latency: &Hi
         ("letters_refused_total", "Letters that no sound replica sends.", letters_refused),
         ("confirmations_total", "Times that entries were made durable.", confirmations),
         ("turns_total", "Turns of the reactor.", turns),
-        ("medium_written_bytes_total", "Bytes written to the store's medium since the start.", written_bytes),
+        ("medium_written_bytes_total", "Bytes written to the store's medium since the start.", footprint.written_bytes),
     ] {
         page.one(name, "counter", help, value);
     }
-    page.one("medium_used_bytes", "gauge", "Bytes of the store's medium in use.", used_bytes);
+    page.one("medium_used_bytes", "gauge", "Bytes of the store's medium in use.", footprint.used_bytes);
+    let links_up = links.values().filter(|link| link.is_up()).count();
     page.one("links_up", "gauge", "Replicas to which letters go.", links_up);
     of_latency(&mut page, latency);
     page.0
@@ -150,7 +154,7 @@ fn of_latency(page: &mut Page, latency: &Histogram) {
 #[cfg(test)]
 mod tests {
     use super::super::control::Member;
-    use super::{Histogram, State, Statistics, Traffic, page};
+    use super::{Footprint, Histogram, Links, State, Statistics, Traffic, page};
 
     #[test]
     fn every_line_is_a_comment_or_a_number_and_every_name_has_a_type() {
@@ -158,7 +162,8 @@ mod tests {
         let state = State { last: 9, role: "leader".into(), members, ..State::default() };
         let mut latency = Histogram::default();
         [3, 100, 5000, u64::MAX / 2].into_iter().for_each(|us| latency.note(1, us));
-        let text = page(&state, &Statistics::default(), &Traffic::default(), &latency);
+        let traffic = (&Traffic::default(), &Links::new());
+        let text = page(&state, &Statistics::default(), traffic, Footprint::default(), &latency);
         for line in text.lines().filter(|line| !line.starts_with('#')) {
             let (name, value) = line.rsplit_once(' ').expect("a name and a value");
             assert!(value.parse::<f64>().is_ok(), "{line}");

@@ -53,8 +53,8 @@ fn refused<T>(text: impl Into<String>) -> Result<T> {
     Err(Trouble::Refused(text.into()))
 }
 
-/// What a store's settings are by a configuration.
-pub fn map_config(config: &config::Store) -> MapConfig {
+/// How a store over a map is run, by a configuration.
+fn map_config(config: &config::Store) -> MapConfig {
     MapConfig {
         ring_bytes: config.ring_size.0,
         snapshot_garbage_bytes: config.snapshot_garbage_size.0,

@@ -2,14 +2,15 @@
 
 use slog::{error, info, warn};
 
-use super::chores::all_of;
 use super::clock;
+use super::hello::Addresses;
 use super::http;
 use super::link::{Link, News};
 use super::state::{Server, Source};
 use super::tls::{Connects, Serves};
 use super::visitor::{self, Kind};
 use crate::client::Name;
+use crate::codec::all_members;
 use crate::store;
 
 impl Server {
@@ -58,7 +59,7 @@ impl Server {
 
     /// Has a link to each member whose address is known, and to whoever has connected while no member is known.
     fn tick_links(&mut self, now_ms: u64) {
-        let mut wanted = all_of(self.members());
+        let mut wanted = all_members(self.members());
         if wanted.is_empty() {
             wanted.extend(self.visitors.values().filter_map(|visitor| match visitor.kind {
                 Kind::Peer(id, _) => Some(id),
@@ -66,11 +67,17 @@ impl Server {
             }));
         }
         wanted.retain(|id| *id != self.id);
-        let book = &self.book;
-        let stays = |id: &u64, link: &Link| {
-            wanted.contains(id) && book.find(*id).is_some_and(|addresses| addresses.peer == link.address())
-        };
-        self.links.retain(|id, link| stays(id, link));
+        let (book, traffic) = (&self.book, &mut self.traffic);
+        self.links.retain(|id, link| {
+            let is_there = |addresses: &Addresses| addresses.peer == link.address();
+            let stays = wanted.contains(id) && book.find(*id).is_some_and(is_there);
+            if !stays {
+                // What is counted does not fall.
+                traffic.letters_sent += link.sent;
+                traffic.letters_dropped += link.dropped;
+            }
+            stays
+        });
         for id in wanted {
             if !self.links.contains_key(&id)
                 && let Some(addresses) = self.book.find(id)
@@ -107,7 +114,7 @@ impl Server {
             let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
             Some((id, Name { host, port: port.parse().ok()? }))
         };
-        self.clients.set_names(all_of(self.members()).into_iter().filter_map(name).collect());
+        self.clients.set_names(all_members(self.members()).into_iter().filter_map(name).collect());
     }
 
     /// Closes connections whose time is over.

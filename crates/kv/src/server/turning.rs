@@ -158,7 +158,7 @@ impl Server {
             self.flush_links();
             for done in output.done {
                 if done.ticket & OWN == 0 {
-                    self.clients.done(done, &mut self.node, wall_us)?;
+                    self.clients.done(done, &mut self.node)?;
                 } else {
                     self.asked_done(done.ticket, done.fate);
                 }

@@ -8,6 +8,7 @@ use super::hello::{Hello, Word};
 use super::state::Server;
 use super::visitor::{Kind, OPERATORS_MAX, STRANGERS_MAX, Said, UNKNOWN_MAX, Visitor};
 use crate::client::Clients;
+use crate::codec::all_members;
 use crate::node::Role;
 use crate::store::{self, ErrorKind};
 use crate::wire::{Broken, Letter};
@@ -132,7 +133,7 @@ impl Server {
         }
         visitor.kind = Kind::Peer(hello.replica, hello.start);
         info!(self.log, "a replica has connected"; "peer" => hello.replica, "from" => &visitor.from);
-        let members = super::chores::all_of(self.members());
+        let members = all_members(self.members());
         let keeps = |id| id == self.id || members.contains(&id);
         self.book.hear(hello.replica, hello.addresses.clone(), keeps);
         self.has_new_names = true;
@@ -146,9 +147,7 @@ impl Server {
         match kind {
             Kind::Stranger | Kind::Refused => Crowd::Strangers,
             Kind::Operator(_) => Crowd::Operators,
-            Kind::Peer(id, _) | Kind::Forwarder(id) if super::chores::all_of(self.members()).contains(id) => {
-                Crowd::Members
-            }
+            Kind::Peer(id, _) | Kind::Forwarder(id) if all_members(self.members()).contains(id) => Crowd::Members,
             Kind::Peer(..) | Kind::Forwarder(_) => Crowd::Unknown,
         }
     }
@@ -219,7 +218,7 @@ impl Server {
     pub fn is_unknown(&self, replica: u64) -> bool {
         let status = self.node.status();
         let is_current = status.leader != 0 && status.applied == status.committed && status.role != Role::Receiving;
-        let members = super::chores::all_of(self.members());
+        let members = all_members(self.members());
         is_current && !members.is_empty() && !members.contains(&replica)
     }
 

@@ -1,8 +1,9 @@
 //! Replacing a replica whose memory is lost: another with a new id joins as a learner, catches up, and takes its place in one joint
 //! change.
 
-use raft::eraftpb::{ConfChangeSingle, ConfChangeType, ConfChangeV2, ConfState};
+use raft::eraftpb::{ConfChangeType, ConfState};
 
+use crate::codec::change_of;
 use crate::node::{Node, Role};
 use crate::store;
 
@@ -18,10 +19,6 @@ pub(super) struct Swap {
     pub(super) new: u64,
     /// The next ticket. Clients have small ones.
     ticket: u64,
-}
-
-fn single(change_type: ConfChangeType, node_id: u64) -> ConfChangeSingle {
-    ConfChangeSingle { change_type, node_id, ..ConfChangeSingle::default() }
 }
 
 impl Swap {
@@ -46,17 +43,16 @@ impl Swap {
             if caught_up + LAG_MAX < status.applied {
                 return Ok(());
             }
-            vec![single(ConfChangeType::AddNode, self.new), single(ConfChangeType::RemoveNode, self.old)]
+            vec![(ConfChangeType::AddNode, self.new), (ConfChangeType::RemoveNode, self.old)]
         } else if !members.voters.contains(&self.new) {
-            vec![single(ConfChangeType::AddLearnerNode, self.new)]
+            vec![(ConfChangeType::AddLearnerNode, self.new)]
         } else if members.voters.contains(&self.old) {
             // It was promoted by itself.
-            vec![single(ConfChangeType::RemoveNode, self.old)]
+            vec![(ConfChangeType::RemoveNode, self.old)]
         } else {
             return Ok(());
         };
         self.ticket += 1;
-        let change = ConfChangeV2 { changes: changes.into(), ..ConfChangeV2::default() };
-        leader.change_members(self.ticket, now, &change).map(drop)
+        leader.change_members(self.ticket, now, &change_of(&changes)).map(drop)
     }
 }

@@ -75,6 +75,16 @@ pub fn is_sound(entry: &Entry) -> bool {
         })
 }
 
+/// Where entries begin, if there are any. Error: `Order` if they do not follow each other, or what is there.
+pub(super) fn begin(entries: &[Entry], last: u64, applied: u64) -> Result<Option<u64>> {
+    let Some(from) = entries.first().map(|entry| entry.index) else { return Ok(None) };
+    let follow = entries.iter().zip(from..).all(|(entry, index)| entry.index == index);
+    if !follow || from > last + 1 || from <= applied {
+        return Err(Error::order(format!("entries from {from} on, where {applied} is applied and {last} the last")));
+    }
+    Ok(Some(from))
+}
+
 /// What an entry does. Error: `Entry`.
 pub(super) fn read(entry: &Entry) -> Result<Done> {
     let done = |kind, clock_ms, context| Done { kind, clock_ms, changes: Vec::new(), context };

@@ -45,7 +45,7 @@ impl Log {
     }
 
     /// Takes the store out. Raft must not be run any more.
-    pub fn into_store(&mut self) -> Box<dyn Store> {
+    pub fn take_store(&mut self) -> Box<dyn Store> {
         self.taken.take();
         self.store.take().expect(ELSEWHERE)
     }

@@ -23,7 +23,7 @@ use perdura_pmem::Medium;
 use raft::eraftpb::{ConfState, Entry, SnapshotMetadata};
 
 use super::entries;
-use super::error::{Error, ErrorKind, Result};
+use super::error::{Error, Result};
 use super::ring::{Base, Ring};
 use super::{Footprint, Moment, Outgoing, Share, SnapshotFormat, Standing, Store};
 use crate::entry::Change;
@@ -165,11 +165,7 @@ impl Store for MapStore {
     }
 
     fn set_members(&mut self, index: u64, members: &ConfState) -> Result<()> {
-        let standing = Standing { members_at: index, members: members.clone(), ..self.standing.clone() };
-        if !standing.fits() {
-            return Err(Error::order(format!("the entry at {index} makes more members than a replica can note")));
-        }
-        self.note(standing)
+        self.note(self.standing.with_members(index, members)?)
     }
 
     fn has_room(&mut self, changes: &[Change], share: Share) -> Result<bool> {
@@ -179,14 +175,8 @@ impl Store for MapStore {
 
     fn append(&mut self, entries: &[Entry]) -> Result<()> {
         self.check_whole()?;
-        let Some(from) = entries.first().map(|entry| entry.index) else { return Ok(()) };
-        let (last, applied) = (self.ring.last(), self.applied);
-        let follow = entries.iter().zip(from..).all(|(entry, index)| entry.index == index);
-        if !follow || from > last + 1 || from <= applied {
-            return Err(Error::order(format!(
-                "entries from {from} on, where {applied} is applied and {last} the last"
-            )));
-        }
+        let last = self.ring.last();
+        let Some(from) = entries::begin(entries, last, self.applied)? else { return Ok(()) };
         self.receiving = None;
         if from <= last {
             self.map.rollback(from)?;
@@ -278,14 +268,8 @@ impl Store for MapStore {
 
     fn snapshot(&self, chunk_bytes: usize) -> Result<Box<dyn Outgoing>> {
         self.check_whole()?;
-        if self.standing.members_at > self.applied {
-            let what =
-                format!("the members are those of {}, and only {} is applied", self.standing.members_at, self.applied);
-            return Err(Error::new(ErrorKind::Unready, what));
-        }
         let (index, term) = (self.applied, self.ring.term(self.applied)?);
-        let conf_state = Some(self.standing.members.clone()).into();
-        let metadata = SnapshotMetadata { conf_state, index, term, ..SnapshotMetadata::default() };
+        let metadata = self.standing.metadata(index, term)?;
         let snapshot = self.map.snapshot_within(self.config.snapshot_garbage_bytes)?;
         Ok(Box::new(outgoing::OfMap::new(snapshot, metadata, chunk_bytes)))
     }
@@ -324,14 +308,7 @@ impl Store for MapStore {
             return Err(Error::refused("none is being received"));
         };
         // Before the content, and so durable with it: nobody may have the content and old members.
-        let mut standing = self.standing.clone();
-        if metadata.term > standing.term {
-            (standing.term, standing.vote) = (metadata.term, 0);
-        }
-        (standing.members_at, standing.members) = (metadata.index, metadata.get_conf_state().clone());
-        if !standing.fits() {
-            return Err(Error::refused("more members than a replica can note"));
-        }
+        let standing = self.standing.received(metadata)?;
         let before = self.standing.clone();
         self.note(standing)?;
         if let Err(error) = loader.finish() {

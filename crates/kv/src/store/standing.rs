@@ -11,8 +11,9 @@
 //! | rest | the members (codec/members.rs) |
 
 use bytes::{BufMut, Bytes, BytesMut};
-use raft::eraftpb::ConfState;
+use raft::eraftpb::{ConfState, SnapshotMetadata};
 
+use super::error::{Error, ErrorKind, Result};
 use crate::codec::{MEMBERS_MAX, Read, Reader, Torn, get_members, put_members};
 
 /// Index and term of the entry that every cluster begins with. It is never sent: who lacks it gets a snapshot, which also says
@@ -20,8 +21,6 @@ use crate::codec::{MEMBERS_MAX, Read, Reader, Torn, get_members, put_members};
 pub const FOUNDING: u64 = 1;
 
 const VERSION: u8 = 1;
-/// Most bytes of a standing: three members of each of as many as may be, in all.
-pub const STANDING_BYTES_MAX: usize = 49 + 4 + 8 * 3 * MEMBERS_MAX + 1;
 
 /// Who a replica is and what it has promised.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -63,6 +62,39 @@ impl Standing {
         let lists = [voters, learners, voters_outgoing, learners_next];
         let count: usize = lists.iter().map(|list| list.len()).sum();
         lists.iter().all(|list| list.len() <= MEMBERS_MAX) && count <= 3 * MEMBERS_MAX
+    }
+
+    /// With the members that the entry at an index makes. Error: `Order` if they do not fit.
+    pub(super) fn with_members(&self, index: u64, members: &ConfState) -> Result<Self> {
+        let standing = Self { members_at: index, members: members.clone(), ..self.clone() };
+        if !standing.fits() {
+            return Err(Error::order(format!("the entry at {index} makes more members than a replica can note")));
+        }
+        Ok(standing)
+    }
+
+    /// After a snapshot was received. Error: `Refused` if its members do not fit.
+    pub(super) fn received(&self, metadata: &SnapshotMetadata) -> Result<Self> {
+        let (members_at, members) = (metadata.index, metadata.get_conf_state().clone());
+        let mut standing = Self { members_at, members, ..self.clone() };
+        if metadata.term > standing.term {
+            (standing.term, standing.vote) = (metadata.term, 0);
+        }
+        if !standing.fits() {
+            return Err(Error::refused("more members than a replica can note"));
+        }
+        Ok(standing)
+    }
+
+    /// Of a snapshot of what is applied, up to an entry. Error: `Unready` if the members are those of a later one.
+    pub(super) fn metadata(&self, index: u64, term: u64) -> Result<SnapshotMetadata> {
+        let Self { members_at, members, .. } = self;
+        if *members_at > index {
+            let what = format!("the members are those of {members_at}, and only {index} is applied");
+            return Err(Error::new(ErrorKind::Unready, what));
+        }
+        let conf_state = Some(members.clone()).into();
+        Ok(SnapshotMetadata { conf_state, index, term, ..SnapshotMetadata::default() })
     }
 
     /// The standing as it is kept.

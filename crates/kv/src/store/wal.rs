@@ -27,7 +27,7 @@ use bytes::Bytes;
 use raft::eraftpb::{ConfState, Entry, SnapshotMetadata};
 
 use super::entries;
-use super::error::{Error, ErrorKind, Result};
+use super::error::{Error, Result};
 use super::ring::{Base, Ring};
 use super::{Footprint, Moment, Outgoing, Share, SnapshotFormat, Standing, Store};
 use crate::entry::Change;
@@ -146,11 +146,7 @@ impl Store for WalStore {
     }
 
     fn set_members(&mut self, index: u64, members: &ConfState) -> Result<()> {
-        let standing = Standing { members_at: index, members: members.clone(), ..self.standing.clone() };
-        if !standing.fits() {
-            return Err(Error::order(format!("the entry at {index} makes more members than a replica can note")));
-        }
-        self.note(standing)
+        self.note(self.standing.with_members(index, members)?)
     }
 
     /// A file grows, and what is missing then is a failure of the medium.
@@ -160,14 +156,7 @@ impl Store for WalStore {
 
     fn append(&mut self, entries: &[Entry]) -> Result<()> {
         self.check_whole()?;
-        let Some(from) = entries.first().map(|entry| entry.index) else { return Ok(()) };
-        let (last, applied) = (self.ring.last(), self.applied);
-        let follow = entries.iter().zip(from..).all(|(entry, index)| entry.index == index);
-        if !follow || from > last + 1 || from <= applied {
-            return Err(Error::order(format!(
-                "entries from {from} on, where {applied} is applied and {last} the last"
-            )));
-        }
+        let Some(from) = entries::begin(entries, self.ring.last(), self.applied)? else { return Ok(()) };
         self.receiving = None;
         self.ring.truncate(from);
         self.versions.take_back(from);
@@ -263,15 +252,9 @@ impl Store for WalStore {
 
     fn snapshot(&self, chunk_bytes: usize) -> Result<Box<dyn Outgoing>> {
         self.check_whole()?;
-        if self.standing.members_at > self.applied {
-            let what =
-                format!("the members are those of {}, and only {} is applied", self.standing.members_at, self.applied);
-            return Err(Error::new(ErrorKind::Unready, what));
-        }
         let (index, term) = (self.applied, self.ring.term(self.applied)?);
+        let metadata = self.standing.metadata(index, term)?;
         let base = Base { index, term, clock_ms: self.ring.clock_ms(index) };
-        let conf_state = Some(self.standing.members.clone()).into();
-        let metadata = SnapshotMetadata { conf_state, index, term, ..SnapshotMetadata::default() };
         Ok(Box::new(outgoing::OfState::new(base, self.versions.applied().clone(), metadata, chunk_bytes)))
     }
 
@@ -305,14 +288,7 @@ impl Store for WalStore {
         if (base.index, base.term) != (metadata.index, metadata.term) {
             return Err(Error::refused(format!("it is of index {}, term {}", base.index, base.term)));
         }
-        let mut standing = self.standing.clone();
-        if metadata.term > standing.term {
-            (standing.term, standing.vote) = (metadata.term, 0);
-        }
-        (standing.members_at, standing.members) = (metadata.index, metadata.get_conf_state().clone());
-        if !standing.fits() {
-            return Err(Error::refused("more members than a replica can note"));
-        }
+        let standing = self.standing.received(metadata)?;
         let written = self.replace(standing, base, pairs);
         self.watch(written)
     }

@@ -21,7 +21,7 @@ const REQUESTS_MAX: usize = 100_000;
 const ARGUMENTS_MAX: usize = 1 << 21;
 /// Longest name of a user.
 const USER_BYTES_MAX: usize = 128;
-/// Most versions in an answer.
+/// Most watched keys of a transaction, and versions in an answer.
 const VERSIONS_MAX: usize = 10_000;
 /// What has a length of its own, and least bytes of a request and of a watched key.
 const LENGTH_BYTES: usize = 4;
@@ -126,6 +126,7 @@ pub fn get_forward(kind: u8, bytes: Bytes) -> Read<Forward> {
     let user = reader.bytes("a user")?;
     bounded("a user", user.len(), USER_BYTES_MAX)?;
     let count = reader.count("the number of watched keys", WATCHED_BYTES_LEAST)?;
+    bounded("the number of watched keys", count, VERSIONS_MAX)?;
     let watched = (0..count).map(|_| Ok((reader.bytes("a watched key")?, reader.u64("a version")?)));
     let watched = watched.collect::<Read<Vec<_>>>()?;
     let count = reader.count("the number of requests", REQUEST_BYTES_LEAST)?;

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use perdura_kv::entry::{Change, Deed};
 use perdura_kv::sim::{self, Variant};
-use perdura_kv::store::{ErrorKind, FOUNDING, Moment, Result, Standing, Store};
+use perdura_kv::store::{Disk, ErrorKind, FOUNDING, Moment, Result, Standing, Store};
 use perdura_pmem::sim::Random;
 use raft::eraftpb::{ConfState, Entry};
 
@@ -19,8 +19,41 @@ pub const CHECKS: &[(&str, Check)] = &[
     ("a partial store does nothing but receive", a_partial_store_does_nothing),
     ("a snapshot of something else is refused", a_snapshot_of_something_else),
     ("a full store says so and goes on", a_full_store_goes_on),
+    ("a log whose end is lost is damaged though another follows", a_log_whose_end_is_lost),
     ("rounds of overwriting leave the use of space flat", overwriting_is_flat),
 ];
+
+/// Entries that were applied when the next log was begun lie in the one before only, until the state is written out.
+fn a_log_whose_end_is_lost(variant: Variant) {
+    if variant != Variant::Wal {
+        return;
+    }
+    let (place, mut store) = made(variant);
+    let logs = || {
+        let names = place.0.disk().list().expect("names");
+        let mut logs: Vec<String> = names.into_iter().filter(|name| name.starts_with("log.")).collect();
+        logs.sort_unstable();
+        logs
+    };
+    for index in 2.. {
+        store.append(&[put(index, 1, "key", &[7; 100])]).expect("an entry");
+        store.commit(index).expect("a commit");
+        store.persist().expect("a disk");
+        store.upkeep().expect("a disk");
+        if logs().len() == 2 {
+            break;
+        }
+    }
+    drop(store);
+    let log = logs().swap_remove(0);
+    let mut bytes = place.0.disk().bytes_of(&log).expect("a log");
+    let end = bytes.iter().rposition(|byte| *byte != 0).expect("frames") + 1;
+    assert!(place.0.closed().open().is_ok());
+    bytes[end - 300..end].fill(0);
+    place.0.disk().put_bytes(&log, bytes);
+    let error = place.0.closed().open().err().expect("it is damaged");
+    assert_eq!(error.kind(), ErrorKind::Damaged, "{error}");
+}
 
 fn founder() -> Standing {
     Standing::founder(7, 1, vec![1, 2, 3])

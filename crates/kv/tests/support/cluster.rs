@@ -115,7 +115,7 @@ impl Cluster {
                         sent.extend(output.letters);
                     }
                     for done in output.done {
-                        clients.done(done, node, now_us).expect("a store");
+                        clients.done(done, node).expect("a store");
                     }
                     if is_quiet {
                         break;

@@ -40,7 +40,8 @@ impl WalStore {
         self.tail.persist(self.config.extent_bytes)?;
         let (index, of) = (self.applied, self.tail.seal.of + 1);
         let base = Base { index, term: self.ring.term(index)?, clock_ms: self.ring.clock_ms(index) };
-        let mut first = vec![Item::Standing(Box::new(self.standing.clone())), Item::Base(base)];
+        // What was applied is said again: if the end of the log before were lost, nothing else would show it.
+        let mut first = vec![Item::Standing(Box::new(self.standing.clone())), Item::Base(base), Item::Commit(index)];
         let pending = self.ring.entries(index + 1, self.ring.last() + 1, u64::MAX)?;
         first.extend(pending.into_iter().map(Item::Entry));
         self.tail = Tail::begin(&self.disk, of, &first, self.config.extent_bytes)?;
