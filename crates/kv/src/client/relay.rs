@@ -39,7 +39,7 @@ impl Clients {
             match matter {
                 Matter::Users if !is_refused => {
                     // The client may go on when the change is in force here too.
-                    self.shared.users_change_at = self.shared.users_change_at.max(Some(answer.newest));
+                    self.shared.users_may_change_at(answer.newest);
                     connection.slots.set(place, State::Passed { slot, bytes: 0, said: Some(reply) });
                     outcome = node.read(Stub::Place { token, number: place }.ticket());
                 }

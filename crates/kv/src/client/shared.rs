@@ -63,6 +63,11 @@ impl Shared {
         }
     }
 
+    /// Users are read again as entries are applied, up to this index.
+    pub fn users_may_change_at(&mut self, index: u64) {
+        self.users_change_at = self.users_change_at.max(Some(index));
+    }
+
     /// The answer to a request that was not taken, about keys in a hash slot.
     pub fn refusal(&mut self, why: NotNow, slot: u16) -> Reply {
         match why {

@@ -21,14 +21,10 @@ pub fn change(
     name: &str,
     request: &[Bytes],
 ) -> store::Result<()> {
-    if name == "acl|setuser" {
-        set(context, connection, request)?;
-    } else {
-        delete(context, connection, request)?;
-    }
-    let newest = context.node.store().last();
-    context.shared.users_change_at = context.shared.users_change_at.max(Some(newest));
-    Ok(())
+    let outcome =
+        if name == "acl|setuser" { set(context, connection, request) } else { delete(context, connection, request) };
+    context.shared.users_may_change_at(context.node.store().last());
+    outcome
 }
 
 fn set(context: &mut Context<'_>, connection: &mut Connection, request: &[Bytes]) -> store::Result<()> {
