@@ -3,6 +3,7 @@
 //! One table has them all; checks of arguments, the answers to COMMAND, and what a user may call come from it.
 
 mod arguments;
+mod clock;
 mod counters;
 mod decimal;
 mod definition;
@@ -32,7 +33,7 @@ pub use strings::WORK_BYTES_MAX;
 /// All commands. Those within another are named `client|id`.
 pub fn all() -> impl Iterator<Item = &'static Command> {
     let on_drafts = [strings::COMMANDS, counters::COMMANDS, expiry::COMMANDS, keys::COMMANDS, listing::COMMANDS];
-    on_drafts.into_iter().chain([scan::COMMANDS, versions::COMMANDS, others::COMMANDS]).flatten()
+    on_drafts.into_iter().chain([scan::COMMANDS, versions::COMMANDS, others::COMMANDS, clock::COMMANDS]).flatten()
 }
 
 /// Longest name of a command.

@@ -221,6 +221,8 @@ pub struct Raft {
     pub leases: bool,
     /// By how much a replica's clock may run faster than another's, in percent: what leases rest on.
     pub clock_drift_percent: u64,
+    /// Seconds by which time may go forward at once when a replica leads that does not know how old its newest entry is.
+    pub clock_forward_max_s: u64,
 }
 
 impl Default for Raft {
@@ -239,6 +241,7 @@ impl Default for Raft {
             promotes: true,
             leases: false,
             clock_drift_percent: 5,
+            clock_forward_max_s: 7 * 86_400,
         }
     }
 }
@@ -344,6 +347,7 @@ impl Config {
         between("raft.chunk_size", raft.chunk_size.0, 1 << 10, 1 << 21)?;
         between("raft.snapshot_idle_ms", raft.snapshot_idle_ms, raft.tick_ms, 3_600_000)?;
         between("raft.clock_drift_percent", raft.clock_drift_percent, 0, 100)?;
+        between("raft.clock_forward_max_s", raft.clock_forward_max_s, 0, 100 * 366 * 86_400)?;
         if self.directory.as_os_str().is_empty() {
             return Err("directory is empty: name the directory of the replica's data".into());
         }

@@ -16,6 +16,7 @@
 //! - `followers`: how far the others are
 //! - `room`, `stalled`: a store that is full
 //! - `lease`: reads without asking, if clocks are trusted
+//! - `log_time`: the time that entries carry
 //! - `promotion`: learners that have caught up
 //! - `given`, `giving`, `receiver`, `receiving`: the content of snapshots
 
@@ -24,6 +25,7 @@ mod followers;
 mod given;
 mod giving;
 mod lease;
+mod log_time;
 mod output;
 mod promotion;
 mod proposals;
@@ -50,6 +52,8 @@ use crate::wire::Letter;
 pub use followers::Follower;
 pub use lease::{Clock, LeaseSettings};
 use lease::{Lease, Promise};
+use log_time::LogTime;
+pub use log_time::{ClockStatus, Clocks, JUMP_MS_MAX, SLEW_PARTS};
 pub use output::{Done, Fate, Holders, NotNow, Output, Role, Status};
 use proposals::Proposals;
 use reads::{Basis, Reads};
@@ -61,8 +65,9 @@ use unpersisted::Unpersisted;
 
 impl Node {
     /// The replica of a store. Error: what Raft says of settings that do not fit each other.
-    pub fn open(store: Box<dyn Store>, settings: Settings) -> store::Result<Self> {
+    pub fn open(store: Box<dyn Store>, settings: Settings, clocks: Box<dyn Clocks>) -> store::Result<Self> {
         let id = store.standing().replica;
+        let time = LogTime::new(clocks, settings.clock_forward_ms_max, store.clock_ms(Moment::Newest));
         let promise = Promise::new(store.standing().term, settings.election_ticks);
         let part = if store.is_partial() {
             Part::Receiver(Box::new(Receiver::new(store)))
@@ -74,6 +79,7 @@ impl Node {
             reads: Reads::new(id, settings.nonce),
             lease: None,
             promise,
+            time,
             settings,
             part,
             proposals: Proposals::default(),
@@ -116,6 +122,7 @@ impl Node {
 
     /// A moment has passed: the unit of all timeouts.
     pub fn tick(&mut self) -> store::Result<()> {
+        self.tick_time();
         self.confirm_if_alone()?;
         let may_lead = self.tick_stalled()?;
         match &mut self.part {
@@ -210,27 +217,29 @@ impl Node {
             self.has_come_to(from, taken_to);
         }
         self.turn()?;
+        self.observe_time();
         Ok(is_used)
     }
 
-    /// Evaluates a request on the newest versions, at a time that is at least `now_ms`, and makes an entry of what it has changed.
+    /// Evaluates a request on the newest versions, at the time of the log, and makes an entry of what it has changed.
     /// `run` returns the reply; with `Err`, its changes are dropped. The reply may be given when the ticket is done: with
     /// [`Fate::Applied`] if it has changed something, with [`Fate::Readable`] if not.
     pub fn evaluate<R>(
         &mut self,
         ticket: u64,
-        now_ms: u64,
         run: impl FnOnce(&mut Draft<'_>) -> Result<R, R>,
     ) -> store::Result<Result<R, NotNow>> {
+        self.observe_time();
+        let now_ms = self.now_ms();
         let Some(raw) = self.leading() else { return Ok(Err(self.not_leader())) };
         let (term, index) = (raw.raft.term, raw.raft.raft_log.last_index() + 1);
         let store = raw.store().store();
         // Planted: a request does not see those before it that are not applied.
         let moment = if planted(304) { Moment::Applied } else { Moment::Newest };
         let view = View::new(store, moment);
-        let mut draft = Draft::new(&view, store.clock_ms(Moment::Newest).max(now_ms), index);
-        let (reply, deed) = match run(&mut draft) {
-            Ok(reply) if !draft.is_empty() => (reply, draft.into_deed()),
+        let mut draft = Draft::new(&view, now_ms, index);
+        let (reply, ahead_ms, deed) = match run(&mut draft) {
+            Ok(reply) if !draft.is_empty() => (reply, draft.set_back(), draft.into_deed()),
             Ok(reply) | Err(reply) => {
                 // It rests on entries that may still be taken back, and on this being the leader. Planted: only on the latter.
                 let rests = index - 1 > store.applied() && !planted(305);
@@ -251,19 +260,17 @@ impl Node {
         if raw.propose(Vec::new(), data.into()).is_err() {
             return Ok(Err(NotNow::Busy));
         }
+        if let Some(ahead_ms) = ahead_ms {
+            self.time.set_ahead(ahead_ms);
+        }
         self.proposals.wait(index, term, ticket, &mut self.output);
         self.turn()?;
         Ok(Ok(reply))
     }
 
     /// Proposes a change of members. The ticket is done when it is applied; a joint configuration is then left by itself.
-    pub fn change_members(
-        &mut self,
-        ticket: u64,
-        now_ms: u64,
-        change: &ConfChangeV2,
-    ) -> store::Result<Result<(), NotNow>> {
-        let proposed = self.propose_members(now_ms, change)?;
+    pub fn change_members(&mut self, ticket: u64, change: &ConfChangeV2) -> store::Result<Result<(), NotNow>> {
+        let proposed = self.propose_members(change)?;
         if let Ok((index, term)) = proposed {
             self.proposals.wait(index, term, ticket, &mut self.output);
         }
@@ -272,7 +279,9 @@ impl Node {
     }
 
     /// Proposes a change of members. Returns index and term of its entry.
-    fn propose_members(&mut self, now_ms: u64, change: &ConfChangeV2) -> store::Result<Result<(u64, u64), NotNow>> {
+    fn propose_members(&mut self, change: &ConfChangeV2) -> store::Result<Result<(u64, u64), NotNow>> {
+        self.observe_time();
+        let clock_ms = self.now_ms();
         let Some(raw) = self.leading() else { return Ok(Err(self.not_leader())) };
         let (term, index) = (raw.raft.term, raw.raft.raft_log.last_index() + 1);
         let is_joint = !raw.store().store().standing().members.voters_outgoing.is_empty();
@@ -283,13 +292,43 @@ impl Node {
         if known.voters.len() + known.learners.len() + change.changes.len() > crate::codec::MEMBERS_MAX {
             return Ok(Err(NotNow::TooLarge));
         }
-        let clock_ms = raw.store().store().clock_ms(Moment::Newest).max(now_ms);
         let context = store::members_entry_context(clock_ms, change);
         let Part::Member(raw) = &mut self.part else { return Ok(Err(NotNow::Busy)) };
         if raw.propose_conf_change(context.into(), change.clone()).is_err() {
             return Ok(Err(NotNow::Busy));
         }
         Ok(Ok((index, term)))
+    }
+
+    /// The time of the log now, in milliseconds: what the next entry carries if this replica leads.
+    pub fn now_ms(&self) -> u64 {
+        self.time.now_ms()
+    }
+
+    /// Steady time: microseconds since any moment.
+    pub fn steady_us(&self) -> u64 {
+        self.time.steady_us()
+    }
+
+    /// State of the time of the log.
+    pub fn clock(&self) -> ClockStatus {
+        self.time.status()
+    }
+
+    fn observe_time(&mut self) {
+        let (newest_ms, leads) = (self.store().clock_ms(Moment::Newest), self.leading().is_some());
+        self.time.observe(newest_ms, leads);
+    }
+
+    fn tick_time(&mut self) {
+        if self.store().is_partial() {
+            return;
+        }
+        let (newest_ms, leads) = (self.store().clock_ms(Moment::Newest), self.leading().is_some());
+        let view = View::new(self.store(), Moment::Newest);
+        let ahead_ms = Draft::new(&view, newest_ms, 0).ahead_ms();
+        // A store that cannot be read says so to the next request.
+        self.time.tick(newest_ms, ahead_ms.unwrap_or_default(), leads);
     }
 
     /// Asks whether a read of what is applied sees all that was acknowledged before. The ticket is done with [`Fate::Readable`] when it

@@ -116,7 +116,7 @@ fn a_leader_without_room_leads_no_more() {
         let change_type = kinds.next().expect("a cycle");
         let single = ConfChangeSingle { change_type, node_id: 9, ..ConfChangeSingle::default() };
         let change = ConfChangeV2 { changes: vec![single].into(), ..ConfChangeV2::default() };
-        let _ = cluster.at(1).node.change_members(1 << 62, 0, &change).expect("a store");
+        let _ = cluster.at(1).node.change_members(1 << 62, &change).expect("a store");
         changes += 1;
         assert!(changes < 10_000, "it does not get full");
         cluster.settle();

@@ -81,6 +81,19 @@ fn store_format(variant: Variant) -> u8 {
     }
 }
 
+/// Clocks that stand.
+struct Stopped;
+
+impl perdura_kv::node::Clocks for Stopped {
+    fn steady_us(&self) -> u64 {
+        5000
+    }
+
+    fn wall_ms(&self) -> u64 {
+        5
+    }
+}
+
 /// The input decides what comes: letters, ticks, confirmations, requests.
 pub fn replica(data: &[u8]) {
     let mut input = Input(data);
@@ -88,8 +101,8 @@ pub fn replica(data: &[u8]) {
     let variant = if input.u8().is_multiple_of(2) { Variant::List } else { Variant::Wal };
     let format = store_format(variant);
     let (_place, store) = Place::create(variant, 512 << 10, &standing).expect("a new store");
-    let mut node = Node::open(store, Settings { election_ticks: 3, heartbeat_ticks: 1, ..Settings::default() })
-        .expect("a replica");
+    let settings = Settings { election_ticks: 3, heartbeat_ticks: 1, ..Settings::default() };
+    let mut node = Node::open(store, settings, Box::new(Stopped)).expect("a replica");
     let mut ticket = 0;
     while !input.is_over() {
         let done = match input.u8() % 24 {
@@ -101,7 +114,7 @@ pub fn replica(data: &[u8]) {
                 let put = |draft: &mut perdura_kv::machine::draft::Draft<'_>| {
                     draft.put(b"key", Bytes::from_static(b"value"), None).map_err(drop)
                 };
-                node.evaluate(ticket, 5, put).map(drop)
+                node.evaluate(ticket, put).map(drop)
             }
             20 => node.read(ticket + 1_000_000),
             21 => node.tidy().map(drop),

@@ -20,7 +20,7 @@ use crate::acl::User;
 use crate::command;
 use crate::machine::draft::Draft;
 use crate::machine::sweep;
-use crate::node::{Done, Fate, Node, Role};
+use crate::node::{Done, Fate, JUMP_MS_MAX, Node, Role};
 use crate::resp::{Limits, Reply};
 use crate::store::{self, Moment, View};
 
@@ -29,6 +29,10 @@ pub const TOO_MANY: &[u8] = b"-ERR max number of clients reached\r\n";
 
 /// Bytes of a connection's reads that are not done, and of what came between them, beyond which no further request is looked at.
 const READ_BYTES_MAX: usize = 1 << 20;
+
+/// Age of the newest entry after which the leader makes one that only carries the time, in milliseconds. Half of what is corrected: so a
+/// replica that has the newest entry late, and is elected, is not so far behind that it needs an operator.
+const CLOCK_NOTE_MS: u64 = JUMP_MS_MAX / 2;
 
 /// All clients of a replica.
 #[derive(Debug)]
@@ -263,7 +267,7 @@ impl Clients {
     }
 
     /// A moment has passed. Error: that of the store.
-    pub fn tick(&mut self, node: &mut Node, now_us: u64) -> store::Result<()> {
+    pub fn tick(&mut self, node: &mut Node) -> store::Result<()> {
         self.refresh_users(node);
         self.sweep(node, now_us)?;
         self.go_on_waiting(node, now_us);
@@ -287,20 +291,28 @@ impl Clients {
         }
     }
 
-    /// Clears away keys that have ended, if this replica leads.
-    fn sweep(&mut self, node: &mut Node, now_us: u64) -> store::Result<()> {
+    /// Clears away keys that have ended, if this replica leads, and notes the time if no entry has for long.
+    fn sweep(&mut self, node: &mut Node) -> store::Result<()> {
         if self.shared.is_sweeping || node.status().role != Role::Leader {
             return Ok(());
         }
-        let now_ms = now_us / 1000;
+        let now_ms = node.now_ms();
         let view = View::new(node.store(), Moment::Newest);
         let draft = Draft::new(&view, now_ms, 0);
         let is_due = |at: Option<u64>| at.is_some_and(|at| at <= now_ms);
-        let wants = sweep::first_deadline(&draft).is_ok_and(is_due) || sweep::has_old_generation(&draft) == Ok(true);
+        let is_old = node.store().clock_ms(Moment::Newest) + CLOCK_NOTE_MS <= now_ms;
+        let wants =
+            is_old || sweep::first_deadline(&draft).is_ok_and(is_due) || sweep::has_old_generation(&draft) == Ok(true);
         if !wants {
             return Ok(());
         }
-        let swept = node.evaluate(Stub::Upkeep.ticket(), now_ms, |draft| sweep::sweep(draft).map_err(|_| 0))?;
+        let swept = node.evaluate(Stub::Upkeep.ticket(), |draft| {
+            let swept = sweep::sweep(draft).map_err(|_| 0_u64)?;
+            if is_old {
+                draft.note_time();
+            }
+            Ok(swept)
+        })?;
         if let Ok(count) = swept {
             self.shared.is_sweeping = true;
             self.shared.statistics.expired += count;

@@ -12,15 +12,11 @@ pub struct Context<'a> {
     /// The other connections.
     pub table: &'a mut Table,
     pub node: &'a mut Node,
+    /// This replica's time of day, in microseconds since 1970.
     pub now_us: u64,
 }
 
 impl Context<'_> {
-    /// This replica's clock, in milliseconds since 1970.
-    pub fn now_ms(&self) -> u64 {
-        self.now_us / 1000
-    }
-
     /// Whether this replica believes to lead.
     pub fn leads(&self) -> bool {
         self.node.status().role == Role::Leader

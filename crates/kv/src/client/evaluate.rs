@@ -14,7 +14,7 @@ use crate::node::{Node, NotNow, Role};
 use crate::resp::Reply;
 use crate::store::{self, Moment, View};
 
-/// How far the log's clock may be behind this replica's for TTL and PTTL to be answered by it, in milliseconds.
+/// How far the newest entry's clock may be behind the time of the log for TTL and PTTL to be answered by it, in milliseconds.
 const CLOCK_LAG_MS_MAX: u64 = 10;
 
 /// The hash slot of a request's first key.
@@ -51,9 +51,9 @@ fn on_newest(
     ticket: u64,
     run: impl FnOnce(&mut Draft<'_>) -> Result<Reply, Reply>,
 ) -> store::Result<Result<Reply, NotNow>> {
-    let (now_ms, memory) = (context.now_ms(), &context.shared.memory);
-    context.node.evaluate(ticket, now_ms, |draft| {
-        draft.remember(memory);
+    let memory = &context.shared.memory;
+    context.node.evaluate(ticket, |draft| {
+        draft.remember(memory, user);
         let reply = run(draft).unwrap_or_else(|reply| {
             draft.give_up();
             reply
@@ -110,7 +110,7 @@ pub fn read(
 fn needs_clock(context: &Context<'_>, command: &Command) -> bool {
     matches!(command.name, "ttl" | "pttl")
         && context.leads()
-        && context.node.store().clock_ms(Moment::Newest) + CLOCK_LAG_MS_MAX < context.now_ms()
+        && context.node.store().clock_ms(Moment::Newest) + CLOCK_LAG_MS_MAX < context.node.now_ms()
 }
 
 /// Does a read on what is applied.

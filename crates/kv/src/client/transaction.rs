@@ -32,7 +32,7 @@ pub fn is_own(command: &Command) -> bool {
 
 /// Whether a command may be in a transaction: what is answered at once, or is done on a draft.
 pub fn takes(command: &Command) -> bool {
-    !matches!(command.name, "wait" | "waitaof" | "perdura.once" | "acl|setuser" | "acl|deluser")
+    !matches!(command.name, "wait" | "waitaof" | "perdura.once" | "perdura.clock" | "acl|setuser" | "acl|deluser")
 }
 
 /// Puts a request into the transaction.

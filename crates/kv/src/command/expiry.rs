@@ -23,7 +23,7 @@ pub const COMMANDS: &[Command] = &[
 pub enum Deadline {
     /// The one that it has.
     Kept,
-    /// Milliseconds since 1970.
+    /// A moment of the log, in milliseconds.
     At(u64),
 }
 
@@ -60,11 +60,12 @@ impl Unit {
         }
     }
 
-    /// The moment that a time means, in milliseconds since 1970.
+    /// The moment of the log that a time means, in milliseconds.
     fn moment_ms(self, time: i64, arguments: &Arguments<'_>, draft: &Draft<'_>) -> Outcome<i64> {
-        let now = if matches!(self, Unit::Seconds | Unit::Milliseconds) { draft.now_ms() as i64 } else { 0 };
+        let is_relative = matches!(self, Unit::Seconds | Unit::Milliseconds);
+        let begin = if is_relative { draft.now_ms() } else { draft.ahead_ms()? } as i64;
         let factor = if matches!(self, Unit::Seconds | Unit::AtSecond) { 1000 } else { 1 };
-        let moment = time.checked_mul(factor).and_then(|time| time.checked_add(now));
+        let moment = time.checked_mul(factor).and_then(|time| time.checked_add(begin));
         moment.map_or_else(|| invalid(arguments), Ok)
     }
 }
@@ -127,13 +128,13 @@ fn ttl(mut arguments: Arguments<'_>, draft: &mut Draft<'_>) -> Outcome<Reply> {
     let Some(head) = draft.head(arguments.take()?)? else { return Ok(Reply::Integer(-2)) };
     let Some(at) = head.deadline_ms else { return Ok(Reply::Integer(-1)) };
     draft.rely_on_time();
-    let left = at - draft.now_ms();
+    let (left, on_calendar) = (at - draft.now_ms(), at.saturating_sub(draft.ahead_ms()?));
     // Half a second counts as one, as clients know it.
     Ok(Reply::Integer(match arguments.command() {
         "ttl" => (left + 500) / 1000,
         "pttl" => left,
-        "expiretime" => (at + 500) / 1000,
-        _ => at,
+        "expiretime" => (on_calendar + 500) / 1000,
+        _ => on_calendar,
     } as i64))
 }
 

@@ -29,6 +29,14 @@ impl fmt::Display for Unreadable {
 /// Takes a key of the map and its value; returns whether to go on.
 pub type Each<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> bool;
 
+/// Where the places with a prefix begin that lie from `from` on: at the later of both.
+pub fn begin<'a>(prefix: &'a [u8], from: Bound<&'a [u8]>) -> Bound<&'a [u8]> {
+    match from {
+        Bound::Included(place) | Bound::Excluded(place) if place >= prefix => from,
+        _ => Bound::Included(prefix),
+    }
+}
+
 /// The versions that a draft lies on.
 pub trait Source {
     /// The value at a place of the map.
@@ -58,7 +66,9 @@ pub struct Draft<'a> {
     work: Cell<usize>,
     /// Whether what was read depends on the moment.
     relies_on_time: Cell<bool>,
-    memory: Option<Arc<Memory>>,
+    memory: Option<(Arc<Memory>, Bytes)>,
+    /// By how much the time is ahead of the calendar, if that was set.
+    set_back: Option<u64>,
 }
 
 impl<'a> Draft<'a> {
@@ -75,6 +85,7 @@ impl<'a> Draft<'a> {
             work: Cell::new(0),
             relies_on_time: Cell::new(false),
             memory: None,
+            set_back: None,
         }
     }
 
@@ -91,6 +102,34 @@ impl<'a> Draft<'a> {
     /// The moment of the draft, in milliseconds since 1970.
     pub fn now_ms(&self) -> u64 {
         self.now_ms
+    }
+
+    /// By how much the moment is ahead of the calendar, in milliseconds.
+    pub fn ahead_ms(&self) -> Result<u64, Unreadable> {
+        let damaged = || Unreadable("the distance of the calendar is damaged".to_owned());
+        let stored = self.value(key::AHEAD)?;
+        stored.map_or(Ok(0), |bytes| bytes[..].try_into().map(u64::from_be_bytes).map_err(|_| damaged()))
+    }
+
+    /// Sets the calendar. If it goes forward, that time passes at once; if it goes back, the moment stays, and with it the time that keys
+    /// have left.
+    pub fn set_calendar(&mut self, calendar_ms: u64) -> Result<(), Unreadable> {
+        let ahead_ms = self.ahead_ms()?;
+        let moment_ms = calendar_ms.saturating_add(ahead_ms);
+        if moment_ms >= self.now_ms {
+            self.now_ms = moment_ms;
+            self.note_time();
+        } else {
+            let ahead_ms = self.now_ms.saturating_sub(calendar_ms);
+            self.change(key::AHEAD.to_vec(), Some(Bytes::copy_from_slice(&ahead_ms.to_be_bytes())));
+            self.set_back = Some(ahead_ms);
+        }
+        Ok(())
+    }
+
+    /// By how much the moment is ahead of the calendar, if the draft has set it back.
+    pub fn set_back(&self) -> Option<u64> {
+        self.set_back
     }
 
     /// What the draft has become. Its entry may change nothing.
@@ -142,8 +181,13 @@ impl<'a> Draft<'a> {
     /// not take that back.
     pub fn keep_time(&mut self) {
         if self.changes.is_empty() && self.relies_on_time.get() {
-            self.change(key::TIME.to_vec(), Some(Bytes::copy_from_slice(&self.now_ms.to_be_bytes())));
+            self.note_time();
         }
+    }
+
+    /// Lets the entry carry the moment, whatever it changes.
+    pub fn note_time(&mut self) {
+        self.change(key::TIME.to_vec(), Some(Bytes::copy_from_slice(&self.now_ms.to_be_bytes())));
     }
 
     /// What is read depends on the moment.
@@ -359,7 +403,7 @@ fn head_of(key: &[u8], bytes: Bytes) -> Result<Head, Unreadable> {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use super::{Bound, Bytes, Draft, Each, Source, Unreadable};
+    use super::{Bound, Bytes, Draft, Each, Source, Unreadable, begin};
     use crate::machine::key;
     use std::collections::BTreeMap;
 

@@ -31,6 +31,9 @@ pub const COUNT: &[u8] = &[SYSTEM, b'k'];
 /// Where a moment is put that an entry without other changes carries.
 pub const TIME: &[u8] = &[SYSTEM, b't'];
 
+/// Where it is kept by how much the time of the log is ahead of the calendar, in eight bytes. Without it, it is 0.
+pub const AHEAD: &[u8] = &[SYSTEM, b'c'];
+
 /// What the keys of all generations begin with.
 pub const ALL_KEYS: &[u8] = &[KEYS];
 

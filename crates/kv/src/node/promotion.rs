@@ -38,7 +38,7 @@ impl Node {
         }
         let Some(node_id) = caught_up(raw, last_at_tick) else { return Ok(()) };
         // Refused while another change is under way: it is tried again at the next tick.
-        let _ = self.propose_members(0, &change_of(&[(ConfChangeType::AddNode, node_id)]))?;
+        let _ = self.propose_members(&change_of(&[(ConfChangeType::AddNode, node_id)]))?;
         self.turn()
     }
 }

@@ -6,6 +6,7 @@ use raft::RawNode;
 
 use super::given::Given;
 use super::lease::{Lease, Promise};
+use super::log_time::LogTime;
 use super::output::Output;
 use super::proposals::Proposals;
 use super::reads::Reads;
@@ -24,6 +25,7 @@ pub struct Node {
     pub(super) reads: Reads,
     pub(super) lease: Option<Lease>,
     pub(super) promise: Promise,
+    pub(super) time: LogTime,
     /// A snapshot that is fetched while the replica takes part in Raft.
     pub(super) incoming: Option<Offer>,
     /// Snapshots that others fetch, by replica.

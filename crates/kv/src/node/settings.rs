@@ -31,6 +31,9 @@ pub struct Settings {
     pub promotes_learners: bool,
     /// Whether followers are told of a commit by the next message only, and not by one of its own.
     pub commits_quietly: bool,
+    /// Milliseconds by which the time of the log may go forward at once when a replica leads that does not know how old its newest
+    /// entry is.
+    pub clock_forward_ms_max: u64,
     /// Decides, with the replica's id, how long it waits before elections.
     pub seed: u64,
     /// Another number at each start, so that no answer to a read of an earlier one counts.
@@ -51,6 +54,7 @@ impl Default for Settings {
             receives_in_place: false,
             promotes_learners: true,
             commits_quietly: false,
+            clock_forward_ms_max: 7 * 86_400_000,
             seed: 0,
             nonce: 0,
         }

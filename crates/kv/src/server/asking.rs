@@ -4,7 +4,6 @@ use raft::eraftpb::ConfChangeType;
 use slog::info;
 
 use super::book;
-use super::clock;
 use super::control::{Answer, Member, Question, State};
 use super::hello::{ANSWER_BYTES_MAX, Addresses, Word};
 use super::state::{Handover, Server};
@@ -95,7 +94,7 @@ impl Server {
             Question::Status | Question::Backup => return Ok(None),
         };
         let ticket = self.ticket();
-        match self.node.change_members(ticket, clock::wall_ms(), &change_of(&changes))? {
+        match self.node.change_members(ticket, &change_of(&changes))? {
             Err(not_now) => Ok(Some(self.not_now(not_now))),
             Ok(()) => {
                 info!(self.log, "members change"; "change" => format!("{changes:?}"));
@@ -123,7 +122,7 @@ impl Server {
     fn write_address(&mut self, replica: u64, addresses: &Addresses) -> store::Result<Option<Answer>> {
         let ticket = self.ticket();
         let bytes = book::to_bytes(addresses);
-        let written = self.node.evaluate(ticket, clock::wall_ms(), |draft| {
+        let written = self.node.evaluate(ticket, |draft| {
             draft.put_system(&key::member(replica), Some(bytes));
             Ok::<_, ()>(())
         })?;
@@ -224,6 +223,8 @@ impl Server {
             store: self.store_name().into(),
             uptime_s: self.clock.now_ms() / 1000,
             clients: self.clients.connections() as u64,
+            clock_skew_ms: self.node.clock().skew_ms,
+            clock_refusals: self.node.clock().refusals,
             members: self.members_shown(status.leader),
         }
     }

@@ -20,22 +20,16 @@ pub struct Chores {
 
 impl Chores {
     /// Does what is due, if the replica leads. `ticket` is nobody's.
-    pub fn tick(&mut self, node: &mut Node, book: &Book, ticket: u64, now: (u64, u64)) -> store::Result<()> {
+    pub fn tick(&mut self, node: &mut Node, book: &Book, ticket: u64, now_ms: u64) -> store::Result<()> {
         if node.status().role == Role::Leader {
-            return self.write_down(node, book, ticket, now);
+            return self.write_down(node, book, ticket, now_ms);
         }
         self.strangers.clear();
         Ok(())
     }
 
-    /// `now` in milliseconds, by the server's clock and since 1970.
-    fn write_down(
-        &mut self,
-        node: &mut Node,
-        book: &Book,
-        ticket: u64,
-        (now_ms, wall_ms): (u64, u64),
-    ) -> store::Result<()> {
+    /// `now_ms` by the server's clock.
+    fn write_down(&mut self, node: &mut Node, book: &Book, ticket: u64, now_ms: u64) -> store::Result<()> {
         let members = all_members(&node.store().standing().members);
         let new = book.unwritten(|id| members.contains(&id));
         self.strangers.retain(|id, _| !members.contains(id));
@@ -49,7 +43,7 @@ impl Chores {
             return Ok(());
         }
         // If it is not taken now, the next tick tries again.
-        let _ = node.evaluate(ticket, wall_ms, |draft| {
+        let _ = node.evaluate(ticket, |draft| {
             new.iter().for_each(|(id, addresses)| draft.put_system(&key::member(*id), Some(book::to_bytes(addresses))));
             gone.iter().for_each(|id| draft.put_system(&key::member(*id), None));
             Ok::<_, ()>(())

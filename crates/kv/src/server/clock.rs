@@ -49,13 +49,23 @@ impl Pace {
     }
 }
 
-/// The clock of leases: it counts while the machine sleeps too.
+/// The clock of leases and of the log: it counts while the machine sleeps too.
 pub struct Steady;
 
 impl crate::node::Clock for Steady {
     fn now_us(&self) -> u64 {
         let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
         time.tv_sec as u64 * 1_000_000 + time.tv_nsec as u64 / 1000
+    }
+}
+
+impl crate::node::Clocks for Steady {
+    fn steady_us(&self) -> u64 {
+        crate::node::Clock::now_us(self)
+    }
+
+    fn wall_ms(&self) -> u64 {
+        wall_ms()
     }
 }
 

@@ -106,6 +106,10 @@ pub struct State {
     pub uptime_s: u64,
     /// Clients that are connected.
     pub clients: u64,
+    /// By how many milliseconds its time of day is ahead of the time of the log.
+    pub clock_skew_ms: i64,
+    /// Number of times that the difference was too large to be corrected.
+    pub clock_refusals: u64,
     /// All members.
     pub members: Vec<Member>,
 }

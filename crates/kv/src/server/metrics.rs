@@ -55,6 +55,7 @@ pub fn page(
         "perdura_kv_info{{version=\"{version}\",cluster=\"{cluster}\",replica=\"{replica}\",store=\"{store}\"}} 1"
     );
     of_raft(&mut page, state);
+    of_clock(&mut page, state);
     of_clients(&mut page, state, clients);
     let Traffic { letters_received, letters_refused, confirmations, turns, .. } = *traffic;
     let letters_sent = traffic.letters_sent + links.values().map(|link| link.sent).sum::<u64>();
@@ -105,6 +106,13 @@ fn of_raft(page: &mut Page, state: &State) {
             );
         }
     }
+}
+
+fn of_clock(page: &mut Page, state: &State) {
+    let help = "Seconds by which the time of day of this machine is ahead of the time by which keys end.";
+    page.one("clock_skew_seconds", "gauge", help, state.clock_skew_ms as f64 / 1e3);
+    let help = "Times that the difference was too large to be corrected.";
+    page.one("clock_jumps_refused_total", "counter", help, state.clock_refusals);
 }
 
 fn of_clients(page: &mut Page, state: &State, clients: &Statistics) {

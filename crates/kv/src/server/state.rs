@@ -23,7 +23,7 @@ use super::tls::{Connects, Serves};
 use super::visitor::Visitor;
 use crate::client::{self, Clients};
 use crate::config::{Config, StoreKind};
-use crate::node::{self, LeaseSettings, Node};
+use crate::node::{self, ClockStatus, LeaseSettings, Node};
 
 /// Most connections at the address for browsers.
 pub const BROWSERS_MAX: usize = 64;
@@ -149,6 +149,8 @@ pub struct Server {
     pub ends_ms: Option<u64>,
     /// What it has said last of its role: leader and term.
     pub told: (u64, u64, String),
+    /// The time of the log as it has said last.
+    pub clock_told: ClockStatus,
     /// Why it could not take a snapshot, as it has said last.
     pub misfit: String,
     /// Kept until the store is closed: the field is dropped last.
@@ -171,6 +173,7 @@ fn node_settings(config: &Config, start: u64) -> node::Settings {
         uncommitted_bytes_max: raft.pending_size_max.0,
         chunk_bytes: raft.chunk_size.0 as usize,
         snapshot_idle_ticks: ticks(raft.snapshot_idle_ms),
+        clock_forward_ms_max: raft.clock_forward_max_s.saturating_mul(1000),
         seed: start,
         nonce: start,
         ..node::Settings::default()
@@ -204,7 +207,7 @@ impl Server {
         let start = clock::draw().map_err(refused)?;
         let standing = pool.store.standing().clone();
         let (id, cluster) = (standing.replica, standing.cluster);
-        let node = Node::open(pool.store, node_settings(&config, start));
+        let node = Node::open(pool.store, node_settings(&config, start), Box::new(clock::Steady));
         let mut node = node.map_err(|error| pool::trouble(&config.directory, &error))?;
         if config.raft.leases {
             let (tick_us, drift_percent) = (config.raft.tick_ms * 1000, config.raft.clock_drift_percent);
@@ -259,6 +262,7 @@ impl Server {
             pace: clock::Pace::default(),
             ends_ms: None,
             told: (0, 0, String::new()),
+            clock_told: ClockStatus::default(),
             misfit: String::new(),
             _lock: pool.lock,
             config,

@@ -2,7 +2,6 @@
 
 use slog::{error, info, warn};
 
-use super::clock;
 use super::hello::Addresses;
 use super::http;
 use super::link::{Link, News};
@@ -20,14 +19,13 @@ impl Server {
         let now_ms = now_us / 1000;
         self.pace.tick(now_us, self.config.raft.tick_ms);
         self.node.tick()?;
-        let wall_us = self.wall_us();
-        self.clients.tick(&mut self.node, wall_us)?;
+        self.clients.tick(&mut self.node)?;
         self.has_new_names |= self.book.read(self.node.store())?;
         self.tick_links(now_ms);
         self.tick_forwards(now_ms);
         self.renew_certificates(now_ms);
         let ticket = self.ticket();
-        self.chores.tick(&mut self.node, &self.book, ticket, (now_ms, clock::wall_ms()))?;
+        self.chores.tick(&mut self.node, &self.book, ticket, now_ms)?;
         self.look_at_handovers();
         self.tell_names();
         self.end_late(now_ms);
@@ -148,6 +146,23 @@ impl Server {
             let idle: Vec<u32> = self.lines.iter().enumerate().filter_map(idle).collect();
             idle.into_iter().for_each(|token| self.close_client(token));
         }
+    }
+
+    /// Logs when the time of day is not followed, when it is again, and when time went far forward at once.
+    fn tell_clock(&mut self) {
+        let (clock, told) = (self.node.clock(), self.clock_told);
+        let (skew_ms, calendar_ms) = (clock.skew_ms, clock.calendar_ms);
+        if clock.is_refused && !told.is_refused {
+            error!(self.log, "the time of day of this machine is not that of the log, and is not followed: keys end by steady time. \
+                 Set this clock right, or the time of the log by PERDURA.CLOCK SET"; "ahead_ms" => skew_ms, "log_ms" => calendar_ms);
+        } else if told.is_refused && !clock.is_refused {
+            info!(self.log, "the time of day is followed again"; "ahead_ms" => skew_ms);
+        }
+        if clock.taken_ms != told.taken_ms {
+            warn!(self.log, "the time of the log has gone forward to the time of day of this machine: it is not known how old the newest \
+                 entry was. Keys whose time was over in between have ended"; "by_ms" => clock.taken_ms);
+        }
+        self.clock_told = clock;
     }
 
     /// Logs who leads, if that is another than before.

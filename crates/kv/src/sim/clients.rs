@@ -50,13 +50,6 @@ pub(super) struct Clients {
     pub(super) refused: u64,
 }
 
-/// When a client calls, by the clock that nobody has and by the machine's.
-#[derive(Clone, Copy)]
-pub(super) struct Time {
-    pub(super) step: u64,
-    pub(super) wall_ms: u64,
-}
-
 fn name(key: u64) -> Vec<u8> {
     format!("key{key}").into_bytes()
 }
@@ -105,7 +98,7 @@ impl Clients {
     pub(super) fn call(
         &mut self,
         client: usize,
-        time: Time,
+        step: u64,
         node: &mut Node,
         reads: bool,
         random: &mut Random,
@@ -121,23 +114,23 @@ impl Clients {
             self.tickets += 1;
             let ticket = self.tickets;
             // It waits before it is asked: the answer may come at once.
-            self.wait(ticket, client, time, node.id(), key, Action::Read(None));
+            self.wait(ticket, client, step, node.id(), key, Action::Read(None));
             return node.read(ticket);
         }
         if random.below(7) < 4 {
-            return self.write(client, time, node, key, random);
+            return self.write(client, step, node, key, random);
         }
         let expected = self.guess(key, random);
-        self.compare(client, time, node, (key, expected), random)?;
+        self.compare(client, step, node, (key, expected), random)?;
         if random.one_in(3) {
             // Both cannot win.
-            self.compare(client, time, node, (key, expected), random)?;
+            self.compare(client, step, node, (key, expected), random)?;
         }
         Ok(())
     }
 
-    fn wait(&mut self, ticket: u64, client: usize, time: Time, node: u64, key: u64, action: Action) {
-        self.pending.insert(ticket, Pending { client, node, key, action, called: time.step });
+    fn wait(&mut self, ticket: u64, client: usize, step: u64, node: u64, key: u64, action: Action) {
+        self.pending.insert(ticket, Pending { client, node, key, action, called: step });
     }
 
     /// A number that tells values apart, and a value with it, whose length is random.
@@ -146,12 +139,12 @@ impl Clients {
         (self.values, Bytes::from(format!("{}.{}", self.values, "x".repeat(random.below(self.value_bytes) as usize))))
     }
 
-    fn write(&mut self, client: usize, time: Time, node: &mut Node, key: u64, random: &mut Random) -> StoreResult<()> {
+    fn write(&mut self, client: usize, step: u64, node: &mut Node, key: u64, random: &mut Random) -> StoreResult<()> {
         self.tickets += 1;
         let (ticket, (new, value), place) = (self.tickets, self.value(random), name(key));
         let write = |draft: &mut Draft<'_>| draft.put(&place, value, None).map_err(drop);
-        match node.evaluate(ticket, time.wall_ms, write)? {
-            Ok(()) => self.wait(ticket, client, time, node.id(), key, Action::Write(new)),
+        match node.evaluate(ticket, write)? {
+            Ok(()) => self.wait(ticket, client, step, node.id(), key, Action::Write(new)),
             Err(why) => self.refused(client, why),
         }
         Ok(())
@@ -160,7 +153,7 @@ impl Clients {
     fn compare(
         &mut self,
         client: usize,
-        time: Time,
+        step: u64,
         node: &mut Node,
         (key, expected): (u64, Value),
         random: &mut Random,
@@ -175,10 +168,10 @@ impl Clients {
             draft.put(&place, value, None).map_err(|_| false)?;
             Ok(true)
         };
-        match node.evaluate(ticket, time.wall_ms, compare)? {
+        match node.evaluate(ticket, compare)? {
             Ok(matched) => {
                 let action = Action::Compare { expected, new, matched: Some(matched) };
-                self.wait(ticket, client, time, node.id(), key, action);
+                self.wait(ticket, client, step, node.id(), key, action);
             }
             Err(why) => self.refused(client, why),
         }

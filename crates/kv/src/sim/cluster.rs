@@ -3,7 +3,7 @@
 use perdura_pmem::sim::Random;
 
 use super::checks::{Checks, logs_match};
-use super::clients::{Clients, Time};
+use super::clients::Clients;
 use super::machine::Machine;
 use super::network::Network;
 use super::place::Place;
@@ -239,9 +239,9 @@ impl Cluster {
             if machine.stopped_until > self.now {
                 continue;
             }
-            let time = Time { step: self.now, wall_ms: machine.clocks.wall_ms() };
+            let step = self.now;
             let reads = self.only_reads || self.reads_only_from == Some(machine.id);
-            self.act(place, |node, clients, random| clients.call(client, time, node, reads, random))?;
+            self.act(place, |node, clients, random| clients.call(client, step, node, reads, random))?;
         }
         Ok(())
     }
@@ -308,8 +308,7 @@ impl Cluster {
         for place in 0..self.machines.len() {
             let machine = &self.machines[place];
             if machine.stopped_until <= self.now {
-                let wall_ms = machine.clocks.wall_ms();
-                self.act(place, |node, _, _| swap.ask(node, caught_up, wall_ms))?;
+                self.act(place, |node, _, _| swap.ask(node, caught_up))?;
             }
         }
         // All must know of it before another is taken away: who does not still needs a quorum of the old members too.

@@ -1,13 +1,13 @@
 //! A machine: a replica, its medium and its clocks.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use perdura_pmem::sim::Random;
 
 use super::place::Place;
 use super::plan::{Plan, Story};
-use crate::node::{Clock, LeaseSettings, Node, Settings};
+use crate::node::{Clock, Clocks as NodeClocks, LeaseSettings, Node, Settings};
 use crate::store::{self, Store};
 use crate::wire::Letter;
 
@@ -18,18 +18,34 @@ const BEGUN_MS: i64 = 1_000_000;
 
 /// A machine's clocks: one that does not jump, and one that shows the time of day.
 pub(super) struct Clocks {
-    steady_us: Arc<AtomicU64>,
+    shown: Shown,
     /// Microseconds in a step.
     rate: u64,
-    ahead_ms: i64,
     ticks: u64,
 }
 
-struct Steady(Arc<AtomicU64>);
+/// What they show.
+#[derive(Clone)]
+struct Shown {
+    steady_us: Arc<AtomicU64>,
+    /// By how much the time of day is ahead of what it should be.
+    ahead_ms: Arc<AtomicI64>,
+}
 
-impl Clock for Steady {
+impl Clock for Shown {
     fn now_us(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
+        self.steady_us.load(Ordering::Relaxed)
+    }
+}
+
+impl NodeClocks for Shown {
+    fn steady_us(&self) -> u64 {
+        self.now_us()
+    }
+
+    fn wall_ms(&self) -> u64 {
+        let steady_ms = (self.now_us() / 1000) as i64;
+        (BEGUN_MS + steady_ms + self.ahead_ms.load(Ordering::Relaxed)).max(0) as u64
     }
 }
 
@@ -41,27 +57,22 @@ impl Clocks {
             (Story::Lease, _) | (_, 1) => fastest,
             _ => slowest + random.below(fastest - slowest + 1),
         };
-        let steady_us = random.below(TICK_US);
-        Self { steady_us: Arc::new(steady_us.into()), rate, ahead_ms: random.below(50) as i64, ticks: 0 }
+        let steady_us = Arc::new(random.below(TICK_US).into());
+        let ahead_ms = Arc::new((random.below(50) as i64).into());
+        Self { shown: Shown { steady_us, ahead_ms }, rate, ticks: 0 }
     }
 
     /// A step has passed. Returns how many ticks.
     pub(super) fn advance(&mut self) -> u64 {
-        let now = self.steady_us.fetch_add(self.rate, Ordering::Relaxed) + self.rate;
+        let now = self.shown.steady_us.fetch_add(self.rate, Ordering::Relaxed) + self.rate;
         let before = std::mem::replace(&mut self.ticks, now / TICK_US);
         self.ticks - before
-    }
-
-    /// The time of day.
-    pub(super) fn wall_ms(&self) -> u64 {
-        let steady_ms = (self.steady_us.load(Ordering::Relaxed) / 1000) as i64;
-        (BEGUN_MS + steady_ms + self.ahead_ms).max(0) as u64
     }
 
     /// The time of day jumps.
     pub(super) fn jump(&mut self, random: &mut Random) {
         let by = [20, 1000, 500_000][random.below(3) as usize];
-        self.ahead_ms += random.below(2 * by + 1) as i64 - by as i64;
+        self.shown.ahead_ms.fetch_add(random.below(2 * by + 1) as i64 - by as i64, Ordering::Relaxed);
     }
 }
 
@@ -113,11 +124,12 @@ impl Machine {
     }
 
     fn run(&mut self, store: Box<dyn Store>, plan: &Plan) -> store::Result<()> {
-        let mut node = Node::open(store, settings(plan, self.starts))?;
+        let clocks = Box::new(self.clocks.shown.clone());
+        let mut node = Node::open(store, settings(plan, self.starts), clocks)?;
         self.starts += 1;
         if let Some(drift_percent) = plan.drift_percent {
-            let steady = Steady(self.clocks.steady_us.clone());
-            node.hold_leases(LeaseSettings { tick_us: TICK_US, drift_percent }, Box::new(steady));
+            let steady = Box::new(self.clocks.shown.clone());
+            node.hold_leases(LeaseSettings { tick_us: TICK_US, drift_percent }, steady);
         }
         self.node = Some(node);
         Ok(())

@@ -33,7 +33,7 @@ impl Swap {
     }
 
     /// Asks the leader for the next change, if it can be made. `caught_up` is what the new replica has applied.
-    pub(super) fn ask(&mut self, leader: &mut Node, caught_up: u64, now: u64) -> store::Result<()> {
+    pub(super) fn ask(&mut self, leader: &mut Node, caught_up: u64) -> store::Result<()> {
         let status = leader.status();
         if status.role != Role::Leader {
             return Ok(());
@@ -53,6 +53,6 @@ impl Swap {
             return Ok(());
         };
         self.ticket += 1;
-        leader.change_members(self.ticket, now, &change_of(&changes)).map(drop)
+        leader.change_members(self.ticket, &change_of(&changes)).map(drop)
     }
 }

@@ -1,11 +1,13 @@
 //! A few replicas with clients, in one thread: bytes in, bytes out. The network is perfect and the clock stands until it is moved.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use perdura_kv::client::{Clients, Name, Peer, Settings};
-use perdura_kv::node::{self, Node, Role};
+use perdura_kv::node::{self, Clocks, Node, Role};
 use perdura_kv::sim::{Place, Variant};
-use perdura_kv::store::Standing;
+use perdura_kv::store::{Standing, Store};
 use perdura_kv::wire::{Frames, Letter, get_forward, get_forwarded, put_forward, put_forwarded};
 
 /// A replica, its clients and the letters that have come.
@@ -13,20 +15,46 @@ pub struct Replica {
     pub node: Node,
     pub clients: Clients,
     letters: Vec<Letter>,
+    clocks: Shown,
+    /// By how much its time of day is ahead of the time that passes.
+    pub ahead_us: i64,
     /// Whether letters come and go.
     pub is_cut_off: bool,
     /// To whom it passes requests on, and the number of that connection.
     link: Option<(u64, u64)>,
-    _place: Place,
+    #[allow(dead_code, reason = "kept open; read by a restart")]
+    place: Place,
+}
+
+/// The clocks of a replica, as they are moved.
+#[derive(Clone, Debug, Default)]
+pub struct Shown {
+    steady_us: Arc<AtomicU64>,
+    wall_us: Arc<AtomicU64>,
+}
+
+impl Clocks for Shown {
+    fn steady_us(&self) -> u64 {
+        self.steady_us.load(Ordering::Relaxed)
+    }
+
+    fn wall_ms(&self) -> u64 {
+        self.wall_us.load(Ordering::Relaxed) / 1000
+    }
 }
 
 /// Some replicas.
 pub struct Cluster {
     pub replicas: BTreeMap<u64, Replica>,
+    /// The time that passes. All clocks show it, but for what a replica's time of day is ahead.
     pub now_us: u64,
     /// Whether followers pass requests on.
     pub forwards: bool,
     links: u64,
+}
+
+fn open(store: Box<dyn Store>, clocks: &Shown, settings: node::Settings) -> Node {
+    Node::open(store, settings, Box::new(clocks.clone())).expect("a node")
 }
 
 /// A frame as it comes out at the other side.
@@ -50,21 +78,62 @@ impl Cluster {
         for (id, bytes) in ids.iter().zip(bytes) {
             let standing = Standing::founder(7, *id, ids.clone());
             let (place, store) = Place::create(variant, *bytes, &standing).expect("a store");
-            let node = Node::open(store, node::Settings { nonce: *id, ..node::Settings::default() }).expect("a node");
+            let clocks = Shown::default();
+            // The clock of the founding entry is that of 1970.
+            let usual = node::Settings::default();
+            let node = open(store, &clocks, node::Settings { nonce: *id, clock_forward_ms_max: u64::MAX, ..usual });
             let mut clients = Clients::new(settings.clone());
             let name = |id: &u64| (*id, Name { host: "127.0.0.1".to_owned(), port: 7000 + *id as u16 });
             clients.set_names(ids.iter().map(name).collect());
             replicas.insert(
                 *id,
-                Replica { node, clients, letters: Vec::new(), is_cut_off: false, link: None, _place: place },
+                Replica {
+                    node,
+                    clients,
+                    letters: Vec::new(),
+                    clocks,
+                    ahead_us: 0,
+                    is_cut_off: false,
+                    link: None,
+                    place,
+                },
             );
         }
         let mut cluster = Self { replicas, now_us: 1_700_000_000_000_000, forwards: false, links: 0 };
+        cluster.moment();
         cluster.at(1).node.campaign().expect("a campaign");
         cluster.settle();
         cluster.pass(100);
         assert_eq!(cluster.at(1).node.status().role, Role::Leader);
         cluster
+    }
+
+    /// Shows the time on all clocks, and returns it.
+    fn moment(&mut self) -> u64 {
+        for Replica { clocks, ahead_us, .. } in self.replicas.values() {
+            clocks.steady_us.store(self.now_us, Ordering::Relaxed);
+            clocks.wall_us.store(self.now_us.saturating_add_signed(*ahead_us), Ordering::Relaxed);
+        }
+        self.now_us
+    }
+
+    /// Ends the processes of some replicas, lets `ms` pass, and starts them again. Their clients are gone.
+    #[allow(dead_code, reason = "not every test restarts replicas")]
+    pub fn restart(&mut self, ids: &[u64], ms: u64, settings: &Settings) {
+        let ended: Vec<(u64, Replica)> =
+            ids.iter().filter_map(|id| self.replicas.remove(id).map(|replica| (*id, replica))).collect();
+        self.pass(ms);
+        for (id, replica) in ended {
+            let Replica { node, clients, place, ahead_us, .. } = replica;
+            drop((node, clients));
+            let node_settings = node::Settings { nonce: id + self.now_us, ..node::Settings::default() };
+            let (store, clocks) = (place.open().expect("a store"), Shown::default());
+            let (node, clients) = (open(store, &clocks, node_settings), Clients::new(settings.clone()));
+            let letters = Vec::new();
+            self.replicas
+                .insert(id, Replica { node, clients, letters, clocks, ahead_us, is_cut_off: false, link: None, place });
+        }
+        self.moment();
     }
 
     pub fn at(&mut self, id: u64) -> &mut Replica {
@@ -73,21 +142,22 @@ impl Cluster {
 
     /// Opens a connection at a replica.
     pub fn open(&mut self, id: u64) -> u32 {
-        let now_us = self.now_us;
+        let now_us = self.moment();
         self.at(id).clients.open(Peer::default(), now_us).expect("a connection")
     }
 
     /// Puts bytes into a connection. Nothing is sent to other replicas.
     pub fn put(&mut self, id: u64, token: u32, bytes: &[u8]) {
-        let now_us = self.now_us;
-        let Replica { node, clients, .. } = self.at(id);
+        let now_us = self.moment();
+        let Replica { node, clients, ahead_us, .. } = self.at(id);
+        let now_us = now_us.saturating_add_signed(*ahead_us);
         clients.input(token).extend_from_slice(bytes);
         clients.advance(token, node, now_us).expect("a store");
     }
 
     /// What has come out of a connection.
     pub fn take(&mut self, id: u64, token: u32) -> Vec<u8> {
-        let now_us = self.now_us;
+        let now_us = self.moment();
         let Replica { node, clients, .. } = self.at(id);
         let bytes = clients.output(token).split().to_vec();
         clients.advance(token, node, now_us).expect("a store");
@@ -96,7 +166,7 @@ impl Cluster {
 
     /// Turns and letters until nothing is left.
     pub fn settle(&mut self) {
-        let now_us = self.now_us;
+        let now_us = self.moment();
         loop {
             let mut sent = Vec::new();
             for replica in self.replicas.values_mut() {
@@ -139,7 +209,7 @@ impl Cluster {
 
     /// Takes requests to the leader, and answers back. Returns whether there were any.
     fn pass_requests(&mut self) -> bool {
-        let (now_us, mut has_passed) = (self.now_us, false);
+        let (now_us, mut has_passed) = (self.moment(), false);
         let ids: Vec<u64> = self.replicas.keys().copied().collect();
         for id in &ids {
             let links = self.links + 1;
@@ -176,10 +246,10 @@ impl Cluster {
     pub fn pass(&mut self, ms: u64) {
         for _ in 0..ms.div_ceil(10) {
             self.now_us += 10_000;
-            let now_us = self.now_us;
+            self.moment();
             for replica in self.replicas.values_mut() {
                 replica.node.tick().expect("a store");
-                replica.clients.tick(&mut replica.node, now_us).expect("a store");
+                replica.clients.tick(&mut replica.node).expect("a store");
             }
             self.settle();
         }
