@@ -57,8 +57,8 @@ impl<'a> Wanted<'a> {
                     pattern::check(wanted.pattern)?;
                 }
                 (b"PREFIX", _) => wanted.prefix = arguments.take()?,
-                (b"FROM", _) => wanted.from = Bound::Included(arguments.take()?),
-                (b"AFTER", false) => wanted.from = Bound::Excluded(arguments.take()?),
+                (b"FROM", _) => wanted.begin_at(Bound::Included(arguments.take()?)),
+                (b"AFTER", false) => wanted.begin_at(Bound::Excluded(arguments.take()?)),
                 (b"BEFORE", _) => wanted.before = Some(arguments.take()?),
                 (b"TYPE", true) => wanted.is_type_known = arguments.take()?.eq_ignore_ascii_case(b"string"),
                 (b"WITHVALUES", false) => wanted.has_values = true,
@@ -66,6 +66,18 @@ impl<'a> Wanted<'a> {
             }
         }
         Ok(wanted)
+    }
+
+    /// Lists nothing before a bound: of several, the last counts.
+    fn begin_at(&mut self, bound: Bound<&'a [u8]>) {
+        let place = |bound: &Bound<&'a [u8]>| match *bound {
+            Bound::Included(key) => Some((key, false)),
+            Bound::Excluded(key) => Some((key, true)),
+            Bound::Unbounded => None,
+        };
+        if place(&bound) > place(&self.from) {
+            self.from = bound;
+        }
     }
 
     /// The keys that match, of the next `count`, and the last one looked at if there may be more.
@@ -104,7 +116,7 @@ fn scan(mut arguments: Arguments<'_>, draft: &mut Draft<'_>) -> Outcome<Reply> {
             return wrong("this replica does not know the cursor (any more): begin again with 0, or use PERDURA.RANGE");
         };
         last = key;
-        wanted.from = Bound::Excluded(&last);
+        wanted.begin_at(Bound::Excluded(&last));
     }
     let (found, next) = wanted.list(draft)?;
     let cursor = next.map_or(0, |key| memory.cursor(&key));

@@ -372,11 +372,8 @@ impl<'a> Draft<'a> {
 
     /// Calls `each` with the places of the map that begin with `prefix`, from `from` on, in order: the source's with the draft's changes over them.
     pub fn scan(&self, prefix: &[u8], from: Bound<&[u8]>, each: Each<'_>) -> Result<(), Unreadable> {
-        let start = match from {
-            Bound::Unbounded => Bound::Included(prefix),
-            bound => bound,
-        };
-        let own = self.changes.range::<[u8], _>((start, Bound::Unbounded));
+        let from = begin(prefix, from);
+        let own = self.changes.range::<[u8], _>((from, Bound::Unbounded));
         let mut own = own.take_while(|(place, _)| place.starts_with(prefix)).peekable();
         let mut goes_on = true;
         self.source.scan(prefix, from, &mut |place, value| {
@@ -435,11 +432,7 @@ pub(crate) mod tests {
         }
 
         fn scan(&self, prefix: &[u8], from: Bound<&[u8]>, each: Each<'_>) -> Result<(), Unreadable> {
-            let from = match from {
-                Bound::Unbounded => Bound::Included(prefix),
-                bound => bound,
-            };
-            let found = self.0.range::<[u8], _>((from, Bound::Unbounded));
+            let found = self.0.range::<[u8], _>((begin(prefix, from), Bound::Unbounded));
             for (place, value) in found.take_while(|(place, _)| place.starts_with(prefix)) {
                 if !each(place, value) {
                     break;

@@ -27,7 +27,7 @@ use super::error::{Error, Result};
 use super::ring::{Base, Ring};
 use super::{Footprint, Moment, Outgoing, Share, SnapshotFormat, Standing, Store};
 use crate::entry::Change;
-use crate::machine::draft::Each;
+use crate::machine::draft::{Each, begin};
 
 /// How a store over a map is run.
 #[derive(Clone, Copy, Debug)]
@@ -240,11 +240,7 @@ impl Store for MapStore {
     }
 
     fn scan(&self, moment: Moment, prefix: &[u8], from: Bound<&[u8]>, each: Each<'_>) -> Result<()> {
-        let from = match from {
-            Bound::Unbounded => Bound::Included(prefix),
-            bound => bound,
-        };
-        let mut scan = self.map.scan((from, Bound::Unbounded), self.timestamp(moment))?;
+        let mut scan = self.map.scan((begin(prefix, from), Bound::Unbounded), self.timestamp(moment))?;
         while let Some(entry) = scan.advance()? {
             if !entry.key.starts_with(prefix) || !each(entry.key, entry.value) {
                 break;

@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use super::super::Moment;
 use crate::entry::Change;
-use crate::machine::draft::Each;
+use crate::machine::draft::{Each, begin};
 
 /// The versions of all keys that can still be read.
 #[derive(Default)]
@@ -70,11 +70,7 @@ impl Versions {
     }
 
     pub(super) fn scan(&self, moment: Moment, prefix: &[u8], from: Bound<&[u8]>, each: Each<'_>) {
-        let from = match from {
-            Bound::Unbounded => Bound::Included(prefix),
-            bound => bound,
-        };
-        let range = (from, Bound::Unbounded);
+        let range = (begin(prefix, from), Bound::Unbounded);
         let mut applied = self.applied.range::<[u8], _>(range).peekable();
         let mut pending = self.pending.range::<[u8], _>(range).filter(|_| moment == Moment::Newest).peekable();
         loop {
