@@ -121,7 +121,7 @@ pub(crate) mod tests {
             let command = find(&request[0]).unwrap_or_else(|| panic!("no command {line}"));
             self.version += 1;
             let mut draft = Draft::new(&self.shelf, self.now_ms, self.version);
-            draft.remember(&self.memory);
+            draft.remember(&self.memory, &Bytes::new());
             match command.run(&request, &mut draft) {
                 Ok(reply) => {
                     assert!(draft.is_empty() || command.access == Access::Write, "{line} is a read");

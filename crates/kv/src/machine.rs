@@ -3,6 +3,7 @@
 pub mod draft;
 pub mod head;
 pub mod key;
+mod listings;
 pub mod memory;
 pub mod session;
 pub mod sweep;

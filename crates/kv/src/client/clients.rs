@@ -387,7 +387,7 @@ impl Clients {
             } else {
                 let request = connection.slots.take_read(number).unwrap_or_default();
                 let reply = match fate {
-                    Fate::Readable => read_applied(&mut self.shared, &request, node),
+                    Fate::Readable => read_applied(&mut self.shared, &connection.user, &request, node),
                     _ => self
                         .shared
                         .again(command::find(&request[0]).map_or(0, |command| slot_of(command, &request)), node),

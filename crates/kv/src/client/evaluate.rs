@@ -36,7 +36,7 @@ pub fn evaluate(
         }
     }
     let ticket = Stub::Place { token: connection.token, number: connection.slots.next() }.ticket();
-    match on_newest(context, ticket, run)? {
+    match on_newest(context, (ticket, &connection.user), run)? {
         Ok(reply) => {
             connection.push(State::Held { reply, slot });
             connection.newest = context.node.store().last();
@@ -48,7 +48,7 @@ pub fn evaluate(
 
 fn on_newest(
     context: &mut Context<'_>,
-    ticket: u64,
+    (ticket, user): (u64, &Bytes),
     run: impl FnOnce(&mut Draft<'_>) -> Result<Reply, Reply>,
 ) -> store::Result<Result<Reply, NotNow>> {
     let memory = &context.shared.memory;
@@ -71,11 +71,12 @@ pub fn run_on(command: &Command, request: &[Bytes], draft: &mut Draft<'_>) -> Re
 /// Evaluates a read that waits, before a write of the same connection.
 fn evaluate_read(context: &mut Context<'_>, connection: &mut Connection, number: u64) -> store::Result<()> {
     let token = connection.token;
+    let user = connection.user.clone();
     let Some(State::Read { request, .. }) = connection.slots.get_mut(number) else { return Ok(()) };
     let Some(command) = command::find(&request[0]) else { return Ok(()) };
     let (slot, ticket) = (slot_of(command, request), Stub::Place { token, number }.ticket());
     // If it is not taken, it stays a read.
-    if let Ok(reply) = on_newest(context, ticket, |draft| run_on(command, request, draft))? {
+    if let Ok(reply) = on_newest(context, (ticket, &user), |draft| run_on(command, request, draft))? {
         connection.slots.set(number, State::Held { reply, slot });
     }
     Ok(())
@@ -96,7 +97,7 @@ pub fn read(
         let reply = if context.node.status().role == Role::Receiving {
             Reply::Error("LOADING this replica receives its data from another".to_owned())
         } else {
-            read_applied(context.shared, &request, context.node)
+            read_applied(context.shared, &connection.user, &request, context.node)
         };
         connection.say(reply);
         return Ok(());
@@ -114,12 +115,12 @@ fn needs_clock(context: &Context<'_>, command: &Command) -> bool {
 }
 
 /// Does a read on what is applied.
-pub fn read_applied(shared: &mut Shared, request: &[Bytes], node: &Node) -> Reply {
+pub fn read_applied(shared: &mut Shared, user: &Bytes, request: &[Bytes], node: &Node) -> Reply {
     let Some(command) = request.first().and_then(|name| command::find(name)) else { return Reply::Null };
     let store = node.store();
     let view = View::new(store, Moment::Applied);
     let mut draft = Draft::new(&view, store.clock_ms(Moment::Applied), store.applied());
-    draft.remember(&shared.memory);
+    draft.remember(&shared.memory, user);
     let reply = run_on(command, request, &mut draft).unwrap_or_else(|reply| reply);
     match reply {
         Reply::Null => shared.statistics.misses += 1,

@@ -45,7 +45,7 @@ fn count(_: Arguments<'_>, draft: &mut Draft<'_>) -> Outcome<Reply> {
 const DRAWN_OF: usize = 64;
 
 fn random(_: Arguments<'_>, draft: &mut Draft<'_>) -> Outcome<Reply> {
-    let Some(memory) = draft.memory() else { return wrong("a key cannot be drawn here") };
+    let Some((memory, _)) = draft.memory() else { return wrong("a key cannot be drawn here") };
     let last = memory.drawn();
     let mut some = Vec::new();
     for from in [Bound::Excluded(last), Bound::Unbounded] {

@@ -108,18 +108,18 @@ impl<'a> Wanted<'a> {
 
 fn scan(mut arguments: Arguments<'_>, draft: &mut Draft<'_>) -> Outcome<Reply> {
     let cursor = str::from_utf8(arguments.take()?).ok().and_then(|text| text.parse::<u64>().ok());
-    let (Some(cursor), Some(memory)) = (cursor, draft.memory()) else { return wrong("invalid cursor") };
+    let (Some(cursor), Some((memory, user))) = (cursor, draft.memory()) else { return wrong("invalid cursor") };
     let mut wanted = Wanted::parse(&mut arguments, true)?;
     let last;
     if cursor != 0 {
-        let Some(key) = memory.key(cursor) else {
+        let Some(key) = memory.key(&user, cursor) else {
             return wrong("this replica does not know the cursor (any more): begin again with 0, or use PERDURA.RANGE");
         };
         last = key;
         wanted.begin_at(Bound::Excluded(&last));
     }
     let (found, next) = wanted.list(draft)?;
-    let cursor = next.map_or(0, |key| memory.cursor(&key));
+    let cursor = memory.advance(&user, cursor, next);
     let found = found.into_iter().map(Reply::Bytes).collect();
     Ok(Reply::Array(vec![Reply::text(cursor.to_string()), Reply::Array(found)]))
 }
@@ -215,7 +215,7 @@ mod tests {
         let does = |many: &Many, line: &str| -> Vec<Reply> {
             let request: Vec<Bytes> = line.split(' ').map(|word| Bytes::from(word.to_owned())).collect();
             let mut draft = Draft::new(many, 1, 1);
-            draft.remember(&Arc::default());
+            draft.remember(&Arc::default(), &Bytes::new());
             match find(&request[0]).expect("a command").run(&request, &mut draft) {
                 Ok(Reply::Array(mut parts)) if parts.len() == 2 => match parts.remove(1) {
                     Reply::Array(keys) => keys,

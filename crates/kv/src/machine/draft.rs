@@ -89,13 +89,13 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Lets listings go on where they were.
-    pub fn remember(&mut self, memory: &Arc<Memory>) {
-        self.memory = Some(Arc::clone(memory));
+    /// Lets a user's listings go on where they were.
+    pub fn remember(&mut self, memory: &Arc<Memory>, user: &Bytes) {
+        self.memory = Some((Arc::clone(memory), user.clone()));
     }
 
-    /// Where listings were.
-    pub fn memory(&self) -> Option<Arc<Memory>> {
+    /// Where listings were, and whose go on.
+    pub fn memory(&self) -> Option<(Arc<Memory>, Bytes)> {
         self.memory.clone()
     }
 

@@ -1,15 +1,13 @@
-//! What a replica remembers between commands: where listings of keys are. It is lost with the process.
-//!
-//! A cursor of SCAN is a number for clients, but stands for the last key that was looked at: 52 bits of its SHA-256, which a
-//! client that counts in floating point keeps too. So the same place has the same cursor on all replicas. Bounded: [`CURSORS_MAX`] keys.
+//! State that a replica keeps between commands: listings that are under way ([`super::listings`]), and where RANDOMKEY is. It is lost with the
+//! process.
 
-use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use sha2::{Digest, Sha256};
+use bytes::Bytes;
 
-/// Most cursors that are remembered. The one that was not used for the longest time is forgotten first.
-pub const CURSORS_MAX: usize = 1024;
+use super::listings::Listings;
+
+/// Bits of a cursor, which a client that counts in floating point keeps too.
 const CURSOR_BITS: u32 = 52;
 
 /// Where listings are.
@@ -18,28 +16,20 @@ pub struct Memory(Mutex<Places>);
 
 #[derive(Debug, Default)]
 struct Places {
-    /// By cursor: the key, and when it was used last.
-    cursors: BTreeMap<u64, (Vec<u8>, u64)>,
-    /// Cursors by when they were used last.
-    used: BTreeMap<u64, u64>,
-    uses: u64,
+    listings: Listings,
     random: u64,
     /// The last key that RANDOMKEY has looked at.
     drawn: Vec<u8>,
 }
 
 impl Places {
-    fn keep(&mut self, cursor: u64, key: Vec<u8>) {
-        self.uses += 1;
-        if let Some((_, before)) = self.cursors.insert(cursor, (key, self.uses)) {
-            self.used.remove(&before);
-        }
-        self.used.insert(self.uses, cursor);
-        if self.used.len() > CURSORS_MAX
-            && let Some((_, oldest)) = self.used.pop_first()
-        {
-            self.cursors.remove(&oldest);
-        }
+    fn draw(&mut self) -> u64 {
+        let mut word = self.random.max(1);
+        word ^= word << 13;
+        word ^= word >> 7;
+        word ^= word << 17;
+        self.random = word;
+        word.wrapping_mul(0x2545_f491_4f6c_dd1d)
     }
 }
 
@@ -54,22 +44,17 @@ impl Memory {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The cursor of a key.
-    pub fn cursor(&self, key: &[u8]) -> u64 {
-        let hash = Sha256::digest(key);
-        let word = u64::from_le_bytes(hash[..8].try_into().expect("eight of 32 bytes"));
+    /// A user's listing at `cursor`, or a new one at 0, has looked at the keys up to `key`, or at all. Returns its next cursor.
+    pub fn advance(&self, user: &Bytes, cursor: u64, key: Option<Vec<u8>>) -> u64 {
+        let mut places = self.places();
         // 0 is the beginning, and the end.
-        let cursor = (word >> (64 - CURSOR_BITS)).max(1);
-        self.places().keep(cursor, key.to_vec());
-        cursor
+        let fresh = (places.draw() >> (64 - CURSOR_BITS)).max(1);
+        places.listings.advance(user, cursor, key, fresh)
     }
 
-    /// The key of a cursor. `None` if it is forgotten.
-    pub fn key(&self, cursor: u64) -> Option<Vec<u8>> {
-        let mut places = self.places();
-        let key = places.cursors.get(&cursor).map(|(key, _)| key.clone())?;
-        places.keep(cursor, key.clone());
-        Some(key)
+    /// The key of a user's cursor. `None` if it is not known.
+    pub fn key(&self, user: &[u8], cursor: u64) -> Option<Vec<u8>> {
+        self.places().listings.key(user, cursor).map(<[u8]>::to_vec)
     }
 
     /// The last key that RANDOMKEY has looked at.
@@ -84,35 +69,6 @@ impl Memory {
 
     /// A number below `bound`, at random.
     pub fn below(&self, bound: u64) -> u64 {
-        let mut places = self.places();
-        let mut word = places.random.max(1);
-        word ^= word << 13;
-        word ^= word >> 7;
-        word ^= word << 17;
-        places.random = word;
-        word.wrapping_mul(0x2545_f491_4f6c_dd1d) % bound.max(1)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{CURSORS_MAX, Memory};
-
-    #[test]
-    fn a_cursor_is_kept_while_it_is_used() {
-        let memory = Memory::new(1);
-        let first = memory.cursor(b"first");
-        assert_eq!(memory.cursor(b"first"), first);
-        for number in 0..3 * CURSORS_MAX {
-            memory.cursor(&number.to_le_bytes());
-            if number % 100 == 0 {
-                assert_eq!(memory.key(first), Some(b"first".to_vec()));
-            }
-        }
-        let other = memory.cursor(b"other");
-        (0..CURSORS_MAX).for_each(|number| assert_ne!(memory.cursor(&number.to_be_bytes()), other));
-        assert_eq!(memory.key(other), None);
-        assert_eq!(memory.places().cursors.len(), CURSORS_MAX);
-        assert_eq!(memory.places().used.len(), CURSORS_MAX);
+        self.places().draw() % bound.max(1)
     }
 }
