@@ -406,3 +406,38 @@ fn what_is_not_to_be_passed_on_is_refused() {
     assert_eq!(answer(3, set), MOVED);
     are(&mut cluster, 1, token, &[("DBSIZE", ":0")]);
 }
+
+/// Hazard: a lock is given back by one that does not hold it any more, at the leader, through a follower or within a transaction.
+#[test]
+fn delifeq_does_what_a_map_does() {
+    let (mut cluster, mine, other) = three(&Settings::default());
+    let places = [(1, cluster.open(1)), (2, mine), (3, other)];
+    for seed in seeds::seeds(3) {
+        let mut random = Random::new(seed);
+        let mut model = std::collections::BTreeMap::new();
+        are(&mut cluster, 1, places[0].1, &[("FLUSHALL", "+OK")]);
+        for step in 0..300 {
+            let (id, token) = places[random.below(3) as usize];
+            let (key, value) = (random.below(3), random.below(3));
+            let (line, wanted) = match random.below(4) {
+                0 => {
+                    model.insert(key, value);
+                    (format!("SET {key} {value}"), "+OK".to_owned())
+                }
+                1 => (format!("EXISTS {key}"), format!(":{}", i32::from(model.contains_key(&key)))),
+                _ => {
+                    let is_equal = model.get(&key) == Some(&value);
+                    if is_equal {
+                        model.remove(&key);
+                    }
+                    (format!("DELIFEQ {key} {value}"), format!(":{}", i32::from(is_equal)))
+                }
+            };
+            let (line, wanted) = match random.below(3) {
+                0 => (format!("MULTI / {line} / EXEC"), format!("+OK +QUEUED *1 {wanted}")),
+                _ => (line, wanted),
+            };
+            assert_eq!(says(&mut cluster, id, token, &line), wanted, "seed {seed}, step {step}: {line}");
+        }
+    }
+}

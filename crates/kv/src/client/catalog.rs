@@ -74,7 +74,12 @@ fn described(command: &'static Command) -> Reply {
 }
 
 fn key_flags(command: &Command) -> Reply {
-    let words: &[&str] = if command.access == Access::Write { &["RW", "access", "update"] } else { &["RO", "access"] };
+    let words: &[&str] = match (command.access, command.name) {
+        (_, "delifeq" | "getdel") => &["RW", "access", "delete"],
+        (_, "del" | "unlink") => &["RM", "delete"],
+        (Access::Write, _) => &["RW", "access", "update"],
+        _ => &["RO", "access"],
+    };
     Reply::Set(words.iter().map(|word| Reply::Status(word)).collect())
 }
 

@@ -27,6 +27,7 @@ pub const COMMANDS: &[Command] = &[
     Command { name: "psetex", flags: "denyoom", categories: "string", group: "string", since: "2.6.0", arity: 4, access: WRITE, places: ONE_KEY, run: Run::Draft(setex), summary: "Gives a key a value for some milliseconds." },
     Command { name: "getset", flags: "denyoom fast", categories: "string", group: "string", since: "1.0.0", arity: 3, access: WRITE, places: ONE_KEY, run: Run::Draft(getset), summary: "Gives a key a value and returns the one before." },
     Command { name: "getex", flags: "fast", categories: "string", group: "string", since: "6.2.0", arity: -2, access: WRITE, places: ONE_KEY, run: Run::Draft(getex), summary: "Returns the value of a key and changes its deadline." },
+    Command { name: "delifeq", flags: "fast", categories: "string", group: "string", since: "9.0.0", arity: 3, access: WRITE, places: ONE_KEY, run: Run::Draft(delete_if_equal), summary: "Deletes a key if it has a value." },
     Command { name: "getdel", flags: "fast", categories: "string", group: "string", since: "6.2.0", arity: 2, access: WRITE, places: ONE_KEY, run: Run::Draft(getdel), summary: "Returns the value of a key and deletes it." },
     Command { name: "append", flags: "denyoom fast", categories: "string", group: "string", since: "2.0.0", arity: 3, access: WRITE, places: ONE_KEY, run: Run::Draft(append), summary: "Appends to the value of a key." },
     Command { name: "strlen", flags: "fast", categories: "string", group: "string", since: "2.2.0", arity: 2, access: READ, places: ONE_KEY, run: Run::Draft(strlen), summary: "Returns the length of a value in bytes." },
@@ -171,6 +172,15 @@ fn getdel(mut arguments: Arguments<'_>, draft: &mut Draft<'_>) -> Outcome<Reply>
     let old = draft.head(key)?;
     draft.delete(key)?;
     Ok(value(old))
+}
+
+fn delete_if_equal(mut arguments: Arguments<'_>, draft: &mut Draft<'_>) -> Outcome<Reply> {
+    let (key, wanted) = (arguments.take()?, arguments.take()?);
+    let is_equal = draft.head(key)?.is_some_and(|head| head.value == wanted);
+    if is_equal {
+        draft.delete(key)?;
+    }
+    Ok(Reply::Integer(i64::from(is_equal)))
 }
 
 fn append(mut arguments: Arguments<'_>, draft: &mut Draft<'_>) -> Outcome<Reply> {
@@ -389,5 +399,32 @@ mod tests {
             ("MSET a 1 a 2", "+OK"),
             ("MGET a a", "*2 $1 2 $1 2"),
         ]);
+    }
+
+    /// Hazard: a lock whose time was over is given back, and is another's by then.
+    #[test]
+    fn a_key_is_deleted_only_if_it_has_the_value() {
+        let mut table = Table::at(1_000_000);
+        table.replies(&[
+            ("DELIFEQ lock a", ":0"),
+            ("SET lock a NX PX 100", "+OK"),
+            ("DELIFEQ lock b", ":0"),
+            ("DELIFEQ lock ''", ":0"),
+            ("GET lock", "$1 a"),
+            ("DELIFEQ lock a", ":1"),
+            ("DELIFEQ lock a", ":0"),
+            ("SET lock a NX PX 100", "+OK"),
+            ("DELIFEQ lock", "-ERR wrong number of arguments for 'delifeq' command"),
+            ("DELIFEQ lock a b", "-ERR wrong number of arguments for 'delifeq' command"),
+        ]);
+        table.now_ms += 100;
+        table.replies(&[
+            ("DELIFEQ lock a", ":0"),
+            ("SET lock b NX", "+OK"),
+            ("DELIFEQ lock a", ":0"),
+            ("GET lock", "$1 b"),
+        ]);
+        table.replies(&[("SET lock ''", "+OK"), ("DELIFEQ lock ''", ":1"), ("DBSIZE", ":0")]);
+        assert_eq!(table.shelf.deadlines(), []);
     }
 }
