@@ -645,6 +645,7 @@ fn a_request_that_comes_again_is_not_done_again() {
             ("PERDURA.ONCE me 2 MGET n none", "*2 $1 1 $-1"),
             ("INCR n / PERDURA.ONCE me 2 MGET n none", ":2 *2 $1 1 $-1"),
             ("PERDURA.ONCE me 1 INCR n", "-ERR request 1 of the session is past: 2 was done"),
+            ("PERDURA.ONCE me 2 MGET n", "-ERR request 2 of the session was another command: take the next number"),
             ("PERDURA.ONCE new 5 INCR n", "-ERR the session is unknown, or was forgotten: begin one with request 1"),
             ("PERDURA.ONCE me 3 SET n x NX / DEL n / PERDURA.ONCE me 3 SET n x NX", "$-1 :1 $-1"),
             (

@@ -62,12 +62,18 @@ fn once(
     request: &[Bytes],
 ) -> Result<Reply, Reply> {
     let unreadable = |error| Refusal::from(error).into_reply();
-    match session::known(draft, user, id, number).map_err(unreadable)? {
+    let hash = session::hash(request);
+    match session::known(draft, (user, id), number, hash).map_err(unreadable)? {
         Known::New => {}
         Known::Done(Some(kept)) => {
             return Err(get_reply(&mut Reader::new(kept)).unwrap_or_else(|_| Reply::error("the kept reply is damaged")));
         }
         Known::Done(None) => return Err(Reply::error("the request was done, but its reply was too long to be kept")),
+        Known::Other => {
+            return Err(Reply::error(format!(
+                "request {number} of the session was another command: take the next number"
+            )));
+        }
         Known::Past(newest) => {
             return Err(Reply::error(format!("request {number} of the session is past: {newest} was done")));
         }
@@ -78,7 +84,7 @@ fn once(
     let reply = draft.attempt(|draft| run_on(command, request, draft)).unwrap_or_else(|reply| reply);
     let mut kept = BytesMut::new();
     put_reply(&reply, &mut kept);
-    session::note(draft, user, id, number, kept.freeze()).map_err(unreadable)?;
+    session::note(draft, (user, id), (number, hash), kept.freeze()).map_err(unreadable)?;
     Ok(reply)
 }
 

@@ -1,10 +1,12 @@
 //! What was answered to clients that number their requests, so that one that comes again is not done again.
 //!
 //! ```text
-//! 0x01 's' length(1) user id            the session: number of its last request (8), clock (8), whether its reply is kept (1), reply
+//! 0x01 's' length(1) user id            the session: number of its last request (8), clock (8), flags (1), hash of the request (8), reply
 //! 0x01 'a' clock(8) length(1) user id   sessions in the order of their last requests
 //! 0x01 'n'                              the number of sessions (8)
 //! ```
+//!
+//! Flags: 1 the reply is kept, 2 there is a hash, which sessions of earlier programs lack.
 //!
 //! A session belongs to a user by its name, which has so many bytes: nobody is told what was answered to another.
 //! Numbers in places are big-endian, those in a session little-endian. There are [`SESSIONS_MAX`] sessions; a further one takes the place of that whose last request is the oldest by
@@ -14,10 +16,11 @@
 use std::ops::Bound;
 
 use bytes::{BufMut, Bytes, BytesMut};
+use sha2::{Digest, Sha256};
 
 use super::draft::{Draft, Unreadable};
 use super::key::SYSTEM;
-use crate::codec::{Read, Reader};
+use crate::codec::{Read, Reader, Torn};
 
 /// Most sessions.
 pub const SESSIONS_MAX: u64 = 100_000;
@@ -25,6 +28,9 @@ pub const SESSIONS_MAX: u64 = 100_000;
 pub const ID_BYTES_MAX: usize = 64;
 /// Longest reply that is kept, in bytes.
 pub const REPLY_BYTES_MAX: usize = 1024;
+
+const IS_KEPT: u8 = 1;
+const HAS_HASH: u8 = 2;
 
 const COUNT: &[u8] = &[SYSTEM, b'n'];
 
@@ -35,6 +41,8 @@ pub enum Known {
     New,
     /// It was done, with this reply, or one that was too long to be kept.
     Done(Option<Bytes>),
+    /// Another request was done with this number.
+    Other,
     /// A later one was done: the number.
     Past(u64),
     /// Nothing is known of the session, and the request is not its first.
@@ -44,6 +52,7 @@ pub enum Known {
 struct Session {
     number: u64,
     clock_ms: u64,
+    hash: Option<u64>,
     reply: Option<Bytes>,
 }
 
@@ -64,16 +73,22 @@ impl Session {
     fn from_bytes(bytes: Bytes) -> Read<Self> {
         let mut reader = Reader::new(bytes);
         let (number, clock_ms) = (reader.u64("a session's number")?, reader.u64("a session's clock")?);
-        let is_kept = reader.flag("whether a reply is kept")?;
-        let reply = is_kept.then(|| reader.rest());
-        Ok(Self { number, clock_ms, reply })
+        let flags = reader.u8("a session's flags")?;
+        if flags & !(IS_KEPT | HAS_HASH) != 0 {
+            return Err(Torn { field: "a session's flags" });
+        }
+        let hash = if flags & HAS_HASH != 0 { Some(reader.u64("a session's hash")?) } else { None };
+        let reply = (flags & IS_KEPT != 0).then(|| reader.rest());
+        Ok(Self { number, clock_ms, hash, reply })
     }
 
     fn to_bytes(&self) -> Bytes {
-        let mut out = BytesMut::with_capacity(17 + self.reply.as_ref().map_or(0, Bytes::len));
+        let mut out = BytesMut::with_capacity(25 + self.reply.as_ref().map_or(0, Bytes::len));
         out.put_u64_le(self.number);
         out.put_u64_le(self.clock_ms);
-        out.put_u8(u8::from(self.reply.is_some()));
+        let is_kept = if self.reply.is_some() { IS_KEPT } else { 0 };
+        out.put_u8(is_kept | if self.hash.is_some() { HAS_HASH } else { 0 });
+        self.hash.iter().for_each(|hash| out.put_u64_le(*hash));
         out.put_slice(self.reply.as_deref().unwrap_or_default());
         out.freeze()
     }
@@ -84,11 +99,22 @@ fn find(draft: &Draft<'_>, whole: &[u8]) -> Result<Option<Session>, Unreadable> 
     bytes.map(Session::from_bytes).transpose().map_err(|torn| Unreadable(format!("a session is damaged: {torn}")))
 }
 
+/// The hash of a request, by which another one of the same number is told from it.
+pub fn hash(request: &[Bytes]) -> u64 {
+    let mut hasher = Sha256::new();
+    for argument in request {
+        hasher.update((argument.len() as u64).to_le_bytes());
+        hasher.update(argument);
+    }
+    u64::from_le_bytes(hasher.finalize()[..8].try_into().expect("eight of 32 bytes"))
+}
+
 /// What is known of a request of a user's session.
-pub fn known(draft: &Draft<'_>, user: &[u8], id: &[u8], number: u64) -> Result<Known, Unreadable> {
+pub fn known(draft: &Draft<'_>, (user, id): (&[u8], &[u8]), number: u64, hash: u64) -> Result<Known, Unreadable> {
     Ok(match find(draft, &whole(user, id))? {
         None if number == 1 => Known::New,
         None => Known::Forgotten,
+        Some(session) if session.number == number && session.hash.is_some_and(|of| of != hash) => Known::Other,
         Some(session) if session.number == number => Known::Done(session.reply),
         Some(session) if session.number > number => Known::Past(session.number),
         Some(_) => Known::New,
@@ -96,7 +122,12 @@ pub fn known(draft: &Draft<'_>, user: &[u8], id: &[u8], number: u64) -> Result<K
 }
 
 /// Notes that a request was done. A reply that is too long is not kept.
-pub fn note(draft: &mut Draft<'_>, user: &[u8], id: &[u8], number: u64, reply: Bytes) -> Result<(), Unreadable> {
+pub fn note(
+    draft: &mut Draft<'_>,
+    (user, id): (&[u8], &[u8]),
+    (number, hash): (u64, u64),
+    reply: Bytes,
+) -> Result<(), Unreadable> {
     let whole = whole(user, id);
     match find(draft, &whole)? {
         Some(before) => draft.change(place_by_age(before.clock_ms, &whole), None),
@@ -104,7 +135,7 @@ pub fn note(draft: &mut Draft<'_>, user: &[u8], id: &[u8], number: u64, reply: B
     }
     let clock_ms = draft.now_ms();
     let reply = Some(reply).filter(|reply| reply.len() <= REPLY_BYTES_MAX);
-    draft.change(place(&whole), Some(Session { number, clock_ms, reply }.to_bytes()));
+    draft.change(place(&whole), Some(Session { number, clock_ms, hash: Some(hash), reply }.to_bytes()));
     draft.change(place_by_age(clock_ms, &whole), Some(Bytes::new()));
     Ok(())
 }
@@ -130,7 +161,7 @@ fn make_room(draft: &mut Draft<'_>) -> Result<(), Unreadable> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Bytes, Draft, Known, known, note};
+    use super::{Bytes, Draft, Known, hash, known, note};
     use crate::machine::draft::tests::Shelf;
 
     #[test]
@@ -138,17 +169,17 @@ mod tests {
         let mut shelf = Shelf::default();
         for (at, number, reply) in [(1, 1, 10), (2, 5, 2000)] {
             let mut draft = Draft::new(&shelf, at, at);
-            assert_eq!(known(&draft, b"me", b"id", number), Ok(Known::New));
-            note(&mut draft, b"me", b"id", number, Bytes::from(vec![b'x'; reply])).expect("noted");
+            assert_eq!(known(&draft, (b"me", b"id"), number, 7), Ok(Known::New));
+            note(&mut draft, (b"me", b"id"), (number, 7), Bytes::from(vec![b'x'; reply])).expect("noted");
             let expected = if reply > 1024 { None } else { Some(Bytes::from(vec![b'x'; reply])) };
-            assert_eq!(known(&draft, b"me", b"id", number), Ok(Known::Done(expected)));
+            assert_eq!(known(&draft, (b"me", b"id"), number, 7), Ok(Known::Done(expected)));
             let deed = draft.into_deed();
             shelf.apply(deed);
         }
         let draft = Draft::new(&shelf, 3, 3);
-        assert_eq!(known(&draft, b"me", b"id", 1), Ok(Known::Past(5)));
-        assert_eq!(known(&draft, b"me", b"id", 6), Ok(Known::New));
-        assert_eq!(known(&draft, b"me", b"other", 2), Ok(Known::Forgotten));
+        assert_eq!(known(&draft, (b"me", b"id"), 1, 7), Ok(Known::Past(5)));
+        assert_eq!(known(&draft, (b"me", b"id"), 6, 7), Ok(Known::New));
+        assert_eq!(known(&draft, (b"me", b"other"), 2, 7), Ok(Known::Forgotten));
     }
 
     /// Hazard: whoever guesses the id and the number of another's request reads its reply, whatever rights they have.
@@ -156,27 +187,48 @@ mod tests {
     fn nobody_is_told_what_was_answered_to_another() {
         let mut shelf = Shelf::default();
         let mut draft = Draft::new(&shelf, 1, 1);
-        note(&mut draft, b"ab", b"c", 1, Bytes::from_static(b"secret")).expect("noted");
+        note(&mut draft, (b"ab", b"c"), (1, 7), Bytes::from_static(b"secret")).expect("noted");
         let deed = draft.into_deed();
         shelf.apply(deed);
         let draft = Draft::new(&shelf, 2, 2);
         for (user, id) in [("eve", "c"), ("a", "bc"), ("abc", ""), ("", "abc")] {
-            assert_eq!(known(&draft, user.as_bytes(), id.as_bytes(), 1), Ok(Known::New), "{user} {id}");
+            assert_eq!(known(&draft, (user.as_bytes(), id.as_bytes()), 1, 7), Ok(Known::New), "{user} {id}");
         }
-        assert_eq!(known(&draft, b"ab", b"c", 1), Ok(Known::Done(Some(Bytes::from_static(b"secret")))));
+        assert_eq!(known(&draft, (b"ab", b"c"), 1, 7), Ok(Known::Done(Some(Bytes::from_static(b"secret")))));
+    }
+
+    /// Hazard: a client that loses count is told that a command was done which never was.
+    #[test]
+    fn another_request_of_the_same_number_is_told_from_it() {
+        let requests = [&["SET", "k", "v"][..], &["SET", "k", "w"], &["SET", "kv"], &["GET", "k", "v"]];
+        let hashes = requests.map(|words| hash(&words.iter().copied().map(Bytes::from).collect::<Vec<_>>()));
+        let mut shelf = Shelf::default();
+        let mut draft = Draft::new(&shelf, 1, 1);
+        note(&mut draft, (b"me", b"id"), (1, hashes[0]), Bytes::new()).expect("noted");
+        // A session of an earlier program.
+        let old = [&1_u64.to_le_bytes()[..], &1_u64.to_le_bytes(), &[1], b"reply"].concat();
+        draft.change(super::place(&super::whole(b"me", b"old")), Some(old.into()));
+        let deed = draft.into_deed();
+        shelf.apply(deed);
+        let draft = Draft::new(&shelf, 2, 2);
+        assert_eq!(known(&draft, (b"me", b"id"), 1, hashes[0]), Ok(Known::Done(Some(Bytes::new()))));
+        for other in &hashes[1..] {
+            assert_eq!(known(&draft, (b"me", b"id"), 1, *other), Ok(Known::Other));
+        }
+        assert_eq!(known(&draft, (b"me", b"old"), 1, 5), Ok(Known::Done(Some(Bytes::from_static(b"reply")))));
     }
 
     #[test]
     fn the_oldest_session_makes_room() {
         let mut shelf = Shelf::default();
         let mut draft = Draft::new(&shelf, 1, 1);
-        note(&mut draft, b"me", b"old", 1, Bytes::new()).expect("noted");
+        note(&mut draft, (b"me", b"old"), (1, 7), Bytes::new()).expect("noted");
         draft.change(super::COUNT.to_vec(), Some(Bytes::copy_from_slice(&super::SESSIONS_MAX.to_be_bytes())));
         let deed = draft.into_deed();
         shelf.apply(deed);
         let mut draft = Draft::new(&shelf, 2, 2);
-        note(&mut draft, b"me", b"new", 1, Bytes::new()).expect("noted");
-        assert_eq!(known(&draft, b"me", b"old", 2), Ok(Known::Forgotten));
-        assert_eq!(known(&draft, b"me", b"new", 1), Ok(Known::Done(Some(Bytes::new()))));
+        note(&mut draft, (b"me", b"new"), (1, 7), Bytes::new()).expect("noted");
+        assert_eq!(known(&draft, (b"me", b"old"), 2, 7), Ok(Known::Forgotten));
+        assert_eq!(known(&draft, (b"me", b"new"), 1, 7), Ok(Known::Done(Some(Bytes::new()))));
     }
 }
