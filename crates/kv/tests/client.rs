@@ -90,6 +90,8 @@ fn pipelined_requests_take_effect_in_their_order() {
                 ),
                 ("CLIENT REPLY OFF / SET k 7 / GET k / CLIENT REPLY ON / GET k", "+OK $1 7"),
                 ("CLIENT REPLY SKIP / SET k 8 / GET k", "$1 8"),
+                ("CLIENT REPLY SKIP / CLIENT REPLY SKIP / SET k 8 / GET k", "$1 8"),
+                ("CLIENT REPLY OFF / CLIENT REPLY SKIP / GET k / CLIENT REPLY ON / GET k", "+OK $1 8"),
             ],
         );
     }

@@ -65,7 +65,7 @@ fn reply_mode(connection: &mut Connection, mode: &[u8]) -> Option<Reply> {
             return Some(Reply::OK);
         }
         b"off" => connection.wanted = Wanted::None,
-        b"skip" if connection.wanted == Wanted::All => connection.wanted = Wanted::SkipNext,
+        b"skip" if connection.wanted != Wanted::None => connection.wanted = Wanted::SkipNext,
         b"skip" => {}
         _ => return Some(Reply::error("syntax error")),
     }
