@@ -253,7 +253,7 @@ impl Clients {
     /// Goes on where connections were held up, and asks the node for the reads. To be called when all input is in, and when the
     /// node has answered. Error: that of the store.
     pub fn turn(&mut self, node: &mut Node, now_us: u64) -> store::Result<()> {
-        self.go_on_waiting(node, now_us);
+        self.go_on_waiting(node);
         if self.shared.forwards.has_room() {
             self.shared.held.extend(std::mem::take(&mut self.shared.forwards.waiting));
         }
@@ -269,8 +269,8 @@ impl Clients {
     /// A moment has passed. Error: that of the store.
     pub fn tick(&mut self, node: &mut Node) -> store::Result<()> {
         self.refresh_users(node);
-        self.sweep(node, now_us)?;
-        self.go_on_waiting(node, now_us);
+        self.sweep(node)?;
+        self.go_on_waiting(node);
         Ok(())
     }
 
@@ -320,10 +320,10 @@ impl Clients {
         Ok(())
     }
 
-    fn go_on_waiting(&mut self, node: &Node, now_us: u64) {
+    fn go_on_waiting(&mut self, node: &Node) {
         for token in std::mem::take(&mut self.shared.waiting) {
             let Some(mut connection) = self.table.take(token) else { continue };
-            wait::go_on(&mut self.shared, &mut connection, node, now_us);
+            wait::go_on(&mut self.shared, &mut connection, node);
             if connection.wait.is_some() {
                 self.shared.waiting.push(token);
             } else {

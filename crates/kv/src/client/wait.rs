@@ -19,7 +19,7 @@ pub fn begin(context: &mut Context<'_>, connection: &mut Connection, name: &str,
         Ok(wait) => {
             connection.wait = Some(wait);
             context.shared.waiting.push(connection.token);
-            go_on(context.shared, connection, context.node, context.now_us);
+            go_on(context.shared, connection, context.node);
         }
         Err(reply) => connection.say(reply),
     }
@@ -48,17 +48,17 @@ fn parse(context: &mut Context<'_>, connection: &Connection, name: &str, request
     }
     let until_us = match timeout {
         0 => u64::MAX,
-        ms => context.now_us.saturating_add(ms.saturating_mul(1000)),
+        ms => context.node.steady_us().saturating_add(ms.saturating_mul(1000)),
     };
     Ok(Wait { index: connection.newest, at, here: here == 1, others, until_us, tells_here })
 }
 
 /// Answers if what is waited for is so, or the time is up.
-pub fn go_on(shared: &mut Shared, connection: &mut Connection, node: &Node, now_us: u64) {
+pub fn go_on(shared: &mut Shared, connection: &mut Connection, node: &Node) {
     let Some(wait) = connection.wait else { return };
     let reply = match node.holders(wait.index, wait.at) {
         None => shared.again(0, node),
-        Some(holders) if is_met(&wait, holders) || now_us >= wait.until_us => {
+        Some(holders) if is_met(&wait, holders) || node.steady_us() >= wait.until_us => {
             let others = Reply::Integer(holders.others as i64);
             let here = Reply::Integer(i64::from(holders.is_here));
             if wait.tells_here { Reply::Array(vec![here, others]) } else { others }
