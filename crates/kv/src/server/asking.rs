@@ -27,7 +27,7 @@ impl Server {
         let answer = match serde_json::from_slice(question) {
             Err(error) => Some(failed(format!("a question that this version does not know: {error}"))),
             Ok(Question::Status) => Some(Answer::Status(Box::new(self.state()))),
-            Ok(Question::Backup) => self.begin_backup(key),
+            Ok(Question::Backup) => self.ask_for_backup(key)?,
             Ok(question) if self.node.status().role == Role::Leader => self.ask_leader(key, question)?,
             Ok(_) => Some(self.elsewhere()),
         };
@@ -181,14 +181,28 @@ impl Server {
     pub fn asked_done(&mut self, ticket: u64, fate: Fate) {
         let Some(key) = self.asked.remove(&ticket) else { return };
         let answer = match fate {
-            Fate::Applied | Fate::Readable => Answer::Done,
+            Fate::Applied => Answer::Done,
+            // Only a backup has asked what it may read.
+            Fate::Readable => match self.begin_backup(key) {
+                Some(answer) => answer,
+                None => return self.hungry_visitors.push_back(key),
+            },
             Fate::Never | Fate::Unavailable => Answer::Busy { why: "leadership has changed".into() },
             Fate::Unknown => failed("it is not known whether it was done; `perdura-kv status` shows it"),
         };
         self.answer(key, &answer);
     }
 
-    fn begin_backup(&mut self, key: u64) -> Option<Answer> {
+    /// Begins a backup once this replica has applied all that was acknowledged before: one that lags must not leave it out.
+    fn ask_for_backup(&mut self, key: u64) -> store::Result<Option<Answer>> {
+        let ticket = self.ticket();
+        self.asked.insert(ticket, key);
+        self.node.read(ticket)?;
+        Ok(None)
+    }
+
+    /// Begins a backup of what is applied.
+    pub fn begin_backup(&mut self, key: u64) -> Option<Answer> {
         let snapshot = match self.node.store().snapshot(self.config.raft.chunk_size.0 as usize) {
             Ok(snapshot) => snapshot,
             Err(error) => return Some(failed(format!("no snapshot can be taken now: {error}"))),

@@ -177,7 +177,7 @@ fn browsers_are_few_and_end_in_time() {
 fn who_takes_a_backup_is_not_silent() {
     let mut crowded = Crowded::new();
     let (_stream, key) = crowded.greet(0);
-    crowded.server.ask(key, br#""backup""#).expect("a store");
+    assert!(crowded.server.begin_backup(key).is_none());
     let later_ms = crowded.server.clock.now_ms() + visitor::OPERATOR_MS;
     crowded.server.visitors.get_mut(&key).expect("an operator").flush(later_ms).expect("sent");
     crowded.server.end_late(later_ms + visitor::OPERATOR_MS);

@@ -113,8 +113,8 @@ impl Line {
 }
 
 /// How often a question that cannot be answered now is asked again, and after how long.
-const TRIES: u32 = 100;
-const PAUSE: Duration = Duration::from_millis(100);
+pub const TRIES: u32 = 100;
+pub const PAUSE: Duration = Duration::from_millis(100);
 
 /// Asks the leader, beginning with the replica at an address. Returns the cluster.
 pub fn ask_leader(config: &Config, address: &str, question: &Question) -> Outcome<u128> {

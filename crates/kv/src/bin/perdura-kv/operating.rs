@@ -4,7 +4,7 @@ use perdura_kv::config::Config;
 use perdura_kv::server::control::{Answer, Question, State};
 
 use super::backup_file::{Head, NewBackup};
-use super::line::{Line, ask_leader};
+use super::line::{Line, PAUSE, TRIES, ask_leader};
 use super::outcome::{Failure, Outcome};
 
 fn address(config: &Config, to: Option<String>) -> String {
@@ -69,15 +69,26 @@ pub fn change(config: &Config, to: Option<String>, name: &str, words: &[String])
     Ok(())
 }
 
+/// Asks for a backup until the replica has applied what was acknowledged before.
+fn begin_backup(line: &mut Line, address: &str) -> Outcome<Head> {
+    let mut why = String::new();
+    for _ in 0..TRIES {
+        match line.ask(&Question::Backup)? {
+            Answer::Snapshot { index, term, format, cluster } => return Ok(Head { index, term, format, cluster }),
+            Answer::Busy { why: now } => why = now,
+            Answer::Failed { why } => return Err(Failure::refused(format!("{address}: {why}"))),
+            _ => return Err(Failure::refused(format!("{address}: an answer to another question"))),
+        }
+        std::thread::sleep(PAUSE);
+    }
+    Err(Failure::refused(format!("{address}: {why}; try again later")))
+}
+
 /// Copies what a replica has applied into a file.
 pub fn backup(config: &Config, to: Option<String>, name: &str) -> Outcome<()> {
     let address = address(config, to);
     let mut line = Line::open(config, &address)?;
-    let head = match line.ask(&Question::Backup)? {
-        Answer::Snapshot { index, term, format, cluster } => Head { index, term, format, cluster },
-        Answer::Failed { why } => return Err(Failure::refused(format!("{address}: {why}"))),
-        _ => return Err(Failure::refused(format!("{address}: an answer to another question"))),
-    };
+    let head = begin_backup(&mut line, &address)?;
     let mut file = NewBackup::create(name, &head)?;
     let mut bytes = 0;
     loop {
