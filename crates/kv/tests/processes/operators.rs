@@ -93,6 +93,13 @@ fn a_backup_becomes_another_cluster() {
             assert_eq!(found, Reply::Bytes("v".repeat(200).into_bytes()), "key:{number}");
         }
 
+        // Two backups in one file, or what is left of a longer one.
+        let longer = top.path().join("longer");
+        std::fs::write(&longer, [&bytes[..], b"x"].concat()).expect("a file");
+        let second = Replica::new(top.path(), "d", store, "");
+        let said = second.refused(&["restore", longer.to_str().expect("a path")], 1);
+        assert!(said.contains("behind the end of the backup"), "{said}");
+
         let middle = bytes.len() / 2;
         bytes[middle] ^= 1;
         let broken = top.path().join("broken");

@@ -102,13 +102,16 @@ impl Backup {
         Ok(Backup { name: name.to_owned(), file, head, is_over: false })
     }
 
-    /// The next chunk, or `None` at the end. Error: it is damaged or cut off.
+    /// The next chunk, or `None` at the end. Error: it is damaged or cut off, or something follows.
     pub fn chunk(&mut self) -> Outcome<Option<Vec<u8>>> {
         if self.is_over {
             return Ok(None);
         }
         let chunk = frame(&mut self.file, &self.name)?;
         self.is_over = chunk.is_empty();
+        if self.is_over && self.file.read(&mut [0; 1]).map_err(named(&self.name))? > 0 {
+            return Err(Failure::damaged(format!("{}: there are bytes behind the end of the backup", self.name)));
+        }
         Ok((!chunk.is_empty()).then_some(chunk))
     }
 }
