@@ -12,7 +12,7 @@ use crate::command::{self, Command, Refusal};
 use crate::machine::draft::Draft;
 use crate::node::{Node, NotNow, Role};
 use crate::resp::Reply;
-use crate::store::{self, Moment, View};
+use crate::store::{self, FOUNDING, Moment, View};
 
 /// How far the newest entry's clock may be behind the time of the log for TTL and PTTL to be answered by it, in milliseconds.
 const CLOCK_LAG_MS_MAX: u64 = 10;
@@ -94,7 +94,8 @@ pub fn read(
     }
     // What the connection itself has had done by the leader is not too new for it.
     if connection.is_readonly && !context.leads() && connection.newest <= context.node.store().applied() {
-        let reply = if context.node.status().role == Role::Receiving {
+        let lacks_data = context.node.status().role == Role::Receiving || context.node.store().applied() < FOUNDING;
+        let reply = if lacks_data {
             Reply::Error("LOADING this replica receives its data from another".to_owned())
         } else {
             read_applied(context.shared, &connection.user, &request, context.node)
