@@ -156,18 +156,25 @@ fn a_stranger_gets_room_for_a_hello_and_no_more() {
 #[test]
 fn browsers_are_few_and_end_in_time() {
     let mut crowded = Crowded::new();
-    let _browsers: Vec<TcpStream> = (0..BROWSERS_MAX).map(|_| crowded.connect(Port::Browser)).collect();
-    let (number, address) = crowded.place(Port::Browser);
-    let mut another = TcpStream::connect(address).expect("a connection");
-    another.set_read_timeout(Some(Duration::from_millis(100))).expect("a socket");
-    let is_closed = (0..50).any(|_| {
-        crowded.server.accept(number);
-        another.read(&mut [0; 1]).is_ok_and(|count| count == 0)
+    let browsers: Vec<TcpStream> = (0..BROWSERS_MAX).map(|_| crowded.connect(Port::Browser)).collect();
+    // Those that say nothing keep nobody out: the oldest goes.
+    let mut browsers = browsers;
+    browsers.extend((0..200).map(|_| crowded.connect(Port::Browser)));
+    assert_eq!(crowded.server.browsers.len(), BROWSERS_MAX);
+    assert_eq!(browsers[0].read(&mut [0; 1]).expect("the end"), 0);
+    let mut operator = crowded.connect(Port::Browser);
+    let key = crowded.server.next_key;
+    operator.write_all(b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n").expect("sent");
+    operator.set_read_timeout(Some(Duration::from_millis(20))).expect("a socket");
+    let mut answer = [0; 12];
+    let is_answered = (0..100).any(|_| {
+        crowded.server.browse(key);
+        operator.read_exact(&mut answer).is_ok()
     });
-    assert!(is_closed && crowded.server.browsers.len() == BROWSERS_MAX);
+    assert!(is_answered && answer == *b"HTTP/1.1 200", "{}", answer.escape_ascii());
     let newest_ms = crowded.server.browsers.values().map(|browser| browser.since_ms).max().expect("some");
     crowded.server.end_late(newest_ms);
-    assert_eq!(crowded.server.browsers.len(), BROWSERS_MAX);
+    assert_eq!(crowded.server.browsers.len(), BROWSERS_MAX - 1);
     crowded.server.end_late(newest_ms + http::CONNECTION_MS + 1);
     assert_eq!(crowded.server.browsers.len(), 0);
 }

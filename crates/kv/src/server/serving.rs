@@ -53,16 +53,35 @@ impl Server {
                 self.visitors.insert(key, Visitor::new(channel, now_ms));
                 self.make_room(key);
             }
-            Port::Browser if self.browsers.len() < BROWSERS_MAX => {
+            Port::Browser => {
                 let key = self.key();
+                if self.browsers.len() >= BROWSERS_MAX
+                    && let Some((_, oldest)) = self.browsers.pop_first()
+                {
+                    let from = oldest.channel.socket().remote();
+                    self.tell_refused(port, &from, "too many connections: the oldest is closed");
+                }
                 let channel = Channel::new(socket, None, self.poll.registry(), Source::Browser.token(key))?;
                 self.browsers.insert(key, Browser::new(channel, now_ms));
             }
-            Port::Browser => {
-                warn!(self.log, "too many connections"; "from" => socket.remote());
-            }
         }
         Ok(())
+    }
+
+    /// Logs that a connection was refused or closed, but not of each if there are many.
+    pub fn tell_refused(&mut self, port: Port, from: &str, why: &str) {
+        if let Some(left_out) = self.refused[port as usize].note(self.clock.now_ms()) {
+            warn!(self.log, "refused a connection"; "at" => port.name(), "from" => from, "why" => why, "left_out" => left_out);
+        }
+    }
+
+    /// Logs how many connections were refused and not told of.
+    pub fn tell_of_refusals(&mut self, now_ms: u64) {
+        for port in [Port::Client, Port::Peer, Port::Browser] {
+            if let Some(count) = self.refused[port as usize].take_left_out(now_ms) {
+                warn!(self.log, "refused further connections"; "at" => port.name(), "count" => count);
+            }
+        }
     }
 
     fn take_client(&mut self, mut socket: Socket) -> io::Result<()> {
@@ -70,6 +89,7 @@ impl Server {
         let peer = Peer { address: socket.remote(), local: self.config.client_address() };
         let tls = self.client_tls.as_ref().map(super::tls::Serves::connection).transpose()?;
         let Some(token) = self.clients.open(peer, self.wall_us()) else {
+            self.tell_refused(Port::Client, &socket.remote(), "as many clients as clients.connections_max allows");
             // In clear or not at all: a handshake would cost what is to be saved.
             if tls.is_none() {
                 io::Write::write(&mut socket, TOO_MANY)?;

@@ -17,6 +17,7 @@ use super::http::Browser;
 use super::link::{Link, Links, Plan};
 use super::metrics::Traffic;
 use super::pool::{self, Lock, Trouble};
+use super::refusals::Refusals;
 use super::renewal::Renewal;
 use super::socket::Listener;
 use super::tls::{Connects, Serves};
@@ -41,6 +42,17 @@ pub enum Port {
     Peer,
     /// Browsers.
     Browser,
+}
+
+impl Port {
+    /// Its name in the log.
+    pub fn name(self) -> &'static str {
+        match self {
+            Port::Client => "clients",
+            Port::Peer => "peers",
+            Port::Browser => "http",
+        }
+    }
 }
 
 /// Whose event it is. The number of a token is this and a key.
@@ -140,6 +152,8 @@ pub struct Server {
     pub handovers: Vec<Handover>,
     pub latency: Histogram,
     pub traffic: Traffic,
+    /// Refused connections, by what was listening.
+    pub refused: [Refusals; 3],
     pub scratch: Vec<u8>,
     /// When the oldest entry was made that is not durable.
     pub unconfirmed: Option<u64>,
@@ -256,6 +270,7 @@ impl Server {
             latency: Histogram::default(),
             renewal,
             traffic: Traffic::default(),
+            refused: Default::default(),
             scratch: vec![0; SCRATCH_BYTES],
             unconfirmed: None,
             has_upkeep: true,

@@ -30,6 +30,8 @@ impl Server {
         self.tell_names();
         self.end_late(now_ms);
         self.tell_role();
+        self.tell_clock();
+        self.tell_of_refusals(now_ms);
         if std::mem::take(&mut self.accepts_again) {
             (0..self.listeners.len()).for_each(|key| self.accept(key));
         }

@@ -5,7 +5,7 @@ use std::io;
 use slog::{error, info, warn};
 
 use super::hello::{Hello, Word};
-use super::state::Server;
+use super::state::{Port, Server};
 use super::visitor::{Kind, OPERATORS_MAX, STRANGERS_MAX, Said, UNKNOWN_MAX, Visitor};
 use crate::client::Clients;
 use crate::codec::all_members;
@@ -167,7 +167,7 @@ impl Server {
         if others.len() >= most
             && let Some(oldest) = self.visitors.remove(&others[0])
         {
-            warn!(self.log, "too many connections to the address for replicas: the oldest of its kind is closed"; "from" => oldest.from);
+            self.tell_refused(Port::Peer, &oldest.from, "too many connections: the oldest of its kind is closed");
         }
     }
 
@@ -224,8 +224,9 @@ impl Server {
 
     /// Tells a visitor that it is not let in, and lets it go when it has heard that.
     pub fn refuse(&mut self, key: u64, why: String) {
+        let Some(from) = self.visitors.get(&key).map(|visitor| visitor.from.clone()) else { return };
+        self.tell_refused(Port::Peer, &from, &why);
         let Some(visitor) = self.visitors.get_mut(&key) else { return };
-        warn!(self.log, "refused a connection to the address for replicas"; "from" => &visitor.from, "why" => &why);
         visitor.say(&Word::Refusal(why));
         visitor.kind = Kind::Refused;
     }
