@@ -179,6 +179,45 @@ fn browsers_are_few_and_end_in_time() {
     assert_eq!(crowded.server.browsers.len(), 0);
 }
 
+/// Hazard: a backup of a replica that lags, or that nobody hears, lacks what was acknowledged long before.
+#[test]
+fn a_replica_that_knows_of_no_leader_begins_no_backup() {
+    let mut crowded = Crowded::new();
+    let (_stream, key) = crowded.greet(0);
+    crowded.server.ask(key, br#""backup""#).expect("a store");
+    crowded.server.turn().expect("a store");
+    assert_eq!(crowded.count(|kind| matches!(kind, Kind::Operator(None))), 1);
+    assert_eq!(crowded.server.asked.len(), 1);
+}
+
+/// Hazard: a replica cannot be made where the directory above its own is missing, and the error does not say so.
+#[test]
+fn the_directories_above_the_data_are_made_too() {
+    for kind in ["list", "btree", "wal"] {
+        let directory = tempfile::tempdir().expect("a directory");
+        let data = directory.path().join("not/there/yet");
+        let text = format!(
+            "directory = '{}'\nstore = {{ kind = '{kind}', size = '8M', emulate = true }}\nclients.listen = ['127.0.0.1:0']\n\
+             peers.listen = '127.0.0.1:0'",
+            data.display()
+        );
+        let config = Config::parse(&text).expect("a configuration");
+        drop(pool::create(&config, &Standing::founder(CLUSTER, 1, vec![1]), 1).expect("data"));
+        assert!(data.read_dir().expect("a directory").count() > 0, "{kind}");
+        drop(pool::open(&config).expect("data"));
+    }
+}
+
+/// Hazard: what the log says of where clients are served is another address than that.
+#[test]
+fn the_addresses_that_are_said_are_those_that_are_listened_at() {
+    let crowded = Crowded::new();
+    for port in [Port::Client, Port::Peer, Port::Browser] {
+        assert_eq!(crowded.server.addresses(port), crowded.place(port).1.to_string());
+        assert!(!crowded.server.addresses(port).ends_with(":0"));
+    }
+}
+
 /// Hazard: a backup that takes longer than an operator may be silent is cut off.
 #[test]
 fn who_takes_a_backup_is_not_silent() {

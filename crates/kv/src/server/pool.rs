@@ -138,6 +138,10 @@ pub fn create(config: &Config, standing: &Standing, clock_ms: u64) -> Result<Poo
             MapStore::create(&medium, MAP, (kind, &layout(kind)), standing, clock_ms, &settings).map_err(named)?;
         Ok(Pool { store: Box::new(store), lock: Lock::Medium(medium) })
     };
+    if let Some(parent) = directory.parent() {
+        let named = |error: std::io::Error| Trouble::Refused(format!("{}: {error}", parent.display()));
+        std::fs::create_dir_all(parent).map_err(named)?;
+    }
     match config.store.kind {
         StoreKind::List => make(Kind::List),
         StoreKind::Btree => make(Kind::BTree),
