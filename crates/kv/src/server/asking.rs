@@ -70,7 +70,7 @@ impl Server {
         let changes = match question {
             Question::Join { replica, .. } if is_member(&replica) => return Ok(Some(Answer::Done)),
             Question::Join { replica, peer, client } => match self.replaced(&peer) {
-                Err(why) => return Ok(Some(failed(why))),
+                Err(answer) => return Ok(Some(answer)),
                 Ok(old) => {
                     let addresses = Addresses { peer, client };
                     if let Some(answer) = self.write_address(replica, &addresses)? {
@@ -104,15 +104,20 @@ impl Server {
         }
     }
 
-    /// The members that a new one at an address replaces. Error: they are alive.
-    fn replaced(&self, peer: &str) -> Result<Vec<u64>, String> {
+    /// The members that a new one at an address replaces. Error: one is alive, or may be: it was heard of late, but is not connected, as after
+    /// a crash. Who asks again then is answered within two election timeouts.
+    fn replaced(&self, peer: &str) -> Result<Vec<u64>, Answer> {
         let members = all_members(self.members());
         let old: Vec<u64> = self.book.at_peer(peer).into_iter().filter(|id| members.contains(id)).collect();
         let is_active =
             |id: &u64| *id == self.id || self.node.followers().iter().any(|other| other.id == *id && other.is_active);
         match old.iter().find(|id| is_active(id)) {
             Some(id) => {
-                Err(format!("{peer} is the address of replica {id}, which is alive: use another, or remove it first"))
+                let is_it = |kind: &Kind| matches!(kind, Kind::Peer(other, _) if other == id);
+                let is_connected = *id == self.id || self.visitors.values().any(|visitor| is_it(&visitor.kind));
+                let why =
+                    format!("{peer} is the address of replica {id}, which is alive: use another, or remove it first");
+                Err(if is_connected { failed(why) } else { Answer::Busy { why } })
             }
             None => Ok(old),
         }

@@ -109,3 +109,30 @@ fn a_backup_becomes_another_cluster() {
         assert!(said.contains("checksum"), "{said}");
     }
 }
+
+/// Hazard: a member that has just crashed is called alive, and the machine cannot join again; a replica that has no data yet says that there are no keys.
+#[test]
+fn a_machine_joins_again_right_after_a_crash_and_says_that_it_has_no_data() {
+    let top = tempfile::tempdir().expect("a directory");
+    let mut replicas = cluster(top.path(), "wal", "");
+    let first = leader(&replicas);
+    let (second, third) = ((first + 1) % 3, (first + 2) % 3);
+    assert!(set(&replicas, &mut 0, "key", "value"));
+    let to = replicas[first].peers();
+    replicas[second].kill();
+    std::fs::remove_dir_all(replicas[second].data()).expect("wiped");
+    replicas[second].done(&["join", "--to", &to]);
+    replicas[first].kill();
+    replicas[third].kill();
+    replicas[second].start();
+    let mut client = wait_for("a client", || replicas[second].client().ok());
+    assert_eq!(client.call(&["READONLY"]).expect("a reply"), Reply::Text("OK".into()));
+    match client.call(&["GET", "key"]).expect("a reply") {
+        Reply::Error(text) => assert!(text.starts_with("LOADING"), "{text}"),
+        other => panic!("{other:?}"),
+    }
+    replicas[first].start();
+    replicas[third].start();
+    replicas[second].votes();
+    assert_eq!(client.call(&["GET", "key"]).expect("a reply"), Reply::Bytes(b"value".to_vec()));
+}
