@@ -60,7 +60,8 @@ pub fn run(config: Config, log: &Logger) -> Result<(), Trouble> {
     let directory = config.directory.clone();
     let mut server = Server::open(config, log.clone())?;
     info!(log, "serving"; "replica" => server.id, "cluster" => format!("{:032x}", server.cluster),
-        "clients" => server.config.client_address(), "peers" => server.config.peer_address());
+        "clients" => server.addresses(state::Port::Client), "clients_announced" => server.config.client_address(),
+        "peers" => server.addresses(state::Port::Peer), "peers_announced" => server.config.peer_address());
     match server.run() {
         Ok(()) => {
             info!(log, "stopped"; "replica" => server.id);

@@ -127,6 +127,16 @@ impl Listener {
         UnixListener::bind(path).map(|listener| Listener::Unix(listener, path.to_owned())).map_err(named)
     }
 
+    /// The address that it listens at.
+    pub fn local(&self) -> String {
+        match self {
+            Listener::Tcp(listener) => {
+                listener.local_addr().map_or_else(|_| "?".to_owned(), |address| address.to_string())
+            }
+            Listener::Unix(_, path) => path.display().to_string(),
+        }
+    }
+
     /// Has events reported under a token.
     pub fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
         match self {

@@ -335,6 +335,12 @@ impl Server {
         u64::try_from(clock::wall().as_micros()).unwrap_or(u64::MAX)
     }
 
+    /// The addresses that are listened at for some.
+    pub fn addresses(&self, wanted: Port) -> String {
+        let of_it = self.listeners.iter().filter(|(_, port)| *port == wanted);
+        of_it.map(|(listener, _)| listener.local()).collect::<Vec<_>>().join(" ")
+    }
+
     /// What the store is called.
     pub fn store_name(&self) -> &'static str {
         match self.config.store.kind {
