@@ -8,6 +8,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
+. scripts/mariadb-source.sh
 
 top=$PWD
 apt_dir=$top/build/apt
@@ -23,37 +24,6 @@ if [ -f build/mariadb/DEBIAN_VERSION ] && [ -f build/mariadb-src/DEBIAN_VERSION 
     [ -n "${PERDURA_MARIADB_VERSION:-}" ] || exit 0
     [ "$(cat build/mariadb/DEBIAN_VERSION)" != "$PERDURA_MARIADB_VERSION" ] || exit 0
 fi
-
-apt_get() { apt-get -qq -c "$apt_dir/apt.conf" "$@"; }
-
-# The machine's Debian archives as one-line sources, each once with its sources beside it.
-write_apt_configuration() {
-    mkdir -p "$apt_dir/lists/partial" "$downloads"
-    apt-get indextargets --format '$(REPO_URI)|$(BASE_URI)|$(COMPONENT)|$(SIGNED_BY)|$(TRUSTED)|$(ORIGIN)' \
-        'Created-By: Packages' | grep -E '\|(Debian|Ubuntu)$' | sort -u \
-        | while IFS='|' read -r repo base component key trusted _; do
-            options=
-            case $key in /*) options="signed-by=$key" ;; esac
-            [ "$trusted" != yes ] || [ -n "$options" ] || options="trusted=yes"
-            suite=${base#"$repo"dists/}
-            for kind in deb deb-src; do
-                printf '%s %s%s %s %s\n' "$kind" "${options:+[$options] }" "$repo" "${suite%/}" "$component"
-            done
-        done >"$apt_dir/sources.list"
-    [ -s "$apt_dir/sources.list" ] || die "no Debian archive is configured in apt: see /etc/apt/sources.list"
-    cat >"$apt_dir/apt.conf" <<CONF
-Dir::State::lists "$apt_dir/lists";
-Dir::Etc::sourcelist "$apt_dir/sources.list";
-Dir::Etc::sourceparts "/dev/null";
-Dir::Cache::pkgcache "";
-Dir::Cache::srcpkgcache "";
-APT::Sandbox::User "$(id -un)";
-Acquire::Languages "none";
-Acquire::Retries "3";
-APT::Update::Post-Invoke "";
-CONF
-    apt_get update
-}
 
 # Versions of the server, newest first.
 versions() {
@@ -88,29 +58,14 @@ unpack_server() {
     mv build/mariadb.new build/mariadb
 }
 
-# Only what a storage engine includes; `generated` holds the one header the server's build makes and no package has.
-unpack_headers() {
-    local version=$1 tarball root
-    tarball=$(echo "$downloads/$version"/mariadb_*.orig.tar.*z)
-    root=$(tar -tf "$tarball" | sed -n '1s,/.*,,p')
-    rm -rf build/mariadb-src.new
-    mkdir -p build/mariadb-src.new/generated
-    tar -x -C build/mariadb-src.new --strip-components=1 -f "$tarball" \
-        "$root/include" "$root/libservices" "$root/wsrep-lib/include" "$root/wsrep-lib/wsrep-API"
-    tar -x -C build/mariadb-src.new --strip-components=1 --wildcards -f "$tarball" "$root/sql/*.h"
-    cp build/mariadb-src.new/include/probes_mysql_nodtrace.h.in build/mariadb-src.new/generated/probes_mysql_nodtrace.h
-    printf '%s\n' "$version" >build/mariadb-src.new/DEBIAN_VERSION
-    rm -rf build/mariadb-src
-    mv build/mariadb-src.new build/mariadb-src
-}
-
+mkdir -p "$downloads"
 write_apt_configuration
 for version in $(versions); do
     say "trying MariaDB $version"
     if download "$version"; then
         say "unpacking MariaDB $version"
         unpack_server "$version"
-        unpack_headers "$version"
+        unpack_headers "$version" "$downloads/$version" build/mariadb-src
         rm -rf "${downloads:?}/$version" "$apt_dir/lists"
         missing=$(ldd build/mariadb/usr/sbin/mariadbd | awk '/not found/ {print $1}')
         [ -z "$missing" ] || die "libraries of mariadbd are missing on this machine: $missing"

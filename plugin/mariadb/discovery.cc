@@ -59,8 +59,16 @@ static int discover_table_existence(handlerton *, const char *database, const ch
   return perdura_table_exists(pool, path);
 }
 
+/* The server has dropped the tables that it found. */
+static void drop_database(handlerton *, char *path)
+{
+  if (perdura_drop_database(pool, path) != PERDURA_CODE_OK)
+    log_last_error("dropping what is left of a database");
+}
+
 void set_discovery_calls(handlerton *target)
 {
+  target->drop_database= drop_database;
   target->discover_table= discover_table;
   target->discover_table_names= discover_table_names;
   target->discover_table_existence= discover_table_existence;

@@ -69,6 +69,7 @@ public:
   int delete_table(const char *name) override;
   int rename_table(const char *from, const char *to) override;
   int truncate() override;
+  enum row_type get_row_type() const override;
   bool check_if_incompatible_data(HA_CREATE_INFO *info, uint table_changes) override;
 
   /* -- alterations of indexes (ha_perdura_alter.cc) */
@@ -103,6 +104,7 @@ public:
   int rnd_next(uchar *record) override;
   int rnd_pos(uchar *record, uchar *position) override;
   int rnd_end() override;
+  int calculate_checksum() override;
   void position(const uchar *record) override;
   int cmp_ref(const uchar *left, const uchar *right) override;
   handler *clone(const char *name, MEM_ROOT *root) override;
@@ -146,6 +148,7 @@ private:
   int failed(PerduraCode code);
   void choose_columns();
   void choose_claims();
+  void leave_out_generated(uchar *record) const;
   bool is_used(const uchar *record);
   int next_to_claim(uchar *record, PerduraCode code);
   int search_again(uchar *record);
@@ -173,6 +176,8 @@ private:
   PerduraSession *m_session= nullptr;
   thr_lock_type m_lock_type= TL_UNLOCK;
   bool m_columns_chosen= false;
+  /* The scan is for CHECKSUM TABLE, and the table has generated columns. */
+  bool m_checksums= false;
   /* A replica's search for the row of an event: none, the one before it waits for earlier transactions, the one after. */
   enum class Search { NONE, FIRST, LAST } m_search= Search::NONE;
   /* The statement locks the rows that it reads, or claims. */

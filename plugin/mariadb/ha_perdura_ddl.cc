@@ -98,8 +98,23 @@ static PerduraCode begin_counting(const char *name, Table_definition *definition
   return code;
 }
 
+/* Whether there is the directory of a table's database. With other engines the server finds out when it writes the table's .frm file or
+   moves it. A table that is found through the pool has such a file only once it was opened. */
+static bool has_directory(const char *name)
+{
+  char directory[FN_REFLEN];
+  size_t length;
+  dirname_part(directory, name, &length);
+  return !my_access(directory, F_OK);
+}
+
 int ha_perdura::create(const char *name, TABLE *form, HA_CREATE_INFO *info)
 {
+  if (!has_directory(name))
+  {
+    my_error(ER_BAD_DB_ERROR, MYF(0), form->s->db.str);
+    return HA_ERR_UNSUPPORTED;
+  }
   if (int error= check_options(ha_thd(), form, info))
     return error;
   if (int error= check_foreign_keys(ha_thd()))
@@ -167,7 +182,16 @@ int ha_perdura::delete_table(const char *name)
 
 int ha_perdura::rename_table(const char *from, const char *to)
 {
+  if (!has_directory(to))
+    return HA_ERR_GENERIC;
   return table_error(perdura_table_rename(pool, from, to));
+}
+
+/* EXCHANGE PARTITION compares the formats. The engine has one, but as with InnoDB a partition is not to become of another format than its table's
+   definition says. */
+enum row_type ha_perdura::get_row_type() const
+{
+  return table_share->row_type == ROW_TYPE_DEFAULT ? ROW_TYPE_DYNAMIC : table_share->row_type;
 }
 
 /* EXCHANGE PARTITION asks whether the rows of one table can be those of the other. */

@@ -69,10 +69,37 @@ int ha_perdura::rnd_next(uchar *record)
   if (m_condition)
     return next_to_claim(record, code);
   if (likely(code == PERDURA_CODE_OK))
+  {
+    if (unlikely(m_checksums))
+      leave_out_generated(record);
     return 0;
+  }
   if (code != PERDURA_CODE_END)
     return failed(code);
   return unlikely(m_search == Search::FIRST) ? search_again(record) : HA_ERR_END_OF_FILE;
+}
+
+/* For CHECKSUM TABLE the server does not want the generated columns, also those that are stored, but sums up what the record has for them, and their
+   NULL bits. Those of the row would make the sum differ from that of other engines, which leave them as in a new record. */
+void ha_perdura::leave_out_generated(uchar *record) const
+{
+  for (Field **generated= table->vfield; *generated; generated++)
+  {
+    const Field *field= *generated;
+    if (!field->null_ptr || bitmap_is_set(table->read_set, field->field_index))
+      continue;
+    uchar &nulls= record[field->null_ptr - table->record[0]];
+    const uchar as_new= table->s->default_values[field->null_ptr - table->record[0]];
+    nulls= static_cast<uchar>((nulls & ~field->null_bit) | (as_new & field->null_bit));
+  }
+}
+
+int ha_perdura::calculate_checksum()
+{
+  m_checksums= table->vfield != nullptr;
+  const int error= handler::calculate_checksum();
+  m_checksums= false;
+  return error;
 }
 
 /* Holds back the warnings that evaluating a condition raises. Errors pass. */

@@ -73,6 +73,7 @@ usage: cargo xtask COMMAND
 ";
 
 fn run() -> Result<()> {
+    paths::find_top()?;
     let mut args = Args::from_command_line();
     let Some(command) = args.positional() else { bail!("{USAGE}") };
     match command.as_str() {

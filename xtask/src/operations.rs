@@ -2,11 +2,14 @@
 //! package installed by its own README.
 //!
 //! The hazards: a command or a step that does not work as written; a variable without documentation; a backup that claims to be
-//! complete and holds half a transfer, or nothing; a server that starts without its tables.
+//! complete and holds half a transfer, or nothing; a server that starts without its tables, or is updated and does not say that they are missing.
 
 mod backup;
+mod machine;
 mod own_server;
 mod package;
+mod statements;
+mod update;
 
 use anyhow::{Context, Result, ensure};
 use mysql::prelude::Queryable;

@@ -231,6 +231,10 @@ PerduraCode perdura_tables_list(const PerduraEngine *engine, const char *databas
 // Drops the temporary tables of the server's last run. To be called before the server recovers its DDL.
 PerduraCode perdura_drop_temporary_tables(const PerduraEngine *engine);
 
+// Drops all tables of the database whose directory has this path, also those that the server does not know:
+// parts of partitioned tables whose definition, which the server alone keeps, was lost with the directory.
+PerduraCode perdura_drop_database(const PerduraEngine *engine, const char *path);
+
 // Drops the tables that the server's own DDL left under names of its own (`#sql...`) when a crash interrupted
 // it. To be called after the server has finished or undone that DDL. Calls `kept` with the name of each old
 // table of an ALTER that is still there: it stays, for it may be the only copy.

@@ -190,9 +190,10 @@ impl<S: Subject> Campaign for Of<S> {
     }
 }
 
-/// The project's root folder.
+/// The project's root folder: that of the cargo which runs this program, not of the one that built it, since a checkout may be a copy.
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+    std::env::var_os("CARGO_MANIFEST_DIR")
+        .map_or_else(|| PathBuf::from("."), |package| Path::new(&package).join("../.."))
 }
 
 /// The findings of a campaign so far.

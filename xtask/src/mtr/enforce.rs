@@ -3,6 +3,10 @@
 //! The expected results of those tests are of other settings, so most of what differs from them says nothing. What counts is what the
 //! two runs have in common: a test fails only if its output with Perdura is not that with InnoDB, apart from the engines' names, the order of
 //! lines and the plans of EXPLAIN.
+//!
+//! Tables without ENGINE are in the engine as the server's default: partitioned ones are not enforced. A test that sets a mode with
+//! NO_ENGINE_SUBSTITUTION, such as TRADITIONAL, has the server refuse the engine that a statement names. It may end there in both runs, and alike: such
+//! tests are counted as not compared.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,17 +20,21 @@ use crate::{mariadbd, paths, server};
 const LINES_SHOWN: usize = 12;
 /// Columns of EXPLAIN at least.
 const EXPLAIN_COLUMNS: usize = 9;
+/// What the server says of an engine other than the enforced one, in a mode with NO_ENGINE_SUBSTITUTION.
+const REFUSED_ENGINE: &str = "Unknown storage engine '";
 
 /// How a test ended: its mark, and what it printed if that is not the expected result.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Outcome {
     mark: String,
     output: String,
+    /// Whether the server has refused an engine that the test names, which it is not to do.
+    refuses_engine: bool,
 }
 
 type Outcomes = BTreeMap<String, Outcome>;
 
-/// Runs suites, or tests named `SUITE.TEST`, with both engines, and closes with `N passed, N failed, N skipped`.
+/// Runs suites, or tests named `SUITE.TEST`, with both engines, and closes with `N passed, N failed, N skipped, N not compared`.
 pub fn run(names: &[String]) -> Result<()> {
     ensure!(!names.is_empty(), "mtr --enforce needs a suite or a test of the server's own");
     let scratch = paths::medium().join(format!("mtr-{}", std::process::id()));
@@ -37,11 +45,14 @@ pub fn run(names: &[String]) -> Result<()> {
     std::fs::remove_dir_all(&scratch).with_context(|| scratch.display().to_string())?;
     let directory = paths::build().join("mtr-enforce");
     std::fs::create_dir_all(&directory)?;
-    let (mut passed, mut failed, mut skipped) = (0, 0, 0);
+    let (mut passed, mut failed, mut skipped, mut not_compared) = (0, 0, 0, 0);
     for (name, ours) in &ours {
         let Some(theirs) = theirs.get(name) else { continue };
         if [ours, theirs].iter().any(|outcome| outcome.mark == "skipped" || outcome.mark == "disabled") {
             skipped += 1;
+        } else if ours.refuses_engine || theirs.refuses_engine {
+            not_compared += 1;
+            println!("mtr: {name}: not compared: it names an engine while its mode has NO_ENGINE_SUBSTITUTION");
         } else if ours.mark == "pass" && theirs.mark == "pass" || comparable(&ours.output) == comparable(&theirs.output)
         {
             passed += 1;
@@ -51,7 +62,7 @@ pub fn run(names: &[String]) -> Result<()> {
             show(&directory, name, ours, theirs)?;
         }
     }
-    println!("{passed} passed, {failed} failed, {skipped} skipped");
+    println!("{passed} passed, {failed} failed, {skipped} skipped, {not_compared} not compared");
     ensure!(passed > 0 && failed == 0, "{failed} tests differ; their outputs are in {}", directory.display());
     Ok(())
 }
@@ -100,6 +111,7 @@ fn with_engine(engine: &str, names: &[String], scratch: &Path) -> Result<Outcome
     command.args(["--nocheck-testcases", "--nowarnings", "--skip-rpl"]);
     let mut options = vec![
         format!("--enforce-storage-engine={engine}"),
+        format!("--default-storage-engine={engine}"),
         // Without NO_ENGINE_SUBSTITUTION, with which another engine in CREATE TABLE would be an error.
         "--sql-mode=STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_AUTO_CREATE_USER".to_owned(),
     ];
@@ -136,10 +148,20 @@ fn with_engine(engine: &str, names: &[String], scratch: &Path) -> Result<Outcome
         }
         std::fs::remove_file(&path)?;
     }
-    for (name, outcome) in outcomes.iter_mut().filter(|(_, outcome)| outcome.mark == "pass") {
-        outcome.output = named_alike(&expected(&driver, name));
+    for (name, outcome) in &mut outcomes {
+        let expected = named_alike(&expected(&driver, name));
+        match outcome.mark.as_str() {
+            "pass" => outcome.output = expected,
+            _ => outcome.refuses_engine = refuses_engine(&outcome.output, &expected),
+        }
     }
     Ok(outcomes)
+}
+
+/// Whether a test's output tells of more engines refused than the expected one does.
+fn refuses_engine(output: &str, expected: &str) -> bool {
+    let count = |text: &str| text.matches(REFUSED_ENGINE).count();
+    count(output) > count(expected)
 }
 
 /// The expected result of a test, which is the output of one that passes; empty if the test has several.
@@ -189,7 +211,7 @@ fn outcomes(text: &str) -> Outcomes {
             let mark = rest.split(' ').next().unwrap_or_default();
             if name.contains('.') && ["pass", "fail", "skipped", "disabled"].contains(&mark) {
                 let name = name.split_whitespace().collect::<Vec<_>>().join(" ");
-                let outcome = Outcome { mark: mark.to_owned(), output: String::new() };
+                let outcome = Outcome { mark: mark.to_owned(), ..Outcome::default() };
                 found.insert(name.clone(), outcome);
                 current = Some(name);
                 continue;
@@ -214,7 +236,7 @@ fn named_alike(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Outcome, comparable, outcomes, suite_of};
+    use super::{Outcome, comparable, outcomes, refuses_engine, suite_of};
 
     #[test]
     fn plans_and_notes_are_left_out_and_rows_are_not() {
@@ -228,9 +250,20 @@ mod tests {
         let text = "main.a                [ pass ]     12\nmain.b 'innodb'       [ fail ]\nmysqltest: At line 3: query 'x' on \
                     Perdura failed\nother\nvcol.c [ skipped ]  why\n";
         let found = outcomes(text);
-        assert_eq!(found["main.a"], Outcome { mark: "pass".into(), output: String::new() });
+        assert_eq!(found["main.a"], Outcome { mark: "pass".into(), ..Outcome::default() });
         assert_eq!(found["main.b 'innodb'"].output, "mysqltest: At line 3: query 'x' on InnoDB failed\n");
         assert_eq!(found["vcol.c"].mark, "skipped");
+    }
+
+    #[test]
+    fn a_refused_engine_counts_unless_the_test_expects_it() {
+        let end = "mysqltest: At line 9: query 'create table t1 (a int) engine=MyISAM' failed: ER_UNKNOWN_STORAGE_ENGINE (1286): \
+                   Unknown storage engine 'MyISAM'\n";
+        let expected = "create table t1 (a int) engine=none;\nERROR 42000: Unknown storage engine 'none'\n";
+        assert!(refuses_engine(end, ""));
+        assert!(refuses_engine(&(expected.to_owned() + end), expected));
+        assert!(!refuses_engine(expected, expected));
+        assert!(!refuses_engine("other", expected));
     }
 
     #[test]

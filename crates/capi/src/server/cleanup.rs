@@ -5,7 +5,7 @@ use super::code::{Outcome, PerduraCode};
 use super::engine::PerduraEngine;
 use super::name;
 use perdura_engine::Engine;
-use std::ffi::c_char;
+use std::ffi::{CStr, c_char};
 
 /// Drops the temporary tables of the server's last run. To be called before the server recovers its DDL.
 ///
@@ -40,6 +40,24 @@ pub unsafe extern "C" fn perdura_drop_ddl_garbage(
             }
         }
         drop_tables(engine, name::is_rebuilt)
+    })
+}
+
+/// Drops all tables of the database whose directory has this path, also those that the server does not know: parts of partitioned tables whose
+/// definition, which the server alone keeps, was lost with the directory.
+///
+/// # Safety
+/// `engine` must be open, `path` a C string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn perdura_drop_database(engine: *const PerduraEngine, path: *const c_char) -> PerduraCode {
+    // SAFETY: as the caller vouches for.
+    let (engine, path) = unsafe { ((*engine).engine(), CStr::from_ptr(path)) };
+    call(Some(engine), || {
+        let path = path.to_string_lossy();
+        let Some(database) = path.trim_end_matches('/').rsplit('/').next().filter(|name| !name.is_empty()) else {
+            return Ok(PerduraCode::Ok);
+        };
+        drop_tables(engine, |name| name.split_once('/').is_some_and(|(of, _)| of == database))
     })
 }
 

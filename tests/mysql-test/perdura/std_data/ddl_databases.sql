@@ -1,0 +1,97 @@
+-- a database that is missing
+CREATE TABLE t1 (a INT PRIMARY KEY, b INT);
+RENAME TABLE t1 TO missing_db.t1;
+ALTER TABLE t1 RENAME TO missing_db.t1;
+ALTER TABLE t1 ADD c INT, RENAME TO missing_db.t1, ALGORITHM=COPY;
+ALTER TABLE t1 ADD KEY (b), RENAME TO missing_db.t1, ALGORITHM=INPLACE;
+SHOW TABLES;
+INSERT INTO t1 (a) VALUES (1);
+FLUSH TABLES;
+SELECT * FROM t1;
+RENAME TABLE t1 TO missing_db.t1;
+ALTER TABLE t1 RENAME TO missing_db.t1;
+SELECT * FROM t1;
+CREATE TABLE t2 (a INT);
+RENAME TABLE t2 TO t3, t1 TO missing_db.t1;
+RENAME TABLE IF EXISTS t2 TO missing_db.t2;
+SHOW TABLES;
+CREATE TABLE missing_db.t (a INT);
+CREATE TABLE missing_db.t LIKE t1;
+CREATE TABLE missing_db.t AS SELECT 1 AS a;
+CREATE TABLE IF NOT EXISTS missing_db.t (a INT);
+CREATE OR REPLACE TABLE missing_db.t (a INT);
+CREATE TABLE t4 LIKE missing_db.t;
+DROP TABLE missing_db.t;
+DROP TABLE IF EXISTS missing_db.t;
+TRUNCATE TABLE missing_db.t;
+ALTER TABLE missing_db.t ADD b INT;
+SELECT * FROM missing_db.t;
+SHOW TABLES FROM missing_db;
+SELECT table_name FROM information_schema.tables WHERE table_schema='missing_db';
+DROP TABLE t1, t2;
+
+-- temporary tables need no directory of a database
+CREATE TEMPORARY TABLE missing_db.t (a INT);
+CREATE TEMPORARY TABLE t1 (a INT);
+ALTER TABLE t1 RENAME TO missing_db.t;
+ALTER TABLE t1 RENAME TO t2;
+INSERT INTO t2 VALUES (1);
+SELECT * FROM t2;
+RENAME TABLE t2 TO missing_db.t2;
+DROP TABLE t2;
+DROP TEMPORARY TABLE IF EXISTS missing_db.t, t1;
+
+-- partitions
+CREATE TABLE p1 (a INT) PARTITION BY HASH (a) PARTITIONS 2;
+RENAME TABLE p1 TO missing_db.p1;
+ALTER TABLE p1 RENAME TO missing_db.p1;
+CREATE TABLE missing_db.p1 LIKE p1;
+INSERT INTO p1 VALUES (1), (2);
+SELECT * FROM p1 ORDER BY a;
+CREATE TABLE e1 (a INT);
+ALTER TABLE p1 EXCHANGE PARTITION p0 WITH TABLE missing_db.e1;
+ALTER TABLE missing_db.p1 EXCHANGE PARTITION p0 WITH TABLE e1;
+DROP TABLE p1, e1;
+
+-- from one database to another, with what hangs on a table
+CREATE DATABASE other_db;
+CREATE TABLE t1 (a INT PRIMARY KEY);
+CREATE TRIGGER tr BEFORE INSERT ON t1 FOR EACH ROW SET NEW.a = NEW.a + 1;
+CREATE VIEW v1 AS SELECT a FROM t1;
+RENAME TABLE t1 TO other_db.t1;
+RENAME TABLE v1 TO other_db.v1;
+ALTER TABLE t1 RENAME TO missing_db.t1;
+DROP TRIGGER tr;
+RENAME TABLE t1 TO other_db.t1;
+SELECT * FROM v1;
+RENAME TABLE v1 TO missing_db.v1;
+CREATE TABLE t1 (a INT);
+RENAME TABLE t1 TO other_db.t1;
+ALTER TABLE other_db.t1 RENAME TO t1;
+RENAME TABLE other_db.t1 TO t1;
+SHOW TABLES FROM other_db;
+DROP DATABASE other_db;
+CREATE DATABASE other_db;
+SHOW TABLES FROM other_db;
+CREATE TABLE other_db.t1 (b INT);
+SHOW COLUMNS FROM other_db.t1;
+DROP DATABASE other_db;
+SELECT * FROM other_db.t1;
+DROP VIEW v1;
+DROP TABLE t1;
+
+-- names that differ by case
+CREATE TABLE T1 (a INT);
+CREATE TABLE t1 (b INT);
+RENAME TABLE T1 TO t1;
+RENAME TABLE T1 TO t2, t1 TO T1, t2 TO t1;
+SHOW COLUMNS FROM T1;
+SHOW COLUMNS FROM t1;
+CREATE DATABASE `Other-Db`;
+RENAME TABLE t1 TO `other-db`.t1;
+RENAME TABLE t1 TO `Other-Db`.`t-1`;
+SHOW TABLES FROM `Other-Db`;
+DROP TABLE T1, t1;
+DROP TABLE T1;
+DROP DATABASE `Other-Db`;
+SHOW TABLES;
