@@ -37,7 +37,7 @@ pub struct TableWrites {
     pub(super) touched: Touched,
     pub(super) bulk: Option<BulkInsert>,
     pub(super) segments: OwnSegments,
-    /// Single inserts, undone ones included.
+    /// Single inserts, undone ones included, refused ones not.
     inserts: u64,
     /// Versions written, those of bulk inserts apart.
     versions: u64,
@@ -421,7 +421,18 @@ impl TableWrites {
         self.free(versions, rids);
     }
 
-    fn free(&self, versions: Vec<Word>, rids: Vec<Rid>) {
+    /// Takes the last insert off the counts of writes.
+    pub(super) fn take_back_counts(&mut self) {
+        self.inserts -= 1;
+        self.touched.memory.take_words(1);
+    }
+
+    /// Keeps the RID of an insert that was taken back until the transaction ends, since others wait for it.
+    pub(super) fn keep_until_end(&mut self, rid: Rid) {
+        self.waited_for.push(rid);
+    }
+
+    pub(super) fn free(&self, versions: impl IntoIterator<Item = Word>, rids: impl IntoIterator<Item = Rid>) {
         self.table.space().free_all(versions);
         // Planted: the RID of an undone insert is lost.
         self.table.space().free_rids(rids.into_iter().filter(|_| !perdura_pmem::planted(62)));
@@ -461,7 +472,7 @@ impl TableWrites {
             self.free(versions, rids);
         }
         let waited_for = std::mem::take(&mut self.waited_for);
-        self.free(Vec::new(), waited_for);
+        self.free([], waited_for);
         if let Some(bulk) = self.bulk.take() {
             bulk.abandon();
         }
@@ -545,7 +556,7 @@ impl TableWrites {
     /// seconds since 1970.
     pub fn retire(&mut self, now: u64) {
         let waited_for = std::mem::take(&mut self.waited_for);
-        self.free(Vec::new(), waited_for);
+        self.free([], waited_for);
         let retired = std::mem::take(&mut self.retired);
         if (retired.rows > 0 || self.bulk.is_some()) && !self.writer.moves() {
             self.table.set_changed(now);

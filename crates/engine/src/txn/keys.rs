@@ -81,7 +81,7 @@ impl Session {
         for ((index, key), sought) in keys.iter().enumerate().zip(&sought) {
             if let Err(error) = self.insert_key(table, (index, *key), rid.row(), at, Some(sought)) {
                 self.take_back(table, rid, done, at);
-                self.write(table, rid, None)?;
+                self.writes.table(table, self.owner.id).take_back_insert(rid);
                 return Err(error);
             }
             done.push(Done::Inserted(index, key.bytes));
