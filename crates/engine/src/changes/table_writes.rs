@@ -370,7 +370,8 @@ impl TableWrites {
     }
 
     /// Undoes the writes of the steps after `seen`, and frees what they wrote. All rows of the bulk insert are noted.
-    pub fn undo_to(&mut self, mark: BulkMark, seen: u64) {
+    /// Words that come back to DRAM are spilled again beyond `most` bytes, down to half of them.
+    pub fn undo_to(&mut self, mark: BulkMark, seen: u64, most: usize) {
         // Lines to be undone are flushed too, so that none of them stays dirty.
         if self.flush_rest() {
             self.segments.note_written();
@@ -379,8 +380,13 @@ impl TableWrites {
             self.undo_leaves(seen);
         }
         let touched = self.touched.take_since(seen);
+        let mut has_room = true;
         for page in &touched {
-            self.undo_in_page(*page, seen);
+            let is_held = self.undo_in_page(*page, seen);
+            // What finds no room on the medium stays in DRAM: an undo does not fail.
+            if is_held && has_room && self.touched.memory.word_bytes() > most {
+                has_room = self.spill(most / 2).is_ok();
+            }
         }
         if let Some(bulk) = &mut self.bulk {
             bulk.rollback_to(mark, seen, &touched);
@@ -388,16 +394,20 @@ impl TableWrites {
         }
     }
 
-    fn undo_in_page(&mut self, page: u64, seen: u64) {
+    /// Undoes the writes to a page of the steps after `seen`. Returns whether its words came back to DRAM for that.
+    fn undo_in_page(&mut self, page: u64, seen: u64) -> bool {
         let (mut versions, mut rids) = (Vec::new(), Vec::new());
-        {
+        let is_held = {
             let directory = self.table.directory();
-            let Some(mut shadow) = self.table.shadows().slot(page).lock_existing() else { return };
-            let Some(change) = shadow.change_mut(&self.writer).filter(|change| !change.is_whole_page()) else { return };
-            if let Some(place) = change.hold_words() {
+            let Some(mut shadow) = self.table.shadows().slot(page).lock_existing() else { return false };
+            let change = shadow.change_mut(&self.writer).filter(|change| !change.is_whole_page());
+            let Some(change) = change else { return false };
+            let place = change.hold_words();
+            let is_held = place.is_some();
+            if is_held {
                 self.touched.memory.add_held(page, change.after().len());
-                versions.push(place);
             }
+            versions.extend(place);
             for write in change.undo(seen) {
                 match write.restored {
                     Some(_) => self.touched.memory.take_replaced(1),
@@ -417,8 +427,10 @@ impl TableWrites {
                     }
                 }
             }
-        }
+            is_held
+        };
         self.free(versions, rids);
+        is_held
     }
 
     /// Takes the last insert off the counts of writes.

@@ -294,7 +294,7 @@ impl Session {
             }
             let within = self.changing;
             self.begin_ending();
-            self.writes.undo_to(&savepoint.position);
+            self.writes.undo_to(&savepoint.position, self.pool.transaction_memory());
             // The next statement may run on another thread.
             self.fence_writes();
             if !within {
