@@ -22,7 +22,9 @@ impl TableWrites {
         let slot = self.table.shadows().slot(directory.page_of(rid.row()));
         let Some(mut shadow) = slot.lock_existing() else { return };
         let Some(change) = shadow.change_mut(&self.writer) else { return };
-        let version = change.take_back_insert(position);
+        // Planted: the version of a refused row is free while its word is still there.
+        let version =
+            if perdura_pmem::planted(267) { change.after().get(position) } else { change.take_back_insert(position) };
         let is_waited_for = self.writer.has_tabled(LockKey::row(self.table.id(), rid));
         if is_waited_for {
             change.lock(position);
