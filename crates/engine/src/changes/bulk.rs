@@ -113,18 +113,16 @@ impl BulkInsert {
     pub fn take_back_last(&mut self, rid: Rid) -> Word {
         let (row, version) = (rid.row(), self.word(rid.row()));
         debug_assert!(self.pages.last().is_some_and(|page| page.next == row + 1 && page.noted <= row), "the last row");
-        let (folded, first) =
-            (self.folded_row(rid, version), self.directory().page_rows(self.directory().page_of(row)).start);
+        let folded = self.folded_row(rid, version);
         self.table.directory().store(row, Word::empty(rid.incarnation()));
+        // With the words before it in the line.
+        self.table.directory().flush(row);
         self.rows -= 1;
-        let Some(page) = self.pages.last_mut() else { return version };
-        page.next = row;
-        // Planted: a refused row counts in the checksum of its page.
-        page.folded ^= if perdura_pmem::planted(266) { 0 } else { folded };
-        // The line is flushed with the words before this one, if there are any in it.
-        page.line_dirty = row > first && !row.is_multiple_of(WORDS_IN_LINE);
-        if !page.line_dirty {
-            self.table.directory().flush(row);
+        if let Some(page) = self.pages.last_mut() {
+            page.next = row;
+            // Planted: a refused row counts in the checksum of its page.
+            page.folded ^= if perdura_pmem::planted(266) { 0 } else { folded };
+            page.line_dirty = false;
         }
         version
     }
