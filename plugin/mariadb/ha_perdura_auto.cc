@@ -26,7 +26,7 @@ void ha_perdura::get_auto_increment(ulonglong offset, ulonglong increment, ulong
   if (!m_values_wanted)
     m_values_wanted= wanted;
   const ulonglong most= table->next_number_field->get_max_int_value();
-  if (perdura_counter_reserve(pool, m_cursor, offset, increment, m_values_wanted, most, &found, &reserved) != PERDURA_CODE_OK)
+  if (perdura_counter_reserve(pool, m_session, m_cursor, offset, increment, m_values_wanted, most, &found, &reserved) != PERDURA_CODE_OK)
   {
     *first= ULONGLONG_MAX;
     *count= 0;
@@ -43,13 +43,13 @@ int ha_perdura::pass_auto_increment(Field *field)
   const longlong value= field->val_int();
   if (value <= 0 && !(field->flags & UNSIGNED_FLAG))
     return 0;
-  PerduraCode code= perdura_counter_pass(pool, m_cursor, static_cast<ulonglong>(value));
+  PerduraCode code= perdura_counter_pass(pool, m_session, m_cursor, static_cast<ulonglong>(value));
   return likely(code == PERDURA_CODE_OK) ? 0 : failed(code);
 }
 
 int ha_perdura::reset_auto_increment(ulonglong value)
 {
-  return table_error(perdura_counter_set(pool, m_cursor, std::max<ulonglong>(value, 1)));
+  return table_error(perdura_counter_set(pool, m_session, m_cursor, std::max<ulonglong>(value, 1)));
 }
 
 /* For SHOW CREATE TABLE, and for a table that takes this one's place. */

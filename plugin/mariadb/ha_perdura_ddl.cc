@@ -93,7 +93,7 @@ static PerduraCode begin_counting(const char *name, Table_definition *definition
   PerduraCode code= perdura_cursor_open(pool, name, definition->get(), &cursor);
   if (code != PERDURA_CODE_OK)
     return code;
-  code= perdura_counter_set(pool, cursor, std::max<ulonglong>(first, 1));
+  code= perdura_counter_set(pool, nullptr, cursor, std::max<ulonglong>(first, 1));
   perdura_cursor_close(cursor);
   return code;
 }
@@ -204,6 +204,6 @@ int ha_perdura::truncate()
 {
   PerduraCode code= perdura_table_truncate(pool, m_cursor);
   if (code == PERDURA_CODE_OK && table->found_next_number_field)
-    code= perdura_counter_set(pool, m_cursor, 1);
+    code= perdura_counter_set(pool, nullptr, m_cursor, 1);
   return table_error(code);
 }

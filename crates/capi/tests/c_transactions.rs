@@ -3,6 +3,8 @@
 
 mod support;
 
+use perdura_capi::server::auto_increment::*;
+use perdura_capi::server::backup::*;
 use perdura_capi::server::code::PerduraCode;
 use perdura_capi::server::cursor::PerduraLock;
 use perdura_capi::server::hooks::PerduraWaitHooks;
@@ -12,7 +14,9 @@ use perdura_capi::server::session::*;
 use perdura_capi::server::statement::*;
 use perdura_capi::server::xa::*;
 use std::ffi::c_void;
+use std::ptr::null;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 use support::*;
 
 #[test]
@@ -304,4 +308,83 @@ fn the_order_of_commits_is_given_by_another_thread() {
     session.begin(false);
     assert_eq!(table.rows(&session), [row(1, "ordered")]);
     session.commit();
+}
+
+/// A call of a counter: values reserved for the session's statement, or 0 with its code.
+fn reserve(pool: &Pool, session: &Session, table: &Cursor, wanted: u64) -> (PerduraCode, u64) {
+    let (mut first, mut count) = (0, 0);
+    // SAFETY: the pool is open, session and cursor are live and used by this thread.
+    let code = unsafe {
+        perdura_counter_reserve(pool.engine, session.0, table.0, 1, 1, wanted, u64::MAX, &mut first, &mut count)
+    };
+    (code, count)
+}
+
+/// Hazard: a backup waits for a statement that waits, with the values of its AUTO_INCREMENT column, for the end of the backup.
+#[test]
+fn a_hold_does_not_wait_for_a_counter_that_waits_for_it() {
+    let pool = Pool::new();
+    let table = pool.table("./d/t");
+    let session = pool.session();
+    // SAFETY: the pool is open and the cursor is used by this thread.
+    ok(unsafe { perdura_counter_set(pool.engine, null(), table.0, 1) });
+    session.begin(false);
+    ok(table.insert(&session, &row(1, "begins a change")));
+    std::thread::scope(|scope| {
+        let pool = &pool;
+        // SAFETY: the pool is open.
+        let holding = scope.spawn(|| unsafe { perdura_hold(pool.engine, WAIT_MS) });
+        std::thread::sleep(Duration::from_millis(100));
+        assert!(!holding.is_finished(), "a statement that has written is running");
+        for _ in 0..3 {
+            assert_eq!(reserve(pool, &session, &table, 10_000), (PerduraCode::Ok, 10_000));
+        }
+        assert!(!holding.is_finished(), "the statement is still running");
+        session.end_statement();
+        ok(holding.join().unwrap());
+    });
+    // SAFETY: the pool is open.
+    assert!(unsafe { perdura_release(pool.engine) });
+    session.commit();
+}
+
+/// Hazard: while the pool is held, a statement that waits for values of a counter cannot be killed, and keeps others from them; or the
+/// pool cannot be closed.
+#[test]
+fn a_wait_of_a_counter_for_a_held_pool_ends_with_a_kill() {
+    let pool = Pool::new();
+    let table = pool.table("./d/t");
+    let other = pool.open("./d/t", b"v1").expect("an open table");
+    let (session, late) = (pool.session(), pool.session());
+    // SAFETY: the pool is open and the cursor is used by this thread.
+    ok(unsafe { perdura_counter_set(pool.engine, null(), table.0, 1) });
+    late.begin(false);
+    ok(other.insert(&late, &row(1, "begins a change")));
+    session.begin(false);
+    std::thread::scope(|scope| {
+        let (pool, session) = (&pool, &session);
+        // SAFETY: the pool is open.
+        let holding = scope.spawn(|| unsafe { perdura_hold(pool.engine, WAIT_MS) });
+        std::thread::sleep(Duration::from_millis(100));
+        let waiting = scope.spawn(move || reserve(pool, session, &table, 10_000).0);
+        std::thread::sleep(Duration::from_millis(50));
+        assert!(!waiting.is_finished(), "a store while the pool is held");
+        // It does not keep the one that the hold waits for.
+        assert_eq!(reserve(pool, &late, &other, 20_000), (PerduraCode::Ok, 20_000));
+        late.end_statement();
+        ok(holding.join().unwrap());
+        // SAFETY: the session is live; any thread may kill.
+        unsafe { perdura_session_kill(session.0) };
+        assert_eq!(waiting.join().unwrap(), PerduraCode::Killed);
+    });
+    session.end_statement();
+    drop(session);
+    // SAFETY: the pool is open.
+    unsafe { perdura_release(pool.engine) };
+    late.commit();
+    drop((late, other));
+    // SAFETY: as above.
+    ok(unsafe { perdura_hold(pool.engine, WAIT_MS) });
+    // Its counter is ahead of the limit that is stored, and closing stores it.
+    drop(pool.reopen());
 }

@@ -14,6 +14,7 @@ mod index_writes;
 pub mod memory;
 mod moves;
 pub mod own_segments;
+mod refused;
 mod spill;
 mod table_records;
 pub mod table_writes;

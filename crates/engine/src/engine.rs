@@ -221,6 +221,13 @@ impl Engine {
         self.pool.hold.release()
     }
 
+    /// Runs `body`, which may write with sessions that wait for no hold ([`Session::set_within`]), once the pool is not held. Nothing
+    /// interrupts that wait. `body` must do nothing that waits for a hold itself, such as DDL.
+    pub fn within_change<T>(&self, body: impl FnOnce() -> T) -> T {
+        let _changing = self.pool.hold.change();
+        body()
+    }
+
     /// Whether [`Engine::hold`] holds the pool.
     pub fn is_held(&self) -> bool {
         self.pool.hold.is_held()

@@ -21,6 +21,7 @@ pub mod measure;
 mod open;
 mod pack;
 pub mod page;
+mod places;
 pub mod purge;
 mod queue;
 pub mod redo;

@@ -8,7 +8,8 @@ use common::settle;
 use perdura_engine::{Engine, ErrorKind, Isolation, ReadView, Session};
 use perdura_pmem::SimMedium;
 use perdura_pmem::sim::Random;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
 fn open() -> Engine {
     Engine::open(Arc::new(SimMedium::new()), config()).unwrap()
@@ -202,6 +203,51 @@ fn too_many_changes_of_one_key_beside_a_savepoint() {
         settle(&engine);
         keyed.table.audit().unwrap();
     }
+}
+
+/// Hazard: a statement that waits for room in a leaf cannot be killed. While a commit that is visible has not stored its words, that
+/// wait lasts ten seconds.
+#[test]
+fn a_wait_for_room_in_a_leaf_ends_with_a_kill() {
+    let engine = open();
+    let keyed = Keyed::create(&engine, "t", &[Kind::Number, Kind::Name]);
+    let rids = fill(&engine, &keyed, (0..9).map(|number| Fields::of(number + 1)));
+    let before = keyed.check(&engine);
+    let mut late = engine.session(Isolation::ReadCommitted);
+    keyed.update(&mut late, rids[8], &Fields::of(700).row()).unwrap();
+    late.end_statement();
+    late.prepare(b"late").unwrap();
+    late.commit_ordered();
+    late.show_ordered();
+    let mut txn = engine.session(Isolation::ReadCommitted);
+    let savepoint = txn.savepoint();
+    std::thread::scope(|scope| {
+        let killer = txn.killer();
+        let (keyed, txn, rid) = (&keyed, &mut txn, rids[1]);
+        let (begins, begun) = mpsc::channel();
+        let changing = scope.spawn(move || {
+            for round in 0..300u32 {
+                txn.start_statement();
+                begins.send(round).unwrap();
+                if let Err(error) = keyed.update(txn, rid, &Fields::of(200 + round % 2 * 5).row()) {
+                    txn.rollback_statement();
+                    return Some(error.kind());
+                }
+                txn.end_statement();
+            }
+            None
+        });
+        // The last statement that begins is the one that waits.
+        while begun.recv_timeout(Duration::from_millis(300)).is_ok() {}
+        killer.kill();
+        assert_eq!(changing.join().unwrap(), Some(ErrorKind::Killed));
+    });
+    txn.rollback_to(&savepoint).unwrap();
+    txn.rollback().unwrap();
+    late.commit().unwrap();
+    let mut after = before;
+    after.insert(rids[8], Fields::of(700).row());
+    assert_eq!(keyed.check(&engine), after);
 }
 
 /// A key that goes back and forth in commits of its own, hundreds of them in one round of purge: its entries are all the same.

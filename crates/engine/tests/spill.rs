@@ -191,3 +191,47 @@ fn a_row_changed_by_many_statements_keeps_one_version() {
     drop((txn, table));
     audit(&engine);
 }
+
+/// Hazard: a rollback to a savepoint brings the words of all pages that it undoes anything in back to DRAM, however many.
+#[test]
+fn an_undo_keeps_to_the_limit() {
+    let medium = Arc::new(SimMedium::new());
+    let engine = open(&medium);
+    let (table, rids) = fill(&engine);
+    let mut txn = engine.session(Isolation::ReadCommitted);
+    let committed = content(&mut txn, &table);
+    txn.start_statement();
+    for (number, rid) in (0u32..).zip(&rids) {
+        txn.update(&table, *rid, &row(number, 1)).unwrap();
+    }
+    txn.end_statement();
+    let model = content(&mut txn, &table);
+    let limit = config().transaction_memory / 4;
+    let memory = |engine: &Engine| {
+        let mut bytes = 0;
+        engine.each_transaction(|one| {
+            bytes += one.memory;
+            true
+        });
+        bytes
+    };
+    let pages = memory(&engine);
+    for back in [1, 2] {
+        let kept = txn.savepoint();
+        txn.start_statement();
+        // One row of each page, or two.
+        for number in (0..ROWS).step_by(16 / back) {
+            txn.update(&table, rids[number as usize], &row(number, 2)).unwrap();
+        }
+        txn.rollback_to(&kept).unwrap();
+        txn.end_statement();
+        let now = memory(&engine);
+        assert!(now <= pages + limit, "{now} bytes after a rollback, {pages} before it");
+        assert_eq!(content(&mut txn, &table), model);
+    }
+    txn.rollback().unwrap();
+    assert_eq!(content(&mut txn, &table), committed);
+    drop((txn, table));
+    audit(&engine);
+    survives(&medium, engine);
+}

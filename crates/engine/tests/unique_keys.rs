@@ -294,3 +294,97 @@ fn a_snapshot_does_not_decide_what_is_unique() {
     old.commit().unwrap();
     assert_eq!(keyed.check(&engine).len(), 2);
 }
+
+/// Hazard: INSERT IGNORE or an upsert of many rows whose keys are taken holds the room of all of them until the transaction ends.
+#[test]
+fn refused_inserts_take_no_room() {
+    const REFUSED: u32 = 3000;
+    // Rows inserted before, one by one or in bulk; and bytes beside the keys: in cells, and in extents.
+    for (inserted, padding) in [(0, 30), (40, 30), (200, 30), (0, 900), (200, 900)] {
+        let (engine, keyed) = open();
+        let committed = fill(&engine, &keyed, (1..=50).map(|number| fields(number, number as u32)));
+        let mut txn = session(&engine);
+        txn.start_statement();
+        for number in 1000..1000 + inserted {
+            keyed.insert(&mut txn, &fields(number, number as u32).row()).unwrap();
+        }
+        let mut refuse = |number: u32| {
+            // The first unique key refuses it, or the second once the first is there.
+            let (taken, new) = (1 + number % 50, 5000 + number);
+            let (number, name) = if number.is_multiple_of(2) { (taken, new) } else { (new, taken) };
+            let row = Fields { padding, ..fields(u64::from(number), name) };
+            let at = if name == new { 1 } else { 2 };
+            is_duplicate(&mut txn, &keyed, None, row, (at, committed[taken as usize - 1]));
+        };
+        let used = || engine.counters().data_bytes - engine.counters().free_bytes;
+        (0..200).for_each(&mut refuse);
+        let before = used();
+        (200..REFUSED).for_each(&mut refuse);
+        // No more than the segment that is open: a row of each refusal would take a hundred times that.
+        let more = used().saturating_sub(before);
+        assert!(more <= 2 * config().segment_bytes, "{inserted} rows, padding {padding}: {more} bytes more");
+        txn.end_statement();
+        keyed.insert(&mut txn, &fields(9000, 9000).row()).unwrap();
+        txn.commit().unwrap();
+        assert_eq!(keyed.check(&engine).len() as u64, 51 + inserted);
+        settle(&engine);
+        settle(&engine);
+        keyed.table.audit().unwrap();
+    }
+}
+
+/// Hazard: what a refused insert took goes to others although they wait for its row.
+#[test]
+fn a_refused_row_that_others_wait_for_stays_locked() {
+    let (engine, keyed) = open();
+    fill(&engine, &keyed, [fields(2, 2)]);
+    let holder = keyed_holder(&engine, &keyed);
+    let mut txn = engine.session(Isolation::ReadCommitted);
+    txn.set_lock_wait_timeout(Duration::from_secs(60));
+    let mut waiter = engine.session(Isolation::ReadCommitted);
+    waiter.set_lock_wait_timeout(Duration::from_secs(60));
+    std::thread::scope(|scope| {
+        let (engine, keyed) = (&engine, &keyed);
+        // Its first key is in, and it waits for the holder's row with the second.
+        let inserting = scope.spawn(move || {
+            let error = keyed.insert(&mut txn, &fields(7, 3).row()).expect_err("the name is taken");
+            assert_eq!(error.kind(), ErrorKind::DuplicateKey, "{error}");
+            txn
+        });
+        await_waits(engine, 1);
+        let waiting = scope.spawn(move || keyed.insert(&mut waiter, &fields(7, 4).row()).map(|_| waiter));
+        await_waits(engine, 2);
+        let mut holder = holder;
+        holder.commit().unwrap();
+        let mut txn = inserting.join().unwrap();
+        assert!(!waiting.is_finished(), "it waits for the row until the transaction ends");
+        // Others insert meanwhile: none of them gets the row that is waited for.
+        let mut other = session(engine);
+        for number in 100..140 {
+            keyed.insert(&mut other, &fields(number, number as u32).row()).unwrap();
+        }
+        other.commit().unwrap();
+        keyed.insert(&mut txn, &fields(50, 50).row()).unwrap();
+        txn.commit().unwrap();
+        waiting.join().unwrap().unwrap().commit().unwrap();
+    });
+    assert_eq!(keyed.check(&engine).len(), 44);
+    settle(&engine);
+    settle(&engine);
+    keyed.table.audit().unwrap();
+}
+
+/// A transaction that has inserted a row with name 3, and not ended.
+fn keyed_holder(engine: &Engine, keyed: &Keyed) -> Session {
+    let mut holder = session(engine);
+    keyed.insert(&mut holder, &fields(1, 3).row()).unwrap();
+    holder.end_statement();
+    holder
+}
+
+/// Waits until so many transactions wait for locks.
+fn await_waits(engine: &Engine, count: u64) {
+    while engine.counters().locks_waited_for as u64 != count {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}

@@ -6,6 +6,7 @@ pub mod drill;
 pub mod history;
 pub mod keyed_writes;
 pub mod keys;
+pub mod locking;
 pub mod mix;
 pub mod old_snapshot;
 pub mod oracle;

@@ -9,7 +9,9 @@
 //! little endian), then the limit (u64, little endian). The tables of one session have counters without a limit.
 //! The limit of a table is deleted after the commit that drops the table, or when the limits are next opened: never before.
 //!
-//! Thread-safety: any thread. A counter's lock is taken before that of the limits.
+//! Thread-safety: any thread. A counter's lock is taken before that of the limits. Whoever takes one of them in order to store is
+//! within a change of the pool already (its own statement's, or one for this call). So nobody waits for a hold of the pool under
+//! these locks, on which a statement may wait that the hold waits for.
 
 use super::code::{Failure, Outcome, PerduraCode};
 use perdura_engine::{Engine, ErrorKind, Isolation, ReadView, Rid, Session, Table};
@@ -59,9 +61,22 @@ struct Limits {
     session: Session,
     table: Arc<Table>,
     rows: BTreeMap<u64, (Rid, u64)>,
+    /// Tables that were dropped, whose limits the next store deletes.
+    gone: Vec<u64>,
 }
 
 impl Counters {
+    /// Makes the table of limits, unless it is there. The caller is within no change: DDL may wait for a hold.
+    pub(super) fn prepare(&self, engine: &Engine) -> Outcome<()> {
+        if self.limits.lock().is_some() || engine.definition(LIMITS).is_ok() {
+            return Ok(());
+        }
+        match engine.create_table(LIMITS, b"") {
+            Err(error) if error.kind() != ErrorKind::Exists => Err(error.into()),
+            _ => Ok(()),
+        }
+    }
+
     /// The counter of a table.
     pub(super) fn of(&self, engine: &Engine, table: &Table, is_durable: bool) -> Outcome<Arc<Counter>> {
         let id = u64::from(table.id());
@@ -140,17 +155,20 @@ impl Counters {
         if engine.has_table(table) || engine.definition(LIMITS).is_err() {
             return;
         }
-        let _ = self.with(engine, |limits| limits.remove(&[id]));
+        let _ = engine.within_change(|| self.with(engine, |limits| limits.remove(&[id])));
     }
 
     /// Stores the counters themselves, at an ordered end.
     pub(super) fn settle(&self, engine: &Engine) -> Outcome<()> {
-        for counter in self.counters.lock().values() {
-            let state = counter.state.lock();
-            if counter.is_durable && state.next != state.limit {
-                self.store(engine, counter.table, state.next)?;
+        engine.within_change(|| {
+            for counter in self.counters.lock().values() {
+                let state = counter.state.lock();
+                if counter.is_durable && state.next != state.limit {
+                    self.store(engine, counter.table, state.next)?;
+                }
             }
-        }
+            Outcome::Ok(())
+        })?;
         *self.limits.lock() = None;
         Ok(())
     }
@@ -165,6 +183,10 @@ impl Counters {
     }
 
     fn stored(&self, engine: &Engine, table: u64) -> Outcome<Option<u64>> {
+        // Nobody has counted yet if there are no limits.
+        if self.limits.lock().is_none() && engine.definition(LIMITS).is_err() {
+            return Ok(None);
+        }
         self.with(engine, |limits| Ok(limits.rows.get(&table).map(|(_, limit)| *limit)))
     }
 
@@ -189,6 +211,7 @@ impl Limits {
             found => found?,
         };
         let mut session = engine.session(Isolation::ReadCommitted);
+        session.set_within();
         let mut rows = BTreeMap::new();
         session.start_statement();
         let mut scan = session.scan(&table);
@@ -201,10 +224,7 @@ impl Limits {
         // A row of a table that is there was written after the table was made: what is not found here was dropped.
         let is_gone = |id: &u64| u32::try_from(*id).map_or(true, |id| !engine.has_table(id));
         let gone: Vec<_> = rows.keys().copied().filter(is_gone).collect();
-        let mut limits = Limits { session, table, rows };
-        // Rows that cannot be deleted now are there at the next start.
-        let _ = limits.remove(&gone);
-        Ok(limits)
+        Ok(Limits { session, table, rows, gone })
     }
 
     /// Deletes the limits of tables that were dropped.
@@ -228,6 +248,9 @@ impl Limits {
     }
 
     fn store(&mut self, table: u64, limit: u64) -> Outcome<()> {
+        let gone = std::mem::take(&mut self.gone);
+        // Rows that cannot be deleted now are there at the next start.
+        let _ = self.remove(&gone);
         self.session.start_statement();
         let stored = self.write(table, limit);
         self.session.end_statement();

@@ -143,6 +143,8 @@ pub unsafe extern "C" fn perdura_close(engine: *mut PerduraEngine) {
     // SAFETY: as the caller vouches for.
     let engine = unsafe { Box::from_raw(engine) };
     call_or(None, (), move || {
+        // Nobody ends a hold any more, and the counters would wait for that.
+        engine.engine.release();
         // What is not stored is left out when the counters go on: that is no loss.
         let _ = engine.counters.settle(&engine.engine);
         engine.engine.close();

@@ -109,6 +109,29 @@ impl BulkInsert {
         Ok(rid)
     }
 
+    /// Takes back the insert of the row that came last, which is not in its page's shadow yet. Returns its version.
+    pub fn take_back_last(&mut self, rid: Rid) -> Word {
+        let (row, version) = (rid.row(), self.word(rid.row()));
+        debug_assert!(self.pages.last().is_some_and(|page| page.next == row + 1 && page.noted <= row), "the last row");
+        let folded = self.folded_row(rid, version);
+        self.table.directory().store(row, Word::empty(rid.incarnation()));
+        // With the words before it in the line.
+        self.table.directory().flush(row);
+        self.rows -= 1;
+        if let Some(page) = self.pages.last_mut() {
+            page.next = row;
+            // Planted: a refused row counts in the checksum of its page.
+            page.folded ^= if perdura_pmem::planted(266) { 0 } else { folded };
+            page.line_dirty = false;
+        }
+        version
+    }
+
+    /// What a row adds to the folded checksums of its page.
+    fn folded_row(&self, rid: Rid, version: Word) -> u64 {
+        self.table.chain().header(version, rid).map_or(0, |(_, _, header)| fold_row(rid.row(), header.crc))
+    }
+
     /// The RID of a row in a page of this bulk insert, whose word has its incarnation.
     #[inline]
     fn rid(&self, row: u64) -> Rid {
@@ -298,10 +321,8 @@ impl BulkInsert {
         let mut folded = 0;
         for row in self.directory().page_rows(page.page).start..page.next {
             let word = self.word(row);
-            if !word.is_empty()
-                && let Ok((_, _, header)) = self.table.chain().header(word, self.rid(row))
-            {
-                folded ^= fold_row(row, header.crc);
+            if !word.is_empty() {
+                folded ^= self.folded_row(self.rid(row), word);
             }
         }
         folded

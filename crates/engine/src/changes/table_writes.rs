@@ -37,7 +37,7 @@ pub struct TableWrites {
     pub(super) touched: Touched,
     pub(super) bulk: Option<BulkInsert>,
     pub(super) segments: OwnSegments,
-    /// Single inserts, undone ones included.
+    /// Single inserts, undone ones included, refused ones not.
     inserts: u64,
     /// Versions written, those of bulk inserts apart.
     versions: u64,
@@ -370,7 +370,8 @@ impl TableWrites {
     }
 
     /// Undoes the writes of the steps after `seen`, and frees what they wrote. All rows of the bulk insert are noted.
-    pub fn undo_to(&mut self, mark: BulkMark, seen: u64) {
+    /// Words that come back to DRAM are spilled again beyond `most` bytes, down to half of them.
+    pub fn undo_to(&mut self, mark: BulkMark, seen: u64, most: usize) {
         // Lines to be undone are flushed too, so that none of them stays dirty.
         if self.flush_rest() {
             self.segments.note_written();
@@ -379,8 +380,13 @@ impl TableWrites {
             self.undo_leaves(seen);
         }
         let touched = self.touched.take_since(seen);
+        let mut has_room = true;
         for page in &touched {
-            self.undo_in_page(*page, seen);
+            let is_held = self.undo_in_page(*page, seen);
+            // What finds no room on the medium stays in DRAM: an undo does not fail.
+            if is_held && has_room && self.touched.memory.word_bytes() > most {
+                has_room = self.spill(most / 2).is_ok();
+            }
         }
         if let Some(bulk) = &mut self.bulk {
             bulk.rollback_to(mark, seen, &touched);
@@ -388,16 +394,20 @@ impl TableWrites {
         }
     }
 
-    fn undo_in_page(&mut self, page: u64, seen: u64) {
+    /// Undoes the writes to a page of the steps after `seen`. Returns whether its words came back to DRAM for that.
+    fn undo_in_page(&mut self, page: u64, seen: u64) -> bool {
         let (mut versions, mut rids) = (Vec::new(), Vec::new());
-        {
+        let is_held = {
             let directory = self.table.directory();
-            let Some(mut shadow) = self.table.shadows().slot(page).lock_existing() else { return };
-            let Some(change) = shadow.change_mut(&self.writer).filter(|change| !change.is_whole_page()) else { return };
-            if let Some(place) = change.hold_words() {
+            let Some(mut shadow) = self.table.shadows().slot(page).lock_existing() else { return false };
+            let change = shadow.change_mut(&self.writer).filter(|change| !change.is_whole_page());
+            let Some(change) = change else { return false };
+            let place = change.hold_words();
+            let is_held = place.is_some();
+            if is_held {
                 self.touched.memory.add_held(page, change.after().len());
-                versions.push(place);
             }
+            versions.extend(place);
             for write in change.undo(seen) {
                 match write.restored {
                     Some(_) => self.touched.memory.take_replaced(1),
@@ -417,11 +427,24 @@ impl TableWrites {
                     }
                 }
             }
-        }
+            is_held
+        };
         self.free(versions, rids);
+        is_held
     }
 
-    fn free(&self, versions: Vec<Word>, rids: Vec<Rid>) {
+    /// Takes the last insert off the counts of writes.
+    pub(super) fn take_back_counts(&mut self) {
+        self.inserts -= 1;
+        self.touched.memory.take_words(1);
+    }
+
+    /// Keeps the RID of an insert that was taken back until the transaction ends, since others wait for it.
+    pub(super) fn keep_until_end(&mut self, rid: Rid) {
+        self.waited_for.push(rid);
+    }
+
+    pub(super) fn free(&self, versions: impl IntoIterator<Item = Word>, rids: impl IntoIterator<Item = Rid>) {
         self.table.space().free_all(versions);
         // Planted: the RID of an undone insert is lost.
         self.table.space().free_rids(rids.into_iter().filter(|_| !perdura_pmem::planted(62)));
@@ -461,7 +484,7 @@ impl TableWrites {
             self.free(versions, rids);
         }
         let waited_for = std::mem::take(&mut self.waited_for);
-        self.free(Vec::new(), waited_for);
+        self.free([], waited_for);
         if let Some(bulk) = self.bulk.take() {
             bulk.abandon();
         }
@@ -545,7 +568,7 @@ impl TableWrites {
     /// seconds since 1970.
     pub fn retire(&mut self, now: u64) {
         let waited_for = std::mem::take(&mut self.waited_for);
-        self.free(Vec::new(), waited_for);
+        self.free([], waited_for);
         let retired = std::mem::take(&mut self.retired);
         if (retired.rows > 0 || self.bulk.is_some()) && !self.writer.moves() {
             self.table.set_changed(now);

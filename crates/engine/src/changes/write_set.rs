@@ -201,11 +201,13 @@ impl WriteSet {
         }
     }
 
-    /// Undoes the writes since `position`, and frees what they wrote.
-    pub fn undo_to(&mut self, position: &Position) {
+    /// Undoes the writes since `position`, and frees what they wrote. Spilled words that come back for that are spilled again
+    /// where they take more than a quarter of `most` bytes of DRAM, as long as the device has room.
+    pub fn undo_to(&mut self, position: &Position, most: usize) {
         let _noted = self.position();
+        let share = most / 4 / self.tables.len().max(1);
         for (index, writes) in self.tables.iter_mut().enumerate() {
-            writes.undo_to(position.bulk.get(index).copied().unwrap_or_default(), position.step);
+            writes.undo_to(position.bulk.get(index).copied().unwrap_or_default(), position.step, share);
         }
     }
 

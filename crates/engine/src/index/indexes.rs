@@ -240,11 +240,11 @@ impl Leaves {
 
     /// Takes back what `writer` did to leaf `leaf` after step `seen`; `None` for all of it.
     pub fn undo(&self, leaf: LeafId, writer: &Arc<Writer>, seen: Option<u64>) {
-        if let Some(mut shadow) = self.leaf(leaf).slot.lock_existing() {
-            shadow.undo(writer, seen);
-            if shadow.is_settled() && self.bytes(leaf).is_sparse() {
-                self.queue().put_sparse(leaf);
-            }
+        // Without changes of the transaction the leaf may have retired, and its number may be that of another place by now.
+        let Some(mut shadow) = self.leaf(leaf).slot.lock_existing().filter(|shadow| shadow.has(writer)) else { return };
+        shadow.undo(writer, seen);
+        if shadow.is_settled() && self.bytes(leaf).is_sparse() {
+            self.queue().put_sparse(leaf);
         }
     }
 }

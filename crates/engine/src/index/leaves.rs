@@ -7,6 +7,7 @@
 use super::leaf::{LeafBytes, LeafId};
 use super::leaf_list::LeafList;
 use super::leaf_shadow::LeafShadow;
+use super::places::{PLACES_MIN, Places};
 use super::queue::LeafQueue;
 use crate::error::Result;
 use crate::files::chain::{Chain, SegmentId};
@@ -18,8 +19,7 @@ use perdura_log::Csn;
 use perdura_pmem::ahead::prefetch;
 use perdura_pmem::sync::Mutex;
 use perdura_pmem::{LINE_BYTES, Region};
-use rustc_hash::FxHashSet;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 
@@ -35,11 +35,6 @@ const AHEAD: usize = 4;
 const ADDRESS_BITS: u32 = 32;
 /// Where in a leaf's layout word the number of its slots is; the bits of a state word are below.
 const SLOTS_AT: u32 = 50;
-
-/// Of the places of leaves of one size, one of so many may be free before leaves are moved.
-const FREE_SHARE: usize = 16;
-/// Fewest free places of one size for which anything is moved.
-const PLACES_MIN: usize = 32;
 
 /// What DRAM knows of a leaf: one line.
 #[derive(Default)]
@@ -119,22 +114,12 @@ impl Quarantined {
     }
 }
 
-/// The leaves of a segment, in the order of their places.
-struct LeafSegment {
-    units: u32,
-    leaves: Vec<LeafId>,
-    /// Number of them that are free.
-    free: usize,
-}
-
 /// The places of leaves.
 #[derive(Default)]
 struct Lists {
-    /// Free places by size, in the order of the chain: the first are used first, so that segments at the end become free.
-    free: BTreeMap<u32, BTreeSet<(SegmentId, LeafId)>>,
+    places: Places,
     /// In the order in which they were left.
     quarantined: VecDeque<Quarantined>,
-    segments: BTreeMap<SegmentId, LeafSegment>,
     /// Number of leaves that ever had a number.
     count: LeafId,
     /// Numbers without a place.
@@ -295,7 +280,7 @@ impl Leaves {
     pub fn at_word(&self, chain: &Chain, word: Word) -> Option<LeafId> {
         let index = chain.file(word.file())?.segment_of(word.offset())?;
         let lists = self.lists.lock();
-        let segment = lists.segments.get(&SegmentId { file: word.file(), index })?;
+        let segment = lists.places.segment(SegmentId { file: word.file(), index })?;
         let from_first = word.offset().checked_sub(self.leaf(*segment.leaves.first()?).offset())?;
         let bytes = u64::from(segment.units) * LEAF_UNIT;
         segment.leaves.get((from_first / bytes) as usize).copied().filter(|_| from_first % bytes == 0)
@@ -327,7 +312,7 @@ impl Leaves {
             self.leaf(number).put_at(mapped, id.index, at, units);
             leaves.push(number);
         }
-        lists.segments.insert(id, LeafSegment { units, leaves: leaves.clone(), free: 0 });
+        lists.places.add_segment(id, units, leaves.clone());
         leaves
     }
 
@@ -368,10 +353,7 @@ impl Leaves {
 
     /// Takes a free place of `units`, if there is one. What it holds does not count, durably.
     pub fn take_listed(&self, units: u32) -> Option<LeafId> {
-        let mut lists = self.lists.lock();
-        let (segment, leaf) = lists.free.get_mut(&units)?.pop_first()?;
-        lists.segments.get_mut(&segment).expect("the segment of a leaf").free -= 1;
-        Some(leaf)
+        self.lists.lock().places.take_first(units)
     }
 
     /// Gives back a place that was taken and not used.
@@ -395,9 +377,7 @@ impl Leaves {
     }
 
     fn put_free(&self, lists: &mut Lists, leaf: LeafId) {
-        let segment = self.segment_of(leaf);
-        lists.free.entry(self.leaf(leaf).units()).or_default().insert((segment, leaf));
-        lists.segments.get_mut(&segment).expect("the segment of a leaf").free += 1;
+        lists.places.put_free(self.segment_of(leaf), leaf);
     }
 
     /// Notes that others have the entries of leaf `leaf`, since the visible CSN was `left`. Commits up to `stored` had stored
@@ -411,10 +391,7 @@ impl Leaves {
     /// Keeps the free place `leaf` until `writer` is over: the log names entries there. For recovery.
     pub fn keep(&self, leaf: LeafId, writer: &Arc<Writer>) {
         let mut lists = self.lists.lock();
-        let segment = self.segment_of(leaf);
-        let free = lists.free.get_mut(&self.leaf(leaf).units());
-        if free.is_some_and(|free| free.remove(&(segment, leaf))) {
-            lists.segments.get_mut(&segment).expect("the segment of a leaf").free -= 1;
+        if lists.places.take(self.segment_of(leaf), leaf) {
             lists.quarantined.push_front(Quarantined { leaf, left: 0, stored: 0, writers: vec![writer.clone()] });
         } else if let Some(known) = lists.quarantined.iter_mut().find(|known| known.leaf == leaf) {
             known.writers.push(writer.clone());
@@ -457,62 +434,27 @@ impl Leaves {
 
     /// Gives back the segments whose places are all free, but for one of each size that is in use.
     fn give_back(&self, lists: &mut Lists, segments: &Segments) {
-        let mut in_use: FxHashSet<u32> = FxHashSet::default();
-        for segment in lists.segments.values().filter(|segment| segment.free < segment.leaves.len()) {
-            in_use.insert(segment.units);
-        }
-        let empty = lists.segments.iter().filter(|(_, segment)| segment.free == segment.leaves.len());
-        let empty: Vec<(SegmentId, u32)> = empty.map(|(id, segment)| (*id, segment.units)).collect();
-        for (id, units) in empty {
-            // One stays, so that splits and joins do not take and give back segments in turn.
-            if !in_use.remove(&units)
-                && let Some(segment) = lists.segments.remove(&id)
-            {
-                let free = lists.free.get_mut(&units).expect("places of that size");
-                segment.leaves.iter().for_each(|leaf| {
-                    free.remove(&(id, *leaf));
-                });
-                lists.numbers.extend(segment.leaves);
-                segments.put_free(id);
-            }
+        for (id, leaves) in lists.places.take_empty() {
+            lists.numbers.extend(leaves);
+            segments.put_free(id);
         }
     }
 
-    /// Leaves at the end of the chain that are to move to free places before them, at most `most`: those of the last segments with
-    /// leaves of a size of which more than one place in [`FREE_SHARE`] is free, as many as have room. So segments become free.
+    /// Leaves that are to move to free places before them, at most `most`, so that segments become free.
     pub fn to_move(&self, most: usize) -> Vec<LeafId> {
-        let lists = self.lists.lock();
-        let mut moved = Vec::new();
-        for (units, free) in &lists.free {
-            let of_size = || lists.segments.iter().rev().filter(|(_, segment)| segment.units == *units);
-            // Nothing to be had, as most often.
-            if free.len() < PLACES_MIN {
-                continue;
-            }
-            let places: usize = of_size().map(|(_, segment)| segment.leaves.len()).sum();
-            let mut room = free.len().saturating_sub(places / FREE_SHARE);
-            for (id, segment) in of_size() {
-                if moved.len() >= most || segment.leaves.len() > room {
-                    break;
-                }
-                room -= segment.leaves.len();
-                moved.extend(segment.leaves.iter().copied().filter(|leaf| !free.contains(&(*id, *leaf))));
-            }
-        }
-        moved.truncate(most);
-        moved
+        self.lists.lock().places.to_move(most)
     }
 
     /// Whether `count` places of `units` are free.
     pub fn has_free(&self, units: u32, count: usize) -> bool {
-        self.lists.lock().free.get(&units).map_or(0, BTreeSet::len) >= count
+        self.lists.lock().places.free_of(units) >= count
     }
 
     /// Whether packing may take a segment into use for places of `units`: none is free, and so few are in quarantine that what packing
     /// leaves does not just wait for an old snapshot.
     pub fn may_grow(&self, units: u32) -> bool {
         let lists = self.lists.lock();
-        lists.free.get(&units).is_none_or(BTreeSet::is_empty) && lists.quarantined.len() < PLACES_MIN
+        lists.places.free_of(units) == 0 && lists.quarantined.len() < PLACES_MIN
     }
 
     /// Whether the place `first` is in a segment before that of `second`.
@@ -529,13 +471,13 @@ impl Leaves {
     /// Number of places free and in quarantine, and of those in segments.
     pub fn counts(&self) -> (usize, usize) {
         let lists = self.lists.lock();
-        let free = lists.free.values().map(BTreeSet::len).sum::<usize>() + lists.quarantined.len();
-        (free, lists.segments.values().map(|segment| segment.leaves.len()).sum())
+        let (free, places) = lists.places.counts();
+        (free + lists.quarantined.len(), places)
     }
 
     /// Whether `id` is a segment of leaves.
     pub fn has_segment(&self, id: SegmentId) -> bool {
-        self.lists.lock().segments.contains_key(&id)
+        self.lists.lock().places.segment(id).is_some()
     }
 }
 

@@ -70,7 +70,10 @@ fn restore_spilled(
 ) -> Result<()> {
     let rows = redo::verify_spilled(table, page, rows, place, crc)?;
     let base = table.directory().page_base(page);
-    table.space().keep_cell(place, rows.len() as u64 * 8)?;
+    // Planted: the cell of its spilled words is free.
+    if !perdura_pmem::planted(260) {
+        table.space().keep_cell(place, rows.len() as u64 * 8)?;
+    }
     let mut positions = RowSet::default();
     for (position, word) in rows {
         keep_places(table, Rid::new(base + u64::from(position), word.incarnation()), word)?;
@@ -121,7 +124,10 @@ fn restore_page(detached: &mut Detached, table: &Arc<Table>, page: u64, rows: u3
             table.space().keep_cell(word, 0)?;
         }
     }
-    table.space().keep_page(page);
+    // Planted: the pages that a prepared transaction filled are free.
+    if !perdura_pmem::planted(259) {
+        table.space().keep_page(page);
+    }
     detached.writes.restore_page(table, detached.owner.id, page, rows, folded);
     Ok(())
 }

@@ -245,6 +245,14 @@ impl Change {
         undone
     }
 
+    /// Takes back the insert of a row, its only write. Returns its version.
+    pub fn take_back_insert(&mut self, position: u16) -> Option<Word> {
+        self.steps.iter_mut().for_each(|step| {
+            step.rows.remove(position);
+        });
+        self.take_back(position)
+    }
+
     /// Takes the newest own state of a row away. Returns its version.
     fn take_back(&mut self, position: u16) -> Option<Word> {
         if self.deleted.remove(position) { None } else { self.after.remove(position) }

@@ -81,7 +81,7 @@ impl Session {
         for ((index, key), sought) in keys.iter().enumerate().zip(&sought) {
             if let Err(error) = self.insert_key(table, (index, *key), rid.row(), at, Some(sought)) {
                 self.take_back(table, rid, done, at);
-                self.write(table, rid, None)?;
+                self.writes.table(table, self.owner.id).take_back_insert(rid);
                 return Err(error);
             }
             done.push(Done::Inserted(index, key.bytes));
@@ -214,6 +214,7 @@ impl Session {
                     // A lock that comes at once says nothing about who decides the entry.
                     waits += 1;
                     if waits > WAITS_AT_ONCE {
+                        self.check_killed(index)?;
                         pause();
                     }
                     if u128::from(waits.saturating_sub(WAITS_AT_ONCE)) > self.lock_wait_timeout().as_millis() {
@@ -224,6 +225,7 @@ impl Session {
                 }
                 Inserted::Crowded if rounds < CROWDED_ROUNDS + late.min(LATE_ROUNDS) => {
                     if crowded.is_some() {
+                        self.check_killed(index)?;
                         pause();
                     }
                     // Commits that are not stored yet hold the checkpoint back, as long as their threads have no core.
@@ -239,6 +241,15 @@ impl Session {
                 }
             }
         }
+    }
+
+    /// Fails if the statement was killed, which would wait for a key in index `index`.
+    fn check_killed(&self, index: usize) -> Result<()> {
+        if !self.owner.is_killed() {
+            return Ok(());
+        }
+        let what = format!("index {index}: the statement was killed while it waited for its key");
+        Err(Error::new(ErrorKind::Killed, what))
     }
 
     /// Takes changes of entries back, the last first.

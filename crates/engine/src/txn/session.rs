@@ -95,6 +95,8 @@ pub struct Session {
     pub(super) unfenced: bool,
     /// The session is within a change (`pool/hold.rs`), so the pool cannot be held.
     pub(super) changing: bool,
+    /// Whoever uses the session is within a change all the time, so it needs none of its own.
+    is_within: bool,
     pub(super) state: State,
     pub(super) xid: Vec<u8>,
     pub(super) records: Vec<u8>,
@@ -133,6 +135,7 @@ impl Session {
             undone: Vec::new(),
             unfenced: false,
             changing: false,
+            is_within: false,
             state: State::Active,
             xid: Vec::new(),
             records: Vec::new(),
@@ -294,7 +297,7 @@ impl Session {
             }
             let within = self.changing;
             self.begin_ending();
-            self.writes.undo_to(&savepoint.position);
+            self.writes.undo_to(&savepoint.position, self.pool.transaction_memory());
             // The next statement may run on another thread.
             self.fence_writes();
             if !within {
@@ -313,9 +316,30 @@ impl Session {
 
     /// Begins a change that no kill interrupts (a commit, prepare, rollback or DDL), unless the session is within one.
     pub(crate) fn begin_ending(&mut self) {
-        if !self.changing {
+        if !self.changing && !self.is_within {
             self.changing = self.pool.hold.enter(self.id, || false);
         }
+    }
+
+    /// Begins a change as a write of the statement does, so that others can write for it: while it lasts the pool cannot be
+    /// held. It ends with the statement, or the transaction.
+    ///
+    /// # Errors
+    /// Killed if the statement is killed while the pool is held.
+    #[inline]
+    pub fn enter_change(&mut self) -> Result<()> {
+        if self.changing || self.is_within { Ok(()) } else { self.begin_change() }
+    }
+
+    /// Whether the session is within a change.
+    pub fn is_in_change(&self) -> bool {
+        self.changing
+    }
+
+    /// Has the session write for others, who are within a change whenever they use it ([`Session::enter_change`],
+    /// [`Engine::within_change`](crate::Engine::within_change)). It never waits for a hold itself: the hold waits for them.
+    pub fn set_within(&mut self) {
+        self.is_within = true;
     }
 
     /// Ends the change, if the session is within one.

@@ -13,9 +13,7 @@ use std::sync::Arc;
 
 impl Session {
     pub(super) fn check_writable(&mut self, table: &Table) -> Result<()> {
-        if !self.changing {
-            self.begin_change()?;
-        }
+        self.enter_change()?;
         self.check_own(table)?;
         self.pool.check_writable()?;
         if table.is_dropped() {

@@ -1,6 +1,7 @@
 //! Runs without a crash, cheap enough for many seeds: races between sessions, and what follows a failed persist.
 
 use super::closing;
+use super::locking;
 use super::scenario::{CONTENDED, CROWDED, EMPTIED, KEYS_CONTENDED, KEYS_CROWDED, MOVED, SCENARIOS, Scenario};
 use super::shrinking;
 use super::standing;
@@ -13,7 +14,7 @@ use perdura_pmem::{Medium, SimMedium};
 use std::sync::Arc;
 
 /// All drills.
-pub const DRILLS: [Drill; 22] = [
+pub const DRILLS: [Drill; 24] = [
     Drill { name: "races, mixed", seeds: 40, run: |seed, stall| races("mixed", seed, stall) },
     Drill { name: "races, reuse", seeds: 40, run: |seed, stall| races("reuse", seed, stall) },
     Drill { name: "races, edited bulk", seeds: 40, run: |seed, stall| races("edited bulk", seed, stall) },
@@ -35,6 +36,8 @@ pub const DRILLS: [Drill; 22] = [
     Drill { name: "tables that close", seeds: 60, run: tables_that_close },
     Drill { name: "tables that shrink", seeds: 40, run: tables_that_shrink },
     Drill { name: "tables that stand still", seeds: 100, run: tables_that_stand_still },
+    Drill { name: "locks in cycles", seeds: 60, run: locks_in_cycles },
+    Drill { name: "workers in order", seeds: 40, run: workers_in_order },
     Drill { name: "failed persist", seeds: 1, run: failed_persist },
 ];
 
@@ -83,6 +86,18 @@ fn tables_that_shrink(seed: u64, _stall: Stall) -> Result<(), String> {
 fn tables_that_stand_still(seed: u64, stall: Stall) -> Result<(), String> {
     let medium = Arc::new(SimMedium::new().recording(Arc::new(Unheard)));
     standing::run(seed, medium, scenario("mixed")?.config(), scheduler(seed, stall))
+}
+
+/// Transactions that lock rows in any order.
+fn locks_in_cycles(seed: u64, stall: Stall) -> Result<(), String> {
+    let medium = Arc::new(SimMedium::new().recording(Arc::new(Unheard)));
+    locking::cycles(seed, medium, scenario("mixed")?.config(), scheduler(seed, stall))
+}
+
+/// A replica's workers beside a client.
+fn workers_in_order(seed: u64, stall: Stall) -> Result<(), String> {
+    let medium = Arc::new(SimMedium::new().recording(Arc::new(Unheard)));
+    locking::replica(seed, medium, scenario("mixed")?.config(), scheduler(seed, stall))
 }
 
 /// After a failed persist the pool takes no more changes, even if the next persist would work (I11).

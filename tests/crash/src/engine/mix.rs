@@ -37,6 +37,8 @@ pub enum Action {
     Prepare,
     /// Prepared in a session of its own, and decided only at the next such action.
     Hold,
+    /// As `Hold`, with changes of so many own rows that their words are spilled.
+    HoldLarge,
     /// Prepared and ordered, and left unpublished while the log wraps around.
     Order,
     /// Create, rename, truncate, drop.

@@ -1,8 +1,8 @@
 //! The scenarios: small pools shaped so that one hazard after another comes up.
 
 use super::mix::Action::{
-    Alter, Bulk, Checkpoint, Compact, Cram, Ddl, Delete, EditedBulk, GrowAhead, Hold, Huge, Insert, Large, Lock,
-    MoveKeys, Order, Prepare, Purge, Rollback, Savepoint, Sweep, Thin, Update, VainBulk, Walk, Watch, Wipe,
+    Alter, Bulk, Checkpoint, Compact, Cram, Ddl, Delete, EditedBulk, GrowAhead, Hold, HoldLarge, Huge, Insert, Large,
+    Lock, MoveKeys, Order, Prepare, Purge, Rollback, Savepoint, Sweep, Thin, Update, VainBulk, Walk, Watch, Wipe,
 };
 use super::mix::Mix;
 use perdura_engine::{Config, LogConfig};
@@ -63,7 +63,7 @@ const USUAL: Scenario = Scenario {
 };
 
 /// All scenarios.
-pub const SCENARIOS: [Scenario; 27] = [
+pub const SCENARIOS: [Scenario; 28] = [
     Scenario {
         name: "mixed",
         mix: &[
@@ -263,6 +263,16 @@ pub const SCENARIOS: [Scenario; 27] = [
         mix: &[(Bulk, 5), (Huge, 5), (Update, 2), (Delete, 1), (Checkpoint, 2), (Purge, 2)],
         scans: 3,
         focus: &["large_transaction", "purge", "checkpoint"],
+        lanes: 1,
+        lane_bytes: 4 << 10,
+        first_file_bytes: 128 << 10,
+        ..USUAL
+    },
+    Scenario {
+        name: "prepared, spilled",
+        transactions: 9,
+        mix: &[(Bulk, 6), (HoldLarge, 5), (Update, 1), (Checkpoint, 2), (Purge, 2)],
+        focus: &["prepared", "purge", "checkpoint"],
         lanes: 1,
         lane_bytes: 4 << 10,
         first_file_bytes: 128 << 10,

@@ -34,8 +34,13 @@ pub fn run(seed: u64, medium: Arc<dyn Medium>, config: Config, scheduler: Schedu
             let mut random = Random::new(seed * 4 + thread);
             for _ in 0..TRANSACTIONS {
                 match thread {
-                    0 | 1 => transaction(engine, Isolation::ReadCommitted, |txn| write(txn, tables, rids, &mut random)),
-                    _ => transaction(engine, Isolation::Serializable, |txn| look(txn, tables, &mut random)),
+                    0 | 1 => {
+                        let is_prepared = random.one_in(3);
+                        transaction(engine, Isolation::ReadCommitted, is_prepared, |txn| {
+                            write(txn, tables, rids, &mut random)
+                        });
+                    }
+                    _ => transaction(engine, Isolation::Serializable, false, |txn| look(txn, tables, &mut random)),
                 }
             }
         }));
@@ -48,12 +53,25 @@ pub fn run(seed: u64, medium: Arc<dyn Medium>, config: Config, scheduler: Schedu
     }
 }
 
-/// Runs one transaction. A conflict rolls it back.
-fn transaction(engine: &Engine, isolation: Isolation, body: impl FnOnce(&mut Session) -> Result<(), Error>) {
+/// Runs one transaction, which is prepared first if `is_prepared`, as in a group commit: others get far between its place in the
+/// order and its publication, and so come to be durable but not visible, behind it. A conflict rolls it back.
+fn transaction(
+    engine: &Engine,
+    isolation: Isolation,
+    is_prepared: bool,
+    body: impl FnOnce(&mut Session) -> Result<(), Error>,
+) {
     let mut txn = engine.session(isolation);
     txn.set_lock_wait_timeout(Duration::from_secs(1000));
     match body(&mut txn) {
-        Ok(()) => txn.commit().map(|_| ()).expect("the log has room"),
+        Ok(()) => {
+            if is_prepared {
+                txn.prepare(&txn.id().to_le_bytes()).expect("the log has room");
+                txn.commit_ordered();
+                (0..150).for_each(|_| yield_now());
+            }
+            txn.commit().map(|_| ()).expect("the log has room");
+        }
         Err(error) => assert_eq!(error.kind(), ErrorKind::Deadlock, "{error}"),
     }
 }

@@ -153,7 +153,8 @@ impl<'a> Worker<'a> {
             Action::Watch => self.watch(),
             Action::Rollback => self.roll_back(),
             Action::Prepare => self.prepare(),
-            Action::Hold => self.hold(),
+            Action::Hold => self.hold(Worker::write_little),
+            Action::HoldLarge => self.hold(Worker::update_all),
             Action::Order => self.order(),
             Action::Ddl => self.ddl(),
             Action::Alter => self.alter(),
@@ -566,7 +567,7 @@ impl Worker<'_> {
     /// Orders a commit and leaves its words unstored while the log wraps around: first past a held transaction, which is copied forward
     /// and then rolled back, and on to the generation that holds its ending.
     fn order(&mut self) {
-        self.hold();
+        self.hold(Worker::write_little);
         let mut txn = self.engine.session(Isolation::ReadCommitted);
         std::mem::swap(&mut self.txn, &mut txn);
         self.insert_some(1, 3);
@@ -626,14 +627,12 @@ impl Worker<'_> {
     }
 
     /// Prepares a transaction and leaves it prepared for a while.
-    fn hold(&mut self) {
+    fn hold(&mut self, write: impl FnOnce(&mut Self) -> bool) {
         let _label = trace::span("prepared");
         self.decide_held();
         let mut txn = self.engine.session(Isolation::ReadCommitted);
         std::mem::swap(&mut self.txn, &mut txn);
-        let many = self.random.one_in(3);
-        let inserted = self.insert_some(1, if many { 90 } else { 3 });
-        let going = inserted && (!self.random.one_in(3) || self.update_some(1) && self.delete_some(1));
+        let going = write(self) && !self.txn.is_read_only();
         if going {
             let number = self.write_down();
             trace::mark(Step::Begin.mark(number));
@@ -649,6 +648,12 @@ impl Worker<'_> {
             self.give_up();
             std::mem::swap(&mut self.txn, &mut txn);
         }
+    }
+
+    fn write_little(&mut self) -> bool {
+        let many = self.random.one_in(3);
+        let inserted = self.insert_some(1, if many { 90 } else { 3 });
+        inserted && (!self.random.one_in(3) || self.update_some(1) && self.delete_some(1))
     }
 
     fn decide_held(&mut self) {
