@@ -40,10 +40,11 @@ void ha_perdura::get_auto_increment(ulonglong offset, ulonglong increment, ulong
     m_counting= counting;
 }
 
-/* Has the counter pass the value of a row, whichever way the row comes: the server has other ways than the statements that ask for
-   values, such as row events, partitions that exchange rows, and columns that an UPDATE changes. As InnoDB's, it goes
-   on in the way in which this handler has last given out values. Values beyond those that the server counts to, as negative ones seem to
-   be, are left alone. */
+/* Has the counter pass the value of a row, whichever way the row comes: the server has other ways
+   than the statements that ask for values, such as row events, partitions that exchange rows, and
+   columns that an UPDATE changes. As InnoDB's, it goes on in the way in which this handler has last
+   given out values. Values beyond those that the server counts to, as negative ones seem to be, are
+   left alone. */
 int ha_perdura::pass_auto_increment(const uchar *record)
 {
   Field *field= table->found_next_number_field;

@@ -54,7 +54,8 @@ bool ha_perdura::find_changes(const uchar *before, const uchar *after, PerduraKe
   return true;
 }
 
-/* Whether the server goes on with a row that a key has refused, or reports it only after others. InnoDB's counter has passed it by then. */
+/* Whether the server goes on with a row that a key has refused, or reports it only after others.
+   InnoDB's counter has passed it by then. */
 static bool passes_refused(THD *thd)
 {
   switch (thd_sql_command(thd)) {

@@ -1,9 +1,10 @@
 //! Counters of AUTO_INCREMENT columns at a replica, after a replayed binary log, and after kill -9.
 //!
-//! The hazard: what a replica, or a replay up to a point in time, writes does not pass the counter. The server, promoted, gives out
-//! values that rows have: an INSERT fails, an upsert changes another row. A primary with tables of InnoDB logs rows, statements or
-//! both. Its replica has tables of Perdura. Then the log is replayed into tables of InnoDB and again into tables of Perdura: same
-//! rows, same counters, each above every value that a row has had, also after a kill.
+//! The hazard: what a replica, or a replay up to a point in time, writes does not pass the counter.
+//! The server, promoted, gives out values that rows have: an INSERT fails, an upsert changes
+//! another row. A primary with tables of InnoDB logs rows, statements or both. Its replica has
+//! tables of Perdura. Then the log is replayed into tables of InnoDB and again into tables of
+//! Perdura: same rows, same counters, each above every value that a row has had, also after a kill.
 
 use std::fs::File;
 use std::process::Command;
@@ -131,7 +132,8 @@ impl Servers {
         for group in 0..GROUPS as usize + TABLES {
             let place = group % TABLES;
             let source = tables[(group / TABLES) % TABLES].clone();
-            // At the end each table gets its highest value without being asked for one, so that nothing later makes up for it.
+            // At the end each table gets its highest value without being asked for one, so that
+            // nothing later makes up for it.
             let statements = if group < GROUPS as usize {
                 tables[place].statements(random, &source)
             } else {
@@ -180,7 +182,8 @@ impl Servers {
         bail!("the replica did not catch up in {CATCH_UP:?}")
     }
 
-    /// Replays one of the primary's logs into tables of an engine, in place of those that are there.
+    /// Replays one of the primary's logs into tables of an engine, in place of those that are
+    /// there.
     fn replay(&self, log: &str, tables: &[Counted], engine: &str) -> Result<State> {
         let mut session = self.replica.connect()?;
         for table in tables {

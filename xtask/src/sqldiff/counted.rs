@@ -1,8 +1,10 @@
-//! Tables with counters of AUTO_INCREMENT columns, and statements of every kind that count, pass the counter or set it.
+//! Tables with counters of AUTO_INCREMENT columns, and statements of every kind that count, pass
+//! the counter or set it.
 //!
-//! Values are taken from just below to just above the highest one that the table has had, so that a counter that falls behind gives
-//! one out that is there: an INSERT fails, or an upsert changes another row. sqldiff compares rows and counters with InnoDB's, the
-//! replication test those of a replica and of a replayed binary log (replication/counters.rs).
+//! Values are taken from just below to just above the highest one that the table has had, so that a
+//! counter that falls behind gives one out that is there: an INSERT fails, or an upsert changes
+//! another row. sqldiff compares rows and counters with InnoDB's, the replication test those of a
+//! replica and of a replayed binary log (replication/counters.rs).
 
 use rand::Rng;
 use rand::rngs::StdRng;
@@ -29,7 +31,8 @@ const TYPES: [Type; 9] = [
     Type("DOUBLE", 1 << 53),
 ];
 
-/// Keys and partitions. In some `u` is in no unique key, and the values of `id` must be whole numbers.
+/// Keys and partitions. In some `u` is in no unique key, and the values of `id` must be whole
+/// numbers.
 const SHAPES: [&str; 6] = [
     "PRIMARY KEY (id), UNIQUE KEY (u))",
     "KEY (id), UNIQUE KEY (u))",
@@ -129,7 +132,8 @@ impl Counted {
         self.top = 0;
     }
 
-    /// The statement that sets both counters to the same value, far beyond what a crash leaves out, or to the first one.
+    /// The statement that sets both counters to the same value, far beyond what a crash leaves out,
+    /// or to the first one.
     pub fn align(&mut self) -> String {
         const FAR: u64 = 10_000;
         if self.top < self.last() / 2 && self.last() - self.top > 10 * FAR {
@@ -144,8 +148,8 @@ impl Counted {
         !OF_WHOLE_NUMBERS.contains(&self.shape)
     }
 
-    /// Rows that an upsert gives at most. After the first one that changes a row with a negative value the server takes the rest for out of
-    /// range, which InnoDB believes.
+    /// Rows that an upsert gives at most. After the first one that changes a row with a negative
+    /// value the server takes the rest for out of range, which InnoDB believes.
     fn upsert_rows(&self) -> u32 {
         if self.negative { 1 } else { 4 }
     }
@@ -181,7 +185,8 @@ impl Counted {
         rows.join(", ")
     }
 
-    /// Statements that put the highest value into the table in one of the ways in which no value is asked for.
+    /// Statements that put the highest value into the table in one of the ways in which no value is
+    /// asked for.
     pub fn pass(&self, random: &mut StdRng) -> Vec<Statement> {
         let (name, id) = (&self.name, self.top.saturating_add(random.random_range(3..60)));
         let change = |text: String| Statement::new(Sort::Change, text);

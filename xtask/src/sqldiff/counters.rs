@@ -1,8 +1,10 @@
-//! Counters of AUTO_INCREMENT columns in the stream: tables and statements of their own (counted.rs), outside transactions or in short
-//! ones that nobody interrupts, so that both engines count alike. After each change the rows and the counter are compared.
+//! Counters of AUTO_INCREMENT columns in the stream: tables and statements of their own
+//! (counted.rs), outside transactions or in short ones that nobody interrupts, so that both engines
+//! count alike. After each change the rows and the counter are compared.
 //!
-//! Only a restart sets the counters apart: Perdura leaves values out after a crash, InnoDB forgets values that no row had. The next
-//! value must not be there on either side; then both counters are set to the same value.
+//! Only a restart sets the counters apart: Perdura leaves values out after a crash, InnoDB forgets
+//! values that no row had. The next value must not be there on either side; then both counters are
+//! set to the same value.
 
 use super::counted::{Counted, Sort, Statement};
 use super::generate::Generator;
@@ -39,7 +41,8 @@ impl Generator {
         }
     }
 
-    /// Plans what follows a restart: a value that the counter gives out, and the same counters on both sides.
+    /// Plans what follows a restart: a value that the counter gives out, and the same counters on
+    /// both sides.
     pub fn count_anew(&mut self) {
         for place in 0..self.counted.len() {
             let name = self.counted[place].name.clone();

@@ -7,7 +7,8 @@ use super::engine::PerduraEngine;
 use super::handler::alone;
 use super::name;
 
-/// The values that a session counts by: those that are `offset` and a multiple of `increment`, as the server reckons.
+/// The values that a session counts by: those that are `offset` and a multiple of `increment`, as
+/// the server reckons.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct PerduraCounting {
@@ -93,8 +94,9 @@ pub unsafe extern "C" fn perdura_counter_next(
     }
 }
 
-/// Reserves values of the table's counter, durably: nobody gets them again, not even after a crash. They are the next `wanted` ones by
-/// `counting`, of which those above `max` are of no use. `count` is 0 if the first one is.
+/// Reserves values of the table's counter, durably: nobody gets them again, not even after a crash.
+/// They are the next `wanted` ones by `counting`, of which those above `max` are of no use. `count`
+/// is 0 if the first one is.
 ///
 /// # Safety
 /// As for [`perdura_counter_set`]; `first` and `count` must be writable.
@@ -119,7 +121,8 @@ pub unsafe extern "C" fn perdura_counter_reserve(
     }
 }
 
-/// Notes that a row has `value`, after which the table's counter goes on by `counting`, if it is not beyond already. Durably.
+/// Notes that a row has `value`, after which the table's counter goes on by `counting`, if it is
+/// not beyond already. Durably.
 ///
 /// # Safety
 /// As for [`perdura_counter_set`].

@@ -9,8 +9,9 @@
 //! little endian), then the limit (u64, little endian). The tables of one session have counters without a limit.
 //! The limit of a table is deleted after the commit that drops the table, or when the limits are next opened: never before.
 //!
-//! Every row that gets a value passes the counter, after the row is written and before its transaction commits. Most values are passed
-//! already, which takes no lock to see. The arithmetic is the server's and InnoDB's, so that both engines give the same values.
+//! Every row that gets a value passes the counter, after the row is written and before its
+//! transaction commits. Most values are passed already, which takes no lock to see. The arithmetic
+//! is the server's and InnoDB's, so that both engines give the same values.
 //!
 //! Thread-safety: any thread. A counter's lock is taken before that of the limits.
 
@@ -58,8 +59,8 @@ impl Counting {
         Self { offset, increment: increment.max(1) }
     }
 
-    /// The first value not below `next`. The server reckons modulo 2^64, so that an offset above the increment mostly only shifts the
-    /// values.
+    /// The first value not below `next`. The server reckons modulo 2^64, so that an offset above
+    /// the increment mostly only shifts the values.
     fn first_from(self, next: u64) -> u64 {
         if self.increment == 1 {
             return next;
@@ -134,7 +135,8 @@ impl Counters {
         counter.state.lock().next
     }
 
-    /// Reserves `wanted` values by `counting`. None are left if the first one is above `max`, the column's last.
+    /// Reserves `wanted` values by `counting`. None are left if the first one is above `max`, the
+    /// column's last.
     pub(super) fn reserve(
         &self,
         engine: &Engine,
