@@ -80,7 +80,11 @@ int ha_perdura::write_row(const uchar *record)
   if (m_values_wanted)
     m_values_wanted--;
   if (likely(code == PERDURA_CODE_OK))
-    return pass_auto_increment(record);
+  {
+    /* The counter has passed what it has given out, but not what the session has set. */
+    const bool is_passed= counts && insert_id_for_cur_row && !table->in_use->auto_inc_intervals_forced.nb_elements();
+    return is_passed ? 0 : pass_auto_increment(record);
+  }
   const int error= failed(code);
   if (error == HA_ERR_FOUND_DUPP_KEY && counts && passes_refused(table->in_use))
     if (int other= pass_auto_increment(record))
