@@ -155,7 +155,7 @@ private:
   void note_sizes(uint flag);
   void sample_indexes();
   void sample_index(uint index);
-  int pass_auto_increment(Field *field);
+  int pass_auto_increment(const uchar *record);
   bool make_keys(const uchar *record, PerduraKey *keys);
   bool find_changes(const uchar *before, const uchar *after, PerduraKeyChange *changes, size_t *count);
   int seek(uchar *record, const PerduraBound &bound, PerduraStep step, bool whole);
@@ -214,6 +214,8 @@ private:
   ha_rows m_sized_rows= 0;
   /* Rows to come for which the server has wanted values of the AUTO_INCREMENT column. */
   ulonglong m_values_wanted= 0;
+  /* How values were last counted. */
+  PerduraCounting m_counting= {0, 1};
   /* Outcome of claiming such a row; the next read returns it. */
   PerduraCode m_claimed= PERDURA_CODE_OK;
   /* The condition that the rows used must satisfy, if evaluating it here has no effect. */

@@ -26,7 +26,8 @@ void ha_perdura::get_auto_increment(ulonglong offset, ulonglong increment, ulong
   if (!m_values_wanted)
     m_values_wanted= wanted;
   const ulonglong most= table->next_number_field->get_max_int_value();
-  if (perdura_counter_reserve(pool, m_session, m_cursor, offset, increment, m_values_wanted, most, &found, &reserved) != PERDURA_CODE_OK)
+  const PerduraCounting counting= {offset, increment};
+  if (perdura_counter_reserve(pool, m_session, m_cursor, counting, m_values_wanted, most, &found, &reserved) != PERDURA_CODE_OK)
   {
     *first= ULONGLONG_MAX;
     *count= 0;
@@ -35,15 +36,27 @@ void ha_perdura::get_auto_increment(ulonglong offset, ulonglong increment, ulong
   *first= found;
   /* The server notices by itself that a value is beyond the column's last. */
   *count= reserved ? reserved : 1;
+  if (reserved)
+    m_counting= counting;
 }
 
-/* Notes the value that a statement has given a row by itself. */
-int ha_perdura::pass_auto_increment(Field *field)
+/* Has the counter pass the value of a row, whichever way the row comes: the server has other ways
+   than the statements that ask for values, such as row events, partitions that exchange rows, and
+   columns that an UPDATE changes. As InnoDB's, it goes on in the way in which this handler has last
+   given out values. Values beyond those that the server counts to, as negative ones seem to be, are
+   left alone. */
+int ha_perdura::pass_auto_increment(const uchar *record)
 {
-  const longlong value= field->val_int();
-  if (value <= 0 && !(field->flags & UNSIGNED_FLAG))
+  Field *field= table->found_next_number_field;
+  if (!field)
     return 0;
-  PerduraCode code= perdura_counter_pass(pool, m_session, m_cursor, static_cast<ulonglong>(value));
+  const my_ptrdiff_t from_first= record - table->record[0];
+  field->move_field_offset(from_first);
+  const ulonglong value= field->val_uint();
+  field->move_field_offset(-from_first);
+  if (value > field->get_max_int_value())
+    return 0;
+  PerduraCode code= perdura_counter_pass(pool, m_session, m_cursor, m_counting, value);
   return likely(code == PERDURA_CODE_OK) ? 0 : failed(code);
 }
 

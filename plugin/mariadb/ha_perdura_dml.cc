@@ -54,6 +54,19 @@ bool ha_perdura::find_changes(const uchar *before, const uchar *after, PerduraKe
   return true;
 }
 
+/* Whether the server goes on with a row that a key has refused, or reports it only after others.
+   InnoDB's counter has passed it by then. */
+static bool passes_refused(THD *thd)
+{
+  switch (thd_sql_command(thd)) {
+  case SQLCOM_REPLACE:
+  case SQLCOM_REPLACE_SELECT:
+  case SQLCOM_INSERT_SELECT: return true;
+  case SQLCOM_LOAD: return thd->lex->duplicates == DUP_REPLACE;
+  default: return false;
+  }
+}
+
 int ha_perdura::write_row(const uchar *record)
 {
   const bool counts= table->next_number_field && record == table->record[0];
@@ -66,16 +79,17 @@ int ha_perdura::write_row(const uchar *record)
   PerduraCode code= perdura_insert(m_cursor, m_session, record, keys);
   if (m_values_wanted)
     m_values_wanted--;
-  if (unlikely(code != PERDURA_CODE_OK))
-    return failed(code);
-  return counts && !insert_id_for_cur_row ? pass_auto_increment(table->next_number_field) : 0;
-}
-
-/* Whether the statement inserts rows, and changes one that has a key already. */
-static bool is_insert(THD *thd)
-{
-  const int command= thd_sql_command(thd);
-  return command == SQLCOM_INSERT || command == SQLCOM_INSERT_SELECT;
+  if (likely(code == PERDURA_CODE_OK))
+  {
+    /* The counter has passed what it has given out, but not what the session has set. */
+    const bool is_passed= counts && insert_id_for_cur_row && !table->in_use->auto_inc_intervals_forced.nb_elements();
+    return is_passed ? 0 : pass_auto_increment(record);
+  }
+  const int error= failed(code);
+  if (error == HA_ERR_FOUND_DUPP_KEY && counts && passes_refused(table->in_use))
+    if (int other= pass_auto_increment(record))
+      return other;
+  return error;
 }
 
 /* Whether the table's two records agree in all stored columns. The first written one mostly tells. */
@@ -105,8 +119,8 @@ int ha_perdura::update_row(const uchar *before, const uchar *after)
   PerduraCode code= perdura_update(m_cursor, m_session, after, changes, count);
   if (unlikely(code != PERDURA_CODE_OK))
     return failed(code);
-  const bool counts= table->found_next_number_field && after == table->record[0] && is_insert(table->in_use);
-  return unlikely(counts) ? pass_auto_increment(table->found_next_number_field) : 0;
+  const Field *counted= table->found_next_number_field;
+  return counted && bitmap_is_set(table->write_set, counted->field_index) ? pass_auto_increment(after) : 0;
 }
 
 int ha_perdura::delete_row(const uchar *record)

@@ -258,6 +258,15 @@ uint32_t perdura_duplicate(const PerduraCursor *cursor, uint64_t *row);
 
 /* -- Counters of AUTO_INCREMENT columns */
 
+// The values that a session counts by: those that are `offset` and a multiple of `increment`, as the server
+// reckons.
+typedef struct PerduraCounting {
+  // Where counting begins. Of no effect if it is above the increment.
+  uint64_t offset;
+  // From a value to the next one; at least 1.
+  uint64_t increment;
+} PerduraCounting;
+
 // Sets the next value that the table's counter gives out. `session` is that of the statement; null where
 // there is none.
 PerduraCode perdura_counter_set(const PerduraEngine *engine, const PerduraSession *session,
@@ -266,20 +275,19 @@ PerduraCode perdura_counter_set(const PerduraEngine *engine, const PerduraSessio
 // The next value of the table's counter.
 PerduraCode perdura_counter_next(const PerduraEngine *engine, PerduraCursor *cursor, uint64_t *next);
 
-// Reserves values of the table's counter, durably: nobody gets them again, not even after a crash. Of the
-// values that are `offset` and a multiple of `increment`, and not above `max`, it takes the next `wanted` or
-// as many as there are. `count` is 0 if there are none. `session` is that of the statement, which waits while
-// the pool is held, as for a write.
+// Reserves values of the table's counter, durably: nobody gets them again, not even after a crash. They are
+// the next `wanted` ones by `counting`, of which those above `max` are of no use. `count` is 0 if the first
+// one is. `session` is that of the statement, which waits while the pool is held, as for a write.
 //
 // Errors: KILLED if the statement is killed while the pool is held; otherwise as for `perdura_insert`.
 PerduraCode perdura_counter_reserve(const PerduraEngine *engine, const PerduraSession *session,
-    PerduraCursor *cursor, uint64_t offset, uint64_t increment, uint64_t wanted, uint64_t max,
-    uint64_t *first, uint64_t *count);
+    PerduraCursor *cursor, PerduraCounting counting, uint64_t wanted, uint64_t max, uint64_t *first,
+    uint64_t *count);
 
-// Notes that a row has `value`, which the table's counter does not give out any more, if it has not already.
-// `session` is as for `perdura_counter_reserve`.
+// Notes that a row has `value`, after which the table's counter goes on by `counting`, if it is not beyond
+// already. Durably. `session` is as for `perdura_counter_reserve`.
 PerduraCode perdura_counter_pass(const PerduraEngine *engine, const PerduraSession *session,
-    PerduraCursor *cursor, uint64_t value);
+    PerduraCursor *cursor, PerduraCounting counting, uint64_t value);
 
 /* -- Replication: a replica's search for the row of an event */
 

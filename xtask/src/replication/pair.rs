@@ -203,7 +203,7 @@ fn options(plan: &Plan, further: Vec<String>) -> Options {
 }
 
 /// A port that nobody listens on, below those that the system gives to outgoing connections.
-fn free_port() -> Result<u16> {
+pub(super) fn free_port() -> Result<u16> {
     let base = 20_000 + (std::process::id() % 10_000) as u16;
     (0..1_000)
         .map(|step| base + step)

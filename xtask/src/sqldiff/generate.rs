@@ -7,6 +7,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use super::column::Column;
+use super::counted::Counted;
 use super::outcome::{Cell, DEADLOCK, Outcome};
 use super::random::{chance, pick};
 use super::schema::Table;
@@ -17,6 +18,9 @@ use super::tracker::{Alone, Tracker};
 const RESTART_EVERY: u32 = 4_000;
 /// Least number of statements between two restarts.
 const RESTART_APART: u32 = 1_500;
+
+/// How often a few statements on tables with counters come next, in 100.
+const COUNTS: u32 = 14;
 
 /// Ids of a table that are remembered.
 const IDS: usize = 60;
@@ -64,6 +68,8 @@ pub struct Generator {
     pub random: StdRng,
     /// The existing tables, temporary ones included.
     pub tables: Vec<Table>,
+    /// The tables with counters, which other statements leave alone.
+    pub counted: Vec<Counted>,
     /// Open transactions.
     pub tracker: Tracker,
     /// Steps that must come next, without others in between.
@@ -87,6 +93,7 @@ impl Generator {
         let mut generator = Self {
             random: StdRng::seed_from_u64(seed),
             tables: Vec::new(),
+            counted: Vec::new(),
             tracker: Tracker::default(),
             queue: VecDeque::new(),
             next_name: 0,
@@ -168,6 +175,10 @@ impl Generator {
             return;
         }
         let is_open = self.tracker.session(session).is_open;
+        if !is_open && chance(&mut self.random, COUNTS) {
+            self.count(session);
+            return;
+        }
         match self.random.random_range(0..100) {
             0..58 => {
                 if let Some(step) = self.change(session) {
@@ -223,7 +234,8 @@ impl Generator {
             Kind::Temporary => true,
             Kind::Restart { .. } => {
                 let names = self.tables.iter().filter(|table| table.owner.is_none()).map(|table| table.name.clone());
-                tables = names.chain([self.log_table()]).collect();
+                let counted = self.counted.iter().map(|table| table.name.clone());
+                tables = names.chain([self.log_table()]).chain(counted).collect();
                 false
             }
             _ => return Vec::new(),
@@ -238,6 +250,9 @@ impl Generator {
             }
             if !of_session && (!by_itself || chance(&mut self.random, 10)) {
                 checks.push(self.look(OBSERVER, name));
+            }
+            if !matches!(step.kind, Kind::Restart { .. }) {
+                checks.extend(self.look_at_counter(name));
             }
         }
         if matches!(step.kind, Kind::Definition | Kind::Restart { .. }) {
@@ -274,11 +289,17 @@ impl Generator {
                 };
                 table.ids = outcome.rows().iter().step_by(table.rows / IDS + 1).filter_map(id).collect();
             }
+            for table in self.counted.iter_mut().filter(|table| table.name == *name) {
+                let id = |row: &'_ Vec<Cell>| row.first()?.as_ref().map(|id| String::from_utf8_lossy(id).into_owned());
+                let ids: Vec<String> = outcome.rows().iter().filter_map(id).collect();
+                table.learn(ids.iter().map(String::as_str));
+            }
         }
         match step.kind {
             Kind::Restart { .. } => {
                 self.tables.retain(|table| table.owner.is_none());
                 self.since_restart = 0;
+                self.count_anew();
             }
             _ if outcome.code() == Some(DEADLOCK) => {
                 self.queue.clear();

@@ -1,35 +1,47 @@
 //! AUTO_INCREMENT: a cursor's table counts, for the server, the values of a column.
 
 use super::code::{Outcome, PerduraCode};
-use super::counter::{Counter, Counters};
+use super::counter::{Counter, Counters, Counting};
 use super::cursor::PerduraCursor;
 use super::engine::PerduraEngine;
 use super::handler::alone;
 use super::name;
 use super::session::PerduraSession;
 use std::ptr::null;
-use std::sync::Arc;
+
+/// The values that a session counts by: those that are `offset` and a multiple of `increment`, as
+/// the server reckons.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct PerduraCounting {
+    /// Where counting begins. Of no effect if it is above the increment.
+    pub offset: u64,
+    /// From a value to the next one; at least 1.
+    pub increment: u64,
+}
+
+impl PerduraCounting {
+    fn checked(self) -> Counting {
+        Counting::new(self.offset, self.increment)
+    }
+}
 
 /// The counters of the pool, and that of the cursor's table.
 ///
 /// # Safety
 /// `engine` must be the pool of the cursor, and open.
-unsafe fn counter<'e>(
+unsafe fn counter<'e, 'c>(
     engine: *const PerduraEngine,
-    cursor: &mut PerduraCursor,
-) -> Outcome<(&'e PerduraEngine, Arc<Counter>)> {
+    cursor: &'c mut PerduraCursor,
+) -> Outcome<(&'e PerduraEngine, &'c Counter)> {
     // SAFETY: as the caller vouches for.
     let engine = unsafe { &*engine };
-    let found = match cursor.counter() {
-        Some(known) => known,
-        None => {
-            let table = cursor.table();
-            let found = engine.counters().of(engine.engine(), table, !name::is_temporary(&table.name()))?;
-            cursor.set_counter(found.clone());
-            found
-        }
-    };
-    Ok((engine, found))
+    if cursor.counter().is_none() {
+        let table = cursor.table();
+        let found = engine.counters().of(engine.engine(), table, !name::is_temporary(&table.name()))?;
+        cursor.set_counter(found);
+    }
+    Ok((engine, cursor.counter().expect("just found")))
 }
 
 /// Whether a call stores the counter's limit, and for whom.
@@ -57,7 +69,7 @@ unsafe fn with_counter(
     unsafe {
         alone(cursor, |cursor| {
             let (engine, counter) = counter(engine, cursor)?;
-            let use_it = || body(engine, engine.counters(), &counter);
+            let use_it = || body(engine, engine.counters(), counter);
             let session = session.as_ref().map(|session| session.state());
             match (storing, session) {
                 (Storing::No, _) => use_it()?,
@@ -113,9 +125,10 @@ pub unsafe extern "C" fn perdura_counter_next(
     }
 }
 
-/// Reserves values of the table's counter, durably: nobody gets them again, not even after a crash. Of the values that are `offset` and
-/// a multiple of `increment`, and not above `max`, it takes the next `wanted` or as many as there are. `count` is 0 if there are none.
-/// `session` is that of the statement, which waits while the pool is held, as for a write.
+/// Reserves values of the table's counter, durably: nobody gets them again, not even after a crash.
+/// They are the next `wanted` ones by `counting`, of which those above `max` are of no use. `count`
+/// is 0 if the first one is. `session` is that of the statement, which waits while the pool is held,
+/// as for a write.
 ///
 /// # Errors
 /// KILLED if the statement is killed while the pool is held; otherwise as for `perdura_insert`.
@@ -127,8 +140,7 @@ pub unsafe extern "C" fn perdura_counter_reserve(
     engine: *const PerduraEngine,
     session: *const PerduraSession,
     cursor: *mut PerduraCursor,
-    offset: u64,
-    increment: u64,
+    counting: PerduraCounting,
     wanted: u64,
     max: u64,
     first: *mut u64,
@@ -137,7 +149,7 @@ pub unsafe extern "C" fn perdura_counter_reserve(
     // SAFETY: as the caller vouches for.
     unsafe {
         with_counter((engine, session, cursor), Storing::ForStatement, |engine, counters, counter| {
-            let reserved = counters.reserve(engine.engine(), counter, (offset, increment), wanted, max)?;
+            let reserved = counters.reserve(engine.engine(), counter, counting.checked(), wanted, max)?;
             first.write(reserved.first);
             count.write(reserved.count);
             Ok(())
@@ -145,8 +157,8 @@ pub unsafe extern "C" fn perdura_counter_reserve(
     }
 }
 
-/// Notes that a row has `value`, which the table's counter does not give out any more, if it has not already. `session` is as for
-/// `perdura_counter_reserve`.
+/// Notes that a row has `value`, after which the table's counter goes on by `counting`, if it is
+/// not beyond already. Durably. `session` is as for `perdura_counter_reserve`.
 ///
 /// # Safety
 /// As for [`perdura_counter_set`].
@@ -155,10 +167,12 @@ pub unsafe extern "C" fn perdura_counter_pass(
     engine: *const PerduraEngine,
     session: *const PerduraSession,
     cursor: *mut PerduraCursor,
+    counting: PerduraCounting,
     value: u64,
 ) -> PerduraCode {
-    let pass =
-        |engine: &PerduraEngine, counters: &Counters, counter: &Counter| counters.pass(engine.engine(), counter, value);
+    let pass = |engine: &PerduraEngine, counters: &Counters, counter: &Counter| {
+        counters.pass(engine.engine(), counter, counting.checked(), value)
+    };
     // SAFETY: as the caller vouches for.
     unsafe { with_counter((engine, session, cursor), Storing::ForStatement, pass) }
 }

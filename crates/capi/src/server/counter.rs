@@ -9,6 +9,10 @@
 //! little endian), then the limit (u64, little endian). The tables of one session have counters without a limit.
 //! The limit of a table is deleted after the commit that drops the table, or when the limits are next opened: never before.
 //!
+//! Every row that gets a value passes the counter, after the row is written and before its
+//! transaction commits. Most values are passed already, which takes no lock to see. The arithmetic
+//! is the server's and InnoDB's, so that both engines give the same values.
+//!
 //! Thread-safety: any thread. A counter's lock is taken before that of the limits. Whoever takes one of them in order to store is
 //! within a change of the pool already (its own statement's, or one for this call). So nobody waits for a hold of the pool under
 //! these locks, on which a statement may wait that the hold waits for.
@@ -18,6 +22,7 @@ use perdura_engine::{Engine, ErrorKind, Isolation, ReadView, Rid, Session, Table
 use perdura_pmem::sync::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Name of the table of limits. No user's database begins with this character.
 pub const LIMITS: &str = "#perdura/auto_increment";
@@ -32,6 +37,8 @@ pub(super) struct Counter {
     table: u64,
     /// A counter of a table that belongs to one session has no limit in the pool.
     is_durable: bool,
+    /// As in `state`, stored once the limit is: what is below needs no lock.
+    passed: AtomicU64,
     state: Mutex<State>,
 }
 
@@ -42,7 +49,44 @@ struct State {
     limit: u64,
 }
 
-/// Values that were reserved: `count` of them from `first` on, one each `increment`.
+/// The values that a session counts by.
+#[derive(Clone, Copy)]
+pub(super) struct Counting {
+    offset: u64,
+    increment: u64,
+}
+
+impl Counting {
+    pub(super) fn new(offset: u64, increment: u64) -> Self {
+        Self { offset, increment: increment.max(1) }
+    }
+
+    /// The first value not below `next`. The server reckons modulo 2^64, so that an offset above
+    /// the increment mostly only shifts the values.
+    fn first_from(self, next: u64) -> u64 {
+        if self.increment == 1 {
+            return next;
+        }
+        let last = next.wrapping_sub(1).wrapping_add(self.increment).wrapping_sub(self.offset);
+        (last / self.increment).wrapping_mul(self.increment).wrapping_add(self.offset)
+    }
+
+    /// Where InnoDB's counter goes on after `count` values from `first` on: above all of them.
+    fn beyond(self, first: u64, count: u64) -> u64 {
+        if self.increment == 1 && first > 0 {
+            return first.saturating_add(count);
+        }
+        let offset = if self.offset > self.increment { 0 } else { self.offset };
+        let apart = first.abs_diff(offset);
+        let whole = apart - apart % self.increment;
+        count
+            .checked_mul(self.increment)
+            .and_then(|block| block.checked_add(offset)?.checked_add(whole))
+            .unwrap_or(u64::MAX)
+    }
+}
+
+/// Values that were reserved: `count` of them from `first` on.
 pub(super) struct Reserved {
     pub first: u64,
     pub count: u64,
@@ -85,7 +129,7 @@ impl Counters {
         }
         let limit = if is_durable { self.stored(engine, id)?.unwrap_or(1) } else { 1 };
         let state = Mutex::new(State { next: limit, limit: if is_durable { limit } else { u64::MAX } });
-        let counter = Arc::new(Counter { table: id, is_durable, state });
+        let counter = Arc::new(Counter { table: id, is_durable, passed: AtomicU64::new(limit), state });
         Ok(self.counters.lock().entry(id).or_insert(counter).clone())
     }
 
@@ -97,6 +141,7 @@ impl Counters {
             state.limit = next;
         }
         state.next = next;
+        counter.passed.store(next, Ordering::Release);
         Ok(())
     }
 
@@ -105,35 +150,39 @@ impl Counters {
         counter.state.lock().next
     }
 
-    /// Reserves up to `wanted` values, each `increment` behind the one before, counted from `offset`, none above `max`. None are left
-    /// if the first one is above it.
+    /// Reserves `wanted` values by `counting`. None are left if the first one is above `max`, the
+    /// column's last.
     pub(super) fn reserve(
         &self,
         engine: &Engine,
         counter: &Counter,
-        (offset, increment): (u64, u64),
+        counting: Counting,
         wanted: u64,
         max: u64,
     ) -> Outcome<Reserved> {
         let mut state = counter.state.lock();
-        let increment = increment.max(1);
-        let first = first_from(state.next, offset, increment);
+        let in_step = counting.first_from(state.next);
+        // The server finds out by itself that there is no value in step any more.
+        let first = if state.next < max && (state.next..max).contains(&in_step) { in_step } else { state.next };
         if first > max {
-            return Ok(Reserved { first: max.saturating_add(1), count: 0 });
+            return Ok(Reserved { first, count: 0 });
         }
-        let count = wanted.clamp(1, (max - first) / increment + 1);
-        let next = first.saturating_add(count.saturating_mul(increment));
-        self.reach(engine, counter, &mut state, next)?;
+        let count = wanted.max(1);
+        self.reach(engine, counter, &mut state, counting.beyond(first, count))?;
         Ok(Reserved { first, count })
     }
 
     /// Notes that a row has `value`, which the counter must not give out any more.
-    pub(super) fn pass(&self, engine: &Engine, counter: &Counter, value: u64) -> Outcome<()> {
-        let mut state = counter.state.lock();
-        if value < state.next {
+    pub(super) fn pass(&self, engine: &Engine, counter: &Counter, counting: Counting, value: u64) -> Outcome<()> {
+        let next = counting.beyond(value, 1);
+        if next <= counter.passed.load(Ordering::Acquire) {
             return Ok(());
         }
-        self.reach(engine, counter, &mut state, value.saturating_add(1))
+        let mut state = counter.state.lock();
+        if next <= state.next {
+            return Ok(());
+        }
+        self.reach(engine, counter, &mut state, next)
     }
 
     /// Moves a counter on, and its limit ahead of it.
@@ -144,6 +193,7 @@ impl Counters {
             state.limit = limit;
         }
         state.next = next;
+        counter.passed.store(next, Ordering::Release);
         Ok(())
     }
 
@@ -192,15 +242,6 @@ impl Counters {
 
     fn store(&self, engine: &Engine, table: u64, limit: u64) -> Outcome<()> {
         self.with(engine, |limits| limits.store(table, limit))
-    }
-}
-
-/// The first value not below `next` that is `offset` and a multiple of `increment`.
-fn first_from(next: u64, offset: u64, increment: u64) -> u64 {
-    match next.checked_sub(offset) {
-        _ if increment == 1 => next,
-        None | Some(0) => offset,
-        Some(beyond) => beyond.div_ceil(increment).saturating_mul(increment).saturating_add(offset),
     }
 }
 
@@ -298,14 +339,30 @@ fn damaged() -> Failure {
 
 #[cfg(test)]
 mod tests {
-    use super::first_from;
+    use super::Counting;
 
     #[test]
     fn values_are_counted_from_the_offset() {
-        let first = |next, offset, increment| first_from(next, offset, increment);
-        assert_eq!(first(1, 1, 1), 1);
-        assert_eq!(first(7, 1, 1), 7);
+        let first = |next, offset, increment| Counting::new(offset, increment).first_from(next);
+        assert_eq!([first(1, 1, 1), first(7, 1, 1), first(7, 5, 1)], [1, 7, 7]);
         assert_eq!([first(1, 3, 10), first(3, 3, 10), first(4, 3, 10), first(13, 3, 10)], [3, 3, 13, 13]);
-        assert_eq!(first(u64::MAX, 3, 10), u64::MAX);
+        assert_eq!([first(1, 10, 4), first(3, 10, 4), first(7, 10, 4)], [2, 6, 10], "an offset above the increment");
+    }
+
+    #[test]
+    fn the_counter_goes_on_above_all_values_that_were_given() {
+        let beyond = |first, count, offset, increment| Counting::new(offset, increment).beyond(first, count);
+        assert_eq!([beyond(7, 1, 0, 1), beyond(7, 3, 1, 1), beyond(7, 3, 5, 1)], [8, 10, 10]);
+        assert_eq!([beyond(3, 2, 3, 10), beyond(155, 1, 3, 10)], [23, 163]);
+        assert_eq!([beyond(u64::MAX, 1, 1, 1), beyond(5, u64::MAX, 1, 2)], [u64::MAX; 2]);
+        for (offset, increment) in (1..12).flat_map(|offset| (1..12).map(move |increment| (offset, increment))) {
+            let counting = Counting::new(offset, increment);
+            for next in 1..100 {
+                let first = counting.first_from(next);
+                // The server's own next value, five times.
+                let last = (0..4).fold(first, |value, _| counting.first_from(value + 1));
+                assert!(first >= next && counting.beyond(first, 5) > last, "{offset} {increment} {next}");
+            }
+        }
     }
 }

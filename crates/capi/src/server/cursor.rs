@@ -166,8 +166,8 @@ impl PerduraCursor {
         self.duplicate
     }
 
-    pub(super) fn counter(&self) -> Option<Arc<Counter>> {
-        self.counter.clone()
+    pub(super) fn counter(&self) -> Option<&Counter> {
+        self.counter.as_deref()
     }
 
     pub(super) fn set_counter(&mut self, counter: Arc<Counter>) {
