@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Unpacks DuckDB's wheel from PyPI under build/duckdb: it has the generators of TPC-H and TPC-DS built in, with their queries and
-# answers. It is never installed. A Python that the pinned version has no wheel for goes without, and without the bench `tpch`.
+# Unpacks DuckDB's wheel from PyPI under build/duckdb: it has the generators of TPC-H and TPC-DS
+# built in, with their queries and answers. It is never installed. A Python that the pinned version
+# has no wheel for goes without, and without the bench `tpch`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh

@@ -21,8 +21,8 @@
 
 using namespace perdura;
 
-/* Rows of up to so many bytes, as they are stored, are read faster by a scan of the table than their keys by one of an index: those of
-   393 bytes in half the time. */
+/* Rows of up to so many bytes, as they are stored, are read faster by a scan of the table than
+   their keys by one of an index: those of 393 bytes in half the time. */
 static constexpr ulong SHORT_ROW= 512;
 
 /* Takes the server's condition on the columns of an index. A statement that locks rows has it checked on the locked row. */
@@ -65,8 +65,9 @@ void ha_perdura::choose_entries(PerduraStep step)
   m_stops= stops;
 }
 
-/* Whether the result does not show in which order the rows of the table come: counts and exact sums over the one table of a SELECT
-   without GROUP BY. The server has settled how it reads the table; before that, it may look for the least value. */
+/* Whether the result does not show in which order the rows of the table come: counts and exact sums
+   over the one table of a SELECT without GROUP BY. The server has settled how it reads the table;
+   before that, it may look for the least value. */
 static bool is_sum_of_all(const TABLE *table)
 {
   const JOIN_TAB *tab= table->reginfo.join_tab;
@@ -86,9 +87,10 @@ static bool is_sum_of_all(const TABLE *table)
   return true;
 }
 
-/* Whether all rows are read and their order does not show, as where no column of them is used; for a key read the server marks all
-   columns of the key, and `used_fields` counts those that the statement names. The scan of the table is faster, unless the rows are
-   long, but where the server knows a key that covers the columns it takes that without asking for costs. */
+/* Whether all rows are read and their order does not show, as where no column of them is used; for
+   a key read the server marks all columns of the key, and `used_fields` counts those that the
+   statement names. The scan of the table is faster, unless the rows are long, but where the server
+   knows a key that covers the columns it takes that without asking for costs. */
 bool ha_perdura::reads_in_any_order()
 {
   if (likely(keyread != active_index) || thd_sql_command(table->in_use) != SQLCOM_SELECT)

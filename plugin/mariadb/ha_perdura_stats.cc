@@ -35,10 +35,12 @@ void ha_perdura::sample_indexes()
     sample_index(index);
 }
 
-/* For the first columns of an index, and the first two, and so on: how many rows have the same values, on average over the values. A
-   sample comes upon a value that many rows have more often, so the mean is the harmonic one. Half of it is told: the optimizer assumes
-   that a table whose columns it knows nothing of is filtered by no condition, which makes a join that begins with the large table look
-   as good as one that begins with the small, filtered one. InnoDB tells half of it too. */
+/* For the first columns of an index, and the first two, and so on: how many rows have the same
+   values, on average over the values. A sample comes upon a value that many rows have more often,
+   so the mean is the harmonic one. Half of it is told: the optimizer assumes that a table whose
+   columns it knows nothing of is filtered by no condition, which makes a join that begins with the
+   large table look as good as one that begins with the small, filtered one. InnoDB tells half of it
+   too. */
 void ha_perdura::sample_index(uint index)
 {
   const KEY &key= table->key_info[index];
@@ -89,13 +91,16 @@ ha_rows ha_perdura::records_in_range(uint index, const key_range *from, const ke
   return std::max<ha_rows>(rows, 1);
 }
 
-/* Costs. The server sets some of them itself, for a medium with seeks: 1 for a row found by a whole unique key, 0.2 for a row that it
-   looks at. The latter is ten times what it takes here, beside the former, so true times of a scan and of searches would make the server
-   scan the larger table of a join and find the rows of the smaller one by their keys; costs are chosen in proportion to those two, and so
-   that joins of TPC-H get the plans that are best here (the bench `tpch`; between 0.5 and 0.7 for a row with its search the plans are the same).
-   A scan of the table costs little beside 0.2. A row by its entry costs half of a row found by a unique key, as long as few rows have
-   the key. A range that has more than a fiftieth of the table's rows competes with the scan of the table, which takes 0.1 us a row
-   beside 1.3 us for a row anywhere, so what is beyond costs more: the break-even is at a tenth of the rows. */
+/* Costs. The server sets some of them itself, for a medium with seeks: 1 for a row found by a whole
+   unique key, 0.2 for a row that it looks at. The latter is ten times what it takes here, beside
+   the former, so true times of a scan and of searches would make the server scan the larger table
+   of a join and find the rows of the smaller one by their keys; costs are chosen in proportion to
+   those two, and so that joins of TPC-H get the plans that are best here (the bench `tpch`; between
+   0.5 and 0.7 for a row with its search the plans are the same). A scan of the table costs little
+   beside 0.2. A row by its entry costs half of a row found by a unique key, as long as few rows
+   have the key. A range that has more than a fiftieth of the table's rows competes with the scan of
+   the table, which takes 0.1 us a row beside 1.3 us for a row anywhere, so what is beyond costs
+   more: the break-even is at a tenth of the rows. */
 constexpr double SCANNED_ROW= 0.02, PAGE= 1, PAGE_BYTES= 16384, ENTRY= 0.05, ENTRY_BYTE= 0.0005, ROW_OF_ENTRY= 0.5, SEARCH= 0.5;
 constexpr double FEW_ROWS_SHARE= 0.02, ROW_BEYOND_FEW= 2;
 

@@ -1,9 +1,10 @@
 //! TPC-H beside InnoDB: its 22 queries, each engine in a server of its own (see `pair`).
 //!
-//! A plan decides more of a query's time here than an engine does, so this says how well the costs that the engine tells the optimizer
-//! are chosen: once with what ANALYZE TABLE gives, which is the engines' own statistics, and once with the server's
-//! (PERSISTENT FOR ALL; cases `.../persistent`). In each run the answers of both engines are compared with each other and with the
-//! reference answers.
+//! A plan decides more of a query's time here than an engine does, so this says how well the costs
+//! that the engine tells the optimizer are chosen: once with what ANALYZE TABLE gives, which is the
+//! engines' own statistics, and once with the server's (PERSISTENT FOR ALL; cases
+//! `.../persistent`). In each run the answers of both engines are compared with each other and with
+//! the reference answers.
 
 mod answer;
 mod data;
@@ -79,8 +80,8 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// Runs all queries in rounds; each runs on one system right after the other, and another one begins in each round. A quick run has
-    /// one round, and more if there is time.
+    /// Runs all queries in rounds; each runs on one system right after the other, and another one
+    /// begins in each round. A quick run has one round, and more if there is time.
     fn measure(&mut self, suffix: &str, quick_time: Duration, report: &mut Report) -> Result<()> {
         let mut sessions = Vec::new();
         for &system in &self.pair.systems {

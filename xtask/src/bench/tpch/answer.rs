@@ -1,5 +1,6 @@
-//! Answers, and how they are compared. Engines in the same server give the same text. The reference is another program's, which divides
-//! in floating point and gives rows that are equally large in an order of its own.
+//! Answers, and how they are compared. Engines in the same server give the same text. The reference
+//! is another program's, which divides in floating point and gives rows that are equally large in
+//! an order of its own.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -33,7 +34,8 @@ impl Answer {
         Self::sorted(text.lines().skip(1).map(|line| line.split('|').map(str::to_owned).collect()).collect())
     }
 
-    /// Sorts by the texts and then by the numbers, so that numbers that are about the same do not part two answers.
+    /// Sorts by the texts and then by the numbers, so that numbers that are about the same do not
+    /// part two answers.
     fn sorted(mut rows: Vec<Vec<String>>) -> Self {
         let key = |row: &Vec<String>| -> (Vec<String>, Vec<i64>) {
             let (numbers, texts): (Vec<&String>, Vec<&String>) = row.iter().partition(|text| number(text).is_some());

@@ -1,5 +1,5 @@
-//! The tables: generated once by DuckDB, whose extensions follow the specifications' generators, and kept under build/data; loaded by
-//! LOAD DATA INFILE.
+//! The tables: generated once by DuckDB, whose extensions follow the specifications' generators,
+//! and kept under build/data; loaded by LOAD DATA INFILE.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

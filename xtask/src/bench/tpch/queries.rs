@@ -1,5 +1,5 @@
-//! The 22 queries, in the server's SQL, with the parameters of the specification's validation (clause 2.4). Query 15 has a common table
-//! expression in place of its view.
+//! The 22 queries, in the server's SQL, with the parameters of the specification's validation
+//! (clause 2.4). Query 15 has a common table expression in place of its view.
 
 use anyhow::{Context, Result, ensure};
 
