@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes a fresh Debian machine ready: system libraries by apt; a MariaDB of our own, unpacked (never installed) under
-# build/; the headers of exactly that server; the demo's real data. Quick and silent when all is in place.
+# build/; the headers of exactly that server; the demo's real data; the generators of TPC-H. Quick and silent when all is in place.
 #
 # Invariants:
 # - No package of a MariaDB server is installed, so no server of the machine is ever started, stopped, upgraded or
@@ -15,6 +15,7 @@ cd "$(dirname "$0")/.."
 scripts/setup-packages.sh
 scripts/setup-mariadb.sh
 scripts/setup-data.sh
+scripts/setup-duckdb.sh
 check_rust
 check_compiler
 check_room "${PERDURA_DIR:-$PERDURA_DIR_DEFAULT}"

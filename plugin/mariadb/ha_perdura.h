@@ -166,7 +166,7 @@ private:
   int row_found(uchar *record);
   void choose_entries(PerduraStep step);
   int entry_used(uchar *record, PerduraCode code);
-  bool only_counts();
+  bool reads_in_any_order();
   bool is_beyond_end(const uchar *key, size_t length) const;
   check_result_t check_entry();
 
@@ -196,7 +196,7 @@ private:
   bool m_covers= false;
   bool m_checks= false;
   perdura::Key_images::Parts m_parts= 0;
-  /* The statement wants no column of the rows, so it gets them from the scan of the table. */
+  /* The order of the rows does not show, so the statement gets them from the scan of the table. */
   bool m_counts= false;
   /* Where the range that is read ends: at or before the keys that begin with these bytes. Empty if the range is open. */
   std::vector<uchar> m_end;

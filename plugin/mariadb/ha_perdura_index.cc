@@ -197,11 +197,14 @@ int ha_perdura::index_next_same(uchar *record, const uchar *, uint)
 
 int ha_perdura::index_first(uchar *record)
 {
-  if (only_counts())
+  if (reads_in_any_order())
   {
     m_counts= true;
+    if (table->used_fields)
+      choose_columns();
+    else
+      perdura_cursor_set_columns(m_cursor, NO_COLUMNS);
     m_columns_chosen= true;
-    perdura_cursor_set_columns(m_cursor, NO_COLUMNS);
     const PerduraCode code= perdura_scan_begin(m_cursor, m_session);
     return likely(code == PERDURA_CODE_OK) ? rnd_next(record) : failed(code);
   }

@@ -35,12 +35,17 @@ void ha_perdura::sample_indexes()
     sample_index(index);
 }
 
-/* For the first columns of an index, and the first two, and so on: how many rows have the same values as a sample, on average. */
+/* For the first columns of an index, and the first two, and so on: how many rows have the same
+   values, on average over the values. A sample comes upon a value that many rows have more often,
+   so the mean is the harmonic one. Half of it is told: the optimizer assumes that a table whose
+   columns it knows nothing of is filtered by no condition, which makes a join that begins with the
+   large table look as good as one that begins with the small, filtered one. InnoDB tells half of it
+   too. */
 void ha_perdura::sample_index(uint index)
 {
   const KEY &key= table->key_info[index];
   const uint parts= key.user_defined_key_parts;
-  uint64_t rows[MAX_REF_PARTS]= {};
+  double values[MAX_REF_PARTS]= {};
   uint samples= 0;
   for (; samples < SAMPLES; samples++)
   {
@@ -54,11 +59,11 @@ void ha_perdura::sample_index(uint index)
       const PerduraBound bound= {PERDURA_BOUND_KIND_INCLUDED, bytes, static_cast<uint32_t>(end)};
       uint64_t found= 0;
       perdura_index_estimate(m_cursor, m_session, index, bound, bound, &found);
-      rows[part]+= std::max<uint64_t>(found, 1);
+      values[part]+= 1.0 / static_cast<double>(std::max<uint64_t>(found, 1));
     }
   }
   for (uint part= 0; part < parts; part++)
-    key.rec_per_key[part]= samples ? static_cast<ulong>((rows[part] + samples / 2) / samples) : 0;
+    key.rec_per_key[part]= samples ? std::max(1UL, static_cast<ulong>(samples / values[part] / 2)) : 0;
   if (key.flags & HA_NOSAME)
     key.rec_per_key[parts - 1]= 1;
 }
@@ -86,11 +91,18 @@ ha_rows ha_perdura::records_in_range(uint index, const key_range *from, const ke
   return std::max<ha_rows>(rows, 1);
 }
 
-/* Costs. The server reckons 0.2 for a row that it looks at, which takes it about 20 ns, so one is 100 ns. In processor time of this
-   engine, with 500,000 rows of 110 bytes in emulated persistent memory, beyond those 20 ns: a scan of the table takes 30 ns a row, a
-   covering scan of an index 60 ns an entry if the leaves were filled in order, otherwise 100; a row by its entry 50 ns more if rows lie
-   in the order of entries, 550 if they lie anywhere, which the optimizer does not tell apart; a search 300 ns. */
-constexpr double SCANNED_ROW= 0.3, ENTRY= 0.7, ENTRY_BYTE= 0.01, ROW_OF_ENTRY= 3, SEARCH= 3;
+/* Costs. The server sets some of them itself, for a medium with seeks: 1 for a row found by a whole
+   unique key, 0.2 for a row that it looks at. The latter is ten times what it takes here, beside
+   the former, so true times of a scan and of searches would make the server scan the larger table
+   of a join and find the rows of the smaller one by their keys; costs are chosen in proportion to
+   those two, and so that joins of TPC-H get the plans that are best here (the bench `tpch`; between
+   0.5 and 0.7 for a row with its search the plans are the same). A scan of the table costs little
+   beside 0.2. A row by its entry costs half of a row found by a unique key, as long as few rows
+   have the key. A range that has more than a fiftieth of the table's rows competes with the scan of
+   the table, which takes 0.1 us a row beside 1.3 us for a row anywhere, so what is beyond costs
+   more: the break-even is at a tenth of the rows. */
+constexpr double SCANNED_ROW= 0.02, PAGE= 1, PAGE_BYTES= 16384, ENTRY= 0.05, ENTRY_BYTE= 0.0005, ROW_OF_ENTRY= 0.5, SEARCH= 0.5;
+constexpr double FEW_ROWS_SHARE= 0.02, ROW_BEYOND_FEW= 2;
 
 /* How many rows of a range an UPDATE or DELETE takes that goes in the order of the index and ends at its LIMIT. The server reckons with
    the whole range when it chooses it, and would rather scan the table and sort. */
@@ -118,12 +130,15 @@ static ha_rows rows_taken(const TABLE *table, uint index, ha_rows rows)
 
 double ha_perdura::scan_time()
 {
-  return SEARCH + SCANNED_ROW * static_cast<double>(stats.records);
+  const double pages= static_cast<double>(stats.data_file_length) / PAGE_BYTES;
+  return PAGE + PAGE * pages + SCANNED_ROW * static_cast<double>(stats.records);
 }
 
 double ha_perdura::read_time(uint index, uint ranges, ha_rows rows)
 {
-  return keyread_time(index, ranges, rows) + ROW_OF_ENTRY * static_cast<double>(rows_taken(table, index, rows));
+  const double taken= static_cast<double>(rows_taken(table, index, rows));
+  const double beyond_few= std::max(0.0, taken - FEW_ROWS_SHARE * static_cast<double>(stats.records));
+  return keyread_time(index, ranges, rows) + ROW_OF_ENTRY * taken + ROW_BEYOND_FEW * beyond_few;
 }
 
 double ha_perdura::keyread_time(uint index, uint ranges, ha_rows rows)

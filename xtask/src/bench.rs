@@ -31,6 +31,7 @@ mod stall;
 mod sysbench;
 mod systems;
 mod tpcc;
+mod tpch;
 mod update;
 
 use std::fs::File;
@@ -46,9 +47,9 @@ use crate::plugin;
 
 pub use kv::play as floor;
 
-const NAMES: [&str; 20] = [
+const NAMES: [&str; 21] = [
     "load", "commit", "point", "update", "scan", "mass", "stall", "recovery", "restart", "memory", "space", "many",
-    "soak", "engine", "index", "sysbench", "tpcc", "map", "kv", "kv-soak",
+    "soak", "engine", "index", "sysbench", "tpcc", "tpch", "map", "kv", "kv-soak",
 ];
 
 /// Benchmarks that run without a server.
@@ -73,6 +74,7 @@ fn run_one(name: &str, plan: &Plan) -> Result<Report> {
         "index" => index::run(plan),
         "sysbench" => sysbench::run(plan),
         "tpcc" => tpcc::run(plan),
+        "tpch" => tpch::run(plan),
         "map" => map::run(plan),
         "kv" => kv::run(plan),
         "kv-soak" => kv::soak::run(plan),

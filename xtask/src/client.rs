@@ -13,10 +13,17 @@ use mysql::{Conn, LocalInfileHandler, OptsBuilder};
 
 /// A session that waits this long for an answer reports a hang.
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(120);
+/// The same where a statement may take long.
+const PATIENCE: Duration = Duration::from_secs(1800);
 
 /// Opens a session as root in database `test`. LOAD DATA LOCAL may read any file this process may read.
 pub fn connect(socket: &Path) -> mysql::Result<Conn> {
     connect_counting(socket, Arc::default())
+}
+
+/// As [`connect`], for a session whose statements may take long.
+pub fn connect_patient(socket: &Path) -> mysql::Result<Conn> {
+    Conn::new(options(socket).read_timeout(Some(PATIENCE)))
 }
 
 /// As [`connect`], for a session that runs up to `statements` different prepared statements: all of them stay prepared.

@@ -85,9 +85,13 @@ fn render_series(text: &mut String, report: &Report) -> Result<()> {
     Ok(())
 }
 
-/// A table for each metric and each kind of case (the first part of its name): a row for each case, a column for each system.
+/// A table for each metric and each kind of case (the first part of its name): a row for each case, a column for each system. Where
+/// most kinds have a case or two, one table has all kinds.
 fn render_medians(text: &mut String, report: &Report) -> Result<()> {
-    let table = |series: &Series| (series.case.split('/').next().unwrap_or_default().to_owned(), series.metric);
+    let kind = |series: &Series| series.case.split('/').next().unwrap_or_default().to_owned();
+    let cases = distinct(report.series.iter().map(|series| series.case.as_str())).len();
+    let is_of_many_kinds = distinct(report.series.iter().map(kind)).len() * 2 >= cases.max(SERIES_MAX);
+    let table = |series: &Series| (if is_of_many_kinds { String::new() } else { kind(series) }, series.metric);
     for (number, name) in distinct(report.series.iter().map(table)).into_iter().enumerate() {
         let rows: Vec<&Series> = report.series.iter().filter(|series| table(series) == name).collect();
         let systems = distinct(rows.iter().map(|series| series.system.as_str()));
