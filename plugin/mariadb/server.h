@@ -29,6 +29,7 @@
 #include "sql_acl.h"
 #include "sql_i_s.h"
 #include "sql_plugin.h"
+#include "sql_select.h"
 #include "sql_table.h"
 #include "table.h"
 

@@ -16,6 +16,7 @@ pub mod index_scan;
 pub mod isolation;
 pub mod keys;
 mod lock;
+mod moved_rows;
 pub mod read;
 pub mod reader;
 pub mod session;

@@ -1,6 +1,7 @@
 //! Runs without a crash, cheap enough for many seeds: races between sessions, and what follows a failed persist.
 
 use super::closing;
+use super::rekeyed;
 use super::scenario::{CONTENDED, CROWDED, EMPTIED, KEYS_CONTENDED, KEYS_CROWDED, MOVED, SCENARIOS, Scenario};
 use super::shrinking;
 use super::standing;
@@ -13,7 +14,7 @@ use perdura_pmem::{Medium, SimMedium};
 use std::sync::Arc;
 
 /// All drills.
-pub const DRILLS: [Drill; 22] = [
+pub const DRILLS: [Drill; 23] = [
     Drill { name: "races, mixed", seeds: 40, run: |seed, stall| races("mixed", seed, stall) },
     Drill { name: "races, reuse", seeds: 40, run: |seed, stall| races("reuse", seed, stall) },
     Drill { name: "races, edited bulk", seeds: 40, run: |seed, stall| races("edited bulk", seed, stall) },
@@ -35,6 +36,7 @@ pub const DRILLS: [Drill; 22] = [
     Drill { name: "tables that close", seeds: 60, run: tables_that_close },
     Drill { name: "tables that shrink", seeds: 40, run: tables_that_shrink },
     Drill { name: "tables that stand still", seeds: 100, run: tables_that_stand_still },
+    Drill { name: "rows that change keys", seeds: 100, run: rows_that_change_keys },
     Drill { name: "failed persist", seeds: 1, run: failed_persist },
 ];
 
@@ -83,6 +85,12 @@ fn tables_that_shrink(seed: u64, _stall: Stall) -> Result<(), String> {
 fn tables_that_stand_still(seed: u64, stall: Stall) -> Result<(), String> {
     let medium = Arc::new(SimMedium::new().recording(Arc::new(Unheard)));
     standing::run(seed, medium, scenario("mixed")?.config(), scheduler(seed, stall))
+}
+
+/// Scans lock rows by an index that others move there.
+fn rows_that_change_keys(seed: u64, stall: Stall) -> Result<(), String> {
+    let medium = Arc::new(SimMedium::new().recording(Arc::new(Unheard)));
+    rekeyed::run(seed, medium, scenario("mixed")?.config(), scheduler(seed, stall))
 }
 
 /// After a failed persist the pool takes no more changes, even if the next persist would work (I11).

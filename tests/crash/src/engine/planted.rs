@@ -274,4 +274,12 @@ pub const PLANTED: &[Planted] = &[
     ),
     planted(231, "(I3), new indexes", "the leaves do not say that they are in use", "keys, altered"),
     planted(232, "numbers of indexes", "a dropped index gives its number to the next", "keys, altered"),
+    planted(
+        240,
+        "txn/index_scan.rs, rows to be locked",
+        "rows to be locked are found among the newest entries, leaf by leaf",
+        "rows that change keys",
+    ),
+    planted(241, "txn/moved_rows.rs", "a row that has moved on is not met again", "rows that change keys"),
+    planted(242, "txn/moved_rows.rs", "a row that has moved back is left out", "rows that change keys"),
 ];
