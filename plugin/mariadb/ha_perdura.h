@@ -146,6 +146,8 @@ private:
   int failed(PerduraCode code);
   void choose_columns();
   void choose_claims();
+  int claim_failed();
+  void report_claim();
   bool is_used(const uchar *record);
   int next_to_claim(uchar *record, PerduraCode code);
   int search_again(uchar *record);

@@ -40,6 +40,7 @@ int ha_perdura::index_init(uint index, bool)
 
 int ha_perdura::index_end()
 {
+  report_claim();
   if (m_counts)
   {
     perdura_scan_end(m_cursor);
@@ -144,6 +145,8 @@ int ha_perdura::entry_found(uchar *record, PerduraCode code)
 
 int ha_perdura::seek(uchar *record, const PerduraBound &bound, PerduraStep step, bool whole)
 {
+  if (const int error= claim_failed())
+    return error;
   if (unlikely(!m_columns_chosen || m_counts))
     choose_columns();
   m_counts= false;
@@ -159,6 +162,8 @@ int ha_perdura::seek(uchar *record, const PerduraBound &bound, PerduraStep step,
 
 int ha_perdura::step(uchar *record, PerduraStep step)
 {
+  if (const int error= claim_failed())
+    return error;
   if (unlikely(!m_columns_chosen))
     choose_columns();
   return entry_found(record, perdura_index_step(m_cursor, m_session, step, record));

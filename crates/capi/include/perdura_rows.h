@@ -112,6 +112,12 @@ PerduraCode perdura_read(PerduraCursor *cursor, const PerduraSession *session, u
 // Errors: LOCK_WAIT_TIMEOUT, DEADLOCK, KILLED.
 PerduraCode perdura_claim(PerduraCursor *cursor, const PerduraSession *session);
 
+// Locks the row read last, which the caller uses and leaves as it is: whoever has used it is certain that
+// nobody changes it before the transaction ends. Does nothing if it is locked.
+//
+// Errors: RECORD_CHANGED, LOCK_WAIT_TIMEOUT, DEADLOCK, KILLED.
+PerduraCode perdura_keep(PerduraCursor *cursor, const PerduraSession *session);
+
 // Releases the lock on the row read last, if that read or its claim took it. For rows that the statement
 // turns out not to use.
 void perdura_unlock(PerduraCursor *cursor, const PerduraSession *session);
