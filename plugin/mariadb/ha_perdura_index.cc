@@ -99,8 +99,8 @@ bool ha_perdura::is_sought(const PerduraKey &key)
   return key.length >= other.length && !memcmp(key.bytes, other.bytes, other.length);
 }
 
-/* Whether the locked row is one for the server, where it is the one that the entry leads to or has moved. A row that has changed since the snapshot is a conflict only if the
-   statement would use it as it is now. */
+/* Whether the locked row is one for the server: it is the one that the entry leads to, or has moved and is used where it is. A row that
+   has changed since the transaction's snapshot is a conflict only if the statement would use it as it is now. */
 bool ha_perdura::is_of_entry(const uchar *record, PerduraCode code)
 {
   compute_key(record);

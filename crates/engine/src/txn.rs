@@ -12,6 +12,7 @@ pub mod check;
 mod check_index;
 mod commit;
 pub mod compact;
+pub mod direction;
 pub mod index_scan;
 pub mod isolation;
 pub mod keys;

@@ -1,5 +1,6 @@
 //! Reads through an index: a cursor over its entries, in both directions, and single keys.
 
+use super::direction::Direction;
 use super::keys::{check_row, known_rid, no_index, rid_ahead};
 use super::moved_rows::MovedRows;
 use super::session::Session;
@@ -15,15 +16,6 @@ use crate::table::visibility::ReadView;
 use perdura_log::Csn;
 use std::ops::{Bound, Range};
 use std::sync::Arc;
-
-/// The direction in which a cursor looks for its first entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
-    /// Towards larger keys.
-    Forward,
-    /// Towards smaller keys.
-    Backward,
-}
 
 /// The memory of a scan that has ended, for the next one.
 #[derive(Default)]

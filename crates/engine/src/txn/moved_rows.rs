@@ -8,7 +8,7 @@
 //! It keeps the new entry of each row that others have moved since the snapshot and that the scan has met: a key and some 100 bytes
 //! of DRAM.
 
-use super::index_scan::Direction;
+use super::direction::Direction;
 use crate::format::push_entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
