@@ -149,6 +149,8 @@ private:
   void choose_columns();
   void choose_claims();
   void leave_out_generated(uchar *record) const;
+  int claim_failed();
+  void report_claim();
   bool is_used(const uchar *record);
   int next_to_claim(uchar *record, PerduraCode code);
   int search_again(uchar *record);
@@ -162,6 +164,8 @@ private:
   int step(uchar *record, PerduraStep step);
   int entry_found(uchar *record, PerduraCode code);
   bool is_of_entry(const uchar *record, PerduraCode code);
+  bool is_sought(const PerduraKey &key);
+  bool has_whole_condition() const;
   void compute_key(const uchar *record);
   int row_found(uchar *record);
   void choose_entries(PerduraStep step);
@@ -190,6 +194,16 @@ private:
   std::vector<std::array<ulong, 2>> m_index_flags;
   /* The rows that are read through the index are locked, so the key of each is compared with that of its entry. */
   bool m_compares_keys= false;
+  /* Rows to be locked are looked for among the newest entries, as a replica's thread needs them. */
+  bool m_newest= false;
+  /* The server reads ranges, and checks its whole condition on each row. */
+  bool m_reads_ranges= false;
+  /* There is one range. */
+  bool m_reads_one_range= false;
+  /* A row that has moved in the index is used where it is now. */
+  bool m_uses_moved= false;
+  /* Some row has moved since the walk through the index began. */
+  bool m_has_moved= false;
   /* Reads stop at the entry, of which these parts are used. If the parts are all that the statement wants, the row is not read; if
      there is a condition on them, it is checked before. */
   bool m_stops= false;

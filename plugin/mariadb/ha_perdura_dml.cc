@@ -111,7 +111,10 @@ int ha_perdura::update_row(const uchar *before, const uchar *after)
   /* A row that stays as it is counts as such. The server compares bytes behind a NULL too, and of a versioned table or for REPLACE
      it does not compare. */
   if (before == table->record[1] && after == table->record[0] && unlikely(is_same_row(table)))
-    return HA_ERR_RECORD_IS_THE_SAME;
+  {
+    const PerduraCode kept= perdura_keep(m_cursor, m_session);
+    return likely(kept == PERDURA_CODE_OK) ? HA_ERR_RECORD_IS_THE_SAME : failed(kept);
+  }
   PerduraKeyChange changes[MAX_KEY];
   size_t count;
   if (unlikely(!find_changes(before, after, changes, &count)))

@@ -14,8 +14,10 @@
    Foundation, Inc., 51 Franklin Street, Fifth Floor, Boston, MA 02110-1301, USA */
 
 /* Reading through an index. A read that locks rows compares the key of each with that of the entry that led to it, since the row may
-   have changed before the lock came, and the server no longer checks what the index promises. ha_perdura_entries.cc has the reads that
-   can do without the row. */
+   have changed since the statement's snapshot. Where the server relies on what the index promises (it has taken the equality of a ref
+   from its condition), such a row is left out unless it still has what was searched for. Where the server checks its whole condition
+   on each row (ranges, walks through all of the index), the row is used where it is now. ha_perdura_entries.cc has the reads that can
+   do without the row. */
 
 #include "ha_perdura.h"
 
@@ -30,13 +32,15 @@ int ha_perdura::index_init(uint index, bool)
   m_search= Search::NONE;
   if (unlikely(m_lock_type >= TL_FIRST_WRITE && applies_row_events(table->in_use)))
     m_search= Search::FIRST;
-  m_stops= m_counts= false;
-  PerduraCode code= perdura_index_begin(m_cursor, m_session, index, &m_compares_keys);
+  m_stops= m_counts= m_reads_ranges= m_reads_one_range= m_has_moved= false;
+  m_newest= table->in_use->rgi_slave;
+  PerduraCode code= perdura_index_begin(m_cursor, m_session, index, m_newest, &m_compares_keys);
   return likely(code == PERDURA_CODE_OK) ? 0 : failed(code);
 }
 
 int ha_perdura::index_end()
 {
+  report_claim();
   if (m_counts)
   {
     perdura_scan_end(m_cursor);
@@ -69,8 +73,34 @@ void ha_perdura::compute_key(const uchar *record)
     compute_virtual(table, this);
 }
 
-/* Whether the locked row is the one that the entry leads to. A row that has changed since the snapshot is a conflict only if the
-   statement would use it as it is now. */
+/* Whether the server checks its whole condition on each row: it has taken nothing from it because a ref promises it. */
+bool ha_perdura::has_whole_condition() const
+{
+  const JOIN_TAB *tab= table->reginfo.join_tab;
+  return !m_newest && (!tab || !tab->ref.key_parts || tab->ref.key != static_cast<int>(active_index));
+}
+
+/* Whether a key has what was searched for. A search for a value or NULL comes as two, and its condition on that column stays with the
+   server; the row has one of the two keys. */
+bool ha_perdura::is_sought(const PerduraKey &key)
+{
+  if (perdura_index_is_sought(m_cursor, key.bytes, key.length))
+    return true;
+  const JOIN_TAB *tab= table->reginfo.join_tab;
+  if (likely(!tab || tab->type != JT_REF_OR_NULL || tab->ref.key != static_cast<int>(active_index) || !tab->ref.null_ref_key))
+    return false;
+  uchar *is_null= tab->ref.null_ref_key;
+  const uchar kept= *is_null;
+  bool whole;
+  *is_null= !kept;
+  const PerduraKey other= m_keys->search(active_index, tab->ref.key_buff, make_prev_keypart_map(tab->ref.key_parts),
+                                         Key_images::Slot::FIRST, &whole);
+  *is_null= kept;
+  return key.length >= other.length && !memcmp(key.bytes, other.bytes, other.length);
+}
+
+/* Whether the locked row is one for the server: it is the one that the entry leads to, or has moved and is used where it is. A row that
+   has changed since the transaction's snapshot is a conflict only if the statement would use it as it is now. */
 bool ha_perdura::is_of_entry(const uchar *record, PerduraCode code)
 {
   compute_key(record);
@@ -80,7 +110,12 @@ bool ha_perdura::is_of_entry(const uchar *record, PerduraCode code)
   {
     size_t length;
     const uint8_t *bytes= perdura_index_key(m_cursor, &length);
-    return length == key.length && !memcmp(bytes, key.bytes, length);
+    if (likely(length == key.length && !memcmp(bytes, key.bytes, length)))
+      return true;
+    m_has_moved= true;
+    if (m_uses_moved)
+      return perdura_index_moved(m_cursor, m_session, key.bytes, key.length);
+    return m_one_key && !m_newest && is_sought(key);
   }
   if (m_one_key && !perdura_index_is_sought(m_cursor, key.bytes, key.length))
     return false;
@@ -110,16 +145,25 @@ int ha_perdura::entry_found(uchar *record, PerduraCode code)
 
 int ha_perdura::seek(uchar *record, const PerduraBound &bound, PerduraStep step, bool whole)
 {
+  if (const int error= claim_failed())
+    return error;
   if (unlikely(!m_columns_chosen || m_counts))
     choose_columns();
   m_counts= false;
   m_one_key= step == PERDURA_STEP_NEXT_SAME || step == PERDURA_STEP_PREVIOUS_SAME;
+  const bool is_end= bound.kind == PERDURA_BOUND_KIND_NONE;
+  /* A row that has the one whole key that is asked for has not moved. */
+  const bool is_point= whole && m_one_key && m_reads_one_range;
+  m_uses_moved= m_compares_keys && ((m_reads_ranges && !is_point) || (is_end && has_whole_condition()));
   choose_entries(step);
-  return entry_found(record, perdura_index_seek(m_cursor, m_session, bound, step, whole, record));
+  /* Of several, one may have moved: the row that had the key at the snapshot need not be the one that has it now. */
+  return entry_found(record, perdura_index_seek(m_cursor, m_session, bound, step, whole && !m_uses_moved, record));
 }
 
 int ha_perdura::step(uchar *record, PerduraStep step)
 {
+  if (const int error= claim_failed())
+    return error;
   if (unlikely(!m_columns_chosen))
     choose_columns();
   return entry_found(record, perdura_index_step(m_cursor, m_session, step, record));

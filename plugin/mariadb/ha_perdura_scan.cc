@@ -205,6 +205,8 @@ const COND *ha_perdura::cond_push(const COND *condition)
 
 int ha_perdura::rnd_pos(uchar *record, uchar *position)
 {
+  if (const int error= claim_failed())
+    return error;
   if (unlikely(!m_columns_chosen))
     choose_columns();
   uint64_t row;
@@ -217,6 +219,7 @@ int ha_perdura::rnd_pos(uchar *record, uchar *position)
 
 int ha_perdura::rnd_end()
 {
+  report_claim();
   perdura_scan_end(m_cursor);
   return 0;
 }

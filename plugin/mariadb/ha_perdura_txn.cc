@@ -183,7 +183,12 @@ static int commit(handlerton *, THD *thd, bool all)
 {
   PerduraSession *session= session_of(thd);
   if (!ends_transaction(thd, all))
-    return handler_error(perdura_statement_end(session), thd);
+  {
+    /* Beside a binary log the server forgets an error that comes as UPDATE ends its reading. */
+    const bool is_lost= unlikely(thd->transaction_rollback_request);
+    const int error= handler_error(perdura_statement_end(session), thd);
+    return likely(error || !is_lost) ? error : HA_ERR_LOCK_DEADLOCK;
+  }
   return end_error(perdura_commit(session), thd);
 }
 
@@ -422,11 +427,31 @@ void ha_perdura::try_semi_consistent_read(bool yes)
 }
 
 /* The row matches, and the server is going to change it. Claims it, which may wait. True if the server must read on before it does:
-   the next read gives the row out as it is now, locked, or returns the error of the claim. */
+   the next read gives the row out as it is now, locked, or returns the error of the claim. Of a row that it would leave as it is the
+   server says nothing more, so a row that was read from the snapshot is locked here. */
 bool ha_perdura::was_semi_consistent_read()
 {
   if (!m_semi_consistent)
     return false;
   m_claimed= perdura_claim(m_cursor, m_session);
+  if (likely(m_claimed == PERDURA_CODE_OK))
+    m_claimed= perdura_keep(m_cursor, m_session);
   return m_claimed != PERDURA_CODE_OK;
+}
+
+/* The error of a claim, which the next read returns; 0 if there is none. */
+int ha_perdura::claim_failed()
+{
+  if (likely(m_claimed == PERDURA_CODE_OK || m_claimed == PERDURA_CODE_END))
+    return 0;
+  const PerduraCode code= m_claimed;
+  m_claimed= PERDURA_CODE_OK;
+  return failed(code);
+}
+
+/* The server ends its reading without another read, for it knew how many rows there were: the error of a claim is due. */
+void ha_perdura::report_claim()
+{
+  if (const int error= claim_failed())
+    print_error(error, MYF(0));
 }

@@ -46,6 +46,9 @@
 #error "Perdura is written against MariaDB 10.6 to 10.11"
 #endif
 
+/* The default of innodb_snapshot_isolation in this server, which perdura_snapshot_isolation follows. */
+constexpr bool SNAPSHOT_ISOLATION_DEFAULT= MYSQL_VERSION_ID >= 110602;
+
 /* Parallel replication and the binary log want to know who waits for whom. The server exports these without a header. The second
    returns whether the server will kill the holder, which applies its transaction again after the waiter's. */
 extern "C" int thd_need_wait_reports(const MYSQL_THD waiter);

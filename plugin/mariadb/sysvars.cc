@@ -159,7 +159,8 @@ static MYSQL_THDVAR_ULONG(lock_wait_timeout, PLUGIN_VAR_RQCMDARG,
 
 static MYSQL_THDVAR_BOOL(snapshot_isolation, PLUGIN_VAR_OPCMDARG,
   "At REPEATABLE READ, changing or locking a row that was changed after the transaction's snapshot is error 1213. OFF: such "
-  "statements work on the newest rows, as InnoDB's do with innodb_snapshot_isolation=OFF", nullptr, nullptr, true);
+  "statements work on the newest rows, as InnoDB's do with innodb_snapshot_isolation=OFF", nullptr, nullptr,
+  SNAPSHOT_ISOLATION_DEFAULT);
 
 st_mysql_sys_var *system_variables[]= {
   MYSQL_SYSVAR(dir),

@@ -112,6 +112,12 @@ PerduraCode perdura_read(PerduraCursor *cursor, const PerduraSession *session, u
 // Errors: LOCK_WAIT_TIMEOUT, DEADLOCK, KILLED.
 PerduraCode perdura_claim(PerduraCursor *cursor, const PerduraSession *session);
 
+// Locks the row read last, which the caller uses and leaves as it is: whoever has used it is certain that
+// nobody changes it before the transaction ends. Does nothing if it is locked.
+//
+// Errors: RECORD_CHANGED, LOCK_WAIT_TIMEOUT, DEADLOCK, KILLED.
+PerduraCode perdura_keep(PerduraCursor *cursor, const PerduraSession *session);
+
 // Releases the lock on the row read last, if that read or its claim took it. For rows that the statement
 // turns out not to use.
 void perdura_unlock(PerduraCursor *cursor, const PerduraSession *session);
@@ -175,11 +181,13 @@ typedef enum PerduraStep {
 
 // Begins to read the index of this number. Reads see what the transaction wrote before. Under SERIALIZABLE
 // this locks the table first. `locks` is set to whether reads lock the rows. If they do, the caller compares
-// the key of each row that it gets with perdura_index_key, and calls perdura_index_pass if they differ.
+// the key of each row that it gets with perdura_index_key; if they differ it calls perdura_index_pass, or asks
+// perdura_index_moved. Rows to be locked are found at the statement's snapshot, those of a whole key that does
+// not repeat, and all with `newest`, among the newest.
 //
 // Errors: LOCK_WAIT_TIMEOUT, DEADLOCK, KILLED.
 PerduraCode perdura_index_begin(PerduraCursor *cursor, const PerduraSession *session, uint32_t index,
-    bool *locks);
+    bool newest, bool *locks);
 
 // Finds the first row whose key is at `bound` or behind it in the direction of `step`, and reads it into
 // `record`. A step to the same key finds only rows whose keys begin with the bound's bytes. `whole` says that
@@ -200,6 +208,17 @@ PerduraCode perdura_index_step(PerduraCursor *cursor, const PerduraSession *sess
 //
 // Errors: those of perdura_index_seek.
 PerduraCode perdura_index_pass(PerduraCursor *cursor, const PerduraSession *session, uint8_t *record);
+
+// Whether the caller uses the row read last, which is locked and whose key is no longer that of its entry but
+// `key`. If not, it calls perdura_index_pass; a row that has moved on in the direction of the walk is then met
+// again at its new entry. A walk offers each row once. Only for a caller that checks its whole condition on
+// each row; the walk must not have been begun with `newest`.
+bool perdura_index_moved(PerduraCursor *cursor, const PerduraSession *session, const uint8_t *key,
+    size_t length);
+
+// Begins another walk through the index, which offers each row again. A search from an end of the index does
+// so too.
+void perdura_index_rewind(PerduraCursor *cursor);
 
 // Sets whether seeks and steps from here on stop at the entry: they fill in no record. Reads must not lock.
 void perdura_index_stop_at_entries(PerduraCursor *cursor, bool stops);

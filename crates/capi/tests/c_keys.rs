@@ -65,7 +65,7 @@ fn delete(cursor: &Cursor, session: &Session, row: &Row) -> PerduraCode {
 fn begin(cursor: &Cursor, session: &Session, index: u32) -> bool {
     let mut locks = false;
     // SAFETY: all are live.
-    ok(unsafe { perdura_index_begin(cursor.0, session.0, index, &mut locks) });
+    ok(unsafe { perdura_index_begin(cursor.0, session.0, index, false, &mut locks) });
     locks
 }
 

@@ -12,6 +12,7 @@ pub mod old_snapshot;
 pub mod oracle;
 pub mod planted;
 pub mod reader;
+pub mod rekeyed;
 pub mod run;
 pub mod scenario;
 pub mod shrinking;

@@ -60,7 +60,19 @@ impl Pair {
         let way = if mapped { "memory-mapped" } else { "written by pwrite" };
         let method: String = client::value(&mut server.connect()?, "SELECT @@innodb_flush_method")?;
         report.note(format!("innodb: redo log {way}, innodb_flush_method={method} where the file system has it"));
+        report.note(format!("at the engines' defaults: {}", self.snapshot_isolation()?));
         Ok(report)
+    }
+
+    /// How the servers' REPEATABLE READ treats rows that have changed since a transaction's snapshot.
+    fn snapshot_isolation(&self) -> Result<String> {
+        let setting = |system: &System| {
+            let name = format!("{}_snapshot_isolation", system.name());
+            let is_on: u64 = client::value(&mut self.of(*system).connect()?, &format!("SELECT @@{name}"))?;
+            Ok(format!("{name}={}", if is_on == 1 { "ON" } else { "OFF" }))
+        };
+        let settings: Vec<String> = self.systems.iter().map(setting).collect::<Result<_>>()?;
+        Ok(settings.join(", "))
     }
 }
 

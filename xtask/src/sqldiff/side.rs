@@ -30,7 +30,12 @@ impl Side {
     pub fn start(engine: &'static str) -> Result<Self> {
         let perdura = engine == "Perdura";
         let own: &[&str] = if perdura {
-            &["--perdura-lock-wait-timeout=0", "--perdura-data-file-size=4194304", "--innodb-buffer-pool-size=16M"]
+            &[
+                "--perdura-lock-wait-timeout=0",
+                "--perdura-snapshot-isolation=ON",
+                "--perdura-data-file-size=4194304",
+                "--innodb-buffer-pool-size=16M",
+            ]
         } else {
             &["--innodb-lock-wait-timeout=0", "--innodb-snapshot-isolation=ON", "--innodb-buffer-pool-size=256M"]
         };

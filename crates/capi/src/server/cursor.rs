@@ -482,7 +482,7 @@ impl PerduraCursor {
                 Ok(())
             }
             Some(Left::Index) => {
-                self.start_index(session, self.index.number() as u32)?;
+                self.start_index(session, self.index.number() as u32, false)?;
                 self.index.go_on();
                 Ok(())
             }

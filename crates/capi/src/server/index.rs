@@ -35,7 +35,8 @@ impl PerduraStep {
 
 /// Begins to read the index of this number. Reads see what the transaction wrote before. Under SERIALIZABLE this locks the table
 /// first. `locks` is set to whether reads lock the rows. If they do, the caller compares the key of each row that it gets with
-/// [`perdura_index_key`], and calls [`perdura_index_pass`] if they differ.
+/// [`perdura_index_key`]; if they differ it calls [`perdura_index_pass`], or asks [`perdura_index_moved`]. Rows to be locked are found at
+/// the statement's snapshot, those of a whole key that does not repeat, and all with `newest`, among the newest.
 ///
 /// # Errors
 /// LOCK_WAIT_TIMEOUT, DEADLOCK, KILLED.
@@ -47,12 +48,13 @@ pub unsafe extern "C" fn perdura_index_begin(
     cursor: *mut PerduraCursor,
     session: *const PerduraSession,
     index: u32,
+    newest: bool,
     locks: *mut bool,
 ) -> PerduraCode {
     // SAFETY: as the caller vouches for.
     unsafe {
         on(cursor, session, |cursor, session| {
-            locks.write(cursor.start_index(session, index)?);
+            locks.write(cursor.start_index(session, index, newest)?);
             Ok(PerduraCode::Ok)
         })
     }
@@ -113,6 +115,35 @@ pub unsafe extern "C" fn perdura_index_pass(
 ) -> PerduraCode {
     // SAFETY: as the caller vouches for.
     unsafe { on(cursor, session, |cursor, session| cursor.pass(session, record)) }
+}
+
+/// Whether the caller uses the row read last, which is locked and whose key is no longer that of its entry but `key`. If not, it calls
+/// [`perdura_index_pass`]; a row that has moved on in the direction of the walk is then met again at its new entry. A walk offers each row
+/// once. Only for a caller that checks its whole condition on each row; the walk must not have been begun with `newest`.
+///
+/// # Safety
+/// Cursor and session must be live and used by this thread alone, `key` readable for `length` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn perdura_index_moved(
+    cursor: *mut PerduraCursor,
+    session: *const PerduraSession,
+    key: *const u8,
+    length: usize,
+) -> bool {
+    // SAFETY: as the caller vouches for.
+    let (cursor, session, key) = unsafe { (&mut *cursor, (*session).state(), super::definition::items(key, length)) };
+    call_or(None, false, || cursor.is_offered_moved(session, key))
+}
+
+/// Begins another walk through the index, which offers each row again. A search from an end of the index does so too.
+///
+/// # Safety
+/// `cursor` must be open and used by this thread alone.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn perdura_index_rewind(cursor: *mut PerduraCursor) {
+    // SAFETY: as the caller vouches for.
+    let cursor = unsafe { &mut *cursor };
+    call_or(None, (), || cursor.index.rewind());
 }
 
 /// Sets whether seeks and steps from here on stop at the entry: they fill in no record. Reads must not lock.

@@ -53,7 +53,10 @@ enum Reached {
 pub(super) struct IndexPosition {
     index: usize,
     unique: bool,
+    /// What lookups see, and the scan unless it is for rows to be locked.
     view: ReadView,
+    /// The scan finds rows to be locked at the statement's snapshot.
+    to_lock: bool,
     scan: Option<IndexScan>,
     /// The memory of the scan before.
     spare: ScanBuffers,
@@ -79,6 +82,7 @@ impl IndexPosition {
             index: 0,
             unique: false,
             view: ReadView::Snapshot,
+            to_lock: false,
             scan: None,
             spare: ScanBuffers::default(),
             last: Step { direction: Direction::Forward, within: false },
@@ -96,12 +100,13 @@ impl IndexPosition {
         self.index
     }
 
-    /// Begins to read an index.
-    pub(super) fn start(&mut self, index: usize, unique: bool, view: ReadView) {
+    /// Begins to read an index. With `to_lock` the scan finds its rows at the statement's snapshot, whatever `view` is.
+    pub(super) fn start(&mut self, index: usize, unique: bool, view: ReadView, to_lock: bool) {
         self.end();
         self.index = index;
         self.unique = unique;
         self.view = view;
+        self.to_lock = to_lock;
     }
 
     /// Forgets the scan, so that the next search sees what has happened since.
@@ -138,8 +143,10 @@ impl IndexPosition {
     /// The scan, begun if there is none.
     fn scan(&mut self, session: &mut Session, table: &Arc<Table>) -> &mut IndexScan {
         let spare = &mut self.spare;
-        self.scan
-            .get_or_insert_with(|| session.txn.index_scan_with(table, self.index, self.view, std::mem::take(spare)))
+        self.scan.get_or_insert_with(|| match self.to_lock {
+            true => session.txn.index_scan_to_lock(table, self.index, std::mem::take(spare)),
+            false => session.txn.index_scan_with(table, self.index, self.view, std::mem::take(spare)),
+        })
     }
 
     /// Looks for the first entry at `bound`, or behind it in the step's direction; false if there is none. `whole` says that the bound
@@ -201,7 +208,7 @@ impl IndexPosition {
             let before = std::mem::replace(&mut self.found, found);
             return Ok(found.is_some() && found != before);
         }
-        if let Some(scan) = self.scan.as_mut().filter(|_| self.view == ReadView::Newest) {
+        if let Some(scan) = self.scan.as_mut().filter(|_| self.view == ReadView::Newest && !self.to_lock) {
             scan.refresh(&session.txn)?;
         }
         self.step(session, table, self.last)
@@ -221,6 +228,16 @@ impl IndexPosition {
             false => Reached::End,
         };
         Ok(self.reached == Reached::Entry)
+    }
+
+    /// Whether the caller is to use the row found last at once, which has `key` now and not that of its entry.
+    pub(super) fn is_offered_moved(&mut self, key: &[u8]) -> bool {
+        !self.looked_up && self.to_lock && self.scan.as_mut().is_some_and(|scan| scan.is_offered_moved(key))
+    }
+
+    /// Begins another walk through the index: rows that have moved are offered again.
+    pub(super) fn rewind(&mut self) {
+        self.scan.iter_mut().for_each(IndexScan::forget_moved);
     }
 
     /// The row of the entry that was found last.

@@ -1,8 +1,9 @@
 //! A cursor's reads through an index.
 //!
-//! An index may lead to a row that another transaction changes before it is locked. A read that locks therefore gives out the row
-//! as it is under its lock, and its caller compares the row's key with that of the entry: if they differ, the row is no longer the
-//! one that the entry leads to, and the caller reads on. Each row is locked before it is given out, also where the caller would claim
+//! A scan for rows to be locked finds its entries at the statement's snapshot; a lookup of a whole key that does not repeat, and a
+//! replica's search, finds the newest. Either may lead to a row that another transaction changes before it is locked. A read that locks
+//! therefore gives out the row as it is under its lock, and its caller compares the row's key with that of the entry. If they differ,
+//! the caller reads on, or uses the row where it has moved to ([`PerduraCursor::is_offered_moved`]). Each row is locked before it is given out, also where the caller would claim
 //! rows: of the rows that an index leads to, a statement uses most.
 
 use super::code::{Failure, Outcome, PerduraCode};
@@ -13,8 +14,9 @@ use perdura_engine::{Direction, LockMode, LockOutcome, ReadView, Rid};
 use std::ops::Bound;
 
 impl PerduraCursor {
-    /// Begins to read an index. Returns whether reads lock, so that the caller must compare keys.
-    pub(super) fn start_index(&mut self, session: &mut Session, index: u32) -> Outcome<bool> {
+    /// Begins to read an index; with `newest`, among the newest entries if reads lock and the transaction is bound to no snapshot.
+    /// Returns whether reads lock, so that the caller must compare keys.
+    pub(super) fn start_index(&mut self, session: &mut Session, index: u32, newest: bool) -> Outcome<bool> {
         self.leave_row();
         self.left = None;
         let index = index as usize;
@@ -26,7 +28,8 @@ impl PerduraCursor {
         let plain = self.reads_plainly(session);
         self.reading = Some(if plain { Reading::Plain } else { Reading::of_locked(self.lock, false) });
         let is_bound = plain || session.txn.has_snapshot();
-        self.index.start(index, definition.unique, if is_bound { ReadView::Snapshot } else { ReadView::Newest });
+        let view = if is_bound { ReadView::Snapshot } else { ReadView::Newest };
+        self.index.start(index, definition.unique, view, !is_bound && !newest);
         self.index_reading = self.reading;
         self.stops_at_entries = false;
         Ok(!plain)
@@ -95,6 +98,12 @@ impl PerduraCursor {
         let found = self.index.repeat(session, &self.table)?;
         // SAFETY: as the caller vouches for.
         unsafe { self.read_entry(session, found, record) }
+    }
+
+    /// Whether the caller is to use the row read last at once, which has `key` now and not that of its entry. Otherwise it passes the
+    /// row, which comes again if it has moved on. A row that the transaction itself has changed since the scan began was met before.
+    pub(super) fn is_offered_moved(&mut self, session: &Session, key: &[u8]) -> bool {
+        self.rid.is_some_and(|rid| !session.txn.has_written(&self.table, rid)) && self.index.is_offered_moved(key)
     }
 
     /// Reads the row that an entry leads to, or that of the next entry that has one.

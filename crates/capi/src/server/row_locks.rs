@@ -93,6 +93,18 @@ impl PerduraCursor {
         }
     }
 
+    /// Locks the current row, which the caller uses and leaves as it is, as a write would.
+    pub(super) fn keep(&mut self, session: &mut Session) -> Outcome<()> {
+        let rid = self.current()?;
+        let has_table = session.txn.isolation() == Isolation::Serializable;
+        if self.reading != Some(Reading::Plain) || has_table {
+            return self.lock_for_write(session, rid);
+        }
+        self.lock_row(session, rid, LockMode::Exclusive)?;
+        let newest = session.txn.read(&self.table, rid, ReadView::Newest)?;
+        if newest.is_none() || self.is_conflict(session, rid, newest)? { Err(self.changed(rid)) } else { Ok(()) }
+    }
+
     /// Locks a row and reads its newest version. `None` if somebody else has locked it and the statement skips it.
     pub(super) fn lock_for_read(
         &self,

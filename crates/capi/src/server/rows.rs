@@ -105,6 +105,20 @@ pub unsafe extern "C" fn perdura_claim(cursor: *mut PerduraCursor, session: *con
     }
 }
 
+/// Locks the row read last, which the caller uses and leaves as it is: whoever has used it is certain that nobody changes it before the
+/// transaction ends. Does nothing if it is locked.
+///
+/// # Errors
+/// RECORD_CHANGED, LOCK_WAIT_TIMEOUT, DEADLOCK, KILLED.
+///
+/// # Safety
+/// Cursor and session must be live and used by this thread alone.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn perdura_keep(cursor: *mut PerduraCursor, session: *const PerduraSession) -> PerduraCode {
+    // SAFETY: as the caller vouches for.
+    unsafe { on(cursor, session, |cursor, session| cursor.keep(session).map(|()| PerduraCode::Ok)) }
+}
+
 /// Releases the lock on the row read last, if that read or its claim took it. For rows that the statement turns out not to use.
 ///
 /// # Safety

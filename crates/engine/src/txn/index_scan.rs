@@ -1,6 +1,8 @@
 //! Reads through an index: a cursor over its entries, in both directions, and single keys.
 
+use super::direction::Direction;
 use super::keys::{check_row, known_rid, no_index, rid_ahead};
+use super::moved_rows::MovedRows;
 use super::session::Session;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Rid, Word, entry_key, entry_row};
@@ -14,15 +16,6 @@ use crate::table::visibility::ReadView;
 use perdura_log::Csn;
 use std::ops::{Bound, Range};
 use std::sync::Arc;
-
-/// The direction in which a cursor looks for its first entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
-    /// Towards larger keys.
-    Forward,
-    /// Towards smaller keys.
-    Backward,
-}
 
 /// The memory of a scan that has ended, for the next one.
 #[derive(Default)]
@@ -46,6 +39,10 @@ pub struct IndexScan {
     at: Option<usize>,
     ahead: Ahead,
     begun: bool,
+    /// The direction of the last step.
+    heading: Direction,
+    /// Rows that have moved since the snapshot, once a locking scan has met one.
+    moved: Option<Box<MovedRows>>,
 }
 
 /// How many entries ahead a forward scan asks for the words of their rows, and for the versions that those name.
@@ -103,9 +100,32 @@ impl Session {
         table: &Arc<Table>,
         index: usize,
         view: ReadView,
-        ScanBuffers(page): ScanBuffers,
+        buffers: ScanBuffers,
     ) -> IndexScan {
         let (snapshot, is_consistent) = self.index_snapshot(view);
+        self.index_scan_at(table, index, snapshot, is_consistent, buffers)
+    }
+
+    /// Begins a scan of an index for rows to be locked, as [`Session::scan_to_lock`] begins one of a table, in the memory of an
+    /// earlier scan. The caller locks each row, reads it with [`ReadView::Newest`] and compares its key with that of the entry: if
+    /// they differ, [`IndexScan::is_offered_moved`] says what to do.
+    pub fn index_scan_to_lock(&mut self, table: &Arc<Table>, index: usize, buffers: ScanBuffers) -> IndexScan {
+        // Planted: rows to be locked are found leaf by leaf, at no common moment.
+        let (snapshot, is_consistent) = match perdura_pmem::planted(240) {
+            true => self.index_snapshot(ReadView::Newest),
+            false => (self.locking_snapshot(), true),
+        };
+        self.index_scan_at(table, index, snapshot, is_consistent, buffers)
+    }
+
+    fn index_scan_at(
+        &mut self,
+        table: &Arc<Table>,
+        index: usize,
+        snapshot: Csn,
+        is_consistent: bool,
+        ScanBuffers(page): ScanBuffers,
+    ) -> IndexScan {
         let seen = self.writes.position().step();
         IndexScan {
             table: table.clone(),
@@ -119,6 +139,8 @@ impl Session {
             at: None,
             ahead: Ahead::default(),
             begun: false,
+            heading: Direction::Forward,
+            moved: None,
         }
     }
 
@@ -221,6 +243,10 @@ impl IndexScan {
             Bound::Included(key) | Bound::Excluded(key) if behind => beyond(key),
             Bound::Included(key) | Bound::Excluded(key) => key.to_vec(),
         };
+        if from == Bound::Unbounded {
+            self.forget_moved();
+        }
+        self.moved.iter_mut().for_each(|moved| moved.seek(&key));
         self.load(session, &key, direction == Direction::Forward)?;
         self.put_at(self.page.place_of(&key));
         (self.at, self.ahead) = (None, Ahead::default());
@@ -241,6 +267,47 @@ impl IndexScan {
         (self.before_next, self.up_to_previous) = (place + usize::from(is_there), place);
         self.at = is_there.then_some(place);
         Ok(())
+    }
+
+    /// Says of a scan for rows to be locked what becomes of the row at which it stands, which has `key` now, another than that of its
+    /// entry: true if the caller is to use the row at once. Otherwise the scan comes to the row at its new entry, and the caller goes
+    /// on. In one walk through the index each row is offered once; [`IndexScan::forget_moved`], or a search from an end of the index,
+    /// begins another.
+    pub fn is_offered_moved(&mut self, key: &[u8]) -> bool {
+        let row = entry_row(self.entry());
+        let mut moved = match self.moved.take() {
+            Some(moved) => moved,
+            None => Box::new(MovedRows::new(self.entry())),
+        };
+        let offered = moved.note(key, row, self.heading);
+        self.moved = Some(moved);
+        offered
+    }
+
+    /// Begins another walk through the index: each row is offered again.
+    pub fn forget_moved(&mut self) {
+        self.moved = None;
+    }
+
+    /// Takes a step among the scan's own entries and those of rows that have moved.
+    #[cold]
+    fn step_among_moved(&mut self, session: &Session, mut moved: Box<MovedRows>, direction: Direction) -> Result<bool> {
+        let bound = moved.bound(direction);
+        self.load(session, &bound, direction == Direction::Forward)?;
+        self.put_at(self.page.place_of(&bound));
+        let own = loop {
+            let is_there = match direction {
+                Direction::Forward => self.own_forward(session)?,
+                Direction::Backward => self.own_backward(session)?,
+            };
+            match self.at.filter(|_| is_there).map(|at| self.page.entry(at)) {
+                Some(entry) if moved.has(entry_row(entry)) => {}
+                own => break own,
+            }
+        };
+        let is_there = moved.advance(own, &bound, direction);
+        self.moved = Some(moved);
+        Ok(is_there)
     }
 
     fn put_at(&mut self, place: usize) {
@@ -285,6 +352,14 @@ impl IndexScan {
     /// # Errors
     /// Damaged.
     pub fn forward(&mut self, session: &Session) -> Result<bool> {
+        self.heading = Direction::Forward;
+        match self.moved.take() {
+            Some(moved) => self.step_among_moved(session, moved, Direction::Forward),
+            None => self.own_forward(session),
+        }
+    }
+
+    fn own_forward(&mut self, session: &Session) -> Result<bool> {
         loop {
             if self.before_next < self.page.len() {
                 return self.take(self.before_next);
@@ -304,6 +379,14 @@ impl IndexScan {
     /// # Errors
     /// Damaged.
     pub fn backward(&mut self, session: &Session) -> Result<bool> {
+        self.heading = Direction::Backward;
+        match self.moved.take() {
+            Some(moved) => self.step_among_moved(session, moved, Direction::Backward),
+            None => self.own_backward(session),
+        }
+    }
+
+    fn own_backward(&mut self, session: &Session) -> Result<bool> {
         loop {
             if let Some(entry) = self.up_to_previous.checked_sub(1) {
                 return self.take(entry);
@@ -332,11 +415,15 @@ impl IndexScan {
 
     /// The row of the entry where the scan stands.
     pub fn rid(&self) -> Option<Rid> {
-        self.at.map(|entry| known_rid(&self.table, entry_row(self.page.entry(entry))))
+        let entry = self.entry();
+        (!entry.is_empty()).then(|| known_rid(&self.table, entry_row(entry)))
     }
 
     /// The row of the entry where the scan stands, which the caller reads next. Asks for the rows behind it.
     pub fn rid_to_read(&mut self) -> Option<Rid> {
+        if self.moved.is_some() {
+            return self.rid();
+        }
         let at = self.at?;
         let [words, rows] = self.ahead.pass(at, self.page.len());
         let place = |entry| self.table.directory().place(entry_row(self.page.entry(entry)));
@@ -347,12 +434,15 @@ impl IndexScan {
 
     /// The key of the entry that was returned last; empty before the first.
     pub fn key(&self) -> &[u8] {
-        self.at.map_or(&[], |entry| entry_key(self.page.entry(entry)))
+        entry_key(self.entry())
     }
 
     /// The entry that was returned last, as a bound for a later scan: its key and the number of its row. Empty before the first.
     pub fn entry(&self) -> &[u8] {
-        self.at.map_or(&[], |entry| self.page.entry(entry))
+        match self.moved.as_ref().and_then(|moved| moved.entry()) {
+            Some(entry) => entry,
+            None => self.at.map_or(&[], |entry| self.page.entry(entry)),
+        }
     }
 
     /// A bound at which the entries of the leaf begin that the scan has come to.

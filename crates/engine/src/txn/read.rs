@@ -93,11 +93,21 @@ impl Session {
     /// statement's snapshot. The caller locks each row it finds, and reads it again with [`ReadView::Newest`] before
     /// using it.
     pub fn scan_to_lock(&mut self, table: &Arc<Table>) -> Scan {
-        let snapshot = match self.has_snapshot() {
+        let snapshot = self.locking_snapshot();
+        self.scan_at(table, snapshot)
+    }
+
+    /// The snapshot at which rows to be locked are found: the one that the transaction is bound to, or the statement's.
+    pub(super) fn locking_snapshot(&mut self) -> Csn {
+        match self.has_snapshot() {
             true => self.consistent_snapshot(),
             false => self.snapshots.statement(&self.pool),
-        };
-        self.scan_at(table, snapshot)
+        }
+    }
+
+    /// Whether the transaction has written a row itself.
+    pub fn has_written(&self, table: &Table, rid: Rid) -> bool {
+        self.writes.own(table.id(), rid).is_some()
     }
 
     /// Begins a scan at `snapshot`, which the session must hold open.

@@ -2,6 +2,7 @@
 
 use super::closing;
 use super::locking;
+use super::rekeyed;
 use super::scenario::{CONTENDED, CROWDED, EMPTIED, KEYS_CONTENDED, KEYS_CROWDED, MOVED, SCENARIOS, Scenario};
 use super::shrinking;
 use super::standing;
@@ -14,7 +15,7 @@ use perdura_pmem::{Medium, SimMedium};
 use std::sync::Arc;
 
 /// All drills.
-pub const DRILLS: [Drill; 24] = [
+pub const DRILLS: [Drill; 25] = [
     Drill { name: "races, mixed", seeds: 40, run: |seed, stall| races("mixed", seed, stall) },
     Drill { name: "races, reuse", seeds: 40, run: |seed, stall| races("reuse", seed, stall) },
     Drill { name: "races, edited bulk", seeds: 40, run: |seed, stall| races("edited bulk", seed, stall) },
@@ -38,6 +39,7 @@ pub const DRILLS: [Drill; 24] = [
     Drill { name: "tables that stand still", seeds: 100, run: tables_that_stand_still },
     Drill { name: "locks in cycles", seeds: 60, run: locks_in_cycles },
     Drill { name: "workers in order", seeds: 40, run: workers_in_order },
+    Drill { name: "rows that change keys", seeds: 100, run: rows_that_change_keys },
     Drill { name: "failed persist", seeds: 1, run: failed_persist },
 ];
 
@@ -98,6 +100,12 @@ fn locks_in_cycles(seed: u64, stall: Stall) -> Result<(), String> {
 fn workers_in_order(seed: u64, stall: Stall) -> Result<(), String> {
     let medium = Arc::new(SimMedium::new().recording(Arc::new(Unheard)));
     locking::replica(seed, medium, scenario("mixed")?.config(), scheduler(seed, stall))
+}
+
+/// Scans lock rows by an index that others move there.
+fn rows_that_change_keys(seed: u64, stall: Stall) -> Result<(), String> {
+    let medium = Arc::new(SimMedium::new().recording(Arc::new(Unheard)));
+    rekeyed::run(seed, medium, scenario("mixed")?.config(), scheduler(seed, stall))
 }
 
 /// After a failed persist the pool takes no more changes, even if the next persist would work (I11).

@@ -332,4 +332,12 @@ pub const PLANTED: &[Planted] = &[
         "a segment is given back although a leaf there is in use",
         "races, keys, crowded",
     ),
+    planted(
+        240,
+        "txn/index_scan.rs, rows to be locked",
+        "rows to be locked are found among the newest entries, leaf by leaf",
+        "rows that change keys",
+    ),
+    planted(241, "txn/moved_rows.rs", "a row that has moved on is not met again", "rows that change keys"),
+    planted(242, "txn/moved_rows.rs", "a row that has moved back is left out", "rows that change keys"),
 ];
