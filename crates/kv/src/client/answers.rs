@@ -36,7 +36,10 @@ pub fn answer(
         "reset" => {
             connection.reset();
             connection.user = Bytes::from_static(b"default");
-            connection.is_known = context.shared.acl.user(b"default").is_some_and(crate::acl::User::is_open);
+            (connection.has_logged_in, connection.is_known) = (false, false);
+            if !connection.peer.is_remote {
+                context.shared.judge_new(connection);
+            }
             Reply::Status("RESET")
         }
         "auth" => greeting::auth(context, connection, request),

@@ -9,7 +9,7 @@ use super::link::{Link, News};
 use super::state::{Server, Source};
 use super::tls::{Connects, Serves};
 use super::visitor::{self, Kind};
-use crate::client::Name;
+use crate::client::{Name, Notice};
 use crate::codec::all_members;
 use crate::store;
 
@@ -22,7 +22,8 @@ impl Server {
         self.node.tick()?;
         let wall_us = self.wall_us();
         self.clients.tick(&mut self.node, wall_us)?;
-        self.has_new_names |= self.book.read(self.node.store())?;
+        self.log_notices();
+        self.has_new_names |= self.book.read(self.node.store(), self.id)?;
         self.tick_links(now_ms);
         self.tick_forwards(now_ms);
         self.renew_certificates(now_ms);
@@ -147,6 +148,28 @@ impl Server {
             };
             let idle: Vec<u32> = self.lines.iter().enumerate().filter_map(idle).collect();
             idle.into_iter().for_each(|token| self.close_client(token));
+        }
+    }
+
+    /// Logs what the clients' room has to say.
+    fn log_notices(&mut self) {
+        for notice in self.clients.take_notices() {
+            match notice {
+                Notice::Http { from } => {
+                    warn!(self.log, "a client was closed: it has sent a request of HTTP, as a page of a stranger may have a browser do";
+                        "from" => from);
+                }
+                Notice::Unprotected { from } => {
+                    warn!(self.log, "a client of another machine was refused: the user default has no password"; "from" => from);
+                }
+                Notice::UserDisabled { user, why } => {
+                    error!(self.log, "a user has no rights: what is stored of it cannot be read"; "user" => user, "why" => why);
+                }
+                Notice::UsersUnreadable { why } => {
+                    error!(self.log, "nobody is let in: the users cannot be read"; "why" => why);
+                }
+                Notice::Others(count) => warn!(self.log, "more of the same was not logged"; "count" => count),
+            }
         }
     }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use perdura_kv::client::{Clients, Name, Peer, Settings};
 use perdura_kv::node::{self, Node, Role};
 use perdura_kv::sim::{Place, Variant};
-use perdura_kv::store::Standing;
+use perdura_kv::store::{Standing, Store};
 use perdura_kv::wire::{Frames, Letter, get_forward, get_forwarded, put_forward, put_forwarded};
 
 /// A replica, its clients and the letters that have come.
@@ -17,7 +17,7 @@ pub struct Replica {
     pub is_cut_off: bool,
     /// To whom it passes requests on, and the number of that connection.
     link: Option<(u64, u64)>,
-    _place: Place,
+    place: Place,
 }
 
 /// Some replicas.
@@ -27,6 +27,9 @@ pub struct Cluster {
     /// Whether followers pass requests on.
     pub forwards: bool,
     links: u64,
+    settings: Settings,
+    /// How often replicas were started again.
+    starts: u64,
 }
 
 /// A frame as it comes out at the other side.
@@ -37,8 +40,18 @@ fn sent<T>(put: impl FnOnce(&mut bytes::BytesMut), get: impl FnOnce(u8, bytes::B
     get(kind, bytes).expect("what was sent")
 }
 
+/// A replica that has just been started.
+fn replica(place: Place, store: Box<dyn Store>, settings: &Settings, ids: &[u64], nonce: u64) -> Replica {
+    let node = Node::open(store, node::Settings { nonce, ..node::Settings::default() }).expect("a node");
+    let mut clients = Clients::new(settings.clone());
+    let name = |id: &u64| (*id, Name { host: "127.0.0.1".to_owned(), port: 7000 + *id as u16 });
+    clients.set_names(ids.iter().map(name).collect());
+    Replica { node, clients, letters: Vec::new(), is_cut_off: false, link: None, place }
+}
+
 impl Cluster {
     /// Replicas 1 to `count`, of which 1 leads.
+    #[allow(dead_code, reason = "some tests choose the stores")]
     pub fn new(count: u64, settings: &Settings) -> Self {
         Self::with_maps(Variant::List, &vec![32 << 20; count as usize], settings)
     }
@@ -50,21 +63,39 @@ impl Cluster {
         for (id, bytes) in ids.iter().zip(bytes) {
             let standing = Standing::founder(7, *id, ids.clone());
             let (place, store) = Place::create(variant, *bytes, &standing).expect("a store");
-            let node = Node::open(store, node::Settings { nonce: *id, ..node::Settings::default() }).expect("a node");
-            let mut clients = Clients::new(settings.clone());
-            let name = |id: &u64| (*id, Name { host: "127.0.0.1".to_owned(), port: 7000 + *id as u16 });
-            clients.set_names(ids.iter().map(name).collect());
-            replicas.insert(
-                *id,
-                Replica { node, clients, letters: Vec::new(), is_cut_off: false, link: None, _place: place },
-            );
+            replicas.insert(*id, replica(place, store, settings, &ids, *id));
         }
-        let mut cluster = Self { replicas, now_us: 1_700_000_000_000_000, forwards: false, links: 0 };
+        let (settings, now_us) = (settings.clone(), 1_700_000_000_000_000);
+        let mut cluster = Self { replicas, now_us, forwards: false, links: 0, settings, starts: 0 };
         cluster.at(1).node.campaign().expect("a campaign");
         cluster.settle();
         cluster.pass(100);
         assert_eq!(cluster.at(1).node.status().role, Role::Leader);
         cluster
+    }
+
+    /// Ends the process of a replica and starts it again. Nothing is done yet; its connections are gone.
+    #[allow(dead_code, reason = "only some tests start replicas again")]
+    pub fn restart(&mut self, id: u64) {
+        let old = self.replicas.remove(&id).expect("a replica");
+        drop(old.node.into_store());
+        let place = old.place.closed();
+        let store = place.open().expect("a store");
+        self.start(id, place, store);
+    }
+
+    /// Starts a replica without data, as one that joins.
+    #[allow(dead_code, reason = "only some tests have replicas that join")]
+    pub fn join(&mut self, id: u64, variant: Variant) {
+        let (place, store) = Place::create(variant, 32 << 20, &Standing::joiner(7, id)).expect("a store");
+        self.start(id, place, store);
+    }
+
+    fn start(&mut self, id: u64, place: Place, store: Box<dyn Store>) {
+        self.starts += 1;
+        let ids: Vec<u64> = self.replicas.keys().copied().chain([id]).collect();
+        let started = replica(place, store, &self.settings, &ids, 1000 * self.starts + id);
+        self.replicas.insert(id, started);
     }
 
     pub fn at(&mut self, id: u64) -> &mut Replica {
@@ -96,45 +127,49 @@ impl Cluster {
 
     /// Turns and letters until nothing is left.
     pub fn settle(&mut self) {
+        while self.round() {}
+    }
+
+    /// A turn of each replica. Returns whether something was sent, which comes in the next.
+    pub fn round(&mut self) -> bool {
         let now_us = self.now_us;
-        loop {
-            let mut sent = Vec::new();
-            for replica in self.replicas.values_mut() {
-                let Replica { node, clients, letters, .. } = replica;
-                for letter in std::mem::take(letters) {
-                    node.step(letter).expect("a store");
-                }
-                loop {
-                    clients.turn(node, now_us).expect("a store");
-                    if node.wants_persist() {
-                        node.persist().expect("a store");
-                    }
-                    let output = node.take_output();
-                    let is_quiet = output.letters.is_empty() && output.done.is_empty();
-                    if !replica.is_cut_off {
-                        sent.extend(output.letters);
-                    }
-                    for done in output.done {
-                        clients.done(done, node).expect("a store");
-                    }
-                    if is_quiet {
-                        break;
-                    }
-                }
-                node.tidy().expect("a store");
-                clients.take_woken();
+        let mut sent = Vec::new();
+        for replica in self.replicas.values_mut() {
+            let Replica { node, clients, letters, .. } = replica;
+            for letter in std::mem::take(letters) {
+                node.step(letter).expect("a store");
             }
-            let has_passed = self.forwards && self.pass_requests();
-            if sent.is_empty() && !has_passed {
-                return;
-            }
-            for letter in sent {
-                // Members may be named that are not there.
-                if let Some(to) = self.replicas.get_mut(&letter.to()).filter(|to| !to.is_cut_off) {
-                    to.letters.push(letter);
+            loop {
+                clients.turn(node, now_us).expect("a store");
+                if node.wants_persist() {
+                    node.persist().expect("a store");
                 }
+                let output = node.take_output();
+                let is_quiet = output.letters.is_empty() && output.done.is_empty();
+                if !replica.is_cut_off {
+                    sent.extend(output.letters);
+                }
+                for done in output.done {
+                    clients.done(done, node).expect("a store");
+                }
+                if is_quiet {
+                    break;
+                }
+            }
+            node.tidy().expect("a store");
+            clients.take_woken();
+        }
+        let has_passed = self.forwards && self.pass_requests();
+        if sent.is_empty() && !has_passed {
+            return false;
+        }
+        for letter in sent {
+            // Members may be named that are not there.
+            if let Some(to) = self.replicas.get_mut(&letter.to()).filter(|to| !to.is_cut_off) {
+                to.letters.push(letter);
             }
         }
+        true
     }
 
     /// Takes requests to the leader, and answers back. Returns whether there were any.
@@ -175,13 +210,18 @@ impl Cluster {
     /// Lets time pass, in ticks of 10 ms.
     pub fn pass(&mut self, ms: u64) {
         for _ in 0..ms.div_ceil(10) {
-            self.now_us += 10_000;
-            let now_us = self.now_us;
-            for replica in self.replicas.values_mut() {
-                replica.node.tick().expect("a store");
-                replica.clients.tick(&mut replica.node, now_us).expect("a store");
-            }
+            self.tick();
             self.settle();
+        }
+    }
+
+    /// A tick of 10 ms at each replica.
+    pub fn tick(&mut self) {
+        self.now_us += 10_000;
+        let now_us = self.now_us;
+        for replica in self.replicas.values_mut() {
+            replica.node.tick().expect("a store");
+            replica.clients.tick(&mut replica.node, now_us).expect("a store");
         }
     }
 }
