@@ -49,6 +49,7 @@ mod greeting;
 mod guests;
 mod hash_slot;
 mod info;
+mod judging;
 mod lookup;
 mod notices;
 mod once;
@@ -62,6 +63,7 @@ mod tickets;
 mod transaction;
 mod tuning;
 mod users;
+mod verdict;
 mod wait;
 
 pub use clients::{Clients, TOO_MANY};

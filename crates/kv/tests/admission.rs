@@ -1,4 +1,4 @@
-//! Whom a replica lets in: nobody before it knows its users, and nobody whom they do not let in any more.
+//! Admission at whole replicas: nobody before it knows its users, and nobody whom they do not let in any more.
 
 #[path = "support/cluster.rs"]
 mod cluster;

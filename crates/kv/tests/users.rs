@@ -69,7 +69,7 @@ fn rule(random: &mut Random) -> Vec<u8> {
     [mark.as_bytes().to_vec(), (0..count).map(|_| byte(random)).collect()].concat()
 }
 
-/// What is shown of all users, and what each may do to some keys.
+/// All that is shown of the users, and of what each may do to some keys.
 fn shown(cluster: &mut Cluster, token: u32) -> Vec<Vec<u8>> {
     let word = |text: &str| text.as_bytes().to_vec();
     let mut all = vec![asks(cluster, token, &[word("ACL"), word("LIST")])];

@@ -12,7 +12,7 @@ use super::patterns::{KeyPattern, has_spaces};
 use super::user::{CommandRule, User, is_hash, known};
 use crate::codec::{Reader, Torn, put_bytes};
 
-/// What a record begins with. No program has written rules that do.
+/// Beginning of a record. No program has written rules that do.
 const MARK: &[u8] = b"off >";
 const VERSION: u8 = 2;
 /// Most bytes of a record: more than those of the longest rules, each byte escaped.

@@ -16,7 +16,7 @@ pub(super) fn is_hash(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// What a rule on commands is about, if there is such a command or category.
+/// Name of the command or category that a rule is about, if there is one.
 pub(super) fn known(what: &[u8]) -> Option<String> {
     let is_known = match what.split_first() {
         Some((b'@', category)) => CATEGORIES.iter().any(|one| one.as_bytes() == category),

@@ -4,6 +4,7 @@ use bytes::Bytes;
 
 use super::connection::Connection;
 use super::context::Context;
+use super::verdict::judge;
 use super::{administration, catalog, cluster, denials, greeting, info, tuning, users};
 use crate::command::{Command, integer};
 use crate::resp::Reply;
@@ -38,7 +39,7 @@ pub fn answer(
             connection.user = Bytes::from_static(b"default");
             (connection.has_logged_in, connection.is_known) = (false, false);
             if !connection.peer.is_remote {
-                context.shared.judge_new(connection);
+                judge(context.shared, connection);
             }
             Reply::Status("RESET")
         }

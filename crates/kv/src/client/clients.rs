@@ -16,6 +16,7 @@ use super::slots::State;
 use super::statistics::Statistics;
 use super::table::Table;
 use super::tickets::Stub;
+use super::verdict::judge;
 use super::wait;
 use crate::command;
 use crate::machine::draft::Draft;
@@ -76,7 +77,7 @@ impl Clients {
     pub fn open(&mut self, peer: Peer, now_us: u64) -> Option<u32> {
         let token = self.table.open(peer, now_us, self.shared.settings.connections_max);
         if let Some(connection) = token.and_then(|token| self.table.get_mut(token)) {
-            self.shared.judge_new(connection);
+            judge(&mut self.shared, connection);
         }
         let statistics = &mut self.shared.statistics;
         *if token.is_some() { &mut statistics.connections } else { &mut statistics.connections_refused } += 1;
@@ -196,7 +197,7 @@ impl Clients {
                 Ok(None) => return Ok(()),
                 Err(malformed) => {
                     // It may be as long as it is because who has sent it will be known.
-                    let is_loading = !self.shared.admission.is_open();
+                    let is_loading = !self.shared.admission.is_open;
                     let reply =
                         if is_loading { Reply::Error(LOADING.to_owned()) } else { Reply::error(malformed.to_string()) };
                     connection.say(reply);

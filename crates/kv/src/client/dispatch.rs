@@ -94,7 +94,7 @@ fn allowed(
     command: &'static Command,
     request: &[Bytes],
 ) -> Result<&'static Command, Reply> {
-    if !context.shared.admission.is_open() && !matches!(command.name, "quit" | "reset") {
+    if !context.shared.admission.is_open && !matches!(command.name, "quit" | "reset") {
         return Err(Reply::Error(LOADING.to_owned()));
     }
     if !connection.is_known && !command.has_flag("no_auth") {

@@ -1,38 +1,38 @@
-//! What the clients' room has to say to the operator: the server takes it and logs it.
+//! Notices of the clients' room for the operator: the server takes and logs them.
 
 /// Most that are kept until the server takes them.
 const NOTICES_MAX: usize = 16;
 
-/// What an operator wants to know.
+/// An event that an operator wants to know of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
     /// A browser, or something like it, has sent a request of HTTP from an address. The connection was closed.
     Http {
-        /// Where it came from.
+        /// Address that it came from.
         from: String,
     },
     /// A connection from another machine was refused, for the user `default` has no password.
     Unprotected {
-        /// Where it came from.
+        /// Address that it came from.
         from: String,
     },
     /// The record of a user cannot be read. The user has no rights.
     UserDisabled {
         /// Its name, escaped.
         user: String,
-        /// Why.
+        /// Reason.
         why: String,
     },
     /// The users cannot be read. Nobody is let in.
     UsersUnreadable {
-        /// Why.
+        /// Reason.
         why: String,
     },
     /// So many others.
     Others(u64),
 }
 
-/// What was not taken yet.
+/// Notices that were not taken yet.
 #[derive(Debug, Default)]
 pub struct Notices {
     kept: Vec<Notice>,

@@ -1,10 +1,10 @@
-//! What commands do to their keys: the flags of Redis 7's key specifications, by which rights on keys are judged.
+//! Access of commands to their keys: the flags of Redis 7's key specifications, by which rights on keys are judged.
 
 use bytes::Bytes;
 
 use super::definition::{Access, Command};
 
-/// What a command does to a key.
+/// Access of a command to a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyAccess(&'static [&'static str]);
 
@@ -26,7 +26,7 @@ impl KeyAccess {
 }
 
 impl Command {
-    /// What a request does to its key of a number, from 0 on. A command that is not named here needs all rights that it could.
+    /// Access of a request to its key of a number, from 0 on. A command that is not named here needs all rights that it could.
     pub fn key_access(&self, request: &[Bytes], at: usize) -> KeyAccess {
         KeyAccess(match (self.name, at) {
             ("set", _) if has_option(request, &[b"GET", b"IFEQ"]) => &["RW", "access", "update"],

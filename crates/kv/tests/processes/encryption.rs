@@ -112,7 +112,7 @@ fn replicas_and_clients_with_certificates_work_together_and_others_are_refused()
     assert_eq!(replica.state(), None, "who has a certificate of another host does not answer as this one");
 }
 
-/// What is said to a replica over an encrypted connection, and the first word that comes back.
+/// Says something to a replica over an encrypted connection, and returns the first word that comes back.
 fn greeted(replica: &Replica, table: &str, word: &Word) -> Word {
     let connection = Connects::new(&tls(table)).expect("certificates").connection("127.0.0.1:0").expect("a connection");
     let rustls::Connection::Client(connection) = connection else { panic!("a client's side") };
@@ -132,7 +132,7 @@ fn greeted(replica: &Replica, table: &str, word: &Word) -> Word {
     }
 }
 
-/// Whoever had a certificate of the authority could say that it is any replica, and any operator.
+/// A certificate of the authority was enough to say that it is any replica, and any operator.
 #[test]
 fn a_certificate_is_that_of_its_replica_and_of_an_operator_who_is_named() {
     let top = tempfile::tempdir().expect("a directory");
