@@ -1,10 +1,10 @@
 //! Who may do what: users, their passwords and their rights, which the whole cluster shares.
 //!
-//! Users are kept as the rules that make them, in the words of Redis, beside the keys and in the same log. Whoever asks for rights
-//! reads them into an [`Acl`], which tells by a number whether it is still what is stored.
+//! Users are kept beside the keys and in the same log. Whoever asks for rights reads them into an [`Acl`], which tells by a number
+//! whether it is still what is stored. All fails closed: before they are read nobody has rights, and who cannot be read has none.
 //!
 //! ```text
-//! 0x01 'u' name   the rules of a user
+//! 0x01 'u' name   the record of a user (`record`)
 //! 0x01 'v'        the index of the entry that has changed a user last (8)
 //! ```
 //!
@@ -13,11 +13,14 @@
 
 mod categories;
 mod patterns;
+mod record;
 mod rights;
 mod stored;
 mod user;
 
 pub use categories::CATEGORIES;
+pub use patterns::has_spaces;
+pub use record::{from_bytes as user_from_bytes, to_bytes as user_to_bytes};
 pub use rights::{Denied, may};
-pub use stored::{Acl, RULES_BYTES_MAX, USERS_MAX, count_in, delete_user, put_user, user_in};
+pub use stored::{Acl, Found, RULES_BYTES_MAX, USERS_MAX, count_in, delete_user, put_user, user_in};
 pub use user::{User, hash};

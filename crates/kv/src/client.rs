@@ -6,7 +6,8 @@
 //! 1. [`Clients::open`] for who has connected. `None`: tell it [`TOO_MANY`] and close.
 //! 2. What was read from a connection goes into [`Clients::input`]; then [`Clients::advance`]. No more is read while
 //!    [`Clients::wants_input`] is false.
-//! 3. [`Clients::tick`] now and then (every 10 to 100 ms): deadlines of keys, waits that time out, users that have changed.
+//! 3. [`Clients::tick`] now and then (every 10 to 100 ms): deadlines of keys, waits that time out, whether users are known; then
+//!    [`Clients::take_notices`] for the log.
 //! 4. [`Clients::turn`] when all input is in: it goes on where a connection was held up, and asks the node for the reads of all at once.
 //! 5. The node's turn; each of its [`Done`](crate::node::Done)s goes into [`Clients::done`], then again 4, until the node has nothing to give out.
 //! 6. For each of [`Clients::take_woken`]: write [`Clients::output`] and advance the buffer by what was written. When it is empty: close if
@@ -29,6 +30,7 @@
 //! writes at most [`WORK_BYTES_MAX`](crate::command::WORK_BYTES_MAX) of values, and so does a transaction, beyond its last command.
 
 mod administration;
+mod admission;
 mod answers;
 mod batches;
 mod begun;
@@ -47,7 +49,9 @@ mod greeting;
 mod guests;
 mod hash_slot;
 mod info;
+mod judging;
 mod lookup;
+mod notices;
 mod once;
 mod relay;
 mod settings;
@@ -59,9 +63,11 @@ mod tickets;
 mod transaction;
 mod tuning;
 mod users;
+mod verdict;
 mod wait;
 
 pub use clients::{Clients, TOO_MANY};
 pub use connection::Peer;
+pub use notices::Notice;
 pub use settings::{Name, Settings};
 pub use statistics::Statistics;

@@ -5,6 +5,7 @@
 
 mod size;
 
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -120,6 +121,8 @@ pub struct Clients {
     pub idle_s: u64,
     /// SHA-256 of the password of the user `default`, in hexadecimal.
     pub password_sha256: Option<String>,
+    /// Whether connections from other machines are refused while that user has no password.
+    pub protected: bool,
     /// Encryption.
     pub tls: Option<Tls>,
 }
@@ -138,6 +141,7 @@ impl Default for Clients {
             forwards: false,
             idle_s: 0,
             password_sha256: None,
+            protected: true,
             tls: None,
         }
     }
@@ -155,6 +159,10 @@ pub struct Peers {
     pub queue_size_max: Size,
     /// Milliseconds that a connection may be without an answer.
     pub silence_ms: u32,
+    /// Whether an address that other machines reach needs encryption, with certificates of both sides.
+    pub protected: bool,
+    /// Hosts whose certificates may connect. Empty: all of the authorities.
+    pub names: Vec<String>,
     /// Encryption, with certificates of both sides.
     pub tls: Option<Tls>,
 }
@@ -166,6 +174,8 @@ impl Default for Peers {
             announce: String::new(),
             queue_size_max: Size(128 << 20),
             silence_ms: 3000,
+            protected: true,
+            names: Vec::new(),
             tls: None,
         }
     }
@@ -189,6 +199,8 @@ pub struct Tls {
 pub struct Http {
     /// Address of /metrics, /health, /ready and the page. None if it is empty.
     pub listen: String,
+    /// Hosts by whose names it may be asked, beside those of this configuration's addresses.
+    pub names: Vec<String>,
 }
 
 /// Replication.
@@ -315,6 +327,14 @@ impl Config {
         if self.peers.announce.is_empty() { self.peers.listen.clone() } else { self.peers.announce.clone() }
     }
 
+    /// The hosts by whose names the address for HTTP may be asked.
+    pub fn http_names(&self) -> Vec<String> {
+        let addresses =
+            [&self.http.listen, &self.client_address(), &self.peer_address()].map(|text| host_of(text).to_owned());
+        let all = self.http.names.iter().cloned().chain(addresses);
+        all.filter(|name| !name.is_empty()).map(|name| name.to_ascii_lowercase()).collect()
+    }
+
     fn check(&self) -> Result<(), String> {
         let is_hash =
             |text: &String| text.len() == 64 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
@@ -371,8 +391,30 @@ impl Config {
         if peers.tls.as_ref().is_some_and(|tls| tls.authorities.is_none()) {
             return Err("peers.tls lacks authorities: replicas check each other's certificates".into());
         }
+        if peers.protected && peers.tls.is_none() && !is_loopback(&peers.listen) {
+            return Err(format!(
+                "peers.listen = \"{}\": whoever reaches it could read and change everything. Set peers.tls, or peers.protected = false if \
+                 the network keeps others from it",
+                peers.listen
+            ));
+        }
+        if !peers.names.is_empty() && peers.tls.is_none() {
+            return Err("peers.names are those of certificates, and there is no peers.tls".into());
+        }
         Ok(())
     }
+}
+
+/// The host of an address `HOST:PORT`.
+pub fn host_of(address: &str) -> &str {
+    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+    host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host)
+}
+
+/// Whether only this machine reaches an address. A name other than `localhost` may be any.
+pub fn is_loopback(address: &str) -> bool {
+    let host = host_of(address);
+    host.eq_ignore_ascii_case("localhost") || host.parse::<IpAddr>().is_ok_and(|ip| ip.to_canonical().is_loopback())
 }
 
 /// Most bytes of an address.
@@ -413,10 +455,29 @@ mod tests {
             ("directory = 'd'\n[store]\nsize = '4X'", "4X"),
             ("directory = 'd'\n[clients]\nlisten = ['6379']", "clients.listen = \"6379\": use HOST:PORT"),
             ("directory = 'd'\n[peers]\nlisten = '0.0.0.0:1'", "peers.announce"),
+            ("directory = 'd'\n[peers]\nlisten = '10.0.0.1:1'", "peers.protected"),
+            ("directory = 'd'\n[peers]\nlisten = 'localhost.test:1'", "peers.protected"),
+            ("directory = 'd'\n[peers]\nnames = ['a']", "peers.names"),
             ("directory = 'd'\n[peers.tls]\ncertificate = 'c'\nkey = 'k'", "peers.tls lacks authorities"),
         ] {
             let said = Config::parse(text).expect_err(text);
             assert!(said.contains(wanted), "{text}: {said}");
+        }
+    }
+
+    #[test]
+    fn an_address_that_others_reach_needs_certificates_or_to_be_said() {
+        for (peers, is_taken) in [
+            ("listen = '127.0.0.2:1'", true),
+            ("listen = '[::1]:1'", true),
+            ("listen = 'localhost:1'", true),
+            ("listen = '[::ffff:127.0.0.1]:1'", true),
+            ("listen = '[2001:db8::1]:1'", false),
+            ("listen = '10.0.0.1:1'\nprotected = false", true),
+            ("listen = '0.0.0.0:1'\nannounce = 'a:1'", false),
+            ("listen = '10.0.0.1:1'\ntls = { certificate = 'c', key = 'k', authorities = 'a' }", true),
+        ] {
+            assert_eq!(Config::parse(&format!("directory = 'd'\n[peers]\n{peers}")).is_ok(), is_taken, "{peers}");
         }
     }
 

@@ -104,6 +104,11 @@ impl Node {
         self.id
     }
 
+    /// Whether it receives a snapshot, for it lacks what nobody can give it as entries any more.
+    pub fn receives(&self) -> bool {
+        matches!(self.part, Part::Receiver(_)) || self.incoming.is_some()
+    }
+
     /// Its store.
     pub fn store(&self) -> &dyn Store {
         match &self.part {

@@ -71,7 +71,7 @@ fn a_clock_that_is_wrong_for_one_write_ends_no_key_and_lets_keys_end() {
     seconds_last_a_second(&mut cluster, other);
     // All begin anew.
     cluster.at(1).is_cut_off = false;
-    cluster.restart(&[1, 2, 3], 0, &Settings::default());
+    cluster.restart_together(&[1, 2, 3], 0, &Settings::default());
     cluster.pass(2_000);
     let next = leader(&cluster);
     seconds_last_a_second(&mut cluster, next);
@@ -137,7 +137,7 @@ fn an_outage_passes_for_keys_too_but_not_ten_years_of_it() {
             cluster.at(id).ahead_us = ahead_us;
         }
         cluster.now_us += ms * 1000;
-        cluster.restart(&[1, 2, 3], 0, &settings);
+        cluster.restart_together(&[1, 2, 3], 0, &settings);
         cluster.pass(2_000);
         let id = leader(&cluster);
         let token = cluster.open(id);
@@ -156,7 +156,7 @@ fn a_cluster_in_which_nobody_writes_knows_its_time_after_a_restart() {
     for _ in 0..30 {
         leap(&mut cluster, DAY_US);
     }
-    cluster.restart(&[1, 2, 3], 0, &Settings::default());
+    cluster.restart_together(&[1, 2, 3], 0, &Settings::default());
     cluster.pass(2_000);
     let id = leader(&cluster);
     assert!(error_ms(&mut cluster, id).abs() < 100);
@@ -171,7 +171,7 @@ fn an_operator_sets_the_time_right_for_all_replicas_and_for_good() {
         cluster.at(id).ahead_us = -TEN_YEARS_US;
     }
     put_hour(&mut cluster);
-    cluster.restart(&[1, 2, 3], 0, &Settings::default());
+    cluster.restart_together(&[1, 2, 3], 0, &Settings::default());
     cluster.pass(2_000);
     let id = leader(&cluster);
     seconds_last_a_second(&mut cluster, id);
@@ -195,7 +195,7 @@ fn an_operator_sets_the_time_right_for_all_replicas_and_for_good() {
     for id in [1, 2, 3] {
         cluster.at(id).is_cut_off = false;
     }
-    cluster.restart(&[1, 2, 3], 0, &Settings::default());
+    cluster.restart_together(&[1, 2, 3], 0, &Settings::default());
     cluster.pass(2_000);
     let next = leader(&cluster);
     seconds_last_a_second(&mut cluster, next);

@@ -262,7 +262,10 @@ fn users_have_no_more_rights_by_being_passed_on() {
     let token = cluster.open(1);
     cluster.pass(100);
     are(&mut cluster, 3, other, &[("AUTH alice pw / SET a:1 y", "+OK +OK")]);
+    // The replica that she is at has not heard of it.
+    cluster.at(3).is_cut_off = true;
     are(&mut cluster, 1, token, &[("ACL SETUSER alice -set", "+OK")]);
+    cluster.at(3).is_cut_off = false;
     are(&mut cluster, 3, other, &[("SET a:1 z / GET a:1", &format!("{DENIED} $1 y"))]);
     assert!(says(&mut cluster, 1, token, "ACL LOG").contains("$3 set"));
     are(&mut cluster, 3, other, &[("ACL DELUSER alice", ":1")]);

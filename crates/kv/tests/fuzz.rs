@@ -11,6 +11,7 @@ mod seeds;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use bytes::BytesMut;
+use perdura_kv::acl::{User, user_to_bytes};
 use perdura_kv::entry::{Change, Deed, Kind, Tag};
 use perdura_kv::store::Standing;
 use perdura_kv::wire::{Asked, Fetch, Forward, Forwarded, Letter, put_forward, put_forwarded, put_letter};
@@ -84,7 +85,15 @@ fn entries_and_tags_are_read_or_refused() {
     let deed = Deed { clock_ms: 5, changes: vec![change, Change { key: "b".into(), value: None }] };
     let tag = Tag { kind: Kind::Usual, term: 3, clock_ms: 4, context: "c".into() };
     let standing = Standing::founder(7, 1, vec![1, 2, 3]);
-    let samples = [chosen(0, &deed.to_bytes()), chosen(1, &tag.to_bytes()), chosen(2, &standing.to_bytes())];
+    let rules = b"on #5e884898da28047151d0e56f8dc6292773603d0d6aabbdd62a11ef721d1542d8 ~a* %R~b &c -@all +@string -set";
+    let user = user_to_bytes(&User::of_rules(rules).expect("a user"));
+    let samples = [
+        chosen(0, &deed.to_bytes()),
+        chosen(1, &tag.to_bytes()),
+        chosen(2, &standing.to_bytes()),
+        chosen(8, &user),
+        chosen(8, rules),
+    ];
     run("entries", kv::entries, 20_000, 80, &samples);
 }
 

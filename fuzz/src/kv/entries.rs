@@ -1,6 +1,7 @@
 //! What entries and tags say.
 
 use bytes::{Bytes, BytesMut};
+use perdura_kv::acl::{user_from_bytes, user_to_bytes};
 use perdura_kv::codec::{Reader, get_change, get_entry, get_members, put_entry};
 use perdura_kv::entry::{Deed, Tag};
 use perdura_kv::store::{Standing, change_of_members, changes_of};
@@ -10,7 +11,7 @@ use raft::eraftpb::{Entry, EntryType};
 pub fn entries(data: &[u8]) {
     let Some((choice, data)) = data.split_first() else { return };
     let bytes = Bytes::copy_from_slice(data);
-    match choice % 8 {
+    match choice % 9 {
         0 => {
             if let Ok(deed) = Deed::from_bytes(bytes.clone()) {
                 assert_eq!(deed.to_bytes(), bytes);
@@ -38,9 +39,14 @@ pub fn entries(data: &[u8]) {
         4 => drop(get_members(&mut Reader::new(bytes))),
         5 => drop(get_change(bytes)),
         6 => used(&Entry { index: 5, term: 2, data: bytes, ..Entry::default() }),
-        _ => {
+        7 => {
             let entry_type = EntryType::EntryConfChangeV2;
             used(&Entry { index: 5, term: 2, entry_type, context: bytes, ..Entry::default() });
+        }
+        _ => {
+            if let Ok(user) = user_from_bytes(&bytes) {
+                assert_eq!(user_from_bytes(&user_to_bytes(&user)), Ok(user));
+            }
         }
     }
 }

@@ -130,7 +130,8 @@ impl Replica {
         let emulate = !process::is_dax(&place);
         let text = format!(
             "directory = '{}'\nstore.kind = '{}'\nstore.size = '{}'\nstore.emulate = {emulate}\n\
-             clients.listen = ['{address}:{clients}']\npeers.listen = '{address}:{peers}'\nhttp.listen = '{address}:{http}'\n{}\n",
+             clients.listen = ['{address}:{clients}']\npeers.listen = '{address}:{peers}'\nhttp.listen = '{address}:{http}'\n\
+             clients.protected = false\npeers.protected = false\n{}\n",
             place.join("data").display(),
             plan.store,
             plan.size,

@@ -1,8 +1,11 @@
-//! Which keys a user may touch.
-
-use std::fmt;
+//! Patterns of keys that a user may touch, and of channels.
 
 use crate::command::pattern;
+
+/// Whether a text has what no name and no pattern has: white space, or a null character.
+pub fn has_spaces(text: &[u8]) -> bool {
+    text.iter().any(|byte| matches!(byte, b' ' | b'\t'..=b'\r' | 0))
+}
 
 /// A pattern of keys, and what may be done to those that match.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,19 +29,23 @@ impl KeyPattern {
         is_known.then_some(Self { pattern, reads, writes })
     }
 
-    /// Whether a key that is read or written matches.
+    /// Whether it is `~*`.
+    pub fn is_all(&self) -> bool {
+        self.pattern == b"*" && self.reads && self.writes
+    }
+
+    /// Whether a key that is read or written matches. What does neither, as EXISTS, only has to match.
     pub fn allows(&self, key: &[u8], reads: bool, writes: bool) -> bool {
         (self.reads || !reads) && (self.writes || !writes) && pattern::matches(&self.pattern, key)
     }
-}
 
-impl fmt::Display for KeyPattern {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let flags = match (self.reads, self.writes) {
-            (true, true) => "",
-            (true, false) => "%R",
-            _ => "%W",
+    /// The rule that makes it.
+    pub fn rule(&self) -> Vec<u8> {
+        let flags: &[u8] = match (self.reads, self.writes) {
+            (true, true) => b"~",
+            (true, false) => b"%R~",
+            _ => b"%W~",
         };
-        write!(f, "{flags}~{}", String::from_utf8_lossy(&self.pattern))
+        [flags, &self.pattern].concat()
     }
 }

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::user::User;
-use crate::command::{Access, Command};
+use crate::command::Command;
 
 /// Why a user may not do a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,11 +29,8 @@ pub fn may(user: &User, command: &Command, request: &[Bytes]) -> Result<(), Deni
     }
     let mut keys = command.keys(request).enumerate();
     let denied = keys.find(|(at, key)| {
-        let writes = command.access == Access::Write && !(command.name == "copy" && *at == 0);
-        // What a command that changes a key returns of it is not told apart, so it needs both rights.
-        let reads = !matches!(command.name, "mset" | "setnx" | "setex" | "psetex" | "del" | "unlink");
-        let reads = reads && !(command.name == "copy" && *at == 1);
-        !user.keys.iter().any(|pattern| pattern.allows(key, reads, writes))
+        let needs = command.key_access(request, *at);
+        !user.keys.iter().any(|pattern| pattern.allows(key, needs.reads(), needs.writes()))
     });
     denied.map_or(Ok(()), |(_, key)| Err(Denied::Key(key.clone())))
 }
@@ -64,8 +61,9 @@ mod tests {
         assert_eq!(says(&User::of_rules(b"~a* +@all").expect("a user"), "PERDURA.RANGE WITHVALUES"), key("*"));
         assert_eq!(says(&User::of_rules(b"~* +@all").expect("a user"), "PERDURA.RANGE WITHVALUES"), Ok(()));
         assert_eq!(says(&User::of_rules(b"~a* +@all").expect("a user"), "PERDURA.RANGE PREFIX a"), Ok(()));
-        let writer = User::of_rules(b"on nopass %W~a* +@all").expect("a user");
-        assert_eq!(says(&writer, "MSET a1 v"), Ok(()));
-        assert_eq!(says(&writer, "GETSET a1 v"), key("a1"));
+        let apart = User::of_rules(b"on nopass %W~a* %R~b* +@all").expect("a user");
+        assert_eq!(says(&apart, "MSET a1 v"), Ok(()));
+        assert_eq!(says(&apart, "GETSET a1 v"), key("a1"));
+        assert_eq!(says(&apart, "COPY b1 a1"), Ok(()));
     }
 }

@@ -5,6 +5,7 @@ use std::ops::Bound;
 
 use bytes::Bytes;
 
+use super::record;
 use super::user::User;
 use crate::machine::draft::{Draft, Source, Unreadable};
 use crate::machine::key::SYSTEM;
@@ -20,35 +21,40 @@ const VERSION: &[u8] = &[SYSTEM, b'v'];
 /// All users at a moment.
 #[derive(Clone, Debug, Default)]
 pub struct Acl {
+    /// Whether they were read.
+    is_read: bool,
     version: Option<Bytes>,
     users: BTreeMap<Bytes, User>,
+    /// Those whose records cannot be read, and why. They are among the users, without any right.
+    disabled: BTreeMap<Bytes, String>,
 }
 
 impl Acl {
-    /// The users of a cluster that has not been told of any.
-    pub fn new(default_password: Option<&str>) -> Self {
-        Self { version: None, users: [(Bytes::from_static(b"default"), User::first(default_password))].into() }
+    /// No users: nobody may do anything until they are read.
+    pub fn closed() -> Self {
+        Self::default()
     }
 
-    /// Reads the users if they have changed. Returns whether they have.
+    /// Reads the users if they have changed, or were not read yet. Returns whether they have. Error: the store cannot be read, and
+    /// they are as they were.
     pub fn refresh(&mut self, source: &dyn Source, default_password: Option<&str>) -> Result<bool, Unreadable> {
         let version = source.get(VERSION)?;
-        if version == self.version {
+        if self.is_read && version == self.version {
             return Ok(false);
         }
-        let (mut users, mut wrong) = (Self::new(default_password).users, None);
-        source.scan(USERS, Bound::Unbounded, &mut |place, rules| {
+        // The user `default` of a cluster that has not been told of another.
+        let mut users = BTreeMap::from([(Bytes::from_static(b"default"), User::first(default_password))]);
+        let mut disabled = BTreeMap::new();
+        source.scan(USERS, Bound::Unbounded, &mut |place, bytes| {
             let name = Bytes::copy_from_slice(&place[USERS.len()..]);
-            match User::of_rules(rules) {
-                Ok(user) => drop(users.insert(name, user)),
-                Err(what) => wrong = Some(format!("the rules of user '{}' are damaged: {what}", name.escape_ascii())),
-            }
-            wrong.is_none()
+            let user = record::from_bytes(bytes).unwrap_or_else(|why| {
+                disabled.insert(name.clone(), why);
+                User::default()
+            });
+            users.insert(name, user);
+            true
         })?;
-        if let Some(wrong) = wrong {
-            return Err(Unreadable(wrong));
-        }
-        *self = Self { version, users };
+        *self = Self { is_read: true, version, users, disabled };
         Ok(true)
     }
 
@@ -61,11 +67,31 @@ impl Acl {
     pub fn users(&self) -> impl Iterator<Item = (&Bytes, &User)> {
         self.users.iter()
     }
+
+    /// Whether whoever connects is the user `default`, without a password.
+    pub fn is_open(&self) -> bool {
+        self.user(b"default").is_some_and(User::is_open)
+    }
+
+    /// Users whose records cannot be read, and why.
+    pub fn disabled(&self) -> &BTreeMap<Bytes, String> {
+        &self.disabled
+    }
+}
+
+/// A user as an entry would find it.
+pub enum Found {
+    /// There is none.
+    None,
+    /// The user.
+    User(User),
+    /// There is a record that cannot be read, and why.
+    Unreadable(String),
 }
 
 /// Makes a user, or changes it, within an entry.
 pub fn put_user(draft: &mut Draft<'_>, name: &[u8], user: &User) {
-    draft.change([USERS, name].concat(), Some(user.rules().into()));
+    draft.change([USERS, name].concat(), Some(record::to_bytes(user)));
     has_changed(draft);
 }
 
@@ -91,32 +117,60 @@ pub fn count_in(draft: &Draft<'_>) -> Result<usize, Unreadable> {
 }
 
 /// The user of a name, as an entry would find it.
-pub fn user_in(draft: &Draft<'_>, name: &[u8]) -> Result<Option<User>, Unreadable> {
-    let rules = draft.value(&[USERS, name].concat())?;
-    rules.map(|rules| User::of_rules(&rules)).transpose().map_err(|what| Unreadable(what.to_owned()))
+pub fn user_in(draft: &Draft<'_>, name: &[u8]) -> Result<Found, Unreadable> {
+    Ok(match draft.value(&[USERS, name].concat())?.map(|bytes| record::from_bytes(&bytes)) {
+        None => Found::None,
+        Some(Ok(user)) => Found::User(user),
+        Some(Err(why)) => Found::Unreadable(why),
+    })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Acl, Draft, User, delete_user, put_user};
+    use super::{Acl, Draft, USERS, User, delete_user, put_user};
     use crate::machine::draft::tests::Shelf;
+
+    fn changed(shelf: &mut Shelf, version: u64, change: impl FnOnce(&mut Draft<'_>)) {
+        let mut draft = Draft::new(shelf, 1, version);
+        change(&mut draft);
+        let deed = draft.into_deed();
+        shelf.apply(deed);
+    }
 
     #[test]
     fn users_are_read_when_they_have_changed() {
-        let (mut shelf, mut acl) = (Shelf::default(), Acl::new(None));
+        let (mut shelf, mut acl) = (Shelf::default(), Acl::closed());
+        assert!(acl.users().next().is_none() && !acl.is_open());
+        assert_eq!(acl.refresh(&shelf, None), Ok(true));
+        assert!(acl.is_open());
         assert_eq!(acl.refresh(&shelf, None), Ok(false));
-        let mut draft = Draft::new(&shelf, 1, 7);
-        put_user(&mut draft, b"alice", &User::of_rules(b"on nopass ~* +@all").expect("a user"));
-        let deed = draft.into_deed();
-        shelf.apply(deed);
+        let alice = User::of_rules(b"on nopass ~* +@all").expect("a user");
+        changed(&mut shelf, 7, |draft| put_user(draft, b"alice", &alice));
         assert_eq!(acl.refresh(&shelf, None), Ok(true));
         assert_eq!(acl.refresh(&shelf, None), Ok(false));
         assert!(acl.user(b"alice").is_some_and(User::is_on) && acl.user(b"default").is_some());
-        let mut draft = Draft::new(&shelf, 1, 8);
-        delete_user(&mut draft, b"alice");
-        let deed = draft.into_deed();
-        shelf.apply(deed);
+        changed(&mut shelf, 8, |draft| delete_user(draft, b"alice"));
         assert_eq!(acl.refresh(&shelf, None), Ok(true));
         assert!(acl.user(b"alice").is_none());
+    }
+
+    /// One user that could not be read kept all others as they were, and after a start everybody was an open `default`.
+    #[test]
+    fn who_cannot_be_read_has_no_rights_and_the_others_are_read() {
+        let (mut shelf, mut acl) = (Shelf::default(), Acl::closed());
+        let all = User::of_rules(b"on nopass ~* &* +@all").expect("a user");
+        for damaged in [&b"default"[..], b"bob"] {
+            changed(&mut shelf, 7, |draft| {
+                put_user(draft, b"alice", &all);
+                put_user(draft, damaged, &all);
+                draft.change([USERS, damaged].concat(), Some("on nopass ~* &my channel +@all".into()));
+            });
+        }
+        assert_eq!(acl.refresh(&shelf, None), Ok(true));
+        assert_eq!(acl.user(b"alice"), Some(&all));
+        for name in [&b"default"[..], b"bob"] {
+            assert_eq!(acl.user(name), Some(&User::default()), "{}", name.escape_ascii());
+        }
+        assert!(!acl.is_open() && acl.disabled().len() == 2);
     }
 }

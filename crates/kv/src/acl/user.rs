@@ -3,12 +3,26 @@
 use sha2::{Digest, Sha256};
 
 use super::categories::CATEGORIES;
-use super::patterns::KeyPattern;
+use super::patterns::{KeyPattern, has_spaces};
 use crate::command::{self, Command};
 
 /// The SHA-256 of a password, in hexadecimal.
 pub fn hash(password: &[u8]) -> String {
     Sha256::digest(password).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Whether a text is the SHA-256 of a password.
+pub(super) fn is_hash(text: &str) -> bool {
+    text.len() == 64 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+/// Name of the command or category that a rule is about, if there is one.
+pub(super) fn known(what: &[u8]) -> Option<String> {
+    let is_known = match what.split_first() {
+        Some((b'@', category)) => CATEGORIES.iter().any(|one| one.as_bytes() == category),
+        _ => command::all().any(|command| command.name.as_bytes() == what),
+    };
+    str::from_utf8(what).ok().filter(|_| is_known).map(str::to_owned)
 }
 
 /// A rule on commands.
@@ -38,12 +52,13 @@ impl CommandRule {
 /// A user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct User {
-    is_on: bool,
+    pub(super) is_on: bool,
     /// Whether any password does.
-    is_open: bool,
-    passwords: Vec<String>,
+    pub(super) is_open: bool,
+    pub(super) passwords: Vec<String>,
     pub(super) keys: Vec<KeyPattern>,
-    channels: Vec<String>,
+    /// Patterns of channels.
+    pub(super) channels: Vec<Vec<u8>>,
     /// Whether all commands are allowed that no rule is about.
     pub(super) allows_all: bool,
     pub(super) commands: Vec<CommandRule>,
@@ -108,7 +123,7 @@ impl User {
             }
             b"allkeys" => return self.apply(b"~*"),
             b"resetkeys" => self.keys.clear(),
-            b"allchannels" => self.channels = vec!["&*".to_owned()],
+            b"allchannels" | b"&*" => self.channels = vec![b"*".to_vec()],
             b"resetchannels" => self.channels.clear(),
             b"allcommands" | b"+@all" => self.reset_commands(true),
             b"nocommands" | b"-@all" => self.reset_commands(false),
@@ -130,8 +145,7 @@ impl User {
             b'>' => self.add_password(hash(rest)),
             b'<' => return self.remove_password(&hash(rest)),
             b'#' | b'!' => {
-                let is_hash = rest.len() == 64 && rest.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
-                let Some(kept) = str::from_utf8(rest).ok().filter(|_| is_hash) else {
+                let Some(kept) = str::from_utf8(rest).ok().filter(|text| is_hash(text)) else {
                     return Err(
                         "The password hash must be exactly 64 characters and contain only lowercase hexadecimal characters",
                     );
@@ -143,29 +157,45 @@ impl User {
             }
             b'~' | b'%' => {
                 let Some(keys) = KeyPattern::of_rule(rule) else { return Err("Syntax error") };
-                if keys.pattern.iter().any(|byte| matches!(byte, b' ' | 0)) {
+                if has_spaces(&keys.pattern) {
                     return Err("Syntax error");
                 }
-                if self.keys.iter().any(|one| one.pattern == b"*" && one.reads && one.writes) && keys.pattern != b"*" {
-                    return Err(
-                        "Adding a pattern after the * pattern (or the 'allkeys' flag) is not valid and does not have any effect. Try 'resetkeys' to start with an empty list of patterns",
-                    );
-                }
-                if keys.pattern == b"*" && keys.reads && keys.writes {
-                    self.keys = vec![keys];
-                } else if !self.keys.contains(&keys) {
-                    self.keys.push(keys);
-                }
+                self.add_keys(keys)?;
             }
             b'&' => {
-                let channel = String::from_utf8_lossy(rule).into_owned();
-                if !self.channels.contains(&channel) {
-                    self.channels.push(channel);
+                if has_spaces(rest) {
+                    return Err("Syntax error");
+                }
+                if self.channels.iter().any(|channel| channel == b"*") {
+                    return Err(
+                        "Adding a pattern after the * pattern (or the 'allchannels' flag) is not valid and does not have any effect. Try 'resetchannels' to start with an empty list of channels",
+                    );
+                }
+                if !self.channels.iter().any(|channel| channel == rest) {
+                    self.channels.push(rest.to_vec());
                 }
             }
             b'+' | b'-' => return self.apply_to_commands(*mark == b'+', &lower[1..]),
             b'(' => return Err("Selectors are not supported"),
             _ => return Err("Syntax error"),
+        }
+        Ok(())
+    }
+
+    /// Adds what may be done to the keys of a pattern to what may be done already.
+    fn add_keys(&mut self, keys: KeyPattern) -> Result<(), &'static str> {
+        if keys.is_all() {
+            self.keys = vec![keys];
+            return Ok(());
+        }
+        if self.keys.iter().any(KeyPattern::is_all) {
+            return Err(
+                "Adding a pattern after the * pattern (or the 'allkeys' flag) is not valid and does not have any effect. Try 'resetkeys' to start with an empty list of patterns",
+            );
+        }
+        match self.keys.iter_mut().find(|one| one.pattern == keys.pattern) {
+            Some(one) => (one.reads, one.writes) = (one.reads || keys.reads, one.writes || keys.writes),
+            None => self.keys.push(keys),
         }
         Ok(())
     }
@@ -186,14 +216,8 @@ impl User {
     }
 
     fn apply_to_commands(&mut self, allows: bool, what: &[u8]) -> Result<(), &'static str> {
-        let is_known = match what.split_first() {
-            Some((b'@', category)) => CATEGORIES.iter().any(|one| one.as_bytes() == category),
-            _ => command::all().any(|command| command.name.as_bytes() == what),
-        };
-        let Some(what) = str::from_utf8(what).ok().filter(|_| is_known) else {
-            return Err("Unknown command or category name in ACL");
-        };
-        let rule = CommandRule { allows, what: what.to_owned() };
+        let Some(what) = known(what) else { return Err("Unknown command or category name in ACL") };
+        let rule = CommandRule { allows, what };
         // The newest rule counts, so those on what it is about are superseded, and one that changes nothing is not kept.
         self.commands.retain(|older| !rule.covers(older));
         if command::all().any(|command| rule.is_about(command) && self.allows_command(command) != allows) {
@@ -234,23 +258,23 @@ impl User {
     }
 
     /// Its rules on keys.
-    pub fn key_rules(&self) -> String {
-        self.keys.iter().map(KeyPattern::to_string).collect::<Vec<_>>().join(" ")
+    pub fn key_rules(&self) -> Vec<u8> {
+        self.keys.iter().map(KeyPattern::rule).collect::<Vec<_>>().join(&b' ')
     }
 
     /// Its rules on channels.
-    pub fn channel_rules(&self) -> String {
-        self.channels.join(" ")
+    pub fn channel_rules(&self) -> Vec<u8> {
+        self.channels.iter().map(|channel| [b"&", &channel[..]].concat()).collect::<Vec<_>>().join(&b' ')
     }
 
-    /// All its rules: applied to a user who may do nothing they make this one.
-    pub fn rules(&self) -> String {
-        let mut rules: Vec<String> = self.flags().into_iter().map(str::to_owned).collect();
-        rules.extend(self.passwords.iter().map(|hash| format!("#{hash}")));
+    /// All its rules, as ACL LIST shows them: applied to a user who may do nothing they make this one.
+    pub fn rules(&self) -> Vec<u8> {
+        let mut rules: Vec<Vec<u8>> = self.flags().into_iter().map(|flag| flag.as_bytes().to_vec()).collect();
+        rules.extend(self.passwords.iter().map(|hash| format!("#{hash}").into_bytes()));
         rules.extend(Some(self.key_rules()).filter(|rules| !rules.is_empty()));
-        rules.push(if self.channels.is_empty() { "resetchannels".to_owned() } else { self.channel_rules() });
-        rules.push(self.command_rules());
-        rules.join(" ")
+        rules.push(if self.channels.is_empty() { b"resetchannels".to_vec() } else { self.channel_rules() });
+        rules.push(self.command_rules().into_bytes());
+        rules.join(&b' ')
     }
 
     /// The user whom rules make.
@@ -270,20 +294,50 @@ mod tests {
     fn rules_make_a_user_and_a_user_makes_rules() {
         let hash = super::hash(b"pw");
         let mut user = User::default();
-        assert_eq!(user.rules(), "off resetchannels -@all");
+        assert_eq!(user.rules(), b"off resetchannels -@all");
         for rule in ["on", ">pw", "~a*", "%R~b*", "+get", "+@string", "-set", "+client|id"] {
             assert_eq!(user.apply(rule.as_bytes()), Ok(()), "{rule}");
         }
         let rules = format!("on #{hash} ~a* %R~b* resetchannels -@all +@string -set +client|id");
-        assert_eq!(user.rules(), rules);
+        assert_eq!(user.rules(), rules.as_bytes());
         assert_eq!(User::of_rules(rules.as_bytes()), Ok(user.clone()));
         assert!(user.accepts(b"pw") && !user.accepts(b"other"));
         assert_eq!(user.apply(b"off"), Ok(()));
         assert!(!user.accepts(b"pw"));
-        assert_eq!(User::first(None).rules(), "on nopass ~* &* +@all");
+        assert_eq!(User::first(None).rules(), b"on nopass ~* &* +@all");
         assert!(User::first(Some(&hash)).accepts(b"pw") && !User::first(Some(&hash)).accepts(b""));
-        for wrong in ["foo", "+nocmd", "+@nocat", "#12", "<none", "%X~a", "%~a", "", "(~a +get)"] {
+        for wrong in [
+            "foo",
+            "+nocmd",
+            "+@nocat",
+            "#12",
+            "<none",
+            "%X~a",
+            "%~a",
+            "",
+            "(~a +get)",
+            "&a b",
+            "&a\tb",
+            "~a\u{b}b",
+            "%R~a\0",
+        ] {
             assert!(user.apply(wrong.as_bytes()).is_err(), "{wrong}");
         }
+    }
+
+    /// Rights on a pattern of keys add up, as in Redis; a pattern that another one covers stays its own.
+    #[test]
+    fn rights_on_one_pattern_are_one_rule() {
+        let rules = |rules: &str| User::of_rules(rules.as_bytes()).expect("a user").key_rules();
+        for (given, kept) in [
+            ("%R~k %W~k", "~k"),
+            ("%W~k %R~k ~k", "~k"),
+            ("~k %R~k", "~k"),
+            ("%R~k %W~k* %R~a", "%R~k %W~k* %R~a"),
+            ("%R~a ~*", "~*"),
+        ] {
+            assert_eq!(rules(given), kept.as_bytes(), "{given}");
+        }
+        assert!(User::of_rules(b"~* %R~a").is_err() && User::of_rules(b"&* &a").is_err());
     }
 }

@@ -4,6 +4,7 @@ use bytes::Bytes;
 
 use super::connection::Connection;
 use super::context::Context;
+use super::verdict::judge;
 use super::{administration, catalog, cluster, denials, greeting, info, tuning, users};
 use crate::command::{Command, integer};
 use crate::resp::Reply;
@@ -36,7 +37,10 @@ pub fn answer(
         "reset" => {
             connection.reset();
             connection.user = Bytes::from_static(b"default");
-            connection.is_known = context.shared.acl.user(b"default").is_some_and(crate::acl::User::is_open);
+            (connection.has_logged_in, connection.is_known) = (false, false);
+            if !connection.peer.is_remote {
+                judge(context.shared, connection);
+            }
             Reply::Status("RESET")
         }
         "auth" => greeting::auth(context, connection, request),

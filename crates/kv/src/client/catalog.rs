@@ -58,7 +58,6 @@ fn described(command: &'static Command) -> Reply {
     let Places { first, last, step } = command.places;
     let categories = command.all_categories().map(|one| Reply::text(format!("@{one}")));
     let inner = command::within(command.name).map(described);
-    let places = if step == 0 { Vec::new() } else { vec![places(command)] };
     Reply::Array(vec![
         Reply::text(command.name),
         Reply::Integer(command.arity),
@@ -68,23 +67,35 @@ fn described(command: &'static Command) -> Reply {
         Reply::Integer(step),
         Reply::Set(categories.collect()),
         Reply::Array(Vec::new()),
-        Reply::Array(places),
+        Reply::Array(all_places(command)),
         Reply::Array(inner.collect()),
     ])
 }
 
-fn key_flags(command: &Command) -> Reply {
-    let words: &[&str] = match (command.access, command.name) {
-        (_, "delifeq" | "getdel") => &["RW", "access", "delete"],
-        (_, "del" | "unlink") => &["RM", "delete"],
-        (Access::Write, _) => &["RW", "access", "update"],
-        _ => &["RO", "access"],
-    };
-    Reply::Set(words.iter().map(|word| Reply::Status(word)).collect())
+fn words(flags: &[&'static str]) -> Reply {
+    Reply::Set(flags.iter().map(|word| Reply::Status(word)).collect())
 }
 
-fn places(command: &Command) -> Reply {
+/// The places of a command's keys: one list for each kind of key.
+fn all_places(command: &Command) -> Vec<Reply> {
     let Places { first, last, step } = command.places;
+    if step == 0 {
+        return Vec::new();
+    }
+    let flags = |at: usize| command.key_access(&[], at).flags();
+    if command.name == "set" {
+        // What it does to its key is up to its options.
+        return vec![places(&["RW", "access", "update", "variable_flags"], command.places)];
+    }
+    if last > 0 && flags(0) != flags(1) {
+        return (first..=last)
+            .map(|place| places(flags((place - first) as usize), Places { first: place, last: place, step }))
+            .collect();
+    }
+    vec![places(flags(0), command.places)]
+}
+
+fn places(flags: &[&'static str], Places { first, last, step }: Places) -> Reply {
     let text = |text: &str| Reply::text(text);
     let map = |kind: &str, spec: Vec<(Reply, Reply)>| {
         Reply::Map(vec![(text("type"), text(kind)), (text("spec"), Reply::Map(spec))])
@@ -92,7 +103,7 @@ fn places(command: &Command) -> Reply {
     // Counted from the first key, or from the end if negative.
     let last = if last < 0 { last } else { last - first };
     Reply::Map(vec![
-        (text("flags"), key_flags(command)),
+        (text("flags"), words(flags)),
         (text("begin_search"), map("index", vec![(text("index"), Reply::Integer(first))])),
         (
             text("find_keys"),
@@ -150,11 +161,16 @@ fn keys(inner: &str, request: &[Bytes]) -> Reply {
     let Ok(command) = lookup(request) else {
         return Reply::error("Invalid number of arguments specified for command");
     };
-    let mut keys = command.keys(request).peekable();
+    let mut keys = command.keys(request).enumerate().peekable();
     if keys.peek().is_none() {
         return Reply::error("The command has no key arguments");
     }
     let bare = |key: &Bytes| Reply::Bytes(Bytes::copy_from_slice(key));
-    let flagged = |key: &Bytes| Reply::Array(vec![bare(key), key_flags(command)]);
-    Reply::Array(if inner == "getkeys" { keys.map(bare).collect() } else { keys.map(flagged).collect() })
+    let flagged =
+        |(at, key): (usize, &Bytes)| Reply::Array(vec![bare(key), words(command.key_access(request, at).flags())]);
+    Reply::Array(if inner == "getkeys" {
+        keys.map(|(_, key)| bare(key)).collect()
+    } else {
+        keys.map(flagged).collect()
+    })
 }

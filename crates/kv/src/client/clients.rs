@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::BytesMut;
 
+use super::admission::LOADING;
 use super::batches::Batches;
 use super::connection::{Connection, Peer};
 use super::context::Context;
@@ -15,8 +16,8 @@ use super::slots::State;
 use super::statistics::Statistics;
 use super::table::Table;
 use super::tickets::Stub;
+use super::verdict::judge;
 use super::wait;
-use crate::acl::User;
 use crate::command;
 use crate::machine::draft::Draft;
 use crate::machine::sweep;
@@ -79,9 +80,8 @@ impl Clients {
     /// A client has connected. Returns its token, or `None` if there are too many.
     pub fn open(&mut self, peer: Peer, now_us: u64) -> Option<u32> {
         let token = self.table.open(peer, now_us, self.shared.settings.connections_max);
-        let is_open = self.shared.acl.user(b"default").is_some_and(User::is_open);
         if let Some(connection) = token.and_then(|token| self.table.get_mut(token)) {
-            connection.is_known = is_open;
+            judge(&mut self.shared, connection);
         }
         let statistics = &mut self.shared.statistics;
         *if token.is_some() { &mut statistics.connections } else { &mut statistics.connections_refused } += 1;
@@ -165,6 +165,7 @@ impl Clients {
 
     /// Does the requests that have come whole from a connection. Error: that of the store, which is to be closed then.
     pub fn advance(&mut self, token: u32, node: &mut Node, now_us: u64) -> store::Result<()> {
+        self.look_at_users(node);
         let Some(mut connection) = self.table.take(token) else { return Ok(()) };
         let (before, written) = (connection.requests.input().len(), connection.output.len());
         let outcome = self.advance_taken(&mut connection, node, now_us);
@@ -179,6 +180,9 @@ impl Clients {
     fn advance_taken(&mut self, connection: &mut Connection, node: &mut Node, now_us: u64) -> store::Result<()> {
         connection.is_held = false;
         self.ask_again(connection);
+        if self.waits_to_lead(connection, node) {
+            return Ok(());
+        }
         while !connection.is_over && !connection.is_killed {
             if self.is_full(connection) {
                 connection.is_held = true;
@@ -188,16 +192,23 @@ impl Clients {
                 return Ok(());
             }
             let limits = self.limits(connection);
-            let request =
-                match connection.parked.take().map_or_else(|| connection.requests.next(&limits), |one| Ok(Some(one))) {
-                    Ok(Some(request)) => request,
-                    Ok(None) => return Ok(()),
-                    Err(malformed) => {
-                        connection.say(Reply::error(malformed.to_string()));
-                        connection.is_over = true;
-                        return Ok(());
-                    }
-                };
+            let request = match connection
+                .parked
+                .take()
+                .map_or_else(|| connection.requests.next(&limits), |one| Ok(Some(one)))
+            {
+                Ok(Some(request)) => request,
+                Ok(None) => return Ok(()),
+                Err(malformed) => {
+                    // It may be as long as it is because who has sent it will be known.
+                    let is_loading = !self.shared.admission.is_open;
+                    let reply =
+                        if is_loading { Reply::Error(LOADING.to_owned()) } else { Reply::error(malformed.to_string()) };
+                    connection.say(reply);
+                    connection.is_over = true;
+                    return Ok(());
+                }
+            };
             connection.active_us = now_us;
             let (shared, batches) = (&mut self.shared, &mut self.batches);
             let mut context = Context { shared, batches, table: &mut self.table, node, now_us };
@@ -253,6 +264,8 @@ impl Clients {
     /// Goes on where connections were held up, and asks the node for the reads. To be called when all input is in, and when the
     /// node has answered. Error: that of the store.
     pub fn turn(&mut self, node: &mut Node, now_us: u64) -> store::Result<()> {
+        self.look_at_users(node);
+        self.go_on_leading(node, now_us)?;
         self.go_on_waiting(node);
         if self.shared.forwards.has_room() {
             self.shared.held.extend(std::mem::take(&mut self.shared.forwards.waiting));
@@ -268,27 +281,10 @@ impl Clients {
 
     /// A moment has passed. Error: that of the store.
     pub fn tick(&mut self, node: &mut Node) -> store::Result<()> {
-        self.refresh_users(node);
+        self.tick_admission(node)?;
         self.sweep(node)?;
         self.go_on_waiting(node);
         Ok(())
-    }
-
-    /// Reads the users if they have changed, and ends the connections of those who are gone.
-    fn refresh_users(&mut self, node: &Node) {
-        let view = View::new(node.store(), Moment::Applied);
-        let password = self.shared.settings.default_password.as_deref();
-        // Users that cannot be read stay as they were: the store says so to whoever reads it next.
-        if node.store().is_partial() || !self.shared.acl.refresh(&view, password).unwrap_or(false) {
-            return;
-        }
-        let (acl, woken) = (&self.shared.acl, &mut self.shared.woken);
-        for connection in self.table.iter_mut() {
-            if acl.user(&connection.user).is_none() {
-                connection.kill();
-                woken.push(connection.token);
-            }
-        }
     }
 
     /// Clears away keys that have ended, if this replica leads, and notes the time if no entry has for long.
@@ -336,10 +332,7 @@ impl Clients {
     /// The node has done what a ticket is for. Foreign tickets are left alone. Error: that of the store.
     pub fn done(&mut self, done: Done, node: &mut Node) -> store::Result<()> {
         // The users that an entry has changed are in force before whoever has changed them is told.
-        if let Some(index) = self.shared.users_change_at {
-            self.refresh_users(node);
-            self.shared.users_change_at = Some(index).filter(|index| node.store().applied() < *index);
-        }
+        self.look_at_users(node);
         match Stub::of(done.ticket) {
             Stub::Place { token, number } => self.placed(token, number, done.fate, node),
             Stub::Batch(number) => {
@@ -348,6 +341,7 @@ impl Clients {
                 }
             }
             Stub::Upkeep => self.shared.is_sweeping = false,
+            Stub::Users => self.has_caught_up(done.fate, node),
             Stub::Foreign => {}
         }
         Ok(())

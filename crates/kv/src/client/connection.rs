@@ -13,6 +13,8 @@ pub struct Peer {
     pub address: String,
     /// The address that it has connected to.
     pub local: String,
+    /// Whether it is refused while whoever connects may do everything: it is on another machine, and has shown no certificate.
+    pub is_remote: bool,
 }
 
 /// Which replies a client wants.
@@ -47,6 +49,10 @@ pub struct Connection {
     pub user: Bytes,
     /// Whether it has said who it is, where that is asked for.
     pub is_known: bool,
+    /// Whether it has shown a password.
+    pub has_logged_in: bool,
+    /// Whether a request of it that changes users was done last. What follows waits for the answer, for it rests on that.
+    pub changes_users: bool,
     pub name: Bytes,
     /// What the client's library says of itself: name and version.
     pub library: [Bytes; 2],
@@ -94,6 +100,8 @@ impl Connection {
             wanted: Wanted::All,
             user: Bytes::from_static(b"default"),
             is_known: false,
+            has_logged_in: false,
+            changes_users: false,
             name: Bytes::new(),
             library: [Bytes::new(), Bytes::new()],
             is_readonly: false,

@@ -2,14 +2,16 @@
 
 use bytes::Bytes;
 
+use super::admission::LOADING;
 use super::answers;
 use super::connection::{Connection, Wanted};
 use super::context::Context;
 use super::denials::About;
 use super::evaluate::{self, evaluate, run_on, slot_of};
 use super::lookup::lookup;
+use super::notices::Notice;
 use super::{forward, once, transaction, users, wait};
-use crate::acl::{self, Denied};
+use crate::acl::{self, Acl, Denied, User};
 use crate::command::{Access, Command};
 use crate::node::NotNow;
 use crate::resp::Reply;
@@ -27,7 +29,23 @@ pub fn request(context: &mut Context<'_>, connection: &mut Connection, request: 
     Ok(())
 }
 
+/// Whether a request is one of HTTP: what a browser sends, which has a page of a stranger send it.
+fn is_http(name: &[u8]) -> bool {
+    name.eq_ignore_ascii_case(b"POST") || name.eq_ignore_ascii_case(b"Host:")
+}
+
 fn checked(context: &mut Context<'_>, connection: &mut Connection, request: Vec<Bytes>) -> store::Result<()> {
+    if is_http(&request[0]) {
+        context.shared.statistics.http += 1;
+        context.shared.notices.add(Notice::Http { from: connection.peer.address.clone() });
+        connection.kill();
+        return Ok(());
+    }
+    if connection.changes_users && !connection.slots.is_empty() {
+        connection.parked = Some(request);
+        return Ok(());
+    }
+    connection.changes_users = false;
     let command = match lookup(&request).and_then(|command| allowed(context, connection, command, &request)) {
         Ok(command) => command,
         Err(reply) => {
@@ -76,6 +94,9 @@ fn allowed(
     command: &'static Command,
     request: &[Bytes],
 ) -> Result<&'static Command, Reply> {
+    if !context.shared.admission.is_open && !matches!(command.name, "quit" | "reset") {
+        return Err(Reply::Error(LOADING.to_owned()));
+    }
     if !connection.is_known && !command.has_flag("no_auth") {
         return Err(Reply::Error("NOAUTH Authentication required.".to_owned()));
     }
@@ -88,31 +109,49 @@ fn allowed(
 
 /// Whether the connection's user has the right. If not, ACL LOG tells of it.
 fn may(context: &mut Context<'_>, connection: &Connection, command: &Command, request: &[Bytes]) -> Result<(), Reply> {
+    let Err(denied) = permits(&context.shared.acl, &connection.user, command, request) else { return Ok(()) };
+    let about = match &denied {
+        None => None,
+        Some(Denied::Command(name)) => Some((About::Command, name.as_bytes())),
+        Some(Denied::Key(key)) => Some((About::Key, &key[..])),
+    };
+    if let Some((about, object)) = about {
+        context.shared.denials.note(connection, context.now_us, about, object, &connection.user);
+    }
+    Err(no_permission(denied.as_ref()))
+}
+
+/// Whether a user may do a request. Error: what is denied; nothing if there is no such user, or it is off.
+fn permits(acl: &Acl, user: &[u8], command: &Command, request: &[Bytes]) -> Result<(), Option<Denied>> {
     if command.has_flag("no_auth") {
         return Ok(());
     }
-    let Some(user) = context.shared.acl.user(&connection.user) else {
-        return Err(Reply::Error("NOAUTH Authentication required.".to_owned()));
-    };
-    let denied = acl::may(user, command, request).and_then(|()| match once::inner(command, request) {
-        Some((inner, request)) => acl::may(user, inner, request),
+    let user = acl.user(user).filter(|user| User::is_on(user)).ok_or(None)?;
+    acl::may(user, command, request)?;
+    match once::inner(command, request) {
+        Some((inner, request)) => Ok(acl::may(user, inner, request)?),
         None => Ok(()),
-    });
-    denied.map_err(|denied| {
-        let (about, object, text) = match &denied {
-            Denied::Command(name) => (
-                About::Command,
-                name.as_bytes(),
-                format!("NOPERM this user has no permissions to run the '{name}' command"),
-            ),
-            Denied::Key(key) => {
-                let text = "NOPERM this user has no permissions to access one of the keys used as arguments";
-                (About::Key, &key[..], text.to_owned())
-            }
-        };
-        context.shared.denials.note(connection, context.now_us, about, object, &connection.user);
-        Reply::Error(text)
+    }
+}
+
+fn no_permission(denied: Option<&Denied>) -> Reply {
+    Reply::Error(match denied {
+        None => "NOAUTH Authentication required.".to_owned(),
+        Some(Denied::Command(name)) => format!("NOPERM this user has no permissions to run the '{name}' command"),
+        Some(Denied::Key(_)) => {
+            "NOPERM this user has no permissions to access one of the keys used as arguments".to_owned()
+        }
     })
+}
+
+/// The answer to a request that was allowed when it came, if it is not allowed any more.
+pub fn denial(acl: &Acl, user: &[u8], request: &[Bytes]) -> Option<Reply> {
+    let denied = lookup(request).map(|command| permits(acl, user, command, request));
+    match denied {
+        Ok(Ok(())) => None,
+        Ok(Err(denied)) => Some(no_permission(denied.as_ref())),
+        Err(reply) => Some(reply),
+    }
 }
 
 /// Whether a command waits until those before it are answered, for it is about what they may change.

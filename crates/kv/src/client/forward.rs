@@ -61,6 +61,7 @@ pub fn one(
         ("acl|setuser" | "acl|deluser", _) => ((command, &request[..]), Matter::Users),
         _ => ((command, &request[..]), Matter::Change),
     };
+    connection.changes_users |= matches!(matter, Matter::Users);
     let slot = slot_of(command.0, command.1);
     let forward = forward(context, connection, false, vec![Asked { request, said: None }]);
     pass(context, connection, forward, matter, slot);
@@ -80,7 +81,7 @@ pub fn watch(context: &mut Context<'_>, connection: &mut Connection, request: &[
 pub fn transaction(
     context: &mut Context<'_>,
     connection: &mut Connection,
-    user: Bytes,
+    user: Option<Bytes>,
     requests: Vec<Vec<Bytes>>,
     answered: Vec<Option<Reply>>,
     watched: impl IntoIterator<Item = (Bytes, u64)>,
@@ -95,13 +96,15 @@ pub fn transaction(
     let said = answered.into_iter().map(|reply| reply.map(written));
     let requests = requests.into_iter().zip(said).map(|(request, said)| Asked { request, said }).collect();
     let mut forward = forward(context, connection, true, requests);
-    (forward.user, forward.watched) = (user, watched.into_iter().collect());
+    (forward.user, forward.watched) = (user.unwrap_or_default(), watched.into_iter().collect());
     pass(context, connection, forward, Matter::Change, slot);
 }
 
 fn forward(context: &Context<'_>, connection: &Connection, is_transaction: bool, requests: Vec<Asked>) -> Forward {
     let is_resp3 = connection.protocol == Protocol::Resp3;
-    let (user, newest, term) = (connection.user.clone(), connection.newest, context.node.status().term);
+    // Who has shown no password is the leader's `default` only as long as that needs none there.
+    let user = if connection.has_logged_in { connection.user.clone() } else { Bytes::new() };
+    let (newest, term) = (connection.newest, context.node.status().term);
     Forward { number: 0, term, newest, is_resp3, is_transaction, user, watched: Vec::new(), requests }
 }
 

@@ -45,7 +45,7 @@ fn log_in(
     if accepts {
         // The name of its own, so that the whole request need not be kept for it.
         connection.user = Bytes::copy_from_slice(name);
-        connection.is_known = true;
+        (connection.is_known, connection.has_logged_in) = (true, true);
     } else {
         context.shared.denials.note(connection, context.now_us, About::Login, command, name);
     }

@@ -31,7 +31,9 @@ impl Clients {
         node: &mut Node,
         now_us: u64,
     ) -> store::Result<()> {
-        let peer = Peer { address: format!("replica-{replica:x}:0"), local: String::new() };
+        self.look_at_users(node);
+        let Some(forward) = self.wait_to_lead(visitor, replica, forward, node) else { return Ok(()) };
+        let peer = Peer { address: format!("replica-{replica:x}:0"), ..Peer::default() };
         let guest = Guest { visitor, replica, number: forward.number, watches: Vec::new(), bytes: 0 };
         let number = forward.number;
         let Some(token) = self.table.open_guest(guest, peer, now_us) else {
@@ -59,7 +61,7 @@ impl Clients {
     /// are not sent.
     pub fn is_busy_with(&self, visitor: u64, unsent: usize) -> bool {
         let (count, bytes) = self.visits.get(&visitor).map_or((0, 0), |visit| (visit.tokens.len(), visit.bytes));
-        count >= UNDER_WAY_MAX || bytes + unsent >= REPLIES_BYTES_MAX
+        count >= UNDER_WAY_MAX || bytes + unsent >= REPLIES_BYTES_MAX || self.has_early(visitor)
     }
 
     /// The answers that are known now, with the connection that each is for.
@@ -95,6 +97,7 @@ impl Clients {
 
     /// Forgets the requests of replicas whose connections are gone. What they have asked for may still be done.
     pub fn keep_visits(&mut self, is_there: impl Fn(u64) -> bool) {
+        self.keep_early(&is_there);
         let gone: Vec<u64> = self.visits.keys().copied().filter(|visitor| !is_there(*visitor)).collect();
         for visitor in gone {
             let visit = self.visits.remove(&visitor).unwrap_or_default();
@@ -119,7 +122,13 @@ fn serve(context: &mut Context<'_>, connection: &mut Connection, forward: Forwar
         connection.say(context.shared.refusal(NotNow::NotLeader { leader: status.leader }, slot));
         return Ok(());
     }
-    (connection.user, connection.is_known) = (Bytes::copy_from_slice(&forward.user), true);
+    if forward.user.is_empty() {
+        // As it would be if it had connected here.
+        connection.is_known = context.shared.acl.is_open();
+    } else {
+        connection.user = Bytes::copy_from_slice(&forward.user);
+        (connection.is_known, connection.has_logged_in) = (true, true);
+    }
     connection.newest = forward.newest;
     connection.watched.keys = forward.watched.into_iter().collect();
     connection.watched.term = forward.term;

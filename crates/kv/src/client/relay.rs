@@ -27,6 +27,7 @@ impl Clients {
 
     /// The leader has answered. Returns whether it was asked. Error: that of the store.
     pub fn forwarded(&mut self, answer: Forwarded, node: &mut Node) -> store::Result<bool> {
+        self.look_at_users(node);
         let Some(under_way) = self.shared.forwards.take(answer.number) else { return Ok(false) };
         let UnderWay { token, place, term, matter, .. } = under_way;
         let Some(mut connection) = self.table.take(token) else { return Ok(true) };
@@ -39,7 +40,6 @@ impl Clients {
             match matter {
                 Matter::Users if !is_refused => {
                     // The client may go on when the change is in force here too.
-                    self.shared.users_may_change_at(answer.newest);
                     connection.slots.set(place, State::Passed { slot, bytes: 0, said: Some(reply) });
                     outcome = node.read(Stub::Place { token, number: place }.ticket());
                 }

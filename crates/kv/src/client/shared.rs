@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::admission::Admission;
 use super::denials::Denials;
 use super::forwards::Forwards;
+use super::notices::Notices;
 use super::settings::{Name, Settings};
 use super::statistics::Statistics;
 use crate::acl::Acl;
@@ -33,12 +35,13 @@ pub struct Shared {
     pub waiting: Vec<u32>,
     /// Where listings are.
     pub memory: Arc<Memory>,
-    /// Users and their rights.
+    /// Users and their rights, and whether they are known.
     pub acl: Acl,
+    pub admission: Admission,
+    /// What the operator is to be told.
+    pub notices: Notices,
     /// What was refused to them.
     pub denials: Denials,
-    /// The index of the newest entry here that may change users, until it is applied.
-    pub users_change_at: Option<u64>,
     /// Whether an entry that clears away is under way.
     pub is_sweeping: bool,
 }
@@ -55,17 +58,13 @@ impl Shared {
             held: Vec::new(),
             waiting: Vec::new(),
             memory: Arc::new(Memory::new(settings.seed)),
-            acl: Acl::new(settings.default_password.as_deref()),
+            acl: Acl::closed(),
+            admission: Admission::default(),
+            notices: Notices::default(),
             denials: Denials::default(),
-            users_change_at: None,
             is_sweeping: false,
             settings,
         }
-    }
-
-    /// Users are read again as entries are applied, up to this index.
-    pub fn users_may_change_at(&mut self, index: u64) {
-        self.users_change_at = self.users_change_at.max(Some(index));
     }
 
     /// The answer to a request that was not taken, about keys in a hash slot.

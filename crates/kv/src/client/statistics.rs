@@ -5,8 +5,10 @@
 pub struct Statistics {
     /// Connections that were accepted.
     pub connections: u64,
-    /// Connections that were refused, for there were too many.
+    /// Connections that were refused: there were too many, or they came from another machine and `default` had no password.
     pub connections_refused: u64,
+    /// Connections that were closed because they have sent a request of HTTP.
+    pub http: u64,
     /// Connections that were closed because all together had too much in memory.
     pub evicted: u64,
     /// Requests that were answered.

@@ -3,7 +3,7 @@
 //! | bits | |
 //! |---|---|
 //! | 63 | 1: not a client's |
-//! | 62, 61 | 0 a place, 1 a batch, 2 upkeep |
+//! | 62, 61 | 0 a place, 1 a batch, 2 upkeep, 3 users |
 //! | 60..40 | of a place: the connection's token |
 //! | 39..0 | the number of the place, or of the batch |
 
@@ -22,6 +22,8 @@ pub enum Stub {
     Batch(u64),
     /// Nobody waits for it.
     Upkeep,
+    /// Whether this replica has caught up, so that its users can be known.
+    Users,
     /// Somebody else's.
     Foreign,
 }
@@ -33,6 +35,7 @@ impl Stub {
             Stub::Place { token, number } => u64::from(token) << TOKEN_SHIFT | number & NUMBER_MASK,
             Stub::Batch(number) => 1 << KIND_SHIFT | number & NUMBER_MASK,
             Stub::Upkeep => 2 << KIND_SHIFT,
+            Stub::Users => 3 << KIND_SHIFT,
             Stub::Foreign => 1 << 63,
         }
     }
@@ -43,6 +46,7 @@ impl Stub {
             0 => Stub::Place { token: (ticket >> TOKEN_SHIFT) as u32, number: ticket & NUMBER_MASK },
             1 => Stub::Batch(ticket & NUMBER_MASK),
             2 => Stub::Upkeep,
+            3 => Stub::Users,
             _ => Stub::Foreign,
         }
     }
@@ -65,6 +69,7 @@ mod tests {
             Stub::Place { token: last, number: (1 << 40) - 1 },
             Stub::Batch(7),
             Stub::Upkeep,
+            Stub::Users,
             Stub::Foreign,
         ] {
             assert_eq!(Stub::of(stub.ticket()), stub);

@@ -136,7 +136,7 @@ pub fn exec(context: &mut Context<'_>, connection: &mut Connection) -> store::Re
     let on_keys = transaction.requests.iter().find(|(command, _)| command.access != Access::None);
     let slot = on_keys.map(|(command, request)| slot_of(command, request));
     let slot = slot.or_else(|| watched.keys.first_key_value().map(|(key, _)| hash_slot::of(key)));
-    let user = connection.user.clone();
+    let user = connection.has_logged_in.then(|| connection.user.clone());
     // What is not about keys is answered now: a draft has nothing to do with it.
     let (mut answered, mut bytes) = (Vec::new(), 0);
     for (place, (command, request)) in transaction.requests.iter().enumerate() {

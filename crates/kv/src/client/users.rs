@@ -6,7 +6,7 @@ use super::connection::Connection;
 use super::context::Context;
 use super::evaluate::evaluate;
 use super::lookup::lookup;
-use crate::acl::{self, CATEGORIES, Denied, RULES_BYTES_MAX, USERS_MAX, User};
+use crate::acl::{self, CATEGORIES, Denied, Found, RULES_BYTES_MAX, USERS_MAX, User};
 use crate::command::{self, Refusal, help, integer};
 use crate::resp::Reply;
 use crate::store;
@@ -21,15 +21,13 @@ pub fn change(
     name: &str,
     request: &[Bytes],
 ) -> store::Result<()> {
-    let outcome =
-        if name == "acl|setuser" { set(context, connection, request) } else { delete(context, connection, request) };
-    context.shared.users_may_change_at(context.node.store().last());
-    outcome
+    connection.changes_users = true;
+    if name == "acl|setuser" { set(context, connection, request) } else { delete(context, connection, request) }
 }
 
 fn set(context: &mut Context<'_>, connection: &mut Connection, request: &[Bytes]) -> store::Result<()> {
     let (name, rules) = (&request[2], &request[3..]);
-    let refusal = if name.is_empty() || name.iter().any(|byte| byte.is_ascii_whitespace() || *byte == 0) {
+    let refusal = if name.is_empty() || acl::has_spaces(name) {
         Some("Usernames can't contain spaces or null characters".to_owned())
     } else if name.len() > NAME_BYTES_MAX {
         Some(format!("the name of a user has {NAME_BYTES_MAX} bytes at most"))
@@ -49,10 +47,23 @@ fn set(context: &mut Context<'_>, connection: &mut Connection, request: &[Bytes]
     evaluate(context, connection, 0, |draft| {
         let unreadable = |error| Refusal::from(error).into_reply();
         let stored = acl::user_in(draft, name).map_err(unreadable)?;
-        if stored.is_none() && !is_default && acl::count_in(draft).map_err(unreadable)? >= USERS_MAX {
+        if matches!(stored, Found::None) && !is_default && acl::count_in(draft).map_err(unreadable)? >= USERS_MAX {
             return Err(Reply::error(format!("there are {USERS_MAX} users already")));
         }
-        let mut user = stored.unwrap_or(first);
+        let mut user = match stored {
+            Found::User(user) => user,
+            Found::None => first,
+            // Rules that are added to what nobody knows would make another user of it.
+            Found::Unreadable(_) if rules.first().is_some_and(|rule| rule.eq_ignore_ascii_case(b"reset")) => {
+                User::default()
+            }
+            Found::Unreadable(why) => {
+                let name = String::from_utf8_lossy(name);
+                return Err(Reply::error(format!(
+                    "what is stored of user '{name}' cannot be read: {why}. Delete the user, or begin its rules with 'reset'"
+                )));
+            }
+        };
         for rule in rules {
             user.apply(rule).map_err(|what| {
                 let rule = String::from_utf8_lossy(rule);
@@ -76,7 +87,8 @@ fn delete(context: &mut Context<'_>, connection: &mut Connection, request: &[Byt
     evaluate(context, connection, 0, |draft| {
         let mut count = 0;
         for name in names {
-            if acl::user_in(draft, name).map_err(|error| Refusal::from(error).into_reply())?.is_some() {
+            let found = acl::user_in(draft, name).map_err(|error| Refusal::from(error).into_reply())?;
+            if !matches!(found, Found::None) {
                 acl::delete_user(draft, name);
                 count += 1;
             }
@@ -93,7 +105,7 @@ pub fn answer(context: &Context<'_>, connection: &Connection, inner: &str, reque
         "users" => Reply::Array(acl.users().map(|(name, _)| Reply::Bytes(name.clone())).collect()),
         "list" => {
             let line = |(name, user): (&Bytes, &User)| {
-                Reply::text(format!("user {} {}", String::from_utf8_lossy(name), user.rules()))
+                Reply::Bytes([b"user ", &name[..], b" ", &user.rules()].concat().into())
             };
             Reply::Array(acl.users().map(line).collect())
         }
@@ -112,8 +124,8 @@ fn described(user: &User) -> Reply {
         (Reply::text("flags"), Reply::Set(flags)),
         (Reply::text("passwords"), Reply::Array(texts(user.passwords().to_vec()))),
         (Reply::text("commands"), Reply::text(user.command_rules())),
-        (Reply::text("keys"), Reply::text(user.key_rules())),
-        (Reply::text("channels"), Reply::text(user.channel_rules())),
+        (Reply::text("keys"), Reply::Bytes(user.key_rules().into())),
+        (Reply::text("channels"), Reply::Bytes(user.channel_rules().into())),
         (Reply::text("selectors"), Reply::Array(Vec::new())),
     ])
 }

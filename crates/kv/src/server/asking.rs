@@ -238,7 +238,7 @@ impl Server {
             applied: status.applied,
             last: status.last,
             is_stalled: status.is_stalled,
-            is_ready: serves && !status.is_stalled && lag <= READY_LAG_MAX,
+            is_ready: serves && !status.is_stalled && lag <= READY_LAG_MAX && self.clients.knows_users(),
             store: self.store_name().into(),
             uptime_s: self.clock.now_ms() / 1000,
             clients: self.clients.connections() as u64,

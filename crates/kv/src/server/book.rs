@@ -24,8 +24,9 @@ pub struct Book {
 }
 
 impl Book {
-    /// Reads what is applied. Returns whether it is another than before.
-    pub fn read(&mut self, store: &dyn Store) -> store::Result<bool> {
+    /// Reads what is applied, at the replica `own`. Returns whether it is another than before. What another replica has said before it was
+    /// known where it is counts no more then: nobody could hold it against anything.
+    pub fn read(&mut self, store: &dyn Store, own: u64) -> store::Result<bool> {
         if store.is_partial() {
             return Ok(false);
         }
@@ -40,6 +41,9 @@ impl Book {
             true
         })?;
         let is_new = written != self.written;
+        if is_new {
+            self.heard.retain(|id, _| *id == own || self.written.contains_key(id) || !written.contains_key(id));
+        }
         self.written = written;
         Ok(is_new)
     }
@@ -58,6 +62,11 @@ impl Book {
     /// Where a replica is reached, if that is known.
     pub fn find(&self, replica: u64) -> Option<&Addresses> {
         self.heard.get(&replica).or_else(|| self.written.get(&replica))
+    }
+
+    /// Where a replica is reached, as it is written down.
+    pub fn written_of(&self, replica: u64) -> Option<&Addresses> {
+        self.written.get(&replica)
     }
 
     /// Who is written down with this address for replicas.

@@ -9,6 +9,7 @@ use bytes::{Buf, BytesMut};
 use mio::event::Event;
 use mio::{Registry, Token};
 use rustls::Connection;
+use rustls::pki_types::CertificateDer;
 
 use super::socket::Socket;
 
@@ -40,6 +41,11 @@ impl Channel {
     /// The socket.
     pub fn socket(&self) -> &Socket {
         &self.socket
+    }
+
+    /// The certificate that the other side has shown.
+    pub fn certificate(&self) -> Option<&CertificateDer<'static>> {
+        self.tls.as_ref()?.peer_certificates()?.first()
     }
 
     /// Whether there may be something to read.

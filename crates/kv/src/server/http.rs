@@ -1,10 +1,12 @@
 //! HTTP/1.1 for operators, as little as it takes: GET without a body, one request a connection.
 
 use std::io;
+use std::net::IpAddr;
 
 use bytes::{BufMut, BytesMut};
 
 use super::channel::Channel;
+use crate::config::host_of;
 
 /// Most bytes of a request.
 const REQUEST_BYTES_MAX: usize = 8 << 10;
@@ -56,8 +58,14 @@ impl Browser {
         Self { channel, since_ms: now_ms, input: BytesMut::new(), output: BytesMut::new(), is_answered: false }
     }
 
-    /// Reads, answers by `answer` once the request is whole, and writes. Returns whether the connection is done.
-    pub fn go_on(&mut self, scratch: &mut [u8], answer: impl FnOnce(&str) -> Response) -> io::Result<bool> {
+    /// Reads, answers by `answer` once the request is whole, and writes. `names` are the hosts that it may be sent to. Returns whether the
+    /// connection is done.
+    pub fn go_on(
+        &mut self,
+        scratch: &mut [u8],
+        names: &[String],
+        answer: impl FnOnce(&str) -> Response,
+    ) -> io::Result<bool> {
         while let Some(count) = self.channel.read(scratch)? {
             if count == 0 && !self.is_answered {
                 return Ok(true);
@@ -73,7 +81,7 @@ impl Browser {
             }
         }
         if !self.is_answered {
-            match asked(&self.input) {
+            match asked(&self.input, names) {
                 Asked::Nothing => {}
                 Asked::Path { path, has_body } => self.put(answer(&path), has_body),
                 Asked::Wrong(response) => self.put(response, true),
@@ -98,7 +106,34 @@ impl Browser {
     }
 }
 
-fn asked(input: &[u8]) -> Asked {
+/// Whether a request may be sent to a host, as its header says it. A page of a stranger can have a name of its own lead here, and would
+/// read what it is answered: so names must be known. Addresses lead nowhere else.
+fn is_own(host: &str, names: &[String]) -> bool {
+    let is_address = |text: &str| text.parse::<IpAddr>().is_ok();
+    let has_port = host.rsplit_once(':').is_some_and(|(_, port)| port.bytes().all(|byte| byte.is_ascii_digit()));
+    let name = if has_port && !is_address(host) { host_of(host) } else { host.trim_matches(['[', ']']) };
+    let name = name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase();
+    is_address(&name) || name == "localhost" || names.contains(&name)
+}
+
+/// What is wrong with the host that a request is sent to.
+fn wrong_host(head: &str, version: &str, names: &[String]) -> Option<Response> {
+    let headers = head.lines().skip(1).filter_map(|line| line.split_once(':'));
+    let hosts: Vec<&str> =
+        headers.filter(|(name, _)| name.eq_ignore_ascii_case("host")).map(|(_, value)| value.trim()).collect();
+    match hosts[..] {
+        // No browser leaves it out.
+        [] if version == "HTTP/1.0" => None,
+        [host] if is_own(host, names) => None,
+        [_] => Some(Response::text(
+            "421 Misdirected Request",
+            "this replica is not known by that name: use its address, or add the name to http.names\n",
+        )),
+        _ => Some(Response::text("400 Bad Request", "a request has one Host\n")),
+    }
+}
+
+fn asked(input: &[u8], names: &[String]) -> Asked {
     let Some(end) = input.windows(4).position(|window| window == b"\r\n\r\n") else {
         let too_long = Response::text("431 Request Header Fields Too Large", "a request of more than 8 KiB\n");
         return if input.len() > REQUEST_BYTES_MAX { Asked::Wrong(too_long) } else { Asked::Nothing };
@@ -113,6 +148,9 @@ fn asked(input: &[u8]) -> Asked {
     if !version.starts_with("HTTP/1.") || !target.starts_with('/') {
         return wrong();
     }
+    if let Some(response) = wrong_host(head, version, names) {
+        return Asked::Wrong(response);
+    }
     let path = target.split('?').next().unwrap_or_default().to_owned();
     match method {
         "GET" => Asked::Path { path, has_body: true },
@@ -126,11 +164,43 @@ mod tests {
     use super::{Asked, asked};
 
     fn outcome(input: &[u8]) -> String {
-        match asked(input) {
+        match asked(input, &["node.test".to_owned()]) {
             Asked::Nothing => "wait".into(),
             Asked::Path { path, has_body } => format!("{path} {has_body}"),
             Asked::Wrong(response) => response.status[..3].into(),
         }
+    }
+
+    /// A page of a stranger, whose name leads to this machine, read what operators see.
+    #[test]
+    fn who_is_asked_by_a_name_that_is_not_its_own_does_not_answer() {
+        for (host, wanted) in [
+            ("127.0.0.1", "/ true"),
+            ("127.0.0.1:9379", "/ true"),
+            ("[::1]:9379", "/ true"),
+            ("[::1]", "/ true"),
+            ("localhost:1", "/ true"),
+            ("LOCALHOST", "/ true"),
+            ("Node.Test.:9379", "/ true"),
+            ("node.test", "/ true"),
+            ("evil.test", "421"),
+            ("evil.test:9379", "421"),
+            ("127.0.0.1.evil.test", "421"),
+            ("", "421"),
+            (":9379", "421"),
+            ("localhost.evil.test", "421"),
+            ("node.test@evil.test", "421"),
+            ("node.test\r\nHOST: node.test", "400"),
+        ] {
+            assert_eq!(
+                outcome(format!("GET / HTTP/1.1\r\nA: b\r\nhost:  {host} \r\n\r\n").as_bytes()),
+                wanted,
+                "{host}"
+            );
+        }
+        assert_eq!(outcome(b"GET / HTTP/1.1\r\n\r\n"), "400");
+        assert_eq!(outcome(b"GET / HTTP/1.0\r\n\r\n"), "/ true");
+        assert_eq!(outcome(b"GET / HTTP/1.0\r\nHost: evil.test\r\n\r\n"), "421");
     }
 
     #[test]
@@ -138,9 +208,9 @@ mod tests {
         let long = [&b"GET /"[..], &[b'a'; 9000]].concat();
         for (input, wanted) in [
             (&b"GET /metrics HTTP/1.1\r\nHost: x\r\n"[..], "wait"),
-            (b"GET /metrics?a=b HTTP/1.1\r\nHost: x\r\n\r\n", "/metrics true"),
+            (b"GET /metrics?a=b HTTP/1.1\r\nHost: 10.0.0.1:9379\r\n\r\n", "/metrics true"),
             (b"HEAD / HTTP/1.0\r\n\r\n", "/ false"),
-            (b"POST / HTTP/1.1\r\n\r\n", "405"),
+            (b"POST / HTTP/1.1\r\nHost: localhost\r\n\r\n", "405"),
             (b"GET / HTTP/2\r\n\r\n", "400"),
             (b"GET http://x/ HTTP/1.1\r\n\r\n", "400"),
             (b"\xFF\r\n\r\n", "400"),

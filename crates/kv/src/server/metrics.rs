@@ -42,7 +42,7 @@ impl Page {
 /// The numbers of a replica.
 pub fn page(
     state: &State,
-    clients: &Statistics,
+    (clients, users_disabled): (&Statistics, usize),
     (traffic, links): (&Traffic, &Links),
     footprint: Footprint,
     latency: &Histogram,
@@ -57,6 +57,7 @@ pub fn page(
     of_raft(&mut page, state);
     of_clock(&mut page, state);
     of_clients(&mut page, state, clients);
+    page.one("users_disabled", "gauge", "Users without rights, for their records cannot be read.", users_disabled);
     let Traffic { letters_received, letters_refused, confirmations, turns, .. } = *traffic;
     let letters_sent = traffic.letters_sent + links.values().map(|link| link.sent).sum::<u64>();
     let letters_dropped = traffic.letters_dropped + links.values().map(|link| link.dropped).sum::<u64>();
@@ -121,10 +122,11 @@ fn of_clients(page: &mut Page, state: &State, clients: &Statistics) {
         ("connections_total", "Clients that have connected.", clients.connections),
         (
             "connections_refused_total",
-            "Clients that were refused, for there were too many.",
+            "Clients that were refused: there were too many, or they need a password.",
             clients.connections_refused,
         ),
         ("evicted_total", "Clients that were closed, for all together had too much in memory.", clients.evicted),
+        ("http_refused_total", "Clients that were closed, for they have sent a request of HTTP.", clients.http),
         ("commands_total", "Requests that were answered.", clients.commands),
         ("errors_total", "Replies that were errors.", clients.errors),
         ("moved_total", "Requests that were sent to another replica.", clients.moved),
@@ -171,7 +173,7 @@ mod tests {
         let mut latency = Histogram::default();
         [3, 100, 5000, u64::MAX / 2].into_iter().for_each(|us| latency.note(1, us));
         let traffic = (&Traffic::default(), &Links::new());
-        let text = page(&state, &Statistics::default(), traffic, Footprint::default(), &latency);
+        let text = page(&state, (&Statistics::default(), 0), traffic, Footprint::default(), &latency);
         for line in text.lines().filter(|line| !line.starts_with('#')) {
             let (name, value) = line.rsplit_once(' ').expect("a name and a value");
             assert!(value.parse::<f64>().is_ok(), "{line}");

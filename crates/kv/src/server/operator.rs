@@ -45,6 +45,7 @@ fn unready(state: &State) -> String {
     match (state.leader, state.is_stalled) {
         (_, true) => "the store has no room".into(),
         (0, _) => "no leader is known".into(),
+        _ if state.applied >= state.committed => "it does not know its users yet".into(),
         _ => format!("it has applied {} of {}", state.applied, state.committed),
     }
 }

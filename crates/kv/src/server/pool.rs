@@ -1,6 +1,7 @@
 //! The replica's data in its directory: made once, opened by one process at a time.
 
-use std::fs::File;
+use std::fs::{DirBuilder, File, Permissions};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -91,6 +92,18 @@ fn has_log(directory: &Path) -> bool {
     entries.into_iter().any(|entry| entry.file_name().to_string_lossy().starts_with("state."))
 }
 
+/// Makes the directory of a replica's data, unless it is there. Its owner alone may look into it: there are all values, and the hashes of
+/// passwords.
+fn make_directory(directory: &Path) -> Result<()> {
+    let made = DirBuilder::new().mode(0o700).create(directory);
+    match made.and_then(|()| std::fs::set_permissions(directory, Permissions::from_mode(0o700))) {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+            refused(format!("{}: {error}", directory.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Locks a directory of files.
 fn lock(directory: &Path) -> Result<File> {
     let named = |error: std::io::Error| Trouble::Refused(format!("{}: {error}", directory.display()));
@@ -133,6 +146,7 @@ pub fn create(config: &Config, standing: &Standing, clock_ms: u64) -> Result<Poo
         Kind::BTree => Layout::btree(config.store.size.0),
     };
     let make = |kind| -> Result<Pool> {
+        make_directory(directory)?;
         let (medium, settings) = (medium(config, true)?, map_config(&config.store));
         let store =
             MapStore::create(&medium, MAP, (kind, &layout(kind)), standing, clock_ms, &settings).map_err(named)?;
@@ -146,11 +160,7 @@ pub fn create(config: &Config, standing: &Standing, clock_ms: u64) -> Result<Poo
         StoreKind::List => make(Kind::List),
         StoreKind::Btree => make(Kind::BTree),
         StoreKind::Wal => {
-            if let Err(error) = std::fs::create_dir(directory)
-                && error.kind() != std::io::ErrorKind::AlreadyExists
-            {
-                return refused(format!("{}: {error}", directory.display()));
-            }
+            make_directory(directory)?;
             let lock = lock(directory)?;
             let files = Arc::new(Files::new(directory));
             let store = WalStore::create(files, standing, clock_ms, &wal_config(&config.store)).map_err(named)?;

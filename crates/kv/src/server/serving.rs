@@ -86,7 +86,10 @@ impl Server {
 
     fn take_client(&mut self, mut socket: Socket) -> io::Result<()> {
         socket.tune(None);
-        let peer = Peer { address: socket.remote(), local: self.config.client_address() };
+        // Who has to show a certificate is no stranger.
+        let shows = self.config.clients.tls.as_ref().is_some_and(|tls| tls.authorities.is_some());
+        let is_remote = self.config.clients.protected && !shows && !socket.is_local();
+        let peer = Peer { address: socket.remote(), local: self.config.client_address(), is_remote };
         let tls = self.client_tls.as_ref().map(super::tls::Serves::connection).transpose()?;
         let Some(token) = self.clients.open(peer, self.wall_us()) else {
             self.tell_refused(Port::Client, &socket.remote(), "as many clients as clients.connections_max allows");

@@ -81,6 +81,14 @@ impl Socket {
         }
     }
 
+    /// Whether the other end is on this machine.
+    pub fn is_local(&self) -> bool {
+        match self {
+            Socket::Tcp(socket) => socket.peer_addr().is_ok_and(|address| address.ip().to_canonical().is_loopback()),
+            Socket::Unix(_) => true,
+        }
+    }
+
     /// Who is at the other end, as far as the network says.
     pub fn remote(&self) -> String {
         match self {

@@ -23,7 +23,7 @@ use super::socket::Listener;
 use super::tls::{Connects, Serves};
 use super::visitor::Visitor;
 use crate::client::{self, Clients};
-use crate::config::{Config, StoreKind};
+use crate::config::{Config, StoreKind, is_loopback};
 use crate::node::{self, ClockStatus, LeaseSettings, Node};
 
 /// Most connections at the address for browsers.
@@ -284,6 +284,9 @@ impl Server {
             log,
             poll,
         };
+        // Before any other replica says where it is.
+        let read = server.book.read(server.node.store(), id);
+        read.map_err(|error| pool::trouble(&server.config.directory, &error))?;
         server.listen().map_err(refused)?;
         Ok(server)
     }
@@ -305,10 +308,23 @@ impl Server {
             listener.register(self.poll.registry(), Source::Listener.token(key as u64))?;
         }
         self.listeners = all;
-        let is_open = |tls: bool, listen: &str| !tls && !listen.starts_with("127.") && !listen.starts_with("[::1]");
-        if is_open(self.config.peers.tls.is_some(), &self.config.peers.listen) {
+        let peers = &self.config.peers;
+        if peers.tls.is_none() && !is_loopback(&peers.listen) {
             warn!(self.log, "whoever reaches the address for replicas may do all: set peers.tls, or keep others from it";
-                "address" => &self.config.peers.listen);
+                "address" => &peers.listen);
+        }
+        if peers.tls.is_some() && peers.names.is_empty() {
+            warn!(
+                self.log,
+                "whoever has a certificate of peers.tls.authorities may operate the cluster: use an authority of its own, or set \
+                 peers.names"
+            );
+        }
+        if !self.config.clients.protected && self.config.clients.listen.iter().any(|address| !is_loopback(address)) {
+            warn!(
+                self.log,
+                "clients.protected is off: while the user default has no password, whoever reaches the address for clients may do all"
+            );
         }
         Ok(())
     }

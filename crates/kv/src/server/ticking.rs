@@ -8,7 +8,7 @@ use super::link::{Link, News};
 use super::state::{Server, Source};
 use super::tls::{Connects, Serves};
 use super::visitor::{self, Kind};
-use crate::client::Name;
+use crate::client::{Name, Notice};
 use crate::codec::all_members;
 use crate::store;
 
@@ -20,7 +20,8 @@ impl Server {
         self.pace.tick(now_us, self.config.raft.tick_ms);
         self.node.tick()?;
         self.clients.tick(&mut self.node)?;
-        self.has_new_names |= self.book.read(self.node.store())?;
+        self.log_notices();
+        self.has_new_names |= self.book.read(self.node.store(), self.id)?;
         self.tick_links(now_ms);
         self.tick_forwards(now_ms);
         self.renew_certificates(now_ms);
@@ -165,6 +166,28 @@ impl Server {
                  entry was. Keys whose time was over in between have ended"; "by_ms" => clock.taken_ms);
         }
         self.clock_told = clock;
+    }
+
+    /// Logs what the clients' room has to say.
+    fn log_notices(&mut self) {
+        for notice in self.clients.take_notices() {
+            match notice {
+                Notice::Http { from } => {
+                    warn!(self.log, "a client was closed: it has sent a request of HTTP, as a page of a stranger may have a browser do";
+                        "from" => from);
+                }
+                Notice::Unprotected { from } => {
+                    warn!(self.log, "a client of another machine was refused: the user default has no password"; "from" => from);
+                }
+                Notice::UserDisabled { user, why } => {
+                    error!(self.log, "a user has no rights: what is stored of it cannot be read"; "user" => user, "why" => why);
+                }
+                Notice::UsersUnreadable { why } => {
+                    error!(self.log, "nobody is let in: the users cannot be read"; "why" => why);
+                }
+                Notice::Others(count) => warn!(self.log, "more of the same was not logged"; "count" => count),
+            }
+        }
     }
 
     /// Logs who leads, if that is another than before.

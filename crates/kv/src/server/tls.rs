@@ -3,13 +3,14 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use rustls::client::verify_server_name;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::server::WebPkiClientVerifier;
+use rustls::server::{ParsedCertificate, WebPkiClientVerifier};
 use rustls::{ClientConfig, ClientConnection, Connection, RootCertStore, ServerConfig, ServerConnection};
 
-use crate::config::Tls;
+use crate::config::{Tls, host_of};
 
 /// Result of reading certificates: the error names file and trouble.
 pub type Result<T> = std::result::Result<T, String>;
@@ -39,6 +40,13 @@ fn authorities(path: &Path) -> Result<Arc<RootCertStore>> {
         roots.add(certificate).map_err(named(path, "an authority"))?;
     }
     Ok(Arc::new(roots))
+}
+
+/// Whether a certificate is one of a host: a name or an address.
+pub fn is_of(certificate: &CertificateDer<'_>, host: &str) -> bool {
+    let name = ServerName::try_from(host);
+    let parsed = ParsedCertificate::try_from(certificate);
+    matches!((parsed, name), (Ok(parsed), Ok(name)) if verify_server_name(&parsed, &name).is_ok())
 }
 
 /// How those are served who connect to us.
@@ -89,9 +97,7 @@ impl Connects {
 
     /// The side of one connection to `HOST:PORT`, whose certificate must be of that host.
     pub fn connection(&self, address: &str) -> std::io::Result<Connection> {
-        let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
-        let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
-        let name = ServerName::try_from(host).map_err(std::io::Error::other)?;
+        let name = ServerName::try_from(host_of(address).to_owned()).map_err(std::io::Error::other)?;
         let made = ClientConnection::new(Arc::clone(&self.0), name);
         made.map(Connection::Client).map_err(std::io::Error::other)
     }

@@ -6,9 +6,11 @@ use slog::{error, info, warn};
 
 use super::hello::{Hello, Word};
 use super::state::{Port, Server};
+use super::tls;
 use super::visitor::{Kind, OPERATORS_MAX, STRANGERS_MAX, Said, UNKNOWN_MAX, Visitor};
 use crate::client::Clients;
 use crate::codec::all_members;
+use crate::config::host_of;
 use crate::node::Role;
 use crate::store::{self, ErrorKind};
 use crate::wire::{Broken, Letter};
@@ -112,7 +114,9 @@ impl Server {
     /// Lets a visitor in, or says why not.
     fn greet(&mut self, key: u64, hello: &Hello, forwards: bool) {
         let stranger = || (forwards && hello.replica == 0).then(|| "operators pass no requests on".to_owned());
-        if let Some(why) = self.objection(key, hello).or_else(stranger) {
+        if let Some(why) =
+            self.certificate_objection(key, hello).or_else(|| self.objection(key, hello)).or_else(stranger)
+        {
             return self.refuse(key, why);
         }
         let word = Word::Welcome { cluster: self.cluster, replica: self.id };
@@ -169,6 +173,32 @@ impl Server {
         {
             self.tell_refused(Port::Peer, &oldest.from, "too many connections: the oldest of its kind is closed");
         }
+    }
+
+    /// Why a certificate does not do for what its owner says. A replica's is of the host at which the cluster knows the replica, and of the
+    /// one that it says itself: an authority that signs for others too makes no members of them. For operators `peers.names` say whose do.
+    fn certificate_objection(&self, key: u64, hello: &Hello) -> Option<String> {
+        self.config.peers.tls.as_ref()?;
+        let Some(certificate) = self.visitors.get(&key).and_then(|visitor| visitor.channel.certificate()) else {
+            return Some("a certificate is missing".to_owned());
+        };
+        let names = &self.config.peers.names;
+        if !names.is_empty() && !names.iter().any(|name| tls::is_of(certificate, name)) {
+            return Some("wrong certificate: it is of none of the hosts in peers.names".to_owned());
+        }
+        if hello.replica == 0 {
+            return None;
+        }
+        let known = self.book.written_of(hello.replica).map(|addresses| &addresses.peer);
+        let wrong = known
+            .into_iter()
+            .chain([&hello.addresses.peer])
+            .find(|address| !tls::is_of(certificate, host_of(address)))?;
+        Some(format!(
+            "wrong certificate: replica {} is at {wrong}, and the certificate is not of that host. One that has moved needs a certificate of \
+             both hosts, or joins as a new replica",
+            hello.replica
+        ))
     }
 
     fn objection(&self, key: u64, hello: &Hello) -> Option<String> {

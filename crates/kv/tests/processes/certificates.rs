@@ -24,7 +24,13 @@ impl Authority {
 
     /// The table of a configuration with a certificate of a host by this authority.
     pub fn table(&self, host: &str) -> String {
-        let mut params = CertificateParams::new(vec![host.to_owned()]).expect("parameters");
+        self.table_of(host, &[host])
+    }
+
+    /// The same with a certificate of several hosts.
+    pub fn table_of(&self, host: &str, all: &[&str]) -> String {
+        let names: Vec<String> = all.iter().map(|name| (*name).to_owned()).collect();
+        let mut params = CertificateParams::new(names).expect("parameters");
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
         let key = KeyPair::generate().expect("a key");
         let certificate = params.signed_by(&key, &*self.issuer).expect("a certificate");

@@ -1,10 +1,12 @@
 //! Connections are encrypted, and both sides show certificates. Who has none, or one of another authority or host, is not let in.
 
-use std::io::{BufReader, Write};
+use std::io::{BufReader, Read, Write};
 use std::net::TcpStream;
 
 use perdura_kv::config::Tls;
+use perdura_kv::server::hello::{Addresses, Hello, Word, get_word, put_word};
 use perdura_kv::server::tls::Connects;
+use perdura_kv::wire::Frames;
 
 use super::certificates::Authority;
 use super::replica::{Replica, cluster, wait_for};
@@ -108,4 +110,65 @@ fn replicas_and_clients_with_certificates_work_together_and_others_are_refused()
         replicas.iter().any(is_said).then_some(())
     });
     assert_eq!(replica.state(), None, "who has a certificate of another host does not answer as this one");
+}
+
+/// Says something to a replica over an encrypted connection, and returns the first word that comes back.
+fn greeted(replica: &Replica, table: &str, word: &Word) -> Word {
+    let connection = Connects::new(&tls(table)).expect("certificates").connection("127.0.0.1:0").expect("a connection");
+    let rustls::Connection::Client(connection) = connection else { panic!("a client's side") };
+    let socket = TcpStream::connect(("127.0.0.1", replica.ports[1])).expect("a connection");
+    let mut stream = rustls::StreamOwned::new(connection, socket);
+    let mut out = bytes::BytesMut::new();
+    put_word(word, &mut out);
+    stream.write_all(&out).expect("sent");
+    let (mut frames, mut buffer) = (Frames::default(), [0; 4096]);
+    loop {
+        let count = stream.read(&mut buffer).expect("an answer");
+        assert_ne!(count, 0, "nothing was said");
+        frames.input().extend_from_slice(&buffer[..count]);
+        if let Some((kind, bytes)) = frames.next(4096).expect("sound") {
+            return get_word(kind, bytes).expect("a word");
+        }
+    }
+}
+
+/// A certificate of the authority was enough to say that it is any replica, and any operator.
+#[test]
+fn a_certificate_is_that_of_its_replica_and_of_an_operator_who_is_named() {
+    let top = tempfile::tempdir().expect("a directory");
+    let own = Authority::new(top.path(), "own");
+    let (table, other) = (own.table("127.0.0.1"), own.table("other.test"));
+    let more = format!("peers.tls = {table}\npeers.names = ['127.0.0.1', 'operator.test']\n");
+    let mut first = Replica::new(top.path(), "a", "list", &more);
+    first.done(&["init"]);
+    first.start();
+    first.votes();
+    let mut second = Replica::new(top.path(), "b", "list", &more);
+    second.done(&["join", "--to", &first.peers()]);
+    second.start();
+    second.votes();
+    let id = second.id();
+    second.kill();
+    let state = first.state().expect("a state");
+    let cluster = u128::from_str_radix(state["cluster"].as_str().expect("an id"), 16).expect("a number");
+    let addresses = |peer: &str| Addresses { peer: peer.into(), client: "127.0.0.1:1".into() };
+    let hello = |peer: &str| Hello { cluster, replica: id, start: 9, addresses: addresses(peer), ..Hello::default() };
+    let is_refused = |table: &str, word: Word, why: &str| match greeted(&first, table, &word) {
+        Word::Refusal(text) => assert!(text.contains(why), "{text}"),
+        word => panic!("{why}: {word:?}"),
+    };
+    is_refused(&other, Word::Hello(Hello::default()), "none of the hosts in peers.names");
+    is_refused(&other, Word::Hello(hello("other.test:1")), "none of the hosts in peers.names");
+    // A name that may operate the cluster is no replica of it: neither where the replica is, nor where it itself is.
+    let operator = own.table("operator.test");
+    let why = format!("wrong certificate: replica {id} is at");
+    is_refused(&operator, Word::Hello(hello(&second.peers())), &why);
+    is_refused(&operator, Word::Hello(hello("operator.test:1")), &why);
+    is_refused(&operator, Word::Forwards(hello(&second.peers())), &why);
+    is_refused(&table, Word::Hello(hello("operator.test:1")), &why);
+    first.logs("wrong certificate");
+    assert!(matches!(greeted(&first, &operator, &Word::Hello(Hello::default())), Word::Welcome { .. }));
+    // One that moves to another host has a certificate of both.
+    let both = own.table_of("both", &["127.0.0.1", "operator.test"]);
+    assert!(matches!(greeted(&first, &both, &Word::Hello(hello("operator.test:1"))), Word::Welcome { .. }));
 }

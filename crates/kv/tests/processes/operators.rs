@@ -1,16 +1,23 @@
 //! What operators do and see.
 
+use std::fs::Permissions;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
 
 use super::replica::{Replica, cluster, leader, set, wait_for};
 use super::resp::Reply;
 
 /// The status and the body of a path.
 fn get(replica: &Replica, path: &str) -> (String, String) {
+    get_at(replica, "localhost", path)
+}
+
+/// The same, asked by the name of a host.
+fn get_at(replica: &Replica, host: &str, path: &str) -> (String, String) {
     let mut stream = TcpStream::connect(("127.0.0.1", replica.ports[2])).expect("HTTP");
     // In pieces, as networks may bring it.
-    for piece in format!("GET {path} HTTP/1.1\r\nHost: test\r\n\r\n").as_bytes().chunks(7) {
+    for piece in format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n").as_bytes().chunks(7) {
         stream.write_all(piece).expect("sent");
     }
     let mut text = String::new();
@@ -31,6 +38,11 @@ fn operators_see_and_steer_a_cluster() {
         assert_eq!(get(&replicas[first], path).0, "200", "{path}");
     }
     assert_eq!(get(&replicas[first], "/nothing").0, "404");
+    for (host, status) in [("127.0.0.1", "200"), ("evil.test", "421")] {
+        for path in ["/", "/metrics", "/state"] {
+            assert_eq!(get_at(&replicas[first], host, path).0, status, "{host} {path}");
+        }
+    }
     assert!(get(&replicas[first], "/metrics").1.contains("perdura_kv_role{role=\"leader\"} 1"));
     let state: serde_json::Value = serde_json::from_str(&get(&replicas[first], "/state").1).expect("JSON");
     assert_eq!(state["state"]["members"].as_array().map(Vec::len), Some(3), "{state}");
@@ -77,7 +89,16 @@ fn a_backup_becomes_another_cluster() {
         }
         let backup = top.path().join("backup");
         let backup = backup.to_str().expect("a path");
+        // What an earlier try has left, for all to read, does not say who may read this one.
+        let left = format!("{backup}.partial");
+        std::fs::write(&left, "old").expect("written");
+        std::fs::set_permissions(&left, Permissions::from_mode(0o666)).expect("a mode");
+        let earlier = std::fs::File::open(&left).expect("opened");
         replica.done(&["backup", backup]);
+        // It has the hashes of passwords, and so has the directory of the data.
+        let mode = |path: &std::path::Path| std::fs::metadata(path).expect("a file").permissions().mode() & 0o777;
+        assert_eq!((mode(backup.as_ref()), mode(&replica.data())), (0o600, 0o700));
+        assert_eq!(earlier.metadata().expect("a file").len(), 3);
         assert!(replica.refused(&["backup", backup], 2).contains("it exists"));
         let mut bytes = std::fs::read(backup).expect("the backup");
 

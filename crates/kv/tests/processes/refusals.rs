@@ -8,6 +8,7 @@ use perdura_kv::server::hello::{Hello, Word, get_word, put_word};
 use perdura_kv::wire::Frames;
 
 use super::replica::{Replica, wait_for};
+use super::resp::Reply;
 
 fn founded(top: &std::path::Path, name: &str, store: &str) -> Replica {
     let mut replica = Replica::new(top, name, store, "");
@@ -141,9 +142,60 @@ fn damaged_data_are_refused_and_the_way_back_is_said() {
     assert!(said.contains("damaged") && said.contains("perdura-kv join"), "{said}");
 }
 
+/// What a page of a stranger has a browser send to the address for clients.
+#[test]
+fn a_browser_is_not_taken_for_a_client() {
+    let top = tempfile::tempdir().expect("a directory");
+    let replica = founded(top.path(), "a", "list");
+    let mut client = replica.client().expect("a client");
+    client.call(&["SET", "k", "v"]).expect("a reply");
+    let mut stream = TcpStream::connect(("127.0.0.1", replica.ports[0])).expect("a connection");
+    let body = "FLUSHALL\r\nACL SETUSER eve on nopass ~* +@all\r\n";
+    let request = format!("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+    stream.write_all(request.as_bytes()).expect("sent");
+    let mut said = Vec::new();
+    // The connection may be reset, for not all was read.
+    let _ = stream.read_to_end(&mut said);
+    assert!(said.is_empty(), "{}", said.escape_ascii());
+    replica.logs("it has sent a request of HTTP");
+    assert_eq!(client.call(&["GET", "k"]).expect("a reply"), Reply::Bytes(b"v".to_vec()));
+    assert_eq!(client.call(&["ACL", "USERS"]).expect("a reply"), Reply::Array(vec![Reply::Bytes(b"default".to_vec())]));
+}
+
+/// A replica that was started again let clients in as `default`, who may do everything, until it had read its users.
+#[test]
+fn a_replica_that_is_started_again_never_lets_a_stranger_in() {
+    let top = tempfile::tempdir().expect("a directory");
+    let mut replica = founded(top.path(), "a", "list");
+    let mut client = replica.client().expect("a client");
+    for rules in [&["ACL", "SETUSER", "alice", "on", ">pw", "~*", "+@all"][..], &["ACL", "SETUSER", "default", "off"]] {
+        assert_eq!(client.call(rules).expect("a reply"), Reply::Text("OK".into()));
+    }
+    for _ in 0..8 {
+        replica.kill();
+        replica.start();
+        // From the first moment on at which it listens.
+        let mut stranger = wait_for("a connection", || replica.client().ok());
+        let refused = wait_for("a replica that knows its users", || match stranger.call(&["READONLY"]) {
+            Ok(Reply::Error(text)) if text.starts_with("LOADING ") => None,
+            other => Some(other),
+        });
+        assert!(matches!(&refused, Ok(Reply::Error(text)) if text.starts_with("NOAUTH ")), "{refused:?}");
+        assert_eq!(stranger.call(&["AUTH", "alice", "pw"]).expect("a reply"), Reply::Text("OK".into()));
+    }
+}
+
 #[test]
 fn commands_and_configurations_that_cannot_be_are_named() {
     let top = tempfile::tempdir().expect("a directory");
+    let open = Replica::new(top.path(), "open", "list", "");
+    let text = std::fs::read_to_string(open.config()).expect("a configuration");
+    let elsewhere = text.replace("peers.listen = '127.0.0.1:", "peers.listen = '192.0.2.1:");
+    std::fs::write(open.config(), elsewhere).expect("written");
+    for command in ["init", "serve"] {
+        let said = open.refused(&[command], 2);
+        assert!(said.contains("Set peers.tls, or peers.protected = false"), "{said}");
+    }
     let replica = Replica::new(top.path(), "a", "list", "peers.speed = 3\n");
     let said = replica.refused(&["serve"], 2);
     assert!(said.contains("speed") && said.contains("config"), "{said}");

@@ -22,7 +22,6 @@ pub struct Replica {
     pub is_cut_off: bool,
     /// To whom it passes requests on, and the number of that connection.
     link: Option<(u64, u64)>,
-    #[allow(dead_code, reason = "kept open; read by a restart")]
     place: Place,
 }
 
@@ -51,6 +50,9 @@ pub struct Cluster {
     /// Whether followers pass requests on.
     pub forwards: bool,
     links: u64,
+    settings: Settings,
+    /// How often replicas were started again.
+    starts: u64,
 }
 
 fn open(store: Box<dyn Store>, clocks: &Shown, settings: node::Settings) -> Node {
@@ -65,8 +67,30 @@ fn sent<T>(put: impl FnOnce(&mut bytes::BytesMut), get: impl FnOnce(u8, bytes::B
     get(kind, bytes).expect("what was sent")
 }
 
+/// A replica that has just been started. The clock of the founding entry is that of 1970.
+fn replica(place: Place, store: Box<dyn Store>, settings: &Settings, ids: &[u64], nonce: u64) -> Replica {
+    let usual = node::Settings::default();
+    replica_of(place, store, settings, ids, node::Settings { nonce, clock_forward_ms_max: u64::MAX, ..usual })
+}
+
+fn replica_of(
+    place: Place,
+    store: Box<dyn Store>,
+    settings: &Settings,
+    ids: &[u64],
+    node_settings: node::Settings,
+) -> Replica {
+    let clocks = Shown::default();
+    let node = open(store, &clocks, node_settings);
+    let mut clients = Clients::new(settings.clone());
+    let name = |id: &u64| (*id, Name { host: "127.0.0.1".to_owned(), port: 7000 + *id as u16 });
+    clients.set_names(ids.iter().map(name).collect());
+    Replica { node, clients, letters: Vec::new(), clocks, ahead_us: 0, is_cut_off: false, link: None, place }
+}
+
 impl Cluster {
     /// Replicas 1 to `count`, of which 1 leads.
+    #[allow(dead_code, reason = "some tests choose the stores")]
     pub fn new(count: u64, settings: &Settings) -> Self {
         Self::with_maps(Variant::List, &vec![32 << 20; count as usize], settings)
     }
@@ -78,28 +102,10 @@ impl Cluster {
         for (id, bytes) in ids.iter().zip(bytes) {
             let standing = Standing::founder(7, *id, ids.clone());
             let (place, store) = Place::create(variant, *bytes, &standing).expect("a store");
-            let clocks = Shown::default();
-            // The clock of the founding entry is that of 1970.
-            let usual = node::Settings::default();
-            let node = open(store, &clocks, node::Settings { nonce: *id, clock_forward_ms_max: u64::MAX, ..usual });
-            let mut clients = Clients::new(settings.clone());
-            let name = |id: &u64| (*id, Name { host: "127.0.0.1".to_owned(), port: 7000 + *id as u16 });
-            clients.set_names(ids.iter().map(name).collect());
-            replicas.insert(
-                *id,
-                Replica {
-                    node,
-                    clients,
-                    letters: Vec::new(),
-                    clocks,
-                    ahead_us: 0,
-                    is_cut_off: false,
-                    link: None,
-                    place,
-                },
-            );
+            replicas.insert(*id, replica(place, store, settings, &ids, *id));
         }
-        let mut cluster = Self { replicas, now_us: 1_700_000_000_000_000, forwards: false, links: 0 };
+        let (settings, now_us) = (settings.clone(), 1_700_000_000_000_000);
+        let mut cluster = Self { replicas, now_us, forwards: false, links: 0, settings, starts: 0 };
         cluster.moment();
         cluster.at(1).node.campaign().expect("a campaign");
         cluster.settle();
@@ -118,21 +124,44 @@ impl Cluster {
     }
 
     /// Ends the processes of some replicas, lets `ms` pass, and starts them again. Their clients are gone.
-    #[allow(dead_code, reason = "not every test restarts replicas")]
-    pub fn restart(&mut self, ids: &[u64], ms: u64, settings: &Settings) {
+    #[allow(dead_code, reason = "not every test restarts replicas together")]
+    pub fn restart_together(&mut self, ids: &[u64], ms: u64, settings: &Settings) {
         let ended: Vec<(u64, Replica)> =
             ids.iter().filter_map(|id| self.replicas.remove(id).map(|replica| (*id, replica))).collect();
         self.pass(ms);
-        for (id, replica) in ended {
-            let Replica { node, clients, place, ahead_us, .. } = replica;
+        for (id, Replica { node, clients, place, ahead_us, .. }) in ended {
             drop((node, clients));
+            let store = place.open().expect("a store");
             let node_settings = node::Settings { nonce: id + self.now_us, ..node::Settings::default() };
-            let (store, clocks) = (place.open().expect("a store"), Shown::default());
-            let (node, clients) = (open(store, &clocks, node_settings), Clients::new(settings.clone()));
-            let letters = Vec::new();
-            self.replicas
-                .insert(id, Replica { node, clients, letters, clocks, ahead_us, is_cut_off: false, link: None, place });
+            let mut started = replica_of(place, store, settings, ids, node_settings);
+            started.ahead_us = ahead_us;
+            self.replicas.insert(id, started);
         }
+        self.moment();
+    }
+
+    /// Ends the process of a replica and starts it again. Nothing is done yet; its connections are gone.
+    #[allow(dead_code, reason = "only some tests start replicas again")]
+    pub fn restart(&mut self, id: u64) {
+        let old = self.replicas.remove(&id).expect("a replica");
+        drop(old.node.into_store());
+        let place = old.place.closed();
+        let store = place.open().expect("a store");
+        self.start(id, place, store);
+    }
+
+    /// Starts a replica without data, as one that joins.
+    #[allow(dead_code, reason = "only some tests have replicas that join")]
+    pub fn join(&mut self, id: u64, variant: Variant) {
+        let (place, store) = Place::create(variant, 32 << 20, &Standing::joiner(7, id)).expect("a store");
+        self.start(id, place, store);
+    }
+
+    fn start(&mut self, id: u64, place: Place, store: Box<dyn Store>) {
+        self.starts += 1;
+        let ids: Vec<u64> = self.replicas.keys().copied().chain([id]).collect();
+        let started = replica(place, store, &self.settings, &ids, 1000 * self.starts + id);
+        self.replicas.insert(id, started);
         self.moment();
     }
 
@@ -166,45 +195,49 @@ impl Cluster {
 
     /// Turns and letters until nothing is left.
     pub fn settle(&mut self) {
+        while self.round() {}
+    }
+
+    /// A turn of each replica. Returns whether something was sent, which comes in the next.
+    pub fn round(&mut self) -> bool {
         let now_us = self.moment();
-        loop {
-            let mut sent = Vec::new();
-            for replica in self.replicas.values_mut() {
-                let Replica { node, clients, letters, .. } = replica;
-                for letter in std::mem::take(letters) {
-                    node.step(letter).expect("a store");
-                }
-                loop {
-                    clients.turn(node, now_us).expect("a store");
-                    if node.wants_persist() {
-                        node.persist().expect("a store");
-                    }
-                    let output = node.take_output();
-                    let is_quiet = output.letters.is_empty() && output.done.is_empty();
-                    if !replica.is_cut_off {
-                        sent.extend(output.letters);
-                    }
-                    for done in output.done {
-                        clients.done(done, node).expect("a store");
-                    }
-                    if is_quiet {
-                        break;
-                    }
-                }
-                node.tidy().expect("a store");
-                clients.take_woken();
+        let mut sent = Vec::new();
+        for replica in self.replicas.values_mut() {
+            let Replica { node, clients, letters, .. } = replica;
+            for letter in std::mem::take(letters) {
+                node.step(letter).expect("a store");
             }
-            let has_passed = self.forwards && self.pass_requests();
-            if sent.is_empty() && !has_passed {
-                return;
-            }
-            for letter in sent {
-                // Members may be named that are not there.
-                if let Some(to) = self.replicas.get_mut(&letter.to()).filter(|to| !to.is_cut_off) {
-                    to.letters.push(letter);
+            loop {
+                clients.turn(node, now_us).expect("a store");
+                if node.wants_persist() {
+                    node.persist().expect("a store");
                 }
+                let output = node.take_output();
+                let is_quiet = output.letters.is_empty() && output.done.is_empty();
+                if !replica.is_cut_off {
+                    sent.extend(output.letters);
+                }
+                for done in output.done {
+                    clients.done(done, node).expect("a store");
+                }
+                if is_quiet {
+                    break;
+                }
+            }
+            node.tidy().expect("a store");
+            clients.take_woken();
+        }
+        let has_passed = self.forwards && self.pass_requests();
+        if sent.is_empty() && !has_passed {
+            return false;
+        }
+        for letter in sent {
+            // Members may be named that are not there.
+            if let Some(to) = self.replicas.get_mut(&letter.to()).filter(|to| !to.is_cut_off) {
+                to.letters.push(letter);
             }
         }
+        true
     }
 
     /// Takes requests to the leader, and answers back. Returns whether there were any.
@@ -245,13 +278,18 @@ impl Cluster {
     /// Lets time pass, in ticks of 10 ms.
     pub fn pass(&mut self, ms: u64) {
         for _ in 0..ms.div_ceil(10) {
-            self.now_us += 10_000;
-            self.moment();
-            for replica in self.replicas.values_mut() {
-                replica.node.tick().expect("a store");
-                replica.clients.tick(&mut replica.node).expect("a store");
-            }
+            self.tick();
             self.settle();
+        }
+    }
+
+    /// A tick of 10 ms at each replica.
+    pub fn tick(&mut self) {
+        self.now_us += 10_000;
+        self.moment();
+        for replica in self.replicas.values_mut() {
+            replica.node.tick().expect("a store");
+            replica.clients.tick(&mut replica.node).expect("a store");
         }
     }
 }

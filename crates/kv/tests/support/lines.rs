@@ -12,6 +12,7 @@ pub fn says(cluster: &mut Cluster, id: u64, token: u32, lines: &str) -> String {
     String::from_utf8_lossy(&cluster.take(id, token)).replace("\r\n", " ").trim_end().to_owned()
 }
 
+#[allow(dead_code, reason = "only some tests ask")]
 /// Who leads, of those that are not cut off.
 pub fn leader(cluster: &Cluster) -> u64 {
     let leads = |replica: &&Replica| replica.node.status().role == Role::Leader && !replica.is_cut_off;

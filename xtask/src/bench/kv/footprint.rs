@@ -15,7 +15,7 @@ use crate::process;
 pub fn metric(replica: &Replica, name: &str) -> Result<u64> {
     let mut stream = TcpStream::connect(("127.0.0.1", replica.home.ports[2]))?;
     stream.set_read_timeout(Some(Duration::from_secs(10)))?;
-    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: replica\r\n\r\n")?;
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")?;
     let mut text = String::new();
     stream.read_to_string(&mut text)?;
     let found = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok());

@@ -9,7 +9,9 @@
 //! that a file that was cut off is known as such.
 
 use std::fs::File;
+use std::fs::Permissions;
 use std::io::{BufReader, BufWriter, Read, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -51,13 +53,25 @@ fn partial(name: &str) -> String {
     format!("{name}.partial")
 }
 
+/// A new file that its owner alone may read, whatever the umask: a backup has all values, and the hashes of passwords. What another
+/// try has left is removed: who has opened that sees nothing of this one.
+fn private(name: &str) -> std::io::Result<File> {
+    match std::fs::remove_file(name) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let file = File::options().write(true).create_new(true).mode(0o600).open(name)?;
+    file.set_permissions(Permissions::from_mode(0o600))?;
+    Ok(file)
+}
+
 impl NewBackup {
     /// A new file, which must not be there.
     pub fn create(name: &str, head: &Head) -> Outcome<NewBackup> {
         if Path::new(name).exists() {
             return Err(Failure::refused(format!("{name}: it exists; name a new file")));
         }
-        let file = File::create(partial(name)).map_err(named(&partial(name)))?;
+        let file = private(&partial(name)).map_err(named(&partial(name)))?;
         let mut backup = NewBackup { name: name.to_owned(), file: BufWriter::new(file) };
         backup.file.write_all(MAGIC).map_err(named(name))?;
         let head = serde_json::to_vec(head).map_err(|error| Failure::refused(format!("{name}: {error}")))?;
