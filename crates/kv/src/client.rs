@@ -7,7 +7,8 @@
 //! 2. What was read from a connection goes into [`Clients::input`]; then [`Clients::advance`]. No more is read while
 //!    [`Clients::wants_input`] is false.
 //! 3. [`Clients::tick`] now and then (every 10 to 100 ms): deadlines of keys, waits that time out, users that have changed.
-//! 4. [`Clients::turn`] when all input is in: it goes on where a connection was held up, and asks the node for the reads of all at once.
+//! 4. [`Clients::turn`] when all input is in: it goes on where a connection was held up, does reads that may be done, as far as a step goes, and
+//!    asks the node for the reads of all at once. While [`Clients::has_work`], the next turn comes without waiting for anything.
 //! 5. The node's turn; each of its [`Done`](crate::node::Done)s goes into [`Clients::done`], then again 4, until the node has nothing to give out.
 //! 6. For each of [`Clients::take_woken`]: write [`Clients::output`] and advance the buffer by what was written. When it is empty: close if
 //!    [`Clients::is_over`], else [`Clients::advance`], for what was held up by a full output.
@@ -54,6 +55,7 @@ mod settings;
 mod shared;
 mod slots;
 mod statistics;
+mod steps;
 mod table;
 mod tickets;
 mod transaction;
@@ -65,3 +67,4 @@ pub use clients::{Clients, TOO_MANY};
 pub use connection::Peer;
 pub use settings::{Name, Settings};
 pub use statistics::Statistics;
+pub use steps::STEP_PLACES;

@@ -116,8 +116,9 @@ impl Node {
 
     /// A moment has passed: the unit of all timeouts.
     pub fn tick(&mut self) -> store::Result<()> {
+        let is_blocked = self.persist_again()?;
         self.confirm_if_alone()?;
-        let may_lead = self.tick_stalled()?;
+        let may_lead = self.tick_stalled()? && !self.unpersisted.is_blocked && !is_blocked;
         match &mut self.part {
             Part::Receiver(receiver) => {
                 receiver.tick(&self.settings, &mut self.output);
@@ -177,10 +178,14 @@ impl Node {
             return Ok(true);
         }
         self.confirm_if_alone()?;
-        let is_pending = self.wants_persist();
+        let is_pending = self.unpersisted.number.is_some();
         let Part::Member(raw) = &mut self.part else { return Ok(false) };
         if check::wrong(raw, &message).is_some() {
             return Ok(false);
+        }
+        // It might be elected at once by it, with nothing durable.
+        if self.unpersisted.is_blocked && is_alone(raw, self.id) && raw.raft.state != StateRole::Leader {
+            return Ok(true);
         }
         // Raft would pass it on in the name of who asks, who would be refused for it.
         if message.msg_type == MessageType::MsgReadIndex && raw.raft.state != StateRole::Leader {
@@ -351,6 +356,7 @@ impl Node {
         if let Part::Member(raw) = &mut self.part
             && raw.raft.promotable()
             && self.stalled.is_none()
+            && !self.unpersisted.is_blocked
             && (!self.promise.binds() || is_alone(raw, self.id))
         {
             // An error says that it may not be leader now.
@@ -379,7 +385,7 @@ impl Node {
                 (role, raw.raft.term, raw.raft.leader_id, raw.raft.raft_log.committed)
             }
         };
-        let is_stalled = self.stalled.is_some();
+        let is_stalled = self.stalled.is_some() || self.unpersisted.is_blocked;
         Status { role, term, leader, committed, applied: store.applied(), last: store.last(), is_stalled }
     }
 

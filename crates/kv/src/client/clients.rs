@@ -176,6 +176,11 @@ impl Clients {
         connection.is_held = false;
         self.ask_again(connection);
         while !connection.is_over && !connection.is_killed {
+            if self.shared.step.left() == 0 {
+                connection.is_held = true;
+                self.shared.held.push(connection.token);
+                return Ok(());
+            }
             if self.is_full(connection) {
                 connection.is_held = true;
                 if !self.shared.forwards.has_room() {
@@ -206,7 +211,7 @@ impl Clients {
     fn is_full(&self, connection: &Connection) -> bool {
         let settings = &self.shared.settings;
         let is_parked = connection.parked.is_some();
-        let waits = connection.wait.is_some() || connection.is_asking;
+        let waits = connection.wait.is_some() || connection.is_asking || connection.is_listing;
         waits
             || is_parked && !(connection.slots.is_empty() && self.shared.forwards.has_room())
             || connection.slots.len() >= settings.requests_max
@@ -253,6 +258,8 @@ impl Clients {
         if self.shared.forwards.has_room() {
             self.shared.held.extend(std::mem::take(&mut self.shared.forwards.waiting));
         }
+        self.shared.step.renew();
+        self.read_due(node);
         for token in std::mem::take(&mut self.shared.held) {
             self.advance(token, node, now_us)?;
         }
@@ -332,7 +339,10 @@ impl Clients {
             Stub::Place { token, number } => self.placed(token, number, done.fate, node),
             Stub::Batch(number) => {
                 for (token, number) in self.batches.take(number) {
-                    self.read(token, number, done.fate, node);
+                    match done.fate {
+                        Fate::Readable => self.batches.add_due((token, number)),
+                        fate => self.read(token, number, fate, node),
+                    }
                 }
             }
             Stub::Upkeep => self.shared.is_sweeping = false,
@@ -364,15 +374,24 @@ impl Clients {
         self.count(token);
     }
 
-    /// Does a read of a batch.
-    fn read(&mut self, token: u32, number: u64, fate: Fate, node: &Node) {
+    /// Does a read of a batch, or a step of it.
+    pub(super) fn read(&mut self, token: u32, number: u64, fate: Fate, node: &Node) {
         let Some(mut connection) = self.table.take(token) else { return };
         let is_full = connection.reply_bytes() >= self.shared.settings.output_bytes_max;
         if let Some(State::Read { is_asked, .. }) = connection.slots.get_mut(number) {
             if fate == Fate::Readable && is_full {
                 *is_asked = false;
                 connection.is_held = true;
+            } else if fate == Fate::Readable && connection.is_listing {
+                match self.list(&mut connection, number, node) {
+                    None => self.batches.add_due((token, number)),
+                    Some(reply) => {
+                        connection.is_listing = false;
+                        connection.slots.set(number, State::Said(reply));
+                    }
+                }
             } else {
+                (connection.is_listing, connection.listing) = (false, None);
                 let request = connection.slots.take_read(number).unwrap_or_default();
                 let reply = match fate {
                     Fate::Readable => read_applied(&mut self.shared, &request, node),

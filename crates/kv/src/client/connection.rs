@@ -4,6 +4,7 @@ use bytes::{Bytes, BytesMut};
 
 use super::begun::{Guest, Transaction, Wait, Watched};
 use super::slots::{Slots, State, weight};
+use crate::command::Listing;
 use crate::resp::{Protocol, Reply, Requests};
 
 /// Who has connected.
@@ -73,6 +74,9 @@ pub struct Connection {
     pub watched: Watched,
     /// Whether nothing more is done until the leader has answered: to WAIT, or to WATCH, whose versions it tells.
     pub is_asking: bool,
+    /// Whether nothing more is done until its KEYS is, and how far that is.
+    pub is_listing: bool,
+    pub listing: Option<Listing>,
     /// What it is there for, if it is not a client's.
     pub guest: Option<Guest>,
     /// Whether it is closed at once.
@@ -109,6 +113,8 @@ impl Connection {
             transaction: None,
             watched: Watched::default(),
             is_asking: false,
+            is_listing: false,
+            listing: None,
             guest: None,
             is_killed: false,
             counted_bytes: 0,
@@ -160,7 +166,8 @@ impl Connection {
         let parked = self.parked.as_ref().map_or(0, |request| weight(request));
         let reads = self.slots.read_bytes().max(self.slots.kept_bytes(self.requests.taken()));
         let asked = self.requests.bytes_held() + reads + parked;
-        asked + queued + self.watched.bytes + self.reply_bytes()
+        let listed = self.listing.as_ref().map_or(0, Listing::bytes);
+        asked + queued + self.watched.bytes + listed + self.reply_bytes()
     }
 
     /// Gives up what waits, for it is to be closed at once.
@@ -168,5 +175,6 @@ impl Connection {
         self.is_killed = true;
         (self.requests, self.output) = (Requests::default(), BytesMut::new());
         (self.transaction, self.parked, self.watched) = (None, None, Watched::default());
+        self.listing = None;
     }
 }

@@ -115,9 +115,9 @@ fn may(context: &mut Context<'_>, connection: &Connection, command: &Command, re
     })
 }
 
-/// Whether a command waits until those before it are answered, for it is about what they may change.
+/// Whether a command waits until those before it are answered, for it is about what they may change, or takes several turns.
 fn is_barrier(command: &Command) -> bool {
-    matches!(command.name, "auth" | "hello" | "wait" | "waitaof") || command.name.starts_with("acl|")
+    matches!(command.name, "auth" | "hello" | "wait" | "waitaof" | "keys") || command.name.starts_with("acl|")
 }
 
 fn queue(context: &mut Context<'_>, connection: &mut Connection, command: &'static Command, request: Vec<Bytes>) {

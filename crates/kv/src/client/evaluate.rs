@@ -52,6 +52,7 @@ fn on_newest(
     run: impl FnOnce(&mut Draft<'_>) -> Result<Reply, Reply>,
 ) -> store::Result<Result<Reply, NotNow>> {
     let (now_ms, memory) = (context.now_ms(), &context.shared.memory);
+    let step = &mut context.shared.step;
     context.node.evaluate(ticket, now_ms, |draft| {
         draft.remember(memory);
         let reply = run(draft).unwrap_or_else(|reply| {
@@ -59,6 +60,7 @@ fn on_newest(
             reply
         });
         draft.keep_time();
+        step.add(draft);
         Ok(reply)
     })
 }
@@ -91,16 +93,24 @@ pub fn read(
     if connection.slots.has_held() || needs_clock(context, command) {
         return evaluate(context, connection, slot_of(command, &request), |draft| run_on(command, &request, draft));
     }
+    // It goes over several turns: those before it are answered by now, and those behind it wait.
+    let is_listing = command.name == "keys";
     // What the connection itself has had done by the leader is not too new for it.
     if connection.is_readonly && !context.leads() && connection.newest <= context.node.store().applied() {
         let reply = if context.node.status().role == Role::Receiving {
             Reply::Error("LOADING this replica receives its data from another".to_owned())
+        } else if is_listing {
+            let number = connection.push(State::Read { request, is_asked: true });
+            connection.is_listing = true;
+            context.batches.add_due((connection.token, number));
+            return Ok(());
         } else {
             read_applied(context.shared, &request, context.node)
         };
         connection.say(reply);
         return Ok(());
     }
+    connection.is_listing = is_listing;
     let number = connection.push(State::Read { request, is_asked: true });
     context.batches.add((connection.token, number));
     Ok(())
@@ -121,6 +131,7 @@ pub fn read_applied(shared: &mut Shared, request: &[Bytes], node: &Node) -> Repl
     let mut draft = Draft::new(&view, store.clock_ms(Moment::Applied), store.applied());
     draft.remember(&shared.memory);
     let reply = run_on(command, request, &mut draft).unwrap_or_else(|reply| reply);
+    shared.step.add(&draft);
     match reply {
         Reply::Null => shared.statistics.misses += 1,
         Reply::Bytes(_) => shared.statistics.hits += 1,

@@ -7,6 +7,7 @@ use super::denials::Denials;
 use super::forwards::Forwards;
 use super::settings::{Name, Settings};
 use super::statistics::Statistics;
+use super::steps::Step;
 use crate::acl::Acl;
 use crate::machine::memory::Memory;
 use crate::node::{Node, NotNow, Role};
@@ -29,6 +30,8 @@ pub struct Shared {
     pub answers: Vec<(u64, Forwarded)>,
     /// Connections with requests that were held up.
     pub held: Vec<u32>,
+    /// What was done since the reactor's last turn.
+    pub step: Step,
     /// Connections in WAIT.
     pub waiting: Vec<u32>,
     /// Where listings are.
@@ -53,6 +56,7 @@ impl Shared {
             served: Vec::new(),
             answers: Vec::new(),
             held: Vec::new(),
+            step: Step::default(),
             waiting: Vec::new(),
             memory: Arc::new(Memory::new(settings.seed)),
             acl: Acl::new(settings.default_password.as_deref()),

@@ -1,7 +1,7 @@
 //! Keys as such, whatever their values.
 
 use super::arguments::{Arguments, syntax};
-use super::{ALL_KEYS, Access, Command, NO_KEY, ONE_KEY, Outcome, Run, TWO_KEYS, wrong};
+use super::{ALL_KEYS, Access, Command, NO_KEY, ONE_KEY, Outcome, Run, TWO_KEYS, bounded, wrong};
 use crate::machine::draft::Draft;
 use crate::resp::Reply;
 
@@ -26,6 +26,7 @@ fn delete(arguments: Arguments<'_>, draft: &mut Draft<'_>) -> Outcome<Reply> {
     let mut count = 0;
     for key in arguments.rest() {
         count += i64::from(draft.delete(key)?);
+        bounded(draft)?;
     }
     Ok(Reply::Integer(count))
 }
@@ -33,24 +34,29 @@ fn delete(arguments: Arguments<'_>, draft: &mut Draft<'_>) -> Outcome<Reply> {
 fn exists(arguments: Arguments<'_>, draft: &mut Draft<'_>) -> Outcome<Reply> {
     let mut count = 0;
     for key in arguments.rest() {
-        count += i64::from(draft.head(key)?.is_some());
+        count += i64::from(draft.front(key)?.is_some());
+        bounded(draft)?;
     }
     Ok(Reply::Integer(count))
 }
 
 fn kind(mut arguments: Arguments<'_>, draft: &mut Draft<'_>) -> Outcome<Reply> {
-    let head = draft.head(arguments.take()?)?;
-    Ok(Reply::Status(if head.is_some() { "string" } else { "none" }))
+    let front = draft.front(arguments.take()?)?;
+    Ok(Reply::Status(if front.is_some() { "string" } else { "none" }))
 }
 
 fn rename(mut arguments: Arguments<'_>, draft: &mut Draft<'_>) -> Outcome<Reply> {
     let only_new = arguments.command() == "renamenx";
     let (old, new) = (arguments.take()?, arguments.take()?);
-    let Some(head) = draft.head(old)? else { return wrong("no such key") };
-    if only_new && draft.head(new)?.is_some() {
+    if draft.front(old)?.is_none() {
+        return wrong("no such key");
+    }
+    if only_new && draft.front(new)?.is_some() {
         return Ok(Reply::Integer(0));
     }
-    if old != new {
+    if old != new
+        && let Some(head) = draft.head(old)?
+    {
         draft.delete(old)?;
         draft.put(new, head.value, head.deadline_ms)?;
     }
@@ -74,10 +80,10 @@ fn copy(mut arguments: Arguments<'_>, draft: &mut Draft<'_>) -> Outcome<Reply> {
     if from == to {
         return wrong("source and destination objects are the same");
     }
-    let Some(head) = draft.head(from)? else { return Ok(Reply::Integer(0)) };
-    if !replaces && draft.head(to)?.is_some() {
+    if draft.front(from)?.is_none() || !replaces && draft.front(to)?.is_some() {
         return Ok(Reply::Integer(0));
     }
+    let Some(head) = draft.head(from)? else { return Ok(Reply::Integer(0)) };
     draft.put(to, head.value, head.deadline_ms)?;
     Ok(Reply::Integer(1))
 }

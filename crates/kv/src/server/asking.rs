@@ -1,6 +1,6 @@
 //! What operators ask, and who waits for what.
 
-use raft::eraftpb::ConfChangeType;
+use raft::eraftpb::{ConfChangeType, ConfState};
 use slog::info;
 
 use super::book;
@@ -85,11 +85,31 @@ impl Server {
             Question::Remove { replica } if members.voters == [replica] => {
                 return Ok(Some(failed("it is the only voter: without it there is no cluster")));
             }
+            Question::Remove { replica } if self.is_needed(&members, replica) => {
+                return Ok(Some(Answer::Busy {
+                    why: format!(
+                        "without replica {replica} those that answer are no quorum of the voters: bring others back, or remove those that are lost first"
+                    ),
+                }));
+            }
             // Another leads first: so clients wait for a moment and not for an election. It is asked then.
             Question::Remove { replica } if replica == self.id => return self.hand_over_to_any(),
             Question::Remove { replica } => vec![(ConfChangeType::RemoveNode, replica)],
             Question::Promote { replica } if !is_member(&replica) => return unknown(replica),
             Question::Promote { replica } if !is_learner(&replica) => return Ok(Some(Answer::Done)),
+            Question::Promote { replica } if !self.node.is_in_sync(replica) => {
+                let others = self.node.followers();
+                if !others.iter().any(|other| other.id == replica && other.matched > 0) {
+                    return Ok(Some(failed(format!(
+                        "replica {replica} has never answered, and only a learner that is in sync with the leader can be promoted: run it first"
+                    ))));
+                }
+                return Ok(Some(Answer::Busy {
+                    why: format!(
+                        "replica {replica} is not in sync with the leader, and only a learner that is can be promoted: run it, and wait until it has caught up"
+                    ),
+                }));
+            }
             Question::Promote { replica } => vec![(ConfChangeType::AddNode, replica)],
             Question::Transfer { replica } => return self.hand_over(key, replica),
             Question::Status | Question::Backup => return Ok(None),
@@ -103,6 +123,12 @@ impl Server {
                 Ok(None)
             }
         }
+    }
+
+    /// Whether the cluster loses its quorum with a voter: those that are left and answer are none of the rest.
+    fn is_needed(&self, members: &ConfState, replica: u64) -> bool {
+        let left: Vec<u64> = members.voters.iter().copied().filter(|id| *id != replica).collect();
+        members.voters.contains(&replica) && !self.node.is_quorum_active(&left)
     }
 
     /// The members that a new one at an address replaces. Error: they are alive.

@@ -17,7 +17,7 @@ pub struct Replica {
     pub is_cut_off: bool,
     /// To whom it passes requests on, and the number of that connection.
     link: Option<(u64, u64)>,
-    _place: Place,
+    pub place: Place,
 }
 
 /// Some replicas.
@@ -54,10 +54,7 @@ impl Cluster {
             let mut clients = Clients::new(settings.clone());
             let name = |id: &u64| (*id, Name { host: "127.0.0.1".to_owned(), port: 7000 + *id as u16 });
             clients.set_names(ids.iter().map(name).collect());
-            replicas.insert(
-                *id,
-                Replica { node, clients, letters: Vec::new(), is_cut_off: false, link: None, _place: place },
-            );
+            replicas.insert(*id, Replica { node, clients, letters: Vec::new(), is_cut_off: false, link: None, place });
         }
         let mut cluster = Self { replicas, now_us: 1_700_000_000_000_000, forwards: false, links: 0 };
         cluster.at(1).node.campaign().expect("a campaign");
@@ -117,7 +114,7 @@ impl Cluster {
                     for done in output.done {
                         clients.done(done, node).expect("a store");
                     }
-                    if is_quiet {
+                    if is_quiet && !clients.has_work() {
                         break;
                     }
                 }

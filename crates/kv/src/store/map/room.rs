@@ -20,6 +20,19 @@ pub(super) struct Room {
     garbage_left: u64,
 }
 
+/// Bytes that puts leave free.
+fn kept(total: u64) -> u64 {
+    (total / PART_KEPT).clamp(KEPT_BYTES.0, KEPT_BYTES.1).min(total / 8)
+}
+
+/// How much room a map has.
+pub(super) fn of(map: &dyn OrderedMap) -> super::Room {
+    let usage = map.usage();
+    let garbage = if usage.held { 0 } else { usage.garbage };
+    let free = (usage.free + garbage).saturating_sub(usage.reserved);
+    super::Room { total: usage.total, free, kept: kept(usage.total) }
+}
+
 impl Room {
     pub(super) fn has(&mut self, map: &dyn OrderedMap, changes: &[Change], share: Share) -> Result<bool> {
         let record = |change: &Change| {
@@ -30,7 +43,7 @@ impl Room {
         let longest = changes.iter().map(record).max().unwrap_or_default();
         let fits = || {
             let usage = map.usage();
-            let kept = (usage.total / PART_KEPT).clamp(KEPT_BYTES.0, KEPT_BYTES.1).min(usage.total / 8);
+            let kept = kept(usage.total);
             let kept = match share {
                 Share::Usual => kept,
                 Share::System => kept / 2,
