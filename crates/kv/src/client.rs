@@ -1,7 +1,7 @@
 //! The clients of a replica, without input or output: bytes come in, commands go to the node with tickets, and replies go out in the
 //! order of the requests, in whatever order the node answers.
 //!
-//! A turn of the reactor, as the clients see it:
+//! A turn of the reactor, as the clients see it, which begins with [`Clients::begin_step`]:
 //!
 //! 1. [`Clients::open`] for who has connected. `None`: tell it [`TOO_MANY`] and close.
 //! 2. What was read from a connection goes into [`Clients::input`]; then [`Clients::advance`]. No more is read while
@@ -50,11 +50,13 @@ mod hash_slot;
 mod info;
 mod lookup;
 mod once;
+mod performance;
 mod relay;
 mod settings;
 mod shared;
 mod slots;
 mod statistics;
+mod step;
 mod steps;
 mod table;
 mod tickets;
@@ -65,6 +67,6 @@ mod wait;
 
 pub use clients::{Clients, TOO_MANY};
 pub use connection::Peer;
-pub use settings::{Name, Settings};
+pub use settings::{Name, Process, Settings};
 pub use statistics::Statistics;
-pub use steps::STEP_PLACES;
+pub use step::STEP_PLACES;

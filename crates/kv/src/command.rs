@@ -20,7 +20,6 @@ use std::sync::LazyLock;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::machine::draft::Draft;
 pub use crate::machine::draft::PLACES_MAX;
 use crate::resp::Reply;
 
@@ -28,17 +27,9 @@ pub use arguments::integer;
 use definition::{ALL_KEYS, KEYS_AND_VALUES, NO_KEY, ONE_KEY, TWO_KEYS};
 pub use definition::{Access, Command, Places, Run};
 pub use listing::Listing;
-use outcome::wrong;
 pub use outcome::{Outcome, Refusal};
+use outcome::{bounded, wrong};
 pub use strings::WORK_BYTES_MAX;
-
-/// Refuses what has looked at more than it may.
-fn bounded(draft: &Draft<'_>) -> Outcome<()> {
-    if draft.has_looked_at_all() {
-        return wrong(format!("a command looks at {PLACES_MAX} keys at most"));
-    }
-    Ok(())
-}
 
 /// All commands. Those within another are named `client|id`.
 pub fn all() -> impl Iterator<Item = &'static Command> {

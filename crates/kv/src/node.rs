@@ -389,6 +389,17 @@ impl Node {
         Status { role, term, leader, committed, applied: store.applied(), last: store.last(), is_stalled }
     }
 
+    /// Elections that it has begun since its start.
+    pub fn elections(&self) -> u64 {
+        self.elections
+    }
+
+    /// Snapshots that others fetch, and whether one is received.
+    pub fn snapshots(&self) -> (usize, bool) {
+        let is_receiver = matches!(self.part, Part::Receiver(_));
+        (self.giving.len(), is_receiver || self.incoming.is_some())
+    }
+
     /// Who votes alone is elected at once, and Raft asserts that it has nothing then that is not durable.
     fn confirm_if_alone(&mut self) -> store::Result<()> {
         let is_alone = |raw: &RawNode<Log>| raw.raft.state != StateRole::Leader && raw.raft.prs().is_singleton();

@@ -1,4 +1,4 @@
-//! What one client asks holds up nobody for long: what is done between two turns of the reactor is counted, over all commands at their limits.
+//! No client holds up others for long: work between two turns of the reactor is counted, over all commands at their limits.
 
 #[path = "support/cluster.rs"]
 mod cluster;
@@ -85,7 +85,8 @@ fn no_step_is_longer_than_said() {
         );
         let longest = cluster.at(1).clients.longest_step();
         let what = String::from_utf8_lossy(&bytes[..bytes.len().min(40)]).into_owned();
-        assert!(longest <= STEP_PLACES + PLACES_MAX + 2, "{longest} places in a step after {what}");
+        // A request and a read may each be the last of their half.
+        assert!(longest <= STEP_PLACES + 2 * (PLACES_MAX + 1), "{longest} places in a step after {what}");
     }
     assert!(cluster.at(1).clients.longest_step() > STEP_PLACES, "the count counts");
 }
@@ -95,12 +96,13 @@ fn no_step_is_longer_than_said() {
 fn others_are_served_while_keys_are_listed() {
     let (mut cluster, lists) = filled();
     let other = cluster.open(1);
-    cluster.put(1, lists, &[request(&["KEYS", "key:00*"]), request(&["DBSIZE"])].concat());
+    cluster.put(1, lists, &[request(&["KEYS", "key:0*"]), request(&["DBSIZE"])].concat());
     let mut turns = 0;
     let mut answered_after = None;
     loop {
         let now_us = cluster.now_us;
         let replica = cluster.at(1);
+        replica.clients.begin_step();
         replica.clients.turn(&mut replica.node, now_us).expect("a store");
         for done in replica.node.take_output().done {
             replica.clients.done(done, &mut replica.node).expect("a store");
@@ -119,6 +121,6 @@ fn others_are_served_while_keys_are_listed() {
     assert!(answered_after.is_some_and(|at| at < turns), "{answered_after:?} of {turns}");
     cluster.settle();
     let said = cluster.take(1, lists);
-    assert!(said.starts_with(b"*10000\r\n$10\r\nkey:000000\r\n"));
+    assert!(said.starts_with(format!("*{KEYS}\r\n$10\r\nkey:000000\r\n").as_bytes()));
     assert!(said.ends_with(format!("\r\n:{KEYS}\r\n").as_bytes()));
 }

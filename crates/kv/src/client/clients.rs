@@ -9,10 +9,13 @@ use super::connection::{Connection, Peer};
 use super::context::Context;
 use super::dispatch;
 use super::evaluate::{read_applied, slot_of};
+use super::lookup::lookup;
+use super::performance::front;
 use super::settings::{Name, Settings};
 use super::shared::Shared;
 use super::slots::State;
 use super::statistics::Statistics;
+use super::step::Step;
 use super::table::Table;
 use super::tickets::Stub;
 use super::wait;
@@ -258,7 +261,6 @@ impl Clients {
         if self.shared.forwards.has_room() {
             self.shared.held.extend(std::mem::take(&mut self.shared.forwards.waiting));
         }
-        self.shared.step.renew();
         self.read_due(node);
         for token in std::mem::take(&mut self.shared.held) {
             self.advance(token, node, now_us)?;
@@ -383,10 +385,17 @@ impl Clients {
                 *is_asked = false;
                 connection.is_held = true;
             } else if fate == Fate::Readable && connection.is_listing {
-                match self.list(&mut connection, number, node) {
+                let begun_us = (self.shared.settings.steady_us)();
+                let listed = self.list(&mut connection, number, node);
+                connection.listed_us += (self.shared.settings.steady_us)().saturating_sub(begun_us);
+                match listed {
                     None => self.batches.add_due((token, number)),
                     Some(reply) => {
                         connection.is_listing = false;
+                        self.shared.performance.has_failed = matches!(reply, Reply::Error(_));
+                        let us = std::mem::take(&mut connection.listed_us);
+                        let request = connection.slots.take_read(number).unwrap_or_default();
+                        self.note(&connection, &request, us);
                         connection.slots.set(number, State::Said(reply));
                     }
                 }
@@ -394,7 +403,13 @@ impl Clients {
                 (connection.is_listing, connection.listing) = (false, None);
                 let request = connection.slots.take_read(number).unwrap_or_default();
                 let reply = match fate {
-                    Fate::Readable => read_applied(&mut self.shared, &request, node),
+                    Fate::Readable => {
+                        let begun_us = (self.shared.settings.steady_us)();
+                        let reply = read_applied(&mut self.shared, &request, node, Step::add_read);
+                        let us = (self.shared.settings.steady_us)().saturating_sub(begun_us);
+                        self.note(&connection, &request, us);
+                        reply
+                    }
                     _ => self
                         .shared
                         .again(command::find(&request[0]).map_or(0, |command| slot_of(command, &request)), node),
@@ -405,6 +420,13 @@ impl Clients {
         }
         self.table.put(connection);
         self.count(token);
+    }
+
+    /// Notes how long a read took.
+    fn note(&mut self, connection: &Connection, request: &[bytes::Bytes], us: u64) {
+        let Ok(command) = lookup(request) else { return };
+        let (bounds, now_us) = (self.shared.thresholds(), connection.active_us);
+        self.shared.performance.note(connection, (command, &front(request), request.len()), us, now_us, bounds);
     }
 
     /// A reply has become known.

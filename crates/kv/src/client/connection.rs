@@ -77,6 +77,8 @@ pub struct Connection {
     /// Whether nothing more is done until its KEYS is, and how far that is.
     pub is_listing: bool,
     pub listing: Option<Listing>,
+    /// Microseconds that it has taken.
+    pub listed_us: u64,
     /// What it is there for, if it is not a client's.
     pub guest: Option<Guest>,
     /// Whether it is closed at once.
@@ -115,6 +117,7 @@ impl Connection {
             is_asking: false,
             is_listing: false,
             listing: None,
+            listed_us: 0,
             guest: None,
             is_killed: false,
             counted_bytes: 0,
@@ -163,11 +166,15 @@ impl Connection {
     /// Bytes of all that waits here, roughly: requests, whole or not, and replies.
     pub fn bytes(&self) -> usize {
         let queued = self.transaction.as_ref().map_or(0, |transaction| transaction.bytes);
-        let parked = self.parked.as_ref().map_or(0, |request| weight(request));
-        let reads = self.slots.read_bytes().max(self.slots.kept_bytes(self.requests.taken()));
-        let asked = self.requests.bytes_held() + reads + parked;
+        let asked = self.requests.bytes_held() + self.argument_bytes();
         let listed = self.listing.as_ref().map_or(0, Listing::bytes);
         asked + queued + self.watched.bytes + listed + self.reply_bytes()
+    }
+
+    /// Bytes of requests that have come whole and are not done, roughly.
+    pub fn argument_bytes(&self) -> usize {
+        let parked = self.parked.as_ref().map_or(0, |request| weight(request));
+        self.slots.read_bytes().max(self.slots.kept_bytes(self.requests.taken())) + parked
     }
 
     /// Gives up what waits, for it is to be closed at once.

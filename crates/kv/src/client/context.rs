@@ -4,6 +4,7 @@ use super::batches::Batches;
 use super::shared::Shared;
 use super::table::Table;
 use crate::node::{Node, Role};
+use crate::store::Room;
 
 /// What a request may touch.
 pub struct Context<'a> {
@@ -19,6 +20,12 @@ impl Context<'_> {
     /// This replica's clock, in milliseconds since 1970.
     pub fn now_ms(&self) -> u64 {
         self.now_us / 1000
+    }
+
+    /// How much room this replica's store has; none while it receives its data.
+    pub fn room(&self) -> Room {
+        let store = self.node.store();
+        if store.is_partial() { Room::default() } else { store.room() }
     }
 
     /// Whether this replica believes to lead.

@@ -8,6 +8,8 @@ use super::context::Context;
 use super::denials::About;
 use super::evaluate::{self, evaluate, run_on, slot_of};
 use super::lookup::lookup;
+use super::performance;
+use super::slots::State;
 use super::{forward, once, transaction, users, wait};
 use crate::acl::{self, Denied};
 use crate::command::{Access, Command};
@@ -28,7 +30,11 @@ pub fn request(context: &mut Context<'_>, connection: &mut Connection, request: 
 }
 
 fn checked(context: &mut Context<'_>, connection: &mut Connection, request: Vec<Bytes>) -> store::Result<()> {
-    let command = match lookup(&request).and_then(|command| allowed(context, connection, command, &request)) {
+    let looked_up = lookup(&request).and_then(|command| {
+        let allowed = allowed(context, connection, command, &request);
+        allowed.inspect_err(|_| context.shared.performance.reject(command.name))
+    });
+    let command = match looked_up {
         Ok(command) => command,
         Err(reply) => {
             context.shared.statistics.commands += 1;
@@ -50,7 +56,18 @@ fn checked(context: &mut Context<'_>, connection: &mut Connection, request: Vec<
         queue(context, connection, command, request);
         return Ok(());
     }
-    run(context, connection, command, request)
+    let (front, count) = (performance::front(&request), request.len());
+    let begun_us = (context.shared.settings.steady_us)();
+    context.shared.performance.has_failed = false;
+    run(context, connection, command, request)?;
+    // A read that waits is noted when it is done.
+    let last = connection.slots.next().wrapping_sub(1);
+    if !matches!(connection.slots.get_mut(last), Some(State::Read { .. })) {
+        let us = (context.shared.settings.steady_us)().saturating_sub(begun_us);
+        let (bounds, now_us) = (context.shared.thresholds(), context.now_us);
+        context.shared.performance.note(connection, (command, &front, count), us, now_us, bounds);
+    }
+    Ok(())
 }
 
 /// A request was refused before it was done: the transaction is spoilt, or ends if it was its EXEC.

@@ -5,10 +5,12 @@ use bytes::Bytes;
 use super::connection::Connection;
 use super::context::Context;
 use super::hash_slot;
+use super::lookup::lookup;
 use super::shared::Shared;
 use super::slots::State;
+use super::step::Step;
 use super::tickets::Stub;
-use crate::command::{self, Command, Refusal};
+use crate::command::{Command, Refusal};
 use crate::machine::draft::Draft;
 use crate::node::{Node, NotNow, Role};
 use crate::resp::Reply;
@@ -52,7 +54,7 @@ fn on_newest(
     run: impl FnOnce(&mut Draft<'_>) -> Result<Reply, Reply>,
 ) -> store::Result<Result<Reply, NotNow>> {
     let (now_ms, memory) = (context.now_ms(), &context.shared.memory);
-    let step = &mut context.shared.step;
+    let (step, performance) = (&mut context.shared.step, &mut context.shared.performance);
     context.node.evaluate(ticket, now_ms, |draft| {
         draft.remember(memory);
         let reply = run(draft).unwrap_or_else(|reply| {
@@ -61,6 +63,7 @@ fn on_newest(
         });
         draft.keep_time();
         step.add(draft);
+        performance.has_failed = matches!(reply, Reply::Error(_));
         Ok(reply)
     })
 }
@@ -74,7 +77,7 @@ pub fn run_on(command: &Command, request: &[Bytes], draft: &mut Draft<'_>) -> Re
 fn evaluate_read(context: &mut Context<'_>, connection: &mut Connection, number: u64) -> store::Result<()> {
     let token = connection.token;
     let Some(State::Read { request, .. }) = connection.slots.get_mut(number) else { return Ok(()) };
-    let Some(command) = command::find(&request[0]) else { return Ok(()) };
+    let Ok(command) = lookup(request) else { return Ok(()) };
     let (slot, ticket) = (slot_of(command, request), Stub::Place { token, number }.ticket());
     // If it is not taken, it stays a read.
     if let Ok(reply) = on_newest(context, ticket, |draft| run_on(command, request, draft))? {
@@ -105,7 +108,7 @@ pub fn read(
             context.batches.add_due((connection.token, number));
             return Ok(());
         } else {
-            read_applied(context.shared, &request, context.node)
+            read_applied(context.shared, &request, context.node, Step::add)
         };
         connection.say(reply);
         return Ok(());
@@ -123,15 +126,16 @@ fn needs_clock(context: &Context<'_>, command: &Command) -> bool {
         && context.node.store().clock_ms(Moment::Newest) + CLOCK_LAG_MS_MAX < context.now_ms()
 }
 
-/// Does a read on what is applied.
-pub fn read_applied(shared: &mut Shared, request: &[Bytes], node: &Node) -> Reply {
-    let Some(command) = request.first().and_then(|name| command::find(name)) else { return Reply::Null };
+/// Does a read on what is applied, and counts it as `count` does.
+pub fn read_applied(shared: &mut Shared, request: &[Bytes], node: &Node, count: fn(&mut Step, &Draft<'_>)) -> Reply {
+    let Ok(command) = lookup(request) else { return Reply::Null };
     let store = node.store();
     let view = View::new(store, Moment::Applied);
     let mut draft = Draft::new(&view, store.clock_ms(Moment::Applied), store.applied());
     draft.remember(&shared.memory);
     let reply = run_on(command, request, &mut draft).unwrap_or_else(|reply| reply);
-    shared.step.add(&draft);
+    count(&mut shared.step, &draft);
+    shared.performance.has_failed = matches!(reply, Reply::Error(_));
     match reply {
         Reply::Null => shared.statistics.misses += 1,
         Reply::Bytes(_) => shared.statistics.hits += 1,

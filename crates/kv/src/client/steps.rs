@@ -14,43 +14,12 @@ use crate::node::{Fate, Node};
 use crate::resp::Reply;
 use crate::store::{Moment, View};
 
-/// Places of a step, beyond the last command.
-pub const STEP_PLACES: usize = 8192;
-/// Bytes of values whose copy takes as long as a place.
-const BYTES_A_PLACE: usize = 4096;
-
-/// What the present step has done.
-#[derive(Debug, Default)]
-pub struct Step {
-    places: usize,
-    longest: usize,
-}
-
-impl Step {
-    /// Counts what a draft has done. Returns it in places.
-    pub fn add(&mut self, draft: &Draft<'_>) -> usize {
-        let places = draft.places() + draft.work() / BYTES_A_PLACE;
-        self.places += places;
-        self.longest = self.longest.max(self.places);
-        places
-    }
-
-    /// Places that are left.
-    pub fn left(&self) -> usize {
-        STEP_PLACES.saturating_sub(self.places)
-    }
-
-    /// Places of the longest step so far.
-    pub fn longest(&self) -> usize {
-        self.longest
-    }
-
-    pub(super) fn renew(&mut self) {
-        self.places = 0;
-    }
-}
-
 impl Clients {
+    /// Another step begins: the reactor has looked at what has come.
+    pub fn begin_step(&mut self) {
+        self.shared.step.renew();
+    }
+
     /// Whether there is something to do for which the last step had no time: [`Clients::turn`] goes on with it.
     pub fn has_work(&self) -> bool {
         self.batches.has_due() || !self.shared.held.is_empty()
@@ -63,7 +32,7 @@ impl Clients {
 
     /// Does reads that may be done, until the step is over.
     pub(super) fn read_due(&mut self, node: &Node) {
-        while self.shared.step.left() > 0
+        while self.shared.step.left_for_reads() > 0
             && let Some((token, number)) = self.batches.next_due()
         {
             // A store that was emptied since has nothing to read.
@@ -86,8 +55,8 @@ impl Clients {
         let store = node.store();
         let view = View::new(store, Moment::Applied);
         let draft = Draft::new(&view, store.clock_ms(Moment::Applied), store.applied());
-        let outcome = listing.step(&draft, self.shared.step.left());
-        self.shared.step.add(&draft);
+        let outcome = listing.step(&draft, self.shared.step.left_for_reads());
+        self.shared.step.add_read(&draft);
         match outcome {
             Ok(None) => connection.listing = Some(listing),
             Ok(Some(reply)) => return Some(reply),

@@ -3,10 +3,12 @@
 //! A star never takes back what a star before it has matched. What lies between two stars is looked for byte by byte, which takes at
 //! most the product of both lengths; where that becomes long, 64 places of the pattern are looked at at once (`wide`).
 
+mod element;
 mod wide;
 
 use super::{Outcome, wrong};
 use crate::machine::key::KEY_BYTES_MAX;
+use element::{Element, element};
 
 /// Refuses a pattern that is longer than any key: each key would be held against all of it.
 pub fn check(pattern: &[u8]) -> Outcome<()> {
@@ -17,7 +19,7 @@ pub fn check(pattern: &[u8]) -> Outcome<()> {
 }
 
 /// Steps that take as long as looking at a place.
-pub const STEPS_A_PLACE: usize = 256;
+pub const STEPS_A_PLACE: usize = 1024;
 /// Steps for each byte of pattern and text that the search byte by byte may take.
 const STEPS_A_BYTE: usize = 16;
 
@@ -84,65 +86,6 @@ pub fn prefix(pattern: &[u8]) -> Vec<u8> {
         at += length;
     }
     prefix
-}
-
-/// What one byte of a text may be.
-enum Element<'a> {
-    One(u8),
-    Any,
-    /// Within the brackets.
-    Set(&'a [u8]),
-}
-
-/// The element at the front of a pattern and its length. `None` at the end, or at a star.
-fn element(pattern: &[u8]) -> Option<(usize, Element<'_>)> {
-    Some(match pattern {
-        [] | [b'*', ..] => return None,
-        [b'?', ..] => (1, Element::Any),
-        [b'\\', byte, ..] => (2, Element::One(*byte)),
-        [b'[', rest @ ..] => {
-            let end = end_of_set(rest);
-            ((end + 2).min(pattern.len()), Element::Set(&rest[..end]))
-        }
-        [byte, ..] => (1, Element::One(*byte)),
-    })
-}
-
-/// Where the bracket closes: at the end if nowhere.
-fn end_of_set(rest: &[u8]) -> usize {
-    let mut at = 0;
-    while at < rest.len() && rest[at] != b']' {
-        at += if rest[at] == b'\\' { 2 } else { 1 };
-    }
-    at.min(rest.len())
-}
-
-impl Element<'_> {
-    fn has(&self, byte: u8) -> bool {
-        match self {
-            Element::One(one) => *one == byte,
-            Element::Any => true,
-            Element::Set([b'^', set @ ..]) => !is_in(set, byte),
-            Element::Set(set) => is_in(set, byte),
-        }
-    }
-}
-
-fn is_in(mut set: &[u8], byte: u8) -> bool {
-    loop {
-        let (first, rest) = match set {
-            [] => return false,
-            [b'\\', first, rest @ ..] | [first, rest @ ..] => (*first, rest),
-        };
-        let (last, rest) = match rest {
-            [b'-', last, rest @ ..] => (*last, rest),
-            _ => (first, rest),
-        };
-        if (first.min(last)..=first.max(last)).contains(&byte) {
-            return true;
-        }
-        set = rest;
-    }
 }
 
 #[cfg(test)]

@@ -292,7 +292,7 @@ impl<'a> Draft<'a> {
         Ok(head)
     }
 
-    /// What is known of a client's key without its value, which is not copied. None if there is no such key, or it has ended.
+    /// Version, deadline and length of a client's key; the value is not copied. None if there is no such key, or it has ended.
     pub fn front(&self, key: &[u8]) -> Result<Option<Front>, Unreadable> {
         let front = self.stored_front(key)?;
         if front.is_some_and(|front| front.has_ended(self.now_ms)) {
@@ -407,7 +407,7 @@ impl<'a> Draft<'a> {
         part.map(|(bytes, length)| Front::from_bytes(bytes, length).map_err(|torn| damaged(key, torn))).transpose()
     }
 
-    /// What the draft has changed at a place, or has read there last.
+    /// The value that the draft has put at a place, or has read there last.
     fn known(&self, place: &[u8]) -> Option<Option<Bytes>> {
         let read =
             || self.read_last.borrow().as_ref().filter(|(read, _)| read == place).map(|(_, value)| value.clone());

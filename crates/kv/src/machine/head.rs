@@ -17,14 +17,14 @@ pub const HEAD_BYTES_MAX: usize = 18;
 
 const STRING: u8 = 1;
 
-/// What is known of a string without its value.
+/// A string without its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Front {
     /// Index of the entry that changed it last, by which it is compared.
     pub version: u64,
     /// When it ends, in milliseconds since 1970 by the cluster's clock.
     pub deadline_ms: Option<u64>,
-    /// Where the value begins in what the map keeps.
+    /// Offset of the value in the bytes that the map keeps.
     pub value_at: usize,
     /// Length of the value in bytes.
     pub length: usize,

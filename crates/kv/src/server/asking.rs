@@ -230,10 +230,17 @@ impl Server {
         None
     }
 
+    /// How much room the store has; none is known while it receives its data.
+    pub fn room(&self) -> store::Room {
+        let store = self.node.store();
+        if store.is_partial() { store::Room::default() } else { store.room() }
+    }
+
     /// How the replica stands.
     pub fn state(&self) -> State {
         let status = self.node.status();
         let lag = status.committed.saturating_sub(status.applied);
+        let room = self.room();
         let serves = matches!(status.role, Role::Leader | Role::Follower | Role::Learner) && status.leader != 0;
         State {
             version: env!("CARGO_PKG_VERSION").into(),
@@ -246,6 +253,9 @@ impl Server {
             applied: status.applied,
             last: status.last,
             is_stalled: status.is_stalled,
+            is_full: room.is_full(),
+            store_size: room.total,
+            store_free: room.free,
             is_ready: serves && !status.is_stalled && lag <= READY_LAG_MAX,
             store: self.store_name().into(),
             uptime_s: self.clock.now_ms() / 1000,

@@ -53,6 +53,8 @@ impl Server {
                 Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(broken(error)),
                 _ => {}
             }
+            let begun_us = self.clock.now_us();
+            self.clients.begin_step();
             for event in &events {
                 self.happened(event, &mut signals)?;
             }
@@ -71,6 +73,7 @@ impl Server {
                 self.tick()?;
                 self.turn()?;
             }
+            self.traffic.longest_turn_us = self.traffic.longest_turn_us.max(self.clock.now_us() - begun_us);
             if self.has_ended() {
                 return self.node.persist();
             }

@@ -46,16 +46,16 @@ pub struct Footprint {
 pub struct Room {
     /// All that it has.
     pub total: u64,
-    /// What is free, or will be when garbage is cleared away.
+    /// Free bytes, garbage that can be cleared away included.
     pub free: u64,
-    /// What of that is kept for others than those who put keys.
+    /// Bytes of the free ones that are kept for others than those who put keys.
     pub kept: u64,
 }
 
 impl Room {
     /// Whether little or nothing is put any more: a 64th is left, or a MiB where that is less.
     pub fn is_full(&self) -> bool {
-        self.free.saturating_sub(self.kept) < (self.total / 64).min(1 << 20)
+        self.total > 0 && self.free.saturating_sub(self.kept) < (self.total / 64).min(1 << 20)
     }
 }
 

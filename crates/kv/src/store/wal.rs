@@ -13,6 +13,7 @@ mod counted;
 mod disk;
 mod frame;
 mod item;
+mod known;
 mod open;
 mod outgoing;
 mod room;
@@ -38,6 +39,7 @@ pub use config::WalConfig;
 use counted::Counted;
 pub use disk::{Disk, DiskFile, Files};
 use item::Item;
+use known::Known;
 pub use sim_disk::SimDisk;
 use tail::Tail;
 use versions::Versions;
@@ -55,7 +57,7 @@ pub struct WalStore {
     is_partial: bool,
     receiving: Option<outgoing::Parser>,
     /// How much room the disk has.
-    known: room::Known,
+    known: Known,
     /// The first failure of the medium. What is in the files is not known after it.
     failure: Option<Error>,
 }
@@ -84,7 +86,7 @@ impl WalStore {
             checkpoint: None,
             is_partial,
             receiving: None,
-            known: room::Known::default(),
+            known: Known::default(),
             failure: None,
         };
         if is_partial {

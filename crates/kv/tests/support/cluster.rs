@@ -102,6 +102,7 @@ impl Cluster {
                     node.step(letter).expect("a store");
                 }
                 loop {
+                    clients.begin_step();
                     clients.turn(node, now_us).expect("a store");
                     if node.wants_persist() {
                         node.persist().expect("a store");

@@ -1,11 +1,11 @@
 //! Looks for what lies between two stars at 64 places of the pattern at once: which beginnings of it end at a byte of the text is a row of
 //! bits, which moves by one with each byte (Baeza-Yates and Gonnet, "shift-and"). So a match takes a 64th of the product of both lengths.
 
-use super::element;
+use super::element::element;
 
 const BITS: usize = u64::BITS as usize;
 
-/// What lies between two stars, ready to be looked for.
+/// The part of a pattern between two stars, ready to be looked for.
 struct Segment {
     /// Words of a row.
     words: usize,
@@ -50,7 +50,7 @@ impl Segment {
         text.len() == self.length && text.iter().enumerate().all(has)
     }
 
-    /// Where the first place ends in a text at which the segment is found.
+    /// The end of the first place in a text at which the segment is found.
     fn find(&self, text: &[u8], steps: &mut usize) -> Option<usize> {
         if self.length == 0 {
             return Some(0);

@@ -26,11 +26,11 @@ fn kept(total: u64) -> u64 {
 }
 
 /// How much room a map has.
-pub(super) fn of(map: &dyn OrderedMap) -> super::Room {
+pub(super) fn of(map: &dyn OrderedMap) -> super::super::Room {
     let usage = map.usage();
     let garbage = if usage.held { 0 } else { usage.garbage };
     let free = (usage.free + garbage).saturating_sub(usage.reserved);
-    super::Room { total: usage.total, free, kept: kept(usage.total) }
+    super::super::Room { total: usage.total, free, kept: kept(usage.total) }
 }
 
 impl Room {

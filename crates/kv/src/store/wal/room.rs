@@ -4,6 +4,7 @@
 use super::super::error::{Error, Result};
 use super::super::{Room, Share};
 use super::WalStore;
+use super::checkpoint::Checkpoint;
 use super::disk::Disk;
 use super::versions::weight;
 use crate::entry::Change;
@@ -19,16 +20,6 @@ const EXTENTS_KEPT: u64 = 4;
 const FRAME_BYTES: u64 = 256;
 /// The least length of a log at which the state is written out because the disk is short.
 const LOG_BYTES_LEAST: u64 = 16 << 10;
-
-/// What is known of the disk.
-#[derive(Debug, Default)]
-pub(super) struct Known {
-    free: u64,
-    /// Bytes that had been written when it was asked; none if it was not.
-    asked_at: Option<u64>,
-    /// Whether the last write had no room.
-    pub(super) is_blocked: bool,
-}
 
 impl WalStore {
     /// Bytes that the disk has, less what was written since.
@@ -49,7 +40,7 @@ impl WalStore {
     /// Bytes that must be free for the state to be written out.
     fn state_needs(&self) -> u64 {
         let (applied, pending) = self.versions.bytes();
-        let written = self.checkpoint.as_ref().map_or(0, super::Checkpoint::written);
+        let written = self.checkpoint.as_ref().map_or(0, Checkpoint::written);
         (applied + pending).saturating_sub(written) + self.config.extent_bytes
     }
 
