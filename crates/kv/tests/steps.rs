@@ -2,11 +2,8 @@
 
 #[path = "support/cluster.rs"]
 mod cluster;
-#[path = "support/lines.rs"]
-mod lines;
 
 use cluster::Cluster;
-use lines::says;
 use perdura_kv::client::{STEP_PLACES, Settings};
 use perdura_kv::command::PLACES_MAX;
 
@@ -50,7 +47,6 @@ fn no_step_is_longer_than_said() {
     let (mut cluster, token) = filled();
     let long_key = "a".repeat(32_000);
     let long_pattern = format!("*{}b*", "a".repeat(16_000));
-    says(&mut cluster, 1, token, "PING");
     cluster.put(1, token, &request(&["SET", &long_key, "v"]));
     cluster.settle();
     assert_eq!(cluster.take(1, token), b"+OK\r\n");
@@ -58,19 +54,19 @@ fn no_step_is_longer_than_said() {
         request(&["KEYS", "*"]),
         request(&["KEYS", "*none*"]),
         request(&["KEYS", &long_pattern]),
-        request(&["SCAN", "0", "COUNT", "10000", "MATCH", &long_pattern]).repeat(50),
-        request(&["SCAN", "0", "COUNT", "10000"]).repeat(50),
-        request(&["PERDURA.RANGE", "COUNT", "10000", "WITHVALUES"]).repeat(50),
-        named("EXISTS", PLACES_MAX / 2, false).repeat(5),
-        named("MGET", PLACES_MAX / 2, false).repeat(5),
-        named("TOUCH", 10, false).repeat(10_000),
+        request(&["SCAN", "0", "COUNT", "10000", "MATCH", &long_pattern]).repeat(3),
+        request(&["SCAN", "0", "COUNT", "10000"]).repeat(5),
+        request(&["PERDURA.RANGE", "COUNT", "10000", "WITHVALUES"]).repeat(5),
+        named("EXISTS", PLACES_MAX / 2, false).repeat(3),
+        named("MGET", PLACES_MAX / 2, false).repeat(3),
+        named("TOUCH", 10, false).repeat(2_000),
         named("MSET", 8_000, true).repeat(5),
         named("DEL", 8_000, false).repeat(5),
         named("WATCH", 9_000, false),
         request(&["UNWATCH"]),
         request(&["RANDOMKEY"]).repeat(1000),
-        request(&["GET", "key:000000"]).repeat(50_000),
-        request(&["INCR", "n"]).repeat(20_000),
+        request(&["GET", "key:000000"]).repeat(20_000),
+        request(&["INCR", "n"]).repeat(10_000),
         [request(&["MULTI"]), named("EXISTS", 1000, false).repeat(30), request(&["EXEC"])].concat(),
         request(&["DBSIZE"]),
     ];

@@ -50,12 +50,19 @@ pub struct Room {
     pub free: u64,
     /// Bytes of the free ones that are kept for others than those who put keys.
     pub kept: u64,
+    /// Whether keys were refused last, and little has become free since.
+    pub refuses: bool,
 }
 
 impl Room {
     /// Whether little or nothing is put any more: a 64th is left, or a MiB where that is less.
     pub fn is_full(&self) -> bool {
-        self.total > 0 && self.free.saturating_sub(self.kept) < (self.total / 64).min(1 << 20)
+        self.refuses || self.total > 0 && self.free.saturating_sub(self.kept) < self.little()
+    }
+
+    /// Bytes that are little for it.
+    pub fn little(&self) -> u64 {
+        (self.total / 64).min(1 << 20)
     }
 }
 

@@ -174,7 +174,7 @@ impl Store for MapStore {
     }
 
     fn room(&self) -> Room {
-        room::of(&*self.map)
+        room::of(&*self.map, &self.room)
     }
 
     fn append(&mut self, entries: &[Entry]) -> Result<()> {

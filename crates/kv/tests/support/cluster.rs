@@ -17,6 +17,7 @@ pub struct Replica {
     pub is_cut_off: bool,
     /// To whom it passes requests on, and the number of that connection.
     link: Option<(u64, u64)>,
+    #[allow(dead_code, reason = "only tests of full disks look at it")]
     pub place: Place,
 }
 

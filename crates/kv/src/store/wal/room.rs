@@ -95,12 +95,16 @@ impl WalStore {
     pub(super) fn room_left(&self) -> Room {
         let (applied, pending) = self.versions.bytes();
         let (state, most) = (applied + pending, self.config.state_bytes_max);
-        let of_state =
-            Room { total: most, free: most.saturating_sub(state), kept: most - self.state_most(Share::Usual) };
+        let of_state = Room {
+            total: most,
+            free: most.saturating_sub(state),
+            kept: most - self.state_most(Share::Usual),
+            refuses: false,
+        };
         let free = self.disk.free_bytes().unwrap_or_default();
         let kept = self.state_needs() + EXTENTS_KEPT * self.config.extent_bytes;
         let total = free.saturating_add(self.disk.used_bytes());
-        let of_disk = Room { total, free: if self.known.is_blocked { 0 } else { free }, kept };
+        let of_disk = Room { total, free: if self.known.is_blocked { 0 } else { free }, kept, refuses: false };
         if of_disk.free.saturating_sub(of_disk.kept) < of_state.free.saturating_sub(of_state.kept) {
             of_disk
         } else {
