@@ -1,14 +1,15 @@
 //! The clients of a replica, without input or output: bytes come in, commands go to the node with tickets, and replies go out in the
 //! order of the requests, in whatever order the node answers.
 //!
-//! A turn of the reactor, as the clients see it:
+//! A turn of the reactor, as the clients see it, which begins with [`Clients::begin_step`]:
 //!
 //! 1. [`Clients::open`] for who has connected. `None`: tell it [`TOO_MANY`] and close.
 //! 2. What was read from a connection goes into [`Clients::input`]; then [`Clients::advance`]. No more is read while
 //!    [`Clients::wants_input`] is false.
 //! 3. [`Clients::tick`] now and then (every 10 to 100 ms): deadlines of keys, waits that time out, whether users are known; then
 //!    [`Clients::take_notices`] for the log.
-//! 4. [`Clients::turn`] when all input is in: it goes on where a connection was held up, and asks the node for the reads of all at once.
+//! 4. [`Clients::turn`] when all input is in: it goes on where a connection was held up, does reads that may be done, as far as a step goes, and
+//!    asks the node for the reads of all at once. While [`Clients::has_work`], the next turn comes without waiting for anything.
 //! 5. The node's turn; each of its [`Done`](crate::node::Done)s goes into [`Clients::done`], then again 4, until the node has nothing to give out.
 //! 6. For each of [`Clients::take_woken`]: write [`Clients::output`] and advance the buffer by what was written. When it is empty: close if
 //!    [`Clients::is_over`], else [`Clients::advance`], for what was held up by a full output.
@@ -53,11 +54,14 @@ mod judging;
 mod lookup;
 mod notices;
 mod once;
+mod performance;
 mod relay;
 mod settings;
 mod shared;
 mod slots;
 mod statistics;
+mod step;
+mod steps;
 mod table;
 mod tickets;
 mod transaction;
@@ -69,5 +73,6 @@ mod wait;
 pub use clients::{Clients, TOO_MANY};
 pub use connection::Peer;
 pub use notices::Notice;
-pub use settings::{Name, Settings};
+pub use settings::{Name, Process, Settings};
 pub use statistics::Statistics;
+pub use step::STEP_PLACES;

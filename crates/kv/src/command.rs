@@ -22,14 +22,16 @@ use std::sync::LazyLock;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
+pub use crate::machine::draft::PLACES_MAX;
 use crate::resp::Reply;
 
 pub use arguments::integer;
 use definition::{ALL_KEYS, KEYS_AND_VALUES, NO_KEY, ONE_KEY, TWO_KEYS};
 pub use definition::{Access, Command, Places, Run};
 pub use key_access::KeyAccess;
-use outcome::wrong;
+pub use listing::Listing;
 pub use outcome::{Outcome, Refusal};
+use outcome::{bounded, wrong};
 pub use strings::WORK_BYTES_MAX;
 
 /// All commands. Those within another are named `client|id`.
@@ -90,15 +92,16 @@ pub fn help(name: &'static str) -> Reply {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use super::{Access, all, find};
+    use super::{Access, PLACES_MAX, Refusal, all, find};
     use crate::machine::draft::tests::Shelf;
-    use crate::machine::draft::{Draft, Each, Source, Unreadable};
+    use crate::machine::draft::{Draft, Each, Part, Source, Unreadable};
     use crate::machine::head::Head;
     use crate::machine::key;
     use crate::machine::memory::Memory;
     use crate::resp::{Limits, Protocol, Reply, Requests};
     use bytes::{Bytes, BytesMut};
-    use std::ops::Bound;
+    use std::cell::Cell;
+    use std::ops::{Bound, Range};
     use std::sync::Arc;
 
     /// A machine that is told commands as people type them.
@@ -158,6 +161,10 @@ pub(crate) mod tests {
             Ok(None)
         }
 
+        fn part(&self, _: &[u8], _: Range<usize>) -> Result<Option<Part>, Unreadable> {
+            Ok(None)
+        }
+
         fn scan(&self, _: &[u8], _: Bound<&[u8]>, each: Each<'_>) -> Result<(), Unreadable> {
             let head = Head { version: 1, deadline_ms: None, value: Bytes::new() }.to_bytes();
             for number in 0..self.count {
@@ -182,6 +189,105 @@ pub(crate) mod tests {
             assert!(command.arity != 0 && command.summary.ends_with('.'), "{}", command.name);
             assert_eq!(command.places.first == 0, command.places.step == 0, "{}", command.name);
             assert_eq!(find(command.name.as_bytes()).is_some(), !command.name.contains('|'), "{}", command.name);
+        }
+    }
+
+    /// The versions of another source, and how many bytes of values were handed out.
+    struct Counted<'a>(&'a Shelf, Cell<usize>);
+
+    impl Source for Counted<'_> {
+        fn get(&self, place: &[u8]) -> Result<Option<Bytes>, Unreadable> {
+            let found = self.0.get(place)?;
+            self.1.set(self.1.get() + found.as_ref().map_or(0, Bytes::len));
+            Ok(found)
+        }
+
+        fn part(&self, place: &[u8], range: Range<usize>) -> Result<Option<Part>, Unreadable> {
+            let found = self.0.part(place, range)?;
+            self.1.set(self.1.get() + found.as_ref().map_or(0, |(bytes, _)| bytes.len()));
+            Ok(found)
+        }
+
+        fn scan(&self, prefix: &[u8], from: Bound<&[u8]>, each: Each<'_>) -> Result<(), Unreadable> {
+            self.0.scan(prefix, from, each)
+        }
+    }
+
+    /// Hazard: values are copied whole to see that a key is there. EXISTS of 2,000 names of 8 MiB held the reactor for seconds, and the
+    /// leader lost its office. What a command hands out of a large value is a head, or what it returns.
+    #[test]
+    fn a_large_value_is_copied_only_for_who_wants_it() {
+        const LARGE: usize = 50_000;
+        let mut table = Table::at(1_000);
+        let value = "v".repeat(LARGE);
+        for line in ["SET a", "SET b", "SET c"] {
+            table.does(&format!("{line} {value} PX 100000"));
+        }
+        for (line, most) in [
+            ("EXISTS a b c a b c", 0),
+            ("TOUCH a b c", 0),
+            ("TYPE a", 0),
+            ("STRLEN a", 0),
+            ("TTL a", 0),
+            ("PEXPIRETIME a", 0),
+            ("GETRANGE a 5 14", 10),
+            ("GETRANGE a -3 -1", 3),
+            ("SETNX a x", 0),
+            ("SET a x NX", 0),
+            ("SET a x IFEQ y", 0),
+            ("MSETNX d 1 a 2", 0),
+            ("EXPIRE a 1 NX", 0),
+            ("EXPIRE a 1 GT", 0),
+            ("PERSIST none", 0),
+            ("RENAMENX a b", 0),
+            ("COPY a b", 0),
+            ("SETRANGE a 5 ''", 0),
+            ("INCR a", 0),
+            ("INCRBYFLOAT a 1", 0),
+            ("PERDURA.CAS a 99 x", 0),
+            ("PERDURA.CAD a 99", 0),
+            ("SCAN 0 COUNT 100", 0),
+            ("PERDURA.RANGE", 0),
+            ("RANDOMKEY", 0),
+            ("GET a", LARGE),
+            ("SET a x KEEPTTL", 0),
+            ("SET b x", 0),
+            ("DEL c", 0),
+        ] {
+            let counted = Counted(&table.shelf, Cell::new(0));
+            let request: Vec<Bytes> = line.split(' ').map(|word| Bytes::from(word.replace("''", ""))).collect();
+            let mut draft = Draft::new(&counted, table.now_ms, 1_000);
+            draft.remember(&table.memory, &Bytes::from_static(b"default"));
+            let _ = find(&request[0]).expect("a command").run(&request, &mut draft);
+            let looked_at = draft.places();
+            let handed = counted.1.get();
+            // Beside the value: a head for each look, and the number of keys.
+            assert!(handed <= most + 20 * (looked_at + 1), "{line}: {handed} bytes, {looked_at} places");
+        }
+        // The sweep of keys that have ended.
+        let counted = Counted(&table.shelf, Cell::new(0));
+        let mut draft = Draft::new(&counted, 1_000_000, 1_000);
+        assert_eq!(crate::machine::sweep::sweep(&mut draft), Ok(3));
+        assert!(counted.1.get() < 1_000, "{} bytes", counted.1.get());
+    }
+
+    /// Hazard: one command that names very many keys holds the reactor for as long as it takes.
+    #[test]
+    fn a_command_that_names_too_many_keys_is_refused() {
+        let refused = Err(Refusal::Wrong(Reply::error(format!("a command looks at {PLACES_MAX} keys at most"))));
+        for (name, value) in [("EXISTS", false), ("DEL", false), ("MGET", false), ("MSET", true), ("MSETNX", true)] {
+            for (count, fits) in [(PLACES_MAX / 4, true), (PLACES_MAX + 2, false)] {
+                let names = (0..count).flat_map(|number| {
+                    let key = Bytes::from(number.to_string());
+                    if value { vec![key, Bytes::from_static(b"v")] } else { vec![key] }
+                });
+                let request: Vec<Bytes> = [Bytes::from(name)].into_iter().chain(names).collect();
+                let shelf = Shelf::default();
+                let mut draft = Draft::new(&shelf, 1, 1);
+                let outcome = find(&request[0]).expect("a command").run(&request, &mut draft);
+                assert!(if fits { outcome.is_ok() } else { outcome == refused }, "{name} of {count}");
+                assert!(draft.places() <= PLACES_MAX + 2, "{name}: {} places", draft.places());
+            }
         }
     }
 

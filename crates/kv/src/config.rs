@@ -80,6 +80,8 @@ pub struct Store {
     pub snapshot_garbage_size: Size,
     /// Length of a log at which the state is written out.
     pub log_size: Size,
+    /// Most bytes of keys and values of a `wal` in DRAM. 0: half of the machine's.
+    pub state_size: Size,
 }
 
 impl Default for Store {
@@ -91,6 +93,7 @@ impl Default for Store {
             ring_size: Size(64 << 20),
             snapshot_garbage_size: Size(256 << 20),
             log_size: Size(64 << 20),
+            state_size: Size(0),
         }
     }
 }
@@ -349,6 +352,9 @@ impl Config {
         let within = |name: &str, value: u64, bounds: &Bounds| between(name, value, *bounds.start(), *bounds.end());
         between("store.size", store.size.0, 1 << 20, 1 << 46)?;
         between("store.ring_size", store.ring_size.0, 0, 1 << 40)?;
+        if store.state_size.0 != 0 {
+            between("store.state_size", store.state_size.0, 1 << 20, 1 << 46)?;
+        }
         between("store.log_size", store.log_size.0, 1 << 16, 1 << 40)?;
         within("clients.connections_max", clients.connections_max as u64, &CONNECTIONS)?;
         within("clients.value_size_max", clients.value_size_max.0, &VALUE_BYTES)?;

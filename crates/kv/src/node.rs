@@ -128,8 +128,9 @@ impl Node {
     /// A moment has passed: the unit of all timeouts.
     pub fn tick(&mut self) -> store::Result<()> {
         self.tick_time();
+        let is_blocked = self.persist_again()?;
         self.confirm_if_alone()?;
-        let may_lead = self.tick_stalled()?;
+        let may_lead = self.tick_stalled()? && !self.unpersisted.is_blocked && !is_blocked;
         match &mut self.part {
             Part::Receiver(receiver) => {
                 receiver.tick(&self.settings, &mut self.output);
@@ -189,10 +190,14 @@ impl Node {
             return Ok(true);
         }
         self.confirm_if_alone()?;
-        let is_pending = self.wants_persist();
+        let is_pending = self.unpersisted.number.is_some();
         let Part::Member(raw) = &mut self.part else { return Ok(false) };
         if check::wrong(raw, &message).is_some() {
             return Ok(false);
+        }
+        // It might be elected at once by it, with nothing durable.
+        if self.unpersisted.is_blocked && is_alone(raw, self.id) && raw.raft.state != StateRole::Leader {
+            return Ok(true);
         }
         // Raft would pass it on in the name of who asks, who would be refused for it.
         if message.msg_type == MessageType::MsgReadIndex && raw.raft.state != StateRole::Leader {
@@ -395,6 +400,7 @@ impl Node {
         if let Part::Member(raw) = &mut self.part
             && raw.raft.promotable()
             && self.stalled.is_none()
+            && !self.unpersisted.is_blocked
             && (!self.promise.binds() || is_alone(raw, self.id))
         {
             // An error says that it may not be leader now.
@@ -423,8 +429,19 @@ impl Node {
                 (role, raw.raft.term, raw.raft.leader_id, raw.raft.raft_log.committed)
             }
         };
-        let is_stalled = self.stalled.is_some();
+        let is_stalled = self.stalled.is_some() || self.unpersisted.is_blocked;
         Status { role, term, leader, committed, applied: store.applied(), last: store.last(), is_stalled }
+    }
+
+    /// Elections that it has begun since its start.
+    pub fn elections(&self) -> u64 {
+        self.elections
+    }
+
+    /// Snapshots that others fetch, and whether one is received.
+    pub fn snapshots(&self) -> (usize, bool) {
+        let is_receiver = matches!(self.part, Part::Receiver(_));
+        (self.giving.len(), is_receiver || self.incoming.is_some())
     }
 
     /// Who votes alone is elected at once, and Raft asserts that it has nothing then that is not durable.

@@ -35,6 +35,7 @@ mod logs;
 mod metrics;
 mod operator;
 pub mod pool;
+mod process;
 mod refusals;
 mod renewal;
 mod serving;

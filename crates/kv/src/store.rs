@@ -22,16 +22,16 @@ mod ring;
 mod standing;
 mod wal;
 
-use std::ops::Bound;
+use std::ops::{Bound, Range};
 
 use bytes::Bytes;
 
-use crate::machine::draft::{Each, Source, Unreadable};
+use crate::machine::draft::{Each, Part, Source, Unreadable};
 
 pub use entries::{change_of_members, changes_of, is_change_of_members, is_sound, members_entry_context};
 pub use error::{Error, ErrorKind, Result};
 pub use format::SnapshotFormat;
-pub use interface::{Footprint, Moment, Outgoing, Share, Store};
+pub use interface::{Footprint, Moment, Outgoing, Room, Share, Store};
 pub use log::{Log, Taken};
 pub use map::{MapConfig, MapStore};
 pub use standing::{FOUNDING, Standing};
@@ -53,6 +53,10 @@ impl<'a> View<'a> {
 impl Source for View<'_> {
     fn get(&self, place: &[u8]) -> std::result::Result<Option<Bytes>, Unreadable> {
         self.store.get(self.moment, place).map_err(unreadable)
+    }
+
+    fn part(&self, place: &[u8], range: Range<usize>) -> std::result::Result<Option<Part>, Unreadable> {
+        self.store.part(self.moment, place, range).map_err(unreadable)
     }
 
     fn scan(&self, prefix: &[u8], from: Bound<&[u8]>, each: Each<'_>) -> std::result::Result<(), Unreadable> {

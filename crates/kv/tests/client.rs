@@ -68,6 +68,84 @@ fn refusals_are_logged_and_settings_change() {
     assert!(refused.starts_with("-ERR Protocol error"), "{refused}");
 }
 
+/// Each look at the clock is three milliseconds after the one before.
+fn slow_clock() -> u64 {
+    static NOW_US: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+    NOW_US.fetch_add(3000, std::sync::atomic::Ordering::Relaxed)
+}
+
+/// Operators see which commands take long, how often each is called, and what takes memory.
+#[test]
+fn slow_commands_and_memory_are_seen() {
+    let settings = Settings { steady_us: slow_clock, ..Settings::default() };
+    let mut cluster = Cluster::new(1, &settings);
+    let token = cluster.open(1);
+    are(
+        &mut cluster,
+        1,
+        token,
+        &[
+            ("SET k 12345 / GET k / SLOWLOG LEN / LATENCY LATEST", "+OK $5 12345 :0 *0"),
+            ("CONFIG SET slowlog-log-slower-than 2000 slowlog-max-len 3 latency-monitor-threshold 2", "+OK"),
+            ("SLOWLOG RESET", "+OK"),
+            ("SET k 1 / GET k / AUTH a b", "+OK $1 1 -WRONGPASS invalid username-password pair or user is disabled."),
+            ("SLOWLOG LEN", ":3"),
+            ("MEMORY USAGE k / MEMORY USAGE none / MEMORY USAGE k SAMPLES 5", ":98 $-1 :98"),
+            ("MEMORY USAGE k SAMPLES", "-ERR syntax error"),
+            ("MULTI / MEMORY USAGE k / EXEC", "+OK +QUEUED *1 :98"),
+        ],
+    );
+    let slow = says(&mut cluster, 1, token, "SLOWLOG GET 1");
+    assert!(slow.starts_with("*1 *6 :"), "{slow}");
+    are(&mut cluster, 1, token, &[("CONFIG SET slowlog-log-slower-than 1000000", "+OK"), ("SLOWLOG RESET", "+OK")]);
+    are(
+        &mut cluster,
+        1,
+        token,
+        &[
+            ("CONFIG SET slowlog-log-slower-than 0", "+OK"),
+            ("AUTH bob secret / SLOWLOG RESET", "-WRONGPASS invalid username-password pair or user is disabled. +OK"),
+        ],
+    );
+    are(
+        &mut cluster,
+        1,
+        token,
+        &[("AUTH bob secret", "-WRONGPASS invalid username-password pair or user is disabled.")],
+    );
+    let slow = says(&mut cluster, 1, token, "SLOWLOG GET -1");
+    assert!(slow.contains("*3 $4 AUTH $10 (redacted) $10 (redacted)") && !slow.contains("secret"), "{slow}");
+    let latest = says(&mut cluster, 1, token, "LATENCY LATEST");
+    assert!(latest.contains("$12 fast-command") && latest.contains(":3 :3"), "{latest}");
+    assert!(says(&mut cluster, 1, token, "LATENCY HISTORY fast-command").starts_with('*'));
+    let histogram = says(&mut cluster, 1, token, "LATENCY HISTOGRAM get");
+    assert_eq!(histogram, "*2 $3 get *4 $5 calls :2 $14 histogram_usec *2 :4096 :2");
+    let reset = says(&mut cluster, 1, token, "CONFIG SET latency-monitor-threshold 0 / LATENCY RESET / LATENCY LATEST");
+    assert!(reset.starts_with("+OK :") && reset.ends_with("*0"), "{reset}");
+    let info = says(&mut cluster, 1, token, "INFO commandstats");
+    assert!(
+        info.contains("cmdstat_get:calls=2,usec=6000,usec_per_call=3000.00,rejected_calls=0,failed_calls=0"),
+        "{info}"
+    );
+    assert!(!says(&mut cluster, 1, token, "INFO").contains("cmdstat_"));
+    let info = says(&mut cluster, 1, token, "INFO memory cpu");
+    for wanted in ["# Memory", "used_memory:", "store_free:", "# Cpu", "used_cpu_user:"] {
+        assert!(info.contains(wanted), "{wanted}: {info}");
+    }
+    let info = says(&mut cluster, 1, token, "CONFIG RESETSTAT / INFO commandstats");
+    assert!(!info.contains("cmdstat_get"), "{info}");
+    // A transaction's memory is shown.
+    let other = cluster.open(1);
+    says(&mut cluster, 1, other, &format!("MULTI / SET k {}", "v".repeat(5000)));
+    let list = says(&mut cluster, 1, token, "CLIENT LIST");
+    let of = |name: &str| -> u64 {
+        let line = list.split('\n').find(|line| line.contains("multi=1 ")).unwrap_or_else(|| panic!("{list}"));
+        let field = line.split(' ').find_map(|field| field.strip_prefix(name)).expect("a field");
+        field.parse().expect("a number")
+    };
+    assert!(of("multi-mem=") > 5000 && of("tot-mem=") > of("multi-mem="), "{list}");
+}
+
 /// Reads wait for ReadIndex, writes for their entries, errors for nothing: all the same the replies come as the requests did,
 /// and each request sees those before it and none behind it.
 #[test]
@@ -302,7 +380,7 @@ fn what_one_exec_reads_and_answers_is_bounded() {
         (said.len(), if said.starts_with('-') { said } else { String::new() }, says(&mut cluster, 1, token, "GET n"))
     };
     // What is read, though little of it is answered.
-    assert_eq!(exec("STRLEN k", 140), (aborted.len(), aborted.to_owned(), "$-1".to_owned()));
+    assert_eq!(exec("EXPIRE k 1000", 140), (aborted.len(), aborted.to_owned(), "$-1".to_owned()));
     // What is answered, of keys and of what the server knows.
     assert_eq!(exec("KEYS *", 300), (aborted.len(), aborted.to_owned(), "$-1".to_owned()));
     let aborted = "-EXECABORT Transaction discarded: its answers have more than 67108864 bytes";

@@ -8,7 +8,7 @@ mod lines;
 use cluster::Cluster;
 use lines::{are, leader, says};
 use perdura_kv::client::Settings;
-use perdura_kv::node::Role;
+use perdura_kv::node::{self, Node, Role};
 use perdura_kv::sim::Variant;
 use perdura_kv::wire::Letter;
 use raft::eraftpb::{
@@ -52,6 +52,87 @@ fn a_full_map_refuses_what_needs_room_and_takes_deletions() {
             assert!(status.applied == applied && !status.is_stalled, "{variant:?}: {status:?}");
         }
     }
+}
+
+/// A disk that is full is no reason to stop either, nor to stay full: what is deleted makes room once the state is written out.
+#[test]
+fn a_full_disk_refuses_what_needs_room_and_takes_deletions() {
+    const DISK_BYTES: u64 = 600_000;
+    let mut cluster = Cluster::with_maps(Variant::Wal, &[1 << 20; 3], &Settings::default());
+    cluster.replicas.values().for_each(|replica| replica.place.disk().limit(DISK_BYTES));
+    let token = cluster.open(1);
+    let mut from = 0;
+    for round in 0..3 {
+        let (end, refused) = fill(&mut cluster, token, from);
+        assert!(refused.starts_with("-OOM"), "{refused}");
+        assert!(end - from > 50, "round {round}: only {} fit", end - from);
+        assert!(cluster.at(1).node.store().room().is_full(), "round {round}: {:?}", cluster.at(1).node.store().room());
+        cluster.pass(1000);
+        let kept = format!("$2000 {}", "v".repeat(2000));
+        are(&mut cluster, 1, token, &[(&format!("GET k{}", end - 1), &kept), ("DBSIZE", &format!(":{}", end - from))]);
+        for number in from..end {
+            are(&mut cluster, 1, token, &[(&format!("DEL k{number}"), ":1")]);
+        }
+        cluster.pass(100);
+        are(&mut cluster, 1, token, &[("DBSIZE", ":0"), ("SET a 1 / DEL a", "+OK :1")]);
+        assert!(!cluster.at(1).node.store().room().is_full());
+        from = end;
+    }
+    assert!(cluster.replicas.values().all(|replica| !replica.node.status().is_stalled));
+}
+
+/// Others may fill the disk whole. Then nothing is acknowledged, what there is can be read, also after a start, and all goes on once there is room.
+#[test]
+fn a_disk_that_others_fill_ends_no_replica() {
+    let mut cluster = Cluster::with_maps(Variant::Wal, &[1 << 20], &Settings::default());
+    let token = cluster.open(1);
+    are(&mut cluster, 1, token, &[("SET a 1", "+OK")]);
+    cluster.at(1).place.disk().limit(1);
+    let value = "v".repeat(5000);
+    // The first finds out: it waits, and is done when there is room again.
+    let (waits, other) = (cluster.open(1), cluster.open(1));
+    are(&mut cluster, 1, waits, &[(&format!("SET b {value}"), "")]);
+    for line in [&format!("SET c {value}"), "DEL a"] {
+        let said = says(&mut cluster, 1, other, line);
+        assert!(said.starts_with("-OOM"), "{said}");
+    }
+    cluster.pass(1000);
+    are(&mut cluster, 1, token, &[("GET a", "$1 1")]);
+    cluster.at(1).place.disk().limit(0);
+    cluster.pass(100);
+    assert_eq!(cluster.take(1, waits), b"+OK\r\n");
+    are(&mut cluster, 1, token, &[("SET d 1", "+OK")]);
+    cluster.at(1).place.disk().limit(1);
+
+    let place = cluster.replicas.remove(&1).expect("a replica").place.closed();
+    let store = place.open().expect("it opens on a disk that is full");
+    let mut node = Node::open(
+        store,
+        node::Settings { nonce: 5, ..node::Settings::default() },
+        Box::new(cluster::Shown::default()),
+    )
+    .expect("a node");
+    for _ in 0..100 {
+        node.tick().expect("it stays");
+        if node.wants_persist() {
+            node.persist().expect("it stays");
+        }
+        node.tidy().expect("it stays");
+    }
+    let status = node.status();
+    assert!(
+        status.is_stalled && status.committed < status.last,
+        "nothing is committed that is not durable: {status:?}"
+    );
+    place.disk().limit(0);
+    for _ in 0..100 {
+        node.tick().expect("a store");
+        if node.wants_persist() {
+            node.persist().expect("a store");
+        }
+    }
+    assert_eq!(node.status().committed, node.status().last);
+    assert!(node.status().role == Role::Leader && !node.status().is_stalled, "{:?}", node.status());
 }
 
 /// A replica whose map is smaller than those of the others has no room while these have. It answers and votes with what it has, the others go
@@ -178,4 +259,25 @@ fn letters_that_would_do_harm_are_left_alone() {
     cluster.at(2).node.step(Letter::Raft(message(MessageType::MsgReadIndex, 3, b"read"))).expect("a store");
     let output = cluster.at(2).node.take_output();
     assert!(output.letters.iter().all(|letter| letter.from() == 2), "{:?}", output.letters);
+}
+
+/// Hazard: the cluster loses its quorum with a replica that operators take out while another is down. The leader knows who answers.
+#[test]
+fn a_leader_knows_which_voters_it_can_do_without() {
+    let mut cluster = Cluster::new(3, &Settings::default());
+    cluster.pass(100);
+    let quorum = |cluster: &mut Cluster, voters: &[u64]| {
+        // Who was heard is forgotten at each election timeout, and known again by the next heartbeat.
+        (0..20).any(|_| {
+            cluster.pass(10);
+            cluster.at(1).node.is_quorum_active(voters)
+        })
+    };
+    assert!(quorum(&mut cluster, &[1, 2]) && quorum(&mut cluster, &[1, 3]));
+    assert!(!cluster.at(2).node.is_quorum_active(&[2]), "it does not lead");
+    cluster.at(3).is_cut_off = true;
+    cluster.pass(2000);
+    assert!(!quorum(&mut cluster, &[1, 3]), "without 2 there is 1 of two");
+    assert!(quorum(&mut cluster, &[1, 2]), "3 can go");
+    assert!(!cluster.at(1).node.is_in_sync(3) && quorum(&mut cluster, &[1]));
 }

@@ -12,6 +12,10 @@ mod failover;
 mod forwarding;
 #[path = "processes/operators.rs"]
 mod operators;
+#[path = "processes/readme.rs"]
+mod readme;
+#[path = "processes/recovery.rs"]
+mod recovery;
 #[path = "processes/refusals.rs"]
 mod refusals;
 #[path = "processes/replica.rs"]

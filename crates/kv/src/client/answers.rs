@@ -6,7 +6,7 @@ use super::connection::Connection;
 use super::context::Context;
 use super::verdict::judge;
 use super::{administration, catalog, cluster, denials, greeting, info, tuning, users};
-use crate::command::{Command, integer};
+use crate::command::{Command, help, integer};
 use crate::resp::Reply;
 
 /// The answer to a command. `None` if the client wants none.
@@ -51,6 +51,9 @@ pub fn answer(
         "command" => catalog::answer(inner, request),
         "cluster" => cluster::answer(context, inner, request),
         "config" => tuning::answer(context, inner, request),
+        "slowlog" => context.shared.performance.slowlog(inner, request),
+        "latency" => context.shared.performance.latency(inner, request),
+        "memory" => help("memory"),
         "info" => info::answer(context, request),
         other => Reply::error(format!("'{other}' cannot be done here")),
     })

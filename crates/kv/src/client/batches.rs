@@ -14,12 +14,29 @@ pub struct Batches {
     first: u64,
     asked: VecDeque<Option<Vec<Reader>>>,
     next: Vec<Reader>,
+    /// Reads that may be done, in order.
+    due: VecDeque<Reader>,
 }
 
 impl Batches {
     /// A read comes with the next batch.
     pub fn add(&mut self, reader: Reader) {
         self.next.push(reader);
+    }
+
+    /// A read may be done.
+    pub fn add_due(&mut self, reader: Reader) {
+        self.due.push_back(reader);
+    }
+
+    /// The read whose turn it is.
+    pub fn next_due(&mut self) -> Option<Reader> {
+        self.due.pop_front()
+    }
+
+    /// Whether a read may be done.
+    pub fn has_due(&self) -> bool {
+        !self.due.is_empty()
     }
 
     /// Closes the batch, if anybody is in it. Returns its ticket.

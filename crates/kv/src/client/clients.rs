@@ -10,10 +10,13 @@ use super::connection::{Connection, Peer};
 use super::context::Context;
 use super::dispatch;
 use super::evaluate::{read_applied, slot_of};
+use super::lookup::lookup;
+use super::performance::front;
 use super::settings::{Name, Settings};
 use super::shared::Shared;
 use super::slots::State;
 use super::statistics::Statistics;
+use super::step::Step;
 use super::table::Table;
 use super::tickets::Stub;
 use super::verdict::judge;
@@ -184,6 +187,11 @@ impl Clients {
             return Ok(());
         }
         while !connection.is_over && !connection.is_killed {
+            if self.shared.step.left() == 0 {
+                connection.is_held = true;
+                self.shared.held.push(connection.token);
+                return Ok(());
+            }
             if self.is_full(connection) {
                 connection.is_held = true;
                 if !self.shared.forwards.has_room() {
@@ -221,7 +229,7 @@ impl Clients {
     fn is_full(&self, connection: &Connection) -> bool {
         let settings = &self.shared.settings;
         let is_parked = connection.parked.is_some();
-        let waits = connection.wait.is_some() || connection.is_asking;
+        let waits = connection.wait.is_some() || connection.is_asking || connection.is_listing;
         waits
             || is_parked && !(connection.slots.is_empty() && self.shared.forwards.has_room())
             || connection.slots.len() >= settings.requests_max
@@ -270,6 +278,7 @@ impl Clients {
         if self.shared.forwards.has_room() {
             self.shared.held.extend(std::mem::take(&mut self.shared.forwards.waiting));
         }
+        self.read_due(node);
         for token in std::mem::take(&mut self.shared.held) {
             self.advance(token, node, now_us)?;
         }
@@ -337,7 +346,10 @@ impl Clients {
             Stub::Place { token, number } => self.placed(token, number, done.fate, node),
             Stub::Batch(number) => {
                 for (token, number) in self.batches.take(number) {
-                    self.read(token, number, done.fate, node);
+                    match done.fate {
+                        Fate::Readable => self.batches.add_due((token, number)),
+                        fate => self.read(token, number, fate, node),
+                    }
                 }
             }
             Stub::Upkeep => self.shared.is_sweeping = false,
@@ -370,18 +382,40 @@ impl Clients {
         self.count(token);
     }
 
-    /// Does a read of a batch.
-    fn read(&mut self, token: u32, number: u64, fate: Fate, node: &Node) {
+    /// Does a read of a batch, or a step of it.
+    pub(super) fn read(&mut self, token: u32, number: u64, fate: Fate, node: &Node) {
         let Some(mut connection) = self.table.take(token) else { return };
         let is_full = connection.reply_bytes() >= self.shared.settings.output_bytes_max;
         if let Some(State::Read { is_asked, .. }) = connection.slots.get_mut(number) {
             if fate == Fate::Readable && is_full {
                 *is_asked = false;
                 connection.is_held = true;
+            } else if fate == Fate::Readable && connection.is_listing {
+                let begun_us = (self.shared.settings.steady_us)();
+                let listed = self.list(&mut connection, number, node);
+                connection.listed_us += (self.shared.settings.steady_us)().saturating_sub(begun_us);
+                match listed {
+                    None => self.batches.add_due((token, number)),
+                    Some(reply) => {
+                        connection.is_listing = false;
+                        self.shared.performance.has_failed = matches!(reply, Reply::Error(_));
+                        let us = std::mem::take(&mut connection.listed_us);
+                        let request = connection.slots.take_read(number).unwrap_or_default();
+                        self.note(&connection, &request, us);
+                        connection.slots.set(number, State::Said(reply));
+                    }
+                }
             } else {
+                (connection.is_listing, connection.listing) = (false, None);
                 let request = connection.slots.take_read(number).unwrap_or_default();
                 let reply = match fate {
-                    Fate::Readable => read_applied(&mut self.shared, &connection.user, &request, node),
+                    Fate::Readable => {
+                        let begun_us = (self.shared.settings.steady_us)();
+                        let reply = read_applied(&mut self.shared, (&connection.user, &request), node, Step::add_read);
+                        let us = (self.shared.settings.steady_us)().saturating_sub(begun_us);
+                        self.note(&connection, &request, us);
+                        reply
+                    }
                     _ => self
                         .shared
                         .again(command::find(&request[0]).map_or(0, |command| slot_of(command, &request)), node),
@@ -392,6 +426,13 @@ impl Clients {
         }
         self.table.put(connection);
         self.count(token);
+    }
+
+    /// Notes how long a read took.
+    fn note(&mut self, connection: &Connection, request: &[bytes::Bytes], us: u64) {
+        let Ok(command) = lookup(request) else { return };
+        let (bounds, now_us) = (self.shared.thresholds(), connection.active_us);
+        self.shared.performance.note(connection, (command, &front(request), request.len()), us, now_us, bounds);
     }
 
     /// A reply has become known.

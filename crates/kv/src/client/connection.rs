@@ -4,6 +4,7 @@ use bytes::{Bytes, BytesMut};
 
 use super::begun::{Guest, Transaction, Wait, Watched};
 use super::slots::{Slots, State, weight};
+use crate::command::Listing;
 use crate::resp::{Protocol, Reply, Requests};
 
 /// Who has connected.
@@ -79,6 +80,11 @@ pub struct Connection {
     pub watched: Watched,
     /// Whether nothing more is done until the leader has answered: to WAIT, or to WATCH, whose versions it tells.
     pub is_asking: bool,
+    /// Whether nothing more is done until its KEYS is, and how far that is.
+    pub is_listing: bool,
+    pub listing: Option<Listing>,
+    /// Microseconds that it has taken.
+    pub listed_us: u64,
     /// What it is there for, if it is not a client's.
     pub guest: Option<Guest>,
     /// Whether it is closed at once.
@@ -117,6 +123,9 @@ impl Connection {
             transaction: None,
             watched: Watched::default(),
             is_asking: false,
+            is_listing: false,
+            listing: None,
+            listed_us: 0,
             guest: None,
             is_killed: false,
             counted_bytes: 0,
@@ -165,10 +174,15 @@ impl Connection {
     /// Bytes of all that waits here, roughly: requests, whole or not, and replies.
     pub fn bytes(&self) -> usize {
         let queued = self.transaction.as_ref().map_or(0, |transaction| transaction.bytes);
+        let asked = self.requests.bytes_held() + self.argument_bytes();
+        let listed = self.listing.as_ref().map_or(0, Listing::bytes);
+        asked + queued + self.watched.bytes + listed + self.reply_bytes()
+    }
+
+    /// Bytes of requests that have come whole and are not done, roughly.
+    pub fn argument_bytes(&self) -> usize {
         let parked = self.parked.as_ref().map_or(0, |request| weight(request));
-        let reads = self.slots.read_bytes().max(self.slots.kept_bytes(self.requests.taken()));
-        let asked = self.requests.bytes_held() + reads + parked;
-        asked + queued + self.watched.bytes + self.reply_bytes()
+        self.slots.read_bytes().max(self.slots.kept_bytes(self.requests.taken())) + parked
     }
 
     /// Gives up what waits, for it is to be closed at once.
@@ -176,5 +190,6 @@ impl Connection {
         self.is_killed = true;
         (self.requests, self.output) = (Requests::default(), BytesMut::new());
         (self.transaction, self.parked, self.watched) = (None, None, Watched::default());
+        self.listing = None;
     }
 }

@@ -4,6 +4,7 @@ use super::batches::Batches;
 use super::shared::Shared;
 use super::table::Table;
 use crate::node::{Node, Role};
+use crate::store::Room;
 
 /// What a request may touch.
 pub struct Context<'a> {
@@ -17,6 +18,12 @@ pub struct Context<'a> {
 }
 
 impl Context<'_> {
+    /// How much room this replica's store has; none while it receives its data.
+    pub fn room(&self) -> Room {
+        let store = self.node.store();
+        if store.is_partial() { Room::default() } else { store.room() }
+    }
+
     /// Whether this replica believes to lead.
     pub fn leads(&self) -> bool {
         self.node.status().role == Role::Leader

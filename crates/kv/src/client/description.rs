@@ -15,7 +15,7 @@ pub fn line(connection: &Connection, now_us: u64) -> String {
     };
     let multi = connection.transaction.as_ref().map_or(-1, |transaction| transaction.requests.len() as i64);
     format!(
-        "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={flags} db=0 sub=0 psub=0 ssub=0 multi={multi} qbuf={} qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl={} oll={} omem={} tot-mem={} events=r cmd={} user={} redir=-1 resp={} lib-name={} lib-ver={}\n",
+        "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={flags} db=0 sub=0 psub=0 ssub=0 multi={multi} qbuf={} qbuf-free=0 argv-mem={} multi-mem={} rbs={} rbp={} obl={} oll={} omem={} tot-mem={} events=r cmd={} user={} redir=-1 resp={} lib-name={} lib-ver={}\n",
         connection.id,
         connection.peer.address,
         connection.peer.local,
@@ -24,10 +24,14 @@ pub fn line(connection: &Connection, now_us: u64) -> String {
         seconds(connection.opened_us),
         seconds(connection.active_us),
         connection.requests.bytes_held(),
+        connection.argument_bytes(),
+        connection.transaction.as_ref().map_or(0, |transaction| transaction.bytes),
+        connection.output.capacity(),
+        connection.output.capacity(),
         connection.output.len(),
         connection.slots.len(),
         connection.slots.bytes(),
-        connection.requests.bytes_held() + connection.reply_bytes(),
+        connection.bytes() + size_of::<Connection>(),
         connection.command,
         text(&connection.user),
         if connection.protocol == Protocol::Resp3 { 3 } else { 2 },

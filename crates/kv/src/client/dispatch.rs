@@ -10,6 +10,8 @@ use super::denials::About;
 use super::evaluate::{self, evaluate, run_on, slot_of};
 use super::lookup::lookup;
 use super::notices::Notice;
+use super::performance;
+use super::slots::State;
 use super::{forward, once, transaction, users, wait};
 use crate::acl::{self, Acl, Denied, User};
 use crate::command::{Access, Command};
@@ -46,7 +48,11 @@ fn checked(context: &mut Context<'_>, connection: &mut Connection, request: Vec<
         return Ok(());
     }
     connection.changes_users = false;
-    let command = match lookup(&request).and_then(|command| allowed(context, connection, command, &request)) {
+    let looked_up = lookup(&request).and_then(|command| {
+        let allowed = allowed(context, connection, command, &request);
+        allowed.inspect_err(|_| context.shared.performance.reject(command.name))
+    });
+    let command = match looked_up {
         Ok(command) => command,
         Err(reply) => {
             context.shared.statistics.commands += 1;
@@ -68,7 +74,18 @@ fn checked(context: &mut Context<'_>, connection: &mut Connection, request: Vec<
         queue(context, connection, command, request);
         return Ok(());
     }
-    run(context, connection, command, request)
+    let (front, count) = (performance::front(&request), request.len());
+    let begun_us = (context.shared.settings.steady_us)();
+    context.shared.performance.has_failed = false;
+    run(context, connection, command, request)?;
+    // A read that waits is noted when it is done.
+    let last = connection.slots.next().wrapping_sub(1);
+    if !matches!(connection.slots.get_mut(last), Some(State::Read { .. })) {
+        let us = (context.shared.settings.steady_us)().saturating_sub(begun_us);
+        let (bounds, now_us) = (context.shared.thresholds(), context.now_us);
+        context.shared.performance.note(connection, (command, &front, count), us, now_us, bounds);
+    }
+    Ok(())
 }
 
 /// A request was refused before it was done: the transaction is spoilt, or ends if it was its EXEC.
@@ -154,9 +171,9 @@ pub fn denial(acl: &Acl, user: &[u8], request: &[Bytes]) -> Option<Reply> {
     }
 }
 
-/// Whether a command waits until those before it are answered, for it is about what they may change.
+/// Whether a command waits until those before it are answered, for it is about what they may change, or takes several turns.
 fn is_barrier(command: &Command) -> bool {
-    matches!(command.name, "auth" | "hello" | "wait" | "waitaof") || command.name.starts_with("acl|")
+    matches!(command.name, "auth" | "hello" | "wait" | "waitaof" | "keys") || command.name.starts_with("acl|")
 }
 
 fn queue(context: &mut Context<'_>, connection: &mut Connection, command: &'static Command, request: Vec<Bytes>) {

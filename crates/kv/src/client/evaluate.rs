@@ -5,10 +5,12 @@ use bytes::Bytes;
 use super::connection::Connection;
 use super::context::Context;
 use super::hash_slot;
+use super::lookup::lookup;
 use super::shared::Shared;
 use super::slots::State;
+use super::step::Step;
 use super::tickets::Stub;
-use crate::command::{self, Command, Refusal};
+use crate::command::{Command, Refusal};
 use crate::machine::draft::Draft;
 use crate::node::{Node, NotNow, Role};
 use crate::resp::Reply;
@@ -52,6 +54,7 @@ fn on_newest(
     run: impl FnOnce(&mut Draft<'_>) -> Result<Reply, Reply>,
 ) -> store::Result<Result<Reply, NotNow>> {
     let memory = &context.shared.memory;
+    let (step, performance) = (&mut context.shared.step, &mut context.shared.performance);
     context.node.evaluate(ticket, |draft| {
         draft.remember(memory, user);
         let reply = run(draft).unwrap_or_else(|reply| {
@@ -59,6 +62,8 @@ fn on_newest(
             reply
         });
         draft.keep_time();
+        step.add(draft);
+        performance.has_failed = matches!(reply, Reply::Error(_));
         Ok(reply)
     })
 }
@@ -73,7 +78,7 @@ fn evaluate_read(context: &mut Context<'_>, connection: &mut Connection, number:
     let token = connection.token;
     let user = connection.user.clone();
     let Some(State::Read { request, .. }) = connection.slots.get_mut(number) else { return Ok(()) };
-    let Some(command) = command::find(&request[0]) else { return Ok(()) };
+    let Ok(command) = lookup(request) else { return Ok(()) };
     let (slot, ticket) = (slot_of(command, request), Stub::Place { token, number }.ticket());
     // If it is not taken, it stays a read.
     if let Ok(reply) = on_newest(context, (ticket, &user), |draft| run_on(command, request, draft))? {
@@ -92,17 +97,25 @@ pub fn read(
     if connection.slots.has_held() || needs_clock(context, command) {
         return evaluate(context, connection, slot_of(command, &request), |draft| run_on(command, &request, draft));
     }
+    // It goes over several turns: those before it are answered by now, and those behind it wait.
+    let is_listing = command.name == "keys";
     // What the connection itself has had done by the leader is not too new for it.
     if connection.is_readonly && !context.leads() && connection.newest <= context.node.store().applied() {
         let lacks_data = context.node.status().role == Role::Receiving || context.node.store().applied() < FOUNDING;
         let reply = if lacks_data {
             Reply::Error("LOADING this replica receives its data from another".to_owned())
+        } else if is_listing {
+            let number = connection.push(State::Read { request, is_asked: true });
+            connection.is_listing = true;
+            context.batches.add_due((connection.token, number));
+            return Ok(());
         } else {
-            read_applied(context.shared, &connection.user, &request, context.node)
+            read_applied(context.shared, (&connection.user, &request), context.node, Step::add)
         };
         connection.say(reply);
         return Ok(());
     }
+    connection.is_listing = is_listing;
     let number = connection.push(State::Read { request, is_asked: true });
     context.batches.add((connection.token, number));
     Ok(())
@@ -115,14 +128,21 @@ fn needs_clock(context: &Context<'_>, command: &Command) -> bool {
         && context.node.store().clock_ms(Moment::Newest) + CLOCK_LAG_MS_MAX < context.node.now_ms()
 }
 
-/// Does a read on what is applied.
-pub fn read_applied(shared: &mut Shared, user: &Bytes, request: &[Bytes], node: &Node) -> Reply {
-    let Some(command) = request.first().and_then(|name| command::find(name)) else { return Reply::Null };
+/// Does a read of a user on what is applied, and counts it as `count` does.
+pub fn read_applied(
+    shared: &mut Shared,
+    (user, request): (&Bytes, &[Bytes]),
+    node: &Node,
+    count: fn(&mut Step, &Draft<'_>),
+) -> Reply {
+    let Ok(command) = lookup(request) else { return Reply::Null };
     let store = node.store();
     let view = View::new(store, Moment::Applied);
     let mut draft = Draft::new(&view, store.clock_ms(Moment::Applied), store.applied());
     draft.remember(&shared.memory, user);
     let reply = run_on(command, request, &mut draft).unwrap_or_else(|reply| reply);
+    count(&mut shared.step, &draft);
+    shared.performance.has_failed = matches!(reply, Reply::Error(_));
     match reply {
         Reply::Null => shared.statistics.misses += 1,
         Reply::Bytes(_) => shared.statistics.hits += 1,

@@ -4,6 +4,7 @@ use std::fmt::Display;
 
 use bytes::Bytes;
 
+use super::connection::Connection;
 use super::context::Context;
 use super::greeting::REDIS_VERSION;
 use crate::machine::draft::Draft;
@@ -11,14 +12,29 @@ use crate::node::Role;
 use crate::resp::Reply;
 use crate::store::{Moment, View};
 
-const SECTIONS: [&str; 8] = ["server", "clients", "persistence", "stats", "replication", "cluster", "raft", "keyspace"];
+const SECTIONS: [&str; 11] = [
+    "server",
+    "clients",
+    "memory",
+    "persistence",
+    "stats",
+    "replication",
+    "cpu",
+    "cluster",
+    "raft",
+    "commandstats",
+    "keyspace",
+];
 
 /// INFO [section ...].
 pub fn answer(context: &Context<'_>, request: &[Bytes]) -> Reply {
     let wanted: Vec<String> = request[1..].iter().map(|name| String::from_utf8_lossy(name).to_lowercase()).collect();
-    let is_all = wanted.is_empty() || wanted.iter().any(|one| matches!(&one[..], "all" | "default" | "everything"));
+    let is_all = wanted.iter().any(|one| matches!(&one[..], "all" | "everything"));
+    let is_default = wanted.is_empty() || wanted.iter().any(|one| one == "default");
+    let is_wanted =
+        |section: &&str| is_all || is_default && *section != "commandstats" || wanted.iter().any(|one| one == section);
     let mut text = String::new();
-    for section in SECTIONS.into_iter().filter(|section| is_all || wanted.iter().any(|one| one == section)) {
+    for section in SECTIONS.into_iter().filter(is_wanted) {
         if !text.is_empty() {
             text.push_str("\r\n");
         }
@@ -26,6 +42,11 @@ pub fn answer(context: &Context<'_>, request: &[Bytes]) -> Reply {
         text.push_str(&format!("# {title}\r\n"));
         for (key, value) in lines(context, section) {
             text.push_str(&format!("{key}:{value}\r\n"));
+        }
+        if section == "commandstats" {
+            for (key, value) in context.shared.performance.shown() {
+                text.push_str(&format!("{key}:{value}\r\n"));
+            }
         }
     }
     Reply::text(text)
@@ -55,6 +76,30 @@ fn lines(context: &Context<'_>, section: &str) -> Vec<(&'static str, String)> {
             line("maxclients", &settings.connections_max),
             line("blocked_clients", &context.shared.waiting.len()),
         ],
+        "memory" => {
+            let (process, room) = ((settings.process)(), context.room());
+            let of_clients: usize = context.table.iter().map(Connection::bytes).sum();
+            vec![
+                line("used_memory", &process.resident_bytes),
+                line("used_memory_rss", &process.resident_bytes),
+                line("used_memory_peak", &process.resident_most_bytes),
+                line("maxmemory", &0),
+                line("maxmemory_policy", &"noeviction"),
+                line("mem_clients_normal", &of_clients),
+                line("store_size", &room.total),
+                line("store_free", &room.free),
+                line("store_kept", &room.kept),
+                line("store_full", &u8::from(room.is_full())),
+            ]
+        }
+        "cpu" => {
+            let process = (settings.process)();
+            vec![
+                line("used_cpu_sys", &format!("{:.6}", process.cpu_system_s)),
+                line("used_cpu_user", &format!("{:.6}", process.cpu_user_s)),
+            ]
+        }
+        "commandstats" => Vec::new(),
         "persistence" => vec![line("loading", &u8::from(status.role == Role::Receiving)), line("aof_enabled", &1)],
         "stats" => vec![
             line("total_connections_received", &statistics.connections),
@@ -70,6 +115,8 @@ fn lines(context: &Context<'_>, section: &str) -> Vec<(&'static str, String)> {
             line("moved_requests", &statistics.moved),
             line("forwarded_requests", &statistics.forwarded),
             line("busy_requests", &statistics.busy),
+            line("full_requests", &statistics.full),
+            line("longest_step_places", &context.shared.step.longest()),
             line("unknown_outcomes", &statistics.unknown),
         ],
         "replication" => {

@@ -9,6 +9,25 @@ pub struct Name {
     pub port: u16,
 }
 
+/// Figures of the process, as the system has them.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Process {
+    /// Bytes in DRAM.
+    pub resident_bytes: u64,
+    /// The most of them that there were.
+    pub resident_most_bytes: u64,
+    /// Bytes of addresses.
+    pub virtual_bytes: u64,
+    /// Seconds of processors for the program.
+    pub cpu_user_s: f64,
+    /// Seconds of processors for the system in its name.
+    pub cpu_system_s: f64,
+    /// Files and sockets that are open.
+    pub descriptors: u64,
+    /// The most that may be.
+    pub descriptors_max: u64,
+}
+
 /// What clients may use, and what they are told of the server.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -37,6 +56,16 @@ pub struct Settings {
     pub port: u16,
     /// Decides what RANDOMKEY returns.
     pub seed: u64,
+    /// Microseconds from which on a command is kept for SLOWLOG.
+    pub slow_us: usize,
+    /// How many slow commands are kept.
+    pub slow_max: usize,
+    /// Milliseconds from which on a command is a spike for LATENCY; 0: never.
+    pub spike_ms: usize,
+    /// A clock in microseconds that never goes back.
+    pub steady_us: fn() -> u64,
+    /// Figures of the process, as the system has them.
+    pub process: fn() -> Process,
     /// Random bytes, so many, for the passwords of ACL GENPASS. `None` if there are none to be had.
     pub random: fn(usize) -> Option<Vec<u8>>,
 }
@@ -56,6 +85,11 @@ impl Default for Settings {
             process_id: 0,
             port: 0,
             seed: 0,
+            slow_us: 10_000,
+            slow_max: 128,
+            spike_ms: 0,
+            steady_us: || 0,
+            process: Process::default,
             random: |_| None,
         }
     }

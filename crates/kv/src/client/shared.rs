@@ -7,8 +7,10 @@ use super::admission::Admission;
 use super::denials::Denials;
 use super::forwards::Forwards;
 use super::notices::Notices;
+use super::performance::{Performance, Thresholds};
 use super::settings::{Name, Settings};
 use super::statistics::Statistics;
+use super::step::Step;
 use crate::acl::Acl;
 use crate::machine::memory::Memory;
 use crate::node::{Node, NotNow, Role};
@@ -31,6 +33,10 @@ pub struct Shared {
     pub answers: Vec<(u64, Forwarded)>,
     /// Connections with requests that were held up.
     pub held: Vec<u32>,
+    /// How long commands take.
+    pub performance: Performance,
+    /// Work since the reactor's last turn.
+    pub step: Step,
     /// Connections in WAIT.
     pub waiting: Vec<u32>,
     /// Where listings are.
@@ -56,6 +62,8 @@ impl Shared {
             served: Vec::new(),
             answers: Vec::new(),
             held: Vec::new(),
+            performance: Performance::default(),
+            step: Step::default(),
             waiting: Vec::new(),
             memory: Arc::new(Memory::new(settings.seed)),
             acl: Acl::closed(),
@@ -67,11 +75,20 @@ impl Shared {
         }
     }
 
+    /// From when on commands are slow.
+    pub fn thresholds(&self) -> Thresholds {
+        let Settings { slow_us, slow_max, spike_ms, .. } = self.settings;
+        Thresholds { slow_us: slow_us as u64, slow_max, spike_ms: spike_ms as u64 }
+    }
+
     /// The answer to a request that was not taken, about keys in a hash slot.
     pub fn refusal(&mut self, why: NotNow, slot: u16) -> Reply {
         match why {
             NotNow::NotLeader { leader } => self.elsewhere(leader, slot),
-            NotNow::Full => Reply::Error("OOM command not allowed: the leader has no room for it".to_owned()),
+            NotNow::Full => {
+                self.statistics.full += 1;
+                Reply::Error("OOM command not allowed: the leader has no room for it".to_owned())
+            }
             NotNow::Busy => {
                 self.statistics.busy += 1;
                 Reply::Error(

@@ -21,6 +21,8 @@ pub struct Statistics {
     pub forwarded: u64,
     /// Requests that were refused because too much was under way.
     pub busy: u64,
+    /// Requests that were refused because the leader's store has no room.
+    pub full: u64,
     /// Requests whose outcome is not known.
     pub unknown: u64,
     /// Bytes that came in.

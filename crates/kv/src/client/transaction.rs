@@ -13,13 +13,15 @@ use super::evaluate::{evaluate, run_on, slot_of};
 use super::forward;
 use super::hash_slot;
 use crate::command::{Access, Command, Refusal, WORK_BYTES_MAX};
-use crate::machine::draft::Draft;
+use crate::machine::draft::{Draft, PLACES_MAX};
 use crate::resp::Reply;
 use crate::store;
 
 /// Most requests of a transaction, and most bytes of them.
 const REQUESTS_MAX: usize = 100_000;
 const BYTES_MAX: usize = 64 << 20;
+/// Most places that a transaction looks at.
+const TRANSACTION_PLACES_MAX: usize = 4 * PLACES_MAX;
 /// Most bytes of answers that have nothing to do with keys.
 const ANSWERS_BYTES_MAX: usize = 64 << 20;
 /// Most keys that a connection watches.
@@ -113,8 +115,8 @@ pub fn watch(
 }
 
 fn version(draft: &Draft<'_>, key: &[u8]) -> Result<u64, Reply> {
-    let head = draft.head(key).map_err(|error| Refusal::from(error).into_reply())?;
-    Ok(head.map_or(0, |head| head.version))
+    let front = draft.front(key).map_err(|error| Refusal::from(error).into_reply())?;
+    Ok(front.map_or(0, |front| front.version))
 }
 
 /// EXEC.
@@ -161,6 +163,7 @@ pub fn exec(context: &mut Context<'_>, connection: &mut Connection) -> store::Re
         return Ok(());
     }
     evaluate(context, connection, slot, |draft| {
+        draft.set_places_max(TRANSACTION_PLACES_MAX);
         for (key, noted) in &watched.keys {
             if version(draft, key)? != *noted {
                 return Err(Reply::NullArray);
@@ -182,6 +185,10 @@ pub fn exec(context: &mut Context<'_>, connection: &mut Connection) -> store::Re
 fn one(draft: &mut Draft<'_>, command: &Command, request: &[Bytes], said: usize) -> Result<Reply, Reply> {
     if draft.work().max(said) > WORK_BYTES_MAX {
         return Err(too_much("values", WORK_BYTES_MAX));
+    }
+    if draft.has_looked_at_all() {
+        let text = format!("EXECABORT Transaction discarded: it looks at more than {TRANSACTION_PLACES_MAX} keys");
+        return Err(Reply::Error(text));
     }
     Ok(draft.attempt(|draft| run_on(command, request, draft)).unwrap_or_else(|reply| reply))
 }

@@ -28,14 +28,20 @@ struct Tunable(&'static str, fn(&mut Settings) -> &mut usize, Bounds);
 const AT_CONNECTIONS: fn(&mut Settings) -> &mut usize = |settings| &mut settings.connections_max;
 const AT_MEMORY: fn(&mut Settings) -> &mut usize = |settings| &mut settings.memory_bytes_max;
 
-/// Two have the name that they have in Redis besides the configuration's.
-static TUNABLES: [Tunable; 7] = [
+/// Most slow commands that are kept, of 5 KiB each at most.
+const SLOW_MAX: u64 = 4096;
+
+/// Some have the name that they have in Redis besides the configuration's.
+static TUNABLES: [Tunable; 10] = [
     Tunable("maxclients", AT_CONNECTIONS, CONNECTIONS),
     Tunable("clients.connections_max", AT_CONNECTIONS, CONNECTIONS),
     Tunable("maxmemory-clients", AT_MEMORY, MEMORY_BYTES),
     Tunable("clients.memory_max", AT_MEMORY, MEMORY_BYTES),
     Tunable("clients.pipeline_max", |settings| &mut settings.requests_max, PIPELINE),
     Tunable("clients.output_size_max", |settings| &mut settings.output_bytes_max, OUTPUT_BYTES),
+    Tunable("slowlog-log-slower-than", |settings| &mut settings.slow_us, 0..=1 << 50),
+    Tunable("slowlog-max-len", |settings| &mut settings.slow_max, 0..=SLOW_MAX),
+    Tunable("latency-monitor-threshold", |settings| &mut settings.spike_ms, 0..=1 << 50),
     Tunable("clients.value_size_max", |settings| &mut settings.value_bytes_max, VALUE_BYTES),
 ];
 
@@ -46,6 +52,7 @@ pub fn answer(context: &mut Context<'_>, inner: &str, request: &[Bytes]) -> Repl
         "set" => set(&mut context.shared.settings, &request[2..]),
         "resetstat" => {
             context.shared.statistics = Statistics::default();
+            context.shared.performance.reset();
             Reply::OK
         }
         _ => help("config"),

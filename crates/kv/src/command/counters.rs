@@ -9,6 +9,9 @@ use super::{Access, Command, ONE_KEY, Outcome, Run, wrong};
 use crate::machine::draft::Draft;
 use crate::resp::Reply;
 
+/// Longest text that is a number.
+const NUMBER_BYTES_MAX: usize = 5 << 10;
+
 #[rustfmt::skip]
 pub const COMMANDS: &[Command] = &[
     Command { name: "incr", flags: "denyoom fast", categories: "string", group: "string", since: "1.0.0", arity: 2, access: Access::Write, places: ONE_KEY, run: Run::Draft(add), summary: "Adds 1 to a number." },
@@ -29,25 +32,29 @@ fn add(mut arguments: Arguments<'_>, draft: &mut Draft<'_>) -> Outcome<Reply> {
             None => return wrong("decrement would overflow"),
         },
     };
-    let head = draft.head(key)?;
-    let old = head.as_ref().map_or(Ok(0), |head| integer(&head.value))?;
-    let deadline = head.and_then(|head| head.deadline_ms);
+    let (old, deadline) = number(draft, key)?;
+    let old = integer(&old)?;
     let Some(new) = old.checked_add(by) else { return wrong("increment or decrement would overflow") };
     store(draft, key, new.to_string().into(), deadline)?;
     Ok(Reply::Integer(new))
 }
 
+/// The text of a key's number, 0 if it is not there, and its deadline. What is too long for any number is read as nothing.
+fn number(draft: &Draft<'_>, key: &[u8]) -> Outcome<(Bytes, Option<u64>)> {
+    let Some(front) = draft.front(key)? else { return Ok((Bytes::from_static(b"0"), None)) };
+    let length = if front.length > NUMBER_BYTES_MAX { 0 } else { front.length };
+    Ok((draft.part(key, &front, 0..length)?, front.deadline_ms))
+}
+
 fn add_float(mut arguments: Arguments<'_>, draft: &mut Draft<'_>) -> Outcome<Reply> {
     let (key, by) = (arguments.take()?, arguments.take()?);
-    let head = draft.head(key)?;
-    let old = head.as_ref().map_or(Bytes::from_static(b"0"), |head| head.value.clone());
+    let (old, deadline) = number(draft, key)?;
     let (start, step) = (float(&old)?, float(by)?);
     let new = match decimal::sum(&old, by) {
         Some(exact) => Bytes::from(exact),
         None if (start + step).is_finite() => Bytes::from((start + step).to_string()),
         None => return wrong("increment would produce NaN or Infinity"),
     };
-    let deadline = head.and_then(|head| head.deadline_ms);
     store(draft, key, new.clone(), deadline)?;
     Ok(Reply::Bytes(new))
 }

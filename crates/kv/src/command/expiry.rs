@@ -1,6 +1,7 @@
 //! Deadlines of keys. Their time is that of the log's entries: the leader's clock when it proposed them.
 
 use super::arguments::{Arguments, integer};
+use super::strings::parts;
 use super::{Access, Command, ONE_KEY, Outcome, Run, wrong};
 use crate::machine::draft::Draft;
 use crate::resp::Reply;
@@ -99,18 +100,21 @@ fn expire(mut arguments: Arguments<'_>, draft: &mut Draft<'_>) -> Outcome<Reply>
         return wrong("GT and LT options at the same time are not compatible");
     }
     let moment = unit.moment_ms(integer(time)?, &arguments, draft)?;
-    let Some(head) = draft.head(key)? else { return Ok(Reply::Integer(0)) };
+    let Some(front) = draft.front(key)? else { return Ok(Reply::Integer(0)) };
     // Without a deadline a key never ends.
-    let present = head.deadline_ms.map_or(i64::MAX, |at| at as i64);
-    let keeps = only_first && head.deadline_ms.is_some()
-        || only_again && head.deadline_ms.is_none()
+    let present = front.deadline_ms.map_or(i64::MAX, |at| at as i64);
+    let keeps = only_first && front.deadline_ms.is_some()
+        || only_again && front.deadline_ms.is_none()
         || only_later && moment <= present
-        || only_sooner && head.deadline_ms.is_some() && moment >= present;
+        || only_sooner && front.deadline_ms.is_some() && moment >= present;
     if keeps {
         return Ok(Reply::Integer(0));
     }
     match u64::try_from(moment) {
-        Ok(at) if at > draft.now_ms() => draft.put(key, head.value, Some(at))?,
+        Ok(at) if at > draft.now_ms() => {
+            let (value, _) = parts(draft.head(key)?);
+            draft.put(key, value, Some(at))?;
+        }
         _ => drop(draft.delete(key)?),
     }
     Ok(Reply::Integer(1))
@@ -118,15 +122,17 @@ fn expire(mut arguments: Arguments<'_>, draft: &mut Draft<'_>) -> Outcome<Reply>
 
 fn persist(mut arguments: Arguments<'_>, draft: &mut Draft<'_>) -> Outcome<Reply> {
     let key = arguments.take()?;
-    let head = draft.head(key)?.filter(|head| head.deadline_ms.is_some());
-    let Some(head) = head else { return Ok(Reply::Integer(0)) };
-    draft.put(key, head.value, None)?;
+    if draft.front(key)?.is_none_or(|front| front.deadline_ms.is_none()) {
+        return Ok(Reply::Integer(0));
+    }
+    let (value, _) = parts(draft.head(key)?);
+    draft.put(key, value, None)?;
     Ok(Reply::Integer(1))
 }
 
 fn ttl(mut arguments: Arguments<'_>, draft: &mut Draft<'_>) -> Outcome<Reply> {
-    let Some(head) = draft.head(arguments.take()?)? else { return Ok(Reply::Integer(-2)) };
-    let Some(at) = head.deadline_ms else { return Ok(Reply::Integer(-1)) };
+    let Some(front) = draft.front(arguments.take()?)? else { return Ok(Reply::Integer(-2)) };
+    let Some(at) = front.deadline_ms else { return Ok(Reply::Integer(-1)) };
     draft.rely_on_time();
     let (left, on_calendar) = (at - draft.now_ms(), at.saturating_sub(draft.ahead_ms()?));
     // Half a second counts as one, as clients know it.

@@ -1,12 +1,13 @@
 //! Keys as such, whatever their values.
 
 use super::arguments::{Arguments, syntax};
-use super::{ALL_KEYS, Access, Command, NO_KEY, ONE_KEY, Outcome, Run, TWO_KEYS, wrong};
+use super::{ALL_KEYS, Access, Command, NO_KEY, ONE_KEY, Outcome, Places, Run, TWO_KEYS, bounded, wrong};
 use crate::machine::draft::Draft;
 use crate::resp::Reply;
 
 const READ: Access = Access::Read;
 const WRITE: Access = Access::Write;
+const SECOND_KEY: Places = Places { first: 2, last: 2, step: 1 };
 
 #[rustfmt::skip]
 pub const COMMANDS: &[Command] = &[
@@ -15,6 +16,7 @@ pub const COMMANDS: &[Command] = &[
     Command { name: "exists", flags: "fast", categories: "keyspace", group: "generic", since: "1.0.0", arity: -2, access: READ, places: ALL_KEYS, run: Run::Draft(exists), summary: "Counts those of some keys that there are." },
     Command { name: "touch", flags: "fast", categories: "keyspace", group: "generic", since: "3.2.1", arity: -2, access: READ, places: ALL_KEYS, run: Run::Draft(exists), summary: "Counts those of some keys that there are." },
     Command { name: "type", flags: "fast", categories: "keyspace", group: "generic", since: "1.0.0", arity: 2, access: READ, places: ONE_KEY, run: Run::Draft(kind), summary: "Returns the type of a key's value." },
+    Command { name: "memory|usage", flags: "", categories: "keyspace", group: "server", since: "4.0.0", arity: -3, access: READ, places: SECOND_KEY, run: Run::Draft(usage), summary: "Returns the bytes that a key and its value take in the store, roughly." },
     Command { name: "rename", flags: "", categories: "keyspace", group: "generic", since: "1.0.0", arity: 3, access: WRITE, places: TWO_KEYS, run: Run::Draft(rename), summary: "Gives a key another name, in place of who has it." },
     Command { name: "renamenx", flags: "fast", categories: "keyspace", group: "generic", since: "1.0.0", arity: 3, access: WRITE, places: TWO_KEYS, run: Run::Draft(rename), summary: "Gives a key another name that nobody has." },
     Command { name: "copy", flags: "denyoom", categories: "keyspace", group: "generic", since: "6.2.0", arity: -3, access: WRITE, places: TWO_KEYS, run: Run::Draft(copy), summary: "Copies a key and its deadline." },
@@ -26,6 +28,7 @@ fn delete(arguments: Arguments<'_>, draft: &mut Draft<'_>) -> Outcome<Reply> {
     let mut count = 0;
     for key in arguments.rest() {
         count += i64::from(draft.delete(key)?);
+        bounded(draft)?;
     }
     Ok(Reply::Integer(count))
 }
@@ -33,24 +36,43 @@ fn delete(arguments: Arguments<'_>, draft: &mut Draft<'_>) -> Outcome<Reply> {
 fn exists(arguments: Arguments<'_>, draft: &mut Draft<'_>) -> Outcome<Reply> {
     let mut count = 0;
     for key in arguments.rest() {
-        count += i64::from(draft.head(key)?.is_some());
+        count += i64::from(draft.front(key)?.is_some());
+        bounded(draft)?;
     }
     Ok(Reply::Integer(count))
 }
 
 fn kind(mut arguments: Arguments<'_>, draft: &mut Draft<'_>) -> Outcome<Reply> {
-    let head = draft.head(arguments.take()?)?;
-    Ok(Reply::Status(if head.is_some() { "string" } else { "none" }))
+    let front = draft.front(arguments.take()?)?;
+    Ok(Reply::Status(if front.is_some() { "string" } else { "none" }))
+}
+
+/// Bytes that a store takes for a key beside itself and its value, roughly.
+const EACH_BYTES: usize = 96;
+
+fn usage(mut arguments: Arguments<'_>, draft: &mut Draft<'_>) -> Outcome<Reply> {
+    let (_, key) = (arguments.take()?, arguments.take()?);
+    // How many elements are looked at: a string has one.
+    match arguments.option().as_deref() {
+        None => {}
+        Some(b"SAMPLES") if arguments.integer()? >= 0 => arguments.end()?,
+        Some(_) => return syntax(),
+    }
+    Ok(draft.front(key)?.map_or(Reply::Null, |front| Reply::Integer((EACH_BYTES + key.len() + front.length) as i64)))
 }
 
 fn rename(mut arguments: Arguments<'_>, draft: &mut Draft<'_>) -> Outcome<Reply> {
     let only_new = arguments.command() == "renamenx";
     let (old, new) = (arguments.take()?, arguments.take()?);
-    let Some(head) = draft.head(old)? else { return wrong("no such key") };
-    if only_new && draft.head(new)?.is_some() {
+    if draft.front(old)?.is_none() {
+        return wrong("no such key");
+    }
+    if only_new && draft.front(new)?.is_some() {
         return Ok(Reply::Integer(0));
     }
-    if old != new {
+    if old != new
+        && let Some(head) = draft.head(old)?
+    {
         draft.delete(old)?;
         draft.put(new, head.value, head.deadline_ms)?;
     }
@@ -74,10 +96,10 @@ fn copy(mut arguments: Arguments<'_>, draft: &mut Draft<'_>) -> Outcome<Reply> {
     if from == to {
         return wrong("source and destination objects are the same");
     }
-    let Some(head) = draft.head(from)? else { return Ok(Reply::Integer(0)) };
-    if !replaces && draft.head(to)?.is_some() {
+    if draft.front(from)?.is_none() || !replaces && draft.front(to)?.is_some() {
         return Ok(Reply::Integer(0));
     }
+    let Some(head) = draft.head(from)? else { return Ok(Reply::Integer(0)) };
     draft.put(to, head.value, head.deadline_ms)?;
     Ok(Reply::Integer(1))
 }

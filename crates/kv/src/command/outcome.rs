@@ -1,6 +1,6 @@
 //! What a command comes to: a reply, or a refusal.
 
-use crate::machine::draft::Unreadable;
+use crate::machine::draft::{Draft, PLACES_MAX, Unreadable};
 use crate::resp::Reply;
 
 /// Why a command is not done. It has changed nothing.
@@ -31,6 +31,14 @@ impl Refusal {
 /// The refusal of a request that is wrong.
 pub(super) fn wrong<T>(text: impl AsRef<str>) -> Outcome<T> {
     Err(Refusal::Wrong(Reply::error(text)))
+}
+
+/// Refuses what has looked at more than it may.
+pub(super) fn bounded(draft: &Draft<'_>) -> Outcome<()> {
+    if draft.has_looked_at_all() {
+        return wrong(format!("a command looks at {PLACES_MAX} keys at most"));
+    }
+    Ok(())
 }
 
 /// Outcome of a command.

@@ -1,10 +1,14 @@
 //! Patterns of keys: `*`, `?`, `[a-z]`, `[^a]`, and `\` before a character that is meant as such.
 //!
-//! A star never takes back what a star before it has matched, so a match takes at most the product of both lengths, whatever the
-//! pattern.
+//! A star never takes back what a star before it has matched. What lies between two stars is looked for byte by byte, which takes at
+//! most the product of both lengths; where that becomes long, 64 places of the pattern are looked at at once (`wide`).
+
+mod element;
+mod wide;
 
 use super::{Outcome, wrong};
 use crate::machine::key::KEY_BYTES_MAX;
+use element::{Element, element};
 
 /// Refuses a pattern that is longer than any key: each key would be held against all of it.
 pub fn check(pattern: &[u8]) -> Outcome<()> {
@@ -14,33 +18,64 @@ pub fn check(pattern: &[u8]) -> Outcome<()> {
     }
 }
 
+/// Steps that take as long as looking at a place.
+pub const STEPS_A_PLACE: usize = 1024;
+/// Steps for each byte of pattern and text that the search byte by byte may take.
+const STEPS_A_BYTE: usize = 16;
+
 /// Whether a text matches a pattern.
 pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
+    matched(pattern, text).0
+}
+
+/// Whether a text matches a pattern, and the steps that it took, of some nanoseconds each.
+pub fn matched(pattern: &[u8], text: &[u8]) -> (bool, usize) {
+    let most = (pattern.len() + text.len()).saturating_mul(STEPS_A_BYTE);
+    let mut steps = 0;
+    match by_bytes(pattern, text, most, &mut steps) {
+        Some(found) => (found, steps),
+        None => {
+            let (found, more) = wide::matched(pattern, text);
+            (found, steps + more)
+        }
+    }
+}
+
+/// Looks byte by byte. `None` when it has taken as many steps as it may.
+fn by_bytes(pattern: &[u8], text: &[u8], most: usize, steps: &mut usize) -> Option<bool> {
     let (mut at, mut from) = (0, 0);
     // Where the newest star's pattern goes on, and how much text the star has taken.
     let mut star: Option<(usize, usize)> = None;
-    loop {
+    while *steps <= most {
+        *steps += 1;
         if pattern.get(at) == Some(&b'*') {
             at += 1;
+            if at == pattern.len() {
+                return Some(true);
+            }
             star = Some((at, from));
             continue;
         }
-        match (element(&pattern[at..]), text.get(from)) {
-            (None, None) => return true,
+        let found = element(&pattern[at..]);
+        // A set is read from its bracket on.
+        *steps += found.as_ref().map_or(0, |(length, _)| *length);
+        match (found, text.get(from)) {
+            (None, None) => return Some(true),
             (Some((length, set)), Some(&byte)) if set.has(byte) => {
                 at += length;
                 from += 1;
             }
             _ => {
-                let Some((after, taken)) = &mut star else { return false };
+                let Some((after, taken)) = &mut star else { return Some(false) };
                 *taken += 1;
                 if *taken > text.len() {
-                    return false;
+                    return Some(false);
                 }
                 (at, from) = (*after, *taken);
             }
         }
     }
+    None
 }
 
 /// The text that everything begins with that matches a pattern.
@@ -53,68 +88,9 @@ pub fn prefix(pattern: &[u8]) -> Vec<u8> {
     prefix
 }
 
-/// What one byte of a text may be.
-enum Element<'a> {
-    One(u8),
-    Any,
-    /// Within the brackets.
-    Set(&'a [u8]),
-}
-
-/// The element at the front of a pattern and its length. `None` at the end, or at a star.
-fn element(pattern: &[u8]) -> Option<(usize, Element<'_>)> {
-    Some(match pattern {
-        [] | [b'*', ..] => return None,
-        [b'?', ..] => (1, Element::Any),
-        [b'\\', byte, ..] => (2, Element::One(*byte)),
-        [b'[', rest @ ..] => {
-            let end = end_of_set(rest);
-            ((end + 2).min(pattern.len()), Element::Set(&rest[..end]))
-        }
-        [byte, ..] => (1, Element::One(*byte)),
-    })
-}
-
-/// Where the bracket closes: at the end if nowhere.
-fn end_of_set(rest: &[u8]) -> usize {
-    let mut at = 0;
-    while at < rest.len() && rest[at] != b']' {
-        at += if rest[at] == b'\\' { 2 } else { 1 };
-    }
-    at.min(rest.len())
-}
-
-impl Element<'_> {
-    fn has(&self, byte: u8) -> bool {
-        match self {
-            Element::One(one) => *one == byte,
-            Element::Any => true,
-            Element::Set([b'^', set @ ..]) => !is_in(set, byte),
-            Element::Set(set) => is_in(set, byte),
-        }
-    }
-}
-
-fn is_in(mut set: &[u8], byte: u8) -> bool {
-    loop {
-        let (first, rest) = match set {
-            [] => return false,
-            [b'\\', first, rest @ ..] | [first, rest @ ..] => (*first, rest),
-        };
-        let (last, rest) = match rest {
-            [b'-', last, rest @ ..] => (*last, rest),
-            _ => (first, rest),
-        };
-        if (first.min(last)..=first.max(last)).contains(&byte) {
-            return true;
-        }
-        set = rest;
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{matches, prefix};
+    use super::{by_bytes, matched, matches, prefix, wide};
     use proptest::prelude::*;
 
     #[test]
@@ -161,7 +137,34 @@ mod tests {
         assert!(!matches(&pattern, &b"a".repeat(5000)));
     }
 
+    /// Hazard: one pattern held against one key takes most of a second, in which the leader is silent. The longest of both, in the ways that
+    /// take longest: steps are counted, for a test has no clock.
+    #[test]
+    fn the_longest_pattern_takes_few_steps() {
+        const LENGTH: usize = 32_000;
+        let text = b"a".repeat(LENGTH);
+        for pattern in [
+            [b"*", &b"a".repeat(LENGTH / 2)[..], b"b"].concat(),
+            [b"*", &b"a".repeat(LENGTH / 2)[..], b"b*"].concat(),
+            [&b"*a".repeat(LENGTH / 2 - 1)[..], b"b"].concat(),
+            [b"*", &b"[abcdefgh]".repeat(LENGTH / 10 - 1)[..], b"b*"].concat(),
+            [b"*[", &b"b".repeat(LENGTH - 3)[..], b"]"].concat(),
+            [&b"*aaaaaaaaaaaaaaaa".repeat(LENGTH / 18)[..], b"b*"].concat(),
+        ] {
+            let (found, steps) = matched(&pattern, &text);
+            assert!(!found);
+            assert!(steps <= 20_000_000, "{steps} steps");
+        }
+    }
+
     proptest! {
+        #[test]
+        fn both_ways_to_look_find_the_same(pattern in "[ab*?\\[\\]\\\\^-]{0,12}", text in "[ab*?]{0,12}", times in 1_usize..80) {
+            let (pattern, text) = (pattern.replace('b', &"b".repeat(times)), text.replace('b', &"b".repeat(times)));
+            let (pattern, text) = (pattern.as_bytes(), text.as_bytes());
+            prop_assert_eq!(by_bytes(pattern, text, usize::MAX - 1, &mut 0), Some(wide::matched(pattern, text).0));
+        }
+
         #[test]
         fn what_matches_begins_with_the_prefix(pattern in "[ab*?\\[\\]\\\\^-]{0,8}", text in "[ab*?]{0,6}") {
             if matches(pattern.as_bytes(), text.as_bytes()) {

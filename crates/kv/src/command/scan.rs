@@ -94,8 +94,10 @@ impl<'a> Wanted<'a> {
                 return false;
             }
             bytes += key.len();
-            left -= 1;
-            if self.is_type_known && pattern::matches(self.pattern, &key) {
+            let (is_match, steps) = pattern::matched(self.pattern, &key);
+            draft.look_at(steps / pattern::STEPS_A_PLACE);
+            left = left.saturating_sub(1 + steps / pattern::STEPS_A_PLACE);
+            if self.is_type_known && is_match {
                 found.push(Bytes::copy_from_slice(&key));
             }
             let goes_on = left > 0 && bytes < BYTES_MAX;

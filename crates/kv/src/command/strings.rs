@@ -4,7 +4,7 @@ use bytes::{Bytes, BytesMut};
 
 use super::arguments::{Arguments, integer, syntax};
 use super::expiry::{Deadline, Unit};
-use super::{ALL_KEYS, Access, Command, KEYS_AND_VALUES, ONE_KEY, Outcome, Run, wrong};
+use super::{ALL_KEYS, Access, Command, KEYS_AND_VALUES, ONE_KEY, Outcome, Run, bounded, wrong};
 use crate::machine::draft::Draft;
 use crate::machine::head::{HEAD_BYTES_MAX, Head};
 use crate::resp::Reply;
@@ -98,15 +98,19 @@ fn set(mut arguments: Arguments<'_>, draft: &mut Draft<'_>) -> Outcome<Reply> {
         Some(Wanted::Gone) => None,
         Some(Wanted::In(unit, time)) => Some(Deadline::At(unit.deadline(integer(time)?, &arguments, draft)?)),
     };
-    let old = draft.head(key)?;
+    let front = draft.front(key)?;
     let holds = match condition {
         None => true,
-        Some(If::Absent) => old.is_none(),
-        Some(If::Present) => old.is_some(),
-        Some(If::Equal(wanted)) => old.as_ref().is_some_and(|old| old.value == *wanted),
+        Some(If::Absent) => front.is_none(),
+        Some(If::Present) => front.is_some(),
+        Some(If::Equal(wanted)) => match front.filter(|front| front.length == wanted.len()) {
+            Some(front) => draft.part(key, &front, 0..front.length)? == *wanted,
+            None => false,
+        },
     };
+    let old = if returns { draft.head(key)? } else { None };
     if holds {
-        let kept = old.as_ref().and_then(|old| old.deadline_ms);
+        let kept = front.and_then(|front| front.deadline_ms);
         let deadline = match deadline {
             None => None,
             Some(Deadline::Kept) => kept,
@@ -123,7 +127,7 @@ fn set(mut arguments: Arguments<'_>, draft: &mut Draft<'_>) -> Outcome<Reply> {
 
 fn setnx(mut arguments: Arguments<'_>, draft: &mut Draft<'_>) -> Outcome<Reply> {
     let (key, new) = (arguments.take()?, arguments.take()?);
-    let is_new = draft.head(key)?.is_none();
+    let is_new = draft.front(key)?.is_none();
     if is_new {
         store(draft, key, new.clone(), None)?;
     }
@@ -193,14 +197,14 @@ fn append(mut arguments: Arguments<'_>, draft: &mut Draft<'_>) -> Outcome<Reply>
 }
 
 fn strlen(mut arguments: Arguments<'_>, draft: &mut Draft<'_>) -> Outcome<Reply> {
-    Ok(length_reply(draft.head(arguments.take()?)?.map_or(0, |head| head.value.len())))
+    Ok(length_reply(draft.front(arguments.take()?)?.map_or(0, |front| front.length)))
 }
 
 fn getrange(mut arguments: Arguments<'_>, draft: &mut Draft<'_>) -> Outcome<Reply> {
     let (key, first, last) = (arguments.take()?, arguments.integer()?, arguments.integer()?);
-    let (value, _) = parts(draft.head(key)?);
+    let Some(front) = draft.front(key)? else { return Ok(Reply::Bytes(Bytes::new())) };
     // A negative place counts from the end; what lies before the first byte is the first.
-    let length = value.len() as i64;
+    let length = front.length as i64;
     let place = |at: i64| if at < 0 { at.saturating_add(length).max(0) } else { at };
     let (first, last) = match (first, last) {
         (first, last) if first < 0 && last < 0 && first > last => return Ok(Reply::Bytes(Bytes::new())),
@@ -209,18 +213,18 @@ fn getrange(mut arguments: Arguments<'_>, draft: &mut Draft<'_>) -> Outcome<Repl
     if first > last {
         return Ok(Reply::Bytes(Bytes::new()));
     }
-    Ok(Reply::Bytes(value.slice(first as usize..=last as usize)))
+    Ok(Reply::Bytes(draft.part(key, &front, first as usize..last as usize + 1)?))
 }
 
 fn setrange(mut arguments: Arguments<'_>, draft: &mut Draft<'_>) -> Outcome<Reply> {
     let (key, offset, part) = (arguments.take()?, arguments.integer()?, arguments.take()?);
     let Ok(offset) = usize::try_from(offset) else { return wrong("offset is out of range") };
-    let (old, deadline) = parts(draft.head(key)?);
     if part.is_empty() {
-        return Ok(length_reply(old.len()));
+        return Ok(length_reply(draft.front(key)?.map_or(0, |front| front.length)));
     }
     let end = offset.saturating_add(part.len());
     check_length(end)?;
+    let (old, deadline) = parts(draft.head(key)?);
     let mut new = BytesMut::from(&old[..]);
     new.resize(old.len().max(end), 0);
     new[offset..end].copy_from_slice(part);
@@ -233,6 +237,7 @@ fn mget(arguments: Arguments<'_>, draft: &mut Draft<'_>) -> Outcome<Reply> {
     let mut values = Vec::new();
     for key in arguments.rest() {
         values.push(value(draft.head(key)?));
+        bounded(draft)?;
         if draft.work() > WORK_BYTES_MAX {
             return wrong(format!("the values have more than {WORK_BYTES_MAX} bytes"));
         }
@@ -252,15 +257,17 @@ fn pairs<'a>(arguments: &Arguments<'a>) -> Outcome<impl Iterator<Item = (&'a Byt
 fn mset(arguments: Arguments<'_>, draft: &mut Draft<'_>) -> Outcome<Reply> {
     for (key, value) in pairs(&arguments)? {
         store(draft, key, value.clone(), None)?;
+        bounded(draft)?;
     }
     Ok(Reply::OK)
 }
 
 fn msetnx(arguments: Arguments<'_>, draft: &mut Draft<'_>) -> Outcome<Reply> {
     for (key, _) in pairs(&arguments)? {
-        if draft.head(key)?.is_some() {
+        if draft.front(key)?.is_some() {
             return Ok(Reply::Integer(0));
         }
+        bounded(draft)?;
     }
     mset(arguments, draft)?;
     Ok(Reply::Integer(1))

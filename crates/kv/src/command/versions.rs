@@ -45,13 +45,13 @@ fn set(mut arguments: Arguments<'_>, draft: &mut Draft<'_>) -> Outcome<Reply> {
             return syntax();
         }
     }
-    let head = draft.head(key)?;
-    if head.as_ref().map_or(0, |head| head.version) != wanted {
+    let front = draft.front(key)?;
+    if front.map_or(0, |front| front.version) != wanted {
         return Ok(Reply::Null);
     }
     let deadline_ms = match deadline {
         None => None,
-        Some(Deadline::Kept) => head.and_then(|head| head.deadline_ms),
+        Some(Deadline::Kept) => front.and_then(|front| front.deadline_ms),
         Some(Deadline::At(at)) => Some(at),
     };
     store(draft, key, new.clone(), deadline_ms)?;
@@ -60,7 +60,7 @@ fn set(mut arguments: Arguments<'_>, draft: &mut Draft<'_>) -> Outcome<Reply> {
 
 fn delete(mut arguments: Arguments<'_>, draft: &mut Draft<'_>) -> Outcome<Reply> {
     let (key, wanted) = (arguments.take()?, version(arguments.take()?)?);
-    let is_meant = wanted != 0 && draft.head(key)?.is_some_and(|head| head.version == wanted);
+    let is_meant = wanted != 0 && draft.front(key)?.is_some_and(|front| front.version == wanted);
     if is_meant {
         draft.delete(key)?;
     }

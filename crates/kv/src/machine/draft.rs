@@ -6,15 +6,19 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::ops::Bound;
+use std::ops::{Bound, Range};
 use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::head::{HEAD_BYTES_MAX, Head};
+use super::head::{Front, HEAD_BYTES_MAX, Head};
 use super::key;
 use super::memory::Memory;
+use crate::codec::Torn;
 use crate::entry::{Change, Deed};
+
+/// Most places that a command looks at, which is done whole: keys, and what takes as long as one.
+pub const PLACES_MAX: usize = 32_768;
 
 /// A read that the store could not do, in its words.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,10 +41,21 @@ pub fn begin<'a>(prefix: &'a [u8], from: Bound<&'a [u8]>) -> Bound<&'a [u8]> {
     }
 }
 
+/// A part of a value, and the length of the whole.
+pub type Part = (Bytes, usize);
+
+/// The part of a value that lies in a range.
+pub fn part_of(value: &[u8], range: Range<usize>) -> &[u8] {
+    &value[range.start.min(value.len())..range.end.min(value.len())]
+}
+
 /// The versions that a draft lies on.
 pub trait Source {
     /// The value at a place of the map.
     fn get(&self, place: &[u8]) -> Result<Option<Bytes>, Unreadable>;
+
+    /// The bytes of a range of the value at a place, as far as it has them, and the length of all of it. Only these are copied.
+    fn part(&self, place: &[u8], range: Range<usize>) -> Result<Option<Part>, Unreadable>;
 
     /// Calls `each` with the places that begin with `prefix`, from `from` on, in order.
     fn scan(&self, prefix: &[u8], from: Bound<&[u8]>, each: Each<'_>) -> Result<(), Unreadable>;
@@ -60,10 +75,15 @@ pub struct Draft<'a> {
     changes: BTreeMap<Vec<u8>, Option<Bytes>>,
     /// What was read last of the source: a command looks at a key's head before it changes it.
     read_last: RefCell<Option<(Vec<u8>, Option<Bytes>)>>,
+    /// The front that was read last.
+    front_last: RefCell<Option<(Vec<u8>, Option<Part>)>>,
     /// Within an attempt: places that were changed, and their changes before, in order.
     undo: Option<Vec<Undo>>,
     /// Bytes of values that were read and put.
     work: Cell<usize>,
+    /// Places of the source that were looked at.
+    places: Cell<usize>,
+    places_max: usize,
     /// Whether what was read depends on the moment.
     relies_on_time: Cell<bool>,
     memory: Option<(Arc<Memory>, Bytes)>,
@@ -81,8 +101,11 @@ impl<'a> Draft<'a> {
             generation: Cell::new(None),
             changes: BTreeMap::new(),
             read_last: RefCell::new(None),
+            front_last: RefCell::new(None),
             undo: None,
             work: Cell::new(0),
+            places: Cell::new(0),
+            places_max: PLACES_MAX,
             relies_on_time: Cell::new(false),
             memory: None,
             set_back: None,
@@ -151,6 +174,26 @@ impl<'a> Draft<'a> {
     /// Bytes of values that were read and put so far.
     pub fn work(&self) -> usize {
         self.work.get()
+    }
+
+    /// Places of the source that were looked at so far, and what else takes as long as that.
+    pub fn places(&self) -> usize {
+        self.places.get()
+    }
+
+    /// Lets more places be looked at.
+    pub fn set_places_max(&mut self, most: usize) {
+        self.places_max = most;
+    }
+
+    /// Whether more places were looked at than may be.
+    pub fn has_looked_at_all(&self) -> bool {
+        self.places.get() > self.places_max
+    }
+
+    /// Counts what takes as long as looking at so many places.
+    pub fn look_at(&self, places: usize) {
+        self.places.set(self.places.get().saturating_add(places));
     }
 
     /// Does something that may fail, and then leaves the draft as it was. Attempts are not made within one another.
@@ -244,6 +287,7 @@ impl<'a> Draft<'a> {
         match &*last {
             Some((read, value)) if read == place => Ok(value.clone()),
             _ => {
+                self.look_at(1);
                 let value = self.source.get(place)?;
                 *last = Some((place.to_vec(), value.clone()));
                 Ok(value)
@@ -292,6 +336,30 @@ impl<'a> Draft<'a> {
         Ok(head)
     }
 
+    /// Version, deadline and length of a client's key; the value is not copied. None if there is no such key, or it has ended.
+    pub fn front(&self, key: &[u8]) -> Result<Option<Front>, Unreadable> {
+        let front = self.stored_front(key)?;
+        if front.is_some_and(|front| front.has_ended(self.now_ms)) {
+            self.rely_on_time();
+            return Ok(None);
+        }
+        Ok(front)
+    }
+
+    /// A part of the value of a client's key whose front was read.
+    pub fn part(&self, key: &[u8], front: &Front, range: Range<usize>) -> Result<Bytes, Unreadable> {
+        let place = key::head(self.generation()?, key);
+        let (start, end) = (range.start.min(front.length), range.end.min(front.length));
+        let range = front.value_at + start..front.value_at + end.max(start);
+        self.worked(range.len());
+        if let Some(changed) = self.changes.get(&place) {
+            let value = changed.clone().unwrap_or_default();
+            return Ok(value.slice(range.start.min(value.len())..range.end.min(value.len())));
+        }
+        self.look_at(1);
+        Ok(self.source.part(&place, range)?.map_or_else(Bytes::new, |(bytes, _)| bytes))
+    }
+
     /// Gives a key a value and a deadline, or none, in place of what it had.
     pub fn put(&mut self, key: &[u8], value: Bytes, deadline_ms: Option<u64>) -> Result<(), Unreadable> {
         if self.forget_deadline(key)?.is_none() {
@@ -309,15 +377,15 @@ impl<'a> Draft<'a> {
 
     /// Deletes a key. Returns whether there was one.
     pub fn delete(&mut self, key: &[u8]) -> Result<bool, Unreadable> {
-        let Some(head) = self.forget_deadline(key)? else { return Ok(false) };
+        let Some(front) = self.forget_deadline(key)? else { return Ok(false) };
         self.change(key::head(self.generation()?, key), None);
         self.put_count(self.count()?.saturating_sub(1));
-        Ok(!head.has_ended(self.now_ms))
+        Ok(!front.has_ended(self.now_ms))
     }
 
     /// Deletes a key if it has ended. Returns whether it has.
     pub fn delete_ended(&mut self, key: &[u8]) -> Result<bool, Unreadable> {
-        let has_ended = self.stored_head(key)?.is_some_and(|head| head.has_ended(self.now_ms));
+        let has_ended = self.stored_front(key)?.is_some_and(|front| front.has_ended(self.now_ms));
         if has_ended {
             self.delete(key)?;
         }
@@ -331,19 +399,30 @@ impl<'a> Draft<'a> {
         from: Bound<&[u8]>,
         each: &mut dyn FnMut(Vec<u8>) -> bool,
     ) -> Result<(), Unreadable> {
+        self.keys_or_ended(prefix, from, &mut |key, is_there| !is_there || each(key))
+    }
+
+    /// [`Draft::keys`] with those that have ended and are not cleared away yet, and whether each is there.
+    pub fn keys_or_ended(
+        &self,
+        prefix: &[u8],
+        from: Bound<&[u8]>,
+        each: &mut dyn FnMut(Vec<u8>, bool) -> bool,
+    ) -> Result<(), Unreadable> {
         let (mut wrong, generation) = (None, self.generation()?);
         let from = from.map(|key| key::head(generation, key));
         let from = from.as_ref().map(Vec::as_slice);
         self.scan(&key::begin(generation, prefix), from, &mut |place, value| {
+            self.look_at(1);
             let Some((_, key)) = key::of_head(place) else { return true };
             // The value stays where it is: only what is before it is looked at.
             let front = Bytes::copy_from_slice(&value[..value.len().min(HEAD_BYTES_MAX)]);
             match head_of(&key, front) {
                 Ok(head) if head.has_ended(self.now_ms) => {
                     self.rely_on_time();
-                    true
+                    each(key, false)
                 }
-                Ok(_) => each(key),
+                Ok(_) => each(key, true),
                 Err(error) => {
                     wrong = Some(error);
                     false
@@ -361,13 +440,44 @@ impl<'a> Draft<'a> {
         stored.map(|bytes| head_of(key, bytes)).transpose()
     }
 
-    /// Takes back the note of a key's deadline. Returns the key's head.
-    fn forget_deadline(&mut self, key: &[u8]) -> Result<Option<Head>, Unreadable> {
-        let head = self.stored_head(key)?;
-        if let Some(at) = head.as_ref().and_then(|head| head.deadline_ms) {
+    /// The front that is stored, also of a key that has ended.
+    fn stored_front(&self, key: &[u8]) -> Result<Option<Front>, Unreadable> {
+        let place = key::head(self.generation()?, key);
+        let front = |value: &Bytes| (value.slice(..value.len().min(HEAD_BYTES_MAX)), value.len());
+        let part = match self.known(&place) {
+            Some(known) => known.as_ref().map(front),
+            None => self.front_of(place)?,
+        };
+        part.map(|(bytes, length)| Front::from_bytes(bytes, length).map_err(|torn| damaged(key, torn))).transpose()
+    }
+
+    /// The value that the draft has put at a place, or has read there last.
+    fn known(&self, place: &[u8]) -> Option<Option<Bytes>> {
+        let read =
+            || self.read_last.borrow().as_ref().filter(|(read, _)| read == place).map(|(_, value)| value.clone());
+        self.changes.get(place).cloned().or_else(read)
+    }
+
+    fn front_of(&self, place: Vec<u8>) -> Result<Option<Part>, Unreadable> {
+        let mut last = self.front_last.borrow_mut();
+        match &*last {
+            Some((read, part)) if *read == place => Ok(part.clone()),
+            _ => {
+                self.look_at(1);
+                let part = self.source.part(&place, 0..HEAD_BYTES_MAX)?;
+                *last = Some((place, part.clone()));
+                Ok(part)
+            }
+        }
+    }
+
+    /// Takes back the note of a key's deadline. Returns the key's front.
+    fn forget_deadline(&mut self, key: &[u8]) -> Result<Option<Front>, Unreadable> {
+        let front = self.stored_front(key)?;
+        if let Some(at) = front.and_then(|front| front.deadline_ms) {
             self.change(key::deadline(at, self.generation()?, key), None);
         }
-        Ok(head)
+        Ok(front)
     }
 
     /// Calls `each` with the places of the map that begin with `prefix`, from `from` on, in order: the source's with the draft's changes over them.
@@ -394,13 +504,17 @@ impl<'a> Draft<'a> {
 }
 
 fn head_of(key: &[u8], bytes: Bytes) -> Result<Head, Unreadable> {
-    let name = || key[..key.len().min(64)].escape_ascii().to_string();
-    Head::from_bytes(bytes).map_err(|torn| Unreadable(format!("the head of key '{}' is damaged: {torn}", name())))
+    Head::from_bytes(bytes).map_err(|torn| damaged(key, torn))
+}
+
+fn damaged(key: &[u8], torn: Torn) -> Unreadable {
+    let name = key[..key.len().min(64)].escape_ascii().to_string();
+    Unreadable(format!("the head of key '{name}' is damaged: {torn}"))
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use super::{Bound, Bytes, Draft, Each, Source, Unreadable, begin};
+    use super::{Bound, Bytes, Draft, Each, Part, Range, Source, Unreadable, begin, part_of};
     use crate::machine::key;
     use std::collections::BTreeMap;
 
@@ -429,6 +543,11 @@ pub(crate) mod tests {
     impl Source for Shelf {
         fn get(&self, place: &[u8]) -> Result<Option<Bytes>, Unreadable> {
             Ok(self.0.get(place).cloned())
+        }
+
+        fn part(&self, place: &[u8], range: Range<usize>) -> Result<Option<Part>, Unreadable> {
+            let part = |value: &Bytes| (Bytes::copy_from_slice(part_of(value, range)), value.len());
+            Ok(self.0.get(place).map(part))
         }
 
         fn scan(&self, prefix: &[u8], from: Bound<&[u8]>, each: Each<'_>) -> Result<(), Unreadable> {

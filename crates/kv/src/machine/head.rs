@@ -17,6 +17,35 @@ pub const HEAD_BYTES_MAX: usize = 18;
 
 const STRING: u8 = 1;
 
+/// A string without its value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Front {
+    /// Index of the entry that changed it last, by which it is compared.
+    pub version: u64,
+    /// When it ends, in milliseconds since 1970 by the cluster's clock.
+    pub deadline_ms: Option<u64>,
+    /// Offset of the value in the bytes that the map keeps.
+    pub value_at: usize,
+    /// Length of the value in bytes.
+    pub length: usize,
+}
+
+impl Front {
+    /// The front of what the map has kept: its first [`HEAD_BYTES_MAX`] bytes, or all, of `length`.
+    pub fn from_bytes(bytes: Bytes, length: usize) -> Read<Self> {
+        let shown = bytes.len();
+        let Head { version, deadline_ms, value } = Head::from_bytes(bytes)?;
+        let value_at = shown - value.len();
+        let length = length.checked_sub(value_at).ok_or(Torn { field: "the length" })?;
+        Ok(Self { version, deadline_ms, value_at, length })
+    }
+
+    /// Whether it has ended at a time.
+    pub fn has_ended(&self, now_ms: u64) -> bool {
+        self.deadline_ms.is_some_and(|at| at <= now_ms)
+    }
+}
+
 /// The head of a string.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
@@ -62,14 +91,18 @@ impl Head {
 
 #[cfg(test)]
 mod tests {
-    use super::{Bytes, Head};
+    use super::{Bytes, Front, HEAD_BYTES_MAX, Head};
     use proptest::prelude::*;
 
     proptest! {
         #[test]
         fn a_head_comes_back(version: u64, deadline_ms: Option<u64>, value in proptest::collection::vec(any::<u8>(), 0..20)) {
             let head = Head { version, deadline_ms, value: value.into() };
-            prop_assert_eq!(Head::from_bytes(head.to_bytes()), Ok(head));
+            let bytes = head.to_bytes();
+            let front = Front::from_bytes(bytes.slice(..bytes.len().min(HEAD_BYTES_MAX)), bytes.len()).expect("a head");
+            prop_assert_eq!((front.version, front.deadline_ms, front.length), (version, deadline_ms, head.value.len()));
+            prop_assert_eq!(&bytes[front.value_at..], &head.value[..]);
+            prop_assert_eq!(Head::from_bytes(bytes), Ok(head));
         }
 
         #[test]

@@ -18,7 +18,7 @@ use crate::store::{self, ErrorKind, Log, change_of_members, is_change_of_members
 impl Node {
     /// Whether there is something to be made durable.
     pub fn wants_persist(&self) -> bool {
-        self.unpersisted.number.is_some()
+        self.unpersisted.number.is_some() && !self.unpersisted.is_blocked
     }
 
     /// Whether so many entries are not durable that it is better to wait for no more (`Settings::confirm_entries`).
@@ -32,13 +32,28 @@ impl Node {
         let Some(number) = self.unpersisted.number else { return Ok(()) };
         // Planted: what was not made durable is called so.
         if !planted(300) {
-            raw.mut_store().store_mut().persist()?;
+            match raw.mut_store().store_mut().persist() {
+                // Nobody is told anything that rests on it; the replica goes on with what it has.
+                Err(error) if error.kind() == ErrorKind::Full => {
+                    self.unpersisted.is_blocked = true;
+                    return Ok(());
+                }
+                persisted => persisted?,
+            }
         }
         (self.unpersisted.number, self.unpersisted.entries) = (None, 0);
         raw.on_persist_ready(number);
         let late = std::mem::take(&mut self.unpersisted.late);
         late.into_iter().for_each(|message| self.output.send(message));
         self.turn()
+    }
+
+    /// Tries again what had no room. Returns whether it has none still.
+    pub(super) fn persist_again(&mut self) -> store::Result<bool> {
+        if std::mem::take(&mut self.unpersisted.is_blocked) {
+            self.persist()?;
+        }
+        Ok(self.unpersisted.is_blocked)
     }
 
     /// Gives up what is applied, and lets the store do a part of what can wait. To be called when replies are sent. Returns whether there may

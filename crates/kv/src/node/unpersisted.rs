@@ -9,6 +9,8 @@ pub(super) struct Unpersisted {
     pub(super) number: Option<u64>,
     /// Entries that are not durable.
     pub(super) entries: usize,
+    /// Whether the store had no room to make them durable: the next tick tries again.
+    pub(super) is_blocked: bool,
     /// Messages that leave then.
     pub(super) late: Vec<Message>,
 }

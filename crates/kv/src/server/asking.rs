@@ -1,6 +1,6 @@
 //! What operators ask, and who waits for what.
 
-use raft::eraftpb::ConfChangeType;
+use raft::eraftpb::{ConfChangeType, ConfState};
 use slog::info;
 
 use super::book;
@@ -84,11 +84,31 @@ impl Server {
             Question::Remove { replica } if members.voters == [replica] => {
                 return Ok(Some(failed("it is the only voter: without it there is no cluster")));
             }
+            Question::Remove { replica } if self.is_needed(&members, replica) => {
+                return Ok(Some(Answer::Busy {
+                    why: format!(
+                        "without replica {replica} those that answer are no quorum of the voters: bring others back, or remove those that are lost first"
+                    ),
+                }));
+            }
             // Another leads first: so clients wait for a moment and not for an election. It is asked then.
             Question::Remove { replica } if replica == self.id => return self.hand_over_to_any(),
             Question::Remove { replica } => vec![(ConfChangeType::RemoveNode, replica)],
             Question::Promote { replica } if !is_member(&replica) => return unknown(replica),
             Question::Promote { replica } if !is_learner(&replica) => return Ok(Some(Answer::Done)),
+            Question::Promote { replica } if !self.node.is_in_sync(replica) => {
+                let others = self.node.followers();
+                if !others.iter().any(|other| other.id == replica && other.matched > 0) {
+                    return Ok(Some(failed(format!(
+                        "replica {replica} has never answered, and only a learner that is in sync with the leader can be promoted: run it first"
+                    ))));
+                }
+                return Ok(Some(Answer::Busy {
+                    why: format!(
+                        "replica {replica} is not in sync with the leader, and only a learner that is can be promoted: run it, and wait until it has caught up"
+                    ),
+                }));
+            }
             Question::Promote { replica } => vec![(ConfChangeType::AddNode, replica)],
             Question::Transfer { replica } => return self.hand_over(key, replica),
             Question::Status | Question::Backup => return Ok(None),
@@ -102,6 +122,12 @@ impl Server {
                 Ok(None)
             }
         }
+    }
+
+    /// Whether the cluster loses its quorum with a voter: those that are left and answer are none of the rest.
+    fn is_needed(&self, members: &ConfState, replica: u64) -> bool {
+        let left: Vec<u64> = members.voters.iter().copied().filter(|id| *id != replica).collect();
+        members.voters.contains(&replica) && !self.node.is_quorum_active(&left)
     }
 
     /// The members that a new one at an address replaces. Error: one is alive, or may be: it was heard of late, but is not connected, as after
@@ -222,10 +248,17 @@ impl Server {
         None
     }
 
+    /// How much room the store has; none is known while it receives its data.
+    pub fn room(&self) -> store::Room {
+        let store = self.node.store();
+        if store.is_partial() { store::Room::default() } else { store.room() }
+    }
+
     /// How the replica stands.
     pub fn state(&self) -> State {
         let status = self.node.status();
         let lag = status.committed.saturating_sub(status.applied);
+        let room = self.room();
         let serves = matches!(status.role, Role::Leader | Role::Follower | Role::Learner) && status.leader != 0;
         State {
             version: env!("CARGO_PKG_VERSION").into(),
@@ -238,6 +271,9 @@ impl Server {
             applied: status.applied,
             last: status.last,
             is_stalled: status.is_stalled,
+            is_full: room.is_full(),
+            store_size: room.total,
+            store_free: room.free,
             is_ready: serves && !status.is_stalled && lag <= READY_LAG_MAX && self.clients.knows_users(),
             store: self.store_name().into(),
             uptime_s: self.clock.now_ms() / 1000,

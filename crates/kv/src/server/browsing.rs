@@ -1,11 +1,30 @@
 //! Browsers and other programs that ask by HTTP.
 
+use super::clock;
 use super::metrics;
 use super::operator;
+use super::process;
 use super::state::Server;
-use crate::store::Footprint;
+use crate::store::{Footprint, Moment};
 
 impl Server {
+    fn gauges(&self) -> metrics::Gauges {
+        let (giving, is_receiving) = self.node.snapshots();
+        let wall_ms = clock::wall_ms();
+        metrics::Gauges {
+            room: self.room(),
+            process: process::now(),
+            start_ms: wall_ms - self.clock.now_ms().min(wall_ms),
+            wall_ms,
+            log_clock_ms: self.node.store().clock_ms(Moment::Newest),
+            elections: self.node.elections(),
+            giving: giving as u64,
+            is_receiving,
+            client_bytes: self.clients.bytes() as u64,
+            longest_step: self.clients.longest_step() as u64,
+        }
+    }
+
     /// Goes on with a browser's connection.
     pub fn browse(&mut self, key: u64) {
         let Some(mut browser) = self.browsers.remove(&key) else { return };
@@ -16,8 +35,8 @@ impl Server {
             let numbers = || {
                 let (store, traffic) = (self.node.store(), (&self.traffic, &self.links));
                 let footprint = if store.is_partial() { Footprint::default() } else { store.footprint() };
-                let users_disabled = self.clients.users_disabled();
-                metrics::page(&state, (self.clients.statistics(), users_disabled), traffic, footprint, &self.latency)
+                let (users_disabled, of_store) = (self.clients.users_disabled(), (footprint, &self.gauges()));
+                metrics::page(&state, (self.clients.statistics(), users_disabled), traffic, of_store, &self.latency)
             };
             operator::answer(path, &state, &self.latency, numbers)
         });

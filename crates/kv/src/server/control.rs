@@ -98,6 +98,12 @@ pub struct State {
     pub last: u64,
     /// Whether its store has no room.
     pub is_stalled: bool,
+    /// Whether its store takes little or nothing more: what /health says.
+    pub is_full: bool,
+    /// Bytes that its store has, as far as that is known.
+    pub store_size: u64,
+    /// Bytes of that which are free.
+    pub store_free: u64,
     /// Whether clients can be served: what /ready says.
     pub is_ready: bool,
     /// Its store: list, btree or wal.

@@ -5,8 +5,8 @@ use std::fmt::{Display, Write};
 use super::control::State;
 use super::histogram::{BUCKETS, Histogram, bound_us};
 use super::link::Links;
-use crate::client::Statistics;
-use crate::store::Footprint;
+use crate::client::{Process, Statistics};
+use crate::store::{Footprint, Room};
 
 /// What the reactor counts.
 #[derive(Clone, Copy, Debug, Default)]
@@ -23,6 +23,33 @@ pub struct Traffic {
     pub confirmations: u64,
     /// Turns of the reactor.
     pub turns: u64,
+    /// The longest time between two looks at what has come, in microseconds.
+    pub longest_turn_us: u64,
+}
+
+/// Gauges of a replica.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Gauges {
+    /// Room of the store.
+    pub room: Room,
+    /// Figures of the process, as the system has them.
+    pub process: Process,
+    /// When it was started, and now, in milliseconds since 1970 by the machine's clock.
+    pub start_ms: u64,
+    /// Now.
+    pub wall_ms: u64,
+    /// The clock of the newest entry.
+    pub log_clock_ms: u64,
+    /// Elections that the replica has begun.
+    pub elections: u64,
+    /// Snapshots that are given to others, and received.
+    pub giving: u64,
+    /// Whether one is received.
+    pub is_receiving: bool,
+    /// Bytes of requests and replies.
+    pub client_bytes: u64,
+    /// Places of the longest step.
+    pub longest_step: u64,
 }
 
 #[derive(Default)]
@@ -44,7 +71,7 @@ pub fn page(
     state: &State,
     (clients, users_disabled): (&Statistics, usize),
     (traffic, links): (&Traffic, &Links),
-    footprint: Footprint,
+    (footprint, gauges): (Footprint, &Gauges),
     latency: &Histogram,
 ) -> String {
     let mut page = Page::default();
@@ -75,6 +102,8 @@ pub fn page(
     page.one("medium_used_bytes", "gauge", "Bytes of the store's medium in use.", footprint.used_bytes);
     let links_up = links.values().filter(|link| link.is_up()).count();
     page.one("links_up", "gauge", "Replicas to which letters go.", links_up);
+    of_room(&mut page, gauges, traffic);
+    of_process(&mut page, gauges);
     of_latency(&mut page, latency);
     page.0
 }
@@ -132,6 +161,7 @@ fn of_clients(page: &mut Page, state: &State, clients: &Statistics) {
         ("moved_total", "Requests that were sent to another replica.", clients.moved),
         ("forwarded_total", "Requests that were passed on to the leader.", clients.forwarded),
         ("busy_total", "Requests that were refused because too much was under way.", clients.busy),
+        ("full_total", "Requests that were refused because the leader's store has no room.", clients.full),
         ("unknown_total", "Requests whose outcome is not known.", clients.unknown),
         ("input_bytes_total", "Bytes of clients.", clients.input_bytes),
         ("output_bytes_total", "Bytes to clients.", clients.output_bytes),
@@ -140,6 +170,42 @@ fn of_clients(page: &mut Page, state: &State, clients: &Statistics) {
         ("expired_total", "Keys that have ended by their deadline.", clients.expired),
     ] {
         page.one(name, "counter", help, value);
+    }
+}
+
+fn of_room(page: &mut Page, gauges: &Gauges, traffic: &Traffic) {
+    let Gauges { room, elections, giving, is_receiving, client_bytes, longest_step, .. } = *gauges;
+    for (name, help, value) in [
+        ("store_size_bytes", "Bytes that the store has.", room.total),
+        ("store_free_bytes", "Bytes of them that are free, or will be when garbage is cleared away.", room.free),
+        ("store_kept_bytes", "Bytes of the free ones that are kept for others than those who put keys.", room.kept),
+        ("store_full", "Whether little or nothing is put any more.", u64::from(room.is_full())),
+        ("snapshots_giving", "Snapshots that others fetch.", giving),
+        ("snapshots_receiving", "Snapshots that are received.", u64::from(is_receiving)),
+        ("clients_bytes", "Bytes of requests and replies of all clients.", client_bytes),
+        ("step_places_max", "Places of the longest step of work for clients.", longest_step),
+    ] {
+        page.one(name, "gauge", help, value);
+    }
+    let longest = traffic.longest_turn_us as f64 / 1e6;
+    page.one("turn_seconds_max", "gauge", "The longest time between two looks at what has come.", longest);
+    page.one("elections_total", "counter", "Elections that the replica has begun.", elections);
+    let ahead = (gauges.log_clock_ms as f64 - gauges.wall_ms as f64) / 1e3;
+    page.one("log_clock_ahead_seconds", "gauge", "The clock of the newest entry less the machine's.", ahead);
+}
+
+/// By the names that Prometheus' own programs use.
+fn of_process(page: &mut Page, Gauges { process, start_ms, .. }: &Gauges) {
+    let start_s = *start_ms as f64 / 1e3;
+    for (name, kind, help, value) in [
+        ("cpu_seconds_total", "counter", "Seconds of processors.", process.cpu_user_s + process.cpu_system_s),
+        ("resident_memory_bytes", "gauge", "Bytes in DRAM.", process.resident_bytes as f64),
+        ("virtual_memory_bytes", "gauge", "Bytes of addresses.", process.virtual_bytes as f64),
+        ("open_fds", "gauge", "Descriptors that are open.", process.descriptors as f64),
+        ("max_fds", "gauge", "Descriptors that may be open.", process.descriptors_max as f64),
+        ("start_time_seconds", "gauge", "When the process was started, in seconds since 1970.", start_s),
+    ] {
+        let _ = writeln!(page.0, "# HELP process_{name} {help}\n# TYPE process_{name} {kind}\nprocess_{name} {value}");
     }
 }
 
@@ -164,7 +230,7 @@ fn of_latency(page: &mut Page, latency: &Histogram) {
 #[cfg(test)]
 mod tests {
     use super::super::control::Member;
-    use super::{Footprint, Histogram, Links, State, Statistics, Traffic, page};
+    use super::{Footprint, Gauges, Histogram, Links, State, Statistics, Traffic, page};
 
     #[test]
     fn every_line_is_a_comment_or_a_number_and_every_name_has_a_type() {
@@ -173,7 +239,8 @@ mod tests {
         let mut latency = Histogram::default();
         [3, 100, 5000, u64::MAX / 2].into_iter().for_each(|us| latency.note(1, us));
         let traffic = (&Traffic::default(), &Links::new());
-        let text = page(&state, (&Statistics::default(), 0), traffic, Footprint::default(), &latency);
+        let of_store = (Footprint::default(), &Gauges::default());
+        let text = page(&state, (&Statistics::default(), 0), traffic, of_store, &latency);
         for line in text.lines().filter(|line| !line.starts_with('#')) {
             let (name, value) = line.rsplit_once(' ').expect("a name and a value");
             assert!(value.parse::<f64>().is_ok(), "{line}");

@@ -33,6 +33,10 @@ pub fn answer(path: &str, state: &State, latency: &Histogram, metrics: impl FnOn
             Response { status: "200 OK", content_type: "text/plain; version=0.0.4; charset=utf-8", body: metrics() }
         }
         "/health" if state.is_stalled => Response::text("503 Service Unavailable", "the store has no room\n"),
+        "/health" if state.is_full => Response::text(
+            "503 Service Unavailable",
+            format!("the store is full: {} bytes of {} are free\n", state.store_free, state.store_size),
+        ),
         "/health" => Response::text("200 OK", "ok\n"),
         "/ready" if state.is_ready => Response::text("200 OK", format!("ready at index {}\n", state.applied)),
         "/ready" => Response::text("503 Service Unavailable", format!("not ready: {}\n", unready(state))),

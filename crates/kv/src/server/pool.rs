@@ -64,7 +64,16 @@ fn map_config(config: &config::Store) -> MapConfig {
 }
 
 fn wal_config(config: &config::Store) -> WalConfig {
-    WalConfig { ring_bytes: config.ring_size.0, log_bytes: config.log_size.0, ..WalConfig::default() }
+    let state_bytes_max = if config.state_size.0 == 0 { memory_bytes() / 2 } else { config.state_size.0 };
+    WalConfig { ring_bytes: config.ring_size.0, log_bytes: config.log_size.0, state_bytes_max, ..WalConfig::default() }
+}
+
+/// Bytes of DRAM that the machine has, or no bound if it does not say.
+fn memory_bytes() -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
+    let kib = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
+    kib.map_or(u64::MAX, |kib| kib * 1024)
 }
 
 fn medium(config: &Config, create_dir: bool) -> Result<Arc<dyn Medium>> {
@@ -129,6 +138,28 @@ pub fn trouble(directory: &Path, error: &Error) -> Trouble {
         ErrorKind::Exists => Trouble::Refused(format!("{place}: there is a replica already: {error}")),
         _ => Trouble::Refused(format!("{place}: {error}")),
     }
+}
+
+/// Whether another process runs the replica in a directory. Nothing is made there.
+pub fn is_in_use(directory: &Path) -> bool {
+    let Ok(file) = File::open(directory.join(LOCK)) else { return false };
+    flock(&file, FlockOperation::NonBlockingLockExclusive).is_err()
+}
+
+/// Which store a directory has.
+pub fn kind_of(directory: &Path) -> Result<StoreKind> {
+    if has_log(directory) {
+        return Ok(StoreKind::Wal);
+    }
+    if !directory.join(MAP).exists() {
+        return refused(format!("{}: there is no replica", directory.display()));
+    }
+    let options = Options { emulate: true, create_dir: false };
+    let medium = FileMedium::open(directory, options).map_err(|error| Trouble::Refused(error.to_string()))?;
+    let medium: Arc<dyn Medium> = Arc::new(medium);
+    let map = MapStore::open(&medium, MAP, &MapConfig { background: false, ..MapConfig::default() });
+    let map = map.map_err(|error| trouble(directory, &error))?;
+    Ok(if map.map().kind() == Kind::List { StoreKind::List } else { StoreKind::Btree })
 }
 
 /// Makes the data of a new replica. `clock_ms` is the clock of the founding entry, if it founds a cluster.

@@ -17,6 +17,7 @@ use super::http::Browser;
 use super::link::{Link, Links, Plan};
 use super::metrics::Traffic;
 use super::pool::{self, Lock, Trouble};
+use super::process;
 use super::refusals::Refusals;
 use super::renewal::Renewal;
 use super::socket::Listener;
@@ -163,6 +164,8 @@ pub struct Server {
     pub ends_ms: Option<u64>,
     /// What it has said last of its role: leader and term.
     pub told: (u64, u64, String),
+    /// Whether it has said last that its store is full, and when it has looked, in milliseconds of its clock.
+    pub told_full: (bool, u64),
     /// The time of the log as it has said last.
     pub clock_told: ClockStatus,
     /// Why it could not take a snapshot, as it has said last.
@@ -208,6 +211,8 @@ fn client_settings(config: &Config, start: u64) -> client::Settings {
         port: config.client_address().rsplit_once(':').and_then(|(_, port)| port.parse().ok()).unwrap_or(0),
         seed: start,
         default_password: clients.password_sha256.clone(),
+        steady_us: || crate::node::Clock::now_us(&clock::Steady),
+        process: process::now,
         random: |count| clock::draw_bytes(count).ok(),
         ..client::Settings::default()
     }
@@ -277,6 +282,7 @@ impl Server {
             pace: clock::Pace::default(),
             ends_ms: None,
             told: (0, 0, String::new()),
+            told_full: (false, 0),
             clock_told: ClockStatus::default(),
             misfit: String::new(),
             _lock: pool.lock,

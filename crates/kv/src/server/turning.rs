@@ -44,12 +44,17 @@ impl Server {
         let mut awake_until_us = 0;
         loop {
             let (now_us, next_us) = (self.clock.now_us(), self.pace.next_us());
-            let is_busy = !self.hungry.is_empty() || !self.hungry_visitors.is_empty() || self.has_upkeep;
+            let is_busy = !self.hungry.is_empty()
+                || !self.hungry_visitors.is_empty()
+                || self.has_upkeep
+                || self.clients.has_work();
             let rest = if is_busy || now_us < awake_until_us { 0 } else { next_us.saturating_sub(now_us) };
             match self.poll.poll(&mut events, Some(Duration::from_micros(rest))) {
                 Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(broken(error)),
                 _ => {}
             }
+            let begun_us = self.clock.now_us();
+            self.clients.begin_step();
             for event in &events {
                 self.happened(event, &mut signals)?;
             }
@@ -68,6 +73,7 @@ impl Server {
                 self.tick()?;
                 self.turn()?;
             }
+            self.traffic.longest_turn_us = self.traffic.longest_turn_us.max(self.clock.now_us() - begun_us);
             if self.has_ended() {
                 return self.node.persist();
             }

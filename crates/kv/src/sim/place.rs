@@ -54,7 +54,7 @@ fn map_config() -> MapConfig {
 }
 
 fn wal_config() -> WalConfig {
-    WalConfig { ring_bytes: RING_BYTES, log_bytes: 8000, step_bytes: 500, extent_bytes: 2000 }
+    WalConfig { ring_bytes: RING_BYTES, log_bytes: 8000, step_bytes: 500, extent_bytes: 2000, ..WalConfig::default() }
 }
 
 /// A call in the midst of which the power is to fail.

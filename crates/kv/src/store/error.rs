@@ -66,7 +66,9 @@ impl Error {
     #[cold]
     pub(super) fn io(file: &str, what: &str, error: std::io::Error) -> Error {
         let kind = match error.kind() {
-            std::io::ErrorKind::StorageFull => ErrorKind::Full,
+            std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded | std::io::ErrorKind::FileTooLarge => {
+                ErrorKind::Full
+            }
             std::io::ErrorKind::NotFound => ErrorKind::NotFound,
             std::io::ErrorKind::AlreadyExists => ErrorKind::Exists,
             _ => ErrorKind::Medium,

@@ -1,6 +1,6 @@
 //! The trait that all variants have.
 
-use std::ops::Bound;
+use std::ops::{Bound, Range};
 
 use bytes::Bytes;
 use raft::eraftpb::{ConfState, Entry, SnapshotMetadata};
@@ -9,7 +9,7 @@ use super::error::Result;
 use super::format::SnapshotFormat;
 use super::standing::Standing;
 use crate::entry::Change;
-use crate::machine::draft::Each;
+use crate::machine::draft::{Each, Part};
 
 /// Which versions are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +41,31 @@ pub struct Footprint {
     pub used_bytes: u64,
 }
 
+/// How much room a store has, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Room {
+    /// All that it has.
+    pub total: u64,
+    /// Free bytes, garbage that can be cleared away included.
+    pub free: u64,
+    /// Bytes of the free ones that are kept for others than those who put keys.
+    pub kept: u64,
+    /// Whether keys were refused last, and little has become free since.
+    pub refuses: bool,
+}
+
+impl Room {
+    /// Whether little or nothing is put any more: a 64th is left, or a MiB where that is less.
+    pub fn is_full(&self) -> bool {
+        self.refuses || self.total > 0 && self.free.saturating_sub(self.kept) < self.little()
+    }
+
+    /// Bytes that are little for it.
+    pub fn little(&self) -> u64 {
+        (self.total / 64).min(1 << 20)
+    }
+}
+
 /// A snapshot that is given away. It stays what it was, whatever the store does meanwhile.
 pub trait Outgoing: Send {
     /// Index, term and members of the snapshot.
@@ -68,12 +93,15 @@ pub trait Store: Send {
     /// Whether an entry with these changes can be appended and leaves room for those that may take more. Clears garbage away if that helps.
     fn has_room(&mut self, changes: &[Change], share: Share) -> Result<bool>;
 
+    /// How much room there is.
+    fn room(&self) -> Room;
+
     /// Appends entries, whose indexes follow one another, and first takes back those that are in their place, with all after. Errors:
     /// `Full`, after which some may have been appended and the call can be made again; `Order` if they do not follow what is
     /// there, or are in the place of applied ones.
     fn append(&mut self, entries: &[Entry]) -> Result<()>;
 
-    /// Makes all so far durable.
+    /// Makes all so far durable. Error: `Full`, after which nothing is durable that was not, and the call can be made again.
     fn persist(&mut self) -> Result<()>;
 
     /// Applies the entries up to `index`. Does nothing if they are.
@@ -103,6 +131,9 @@ pub trait Store: Send {
 
     /// The value at a place.
     fn get(&self, moment: Moment, place: &[u8]) -> Result<Option<Bytes>>;
+
+    /// The bytes of a range of the value at a place, as far as it has them, and the length of all of it. No others are copied.
+    fn part(&self, moment: Moment, place: &[u8], range: Range<usize>) -> Result<Option<Part>>;
 
     /// Calls `each` with the places that begin with `prefix`, from `from` on, in order, until it returns false.
     fn scan(&self, moment: Moment, prefix: &[u8], from: Bound<&[u8]>, each: Each<'_>) -> Result<()>;

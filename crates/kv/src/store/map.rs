@@ -13,7 +13,7 @@ mod open;
 mod outgoing;
 mod room;
 
-use std::ops::Bound;
+use std::ops::{Bound, Range};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,9 +25,9 @@ use raft::eraftpb::{ConfState, Entry, SnapshotMetadata};
 use super::entries;
 use super::error::{Error, Result};
 use super::ring::{Base, Ring};
-use super::{Footprint, Moment, Outgoing, Share, SnapshotFormat, Standing, Store};
+use super::{Footprint, Moment, Outgoing, Room, Share, SnapshotFormat, Standing, Store};
 use crate::entry::Change;
-use crate::machine::draft::{Each, begin};
+use crate::machine::draft::{Each, Part, begin, part_of};
 
 /// How a store over a map is run.
 #[derive(Clone, Copy, Debug)]
@@ -173,6 +173,10 @@ impl Store for MapStore {
         self.room.has(&*self.map, changes, share)
     }
 
+    fn room(&self) -> Room {
+        room::of(&*self.map, &self.room)
+    }
+
     fn append(&mut self, entries: &[Entry]) -> Result<()> {
         self.check_whole()?;
         let last = self.ring.last();
@@ -237,6 +241,11 @@ impl Store for MapStore {
     fn get(&self, moment: Moment, place: &[u8]) -> Result<Option<Bytes>> {
         let found = self.map.get(place, self.timestamp(moment))?;
         Ok(found.map(|value| Bytes::copy_from_slice(&value)))
+    }
+
+    fn part(&self, moment: Moment, place: &[u8], range: Range<usize>) -> Result<Option<Part>> {
+        let found = self.map.get(place, self.timestamp(moment))?;
+        Ok(found.map(|value| (Bytes::copy_from_slice(part_of(&value, range)), value.len())))
     }
 
     fn scan(&self, moment: Moment, prefix: &[u8], from: Bound<&[u8]>, each: Each<'_>) -> Result<()> {

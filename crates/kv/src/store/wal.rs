@@ -13,14 +13,16 @@ mod counted;
 mod disk;
 mod frame;
 mod item;
+mod known;
 mod open;
 mod outgoing;
+mod room;
 mod sim_disk;
 mod tail;
 mod upkeep;
 mod versions;
 
-use std::ops::Bound;
+use std::ops::{Bound, Range};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -29,14 +31,15 @@ use raft::eraftpb::{ConfState, Entry, SnapshotMetadata};
 use super::entries;
 use super::error::{Error, Result};
 use super::ring::{Base, Ring};
-use super::{Footprint, Moment, Outgoing, Share, SnapshotFormat, Standing, Store};
+use super::{ErrorKind, Footprint, Moment, Outgoing, Room, Share, SnapshotFormat, Standing, Store};
 use crate::entry::Change;
-use crate::machine::draft::Each;
+use crate::machine::draft::{Each, Part, part_of};
 use checkpoint::Checkpoint;
 pub use config::WalConfig;
 use counted::Counted;
 pub use disk::{Disk, DiskFile, Files};
 use item::Item;
+use known::Known;
 pub use sim_disk::SimDisk;
 use tail::Tail;
 use versions::Versions;
@@ -53,6 +56,8 @@ pub struct WalStore {
     checkpoint: Option<Checkpoint>,
     is_partial: bool,
     receiving: Option<outgoing::Parser>,
+    /// How much room the disk has.
+    known: Known,
     /// The first failure of the medium. What is in the files is not known after it.
     failure: Option<Error>,
 }
@@ -81,6 +86,7 @@ impl WalStore {
             checkpoint: None,
             is_partial,
             receiving: None,
+            known: Known::default(),
             failure: None,
         };
         if is_partial {
@@ -117,9 +123,13 @@ impl WalStore {
         Ok(())
     }
 
-    /// Keeps the failure of a medium.
+    /// Keeps the failure of a medium. That a file has no room is none: what is in it is known, and the call can be made again.
     fn watch<T>(&mut self, result: Result<T>) -> Result<T> {
-        result.inspect_err(|error| self.failure = Some(error.clone()))
+        result.inspect_err(|error| {
+            if error.kind() != ErrorKind::Full {
+                self.failure = Some(error.clone());
+            }
+        })
     }
 
     fn apply(&mut self, index: u64) -> Result<()> {
@@ -149,9 +159,13 @@ impl Store for WalStore {
         self.note(self.standing.with_members(index, members)?)
     }
 
-    /// A file grows, and what is missing then is a failure of the medium.
-    fn has_room(&mut self, _changes: &[Change], _share: Share) -> Result<bool> {
-        Ok(true)
+    fn has_room(&mut self, changes: &[Change], share: Share) -> Result<bool> {
+        self.check_whole()?;
+        self.has(changes, share)
+    }
+
+    fn room(&self) -> Room {
+        self.room_left()
     }
 
     fn append(&mut self, entries: &[Entry]) -> Result<()> {
@@ -172,6 +186,7 @@ impl Store for WalStore {
     fn persist(&mut self) -> Result<()> {
         self.check_usable()?;
         let persisted = self.tail.persist(self.config.extent_bytes);
+        self.known.is_blocked = persisted.as_ref().is_err_and(|error| error.kind() == ErrorKind::Full);
         self.watch(persisted)
     }
 
@@ -232,6 +247,12 @@ impl Store for WalStore {
         Ok(self.versions.get(moment, place))
     }
 
+    fn part(&self, moment: Moment, place: &[u8], range: Range<usize>) -> Result<Option<Part>> {
+        let found = self.get(moment, place)?;
+        // What is shared would keep the whole value.
+        Ok(found.map(|value| (Bytes::copy_from_slice(part_of(&value, range)), value.len())))
+    }
+
     fn scan(&self, moment: Moment, prefix: &[u8], from: Bound<&[u8]>, each: Each<'_>) -> Result<()> {
         self.check_whole()?;
         self.versions.scan(moment, prefix, from, each);
@@ -289,8 +310,9 @@ impl Store for WalStore {
             return Err(Error::refused(format!("it is of index {}, term {}", base.index, base.term)));
         }
         let standing = self.standing.received(metadata)?;
+        // What is in the files is not known after a failure in the midst, also for want of room.
         let written = self.replace(standing, base, pairs);
-        self.watch(written)
+        written.inspect_err(|error| self.failure = Some(error.clone()))
     }
 
     fn is_partial(&self) -> bool {
@@ -300,6 +322,11 @@ impl Store for WalStore {
     fn upkeep(&mut self) -> Result<bool> {
         self.check_usable()?;
         let stepped = self.step();
+        if stepped.as_ref().is_err_and(|error| error.kind() == ErrorKind::Full) {
+            // The state as it was, and all logs since, are as they were.
+            self.give_up_checkpoint();
+            return Ok(false);
+        }
         self.watch(stepped)
     }
 }

@@ -157,3 +157,43 @@ fn a_machine_joins_again_right_after_a_crash_and_says_that_it_has_no_data() {
     replicas[second].votes();
     assert_eq!(client.call(&["GET", "key"]).expect("a reply"), Reply::Bytes(b"value".to_vec()));
 }
+
+/// Hazard: a full map is seen by nobody but those whose writes are refused.
+#[test]
+fn a_full_map_is_seen() {
+    let top = tempfile::tempdir().expect("a directory");
+    let mut replica = Replica::new(top.path(), "a", "list", "");
+    let text = std::fs::read_to_string(replica.config()).expect("a configuration");
+    std::fs::write(replica.config(), text.replace("size = '64M'", "size = '2M'")).expect("written");
+    replica.done(&["init"]);
+    replica.start();
+    replica.votes();
+    assert_eq!(get(&replica, "/health").0, "200");
+    let mut client = replica.client().expect("a client");
+    let value = "v".repeat(2000);
+    let refused = (0..2000).find(|number| {
+        let reply = client.call(&["SET", &format!("key:{number}"), &value]).expect("a reply");
+        matches!(reply, Reply::Error(text) if text.starts_with("OOM"))
+    });
+    let count = refused.expect("it is full at some time");
+    wait_for("a bad health", || (get(&replica, "/health").0 == "503").then_some(()));
+    replica.logs("the store is full");
+    let metrics = get(&replica, "/metrics").1;
+    for wanted in
+        ["perdura_kv_store_full 1", "perdura_kv_full_total 1", "perdura_kv_store_size_bytes ", "process_open_fds "]
+    {
+        assert!(metrics.contains(wanted), "{wanted}: {metrics}");
+    }
+    let number = |name: &str| -> f64 {
+        let line = metrics.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_else(|| panic!("{name}"));
+        line.trim().parse().expect("a number")
+    };
+    assert!(number("process_resident_memory_bytes ") > 1e6 && number("process_start_time_seconds ") > 1.5e9);
+    assert!(number("perdura_kv_elections_total ") >= 0.0 && number("perdura_kv_log_clock_ahead_seconds ") < 1.0);
+    assert!(number("perdura_kv_turn_seconds_max ") > 0.0);
+    for key in 0..count {
+        assert_eq!(client.call(&["DEL", &format!("key:{key}")]).expect("a reply"), Reply::Number(1));
+    }
+    wait_for("a good health", || (get(&replica, "/health").0 == "200").then_some(()));
+    replica.logs("the store has room again");
+}

@@ -22,7 +22,8 @@ pub struct Replica {
     pub is_cut_off: bool,
     /// To whom it passes requests on, and the number of that connection.
     link: Option<(u64, u64)>,
-    place: Place,
+    #[allow(dead_code, reason = "only some tests look at it")]
+    pub place: Place,
 }
 
 /// The clocks of a replica, as they are moved.
@@ -208,6 +209,7 @@ impl Cluster {
                 node.step(letter).expect("a store");
             }
             loop {
+                clients.begin_step();
                 clients.turn(node, now_us).expect("a store");
                 if node.wants_persist() {
                     node.persist().expect("a store");
@@ -220,7 +222,7 @@ impl Cluster {
                 for done in output.done {
                     clients.done(done, node).expect("a store");
                 }
-                if is_quiet {
+                if is_quiet && !clients.has_work() {
                     break;
                 }
             }

@@ -1,6 +1,7 @@
 //! The `perdura-kv` command: a replica of a cluster, and what operators do to one.
 //!
 //! - `serve` runs a replica; `init`, `join` and `restore` make its data ([`making`]); `check` looks at them ([`checking`])
+//! - `recover` makes a new cluster of what one has left that has lost its quorum ([`recovering`])
 //! - `status`, `members`, `transfer` and `backup` ask a running one ([`operating`]), by the address for replicas ([`line`])
 //!
 //! Exit status: 0 done; 1 the data are damaged, or for `status` the replica is not ready; 2 it could not be done, or the command is wrong.
@@ -13,6 +14,7 @@ mod line;
 mod making;
 mod operating;
 mod outcome;
+mod recovering;
 mod words;
 
 use std::process::ExitCode;
@@ -38,6 +40,9 @@ usage: perdura-kv serve --config FILE                      run the replica
        perdura-kv backup --config FILE [--to HOST:PORT] BACKUP
                                                            copy the data of the cluster into a new file
        perdura-kv restore --config FILE BACKUP             make the first replica of a new cluster with the data of a backup
+       perdura-kv recover --config FILE --from BACKUP|DIRECTORY
+                                                           make the first replica of a new cluster with the data of a backup, or of the
+                                                           directory of a replica of a cluster that has lost its quorum for good
        perdura-kv check --config FILE                      check the data of a replica that is not running
        perdura-kv --version
 
@@ -76,7 +81,7 @@ fn run(command: Command) -> Outcome<()> {
         Command::Of(name, given) => (name, given),
     };
     let config = perdura_kv::config::Config::read(&given.config).map_err(Failure::refused)?;
-    let Given { to, json, words, .. } = given;
+    let Given { to, from, json, words, .. } = given;
     match name {
         "serve" => {
             let log = perdura_kv::server::logger(&config.log);
@@ -85,6 +90,7 @@ fn run(command: Command) -> Outcome<()> {
         "init" => making::init(&config),
         "join" => making::join(&config, &to.unwrap_or_default()),
         "restore" => making::restore(&config, &words[0]),
+        "recover" => recovering::recover(&config, &from.unwrap_or_default()),
         "check" => checking::check(&config),
         "status" => operating::status(&config, to, json),
         "add" | "remove" | "promote" | "transfer" => operating::change(&config, to, name, &words),

@@ -52,17 +52,27 @@ pub fn restore(config: &Config, file: &str) -> Outcome<()> {
             backup.head.format
         )));
     }
+    let (index, term) = (backup.head.index, backup.head.term);
+    found(config, file, (index, term), || backup.chunk())
+}
+
+/// Makes the first replica of a new cluster with the chunks of a snapshot of an index and its term. `from` names it in errors.
+pub fn found(
+    config: &Config,
+    from: &str,
+    (index, term): (u64, u64),
+    mut next: impl FnMut() -> Outcome<Option<Vec<u8>>>,
+) -> Outcome<()> {
     let (cluster, replica) = (drawn(draw_long())?, drawn(draw())?);
-    let named = |error: perdura_kv::store::Error| Failure::refused(format!("{file}: {error}"));
+    let named = |error: perdura_kv::store::Error| Failure::refused(format!("{from}: {error}"));
     let mut pool = pool::create(config, &Standing::joiner(cluster, replica), wall_ms())?;
     let store = &mut pool.store;
     store.receive(true).map_err(named)?;
     let mut number = 0;
-    while let Some(chunk) = backup.chunk()? {
+    while let Some(chunk) = next()? {
         store.push(number, &chunk).map_err(named)?;
         number += 1;
     }
-    let (index, term) = (backup.head.index, backup.head.term);
     let members = ConfState { voters: vec![replica], ..ConfState::default() };
     let metadata = SnapshotMetadata { conf_state: Some(members).into(), index, term, ..SnapshotMetadata::default() };
     store.set_vote(term, 0).map_err(named)?;

@@ -22,6 +22,8 @@ pub struct Given {
     pub config: PathBuf,
     /// The address of a replica.
     pub to: Option<String>,
+    /// A backup, or the directory of a replica.
+    pub from: Option<String>,
     /// Whether to print JSON.
     pub json: bool,
     /// The words behind the options.
@@ -32,7 +34,7 @@ pub struct Given {
 struct Form(Option<&'static str>, &'static str, &'static [&'static str], &'static [&'static str]);
 
 const MEMBERS: Option<&str> = Some("members");
-const FORMS: [Form; 11] = [
+const FORMS: [Form; 12] = [
     Form(None, "serve", &[], &[]),
     Form(None, "init", &[], &[]),
     Form(None, "join", &["to"], &[]),
@@ -43,6 +45,7 @@ const FORMS: [Form; 11] = [
     Form(None, "transfer", &["to"], &["the replica's id"]),
     Form(None, "backup", &["to"], &["the backup's file"]),
     Form(None, "restore", &[], &["the backup's file"]),
+    Form(None, "recover", &["from"], &[]),
     Form(None, "check", &[], &[]),
 ];
 
@@ -81,6 +84,9 @@ fn gather(mut parser: Parser, form: &Form) -> Result<Command, Error> {
             Long("to") if options.contains(&"to") && given.to.is_none() => {
                 given.to = Some(parser.value()?.into_string().map_err(Error::NonUnicodeValue)?);
             }
+            Long("from") if options.contains(&"from") && given.from.is_none() => {
+                given.from = Some(parser.value()?.into_string().map_err(Error::NonUnicodeValue)?);
+            }
             Long("json") if options.contains(&"json") => given.json = true,
             Value(word) if given.words.len() < wanted.len() => {
                 given.words.push(word.into_string().map_err(Error::NonUnicodeValue)?);
@@ -93,6 +99,9 @@ fn gather(mut parser: Parser, form: &Form) -> Result<Command, Error> {
     }
     if *name == "join" && given.to.is_none() {
         return Err("--to is missing: the peers address of a member".into());
+    }
+    if *name == "recover" && given.from.is_none() {
+        return Err("--from is missing: a backup, or the directory of a replica".into());
     }
     given.config = config.ok_or("--config is missing: the replica's configuration")?;
     Ok(Command::Of(name, given))

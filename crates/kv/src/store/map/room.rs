@@ -1,7 +1,7 @@
 //! Whether a map has room for an entry: an estimate that is rather too high. Room is kept for deletions and for Raft's own entries above the
 //! map's own reserve, so that a full map can be emptied, and a leader elected.
 
-use perdura_map::{Kind, OrderedMap};
+use perdura_map::{Kind, OrderedMap, Space};
 
 use super::super::Share;
 use super::super::error::Result;
@@ -18,6 +18,27 @@ const NODES_BYTES: u64 = 2048;
 #[derive(Debug, Default)]
 pub(super) struct Room {
     garbage_left: u64,
+    /// What was free, with garbage, when keys were refused, if they were last.
+    refused_at: Option<u64>,
+}
+
+/// Free bytes, garbage that can be cleared away included.
+fn free(usage: &Space) -> u64 {
+    let garbage = if usage.held { 0 } else { usage.garbage };
+    (usage.free + garbage).saturating_sub(usage.reserved)
+}
+
+/// Bytes that puts leave free.
+fn kept(total: u64) -> u64 {
+    (total / PART_KEPT).clamp(KEPT_BYTES.0, KEPT_BYTES.1).min(total / 8)
+}
+
+/// How much room a map has.
+pub(super) fn of(map: &dyn OrderedMap, known: &Room) -> super::super::Room {
+    let usage = map.usage();
+    let found = super::super::Room { total: usage.total, free: free(&usage), kept: kept(usage.total), refuses: false };
+    let refuses = known.refused_at.is_some_and(|at| found.free <= at + found.little());
+    super::super::Room { refuses, ..found }
 }
 
 impl Room {
@@ -30,7 +51,7 @@ impl Room {
         let longest = changes.iter().map(record).max().unwrap_or_default();
         let fits = || {
             let usage = map.usage();
-            let kept = (usage.total / PART_KEPT).clamp(KEPT_BYTES.0, KEPT_BYTES.1).min(usage.total / 8);
+            let kept = kept(usage.total);
             let kept = match share {
                 Share::Usual => kept,
                 Share::System => kept / 2,
@@ -48,6 +69,11 @@ impl Room {
         }
         if has_room {
             self.garbage_left = 0;
+        }
+        let usage = map.usage();
+        // That a large value has no room says little of others.
+        if share == Share::Usual && (has_room || bytes <= usage.total / PART_KEPT) {
+            self.refused_at = if has_room { None } else { Some(free(&usage)) };
         }
         Ok(has_room)
     }

@@ -45,6 +45,11 @@ impl Checkpoint {
         Ok(begun)
     }
 
+    /// Bytes that are written.
+    pub(super) fn written(&self) -> u64 {
+        self.at
+    }
+
     fn write(&mut self, items: &[u8]) -> Result<()> {
         let frame = self.seal.frame(self.number, items);
         self.file.write_at(self.at, &frame).map_err(|error| Error::io(UNFINISHED, "writing", error))?;

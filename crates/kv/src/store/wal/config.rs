@@ -9,12 +9,20 @@ pub struct WalConfig {
     pub log_bytes: u64,
     /// Bytes of state that a call of [`crate::store::Store::upkeep`] writes, roughly.
     pub step_bytes: usize,
+    /// Most bytes of keys and values in DRAM, beyond which nothing is put.
+    pub state_bytes_max: u64,
     /// Bytes by which a log is made longer ahead of its frames.
     pub extent_bytes: u64,
 }
 
 impl Default for WalConfig {
     fn default() -> Self {
-        Self { ring_bytes: 64 << 20, log_bytes: 64 << 20, step_bytes: 256 << 10, extent_bytes: 1 << 20 }
+        Self {
+            ring_bytes: 64 << 20,
+            log_bytes: 64 << 20,
+            step_bytes: 256 << 10,
+            state_bytes_max: u64::MAX,
+            extent_bytes: 1 << 20,
+        }
     }
 }

@@ -66,6 +66,10 @@ impl Disk for Counted {
     fn salt(&self) -> io::Result<u64> {
         self.disk.salt()
     }
+
+    fn free_bytes(&self) -> io::Result<u64> {
+        self.disk.free_bytes()
+    }
 }
 
 impl DiskFile for CountedFile {

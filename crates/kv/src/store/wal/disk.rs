@@ -21,6 +21,8 @@ pub trait Disk: Send + Sync {
     fn sync(&self) -> io::Result<()>;
     /// A number that nobody can foresee, not 0.
     fn salt(&self) -> io::Result<u64>;
+    /// Bytes that files may still take.
+    fn free_bytes(&self) -> io::Result<u64>;
 }
 
 /// A file. What was written is durable after [`DiskFile::sync`].
@@ -81,6 +83,11 @@ impl Disk for Files {
         let mut bytes = [0; 8];
         getrandom::fill(&mut bytes).map_err(|error| io::Error::other(error.to_string()))?;
         Ok(u64::from_le_bytes(bytes).max(1))
+    }
+
+    fn free_bytes(&self) -> io::Result<u64> {
+        let found = rustix::fs::statvfs(&self.directory)?;
+        Ok(found.f_bavail.saturating_mul(found.f_frsize))
     }
 }
 

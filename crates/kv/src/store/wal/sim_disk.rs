@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use perdura_pmem::sim::Random;
@@ -33,6 +34,8 @@ struct Names {
 pub struct SimDisk {
     names: Arc<Mutex<Names>>,
     stop: Arc<Mutex<Stop>>,
+    /// Most bytes of all files. 0: as many as they want.
+    bytes_max: Arc<AtomicU64>,
 }
 
 /// The power fails after some more writes: what the disk had then is kept, and the disk goes on.
@@ -54,6 +57,15 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl SimDisk {
+    /// Lets the files have so many bytes together from now on, or as many as they want if it is 0. What they have stays.
+    pub fn limit(&self, bytes_max: u64) {
+        self.bytes_max.store(bytes_max, Ordering::Relaxed);
+    }
+
+    fn used_bytes(&self) -> u64 {
+        lock(&self.names).now.values().map(|file| lock(file).now.len() as u64).sum()
+    }
+
     /// The power fails after so many more writes, syncs and changes of names.
     pub fn stop_after(&self, writes: u64) {
         *lock(&self.stop) = Stop { after: Some(writes), disk: None };
@@ -91,7 +103,7 @@ impl SimDisk {
             names.iter().map(|(name, file)| (name.clone(), of(file))).collect::<BTreeMap<_, _>>()
         };
         let names = Names { now: all(&names.now), durable: all(&names.durable) };
-        SimDisk { names: Arc::new(Mutex::new(names)), stop: Arc::default() }
+        SimDisk { names: Arc::new(Mutex::new(names)), stop: Arc::default(), bytes_max: self.bytes_max.clone() }
     }
 
     /// A disk with what this one may have after a power failure. This one stays as it is.
@@ -117,7 +129,7 @@ impl SimDisk {
             *file = copy;
         }
         let names = Names { now: survivors.clone(), durable: survivors };
-        SimDisk { names: Arc::new(Mutex::new(names)), stop: Arc::default() }
+        SimDisk { names: Arc::new(Mutex::new(names)), stop: Arc::default(), bytes_max: self.bytes_max.clone() }
     }
 
     /// The bytes of a file, to look at.
@@ -220,6 +232,13 @@ impl Disk for SimDisk {
     fn salt(&self) -> io::Result<u64> {
         Ok(0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(lock(&self.names).now.len() as u64 + 1))
     }
+
+    fn free_bytes(&self) -> io::Result<u64> {
+        Ok(match self.bytes_max.load(Ordering::Relaxed) {
+            0 => u64::MAX,
+            most => most.saturating_sub(self.used_bytes()),
+        })
+    }
 }
 
 impl DiskFile for SimFile {
@@ -236,6 +255,10 @@ impl DiskFile for SimFile {
 
     fn write_at(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
         self.disk.count();
+        let more = (at + bytes.len() as u64).saturating_sub(self.bytes()?);
+        if more > 0 && more > self.disk.free_bytes()? {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
         let (mut content, begin, end) = (lock(&self.content), at as usize, at as usize + bytes.len());
         if content.now.len() < end {
             content.now.resize(end, 0);

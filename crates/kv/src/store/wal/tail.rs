@@ -2,7 +2,7 @@
 
 use bytes::BytesMut;
 
-use super::super::error::{Error, Result};
+use super::super::error::{Error, ErrorKind, Result};
 use super::disk::{Disk, DiskFile};
 use super::frame::{FRAMES_AT, Seal};
 use super::item::Item;
@@ -27,7 +27,8 @@ pub(super) struct Tail {
 }
 
 impl Tail {
-    /// Writes the items as a frame and syncs it. Does nothing if there are none.
+    /// Writes the items as a frame and syncs it. Does nothing if there are none. Error: `Full`, after which the call can be made again: the frame is
+    /// written anew then, at the same place.
     pub(super) fn persist(&mut self, extent_bytes: u64) -> Result<()> {
         if self.items.is_empty() {
             return Ok(());
@@ -38,8 +39,14 @@ impl Tail {
         if end > self.written {
             // Zeros first, so that the syncs of later frames need not make the file longer.
             let zeros = vec![0; (end - self.written + extent_bytes) as usize];
-            self.file.write_at(self.written, &zeros).map_err(failed)?;
-            self.written += zeros.len() as u64;
+            match self.file.write_at(self.written, &zeros).map_err(failed) {
+                // There may be room for the frame all the same.
+                Err(error) if error.kind() == ErrorKind::Full => {}
+                written => {
+                    written?;
+                    self.written += zeros.len() as u64;
+                }
+            }
         }
         self.file.write_at(self.at, &frame).map_err(failed)?;
         self.file.sync().map_err(failed)?;

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
-use super::super::error::Result;
+use super::super::error::{Error, Result};
 use super::super::ring::{Base, Ring};
-use super::checkpoint::Checkpoint;
+use super::checkpoint::{Checkpoint, UNFINISHED};
+use super::disk::Disk;
 use super::item::Item;
-use super::tail::Tail;
+use super::tail::{Tail, log_name};
 use super::versions::Versions;
 use super::{Standing, WalStore};
 
@@ -19,7 +20,8 @@ impl WalStore {
             return Ok(false);
         }
         let Some(checkpoint) = &mut self.checkpoint else {
-            if self.tail.at < self.config.log_bytes {
+            let is_long = self.tail.at >= self.config.log_bytes && self.has_room_for_state()?;
+            if !is_long && !self.wants_state()? {
                 return Ok(false);
             }
             self.begin_checkpoint()?;
@@ -44,9 +46,25 @@ impl WalStore {
         let mut first = vec![Item::Standing(Box::new(self.standing.clone())), Item::Base(base), Item::Commit(index)];
         let pending = self.ring.entries(index + 1, self.ring.last() + 1, u64::MAX)?;
         first.extend(pending.into_iter().map(Item::Entry));
-        self.tail = Tail::begin(&self.disk, of, &first, self.config.extent_bytes)?;
-        self.checkpoint = Some(Checkpoint::begin(&self.disk, of, base)?);
+        let checkpoint = Checkpoint::begin(&self.disk, of, base)?;
+        match Tail::begin(&self.disk, of, &first, self.config.extent_bytes) {
+            Ok(tail) => self.tail = tail,
+            Err(error) => {
+                // The log before goes on, and none may follow it.
+                let name = log_name(of);
+                self.disk.remove(&name).map_err(|error| Error::io(&name, "removing it", error))?;
+                return Err(error);
+            }
+        }
+        self.checkpoint = Some(checkpoint);
         Ok(())
+    }
+
+    /// Gives up to write the state out. It is tried again when the log has become longer.
+    pub(super) fn give_up_checkpoint(&mut self) {
+        self.checkpoint = None;
+        // It is removed before the next, too.
+        let _ = self.disk.remove(UNFINISHED);
     }
 
     /// Replaces all by a state that was received.

@@ -16,12 +16,33 @@ pub(super) struct Versions {
     applied: BTreeMap<Bytes, Bytes>,
     /// What entries have made of keys, by index, the newest last.
     pending: BTreeMap<Bytes, Vec<(u64, Option<Bytes>)>>,
+    /// Bytes of what is applied, and of what is not.
+    applied_bytes: u64,
+    pending_bytes: u64,
+}
+
+/// Bytes that a key and its value take besides their own, roughly.
+const EACH_BYTES: usize = 96;
+
+/// Bytes that a key and a value take in DRAM, roughly; no more in a file.
+pub(super) fn weight(key: &[u8], value: &[u8]) -> u64 {
+    (EACH_BYTES + key.len() + value.len()) as u64
+}
+
+fn weight_of(key: &[u8], value: Option<&Bytes>) -> u64 {
+    weight(key, value.map_or(&[], |value| &value[..]))
 }
 
 impl Versions {
     /// A state of which all is applied.
     pub(super) fn of(applied: BTreeMap<Bytes, Bytes>) -> Self {
-        Self { applied, pending: BTreeMap::new() }
+        let applied_bytes = applied.iter().map(|(key, value)| weight(key, value)).sum();
+        Self { applied, pending: BTreeMap::new(), applied_bytes, pending_bytes: 0 }
+    }
+
+    /// Bytes that the applied state takes, and what is not applied.
+    pub(super) fn bytes(&self) -> (u64, u64) {
+        (self.applied_bytes, self.pending_bytes)
     }
 
     /// What is applied.
@@ -32,16 +53,23 @@ impl Versions {
     /// Adds what an entry does.
     pub(super) fn change(&mut self, index: u64, changes: Vec<Change>) {
         for Change { key, value } in changes {
-            let versions = self.pending.entry(key).or_default();
-            versions.retain(|(at, _)| *at != index);
+            self.pending_bytes += weight_of(&key, value.as_ref());
+            let versions = self.pending.entry(key.clone()).or_default();
+            if let Some(at) = versions.iter().position(|(at, _)| *at == index) {
+                let (_, before) = versions.remove(at);
+                self.pending_bytes -= weight_of(&key, before.as_ref());
+            }
             versions.push((index, value));
         }
     }
 
     /// Takes back what the entries from an index on have done.
     pub(super) fn take_back(&mut self, from: u64) {
-        self.pending.retain(|_, versions| {
-            versions.retain(|(at, _)| *at < from);
+        let bytes = &mut self.pending_bytes;
+        self.pending.retain(|key, versions| {
+            while let Some((_, value)) = versions.pop_if(|(at, _)| *at >= from) {
+                *bytes -= weight_of(key, value.as_ref());
+            }
             !versions.is_empty()
         });
     }
@@ -50,15 +78,22 @@ impl Versions {
     pub(super) fn apply(&mut self, index: u64, changes: Vec<Change>) {
         for Change { key, value } in changes {
             if let Place::Occupied(mut place) = self.pending.entry(key.clone()) {
-                place.get_mut().retain(|(at, _)| *at > index);
+                let bytes = &mut self.pending_bytes;
+                place.get_mut().retain(|(at, value)| {
+                    let stays = *at > index;
+                    *bytes -= if stays { 0 } else { weight_of(&key, value.as_ref()) };
+                    stays
+                });
                 if place.get().is_empty() {
                     place.remove();
                 }
             }
-            match value {
-                Some(value) => self.applied.insert(key, value),
+            self.applied_bytes += value.as_ref().map_or(0, |value| weight(&key, value));
+            let before = match value {
+                Some(value) => self.applied.insert(key.clone(), value),
                 None => self.applied.remove(&key),
             };
+            self.applied_bytes -= before.map_or(0, |before| weight(&key, &before));
         }
     }
 

@@ -1,0 +1,11 @@
+//! The room of a log's disk, as far as it is known.
+
+/// The room of the disk, as it was found last.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    pub(super) free: u64,
+    /// Bytes that had been written when it was asked; none if it was not.
+    pub(super) asked_at: Option<u64>,
+    /// Whether the last write had no room.
+    pub(super) is_blocked: bool,
+}
