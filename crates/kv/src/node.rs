@@ -207,7 +207,9 @@ impl Node {
             raw.store().store().snapshot_format().check(&message.context)?;
             return self.begin_incoming(message).map(|()| true);
         }
-        if check::asks_for_vote(&message) && self.promise.binds() && !is_alone(raw, self.id) {
+        // Planted: a promise does not bind two terms later.
+        let binds = self.promise.binds() && !(planted(314) && message.term > raw.raft.term + 1);
+        if check::asks_for_vote(&message) && binds && !is_alone(raw, self.id) {
             return Ok(false);
         }
         // A vote that was asked for leaves after it is durable that this replica votes for itself: nobody can have given one before.

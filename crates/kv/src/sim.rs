@@ -5,19 +5,29 @@
 //! the time of day jumps; processes are stopped. The power of a replica fails, between calls or in the midst of one, and what its medium then has
 //! is one of what the lines or sectors not yet durable may leave. The invariants of Raft are checked after each step (`checks`), and what
 //! clients saw is checked to be linearizable (`history`).
+//!
+//! In most stories clients call the nodes themselves (`clients`). In one they speak RESP to the server's own room `client` (`sessions`,
+//! `work`), with connections between replicas on which requests are forwarded (`links`).
 
 mod checks;
 mod clients;
 mod cluster;
 mod faults;
+mod front_end;
 pub mod history;
+mod links;
 mod machine;
 mod network;
+mod observed;
 mod place;
 mod plan;
 mod plot;
+mod replies;
+mod requests;
 mod scheme;
+mod sessions;
 mod swap;
+mod work;
 
 pub use cluster::run;
 pub use place::{Failing, Place, VARIANTS, Variant};

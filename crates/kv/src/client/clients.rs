@@ -374,6 +374,10 @@ impl Clients {
                 Fate::Never | Fate::Unavailable => {
                     connection.slots.set(number, State::Said(self.shared.again(slot, node)));
                 }
+                // Planted: a change of unknown outcome is called undone.
+                Fate::Unknown if perdura_pmem::planted(326) => {
+                    connection.slots.set(number, State::Said(self.shared.again(slot, node)));
+                }
                 Fate::Unknown => connection.slots.set(number, State::Said(self.shared.unknown())),
             }
             self.answered(&mut connection);

@@ -94,7 +94,9 @@ pub fn read(
     command: &'static Command,
     request: Vec<Bytes>,
 ) -> store::Result<()> {
-    if connection.slots.has_held() || needs_clock(context, command) {
+    // Planted: a read does not see the write before it on its connection.
+    let is_behind_write = connection.slots.has_held() && !perdura_pmem::planted(329);
+    if is_behind_write || needs_clock(context, command) {
         return evaluate(context, connection, slot_of(command, &request), |draft| run_on(command, &request, draft));
     }
     // It goes over several turns: those before it are answered by now, and those behind it wait.
@@ -137,7 +139,9 @@ pub fn read_applied(
 ) -> Reply {
     let Ok(command) = lookup(request) else { return Reply::Null };
     let store = node.store();
-    let view = View::new(store, Moment::Applied);
+    // Planted: a read sees what is not applied.
+    let level = if perdura_pmem::planted(328) { Moment::Newest } else { Moment::Applied };
+    let view = View::new(store, level);
     let mut draft = Draft::new(&view, store.clock_ms(Moment::Applied), store.applied());
     draft.remember(&shared.memory, user);
     let reply = run_on(command, request, &mut draft).unwrap_or_else(|reply| reply);

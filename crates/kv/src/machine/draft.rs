@@ -362,7 +362,11 @@ impl<'a> Draft<'a> {
 
     /// Gives a key a value and a deadline, or none, in place of what it had.
     pub fn put(&mut self, key: &[u8], value: Bytes, deadline_ms: Option<u64>) -> Result<(), Unreadable> {
-        if self.forget_deadline(key)?.is_none() {
+        let before = self.forget_deadline(key)?;
+        // Planted: a write keeps the deadline that the key had.
+        let kept = before.as_ref().and_then(|head| head.deadline_ms).filter(|_| perdura_pmem::planted(327));
+        let deadline_ms = deadline_ms.or(kept);
+        if before.is_none() {
             self.put_count(self.count()?.saturating_add(1));
         }
         let generation = self.generation()?;

@@ -3,12 +3,15 @@
 use perdura_pmem::sim::Random;
 
 use super::checks::{Checks, logs_match};
-use super::clients::Clients;
+use super::clients::{Calls, Clients};
+use super::front_end::FrontEnd;
+use super::links::Link;
 use super::machine::Machine;
 use super::network::Network;
-use super::place::Place;
+use super::place::{Failing, Place};
 use super::plan::{Plan, Report, Story};
 use super::scheme::Scheme;
+use super::sessions::Sessions;
 use super::swap::Swap;
 use crate::node::{Node, Role};
 use crate::store::{self, Standing};
@@ -19,7 +22,7 @@ const SETTLING_STEPS: u64 = 30_000;
 /// Steps between comparisons of all logs.
 const COMPARING_STEPS: u64 = 50;
 /// Of so many calls of a replica, the power fails in the midst of one.
-const CALLS_OF_FAILURE: u64 = 1500;
+pub(super) const CALLS_OF_FAILURE: u64 = 1500;
 /// As many of those that make something durable.
 const CONFIRMATIONS_OF_FAILURE: u64 = 300;
 /// Most ticks that a process makes up for that was stopped.
@@ -34,13 +37,20 @@ pub(super) struct Cluster {
     pub(super) machines: Vec<Machine>,
     pub(super) network: Network,
     pub(super) clients: Clients,
-    checks: Checks,
+    /// Clients that speak RESP.
+    pub(super) sessions: Sessions,
+    /// Connections between replicas on which requests are forwarded, and the number of the last one.
+    pub(super) links: Vec<Link>,
+    pub(super) last_link: u64,
+    pub(super) checks: Checks,
     pub(super) swap: Option<Swap>,
     /// What is under way against a leader that holds a lease.
     pub(super) scheme: Option<Scheme>,
     /// A client that does nothing calls in one of so many steps.
     pub(super) steps_of_call: u64,
     pub(super) only_reads: bool,
+    /// The replica at which clients only compare, mostly with what is no value of the key.
+    pub(super) compares_at: Option<u64>,
     /// The replica at which clients only read.
     pub(super) reads_only_from: Option<u64>,
     pub(super) report: Report,
@@ -54,15 +64,16 @@ pub fn run(plan: &Plan) -> Result<Report, String> {
     let mut cluster = Cluster::found(*plan).map_err(said)?;
     let steps = (0..plan.steps).try_for_each(|_| cluster.step());
     steps.and_then(|()| cluster.settle()).map_err(|what| format!("step {}: {what}", cluster.now))?;
-    let Cluster { clients, checks, report, network, .. } = &cluster;
+    let Cluster { clients, sessions, checks, report, network, .. } = &cluster;
+    let (own, spoken) = (&clients.observed, &sessions.observed);
     Ok(Report {
-        done: clients.done,
-        unknown: clients.unknown,
+        done: own.done + spoken.done,
+        unknown: own.unknown + spoken.unknown,
         leased_reads: clients.leased_reads,
         refused: clients.refused,
         applied: checks.applied(),
         snapshots: checks.snapshots,
-        digest: network.digest ^ clients.digest.rotate_left(32),
+        digest: network.digest ^ clients.digest.rotate_left(32) ^ sessions.digest.rotate_left(16),
         ..*report
     })
 }
@@ -88,11 +99,15 @@ impl Cluster {
             machines,
             network: Network::default(),
             clients: Clients::new(CLIENTS, 1, (reads_of_ten, plan.value_bytes)),
+            sessions: Sessions::new(if plan.story == Story::Requests { CLIENTS } else { 0 }),
+            links: Vec::new(),
+            last_link: 0,
             checks: Checks::default(),
             swap: None,
             scheme: None,
             steps_of_call: 8,
             only_reads: false,
+            compares_at: None,
             reads_only_from: None,
             report: Report::default(),
             is_healed: false,
@@ -115,6 +130,7 @@ impl Cluster {
         if !clients_first {
             self.run_clients()?;
         }
+        self.run_links()?;
         self.go_on_with_swap()?;
         if !self.is_healed {
             self.disturb()?;
@@ -154,12 +170,23 @@ impl Cluster {
         calls: u64,
         does: impl FnOnce(&mut Node, &mut Clients, &mut Random) -> store::Result<()>,
     ) -> Outcome {
+        let failing = self.begin_risk(place, calls);
+        let Some(node) = &mut self.machines[place].node else { return Ok(()) };
+        does(node, &mut self.clients, &mut self.random).map_err(said)?;
+        self.end_risk(place, failing)
+    }
+
+    /// A call begins, in the midst of which the power of a replica may fail: in one of so many.
+    pub(super) fn begin_risk(&mut self, place: usize, calls: u64) -> Option<Failing> {
         let fails = !self.is_healed && self.random.one_in(calls);
         let machine = &mut self.machines[place];
-        let Some(node) = &mut machine.node else { return Ok(()) };
-        let failing = fails.then(|| machine.place.begin_failing(&mut self.random));
-        does(node, &mut self.clients, &mut self.random).map_err(said)?;
-        if let Some(left) = failing.and_then(|failing| machine.place.failed_within(failing, &mut self.random)) {
+        (fails && machine.node.is_some()).then(|| machine.place.begin_failing(&mut self.random))
+    }
+
+    /// The call has ended: its power has failed within, or what the replica has then is taken.
+    pub(super) fn end_risk(&mut self, place: usize, failing: Option<Failing>) -> Outcome {
+        let within = |failing| self.machines[place].place.failed_within(failing, &mut self.random);
+        if let Some(left) = failing.and_then(within) {
             self.report.failures_in_calls += 1;
             self.lose_power(place, left, 400);
             return Ok(());
@@ -185,15 +212,20 @@ impl Cluster {
         // Both orders are possible.
         let late = self.random.one_in(2).then_some(owed);
         for _ in 0..owed - late.unwrap_or(0) {
-            self.act(place, |node, _, _| node.tick())?;
+            self.tick(place)?;
         }
         for letter in held {
             self.act(place, |node, _, _| node.step(letter).map(drop))?;
         }
         for _ in 0..late.unwrap_or(0) {
-            self.act(place, |node, _, _| node.tick())?;
+            self.tick(place)?;
         }
         self.confirm(place)
+    }
+
+    fn tick(&mut self, place: usize) -> Outcome {
+        self.act(place, |node, _, _| node.tick())?;
+        self.serve(place, FrontEnd::tick)
     }
 
     /// Makes durable what has come: not always at once, so that one confirmation covers several turns, and some come too late.
@@ -210,6 +242,9 @@ impl Cluster {
 
     /// Takes what a node has for others, and looks at it.
     fn take(&mut self, place: usize) -> Outcome {
+        if self.machines[place].front_end.is_some() {
+            return self.take_with_front_end(place);
+        }
         let machine = &mut self.machines[place];
         let Some(node) = &mut machine.node else { return Ok(()) };
         let output = node.take_output();
@@ -226,6 +261,9 @@ impl Cluster {
     }
 
     fn run_clients(&mut self) -> Outcome {
+        if self.plan.story == Story::Requests {
+            return self.run_sessions();
+        }
         for client in self.clients.idle() {
             if !self.random.one_in(self.steps_of_call) {
                 continue;
@@ -240,8 +278,14 @@ impl Cluster {
                 continue;
             }
             let step = self.now;
-            let reads = self.only_reads || self.reads_only_from == Some(machine.id);
-            self.act(place, |node, clients, random| clients.call(client, step, node, reads, random))?;
+            let calls = if self.compares_at == Some(machine.id) {
+                Calls::Comparisons
+            } else if self.only_reads || self.reads_only_from == Some(machine.id) {
+                Calls::Reads
+            } else {
+                Calls::All
+            };
+            self.act(place, |node, clients, random| clients.call(client, step, node, calls, random))?;
         }
         Ok(())
     }
@@ -278,6 +322,8 @@ impl Cluster {
         self.report.failures += 1;
         self.clients.lost(machine.id);
         self.checks.restarted(machine.id);
+        self.sessions.closed(place, None);
+        self.lose_links(place);
     }
 
     /// Takes a replica's memory away, and begins to replace it; or replaces one that is well, which is often the leader.
@@ -338,7 +384,7 @@ impl Cluster {
     fn settle(&mut self) -> Outcome {
         self.is_healed = true;
         self.network.heal();
-        (self.scheme, self.only_reads, self.reads_only_from) = (None, false, None);
+        (self.scheme, self.only_reads, self.reads_only_from, self.compares_at) = (None, false, None, None);
         self.steps_of_call = 8;
         for machine in &mut self.machines {
             machine.stopped_until = 0;
@@ -353,7 +399,8 @@ impl Cluster {
         }
         self.compare_logs()?;
         self.clients.end();
-        self.clients.check()
+        self.clients.observed.check()?;
+        self.end_sessions()
     }
 
     /// How all stand, a line for each.
@@ -369,11 +416,13 @@ impl Cluster {
         self.machines.iter().map(line).collect()
     }
 
-    /// Whether all have applied what any has, and no replacement is under way.
+    /// Whether all have applied what any has and know who may connect, and no replacement is under way.
     fn has_settled(&self) -> bool {
         let is_even = |machine: &Machine| {
             let status = machine.node.as_ref().map(Node::status);
+            let knows_users = machine.front_end.as_ref().is_none_or(FrontEnd::knows_users);
             status.is_some_and(|status| status.applied == self.checks.applied() && status.last == status.applied)
+                && knows_users
         };
         self.swap.is_none() && self.machines.iter().filter(|machine| machine.up_at != u64::MAX).all(is_even)
     }

@@ -4,6 +4,9 @@ use super::cluster::{Cluster, Outcome};
 use super::plan::Story;
 use super::scheme::How;
 
+const WAYS_AGAINST_LEASES: [How; 8] =
+    [How::Part, How::Late, How::HandOver, How::Forget, How::Stop, How::Twice, How::Sharp, How::Deposed];
+
 impl Cluster {
     /// Lets things go wrong, or not.
     pub(super) fn disturb(&mut self) -> Outcome {
@@ -12,7 +15,7 @@ impl Cluster {
             self.machines[place].clocks.jump(&mut self.random);
         }
         match self.plan.story {
-            Story::Usual => {
+            Story::Usual | Story::Requests => {
                 self.anything(place);
                 self.hand_over(400)
             }
@@ -26,7 +29,7 @@ impl Cluster {
                 if self.random.one_in(250) {
                     self.weather(&[0, 0, 5]);
                 }
-                self.plot(80, &[How::Part, How::Late, How::HandOver, How::Forget, How::Stop])
+                self.plot(80, &WAYS_AGAINST_LEASES)
             }
         }
     }

@@ -5,14 +5,13 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use perdura_pmem::sim::Random;
 
+use super::front_end::FrontEnd;
 use super::place::Place;
-use super::plan::{Plan, Story};
+use super::plan::{ELECTION_US, Plan, Story};
 use crate::node::{Clock, Clocks as NodeClocks, LeaseSettings, Node, Settings};
 use crate::store::{self, Store};
 use crate::wire::Letter;
 
-/// Length of a tick by each machine's own clock. A step is a millisecond of the clock that nobody has.
-pub(super) const TICK_US: u64 = 10_000;
 /// The wall's clock at the beginning.
 const BEGUN_MS: i64 = 1_000_000;
 
@@ -21,6 +20,7 @@ pub(super) struct Clocks {
     shown: Shown,
     /// Microseconds in a step.
     rate: u64,
+    tick_us: u64,
     ticks: u64,
 }
 
@@ -57,16 +57,21 @@ impl Clocks {
             (Story::Lease, _) | (_, 1) => fastest,
             _ => slowest + random.below(fastest - slowest + 1),
         };
-        let steady_us = Arc::new(random.below(TICK_US).into());
+        let steady_us = Arc::new(random.below(plan.tick_us).into());
         let ahead_ms = Arc::new((random.below(50) as i64).into());
-        Self { shown: Shown { steady_us, ahead_ms }, rate, ticks: 0 }
+        Self { shown: Shown { steady_us, ahead_ms }, rate, tick_us: plan.tick_us, ticks: 0 }
     }
 
     /// A step has passed. Returns how many ticks.
     pub(super) fn advance(&mut self) -> u64 {
         let now = self.shown.steady_us.fetch_add(self.rate, Ordering::Relaxed) + self.rate;
-        let before = std::mem::replace(&mut self.ticks, now / TICK_US);
+        let before = std::mem::replace(&mut self.ticks, now / self.tick_us);
         self.ticks - before
+    }
+
+    /// The time of day.
+    pub(super) fn wall_ms(&self) -> u64 {
+        NodeClocks::wall_ms(&self.shown)
     }
 
     /// The time of day jumps.
@@ -81,6 +86,8 @@ pub(super) struct Machine {
     pub(super) id: u64,
     pub(super) place: Place,
     pub(super) node: Option<Node>,
+    /// Its clients, where they speak RESP.
+    pub(super) front_end: Option<FrontEnd>,
     pub(super) clocks: Clocks,
     /// When it is started again.
     pub(super) up_at: u64,
@@ -104,6 +111,7 @@ fn settings(plan: &Plan, starts: u64) -> Settings {
         commits_quietly: plan.seed.is_multiple_of(2),
         seed: plan.seed,
         nonce: starts,
+        election_ticks: (ELECTION_US / plan.tick_us) as usize,
         ..Settings::default()
     }
 }
@@ -118,7 +126,8 @@ impl Machine {
     ) -> store::Result<Self> {
         let clocks = Clocks::new(plan, random);
         let (held, owed_ticks) = (Vec::new(), 0);
-        let mut made = Self { id, place, node: None, clocks, up_at: 0, stopped_until: 0, held, owed_ticks, starts: 0 };
+        let (node, front_end, up_at, stopped_until, starts) = (None, None, 0, 0, 0);
+        let mut made = Self { id, place, node, front_end, clocks, up_at, stopped_until, held, owed_ticks, starts };
         made.run(store, plan)?;
         Ok(made)
     }
@@ -129,9 +138,10 @@ impl Machine {
         self.starts += 1;
         if let Some(drift_percent) = plan.drift_percent {
             let steady = Box::new(self.clocks.shown.clone());
-            node.hold_leases(LeaseSettings { tick_us: TICK_US, drift_percent }, steady);
+            node.hold_leases(LeaseSettings { tick_us: plan.tick_us, drift_percent }, steady);
         }
         self.node = Some(node);
+        self.front_end = (plan.story == Story::Requests).then(|| FrontEnd::new(plan.seed));
         Ok(())
     }
 
@@ -144,7 +154,7 @@ impl Machine {
     /// Its power is gone: what its medium has now is `left`.
     pub(super) fn lose_power(&mut self, left: Place, up_at: u64) {
         // What closing it writes goes to the old medium.
-        self.node = None;
+        (self.node, self.front_end) = (None, None);
         self.place = left;
         self.up_at = up_at;
         (self.stopped_until, self.owed_ticks) = (0, 0);

@@ -42,6 +42,11 @@ impl Network {
         }
     }
 
+    /// Whether nothing gets across between two replicas, in one direction at least.
+    pub(super) fn is_cut(&self, one: u64, other: u64) -> bool {
+        self.cut.contains(&(one, other)) || self.cut.contains(&(other, one))
+    }
+
     /// The letters that arrive by now.
     pub(super) fn arrived(&mut self, now: u64) -> Result<Vec<Letter>, String> {
         let later = self.under_way.split_off(&(now + 1, 0));

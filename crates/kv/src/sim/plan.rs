@@ -12,6 +12,8 @@ pub enum Story {
     Storm,
     /// Leaders that hold leases are parted from the others just when these may elect another.
     Lease,
+    /// Clients speak RESP: transactions, deadlines, rights, commands that are done once, requests that followers forward.
+    Requests,
 }
 
 /// What is run.
@@ -33,13 +35,21 @@ pub struct Plan {
     pub value_bytes: u64,
     /// Whether leaders hold leases, and by how much clocks then differ at most, in percent.
     pub drift_percent: Option<u64>,
+    /// Length of a tick by each machine's own clock, in microseconds. An election is due after the same time, whatever it is.
+    pub tick_us: u64,
     /// Whether learners are promoted by themselves.
     pub promotes_learners: bool,
+    /// Whether followers forward requests, where clients make some.
+    pub forwards: bool,
     /// Whether stores are emptied before they receive. No replica is replaced then: several at once that wait for a leader may leave
     /// too few to elect one.
     pub receives_in_place: bool,
 }
 
+/// Length of most ticks. A step is a millisecond of the clock that nobody has.
+const TICK_US: u64 = 10_000;
+/// The time without a leader after which an election is due.
+pub(super) const ELECTION_US: u64 = 10 * TICK_US;
 /// Clocks differ by at most so many percent where no lease rests on it.
 const DRIFT_PERCENT: u64 = 30;
 
@@ -53,11 +63,13 @@ impl Plan {
     pub fn of(variant: Variant, seed: u64) -> Plan {
         // The same seeds of different variants have the same plans.
         let number = seed / 3;
-        let story = [Story::Usual, Story::Storm, Story::Lease, Story::Usual][(number % 4) as usize];
+        let last = if number / 4 % 2 == 0 { Story::Requests } else { Story::Usual };
+        let story = [Story::Usual, Story::Storm, Story::Lease, last][(number % 4) as usize];
         let (nodes, steps) = match story {
             Story::Usual => (3 + number / 4 % 3, 1500),
             Story::Storm => (5, 6000),
             Story::Lease => (3 + number / 4 % 2 * 2, 1500),
+            Story::Requests => (3, 2500),
         };
         let drift_percent = match story {
             Story::Lease => Some([10, 100, 100][(number / 8 % 3) as usize]),
@@ -72,7 +84,9 @@ impl Plan {
             bytes: 512 << 10,
             value_bytes: 40,
             drift_percent,
+            tick_us: if story == Story::Lease && number / 12 % 2 == 1 { 2 * TICK_US } else { TICK_US },
             promotes_learners: number % 3 == 1,
+            forwards: number % 3 != 0,
             receives_in_place: number % 5 == 1,
         }
     }

@@ -48,6 +48,9 @@ impl Cluster {
             How::HandOver => self.by_hand_over(scheme)?,
             How::Forget => self.forget(scheme)?,
             How::Stop => self.stop(scheme)?,
+            How::Twice => self.twice(scheme)?,
+            How::Sharp => self.sharp(scheme)?,
+            How::Deposed => self.deposed(scheme)?,
             How::Figure8 => self.figure_8(scheme)?,
         };
         match next {
@@ -59,6 +62,7 @@ impl Cluster {
             End => {
                 self.network.whole();
                 (self.only_reads, self.reads_only_from, self.steps_of_call) = (false, None, 8);
+                self.compares_at = None;
                 return Ok(());
             }
         }
@@ -77,8 +81,12 @@ impl Cluster {
         self.network.cut_off(id, &others, directions);
         self.steps_of_call = 3;
         [2, 3].into_iter().for_each(|client| self.clients.turn_to(client, id));
-        // A write would wait there, and its client with it.
-        self.reads_only_from = Some(id);
+        // A write would wait there, and its client with it. A comparison that fails is answered, if the leader is believed to lead.
+        if self.random.one_in(3) {
+            self.compares_at = Some(id);
+        } else {
+            self.reads_only_from = Some(id);
+        }
     }
 
     /// Lets a replica try to be elected. Refused as long as it has promised to wait.
@@ -92,6 +100,10 @@ impl Cluster {
 
     fn leads(&self, place: usize) -> bool {
         self.machines[place].node.as_ref().is_some_and(|node| node.status().role == Role::Leader)
+    }
+
+    fn term(&self, id: u64) -> u64 {
+        self.machines[id as usize - 1].node.as_ref().map_or(0, |node| node.status().term)
     }
 
     /// Waits until another has been elected, and clients have been at both for a while.
@@ -190,6 +202,121 @@ impl Cluster {
                 Ok(After(1))
             }
             1 => self.await_another(scheme),
+            _ => Ok(End),
+        }
+    }
+
+    /// What a deposed leader has made from its newest versions, another's answer must not bring to a client.
+    fn deposed(&mut self, scheme: Scheme) -> Result<Next, String> {
+        let (id, others) = (self.machines[scheme.leader].id, self.others(scheme.leader));
+        match scheme.done {
+            0 => {
+                (self.network.delay, self.network.loss_percent) = (1, 0);
+                self.cut_off(scheme, (true, true));
+                (self.reads_only_from, self.compares_at) = (None, Some(id));
+                Ok(After(1))
+            }
+            1 => {
+                if let Some(other) = others.iter().find(|other| self.leads(**other as usize - 1)) {
+                    [0, 1].into_iter().for_each(|client| self.clients.turn_to(client, *other));
+                    return Ok(After(ELECTION_STEPS / 6));
+                }
+                if self.now > scheme.until {
+                    return Ok(End);
+                }
+                self.try_to_elect(others[scheme.leader % others.len()])?;
+                Ok(Again(2))
+            }
+            2 => {
+                // Now the values stay as they are.
+                self.only_reads = true;
+                [2, 3].into_iter().for_each(|client| self.clients.turn_to(client, id));
+                Ok(After(ELECTION_STEPS / 8))
+            }
+            3 => {
+                self.network.whole();
+                self.compares_at = None;
+                Ok(After(ELECTION_STEPS))
+            }
+            _ => Ok(End),
+        }
+    }
+
+    /// A candidate's demand for real votes is lost, so its term is later than that of those who have agreed to its election.
+    fn twice(&mut self, scheme: Scheme) -> Result<Next, String> {
+        let (leader, others) = (self.machines[scheme.leader].id, self.others(scheme.leader));
+        let candidate = others[0];
+        match scheme.done {
+            0 => {
+                (self.network.delay, self.network.loss_percent) = (1, 0);
+                self.network.cut_off(leader, &others, (true, true));
+                // The others vote for none whose log is behind theirs.
+                self.only_reads = true;
+                Ok(After(1))
+            }
+            1 => {
+                if self.term(candidate) > self.term(leader) {
+                    self.network.whole();
+                    self.network.lose(candidate);
+                    let rest = self.others(candidate as usize - 1);
+                    self.network.cut_off(candidate, &rest, (true, true));
+                    return Ok(After(ELECTION_STEPS / 4));
+                }
+                if self.now > scheme.until {
+                    return Ok(End);
+                }
+                if self.now.is_multiple_of(TRYING_STEPS) {
+                    self.try_to_elect(candidate)?;
+                }
+                Ok(Again(1))
+            }
+            2 => {
+                // Raft itself does not know after a start whom it has heard. The promise does.
+                for other in others.iter().filter(|other| **other != candidate) {
+                    self.fail(*other as usize - 1, 3);
+                }
+                self.network.whole();
+                self.cut_off(scheme, (true, true));
+                self.only_reads = false;
+                Ok(After(5))
+            }
+            3 => self.await_another(scheme),
+            _ => Ok(End),
+        }
+    }
+
+    /// One that has long heard no leader is elected in the first step in which the promises of others allow it.
+    fn sharp(&mut self, scheme: Scheme) -> Result<Next, String> {
+        let (leader, others) = (self.machines[scheme.leader].id, self.others(scheme.leader));
+        let candidate = others[scheme.leader % others.len()];
+        match scheme.done {
+            0 => {
+                (self.network.delay, self.network.loss_percent) = (0, 0);
+                self.network.cut_off(candidate, &[leader], (true, true));
+                self.only_reads = true;
+                Ok(After(ELECTION_STEPS + self.random.below(ELECTION_STEPS)))
+            }
+            1 => {
+                self.cut_off(scheme, (true, true));
+                (self.reads_only_from, self.compares_at, self.only_reads) = (Some(leader), None, false);
+                [0, 1].into_iter().for_each(|client| self.clients.turn_to(client, candidate));
+                self.steps_of_call = 1;
+                Ok(After(ELECTION_STEPS / 2))
+            }
+            2 => {
+                if self.leads(candidate as usize - 1) {
+                    return Ok(After(ELECTION_STEPS / 4));
+                }
+                if self.now > scheme.until {
+                    return Ok(End);
+                }
+                // Once others have agreed to an election, another attempt would take it back.
+                let is_asking = self.term(candidate) > self.term(leader);
+                if !is_asking || self.now.is_multiple_of(2 * TRYING_STEPS) {
+                    self.try_to_elect(candidate)?;
+                }
+                Ok(Again(1))
+            }
             _ => Ok(End),
         }
     }

@@ -13,6 +13,13 @@ pub(super) enum How {
     Forget,
     /// It is cut off, and its process stopped until another leads.
     Stop,
+    /// A candidate that nobody hears comes to a later term. Then the others hear the leader, and after that the candidate, which
+    /// asks for votes of the term after next.
+    Twice,
+    /// It is cut off, and one that has long not heard it tries in each step to be elected, while clients write there and read here.
+    Sharp,
+    /// It is cut off while clients compare there, another is elected and writes; then it hears of that, and has not answered yet.
+    Deposed,
     /// Figure 8 of Raft's paper: an entry of an earlier term comes to a quorum, and is replaced then.
     Figure8,
 }
