@@ -313,9 +313,10 @@ fn the_order_of_commits_is_given_by_another_thread() {
 /// A call of a counter: values reserved for the session's statement, or 0 with its code.
 fn reserve(pool: &Pool, session: &Session, table: &Cursor, wanted: u64) -> (PerduraCode, u64) {
     let (mut first, mut count) = (0, 0);
+    let counting = PerduraCounting { offset: 1, increment: 1 };
     // SAFETY: the pool is open, session and cursor are live and used by this thread.
     let code = unsafe {
-        perdura_counter_reserve(pool.engine, session.0, table.0, 1, 1, wanted, u64::MAX, &mut first, &mut count)
+        perdura_counter_reserve(pool.engine, session.0, table.0, counting, wanted, u64::MAX, &mut first, &mut count)
     };
     (code, count)
 }

@@ -384,7 +384,7 @@ fn keyed_holder(engine: &Engine, keyed: &Keyed) -> Session {
 
 /// Waits until so many transactions wait for locks.
 fn await_waits(engine: &Engine, count: u64) {
-    while engine.counters().locks_waited_for as u64 != count {
+    while engine.counters().locks_waited_for != count {
         std::thread::sleep(Duration::from_millis(1));
     }
 }

@@ -210,10 +210,13 @@ impl Servers {
     }
 }
 
+/// A row as it was read: its text and two numbers.
+type Row = (String, Option<i64>, Option<i64>);
+
 /// The rows and the counter of each table.
 #[derive(Debug, PartialEq)]
 struct State {
-    rows: Vec<Vec<(String, Option<i64>, Option<i64>)>>,
+    rows: Vec<Vec<Row>>,
     counters: Vec<Option<u64>>,
 }
 

@@ -30,10 +30,10 @@ impl PerduraCounting {
 ///
 /// # Safety
 /// `engine` must be the pool of the cursor, and open.
-unsafe fn counter<'e, 'c>(
+unsafe fn counter<'e>(
     engine: *const PerduraEngine,
-    cursor: &'c mut PerduraCursor,
-) -> Outcome<(&'e PerduraEngine, &'c Counter)> {
+    cursor: &mut PerduraCursor,
+) -> Outcome<(&'e PerduraEngine, &Counter)> {
     // SAFETY: as the caller vouches for.
     let engine = unsafe { &*engine };
     if cursor.counter().is_none() {

@@ -1,9 +1,9 @@
 //! Deadlines of keys. Their time is that of the log's entries: the leader's clock when it proposed them.
 
 use super::arguments::{Arguments, integer};
-use super::strings::parts;
 use super::{Access, Command, ONE_KEY, Outcome, Run, wrong};
 use crate::machine::draft::Draft;
+use crate::machine::head::parts;
 use crate::resp::Reply;
 
 #[rustfmt::skip]

@@ -6,7 +6,7 @@ use super::arguments::{Arguments, integer, syntax};
 use super::expiry::{Deadline, Unit};
 use super::{ALL_KEYS, Access, Command, KEYS_AND_VALUES, ONE_KEY, Outcome, Run, bounded, wrong};
 use crate::machine::draft::Draft;
-use crate::machine::head::{HEAD_BYTES_MAX, Head};
+use crate::machine::head::{HEAD_BYTES_MAX, Head, parts};
 use crate::resp::Reply;
 
 /// Longest value: that of a map less the head.
@@ -271,11 +271,6 @@ fn msetnx(arguments: Arguments<'_>, draft: &mut Draft<'_>) -> Outcome<Reply> {
     }
     mset(arguments, draft)?;
     Ok(Reply::Integer(1))
-}
-
-/// The value and deadline of a key; of one that is not there, nothing.
-pub fn parts(head: Option<Head>) -> (Bytes, Option<u64>) {
-    head.map_or((Bytes::new(), None), |head| (head.value, head.deadline_ms))
 }
 
 /// Gives a key a value that a client has made.

@@ -57,6 +57,11 @@ pub struct Head {
     pub value: Bytes,
 }
 
+/// The value and deadline of a key; of one that is not there, nothing.
+pub fn parts(head: Option<Head>) -> (Bytes, Option<u64>) {
+    head.map_or((Bytes::new(), None), |head| (head.value, head.deadline_ms))
+}
+
 impl Head {
     /// The head as the map keeps it.
     pub fn to_bytes(&self) -> Bytes {

@@ -1,4 +1,4 @@
-//! State that a replica keeps between commands: listings that are under way ([`super::listings`]), and where RANDOMKEY is. It is lost with the
+//! State that a replica keeps between commands: listings that are under way (`listings.rs`), and where RANDOMKEY is. It is lost with the
 //! process.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

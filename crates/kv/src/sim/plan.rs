@@ -63,7 +63,7 @@ impl Plan {
     pub fn of(variant: Variant, seed: u64) -> Plan {
         // The same seeds of different variants have the same plans.
         let number = seed / 3;
-        let last = if number / 4 % 2 == 0 { Story::Requests } else { Story::Usual };
+        let last = if (number / 4).is_multiple_of(2) { Story::Requests } else { Story::Usual };
         let story = [Story::Usual, Story::Storm, Story::Lease, last][(number % 4) as usize];
         let (nodes, steps) = match story {
             Story::Usual => (3 + number / 4 % 3, 1500),
@@ -86,7 +86,7 @@ impl Plan {
             drift_percent,
             tick_us: if story == Story::Lease && number / 12 % 2 == 1 { 2 * TICK_US } else { TICK_US },
             promotes_learners: number % 3 == 1,
-            forwards: number % 3 != 0,
+            forwards: !number.is_multiple_of(3),
             receives_in_place: number % 5 == 1,
         }
     }
