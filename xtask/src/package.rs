@@ -52,7 +52,7 @@ pub fn make() -> Result<PathBuf> {
     Ok(archive)
 }
 
-/// What `perdura-plugin rebuild` needs besides the server's headers, in a checkout's layout.
+/// Files that `perdura-plugin rebuild` needs besides the server's headers, in a checkout's layout.
 fn add_source(to: &Path) -> Result<()> {
     for directory in SOURCES {
         let from = paths::top().join(directory);

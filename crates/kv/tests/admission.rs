@@ -112,7 +112,7 @@ fn a_new_leader_does_nothing_for_users_whom_the_old_one_has_deleted() {
     }
 }
 
-/// Who is connected has the rights that there are now: off counts as deleted does, and who has shown no password is what a new
+/// A client that is connected has the rights that there are now: off counts as deleted does, and who has shown no password is what a new
 /// connection would be.
 #[test]
 fn who_is_connected_is_judged_again_when_users_change() {
@@ -131,7 +131,7 @@ fn who_is_connected_is_judged_again_when_users_change() {
     are(&mut cluster, 2, far, &[("AUTH bob pw / SET k 1", "+OK +OK")]);
     are(&mut cluster, 1, open, &[("SET k 2", "+OK")]);
     are(&mut cluster, 2, open_far, &[("SET k 3", "+OK")]);
-    // What the other replica passes on comes to a leader that knows of the change before it does.
+    // Requests that the other replica passes on come to a leader that knows of the change before it does.
     cluster.at(2).is_cut_off = true;
     cluster.put(1, admin, b"ACL SETUSER bob off\r\nACL SETUSER default resetpass >other\r\n");
     cluster.settle();

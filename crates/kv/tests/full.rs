@@ -267,7 +267,7 @@ fn a_leader_knows_which_voters_it_can_do_without() {
     let mut cluster = Cluster::new(3, &Settings::default());
     cluster.pass(100);
     let quorum = |cluster: &mut Cluster, voters: &[u64]| {
-        // Who was heard is forgotten at each election timeout, and known again by the next heartbeat.
+        // The leader that was heard is forgotten at each election timeout, and known again by the next heartbeat.
         (0..20).any(|_| {
             cluster.pass(10);
             cluster.at(1).node.is_quorum_active(voters)

@@ -20,7 +20,7 @@ use crate::{mariadbd, paths, server};
 const LINES_SHOWN: usize = 12;
 /// Columns of EXPLAIN at least.
 const EXPLAIN_COLUMNS: usize = 9;
-/// What the server says of an engine other than the enforced one, in a mode with NO_ENGINE_SUBSTITUTION.
+/// Error of the server about an engine other than the enforced one, in a mode with NO_ENGINE_SUBSTITUTION.
 const REFUSED_ENGINE: &str = "Unknown storage engine '";
 
 /// How a test ended: its mark, and what it printed if that is not the expected result.

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail, ensure};
 use mysql::Conn;
 use mysql::prelude::Queryable;
 
-/// What must come of a statement.
+/// Outcome that a statement must have.
 #[derive(Debug, PartialEq, Eq)]
 enum Expected {
     Success,

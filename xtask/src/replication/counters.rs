@@ -143,7 +143,7 @@ impl Servers {
             for statement in statements {
                 is_open = statement.sort == Sort::Begin || is_open && statement.sort != Sort::Rollback;
                 done += u32::from(self.send(&mut session, &statement)?);
-                // What is rolled back is not logged.
+                // Changes that are rolled back are not logged.
                 for table in tables.iter_mut().filter(|_| !is_open) {
                     let ids: Vec<String> = session.query(format!("SELECT CAST(id AS CHAR) FROM {}", table.name))?;
                     table.learn(ids.iter().map(String::as_str));

@@ -43,7 +43,7 @@ const SHAPES: [&str; 6] = [
 ];
 const OF_WHOLE_NUMBERS: std::ops::Range<usize> = 4..6;
 
-/// What a statement is to the session's transaction.
+/// Effect of a statement on the session's transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sort {
     /// SET.
@@ -61,7 +61,7 @@ pub enum Sort {
 /// A statement.
 #[derive(Clone, Debug)]
 pub struct Statement {
-    /// What it is.
+    /// Its kind.
     pub sort: Sort,
     /// The SQL; `{DIR}` stands for the server's directory.
     pub text: String,

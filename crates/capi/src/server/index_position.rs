@@ -53,7 +53,7 @@ enum Reached {
 pub(super) struct IndexPosition {
     index: usize,
     unique: bool,
-    /// What lookups see, and the scan unless it is for rows to be locked.
+    /// View of lookups, and of the scan unless it is for rows to be locked.
     view: ReadView,
     /// The scan finds rows to be locked at the statement's snapshot.
     to_lock: bool,

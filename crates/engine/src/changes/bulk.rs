@@ -127,7 +127,7 @@ impl BulkInsert {
         version
     }
 
-    /// What a row adds to the folded checksums of its page.
+    /// Share of a row in the folded checksums of its page.
     fn folded_row(&self, rid: Rid, version: Word) -> u64 {
         self.table.chain().header(version, rid).map_or(0, |(_, _, header)| fold_row(rid.row(), header.crc))
     }

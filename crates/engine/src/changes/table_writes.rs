@@ -383,7 +383,7 @@ impl TableWrites {
         let mut has_room = true;
         for page in &touched {
             let is_held = self.undo_in_page(*page, seen);
-            // What finds no room on the medium stays in DRAM: an undo does not fail.
+            // Words that find no room on the medium stay in DRAM: an undo does not fail.
             if is_held && has_room && self.touched.memory.word_bytes() > most {
                 has_room = self.spill(most / 2).is_ok();
             }

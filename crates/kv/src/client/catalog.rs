@@ -84,7 +84,7 @@ fn all_places(command: &Command) -> Vec<Reply> {
     }
     let flags = |at: usize| command.key_access(&[], at).flags();
     if command.name == "set" {
-        // What it does to its key is up to its options.
+        // Its options decide what it does to its key.
         return vec![places(&["RW", "access", "update", "variable_flags"], command.places)];
     }
     if last > 0 && flags(0) != flags(1) {

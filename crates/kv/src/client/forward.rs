@@ -102,7 +102,7 @@ pub fn transaction(
 
 fn forward(context: &Context<'_>, connection: &Connection, is_transaction: bool, requests: Vec<Asked>) -> Forward {
     let is_resp3 = connection.protocol == Protocol::Resp3;
-    // Who has shown no password is the leader's `default` only as long as that needs none there.
+    // A client that has shown no password is the leader's `default` only as long as that needs none there.
     let user = if connection.has_logged_in { connection.user.clone() } else { Bytes::new() };
     let (newest, term) = (connection.newest, context.node.status().term);
     Forward { number: 0, term, newest, is_resp3, is_transaction, user, watched: Vec::new(), requests }

@@ -59,7 +59,7 @@ impl Clients {
     /// Reads the users if they may have changed. To be called before anything is done that rests on them.
     pub(super) fn look_at_users(&mut self, node: &Node) {
         if node.receives() {
-            // What is here is old, and nobody knows how old.
+            // The users that are here are old, and nobody knows how old.
             if self.shared.admission.is_open {
                 self.shared.admission.is_open = false;
                 self.shared.acl = Acl::closed();

@@ -44,7 +44,7 @@ pub struct Shared {
     /// Users and their rights, and whether they are known.
     pub acl: Acl,
     pub admission: Admission,
-    /// What the operator is to be told.
+    /// Notices for the operator.
     pub notices: Notices,
     /// What was refused to them.
     pub denials: Denials,

@@ -116,7 +116,7 @@ fn is_own(host: &str, names: &[String]) -> bool {
     is_address(&name) || name == "localhost" || names.contains(&name)
 }
 
-/// What is wrong with the host that a request is sent to.
+/// Fault of the host that a request is sent to.
 fn wrong_host(head: &str, version: &str, names: &[String]) -> Option<Response> {
     let headers = head.lines().skip(1).filter_map(|line| line.split_once(':'));
     let hosts: Vec<&str> =

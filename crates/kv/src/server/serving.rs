@@ -86,7 +86,7 @@ impl Server {
 
     fn take_client(&mut self, mut socket: Socket) -> io::Result<()> {
         socket.tune(None);
-        // Who has to show a certificate is no stranger.
+        // A client that has to show a certificate is known by it.
         let shows = self.config.clients.tls.as_ref().is_some_and(|tls| tls.authorities.is_some());
         let is_remote = self.config.clients.protected && !shows && !socket.is_local();
         let peer = Peer { address: socket.remote(), local: self.config.client_address(), is_remote };

@@ -35,7 +35,7 @@ pub(super) struct Clients {
     pub(super) refused: u64,
 }
 
-/// What a client may do at a replica.
+/// Kinds of calls that a client may make at a replica.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Calls {
     All,

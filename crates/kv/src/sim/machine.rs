@@ -24,7 +24,7 @@ pub(super) struct Clocks {
     ticks: u64,
 }
 
-/// What they show.
+/// Times that they show.
 #[derive(Clone)]
 struct Shown {
     steady_us: Arc<AtomicU64>,

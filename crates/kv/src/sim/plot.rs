@@ -206,7 +206,7 @@ impl Cluster {
         }
     }
 
-    /// What a deposed leader has made from its newest versions, another's answer must not bring to a client.
+    /// A deposed leader's answer rests on its newest versions. The answer of another to its question must not bring it to a client.
     fn deposed(&mut self, scheme: Scheme) -> Result<Next, String> {
         let (id, others) = (self.machines[scheme.leader].id, self.others(scheme.leader));
         match scheme.done {

@@ -303,7 +303,7 @@ impl Sessions {
             session.connection = None;
             let was_sent = std::mem::take(&mut session.wanted) > 0;
             match session.pending {
-                // What is done once is sent again.
+                // A command that is done once is sent again.
                 Some(Pending { work: Work::Once { .. }, .. }) | None => {}
                 Some(pending) => {
                     session.pending = None;
@@ -341,7 +341,7 @@ fn seen(outcome: Outcome) -> Option<Value> {
     }
 }
 
-/// What EXEC tells: nothing was done if what goes before was refused.
+/// Outcome of EXEC: nothing was done if what goes before was refused.
 fn exec_of(outcomes: &[Outcome]) -> Outcome {
     outcomes[outcomes.len() - 1]
 }

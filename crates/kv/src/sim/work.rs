@@ -46,7 +46,7 @@ pub(super) enum Work {
     },
 }
 
-/// What the replies to an operation tell.
+/// Outcome of an operation, as its replies tell it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     /// It was done.
@@ -114,7 +114,7 @@ impl Work {
     }
 }
 
-/// What one reply tells. Error: a reply that no server gives.
+/// Outcome that one reply tells. Error: a reply that no server gives.
 pub(super) fn outcome_of(reply: &Reply) -> Result<Outcome, String> {
     Ok(match reply {
         Reply::Text(_) => Outcome::Done,

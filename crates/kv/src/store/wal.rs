@@ -249,7 +249,7 @@ impl Store for WalStore {
 
     fn part(&self, moment: Moment, place: &[u8], range: Range<usize>) -> Result<Option<Part>> {
         let found = self.get(moment, place)?;
-        // What is shared would keep the whole value.
+        // A shared part would keep the whole value.
         Ok(found.map(|value| (Bytes::copy_from_slice(part_of(&value, range)), value.len())))
     }
 
@@ -310,7 +310,7 @@ impl Store for WalStore {
             return Err(Error::refused(format!("it is of index {}, term {}", base.index, base.term)));
         }
         let standing = self.standing.received(metadata)?;
-        // What is in the files is not known after a failure in the midst, also for want of room.
+        // The content of the files is not known after a failure in the midst, also for want of room.
         let written = self.replace(standing, base, pairs);
         written.inspect_err(|error| self.failure = Some(error.clone()))
     }

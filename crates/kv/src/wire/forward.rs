@@ -50,7 +50,7 @@ pub struct Forward {
     pub is_resp3: bool,
     /// Whether the requests are those of a transaction. Else there is one.
     pub is_transaction: bool,
-    /// Whose rights count. Empty: those of `default`, and the client has shown no password.
+    /// User whose rights count. Empty: those of `default`, and the client has shown no password.
     pub user: Bytes,
     /// Keys that must have these versions still.
     pub watched: Vec<(Bytes, u64)>,

@@ -89,7 +89,7 @@ fn a_backup_becomes_another_cluster() {
         }
         let backup = top.path().join("backup");
         let backup = backup.to_str().expect("a path");
-        // What an earlier try has left, for all to read, does not say who may read this one.
+        // A file that an earlier try has left, for all to read, does not say who may read this one.
         let left = format!("{backup}.partial");
         std::fs::write(&left, "old").expect("written");
         std::fs::set_permissions(&left, Permissions::from_mode(0o666)).expect("a mode");

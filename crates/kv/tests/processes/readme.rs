@@ -52,7 +52,7 @@ fn three_replicas_run_as_pasted() {
     let file = |name: &str| File::create(top.path().join(name)).expect("a file");
     let mut bash = Command::new("timeout");
     bash.args(["60", "bash", "-e", "-c", &script]).current_dir(top.path()).env("PATH", path);
-    // What it leaves running has the files too, which a pipe would wait for.
+    // Processes that it leaves running have the files too, which a pipe would wait for.
     let status = bash.stdout(file("out")).stderr(file("error")).status().expect("bash runs");
     let read = |name: &str| std::fs::read_to_string(top.path().join(name)).unwrap_or_default();
     let (out, error) = (read("out"), read("error"));

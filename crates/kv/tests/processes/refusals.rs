@@ -142,7 +142,7 @@ fn damaged_data_are_refused_and_the_way_back_is_said() {
     assert!(said.contains("damaged") && said.contains("perdura-kv join"), "{said}");
 }
 
-/// What a page of a stranger has a browser send to the address for clients.
+/// Request that a page of a stranger has a browser send to the address for clients.
 #[test]
 fn a_browser_is_not_taken_for_a_client() {
     let top = tempfile::tempdir().expect("a directory");

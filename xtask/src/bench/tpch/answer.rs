@@ -18,7 +18,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// What the server sent.
+    /// Value that the server sent.
     pub fn from_rows(rows: Vec<Row>) -> Result<Self> {
         let text = |value: Value| match value {
             Value::NULL => Ok(String::new()),

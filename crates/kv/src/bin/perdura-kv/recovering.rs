@@ -83,7 +83,7 @@ impl Copy {
 
 impl Drop for Copy {
     fn drop(&mut self) {
-        // What stays is in the way of the next try, which says so.
+        // A directory that stays is in the way of the next try, which says so.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

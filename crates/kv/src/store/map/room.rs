@@ -18,7 +18,7 @@ const NODES_BYTES: u64 = 2048;
 #[derive(Debug, Default)]
 pub(super) struct Room {
     garbage_left: u64,
-    /// What was free, with garbage, when keys were refused, if they were last.
+    /// Bytes that were free, with garbage, when keys were refused, if they were last.
     refused_at: Option<u64>,
 }
 

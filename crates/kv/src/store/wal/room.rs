@@ -66,7 +66,7 @@ impl WalStore {
         }
         let unwritten = self.tail.items.len() as u64 + pending;
         let kept = match share {
-            // What is put is written to the log, and again with the state.
+            // A value that is put is written to the log, and again with the state.
             Share::Usual => self.state_needs() + bytes + EXTENTS_KEPT * self.config.extent_bytes,
             Share::System => self.state_needs() + bytes + EXTENTS_KEPT / 2 * self.config.extent_bytes,
             Share::Deletions => 0,
