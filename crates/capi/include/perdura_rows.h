@@ -181,9 +181,9 @@ typedef enum PerduraStep {
 
 // Begins to read the index of this number. Reads see what the transaction wrote before. Under SERIALIZABLE
 // this locks the table first. `locks` is set to whether reads lock the rows. If they do, the caller compares
-// the key of each row that it gets with perdura_index_key; if they differ it calls perdura_index_pass, or asks
-// perdura_index_moved. Rows to be locked are found at the statement's snapshot, those of a whole key that does
-// not repeat, and all with `newest`, among the newest.
+// the key of each row that it gets with perdura_index_key; if they differ it calls perdura_index_pass, or
+// asks perdura_index_moved. Rows to be locked are found at the statement's snapshot, those of a whole key
+// that does not repeat, and all with `newest`, among the newest.
 //
 // Errors: LOCK_WAIT_TIMEOUT, DEADLOCK, KILLED.
 PerduraCode perdura_index_begin(PerduraCursor *cursor, const PerduraSession *session, uint32_t index,
@@ -210,9 +210,9 @@ PerduraCode perdura_index_step(PerduraCursor *cursor, const PerduraSession *sess
 PerduraCode perdura_index_pass(PerduraCursor *cursor, const PerduraSession *session, uint8_t *record);
 
 // Whether the caller uses the row read last, which is locked and whose key is no longer that of its entry but
-// `key`. If not, it calls perdura_index_pass; a row that has moved on in the direction of the walk is then met
-// again at its new entry. A walk offers each row once. Only for a caller that checks its whole condition on
-// each row; the walk must not have been begun with `newest`.
+// `key`. If not, it calls perdura_index_pass; a row that has moved on in the direction of the walk is then
+// met again at its new entry. A walk offers each row once. Only for a caller that checks its whole condition
+// on each row; the walk must not have been begun with `newest`.
 bool perdura_index_moved(PerduraCursor *cursor, const PerduraSession *session, const uint8_t *key,
     size_t length);
 

@@ -139,9 +139,7 @@ pub fn read_applied(
 ) -> Reply {
     let Ok(command) = lookup(request) else { return Reply::Null };
     let store = node.store();
-    // Planted: a read sees what is not applied.
-    let level = if perdura_pmem::planted(328) { Moment::Newest } else { Moment::Applied };
-    let view = View::new(store, level);
+    let view = View::new(store, Moment::Applied);
     let mut draft = Draft::new(&view, store.clock_ms(Moment::Applied), store.applied());
     draft.remember(&shared.memory, user);
     let reply = run_on(command, request, &mut draft).unwrap_or_else(|reply| reply);

@@ -131,9 +131,7 @@ pub fn exec(context: &mut Context<'_>, connection: &mut Connection) -> store::Re
         return Ok(());
     }
     let term = context.node.status().term;
-    // Planted: versions that an earlier leader told are compared with this one's.
-    let is_of_another = !watched.keys.is_empty() && watched.term != term && !perdura_pmem::planted(321);
-    if watched.is_lost || is_of_another {
+    if watched.is_lost || !watched.keys.is_empty() && watched.term != term {
         connection.say(Reply::NullArray);
         return Ok(());
     }
