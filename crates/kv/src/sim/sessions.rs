@@ -146,8 +146,7 @@ impl Sessions {
         }
     }
 
-    /// A connection has brought bytes. Returns the session's connection if it is to be closed. Error: an answer that no sound
-    /// replica gives.
+    /// A connection has brought bytes. Error: an answer that no sound replica gives.
     pub(super) fn received(&mut self, at: (usize, u32), bytes: &[u8], step: u64) -> Result<(), String> {
         let Some(place) = self.sessions.iter().position(|session| session.connection == Some(at)) else {
             return Ok(());
