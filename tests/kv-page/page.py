@@ -11,6 +11,8 @@ import sys
 from playwright.sync_api import sync_playwright
 
 WIDTHS = (400, 1400)
+# Times that the pages of all replicas are read until one term holds for all of them.
+LOOKS = 5
 HOSTILE = "<img src=x onerror=document.title='caught'>"
 
 
@@ -74,7 +76,7 @@ class View:
 
 
 def replica(browser, url):
-    """What a replica that serves shows. Returns its role."""
+    """The page of a replica that serves. Returns its role and term."""
     view = View(browser, url)
     own, members = view.own(), view.members()
     check(own["ready"] == "yes", f"{url}: {own}")
@@ -88,7 +90,7 @@ def replica(browser, url):
     applied = int(own["applied"])
     view.until(lambda: int(view.own()["applied"]) > applied, "a higher index")
     view.close()
-    return own["role"]
+    return own["role"], own["term"]
 
 
 def leader(browser, url):
@@ -147,10 +149,18 @@ def silent(browser, url):
     view.close()
 
 
+def leader_of_one_term(browser, urls):
+    """The URL of the leader. The pages are read one after another: roles are compared only if no election came between."""
+    for _ in range(LOOKS):
+        roles, terms = zip(*(replica(browser, url) for url in urls))
+        if len(set(terms)) == 1:
+            check(sorted(roles) == ["follower", "follower", "leader"], f"roles in term {terms[0]} are {roles}")
+            return urls[roles.index("leader")]
+    check(False, f"elections came between {LOOKS} times, the last terms are {terms}")
+
+
 def healthy(browser, pictures, urls):
-    roles = [replica(browser, url) for url in urls]
-    check(sorted(roles) == ["follower", "follower", "leader"], f"roles are {roles}")
-    leads = urls[roles.index("leader")]
+    leads = leader_of_one_term(browser, urls)
     leader(browser, leads)
     looks(browser, leads, pictures)
     hostile(browser, leads)

@@ -14,6 +14,8 @@ use crate::{paths, process};
 
 /// Seconds that one look of the browser may take.
 const PATIENCE_S: u64 = 90;
+/// Longer than the default: a browser that starts may keep a replica from its processor for half a second.
+const ELECTION_MS: u64 = 2000;
 
 /// Opens the page of each replica, kills the leader, and looks at the next one's.
 pub fn run() -> Result<()> {
@@ -27,7 +29,9 @@ pub fn run() -> Result<()> {
         command.arg(PATIENCE_S.to_string()).arg(&python).arg(sources.join("page.py")).arg(&pictures);
         process::run(command.args(words))
     };
-    let plan = Plan { store: "list".into(), size: "128M".into(), more: String::new() };
+    // The leader should stay the one that was found while the browser starts up.
+    let more = format!("raft.election_ms = {ELECTION_MS}");
+    let plan = Plan { store: "list".into(), size: "128M".into(), more };
     let mut cluster = Cluster::start("kv-page", 3, &plan)?;
     // The browser needs the processors too.
     let load = Load::with_pauses(Duration::from_millis(2));
