@@ -1,6 +1,7 @@
 //! Runs without a crash, cheap enough for many seeds: races between sessions, and what follows a failed persist.
 
 use super::closing;
+use super::holding;
 use super::locking;
 use super::rekeyed;
 use super::scenario::{CONTENDED, CROWDED, EMPTIED, KEYS_CONTENDED, KEYS_CROWDED, MOVED, SCENARIOS, Scenario};
@@ -15,7 +16,7 @@ use perdura_pmem::{Medium, SimMedium};
 use std::sync::Arc;
 
 /// All drills.
-pub const DRILLS: [Drill; 25] = [
+pub const DRILLS: [Drill; 27] = [
     Drill { name: "races, mixed", seeds: 40, run: |seed, stall| races("mixed", seed, stall) },
     Drill { name: "races, reuse", seeds: 40, run: |seed, stall| races("reuse", seed, stall) },
     Drill { name: "races, edited bulk", seeds: 40, run: |seed, stall| races("edited bulk", seed, stall) },
@@ -40,6 +41,8 @@ pub const DRILLS: [Drill; 25] = [
     Drill { name: "locks in cycles", seeds: 60, run: locks_in_cycles },
     Drill { name: "workers in order", seeds: 40, run: workers_in_order },
     Drill { name: "rows that change keys", seeds: 100, run: rows_that_change_keys },
+    Drill { name: "a pool that is held", seeds: 40, run: a_pool_that_is_held },
+    Drill { name: "a pool that is held by turns", seeds: 60, run: held_by_turns },
     Drill { name: "failed persist", seeds: 1, run: failed_persist },
 ];
 
@@ -106,6 +109,18 @@ fn workers_in_order(seed: u64, stall: Stall) -> Result<(), String> {
 fn rows_that_change_keys(seed: u64, stall: Stall) -> Result<(), String> {
     let medium = Arc::new(SimMedium::new().recording(Arc::new(Unheard)));
     rekeyed::run(seed, medium, scenario("mixed")?.config(), scheduler(seed, stall))
+}
+
+/// A pool is held beside writers, purge and definitions of tables.
+fn a_pool_that_is_held(seed: u64, stall: Stall) -> Result<(), String> {
+    let medium = Arc::new(SimMedium::new().recording(Arc::new(Unheard)));
+    holding::still(seed, &medium, scenario("reuse")?.config(), scheduler(seed, stall))
+}
+
+/// A pool that somebody waits to hold is released, and held by another.
+fn held_by_turns(seed: u64, stall: Stall) -> Result<(), String> {
+    let medium = Arc::new(SimMedium::new().recording(Arc::new(Unheard)));
+    holding::by_turns(seed, &medium, scenario("mixed")?.config(), scheduler(seed, stall))
 }
 
 /// After a failed persist the pool takes no more changes, even if the next persist would work (I11).

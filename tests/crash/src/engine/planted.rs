@@ -332,6 +332,17 @@ pub const PLANTED: &[Planted] = &[
         "a segment is given back although a leaf there is in use",
         "races, keys, crowded",
     ),
+    planted(270, "(I2), pool/hold.rs", "a change does not look whether the pool is held", "a pool that is held"),
+    planted(271, "(I2), pool/hold.rs", "changes under way go on while the pool is held", "a pool that is held"),
+    planted(272, "(I2), pool/hold.rs", "the holder looks for changes before it sets its mark", "a pool that is held"),
+    planted(
+        273,
+        "pool/hold.rs, releases",
+        "a hold that was released while it waited takes the next one's mark for its own",
+        "a pool that is held by turns",
+    ),
+    planted(274, "(I2), pool/hold.rs", "a transaction ends while the pool is held", "a pool that is held"),
+    planted(275, "(I2), pool/hold.rs", "purge goes on while the pool is held", "a pool that is held"),
     planted(
         240,
         "txn/index_scan.rs, rows to be locked",
