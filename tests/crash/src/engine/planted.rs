@@ -313,6 +313,10 @@ pub const PLANTED: &[Planted] = &[
         "the cells of a prepared transaction's spilled words are free",
         "prepared, spilled",
     ),
+    planted(261, "recovery: files", "files that are part of no table stay", "ddl"),
+    planted(263, "visibility", "a deleted row is read", "races, mixed"),
+    planted(264, "visibility", "a table newer than the snapshot is read", "tables that are defined anew"),
+    planted(265, "(I8), snapshots", "a snapshot is taken behind what purge has announced", "full device"),
     planted(262, "(I4), bulk pages", "a scan sees a page that was published after its snapshot", "races, reload"),
     planted(
         266,
