@@ -3,34 +3,55 @@
 //! The explorer must notice not only a missing flush but a wrong rule: purge beyond the checkpoint, replay past a gap. Each such
 //! error is a line beside the code it breaks, `if planted(N) { .. }`, and a number in the explorer's list. They exist only with the
 //! feature `planted`, which the explorer alone turns on; without it [`planted`] is the constant `false`.
+//!
+//! An error is planted in a thread, and in the threads that the seeded scheduler starts for it: so several can be tried at once.
 
-/// Whether the error of that number is planted now.
+#[cfg(not(feature = "planted"))]
+use crate::sim::Body;
+
+/// Whether the error of that number is planted in this thread now.
 #[cfg(not(feature = "planted"))]
 #[inline(always)]
 pub const fn planted(_number: u32) -> bool {
     false
 }
 
+/// The body of a thread that has the errors of the calling one: none.
+#[cfg(not(feature = "planted"))]
+pub(crate) fn inherited(body: Body<'_>) -> Body<'_> {
+    body
+}
+
 #[cfg(feature = "planted")]
-pub use switched::{plant, planted, reached};
+pub(crate) use switched::inherited;
+#[cfg(feature = "planted")]
+pub use switched::{InForce, Planting, planted};
 
 #[cfg(feature = "planted")]
 mod switched {
+    use crate::sim::Body;
+    use std::cell::{Cell, RefCell};
+    use std::marker::PhantomData;
     use std::panic::Location;
-    use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
 
-    /// The one error in force in this process; 0 for none.
-    static CHOSEN: AtomicU32 = AtomicU32::new(0);
-    static REACHED: AtomicBool = AtomicBool::new(false);
+    thread_local! {
+        /// The number of the error in force in this thread; 0 for none.
+        static NUMBER: Cell<u32> = const { Cell::new(0) };
+        static PLANTING: RefCell<Option<Arc<Planting>>> = const { RefCell::new(None) };
+    }
 
-    /// Whether the error of that number is planted now. The seeded scheduler may stall the thread here, so that
+    /// Whether the error of that number is planted in this thread now. The seeded scheduler may stall the thread here, so that
     /// others get to rely on what they wrongly may.
     #[inline]
     #[track_caller]
     pub fn planted(number: u32) -> bool {
-        let chosen = CHOSEN.load(Ordering::Relaxed) == number;
+        let chosen = NUMBER.get() == number;
         if chosen {
-            REACHED.store(true, Ordering::Relaxed);
+            PLANTING.with_borrow(|planting| {
+                planting.iter().for_each(|planting| planting.reached.store(true, Ordering::Relaxed))
+            });
             // Once here, and once more right after what the error does.
             crate::sync::reached(Location::caller());
             crate::sync::step();
@@ -39,14 +60,80 @@ mod switched {
         chosen
     }
 
-    /// Plants the error `number` in the whole process, instead of the one planted before; 0 plants none.
-    pub fn plant(number: u32) {
-        CHOSEN.store(number, Ordering::SeqCst);
-        REACHED.store(false, Ordering::SeqCst);
+    /// An error that some threads have.
+    pub struct Planting {
+        number: u32,
+        reached: AtomicBool,
     }
 
-    /// Whether the planted error's line was reached.
-    pub fn reached() -> bool {
-        REACHED.load(Ordering::Relaxed)
+    impl Planting {
+        /// The error `number`, in no thread yet.
+        pub fn new(number: u32) -> Arc<Planting> {
+            Arc::new(Planting { number, reached: AtomicBool::new(false) })
+        }
+
+        /// Plants the error in the calling thread, instead of the one planted there before, until the result is dropped.
+        pub fn plant(self: &Arc<Planting>) -> InForce {
+            NUMBER.set(self.number);
+            let before = PLANTING.replace(Some(self.clone()));
+            InForce { before, here: PhantomData }
+        }
+
+        /// Whether a thread that has the error has reached its line.
+        pub fn was_reached(&self) -> bool {
+            self.reached.load(Ordering::Relaxed)
+        }
+    }
+
+    /// While it lives its thread has an error. Not Send: it ends on the thread it began on.
+    #[must_use = "the error is taken out when this is dropped"]
+    pub struct InForce {
+        before: Option<Arc<Planting>>,
+        here: PhantomData<*const ()>,
+    }
+
+    impl Drop for InForce {
+        fn drop(&mut self) {
+            let before = self.before.take();
+            NUMBER.set(before.as_ref().map_or(0, |planting| planting.number));
+            PLANTING.set(before);
+        }
+    }
+
+    /// The body of a thread that has the error of the calling one.
+    pub(crate) fn inherited(body: Body<'_>) -> Body<'_> {
+        match PLANTING.with_borrow(Clone::clone) {
+            None => body,
+            Some(planting) => Box::new(move || {
+                let _in_force = planting.plant();
+                body()
+            }),
+        }
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+        use crate::sim::Scheduler;
+
+        /// Two workers look for two errors at once: neither sees the other's, and the simulated threads of a worker have its own.
+        #[test]
+        fn an_error_is_in_its_threads_only() {
+            let errors = [Planting::new(1), Planting::new(2)];
+            std::thread::scope(|scope| {
+                for (error, number) in errors.iter().zip([1, 2]) {
+                    scope.spawn(move || {
+                        let in_force = error.plant();
+                        let look = || assert!(planted(number) && !planted(3 - number));
+                        look();
+                        Scheduler::new(1).run(vec![Box::new(look), Box::new(look)]);
+                        drop(in_force);
+                        assert!(!planted(number));
+                    });
+                }
+            });
+            assert!(errors.iter().all(|error| error.was_reached()));
+            assert!(!Planting::new(1).was_reached());
+        }
     }
 }

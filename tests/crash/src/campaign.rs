@@ -4,7 +4,7 @@ use crate::explore::{Depth, Tally, explore};
 use crate::mutation::{self, Verdict};
 use crate::run::Run;
 use crate::subject::{Drill, Hazard, Product, Subject};
-use crate::workers::on_all_workers;
+use crate::workers::{map_on_all_workers, on_all_workers};
 use crate::{planted, sources, verdict};
 use perdura_pmem::sim::CallSite;
 use std::collections::{BTreeMap, BTreeSet};
@@ -80,10 +80,8 @@ impl<S: Subject> Of<S> {
 
     /// Two runs of each scenario for the lint and the mutations.
     fn sample_runs(seed: u64) -> Vec<Run<S>> {
-        S::scenarios()
-            .iter()
-            .flat_map(|scenario| [Run::record(scenario, seed), Run::record(scenario, seed + 1)])
-            .collect()
+        let all: Vec<_> = S::scenarios().iter().flat_map(|scenario| [(scenario, seed), (scenario, seed + 1)]).collect();
+        map_on_all_workers(&all, |(scenario, seed)| Run::record(*scenario, *seed))
     }
 }
 
@@ -132,8 +130,8 @@ impl<S: Subject> Campaign for Of<S> {
 
     fn lint(&self, seed: u64) -> Lint {
         let mut lint = Lint::default();
-        for run in Of::<S>::sample_runs(seed) {
-            let findings = run.trace.lint(|_| true);
+        let runs = Of::<S>::sample_runs(seed);
+        for findings in map_on_all_workers(&runs, |run| run.trace.lint(|_| true)) {
             for (site, count) in findings.open_at_ack {
                 *lint.dirty.entry(site).or_default() += count;
             }
@@ -148,15 +146,8 @@ impl<S: Subject> Campaign for Of<S> {
         let wanted = |drill: &&Drill| extent.scenario.as_ref().is_none_or(|name| drill.name == name);
         let seeds = |drill: &'static Drill| (0..drill.seeds).map(move |seed| (drill, seed));
         let runs: Vec<_> = S::drills().iter().filter(wanted).flat_map(seeds).collect();
-        let (next, violations) = (AtomicU64::new(0), Mutex::new(Vec::new()));
-        on_all_workers(|| {
-            while let Some((drill, seed)) = runs.get(next.fetch_add(1, Ordering::Relaxed) as usize) {
-                if let Err(what) = planted::run_drill(drill, extent.seed + seed, None) {
-                    violations.lock().expect("no worker panics with it").push(what);
-                }
-            }
-        });
-        violations.into_inner().expect("no worker panics with it")
+        let results = map_on_all_workers(&runs, |(drill, seed)| planted::run_drill(drill, extent.seed + seed, None));
+        results.into_iter().filter_map(Result::err).collect()
     }
 
     fn plant(&self, seed: u64) -> Vec<Verdict> {
@@ -174,18 +165,11 @@ impl<S: Subject> Campaign for Of<S> {
         let sites = sources::reached(&runs);
         let reclaiming = mutation::reclaiming::<S>(seed);
         let tried: Vec<_> = sites.iter().filter(|site| site.to_string().contains(wanted)).collect();
-        let (next, verdicts) = (AtomicU64::new(0), Mutex::new(Vec::new()));
-        on_all_workers(|| {
-            while let Some(site) = tried.get(next.fetch_add(1, Ordering::Relaxed) as usize) {
-                let verdict = mutation::test(&runs, &reclaiming, **site);
-                verdicts.lock().expect("no worker panics with it").push(verdict);
-            }
-        });
-        let mut verdicts = verdicts.into_inner().expect("no worker panics with it");
+        let mut verdicts = map_on_all_workers(&tried, |site| mutation::test(&runs, &reclaiming, **site));
         let unreached = sources::unreached(&S::PRODUCT, &root(), &sites);
         let unreached = unreached.unwrap_or_else(|error| vec![format!("sources: {error}")]);
         let unreached = unreached.into_iter().filter(|site| site.contains(wanted));
-        verdicts.extend(unreached.map(|site| Verdict { site, caught: false }));
+        verdicts.extend(unreached.map(Verdict::missed));
         verdicts
     }
 }

@@ -4,6 +4,7 @@ pub mod closing;
 mod definitions;
 pub mod drill;
 pub mod history;
+mod holding;
 pub mod keyed_writes;
 pub mod keys;
 pub mod locking;

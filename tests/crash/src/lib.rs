@@ -5,6 +5,7 @@
 //! ([`explore`]), the mutations ([`mutation`]), the planted errors ([`planted`]), the seeds ([`campaign`]).
 
 pub mod campaign;
+pub mod cost;
 pub mod engine;
 pub mod explore;
 pub mod map;

@@ -1,23 +1,24 @@
 //! `perdura-crash [--seed N] [--images N | --minutes N | --forever] [--product NAME] [--scenario NAME] [--no-mutations] [--plant N]
-//! [--mute PLACE]`:
+//! [--mute PLACE] [--costs]`:
 //! explores each product until it has seen enough, or all of them in turn until the time is up, or (`--forever`) until an interrupt or
 //! a violation stops it.
 //!
 //! `--plant N` only plants that error of reasoning and says what shows it. `--mute PLACE` only switches off the call sites
 //! whose file and line contain `PLACE`, e.g. `segments.rs:217`.
 //!
-//! Prints images per hazard and the lint's findings of each product, and last `images N, violations N, mutations caught C/T` of
-//! all: call sites switched off, and errors of reasoning planted. Exit status 1 on a violation, an uncaught mutation or a finding of the lint.
+//! Prints images per hazard and the lint's findings of each product, the mutations whose search took longest (with `--costs` all),
+//! and last `images N, violations N, mutations caught C/T` of all: call sites switched off, and errors of reasoning planted. Exit status 1 on a violation, an uncaught mutation or a finding of the lint.
 
 #![forbid(unsafe_code)]
 
 use perdura_crash::campaign::{Campaign, Extent, Of, explore_all};
+use perdura_crash::cost;
 use perdura_crash::engine;
 use perdura_crash::explore::Tally;
 use perdura_crash::map;
 use perdura_crash::mutation::Verdict;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const CAMPAIGNS: [&dyn Campaign; 2] = [&Of::<engine::Scenario>::NEW, &Of::<map::Scenario>::NEW];
 
@@ -27,6 +28,7 @@ struct Arguments {
     mutations: bool,
     plant: Option<u32>,
     mute: Option<String>,
+    costs: bool,
 }
 
 /// The results of one product or of all.
@@ -61,7 +63,8 @@ fn main() -> ExitCode {
         }
     } else {
         for campaign in &campaigns {
-            let tally = quietly(|| explore_all(&[*campaign], &arguments.extent)).pop().unwrap_or_default();
+            let explore = || quietly(|| explore_all(&[*campaign], &arguments.extent)).pop().unwrap_or_default();
+            let tally = timed("images", explore);
             total.add(conclude(*campaign, tally, &arguments));
         }
     }
@@ -93,8 +96,9 @@ fn plant_one(campaigns: &[&dyn Campaign], number: u32, seed: u64) -> ExitCode {
 
 fn mute(campaigns: &[&dyn Campaign], place: &str, seed: u64) -> ExitCode {
     let verdicts: Vec<_> = quietly(|| campaigns.iter().flat_map(|campaign| campaign.mutate(seed, place)).collect());
-    for Verdict { site, caught } in &verdicts {
-        println!("{} {site}", if *caught { "caught" } else { "NOT CAUGHT" });
+    for Verdict { site, caught, cost, .. } in &verdicts {
+        let (seconds, runs) = (cost.time.as_secs_f64(), cost.attempts);
+        println!("{} {site} in {runs} runs, {seconds:.1} s", if *caught { "caught" } else { "NOT CAUGHT" });
     }
     let all = !verdicts.is_empty() && verdicts.iter().all(|verdict| verdict.caught);
     if all { ExitCode::SUCCESS } else { ExitCode::FAILURE }
@@ -113,7 +117,7 @@ impl Outcome {
 fn parse() -> Result<Arguments, lexopt::Error> {
     use lexopt::prelude::{Long, ValueExt};
     let extent = Extent { seed: 1, images: None, time: None, scenario: None };
-    let mut arguments = Arguments { extent, product: None, mutations: true, plant: None, mute: None };
+    let mut arguments = Arguments { extent, product: None, mutations: true, plant: None, mute: None, costs: false };
     let extent = &mut arguments.extent;
     let mut parser = lexopt::Parser::from_env();
     while let Some(argument) = parser.next()? {
@@ -126,6 +130,7 @@ fn parse() -> Result<Arguments, lexopt::Error> {
             Long("scenario") => extent.scenario = Some(parser.value()?.string()?),
             Long("plant") => arguments.plant = Some(parser.value()?.parse()?),
             Long("mute") => arguments.mute = Some(parser.value()?.string()?),
+            Long("costs") => arguments.costs = true,
             Long("no-mutations") => arguments.mutations = false,
             other => return Err(other.unexpected()),
         }
@@ -156,6 +161,14 @@ fn quietly<T>(run: impl FnOnce() -> T) -> T {
     result
 }
 
+/// Prints how long a part of the work took.
+fn timed<T>(part: &str, work: impl FnOnce() -> T) -> T {
+    let begin = Instant::now();
+    let result = work();
+    println!("{part}: {:.1} s", begin.elapsed().as_secs_f64());
+    result
+}
+
 /// Prints the findings, runs the lint, and tests the explorer itself.
 fn conclude(campaign: &dyn Campaign, tally: Tally, arguments: &Arguments) -> Outcome {
     let name = campaign.product().name;
@@ -164,15 +177,20 @@ fn conclude(campaign: &dyn Campaign, tally: Tally, arguments: &Arguments) -> Out
         println!("{:<24} {count:>9}", format!("{group} {label}").trim_start());
     }
     let mut outcome = Outcome { images: tally.images, violations: tally.violations, ..Outcome::default() };
-    outcome.violations.extend(quietly(|| campaign.drill(&arguments.extent)));
+    outcome.violations.extend(timed("drills", || quietly(|| campaign.drill(&arguments.extent))));
     if !outcome.violations.is_empty() {
         println!("{name}: violations, so neither lint nor mutations would tell anything");
         return outcome;
     }
-    outcome.lint_findings = lint(campaign, arguments.extent.seed);
+    outcome.lint_findings = timed("lint", || lint(campaign, arguments.extent.seed));
     if arguments.mutations {
         let seed = arguments.extent.seed;
-        let verdicts = quietly(|| [campaign.mutate(seed, ""), campaign.plant(seed)].concat());
+        let sites = timed("call sites", || quietly(|| campaign.mutate(seed, "")));
+        let planted = timed("planted errors", || quietly(|| campaign.plant(seed)));
+        for (kind, verdicts) in [("call sites", &sites), ("planted errors", &planted)] {
+            cost::report(kind, verdicts, arguments.costs).iter().for_each(|line| println!("{line}"));
+        }
+        let verdicts = [sites, planted].concat();
         for verdict in verdicts.iter().filter(|verdict| !verdict.caught) {
             println!("NOT CAUGHT {}", verdict.site);
         }

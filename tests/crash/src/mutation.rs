@@ -3,11 +3,12 @@
 //! A call site that no run reached counts as not caught. [`crate::sources`] finds such sites in the source files.
 //! Tests (I3).
 
+use crate::cost::Cost;
 use crate::explore::{Depth, explore};
 use crate::run::Run;
 use crate::subject::Subject;
 use crate::verdict::{self, Start};
-use crate::workers::on_all_workers;
+use crate::workers::{map_on_all_workers, on_all_workers};
 use perdura_pmem::sim::Random;
 use perdura_pmem::sim::image::Seen;
 use perdura_pmem::sim::point::{Point, PointKind};
@@ -17,6 +18,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 /// Whether the explorer caught one mutation.
 #[derive(Clone, Debug)]
@@ -25,6 +27,17 @@ pub struct Verdict {
     pub site: String,
     /// Whether a violation was found with it in force.
     pub caught: bool,
+    /// The search for it.
+    pub cost: Cost,
+    /// Where it was found, in brackets, if that is of interest.
+    pub shown: String,
+}
+
+impl Verdict {
+    /// A mutation that no run can catch.
+    pub fn missed(site: String) -> Verdict {
+        Verdict { site, caught: false, cost: Cost::default(), shown: String::new() }
+    }
 }
 
 /// Seeds of further runs, in each of which one thread is stalled right after the site.
@@ -36,68 +49,76 @@ pub type Reclaiming<S> = BTreeMap<CallSite, Vec<Arc<Run<S>>>>;
 /// Switches one call site off: in the runs that reach it, then in runs in which other threads get far between the site and the
 /// next fence of its thread.
 pub fn test<S: Subject>(runs: &[Run<S>], reclaiming: &Reclaiming<S>, site: CallSite) -> Verdict {
-    let killed = reclaiming.get(&site).into_iter().flatten();
-    if killed.into_iter().any(|recovery| is_caught_after_kill(recovery, site)) {
-        return Verdict { site: site.to_string(), caught: true };
-    }
-    match look_for(runs, site) {
-        Ok(caught) => Verdict { site: site.to_string(), caught },
-        Err(what) => Verdict { site: format!("{site}: {what}"), caught: false },
-    }
+    let mut search = Search { site, cost: Cost::default() };
+    let mut killed = reclaiming.get(&site).into_iter().flatten();
+    let found =
+        if killed.any(|recovery| search.is_caught_after_kill(recovery)) { Ok(true) } else { search.look_for(runs) };
+    let (caught, note) = match found {
+        Ok(caught) => (caught, String::new()),
+        Err(what) => (false, format!(": {what}")),
+    };
+    Verdict { site: format!("{site}{note}"), caught, cost: search.cost, shown: String::new() }
 }
 
-/// Whether a violation is found. An error names the run that failed by itself.
-fn look_for<S: Subject>(runs: &[Run<S>], site: CallSite) -> Result<bool, String> {
-    let images_each = S::PRODUCT.images_per_mutation;
-    if runs.iter().any(|run| is_caught(run, site, images_each)) {
-        return Ok(true);
-    }
-    for seed in 0..STALLED_SEEDS {
-        let reaching = S::scenarios().iter().filter(|scenario| {
-            runs.iter().any(|run| run.scenario.name() == scenario.name() && run.trace.sites().contains_key(&site))
-        });
-        for scenario in reaching {
-            let failed = |what| format!("scenario {:?} seed {seed}, stalled there: {what}", scenario.name());
-            let stalled =
-                verdict::guarded(|| Ok(Run::record_stalled(scenario, seed, site.file, site.line))).map_err(failed)?;
-            let plain = verdict::guarded(|| Ok(Run::record(scenario, 100 + seed))).map_err(failed)?;
-            if is_caught(&stalled, site, images_each) || is_caught(&plain, site, images_each) {
-                return Ok(true);
+/// The search for what shows that a call site is switched off.
+struct Search {
+    site: CallSite,
+    cost: Cost,
+}
+
+impl Search {
+    /// Whether a violation is found. An error names the run that failed by itself.
+    fn look_for<S: Subject>(&mut self, runs: &[Run<S>]) -> Result<bool, String> {
+        if runs.iter().any(|run| self.is_caught(run)) {
+            return Ok(true);
+        }
+        let site = self.site;
+        for seed in 0..STALLED_SEEDS {
+            let reaching = S::scenarios().iter().filter(|scenario| {
+                runs.iter().any(|run| run.scenario.name() == scenario.name() && run.trace.sites().contains_key(&site))
+            });
+            for scenario in reaching {
+                let failed = |what| format!("scenario {:?} seed {seed}, stalled there: {what}", scenario.name());
+                let stalled = verdict::guarded(|| Ok(Run::record_stalled(scenario, seed, site.file, site.line)));
+                let plain = verdict::guarded(|| Ok(Run::record(scenario, 100 + seed)));
+                if self.is_caught(&stalled.map_err(failed)?) || self.is_caught(&plain.map_err(failed)?) {
+                    return Ok(true);
+                }
             }
         }
+        Ok(false)
     }
-    Ok(false)
-}
 
-fn is_caught<S: Subject>(run: &Run<S>, site: CallSite, images_each: u64) -> bool {
-    // A recovery has few crash points, and few choices of surviving lines show the loss: more choices are tried.
-    is_caught_in(run, site, if run.trace.events().len() < 3000 { 40 } else { 4 }, images_each)
-}
+    fn is_caught<S: Subject>(&mut self, run: &Run<S>) -> bool {
+        let Some(from) = first_event(run, &self.site) else { return false };
+        // A recovery has few crash points, and few choices of surviving lines show the loss: more choices are tried.
+        let choices = if run.trace.events().len() < 3000 { 40 } else { 4 };
+        self.is_caught_from(run, from, choices, S::PRODUCT.images_per_mutation)
+    }
 
-/// Looks at the recovery from the site on, and once more at its end, where the first commits are.
-fn is_caught_after_kill<S: Subject>(recovery: &Run<S>, site: CallSite) -> bool {
-    let Some(first) = first_event(recovery, &site) else { return false };
-    let late = recovery.trace.events().len() / 3 * 2;
-    [first, late.max(first)].into_iter().any(|from| is_caught_from(recovery, site, from, 2, 600))
-}
+    /// Looks at the recovery from the site on, and once more at its end, where the first commits are.
+    fn is_caught_after_kill<S: Subject>(&mut self, recovery: &Run<S>) -> bool {
+        let Some(first) = first_event(recovery, &self.site) else { return false };
+        let late = recovery.trace.events().len() / 3 * 2;
+        [first, late.max(first)].into_iter().any(|from| self.is_caught_from(recovery, from, 2, 600))
+    }
 
-fn is_caught_in<S: Subject>(run: &Run<S>, site: CallSite, choices: usize, images_max: u64) -> bool {
-    first_event(run, &site).is_some_and(|from| is_caught_from(run, site, from, choices, images_max))
-}
-
-fn is_caught_from<S: Subject>(run: &Run<S>, site: CallSite, from: usize, choices: usize, images_max: u64) -> bool {
-    let muted = Some(site);
-    let depth = Depth {
-        choices,
-        images_max,
-        violations_max: 1,
-        muted,
-        recovery_one_in: 0,
-        kill_one_in: 0,
-        check_step: 1,
-        from,
-    };
-    !explore(run, &depth).violations.is_empty()
+    fn is_caught_from<S: Subject>(&mut self, run: &Run<S>, from: usize, choices: usize, images_max: u64) -> bool {
+        let begin = Instant::now();
+        let depth = Depth {
+            choices,
+            images_max,
+            violations_max: 1,
+            muted: Some(self.site),
+            recovery_one_in: 0,
+            kill_one_in: 0,
+            check_step: 1,
+            from,
+        };
+        let is_caught = !explore(run, &depth).violations.is_empty();
+        self.cost.add_attempt(begin);
+        is_caught
+    }
 }
 
 /// Index of the first event of a call site.
@@ -111,7 +132,7 @@ fn first_event<S: Subject>(run: &Run<S>, site: &CallSite) -> Option<usize> {
 
 /// Recorded recoveries of the runs' crash images and of what killed processes leave. They are explored like runs.
 pub fn recovery_runs<S: Subject>(runs: &[Run<S>]) -> Vec<Run<S>> {
-    runs.iter().flat_map(recoveries).collect()
+    map_on_all_workers(runs, recoveries).into_iter().flatten().collect()
 }
 
 /// Recoveries of one image in so many, and of what a process leaves that is killed at one crash point in so many.

@@ -1,9 +1,10 @@
 //! Tests the explorer itself: each error of reasoning that is compiled in ([`mod@perdura_pmem::planted`]) must be noticed.
 //!
-//! An error is planted in the whole process. All workers look for it, in crash images and in runs without a crash; then the next one
-//! is planted. An error whose line no run reaches counts as not noticed. So does a number that is in the sources but not in the
-//! list, or in the list but not exactly once in the sources.
+//! A worker plants an error in its own threads and looks for it, in crash images and in runs without a crash, while another worker
+//! looks for another one. An error whose line no run reaches counts as not noticed. So does a number that is in the sources but not
+//! in the list, or in the list but not exactly once in the sources.
 
+use crate::cost::Cost;
 use crate::explore::{Depth, explore};
 use crate::mutation::Verdict;
 use crate::run::Run;
@@ -11,11 +12,12 @@ use crate::sources;
 use crate::subject::{Drill, Planted, Stall, Subject};
 use crate::verdict::guarded;
 use crate::workers::on_all_workers;
-use perdura_pmem::planted::{plant, reached};
+use perdura_pmem::planted::Planting;
 use perdura_pmem::sim::Random;
 use std::path::Path;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Instant;
 
 /// Runs of the scenario or drill that is known to notice the error, before all others.
 const HINTED: u64 = 250;
@@ -79,26 +81,100 @@ pub fn run_drill(drill: &Drill, seed: u64, stall: Stall) -> Result<(), String> {
     guarded(|| (drill.run)(seed, stall)).map_err(|what| format!("drill {:?} seed {seed}: {what}", drill.name))
 }
 
-/// Plants an error and looks for it with all workers. Returns what shows it, or why it counts as not noticed.
-pub fn look_for<S: Subject>(planted: &Planted, seed: u64, root: &Path) -> Result<String, &'static str> {
-    let places = sources::planted(&S::PRODUCT, root).unwrap_or_default();
-    let here = places.into_iter().find(|(number, ..)| *number == planted.number);
-    let place = here.map(|(_, file, line)| (&*file.leak(), line));
-    let attempts = attempts::<S>(planted.shown_by, seed);
-    let (next, found) = (AtomicU64::new(0), Mutex::new(None::<String>));
-    plant(planted.number);
-    on_all_workers(|| {
-        while found.lock().expect("no worker panics with it").is_none() {
-            let Some(attempt) = attempts.get(next.fetch_add(1, Ordering::Relaxed) as usize) else { return };
-            if let Some(what) = attempt.look(place) {
-                *found.lock().expect("no worker panics with it") = Some(what);
-            }
+/// What showed an error: the name of a scenario or drill, and what was wrong there.
+struct Shown {
+    name: &'static str,
+    what: String,
+}
+
+/// The search for one error, which several workers may join.
+struct Search<S: Subject> {
+    planted: &'static Planted,
+    place: Stall,
+    attempts: Vec<Attempt<S>>,
+    planting: Arc<Planting>,
+    begun: AtomicBool,
+    next: AtomicUsize,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    found: Option<Shown>,
+    cost: Cost,
+}
+
+impl<S: Subject> Search<S> {
+    fn new(planted: &'static Planted, seed: u64, places: &[(u32, &'static str, u32)]) -> Search<S> {
+        let place = places.iter().find(|(number, ..)| *number == planted.number);
+        Search {
+            planted,
+            place: place.map(|(_, file, line)| (*file, *line)),
+            attempts: attempts(planted.shown_by, seed),
+            planting: Planting::new(planted.number),
+            begun: AtomicBool::new(false),
+            next: AtomicUsize::new(0),
+            state: Mutex::new(State::default()),
         }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no worker panics with it")
+    }
+
+    /// Plants the error in this worker and goes through the attempts that no other has taken, until it is found.
+    fn run(&self) {
+        let _in_force = self.planting.plant();
+        while self.state().found.is_none() {
+            let Some(attempt) = self.attempts.get(self.next.fetch_add(1, Ordering::Relaxed)) else { return };
+            let begin = Instant::now();
+            let found = attempt.look(self.place);
+            let mut state = self.state();
+            state.cost.add_attempt(begin);
+            state.found = state.found.take().or(found.map(|what| Shown { name: attempt.name(), what }));
+        }
+    }
+
+    /// What shows the error, or why it counts as not noticed.
+    fn result(&self) -> Result<Shown, &'static str> {
+        let found = self.state().found.take();
+        found.ok_or(if self.planting.was_reached() { "not noticed" } else { "never reached" })
+    }
+
+    fn verdict(&self) -> Verdict {
+        let Planted { number, rule, error, shown_by } = self.planted;
+        let (cost, result) = (self.state().cost, self.result());
+        let (caught, note, shown) = match result {
+            Ok(shown) if shown.name == *shown_by => (true, String::new(), format!(" (in {:?})", shown.name)),
+            Ok(shown) => (true, String::new(), format!(" (in {:?}, not in {shown_by:?})", shown.name)),
+            Err(why) => (false, format!(" ({why})"), String::new()),
+        };
+        Verdict { site: format!("planted error {number}, {rule}: {error}{note}"), caught, cost, shown }
+    }
+}
+
+/// Looks for each error, several at once; a worker without a new one joins the search for another.
+fn look_for_all<S: Subject>(searches: &[Search<S>]) {
+    on_all_workers(|| {
+        searches.iter().filter(|search| !search.begun.swap(true, Ordering::Relaxed)).for_each(Search::run);
+        searches.iter().for_each(Search::run);
     });
-    let was_reached = reached();
-    plant(0);
-    let found = found.into_inner().expect("no worker panics with it");
-    found.ok_or(if was_reached { "not noticed" } else { "never reached" })
+}
+
+/// Looks for one error. Returns what shows it at which cost, or why it counts as not noticed.
+pub fn look_for<S: Subject>(planted: &'static Planted, seed: u64, root: &Path) -> Result<String, &'static str> {
+    let search = Search::<S>::new(planted, seed, &places::<S>(root));
+    look_for_all(std::slice::from_ref(&search));
+    let Cost { time, attempts } = search.state().cost;
+    let Shown { name, what } = search.result()?;
+    let hint = if name == planted.shown_by { "" } else { ", which is not the hint" };
+    Ok(format!("in {attempts} runs, {:.1} s, by {name:?}{hint}: {what}", time.as_secs_f64()))
+}
+
+/// The lines of the planted errors.
+fn places<S: Subject>(root: &Path) -> Vec<(u32, &'static str, u32)> {
+    let places = sources::planted(&S::PRODUCT, root).unwrap_or_default();
+    places.into_iter().map(|(number, file, line)| (number, &*file.leak(), line)).collect()
 }
 
 /// The runs to try, those of `shown_by` first.
@@ -112,22 +188,17 @@ fn attempts<S: Subject>(shown_by: &str, seed: u64) -> Vec<Attempt<S>> {
     hinted.chain(others).collect()
 }
 
-/// Plants each error of the product in turn and compares the list with the sources.
+/// Looks for each error of the product and compares the list with the sources.
 pub fn test<S: Subject>(seed: u64, root: &Path) -> Vec<Verdict> {
-    let mut verdicts: Vec<Verdict> = S::planted()
-        .iter()
-        .map(|planted| {
-            let Planted { number, rule, error, .. } = planted;
-            let found = look_for::<S>(planted, seed, root);
-            let why = found.as_ref().err().map_or(String::new(), |why| format!(" ({why})"));
-            Verdict { site: format!("planted error {number}, {rule}: {error}{why}"), caught: found.is_ok() }
-        })
-        .collect();
+    let places = places::<S>(root);
+    let searches: Vec<_> = S::planted().iter().map(|planted| Search::<S>::new(planted, seed, &places)).collect();
+    look_for_all(&searches);
+    let mut verdicts: Vec<Verdict> = searches.iter().map(Search::verdict).collect();
     let wrong = match sources::planted(&S::PRODUCT, root) {
         Ok(places) => mismatches(S::planted(), &places),
         Err(error) => vec![format!("sources: {error}")],
     };
-    verdicts.extend(wrong.into_iter().map(|site| Verdict { site, caught: false }));
+    verdicts.extend(wrong.into_iter().map(Verdict::missed));
     verdicts
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use perdura_pmem::planted::plant;
+use perdura_pmem::planted::Planting;
 
 use crate::runs::{on_all_cores, run_seed};
 
@@ -37,9 +37,10 @@ pub fn find(only: Option<u32>) -> bool {
     let mut noticed = 0;
     let chosen: Vec<_> = PLANTED.iter().filter(|(number, _)| only.is_none_or(|only| only == *number)).collect();
     for (number, error) in &chosen {
-        plant(*number);
+        let planting = Planting::new(*number);
         let first: Mutex<Option<(u64, String)>> = Mutex::new(None);
         on_all_cores(0..SEEDS, |seed| {
+            let _in_force = planting.plant();
             let Err(what) = run_seed(seed) else { return true };
             let mut first = first.lock().expect("no holder panics");
             if first.as_ref().is_none_or(|(other, _)| seed < *other) {
@@ -47,7 +48,6 @@ pub fn find(only: Option<u32>) -> bool {
             }
             false
         });
-        plant(0);
         match first.into_inner().expect("no holder panics") {
             Some((seed, what)) => {
                 println!("planted {number}: seed {seed}: {}", what.lines().next().unwrap_or_default());

@@ -11,7 +11,7 @@
 //! session, so changes of different sessions share no cache line.
 
 use crate::error::{Error, ErrorKind, Result};
-use perdura_pmem::sync::{Condvar, Mutex};
+use perdura_pmem::sync::{Condvar, Mutex, yield_now};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -25,11 +25,18 @@ const POLL: Duration = Duration::from_millis(1);
 #[repr(align(128))]
 struct Count(AtomicU64);
 
+impl Count {
+    fn is_zero(&self) -> bool {
+        self.0.load(Ordering::SeqCst) == 0
+    }
+}
+
 /// The gate that every change passes.
 pub(crate) struct Hold {
     held: AtomicBool,
     changes: [Count; SHARDS],
-    turns: Mutex<()>,
+    /// Number of the last hold, whether it came about or not.
+    turns: Mutex<u64>,
     released: Condvar,
 }
 
@@ -47,7 +54,7 @@ impl Default for Hold {
         Hold {
             held: AtomicBool::new(false),
             changes: std::array::from_fn(|_| Count::default()),
-            turns: Mutex::new(()),
+            turns: Mutex::new(0),
             released: Condvar::new(),
         }
     }
@@ -64,7 +71,8 @@ impl Hold {
     pub(crate) fn enter(&self, session: u64, given_up: impl Fn() -> bool) -> bool {
         loop {
             self.count(session).fetch_add(1, Ordering::SeqCst);
-            if !self.held.load(Ordering::SeqCst) {
+            // Planted: a change does not look whether the pool is held.
+            if !self.held.load(Ordering::SeqCst) || perdura_pmem::planted(270) {
                 return true;
             }
             self.leave(session);
@@ -105,10 +113,16 @@ impl Hold {
         if self.held.load(Ordering::SeqCst) {
             return Err(Error::new(ErrorKind::Exists, "the pool is held already; one backup at a time"));
         }
+        *turn += 1;
+        let own = *turn;
+        // Planted: the counts are looked at before the mark is set.
+        let early = perdura_pmem::planted(272).then(|| (self.under_way(), yield_now()).0);
         self.held.store(true, Ordering::SeqCst);
-        let idle = |count: &Count| count.0.load(Ordering::SeqCst) == 0;
-        // A count seen at zero has no change left from before the mark was set.
-        let mut waited_for = self.changes.iter().filter(|count| !idle(count)).collect::<Vec<_>>();
+        let mut waited_for = early.unwrap_or_else(|| self.under_way());
+        // Planted: the changes under way go on while the pool is held.
+        if perdura_pmem::planted(271) {
+            waited_for.clear();
+        }
         let mut polls = timeout.as_millis();
         while !waited_for.is_empty() {
             if polls == 0 {
@@ -118,17 +132,24 @@ impl Hold {
                 return Err(Error::new(ErrorKind::LockWaitTimeout, what));
             }
             polls -= 1;
-            // A release meanwhile ends this wait as well.
             self.released.wait_for(&mut turn, POLL);
-            if !self.held.load(Ordering::SeqCst) {
+            // A release meanwhile ends this wait as well, even if somebody else waits to hold the pool since.
+            // Planted: the mark of another is taken for the own one.
+            let is_own = *turn == own || perdura_pmem::planted(273);
+            if !is_own || !self.held.load(Ordering::SeqCst) {
                 return Err(Error::new(
                     ErrorKind::Killed,
                     "the pool was released while the hold waited for running statements",
                 ));
             }
-            waited_for.retain(|count| !idle(count));
+            waited_for.retain(|count| !count.is_zero());
         }
         Ok(())
+    }
+
+    /// The counts of changes under way. A count seen at zero has no change left from before the mark was set.
+    fn under_way(&self) -> Vec<&Count> {
+        self.changes.iter().filter(|count| !count.is_zero()).collect()
     }
 
     /// Releases the pool, so that changes go on. Returns whether it was held.

@@ -179,6 +179,7 @@ impl Scheduler {
                     stalls_at_fence: AtomicBool::new(false),
                 });
                 let tap = tap.clone();
+                let body = crate::planted::inherited(body);
                 let builder = std::thread::Builder::new().name(format!("simulated-{index}"));
                 let spawned = builder.spawn_scoped(scope, move || seat.occupy(tap, body));
                 spawned.expect("the system starts a thread");
