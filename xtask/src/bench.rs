@@ -5,6 +5,7 @@
 //! printed and, with `--json`, written as data.
 
 mod commit;
+mod decision;
 mod document;
 mod engine;
 mod files;
@@ -35,7 +36,7 @@ mod tpch;
 mod update;
 
 use std::fs::File;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 use plan::Plan;
@@ -107,10 +108,13 @@ pub fn run(mut args: Args) -> Result<()> {
         document::write(&reports)?;
     }
     if let Some(path) = json {
-        let file = File::create(&path).with_context(|| path.display().to_string())?;
         let mut values: Vec<Value> = reports.iter().map(Report::to_json).collect();
-        let value = if name == "all" { values.into() } else { values.remove(0) };
-        serde_json::to_writer_pretty(file, &value)?;
+        write_json(&path, &if name == "all" { values.into() } else { values.remove(0) })?;
     }
     Ok(())
+}
+
+fn write_json(path: &Path, value: &Value) -> Result<()> {
+    let file = File::create(path).with_context(|| path.display().to_string())?;
+    Ok(serde_json::to_writer_pretty(file, value)?)
 }
