@@ -32,6 +32,7 @@ mod stall;
 mod sysbench;
 mod systems;
 mod tpcc;
+mod tpcds;
 mod tpch;
 mod update;
 
@@ -47,6 +48,7 @@ use crate::args::Args;
 use crate::plugin;
 
 pub use kv::play as floor;
+pub use tpcds::run as tpcds;
 
 const NAMES: [&str; 21] = [
     "load", "commit", "point", "update", "scan", "mass", "stall", "recovery", "restart", "memory", "space", "many",
