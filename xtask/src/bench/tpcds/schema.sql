@@ -5,8 +5,7 @@ CREATE TABLE call_center (cc_call_center_sk INT NOT NULL, cc_call_center_id CHAR
   cc_sq_ft INT, cc_hours CHAR(20), cc_manager VARCHAR(40), cc_mkt_id INT, cc_mkt_class VARCHAR(50), cc_mkt_desc VARCHAR(100),
   cc_market_manager VARCHAR(40), cc_division INT, cc_division_name VARCHAR(50), cc_company INT, cc_company_name VARCHAR(50),
   cc_street_number CHAR(10), cc_street_name VARCHAR(60), cc_street_type CHAR(15), cc_suite_number CHAR(10), cc_city VARCHAR(60),
-  cc_state CHAR(2), cc_zip CHAR(10), cc_country VARCHAR(20), cc_gmt_offset DECIMAL(5,2), cc_tax_percentage DECIMAL(5,2),
-  cc_county VARCHAR(30),
+  cc_county VARCHAR(30), cc_state CHAR(2), cc_zip CHAR(10), cc_country VARCHAR(20), cc_gmt_offset DECIMAL(5,2), cc_tax_percentage DECIMAL(5,2),
   PRIMARY KEY (cc_call_center_sk));
 CREATE TABLE catalog_page (cp_catalog_page_sk INT NOT NULL, cp_catalog_page_id CHAR(16), cp_start_date_sk INT,
   cp_end_date_sk INT, cp_department VARCHAR(50), cp_catalog_number INT, cp_catalog_page_number INT, cp_description VARCHAR(100),
@@ -82,13 +81,12 @@ CREATE TABLE reason (r_reason_sk INT NOT NULL, r_reason_id CHAR(16), r_reason_de
 CREATE TABLE ship_mode (sm_ship_mode_sk INT NOT NULL, sm_ship_mode_id CHAR(16), sm_type CHAR(30), sm_code CHAR(10),
   sm_carrier CHAR(20), sm_contract CHAR(20),
   PRIMARY KEY (sm_ship_mode_sk));
-CREATE TABLE store (s_store_sk INT NOT NULL, s_store_id CHAR(16), s_rec_start_date DATE, s_rec_end_date DATE,
+CREATE TABLE store (s_store_sk INT NOT NULL, s_store_id CHAR(16), s_rec_start_date DATE, s_rec_end_date DATE, s_closed_date_sk INT,
   s_store_name VARCHAR(50), s_number_employees INT, s_floor_space INT, s_hours CHAR(20), s_manager VARCHAR(40), s_market_id INT,
   s_geography_class VARCHAR(100), s_market_desc VARCHAR(100), s_market_manager VARCHAR(40), s_division_id INT,
   s_division_name VARCHAR(50), s_company_id INT, s_company_name VARCHAR(50), s_street_number CHAR(10),
   s_street_name VARCHAR(60), s_street_type CHAR(15), s_suite_number CHAR(10), s_city VARCHAR(60), s_county VARCHAR(30),
   s_state CHAR(2), s_zip CHAR(10), s_country VARCHAR(20), s_gmt_offset DECIMAL(5,2), s_tax_percentage DECIMAL(5,2),
-  s_closed_date_sk INT,
   PRIMARY KEY (s_store_sk));
 CREATE TABLE store_returns (sr_returned_date_sk INT, sr_return_time_sk INT, sr_item_sk INT NOT NULL, sr_customer_sk INT,
   sr_cdemo_sk INT, sr_hdemo_sk INT, sr_addr_sk INT, sr_store_sk INT, sr_reason_sk INT, sr_ticket_number INT NOT NULL,
