@@ -147,12 +147,12 @@ private:
   int enter_statement(THD *thd, thr_lock_type lock_type);
   int failed(PerduraCode code);
   void choose_columns();
-  void choose_claims();
+  void choose_row_locks();
   void leave_out_generated(uchar *record) const;
-  int claim_failed();
-  void report_claim();
+  int row_lock_error();
+  void report_row_lock_error();
   bool is_used(const uchar *record);
-  int next_to_claim(uchar *record, PerduraCode code);
+  int next_to_lock(uchar *record, PerduraCode code);
   int search_again(uchar *record);
   void note_sizes(uint flag);
   void sample_indexes();
@@ -184,7 +184,7 @@ private:
   bool m_checksums= false;
   /* A replica's search for the row of an event: none, the one before it waits for earlier transactions, the one after. */
   enum class Search { NONE, FIRST, LAST } m_search= Search::NONE;
-  /* The statement locks the rows that it reads, or claims. */
+  /* The statement locks the rows that it reads, or those of them that it uses. */
   bool m_locks= false;
   /* The server says which rows of an UPDATE it is going to change, and reads again those that have changed. */
   bool m_semi_consistent= false;
@@ -230,8 +230,8 @@ private:
   ulonglong m_values_wanted= 0;
   /* How values were last counted. */
   PerduraCounting m_counting= {0, 1};
-  /* Outcome of claiming such a row; the next read returns it. */
-  PerduraCode m_claimed= PERDURA_CODE_OK;
+  /* Outcome of locking a row that the server has found to match; the next read returns it. */
+  PerduraCode m_row_lock= PERDURA_CODE_OK;
   /* The condition that the rows used must satisfy, if evaluating it here has no effect. */
   const COND *m_condition= nullptr;
 };

@@ -40,7 +40,7 @@ int ha_perdura::index_init(uint index, bool)
 
 int ha_perdura::index_end()
 {
-  report_claim();
+  report_row_lock_error();
   if (m_counts)
   {
     perdura_scan_end(m_cursor);
@@ -145,7 +145,7 @@ int ha_perdura::entry_found(uchar *record, PerduraCode code)
 
 int ha_perdura::seek(uchar *record, const PerduraBound &bound, PerduraStep step, bool whole)
 {
-  if (const int error= claim_failed())
+  if (const int error= row_lock_error())
     return error;
   if (unlikely(!m_columns_chosen || m_counts))
     choose_columns();
@@ -162,7 +162,7 @@ int ha_perdura::seek(uchar *record, const PerduraBound &bound, PerduraStep step,
 
 int ha_perdura::step(uchar *record, PerduraStep step)
 {
-  if (const int error= claim_failed())
+  if (const int error= row_lock_error())
     return error;
   if (unlikely(!m_columns_chosen))
     choose_columns();

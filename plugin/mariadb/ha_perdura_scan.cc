@@ -13,7 +13,7 @@
    along with this program; if not, write to the Free Software
    Foundation, Inc., 51 Franklin Street, Fifth Floor, Boston, MA 02110-1301, USA */
 
-/* Reading: the full scan, rows by their position, and which rows a locking statement claims. */
+/* Reading: the full scan, rows by their position, and which rows a locking statement locks. */
 
 #include "ha_perdura.h"
 
@@ -62,12 +62,12 @@ int ha_perdura::rnd_next(uchar *record)
 {
   if (unlikely(!m_columns_chosen))
     choose_columns();
-  PerduraCode code= m_claimed;
-  m_claimed= PERDURA_CODE_OK;
+  PerduraCode code= m_row_lock;
+  m_row_lock= PERDURA_CODE_OK;
   if (likely(code == PERDURA_CODE_OK || code == PERDURA_CODE_END))
     code= perdura_scan_next(m_cursor, m_session, record);
   if (m_condition)
-    return next_to_claim(record, code);
+    return next_to_lock(record, code);
   if (likely(code == PERDURA_CODE_OK))
   {
     if (unlikely(m_checksums))
@@ -159,10 +159,10 @@ bool ha_perdura::is_used(const uchar *record)
   return used;
 }
 
-/* Goes on from a read with outcome `code` to the next row for the server. It claims a row that the server is going to use, and
+/* Goes on from a read with outcome `code` to the next row for the server. It locks a row that the server is going to use, and
    reads it again if it has changed. A row that changed after the transaction's snapshot is a conflict only if the server is going
    to use it. */
-int ha_perdura::next_to_claim(uchar *record, PerduraCode code)
+int ha_perdura::next_to_lock(uchar *record, PerduraCode code)
 {
   for (;; code= perdura_scan_next(m_cursor, m_session, record))
   {
@@ -199,13 +199,13 @@ const COND *ha_perdura::cond_push(const COND *condition)
   const bool usable= m_locks && !m_semi_consistent && !table->vfield &&
                      is_repeatable(const_cast<COND *>(condition), table->in_use->lex);
   m_condition= usable ? condition : nullptr;
-  choose_claims();
+  choose_row_locks();
   return condition;
 }
 
 int ha_perdura::rnd_pos(uchar *record, uchar *position)
 {
-  if (const int error= claim_failed())
+  if (const int error= row_lock_error())
     return error;
   if (unlikely(!m_columns_chosen))
     choose_columns();
@@ -219,7 +219,7 @@ int ha_perdura::rnd_pos(uchar *record, uchar *position)
 
 int ha_perdura::rnd_end()
 {
-  report_claim();
+  report_row_lock_error();
   perdura_scan_end(m_cursor);
   return 0;
 }
@@ -272,7 +272,7 @@ int ha_perdura::reset()
   m_columns_chosen= false;
   m_semi_consistent= false;
   m_search= Search::NONE;
-  m_claimed= PERDURA_CODE_OK;
+  m_row_lock= PERDURA_CODE_OK;
   m_condition= nullptr;
   m_values_wanted= 0;
   m_may_sample= false;

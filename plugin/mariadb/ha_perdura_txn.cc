@@ -413,7 +413,7 @@ void ha_perdura::unlock_row()
   perdura_unlock(m_cursor, m_session);
 }
 
-void ha_perdura::choose_claims()
+void ha_perdura::choose_row_locks()
 {
   perdura_cursor_claims(m_cursor, m_semi_consistent || m_condition);
 }
@@ -423,35 +423,35 @@ void ha_perdura::try_semi_consistent_read(bool yes)
 {
   m_semi_consistent= yes;
   m_condition= nullptr;
-  choose_claims();
+  choose_row_locks();
 }
 
-/* The row matches, and the server is going to change it. Claims it, which may wait. True if the server must read on before it does:
-   the next read gives the row out as it is now, locked, or returns the error of the claim. Of a row that it would leave as it is the
+/* The row matches, and the server is going to change it. Locks it, which may wait. True if the server must read on before it does:
+   the next read gives the row out as it is now, locked, or returns the error of the lock. Of a row that it would leave as it is the
    server says nothing more, so a row that was read from the snapshot is locked here. */
 bool ha_perdura::was_semi_consistent_read()
 {
   if (!m_semi_consistent)
     return false;
-  m_claimed= perdura_claim(m_cursor, m_session);
-  if (likely(m_claimed == PERDURA_CODE_OK))
-    m_claimed= perdura_keep(m_cursor, m_session);
-  return m_claimed != PERDURA_CODE_OK;
+  m_row_lock= perdura_claim(m_cursor, m_session);
+  if (likely(m_row_lock == PERDURA_CODE_OK))
+    m_row_lock= perdura_keep(m_cursor, m_session);
+  return m_row_lock != PERDURA_CODE_OK;
 }
 
-/* The error of a claim, which the next read returns; 0 if there is none. */
-int ha_perdura::claim_failed()
+/* The error of locking the row that was read last, which the next read returns; 0 if there is none. */
+int ha_perdura::row_lock_error()
 {
-  if (likely(m_claimed == PERDURA_CODE_OK || m_claimed == PERDURA_CODE_END))
+  if (likely(m_row_lock == PERDURA_CODE_OK || m_row_lock == PERDURA_CODE_END))
     return 0;
-  const PerduraCode code= m_claimed;
-  m_claimed= PERDURA_CODE_OK;
+  const PerduraCode code= m_row_lock;
+  m_row_lock= PERDURA_CODE_OK;
   return failed(code);
 }
 
-/* The server ends its reading without another read, for it knew how many rows there were: the error of a claim is due. */
-void ha_perdura::report_claim()
+/* The server ends its reading without another read, for it knew how many rows there were: the error of a row lock is due. */
+void ha_perdura::report_row_lock_error()
 {
-  if (const int error= claim_failed())
+  if (const int error= row_lock_error())
     print_error(error, MYF(0));
 }

@@ -5,6 +5,7 @@
 //! printed and, with `--json`, written as data.
 
 mod commit;
+mod decision;
 mod document;
 mod engine;
 mod files;
@@ -31,11 +32,12 @@ mod stall;
 mod sysbench;
 mod systems;
 mod tpcc;
+mod tpcds;
 mod tpch;
 mod update;
 
 use std::fs::File;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 use plan::Plan;
@@ -46,6 +48,7 @@ use crate::args::Args;
 use crate::plugin;
 
 pub use kv::play as floor;
+pub use tpcds::run as tpcds;
 
 const NAMES: [&str; 21] = [
     "load", "commit", "point", "update", "scan", "mass", "stall", "recovery", "restart", "memory", "space", "many",
@@ -107,10 +110,13 @@ pub fn run(mut args: Args) -> Result<()> {
         document::write(&reports)?;
     }
     if let Some(path) = json {
-        let file = File::create(&path).with_context(|| path.display().to_string())?;
         let mut values: Vec<Value> = reports.iter().map(Report::to_json).collect();
-        let value = if name == "all" { values.into() } else { values.remove(0) };
-        serde_json::to_writer_pretty(file, &value)?;
+        write_json(&path, &if name == "all" { values.into() } else { values.remove(0) })?;
     }
     Ok(())
+}
+
+fn write_json(path: &Path, value: &Value) -> Result<()> {
+    let file = File::create(path).with_context(|| path.display().to_string())?;
+    Ok(serde_json::to_writer_pretty(file, value)?)
 }

@@ -69,6 +69,8 @@ usage: cargo xtask COMMAND
   key-damage [--seed N] [--keys N]             columns read back from damaged keys, under the address sanitizer
   sqldiff [--seed N] [--statements N] [--shrink]
                                                one stream of statements to Perdura and InnoDB, and compare
+  tpcds [qNN...] [--pairs N] [--json FILE]     the 99 queries of TPC-DS in Perdura and InnoDB: same answers, none at more than
+                                               twice the time
   django [LABEL...]                            Django's test suite with all tables in Perdura, compared with InnoDB
   package                                      a tarball of the plugin
 ";
@@ -117,6 +119,7 @@ fn run() -> Result<()> {
         "crash-server" => crash_server::run(args),
         "replication" => replication::run(args),
         "operations" => operations::run(args),
+        "tpcds" => bench::tpcds(args),
         "django" => django::run(args),
         _ => bail!("unknown command {command}\n{USAGE}"),
     }

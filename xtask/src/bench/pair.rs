@@ -64,7 +64,7 @@ impl Pair {
         Ok(report)
     }
 
-    /// How the servers' REPEATABLE READ treats rows that have changed since a transaction's snapshot.
+    /// Settings for rows that have changed since a REPEATABLE READ transaction's snapshot.
     fn snapshot_isolation(&self) -> Result<String> {
         let setting = |system: &System| {
             let name = format!("{}_snapshot_isolation", system.name());

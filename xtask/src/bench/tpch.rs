@@ -6,33 +6,30 @@
 //! `.../persistent`). In each run the answers of both engines are compared with each other and with
 //! the reference answers.
 
-mod answer;
-mod data;
-mod queries;
-
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use answer::Answer;
 use anyhow::{Context, Result, ensure};
 use mysql::Conn;
-use mysql::prelude::Queryable;
-use queries::Query;
 
+use super::decision::answer::{self, Answer};
+use super::decision::query::{self, Query};
+use super::decision::{self, data};
 use super::pair::Pair;
 use super::plan::Plan;
 use super::report::Report;
 use super::systems::System;
-use crate::client;
 
+/// The queries have the parameters of the specification's validation (clause 2.4). Query 15 has a common table expression in place of
+/// its view.
+const QUERIES: &str = include_str!("tpch/queries.sql");
+const SCHEMA: &str = include_str!("tpch/schema.sql");
 const METRIC: &str = "time_s";
 /// Runs of each query in a full run, after one that does not count.
 const ROUNDS: usize = 5;
 /// When a quick run begins no further round without, and with, the server's statistics.
 const PLAIN_TIME: Duration = Duration::from_secs(30);
 const ALL_TIME: Duration = Duration::from_secs(50);
-/// The server's error for a statement that takes longer than it may.
-const TOO_LONG: u16 = 1969;
 /// A query that is slower by less counts as equally fast.
 const SLACK_S: f64 = 0.005;
 /// Most that a query, and all of them, may take in times of InnoDB's.
@@ -43,31 +40,18 @@ const TOTAL_MOST: f64 = 0.75;
 pub fn run(plan: &Plan) -> Result<Report> {
     let scale = if plan.quick { "0.1" } else { "1" };
     let data = data::generate("tpch", scale)?;
-    let (queries, reference) = (queries::all()?, answer::reference(&data)?);
+    let (queries, reference) = (query::parse(QUERIES, 22)?, answer::reference(&data)?);
     let pool = if plan.quick { "--innodb-buffer-pool-size=2G" } else { "--innodb-buffer-pool-size=6G" };
     let begun = Instant::now();
     let pair = Pair::start(plan, &[pool.to_owned()])?;
     let mut report = pair.report("tpch", format!("the 22 queries of TPC-H at scale {scale}"))?;
-    on_each(&pair, |connection, system| data::load(connection, system, &data))?;
+    decision::on_each(&pair, |connection, system| data::load(connection, system, SCHEMA, &data))?;
     let mut bench = Bench { plan, pair: &pair, queries: &queries, reference: &reference, begun };
     bench.measure("", PLAIN_TIME, &mut report)?;
-    on_each(&pair, |connection, _| data::analyze(connection, "PERSISTENT FOR ALL"))?;
+    decision::on_each(&pair, |connection, _| data::analyze(connection, SCHEMA, "PERSISTENT FOR ALL"))?;
     bench.measure("/persistent", ALL_TIME, &mut report)?;
     judge(&queries, &mut report);
     Ok(report)
-}
-
-/// Runs `work` on both servers at once.
-fn on_each(pair: &Pair, work: impl Fn(&mut Conn, System) -> Result<()> + Sync) -> Result<()> {
-    let one = |system: System| work(&mut client::connect_patient(&pair.of(system).socket())?, system);
-    let one = &one;
-    std::thread::scope(|scope| {
-        let running: Vec<_> = pair.systems.iter().map(|&system| (system, scope.spawn(move || one(system)))).collect();
-        running.into_iter().try_for_each(|(system, worker)| {
-            let done = worker.join().expect("the work does not panic");
-            done.with_context(|| system.name().to_owned())
-        })
-    })
 }
 
 /// The servers, loaded.
@@ -83,12 +67,7 @@ impl Bench<'_> {
     /// Runs all queries in rounds; each runs on one system right after the other, and another one
     /// begins in each round. A quick run has one round, and more if there is time.
     fn measure(&mut self, suffix: &str, quick_time: Duration, report: &mut Report) -> Result<()> {
-        let mut sessions = Vec::new();
-        for &system in &self.pair.systems {
-            let mut connection = client::connect_patient(&self.pair.of(system).socket())?;
-            connection.query_drop(format!("SET max_statement_time = {}", self.longest_s()))?;
-            sessions.push((system, connection));
-        }
+        let mut sessions = decision::sessions(self.pair, self.longest_s())?;
         if !self.plan.quick {
             self.round(0, &mut sessions, suffix, None)?;
         }
@@ -117,21 +96,20 @@ impl Bench<'_> {
         let mut totals = vec![0.0; sessions.len()];
         for query in self.queries {
             let case = format!("{}{suffix}", query.name);
+            let Ok(text) = &query.text else { continue };
             let mut found: Vec<(System, Answer)> = Vec::new();
             for turn in 0..sessions.len() {
                 let place = (turn + round) % sessions.len();
                 let (system, connection) = &mut sessions[place];
-                let begun = Instant::now();
-                let answer = self.ask(connection, query).with_context(|| format!("{}, {case}", system.name()))?;
-                let took_s = begun.elapsed().as_secs_f64();
-                totals[place] += took_s;
+                let run = decision::ask(connection, text).with_context(|| format!("{}, {case}", system.name()))?;
+                totals[place] += run.took_s;
                 if let Some(report) = report.as_deref_mut() {
-                    report.add(system.name(), &case, METRIC, "s", took_s);
-                    if answer.is_none() {
+                    report.add(system.name(), &case, METRIC, "s", run.took_s);
+                    if run.answer.is_none() {
                         report.note(format!("{}, {case}: ended after {} s", system.name(), self.longest_s()));
                     }
                 }
-                found.extend(answer.map(|answer| (*system, answer)));
+                found.extend(run.answer.map(|answer| (*system, answer)));
             }
             self.compare(query, &found)?;
         }
@@ -141,15 +119,6 @@ impl Bench<'_> {
             }
         }
         Ok(())
-    }
-
-    /// The answer, or none if the query took too long.
-    fn ask(&self, connection: &mut Conn, query: &Query) -> Result<Option<Answer>> {
-        match connection.query::<mysql::Row, _>(&query.text) {
-            Ok(rows) => Ok(Some(Answer::from_rows(rows)?)),
-            Err(mysql::Error::MySqlError(error)) if error.code == TOO_LONG => Ok(None),
-            Err(error) => Err(error.into()),
-        }
     }
 
     fn compare(&self, query: &Query, found: &[(System, Answer)]) -> Result<()> {
@@ -166,17 +135,12 @@ impl Bench<'_> {
     }
 }
 
-/// A ratio that is 1 at most where the difference is within the slack.
-fn ratio(own: f64, peer: f64) -> f64 {
-    let ratio = own / peer;
-    if own - peer <= SLACK_S { ratio.min(1.0) } else { ratio }
-}
-
 fn judge(queries: &[Query], report: &mut Report) {
     for suffix in ["", "/persistent"] {
         for query in queries {
             let case = format!("{}{suffix}", query.name);
-            let found = report.paired("perdura", "innodb", &case, METRIC, ratio);
+            let found =
+                report.paired("perdura", "innodb", &case, METRIC, |own, peer| decision::ratio(own, peer, SLACK_S));
             report.at_most(&format!("{case}: perdura / innodb"), found, QUERY_MOST);
         }
         let case = format!("total{suffix}");
@@ -187,12 +151,11 @@ fn judge(queries: &[Query], report: &mut Report) {
 
 #[cfg(test)]
 mod tests {
-    use super::{QUERY_MOST, ratio};
+    use super::QUERIES;
+    use crate::bench::decision::query;
 
     #[test]
-    fn a_few_milliseconds_do_not_make_a_query_slow() {
-        assert!(ratio(0.009, 0.005) <= QUERY_MOST);
-        assert!(ratio(0.016, 0.010) > QUERY_MOST);
-        assert!(ratio(0.005, 0.010) < 1.0);
+    fn all_queries_are_there() {
+        assert!(query::parse(QUERIES, 22).unwrap().iter().all(|query| query.text.is_ok()));
     }
 }

@@ -18,7 +18,7 @@ use rand::rngs::StdRng;
 
 use super::pair::free_port;
 use crate::server::{Options, Server};
-use crate::sqldiff::counted::{Counted, Sort, Statement};
+use crate::sqldiff::counted::{Counted, Effect, Statement};
 use crate::{client, paths, process};
 
 /// Formats of the binary log.
@@ -141,7 +141,7 @@ impl Servers {
             };
             let mut is_open = false;
             for statement in statements {
-                is_open = statement.sort == Sort::Begin || is_open && statement.sort != Sort::Rollback;
+                is_open = statement.effect == Effect::Begin || is_open && statement.effect != Effect::Rollback;
                 done += u32::from(self.send(&mut session, &statement)?);
                 // Changes that are rolled back are not logged.
                 for table in tables.iter_mut().filter(|_| !is_open) {

@@ -45,7 +45,7 @@ const OF_WHOLE_NUMBERS: std::ops::Range<usize> = 4..6;
 
 /// Effect of a statement on the session's transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sort {
+pub enum Effect {
     /// SET.
     Setting,
     /// BEGIN.
@@ -61,8 +61,8 @@ pub enum Sort {
 /// A statement.
 #[derive(Clone, Debug)]
 pub struct Statement {
-    /// Its kind.
-    pub sort: Sort,
+    /// Its effect on the transaction.
+    pub effect: Effect,
     /// The SQL; `{DIR}` stands for the server's directory.
     pub text: String,
     /// Name and content of a file that it loads.
@@ -70,8 +70,8 @@ pub struct Statement {
 }
 
 impl Statement {
-    fn new(sort: Sort, text: impl Into<String>) -> Self {
-        Self { sort, text: text.into(), file: None }
+    fn new(effect: Effect, text: impl Into<String>) -> Self {
+        Self { effect, text: text.into(), file: None }
     }
 }
 
@@ -189,7 +189,7 @@ impl Counted {
     /// asked for.
     pub fn pass(&self, random: &mut StdRng) -> Vec<Statement> {
         let (name, id) = (&self.name, self.top.saturating_add(random.random_range(3..60)));
-        let change = |text: String| Statement::new(Sort::Change, text);
+        let change = |text: String| Statement::new(Effect::Change, text);
         match random.random_range(0..4) {
             0 if self.rows > 0 => {
                 vec![change(format!("UPDATE {name} SET id = {id} ORDER BY id DESC, u DESC, v DESC LIMIT 1"))]
@@ -200,7 +200,7 @@ impl Counted {
                 vec![change(format!("INSERT INTO {name} VALUES {row} ON DUPLICATE KEY UPDATE id = VALUES(id)"))]
             }
             _ => {
-                let set = Statement::new(Sort::Setting, format!("SET insert_id={}", id.min(i64::MAX as u64)));
+                let set = Statement::new(Effect::Setting, format!("SET insert_id={}", id.min(i64::MAX as u64)));
                 vec![set, change(format!("INSERT INTO {name} (u, v) VALUES (NULL, 1)"))]
             }
         }
@@ -209,29 +209,29 @@ impl Counted {
     /// A few statements that belong together.
     pub fn statements(&mut self, random: &mut StdRng, source: &Counted) -> Vec<Statement> {
         if self.rows > ROWS_MAX {
-            return vec![Statement::new(Sort::Change, format!("DELETE FROM {} WHERE id % 3 <> 1", self.name))];
+            return vec![Statement::new(Effect::Change, format!("DELETE FROM {} WHERE id % 3 <> 1", self.name))];
         }
         if self.top > self.last() - self.last() / 4 && chance(random, 30) || chance(random, 3) {
             self.truncated();
-            return vec![Statement::new(Sort::Definition, format!("TRUNCATE TABLE {}", self.name))];
+            return vec![Statement::new(Effect::Definition, format!("TRUNCATE TABLE {}", self.name))];
         }
         let mut all = Vec::new();
         let settings = chance(random, 12);
         if settings {
             let (increment, offset) = (random.random_range(1..=7), random.random_range(1..=12));
             let text = format!("SET auto_increment_increment={increment}, auto_increment_offset={offset}");
-            all.push(Statement::new(Sort::Setting, text));
+            all.push(Statement::new(Effect::Setting, text));
         }
         let rolls_back = chance(random, 10);
         if rolls_back {
-            all.push(Statement::new(Sort::Begin, "BEGIN"));
+            all.push(Statement::new(Effect::Begin, "BEGIN"));
         }
         for _ in 0..random.random_range(1..=2) {
             if chance(random, 12) {
                 let id = self.top.saturating_add(random.random_range(1..10)).min(i64::MAX as u64);
-                all.push(Statement::new(Sort::Setting, format!("SET insert_id={id}")));
+                all.push(Statement::new(Effect::Setting, format!("SET insert_id={id}")));
                 let text = format!("INSERT INTO {} VALUES {}", self.name, self.rows(random, 3, 80));
-                all.push(Statement::new(Sort::Change, text));
+                all.push(Statement::new(Effect::Change, text));
             } else {
                 all.push(self.change(random, source));
             }
@@ -239,15 +239,15 @@ impl Counted {
         // The next value, and one that an upsert must not take from another row.
         let tail = if self.has_unique_other() { " ON DUPLICATE KEY UPDATE v = v + 1" } else { "" };
         let text = format!("INSERT INTO {} (u, v) VALUES ({}, 7){tail}", self.name, Self::other(random));
-        all.push(Statement::new(Sort::Change, text));
+        all.push(Statement::new(Effect::Change, text));
         if rolls_back {
-            all.push(Statement::new(Sort::Rollback, "ROLLBACK"));
+            all.push(Statement::new(Effect::Rollback, "ROLLBACK"));
         } else if chance(random, 6) {
-            all.push(Statement::new(Sort::Definition, self.definition(random)));
+            all.push(Statement::new(Effect::Definition, self.definition(random)));
         }
         if settings {
             let text = "SET auto_increment_increment=DEFAULT, auto_increment_offset=DEFAULT";
-            all.push(Statement::new(Sort::Setting, text));
+            all.push(Statement::new(Effect::Setting, text));
         }
         all
     }
@@ -300,7 +300,7 @@ impl Counted {
             19 => format!("DELETE FROM {name} WHERE u = {}", Self::other(random)),
             _ => self.update(random),
         };
-        Statement::new(Sort::Change, text)
+        Statement::new(Effect::Change, text)
     }
 
     fn update(&self, random: &mut StdRng) -> String {
@@ -344,7 +344,7 @@ impl Counted {
         let how = *pick(random, &[" REPLACE", " REPLACE", " IGNORE", ""]);
         let file = format!("counted-{}", random.random_range(0..8));
         let text = format!("LOAD DATA INFILE '{{DIR}}/{file}'{how} INTO TABLE {} FIELDS TERMINATED BY ','", self.name);
-        Statement { sort: Sort::Change, text, file: Some((file, content)) }
+        Statement { effect: Effect::Change, text, file: Some((file, content)) }
     }
 }
 

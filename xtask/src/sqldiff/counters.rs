@@ -6,7 +6,7 @@
 //! values that no row had. The next value must not be there on either side; then both counters are
 //! set to the same value.
 
-use super::counted::{Counted, Sort, Statement};
+use super::counted::{Counted, Effect, Statement};
 use super::generate::Generator;
 use super::random::{chance, pick};
 use super::step::{Kind, OBSERVER, Step};
@@ -72,12 +72,12 @@ impl Generator {
 }
 
 fn step(session: usize, statement: Statement) -> Step {
-    let kind = match statement.sort {
-        Sort::Setting => Kind::Setting,
-        Sort::Begin => Kind::Begin { snapshot: false },
-        Sort::Rollback => Kind::Rollback,
-        Sort::Change => Kind::Change,
-        Sort::Definition => Kind::Definition,
+    let kind = match statement.effect {
+        Effect::Setting => Kind::Setting,
+        Effect::Begin => Kind::Begin { snapshot: false },
+        Effect::Rollback => Kind::Rollback,
+        Effect::Change => Kind::Change,
+        Effect::Definition => Kind::Definition,
     };
     let mut step = Step::new(session, kind, statement.text).in_order(true);
     step.file = statement.file;

@@ -19,7 +19,7 @@ const RESTART_EVERY: u32 = 4_000;
 /// Least number of statements between two restarts.
 const RESTART_APART: u32 = 1_500;
 
-/// How often a few statements on tables with counters come next, in 100.
+/// Share of turns in 100 that go to a few statements on tables with counters.
 const COUNTS: u32 = 14;
 
 /// Ids of a table that are remembered.

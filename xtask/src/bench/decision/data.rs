@@ -7,11 +7,8 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use mysql::Conn;
 
-use super::System;
+use crate::bench::systems::System;
 use crate::{client, paths, process};
-
-const SCHEMA: &str = include_str!("schema.sql");
-const TABLES: [&str; 8] = ["region", "nation", "supplier", "customer", "part", "partsupp", "orders", "lineitem"];
 
 /// The directory with the tables of `bench` at `scale`, and the reference answers.
 pub fn generate(bench: &str, scale: &str) -> Result<PathBuf> {
@@ -32,23 +29,39 @@ pub fn generate(bench: &str, scale: &str) -> Result<PathBuf> {
     Ok(directory)
 }
 
-/// Makes the tables in the engine of `system`, fills them from `directory` and analyzes them.
-pub fn load(connection: &mut Conn, system: System, directory: &Path) -> Result<()> {
+/// Makes the tables of `schema` in the engine of `system`, fills them from `directory` and analyzes them.
+pub fn load(connection: &mut Conn, system: System, schema: &str, directory: &Path) -> Result<()> {
     client::execute(connection, &[format!("SET default_storage_engine = {}", system.engine())])?;
-    let statements: Vec<&str> = SCHEMA.split(';').map(str::trim).filter(|statement| !statement.is_empty()).collect();
+    let statements: Vec<&str> = schema.split(';').map(str::trim).filter(|statement| !statement.is_empty()).collect();
     client::execute(connection, &statements)?;
-    for table in TABLES {
+    for table in tables(schema) {
         let file = directory.join(table).with_extension("csv");
-        let load = format!("LOAD DATA INFILE '{}' INTO TABLE {table} FIELDS TERMINATED BY '|'", file.display());
-        client::execute(connection, &[load])?;
+        let columns = "FIELDS TERMINATED BY '|' OPTIONALLY ENCLOSED BY '\"'";
+        client::execute(connection, &[format!("LOAD DATA INFILE '{}' INTO TABLE {table} {columns}", file.display())])?;
     }
-    analyze(connection, "")
+    analyze(connection, schema, "")
 }
 
-/// Analyzes all tables; `rest` follows in the statement.
-pub fn analyze(connection: &mut Conn, rest: &str) -> Result<()> {
-    for table in TABLES {
+/// Analyzes all tables of `schema`; `rest` follows in the statement.
+pub fn analyze(connection: &mut Conn, schema: &str, rest: &str) -> Result<()> {
+    for table in tables(schema) {
         client::execute(connection, &[format!("ANALYZE TABLE {table} {rest}")])?;
     }
     Ok(())
+}
+
+/// Names of the tables of `schema`, in its order.
+fn tables(schema: &str) -> impl Iterator<Item = &str> {
+    schema.split("CREATE TABLE ").skip(1).filter_map(|rest| rest.split_whitespace().next())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::tables;
+
+    #[test]
+    fn tables_are_those_that_the_schema_makes() {
+        let schema = "-- Keys: some.\nCREATE TABLE region (a INT,\n  KEY a (a));\nCREATE TABLE nation (b INT);\n";
+        assert_eq!(tables(schema).collect::<Vec<_>>(), ["region", "nation"]);
+    }
 }

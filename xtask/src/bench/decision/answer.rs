@@ -46,6 +46,11 @@ impl Answer {
         Self { rows }
     }
 
+    /// Number of rows.
+    pub fn rows(&self) -> usize {
+        self.rows.len()
+    }
+
     /// Fails if this is not `reference` but for the last digits of numbers.
     pub fn compare(&self, reference: &Self) -> Result<()> {
         let (found, expected) = (self.rows.len(), reference.rows.len());
