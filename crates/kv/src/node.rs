@@ -130,6 +130,7 @@ impl Node {
         self.tick_time();
         let is_blocked = self.persist_again()?;
         self.confirm_if_alone()?;
+        self.go_on_receiving()?;
         let may_lead = self.tick_stalled()? && !self.unpersisted.is_blocked && !is_blocked;
         match &mut self.part {
             Part::Receiver(receiver) => {
@@ -266,7 +267,7 @@ impl Node {
             return Ok(Err(NotNow::TooLarge));
         }
         if !self.has_room(&deed.changes)? {
-            return Ok(Err(NotNow::Full));
+            return Ok(Err(if self.store().makes_room() { NotNow::MakesRoom } else { NotNow::Full }));
         }
         let Part::Member(raw) = &mut self.part else { return Ok(Err(NotNow::Busy)) };
         if raw.propose(Vec::new(), data.into()).is_err() {
@@ -350,6 +351,10 @@ impl Node {
             Part::Receiver(_) => self.output.done.push(Done { ticket, fate: Fate::Unavailable }),
             // Planted: a leader reads without asking whether it still leads.
             Part::Member(raw) if raw.raft.state == StateRole::Leader && planted(303) => {
+                self.output.done.push(Done { ticket, fate: Fate::Readable });
+            }
+            // Planted: a replica that follows reads, or gives a backup of, what it has without asking what there is.
+            Part::Member(raw) if raw.raft.state != StateRole::Leader && planted(333) => {
                 self.output.done.push(Done { ticket, fate: Fate::Readable });
             }
             Part::Member(_) => self.wait_to_read(ticket, None),

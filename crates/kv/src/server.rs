@@ -15,7 +15,7 @@
 //! - `book`, `chores`: where replicas are reached, and what the leader does by itself
 //! - `histogram`, `metrics`, `operator`: what operators see
 //! - `pool`: the replica's data
-//! - `state`: what a server consists of; `serving`, `visiting`, `asking`, `forwarding`, `browsing`, `turning`, `ticking`: what it does
+//! - `state`: what a server consists of; `serving`, `visiting`, `asking`, `forwarding`, `browsing`, `turning`, `ticking`, `room`: what it does
 
 mod asking;
 mod book;
@@ -38,6 +38,7 @@ pub mod pool;
 mod process;
 mod refusals;
 mod renewal;
+mod room;
 mod serving;
 mod socket;
 mod state;

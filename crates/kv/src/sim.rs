@@ -27,6 +27,7 @@ mod requests;
 mod scheme;
 mod sessions;
 mod swap;
+mod times;
 mod work;
 
 pub use cluster::run;

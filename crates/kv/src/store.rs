@@ -19,6 +19,7 @@ mod interface;
 mod log;
 mod map;
 mod ring;
+mod shortages;
 mod standing;
 mod wal;
 
@@ -34,6 +35,7 @@ pub use format::SnapshotFormat;
 pub use interface::{Footprint, Moment, Outgoing, Room, Share, Store};
 pub use log::{Log, Taken};
 pub use map::{MapConfig, MapStore};
+pub use shortages::Shortages;
 pub use standing::{FOUNDING, Standing};
 pub use wal::{Disk, DiskFile, Files, SimDisk, WalConfig, WalStore};
 

@@ -9,16 +9,10 @@ use cluster::Cluster;
 use lines::{are, leader, says};
 use perdura_kv::client::Settings;
 
-fn one() -> (Cluster, u32) {
-    let mut cluster = Cluster::new(1, &Settings::default());
-    let token = cluster.open(1);
-    (cluster, token)
-}
-
 /// Refusals are kept, the same ones counted; settings change while the server runs.
 #[test]
 fn refusals_are_logged_and_settings_change() {
-    let (mut cluster, admin) = one();
+    let (mut cluster, admin) = Cluster::one();
     let user = cluster.open(1);
     are(&mut cluster, 1, admin, &[("ACL SETUSER eve on >pw ~a:* +@read +multi +exec +set", "+OK"), ("ACL LOG", "*0")]);
     let wrong = "-WRONGPASS invalid username-password pair or user is disabled.";
@@ -206,7 +200,7 @@ fn a_client_that_does_not_read_is_held_up() {
 /// Hazard: what a client may say before it has said who it is bounds it also after.
 #[test]
 fn values_of_many_pieces_come_back() {
-    let (mut cluster, token) = one();
+    let (mut cluster, token) = Cluster::one();
     let value: Vec<u8> = (0..3_000_000_u32).map(|at| (at % 251) as u8).collect();
     cluster.put(1, token, format!("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n${}\r\n", value.len()).as_bytes());
     for piece in value.chunks(10_000) {
@@ -251,7 +245,7 @@ fn clients_that_have_most_in_memory_are_closed() {
 /// What one connection may pile up is refused beyond its bound, and the connection goes on.
 #[test]
 fn what_a_transaction_holds_and_watches_is_bounded() {
-    let (mut cluster, token) = one();
+    let (mut cluster, token) = Cluster::one();
     let keys = |count: usize| (0..count).map(|number| format!(" k{number}")).collect::<String>();
     are(
         &mut cluster,
@@ -266,10 +260,10 @@ fn what_a_transaction_holds_and_watches_is_bounded() {
         ],
     );
     let aborted = "-EXECABORT Transaction discarded because of previous errors.";
-    let refused = "-ERR the transaction has more than 100000 commands or 67108864 bytes";
+    let refused = "-ERR the transaction has more than 32768 commands or 67108864 bytes";
     assert_eq!(says(&mut cluster, 1, token, "MULTI"), "+OK");
-    for _ in 0..100 {
-        let queued = says(&mut cluster, 1, token, &vec!["PING"; 1000].join(" / "));
+    for _ in 0..32 {
+        let queued = says(&mut cluster, 1, token, &vec!["PING"; 1024].join(" / "));
         assert!(queued.ends_with("+QUEUED"), "{queued}");
     }
     are(&mut cluster, 1, token, &[("PING", refused), ("EXEC", aborted), ("PING", "+PONG")]);
@@ -288,7 +282,7 @@ fn what_a_transaction_holds_and_watches_is_bounded() {
 /// Hazard: WATCH looks at keys past the door that all other commands go through, and nobody counts what it keeps.
 #[test]
 fn watched_keys_are_no_longer_than_others_and_are_counted() {
-    let (mut cluster, token) = one();
+    let (mut cluster, token) = Cluster::one();
     let long = "-ERR a key of 32001 bytes is too long: 32000 at most";
     are(&mut cluster, 1, token, &[(&format!("WATCH {}", "x".repeat(32_001)), long)]);
     for number in 0..100 {
@@ -332,10 +326,20 @@ fn what_comes_between_requests_that_are_kept_is_counted() {
 /// Hazard: a million rules are all applied, each held against those before, to find that they are too many.
 #[test]
 fn rules_and_patterns_that_are_too_long_are_refused_before_they_are_looked_at() {
-    let (mut cluster, token) = one();
+    let (mut cluster, token) = Cluster::one();
     let refused = "-ERR a user is given 32768 bytes of rules at once at most";
     let rules: String = (0..5000).map(|number| format!(" ~k{number}")).collect();
     are(&mut cluster, 1, token, &[(&format!("ACL SETUSER eve +nope{rules}"), refused), ("ACL USERS", "*1 $7 default")]);
+    let many = |word: &str| format!(" {word}").repeat(1100);
+    for (line, refused) in [
+        ("ACL SETUSER eve", "-ERR a user is given 1024 rules at once at most"),
+        ("ACL DELUSER", "-ERR 'acl|deluser' takes 1024 arguments at most"),
+        ("CONFIG GET", "-ERR 'config|get' takes 1024 arguments at most"),
+        ("LATENCY HISTOGRAM", "-ERR 'latency|histogram' takes 1024 arguments at most"),
+        ("CLIENT LIST ID", "-ERR 'client|list' takes 1024 arguments at most"),
+    ] {
+        are(&mut cluster, 1, token, &[(&format!("{line}{}", many("+get")), refused)]);
+    }
     let (long, refused) = ("x".repeat(32_001), "-ERR a pattern of 32001 bytes is too long: 32000 at most");
     for line in ["CONFIG GET", "COMMAND LIST FILTERBY PATTERN", "KEYS"] {
         are(&mut cluster, 1, token, &[(&format!("{line} {long}"), refused)]);
@@ -345,7 +349,7 @@ fn rules_and_patterns_that_are_too_long_are_refused_before_they_are_looked_at() 
 /// Hazard: a short request asks for long replies, many times, and they are all made before anybody counts them.
 #[test]
 fn replies_that_are_much_longer_than_their_requests_are_bounded() {
-    let (mut cluster, token) = one();
+    let (mut cluster, token) = Cluster::one();
     let names = |count| " client".repeat(count);
     assert!(says(&mut cluster, 1, token, &format!("COMMAND INFO{}", names(1000))).starts_with("*1000 *10 "));
     for inner in ["INFO", "DOCS"] {
@@ -361,7 +365,7 @@ fn replies_that_are_much_longer_than_their_requests_are_bounded() {
 /// Hazard: many commands of which each keeps to its bound fill the memory together.
 #[test]
 fn what_one_exec_reads_and_answers_is_bounded() {
-    let (mut cluster, token) = one();
+    let (mut cluster, token) = Cluster::one();
     let aborted = "-EXECABORT Transaction discarded: its values have more than 536870912 bytes";
     let large = format!("*3 / $3 / SET / $1 / k / $4000000 / {}", "v".repeat(4_000_000));
     are(&mut cluster, 1, token, &[(&large, "+OK")]);
@@ -382,6 +386,9 @@ fn what_one_exec_reads_and_answers_is_bounded() {
     // What is read, though little of it is answered.
     assert_eq!(exec("EXPIRE k 1000", 140), (aborted.len(), aborted.to_owned(), "$-1".to_owned()));
     // What is answered, of keys and of what the server knows.
+    assert_eq!(exec("GET k", 140), (aborted.len(), aborted.to_owned(), "$-1".to_owned()));
+    let aborted =
+        "-EXECABORT Transaction discarded: it looks at more than 32768 keys, where one that it changes counts twice";
     assert_eq!(exec("KEYS *", 300), (aborted.len(), aborted.to_owned(), "$-1".to_owned()));
     let aborted = "-EXECABORT Transaction discarded: its answers have more than 67108864 bytes";
     assert_eq!(exec("ACL LIST", 900), (aborted.len(), aborted.to_owned(), "$-1".to_owned()));
@@ -437,7 +444,7 @@ fn users_have_their_rights_in_the_whole_cluster() {
 /// Hazard: users that are made by many at once, before any of it is applied, are more than there may be.
 #[test]
 fn users_are_bounded_in_number_and_in_size() {
-    let (mut cluster, token) = one();
+    let (mut cluster, token) = Cluster::one();
     let makers: Vec<u32> = (0..1001).map(|_| cluster.open(1)).collect();
     for maker in &makers {
         cluster.put(1, *maker, format!("ACL SETUSER u{maker} on\r\n").as_bytes());
@@ -633,7 +640,7 @@ fn a_request_that_comes_again_is_not_done_again() {
 /// Hazard: a kept reply is given to whoever knows its id and number, whatever they may read.
 #[test]
 fn a_kept_reply_is_for_its_user_only() {
-    let (mut cluster, token) = one();
+    let (mut cluster, token) = Cluster::one();
     let denied = "-NOPERM this user has no permissions to access one of the keys used as arguments";
     are(
         &mut cluster,
@@ -667,7 +674,7 @@ fn time_passes_for_keys_though_nobody_writes() {
 
 #[test]
 fn connections_are_listed_named_and_closed() {
-    let (mut cluster, token) = one();
+    let (mut cluster, token) = Cluster::one();
     let other = cluster.open(1);
     are(
         &mut cluster,

@@ -22,3 +22,5 @@ mod refusals;
 mod replica;
 #[path = "processes/resp.rs"]
 mod resp;
+#[path = "processes/room.rs"]
+mod room;

@@ -2,10 +2,15 @@
 
 #[path = "support/cluster.rs"]
 mod cluster;
+#[path = "support/stores.rs"]
+mod stores;
 
 use cluster::Cluster;
 use perdura_kv::client::{STEP_PLACES, Settings};
 use perdura_kv::command::PLACES_MAX;
+use perdura_kv::store::ErrorKind;
+use perdura_pmem::sim::Random;
+use stores::{filled as store, push, put, snapshot, value};
 
 /// Keys that there are.
 const KEYS: usize = 60_000;
@@ -68,6 +73,10 @@ fn no_step_is_longer_than_said() {
         request(&["GET", "key:000000"]).repeat(20_000),
         request(&["INCR", "n"]).repeat(10_000),
         [request(&["MULTI"]), named("EXISTS", 1000, false).repeat(30), request(&["EXEC"])].concat(),
+        named("MSET", PLACES_MAX / 2 - 1, true).repeat(2),
+        named("DEL", PLACES_MAX / 2 - 1, false).repeat(2),
+        transaction("INCR n", PLACES_MAX / 3 - 1),
+        transaction("DBSIZE", PLACES_MAX - 2),
         request(&["DBSIZE"]),
     ];
     for bytes in all {
@@ -85,6 +94,77 @@ fn no_step_is_longer_than_said() {
         assert!(longest <= STEP_PLACES + 2 * (PLACES_MAX + 1), "{longest} places in a step after {what}");
     }
     assert!(cluster.at(1).clients.longest_step() > STEP_PLACES, "the count counts");
+}
+
+/// A transaction of one command, so many times.
+fn transaction(line: &str, count: usize) -> Vec<u8> {
+    let words: Vec<&str> = line.split(' ').collect();
+    [request(&["MULTI"]), request(&words).repeat(count), request(&["EXEC"])].concat()
+}
+
+/// Hazard: one entry is made, taken and applied whole: what changes very many keys is refused, by the limit's name, and nothing of it is done.
+#[test]
+fn what_would_be_too_long_is_refused_by_its_limit() {
+    let (mut cluster, token) = filled();
+    let limit = "32768 keys";
+    let applied = cluster.at(1).node.status().last;
+    for (bytes, limit) in [
+        (named("MSET", PLACES_MAX / 2 + 1, true), limit),
+        (named("DEL", PLACES_MAX / 2 + 1, false), limit),
+        (named("EXISTS", PLACES_MAX + 1, false), limit),
+        (request(&[&["EXISTS"], &vec!["key:000000"; 100_000][..]].concat()), limit),
+        (request(&[&["MSET"], &vec!["key:000000"; 200_000][..]].concat()), limit),
+        (transaction("INCR n", PLACES_MAX / 3 + 2), limit),
+        (transaction("SET n 1", 100_000), "32768 commands"),
+    ] {
+        cluster.put(1, token, &bytes);
+        cluster.settle();
+        let said = String::from_utf8_lossy(&cluster.take(1, token)).into_owned();
+        let refusal = said.lines().find(|line| line.starts_with('-')).unwrap_or_default().to_owned();
+        assert!(refusal.contains(limit), "{refusal} of {} bytes", said.len());
+        assert!(said.lines().last().is_some_and(|line| line.starts_with('-')), "it is not done in part");
+        let longest = cluster.at(1).clients.longest_step();
+        assert!(longest <= STEP_PLACES + 2 * (PLACES_MAX + 1), "{longest} places in a step");
+    }
+    assert_eq!(cluster.at(1).node.status().last, applied);
+}
+
+/// Hazard: a listing passes over keys that have ended and are not cleared away without counting them.
+#[test]
+fn keys_that_have_ended_count_as_work() {
+    let settings = Settings { requests_max: 1 << 20, output_bytes_max: 1 << 30, ..Settings::default() };
+    let mut cluster = Cluster::new(1, &settings);
+    let token = cluster.open(1);
+    for number in 0..20_000 {
+        cluster.put(1, token, &request(&["SET", &format!("ended:{number:05}"), "v", "PX", "50"]));
+    }
+    cluster.put(1, token, &request(&["SET", "key", "v"]));
+    cluster.settle();
+    // No tick comes: nothing is cleared away. The next entry carries the time.
+    cluster.now_us += 1_000_000;
+    cluster.put(1, token, &request(&["SET", "key", "w"]));
+    cluster.settle();
+    cluster.take(1, token);
+    let (mut cursor, mut pages) = ("0".to_owned(), 0);
+    loop {
+        cluster.at(1).clients.begin_step();
+        let before = cluster.at(1).clients.longest_step();
+        cluster.put(1, token, &request(&["SCAN", &cursor, "COUNT", "1000"]));
+        cluster.settle();
+        let said = String::from_utf8_lossy(&cluster.take(1, token)).into_owned();
+        assert_eq!(cluster.at(1).clients.longest_step(), before, "a page is no longer than what was before");
+        cursor = said.lines().nth(2).expect("a cursor").to_owned();
+        pages += 1;
+        assert!(said.contains("*0") || said.contains("key"), "{said}");
+        if cursor == "0" {
+            assert!(said.ends_with("$3\r\nkey\r\n"), "{said}");
+            break;
+        }
+    }
+    assert_eq!(pages, 21);
+    cluster.put(1, token, &request(&["PERDURA.RANGE"]));
+    cluster.settle();
+    assert_eq!(cluster.take(1, token), b"*1\r\n$3\r\nkey\r\n");
 }
 
 /// While one client lists all keys others are answered, and what it sends behind comes after.
@@ -119,4 +199,53 @@ fn others_are_served_while_keys_are_listed() {
     let said = cluster.take(1, lists);
     assert!(said.starts_with(format!("*{KEYS}\r\n$10\r\nkey:000000\r\n").as_bytes()));
     assert!(said.ends_with(format!("\r\n:{KEYS}\r\n").as_bytes()));
+}
+
+/// Hazard: a replica that has received a snapshot writes out all of it at once, answers nobody meanwhile, and the leader loses a quorum that
+/// it needs. It is written a part at a time. Meanwhile log and state are what they were: votes are kept, a failure of the power brings them back,
+/// and an entry that comes ends it.
+#[test]
+fn a_snapshot_is_put_in_force_in_parts() {
+    // A part, the longest value, and what a log is made longer by.
+    const PART_BYTES: u64 = 500 + 20_000 + 2 * 2000 + 1000;
+    let (_given, source) = store(1, 5, "new", 90);
+    let (metadata, chunks) = snapshot(&*source);
+    for stops_after in [1, 10, 40, u32::MAX] {
+        let (place, mut target) = store(2, 4, "old", 30);
+        target.receive(false).expect("it waits");
+        push(&mut *target, &chunks);
+        let mut parts = 0;
+        let is_in_force = loop {
+            let before = target.footprint().written_bytes;
+            let is_in_force = target.finish_some(&metadata).expect("there is room");
+            let written = target.footprint().written_bytes - before;
+            assert!(written <= PART_BYTES, "{written} bytes at once");
+            parts += 1;
+            if is_in_force || parts == stops_after {
+                break is_in_force;
+            }
+            assert!(value(&*target, "old").is_some() && value(&*target, "new").is_none());
+        };
+        if is_in_force {
+            assert!(parts > 50 && stops_after == u32::MAX, "{parts}");
+            assert_eq!(value(&*target, "new"), Some(vec![90; 700].into()));
+            while target.upkeep().expect("upkeep") {}
+            continue;
+        }
+        target.set_vote(6, 1).expect("a vote");
+        target.persist().expect("a disk");
+        let failed = place.failed(&mut Random::new(u64::from(stops_after)));
+        let found = failed.open().expect("it opens");
+        assert_eq!((found.standing().term, found.standing().vote, found.applied()), (6, 1, 31));
+        assert!(value(&*found, "old").is_some() && value(&*found, "new").is_none());
+        target.append(&[put(32, 6, "old", b"later")]).expect("an entry");
+        let ended = target.finish_some(&metadata).expect_err("it has ended");
+        assert_eq!(ended.kind(), ErrorKind::Refused);
+        target.persist().expect("a disk");
+        assert_eq!(value(&*target, "old").expect("a value"), "later");
+        target.receive(false).expect("it waits");
+        push(&mut *target, &chunks);
+        target.finish(&metadata).expect("there is room");
+        assert_eq!((target.standing().term, target.standing().vote, target.applied()), (6, 1, 91));
+    }
 }

@@ -9,15 +9,9 @@ use cluster::Cluster;
 use lines::{are, leader, says};
 use perdura_kv::client::Settings;
 
-fn one() -> (Cluster, u32) {
-    let mut cluster = Cluster::new(1, &Settings::default());
-    let token = cluster.open(1);
-    (cluster, token)
-}
-
 #[test]
 fn a_transaction_is_one_entry_that_sees_its_own_writes() {
-    let (mut cluster, token) = one();
+    let (mut cluster, token) = Cluster::one();
     let before = cluster.at(1).node.status().last;
     are(
         &mut cluster,
@@ -57,7 +51,7 @@ fn a_transaction_is_one_entry_that_sees_its_own_writes() {
 
 #[test]
 fn exec_does_nothing_if_a_watched_key_was_changed() {
-    let (mut cluster, mine) = one();
+    let (mut cluster, mine) = Cluster::one();
     let other = cluster.open(1);
     are(&mut cluster, 1, mine, &[("SET k 1 / WATCH k / GET k", "+OK +OK $1 1")]);
     are(&mut cluster, 1, mine, &[("MULTI / SET k 2 / EXEC", "+OK +QUEUED *1 +OK")]);
@@ -120,7 +114,7 @@ fn a_refusal_that_rests_on_the_moment_is_not_taken_back() {
 /// Two connections increment by WATCH and EXEC, with their steps interleaved at random: no increment is lost.
 #[test]
 fn no_increment_by_watch_is_lost() {
-    let (mut cluster, _) = one();
+    let (mut cluster, _) = Cluster::one();
     let tokens = [cluster.open(1), cluster.open(1), cluster.open(1)];
     let (mut done, mut random) = (0, 1_u64);
     let mut seen = [None::<u64>; 3];

@@ -70,6 +70,19 @@ struct Look {
 }
 
 impl<I: Structure> Core<I> {
+    /// Asks for a round, without waiting. Returns whether there is a thread that runs it.
+    pub(crate) fn ask_collection(&self) -> bool {
+        if self.config.background {
+            self.asked.store(true, Ordering::SeqCst);
+            self.wake.notify();
+        }
+        self.config.background
+    }
+
+    pub(crate) fn is_asked(&self) -> bool {
+        self.asked.load(Ordering::SeqCst)
+    }
+
     /// Confirms, and looks what there is to do.
     fn look(&self, before: &Look) -> Look {
         let mut state = self.state.lock_behind();
@@ -94,7 +107,7 @@ impl<I: Structure> Core<I> {
     /// Whether a change came since a look, or there is something to do.
     fn has_work(&self, look: &Look, refused: bool) -> bool {
         let state = self.state.lock_behind();
-        let has_changed = state.is_dirty || state.pages.number() != look.number;
+        let has_changed = state.is_dirty || state.pages.number() != look.number || self.is_asked();
         has_changed || self.wants_forget(&state) || !refused && self.wants_collection(&state)
     }
 
@@ -121,13 +134,17 @@ fn run<I: Structure>(core: &Core<I>) {
             _ = core.forget_rest();
         }
         let mut freed = 0;
-        if look.wants_collection && !refused {
-            match core.collect_to(Aim::Sparing) {
+        let is_asked = core.is_asked();
+        if (look.wants_collection || is_asked) && !refused {
+            match core.collect_to(if is_asked { Aim::Thorough } else { Aim::Sparing }) {
                 Ok(bytes) => freed = bytes,
                 Err(_) => refused = true,
             }
         } else if look.wants_sweep && !refused {
             refused = core.sweep().is_err();
+        }
+        if is_asked {
+            core.asked.store(false, Ordering::SeqCst);
         }
         idle = if look.is_busy || freed > 0 { 0 } else { idle + 1 };
         if idle >= IDLE_LOOKS {

@@ -301,6 +301,8 @@ impl<I: Structure> OrderedMap for Map<I> {
         fn forget(&self, up_to: Ts) -> Result<()>;
         fn mutations(&self, from: Ts, each: &mut dyn FnMut(Mutation<'_>) -> bool) -> Result<()>;
         fn collect(&self) -> Result<u64>;
+        fn ask_collection(&self) -> bool;
+        fn is_asked(&self) -> bool;
         fn space(&self) -> Space;
         fn usage(&self) -> Space;
         fn has_run(&self, bytes: u64) -> bool;

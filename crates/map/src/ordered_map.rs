@@ -162,6 +162,13 @@ pub trait OrderedMap: Send + Sync {
     /// snapshot is held.
     fn collect(&self) -> Result<u64>;
 
+    /// Has the background thread run a round as [`OrderedMap::collect`] does, and does not wait for it. Returns false if there is no such
+    /// thread.
+    fn ask_collection(&self) -> bool;
+
+    /// Whether a round that was asked for has not ended.
+    fn is_asked(&self) -> bool;
+
     /// The use of the region. Linear in the number of used pages.
     fn space(&self) -> Space;
 

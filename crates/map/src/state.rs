@@ -37,6 +37,8 @@ pub(crate) struct Core<I: Index> {
     pub(crate) collector: Mutex<Collector>,
     /// Whether the background thread sleeps until a change wakes it.
     pub(crate) asleep: AtomicBool,
+    /// Whether the background thread was asked for a collection round that has not ended.
+    pub(crate) asked: AtomicBool,
     pub(crate) wake: Wake,
     pub(crate) is_closing: AtomicBool,
     /// Held while a load puts its content in force, for which closing waits. Taken before the writer's lock.
@@ -143,6 +145,7 @@ impl<I: Index> Core<I> {
             state: PriorityMutex::new(state),
             collector: Mutex::new(Collector::default()),
             asleep: AtomicBool::new(false),
+            asked: AtomicBool::new(false),
             wake: Wake::default(),
             is_closing: AtomicBool::new(false),
             finishing: Mutex::new(()),

@@ -7,7 +7,7 @@ use perdura_pmem::planted::Planting;
 use crate::runs::{on_all_cores, run_seed};
 
 /// Number and error, as the line in the sources has them.
-const PLANTED: [(u32, &str); 21] = [
+const PLANTED: [(u32, &str); 25] = [
     (300, "what was not made durable is called so"),
     (301, "a vote or an acknowledgement leaves before it is durable"),
     (302, "a leader commits entries of earlier terms as soon as a quorum has them"),
@@ -29,6 +29,10 @@ const PLANTED: [(u32, &str); 21] = [
     (326, "a change of unknown outcome is called undone"),
     (327, "a write keeps the deadline that the key had"),
     (329, "a read does not see the write before it on its connection"),
+    (330, "a leader follows its time of day at once, however far that has gone"),
+    (331, "who does not know how old the newest entry is takes its time of day, also one that is behind"),
+    (332, "a follower takes the newest entry for as old as its own machine's clock"),
+    (333, "a replica that follows reads, or gives a backup of, what it has without asking what there is"),
 ];
 const SEEDS: u64 = 1000;
 

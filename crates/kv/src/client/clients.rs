@@ -187,6 +187,11 @@ impl Clients {
             return Ok(());
         }
         while !connection.is_over && !connection.is_killed {
+            if connection.waits_for_room {
+                connection.is_held = true;
+                self.shared.short.insert(connection.token);
+                return Ok(());
+            }
             if self.shared.step.left() == 0 {
                 connection.is_held = true;
                 self.shared.held.push(connection.token);
@@ -293,7 +298,20 @@ impl Clients {
         self.tick_admission(node)?;
         self.sweep(node)?;
         self.go_on_waiting(node);
+        if !node.collects() {
+            self.go_on_with_room();
+        }
         Ok(())
+    }
+
+    /// The store has made room, or this replica leads no more: requests that waited for it are done.
+    fn go_on_with_room(&mut self) {
+        for token in std::mem::take(&mut self.shared.short) {
+            if let Some(connection) = self.table.get_mut(token) {
+                connection.waits_for_room = false;
+                self.shared.held.push(token);
+            }
+        }
     }
 
     /// Clears away keys that have ended, if this replica leads, and notes the time if no entry has for long.

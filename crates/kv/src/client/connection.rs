@@ -74,6 +74,8 @@ pub struct Connection {
     pub newest: u64,
     /// A request that waits until those before it are answered.
     pub parked: Option<Vec<Bytes>>,
+    /// Whether that waits until the store has made room.
+    pub waits_for_room: bool,
     /// What WAIT waits for.
     pub wait: Option<Wait>,
     pub transaction: Option<Transaction>,
@@ -119,6 +121,7 @@ impl Connection {
             is_woken: false,
             newest: 0,
             parked: None,
+            waits_for_room: false,
             wait: None,
             transaction: None,
             watched: Watched::default(),

@@ -7,7 +7,7 @@ use super::answers;
 use super::connection::{Connection, Wanted};
 use super::context::Context;
 use super::denials::About;
-use super::evaluate::{self, evaluate, run_on, slot_of};
+use super::evaluate::{self, run_on, slot_of};
 use super::lookup::lookup;
 use super::notices::Notice;
 use super::performance;
@@ -18,6 +18,14 @@ use crate::command::{Access, Command};
 use crate::node::NotNow;
 use crate::resp::Reply;
 use crate::store;
+
+/// Most arguments of a command that is not about keys: what it does with each of them is not counted, and may be to look at all there is.
+const ARGUMENTS_MAX: usize = 1024;
+
+/// Whether a command has a bound of its own.
+fn is_bounded(command: &Command) -> bool {
+    matches!(command.name, "watch" | "acl|setuser")
+}
 
 /// Does a request, or begins to. Error: that of the store.
 pub fn request(context: &mut Context<'_>, connection: &mut Connection, request: Vec<Bytes>) -> store::Result<()> {
@@ -78,6 +86,11 @@ fn checked(context: &mut Context<'_>, connection: &mut Connection, request: Vec<
     let begun_us = (context.shared.settings.steady_us)();
     context.shared.performance.has_failed = false;
     run(context, connection, command, request)?;
+    if connection.waits_for_room {
+        // It is counted when it is done.
+        context.shared.statistics.commands -= 1;
+        return Ok(());
+    }
     // A read that waits is noted when it is done.
     let last = connection.slots.next().wrapping_sub(1);
     if !matches!(connection.slots.get_mut(last), Some(State::Read { .. })) {
@@ -116,6 +129,9 @@ fn allowed(
     }
     if !connection.is_known && !command.has_flag("no_auth") {
         return Err(Reply::Error("NOAUTH Authentication required.".to_owned()));
+    }
+    if request.len() > ARGUMENTS_MAX && command.access == Access::None && !is_bounded(command) {
+        return Err(Reply::error(format!("'{}' takes {ARGUMENTS_MAX} arguments at most", command.name)));
     }
     if connection.transaction.is_some() && !transaction::takes(command) {
         return Err(Reply::error("Command not allowed inside a transaction"));
@@ -199,7 +215,10 @@ fn run(
     match (command.access, command.name) {
         (Access::Write, "perdura.once") => once::run(context, connection, &request),
         (Access::Write, _) => {
-            evaluate(context, connection, slot_of(command, &request), |draft| run_on(command, &request, draft))
+            let slot = slot_of(command, &request);
+            let why = evaluate::attempt(context, connection, slot, |draft| run_on(command, &request, draft))?;
+            evaluate::refuse_or_wait(context, connection, (why, slot), request);
+            Ok(())
         }
         (Access::Read, _) => evaluate::read(context, connection, command, request),
         (Access::None, "exec") => {

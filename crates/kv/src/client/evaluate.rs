@@ -32,6 +32,37 @@ pub fn evaluate(
     slot: u16,
     run: impl FnOnce(&mut Draft<'_>) -> Result<Reply, Reply>,
 ) -> store::Result<()> {
+    if let Some(why) = attempt(context, connection, slot, run)? {
+        connection.say(context.shared.refusal(why, slot));
+    }
+    Ok(())
+}
+
+/// A request was not taken, if `why` says so: it is refused, or waits until the store has made room.
+pub fn refuse_or_wait(
+    context: &mut Context<'_>,
+    connection: &mut Connection,
+    (why, slot): (Option<NotNow>, u16),
+    request: Vec<Bytes>,
+) {
+    match why {
+        None => {}
+        // What other replicas pass on is answered: they wait for the answer.
+        Some(NotNow::MakesRoom) if connection.guest.is_none() => {
+            connection.parked = Some(request);
+            connection.waits_for_room = true;
+        }
+        Some(why) => connection.say(context.shared.refusal(why, slot)),
+    }
+}
+
+/// [`evaluate`], but what is not taken is not answered. Returns why it was not.
+pub fn attempt(
+    context: &mut Context<'_>,
+    connection: &mut Connection,
+    slot: u16,
+    run: impl FnOnce(&mut Draft<'_>) -> Result<Reply, Reply>,
+) -> store::Result<Option<NotNow>> {
     if connection.slots.has_reads() {
         for number in connection.slots.reads() {
             evaluate_read(context, connection, number)?;
@@ -42,10 +73,10 @@ pub fn evaluate(
         Ok(reply) => {
             connection.push(State::Held { reply, slot });
             connection.newest = context.node.store().last();
+            Ok(None)
         }
-        Err(why) => connection.say(context.shared.refusal(why, slot)),
+        Err(why) => Ok(Some(why)),
     }
-    Ok(())
 }
 
 fn on_newest(

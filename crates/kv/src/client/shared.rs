@@ -1,6 +1,6 @@
 //! What all connections share.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::admission::Admission;
@@ -33,6 +33,8 @@ pub struct Shared {
     pub answers: Vec<(u64, Forwarded)>,
     /// Connections with requests that were held up.
     pub held: Vec<u32>,
+    /// Connections with a request that waits until the store has made room.
+    pub short: BTreeSet<u32>,
     /// How long commands take.
     pub performance: Performance,
     /// Work since the reactor's last turn.
@@ -62,6 +64,7 @@ impl Shared {
             served: Vec::new(),
             answers: Vec::new(),
             held: Vec::new(),
+            short: BTreeSet::new(),
             performance: Performance::default(),
             step: Step::default(),
             waiting: Vec::new(),
@@ -94,6 +97,10 @@ impl Shared {
                 Reply::Error(
                     "BUSY too many commands are under way, or the leader is being changed: try again".to_owned(),
                 )
+            }
+            NotNow::MakesRoom => {
+                self.statistics.busy += 1;
+                Reply::Error("BUSY the leader makes room for it: try again".to_owned())
             }
             NotNow::TooLarge => Reply::error("the command changes more than fits one entry of the log"),
         }

@@ -1,13 +1,11 @@
 //! Work for clients since the reactor's last turn, counted in places.
 
-use crate::machine::draft::Draft;
+use crate::machine::draft::{BYTES_A_PLACE, Draft};
 
 /// Places of a step, beyond the last command: half for requests as they come, half for reads that may be done, so that neither keeps the other
 /// waiting for ever.
 pub const STEP_PLACES: usize = 8192;
 const HALF_PLACES: usize = STEP_PLACES / 2;
-/// Bytes of values whose copy takes as long as a place.
-const BYTES_A_PLACE: usize = 4096;
 
 /// Work of the present step.
 #[derive(Debug, Default)]

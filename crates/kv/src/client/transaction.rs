@@ -9,7 +9,7 @@ use super::answers;
 use super::begun::{Transaction, Watched};
 use super::connection::Connection;
 use super::context::Context;
-use super::evaluate::{evaluate, run_on, slot_of};
+use super::evaluate::{attempt, evaluate, refuse_or_wait, run_on, slot_of};
 use super::forward;
 use super::hash_slot;
 use crate::command::{Access, Command, Refusal, WORK_BYTES_MAX};
@@ -17,11 +17,9 @@ use crate::machine::draft::{Draft, PLACES_MAX};
 use crate::resp::Reply;
 use crate::store;
 
-/// Most requests of a transaction, and most bytes of them.
-const REQUESTS_MAX: usize = 100_000;
+/// Most requests of a transaction, of which each looks at something, and most bytes of them.
+const REQUESTS_MAX: usize = PLACES_MAX;
 const BYTES_MAX: usize = 64 << 20;
-/// Most places that a transaction looks at.
-const TRANSACTION_PLACES_MAX: usize = 4 * PLACES_MAX;
 /// Most bytes of answers that have nothing to do with keys.
 const ANSWERS_BYTES_MAX: usize = 64 << 20;
 /// Most keys that a connection watches.
@@ -162,8 +160,7 @@ pub fn exec(context: &mut Context<'_>, connection: &mut Connection) -> store::Re
         forward::transaction(context, connection, user, requests, answered, watched.keys, slot);
         return Ok(());
     }
-    evaluate(context, connection, slot, |draft| {
-        draft.set_places_max(TRANSACTION_PLACES_MAX);
+    let why = attempt(context, connection, slot, |draft| {
         for (key, noted) in &watched.keys {
             // Planted: EXEC runs though a watched key was changed.
             if version(draft, key)? != *noted && !perdura_pmem::planted(320) {
@@ -178,7 +175,12 @@ pub fn exec(context: &mut Context<'_>, connection: &mut Connection) -> store::Re
             Ok(reply)
         });
         Ok(Reply::Array(replies.collect::<Result<_, _>>()?))
-    })
+    })?;
+    refuse_or_wait(context, connection, (why, slot), vec![Bytes::from_static(b"EXEC")]);
+    if connection.waits_for_room {
+        (connection.transaction, connection.watched) = (Some(transaction), watched);
+    }
+    Ok(())
 }
 
 /// Does one command of a transaction, where those before it have said so many bytes. What it refuses changes nothing, and the others are done
@@ -188,10 +190,16 @@ fn one(draft: &mut Draft<'_>, command: &Command, request: &[Bytes], said: usize)
         return Err(too_much("values", WORK_BYTES_MAX));
     }
     if draft.has_looked_at_all() {
-        let text = format!("EXECABORT Transaction discarded: it looks at more than {TRANSACTION_PLACES_MAX} keys");
-        return Err(Reply::Error(text));
+        return Err(Reply::Error(format!(
+            "EXECABORT Transaction discarded: it looks at more than {PLACES_MAX} keys, where one that it changes counts twice"
+        )));
     }
-    Ok(draft.attempt(|draft| run_on(command, request, draft)).unwrap_or_else(|reply| reply))
+    let before = draft.places();
+    let reply = draft.attempt(|draft| run_on(command, request, draft)).unwrap_or_else(|reply| reply);
+    if draft.places() == before {
+        draft.look_at(1);
+    }
+    Ok(reply)
 }
 
 fn too_much(what: &str, most: usize) -> Reply {

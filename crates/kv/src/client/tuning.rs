@@ -28,6 +28,8 @@ struct Tunable(&'static str, fn(&mut Settings) -> &mut usize, Bounds);
 const AT_CONNECTIONS: fn(&mut Settings) -> &mut usize = |settings| &mut settings.connections_max;
 const AT_MEMORY: fn(&mut Settings) -> &mut usize = |settings| &mut settings.memory_bytes_max;
 
+const SLOWER_THAN: &str = "slowlog-log-slower-than";
+
 /// Most slow commands that are kept, of 5 KiB each at most.
 const SLOW_MAX: u64 = 4096;
 
@@ -39,7 +41,7 @@ static TUNABLES: [Tunable; 10] = [
     Tunable("clients.memory_max", AT_MEMORY, MEMORY_BYTES),
     Tunable("clients.pipeline_max", |settings| &mut settings.requests_max, PIPELINE),
     Tunable("clients.output_size_max", |settings| &mut settings.output_bytes_max, OUTPUT_BYTES),
-    Tunable("slowlog-log-slower-than", |settings| &mut settings.slow_us, 0..=1 << 50),
+    Tunable(SLOWER_THAN, |settings| &mut settings.slow_us, 0..=1 << 50),
     Tunable("slowlog-max-len", |settings| &mut settings.slow_max, 0..=SLOW_MAX),
     Tunable("latency-monitor-threshold", |settings| &mut settings.spike_ms, 0..=1 << 50),
     Tunable("clients.value_size_max", |settings| &mut settings.value_bytes_max, VALUE_BYTES),
@@ -67,7 +69,8 @@ fn all(settings: &Settings) -> BTreeMap<String, String> {
     all.insert("port".to_owned(), settings.port.to_string());
     all.insert("cluster-enabled".to_owned(), if settings.is_cluster { "yes" } else { "no" }.to_owned());
     let mut now = settings.clone();
-    all.extend(TUNABLES.iter().map(|Tunable(name, at, _)| ((*name).to_owned(), at(&mut now).to_string())));
+    let shown = |value: &mut usize| if *value == usize::MAX { "-1".to_owned() } else { value.to_string() };
+    all.extend(TUNABLES.iter().map(|Tunable(name, at, _)| ((*name).to_owned(), shown(at(&mut now)))));
     all
 }
 
@@ -124,6 +127,12 @@ fn set(settings: &mut Settings, arguments: &[Bytes]) -> Reply {
         } else {
             *bounds.end()
         };
+        // As in Redis: none is slow.
+        if name == SLOWER_THAN && &value[..] == b"-1" {
+            *at(&mut new) = usize::MAX;
+            seen.push(name);
+            continue;
+        }
         match number(value) {
             None => return failed("argument couldn't be parsed into an integer"),
             Some(value) if !(*bounds.start()..=most).contains(&(value as u64)) => {
@@ -186,5 +195,12 @@ mod tests {
             assert_eq!(says(&mut settings, line), wanted, "{line}");
         }
         assert_eq!(settings.connections_max, 10_000);
+        // Redis switches SLOWLOG off so.
+        assert_eq!(says(&mut settings, "slowlog-log-slower-than -1"), ok);
+        assert_eq!(super::all(&settings)["slowlog-log-slower-than"], "-1");
+        assert_eq!(says(&mut settings, "slowlog-log-slower-than 5"), ok);
+        assert_eq!(super::all(&settings)["slowlog-log-slower-than"], "5");
+        let refused = failed("slowlog-max-len", "argument couldn't be parsed into an integer");
+        assert_eq!(says(&mut settings, "slowlog-max-len -1"), refused);
     }
 }

@@ -11,6 +11,8 @@ use crate::command::{self, Refusal, help, integer};
 use crate::resp::Reply;
 use crate::store;
 
+/// Most rules of one ACL SETUSER.
+const RULES_MAX: usize = 1024;
 /// Longest name of a user, in bytes.
 const NAME_BYTES_MAX: usize = 128;
 
@@ -34,6 +36,8 @@ fn set(context: &mut Context<'_>, connection: &mut Connection, request: &[Bytes]
     } else if rules.iter().map(|rule| rule.len() + 1).sum::<usize>() > RULES_BYTES_MAX {
         // Each is held against all before it.
         Some(format!("a user is given {RULES_BYTES_MAX} bytes of rules at once at most"))
+    } else if rules.len() > RULES_MAX {
+        Some(format!("a user is given {RULES_MAX} rules at once at most"))
     } else {
         None
     };

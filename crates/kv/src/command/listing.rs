@@ -181,7 +181,7 @@ mod tests {
         for (count, length, fits) in
             [(KEYS_MAX, 10, true), (KEYS_MAX + 1, 10, false), (long, 32_000, true), (long + 1, 32_000, false)]
         {
-            match does(&Many { count, length }) {
+            match does(&Many { count, length, deadline_ms: None }) {
                 Reply::Written(found) => {
                     assert!(fits && found.starts_with(format!("*{count}\r\n").as_bytes()), "{count} of {length}");
                 }
@@ -217,7 +217,7 @@ mod tests {
             assert!(out.starts_with(b"*20\r\n$6\r\nkey:00\r\n$6\r\nkey:05\r\n"), "{out:?}");
         }
         // In a transaction it is done whole, and so is bounded.
-        let many = Many { count: 2 * PLACES_MAX, length: 10 };
+        let many = Many { count: 2 * PLACES_MAX, length: 10, deadline_ms: None };
         let request = ["KEYS", "none*"].map(Bytes::from);
         let refused = crate::command::find(b"keys").expect("KEYS").run(&request, &mut Draft::new(&many, 1, 1));
         assert!(matches!(refused, Err(Refusal::Wrong(Reply::Error(text))) if text.contains("at most")));

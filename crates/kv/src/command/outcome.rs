@@ -36,7 +36,7 @@ pub(super) fn wrong<T>(text: impl AsRef<str>) -> Outcome<T> {
 /// Refuses what has looked at more than it may.
 pub(super) fn bounded(draft: &Draft<'_>) -> Outcome<()> {
     if draft.has_looked_at_all() {
-        return wrong(format!("a command looks at {PLACES_MAX} keys at most"));
+        return wrong(format!("a command looks at {PLACES_MAX} keys at most, and one that it changes counts twice"));
     }
     Ok(())
 }

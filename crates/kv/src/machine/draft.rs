@@ -19,6 +19,10 @@ use crate::entry::{Change, Deed};
 
 /// Most places that a command looks at, which is done whole: keys, and what takes as long as one.
 pub const PLACES_MAX: usize = 32_768;
+/// Places for which a key counts that is put or deleted, beside the look at it: it goes into the entry, and with that into the store.
+const CHANGE_PLACES: usize = 1;
+/// Bytes of keys or values that take as long as a place.
+pub const BYTES_A_PLACE: usize = 4096;
 
 /// A read that the store could not do, in its words.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,7 +87,6 @@ pub struct Draft<'a> {
     work: Cell<usize>,
     /// Places of the source that were looked at.
     places: Cell<usize>,
-    places_max: usize,
     /// Whether what was read depends on the moment.
     relies_on_time: Cell<bool>,
     memory: Option<(Arc<Memory>, Bytes)>,
@@ -105,7 +108,6 @@ impl<'a> Draft<'a> {
             undo: None,
             work: Cell::new(0),
             places: Cell::new(0),
-            places_max: PLACES_MAX,
             relies_on_time: Cell::new(false),
             memory: None,
             set_back: None,
@@ -181,19 +183,24 @@ impl<'a> Draft<'a> {
         self.places.get()
     }
 
-    /// Lets more places be looked at.
-    pub fn set_places_max(&mut self, most: usize) {
-        self.places_max = most;
-    }
-
     /// Whether more places were looked at than may be.
     pub fn has_looked_at_all(&self) -> bool {
-        self.places.get() > self.places_max
+        self.places.get() > PLACES_MAX
     }
 
     /// Counts what takes as long as looking at so many places.
     pub fn look_at(&self, places: usize) {
         self.places.set(self.places.get().saturating_add(places));
+    }
+
+    /// Counts at least one place for something that may have been looked at before.
+    pub fn at_least_a_place<T>(&self, look: impl FnOnce() -> T) -> T {
+        let before = self.places.get();
+        let found = look();
+        if self.places.get() == before {
+            self.look_at(1);
+        }
+        found
     }
 
     /// Does something that may fail, and then leaves the draft as it was. Attempts are not made within one another.
@@ -374,6 +381,7 @@ impl<'a> Draft<'a> {
             self.change(key::deadline(at, generation, key), Some(Bytes::new()));
         }
         self.worked(value.len());
+        self.look_at(CHANGE_PLACES);
         let head = Head { version: self.version, deadline_ms, value };
         self.change(key::head(generation, key), Some(head.to_bytes()));
         Ok(())
@@ -382,6 +390,7 @@ impl<'a> Draft<'a> {
     /// Deletes a key. Returns whether there was one.
     pub fn delete(&mut self, key: &[u8]) -> Result<bool, Unreadable> {
         let Some(front) = self.forget_deadline(key)? else { return Ok(false) };
+        self.look_at(CHANGE_PLACES);
         self.change(key::head(self.generation()?, key), None);
         self.put_count(self.count()?.saturating_sub(1));
         Ok(!front.has_ended(self.now_ms))
@@ -396,17 +405,8 @@ impl<'a> Draft<'a> {
         Ok(has_ended)
     }
 
-    /// Calls `each` with the clients' keys that begin with `prefix`, from `from` on, in order, until it returns false.
-    pub fn keys(
-        &self,
-        prefix: &[u8],
-        from: Bound<&[u8]>,
-        each: &mut dyn FnMut(Vec<u8>) -> bool,
-    ) -> Result<(), Unreadable> {
-        self.keys_or_ended(prefix, from, &mut |key, is_there| !is_there || each(key))
-    }
-
-    /// [`Draft::keys`] with those that have ended and are not cleared away yet, and whether each is there.
+    /// Calls `each` with the clients' keys that begin with `prefix`, from `from` on, in order, until it returns false: also with those that
+    /// have ended and are not cleared away yet, and with whether each is there.
     pub fn keys_or_ended(
         &self,
         prefix: &[u8],
@@ -417,7 +417,7 @@ impl<'a> Draft<'a> {
         let from = from.map(|key| key::head(generation, key));
         let from = from.as_ref().map(Vec::as_slice);
         self.scan(&key::begin(generation, prefix), from, &mut |place, value| {
-            self.look_at(1);
+            self.look_at(1 + place.len() / BYTES_A_PLACE);
             let Some((_, key)) = key::of_head(place) else { return true };
             // The value stays where it is: only what is before it is looked at.
             let front = Bytes::copy_from_slice(&value[..value.len().min(HEAD_BYTES_MAX)]);
@@ -439,7 +439,7 @@ impl<'a> Draft<'a> {
     /// The head that is stored, also of a key that has ended.
     fn stored_head(&self, key: &[u8]) -> Result<Option<Head>, Unreadable> {
         let place = key::head(self.generation()?, key);
-        let stored = self.value(&place)?;
+        let stored = self.at_least_a_place(|| self.value(&place))?;
         self.worked(stored.as_ref().map_or(0, Bytes::len));
         stored.map(|bytes| head_of(key, bytes)).transpose()
     }
@@ -448,10 +448,10 @@ impl<'a> Draft<'a> {
     fn stored_front(&self, key: &[u8]) -> Result<Option<Front>, Unreadable> {
         let place = key::head(self.generation()?, key);
         let front = |value: &Bytes| (value.slice(..value.len().min(HEAD_BYTES_MAX)), value.len());
-        let part = match self.known(&place) {
-            Some(known) => known.as_ref().map(front),
-            None => self.front_of(place)?,
-        };
+        let part = self.at_least_a_place(|| match self.known(&place) {
+            Some(known) => Ok(known.as_ref().map(front)),
+            None => self.front_of(place),
+        })?;
         part.map(|(bytes, length)| Front::from_bytes(bytes, length).map_err(|torn| damaged(key, torn))).transpose()
     }
 
@@ -567,11 +567,11 @@ pub(crate) mod tests {
 
     fn keys(draft: &Draft<'_>, prefix: &[u8], from: Bound<&[u8]>, most: usize) -> Vec<String> {
         let mut found = Vec::new();
-        let mut each = |key: Vec<u8>| {
-            found.push(String::from_utf8(key).expect("a text"));
+        let mut each = |key: Vec<u8>, is_there: bool| {
+            found.extend(is_there.then(|| String::from_utf8(key).expect("a text")));
             found.len() < most
         };
-        draft.keys(prefix, from, &mut each).expect("keys");
+        draft.keys_or_ended(prefix, from, &mut each).expect("keys");
         found
     }
 

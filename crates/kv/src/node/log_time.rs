@@ -15,6 +15,8 @@
 //! ([`crate::machine::key::AHEAD`]): keys keep the time that they have left, and moments of the
 //! calendar are converted.
 
+use perdura_pmem::planted;
+
 /// Largest difference to the time of day that is corrected, in milliseconds.
 pub const JUMP_MS_MAX: u64 = 600_000;
 /// The part of the time that passes by which it is corrected at most.
@@ -37,6 +39,8 @@ pub struct ClockStatus {
     pub calendar_ms: u64,
     /// By how much this replica's time of day is ahead of it, in milliseconds.
     pub skew_ms: i64,
+    /// Whether it is known how old the newest entry is.
+    pub is_known: bool,
     /// Whether the difference is too large to be corrected.
     pub is_refused: bool,
     /// Number of times that a difference became too large.
@@ -89,6 +93,8 @@ impl LogTime {
     pub(super) fn observe(&mut self, newest_ms: u64, leads: bool) {
         let steady_us = self.clocks.steady_us();
         if newest_ms != self.newest_ms && !leads {
+            // Planted: a follower takes the newest entry for as old as its own machine's clock.
+            let steady_us = if planted(332) { 0 } else { steady_us };
             let came = Reference { time_us: newest_ms.saturating_mul(1000), steady_us };
             self.reference = (newest_ms > self.newest_ms).then_some(came);
         }
@@ -117,6 +123,7 @@ impl LogTime {
         ClockStatus {
             calendar_ms: now_ms.saturating_sub(self.ahead_ms),
             skew_ms: if self.reference.is_some() { (self.wall_us() / 1000) as i64 - now_ms as i64 } else { 0 },
+            is_known: self.reference.is_some(),
             is_refused: self.is_refused,
             refusals: self.refusals,
             taken_ms: self.taken_ms,
@@ -132,8 +139,19 @@ impl LogTime {
         let (newest_us, wall_us) = (self.newest_ms.saturating_mul(1000), self.wall_us());
         let Some(Reference { time_us, steady_us: since_us }) = self.reference else {
             let is_near = wall_us.saturating_sub(newest_us) <= self.forward_ms_max.saturating_mul(1000);
-            return if is_near { wall_us.max(newest_us) } else { newest_us };
+            // Planted: who does not know how old the newest entry is takes its time of day, also one that is behind.
+            return if is_near && planted(331) {
+                wall_us
+            } else if is_near {
+                wall_us.max(newest_us)
+            } else {
+                newest_us
+            };
         };
+        // Planted: a leader follows its time of day at once, however far that has gone.
+        if planted(330) {
+            return wall_us.max(newest_us);
+        }
         let passed_us = steady_us.saturating_sub(since_us);
         let time_us = time_us.saturating_add(passed_us);
         if is_jump(time_us, wall_us) {

@@ -47,6 +47,8 @@ pub enum NotNow {
     TooLarge,
     /// The store has no room for it.
     Full,
+    /// The store has no room for it, but clears garbage away: it may have when [`crate::node::Node::collects`] does not say so any more.
+    MakesRoom,
 }
 
 /// What a replica is at present.

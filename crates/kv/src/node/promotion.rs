@@ -29,12 +29,12 @@ impl Node {
         self.leading().is_some_and(|raw| is_in_sync(raw, learner, self.last_at_tick))
     }
 
-    /// Whether those of some voters that this leader has heard of late are a quorum of them.
-    pub fn is_quorum_active(&self, voters: &[u64]) -> bool {
-        let Some(raw) = self.leading() else { return false };
+    /// How many of some voters this leader has heard of late.
+    pub fn active_of(&self, voters: &[u64]) -> usize {
+        let Some(raw) = self.leading() else { return 0 };
         let is_active =
             |id: &&u64| **id == self.id || raw.raft.prs().get(**id).is_some_and(|other| other.recent_active);
-        voters.iter().filter(is_active).count() > voters.len() / 2
+        voters.iter().filter(is_active).count()
     }
 
     /// Proposes that a learner that has caught up be a voter, if this is the leader and no change of members is under way.

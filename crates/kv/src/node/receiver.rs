@@ -24,7 +24,9 @@ pub(super) enum Taken {
     Nothing,
     /// The next is fetched.
     Next(Letter),
-    /// There are no more.
+    /// There are no more, and they are being put in force.
+    Whole,
+    /// It is in force.
     All,
 }
 
@@ -35,23 +37,37 @@ pub(super) struct Offer {
     /// Number of the next chunk.
     next: u32,
     idle_ticks: usize,
+    /// Whether all chunks have come.
+    is_whole: bool,
 }
 
 impl Offer {
     pub(super) fn new(message: Message) -> Self {
-        Self { message, next: 0, idle_ticks: 0 }
+        Self { message, next: 0, idle_ticks: 0, is_whole: false }
     }
 
-    /// Puts a chunk into the store, and the whole in force after the last. Errors: `Refused` and `Full`, after which it begins again.
+    /// Whether all chunks have come. It is put in force by [`Offer::go_on`].
+    pub(super) fn is_whole(&self) -> bool {
+        self.is_whole
+    }
+
+    /// Puts a part of the whole in force. Errors: as of [`Offer::take`].
+    pub(super) fn go_on(&mut self, store: &mut dyn Store) -> store::Result<Taken> {
+        Ok(if store.finish_some(self.metadata())? { Taken::All } else { Taken::Whole })
+    }
+
+    /// Puts a chunk into the store, and after the last a part of the whole in force. Errors: `Refused` and `Full`, after which it begins again.
     pub(super) fn take(&mut self, chunk: &Chunk, store: &mut dyn Store) -> store::Result<Taken> {
         let SnapshotMetadata { index, term, .. } = *self.metadata();
-        if (chunk.from, chunk.index, chunk.term, chunk.number) != (self.message.from, index, term, self.next) {
+        let is_next =
+            (chunk.from, chunk.index, chunk.term, chunk.number) == (self.message.from, index, term, self.next);
+        if self.is_whole || !is_next {
             return Ok(Taken::Nothing);
         }
         store.push(chunk.number, &chunk.bytes)?;
         if chunk.is_last {
-            store.finish(self.metadata())?;
-            return Ok(Taken::All);
+            self.is_whole = true;
+            return self.go_on(store);
         }
         (self.next, self.idle_ticks) = (self.next + 1, 0);
         Ok(Taken::Next(self.fetch()))
@@ -59,6 +75,9 @@ impl Offer {
 
     /// A tick has passed. Returns what is asked for again, or `None` if who has offered it is gone, or has let it go.
     pub(super) fn tick(&mut self, settings: &Settings) -> Option<Option<Letter>> {
+        if self.is_whole {
+            return Some(None);
+        }
         self.idle_ticks += 1;
         let again = self.idle_ticks.is_multiple_of(AGAIN_TICKS).then(|| self.fetch());
         (self.idle_ticks < settings.snapshot_idle_ticks).then_some(again)
@@ -112,8 +131,14 @@ impl Receiver {
 
     /// Begins with a snapshot that was offered.
     pub(super) fn begin(&mut self, message: Message, output: &mut Output) -> store::Result<()> {
-        self.log.store_mut().receive(true)?;
-        self.fetch(message, output);
+        match self.log.store_mut().receive(true) {
+            // Another is offered later.
+            Err(error) if error.kind() == ErrorKind::Full => self.offer = None,
+            begun => {
+                begun?;
+                self.fetch(message, output);
+            }
+        }
         Ok(())
     }
 
@@ -171,7 +196,7 @@ impl Receiver {
                         offer.message = message;
                         output.letters.push(offer.fetch());
                     }
-                    Some(offer) if offer.message.term > term => {}
+                    Some(offer) if offer.message.term > term || offer.is_whole => {}
                     _ => self.begin(message, output)?,
                 }
             }
@@ -182,8 +207,26 @@ impl Receiver {
 
     fn take(&mut self, chunk: &Chunk, output: &mut Output) -> store::Result<Option<Message>> {
         let Some(offer) = &mut self.offer else { return Ok(None) };
-        match offer.take(chunk, self.log.store_mut()) {
-            Ok(Taken::Nothing) => {}
+        let taken = offer.take(chunk, self.log.store_mut());
+        self.took(taken, output)
+    }
+
+    /// Puts a part of what has come whole in force. Returns the offer when all is.
+    pub(super) fn go_on(&mut self, output: &mut Output) -> store::Result<Option<Message>> {
+        let Some(offer) = self.offer.as_mut().filter(|offer| offer.is_whole) else { return Ok(None) };
+        let taken = offer.go_on(self.log.store_mut());
+        self.took(taken, output)
+    }
+
+    /// Whether what has come whole is being put in force.
+    pub(super) fn has_more(&self) -> bool {
+        self.offer.as_ref().is_some_and(Offer::is_whole)
+    }
+
+    fn took(&mut self, taken: store::Result<Taken>, output: &mut Output) -> store::Result<Option<Message>> {
+        let Some(offer) = &mut self.offer else { return Ok(None) };
+        match taken {
+            Ok(Taken::Nothing | Taken::Whole) => {}
             Ok(Taken::Next(letter)) => output.letters.push(letter),
             Ok(Taken::All) => return Ok(self.offer.take().map(|offer| offer.message)),
             Err(error) if error.kind() == ErrorKind::Refused => {

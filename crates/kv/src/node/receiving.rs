@@ -1,11 +1,26 @@
 //! How a replica comes to receive a snapshot (receiver.rs), and goes on with it.
 
+use raft::RawNode;
 use raft::eraftpb::Message;
 
 use super::receiver::{Offer, Receiver, Taken};
 use super::{Node, Part};
-use crate::store::{self, ErrorKind, Store};
+use crate::store::{self, Error, ErrorKind, Log, Store};
 use crate::wire::{Chunk, Letter};
+
+fn is_full(error: &Error) -> bool {
+    error.kind() == ErrorKind::Full
+}
+
+/// Whether a store that cannot begin to receive may be able to later.
+fn is_later(error: &Error) -> bool {
+    is_full(error) || error.kind() == ErrorKind::Unready
+}
+
+/// Whether a store has more room for a snapshot once it is emptied.
+fn gains(raw: &RawNode<Log>) -> bool {
+    raw.store().store().gains_by_emptying()
+}
 
 impl Node {
     /// Begins to fetch a snapshot that was offered. If it is the one that is being fetched, it goes on.
@@ -15,6 +30,10 @@ impl Node {
             let metadata = message.get_snapshot().get_metadata();
             (message.from, metadata.index, metadata.term)
         };
+        // One that has come whole is put in force first.
+        if self.incoming.as_ref().is_some_and(Offer::is_whole) {
+            return Ok(());
+        }
         if let Some(offer) = self.incoming.as_mut().filter(|offer| key(&offer.message) == key(&message)) {
             offer.message = message;
             self.output.letters.push(offer.fetch());
@@ -27,7 +46,7 @@ impl Node {
         self.giving.clear();
         drop(raw.store().taken());
         match raw.mut_store().store_mut().receive(false) {
-            Err(error) if error.kind() == ErrorKind::Unready => return Ok(()),
+            Err(error) if is_later(&error) => return Ok(()),
             begun => begun?,
         }
         let offer = Offer::new(message);
@@ -47,11 +66,39 @@ impl Node {
     pub(super) fn take_chunk(&mut self, chunk: &Chunk) -> store::Result<bool> {
         let Part::Member(raw) = &mut self.part else { return Ok(false) };
         let Some(mut offer) = self.incoming.take() else { return Ok(false) };
-        match offer.take(chunk, raw.mut_store().store_mut()) {
+        let taken = offer.take(chunk, raw.mut_store().store_mut());
+        self.took(offer, taken)
+    }
+
+    /// Puts a part of a snapshot that has come whole in force. Returns whether there is more to do.
+    pub(super) fn go_on_receiving(&mut self) -> store::Result<bool> {
+        match &mut self.part {
+            Part::Receiver(receiver) => {
+                if let Some(offer) = receiver.go_on(&mut self.output)? {
+                    self.received(offer)?;
+                }
+            }
+            Part::Member(raw) => {
+                let Some(mut offer) = self.incoming.take_if(|offer| offer.is_whole()) else { return Ok(false) };
+                let taken = offer.go_on(raw.mut_store().store_mut());
+                self.took(offer, taken)?;
+            }
+        }
+        Ok(match &self.part {
+            Part::Receiver(receiver) => receiver.has_more(),
+            Part::Member(_) => self.incoming.as_ref().is_some_and(Offer::is_whole),
+        })
+    }
+
+    /// A part of a snapshot was taken. Returns whether it was of use.
+    fn took(&mut self, offer: Offer, taken: store::Result<Taken>) -> store::Result<bool> {
+        let Part::Member(raw) = &mut self.part else { return Ok(false) };
+        match taken {
             Ok(Taken::Nothing) => {
                 self.incoming = Some(offer);
                 return Ok(false);
             }
+            Ok(Taken::Whole) => self.incoming = Some(offer),
             Ok(Taken::Next(letter)) => {
                 self.output.letters.push(letter);
                 self.incoming = Some(offer);
@@ -60,11 +107,11 @@ impl Node {
                 let store = raw.mut_store().take_store();
                 self.begin_anew(store, offer.message)?;
             }
-            Err(error) if error.kind() == ErrorKind::Full || raw.store().store().is_partial() => {
+            Err(error) if raw.store().store().is_partial() || is_full(&error) && gains(raw) => {
                 self.begin_receiving(offer.message)?;
             }
-            // Entries have come meanwhile, or it was not whole. If it is still needed, it is offered again.
-            Err(error) if error.kind() == ErrorKind::Refused => {}
+            // Entries have come meanwhile, it was not whole, or it finds no room yet. If it is still needed, it is offered again.
+            Err(error) if error.kind() == ErrorKind::Refused || is_full(&error) => {}
             Err(error) => return Err(error),
         }
         Ok(true)
@@ -82,7 +129,7 @@ impl Node {
             return Ok(());
         }
         match store.receive(true) {
-            Err(error) if error.kind() == ErrorKind::Unready => return Ok(()),
+            Err(error) if is_later(&error) && !store.is_partial() => return Ok(()),
             begun => begun?,
         }
         self.forget_all();

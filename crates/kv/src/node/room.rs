@@ -40,6 +40,11 @@ impl Node {
         has_room(self)
     }
 
+    /// Whether this replica leads and its store clears garbage away for what had no room.
+    pub fn collects(&self) -> bool {
+        self.leading().is_some_and(|raw| raw.store().store().collects())
+    }
+
     /// The store has no room for what Raft wants stored.
     pub(super) fn stall(&mut self) -> store::Result<()> {
         let Part::Member(raw) = &mut self.part else { return Ok(()) };

@@ -18,7 +18,7 @@ use crate::store::{self, ErrorKind, Log, change_of_members, is_change_of_members
 impl Node {
     /// Whether there is something to be made durable.
     pub fn wants_persist(&self) -> bool {
-        self.unpersisted.number.is_some() && !self.unpersisted.is_blocked
+        self.unpersisted.is_any() && !self.unpersisted.is_blocked
     }
 
     /// Whether so many entries are not durable that it is better to wait for no more (`Settings::confirm_entries`).
@@ -29,7 +29,9 @@ impl Node {
     /// Makes durable what has come so far. What waited for it can then be taken out.
     pub fn persist(&mut self) -> store::Result<()> {
         let Part::Member(raw) = &mut self.part else { return Ok(()) };
-        let Some(number) = self.unpersisted.number else { return Ok(()) };
+        if !self.unpersisted.is_any() {
+            return Ok(());
+        }
         // Planted: what was not made durable is called so.
         if !planted(300) {
             match raw.mut_store().store_mut().persist() {
@@ -41,7 +43,8 @@ impl Node {
                 persisted => persisted?,
             }
         }
-        (self.unpersisted.number, self.unpersisted.entries) = (None, 0);
+        (self.unpersisted.has_members, self.unpersisted.entries) = (false, 0);
+        let Some(number) = self.unpersisted.number.take() else { return Ok(()) };
         raw.on_persist_ready(number);
         let late = std::mem::take(&mut self.unpersisted.late);
         late.into_iter().for_each(|message| self.output.send(message));
@@ -59,10 +62,11 @@ impl Node {
     /// Gives up what is applied, and lets the store do a part of what can wait. To be called when replies are sent. Returns whether there may
     /// be more to do.
     pub fn tidy(&mut self) -> store::Result<bool> {
-        let Part::Member(raw) = &mut self.part else { return Ok(false) };
+        let receives = self.go_on_receiving()?;
+        let Part::Member(raw) = &mut self.part else { return Ok(receives) };
         let store = raw.mut_store().store_mut();
         store.compact(store.applied())?;
-        store.upkeep()
+        Ok(store.upkeep()? || receives)
     }
 
     /// Does what Raft wants, until it wants nothing.
@@ -158,7 +162,13 @@ impl Node {
         store.commit(last)?;
         if store.standing().members_at != members_at {
             // A replica that has to go back to the members before may need some of those that are gone.
-            store.persist()?;
+            match store.persist() {
+                // It goes on with them: who takes replicas away waits until none is without room.
+                Err(error) if error.kind() == ErrorKind::Full => {
+                    (self.unpersisted.has_members, self.unpersisted.is_blocked) = (true, true);
+                }
+                persisted => persisted?,
+            }
         }
         raw.advance_apply_to(last);
         for entry in &committed {

@@ -6,6 +6,7 @@ use slog::info;
 use super::book;
 use super::control::{Answer, Member, Question, State};
 use super::hello::{ANSWER_BYTES_MAX, Addresses, Word};
+use super::link::Link;
 use super::state::{Handover, Server};
 use super::visitor::Kind;
 use crate::codec::{all_members, change_of};
@@ -56,6 +57,7 @@ impl Server {
         match not_now {
             NotNow::NotLeader { .. } => self.elsewhere(),
             NotNow::Busy => Answer::Busy { why: "another change of members is under way".into() },
+            NotNow::MakesRoom => Answer::Busy { why: "the leader's store makes room".into() },
             NotNow::TooLarge => failed("a cluster has at most 31 members"),
             NotNow::Full => failed("the leader's store has no room: delete keys"),
         }
@@ -124,10 +126,13 @@ impl Server {
         }
     }
 
-    /// Whether the cluster loses its quorum with a voter: those that are left and answer are none of the rest.
+    /// Whether the cluster loses its quorum with a voter: those that are left and answer are none of the rest. One whose process has just ended
+    /// counts as active for a while, but is not connected.
     fn is_needed(&self, members: &ConfState, replica: u64) -> bool {
         let left: Vec<u64> = members.voters.iter().copied().filter(|id| *id != replica).collect();
-        members.voters.contains(&replica) && !self.node.is_quorum_active(&left)
+        let is_up = |id: &&u64| **id == self.id || self.links.get(*id).is_some_and(Link::is_up);
+        let up: Vec<u64> = left.iter().filter(is_up).copied().collect();
+        members.voters.contains(&replica) && self.node.active_of(&up) <= left.len() / 2
     }
 
     /// The members that a new one at an address replaces. Error: one is alive, or may be: it was heard of late, but is not connected, as after

@@ -13,6 +13,7 @@ impl Server {
         let wall_ms = clock::wall_ms();
         metrics::Gauges {
             room: self.room(),
+            shortages: self.node.store().shortages().count,
             process: process::now(),
             start_ms: wall_ms - self.clock.now_ms().min(wall_ms),
             wall_ms,

@@ -32,6 +32,8 @@ pub struct Traffic {
 pub struct Gauges {
     /// Room of the store.
     pub room: Room,
+    /// Writes for which the store's medium had no room.
+    pub shortages: u64,
     /// Figures of the process, as the system has them.
     pub process: Process,
     /// When it was started, and now, in milliseconds since 1970 by the machine's clock.
@@ -190,6 +192,8 @@ fn of_room(page: &mut Page, gauges: &Gauges, traffic: &Traffic) {
     let longest = traffic.longest_turn_us as f64 / 1e6;
     page.one("turn_seconds_max", "gauge", "The longest time between two looks at what has come.", longest);
     page.one("elections_total", "counter", "Elections that the replica has begun.", elections);
+    let help = "Writes for which the store's medium had no room, those that were tried again included.";
+    page.one("store_without_room_total", "counter", help, gauges.shortages);
     let ahead = (gauges.log_clock_ms as f64 - gauges.wall_ms as f64) / 1e3;
     page.one("log_clock_ahead_seconds", "gauge", "The clock of the newest entry less the machine's.", ahead);
 }

@@ -110,6 +110,16 @@ pub struct Handover {
     pub until_ms: u64,
 }
 
+/// State of the log's lines about room. Times are in milliseconds of the server's clock.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RoomLog {
+    pub is_full: bool,
+    pub looked_ms: u64,
+    /// Writes without room that were logged, and when.
+    pub shortages: u64,
+    pub shortage_ms: u64,
+}
+
 /// A server.
 pub struct Server {
     pub config: Config,
@@ -164,8 +174,8 @@ pub struct Server {
     pub ends_ms: Option<u64>,
     /// What it has said last of its role: leader and term.
     pub told: (u64, u64, String),
-    /// Whether it has said last that its store is full, and when it has looked, in milliseconds of its clock.
-    pub told_full: (bool, u64),
+    /// What it has said last of its room.
+    pub room_log: RoomLog,
     /// The time of the log as it has said last.
     pub clock_told: ClockStatus,
     /// Why it could not take a snapshot, as it has said last.
@@ -282,7 +292,7 @@ impl Server {
             pace: clock::Pace::default(),
             ends_ms: None,
             told: (0, 0, String::new()),
-            told_full: (false, 0),
+            room_log: RoomLog::default(),
             clock_told: ClockStatus::default(),
             misfit: String::new(),
             _lock: pool.lock,

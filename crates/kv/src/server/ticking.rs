@@ -12,9 +12,6 @@ use crate::client::{Name, Notice};
 use crate::codec::all_members;
 use crate::store;
 
-/// Milliseconds between two looks at how much room there is.
-const ROOM_MS: u64 = 500;
-
 impl Server {
     /// A moment has passed.
     pub fn tick(&mut self) -> store::Result<()> {
@@ -191,23 +188,6 @@ impl Server {
                 }
                 Notice::Others(count) => warn!(self.log, "more of the same was not logged"; "count" => count),
             }
-        }
-    }
-
-    /// Logs when the store becomes full, and when it is not any more.
-    fn tell_room(&mut self, now_ms: u64) {
-        let (was_full, looked_ms) = self.told_full;
-        if now_ms < looked_ms + ROOM_MS {
-            return;
-        }
-        let room = self.room();
-        self.told_full = (room.is_full(), now_ms);
-        match (was_full, room.is_full()) {
-            (false, true) => {
-                error!(self.log, "the store is full: what puts keys is refused; delete keys"; "free" => room.free, "kept" => room.kept, "size" => room.total)
-            }
-            (true, false) => info!(self.log, "the store has room again"; "free" => room.free, "size" => room.total),
-            _ => {}
         }
     }
 

@@ -2,12 +2,13 @@
 
 use std::io::{self, Read};
 use std::os::unix::net::UnixStream as Pair;
+use std::sync::Arc;
 use std::time::Duration;
 
 use mio::event::Event;
 use mio::net::UnixStream;
 use mio::{Events, Interest};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGINT, SIGTERM, SIGXFSZ};
 use slog::{info, warn};
 
 use super::link::News;
@@ -21,8 +22,10 @@ fn broken(error: io::Error) -> Error {
     Error::new(ErrorKind::Medium, format!("waiting for events: {error}"))
 }
 
-/// Becomes readable when the process is told to end.
+/// Becomes readable when the process is told to end. A file that may not become longer (RLIMIT_FSIZE) ends no process: it is an error of
+/// the write.
 fn signals(server: &Server) -> io::Result<UnixStream> {
+    signal_hook::flag::register(SIGXFSZ, Arc::default())?;
     let (receiver, sender) = Pair::pair()?;
     receiver.set_nonblocking(true)?;
     signal_hook::low_level::pipe::register(SIGTERM, sender.try_clone()?)?;

@@ -6,6 +6,7 @@ use std::ops::Bound;
 use bytes::Bytes;
 use raft::eraftpb::{Entry, EntryType};
 
+use super::times::Times;
 use crate::entry::Deed;
 use crate::node::{Node, Role};
 use crate::store::{FOUNDING, Moment, Store, changes_of};
@@ -21,6 +22,7 @@ pub(super) struct Checks {
     applied: Vec<Entry>,
     /// The clock of the last entry that has one.
     clock_ms: u64,
+    pub(super) times: Times,
     /// The index up to which each replica was compared.
     compared: BTreeMap<u64, u64>,
     /// Counts the times that a replica has come by its state otherwise than by entries.
@@ -36,11 +38,13 @@ impl Checks {
     /// A replica that was restarted may apply again.
     pub(super) fn restarted(&mut self, id: u64) {
         self.compared.remove(&id);
+        self.times.restarted(id);
     }
 
     /// One leader a term; the same entry at each index that is applied.
     pub(super) fn look(&mut self, node: &Node) -> Result<(), String> {
         let (id, status) = (node.id(), node.status());
+        self.times.look(node)?;
         if status.role == Role::Leader {
             let leader = *self.leaders.entry(status.term).or_insert(id);
             if leader != id {
@@ -67,17 +71,14 @@ impl Checks {
         Ok(())
     }
 
-    /// The entry that is applied next, whose clock is not behind.
+    /// The entry that is applied next, whose clock is not behind, nor ahead of what it may be.
     fn push(&mut self, entry: Entry) -> Result<(), String> {
-        if entry.entry_type == EntryType::EntryNormal && !entry.data.is_empty() {
-            let deed = Deed::from_bytes(entry.data.clone()).map_err(|torn| torn.to_string())?;
-            if deed.clock_ms < self.clock_ms {
-                return Err(format!(
-                    "the clock goes back from {} to {} at {}",
-                    self.clock_ms, deed.clock_ms, entry.index
-                ));
+        if let Some(clock_ms) = clock_of(&entry)? {
+            if clock_ms < self.clock_ms {
+                return Err(format!("the clock goes back from {} to {clock_ms} at {}", self.clock_ms, entry.index));
             }
-            self.clock_ms = deed.clock_ms;
+            self.times.applied(clock_ms)?;
+            self.clock_ms = clock_ms;
         }
         self.applied.push(entry);
         Ok(())
@@ -115,6 +116,16 @@ impl Checks {
         }
         Err(format!("{} at {} has the state {found:?}, the entries make {wanted:?}", node.id(), store.applied()))
     }
+}
+
+/// The time that an entry carries, if it has one of its own.
+fn clock_of(entry: &Entry) -> Result<Option<u64>, String> {
+    if entry.entry_type == EntryType::EntryNormal && !entry.data.is_empty() {
+        let deed = Deed::from_bytes(entry.data.clone()).map_err(|torn| torn.to_string())?;
+        return Ok(Some(deed.clock_ms));
+    }
+    // A change of members has it before the change.
+    Ok(entry.context.first_chunk().map(|clock| u64::from_le_bytes(*clock)))
 }
 
 /// If two logs have an entry of the same index and term, they are the same up to there.

@@ -7,6 +7,7 @@ use raft::eraftpb::{ConfState, Entry, SnapshotMetadata};
 
 use super::error::Result;
 use super::format::SnapshotFormat;
+use super::shortages::Shortages;
 use super::standing::Standing;
 use crate::entry::Change;
 use crate::machine::draft::{Each, Part};
@@ -90,11 +91,21 @@ pub trait Store: Send {
     /// Notes the members that the entry at `index` has made. Comes before that entry is committed here.
     fn set_members(&mut self, index: u64, members: &ConfState) -> Result<()>;
 
-    /// Whether an entry with these changes can be appended and leaves room for those that may take more. Clears garbage away if that helps.
+    /// Whether an entry with these changes can be appended and leaves room for those that may take more. Clears garbage away if that helps, or begins to.
     fn has_room(&mut self, changes: &[Change], share: Share) -> Result<bool>;
 
     /// How much room there is.
     fn room(&self) -> Room;
+
+    /// Whether the last entry that was asked for had no room because garbage is still being cleared away. It may have some when
+    /// [`Store::collects`] does not say so any more.
+    fn makes_room(&self) -> bool;
+
+    /// Whether garbage is being cleared away for what had no room.
+    fn collects(&self) -> bool;
+
+    /// Writes for which the medium had no room since the store was opened.
+    fn shortages(&self) -> &Shortages;
 
     /// Appends entries, whose indexes follow one another, and first takes back those that are in their place, with all after. Errors:
     /// `Full`, after which some may have been appended and the call can be made again; `Order` if they do not follow what is
@@ -154,16 +165,26 @@ pub trait Store: Send {
     /// Waits for the chunks of a snapshot, which take the place of log and state. No snapshot of this store may be held. Log and state
     /// stay until [`Store::finish`], and an append or a commit ends the wait; that needs room for both. With `empties` both are given
     /// up now, durably; the standing stays. Until [`Store::finish`] returns, also after a failure, [`Store::is_partial`] then, and
-    /// nothing can be read or appended.
+    /// nothing can be read or appended. Error: `Full`, after which nothing has changed.
     fn receive(&mut self, empties: bool) -> Result<()>;
+
+    /// Whether [`Store::receive`] with `empties` makes room for what is received.
+    fn gains_by_emptying(&self) -> bool;
 
     /// Takes the next chunk. Errors, after which [`Store::receive`] begins again: `Refused` if it is not whole or not the next, or nothing
     /// is waited for; `Full`.
     fn push(&mut self, number: u32, chunk: &[u8]) -> Result<()>;
 
-    /// Puts what was received in force, durably, and notes its members. Error: `Refused` if it is not whole or not of this
-    /// index and term.
-    fn finish(&mut self, metadata: &SnapshotMetadata) -> Result<()>;
+    /// Puts a part of what was received in force, and notes its members with the last. Returns whether all is in force, durably. Until it
+    /// is, log and state are as they were, and go on; what ends the wait for chunks ends this. Errors: `Refused` if it is not whole or not of
+    /// this index and term, or was ended; `Full`, after which log and state are as they were.
+    fn finish_some(&mut self, metadata: &SnapshotMetadata) -> Result<bool>;
+
+    /// [`Store::finish_some`] until all is in force.
+    fn finish(&mut self, metadata: &SnapshotMetadata) -> Result<()> {
+        while !self.finish_some(metadata)? {}
+        Ok(())
+    }
 
     /// Whether the store was emptied for a snapshot that has not come wholly.
     fn is_partial(&self) -> bool;

@@ -25,7 +25,7 @@ use raft::eraftpb::{ConfState, Entry, SnapshotMetadata};
 use super::entries;
 use super::error::{Error, Result};
 use super::ring::{Base, Ring};
-use super::{Footprint, Moment, Outgoing, Room, Share, SnapshotFormat, Standing, Store};
+use super::{Footprint, Moment, Outgoing, Room, Share, Shortages, SnapshotFormat, Standing, Store};
 use crate::entry::Change;
 use crate::machine::draft::{Each, Part, begin, part_of};
 
@@ -73,6 +73,7 @@ pub struct MapStore {
     is_partial: bool,
     receiving: Option<Receiving>,
     room: room::Room,
+    shortages: Shortages,
 }
 
 impl MapStore {
@@ -105,6 +106,7 @@ impl MapStore {
             is_partial,
             receiving: None,
             room: room::Room::default(),
+            shortages: Shortages::default(),
         })
     }
 
@@ -177,6 +179,18 @@ impl Store for MapStore {
         room::of(&*self.map, &self.room)
     }
 
+    fn makes_room(&self) -> bool {
+        self.room.waits
+    }
+
+    fn collects(&self) -> bool {
+        self.map.is_asked()
+    }
+
+    fn shortages(&self) -> &Shortages {
+        &self.shortages
+    }
+
     fn append(&mut self, entries: &[Entry]) -> Result<()> {
         self.check_whole()?;
         let last = self.ring.last();
@@ -186,7 +200,8 @@ impl Store for MapStore {
             self.map.rollback(from)?;
             self.ring.truncate(from);
         }
-        entries.iter().try_for_each(|entry| self.append_one(entry))
+        let appended = entries.iter().try_for_each(|entry| self.append_one(entry));
+        self.shortages.watch(appended)
     }
 
     fn persist(&mut self) -> Result<()> {
@@ -286,12 +301,17 @@ impl Store for MapStore {
             self.receiving = Some(Receiving { loader, next: 0 });
             return Ok(());
         }
-        let loader = self.map.reset_and_load()?;
+        let reset = self.map.reset_and_load().map_err(Error::from);
+        let loader = self.shortages.watch(reset)?;
         self.receiving = Some(Receiving { loader, next: 0 });
         self.is_partial = true;
         self.applied = 0;
         self.ring = Ring::new(Base::default(), self.config.ring_bytes);
         Ok(())
+    }
+
+    fn gains_by_emptying(&self) -> bool {
+        true
     }
 
     fn push(&mut self, number: u32, chunk: &[u8]) -> Result<()> {
@@ -305,10 +325,10 @@ impl Store for MapStore {
         if pushed.is_err() {
             self.receiving = None;
         }
-        pushed
+        self.shortages.watch(pushed)
     }
 
-    fn finish(&mut self, metadata: &SnapshotMetadata) -> Result<()> {
+    fn finish_some(&mut self, metadata: &SnapshotMetadata) -> Result<bool> {
         let Some(Receiving { loader, .. }) = self.receiving.take() else {
             return Err(Error::refused("none is being received"));
         };
@@ -318,12 +338,12 @@ impl Store for MapStore {
         self.note(standing)?;
         if let Err(error) = loader.finish() {
             self.note(before)?;
-            return Err(open::refused(error));
+            return self.shortages.watch(Err(open::refused(error)));
         }
         match open::received(&*self.map, metadata, self.config.ring_bytes) {
             Ok(ring) => {
                 (self.ring, self.applied, self.is_partial) = (ring, metadata.index, false);
-                Ok(())
+                Ok(true)
             }
             Err(error) => {
                 self.receive(true)?;

@@ -19,9 +19,11 @@ mod outgoing;
 mod room;
 mod sim_disk;
 mod tail;
+mod taking;
 mod upkeep;
 mod versions;
 
+use std::collections::BTreeMap;
 use std::ops::{Bound, Range};
 use std::sync::Arc;
 
@@ -31,7 +33,7 @@ use raft::eraftpb::{ConfState, Entry, SnapshotMetadata};
 use super::entries;
 use super::error::{Error, Result};
 use super::ring::{Base, Ring};
-use super::{ErrorKind, Footprint, Moment, Outgoing, Room, Share, SnapshotFormat, Standing, Store};
+use super::{ErrorKind, Footprint, Moment, Outgoing, Room, Share, Shortages, SnapshotFormat, Standing, Store};
 use crate::entry::Change;
 use crate::machine::draft::{Each, Part, part_of};
 use checkpoint::Checkpoint;
@@ -42,7 +44,11 @@ use item::Item;
 use known::Known;
 pub use sim_disk::SimDisk;
 use tail::Tail;
+use taking::Taking;
 use versions::Versions;
+
+/// Calls of [`Store::upkeep`] after which the state is written out again that had no room.
+const RESTS: u32 = 64;
 
 /// A store with a write-ahead log.
 pub struct WalStore {
@@ -56,8 +62,12 @@ pub struct WalStore {
     checkpoint: Option<Checkpoint>,
     is_partial: bool,
     receiving: Option<outgoing::Parser>,
+    taking: Option<Taking>,
+    /// States that were given up, of which a part goes at a time.
+    let_go: Vec<BTreeMap<Bytes, Bytes>>,
     /// How much room the disk has.
     known: Known,
+    shortages: Shortages,
     /// The first failure of the medium. What is in the files is not known after it.
     failure: Option<Error>,
 }
@@ -81,12 +91,15 @@ impl WalStore {
             tail,
             standing,
             ring,
-            versions: Versions::of(pairs),
+            versions: Versions::read(pairs),
             applied: base.index,
             checkpoint: None,
             is_partial,
             receiving: None,
+            taking: None,
+            let_go: Vec::new(),
             known: Known::default(),
+            shortages: Shortages::default(),
             failure: None,
         };
         if is_partial {
@@ -125,7 +138,7 @@ impl WalStore {
 
     /// Keeps the failure of a medium. That a file has no room is none: what is in it is known, and the call can be made again.
     fn watch<T>(&mut self, result: Result<T>) -> Result<T> {
-        result.inspect_err(|error| {
+        self.shortages.watch(result).inspect_err(|error| {
             if error.kind() != ErrorKind::Full {
                 self.failure = Some(error.clone());
             }
@@ -168,10 +181,22 @@ impl Store for WalStore {
         self.room_left()
     }
 
+    fn makes_room(&self) -> bool {
+        false
+    }
+
+    fn collects(&self) -> bool {
+        false
+    }
+
+    fn shortages(&self) -> &Shortages {
+        &self.shortages
+    }
+
     fn append(&mut self, entries: &[Entry]) -> Result<()> {
         self.check_whole()?;
         let Some(from) = entries::begin(entries, self.ring.last(), self.applied)? else { return Ok(()) };
-        self.receiving = None;
+        self.end_receiving();
         self.ring.truncate(from);
         self.versions.take_back(from);
         for entry in entries {
@@ -199,7 +224,7 @@ impl Store for WalStore {
             )));
         }
         if index > self.applied {
-            self.receiving = None;
+            self.end_receiving();
             Item::Commit(index).put(&mut self.tail.items);
             self.apply(index)?;
         }
@@ -281,38 +306,49 @@ impl Store for WalStore {
 
     fn receive(&mut self, empties: bool) -> Result<()> {
         self.check_usable()?;
+        self.end_receiving();
         if !empties && !self.is_partial {
             self.receiving = Some(outgoing::Parser::default());
             return Ok(());
         }
-        self.checkpoint = None;
-        Item::Reset.put(&mut self.tail.items);
-        self.persist()?;
-        (self.is_partial, self.applied, self.versions) = (true, 0, Versions::default());
+        if !self.is_partial {
+            self.reset()?;
+        }
+        self.give_up_checkpoint();
+        (self.is_partial, self.applied) = (true, 0);
+        self.let_go_later(Versions::default());
         self.ring = Ring::new(Base::default(), self.config.ring_bytes);
         self.receiving = Some(outgoing::Parser::default());
         Ok(())
+    }
+
+    /// What is given up lies in the files until another state is whole.
+    fn gains_by_emptying(&self) -> bool {
+        false
     }
 
     fn push(&mut self, number: u32, chunk: &[u8]) -> Result<()> {
         let Some(parser) = &mut self.receiving else { return Err(Error::refused("none is being received")) };
         let pushed = parser.push(number, chunk).map_err(Error::refused);
         if pushed.is_err() {
-            self.receiving = None;
+            self.end_receiving();
         }
         pushed
     }
 
-    fn finish(&mut self, metadata: &SnapshotMetadata) -> Result<()> {
-        let Some(parser) = self.receiving.take() else { return Err(Error::refused("none is being received")) };
-        let (base, pairs) = parser.finish().map_err(Error::refused)?;
-        if (base.index, base.term) != (metadata.index, metadata.term) {
-            return Err(Error::refused(format!("it is of index {}, term {}", base.index, base.term)));
+    fn finish_some(&mut self, metadata: &SnapshotMetadata) -> Result<bool> {
+        self.check_usable()?;
+        let taking = match self.taking.take() {
+            Some(taking) => Ok(taking),
+            None => self.begin_taking(metadata),
+        };
+        let taken = taking.and_then(|taking| self.take(taking, metadata));
+        match taken.as_ref().map_err(Error::kind) {
+            Err(ErrorKind::Refused) => return taken,
+            Err(ErrorKind::Full) => self.give_up_checkpoint(),
+            _ => {}
         }
-        let standing = self.standing.received(metadata)?;
-        // The content of the files is not known after a failure in the midst, also for want of room.
-        let written = self.replace(standing, base, pairs);
-        written.inspect_err(|error| self.failure = Some(error.clone()))
+        self.watch(taken)
     }
 
     fn is_partial(&self) -> bool {
@@ -321,12 +357,15 @@ impl Store for WalStore {
 
     fn upkeep(&mut self) -> Result<bool> {
         self.check_usable()?;
-        let stepped = self.step();
+        let has_more = self.let_some_go();
+        let stepped = self.step().map(|has_state| has_state || has_more);
+        let stepped = self.watch(stepped);
         if stepped.as_ref().is_err_and(|error| error.kind() == ErrorKind::Full) {
             // The state as it was, and all logs since, are as they were.
             self.give_up_checkpoint();
+            self.known.rests = RESTS;
             return Ok(false);
         }
-        self.watch(stepped)
+        stepped
     }
 }

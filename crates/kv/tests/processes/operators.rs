@@ -9,7 +9,7 @@ use super::replica::{Replica, cluster, leader, set, wait_for};
 use super::resp::Reply;
 
 /// The status and the body of a path.
-fn get(replica: &Replica, path: &str) -> (String, String) {
+pub fn get(replica: &Replica, path: &str) -> (String, String) {
     get_at(replica, "localhost", path)
 }
 

@@ -1,6 +1,9 @@
 //! A cluster whose quorum is lost for good, and what keeps operators from losing it.
 
+use std::collections::BTreeSet;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::time::Duration;
 
 use super::replica::{Replica, cluster, leader, set};
 use super::resp::Reply;
@@ -37,7 +40,17 @@ fn a_lost_quorum_is_recovered_from() {
         assert!(said.contains("in use"), "{said}");
         replicas.iter_mut().for_each(Replica::kill);
         let before = files(&replicas[last].data());
-        let said = new.done(&["recover", "--from", &from]);
+        // Its copy has all values and the hashes of passwords.
+        let copy = top.path().join("new/data.recovering");
+        let said = std::thread::scope(|scope| {
+            let recovering = scope.spawn(|| new.done(&["recover", "--from", &from]));
+            let mut modes = BTreeSet::new();
+            while !recovering.is_finished() {
+                modes.extend(copy.metadata().map(|found| found.permissions().mode() & 0o777));
+            }
+            assert_eq!(modes, BTreeSet::from([0o700]), "{store}");
+            recovering.join().expect("it ends")
+        });
         assert!(said.contains("the first of") && said.contains("never start a replica of the old cluster"), "{said}");
         assert!(before == files(&replicas[last].data()), "the directory was changed");
         assert!(!top.path().join("new/data.recovering").exists());
@@ -80,4 +93,43 @@ fn a_learner_that_never_answered_is_not_promoted() {
     let mut client = replica.client().expect("a client");
     assert_eq!(client.call(&["SET", "key", "value"]).expect("a reply"), Reply::Text("OK".into()));
     replica.done(&["members", "remove", "77"]);
+}
+
+/// Hazard: operators take the cluster its quorum: the last voter, or one without which those that answer are none. Right after a crash too, when
+/// the dead one was heard a moment ago.
+#[test]
+fn a_voter_that_a_quorum_needs_is_not_removed() {
+    let top = tempfile::tempdir().expect("a directory");
+    let mut replicas = cluster(top.path(), "list", "");
+    let leads = leader(&replicas);
+    let first = replicas.remove(leads);
+    let [second, dead] = &mut replicas[..] else { panic!("two others") };
+    let said = first.refused(&["members", "remove", "4242"], 2);
+    assert!(said.contains("there is no member 4242"), "{said}");
+    let said = first.refused(&["members", "remove", "none"], 2);
+    assert!(said.contains("is no id of a replica"), "{said}");
+    let (id, last) = (second.id(), dead.id().to_string());
+    let is_voter = || {
+        let state = first.state().expect("a state");
+        let members = state["members"].as_array().expect("members");
+        members.iter().any(|one| one["replica"] == id && one["kind"] == "voter")
+    };
+    dead.kill();
+    std::thread::scope(|scope| {
+        let removing = scope.spawn(|| first.command(&["members", "remove", &id.to_string()]));
+        std::thread::sleep(Duration::from_millis(1500));
+        assert!(!removing.is_finished() && is_voter());
+        dead.start();
+        let output = removing.join().expect("a command");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    });
+    assert!(!is_voter());
+    dead.votes();
+    let mut client = first.client().expect("a client");
+    assert_eq!(client.call(&["SET", "key", "value"]).expect("a reply"), Reply::Text("OK".into()));
+    // And the last one stays.
+    first.done(&["members", "remove", &last]);
+    let said = first.refused(&["members", "remove", &first.id().to_string()], 2);
+    assert!(said.contains("the only voter"), "{said}");
+    assert_eq!(client.call(&["SET", "key", "value"]).expect("a reply"), Reply::Text("OK".into()));
 }

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
+
 use super::resp::{Client, Reply};
 
 /// How long anything may take.
@@ -96,6 +98,23 @@ impl Replica {
         let mut command = Command::new(env!("CARGO_BIN_EXE_perdura-kv"));
         command.args(["serve", "--config"]).arg(self.config()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         self.process = Some(command.spawn().expect("the process starts"));
+    }
+
+    /// Starts the process, whose files may have so many bytes each.
+    pub fn start_with_files_of(&mut self, bytes: u64) {
+        let log = File::options().create(true).append(true).open(self.place.join("log")).expect("a log");
+        let mut command = Command::new("sh");
+        let limited = format!("ulimit -S -f {} && exec \"$0\" \"$@\"", bytes / 512);
+        command.args(["-c", &limited, env!("CARGO_BIN_EXE_perdura-kv"), "serve", "--config"]).arg(self.config());
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        self.process = Some(command.spawn().expect("the process starts"));
+    }
+
+    /// Lets each file of the process have so many bytes from now on, or as many as it wants. What files have stays.
+    pub fn limit_files(&self, bytes: Option<u64>) {
+        let process = self.process.as_ref().expect("it runs");
+        let limit = Rlimit { current: bytes, maximum: None };
+        prlimit(Some(Pid::from_child(process)), Resource::Fsize, limit).expect("a limit");
     }
 
     /// Kills the process, without any warning.

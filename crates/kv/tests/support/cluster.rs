@@ -96,13 +96,29 @@ impl Cluster {
         Self::with_maps(Variant::List, &vec![32 << 20; count as usize], settings)
     }
 
+    /// One replica, and a connection to it.
+    #[allow(dead_code, reason = "only some tests need no other")]
+    pub fn one() -> (Self, u32) {
+        let mut cluster = Self::new(1, &Settings::default());
+        let token = cluster.open(1);
+        (cluster, token)
+    }
+
     /// As many replicas as there are sizes of maps.
     pub fn with_maps(variant: Variant, bytes: &[u64], settings: &Settings) -> Self {
         let ids: Vec<u64> = (1..=bytes.len() as u64).collect();
-        let mut replicas = BTreeMap::new();
-        for (id, bytes) in ids.iter().zip(bytes) {
+        let made = |(id, bytes): (&u64, &u64)| {
             let standing = Standing::founder(7, *id, ids.clone());
-            let (place, store) = Place::create(variant, *bytes, &standing).expect("a store");
+            Place::create(variant, *bytes, &standing).expect("a store")
+        };
+        Self::with_stores(ids.iter().zip(bytes).map(made).collect(), settings)
+    }
+
+    /// As many replicas as there are stores of founders, and where each lies.
+    pub fn with_stores(stores: Vec<(Place, Box<dyn Store>)>, settings: &Settings) -> Self {
+        let ids: Vec<u64> = (1..=stores.len() as u64).collect();
+        let mut replicas = BTreeMap::new();
+        for (id, (place, store)) in ids.iter().zip(stores) {
             replicas.insert(*id, replica(place, store, settings, &ids, *id));
         }
         let (settings, now_us) = (settings.clone(), 1_700_000_000_000_000);

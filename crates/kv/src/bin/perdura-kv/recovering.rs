@@ -5,6 +5,8 @@
 //! was acknowledged is among them if it ever came here. What came here only to be acknowledged elsewhere may be lost: the replica that has
 //! most of the log is the one to recover from.
 
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use perdura_kv::config::{Config, StoreKind};
@@ -69,7 +71,8 @@ impl Copy {
         name.push(".recovering");
         let place = PathBuf::from(name);
         let named = |error: std::io::Error| Failure::refused(format!("copying {from} to {}: {error}", place.display()));
-        std::fs::create_dir(&place).map_err(named)?;
+        // It has all values, and the hashes of passwords.
+        DirBuilder::new().mode(0o700).create(&place).map_err(named)?;
         let copy = Copy(place.clone());
         for entry in std::fs::read_dir(from).map_err(named)? {
             let entry = entry.map_err(named)?;

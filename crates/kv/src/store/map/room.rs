@@ -18,6 +18,10 @@ const NODES_BYTES: u64 = 2048;
 #[derive(Debug, Default)]
 pub(super) struct Room {
     garbage_left: u64,
+    /// Garbage that there was when the map was asked to collect, if nothing has had room since.
+    asked_at: Option<u64>,
+    /// Whether the last entry had no room because that has not ended.
+    pub(super) waits: bool,
     /// Bytes that were free, with garbage, when keys were refused, if they were last.
     refused_at: Option<u64>,
 }
@@ -61,14 +65,28 @@ impl Room {
             (has_bytes && map.has_run(longest), usage)
         };
         let (mut has_room, usage) = fits();
+        self.waits = false;
         // What no collection could free does not start another.
         if !has_room && !usage.held && usage.garbage >= self.garbage_left + bytes {
-            map.collect()?;
+            // A round takes long: nobody waits for it here.
+            self.waits = map.is_asked();
+            if self.waits {
+                return Ok(false);
+            }
+            match self.asked_at.take() {
+                // The round has ended, and what it has left stays.
+                Some(garbage) if usage.garbage >= garbage => self.garbage_left = usage.garbage,
+                _ if map.ask_collection() => {
+                    (self.asked_at, self.waits) = (Some(usage.garbage), true);
+                    return Ok(false);
+                }
+                _ => _ = map.collect()?,
+            }
             let (has_room_now, usage) = fits();
             (has_room, self.garbage_left) = (has_room_now, usage.garbage);
         }
         if has_room {
-            self.garbage_left = 0;
+            (self.garbage_left, self.asked_at) = (0, None);
         }
         let usage = map.usage();
         // That a large value has no room says little of others.

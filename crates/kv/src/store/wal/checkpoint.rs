@@ -5,11 +5,14 @@ use std::ops::Bound;
 
 use bytes::{Bytes, BytesMut};
 
-use super::super::error::{Error, Result};
+use super::super::error::{Error, ErrorKind, Result};
 use super::super::ring::Base;
 use super::disk::{Disk, DiskFile};
 use super::frame::{FRAMES_AT, Seal};
 use super::item::{Item, put_pair};
+
+/// Bytes that are written before they are synced.
+const SYNC_BYTES: u64 = 4 << 20;
 
 /// The name of a state while it is being written.
 pub(super) const UNFINISHED: &str = "state.new";
@@ -23,6 +26,8 @@ pub(super) struct Checkpoint {
     seal: Seal,
     file: Box<dyn DiskFile>,
     at: u64,
+    /// Bytes that are synced.
+    synced: u64,
     number: u64,
     /// The last key that was written.
     key: Option<Bytes>,
@@ -38,7 +43,7 @@ impl Checkpoint {
         let file = disk.create(UNFINISHED).map_err(failed)?;
         let seal = Seal { salt: disk.salt().map_err(failed)?, of };
         file.write_at(0, &seal.head()).map_err(failed)?;
-        let mut begun = Self { seal, file, at: FRAMES_AT, number: 0, key: None };
+        let mut begun = Self { seal, file, at: FRAMES_AT, synced: 0, number: 0, key: None };
         let mut items = BytesMut::new();
         Item::Base(base).put(&mut items);
         begun.write(&items)?;
@@ -54,6 +59,11 @@ impl Checkpoint {
         let frame = self.seal.frame(self.number, items);
         self.file.write_at(self.at, &frame).map_err(|error| Error::io(UNFINISHED, "writing", error))?;
         (self.at, self.number) = (self.at + frame.len() as u64, self.number + 1);
+        // All at once would take long at the end.
+        if self.at >= self.synced + SYNC_BYTES {
+            self.file.sync().map_err(|error| Error::io(UNFINISHED, "syncing", error))?;
+            self.synced = self.at;
+        }
         Ok(())
     }
 
@@ -72,7 +82,7 @@ impl Checkpoint {
         Ok(self.key.is_none())
     }
 
-    /// Puts the state in force. It is that of `applied`, or for some keys earlier.
+    /// Puts the state in force. It is that of `applied`, or for some keys earlier. Error: `Full`, after which it is not in force.
     pub(super) fn end(mut self, disk: &dyn Disk, applied: u64) -> Result<()> {
         let mut items = BytesMut::new();
         Item::End(applied).put(&mut items);
@@ -81,8 +91,14 @@ impl Checkpoint {
         self.file.sync().map_err(failed)?;
         disk.sync().map_err(failed)?;
         disk.rename(UNFINISHED, &state_name(self.seal.of)).map_err(failed)?;
-        disk.sync().map_err(failed)?;
-        remove_before(disk, self.seal.of)
+        // It cannot be taken back any more.
+        let torn = |error| Error::new(ErrorKind::Medium, format!("{UNFINISHED}: finishing it: {error}"));
+        disk.sync().map_err(torn)?;
+        match remove_before(disk, self.seal.of) {
+            // They go with the next state.
+            Err(error) if error.kind() == ErrorKind::Full => Ok(()),
+            removed => removed,
+        }
     }
 }
 

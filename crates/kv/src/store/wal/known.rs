@@ -8,4 +8,6 @@ pub(super) struct Known {
     pub(super) asked_at: Option<u64>,
     /// Whether the last write had no room.
     pub(super) is_blocked: bool,
+    /// Calls that are left until the state is written out again, which had no room.
+    pub(super) rests: u32,
 }

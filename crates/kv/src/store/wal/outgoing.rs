@@ -14,6 +14,7 @@ use super::super::Outgoing;
 use super::super::error::{Error, ErrorKind, Result};
 use super::super::ring::Base;
 use super::item::{Item, put_pair};
+use super::versions::weight;
 use crate::codec::Reader;
 
 /// Chunks that can be asked for again, besides the first.
@@ -125,6 +126,8 @@ pub(super) struct Parser {
     rest: BytesMut,
     base: Option<Base>,
     pairs: BTreeMap<Bytes, Bytes>,
+    /// What the pairs weigh.
+    bytes: u64,
     end: Option<u64>,
 }
 
@@ -162,7 +165,10 @@ impl Parser {
             Item::Pair(key, value) if self.base.is_some() && self.end.is_none() => {
                 // Of their own, so that they do not hold whole chunks.
                 let own = |bytes: Bytes| Bytes::copy_from_slice(&bytes);
-                self.pairs.insert(own(key), own(value));
+                self.bytes += weight(&key, &value);
+                if let Some(before) = self.pairs.insert(own(key.clone()), own(value)) {
+                    self.bytes -= weight(&key, &before);
+                }
             }
             Item::End(index) if self.base.is_some_and(|base| base.index == index) => self.end = Some(index),
             _ => return Err("an item that does not follow the one before".into()),
@@ -170,10 +176,10 @@ impl Parser {
         Ok(())
     }
 
-    /// The whole, or what is missing.
-    pub(super) fn finish(self) -> std::result::Result<(Base, BTreeMap<Bytes, Bytes>), String> {
+    /// The whole and what its pairs weigh, or what is missing.
+    pub(super) fn finish(self) -> std::result::Result<(Base, BTreeMap<Bytes, Bytes>, u64), String> {
         match (self.base, self.end) {
-            (Some(base), Some(_)) if self.rest.is_empty() => Ok((base, self.pairs)),
+            (Some(base), Some(_)) if self.rest.is_empty() => Ok((base, self.pairs, self.bytes)),
             _ => Err("it is not whole".into()),
         }
     }

@@ -71,7 +71,9 @@ impl WalStore {
             Share::System => self.state_needs() + bytes + EXTENTS_KEPT / 2 * self.config.extent_bytes,
             Share::Deletions => 0,
         };
-        let wanted = unwritten + bytes + kept;
+        // The log of a disk that others have filled takes deletions as long as it need not become longer.
+        let spare = if share == Share::Deletions { self.tail.spare_bytes() } else { 0 };
+        let wanted = (unwritten + bytes + kept).saturating_sub(spare);
         Ok(self.free_bytes(false)? >= wanted || self.free_bytes(true)? >= wanted)
     }
 

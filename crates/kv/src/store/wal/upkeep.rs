@@ -1,25 +1,31 @@
-//! When the state is written out, and how one that was received takes its place.
+//! When the state is written out, and how one that was received takes its place (taking.rs).
 
-use std::collections::BTreeMap;
+use raft::eraftpb::SnapshotMetadata;
 
-use bytes::Bytes;
-
-use super::super::error::{Error, Result};
+use super::super::error::{Error, ErrorKind, Result};
 use super::super::ring::{Base, Ring};
 use super::checkpoint::{Checkpoint, UNFINISHED};
 use super::disk::Disk;
 use super::item::Item;
 use super::tail::{Tail, log_name};
+use super::taking::Taking;
 use super::versions::Versions;
 use super::{Standing, WalStore};
+
+/// Pairs of a state that was given up which one call lets go.
+const PAIRS_LET_GO: usize = 1000;
 
 impl WalStore {
     /// Begins to write the state out if the log is long, or goes on with it. Returns whether there is more to do.
     pub(super) fn step(&mut self) -> Result<bool> {
-        if self.is_partial {
+        if self.is_partial || self.taking.is_some() {
             return Ok(false);
         }
         let Some(checkpoint) = &mut self.checkpoint else {
+            if self.known.rests > 0 {
+                self.known.rests -= 1;
+                return Ok(false);
+            }
             let is_long = self.tail.at >= self.config.log_bytes && self.has_room_for_state()?;
             if !is_long && !self.wants_state()? {
                 return Ok(false);
@@ -47,17 +53,37 @@ impl WalStore {
         let pending = self.ring.entries(index + 1, self.ring.last() + 1, u64::MAX)?;
         first.extend(pending.into_iter().map(Item::Entry));
         let checkpoint = Checkpoint::begin(&self.disk, of, base)?;
-        match Tail::begin(&self.disk, of, &first, self.config.extent_bytes) {
-            Ok(tail) => self.tail = tail,
-            Err(error) => {
-                // The log before goes on, and none may follow it.
-                let name = log_name(of);
-                self.disk.remove(&name).map_err(|error| Error::io(&name, "removing it", error))?;
-                return Err(error);
-            }
-        }
+        self.tail = self.begin_log(of, &first)?;
         self.checkpoint = Some(checkpoint);
         Ok(())
+    }
+
+    /// Makes the log that follows the present one. Error: `Full`, after which there is none.
+    pub(super) fn begin_log(&self, of: u64, first: &[Item]) -> Result<Tail> {
+        let begun = Tail::begin(&self.disk, of, first, self.config.extent_bytes);
+        begun.or_else(|error| self.remove_log(of).and(Err(error)))
+    }
+
+    /// Removes a log that was begun, durably: the one before goes on, and what it says then would be taken back by one that follows it.
+    pub(super) fn remove_log(&self, of: u64) -> Result<()> {
+        let name = log_name(of);
+        let failed = |error: std::io::Error| Error::new(ErrorKind::Medium, format!("{name}: removing it: {error}"));
+        match self.disk.remove(&name) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(failed(error)),
+            _ => {}
+        }
+        self.disk.sync().map_err(failed)
+    }
+
+    /// Notes that log and state are given up, durably. Error: `Full`, after which they are not.
+    pub(super) fn reset(&mut self) -> Result<()> {
+        let before = self.tail.items.len();
+        Item::Reset.put(&mut self.tail.items);
+        let persisted = self.tail.persist(self.config.extent_bytes);
+        if persisted.is_err() {
+            self.tail.items.truncate(before);
+        }
+        self.watch(persisted)
     }
 
     /// Gives up to write the state out. It is tried again when the log has become longer.
@@ -67,19 +93,70 @@ impl WalStore {
         let _ = self.disk.remove(UNFINISHED);
     }
 
-    /// Replaces all by a state that was received.
-    pub(super) fn replace(&mut self, standing: Standing, base: Base, pairs: BTreeMap<Bytes, Bytes>) -> Result<()> {
-        self.checkpoint = None;
+    /// Begins to put what was received in force.
+    pub(super) fn begin_taking(&mut self, metadata: &SnapshotMetadata) -> Result<Taking> {
+        let Some(parser) = self.receiving.take() else { return Err(Error::refused("none is being received")) };
+        let (base, pairs, bytes) = parser.finish().map_err(Error::refused)?;
+        if (base.index, base.term) != (metadata.index, metadata.term) {
+            return Err(Error::refused(format!("it is of index {}, term {}", base.index, base.term)));
+        }
+        self.standing.received(metadata)?;
+        self.give_up_checkpoint();
+        let checkpoint = Checkpoint::begin(&self.disk, self.tail.seal.of + 1, base)?;
+        Ok(Taking { checkpoint, base, pairs, bytes })
+    }
+
+    /// Goes on with it. Returns whether it is in force. Error: `Full`, after which all is as it was.
+    pub(super) fn take(&mut self, mut taking: Taking, metadata: &SnapshotMetadata) -> Result<bool> {
+        if !taking.checkpoint.step(&taking.pairs, self.config.step_bytes)? {
+            self.taking = Some(taking);
+            return Ok(false);
+        }
+        let Taking { checkpoint, base, pairs, bytes } = taking;
+        let standing = self.standing.received(metadata)?;
         self.tail.persist(self.config.extent_bytes)?;
         let of = self.tail.seal.of + 1;
-        let first = [Item::Standing(Box::new(standing.clone())), Item::Base(base)];
-        self.tail = Tail::begin(&self.disk, of, &first, self.config.extent_bytes)?;
-        let mut checkpoint = Checkpoint::begin(&self.disk, of, base)?;
-        while !checkpoint.step(&pairs, self.config.step_bytes)? {}
-        checkpoint.end(&self.disk, base.index)?;
+        let tail = self.begin_log(of, &[Item::Standing(Box::new(standing.clone())), Item::Base(base)])?;
+        if let Err(error) = checkpoint.end(&self.disk, base.index) {
+            if error.kind() == ErrorKind::Full {
+                self.remove_log(of)?;
+            }
+            return Err(error);
+        }
+        self.tail = tail;
+        self.put_in_memory(standing, base, Versions::of(pairs, bytes));
+        Ok(true)
+    }
+
+    fn put_in_memory(&mut self, standing: Standing, base: Base, versions: Versions) {
         (self.standing, self.applied, self.is_partial) = (standing, base.index, false);
-        self.versions = Versions::of(pairs);
         self.ring = Ring::new(base, self.config.ring_bytes);
-        Ok(())
+        self.let_go_later(versions);
+    }
+
+    /// Replaces the state in DRAM. To let go of a large one takes long.
+    pub(super) fn let_go_later(&mut self, versions: Versions) {
+        let old = std::mem::replace(&mut self.versions, versions);
+        self.let_go.push(old.into_applied());
+    }
+
+    /// Lets go of a part of what was given up. Returns whether there is more.
+    pub(super) fn let_some_go(&mut self) -> bool {
+        let Some(last) = self.let_go.last_mut() else { return false };
+        for _ in 0..PAIRS_LET_GO {
+            if last.pop_first().is_none() {
+                self.let_go.pop();
+                break;
+            }
+        }
+        !self.let_go.is_empty()
+    }
+
+    /// Waits for no snapshot any more.
+    pub(super) fn end_receiving(&mut self) {
+        self.receiving = None;
+        if self.taking.take().is_some() {
+            self.give_up_checkpoint();
+        }
     }
 }

@@ -34,10 +34,20 @@ fn weight_of(key: &[u8], value: Option<&Bytes>) -> u64 {
 }
 
 impl Versions {
-    /// A state of which all is applied.
-    pub(super) fn of(applied: BTreeMap<Bytes, Bytes>) -> Self {
-        let applied_bytes = applied.iter().map(|(key, value)| weight(key, value)).sum();
+    /// A state of which all is applied, and the sum of what its pairs weigh.
+    pub(super) fn of(applied: BTreeMap<Bytes, Bytes>, applied_bytes: u64) -> Self {
         Self { applied, pending: BTreeMap::new(), applied_bytes, pending_bytes: 0 }
+    }
+
+    /// A state that was read at the start.
+    pub(super) fn read(applied: BTreeMap<Bytes, Bytes>) -> Self {
+        let bytes = applied.iter().map(|(key, value)| weight(key, value)).sum();
+        Self::of(applied, bytes)
+    }
+
+    /// What is applied.
+    pub(super) fn into_applied(self) -> BTreeMap<Bytes, Bytes> {
+        self.applied
     }
 
     /// Bytes that the applied state takes, and what is not applied.
