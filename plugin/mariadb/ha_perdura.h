@@ -155,6 +155,8 @@ private:
   int next_to_lock(uchar *record, PerduraCode code);
   int search_again(uchar *record);
   void note_sizes(uint flag);
+  double rows_beyond_few(uint index, ha_rows rows) const;
+  double further_range_cost(uint index, ha_rows rows) const;
   void sample_indexes();
   void sample_index(uint index);
   int pass_auto_increment(const uchar *record);
