@@ -159,7 +159,7 @@ private:
   double further_range_cost(uint index, ha_rows rows) const;
   void sample_indexes();
   void sample_index(uint index);
-  int pass_auto_increment(const uchar *record);
+  int pass_auto_increment(const uchar *record, bool inserts);
   bool make_keys(const uchar *record, PerduraKey *keys);
   bool find_changes(const uchar *before, const uchar *after, PerduraKeyChange *changes, size_t *count);
   int seek(uchar *record, const PerduraBound &bound, PerduraStep step, bool whole);

@@ -22,12 +22,14 @@ using namespace perdura;
 void ha_perdura::get_auto_increment(ulonglong offset, ulonglong increment, ulonglong wanted, ulonglong *first, ulonglong *count)
 {
   uint64_t reserved, found;
-  /* What the server wants first is a value for each row of the statement, though it does not need one for each. */
+  /* What the server wants first is a value for each row of the statement, though it does not need one for each. With rows of those to
+     come it goes on where it says, as with InnoDB. */
+  const ulonglong from= m_values_wanted ? *first : 0;
   if (!m_values_wanted)
     m_values_wanted= wanted;
   const ulonglong most= table->next_number_field->get_max_int_value();
   const PerduraCounting counting= {offset, increment};
-  if (perdura_counter_reserve(pool, m_session, m_cursor, counting, m_values_wanted, most, &found, &reserved) != PERDURA_CODE_OK)
+  if (perdura_counter_reserve(pool, m_session, m_cursor, counting, m_values_wanted, from, most, &found, &reserved) != PERDURA_CODE_OK)
   {
     *first= ULONGLONG_MAX;
     *count= 0;
@@ -45,7 +47,7 @@ void ha_perdura::get_auto_increment(ulonglong offset, ulonglong increment, ulong
    columns that an UPDATE changes. As InnoDB's, it goes on in the way in which this handler has last
    given out values. Values beyond those that the server counts to, as negative ones seem to be, are
    left alone. */
-int ha_perdura::pass_auto_increment(const uchar *record)
+int ha_perdura::pass_auto_increment(const uchar *record, bool inserts)
 {
   Field *field= table->found_next_number_field;
   if (!field)
@@ -56,7 +58,7 @@ int ha_perdura::pass_auto_increment(const uchar *record)
   field->move_field_offset(-from_first);
   if (value > field->get_max_int_value())
     return 0;
-  PerduraCode code= perdura_counter_pass(pool, m_session, m_cursor, m_counting, value);
+  PerduraCode code= perdura_counter_pass(pool, m_session, m_cursor, m_counting, value, inserts);
   return likely(code == PERDURA_CODE_OK) ? 0 : failed(code);
 }
 

@@ -83,11 +83,11 @@ int ha_perdura::write_row(const uchar *record)
   {
     /* The counter has passed what it has given out, but not what the session has set. */
     const bool is_passed= counts && insert_id_for_cur_row && !table->in_use->auto_inc_intervals_forced.nb_elements();
-    return is_passed ? 0 : pass_auto_increment(record);
+    return is_passed ? 0 : pass_auto_increment(record, true);
   }
   const int error= failed(code);
   if (error == HA_ERR_FOUND_DUPP_KEY && counts && passes_refused(table->in_use))
-    if (int other= pass_auto_increment(record))
+    if (int other= pass_auto_increment(record, true))
       return other;
   return error;
 }
@@ -123,7 +123,7 @@ int ha_perdura::update_row(const uchar *before, const uchar *after)
   if (unlikely(code != PERDURA_CODE_OK))
     return failed(code);
   const Field *counted= table->found_next_number_field;
-  return counted && bitmap_is_set(table->write_set, counted->field_index) ? pass_auto_increment(after) : 0;
+  return counted && bitmap_is_set(table->write_set, counted->field_index) ? pass_auto_increment(after, false) : 0;
 }
 
 int ha_perdura::delete_row(const uchar *record)

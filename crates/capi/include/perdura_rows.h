@@ -296,17 +296,19 @@ PerduraCode perdura_counter_next(const PerduraEngine *engine, PerduraCursor *cur
 
 // Reserves values of the table's counter, durably: nobody gets them again, not even after a crash. They are
 // the next `wanted` ones by `counting`, of which those above `max` are of no use. `count` is 0 if the first
-// one is. `session` is that of the statement, which waits while the pool is held, as for a write.
+// one is. A statement in the midst of its rows goes on at `from`, unless others have got values meanwhile; 0
+// if it is not. `session` is that of the statement, which waits while the pool is held, as for a write.
 //
 // Errors: KILLED if the statement is killed while the pool is held; otherwise as for `perdura_insert`.
 PerduraCode perdura_counter_reserve(const PerduraEngine *engine, const PerduraSession *session,
-    PerduraCursor *cursor, PerduraCounting counting, uint64_t wanted, uint64_t max, uint64_t *first,
-    uint64_t *count);
+    PerduraCursor *cursor, PerduraCounting counting, uint64_t wanted, uint64_t from, uint64_t max,
+    uint64_t *first, uint64_t *count);
 
 // Notes that a row has `value`, after which the table's counter goes on by `counting`, if it is not beyond
-// already. Durably. `session` is as for `perdura_counter_reserve`.
+// already. Durably. `inserts` says that the statement inserts the row; otherwise it has changed one.
+// `session` is as for `perdura_counter_reserve`.
 PerduraCode perdura_counter_pass(const PerduraEngine *engine, const PerduraSession *session,
-    PerduraCursor *cursor, PerduraCounting counting, uint64_t value);
+    PerduraCursor *cursor, PerduraCounting counting, uint64_t value, bool inserts);
 
 /* -- Replication: a replica's search for the row of an event */
 

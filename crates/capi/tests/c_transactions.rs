@@ -316,7 +316,7 @@ fn reserve(pool: &Pool, session: &Session, table: &Cursor, wanted: u64) -> (Perd
     let counting = PerduraCounting { offset: 1, increment: 1 };
     // SAFETY: the pool is open, session and cursor are live and used by this thread.
     let code = unsafe {
-        perdura_counter_reserve(pool.engine, session.0, table.0, counting, wanted, u64::MAX, &mut first, &mut count)
+        perdura_counter_reserve(pool.engine, session.0, table.0, counting, wanted, 0, u64::MAX, &mut first, &mut count)
     };
     (code, count)
 }

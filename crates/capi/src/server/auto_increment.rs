@@ -1,7 +1,7 @@
 //! AUTO_INCREMENT: a cursor's table counts, for the server, the values of a column.
 
 use super::code::{Outcome, PerduraCode};
-use super::counter::{Counter, Counters, Counting};
+use super::counter::{Block, Counter, Counters, Counting, Wanted};
 use super::cursor::PerduraCursor;
 use super::engine::PerduraEngine;
 use super::handler::alone;
@@ -26,17 +26,17 @@ impl PerduraCounting {
     }
 }
 
-/// The counters of the pool, and that of the cursor's table.
+/// The counters of the pool, that of the cursor's table, and the values over which it has gone for the statement.
 ///
 /// # Safety
 /// `engine` must be the pool of the cursor, and open.
 unsafe fn counter<'e>(
     engine: *const PerduraEngine,
     cursor: &mut PerduraCursor,
-) -> Outcome<(&'e PerduraEngine, &Counter)> {
+) -> Outcome<(&'e PerduraEngine, (&Counter, &mut Block))> {
     // SAFETY: as the caller vouches for.
     let engine = unsafe { &*engine };
-    if cursor.counter().is_none() {
+    if !cursor.has_counter() {
         let table = cursor.table();
         let found = engine.counters().of(engine.engine(), table, !name::is_temporary(&table.name()))?;
         cursor.set_counter(found);
@@ -63,7 +63,7 @@ enum Storing {
 unsafe fn with_counter(
     (engine, session, cursor): (*const PerduraEngine, *const PerduraSession, *mut PerduraCursor),
     storing: Storing,
-    body: impl FnOnce(&PerduraEngine, &Counters, &Counter) -> Outcome<()>,
+    body: impl FnOnce(&PerduraEngine, &Counters, (&Counter, &mut Block)) -> Outcome<()>,
 ) -> PerduraCode {
     // SAFETY: as the caller vouches for.
     unsafe {
@@ -100,8 +100,9 @@ pub unsafe extern "C" fn perdura_counter_set(
     cursor: *mut PerduraCursor,
     next: u64,
 ) -> PerduraCode {
-    let set =
-        |engine: &PerduraEngine, counters: &Counters, counter: &Counter| counters.set(engine.engine(), counter, next);
+    let set = |engine: &PerduraEngine, counters: &Counters, (counter, _): (&Counter, &mut Block)| {
+        counters.set(engine.engine(), counter, next)
+    };
     // SAFETY: as the caller vouches for.
     unsafe { with_counter((engine, session, cursor), Storing::ForDefinition, set) }
 }
@@ -118,7 +119,7 @@ pub unsafe extern "C" fn perdura_counter_next(
 ) -> PerduraCode {
     // SAFETY: as the caller vouches for.
     unsafe {
-        with_counter((engine, null(), cursor), Storing::No, |_, counters, counter| {
+        with_counter((engine, null(), cursor), Storing::No, |_, counters, (counter, _)| {
             next.write(counters.next(counter));
             Ok(())
         })
@@ -127,8 +128,9 @@ pub unsafe extern "C" fn perdura_counter_next(
 
 /// Reserves values of the table's counter, durably: nobody gets them again, not even after a crash.
 /// They are the next `wanted` ones by `counting`, of which those above `max` are of no use. `count`
-/// is 0 if the first one is. `session` is that of the statement, which waits while the pool is held,
-/// as for a write.
+/// is 0 if the first one is. A statement in the midst of its rows goes on at `from`, unless others have
+/// got values meanwhile; 0 if it is not. `session` is that of the statement, which waits while the pool
+/// is held, as for a write.
 ///
 /// # Errors
 /// KILLED if the statement is killed while the pool is held; otherwise as for `perdura_insert`.
@@ -142,6 +144,7 @@ pub unsafe extern "C" fn perdura_counter_reserve(
     cursor: *mut PerduraCursor,
     counting: PerduraCounting,
     wanted: u64,
+    from: u64,
     max: u64,
     first: *mut u64,
     count: *mut u64,
@@ -149,7 +152,8 @@ pub unsafe extern "C" fn perdura_counter_reserve(
     // SAFETY: as the caller vouches for.
     unsafe {
         with_counter((engine, session, cursor), Storing::ForStatement, |engine, counters, counter| {
-            let reserved = counters.reserve(engine.engine(), counter, counting.checked(), wanted, max)?;
+            let wanted = Wanted { count: wanted, from: (from > 0).then_some(from), max };
+            let reserved = counters.reserve(engine.engine(), counter, counting.checked(), wanted)?;
             first.write(reserved.first);
             count.write(reserved.count);
             Ok(())
@@ -158,7 +162,8 @@ pub unsafe extern "C" fn perdura_counter_reserve(
 }
 
 /// Notes that a row has `value`, after which the table's counter goes on by `counting`, if it is
-/// not beyond already. Durably. `session` is as for `perdura_counter_reserve`.
+/// not beyond already. Durably. `inserts` says that the statement inserts the row; otherwise it has
+/// changed one. `session` is as for `perdura_counter_reserve`.
 ///
 /// # Safety
 /// As for [`perdura_counter_set`].
@@ -169,9 +174,10 @@ pub unsafe extern "C" fn perdura_counter_pass(
     cursor: *mut PerduraCursor,
     counting: PerduraCounting,
     value: u64,
+    inserts: bool,
 ) -> PerduraCode {
-    let pass = |engine: &PerduraEngine, counters: &Counters, counter: &Counter| {
-        counters.pass(engine.engine(), counter, counting.checked(), value)
+    let pass = |engine: &PerduraEngine, counters: &Counters, (counter, block): (&Counter, &mut Block)| {
+        counters.pass(engine.engine(), (counter, inserts.then_some(block)), counting.checked(), value)
     };
     // SAFETY: as the caller vouches for.
     unsafe { with_counter((engine, session, cursor), Storing::ForStatement, pass) }

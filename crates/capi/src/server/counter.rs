@@ -13,6 +13,10 @@
 //! transaction commits. Most values are passed already, which takes no lock to see. The arithmetic
 //! is the server's and InnoDB's, so that both engines give the same values.
 //!
+//! Within a statement the server names the value from which it goes on, above all that it has used: a row with a value of its own
+//! may have passed the others. InnoDB goes on there though another session may have those values. Here a statement does so
+//! only in its *block*, the values over which the counter has gone for this statement's rows and nobody else's since.
+//!
 //! Thread-safety: any thread. A counter's lock is taken before that of the limits. Whoever takes one of them in order to store is
 //! within a change of the pool already (its own statement's, or one for this call). So nobody waits for a hold of the pool under
 //! these locks, on which a statement may wait that the hold waits for.
@@ -92,6 +96,38 @@ pub(super) struct Reserved {
     pub count: u64,
 }
 
+/// Values over which a counter has gone for the rows that one statement inserts: those from `first` on, below `end`.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Block {
+    first: u64,
+    end: u64,
+}
+
+impl Block {
+    /// The counter has gone from `from` to `to`. What was before belongs to the block if nobody else has moved it in between.
+    fn extend(&mut self, from: u64, to: u64) {
+        if from != self.end {
+            self.first = from;
+        }
+        self.end = to;
+    }
+
+    /// Whether all values from `from` up to the counter, which is at `next`, are the statement's own.
+    fn owns(self, from: u64, next: u64) -> bool {
+        self.end == next && (self.first..next).contains(&from)
+    }
+}
+
+/// Values that a statement wants.
+#[derive(Clone, Copy)]
+pub(super) struct Wanted {
+    pub count: u64,
+    /// Where it goes on, if it is in the midst of its rows.
+    pub from: Option<u64>,
+    /// The column's last value.
+    pub max: u64,
+}
+
 /// The counters of a pool.
 #[derive(Default)]
 pub(super) struct Counters {
@@ -150,39 +186,51 @@ impl Counters {
         counter.state.lock().next
     }
 
-    /// Reserves `wanted` values by `counting`. None are left if the first one is above `max`, the
-    /// column's last.
+    /// Reserves values by `counting`. None are left if the first one is above the column's last.
     pub(super) fn reserve(
         &self,
         engine: &Engine,
-        counter: &Counter,
+        (counter, block): (&Counter, &mut Block),
         counting: Counting,
-        wanted: u64,
-        max: u64,
+        wanted: Wanted,
     ) -> Outcome<Reserved> {
-        let mut state = counter.state.lock();
-        let in_step = counting.first_from(state.next);
+        let (mut state, max) = (counter.state.lock(), wanted.max);
+        let from = wanted.from.filter(|from| block.owns(*from, state.next)).unwrap_or(state.next);
+        let in_step = counting.first_from(from);
         // The server finds out by itself that there is no value in step any more.
-        let first = if state.next < max && (state.next..max).contains(&in_step) { in_step } else { state.next };
+        let first = if from < max && (from..max).contains(&in_step) { in_step } else { from };
         if first > max {
             return Ok(Reserved { first, count: 0 });
         }
-        let count = wanted.max(1);
-        self.reach(engine, counter, &mut state, counting.beyond(first, count))?;
+        let count = wanted.count.max(1);
+        let (from, next) = (state.next, counting.beyond(first, count));
+        if next > from {
+            self.reach(engine, counter, &mut state, next)?;
+            block.extend(from, next);
+        }
         Ok(Reserved { first, count })
     }
 
-    /// Notes that a row has `value`, which the counter must not give out any more.
-    pub(super) fn pass(&self, engine: &Engine, counter: &Counter, counting: Counting, value: u64) -> Outcome<()> {
+    /// Notes that a row has `value`, which the counter must not give out any more. `block` is that of the statement
+    /// if it inserts the row.
+    pub(super) fn pass(
+        &self,
+        engine: &Engine,
+        (counter, block): (&Counter, Option<&mut Block>),
+        counting: Counting,
+        value: u64,
+    ) -> Outcome<()> {
         let next = counting.beyond(value, 1);
         if next <= counter.passed.load(Ordering::Acquire) {
             return Ok(());
         }
         let mut state = counter.state.lock();
-        if next <= state.next {
-            return Ok(());
+        let from = state.next;
+        if next > from {
+            self.reach(engine, counter, &mut state, next)?;
+            block.into_iter().for_each(|block| block.extend(from, next));
         }
-        self.reach(engine, counter, &mut state, next)
+        Ok(())
     }
 
     /// Moves a counter on, and its limit ahead of it.
@@ -339,7 +387,7 @@ fn damaged() -> Failure {
 
 #[cfg(test)]
 mod tests {
-    use super::Counting;
+    use super::{Block, Counting};
 
     #[test]
     fn values_are_counted_from_the_offset() {
@@ -347,6 +395,20 @@ mod tests {
         assert_eq!([first(1, 1, 1), first(7, 1, 1), first(7, 5, 1)], [1, 7, 7]);
         assert_eq!([first(1, 3, 10), first(3, 3, 10), first(4, 3, 10), first(13, 3, 10)], [3, 3, 13, 13]);
         assert_eq!([first(1, 10, 4), first(3, 10, 4), first(7, 10, 4)], [2, 6, 10], "an offset above the increment");
+    }
+
+    /// Hazard: values come twice, for a statement takes those that another one has got in between for its own.
+    #[test]
+    fn a_block_has_no_values_of_others() {
+        let mut block = Block::default();
+        assert!(!block.owns(1, 1) && !block.owns(0, 0), "nothing is reserved yet");
+        block.extend(10, 14);
+        assert!((10..14).all(|from| block.owns(from, 14)) && !block.owns(9, 14) && !block.owns(14, 14));
+        assert!((10..20).all(|from| !block.owns(from, 15)), "another has moved the counter on");
+        block.extend(14, 17);
+        assert!((10..17).all(|from| block.owns(from, 17)), "nobody else in between");
+        block.extend(18, 20);
+        assert!((10..18).all(|from| !block.owns(from, 20)) && block.owns(18, 20), "17 is another's");
     }
 
     #[test]

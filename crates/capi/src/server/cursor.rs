@@ -10,7 +10,7 @@
 //! Thread-safety: the thread of the session that comes with a call uses the cursor.
 
 use super::code::{Failure, Outcome, PerduraCode};
-use super::counter::Counter;
+use super::counter::{Block, Counter};
 use super::index_position::IndexPosition;
 use super::key::{PerduraKey, PerduraKeyChange, with_changes, with_keys, with_old_keys};
 use super::session::Session;
@@ -97,6 +97,8 @@ pub struct PerduraCursor {
     locks_duplicates: bool,
     /// The counter of the table's AUTO_INCREMENT column, once it was used.
     counter: Option<Arc<Counter>>,
+    /// The values over which it has gone for the statement.
+    counted: Block,
     /// How the scan reads. Settled when it begins if its snapshot decides that, else at its first row.
     scan_reading: Option<Reading>,
     /// How the current row was read.
@@ -139,6 +141,7 @@ impl PerduraCursor {
             duplicate: None,
             locks_duplicates: false,
             counter: None,
+            counted: Block::default(),
             scan_reading: None,
             reading: None,
             offered: None,
@@ -166,8 +169,13 @@ impl PerduraCursor {
         self.duplicate
     }
 
-    pub(super) fn counter(&self) -> Option<&Counter> {
-        self.counter.as_deref()
+    /// The table's counter, if it is known already, and the values over which it has gone for the statement.
+    pub(super) fn counter(&mut self) -> Option<(&Counter, &mut Block)> {
+        Some((self.counter.as_deref()?, &mut self.counted))
+    }
+
+    pub(super) fn has_counter(&self) -> bool {
+        self.counter.is_some()
     }
 
     pub(super) fn set_counter(&mut self, counter: Arc<Counter>) {
@@ -229,6 +237,7 @@ impl PerduraCursor {
     pub(super) fn set_table(&mut self, table: Arc<Table>) {
         self.table = table;
         self.counter = None;
+        self.counted = Block::default();
     }
 
     /// Goes on to the table after its indexes were altered; its counter stays.
@@ -251,6 +260,7 @@ impl PerduraCursor {
         self.rid = None;
         self.duplicate = None;
         self.locks_duplicates = false;
+        self.counted = Block::default();
         self.chooses = false;
         self.claims = false;
         self.leave_row();

@@ -55,6 +55,22 @@ INSERT INTO t (id, u) VALUES (160, 17);
 INSERT INTO t (u) VALUES (18);
 SELECT * FROM t ORDER BY id;
 
+SELECT 'rows with values of their own between others';
+CREATE TABLE mixed (id INT AUTO_INCREMENT PRIMARY KEY, u INT UNIQUE, v INT);
+SET auto_increment_increment = 2, auto_increment_offset = 7;
+INSERT INTO mixed (id, u) VALUES (NULL, 1), (94, 2), (DEFAULT, 3), (NULL, 4);
+INSERT INTO mixed (u) VALUES (5);
+INSERT INTO mixed (id, u) VALUES (NULL, 6), (200, 7), (NULL, 8) ON DUPLICATE KEY UPDATE v = 1;
+INSERT INTO mixed (id, u) VALUES (NULL, 8), (300, 9), (NULL, 10) ON DUPLICATE KEY UPDATE v = 2;
+INSERT IGNORE INTO mixed (id, u) VALUES (NULL, 11), (400, 1), (NULL, 12);
+REPLACE INTO mixed (id, u) VALUES (NULL, 13), (500, 13), (NULL, 14);
+SET auto_increment_increment = DEFAULT, auto_increment_offset = DEFAULT;
+INSERT IGNORE INTO mixed (id, u) VALUES (NULL, 15), (600, 1), (NULL, 16), (590, 17), (NULL, 18);
+INSERT INTO mixed (id, u) VALUES (NULL, 18), (700, 19), (NULL, 20) ON DUPLICATE KEY UPDATE id = id + 30;
+INSERT INTO mixed (u) VALUES (21);
+SELECT * FROM mixed ORDER BY id;
+DROP TABLE mixed;
+
 SELECT 'REPLACE';
 REPLACE INTO t (id, u) VALUES (200, 18);
 INSERT INTO t (u) VALUES (19);
