@@ -36,8 +36,7 @@ mod tpcds;
 mod tpch;
 mod update;
 
-use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail, ensure};
 use plan::Plan;
@@ -111,12 +110,7 @@ pub fn run(mut args: Args) -> Result<()> {
     }
     if let Some(path) = json {
         let mut values: Vec<Value> = reports.iter().map(Report::to_json).collect();
-        write_json(&path, &if name == "all" { values.into() } else { values.remove(0) })?;
+        report::write_json(&path, &if name == "all" { values.into() } else { values.remove(0) })?;
     }
     Ok(())
-}
-
-fn write_json(path: &Path, value: &Value) -> Result<()> {
-    let file = File::create(path).with_context(|| path.display().to_string())?;
-    Ok(serde_json::to_writer_pretty(file, value)?)
 }

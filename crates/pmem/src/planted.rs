@@ -6,8 +6,8 @@
 //!
 //! An error is planted in a thread, and in the threads that the seeded scheduler starts for it: so several can be tried at once.
 
-#[cfg(not(feature = "planted"))]
-use crate::sim::Body;
+/// The body of a thread that the seeded scheduler starts.
+type Body<'env> = Box<dyn FnOnce() + Send + 'env>;
 
 /// Whether the error of that number is planted in this thread now.
 #[cfg(not(feature = "planted"))]
@@ -29,7 +29,7 @@ pub use switched::{InForce, Planting, planted};
 
 #[cfg(feature = "planted")]
 mod switched {
-    use crate::sim::Body;
+    use super::Body;
     use std::cell::{Cell, RefCell};
     use std::marker::PhantomData;
     use std::panic::Location;

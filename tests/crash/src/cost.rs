@@ -2,27 +2,10 @@
 //! can often make it cheaper, by another hint or a shorter run.
 
 use crate::mutation::Verdict;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Mutations that are listed.
 const LISTED: usize = 10;
-
-/// The cost of a search.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Cost {
-    /// Time of all workers together.
-    pub time: Duration,
-    /// Runs looked at.
-    pub attempts: u64,
-}
-
-impl Cost {
-    /// Adds one attempt that began at `begin`.
-    pub fn add_attempt(&mut self, begin: Instant) {
-        self.time += begin.elapsed();
-        self.attempts += 1;
-    }
-}
 
 /// The dearest searches of one kind, and the sum of all.
 pub fn report(kind: &str, verdicts: &[Verdict], all: bool) -> Vec<String> {
@@ -41,6 +24,7 @@ pub fn report(kind: &str, verdicts: &[Verdict], all: bool) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mutation::Cost;
 
     fn verdict(site: &str, seconds: u64) -> Verdict {
         let cost = Cost { time: Duration::from_secs(seconds), attempts: 7 };

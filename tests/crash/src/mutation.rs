@@ -3,7 +3,6 @@
 //! A call site that no run reached counts as not caught. [`crate::sources`] finds such sites in the source files.
 //! Tests (I3).
 
-use crate::cost::Cost;
 use crate::explore::{Depth, explore};
 use crate::run::Run;
 use crate::subject::Subject;
@@ -18,7 +17,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Whether the explorer caught one mutation.
 #[derive(Clone, Debug)]
@@ -37,6 +36,23 @@ impl Verdict {
     /// A mutation that no run can catch.
     pub fn missed(site: String) -> Verdict {
         Verdict { site, caught: false, cost: Cost::default(), shown: String::new() }
+    }
+}
+
+/// The cost of a search.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Cost {
+    /// Time of all workers together.
+    pub time: Duration,
+    /// Runs looked at.
+    pub attempts: u64,
+}
+
+impl Cost {
+    /// Adds one attempt that began at `begin`.
+    pub fn add_attempt(&mut self, begin: Instant) {
+        self.time += begin.elapsed();
+        self.attempts += 1;
     }
 }
 

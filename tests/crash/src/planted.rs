@@ -4,9 +4,8 @@
 //! looks for another one. An error whose line no run reaches counts as not noticed. So does a number that is in the sources but not
 //! in the list, or in the list but not exactly once in the sources.
 
-use crate::cost::Cost;
 use crate::explore::{Depth, explore};
-use crate::mutation::Verdict;
+use crate::mutation::{Cost, Verdict};
 use crate::run::Run;
 use crate::sources;
 use crate::subject::{Drill, Planted, Stall, Subject};

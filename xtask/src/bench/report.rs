@@ -1,7 +1,10 @@
 //! The report of a benchmark, as text and as JSON: series of runs, ratios within rounds, targets met or missed.
 
 use std::fmt;
+use std::fs::File;
+use std::path::Path;
 
+use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
 /// The values of one system in one case, one for each round, in order.
@@ -242,6 +245,12 @@ impl fmt::Display for Report {
         }
         Ok(())
     }
+}
+
+/// Writes reports as JSON to a file.
+pub fn write_json(path: &Path, value: &Value) -> Result<()> {
+    let file = File::create(path).with_context(|| path.display().to_string())?;
+    Ok(serde_json::to_writer_pretty(file, value)?)
 }
 
 #[cfg(test)]

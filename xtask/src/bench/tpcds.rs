@@ -14,7 +14,7 @@ use super::decision::query::{self, Query};
 use super::decision::{self, data};
 use super::pair::Pair;
 use super::plan::Plan;
-use super::report::Report;
+use super::report::{self, Report};
 use super::systems::System;
 use crate::args::Args;
 use crate::plugin;
@@ -172,7 +172,7 @@ impl Comparison {
         self.report.note(counts.join(", "));
         print!("{}", self.report);
         if let Some(path) = json {
-            super::write_json(&path, &self.report.to_json())?;
+            report::write_json(&path, &self.report.to_json())?;
         }
         ensure!(failed.is_empty(), "failed: {failed}");
         Ok(())
