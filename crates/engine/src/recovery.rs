@@ -204,8 +204,7 @@ fn remove_orphans(medium: &dyn Medium, files: &[(String, u64)], catalog: &Table,
             None => true,
             Some(_) => tables.open_by_id(id).is_some_and(|table| is_behind(&table)),
         };
-        // Planted: files that are part of no table stay.
-        if is_orphan && !perdura_pmem::planted(261) {
+        if is_orphan {
             medium.remove(name)?;
             removed = true;
         }

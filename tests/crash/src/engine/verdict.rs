@@ -11,8 +11,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Id of the catalog (docs/format.md).
-const CATALOG: u32 = 1;
 /// First key of the rows by which a check uses free space. No other row has it.
 const USED_KEYS: u64 = 0x6000_0000;
 
@@ -26,7 +24,6 @@ pub fn check(
 ) -> Result<(), String> {
     let engine =
         Engine::open(medium.clone(), scenario.config()).map_err(|error| format!("recovery refused: {error}"))?;
-    no_file_is_left(&**medium, &engine)?;
     if !engine.prepared().is_empty() {
         check_prepared(&engine, history)?;
     }
@@ -152,20 +149,6 @@ fn read(engine: &Engine) -> Result<State, String> {
 
 fn tables(engine: &Engine) -> Result<Vec<Arc<Table>>, String> {
     engine.tables().map_err(|error| format!("a table cannot be opened: {error}"))
-}
-
-/// Checks that each data file is that of a table, or of the catalog, once the tables are open.
-fn no_file_is_left(medium: &dyn Medium, engine: &Engine) -> Result<(), String> {
-    let ids: BTreeSet<u32> = tables(engine)?.iter().map(|table| table.id()).chain([CATALOG]).collect();
-    for (name, _) in medium.list().map_err(|error| error.to_string())? {
-        let parts = name.strip_prefix("t.").and_then(|rest| rest.split_once('.'));
-        if let Some(id) = parts.and_then(|(id, _)| u32::from_str_radix(id, 16).ok())
-            && !ids.contains(&id)
-        {
-            return Err(format!("file {name} is left, which is part of no table"));
-        }
-    }
-    Ok(())
 }
 
 /// Sweeps all tables, and checks that their space adds up.
