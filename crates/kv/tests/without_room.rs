@@ -47,7 +47,7 @@ fn a_snapshot_without_room_in_its_midst_changes_nothing() {
         assert_eq!((store.applied(), store.last(), store.is_partial()), (31, 31, false));
         assert_eq!((store.standing(), value(&*store, "new")), (&standing, None));
         place.disk().limit(0);
-        // What is promised now is not taken back by what was begun.
+        // A promise made now is not taken back by a log that was begun.
         let voted = Standing { term: 6, vote: 1, ..standing };
         store.set_vote(6, 1).expect("a vote");
         store.append(&[put(32, 4, "old", b"later")]).expect("an entry");

@@ -47,7 +47,7 @@ pub fn refuse_or_wait(
 ) {
     match why {
         None => {}
-        // What other replicas pass on is answered: they wait for the answer.
+        // Requests that other replicas forward are answered: they wait for the answer.
         Some(NotNow::MakesRoom) if connection.guest.is_none() => {
             connection.parked = Some(request);
             connection.waits_for_room = true;

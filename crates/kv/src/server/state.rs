@@ -172,9 +172,9 @@ pub struct Server {
     pub pace: clock::Pace,
     /// When it ends, if it was told to.
     pub ends_ms: Option<u64>,
-    /// What it has said last of its role: leader and term.
+    /// The role that it has logged last: leader and term.
     pub told: (u64, u64, String),
-    /// What it has said last of its room.
+    /// The room that it has logged last.
     pub room_log: RoomLog,
     /// The time of the log as it has said last.
     pub clock_told: ClockStatus,

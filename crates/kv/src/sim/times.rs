@@ -22,7 +22,7 @@ struct Look {
     is_steady: bool,
 }
 
-/// What was seen of the times of all replicas.
+/// The times of all replicas, as they were seen.
 #[derive(Default)]
 pub(super) struct Times {
     /// The latest time that an entry may carry now, in microseconds.

@@ -322,7 +322,7 @@ impl Store for WalStore {
         Ok(())
     }
 
-    /// What is given up lies in the files until another state is whole.
+    /// No: a state that is given up stays in the files until another one is whole.
     fn gains_by_emptying(&self) -> bool {
         false
     }

@@ -22,7 +22,7 @@ pub(super) enum Item {
     Standing(Box<Standing>),
     /// An entry, in place of those from its index on.
     Entry(Entry),
-    /// What is applied.
+    /// Entries up to this index are applied.
     Commit(u64),
     /// The entry before the first of the file.
     Base(Base),

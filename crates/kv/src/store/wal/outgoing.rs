@@ -126,7 +126,7 @@ pub(super) struct Parser {
     rest: BytesMut,
     base: Option<Base>,
     pairs: BTreeMap<Bytes, Bytes>,
-    /// What the pairs weigh.
+    /// Bytes of DRAM that the pairs take.
     bytes: u64,
     end: Option<u64>,
 }

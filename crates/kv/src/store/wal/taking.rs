@@ -13,6 +13,6 @@ pub(super) struct Taking {
     pub(super) checkpoint: Checkpoint,
     pub(super) base: Base,
     pub(super) pairs: BTreeMap<Bytes, Bytes>,
-    /// What the pairs take in DRAM.
+    /// Bytes of DRAM that the pairs take.
     pub(super) bytes: u64,
 }

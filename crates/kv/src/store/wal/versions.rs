@@ -45,7 +45,7 @@ impl Versions {
         Self::of(applied, bytes)
     }
 
-    /// What is applied.
+    /// The applied state.
     pub(super) fn into_applied(self) -> BTreeMap<Bytes, Bytes> {
         self.applied
     }
@@ -55,7 +55,7 @@ impl Versions {
         (self.applied_bytes, self.pending_bytes)
     }
 
-    /// What is applied.
+    /// The applied state.
     pub(super) fn applied(&self) -> &BTreeMap<Bytes, Bytes> {
         &self.applied
     }
