@@ -142,8 +142,8 @@ impl<S: Subject> Search<S> {
 
     fn verdict(&self) -> Verdict {
         let Planted { number, rule, error, shown_by } = self.planted;
-        let (cost, result) = (self.state().cost, self.result());
-        let (caught, note, shown) = match result {
+        let cost = self.state().cost;
+        let (caught, note, shown) = match self.result() {
             Ok(shown) if shown.name == *shown_by => (true, String::new(), format!(" (in {:?})", shown.name)),
             Ok(shown) => (true, String::new(), format!(" (in {:?}, not in {shown_by:?})", shown.name)),
             Err(why) => (false, format!(" ({why})"), String::new()),
@@ -225,8 +225,20 @@ fn mismatches(list: &[Planted], places: &[(u32, String, u32)]) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn planted(number: u32) -> Planted {
+    const fn planted(number: u32) -> Planted {
         Planted { number, rule: "(I1)", error: "", shown_by: "" }
+    }
+
+    /// A search has a verdict with what showed the error, and without.
+    #[test]
+    fn a_search_has_a_verdict() {
+        static NOWHERE: Planted = planted(1);
+        let search = Search::<crate::map::Scenario>::new(&NOWHERE, 1, &[]);
+        let verdict = search.verdict();
+        assert!(!verdict.caught && verdict.site.ends_with("(never reached)"), "{}", verdict.site);
+        search.state().found = Some(Shown { name: "list mixed", what: String::new() });
+        let verdict = search.verdict();
+        assert!(verdict.caught && verdict.shown.starts_with(" (in \"list mixed\""), "{}", verdict.shown);
     }
 
     /// An error that is listed but not in the sources would never act; one that is in the sources but not listed would never be planted.
