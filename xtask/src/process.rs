@@ -2,10 +2,11 @@
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::process::Command;
-use std::time::Duration;
+use std::process::{Child, Command, ExitStatus};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use rustix::process::{Pid, Signal};
 
 /// Runs a command whose output goes to ours. Fails unless it exits with 0.
 pub fn run(command: &mut Command) -> Result<()> {
@@ -22,6 +23,43 @@ pub fn output(command: &mut Command) -> Result<String> {
     let printed = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
     ensure!(output.status.success(), "{shown}: {}\n{}", output.status, printed.concat());
     String::from_utf8(output.stdout).with_context(|| format!("{shown}: output is not UTF-8"))
+}
+
+/// Waits for a program to end. One that takes longer than `most` is ended by a signal, with all that it has started; it has no status.
+pub fn wait_at_most(child: &mut Child, most: Duration) -> Result<Option<ExitStatus>> {
+    const LOOK: Duration = Duration::from_millis(100);
+    let begun = Instant::now();
+    while begun.elapsed() < most {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        std::thread::sleep(LOOK);
+    }
+    for pid in descendants(child.id())? {
+        // One that has ended meanwhile needs no signal.
+        _ = rustix::process::kill_process(pid, Signal::KILL);
+    }
+    child.kill()?;
+    child.wait()?;
+    Ok(None)
+}
+
+/// The processes that a process has started, theirs, and so on, as long as their parents live.
+fn descendants(pid: u32) -> Result<Vec<Pid>> {
+    let mut parents = Vec::new();
+    for entry in std::fs::read_dir("/proc")? {
+        let Ok(pid) = entry?.file_name().to_string_lossy().parse::<u32>() else { continue };
+        let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { continue };
+        let parent = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(1)?.parse::<u32>().ok());
+        parents.extend(parent.map(|parent| (parent, pid)));
+    }
+    let mut found = vec![pid];
+    let mut next = 0;
+    while let Some(&parent) = found.get(next) {
+        found.extend(parents.iter().filter(|(of, _)| *of == parent).map(|(_, pid)| *pid));
+        next += 1;
+    }
+    Ok(found[1..].iter().filter_map(|pid| Pid::from_raw(*pid as i32)).collect())
 }
 
 fn show(command: &Command) -> String {
@@ -113,4 +151,29 @@ pub fn mount(path: &Path) -> Option<(String, String)> {
 /// Whether `path` lies on a file system mounted with DAX. Decides only whether to ask for emulation.
 pub fn is_dax(path: &Path) -> bool {
     mount(path).is_some_and(|(_, options)| options.split(',').any(|option| option == "dax" || option == "dax=always"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_hangs_is_ended_with_what_it_started() -> Result<()> {
+        let mut quick = Command::new("true").spawn()?;
+        assert!(wait_at_most(&mut quick, Duration::from_secs(60))?.is_some_and(|status| status.success()));
+        let mut hangs = Command::new("sh").args(["-c", "sleep 600 & wait"]).spawn()?;
+        while descendants(hangs.id())?.is_empty() {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let started = descendants(hangs.id())?;
+        assert!(wait_at_most(&mut hangs, Duration::ZERO)?.is_none());
+        let is_over = |pid: &Pid| {
+            let path = format!("/proc/{}/stat", pid.as_raw_nonzero());
+            std::fs::read_to_string(path).map_or(true, |stat| stat.contains(") Z "))
+        };
+        while !started.iter().all(is_over) {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Ok(())
+    }
 }

@@ -17,6 +17,8 @@ use crate::{paths, plugin, process};
 
 /// Steps that run at a time.
 const LANES: usize = 2;
+/// A step that takes longer is ended, with all that it has started, and has failed: it hangs.
+const STEP_MAX: Duration = Duration::from_secs(45 * 60);
 
 /// A step's name and its command.
 struct Step(&'static str, How);
@@ -168,7 +170,14 @@ impl Step {
         let begun = Instant::now();
         let mut command = how.command()?;
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log.try_clone()?);
-        let passed = command.status().with_context(|| name.to_owned())?.success();
+        let mut child = command.spawn().with_context(|| name.to_owned())?;
+        let passed = match process::wait_at_most(&mut child, STEP_MAX)? {
+            Some(status) => status.success(),
+            None => {
+                writeln!(log, "error: {name} was ended after {} minutes", STEP_MAX.as_secs() / 60)?;
+                false
+            }
+        };
         let took = begun.elapsed();
         let mut text = Vec::new();
         log.rewind()?;
