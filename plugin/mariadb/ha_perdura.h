@@ -137,6 +137,7 @@ public:
   /* -- what the optimizer is told (ha_perdura_stats.cc) */
   ha_rows records_in_range(uint index, const key_range *from, const key_range *to, page_range *pages) override;
   double scan_time() override;
+  const key_map *keys_to_use_for_scanning() override;
   double read_time(uint index, uint ranges, ha_rows rows) override;
   double keyread_time(uint index, uint ranges, ha_rows rows) override;
 
@@ -225,6 +226,8 @@ private:
   uint64_t m_duplicate_row= 0;
   /* Number of rows when the keys were last sampled, and whether the statement may sample them. */
   ha_rows m_sampled_rows= 0;
+  /* Indexes of so many groups that a GROUP BY goes through them. */
+  key_map m_many_groups;
   bool m_may_sample= false;
   /* Number of rows when the sizes of the table were last asked for. */
   ha_rows m_sized_rows= 0;

@@ -17,14 +17,18 @@
 
 #include "ha_perdura.h"
 
+#include <cmath>
+
 using namespace perdura;
 
 static constexpr PerduraBound NO_BOUND= {PERDURA_BOUND_KIND_NONE, nullptr, 0};
 
-/* Keys that are looked at in each index. */
-constexpr uint SAMPLES= 8;
+/* Keys that are looked at in each index: so many that the mean over keys with one to seven rows each, as in TPC-H's lineitem, is off by
+   an eighth. */
+constexpr uint SAMPLES= 32;
 
-/* Samples the indexes if the table has grown or shrunk a lot since it was done last, which takes some microseconds for each column. */
+/* Samples the indexes if the table has grown or shrunk a lot since it was done last, which takes some tens of microseconds for each
+   column. */
 void ha_perdura::sample_indexes()
 {
   const ha_rows rows= std::max<ha_rows>(stats.records, 1);
@@ -63,7 +67,7 @@ void ha_perdura::sample_index(uint index)
     }
   }
   for (uint part= 0; part < parts; part++)
-    key.rec_per_key[part]= samples ? std::max(1UL, static_cast<ulong>(samples / values[part] / 2)) : 0;
+    key.rec_per_key[part]= samples ? std::max(1L, std::lround(samples / values[part] / 2)) : 0;
   if (key.flags & HA_NOSAME)
     key.rec_per_key[parts - 1]= 1;
 }
@@ -104,6 +108,7 @@ ha_rows ha_perdura::records_in_range(uint index, const key_range *from, const ke
    break-even is at a tenth of the rows. That would be wrong for a ref from a small table with a
    condition, whose rows the server overestimates (TPC-DS, queries 90, 93 and 94). */
 constexpr double SCANNED_ROW= 0.02, PAGE= 1, PAGE_BYTES= 16384, ENTRY= 0.05, ENTRY_BYTE= 0.0005, ROW_OF_ENTRY= 0.5, SEARCH= 0.5;
+constexpr ha_rows FEW_GROUPS= 250000;
 constexpr double FEW_ROWS_SHARE= 0.02, ROW_BEYOND_FEW= 0.5, RANGE_ROW_BEYOND_FEW= 1.5;
 
 /* How many rows of a range an UPDATE or DELETE takes that goes in the order of the index and ends at its LIMIT. The server reckons with
@@ -128,6 +133,22 @@ static ha_rows rows_taken(const TABLE *table, uint index, ha_rows rows)
       return rows;
   }
   return std::min<ha_rows>(rows, limit->val_uint());
+}
+
+/* The indexes through which a GROUP BY goes that they begin with, which needs no temporary table then. Rows ahead are asked for, and
+   those of an index in whose order they were inserted lie beside each other: the 6,000,000 rows of a lineitem with 1,500,000 orders
+   take 2 s so, through a temporary table 30 s, since it does not fit in memory. With 200,000 groups both take the same time; with
+   10,000 the temporary table takes less than half. An ORDER BY without LIMIT scans the table and sorts all the same. */
+const key_map *ha_perdura::keys_to_use_for_scanning()
+{
+  m_many_groups.clear_all();
+  for (uint index= 0; index < table->s->keys; index++)
+  {
+    const ulong rows= table->key_info[index].rec_per_key[0];
+    if (rows && stats.records / (2 * rows) > FEW_GROUPS)
+      m_many_groups.set_bit(index);
+  }
+  return &m_many_groups;
 }
 
 double ha_perdura::scan_time()
