@@ -59,16 +59,25 @@ impl Cost {
 /// Seeds of further runs, in each of which one thread is stalled right after the site.
 const STALLED_SEEDS: u64 = 12;
 
+/// A first look at a run takes one image in so many of those that are looked at in all.
+const FIRST_LOOK_ONE_IN: u64 = 16;
+
 /// Recoveries of killed processes, by the reclaims that made something durable there.
 pub type Reclaiming<S> = BTreeMap<CallSite, Vec<Arc<Run<S>>>>;
 
 /// Switches one call site off: in the runs that reach it, then in runs in which other threads get far between the site and the
 /// next fence of its thread.
 pub fn test<S: Subject>(runs: &[Run<S>], reclaiming: &Reclaiming<S>, site: CallSite) -> Verdict {
-    let mut search = Search { site, cost: Cost::default() };
-    let mut killed = reclaiming.get(&site).into_iter().flatten();
-    let found =
-        if killed.any(|recovery| search.is_caught_after_kill(recovery)) { Ok(true) } else { search.look_for(runs) };
+    let killed = reclaiming.get(&site).map_or(&[][..], Vec::as_slice);
+    let mut search = Search { site, part: 1, cost: Cost::default() };
+    let mut found = Ok(false);
+    // Some runs show it at once, others never: no run is looked at long before all were looked at shortly.
+    for part in [FIRST_LOOK_ONE_IN, 1] {
+        search.part = part;
+        if matches!(found, Ok(false)) {
+            found = search.look_for(runs, killed);
+        }
+    }
     let (caught, note) = match found {
         Ok(caught) => (caught, String::new()),
         Err(what) => (false, format!(": {what}")),
@@ -79,13 +88,17 @@ pub fn test<S: Subject>(runs: &[Run<S>], reclaiming: &Reclaiming<S>, site: CallS
 /// The search for what shows that a call site is switched off.
 struct Search {
     site: CallSite,
+    /// One image in so many is looked at, of those at which a search looks in all: the first ones of each run.
+    part: u64,
     cost: Cost,
 }
 
 impl Search {
     /// Whether a violation is found. An error names the run that failed by itself.
-    fn look_for<S: Subject>(&mut self, runs: &[Run<S>]) -> Result<bool, String> {
-        if runs.iter().any(|run| self.is_caught(run)) {
+    fn look_for<S: Subject>(&mut self, runs: &[Run<S>], killed: &[Arc<Run<S>>]) -> Result<bool, String> {
+        if killed.iter().any(|recovery| self.is_caught_after_kill(recovery))
+            || runs.iter().any(|run| self.is_caught(run))
+        {
             return Ok(true);
         }
         let site = self.site;
@@ -123,7 +136,7 @@ impl Search {
         let begin = Instant::now();
         let depth = Depth {
             choices,
-            images_max,
+            images_max: images_max.div_ceil(self.part),
             violations_max: 1,
             muted: Some(self.site),
             recovery_one_in: 0,
