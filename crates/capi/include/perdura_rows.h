@@ -177,6 +177,9 @@ typedef enum PerduraStep {
   PERDURA_STEP_NEXT_SAME,
   // To the next smaller key, if it begins with what was searched for.
   PERDURA_STEP_PREVIOUS_SAME,
+  // As `NextSame`, where the caller searches for one whole key after the other, from greater ones to smaller
+  // ones.
+  PERDURA_STEP_NEXT_SAME_DESCENDING,
 } PerduraStep;
 
 // Begins to read the index of this number. Reads see what the transaction wrote before. Under SERIALIZABLE
