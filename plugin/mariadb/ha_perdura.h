@@ -160,6 +160,7 @@ private:
   void sample_indexes();
   void sample_index(uint index);
   int pass_auto_increment(const uchar *record, bool inserts);
+  void check_auto_increment();
   int next_of_ranges(range_id_t *range);
   bool make_keys(const uchar *record, PerduraKey *keys);
   bool find_changes(const uchar *before, const uchar *after, PerduraKeyChange *changes, size_t *count);

@@ -210,6 +210,30 @@ impl Session {
         let view = View { snapshot: Csn::MAX, own };
         self.index_of(table, index)?.estimate(from, to, &view, table.row_count_estimate())
     }
+
+    /// The key in index `index` that is nearest to the keys that begin with `key`, or one of these: going backward the greatest that is
+    /// not above them, going forward the least that is not below. Whoever has inserted it: also a transaction that is not decided, also of
+    /// a row that was deleted and is not purged. `None` if there is no such key.
+    ///
+    /// # Errors
+    /// As for [`Session::read`]; Configuration if there is no such index.
+    pub fn outermost_key(
+        &mut self,
+        table: &Arc<Table>,
+        index: usize,
+        key: &[u8],
+        direction: Direction,
+    ) -> Result<Option<Vec<u8>>> {
+        self.check_own(table)?;
+        // The snapshot keeps purge off the leaves.
+        self.snapshots.statement(&self.pool);
+        let searched = self.index_of(table, index)?;
+        let found = match direction {
+            Direction::Forward => searched.first_from(key),
+            Direction::Backward => searched.last_below(&beyond(key)),
+        };
+        Ok(found.map_err(|error| error.in_index(index))?.map(|entry| entry_key(&entry).to_vec()))
+    }
 }
 
 impl IndexScan {
