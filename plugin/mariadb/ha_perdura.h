@@ -161,6 +161,8 @@ private:
   void sample_indexes();
   void sample_index(uint index);
   int pass_auto_increment(const uchar *record, bool inserts);
+  void check_auto_increment();
+  int next_of_ranges(range_id_t *range);
   bool make_keys(const uchar *record, PerduraKey *keys);
   bool find_changes(const uchar *before, const uchar *after, PerduraKeyChange *changes, size_t *count);
   int seek(uchar *record, const PerduraBound &bound, PerduraStep step, bool whole);
@@ -203,6 +205,10 @@ private:
   bool m_reads_ranges= false;
   /* There is one range. */
   bool m_reads_one_range= false;
+  /* The server has asked for the next row of the ranges, and not for a row by its key. */
+  bool m_reads_next_range= false;
+  /* The server looks for one whole key after the other, in descending order. */
+  bool m_descends= false;
   /* A row that has moved in the index is used where it is now. */
   bool m_uses_moved= false;
   /* Some row has moved since the walk through the index began. */

@@ -62,6 +62,37 @@ int ha_perdura::pass_auto_increment(const uchar *record, bool inserts)
   return likely(code == PERDURA_CODE_OK) ? 0 : failed(code);
 }
 
+/* When a table is first opened since the pool was, compares the counter with the rows: earlier builds let it fall behind values that rows
+   got in some ways. The greatest value is that of the key at the end of the index that begins with the column. As pass_auto_increment()
+   it leaves alone what lies beyond the values that the server counts to, so it looks below those. If the index is damaged, whoever
+   inserts is told. */
+void ha_perdura::check_auto_increment()
+{
+  Field *field= table->found_next_number_field;
+  const uint index= table->s->next_number_index;
+  const ulonglong most= field->get_max_int_value();
+  std::vector<uchar> record(table->s->reclength);
+  const my_ptrdiff_t there= record.data() - table->record[0];
+  uchar key[PERDURA_KEY_BYTES_MAX];
+  size_t length= 0;
+  bool whole;
+  field->move_field_offset(there);
+  field->store(static_cast<longlong>(most), true);
+  const PerduraKey bound= m_keys->search(index, field->ptr, 1, Key_images::Slot::FIRST, &whole);
+  const bool descends= table->key_info[index].key_part->key_part_flag & HA_REVERSE_SORT;
+  const PerduraCode code= perdura_counter_check(pool, m_cursor, index, bound.bytes, bound.length, descends, key, &length);
+  ulonglong value= 0;
+  if (code == PERDURA_CODE_OK && length && m_keys->restore(index, 1, key, length, record.data()) == Key_images::Told::ALL)
+    value= field->val_uint();
+  field->move_field_offset(-there);
+  if (code != PERDURA_CODE_OK)
+    return;
+  uint64_t from, to;
+  if (perdura_counter_catch_up(pool, m_cursor, value > most ? 0 : value, &from, &to) == PERDURA_CODE_OK && to > from)
+    sql_print_warning("Perdura: table %s: the AUTO_INCREMENT counter was at %llu, though rows have values up to %llu; it goes on at %llu",
+                      m_path.c_str(), static_cast<ulonglong>(from), value, static_cast<ulonglong>(to));
+}
+
 int ha_perdura::reset_auto_increment(ulonglong value)
 {
   return table_error(perdura_counter_set(pool, m_session, m_cursor, std::max<ulonglong>(value, 1)));

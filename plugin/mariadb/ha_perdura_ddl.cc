@@ -164,6 +164,8 @@ int ha_perdura::open(const char *name, int, uint)
   }
   m_path= name;
   m_mrr.init(this, table);
+  if (table->found_next_number_field)
+    check_auto_increment();
   return info(HA_STATUS_VARIABLE | HA_STATUS_CONST | HA_STATUS_OPEN);
 }
 

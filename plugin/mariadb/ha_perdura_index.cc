@@ -32,7 +32,7 @@ int ha_perdura::index_init(uint index, bool)
   m_search= Search::NONE;
   if (unlikely(m_lock_type >= TL_FIRST_WRITE && applies_row_events(table->in_use)))
     m_search= Search::FIRST;
-  m_stops= m_counts= m_reads_ranges= m_reads_one_range= m_has_moved= false;
+  m_stops= m_counts= m_reads_ranges= m_reads_one_range= m_descends= m_has_moved= false;
   m_newest= table->in_use->rgi_slave;
   PerduraCode code= perdura_index_begin(m_cursor, m_session, index, m_newest, &m_compares_keys);
   return likely(code == PERDURA_CODE_OK) ? 0 : failed(code);
@@ -155,9 +155,15 @@ int ha_perdura::seek(uchar *record, const PerduraBound &bound, PerduraStep step,
   /* A row that has the one whole key that is asked for has not moved. */
   const bool is_point= whole && m_one_key && m_reads_one_range;
   m_uses_moved= m_compares_keys && ((m_reads_ranges && !is_point) || (is_end && has_whole_condition()));
+  /* Ranges in descending order the server reads by itself: those of one key each forwards, and others backwards. */
+  m_descends= m_uses_moved && !m_reads_next_range && step == PERDURA_STEP_NEXT_SAME;
+  if (m_descends)
+    step= PERDURA_STEP_NEXT_SAME_DESCENDING;
   choose_entries(step);
-  /* Of several, one may have moved: the row that had the key at the snapshot need not be the one that has it now. */
-  return entry_found(record, perdura_index_seek(m_cursor, m_session, bound, step, whole && !m_uses_moved, record));
+  /* Of several, one may have moved: the row that had the key at the snapshot need not be the one that has it now. In descending order the
+     server asks but once for a key that does not repeat. */
+  const bool looks_up= whole && (!m_uses_moved || m_descends);
+  return entry_found(record, perdura_index_seek(m_cursor, m_session, bound, step, looks_up, record));
 }
 
 int ha_perdura::step(uchar *record, PerduraStep step)
@@ -236,7 +242,7 @@ int ha_perdura::index_prev(uchar *record)
 /* The engine knows what was searched for. */
 int ha_perdura::index_next_same(uchar *record, const uchar *, uint)
 {
-  return step(record, PERDURA_STEP_NEXT_SAME);
+  return step(record, m_descends ? PERDURA_STEP_NEXT_SAME_DESCENDING : PERDURA_STEP_NEXT_SAME);
 }
 
 int ha_perdura::index_first(uchar *record)

@@ -41,12 +41,20 @@ int ha_perdura::multi_range_read_init(RANGE_SEQ_IF *ranges, void *first, uint co
 {
   m_reads_ranges= (mode & HA_MRR_NO_ASSOCIATION) && has_whole_condition();
   m_reads_one_range= count == 1;
-  m_has_moved= false;
+  m_has_moved= m_descends= false;
   perdura_index_rewind(m_cursor);
   return m_mrr.dsmrr_init(this, ranges, first, count, mode, buffer);
 }
 
 int ha_perdura::multi_range_read_next(range_id_t *range)
+{
+  m_reads_next_range= true;
+  const int error= next_of_ranges(range);
+  m_reads_next_range= false;
+  return error;
+}
+
+int ha_perdura::next_of_ranges(range_id_t *range)
 {
   /* The server goes on to the next range once it has found a row with a key that does not repeat. But the row may have had the key at
      the snapshot, and another one has it now. */

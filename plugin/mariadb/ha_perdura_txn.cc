@@ -386,7 +386,10 @@ int ha_perdura::enter_statement(THD *thd, thr_lock_type lock_type)
   const PerduraLock lock= lock_for(thd, lock_type);
   m_locks= lock != PERDURA_LOCK_NONE;
   m_may_sample= true;
-  return handler_error(perdura_cursor_prepare(m_cursor, lock, skip_locked), thd);
+  PerduraCode code= perdura_cursor_prepare(m_cursor, lock, skip_locked);
+  if (code == PERDURA_CODE_OK && lock == PERDURA_LOCK_WRITE && table->found_next_number_field)
+    code= perdura_counter_keep(pool, m_session, m_cursor);
+  return handler_error(code, thd);
 }
 
 int ha_perdura::external_lock(THD *thd, int lock_type)

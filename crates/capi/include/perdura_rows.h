@@ -177,6 +177,9 @@ typedef enum PerduraStep {
   PERDURA_STEP_NEXT_SAME,
   // To the next smaller key, if it begins with what was searched for.
   PERDURA_STEP_PREVIOUS_SAME,
+  // As `NextSame`, where the caller searches for one whole key after the other, from greater ones to smaller
+  // ones.
+  PERDURA_STEP_NEXT_SAME_DESCENDING,
 } PerduraStep;
 
 // Begins to read the index of this number. Reads see what the transaction wrote before. Under SERIALIZABLE
@@ -309,6 +312,30 @@ PerduraCode perdura_counter_reserve(const PerduraEngine *engine, const PerduraSe
 // `session` is as for `perdura_counter_reserve`.
 PerduraCode perdura_counter_pass(const PerduraEngine *engine, const PerduraSession *session,
     PerduraCursor *cursor, PerduraCounting counting, uint64_t value, bool inserts);
+
+// Finds the value with which a counter is to be compared, when its table is first opened since the pool was.
+// Copies to `key` the key in the index of this number that is nearest to the keys that begin with `bound`, or
+// one of these: with `descends` the least that is not below them, else the greatest that is not above.
+// Whoever has inserted it, decided or not. END if the counter was compared already. Of no such key, `length`
+// is 0. The caller then calls perdura_counter_catch_up.
+//
+// Errors: DAMAGED.
+PerduraCode perdura_counter_check(const PerduraEngine *engine, PerduraCursor *cursor, uint32_t index,
+    const uint8_t *bound, size_t bound_length, bool descends, uint8_t *key, size_t *length);
+
+// Has the table's counter go on above `value`, the greatest that rows have, 0 for none; perdura_counter_check
+// finds it no more. `from` is set to what the counter was at, `to` to what it is at. Stores nothing: that is
+// for perdura_counter_keep.
+PerduraCode perdura_counter_catch_up(const PerduraEngine *engine, PerduraCursor *cursor, uint64_t value,
+    uint64_t *from, uint64_t *to);
+
+// Stores the limit of a counter that perdura_counter_catch_up has moved, for a statement that is about to
+// write the table: it may delete the row by which the value was found. If the pool has no room for that, the
+// next statement tries again.
+//
+// Errors: KILLED if the statement is killed while the pool is held.
+PerduraCode perdura_counter_keep(const PerduraEngine *engine, const PerduraSession *session,
+    PerduraCursor *cursor);
 
 /* -- Replication: a replica's search for the row of an event */
 

@@ -19,6 +19,7 @@ pub mod leaf_shadow;
 pub mod leaves;
 pub mod measure;
 mod open;
+pub mod outermost;
 mod pack;
 pub mod page;
 mod places;

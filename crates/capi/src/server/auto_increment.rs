@@ -3,10 +3,12 @@
 use super::code::{Outcome, PerduraCode};
 use super::counter::{Block, Counter, Counters, Counting, Wanted};
 use super::cursor::PerduraCursor;
+use super::definition::items;
 use super::engine::PerduraEngine;
 use super::handler::alone;
 use super::name;
 use super::session::PerduraSession;
+use perdura_engine::{Direction, Isolation};
 use std::ptr::null;
 
 /// The values that a session counts by: those that are `offset` and a multiple of `increment`, as
@@ -181,4 +183,97 @@ pub unsafe extern "C" fn perdura_counter_pass(
     };
     // SAFETY: as the caller vouches for.
     unsafe { with_counter((engine, session, cursor), Storing::ForStatement, pass) }
+}
+
+/// Finds the value with which a counter is to be compared, when its table is first opened since the pool was. Copies to `key` the key in
+/// the index of this number that is nearest to the keys that begin with `bound`, or one of these: with `descends` the least that is not
+/// below them, else the greatest that is not above. Whoever has inserted it, decided or not. END if the counter was compared already.
+/// Of no such key, `length` is 0. The caller then calls [`perdura_counter_catch_up`].
+///
+/// # Errors
+/// DAMAGED.
+///
+/// # Safety
+/// As for [`perdura_counter_set`]; `bound` must be readable for `bound_length` bytes, `key` writable for PERDURA_KEY_BYTES_MAX bytes, and
+/// `length` too.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn perdura_counter_check(
+    engine: *const PerduraEngine,
+    cursor: *mut PerduraCursor,
+    index: u32,
+    bound: *const u8,
+    bound_length: usize,
+    descends: bool,
+    key: *mut u8,
+    length: *mut usize,
+) -> PerduraCode {
+    // SAFETY: as the caller vouches for; no key is longer.
+    unsafe {
+        alone(cursor, |cursor| {
+            let table = cursor.table().clone();
+            let (engine, (counter, _)) = counter(engine, cursor)?;
+            if counter.is_checked() {
+                return Ok(PerduraCode::End);
+            }
+            let direction = if descends { Direction::Forward } else { Direction::Backward };
+            let mut session = engine.engine().session(Isolation::ReadCommitted);
+            let found = session.outermost_key(&table, index as usize, items(bound, bound_length), direction)?;
+            let found = found.unwrap_or_default();
+            key.copy_from_nonoverlapping(found.as_ptr(), found.len());
+            length.write(found.len());
+            Ok(PerduraCode::Ok)
+        })
+    }
+}
+
+/// Has the table's counter go on above `value`, the greatest that rows have, 0 for none; [`perdura_counter_check`] finds it no more. `from`
+/// is set to what the counter was at, `to` to what it is at. Stores nothing: that is for [`perdura_counter_keep`].
+///
+/// # Safety
+/// As for [`perdura_counter_set`]; `from` and `to` must be writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn perdura_counter_catch_up(
+    engine: *const PerduraEngine,
+    cursor: *mut PerduraCursor,
+    value: u64,
+    from: *mut u64,
+    to: *mut u64,
+) -> PerduraCode {
+    // SAFETY: as the caller vouches for.
+    unsafe {
+        with_counter((engine, null(), cursor), Storing::No, |_, counters, (counter, _)| {
+            let (was, is) = counters.catch_up(counter, value);
+            from.write(was);
+            to.write(is);
+            Ok(())
+        })
+    }
+}
+
+/// Stores the limit of a counter that [`perdura_counter_catch_up`] has moved, for a statement that is about to write the table: it may
+/// delete the row by which the value was found. If the pool has no room for that, the next statement tries again.
+///
+/// # Errors
+/// KILLED if the statement is killed while the pool is held.
+///
+/// # Safety
+/// As for [`perdura_counter_set`]; `session` must not be null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn perdura_counter_keep(
+    engine: *const PerduraEngine,
+    session: *const PerduraSession,
+    cursor: *mut PerduraCursor,
+) -> PerduraCode {
+    // SAFETY: as the caller vouches for.
+    unsafe {
+        alone(cursor, |cursor| {
+            let (engine, (counter, _)) = counter(engine, cursor)?;
+            if counter.is_owed() {
+                (*session).state().txn.enter_change()?;
+                // Deleting rows needs no room, and does not fail for want of some.
+                let _ = engine.counters().store_owed(engine.engine(), counter);
+            }
+            Ok(PerduraCode::Ok)
+        })
+    }
 }

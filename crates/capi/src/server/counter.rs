@@ -17,6 +17,11 @@
 //! may have passed the others. InnoDB goes on there though another session may have those values. Here a statement does so
 //! only in its *block*, the values over which the counter has gone for this statement's rows and nobody else's since.
 //!
+//! Earlier builds have left limits below values that rows have. So when a table is first opened, the counter is *checked*: it goes on
+//! above the greatest value in the column's index. Nothing is stored then, for whoever opens a table may do no more than read, and
+//! after a crash the table is checked again. The first statement that writes the table stores the limit, before it can delete the row
+//! by which the value was found.
+//!
 //! Thread-safety: any thread. A counter's lock is taken before that of the limits. Whoever takes one of them in order to store is
 //! within a change of the pool already (its own statement's, or one for this call). So nobody waits for a hold of the pool under
 //! these locks, on which a statement may wait that the hold waits for.
@@ -26,7 +31,7 @@ use perdura_engine::{Engine, ErrorKind, Isolation, ReadView, Rid, Session, Table
 use perdura_pmem::sync::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Name of the table of limits. No user's database begins with this character.
 pub const LIMITS: &str = "#perdura/auto_increment";
@@ -43,6 +48,10 @@ pub(super) struct Counter {
     is_durable: bool,
     /// As in `state`, stored once the limit is: what is below needs no lock.
     passed: AtomicU64,
+    /// It was compared with the rows since the pool was opened.
+    is_checked: AtomicBool,
+    /// It has gone on above rows, and the limit is not stored.
+    is_owed: AtomicBool,
     state: Mutex<State>,
 }
 
@@ -87,6 +96,18 @@ impl Counting {
             .checked_mul(self.increment)
             .and_then(|block| block.checked_add(offset)?.checked_add(whole))
             .unwrap_or(u64::MAX)
+    }
+}
+
+impl Counter {
+    /// Whether it was compared with the rows since the pool was opened.
+    pub(super) fn is_checked(&self) -> bool {
+        self.is_checked.load(Ordering::Acquire)
+    }
+
+    /// Whether it has gone on above rows, and the limit is not stored.
+    pub(super) fn is_owed(&self) -> bool {
+        self.is_owed.load(Ordering::Acquire)
     }
 }
 
@@ -165,8 +186,32 @@ impl Counters {
         }
         let limit = if is_durable { self.stored(engine, id)?.unwrap_or(1) } else { 1 };
         let state = Mutex::new(State { next: limit, limit: if is_durable { limit } else { u64::MAX } });
-        let counter = Arc::new(Counter { table: id, is_durable, passed: AtomicU64::new(limit), state });
+        let (is_checked, is_owed) = (AtomicBool::new(false), AtomicBool::new(false));
+        let counter =
+            Arc::new(Counter { table: id, is_durable, passed: AtomicU64::new(limit), is_checked, is_owed, state });
         Ok(self.counters.lock().entry(id).or_insert(counter).clone())
+    }
+
+    /// Has a counter go on above `value`, the greatest that rows have. Stores nothing. Returns what it was at and what it is at.
+    pub(super) fn catch_up(&self, counter: &Counter, value: u64) -> (u64, u64) {
+        let mut state = counter.state.lock();
+        let (from, next) = (state.next, Counting::new(0, 1).beyond(value, 1));
+        if next > from {
+            state.next = next;
+            counter.is_owed.store(next > state.limit, Ordering::Release);
+            counter.passed.store(next, Ordering::Release);
+        }
+        counter.is_checked.store(true, Ordering::Release);
+        (from, state.next)
+    }
+
+    /// Stores the limit of a counter that has gone on above rows, unless that was done.
+    pub(super) fn store_owed(&self, engine: &Engine, counter: &Counter) -> Outcome<()> {
+        let mut state = counter.state.lock();
+        let next = state.next;
+        self.reach(engine, counter, &mut state, next)?;
+        counter.is_owed.store(false, Ordering::Release);
+        Ok(())
     }
 
     /// Sets what a table's counter goes on from. For a new table, whatever an earlier one of the same id had.

@@ -21,15 +21,17 @@ pub enum PerduraStep {
     NextSame,
     /// To the next smaller key, if it begins with what was searched for.
     PreviousSame,
+    /// As `NextSame`, where the caller searches for one whole key after the other, from greater ones to smaller ones.
+    NextSameDescending,
 }
 
 impl PerduraStep {
     fn step(self) -> Step {
         use PerduraStep::*;
-        Step {
-            direction: if matches!(self, Next | NextSame) { Direction::Forward } else { Direction::Backward },
-            within: matches!(self, NextSame | PreviousSame),
-        }
+        let is_backward = matches!(self, Previous | PreviousSame);
+        let direction = if is_backward { Direction::Backward } else { Direction::Forward };
+        let walk = if self == NextSameDescending { Direction::Backward } else { direction };
+        Step { direction, walk, within: !matches!(self, Next | Previous) }
     }
 }
 

@@ -14,6 +14,8 @@ use std::sync::Arc;
 pub(super) struct Step {
     /// Towards greater or smaller keys.
     pub direction: Direction,
+    /// Where the caller goes from one search to the next, mostly the same way.
+    pub walk: Direction,
     /// Only to an entry whose key begins with what was searched for.
     pub within: bool,
 }
@@ -85,7 +87,7 @@ impl IndexPosition {
             to_lock: false,
             scan: None,
             spare: ScanBuffers::default(),
-            last: Step { direction: Direction::Forward, within: false },
+            last: Step { direction: Direction::Forward, walk: Direction::Forward, within: false },
             sought: Vec::new(),
             side: Side::At,
             reached: Reached::Nothing,
@@ -169,14 +171,42 @@ impl IndexPosition {
         if whole && step.within && self.unique {
             (self.looked_up, self.side) = (true, Side::At);
             self.found = self.look_up(session, table)?;
-            return Ok(self.found.is_some());
+            if self.found.is_some() || !self.descends() {
+                return Ok(self.found.is_some());
+            }
+            // Nobody has the key now: whoever had it at the snapshot may have moved to one that the walk has passed.
+            self.looked_up = false;
         }
         self.scan(session, table).seek(&session.txn, bound, step.direction)?;
         self.advance(session)
     }
 
-    fn look_up(&self, session: &mut Session, table: &Arc<Table>) -> Outcome<Option<Rid>> {
-        Ok(session.txn.find(table, self.index, &self.sought, self.view)?)
+    /// Goes on among the entries of the snapshot from the key that nobody has any more; `lost` had it before it was locked.
+    #[cold]
+    fn seek_before(&mut self, session: &mut Session, table: &Arc<Table>, lost: Option<Rid>) -> Outcome<bool> {
+        self.looked_up = false;
+        let (key, direction) = (std::mem::take(&mut self.sought), self.last.direction);
+        let scan = self.scan(session, table);
+        lost.into_iter().for_each(|rid| scan.forget_found(rid));
+        let sought = scan.seek(&session.txn, Bound::Included(&key[..]), direction);
+        self.sought = key;
+        sought?;
+        self.advance(session)
+    }
+
+    /// Whether the caller looks for whole keys of rows to be locked in descending order.
+    fn descends(&self) -> bool {
+        self.to_lock && self.last.walk != self.last.direction
+    }
+
+    fn look_up(&mut self, session: &mut Session, table: &Arc<Table>) -> Outcome<Option<Rid>> {
+        let found = session.txn.find(table, self.index, &self.sought, self.view)?;
+        if let Some(rid) = found.filter(|_| self.descends()) {
+            let key = std::mem::take(&mut self.sought);
+            self.scan(session, table).note_found(&key, rid);
+            self.sought = key;
+        }
+        Ok(found)
     }
 
     /// Takes a step; false if there is no entry.
@@ -206,7 +236,10 @@ impl IndexPosition {
         if self.looked_up {
             let found = self.look_up(session, table)?;
             let before = std::mem::replace(&mut self.found, found);
-            return Ok(found.is_some() && found != before);
+            if found.is_some() || !self.descends() {
+                return Ok(found.is_some() && found != before);
+            }
+            return self.seek_before(session, table, before);
         }
         if let Some(scan) = self.scan.as_mut().filter(|_| self.view == ReadView::Newest && !self.to_lock) {
             scan.refresh(&session.txn)?;
@@ -232,7 +265,8 @@ impl IndexPosition {
 
     /// Whether the caller is to use the row found last at once, which has `key` now and not that of its entry.
     pub(super) fn is_offered_moved(&mut self, key: &[u8]) -> bool {
-        !self.looked_up && self.to_lock && self.scan.as_mut().is_some_and(|scan| scan.is_offered_moved(key))
+        let walk = self.last.walk;
+        !self.looked_up && self.to_lock && self.scan.as_mut().is_some_and(|scan| scan.is_offered_moved(key, walk))
     }
 
     /// Begins another walk through the index: rows that have moved are offered again.

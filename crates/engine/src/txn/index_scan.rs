@@ -39,8 +39,6 @@ pub struct IndexScan {
     at: Option<usize>,
     ahead: Ahead,
     begun: bool,
-    /// The direction of the last step.
-    heading: Direction,
     /// Rows that have moved since the snapshot, once a locking scan has met one.
     moved: Option<Box<MovedRows>>,
 }
@@ -139,7 +137,6 @@ impl Session {
             at: None,
             ahead: Ahead::default(),
             begun: false,
-            heading: Direction::Forward,
             moved: None,
         }
     }
@@ -213,6 +210,30 @@ impl Session {
         let view = View { snapshot: Csn::MAX, own };
         self.index_of(table, index)?.estimate(from, to, &view, table.row_count_estimate())
     }
+
+    /// The key in index `index` that is nearest to the keys that begin with `key`, or one of these: going backward the greatest that is
+    /// not above them, going forward the least that is not below. Whoever has inserted it: also a transaction that is not decided, also of
+    /// a row that was deleted and is not purged. `None` if there is no such key.
+    ///
+    /// # Errors
+    /// As for [`Session::read`]; Configuration if there is no such index.
+    pub fn outermost_key(
+        &mut self,
+        table: &Arc<Table>,
+        index: usize,
+        key: &[u8],
+        direction: Direction,
+    ) -> Result<Option<Vec<u8>>> {
+        self.check_own(table)?;
+        // The snapshot keeps purge off the leaves.
+        self.snapshots.statement(&self.pool);
+        let searched = self.index_of(table, index)?;
+        let found = match direction {
+            Direction::Forward => searched.first_from(key),
+            Direction::Backward => searched.last_below(&beyond(key)),
+        };
+        Ok(found.map_err(|error| error.in_index(index))?.map(|entry| entry_key(&entry).to_vec()))
+    }
 }
 
 impl IndexScan {
@@ -272,16 +293,30 @@ impl IndexScan {
     /// Says of a scan for rows to be locked what becomes of the row at which it stands, which has `key` now, another than that of its
     /// entry: true if the caller is to use the row at once. Otherwise the scan comes to the row at its new entry, and the caller goes
     /// on. In one walk through the index each row is offered once; [`IndexScan::forget_moved`], or a search from an end of the index,
-    /// begins another.
-    pub fn is_offered_moved(&mut self, key: &[u8]) -> bool {
+    /// begins another. `walk` is the direction in which the caller goes from one search to the next, whichever way its steps go.
+    pub fn is_offered_moved(&mut self, key: &[u8], walk: Direction) -> bool {
         let row = entry_row(self.entry());
-        let mut moved = match self.moved.take() {
-            Some(moved) => moved,
-            None => Box::new(MovedRows::new(self.entry())),
-        };
-        let offered = moved.note(key, row, self.heading);
+        let mut moved = self.take_moved();
+        let offered = moved.note(key, row, walk);
         self.moved = Some(moved);
         offered
+    }
+
+    /// Notes that the caller has found a row under `key` in another way: the scan passes by its entry.
+    pub fn note_found(&mut self, key: &[u8], rid: Rid) {
+        let mut moved = self.take_moved();
+        moved.note_found(key, rid.row());
+        self.moved = Some(moved);
+    }
+
+    /// Takes back [`IndexScan::note_found`]: the row has lost the key before it was locked.
+    pub fn forget_found(&mut self, rid: Rid) {
+        self.moved.iter_mut().for_each(|moved| moved.forget(rid.row()));
+    }
+
+    /// The rows that have moved, none so far if the scan has met none.
+    fn take_moved(&mut self) -> Box<MovedRows> {
+        self.moved.take().unwrap_or_else(|| Box::new(MovedRows::new(self.entry())))
     }
 
     /// Begins another walk through the index: each row is offered again.
@@ -352,7 +387,6 @@ impl IndexScan {
     /// # Errors
     /// Damaged.
     pub fn forward(&mut self, session: &Session) -> Result<bool> {
-        self.heading = Direction::Forward;
         match self.moved.take() {
             Some(moved) => self.step_among_moved(session, moved, Direction::Forward),
             None => self.own_forward(session),
@@ -379,7 +413,6 @@ impl IndexScan {
     /// # Errors
     /// Damaged.
     pub fn backward(&mut self, session: &Session) -> Result<bool> {
-        self.heading = Direction::Backward;
         match self.moved.take() {
             Some(moved) => self.step_among_moved(session, moved, Direction::Backward),
             None => self.own_backward(session),

@@ -9,16 +9,17 @@
 //! of DRAM.
 
 use super::direction::Direction;
-use crate::format::push_entry;
+use crate::format::{ENTRY_ROW_BYTES, push_entry};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
+use std::sync::Arc;
 
 /// The rows that have moved, and the place of the scan among its own entries and theirs.
 pub(super) struct MovedRows {
     /// The new entries, in order: one of each row.
-    entries: BTreeSet<Vec<u8>>,
+    entries: BTreeSet<Arc<[u8]>>,
     /// The new entry of each row.
-    rows: BTreeMap<u64, Vec<u8>>,
+    rows: BTreeMap<u64, Arc<[u8]>>,
     /// The entry that was returned last, or the bound that was sought since.
     place: Vec<u8>,
     /// `place` is an entry, which is passed.
@@ -62,11 +63,10 @@ impl MovedRows {
 
     /// Notes that the row at which the scan stands has `key` by now. Returns whether it is to be offered at once.
     pub fn note(&mut self, key: &[u8], row: u64, direction: Direction) -> bool {
-        let mut entry = Vec::with_capacity(key.len() + 8);
-        push_entry(&mut entry, key, row);
+        let entry = entry_of(key, row);
         let is_ahead = match direction {
-            Direction::Forward => entry > self.place,
-            Direction::Backward => entry < self.place,
+            Direction::Forward => entry[..] > self.place[..],
+            Direction::Backward => entry[..] < self.place[..],
         };
         if let Some(before) = self.rows.insert(row, entry.clone()) {
             self.entries.remove(&before);
@@ -77,6 +77,20 @@ impl MovedRows {
         }
         // Planted: a row that has moved back is forgotten.
         !is_ahead && !perdura_pmem::planted(242)
+    }
+
+    /// Notes that `row` was found under `key`, and not by an entry of the scan.
+    pub fn note_found(&mut self, key: &[u8], row: u64) {
+        if let Some(before) = self.rows.insert(row, entry_of(key, row)) {
+            self.entries.remove(&before);
+        }
+    }
+
+    /// Forgets where a row is: the scan's own entry of it counts again.
+    pub fn forget(&mut self, row: u64) {
+        if let Some(before) = self.rows.remove(&row) {
+            self.entries.remove(&before);
+        }
     }
 
     /// Goes on to `own`, the next of the scan's own entries, or to a new one that comes before it. False if there is neither.
@@ -101,6 +115,13 @@ impl MovedRows {
                 self.entries.range::<[u8], _>((Bound::Unbounded, Bound::Excluded(bound))).next_back()
             }
         };
-        found.map(Vec::as_slice)
+        found.map(|entry| &**entry)
     }
+}
+
+/// The entry of a row under a key.
+fn entry_of(key: &[u8], row: u64) -> Arc<[u8]> {
+    let mut entry = Vec::with_capacity(key.len() + ENTRY_ROW_BYTES);
+    push_entry(&mut entry, key, row);
+    entry.into()
 }

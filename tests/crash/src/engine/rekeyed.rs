@@ -112,15 +112,21 @@ fn scan(txn: &mut Session, table: &Arc<Table>, rids: &[Rid], random: &mut Random
     txn.start_statement();
     let direction = if random.one_in(2) { Direction::Forward } else { Direction::Backward };
     let middle = some_key(random);
-    let mut ranges = [(KEYS.0, middle), (middle, KEYS.1)];
+    let mut ranges = vec![(KEYS.0, middle), (middle, KEYS.1)];
+    let mut steps = direction;
     if direction == Direction::Backward {
         ranges.reverse();
+        if random.one_in(2) {
+            // Key by key, as for a list of values in descending order.
+            ranges = (KEYS.0..KEYS.1).rev().map(|key| (key, key + 1)).collect();
+            steps = Direction::Forward;
+        }
     }
     let moves = random.one_in(3);
     let mut scan = txn.index_scan_to_lock(table, 0, ScanBuffers::default());
     let mut used = BTreeMap::<Rid, u32>::new();
     for range in ranges.into_iter().filter(|(from, to)| from < to) {
-        for rid in one_range(txn, &mut scan, table, range, direction)? {
+        for rid in one_range(txn, &mut scan, table, range, (direction, steps))? {
             *used.entry(rid).or_default() += 1;
             if moves {
                 move_to(txn, table, rid, some_key(random))?;
@@ -134,31 +140,28 @@ fn scan(txn: &mut Session, table: &Arc<Table>, rids: &[Rid], random: &mut Random
     Ok(())
 }
 
-/// The rows that a server finds in a range, all locked.
+/// The rows that a server finds in a range, all locked: in steps of another direction than that of the walk if the range has one key.
 fn one_range(
     txn: &mut Session,
     scan: &mut IndexScan,
     table: &Arc<Table>,
     (from, to): (u32, u32),
-    direction: Direction,
+    (direction, steps): (Direction, Direction),
 ) -> Result<Vec<Rid>, Error> {
     let mut found = Vec::new();
-    let bound = if direction == Direction::Forward { from } else { to }.to_be_bytes();
-    scan.seek(
-        txn,
-        if direction == Direction::Forward { Bound::Included(&bound) } else { Bound::Excluded(&bound) },
-        direction,
-    )?;
+    let bound = if steps == Direction::Forward { from } else { to }.to_be_bytes();
+    scan.seek(txn, if steps == Direction::Forward { Bound::Included(&bound) } else { Bound::Excluded(&bound) }, steps)?;
     loop {
-        let is_there = match direction {
+        let is_there = match steps {
             Direction::Forward => scan.forward(txn)?,
             Direction::Backward => scan.backward(txn)?,
         };
-        let Some(rid) = scan.rid().filter(|_| is_there) else { return Ok(found) };
+        let is_within = steps == direction || scan.key() == bound;
+        let Some(rid) = scan.rid().filter(|_| is_there && is_within) else { return Ok(found) };
         let lock = txn.lock_row(table, rid, LockMode::Exclusive)?;
         let key = key_of(txn, table, rid)?;
         let is_of_entry = scan.key() == key.to_be_bytes();
-        if !is_of_entry && (txn.has_written(table, rid) || !scan.is_offered_moved(&key.to_be_bytes())) {
+        if !is_of_entry && (txn.has_written(table, rid) || !scan.is_offered_moved(&key.to_be_bytes(), direction)) {
             if lock == LockOutcome::New {
                 txn.unlock_row(table, rid);
             }

@@ -291,3 +291,22 @@ REPLACE INTO t VALUES (40, 7);
 INSERT INTO t (u) VALUES (8);
 SELECT * FROM t ORDER BY id;
 DROP TABLE t;
+
+-- Values behind a negative one, in the same statement and in the next.
+CREATE TABLE s (n INT, id BIGINT, u INT);
+INSERT INTO s VALUES (1, NULL, 21), (2, -5, 22), (3, NULL, 23), (4, NULL, 24), (5, NULL, 25), (6, NULL, 26);
+CREATE TABLE t (id BIGINT AUTO_INCREMENT PRIMARY KEY, u INT);
+INSERT INTO t VALUES (NULL, 1), (NULL, 2), (-7, 3), (NULL, 4);
+INSERT INTO t VALUES (-8, 5), (NULL, 6);
+INSERT INTO t SELECT id, u FROM s ORDER BY n;
+SET auto_increment_increment = 4, auto_increment_offset = 3;
+INSERT INTO t VALUES (NULL, 7), (NULL, 8), (-9, 9), (NULL, 10);
+SET auto_increment_increment = 1, auto_increment_offset = 1;
+INSERT INTO t (u) VALUES (11);
+SELECT * FROM t ORDER BY u;
+DROP TABLE t;
+CREATE TABLE t (id DOUBLE AUTO_INCREMENT PRIMARY KEY, u INT);
+INSERT INTO t VALUES (NULL, 1), (-7, 2), (NULL, 3);
+INSERT INTO t SELECT id, u FROM s ORDER BY n;
+SELECT * FROM t ORDER BY u;
+DROP TABLE s, t;
