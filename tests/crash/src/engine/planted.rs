@@ -81,8 +81,13 @@ pub const PLANTED: &[Planted] = &[
     planted(54, "(I8)", "purge goes beyond the checkpoint", "reuse"),
     planted(55, "(I8), incarnations", "a reused RID keeps its old incarnation", "reuse"),
     planted(56, "(I8), snapshots", "purge ignores snapshots", "races, contended"),
-    planted(57, "snapshots: visible in order", "a snapshot ahead of what is visible is read at once", "three threads"),
-    planted(58, "visibility", "a snapshot does not see the last commit before it", "mixed"),
+    planted(
+        57,
+        "snapshots: visible in order",
+        "a snapshot ahead of what is visible is read at once",
+        "races, prepared",
+    ),
+    planted(58, "visibility", "a snapshot does not see the last commit before it", "races, mixed"),
     planted(59, "the first updater wins", "a row that changed since the snapshot is overwritten", "races, contended"),
     planted(60, "write: a live row", "a deleted row is changed", "reuse"),
     planted(
@@ -313,6 +318,10 @@ pub const PLANTED: &[Planted] = &[
         "the cells of a prepared transaction's spilled words are free",
         "prepared, spilled",
     ),
+    planted(261, "recovery: files", "files that are part of no table stay", "ddl"),
+    planted(263, "visibility", "a deleted row is read", "races, mixed"),
+    planted(264, "visibility", "a table newer than the snapshot is read", "tables that are defined anew"),
+    planted(265, "(I8), snapshots", "a snapshot is taken behind what purge has announced", "races, purged"),
     planted(262, "(I4), bulk pages", "a scan sees a page that was published after its snapshot", "races, reload"),
     planted(
         266,
