@@ -298,7 +298,8 @@ impl Table {
     /// Fails with DefinitionChanged if the table was created or rebuilt after `snapshot`, which would silently see none
     /// of its rows.
     pub(crate) fn check_defined(&self, snapshot: Csn) -> Result<()> {
-        if self.figures.defined() <= snapshot {
+        // Planted: a table newer than the snapshot is read.
+        if self.figures.defined() <= snapshot || perdura_pmem::planted(264) {
             return Ok(());
         }
         let what =

@@ -19,7 +19,10 @@ impl<'t, K: Keys> Writer<'t, K> {
         };
         let mut node = self.child(above, index);
         loop {
-            self.blunt(node, low, high);
+            // Planted: nodes skip what their keys have in common with a separator that goes.
+            if !perdura_pmem::planted(295) {
+                self.blunt(node, low, high);
+            }
             let shape = node.shape();
             if shape.level == 0 {
                 return;
@@ -65,13 +68,17 @@ impl<'t, K: Keys> Writer<'t, K> {
         let before = separator_before(path);
         match before {
             Some(place) => self.widen(path, place, Some(smallest)),
+            // Planted: the nodes that become the tree's first ones keep skipping bytes.
+            None if perdura_pmem::planted(296) => {}
             None => self.open_below(self.child(node, 1)),
         }
         let named = before.map(|(depth, index)| {
             let named = path[depth].node;
             (named.change(), index, self.entry(smallest, named.shape().skip))
         });
-        let (change, _gone) = (node.change(), gone.iter().map(|node| node.change()).collect::<Vec<_>>());
+        // Planted: a leaf that goes keeps its version.
+        let left = gone.iter().filter(|_| !perdura_pmem::planted(298));
+        let (change, _gone) = (node.change(), left.map(|node| node.change()).collect::<Vec<_>>());
         if let Some((named, index, entry)) = &named {
             named.set_entry(*index, *entry);
         }

@@ -78,7 +78,8 @@ impl<'t, K: Keys> Writer<'t, K> {
         if let Some(known) = known {
             let named = separator_before(&path).filter(|_| place == 0);
             let named = named.map(|(depth, index)| (path[depth].node.change(), index));
-            if let Some((node, index)) = &named {
+            // Planted: a separator keeps a reference that was replaced in its leaf.
+            if let Some((node, index)) = named.as_ref().filter(|_| !perdura_pmem::planted(294)) {
                 node.set_entry(*index, Entry { reference, ..node.0.entry(*index) });
             }
             change.set_entry(place, entry);
@@ -128,7 +129,10 @@ impl<'t, K: Keys> Writer<'t, K> {
         self.widen(path, (depth, index), Some(second));
         let entry = self.entry(second, path[depth].node.shape().skip);
         let (named, change) = (path[depth].node.change(), leaf.change());
-        named.set_entry(index, entry);
+        // Planted: a separator keeps naming an entry that is removed.
+        if !perdura_pmem::planted(293) {
+            named.set_entry(index, entry);
+        }
         change.remove(0, None);
     }
 }

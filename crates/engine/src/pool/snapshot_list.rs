@@ -72,8 +72,10 @@ impl SnapshotList {
         slot.taken.store(now.as_millis() as u64, Ordering::Relaxed);
         loop {
             let csn = visible();
+            // Planted: a snapshot is taken behind what purge has announced.
+            let is_behind = perdura_pmem::planted(265);
             slot.csn.store(csn, Ordering::SeqCst);
-            if self.announced.load(Ordering::SeqCst) <= csn {
+            if self.announced.load(Ordering::SeqCst) <= csn || is_behind {
                 return csn;
             }
         }

@@ -4,19 +4,19 @@ use super::closing;
 use super::holding;
 use super::locking;
 use super::rekeyed;
-use super::scenario::{CONTENDED, CROWDED, EMPTIED, KEYS_CONTENDED, KEYS_CROWDED, MOVED, SCENARIOS, Scenario};
+use super::scenario::{CONTENDED, CROWDED, EMPTIED, KEYS_CONTENDED, KEYS_CROWDED, MOVED, PURGED, SCENARIOS, Scenario};
 use super::shrinking;
 use super::standing;
 use super::verdict;
 use crate::subject::{Drill, Stall};
-use perdura_engine::{Engine, ErrorKind, Isolation};
+use perdura_engine::{Engine, ErrorKind, Isolation, ReadView};
 use perdura_pmem::sim::Scheduler;
 use perdura_pmem::trace::{Access, Site, Tap};
 use perdura_pmem::{Medium, SimMedium};
 use std::sync::Arc;
 
 /// All drills.
-pub const DRILLS: [Drill; 27] = [
+pub const DRILLS: [Drill; 29] = [
     Drill { name: "races, mixed", seeds: 40, run: |seed, stall| races("mixed", seed, stall) },
     Drill { name: "races, reuse", seeds: 40, run: |seed, stall| races("reuse", seed, stall) },
     Drill { name: "races, edited bulk", seeds: 40, run: |seed, stall| races("edited bulk", seed, stall) },
@@ -30,6 +30,7 @@ pub const DRILLS: [Drill; 27] = [
     Drill { name: "races, file return", seeds: 40, run: |seed, stall| races("file return", seed, stall) },
     Drill { name: "races, sparse", seeds: 40, run: |seed, stall| races("sparse", seed, stall) },
     Drill { name: "races, moved", seeds: 80, run: |seed, stall| races("moved", seed, stall) },
+    Drill { name: "races, purged", seeds: 40, run: |seed, stall| races("purged", seed, stall) },
     Drill { name: "races, keys", seeds: 40, run: |seed, stall| races("keys", seed, stall) },
     Drill { name: "races, keys, prepared", seeds: 40, run: |seed, stall| races("keys, prepared", seed, stall) },
     Drill { name: "races, keys, restarted", seeds: 40, run: |seed, stall| races("keys, restarted", seed, stall) },
@@ -41,6 +42,7 @@ pub const DRILLS: [Drill; 27] = [
     Drill { name: "locks in cycles", seeds: 60, run: locks_in_cycles },
     Drill { name: "workers in order", seeds: 40, run: workers_in_order },
     Drill { name: "rows that change keys", seeds: 100, run: rows_that_change_keys },
+    Drill { name: "tables that are defined anew", seeds: 1, run: tables_defined_anew },
     Drill { name: "a pool that is held", seeds: 40, run: a_pool_that_is_held },
     Drill { name: "a pool that is held by turns", seeds: 60, run: held_by_turns },
     Drill { name: "failed persist", seeds: 1, run: failed_persist },
@@ -56,7 +58,7 @@ impl Tap for Unheard {
 fn scenario(name: &str) -> Result<&'static Scenario, String> {
     SCENARIOS
         .iter()
-        .chain([&CONTENDED, &CROWDED, &EMPTIED, &MOVED, &KEYS_CONTENDED, &KEYS_CROWDED])
+        .chain([&CONTENDED, &CROWDED, &EMPTIED, &MOVED, &PURGED, &KEYS_CONTENDED, &KEYS_CROWDED])
         .find(|scenario| scenario.name == name)
         .ok_or(format!("there is no scenario {name:?}"))
 }
@@ -121,6 +123,33 @@ fn a_pool_that_is_held(seed: u64, stall: Stall) -> Result<(), String> {
 fn held_by_turns(seed: u64, stall: Stall) -> Result<(), String> {
     let medium = Arc::new(SimMedium::new().recording(Arc::new(Unheard)));
     holding::by_turns(seed, &medium, scenario("mixed")?.config(), scheduler(seed, stall))
+}
+
+/// A snapshot sees a table as it was, or learns that there is another since.
+fn tables_defined_anew(_seed: u64, _stall: Stall) -> Result<(), String> {
+    let medium: Arc<dyn Medium> = Arc::new(SimMedium::new());
+    let engine = Engine::open(medium, scenario("ddl")?.config()).map_err(|error| error.to_string())?;
+    let table = engine.create_table("t", b"").map_err(|error| error.to_string())?;
+    let mut writer = engine.session(Isolation::ReadCommitted);
+    let rid = writer.insert(&table, b"before").and_then(|rid| writer.commit().map(|_| rid));
+    let rid = rid.map_err(|error| error.to_string())?;
+    let mut reader = engine.session(Isolation::RepeatableRead);
+    let seen = reader.read(&table, rid, ReadView::Snapshot).map_err(|error| error.to_string())?;
+    seen.ok_or("a row that was committed is not there")?;
+    reader.end_statement();
+    drop((table, writer));
+    engine.truncate_table("t").map_err(|error| error.to_string())?;
+    let table = engine.table("t").map_err(|error| error.to_string())?;
+    let mut scan = reader.scan(&table);
+    let scanned = scan.next(&reader).map(|row| row.is_some());
+    let read = reader.read(&table, rid, ReadView::Snapshot).map(|row| row.is_some());
+    for found in [scanned, read] {
+        match found {
+            Err(error) if error.kind() == ErrorKind::DefinitionChanged => {}
+            other => return Err(format!("at a snapshot from before a truncation: {other:?}")),
+        }
+    }
+    Ok(())
 }
 
 /// After a failed persist the pool takes no more changes, even if the next persist would work (I11).

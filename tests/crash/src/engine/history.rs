@@ -6,6 +6,7 @@ use perdura_engine::Rid;
 use perdura_pmem::sync::Mutex;
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A row's key in the model: the first eight bytes of its image. The next eight are its stamp, which no other image has.
 pub type Key = u64;
@@ -160,7 +161,11 @@ pub fn hash_of(rows: &Rows) -> u64 {
 
 /// What all threads of a run record and read.
 #[derive(Default)]
-pub struct Ledger(Mutex<Inner>);
+pub struct Ledger {
+    inner: Mutex<Inner>,
+    /// Rows in [`Inner::gone`], to be read where the scheduler does not switch threads.
+    deletions: AtomicUsize,
+}
 
 #[derive(Default)]
 struct Inner {
@@ -178,7 +183,7 @@ struct Inner {
 impl Ledger {
     /// Records a transaction before its commit begins. Returns its number.
     pub fn add(&self, changes: Vec<Change>) -> usize {
-        let mut inner = self.0.lock();
+        let mut inner = self.inner.lock();
         let number = inner.history.txns.len();
         for change in &changes {
             if let Change::Put(_, _, row) = change {
@@ -191,69 +196,77 @@ impl Ledger {
 
     /// Records the CSN of a commit that returned.
     pub fn committed(&self, txn: usize, csn: u64) {
-        let mut inner = self.0.lock();
+        let mut inner = self.inner.lock();
         inner.history.txns[txn].csn = Some(csn);
         inner.acknowledged = inner.acknowledged.max(csn);
     }
 
     /// Records that a prepared transaction is rolled back.
     pub fn undone(&self, txn: usize) {
-        self.0.lock().history.txns[txn].is_undone = true;
+        self.inner.lock().history.txns[txn].is_undone = true;
     }
 
     /// A stamp that no row image has yet.
     pub fn next_stamp(&self) -> u64 {
-        let mut inner = self.0.lock();
+        let mut inner = self.inner.lock();
         inner.stamp += 1;
         inner.stamp
     }
 
     /// The transaction that wrote a row image, if it has begun to commit.
     pub fn writer_of(&self, row: &[u8]) -> Option<usize> {
-        self.0.lock().stamps.get(&stamp_of(row)).copied()
+        self.inner.lock().stamps.get(&stamp_of(row)).copied()
     }
 
     /// Highest CSN acknowledged.
     pub fn acknowledged(&self) -> u64 {
-        self.0.lock().acknowledged
+        self.inner.lock().acknowledged
     }
 
     /// Tells all threads of the rows that a commit inserted or deleted. The commit has returned.
     pub fn settle(&self, inserted: impl IntoIterator<Item = (Key, Rid)>, removed: impl IntoIterator<Item = Key>) {
-        let mut inner = self.0.lock();
+        let mut inner = self.inner.lock();
         inner.rows.extend(inserted);
         for key in removed {
             if let Some(rid) = inner.rows.remove(&key) {
                 inner.gone.push((key, rid));
             }
         }
+        self.deletions.store(inner.gone.len(), Ordering::Relaxed);
     }
 
     /// Number of rows that are known with a key in the range.
     pub fn count(&self, keys: std::ops::Range<Key>) -> u64 {
-        self.0.lock().rows.range(keys).count() as u64
+        self.inner.lock().rows.range(keys).count() as u64
     }
 
     /// The row at that index in the range.
     pub fn row(&self, keys: std::ops::Range<Key>, place: u64) -> Option<(Key, Rid)> {
-        self.0.lock().rows.range(keys).nth(place as usize).map(|(key, rid)| (*key, *rid))
+        self.inner.lock().rows.range(keys).nth(place as usize).map(|(key, rid)| (*key, *rid))
     }
 
-    /// One of the `most` rows deleted last, chosen by `pick`.
-    pub fn gone(&self, most: usize, pick: u64) -> Option<(Key, Rid)> {
-        let inner = self.0.lock();
-        let some = &inner.gone[inner.gone.len().saturating_sub(most)..];
-        (!some.is_empty()).then(|| some[(pick % some.len() as u64) as usize])
+    /// Number of rows whose deletion was committed.
+    pub fn deletions(&self) -> usize {
+        self.deletions.load(Ordering::Relaxed)
+    }
+
+    /// One of the `most` rows deleted last, chosen by `pick`: the number of its deletion, its key and its RID.
+    pub fn gone(&self, most: usize, pick: u64) -> Option<(usize, Key, Rid)> {
+        let inner = self.inner.lock();
+        let first = inner.gone.len().saturating_sub(most);
+        let place = first + pick.checked_rem((inner.gone.len() - first) as u64)? as usize;
+        let (key, rid) = inner.gone[place];
+        Some((place, key, rid))
     }
 
     /// Records what a reader saw.
     pub fn saw(&self, seen: Vec<Observation>) {
-        self.0.lock().history.seen.push(seen);
+        self.inner.lock().history.seen.push(seen);
     }
 
     /// Ends the record.
     pub fn into_history(self) -> History {
-        let mut history = self.0.into_inner().history;
+        let mut history = self.inner.into_inner().history;
         let order = history.txns.iter().enumerate().filter_map(|(txn, written)| Some((written.csn?, txn)));
         history.order = order.collect();
         history.order.sort_unstable();

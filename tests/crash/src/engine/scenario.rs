@@ -442,6 +442,16 @@ pub const CONTENDED: Scenario = Scenario {
     ..USUAL
 };
 
+/// Versions that are replaced and purged at once, beside a reader: for runs without a crash.
+pub const PURGED: Scenario = Scenario {
+    name: "purged",
+    threads: 3,
+    transactions: 40,
+    mix: &[(Insert, 1), (Update, 6), (Delete, 1), (Checkpoint, 5), (Purge, 6)],
+    scans: 40,
+    ..USUAL
+};
+
 /// Many threads in the pages of large commits, and snapshots older than all of them: for runs without a crash.
 pub const CROWDED: Scenario = Scenario {
     name: "crowded",

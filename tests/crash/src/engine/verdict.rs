@@ -11,6 +11,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// Id of the catalog (docs/format.md).
+const CATALOG: u32 = 1;
 /// First key of the rows by which a check uses free space. No other row has it.
 const USED_KEYS: u64 = 0x6000_0000;
 
@@ -30,6 +32,7 @@ pub fn check(
     let decided = decide(&engine, depth.is_multiple_of(2))?;
     let state = read(&engine)?;
     oracle.check(&state, &decided, history)?;
+    no_file_is_left(&**medium, &engine)?;
     audit(&engine)?;
     if depth.is_multiple_of(16) {
         use_and_reopen(engine, medium, scenario, state)?;
@@ -149,6 +152,20 @@ fn read(engine: &Engine) -> Result<State, String> {
 
 fn tables(engine: &Engine) -> Result<Vec<Arc<Table>>, String> {
     engine.tables().map_err(|error| format!("a table cannot be opened: {error}"))
+}
+
+/// Checks that each data file is that of a table, or of the catalog, once the tables are open.
+fn no_file_is_left(medium: &dyn Medium, engine: &Engine) -> Result<(), String> {
+    let ids: BTreeSet<u32> = tables(engine)?.iter().map(|table| table.id()).chain([CATALOG]).collect();
+    for (name, _) in medium.list().map_err(|error| error.to_string())? {
+        let parts = name.strip_prefix("t.").and_then(|rest| rest.split_once('.'));
+        if let Some(id) = parts.and_then(|(id, _)| u32::from_str_radix(id, 16).ok())
+            && !ids.contains(&id)
+        {
+            return Err(format!("file {name} is left, which is part of no table"));
+        }
+    }
+    Ok(())
 }
 
 /// Sweeps all tables, and checks that their space adds up.

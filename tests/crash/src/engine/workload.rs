@@ -504,24 +504,27 @@ impl<'a> Worker<'a> {
 
     /// Reads deleted rows by their RIDs, which must lead nowhere even if the RIDs are in use again, perhaps by this transaction.
     fn look_for_gone(&mut self) {
+        // The snapshot is taken after these. To know them takes no draw and no step of the scheduler.
+        let before = self.ledger.deletions();
         self.txn.start_statement();
         if self.random.one_in(3) {
             self.insert_some(1, 4);
         }
         for _ in 0..1 + self.random.below(6) {
-            let Some((key, rid)) = self.ledger.gone(24, self.random.next_u64()) else { break };
-            self.look_at_gone(key, rid);
+            let Some((number, key, rid)) = self.ledger.gone(24, self.random.next_u64()) else { break };
+            self.look_at_gone(key, rid, number < before);
         }
         self.give_up();
     }
 
-    fn look_at_gone(&mut self, key: Key, rid: Rid) {
+    /// Reads a deleted row and tries to change it; the snapshot may see it unless it was `gone_before`.
+    fn look_at_gone(&mut self, key: Key, rid: Rid, gone_before: bool) {
         let found = self.txn.read(&self.table, rid, ReadView::Snapshot);
         let found = found.unwrap_or_else(|error| panic!("reading a deleted row: {error}"));
         if let Some(row) = found {
-            // An older snapshot may still see it.
             // SAFETY: the statement is not over.
             let there = key_of(unsafe { row.bytes() });
+            assert!(!gone_before, "row {:#x} of key {key:#x} is deleted and leads to key {there:#x}", rid.to_u64());
             assert!(there == key, "row {:#x} leads to key {there:#x} instead of {key:#x}", rid.to_u64());
         }
         if self.random.one_in(2) {
