@@ -25,6 +25,9 @@ pub const MEMORY_BYTES: Bounds = 256 << 20..=1 << 46;
 /// Bounds of `clients.pipeline_max`.
 pub const PIPELINE: Bounds = 1..=1 << 20;
 
+/// Most seconds of `clients.idle_s`: a century.
+const IDLE_S_MAX: u64 = 100 * 366 * 86_400;
+
 /// A configuration.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -356,6 +359,8 @@ impl Config {
             between("store.state_size", store.state_size.0, 1 << 20, 1 << 46)?;
         }
         between("store.log_size", store.log_size.0, 1 << 16, 1 << 40)?;
+        between("store.snapshot_garbage_size", store.snapshot_garbage_size.0, 1 << 20, 1 << 46)?;
+        between("clients.idle_s", clients.idle_s, 0, IDLE_S_MAX)?;
         within("clients.connections_max", clients.connections_max as u64, &CONNECTIONS)?;
         within("clients.value_size_max", clients.value_size_max.0, &VALUE_BYTES)?;
         within("clients.output_size_max", clients.output_size_max.0, &OUTPUT_BYTES)?;
@@ -458,6 +463,12 @@ mod tests {
             ("directory = 'd'\n[raft]\nelektion_ms = 3", "elektion_ms"),
             ("directory = 'd'\n[raft]\nelection_ms = 3", "raft.election_ms = 3: use 120 to"),
             ("directory = 'd'\n[store]\nkind = 'heap'", "heap"),
+            // Times 1000 it would be less than a second.
+            ("directory = 'd'\n[clients]\nidle_s = 18446744073709552", "clients.idle_s"),
+            ("directory = 'd'\n[clients]\nidle_s = -1", "idle_s"),
+            // No snapshot would last until it is fetched.
+            ("directory = 'd'\n[store]\nsnapshot_garbage_size = 0", "store.snapshot_garbage_size"),
+            ("directory = 'd'\n[store]\nsnapshot_garbage_size = '1T'\nsnapshot_garbage_size = '2T'", "duplicate"),
             ("directory = 'd'\n[store]\nsize = '4X'", "4X"),
             ("directory = 'd'\n[clients]\nlisten = ['6379']", "clients.listen = \"6379\": use HOST:PORT"),
             ("directory = 'd'\n[peers]\nlisten = '0.0.0.0:1'", "peers.announce"),

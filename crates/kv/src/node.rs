@@ -186,8 +186,8 @@ impl Node {
         }
     }
 
-    fn step_raft(&mut self, message: Message) -> store::Result<bool> {
-        if self.is_deaf_to(&message) {
+    fn step_raft(&mut self, mut message: Message) -> store::Result<bool> {
+        if self.is_deaf_to(&message) || self.holds_off(&mut message) {
             return Ok(true);
         }
         self.confirm_if_alone()?;

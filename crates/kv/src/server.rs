@@ -14,7 +14,7 @@
 //! - `link`, `visitor`, `http`: connections to replicas, from replicas and operators, from browsers
 //! - `book`, `chores`: where replicas are reached, and what the leader does by itself
 //! - `histogram`, `metrics`, `operator`: what operators see
-//! - `pool`: the replica's data
+//! - `pool`: the replica's data; `descriptors`: those of the process
 //! - `state`: what a server consists of; `serving`, `visiting`, `asking`, `forwarding`, `browsing`, `turning`, `ticking`, `room`: what it does
 
 mod asking;
@@ -26,6 +26,7 @@ mod channel;
 mod chores;
 mod clock;
 pub mod control;
+mod descriptors;
 mod forwarding;
 pub mod hello;
 mod histogram;

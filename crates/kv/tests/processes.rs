@@ -4,6 +4,8 @@
 
 #[path = "processes/certificates.rs"]
 mod certificates;
+#[path = "processes/descriptors.rs"]
+mod descriptors;
 #[path = "processes/encryption.rs"]
 mod encryption;
 #[path = "processes/failover.rs"]

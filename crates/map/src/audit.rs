@@ -36,6 +36,7 @@ impl<I: Structure> Core<I> {
             let _collector = self.collector.lock();
             self.traverse()?;
         }
+        while self.give_up_some(&mut self.state.lock_behind()) {}
         let (hold, confirmed) = self.hold(u64::MAX)?;
         let checked = self.check_all(&confirmed);
         self.release(&hold);

@@ -88,6 +88,7 @@ impl<I: Structure> Core<I> {
         let mut state = self.state.lock_behind();
         let is_busy = state.is_dirty || state.pages.number() != before.number;
         self.confirm(&mut state);
+        let has_more = self.free_what_left(&mut state);
         let live = state.pages.live_bytes();
         // While much is being deleted or forgotten, pages empty by themselves, and what a round moved would soon die.
         let much = (before.live / SHRINKING_SHARE).min(SHRINKING_PAGES * state.pages.geometry.page_bytes);
@@ -97,7 +98,7 @@ impl<I: Structure> Core<I> {
         Look {
             number: state.pages.number(),
             live,
-            is_busy: is_busy || state.is_dirty,
+            is_busy: is_busy || state.is_dirty || has_more,
             wants_forget: self.wants_forget(&state),
             wants_sweep: to_sweep > most || !is_busy && to_sweep > 0,
             wants_collection: (!is_shrinking || is_tight(&space_of(&state))) && self.wants_collection(&state),

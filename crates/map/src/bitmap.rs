@@ -49,19 +49,10 @@ impl Bitmap {
         before & bit != 0
     }
 
-    /// Clears all bits of a range.
-    pub(crate) fn clear_all(&self, offset: u64, len: u64) {
-        let mut grain = (offset - self.data_at) / self.grain_bytes;
-        let end = grain + len / self.grain_bytes;
-        while grain < end {
-            if grain.is_multiple_of(64) && grain + 64 <= end {
-                self.words[(grain / 64) as usize].store(0, Ordering::Release);
-                grain += 64;
-            } else {
-                let word = &self.words[(grain / 64) as usize];
-                word.store(word.load(Ordering::Relaxed) & !(1 << (grain % 64)), Ordering::Release);
-                grain += 1;
-            }
+    /// Takes over the bits of another over the same pages.
+    pub(crate) fn copy(&self, other: &Bitmap) {
+        for (word, other) in self.words.iter().zip(&other.words) {
+            word.store(other.load(Ordering::Relaxed), Ordering::Release);
         }
     }
 

@@ -163,7 +163,8 @@ impl<I: Structure> Core<I> {
             has_more = self.make_room(&mut state);
             result = run(&mut state);
         }
-        if is_full(&result) && self.config.background && self.collect()? > 0 {
+        let collects = self.config.background && self.config.collects_in_changes;
+        if is_full(&result) && collects && self.collect()? > 0 {
             result = run(&mut self.state.lock());
         }
         result

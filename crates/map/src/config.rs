@@ -96,6 +96,9 @@ pub struct Config {
     /// Whether a background thread confirms idle batches and collects garbage. Without it the caller does both, by
     /// [`crate::OrderedMap::confirm`] and [`crate::OrderedMap::collect`].
     pub background: bool,
+    /// Whether a change that finds no room runs a collection round and is tried again before it is refused, if there is a background thread.
+    /// Without it the caller asks for a round ([`crate::OrderedMap::ask_collection`]), and waits for nothing.
+    pub collects_in_changes: bool,
     /// Seed of a new map's salt. The same seed and name give the same salt, so that a run can be replayed. Without a
     /// seed the operating system supplies the randomness.
     pub seed: Option<u64>,
@@ -103,7 +106,13 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Config {
-        Config { changes_max: 10, interval: Duration::from_millis(1), background: true, seed: None }
+        Config {
+            changes_max: 10,
+            interval: Duration::from_millis(1),
+            background: true,
+            collects_in_changes: true,
+            seed: None,
+        }
     }
 }
 

@@ -98,7 +98,8 @@ impl<I: Index> Core<I> {
             (freed, has_more) = state.pages.free_leaving(self.pins.oldest());
             state.is_dirty |= freed > 0;
         }
-        self.recycle(state) || has_more
+        let gives_up = self.give_up_some(state);
+        self.recycle(state) || has_more || gives_up
     }
 
     /// Reuses the places of nodes that nobody can see any more, some in each turn. Returns whether there are more.

@@ -25,6 +25,8 @@ use std::ptr::null_mut;
 const CHUNK_NODES: usize = if cfg!(loom) { 2 } else { 64 };
 /// Separators freed in one turn of the writer's lock.
 const FREED_MAX: usize = 64;
+/// Inner nodes, or chunks of leaves, of a replaced tree that are freed in one turn.
+const APART_MAX: usize = 64;
 /// Forgotten deletions of a leaf for which it is swept.
 const SWEPT_AT: u8 = FEW as u8;
 
@@ -98,6 +100,8 @@ pub struct Tree {
     free: [Vec<*const Node>; 2],
     /// Separators that have left their node.
     left: Limbo<*mut Separator>,
+    /// Inner nodes whose separators are not freed, once the tree is being taken apart.
+    apart: Option<Vec<*const Inner>>,
 }
 
 // SAFETY: the addresses are those of nodes and separators that the struct owns.
@@ -167,6 +171,7 @@ impl Tree {
             inners: Vec::new(),
             free: Default::default(),
             left: Limbo::default(),
+            apart: None,
         };
         let groups: Vec<&[Entry]> = evenly(entries, WIDTH).collect();
         let between = |pair: &[&[Entry]]| separate(records, pair[0][pair[0].len() - 1].1, pair[1][0].1);
@@ -498,11 +503,17 @@ impl Tree {
     }
 }
 
-impl Drop for Tree {
-    fn drop(&mut self) {
-        self.left.drain().for_each(free);
-        let mut stack = vec![self.root.node.load(Ordering::Relaxed).cast_const()];
-        while let Some(inner) = stack.pop() {
+impl Tree {
+    /// Frees a part of a tree that nobody can see any more. Returns whether there is more; until there is none nothing but this and
+    /// dropping is left.
+    pub(crate) fn take_apart(&mut self) -> bool {
+        let root = self.root.node.load(Ordering::Relaxed).cast_const();
+        let stack = self.apart.get_or_insert_with(|| vec![root]);
+        let mut count = 0;
+        while count < APART_MAX
+            && let Some(inner) = stack.pop()
+        {
+            count += 1;
             let inner = Tree::inner(inner);
             let meta = inner.node.meta();
             (1..meta.count).for_each(|index| free(inner.separator_pointer(index)));
@@ -510,6 +521,17 @@ impl Drop for Tree {
                 stack.extend((0..meta.count).map(|index| inner.node.word(index) as *const Inner));
             }
         }
+        if stack.is_empty() {
+            self.leaves.truncate(self.leaves.len().saturating_sub(APART_MAX - count));
+        }
+        !stack.is_empty() || !self.leaves.is_empty()
+    }
+}
+
+impl Drop for Tree {
+    fn drop(&mut self) {
+        self.left.drain().for_each(free);
+        while self.take_apart() {}
     }
 }
 

@@ -22,7 +22,7 @@ pub trait Index: Sized + Send + Sync + 'static {
     /// Where a key's entry is, or would be.
     type Place;
     /// A whole index that is not in force yet.
-    type Built;
+    type Built: Send;
 
     /// The index of a root record. What a list's chain holds is counted in `pages`. Error: `Damaged`.
     fn open(layout: &Layout, pages: &mut Pages, records: &Records, root: &RootRecord) -> Result<Opened<Self>>;
@@ -48,7 +48,15 @@ pub trait Index: Sized + Send + Sync + 'static {
     /// Builds an index of entries in ascending order, in as many turns as it needs. It is not installed. Error: `Full`.
     fn build(&self, turns: &mut Turns<'_, Self>, entries: &[Entry]) -> Result<Self::Built>;
 
-    /// Makes all ready for the index to be installed. The pages' counts have been discarded.
+    /// The nodes in pages of an index that is not installed.
+    fn made(_: &Self::Built) -> &[u64] {
+        &[]
+    }
+
+    /// Gives up an index that was built and is not installed, in as many turns as it needs.
+    fn give_up(&self, _: &mut Turns<'_, Self>, _: &Self::Built) {}
+
+    /// Makes all ready for the index to be installed. The pages' counts are those of its content.
     fn prepare(&self, _: &mut Editing<'_, Self>, _: &Self::Built) {}
 
     /// Replaces all entries, by few stores.

@@ -41,6 +41,7 @@ mod map;
 mod milestones;
 mod node;
 mod ordered_map;
+mod page_counts;
 mod page_nodes;
 mod page_table;
 mod page_use;

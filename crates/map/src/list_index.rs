@@ -110,11 +110,14 @@ impl Index for ListIndex {
     #[inline]
     fn recycle(writer: &mut ListWriter, _: &mut Pages, pins: &Pins, _held: bool) -> bool {
         writer.tree.recycle(pins);
-        if !writer.replaced.is_empty() {
-            let oldest = pins.oldest();
-            writer.replaced.retain(|(epoch, _)| *epoch >= oldest);
+        let Some((epoch, tree)) = writer.replaced.first_mut() else { return false };
+        if *epoch >= pins.oldest() {
+            return false;
         }
-        false
+        if !tree.take_apart() {
+            writer.replaced.remove(0);
+        }
+        !writer.replaced.is_empty()
     }
 }
 

@@ -1,9 +1,11 @@
 //! Loads a snapshot: builds the new content beside the old, then one confirmation replaces the old by the new.
 //!
 //! Records are appended unlinked as they arrive. At the end they are sorted, superseded and forgotten ones are dropped,
-//! the rest are linked, and the index is built. The newest are linked last, so that those not yet forgotten begin at
-//! the head. All that takes the writer's lock for short turns; only the change of contents is one turn, linear in the pages used and
-//! in the new records. Nothing else changes the map meanwhile but its meta blob.
+//! the rest are linked and counted, and the index is built. The newest are linked last, so that those not yet forgotten begin at
+//! the head. All that takes the writer's lock for short turns, and may be done by another thread ([`Loader::prepare`]); only the
+//! change of contents is one turn, linear in the pages used. Nothing else changes the map meanwhile but its meta blob.
+//!
+//! The records of a load that is broken off are given up some in each confirmation.
 //!
 //! A load that resets first needs room for one content only. It confirms an empty map with a mark; until the load is
 //! finished, also after a crash or after it was broken off, the map can do nothing but load.
@@ -14,6 +16,7 @@ use crate::config::Kind;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Ref, link};
 use crate::index::{Editing, Index};
+use crate::page_counts::Counts;
 use crate::pages::{Filling, Urgency};
 use crate::pending::{Change, Pending};
 use crate::state::{Core, State, Tagged};
@@ -30,20 +33,36 @@ const FLUSHED_BYTES: u64 = 256 << 10;
 const TURN_RECORDS: usize = 1024;
 
 /// A content that is built.
-struct Content<'c, I: Index> {
-    header: &'c Header,
-    found: &'c Versions,
-    tags: &'c [(Ts, Ref)],
+struct Content<I: Index> {
+    header: Header,
+    /// Number of the versions.
+    versions: u64,
+    counts: Counts,
     built: I::Built,
     head: u64,
     pending: Pending,
 }
 
+/// A content that is built, and the map whose content it is to be.
+struct Prepared<I: Index> {
+    core: Arc<Core<I>>,
+    /// None once it is in force.
+    content: Option<Content<I>>,
+}
+
+/// What can be put in force, once, by one turn of the writer's lock. Dropped, it is given up.
+trait Force: Send {
+    fn put_in_force(&mut self) -> Result<()>;
+}
+
+/// Records that are to be given up.
+pub(crate) type Abandoned = Box<dyn Iterator<Item = Ref> + Send>;
+
 /// The map that the content is loaded into.
 trait Target: Send + Sync {
     fn add(&self, item: &New<'_>, order: usize) -> Result<Candidate>;
-    fn replace(&self, header: &Header, candidates: &mut [Candidate]) -> Result<()>;
-    fn end(&self, abandoned: &[Candidate]);
+    fn prepare(self: Arc<Self>, header: Header, candidates: &mut [Candidate]) -> Result<Box<dyn Force>>;
+    fn end(&self, abandoned: Abandoned);
     fn refuse(&self, what: &str) -> Error;
 }
 
@@ -55,6 +74,9 @@ pub struct Loader {
     parser: Parser,
     header: Option<Header>,
     candidates: Vec<Candidate>,
+    /// The content, once [`Loader::prepare`] has built it, and all records that have come, which take the place of the candidates.
+    prepared: Option<Box<dyn Force>>,
+    records: Vec<Ref>,
     number: u32,
     /// Checksum of the last chunk.
     crc: u32,
@@ -84,8 +106,17 @@ impl<I: Index> Core<I> {
         }
         state.is_loading = true;
         let parser = Parser::default();
-        let target = self.clone();
-        Ok(Loader { target, parser, header: None, candidates: Vec::new(), number: 0, crc: 0, failed: false })
+        Ok(Loader {
+            target: self.clone(),
+            parser,
+            header: None,
+            candidates: Vec::new(),
+            prepared: None,
+            records: Vec::new(),
+            number: 0,
+            crc: 0,
+            failed: false,
+        })
     }
 }
 
@@ -130,21 +161,40 @@ impl Loader {
         })
     }
 
-    /// Replaces the content, durably. Errors: `Damaged` if the stream is incomplete, `Full`.
-    pub fn finish(mut self) -> Result<()> {
+    /// Builds the content, which takes most of the time of [`Loader::finish`], and shows nothing of it to anybody. Another thread than the
+    /// one that pushes and finishes may do it. Errors: as of [`Loader::finish`], after which only dropping is left.
+    pub fn prepare(&mut self) -> Result<()> {
+        if self.prepared.is_some() {
+            return Ok(());
+        }
         let header = match self.header.take() {
             Some(header) if self.parser.is_over() && !self.failed => header,
             _ => return Err(self.target.refuse("the stream is not complete")),
         };
-        self.target.replace(&header, &mut self.candidates)?;
-        self.candidates.clear();
+        let prepared = self.target.clone().prepare(header, &mut self.candidates);
+        self.failed = prepared.is_err();
+        self.prepared = Some(prepared?);
+        self.records = std::mem::take(&mut self.candidates).into_iter().map(|candidate| candidate.record).collect();
+        Ok(())
+    }
+
+    /// Replaces the content, durably. Errors: `Damaged` if the stream is incomplete, `Full`.
+    pub fn finish(mut self) -> Result<()> {
+        self.prepare()?;
+        if let Some(prepared) = &mut self.prepared {
+            prepared.put_in_force()?;
+        }
+        self.records.clear();
         Ok(())
     }
 }
 
 impl Drop for Loader {
     fn drop(&mut self) {
-        self.target.end(&self.candidates);
+        // What was built from the records goes before them.
+        self.prepared = None;
+        let candidates = std::mem::take(&mut self.candidates).into_iter().map(|candidate| candidate.record);
+        self.target.end(Box::new(std::mem::take(&mut self.records).into_iter().chain(candidates)));
     }
 }
 
@@ -175,7 +225,7 @@ impl<I: Index> Target for Core<I> {
         Ok(Candidate::new(added?, item.key, item.ts, item.tag, order))
     }
 
-    fn replace(&self, header: &Header, candidates: &mut [Candidate]) -> Result<()> {
+    fn prepare(self: Arc<Self>, header: Header, candidates: &mut [Candidate]) -> Result<Box<dyn Force>> {
         let _span = trace::span("map_load");
         let _finishing = self.finishing.lock();
         self.check_open()?;
@@ -194,24 +244,24 @@ impl<I: Index> Target for Core<I> {
         let (head, pending) = self.link_up(&mut batch, &found, &tags, header.forgotten)?;
         // The fence of this thread's next confirmation covers these as well.
         batch.flush(&self.records.region);
-        let turns = &mut |run: &mut dyn FnMut(&mut Editing<'_, I>) -> Result<()>| {
-            let mut state = self.state.lock();
-            run(&mut state.editing(Urgency::Ordinary))?;
-            self.confirm_part(&mut state);
-            Ok(())
-        };
-        let built = self.index.build(turns, &found.entries)?;
-        let content = Content { header, found: &found, tags: &tags, built, head, pending };
-        self.put_in_force(&mut self.state.lock(), content, false);
-        Ok(())
+        let built = self.index.build(&mut |run| self.turn(run), &found.entries)?;
+        let mut counts = Counts::new(&self.records.geometry);
+        found.kept.iter().for_each(|(record, _)| counts.add(*record));
+        tags.iter().for_each(|(_, record)| counts.add(*record));
+        I::made(&built).iter().for_each(|link| counts.add(Ref(*link)));
+        self.confirm_part(&mut self.state.lock());
+        let content = Content { header, versions: found.kept.len() as u64, counts, built, head, pending };
+        Ok(Box::new(Prepared { core: self.clone(), content: Some(content) }))
     }
 
-    fn end(&self, abandoned: &[Candidate]) {
-        for part in abandoned.chunks(TURN_RECORDS) {
-            let mut state = self.state.lock();
-            part.iter().for_each(|candidate| _ = state.pages.end(candidate.record));
-        }
+    fn end(&self, abandoned: Abandoned) {
         let mut state = self.state.lock();
+        state.abandoned.push(abandoned);
+        // Nothing else would confirm for as long as nothing is changed.
+        while !self.config.background && self.give_up_some(&mut state) {
+            drop(state);
+            state = self.state.lock();
+        }
         state.is_loading = false;
         state.is_dirty = true;
         drop(state);
@@ -221,6 +271,29 @@ impl<I: Index> Target for Core<I> {
     fn refuse(&self, what: &str) -> Error {
         let remedy = "ask for a new snapshot; nothing of this one counts";
         self.error(ErrorKind::Damaged, format!("snapshot refused: {what}; {remedy}"))
+    }
+}
+
+impl<I: Index> Force for Prepared<I> {
+    fn put_in_force(&mut self) -> Result<()> {
+        let _span = trace::span("map_load_force");
+        let _finishing = self.core.finishing.lock();
+        self.core.check_open()?;
+        if let Some(content) = self.content.take() {
+            self.core.put_in_force(&mut self.core.state.lock(), content, false);
+        }
+        Ok(())
+    }
+}
+
+impl<I: Index> Drop for Prepared<I> {
+    fn drop(&mut self) {
+        let _finishing = self.core.finishing.lock();
+        // Another may have opened the map since.
+        let is_open = self.core.check_open().is_ok();
+        if let Some(content) = self.content.take().filter(|_| is_open) {
+            self.core.index.give_up(&mut |run| self.core.turn(run), &content.built);
+        }
     }
 }
 
@@ -242,12 +315,36 @@ impl<I: Index> Core<I> {
         let turns =
             &mut |run: &mut dyn FnMut(&mut Editing<'_, I>) -> Result<()>| run(&mut state.editing(Urgency::Ordinary));
         let built = self.index.build(turns, &[])?;
-        let (found, pending) = (Versions::default(), Pending::default());
-        let content = Content { header: &header, found: &found, tags: &[], built, head: 0, pending };
+        let counts = Counts::new(&self.records.geometry);
+        let content = Content { header, versions: 0, counts, built, head: 0, pending: Pending::default() };
         // Planted: a map that was emptied for a load passes for an empty one.
         self.put_in_force(state, content, !planted(153));
         self.make_room(state);
         Ok(())
+    }
+
+    /// Runs something in a turn of the writer's lock in which what nothing reaches yet is made, and confirms.
+    fn turn(&self, run: &mut dyn FnMut(&mut Editing<'_, I>) -> Result<()>) -> Result<()> {
+        let mut state = self.state.lock();
+        run(&mut state.editing(Urgency::Ordinary))?;
+        self.confirm_part(&mut state);
+        Ok(())
+    }
+
+    /// Gives up some of the records of loads that were broken off. Returns whether there are more.
+    pub(crate) fn give_up_some(&self, state: &mut State<I>) -> bool {
+        let State { abandoned, pages, is_dirty, .. } = state;
+        let Some(records) = abandoned.last_mut() else { return false };
+        let mut count = 0;
+        records.take(TURN_RECORDS).for_each(|record| {
+            count += 1;
+            pages.end(record);
+        });
+        *is_dirty |= count > 0;
+        if count < TURN_RECORDS {
+            abandoned.pop();
+        }
+        !abandoned.is_empty()
     }
 
     /// Confirms what nothing reaches yet, so that nobody waits for the last confirmation to flush it.
@@ -256,13 +353,12 @@ impl<I: Index> Core<I> {
         self.confirm(state);
     }
 
-    /// Replaces the content and confirms, in one turn: linear in the pages used and in the new records. With `is_partial` the map
-    /// can only be loaded from then on.
-    fn put_in_force(&self, state: &mut State<I>, content: Content<'_, I>, is_partial: bool) {
-        let Content { header, found, tags, built, head, pending } = content;
-        state.pages.count_anew();
-        found.kept.iter().for_each(|(record, _)| _ = state.pages.born(*record));
-        tags.iter().for_each(|(_, record)| _ = state.pages.born(*record));
+    /// Replaces the content and confirms, in one turn: linear in the pages used. With `is_partial` the map can only be loaded from then on.
+    fn put_in_force(&self, state: &mut State<I>, content: Content<I>, is_partial: bool) {
+        let Content { header, versions, counts, built, head, pending } = content;
+        state.pages.count_anew(&counts);
+        // They are not counted any more.
+        state.abandoned.clear();
         self.index.prepare(&mut state.editing(Urgency::Ordinary), &built);
         // Who sees an empty map that stands for none knows it, and who sees it whole sees the content.
         self.is_partial.fetch_or(is_partial, Ordering::Release);
@@ -271,11 +367,11 @@ impl<I: Index> Core<I> {
             self.index.install(&mut edit, built, &self.pins);
         });
         self.is_partial.store(is_partial, Ordering::Release);
-        let Header { last, applied, forgotten, tag_ts, .. } = *header;
+        let Header { last, applied, forgotten, tag_ts, tag } = header;
         state.times = Timestamps { last, applied, forgotten, confirmed: 0 };
         state.forget_to = forgotten;
-        state.forgotten_tag = Tagged { ts: tag_ts, tag: header.tag.clone() };
-        state.versions = found.kept.len() as u64;
+        state.forgotten_tag = Tagged { ts: tag_ts, tag };
+        state.versions = versions;
         (state.head, state.pending) = (head, pending);
         (state.is_traversed, state.damage, state.is_dirty) = (true, None, true);
         self.records.are_checked.store(true, Ordering::Relaxed);

@@ -244,6 +244,7 @@ fn start<I: Structure>(
         holds: Holds::default(),
         ending: None,
         is_loading: false,
+        abandoned: Vec::new(),
         garbage_left: 0,
         damage: None,
         is_traversed: I::KIND == Kind::List,

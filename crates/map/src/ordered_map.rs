@@ -149,8 +149,7 @@ pub trait OrderedMap: Send + Sync {
 
     /// Begins to replace the whole content by a snapshot of either structure. The map keeps its content until
     /// [`Loader::finish`]: reads see it, and changes fail with `ReadOnly`. A scan goes on in the content that it began in; a view
-    /// ends. Others wait for the end of a load only while the contents change places: a time linear in the pages used and the
-    /// records loaded.
+    /// ends. Others wait for the end of a load only while the contents change places: a time linear in the pages used.
     fn load_snapshot(&self) -> Result<Loader>;
 
     /// [`OrderedMap::load_snapshot`] that empties the map first, and so needs no room for both contents. From then on until a

@@ -12,6 +12,7 @@ use crate::error::Result;
 use crate::format::{GRAIN_BYTES, Geometry, Ref};
 use crate::free_map::RunSearch;
 use crate::limbo::Limbo;
+use crate::page_counts::Counts;
 use crate::page_table::PageTable;
 use crate::page_use::{PageUse, PageUses};
 use crate::pin::Pins;
@@ -21,8 +22,10 @@ use std::sync::Arc;
 /// Pages in a run, if so many adjacent ones are free.
 const RUN_PAGES: usize = 16;
 
-/// Pages of a backlog that one turn of the writer's lock frees.
+/// Pages of a backlog that one turn of the writer's lock frees, besides as many as the last confirmation has set aside, up to a bound: a load
+/// may set aside nearly all.
 const FREED_MAX: usize = 256;
+const FREED_AT_ONCE_MAX: usize = 16 << 10;
 
 /// Pages, and objects that have ended in them, that become known in one turn of the writer's lock.
 const KNOWN_MAX: usize = 1024;
@@ -288,7 +291,7 @@ impl Pages {
     }
 
     /// The pages an object lies in, with its bytes in each.
-    fn parts(geometry: Geometry, object: Ref) -> impl Iterator<Item = (usize, u32)> {
+    pub(crate) fn parts(geometry: Geometry, object: Ref) -> impl Iterator<Item = (usize, u32)> {
         let (start, end) = (object.offset(), object.offset() + object.len());
         let (first, last) = (geometry.page_of(start), geometry.page_of(end - 1));
         // Planted: an object is counted only in the page it begins in.
@@ -415,21 +418,22 @@ impl Pages {
         true
     }
 
-    /// Discards all counts. At the next [`Pages::set_aside`] every used page that no run is filling is set aside,
-    /// unless an object in it has been counted by then. Linear in the number of used pages.
-    pub(crate) fn count_anew(&mut self) {
+    /// Puts other counts in the place of all. At the next [`Pages::set_aside`] every used page that no run is filling and in which nothing
+    /// is counted is set aside. Linear in the number of used pages.
+    pub(crate) fn count_anew(&mut self, counts: &Counts) {
+        self.live.copy(counts.begins());
         for page in self.table.free.used() {
-            let start = self.geometry.page_at(page);
-            self.live.clear_all(start, self.geometry.page_bytes);
             let page_use = &mut self.uses[page];
-            (page_use.live, page_use.held, page_use.unknown, page_use.retired) = (0, 0, false, page_use.nodes);
+            let live = counts.live_in(page);
+            (page_use.live, page_use.held, page_use.unknown) = (live, live, false);
+            page_use.retired = page_use.nodes;
             // Planted: loading a snapshot keeps the pages of the old content.
             if !page_use.open && !page_use.leaving && !planted(148) {
                 self.emptied.push(page as u32);
             }
         }
         self.ended.clear();
-        self.live_bytes = 0;
+        self.live_bytes = counts.bytes();
     }
 
     /// After a confirmation: sets aside the empty pages, and closes their epoch.
@@ -454,13 +458,13 @@ impl Pages {
         self.leaving.has_closed()
     }
 
-    /// Frees pages set aside in epochs before `oldest`: at most [`FREED_MAX`] more than the last confirmation set aside, so
-    /// that a backlog shrinks and nobody waits long for it. Returns how many, and whether there are more.
+    /// Frees pages set aside in epochs before `oldest`: at most [`FREED_MAX`] more than the last confirmation set aside, or than
+    /// [`FREED_AT_ONCE_MAX`], so that a backlog shrinks and nobody waits long for it. Returns how many, and whether there are more.
     pub(crate) fn free_leaving(&mut self, oldest: u64) -> (usize, bool) {
         let _span = perdura_pmem::trace::span("map_free");
         // Planted: pages are freed although a reader is pinned.
         let oldest = if planted(110) { u64::MAX } else { oldest };
-        let most = self.leaving.last_closed() + FREED_MAX;
+        let most = self.leaving.last_closed().min(FREED_AT_ONCE_MAX) + FREED_MAX;
         let mut freed = 0;
         while freed < most
             && let Some(page) = self.leaving.take_before(oldest)

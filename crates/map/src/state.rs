@@ -5,6 +5,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::{NUMBER_MAX, Ref};
 use crate::holds::Holds;
 use crate::index::{Editing, Index};
+use crate::load::Abandoned;
 use crate::milestones::Milestones;
 use crate::pages::{Pages, Urgency};
 use crate::pending::Pending;
@@ -94,6 +95,8 @@ pub(crate) struct State<I: Index> {
     /// The epoch in which a hold has ended by itself, until no reader is as old.
     pub(crate) ending: Option<u64>,
     pub(crate) is_loading: bool,
+    /// Records of loads that were broken off, which are given up some in each confirmation.
+    pub(crate) abandoned: Vec<Abandoned>,
     /// Garbage, in bytes, that the last round of the collector could not free.
     pub(crate) garbage_left: u64,
     /// B+-tree: whether the content of all pages is known (docs/maps.md, Collection).

@@ -138,26 +138,32 @@ impl Index for TreeIndex {
         match root {
             Ok(root) => Ok(Edit { root, ..built }),
             Err(error) => {
-                for part in built.made.chunks(tree::TURN_NODES) {
-                    turns(&mut |edit| {
-                        let Editing { writer, pages, .. } = edit;
-                        writer.nodes.count += part.len() as u64;
-                        part.iter().for_each(|link| writer.nodes.undo(pages, *link));
-                        Ok(())
-                    })?;
-                }
+                self.give_up(turns, &built);
                 Err(error)
             }
+        }
+    }
+
+    fn made(built: &Edit) -> &[u64] {
+        &built.made
+    }
+
+    fn give_up(&self, turns: &mut Turns<'_, TreeIndex>, built: &Edit) {
+        for part in built.made.chunks(tree::TURN_NODES) {
+            let undone = turns(&mut |edit| {
+                let Editing { writer, pages, .. } = edit;
+                writer.nodes.count += part.len() as u64;
+                part.iter().for_each(|link| writer.nodes.undo(pages, *link));
+                Ok(())
+            });
+            debug_assert!(undone.is_ok(), "what needs no room is not refused");
         }
     }
 
     fn prepare(&self, edit: &mut Editing<'_, TreeIndex>, built: &Edit) {
         edit.writer.nodes.clear();
         edit.writer.nodes.count = built.made.len() as u64;
-        for link in &built.made {
-            edit.pages.born(Ref(*link));
-            edit.writer.nodes.seen(*link);
-        }
+        built.made.iter().for_each(|link| edit.writer.nodes.seen(*link));
     }
 
     fn install(&self, _: &mut Editing<'_, TreeIndex>, built: Edit, _: &Pins) {

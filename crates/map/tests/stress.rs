@@ -130,7 +130,8 @@ fn stream(map: &dyn OrderedMap, done: &AtomicBool) {
 
 fn run(kind: Kind, seed: u64) {
     let medium: Arc<dyn Medium> = Arc::new(SimMedium::new());
-    let config = Config { changes_max: 10, interval: Duration::from_micros(200), background: true, seed: Some(seed) };
+    let config =
+        Config { changes_max: 10, interval: Duration::from_micros(200), seed: Some(seed), ..Config::default() };
     let map = create(&medium, "map", kind, &tiny_layout(384 << 10), &config).expect("there is room");
     let done = AtomicBool::new(false);
     let (truth, compared) = std::thread::scope(|scope| {

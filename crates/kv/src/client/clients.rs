@@ -56,6 +56,8 @@ pub(super) struct Visit {
     pub(super) tokens: BTreeSet<u32>,
     /// Bytes of the replies.
     pub(super) bytes: usize,
+    /// Those that wait until the store has made room, and have not been answered since.
+    pub(super) short: BTreeSet<u32>,
 }
 
 impl Clients {

@@ -213,7 +213,7 @@ fn run(
 ) -> store::Result<()> {
     let Some(request) = forward::one(context, connection, command, request) else { return Ok(()) };
     match (command.access, command.name) {
-        (Access::Write, "perdura.once") => once::run(context, connection, &request),
+        (Access::Write, "perdura.once") => once::run(context, connection, request),
         (Access::Write, _) => {
             let slot = slot_of(command, &request);
             let why = evaluate::attempt(context, connection, slot, |draft| run_on(command, &request, draft))?;
@@ -242,7 +242,7 @@ fn run(
             wait::begin(context, connection, command.name, &request);
             Ok(())
         }
-        (Access::None, "acl|setuser" | "acl|deluser") => users::change(context, connection, command.name, &request),
+        (Access::None, "acl|setuser" | "acl|deluser") => users::change(context, connection, command.name, request),
         (Access::None, _) => {
             if let Some(reply) = answers::answer(context, connection, command, &request) {
                 connection.say(reply);

@@ -47,8 +47,7 @@ pub fn refuse_or_wait(
 ) {
     match why {
         None => {}
-        // Requests that other replicas forward are answered: they wait for the answer.
-        Some(NotNow::MakesRoom) if connection.guest.is_none() => {
+        Some(NotNow::MakesRoom) => {
             connection.parked = Some(request);
             connection.waits_for_room = true;
         }

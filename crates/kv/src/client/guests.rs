@@ -51,6 +51,11 @@ impl Clients {
         connection.guest.iter_mut().for_each(|guest| guest.bytes = bytes);
         let visit = self.visits.entry(visitor).or_default();
         visit.tokens.insert(token);
+        if connection.waits_for_room {
+            // Those behind it may be of the same client: they come after it.
+            visit.short.insert(token);
+            self.shared.short.insert(token);
+        }
         visit.bytes += bytes;
         self.wake(&mut connection);
         self.table.put(connection);
@@ -70,7 +75,7 @@ impl Clients {
             let Some(connection) = self.table.get_mut(token) else { continue };
             let Some(guest) = &connection.guest else { continue };
             connection.is_woken = false;
-            if !connection.slots.is_empty() || connection.wait.is_some() {
+            if !connection.slots.is_empty() || connection.wait.is_some() || connection.parked.is_some() {
                 continue;
             }
             let watched = &connection.watched.keys;
@@ -90,6 +95,7 @@ impl Clients {
             && let Some(visit) = self.visits.get_mut(&visitor)
         {
             visit.tokens.remove(&token);
+            visit.short.remove(&token);
             visit.bytes = visit.bytes.saturating_sub(bytes);
         }
         self.close(token);

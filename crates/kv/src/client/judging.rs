@@ -140,7 +140,8 @@ impl Clients {
         waits
     }
 
-    /// Keeps what another replica has passed on until this one, which has just become leader, knows all. Gives it back if it does.
+    /// Keeps what another replica has passed on until this one, which has just become leader, knows all, and until the store has made room
+    /// for what came before from there. Gives it back if it need not wait.
     pub(super) fn wait_to_lead(
         &mut self,
         visitor: u64,
@@ -148,8 +149,9 @@ impl Clients {
         forward: Forward,
         node: &Node,
     ) -> Option<Forward> {
+        let is_short = self.visits.get(&visitor).is_some_and(|visit| !visit.short.is_empty());
         let admission = &mut self.shared.admission;
-        let is_behind = admission.early.iter().any(|(of, ..)| *of == visitor);
+        let is_behind = is_short || admission.early.iter().any(|(of, ..)| *of == visitor);
         if is_behind || admission.is_open && !admission.is_settled(node) {
             admission.early.push_back((visitor, replica, forward));
             return None;

@@ -7,7 +7,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 
 use super::connection::Connection;
 use super::context::Context;
-use super::evaluate::{evaluate, run_on, slot_of};
+use super::evaluate::{attempt, refuse_or_wait, run_on, slot_of};
 use super::lookup::lookup;
 use crate::codec::{Read, Reader, Torn, put_bytes};
 use crate::command::{Command, Refusal};
@@ -29,7 +29,7 @@ pub fn inner<'a>(command: &Command, request: &'a [Bytes]) -> Option<(&'static Co
 }
 
 /// PERDURA.ONCE.
-pub fn run(context: &mut Context<'_>, connection: &mut Connection, request: &[Bytes]) -> store::Result<()> {
+pub fn run(context: &mut Context<'_>, connection: &mut Connection, request: Vec<Bytes>) -> store::Result<()> {
     let parsed = lookup(&request[BEFORE..]).and_then(|command| Ok((command, number(&request[1], &request[2])?)));
     let (command, number) = match parsed {
         Ok((command, _)) if !command.is_on_draft() => {
@@ -43,7 +43,10 @@ pub fn run(context: &mut Context<'_>, connection: &mut Connection, request: &[By
         }
     };
     let (user, id, inner) = (connection.user.clone(), &request[1], &request[BEFORE..]);
-    evaluate(context, connection, slot_of(command, inner), |draft| once(draft, (&user, id), number, command, inner))
+    let slot = slot_of(command, inner);
+    let why = attempt(context, connection, slot, |draft| once(draft, (&user, id), number, command, inner))?;
+    refuse_or_wait(context, connection, (why, slot), request);
+    Ok(())
 }
 
 fn number(id: &[u8], number: &[u8]) -> Result<u64, Reply> {

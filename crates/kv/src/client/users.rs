@@ -4,10 +4,11 @@ use bytes::Bytes;
 
 use super::connection::Connection;
 use super::context::Context;
-use super::evaluate::evaluate;
+use super::evaluate::{attempt, refuse_or_wait};
 use super::lookup::lookup;
 use crate::acl::{self, CATEGORIES, Denied, Found, RULES_BYTES_MAX, USERS_MAX, User};
 use crate::command::{self, Refusal, help, integer};
+use crate::node::NotNow;
 use crate::resp::Reply;
 use crate::store;
 
@@ -21,13 +22,18 @@ pub fn change(
     context: &mut Context<'_>,
     connection: &mut Connection,
     name: &str,
-    request: &[Bytes],
+    request: Vec<Bytes>,
 ) -> store::Result<()> {
     connection.changes_users = true;
-    if name == "acl|setuser" { set(context, connection, request) } else { delete(context, connection, request) }
+    let why = match name {
+        "acl|setuser" => set(context, connection, &request)?,
+        _ => delete(context, connection, &request)?,
+    };
+    refuse_or_wait(context, connection, (why, 0), request);
+    Ok(())
 }
 
-fn set(context: &mut Context<'_>, connection: &mut Connection, request: &[Bytes]) -> store::Result<()> {
+fn set(context: &mut Context<'_>, connection: &mut Connection, request: &[Bytes]) -> store::Result<Option<NotNow>> {
     let (name, rules) = (&request[2], &request[3..]);
     let refusal = if name.is_empty() || acl::has_spaces(name) {
         Some("Usernames can't contain spaces or null characters".to_owned())
@@ -43,12 +49,12 @@ fn set(context: &mut Context<'_>, connection: &mut Connection, request: &[Bytes]
     };
     if let Some(text) = refusal {
         connection.say(Reply::error(text));
-        return Ok(());
+        return Ok(None);
     }
     let is_default = &name[..] == b"default";
     let first =
         if is_default { User::first(context.shared.settings.default_password.as_deref()) } else { User::default() };
-    evaluate(context, connection, 0, |draft| {
+    attempt(context, connection, 0, |draft| {
         let unreadable = |error| Refusal::from(error).into_reply();
         let stored = acl::user_in(draft, name).map_err(unreadable)?;
         if matches!(stored, Found::None) && !is_default && acl::count_in(draft).map_err(unreadable)? >= USERS_MAX {
@@ -82,13 +88,13 @@ fn set(context: &mut Context<'_>, connection: &mut Connection, request: &[Bytes]
     })
 }
 
-fn delete(context: &mut Context<'_>, connection: &mut Connection, request: &[Bytes]) -> store::Result<()> {
+fn delete(context: &mut Context<'_>, connection: &mut Connection, request: &[Bytes]) -> store::Result<Option<NotNow>> {
     let names = &request[2..];
     if names.iter().any(|name| &name[..] == b"default") {
         connection.say(Reply::error("The 'default' user cannot be removed"));
-        return Ok(());
+        return Ok(None);
     }
-    evaluate(context, connection, 0, |draft| {
+    attempt(context, connection, 0, |draft| {
         let mut count = 0;
         for name in names {
             let found = acl::user_in(draft, name).map_err(|error| Refusal::from(error).into_reply())?;

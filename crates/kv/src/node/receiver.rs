@@ -218,9 +218,9 @@ impl Receiver {
         self.took(taken, output)
     }
 
-    /// Whether what has come whole is being put in force.
+    /// Whether what has come whole is being put in force, and does not go on by itself.
     pub(super) fn has_more(&self) -> bool {
-        self.offer.as_ref().is_some_and(Offer::is_whole)
+        self.offer.as_ref().is_some_and(Offer::is_whole) && !self.log.store().finishes()
     }
 
     fn took(&mut self, taken: store::Result<Taken>, output: &mut Output) -> store::Result<Option<Message>> {

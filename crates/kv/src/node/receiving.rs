@@ -1,7 +1,7 @@
 //! How a replica comes to receive a snapshot (receiver.rs), and goes on with it.
 
 use raft::RawNode;
-use raft::eraftpb::Message;
+use raft::eraftpb::{Message, MessageType};
 
 use super::receiver::{Offer, Receiver, Taken};
 use super::{Node, Part};
@@ -86,8 +86,23 @@ impl Node {
         }
         Ok(match &self.part {
             Part::Receiver(receiver) => receiver.has_more(),
-            Part::Member(_) => self.incoming.as_ref().is_some_and(Offer::is_whole),
+            Part::Member(raw) => self.incoming.as_ref().is_some_and(Offer::is_whole) && !raw.store().store().finishes(),
         })
+    }
+
+    /// Whether a snapshot that has come whole is built beside what is in force.
+    fn builds(&self) -> bool {
+        let Part::Member(raw) = &self.part else { return false };
+        self.incoming.as_ref().is_some_and(Offer::is_whole) && raw.store().store().finishes()
+    }
+
+    /// While a content is built nothing is appended or committed. Returns whether the message is left alone for that: the leader sends
+    /// entries again.
+    pub(super) fn holds_off(&self, message: &mut Message) -> bool {
+        if self.builds() {
+            message.commit = message.commit.min(self.store().applied());
+        }
+        self.builds() && message.msg_type == MessageType::MsgAppend
     }
 
     /// A part of a snapshot was taken. Returns whether it was of use.

@@ -1,6 +1,7 @@
 //! A store that is full. The leader refuses what would leave no room for deletions, so that they go on. Should an entry find no room all the
 //! same, Raft goes back to what the store has, as after a restart: a leader has sent the entry to nobody yet, and leads no more; a
-//! follower has not heard of it, and is as one that lags. It hears it again, or gets a snapshot in its place, some ticks later.
+//! follower has not heard of it, and is as one that lags. It hears it again, or gets a snapshot in its place, some ticks later, or when the
+//! store's own thread has cleared garbage away, for which nobody waits.
 
 use raft::eraftpb::{Message, MessageType};
 
@@ -51,9 +52,10 @@ impl Node {
         // Raft takes all that it begins with for durable.
         raw.mut_store().store_mut().persist()?;
         let store = raw.mut_store().take_store();
+        let collects = store.collects();
         self.forget_all();
         self.part = Part::Member(Box::new(self.settings.open(store)?));
-        self.stalled = Some(Stalled { ticks_left: self.settings.election_ticks / 2 });
+        self.stalled = Some(Stalled { ticks_left: self.settings.election_ticks / 2, collects });
         Ok(())
     }
 
@@ -70,6 +72,9 @@ impl Node {
     pub(super) fn tick_stalled(&mut self) -> store::Result<bool> {
         let (Some(stalled), Part::Member(raw)) = (&mut self.stalled, &mut self.part) else { return Ok(true) };
         stalled.ticks_left = stalled.ticks_left.saturating_sub(1);
+        if stalled.collects && !raw.store().store().collects() {
+            *stalled = Stalled { ticks_left: 0, collects: false };
+        }
         raw.mut_store().store_mut().has_room(&[], Share::Deletions)
     }
 }

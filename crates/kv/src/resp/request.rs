@@ -149,8 +149,9 @@ impl Requests {
     }
 }
 
-/// Room made for an argument whose length the client has said, before its bytes have come.
-const GROWTH_BYTES: usize = 1 << 20;
+/// Room made for an argument whose length the client has said, before its bytes have come: nobody counts it, and a large page may be
+/// cleared for it.
+const GROWTH_BYTES: usize = 16 << 10;
 
 /// Longest argument that shares its memory with the requests behind it.
 const SHARED_BYTES_MAX: usize = 256 << 10;
@@ -190,7 +191,7 @@ fn number(digits: &[u8]) -> Option<i64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Limits, Malformed, Requests};
+    use super::{GROWTH_BYTES, Limits, Malformed, Requests};
     use bytes::Bytes;
     use proptest::prelude::*;
 
@@ -250,7 +251,7 @@ mod tests {
         let mut requests = Requests::default();
         requests.input().extend_from_slice(b"*1\r\n$67108864\r\nx");
         assert_eq!(requests.next(&Limits::USUAL), Ok(None));
-        assert!(requests.input().capacity() <= 2 << 20, "{} bytes", requests.input().capacity());
+        assert!(requests.input().capacity() <= 2 * GROWTH_BYTES, "{} bytes", requests.input().capacity());
     }
 
     /// Hazard: the few bytes behind a long argument keep its memory, which nobody counts.

@@ -14,6 +14,8 @@ use crate::store;
 
 /// Reads of a connection before others have their turn.
 const READS_MAX: usize = 4;
+/// Milliseconds between two lines about connections that cannot be taken in.
+const UNTAKEN_MS: u64 = 10_000;
 
 impl Server {
     /// Takes in all who have connected to a listener.
@@ -32,7 +34,10 @@ impl Server {
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                 Err(error) => {
                     // Mostly there is no descriptor left. Others that close make room; the next tick looks again.
-                    if !std::mem::replace(&mut self.accepts_again, true) {
+                    self.accepts_again = true;
+                    let now_ms = self.clock.now_ms();
+                    if self.untaken_ms.is_none_or(|told_ms| now_ms >= told_ms + UNTAKEN_MS) {
+                        self.untaken_ms = Some(now_ms);
                         warn!(self.log, "a connection cannot be taken in"; "why" => error.to_string());
                     }
                     return;

@@ -11,6 +11,7 @@ use super::book::Book;
 use super::channel::Channel;
 use super::chores::Chores;
 use super::clock::{self, Clock};
+use super::descriptors;
 use super::hello::{Addresses, Hello};
 use super::histogram::Histogram;
 use super::http::Browser;
@@ -140,6 +141,8 @@ pub struct Server {
     pub listeners: Vec<(Listener, Port)>,
     /// Whether a listener must be looked at though nothing has happened: a connection could not be taken.
     pub accepts_again: bool,
+    /// When it was logged last that one could not be taken.
+    pub untaken_ms: Option<u64>,
     pub plan: Plan,
     pub links: Links,
     /// The link by which requests of clients are passed on to the leader, and its key.
@@ -230,7 +233,13 @@ fn client_settings(config: &Config, start: u64) -> client::Settings {
 
 impl Server {
     /// Opens the replica's data and all listeners.
-    pub fn open(config: Config, log: Logger) -> Result<Server, Trouble> {
+    pub fn open(mut config: Config, log: Logger) -> Result<Server, Trouble> {
+        let connections_max = descriptors::allow(config.clients.connections_max);
+        if connections_max < config.clients.connections_max {
+            warn!(log, "fewer clients than clients.connections_max can connect: raise the process' limit of descriptors (ulimit -n)";
+                "wanted" => config.clients.connections_max, "possible" => connections_max);
+            config.clients.connections_max = connections_max;
+        }
         let pool = pool::open(&config)?;
         let poll = Poll::new().map_err(refused)?;
         let start = clock::draw().map_err(refused)?;
@@ -267,6 +276,7 @@ impl Server {
             peer_tls,
             listeners: Vec::new(),
             accepts_again: false,
+            untaken_ms: None,
             plan,
             links: Links::new(),
             forwards: None,

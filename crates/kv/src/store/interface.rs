@@ -180,6 +180,12 @@ pub trait Store: Send {
     /// this index and term, or was ended; `Full`, after which log and state are as they were.
     fn finish_some(&mut self, metadata: &SnapshotMetadata) -> Result<bool>;
 
+    /// Whether what [`Store::finish_some`] has begun goes on by itself, and it need not be called again before that has ended. Meanwhile an
+    /// append is `Full`, and a commit waits.
+    fn finishes(&self) -> bool {
+        false
+    }
+
     /// [`Store::finish_some`] until all is in force.
     fn finish(&mut self, metadata: &SnapshotMetadata) -> Result<()> {
         while !self.finish_some(metadata)? {}

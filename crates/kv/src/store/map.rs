@@ -9,6 +9,7 @@
 //! The map's timestamps are the log's indexes. The entries above `forgotten` are in the map and in the ring; after a start the
 //! ring is read from the map.
 
+mod ending;
 mod open;
 mod outgoing;
 mod room;
@@ -23,7 +24,7 @@ use perdura_pmem::Medium;
 use raft::eraftpb::{ConfState, Entry, SnapshotMetadata};
 
 use super::entries;
-use super::error::{Error, Result};
+use super::error::{Error, ErrorKind, Result};
 use super::ring::{Base, Ring};
 use super::{Footprint, Moment, Outgoing, Room, Share, Shortages, SnapshotFormat, Standing, Store};
 use crate::entry::Change;
@@ -52,9 +53,14 @@ impl MapConfig {
     /// The map confirms when the store says so, and when it needs room.
     fn of_map(&self) -> Config {
         let interval = Duration::from_millis(10);
-        Config { changes_max: u32::MAX, interval, background: self.background, seed: self.seed }
+        let Self { background, seed, .. } = *self;
+        // Nobody waits for the map's own thread in a change.
+        Config { changes_max: u32::MAX, interval, background, collects_in_changes: false, seed }
     }
 }
+
+/// Time between two looks of [`Store::finish`] at whether a content is built.
+const FINISH_LOOK: Duration = Duration::from_millis(1);
 
 /// A load that is going on.
 struct Receiving {
@@ -72,6 +78,8 @@ pub struct MapStore {
     applied: u64,
     is_partial: bool,
     receiving: Option<Receiving>,
+    /// A load that has come whole.
+    ending: Option<ending::Ending>,
     room: room::Room,
     shortages: Shortages,
 }
@@ -105,6 +113,7 @@ impl MapStore {
             applied,
             is_partial,
             receiving: None,
+            ending: None,
             room: room::Room::default(),
             shortages: Shortages::default(),
         })
@@ -127,12 +136,50 @@ impl MapStore {
         Ok(())
     }
 
+    /// Ends the wait for chunks. Error: `Full` while a content that has come whole is being built: the map cannot be changed until that
+    /// is over.
+    fn end_load(&mut self) -> Result<()> {
+        self.receiving = None;
+        if self.ending.as_ref().is_some_and(|ending| !ending.is_over()) {
+            return Err(Error::new(ErrorKind::Full, "a snapshot that is given up has not ended yet"));
+        }
+        self.ending.take().into_iter().for_each(|ending| drop(ending.wait()));
+        Ok(())
+    }
+
+    /// Puts a content that is built in force.
+    fn force(&mut self, loader: Loader, metadata: &SnapshotMetadata) -> Result<bool> {
+        // Before the content, and so durable with it: nobody may have the content and old members.
+        let standing = self.standing.received(metadata)?;
+        let before = self.standing.clone();
+        self.note(standing)?;
+        if let Err(error) = loader.finish() {
+            self.note(before)?;
+            return self.shortages.watch(Err(open::refused(error)));
+        }
+        match open::received(&*self.map, metadata, self.config.ring_bytes) {
+            Ok(ring) => {
+                (self.ring, self.applied, self.is_partial) = (ring, metadata.index, false);
+                Ok(true)
+            }
+            Err(error) => {
+                self.receive(true)?;
+                self.receiving = None;
+                Err(error)
+            }
+        }
+    }
+
     fn append_one(&mut self, entry: &Entry) -> Result<()> {
         let done = entries::read(entry)?;
         let tag = entries::tag(entry.term, self.ring.clock_ms(self.ring.last()), &done).to_bytes();
         let changes: Vec<KeyChange<'_>> = done.changes.iter().map(key_change).collect();
+        let is_full = |made: &perdura_map::Result<()>| {
+            made.as_ref().is_err_and(|error| error.kind() == perdura_map::ErrorKind::Full)
+        };
         let mut made = self.map.batch(entry.index, &tag, &changes);
-        if made.as_ref().is_err_and(|error| error.kind() == perdura_map::ErrorKind::Full) && self.map.collect()? > 0 {
+        // The map's own thread makes room, if it has one: nobody waits for it here.
+        if is_full(&made) && !self.map.ask_collection() && self.map.collect()? > 0 {
             made = self.map.batch(entry.index, &tag, &changes);
         }
         made?;
@@ -195,7 +242,7 @@ impl Store for MapStore {
         self.check_whole()?;
         let last = self.ring.last();
         let Some(from) = entries::begin(entries, last, self.applied)? else { return Ok(()) };
-        self.receiving = None;
+        self.end_load()?;
         if from <= last {
             self.map.rollback(from)?;
             self.ring.truncate(from);
@@ -212,6 +259,8 @@ impl Store for MapStore {
         self.check_whole()?;
         if index > self.applied {
             self.receiving = None;
+            // Replicas commit nothing while they put a snapshot in force: else it would take as long as building the content does.
+            self.ending.take().into_iter().for_each(|ending| drop(ending.wait()));
             self.map.apply(index)?;
             self.applied = index;
         }
@@ -220,7 +269,7 @@ impl Store for MapStore {
 
     fn compact(&mut self, index: u64) -> Result<()> {
         self.check_whole()?;
-        if self.receiving.is_some() {
+        if self.receiving.is_some() || self.ending.is_some() {
             // All of it is about to go.
             return Ok(());
         }
@@ -295,7 +344,7 @@ impl Store for MapStore {
     }
 
     fn receive(&mut self, empties: bool) -> Result<()> {
-        self.receiving = None;
+        self.end_load()?;
         if !empties && !self.is_partial {
             let loader = self.map.load_snapshot()?;
             self.receiving = Some(Receiving { loader, next: 0 });
@@ -329,28 +378,37 @@ impl Store for MapStore {
     }
 
     fn finish_some(&mut self, metadata: &SnapshotMetadata) -> Result<bool> {
-        let Some(Receiving { loader, .. }) = self.receiving.take() else {
-            return Err(Error::refused("none is being received"));
-        };
-        // Before the content, and so durable with it: nobody may have the content and old members.
-        let standing = self.standing.received(metadata)?;
-        let before = self.standing.clone();
-        self.note(standing)?;
-        if let Err(error) = loader.finish() {
-            self.note(before)?;
-            return self.shortages.watch(Err(open::refused(error)));
-        }
-        match open::received(&*self.map, metadata, self.config.ring_bytes) {
-            Ok(ring) => {
-                (self.ring, self.applied, self.is_partial) = (ring, metadata.index, false);
-                Ok(true)
+        if let Some(Receiving { mut loader, .. }) = self.receiving.take() {
+            if !self.config.background {
+                let prepared = loader.prepare().map_err(open::refused);
+                self.shortages.watch(prepared)?;
+                return self.force(loader, metadata);
             }
-            Err(error) => {
-                self.receive(true)?;
-                self.receiving = None;
-                Err(error)
+            self.ending = Some(ending::Ending::begin(loader)?);
+        }
+        match self.ending.take() {
+            None => Err(Error::refused("none is being received")),
+            Some(ending) if !ending.is_over() => {
+                self.ending = Some(ending);
+                Ok(false)
+            }
+            Some(ending) => {
+                let prepared = ending.wait().map_err(open::refused);
+                let loader = self.shortages.watch(prepared)?;
+                self.force(loader, metadata)
             }
         }
+    }
+
+    fn finish(&mut self, metadata: &SnapshotMetadata) -> Result<()> {
+        while !self.finish_some(metadata)? {
+            std::thread::sleep(FINISH_LOOK);
+        }
+        Ok(())
+    }
+
+    fn finishes(&self) -> bool {
+        self.ending.as_ref().is_some_and(|ending| !ending.is_over())
     }
 
     fn is_partial(&self) -> bool {

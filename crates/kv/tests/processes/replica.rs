@@ -102,9 +102,14 @@ impl Replica {
 
     /// Starts the process, whose files may have so many bytes each.
     pub fn start_with_files_of(&mut self, bytes: u64) {
+        self.start_limited(&format!("-S -f {}", bytes / 512));
+    }
+
+    /// Starts the process, under a limit as `ulimit` takes it.
+    pub fn start_limited(&mut self, limit: &str) {
         let log = File::options().create(true).append(true).open(self.place.join("log")).expect("a log");
         let mut command = Command::new("sh");
-        let limited = format!("ulimit -S -f {} && exec \"$0\" \"$@\"", bytes / 512);
+        let limited = format!("ulimit {limit} && exec \"$0\" \"$@\"");
         command.args(["-c", &limited, env!("CARGO_BIN_EXE_perdura-kv"), "serve", "--config"]).arg(self.config());
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         self.process = Some(command.spawn().expect("the process starts"));

@@ -1,0 +1,120 @@
+//! The end of a load of a store over a map: nothing waits for it, and nothing of it is seen before it is in force.
+
+#![allow(clippy::disallowed_methods, reason = "the thread takes the time that it takes: no seed runs it again")]
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use perdura_kv::entry::{Change, Deed};
+use perdura_kv::store::{ErrorKind, MapConfig, MapStore, Moment, Standing, Store};
+use perdura_map::{Kind, Layout};
+use perdura_pmem::{Medium, SimMedium};
+use raft::eraftpb::{Entry, SnapshotMetadata};
+
+const BYTES: u64 = 96 << 20;
+/// Entries, and keys of each.
+const ENTRIES: u64 = 100;
+const KEYS: u64 = 2000;
+
+fn entry(index: u64, term: u64, keys: u64, letter: u8) -> Entry {
+    let change = |number: u64| Change {
+        key: format!("{:016x}", (index * keys + number).wrapping_mul(0x9e37_79b9_7f4a_7c15)).into(),
+        value: Some(Bytes::copy_from_slice(&[letter])),
+    };
+    let mut changes: Vec<Change> = (0..keys).map(change).collect();
+    changes.push(Change { key: Bytes::from_static(b"at"), value: Some(Bytes::copy_from_slice(&[letter])) });
+    changes.sort_by(|one, other| one.key.cmp(&other.key));
+    let deed = Deed { clock_ms: 1000 + index, changes };
+    Entry { index, term, data: deed.to_bytes(), ..Entry::default() }
+}
+
+/// A store with entries of some keys, which are applied, on a medium.
+fn filled(kind: Kind, replica: u64, entries: u64, keys: u64, letter: u8) -> (Arc<dyn Medium>, MapStore) {
+    let medium: Arc<dyn Medium> = Arc::new(SimMedium::new());
+    let layout = if kind == Kind::List { Layout::list(BYTES) } else { Layout::btree(BYTES) };
+    let standing = Standing::founder(7, replica, vec![1, 2]);
+    let config = MapConfig { ring_bytes: 2000, ..MapConfig::default() };
+    let mut store = MapStore::create(&medium, "m", (kind, &layout), &standing, 1000, &config).expect("a store");
+    store.set_vote(2, 1).expect("a vote");
+    for index in 2..2 + entries {
+        store.append(&[entry(index, 2, keys, letter)]).expect("there is room");
+        store.commit(index).expect("a commit");
+    }
+    store.compact(store.applied()).expect("compacted");
+    store.persist().expect("persisted");
+    (medium, store)
+}
+
+fn snapshot(store: &MapStore) -> (SnapshotMetadata, Vec<Bytes>) {
+    let mut snapshot = store.snapshot(1 << 20).expect("a snapshot");
+    let mut chunks = Vec::new();
+    loop {
+        let (chunk, is_last) = snapshot.chunk(chunks.len() as u32).expect("a chunk");
+        chunks.push(chunk);
+        if is_last {
+            return (snapshot.metadata().clone(), chunks);
+        }
+    }
+}
+
+fn at(store: &MapStore) -> Option<Bytes> {
+    store.get(Moment::Applied, b"at").expect("it reads")
+}
+
+/// Begins to put a snapshot in force. Returns the time of the call.
+fn begin(store: &mut MapStore, metadata: &SnapshotMetadata, chunks: &[Bytes]) -> Duration {
+    store.receive(false).expect("it waits");
+    chunks.iter().zip(0..).for_each(|(chunk, number)| store.push(number, chunk).expect("a chunk"));
+    let begun = Instant::now();
+    assert!(!store.finish_some(metadata).expect("there is room"), "all of it in one call");
+    begun.elapsed()
+}
+
+/// Hazard: the end of a load sorts, links and counts hundreds of thousands of keys in one call, and the reactor answers nobody meanwhile. Until
+/// the content is built the store is what it was, takes votes, and refuses entries, which are tried again.
+#[test]
+fn nothing_waits_for_the_end_of_a_load() {
+    for kind in [Kind::List, Kind::BTree] {
+        let (_given, source) = filled(kind, 1, ENTRIES, KEYS, b'n');
+        let (metadata, chunks) = snapshot(&source);
+        let (medium, mut store) = filled(kind, 2, 3, 10, b'o');
+        let whole = Instant::now();
+        let mut longest = begin(&mut store, &metadata, &chunks);
+        let (mut looks, mut votes) = (0, 2);
+        loop {
+            let begun = Instant::now();
+            if store.finishes() && looks < 20 {
+                assert_eq!(at(&store).as_deref(), Some(&b"o"[..]));
+                let refused = store.append(&[entry(store.last() + 1, 2, 1, b'x')]).expect_err("a load goes on");
+                assert_eq!(refused.kind(), ErrorKind::Full);
+                votes += 1;
+                store.set_vote(votes, 1).expect("a vote");
+                store.persist().expect("persisted");
+                store.receive(false).expect_err("another load goes on");
+                store.compact(store.applied()).expect("it waits");
+                looks += 1;
+                if looks == 1 {
+                    // The process ends and is started again: nothing of the load counts.
+                    drop(store);
+                    store = MapStore::open(&medium, "m", &MapConfig::default()).expect("it opens");
+                    assert_eq!((at(&store).as_deref(), store.standing().term), (Some(&b"o"[..]), votes));
+                    longest = longest.max(begin(&mut store, &metadata, &chunks));
+                    continue;
+                }
+            }
+            let is_over = store.finish_some(&metadata).expect("there is room");
+            longest = longest.max(begun.elapsed());
+            if is_over {
+                break;
+            }
+            std::thread::sleep(Duration::from_micros(200));
+        }
+        eprintln!("{kind}: the longest call took {longest:?} of {:?}, {looks} looks", whole.elapsed());
+        assert!(looks > 0, "{kind}: it was never seen at work");
+        assert_eq!((at(&store).as_deref(), store.applied()), (Some(&b"n"[..]), ENTRIES + 1));
+        assert_eq!(store.standing().term, votes);
+        store.append(&[entry(store.last() + 1, votes, 1, b'x')]).expect("there is room");
+        store.map().check().expect("sound");
+    }
+}
