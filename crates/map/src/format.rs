@@ -66,6 +66,19 @@ impl Geometry {
         SUMMARY_AT + 8 * block as u64
     }
 
+    /// The pages an object lies in, with its bytes in each.
+    pub(crate) fn parts(self, object: Ref) -> impl Iterator<Item = (usize, u32)> {
+        let (start, end) = (object.offset(), object.offset() + object.len());
+        let (first, last) = (self.page_of(start), self.page_of(end - 1));
+        // Planted: an object is counted only in the page it begins in.
+        let last = if perdura_pmem::planted(113) { first } else { last };
+        (first..last + 1).map(move |page| {
+            let page_start = self.page_at(page);
+            let bytes = end.min(page_start + self.page_bytes) - start.max(page_start);
+            (page, bytes as u32)
+        })
+    }
+
     /// The pages whose words lie in a block.
     pub(crate) fn pages_of(&self, block: usize) -> std::ops::Range<usize> {
         block * BLOCK_PAGES..((block + 1) * BLOCK_PAGES).min(self.pages as usize)

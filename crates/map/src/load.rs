@@ -19,7 +19,7 @@ use crate::index::{Editing, Index};
 use crate::page_counts::Counts;
 use crate::pages::{Filling, Urgency};
 use crate::pending::{Change, Pending};
-use crate::state::{Core, State, Tagged};
+use crate::state::{Abandoned, Core, State, Tagged};
 use crate::stream::{self, Header, Parser, Part};
 use crate::timestamps::{Timestamps, Ts};
 use crate::versions::{Candidate, Versions, link_older, versions};
@@ -54,9 +54,6 @@ struct Prepared<I: Index> {
 trait Force: Send {
     fn put_in_force(&mut self) -> Result<()>;
 }
-
-/// Records that are to be given up.
-pub(crate) type Abandoned = Box<dyn Iterator<Item = Ref> + Send>;
 
 /// The map that the content is loaded into.
 trait Target: Send + Sync {

@@ -3,7 +3,6 @@
 
 use crate::bitmap::Bitmap;
 use crate::format::{GRAIN_BYTES, Geometry, Ref};
-use crate::pages::Pages;
 
 /// The counts.
 pub(crate) struct Counts {
@@ -24,7 +23,7 @@ impl Counts {
     /// Counts an object, once.
     pub(crate) fn add(&mut self, object: Ref) {
         if self.begins.set(object.offset()) {
-            Pages::parts(self.geometry, object).for_each(|(page, bytes)| self.live[page] += bytes);
+            self.geometry.parts(object).for_each(|(page, bytes)| self.live[page] += bytes);
             self.bytes += object.len();
         }
     }

@@ -290,24 +290,11 @@ impl Pages {
         self.table.free_page(&self.region, page, &mut self.batch);
     }
 
-    /// The pages an object lies in, with its bytes in each.
-    pub(crate) fn parts(geometry: Geometry, object: Ref) -> impl Iterator<Item = (usize, u32)> {
-        let (start, end) = (object.offset(), object.offset() + object.len());
-        let (first, last) = (geometry.page_of(start), geometry.page_of(end - 1));
-        // Planted: an object is counted only in the page it begins in.
-        let last = if planted(113) { first } else { last };
-        (first..last + 1).map(move |page| {
-            let page_start = geometry.page_at(page);
-            let bytes = end.min(page_start + geometry.page_bytes) - start.max(page_start);
-            (page, bytes as u32)
-        })
-    }
-
     /// Counts an object as live and held. Returns whether it was not counted before.
     pub(crate) fn born(&mut self, object: Ref) -> bool {
         let is_new = self.live.set(object.offset());
         if is_new {
-            for (page, bytes) in Pages::parts(self.geometry, object) {
+            for (page, bytes) in self.geometry.parts(object) {
                 self.uses[page].live += bytes;
                 self.uses[page].held += bytes;
             }
@@ -338,7 +325,7 @@ impl Pages {
         if planted(112) {
             return;
         }
-        for (page, bytes) in Pages::parts(self.geometry, object) {
+        for (page, bytes) in self.geometry.parts(object) {
             self.uses[page].held += bytes;
         }
     }
@@ -348,7 +335,7 @@ impl Pages {
     pub(crate) fn died(&mut self, object: Ref) -> bool {
         let was_live = self.live.clear(object.offset());
         if was_live {
-            for (page, bytes) in Pages::parts(self.geometry, object) {
+            for (page, bytes) in self.geometry.parts(object) {
                 self.uses[page].live = self.uses[page].live.saturating_sub(bytes);
                 self.uses.note_sparse(page);
             }
@@ -359,7 +346,7 @@ impl Pages {
 
     /// Counts an object that is not live as no longer held. Its pages may now be empty.
     pub(crate) fn released(&mut self, object: Ref) {
-        for (page, bytes) in Pages::parts(self.geometry, object) {
+        for (page, bytes) in self.geometry.parts(object) {
             let page_use = &mut self.uses[page];
             page_use.held = page_use.held.saturating_sub(bytes).max(page_use.live);
             if page_use.may_leave() {
@@ -490,12 +477,12 @@ impl Pages {
 
     /// Whether a page that the place lies in, wholly or in part, takes no more nodes.
     pub(crate) fn is_retired(&self, place: Ref) -> bool {
-        Pages::parts(self.geometry, place).any(|(page, _)| self.uses[page].retired)
+        self.geometry.parts(place).any(|(page, _)| self.uses[page].retired)
     }
 
     /// Whether a node may be put in the place of an ended one: no page of it is closed to nodes or set aside.
     pub(crate) fn takes_nodes(&self, place: Ref) -> bool {
-        Pages::parts(self.geometry, place).all(|(page, _)| {
+        self.geometry.parts(place).all(|(page, _)| {
             let page_use = &self.uses[page];
             // Planted: nodes are put into pages that are set aside.
             page_use.nodes && (!page_use.retired && !page_use.leaving || planted(114))
@@ -504,7 +491,7 @@ impl Pages {
 
     /// Whether the object lies, wholly or in part, in a free page, which is damage.
     pub(crate) fn is_in_free_page(&self, object: Ref) -> bool {
-        Pages::parts(self.geometry, object).any(|(page, _)| self.table.free.is_free(page))
+        self.geometry.parts(object).any(|(page, _)| self.table.free.is_free(page))
     }
 
     pub(crate) fn holds_nodes(&self, page: usize) -> bool {
@@ -529,7 +516,7 @@ impl Pages {
 
     /// Records that the pages of an object hold nodes.
     pub(crate) fn note_nodes(&mut self, object: Ref) {
-        for (page, _) in Pages::parts(self.geometry, object) {
+        for (page, _) in self.geometry.parts(object) {
             self.uses[page].nodes = true;
         }
     }

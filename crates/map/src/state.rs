@@ -5,7 +5,6 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::{NUMBER_MAX, Ref};
 use crate::holds::Holds;
 use crate::index::{Editing, Index};
-use crate::load::Abandoned;
 use crate::milestones::Milestones;
 use crate::pages::{Pages, Urgency};
 use crate::pending::Pending;
@@ -22,6 +21,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Numbers of confirmations left from which on changes are refused. Half of them are for taking back, applying and forgetting
 /// what was changed, the rest for confirming and for a snapshot.
 const NUMBERS_KEPT: u64 = 1 << 20;
+
+/// Records that are to be given up.
+pub(crate) type Abandoned = Box<dyn Iterator<Item = Ref> + Send>;
 
 /// A map, shared by its handles, its readers and its background thread.
 pub(crate) struct Core<I: Index> {
