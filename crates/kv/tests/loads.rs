@@ -16,6 +16,8 @@ const BYTES: u64 = 96 << 20;
 /// Entries, and keys of each.
 const ENTRIES: u64 = 100;
 const KEYS: u64 = 2000;
+/// Longest wait for room.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn entry(index: u64, term: u64, keys: u64, letter: u8) -> Entry {
     let change = |number: u64| Change {
@@ -29,6 +31,16 @@ fn entry(index: u64, term: u64, keys: u64, letter: u8) -> Entry {
     Entry { index, term, data: deed.to_bytes(), ..Entry::default() }
 }
 
+/// Appends an entry, as often as the map's thread has not cleared enough away for it yet.
+fn append(store: &mut MapStore, entry: &Entry) {
+    let begun = Instant::now();
+    while let Err(error) = store.append(std::slice::from_ref(entry)) {
+        assert!(error.kind() == ErrorKind::Full && begun.elapsed() < PATIENCE, "{error}");
+        store.persist().expect("persisted");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
 /// A store with entries of some keys, which are applied, on a medium.
 fn filled(kind: Kind, replica: u64, entries: u64, keys: u64, letter: u8) -> (Arc<dyn Medium>, MapStore) {
     let medium: Arc<dyn Medium> = Arc::new(SimMedium::new());
@@ -38,7 +50,7 @@ fn filled(kind: Kind, replica: u64, entries: u64, keys: u64, letter: u8) -> (Arc
     let mut store = MapStore::create(&medium, "m", (kind, &layout), &standing, 1000, &config).expect("a store");
     store.set_vote(2, 1).expect("a vote");
     for index in 2..2 + entries {
-        store.append(&[entry(index, 2, keys, letter)]).expect("there is room");
+        append(&mut store, &entry(index, 2, keys, letter));
         store.commit(index).expect("a commit");
     }
     store.compact(store.applied()).expect("compacted");
@@ -114,7 +126,8 @@ fn nothing_waits_for_the_end_of_a_load() {
         assert!(looks > 0, "{kind}: it was never seen at work");
         assert_eq!((at(&store).as_deref(), store.applied()), (Some(&b"n"[..]), ENTRIES + 1));
         assert_eq!(store.standing().term, votes);
-        store.append(&[entry(store.last() + 1, votes, 1, b'x')]).expect("there is room");
+        let next = store.last() + 1;
+        append(&mut store, &entry(next, votes, 1, b'x'));
         store.map().check().expect("sound");
     }
 }
