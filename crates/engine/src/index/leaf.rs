@@ -4,8 +4,8 @@
 //! slot is used again only when no snapshot needs it (I8), and likewise the place of the leaf.
 
 use crate::format::{
-    LEAF_HEADER, LeafKind, LeafShape, decode_valid, encode_valid, entry_marks, key_fingerprint, leaf_check,
-    leaf_version,
+    ENTRY_BYTES_MAX, ENTRY_ROW_BYTES, LEAF_HEADER, LeafKind, LeafShape, decode_valid, encode_valid, entry_marks,
+    key_fingerprint, leaf_check, leaf_version,
 };
 use perdura_pmem::{LINE_BYTES, Region};
 use smallvec::SmallVec;
@@ -237,7 +237,9 @@ impl<'a> LeafBytes<'a> {
             return None;
         }
         let length = u64::from(self.load_u16(at));
-        (at + 3 + length <= self.bytes).then_some((at + 3, length))
+        // Callers have room for the longest entry.
+        let is_entry = (ENTRY_ROW_BYTES as u64..=ENTRY_BYTES_MAX as u64).contains(&length);
+        (is_entry && at + 3 + length <= self.bytes).then_some((at + 3, length))
     }
 
     fn load_u16(&self, at: u64) -> u16 {
@@ -380,6 +382,7 @@ fn head(entry: &[u8]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use perdura_pmem::{Medium, SimMedium};
 
     #[test]
     fn bytes_are_found_wherever_they_are() {
@@ -389,6 +392,25 @@ mod tests {
                 let expected = bytes.iter().zip(0..).fold(0, |all, (byte, at)| all | u64::from(*byte == wanted) << at);
                 assert_eq!(equal_to(&bytes, wanted), expected, "{bytes:?}, {wanted}");
             }
+        }
+    }
+
+    /// Hazard: a forged length with a right check leads to more bytes than an entry has, and overruns whoever has room for one.
+    #[test]
+    fn a_length_that_no_entry_has_is_damage() {
+        const BYTES: u64 = 16 << 10;
+        let region = SimMedium::new().create("leaf", BYTES).expect("a file");
+        let shape = LeafShape { index: 0, entry: 0, low: 0 };
+        let leaf = LeafBytes::new(&region, (0, BYTES), shape, shape.slots(BYTES));
+        let at = shape.heap_at(leaf.slots());
+        for (length, is_sound) in [
+            (ENTRY_ROW_BYTES - 1, false),
+            (ENTRY_ROW_BYTES, true),
+            (ENTRY_BYTES_MAX, true),
+            (ENTRY_BYTES_MAX + 1, false),
+        ] {
+            leaf.write((0, at), &vec![7; length]);
+            assert_eq!(leaf.entry(0).is_some(), is_sound, "{length} bytes");
         }
     }
 

@@ -53,7 +53,7 @@ fn entries<'i>(leaf: &LockedLeaf<'i>) -> Result<Vec<&'i [u8]>> {
     let high = leaf.end.high();
     let entry =
         |slot| leaf.bytes.entry(slot).ok_or_else(|| damaged(&leaf.bytes, "an entry of an index' leaf is damaged"));
-    // What a leaf was left with beyond its end is that of the next.
+    // Entries that a leaf was left with beyond its end are those of the next.
     let is_in = |entry: &Result<&[u8]>| !matches!((entry, high), (Ok(entry), Some(high)) if *entry >= high);
     bits(leaf.shadow.occupied(leaf.valid()?)).map(entry).filter(is_in).collect()
 }
