@@ -53,7 +53,11 @@ fn who_finds_no_room_waits_for_the_collector_and_nobody_else_does() {
         let value = "v".repeat(VALUE_BYTES);
         let live = BYTES as usize / 100 * live_percent / VALUE_BYTES;
         let (mut waited, mut transactions) = (0, 0);
-        for number in 0..12 * live {
+        for number in 0..120 * live {
+            // The list's thread may keep ahead of transactions for a while.
+            if number >= 12 * live && (kind == Kind::BTree || transactions > 0) {
+                break;
+            }
             let set = format!("SET k{} {value}\r\n", number % live);
             let is_transaction = number % 5 == 4;
             let line = if is_transaction { format!("MULTI\r\n{set}EXEC\r\n") } else { set };
@@ -108,7 +112,7 @@ fn once_users_and_what_is_passed_on_wait_too() {
         let (at, key) = (number % 2, number / 2 % live);
         let (id, token) = tokens[at];
         let what = number / 2 % 3;
-        // What comes behind on the connection is done after it.
+        // Requests behind it on the connection are done after it.
         let (line, wanted) = match what {
             0 => (format!("SET k{key} {value}\r\nSET k{key} {number}\r\nAPPEND k{key} {value}\r\n"), 3),
             1 => {
