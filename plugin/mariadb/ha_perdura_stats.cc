@@ -27,7 +27,7 @@ static constexpr PerduraBound NO_BOUND= {PERDURA_BOUND_KIND_NONE, nullptr, 0};
    an eighth. */
 constexpr uint SAMPLES= 32;
 
-/* Samples the indexes if the table has grown or shrunk a lot since it was done last, which takes some tens of microseconds for each
+/* Samples the indexes if the table has grown or shrunk a lot since it was done last, which takes three searches for each sample and
    column. */
 void ha_perdura::sample_indexes()
 {

@@ -2,6 +2,10 @@
 
 #![allow(clippy::disallowed_methods, reason = "the thread takes the time that it takes: no seed runs it again")]
 
+#[allow(dead_code, reason = "other tests use the rest")]
+#[path = "support/stores.rs"]
+mod stores;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -11,6 +15,7 @@ use perdura_kv::store::{ErrorKind, MapConfig, MapStore, Moment, Standing, Store}
 use perdura_map::{Kind, Layout};
 use perdura_pmem::{Medium, SimMedium};
 use raft::eraftpb::{Entry, SnapshotMetadata};
+use stores::{push, snapshot};
 
 const BYTES: u64 = 96 << 20;
 /// Entries, and keys of each.
@@ -58,18 +63,6 @@ fn filled(kind: Kind, replica: u64, entries: u64, keys: u64, letter: u8) -> (Arc
     (medium, store)
 }
 
-fn snapshot(store: &MapStore) -> (SnapshotMetadata, Vec<Bytes>) {
-    let mut snapshot = store.snapshot(1 << 20).expect("a snapshot");
-    let mut chunks = Vec::new();
-    loop {
-        let (chunk, is_last) = snapshot.chunk(chunks.len() as u32).expect("a chunk");
-        chunks.push(chunk);
-        if is_last {
-            return (snapshot.metadata().clone(), chunks);
-        }
-    }
-}
-
 fn at(store: &MapStore) -> Option<Bytes> {
     store.get(Moment::Applied, b"at").expect("it reads")
 }
@@ -77,7 +70,7 @@ fn at(store: &MapStore) -> Option<Bytes> {
 /// Begins to put a snapshot in force. Returns the time of the call.
 fn begin(store: &mut MapStore, metadata: &SnapshotMetadata, chunks: &[Bytes]) -> Duration {
     store.receive(false).expect("it waits");
-    chunks.iter().zip(0..).for_each(|(chunk, number)| store.push(number, chunk).expect("a chunk"));
+    push(store, chunks);
     let begun = Instant::now();
     assert!(!store.finish_some(metadata).expect("there is room"), "all of it in one call");
     begun.elapsed()

@@ -50,7 +50,7 @@ struct Prepared<I: Index> {
     content: Option<Content<I>>,
 }
 
-/// What can be put in force, once, by one turn of the writer's lock. Dropped, it is given up.
+/// A content that can be put in force, once, by one turn of the writer's lock. Dropped, it is given up.
 trait Force: Send {
     fn put_in_force(&mut self) -> Result<()>;
 }
@@ -188,7 +188,7 @@ impl Loader {
 
 impl Drop for Loader {
     fn drop(&mut self) {
-        // What was built from the records goes before them.
+        // The content that was built from the records goes before them.
         self.prepared = None;
         let candidates = std::mem::take(&mut self.candidates).into_iter().map(|candidate| candidate.record);
         self.target.end(Box::new(std::mem::take(&mut self.records).into_iter().chain(candidates)));

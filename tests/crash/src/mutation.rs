@@ -74,8 +74,9 @@ pub fn test<S: Subject>(runs: &[Run<S>], reclaiming: &Reclaiming<S>, site: CallS
     // Some runs show it at once, others never: no run is looked at long before all were looked at shortly.
     for part in [FIRST_LOOK_ONE_IN, 1] {
         search.part = part;
-        if matches!(found, Ok(false)) {
-            found = search.look_for(runs, killed);
+        found = search.look_for(runs, killed);
+        if !matches!(found, Ok(false)) {
+            break;
         }
     }
     let (caught, note) = match found {

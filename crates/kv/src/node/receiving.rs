@@ -99,10 +99,11 @@ impl Node {
     /// While a content is built nothing is appended or committed. Returns whether the message is left alone for that: the leader sends
     /// entries again.
     pub(super) fn holds_off(&self, message: &mut Message) -> bool {
-        if self.builds() {
-            message.commit = message.commit.min(self.store().applied());
+        if !self.builds() {
+            return false;
         }
-        self.builds() && message.msg_type == MessageType::MsgAppend
+        message.commit = message.commit.min(self.store().applied());
+        message.msg_type == MessageType::MsgAppend
     }
 
     /// A part of a snapshot was taken. Returns whether it was of use.

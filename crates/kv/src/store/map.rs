@@ -59,9 +59,6 @@ impl MapConfig {
     }
 }
 
-/// Time between two looks of [`Store::finish`] at whether a content is built.
-const FINISH_LOOK: Duration = Duration::from_millis(1);
-
 /// A load that is going on.
 struct Receiving {
     loader: Loader,
@@ -140,11 +137,23 @@ impl MapStore {
     /// is over.
     fn end_load(&mut self) -> Result<()> {
         self.receiving = None;
-        if self.ending.as_ref().is_some_and(|ending| !ending.is_over()) {
+        if self.finishes() {
             return Err(Error::new(ErrorKind::Full, "a snapshot that is given up has not ended yet"));
         }
-        self.ending.take().into_iter().for_each(|ending| drop(ending.wait()));
+        self.give_up_ending();
         Ok(())
+    }
+
+    /// Gives up a load that has come whole. Waits until its content is built.
+    fn give_up_ending(&mut self) {
+        self.ending.take().into_iter().for_each(|ending| drop(ending.wait()));
+    }
+
+    /// Waits until the content of a load is built, and puts it in force.
+    fn end(&mut self, ending: ending::Ending, metadata: &SnapshotMetadata) -> Result<bool> {
+        let prepared = ending.wait().map_err(open::refused);
+        let loader = self.shortages.watch(prepared)?;
+        self.force(loader, metadata)
     }
 
     /// Puts a content that is built in force.
@@ -260,7 +269,7 @@ impl Store for MapStore {
         if index > self.applied {
             self.receiving = None;
             // Replicas commit nothing while they put a snapshot in force: else it would take as long as building the content does.
-            self.ending.take().into_iter().for_each(|ending| drop(ending.wait()));
+            self.give_up_ending();
             self.map.apply(index)?;
             self.applied = index;
         }
@@ -392,17 +401,15 @@ impl Store for MapStore {
                 self.ending = Some(ending);
                 Ok(false)
             }
-            Some(ending) => {
-                let prepared = ending.wait().map_err(open::refused);
-                let loader = self.shortages.watch(prepared)?;
-                self.force(loader, metadata)
-            }
+            Some(ending) => self.end(ending, metadata),
         }
     }
 
     fn finish(&mut self, metadata: &SnapshotMetadata) -> Result<()> {
-        while !self.finish_some(metadata)? {
-            std::thread::sleep(FINISH_LOOK);
+        if !self.finish_some(metadata)?
+            && let Some(ending) = self.ending.take()
+        {
+            self.end(ending, metadata)?;
         }
         Ok(())
     }
