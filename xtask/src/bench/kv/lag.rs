@@ -32,12 +32,15 @@ fn write(port: u16, bytes: usize, number: u64) -> Result<()> {
     Ok(())
 }
 
-/// A number in the section raft of INFO.
-fn index(client: &mut Client, name: &str) -> Result<u64> {
-    let Reply::Bytes(text) = client.call(&["INFO", "raft"])? else { anyhow::bail!("INFO raft: no text") };
-    let text = String::from_utf8(text)?;
+/// A number in the section raft of INFO; `None` while the replica loads its users.
+fn index(client: &mut Client, name: &str) -> Result<Option<u64>> {
+    let text = match client.call(&["INFO", "raft"])? {
+        Reply::Bytes(text) => String::from_utf8(text)?,
+        Reply::Error(why) if why.starts_with("LOADING") => return Ok(None),
+        reply => anyhow::bail!("INFO raft: {reply:?}"),
+    };
     let found = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')?.trim().parse().ok());
-    found.ok_or_else(|| anyhow::anyhow!("INFO raft has no {name}"))
+    found.map(Some).ok_or_else(|| anyhow::anyhow!("INFO raft has no {name}"))
 }
 
 /// Stops a follower, writes, and lets it go on (`catchup_ms`: until it has applied all), or kills it and starts it again (`restart_catchup_ms`: from the start
