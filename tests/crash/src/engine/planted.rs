@@ -361,4 +361,10 @@ pub const PLANTED: &[Planted] = &[
     ),
     planted(241, "txn/moved_rows.rs", "a row that has moved on is not met again", "rows that change keys"),
     planted(242, "txn/moved_rows.rs", "a row that has moved back is left out", "rows that change keys"),
+    planted(
+        269,
+        "txn/moved_rows.rs, the walk",
+        "what is ahead of a descending walk is taken for what is behind it",
+        "rows that change keys",
+    ),
 ];
