@@ -278,6 +278,11 @@ bool options(PerduraOptions *chosen)
   return true;
 }
 
+void hide_default_directory()
+{
+  ignore_db_dirs_append(default_directory + dirname_length(default_directory));
+}
+
 void hide_directory()
 {
   char above[FN_REFLEN], data[FN_REFLEN], place[FN_REFLEN], parent[FN_REFLEN];
