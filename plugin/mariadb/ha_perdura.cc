@@ -86,6 +86,7 @@ static int start(void *target)
   set_transaction_calls(hton);
   set_discovery_calls(hton);
 
+  hide_default_directory();
   PerduraOptions chosen;
   if (!options(&chosen))
     return 1;

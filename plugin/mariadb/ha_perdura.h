@@ -162,6 +162,7 @@ private:
   void sample_index(uint index);
   int pass_auto_increment(const uchar *record, bool inserts);
   void check_auto_increment();
+  PerduraCode keep_limit();
   int next_of_ranges(range_id_t *range);
   bool make_keys(const uchar *record, PerduraKey *keys);
   bool find_changes(const uchar *before, const uchar *after, PerduraKeyChange *changes, size_t *count);
@@ -239,6 +240,8 @@ private:
   ha_rows m_sized_rows= 0;
   /* Rows to come for which the server has wanted values of the AUTO_INCREMENT column. */
   ulonglong m_values_wanted= 0;
+  /* The limit of the counter may be owed for rows that earlier builds wrote: asked until it is known to be stored, mostly once. */
+  bool m_may_owe_limit= false;
   /* How values were last counted. */
   PerduraCounting m_counting= {0, 1};
   /* Outcome of locking a row that the server has found to match; the next read returns it. */

@@ -68,6 +68,7 @@ int ha_perdura::pass_auto_increment(const uchar *record, bool inserts)
    inserts is told. */
 void ha_perdura::check_auto_increment()
 {
+  m_may_owe_limit= true;
   Field *field= table->found_next_number_field;
   const uint index= table->s->next_number_index;
   const ulonglong most= field->get_max_int_value();
@@ -91,6 +92,14 @@ void ha_perdura::check_auto_increment()
   if (perdura_counter_catch_up(pool, m_cursor, value > most ? 0 : value, &from, &to) == PERDURA_CODE_OK && to > from)
     sql_print_warning("Perdura: table %s: the AUTO_INCREMENT counter was at %llu, though rows have values up to %llu; it goes on at %llu",
                       m_path.c_str(), static_cast<ulonglong>(from), value, static_cast<ulonglong>(to));
+}
+
+/* Stores the limit of a counter that has gone on above rows, before a statement that writes the table. */
+PerduraCode ha_perdura::keep_limit()
+{
+  const PerduraCode code= perdura_counter_keep(pool, m_session, m_cursor);
+  m_may_owe_limit= code != PERDURA_CODE_OK;
+  return code == PERDURA_CODE_END ? PERDURA_CODE_OK : code;
 }
 
 int ha_perdura::reset_auto_increment(ulonglong value)

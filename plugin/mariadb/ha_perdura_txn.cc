@@ -387,8 +387,8 @@ int ha_perdura::enter_statement(THD *thd, thr_lock_type lock_type)
   m_locks= lock != PERDURA_LOCK_NONE;
   m_may_sample= true;
   PerduraCode code= perdura_cursor_prepare(m_cursor, lock, skip_locked);
-  if (code == PERDURA_CODE_OK && lock == PERDURA_LOCK_WRITE && table->found_next_number_field)
-    code= perdura_counter_keep(pool, m_session, m_cursor);
+  if (unlikely(m_may_owe_limit) && code == PERDURA_CODE_OK && lock == PERDURA_LOCK_WRITE)
+    code= keep_limit();
   return handler_error(code, thd);
 }
 

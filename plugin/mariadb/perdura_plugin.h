@@ -69,6 +69,9 @@ bool options(PerduraOptions *chosen);
 void end_backup();
 /* Hides the pool's directory from the server if it lies among the databases, so that it is not taken for one. */
 void hide_directory();
+/* Hides the default directory, also while the pool lies elsewhere or cannot be opened: else each search for databases complains of it in
+   the error log. */
+void hide_default_directory();
 /* How long the connection waits for a lock, in milliseconds. */
 ulonglong lock_wait_ms(THD *thd);
 /* Whether the connection's transactions at REPEATABLE READ are bound to their snapshot when they change or lock rows. */

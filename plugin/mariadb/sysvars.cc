@@ -17,6 +17,8 @@
 
 #include "perdura_plugin.h"
 
+#include <atomic>
+
 namespace perdura {
 
 static char *directory;
@@ -55,8 +57,60 @@ static void update_prefault(THD *, st_mysql_sys_var *, void *target, const void 
     perdura_set_prefault(pool, prefault);
 }
 
-/* How long a hold waits for running statements, in milliseconds. */
-static constexpr ulonglong HOLD_TIMEOUT_MS= 10000;
+/* How long a hold waits for running statements, and after how much of that it looks whether its connection was killed, in milliseconds. */
+static constexpr ulonglong HOLD_TIMEOUT_MS= 10000, HOLD_LOOK_MS= 20;
+
+/* The hold that the connection in BACKUP STAGE BLOCK_COMMIT has asked for last, or the one that was there before; 0 before the first. The
+   server lets one connection at a time into a backup, and that one alone writes it. It may have been released meanwhile. */
+static std::atomic<uint64_t> backup_hold;
+
+/* Tells why the pool cannot be held: whether it is worth another try, as its number says. */
+static void hold_error(PerduraCode code)
+{
+  const bool passes= code == PERDURA_CODE_LOCK_WAIT_TIMEOUT || code == PERDURA_CODE_EXISTS;
+  char message[MESSAGE_BYTES];
+  perdura_message(reinterpret_cast<uint8_t *>(message), sizeof(message));
+  my_printf_error(passes ? ER_LOCK_WAIT_TIMEOUT : ER_GET_ERRMSG, "Perdura: the pool cannot be held: %s", MYF(0), message);
+}
+
+/* Waits until the hold is there or cannot be; false, with an error, if not. */
+static bool await_hold(THD *thd, uint64_t number)
+{
+  PerduraCode code= PERDURA_CODE_LOCK_WAIT_TIMEOUT;
+  for (ulonglong waited= 0; code == PERDURA_CODE_LOCK_WAIT_TIMEOUT && waited < HOLD_TIMEOUT_MS; waited+= HOLD_LOOK_MS)
+  {
+    if (thd_killed(thd))
+    {
+      thd->send_kill_message();
+      return false;
+    }
+    code= perdura_hold_wait(pool, number, HOLD_LOOK_MS);
+  }
+  if (code == PERDURA_CODE_OK)
+    return true;
+  hold_error(code);
+  return false;
+}
+
+/* Holds the pool; true if that fails, with an error. */
+static bool begin_hold(THD *thd)
+{
+  uint64_t number;
+  const PerduraCode code= perdura_hold_begin(pool, &number);
+  if (code != PERDURA_CODE_OK)
+  {
+    hold_error(code);
+    return true;
+  }
+  backup_hold= number;
+  if (!await_hold(thd, number))
+  {
+    perdura_release(pool, number);
+    return true;
+  }
+  sql_print_information("Perdura: the pool is held for a backup");
+  return false;
+}
 
 /* The check of SET GLOBAL perdura_hold does the work: there it may wait and fail, for the server holds no lock on variables. */
 static int set_hold(THD *thd, st_mysql_sys_var *, void *target, st_mysql_value *value)
@@ -76,40 +130,35 @@ static int set_hold(THD *thd, st_mysql_sys_var *, void *target, st_mysql_value *
   if (!pool || thd->current_backup_stage != BACKUP_LOCK_COMMIT)
   {
     my_printf_error(ER_GET_ERRMSG, "Perdura: perdura_hold can be set only by the connection that is in BACKUP STAGE BLOCK_COMMIT; "
-                                   "the pool is released with BACKUP STAGE END, or when the connection ends", MYF(0));
+                                   "the pool is released with BACKUP STAGE END, when the connection ends, or by SET GLOBAL "
+                                   "perdura_hold=DEFAULT", MYF(0));
     return 1;
   }
   *static_cast<my_bool *>(target)= wanted != 0;
-  if (!wanted)
-  {
-    if (perdura_release(pool))
-      return 0;
-    my_printf_error(ER_GET_ERRMSG, "Perdura: the pool was not held any more", MYF(0));
-    return 1;
-  }
-  if (perdura_hold(pool, HOLD_TIMEOUT_MS) == PERDURA_CODE_OK)
-  {
-    sql_print_information("Perdura: the pool is held for a backup");
+  if (wanted)
+    return begin_hold(thd);
+  if (perdura_release(pool, backup_hold))
     return 0;
-  }
-  char message[MESSAGE_BYTES];
-  perdura_message(reinterpret_cast<uint8_t *>(message), sizeof(message));
-  my_printf_error(ER_LOCK_WAIT_TIMEOUT, "Perdura: the pool cannot be held: %s", MYF(0), message);
+  my_printf_error(ER_GET_ERRMSG, "Perdura: the pool was not held any more", MYF(0));
   return 1;
 }
 
-/* SET GLOBAL perdura_hold=DEFAULT comes here without a check. */
-static void update_hold(THD *, st_mysql_sys_var *, void *target, const void *value)
+/* SET GLOBAL perdura_hold=DEFAULT comes here without a check, from any connection: it ends whatever hold there is. After a check that is
+   done, and what counts is what has become of the hold since. */
+static void update_hold(THD *thd, st_mysql_sys_var *, void *target, const void *value)
 {
-  *static_cast<my_bool *>(target)= *static_cast<const my_bool *>(value);
-  if (!hold && pool)
-    perdura_release(pool);
+  const uint64_t present= pool ? perdura_present_hold(pool) : 0;
+  const bool wanted= *static_cast<const my_bool *>(value);
+  if (present && !wanted && perdura_release(pool, present))
+    sql_print_warning("Perdura: connection %llu has ended the hold of the pool; a copy that was being made is no backup",
+                      static_cast<ulonglong>(thd_get_thread_id(thd)));
+  *static_cast<my_bool *>(target)= wanted && present;
 }
 
 void end_backup()
 {
   hold= false;
-  if (pool && perdura_release(pool))
+  if (pool && perdura_release(pool, backup_hold))
     sql_print_information("Perdura: the backup has ended; the pool takes changes again");
 }
 
@@ -227,6 +276,11 @@ bool options(PerduraOptions *chosen)
   chosen->log_generations_max= log_generations_max;
   chosen->lock_wait_ms= THDVAR(nullptr, lock_wait_timeout) * 1000ULL;
   return true;
+}
+
+void hide_default_directory()
+{
+  ignore_db_dirs_append(default_directory + dirname_length(default_directory));
 }
 
 void hide_directory()

@@ -84,16 +84,25 @@ void perdura_alter_end(PerduraCursor *cursor, PerduraAlteration *alteration);
 
 /* -- Backup */
 
-// Holds the pool still, so that its files can be copied: until perdura_release, everybody who is about to
-// store to the pool waits.
+// Asks for a hold of the pool, so that its files can be copied, and sets `hold` to its number, which is not
+// 0. From now on everybody who is about to store to the pool waits. It is held once perdura_hold_wait has
+// returned OK. Until perdura_release with the number the hold is there, waiting or not.
 //
-// Errors: EXISTS if the pool is held already, LOCK_WAIT_TIMEOUT if statements that write are still running
-// after `timeout_ms` milliseconds, KILLED if perdura_release came meanwhile. The pool is then not held by
-// this call.
-PerduraCode perdura_hold(const PerduraEngine *engine, uint64_t timeout_ms);
+// Errors: EXISTS if there is a hold already.
+PerduraCode perdura_hold_begin(const PerduraEngine *engine, uint64_t *hold);
 
-// Lets a held pool go on. False if it was not held.
-bool perdura_release(const PerduraEngine *engine);
+// Waits until the statements that wrote when the hold was asked for have ended.
+//
+// Errors: LOCK_WAIT_TIMEOUT if some are still running after `timeout_ms` milliseconds: the caller releases
+// the hold, or waits once more. KILLED if the hold was released meanwhile.
+PerduraCode perdura_hold_wait(const PerduraEngine *engine, uint64_t hold, uint64_t timeout_ms);
+
+// Releases the hold of this number, waiting or not, and no other one: the pool takes changes again. False if
+// it was not there any more.
+bool perdura_release(const PerduraEngine *engine, uint64_t hold);
+
+// Number of the hold that is there, waiting or not, whoever has asked for it; 0 if there is none.
+uint64_t perdura_present_hold(const PerduraEngine *engine);
 
 /* -- Status */
 

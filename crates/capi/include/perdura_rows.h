@@ -330,8 +330,9 @@ PerduraCode perdura_counter_catch_up(const PerduraEngine *engine, PerduraCursor 
     uint64_t *from, uint64_t *to);
 
 // Stores the limit of a counter that perdura_counter_catch_up has moved, for a statement that is about to
-// write the table: it may delete the row by which the value was found. If the pool has no room for that, the
-// next statement tries again.
+// write the table: it may delete the row by which the value was found. Once OK, it is so for all statements
+// as long as the pool is open; END if the next one has to call again, as the pool has no room for the limit,
+// or the counter is not compared with the rows.
 //
 // Errors: KILLED if the statement is killed while the pool is held.
 PerduraCode perdura_counter_keep(const PerduraEngine *engine, const PerduraSession *session,

@@ -191,6 +191,106 @@ fn a_row_that_got_another_key_meanwhile_is_told_by_its_key() {
     waiter.commit();
 }
 
+/// All rows of one search of a descending list, as the plugin takes them: where the row's key is no more that of its entry, the row is
+/// passed, unless it is offered where it is. `whole` says that the search is for a key that does not repeat, `key_of` is the index's.
+fn of_descending_list(
+    (cursor, session): (&Cursor, &Session),
+    (sought, whole): (&[u8], bool),
+    key_of: fn(&Row) -> Vec<u8>,
+) -> Vec<Row> {
+    let mut record = [0xEE; RECORD_BYTES];
+    let to = PerduraStep::NextSameDescending;
+    let mut found = Vec::new();
+    // SAFETY: all are live, and the record has the table's bytes.
+    unsafe {
+        let mut code = perdura_index_seek(cursor.0, session.0, bound(sought), to, whole, record.as_mut_ptr());
+        while let Some(row) = outcome(code, &record) {
+            let mut bytes = 0;
+            let entry = std::slice::from_raw_parts(perdura_index_key(cursor.0, &mut bytes), bytes).to_vec();
+            let now = key_of(&row);
+            if entry == now || perdura_index_moved(cursor.0, session.0, now.as_ptr(), now.len()) {
+                found.push(row);
+                code = perdura_index_step(cursor.0, session.0, to, record.as_mut_ptr());
+            } else {
+                code = perdura_index_pass(cursor.0, session.0, record.as_mut_ptr());
+            }
+        }
+    }
+    found
+}
+
+/// Gives the row with `before` other columns.
+fn replace(cursor: &Cursor, session: &Session, before: Row, after: Row) {
+    cursor.prepare(PerduraLock::Write);
+    begin(cursor, session, 0);
+    assert_eq!(seek(cursor, session, bound(&id_key(&before)), PerduraStep::NextSame, true).as_ref(), Some(&before));
+    ok(update(cursor, session, &before, &after));
+}
+
+/// Hazard: a list of values is read key by key, forwards in each and from the last to the first. What a row has moved to is passed, or
+/// yet to come, by the way from key to key, and not by that of the steps.
+#[test]
+fn a_descending_list_meets_each_row_once_wherever_it_has_moved() {
+    let pool = Pool::new();
+    let (mine, others) = (keyed_table(&pool), pool.open_with("./d/k", b"v1", &INDEXES).expect("an open table"));
+    let (reader, writer) = (pool.session(), pool.session());
+    writer.begin(true);
+    for (name, id) in ["a", "b", "c", "d", "e"].into_iter().zip(1..) {
+        ok(insert(&others, &writer, &row(id, name)));
+    }
+    writer.commit();
+    reader.begin(true);
+    mine.prepare(PerduraLock::Write);
+    assert!(begin(&mine, &reader, 1), "a read that locks must compare keys");
+    let found = |name: &str| {
+        let sought = [name.as_bytes(), &[0]].concat();
+        let rows = of_descending_list((&mine, &reader), (&sought, false), name_key);
+        rows.iter().map(|row| row.id).collect::<Vec<_>>()
+    };
+    assert_eq!(found("e"), [5]);
+    writer.begin(true);
+    // Back to a key that is passed, on to one that is yet to come, and back to one that is not in the list.
+    replace(&others, &writer, row(4, "d"), row(4, "e"));
+    replace(&others, &writer, row(3, "c"), row(3, "a"));
+    replace(&others, &writer, row(2, "b"), row(2, "f"));
+    writer.commit();
+    assert_eq!(["d", "c", "b", "a"].map(found), [vec![4], vec![], vec![2], vec![1, 3]]);
+    reader.commit();
+}
+
+/// A row was left out that had moved to a key of the list, lost it to another one as it was waited for, and moved back to one that was
+/// passed: for it had been found once, though not used.
+#[test]
+fn a_row_that_a_descending_list_has_found_and_lost_is_met_at_its_entry() {
+    let pool = Pool::new();
+    let (mine, others) = (keyed_table(&pool), pool.open_with("./d/k", b"v1", &INDEXES).expect("an open table"));
+    let (reader, writer) = (pool.session(), pool.session());
+    writer.begin(true);
+    ok(insert(&others, &writer, &row(1, "a")));
+    ok(insert(&others, &writer, &row(9, "b")));
+    writer.commit();
+    reader.begin(true);
+    mine.prepare(PerduraLock::Write);
+    assert!(begin(&mine, &reader, 0), "a read that locks must compare keys");
+    let found = |id: u32| of_descending_list((&mine, &reader), (&id.to_be_bytes(), true), id_key);
+    assert!(found(5).is_empty());
+    writer.begin(true);
+    replace(&others, &writer, row(1, "a"), row(3, "a"));
+    writer.commit();
+    writer.begin(true);
+    replace(&others, &writer, row(3, "a"), row(5, "a"));
+    replace(&others, &writer, row(9, "b"), row(3, "b"));
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| found(3));
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        assert!(!waiting.is_finished(), "the row is locked");
+        writer.commit();
+        assert_eq!(waiting.join().expect("no panic"), [row(3, "b")]);
+    });
+    assert_eq!(found(1), [row(5, "a")]);
+    reader.commit();
+}
+
 #[test]
 fn another_set_of_indexes_is_noticed() {
     let pool = Pool::new();

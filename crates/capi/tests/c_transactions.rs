@@ -321,6 +321,14 @@ fn reserve(pool: &Pool, session: &Session, table: &Cursor, wanted: u64) -> (Perd
     (code, count)
 }
 
+/// Asks for a hold of the pool; its number.
+fn begin_hold(pool: &Pool) -> u64 {
+    let mut hold = 0;
+    // SAFETY: the pool is open.
+    ok(unsafe { perdura_hold_begin(pool.engine, &mut hold) });
+    hold
+}
+
 /// Hazard: a backup waits for a statement that waits, with the values of its AUTO_INCREMENT column, for the end of the backup.
 #[test]
 fn a_hold_does_not_wait_for_a_counter_that_waits_for_it() {
@@ -331,10 +339,11 @@ fn a_hold_does_not_wait_for_a_counter_that_waits_for_it() {
     ok(unsafe { perdura_counter_set(pool.engine, null(), table.0, 1) });
     session.begin(false);
     ok(table.insert(&session, &row(1, "begins a change")));
+    let hold = begin_hold(&pool);
     std::thread::scope(|scope| {
         let pool = &pool;
         // SAFETY: the pool is open.
-        let holding = scope.spawn(|| unsafe { perdura_hold(pool.engine, WAIT_MS) });
+        let holding = scope.spawn(|| unsafe { perdura_hold_wait(pool.engine, hold, WAIT_MS) });
         std::thread::sleep(Duration::from_millis(100));
         assert!(!holding.is_finished(), "a statement that has written is running");
         for _ in 0..3 {
@@ -345,7 +354,11 @@ fn a_hold_does_not_wait_for_a_counter_that_waits_for_it() {
         ok(holding.join().unwrap());
     });
     // SAFETY: the pool is open.
-    assert!(unsafe { perdura_release(pool.engine) });
+    unsafe {
+        assert_eq!(perdura_present_hold(pool.engine), hold);
+        assert!(!perdura_release(pool.engine, hold + 1), "another's");
+        assert!(perdura_release(pool.engine, hold) && perdura_present_hold(pool.engine) == 0);
+    }
     session.commit();
 }
 
@@ -362,10 +375,11 @@ fn a_wait_of_a_counter_for_a_held_pool_ends_with_a_kill() {
     late.begin(false);
     ok(other.insert(&late, &row(1, "begins a change")));
     session.begin(false);
+    let hold = begin_hold(&pool);
     std::thread::scope(|scope| {
         let (pool, session) = (&pool, &session);
         // SAFETY: the pool is open.
-        let holding = scope.spawn(|| unsafe { perdura_hold(pool.engine, WAIT_MS) });
+        let holding = scope.spawn(|| unsafe { perdura_hold_wait(pool.engine, hold, WAIT_MS) });
         std::thread::sleep(Duration::from_millis(100));
         let waiting = scope.spawn(move || reserve(pool, session, &table, 10_000).0);
         std::thread::sleep(Duration::from_millis(50));
@@ -381,11 +395,12 @@ fn a_wait_of_a_counter_for_a_held_pool_ends_with_a_kill() {
     session.end_statement();
     drop(session);
     // SAFETY: the pool is open.
-    unsafe { perdura_release(pool.engine) };
+    assert!(unsafe { perdura_release(pool.engine, hold) });
     late.commit();
     drop((late, other));
+    let hold = begin_hold(&pool);
     // SAFETY: as above.
-    ok(unsafe { perdura_hold(pool.engine, WAIT_MS) });
+    ok(unsafe { perdura_hold_wait(pool.engine, hold, WAIT_MS) });
     // Its counter is ahead of the limit that is stored, and closing stores it.
     drop(pool.reopen());
 }

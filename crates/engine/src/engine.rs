@@ -6,6 +6,7 @@ use crate::config::Config;
 use crate::error::{ErrorKind, Result};
 use crate::format::IndexDefinition;
 use crate::pool::Pool;
+use crate::pool::hold::{HoldNumber, held_already};
 use crate::recovery::alter::{AlteredIndex, IndexAlteration};
 use crate::recovery::{self, ddl};
 use crate::status::{Counters, Status};
@@ -37,7 +38,7 @@ struct Running {
 
 impl Running {
     fn stop_background(&self) {
-        self.pool.hold.release();
+        self.pool.hold.release_any();
         let background = self.background.lock().take();
         if let Some(background) = background {
             background.stop();
@@ -200,25 +201,51 @@ impl Engine {
         self.pool.checkpoint()
     }
 
-    /// Holds the pool still until [`Engine::release`], so that its files can be copied. It waits for statements that
-    /// have written to end. From then on every write, commit, prepare, rollback and DDL waits, and so does the
-    /// background thread. Reads go on.
+    /// Holds the pool still until [`Engine::release`], so that its files can be copied: [`Engine::begin_hold`] and
+    /// [`Engine::await_hold`] in one call. If the wait fails the pool is not held.
     ///
     /// # Errors
-    /// LockWaitTimeout if the writing statements do not end within about `timeout`; Exists if the pool is held already;
-    /// Killed if somebody released it meanwhile; ReadOnlyPool; Medium.
-    pub fn hold(&self, timeout: Duration) -> Result<()> {
-        self.pool.check_writable()?;
-        // A server started on the copy then has little to redo.
-        if !self.is_held() {
-            self.checkpoint()?;
-        }
-        self.pool.hold.hold(timeout)
+    /// Those of the two.
+    pub fn hold(&self, timeout: Duration) -> Result<HoldNumber> {
+        let hold = self.begin_hold()?;
+        self.await_hold(hold, timeout).inspect_err(|_| {
+            self.release(hold);
+        })?;
+        Ok(hold)
     }
 
-    /// Releases a held pool. Returns whether it was held.
-    pub fn release(&self) -> bool {
-        self.pool.hold.release()
+    /// Asks for a hold of the pool. From now on every write, commit, prepare, rollback and DDL waits, and so does the
+    /// background thread, but for statements that have written, and whatever else is under way. Reads go on. The pool is
+    /// held once [`Engine::await_hold`] has returned. The number ends the hold at any time, by [`Engine::release`].
+    ///
+    /// # Errors
+    /// Exists if there is a hold already; ReadOnlyPool; Medium.
+    pub fn begin_hold(&self) -> Result<HoldNumber> {
+        self.pool.check_writable()?;
+        // A server started on the copy then has little to redo.
+        let changing = self.pool.hold.try_change().ok_or_else(held_already)?;
+        self.pool.checkpoint()?;
+        drop(changing);
+        self.pool.hold.begin()
+    }
+
+    /// Waits until what was under way as a hold was asked for has ended: the pool is held from then on.
+    ///
+    /// # Errors
+    /// LockWaitTimeout if the writing statements do not end within about `timeout`: the caller releases the hold, or waits
+    /// once more. Killed if it was released meanwhile.
+    pub fn await_hold(&self, hold: HoldNumber, timeout: Duration) -> Result<()> {
+        self.pool.hold.settle(hold, timeout)
+    }
+
+    /// Releases a hold, waiting or not, and no other one. Returns whether it was still there: a copy counts only then.
+    pub fn release(&self, hold: HoldNumber) -> bool {
+        self.pool.hold.release(hold)
+    }
+
+    /// The hold that is there, waiting or not, which may be somebody else's.
+    pub fn present_hold(&self) -> Option<HoldNumber> {
+        self.pool.hold.present()
     }
 
     /// Runs `body`, which may write with sessions that wait for no hold ([`Session::set_within`]), once the pool is not held. Nothing
@@ -228,7 +255,7 @@ impl Engine {
         body()
     }
 
-    /// Whether [`Engine::hold`] holds the pool.
+    /// Whether there is a hold of the pool, waiting or not.
     pub fn is_held(&self) -> bool {
         self.pool.hold.is_held()
     }

@@ -38,6 +38,7 @@ pub use format::{IndexDefinition, KEY_BYTES_MAX, Rid};
 pub use index::measure::Measured;
 pub use perdura_log::{Csn, LogConfig};
 pub use perdura_pmem::{FileMedium, Medium, Options as MediumOptions};
+pub use pool::hold::HoldNumber;
 pub use pool::locks::{Deadlock, Deadlocked, LockMode, LockOutcome};
 pub use pool::owner::{Client, Description, LockKey, Stage};
 pub use recovery::alter::{AlteredIndex, BuildClient, IndexAlteration};

@@ -19,9 +19,9 @@ fn a_refused_write_does_not_keep_the_pool_from_being_held() {
     assert_eq!(error.kind(), ErrorKind::NotSupported);
     drop(session);
     assert_eq!(engine.prepared(), [b"x"]);
-    engine.hold(Duration::from_millis(200)).unwrap();
-    assert!(engine.release());
+    let hold = engine.hold(Duration::from_millis(200)).unwrap();
+    assert!(engine.release(hold));
     assert!(engine.commit_prepared(b"x").unwrap());
-    engine.hold(Duration::from_millis(200)).unwrap();
-    assert!(engine.release());
+    let hold = engine.hold(Duration::from_millis(200)).unwrap();
+    assert!(engine.release(hold));
 }

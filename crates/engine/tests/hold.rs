@@ -47,13 +47,13 @@ fn other_work(engine: &Engine, random: &mut Random) {
 
 /// Holds the pool for a while, asserts that its files do not change, and returns a copy of them.
 fn copy_held(engine: &Engine, medium: &SimMedium, random: &mut Random) -> Image {
-    engine.hold(PATIENCE).unwrap();
+    let hold = engine.hold(PATIENCE).unwrap();
     let first = medium.image();
     for _ in 0..random.below(60) {
         yield_now();
     }
     let last = medium.image();
-    assert!(engine.release(), "nobody else let go of it");
+    assert!(engine.release(hold), "nobody else let go of it");
     assert_eq!(first.hash(), last.hash(), "the files changed while the pool was held");
     last
 }
@@ -109,11 +109,11 @@ fn idle_transactions_do_not_keep_the_pool_from_being_held() {
     let mut prepared = engine.session(Isolation::ReadCommitted);
     prepared.insert(&table, b"prepared").unwrap();
     prepared.prepare(b"branch").unwrap();
-    engine.hold(Duration::ZERO).unwrap();
+    let hold = engine.hold(Duration::ZERO).unwrap();
     assert!(engine.is_held());
     assert_eq!(engine.hold(PATIENCE).unwrap_err().kind(), ErrorKind::Exists);
-    assert!(engine.release());
-    assert!(!engine.release(), "it was let go of already");
+    assert!(engine.release(hold));
+    assert!(!engine.release(hold), "it was let go of already");
     open.commit().unwrap();
     prepared.commit().unwrap();
     assert_eq!(committed(&engine, &table).len(), 2);
@@ -139,7 +139,7 @@ fn definitions_changed_by_two_sessions_do_not_keep_the_pool_from_being_held() {
         threads.meanwhile(|| {
             let held = engine.hold(PATIENCE);
             assert!(held.is_ok(), "seed {seed}: {held:?}");
-            engine.release();
+            assert!(engine.release(held.unwrap()));
         });
         threads.run(seed);
         audit(&engine);
@@ -162,6 +162,41 @@ fn a_hold_that_waits_too_long_gives_up_and_lets_everybody_go_on() {
     other.commit().unwrap();
     running.commit().unwrap();
     engine.hold(Duration::ZERO).unwrap();
+}
+
+/// A release named no hold. So the one of a connection whose own hold was long over ended that of another, whose copy then had files
+/// of several moments.
+#[test]
+fn a_number_releases_its_own_hold_waiting_or_not_and_no_other() {
+    let (_medium, engine) = common::pool();
+    let table = engine.create_table("t", b"").unwrap();
+    assert_eq!(engine.present_hold(), None);
+    let first = engine.hold(Duration::ZERO).unwrap();
+    assert!(engine.release(first));
+    let mut running = engine.session(Isolation::ReadCommitted);
+    running.start_statement();
+    running.insert(&table, b"one of many").unwrap();
+    // It is named before it waits, so whoever knows the number can end the wait.
+    let waiting = engine.begin_hold().unwrap();
+    assert_eq!((engine.present_hold(), engine.is_held()), (Some(waiting), true));
+    assert!(!engine.release(first), "another's");
+    std::thread::scope(|scope| {
+        let wait = scope.spawn(|| engine.await_hold(waiting, PATIENCE).unwrap_err());
+        std::thread::sleep(Duration::from_millis(10));
+        assert!(!wait.is_finished(), "a statement that has written is running");
+        assert!(engine.release(waiting));
+        let error = wait.join().unwrap();
+        assert_eq!(error.kind(), ErrorKind::Killed, "{error}");
+    });
+    // A wait that ends without the pool may be taken up again, for the hold is there until it is released.
+    let next = engine.begin_hold().unwrap();
+    let error = engine.await_hold(next, Duration::from_millis(2)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::LockWaitTimeout, "{error}");
+    running.end_statement();
+    engine.await_hold(next, PATIENCE).unwrap();
+    assert!(!engine.release(waiting) && !engine.release(first) && engine.is_held());
+    assert!(engine.release(next));
+    running.commit().unwrap();
 }
 
 /// Hazard: a statement that waits for the end of a backup cannot be killed, or a shutdown waits for it.

@@ -49,10 +49,17 @@ impl Bitmap {
         before & bit != 0
     }
 
-    /// Takes over the bits of another over the same pages.
-    pub(crate) fn copy(&self, other: &Bitmap) {
-        for (word, other) in self.words.iter().zip(&other.words) {
-            word.store(other.load(Ordering::Relaxed), Ordering::Release);
+    /// Takes over the bits of a range from another over the same pages.
+    pub(crate) fn copy_within(&self, other: &Bitmap, offset: u64, len: u64) {
+        let mut grain = (offset - self.data_at) / self.grain_bytes;
+        let end = grain + len / self.grain_bytes;
+        while grain < end {
+            let (word, from) = ((grain / 64) as usize, grain % 64);
+            let count = (64 - from).min(end - grain);
+            let range = u64::MAX >> (64 - count) << from;
+            let kept = self.words[word].load(Ordering::Relaxed) & !range;
+            self.words[word].store(kept | other.words[word].load(Ordering::Relaxed) & range, Ordering::Release);
+            grain += count;
         }
     }
 
@@ -92,6 +99,23 @@ fn zeroed(words: usize) -> Box<[AtomicU64]> {
 mod tests {
     use super::Bitmap;
     use crate::format::Geometry;
+
+    #[test]
+    fn the_bits_of_a_range_are_taken_over() {
+        let geometry = Geometry::new(1 << 20, 1024);
+        let at = |grain: u64| geometry.data_at + 16 * grain;
+        let (own, other) = (|grain: u64| grain.is_multiple_of(3), |grain: u64| grain.is_multiple_of(5));
+        for (from, to) in [(0, 64), (1, 2), (60, 70), (63, 64), (64, 256), (5, 5), (100, 300)] {
+            let bits = [Bitmap::new(&geometry, 16), Bitmap::new(&geometry, 16)];
+            (0..400).filter(|grain| own(*grain)).for_each(|grain| _ = bits[0].set(at(grain)));
+            (0..400).filter(|grain| other(*grain)).for_each(|grain| _ = bits[1].set(at(grain)));
+            bits[0].copy_within(&bits[1], at(from), 16 * (to - from));
+            for grain in 0..400 {
+                let wanted = if (from..to).contains(&grain) { other(grain) } else { own(grain) };
+                assert_eq!(bits[0].is_set(at(grain)), wanted, "{from}..{to}: {grain}");
+            }
+        }
+    }
 
     #[test]
     fn the_last_bit_of_a_range_is_found() {

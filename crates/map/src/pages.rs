@@ -408,8 +408,8 @@ impl Pages {
     /// Puts other counts in the place of all. At the next [`Pages::set_aside`] every used page that no run is filling and in which nothing
     /// is counted is set aside. Linear in the number of used pages.
     pub(crate) fn count_anew(&mut self, counts: &Counts) {
-        self.live.copy(counts.begins());
         for page in self.table.free.used() {
+            counts.take_over(page, &self.live);
             let page_use = &mut self.uses[page];
             let live = counts.live_in(page);
             (page_use.live, page_use.held, page_use.unknown) = (live, live, false);

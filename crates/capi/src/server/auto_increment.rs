@@ -251,7 +251,8 @@ pub unsafe extern "C" fn perdura_counter_catch_up(
 }
 
 /// Stores the limit of a counter that [`perdura_counter_catch_up`] has moved, for a statement that is about to write the table: it may
-/// delete the row by which the value was found. If the pool has no room for that, the next statement tries again.
+/// delete the row by which the value was found. Once OK, it is so for all statements as long as the pool is open; END if the next one has
+/// to call again, as the pool has no room for the limit, or the counter is not compared with the rows.
 ///
 /// # Errors
 /// KILLED if the statement is killed while the pool is held.
@@ -273,7 +274,7 @@ pub unsafe extern "C" fn perdura_counter_keep(
                 // Deleting rows needs no room, and does not fail for want of some.
                 let _ = engine.counters().store_owed(engine.engine(), counter);
             }
-            Ok(PerduraCode::Ok)
+            Ok(if counter.is_settled() { PerduraCode::Ok } else { PerduraCode::End })
         })
     }
 }

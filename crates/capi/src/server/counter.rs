@@ -109,6 +109,11 @@ impl Counter {
     pub(super) fn is_owed(&self) -> bool {
         self.is_owed.load(Ordering::Acquire)
     }
+
+    /// Whether it is compared with the rows, and the limit is stored: that stays so as long as the pool is open.
+    pub(super) fn is_settled(&self) -> bool {
+        self.is_checked() && !self.is_owed()
+    }
 }
 
 /// Values that were reserved: `count` of them from `first` on.
@@ -192,10 +197,14 @@ impl Counters {
         Ok(self.counters.lock().entry(id).or_insert(counter).clone())
     }
 
-    /// Has a counter go on above `value`, the greatest that rows have. Stores nothing. Returns what it was at and what it is at.
+    /// Has a counter go on above `value`, the greatest that rows have, unless it was compared with them already: whatever is written
+    /// since passes it. Stores nothing. Returns what it was at and what it is at.
     pub(super) fn catch_up(&self, counter: &Counter, value: u64) -> (u64, u64) {
         let mut state = counter.state.lock();
         let (from, next) = (state.next, Counting::new(0, 1).beyond(value, 1));
+        if counter.is_checked() {
+            return (from, from);
+        }
         if next > from {
             state.next = next;
             counter.is_owed.store(next > state.limit, Ordering::Release);

@@ -144,7 +144,9 @@ pub unsafe extern "C" fn perdura_close(engine: *mut PerduraEngine) {
     let engine = unsafe { Box::from_raw(engine) };
     call_or(None, (), move || {
         // Nobody ends a hold any more, and the counters would wait for that.
-        engine.engine.release();
+        if let Some(hold) = engine.engine.present_hold() {
+            engine.engine.release(hold);
+        }
         // What is not stored is left out when the counters go on: that is no loss.
         let _ = engine.counters.settle(&engine.engine);
         engine.engine.close();

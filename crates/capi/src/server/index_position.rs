@@ -202,9 +202,7 @@ impl IndexPosition {
     fn look_up(&mut self, session: &mut Session, table: &Arc<Table>) -> Outcome<Option<Rid>> {
         let found = session.txn.find(table, self.index, &self.sought, self.view)?;
         if let Some(rid) = found.filter(|_| self.descends()) {
-            let key = std::mem::take(&mut self.sought);
-            self.scan(session, table).note_found(&key, rid);
-            self.sought = key;
+            self.scan(session, table).note_found(rid);
         }
         Ok(found)
     }
@@ -236,10 +234,15 @@ impl IndexPosition {
         if self.looked_up {
             let found = self.look_up(session, table)?;
             let before = std::mem::replace(&mut self.found, found);
-            if found.is_some() || !self.descends() {
-                return Ok(found.is_some() && found != before);
+            if found.is_none() && self.descends() {
+                return self.seek_before(session, table, before);
             }
-            return self.seek_before(session, table, before);
+            let is_new = found != before;
+            // The row that has lost the key is met at its entry, if that is yet to come.
+            if let (Some(lost), Some(scan)) = (before.filter(|_| is_new), &mut self.scan) {
+                scan.forget_found(lost);
+            }
+            return Ok(found.is_some() && is_new);
         }
         if let Some(scan) = self.scan.as_mut().filter(|_| self.view == ReadView::Newest && !self.to_lock) {
             scan.refresh(&session.txn)?;

@@ -302,10 +302,10 @@ impl IndexScan {
         offered
     }
 
-    /// Notes that the caller has found a row under `key` in another way: the scan passes by its entry.
-    pub fn note_found(&mut self, key: &[u8], rid: Rid) {
+    /// Notes that the caller has found a row in another way: the scan passes by its entry.
+    pub fn note_found(&mut self, rid: Rid) {
         let mut moved = self.take_moved();
-        moved.note_found(key, rid.row());
+        moved.note_found(rid.row());
         self.moved = Some(moved);
     }
 

@@ -5,8 +5,8 @@
 //! behind, the row is offered at once. The scan comes to it again only if it is sent back before it: a caller that reads ranges looks
 //! beyond the end of one before it begins the next.
 //!
-//! It keeps the new entry of each row that others have moved since the snapshot and that the scan has met: a key and some 100 bytes
-//! of DRAM.
+//! It keeps the new entry of each row that others have moved since the snapshot and that the scan has met, a key and some 100 bytes
+//! of DRAM; and the number of each row that its caller has found by a whole key, some 60 bytes.
 
 use super::direction::Direction;
 use crate::format::{ENTRY_ROW_BYTES, push_entry};
@@ -18,8 +18,8 @@ use std::sync::Arc;
 pub(super) struct MovedRows {
     /// The new entries, in order: one of each row.
     entries: BTreeSet<Arc<[u8]>>,
-    /// The new entry of each row.
-    rows: BTreeMap<u64, Arc<[u8]>>,
+    /// The rows whose entries at the snapshot count no more; with the new entry, or none if the caller has found the row.
+    rows: BTreeMap<u64, Option<Arc<[u8]>>>,
     /// The entry that was returned last, or the bound that was sought since.
     place: Vec<u8>,
     /// `place` is an entry, which is passed.
@@ -64,11 +64,13 @@ impl MovedRows {
     /// Notes that the row at which the scan stands has `key` by now. Returns whether it is to be offered at once.
     pub fn note(&mut self, key: &[u8], row: u64, direction: Direction) -> bool {
         let entry = entry_of(key, row);
-        let is_ahead = match direction {
+        // Planted: what is ahead of a descending walk is taken for what is behind it.
+        let walk = if perdura_pmem::planted(269) { Direction::Forward } else { direction };
+        let is_ahead = match walk {
             Direction::Forward => entry[..] > self.place[..],
             Direction::Backward => entry[..] < self.place[..],
         };
-        if let Some(before) = self.rows.insert(row, entry.clone()) {
+        if let Some(before) = self.rows.insert(row, Some(entry.clone())).flatten() {
             self.entries.remove(&before);
         }
         // Planted: a row that has moved on is forgotten.
@@ -79,16 +81,16 @@ impl MovedRows {
         !is_ahead && !perdura_pmem::planted(242)
     }
 
-    /// Notes that `row` was found under `key`, and not by an entry of the scan.
-    pub fn note_found(&mut self, key: &[u8], row: u64) {
-        if let Some(before) = self.rows.insert(row, entry_of(key, row)) {
+    /// Notes that `row` was found, and not by an entry of the scan.
+    pub fn note_found(&mut self, row: u64) {
+        if let Some(before) = self.rows.insert(row, None).flatten() {
             self.entries.remove(&before);
         }
     }
 
     /// Forgets where a row is: the scan's own entry of it counts again.
     pub fn forget(&mut self, row: u64) {
-        if let Some(before) = self.rows.remove(&row) {
+        if let Some(before) = self.rows.remove(&row).flatten() {
             self.entries.remove(&before);
         }
     }

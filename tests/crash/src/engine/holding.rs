@@ -1,12 +1,12 @@
 //! Drills of a pool that is held for a backup, beside sessions, purge and definitions of tables: nothing is stored while it is held
 //! (I2), and whoever was told that it is held holds it alone.
 
-use perdura_engine::{Config, Engine, ErrorKind, Isolation, Table};
+use perdura_engine::{Config, Engine, ErrorKind, HoldNumber, Isolation, Table};
 use perdura_pmem::SimMedium;
 use perdura_pmem::sim::{Body, Random, Scheduler};
 use perdura_pmem::sync::yield_now;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 const WRITERS: u64 = 2;
@@ -97,28 +97,35 @@ fn keep(engine: &Engine, random: &mut Random) {
 }
 
 /// A pool that is held. A run that is given up must end: sessions that are dropped wait for the release.
-struct Held<'a>(&'a Engine);
+struct Held<'a>(&'a Engine, HoldNumber);
+
+impl Held<'_> {
+    /// Releases the pool. Returns whether it was held until now.
+    fn release(self) -> bool {
+        self.0.release(self.1)
+    }
+}
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
-        self.0.release();
+        self.0.release(self.1);
     }
 }
 
 fn hold_once(engine: &Engine, medium: &SimMedium, random: &mut Random) {
-    engine.hold(LONG).expect("statements end, so the pool can be held");
-    let held = Held(engine);
+    let held = Held(engine, engine.hold(LONG).expect("statements end, so the pool can be held"));
     let first = medium.image().hash();
     (0..random.below(40)).for_each(|_| yield_now());
     let last = medium.image().hash();
-    drop(held);
+    assert!(held.release(), "nobody else knows the number");
     assert!(first == last, "something was stored while the pool was held");
 }
 
-/// A hold waits for a statement; meanwhile somebody releases the pool and holds it himself.
+/// A hold waits for a statement; meanwhile somebody releases it and holds the pool himself. The first one then releases its own
+/// number, as whoever has failed does.
 pub fn by_turns(seed: u64, medium: &Arc<SimMedium>, config: Config, scheduler: Scheduler) -> Result<(), String> {
     let (engine, table) = pool(medium, config)?;
-    let (is_open, is_over) = (AtomicBool::new(false), AtomicBool::new(false));
+    let (is_open, asked) = (AtomicBool::new(false), AtomicU64::new(0));
     let (was_interrupted, is_first_held) = (AtomicBool::new(false), AtomicBool::new(false));
     let writer = || {
         let mut random = Random::new(seed);
@@ -131,24 +138,26 @@ pub fn by_turns(seed: u64, medium: &Arc<SimMedium>, config: Config, scheduler: S
         txn.commit().expect("there is room");
     };
     let first = || {
-        match engine.hold(LONG) {
-            Ok(()) => {
-                let _held = Held(&engine);
-                is_first_held.store(true, Ordering::Relaxed);
-            }
-            Err(error) => assert!([ErrorKind::Killed, ErrorKind::Exists].contains(&error.kind()), "{error}"),
+        let hold = engine.begin_hold().expect("nobody else holds the pool yet");
+        let held = Held(&engine, hold);
+        asked.store(hold.to_u64(), Ordering::Relaxed);
+        match engine.await_hold(hold, LONG) {
+            Ok(()) => is_first_held.store(true, Ordering::Relaxed),
+            Err(error) => assert_eq!(error.kind(), ErrorKind::Killed, "{error}"),
         }
-        is_over.store(true, Ordering::Relaxed);
+        drop(held);
     };
     let second = || {
-        while !engine.is_held() && !is_over.load(Ordering::Relaxed) {
+        while asked.load(Ordering::Relaxed) == 0 {
             yield_now();
         }
         // While the statement goes on nobody holds the pool: whoever is released waits.
         let was_open = is_open.load(Ordering::Relaxed);
-        let is_waiting = engine.release() && was_open && is_open.load(Ordering::Relaxed);
-        was_interrupted.store(is_waiting, Ordering::Relaxed);
-        drop(engine.hold(LONG).map(|()| Held(&engine)));
+        let is_released = engine.release(HoldNumber::from_u64(asked.load(Ordering::Relaxed)));
+        was_interrupted.store(is_released && was_open && is_open.load(Ordering::Relaxed), Ordering::Relaxed);
+        let held = Held(&engine, engine.hold(LONG).expect("the first hold is over"));
+        (0..20).for_each(|_| yield_now());
+        assert!(held.release(), "the hold was ended by the number of another");
     };
     let bodies: Vec<Body<'_>> = vec![Box::new(writer), Box::new(first), Box::new(second)];
     scheduler.try_run(bodies).map_err(|failure| failure.to_string())?;

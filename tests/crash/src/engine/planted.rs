@@ -347,11 +347,12 @@ pub const PLANTED: &[Planted] = &[
     planted(
         273,
         "pool/hold.rs, releases",
-        "a hold that was released while it waited takes the next one's mark for its own",
+        "a hold that was released while it waited takes the next one for its own",
         "a pool that is held by turns",
     ),
     planted(274, "(I2), pool/hold.rs", "a transaction ends while the pool is held", "a pool that is held"),
     planted(275, "(I2), pool/hold.rs", "purge goes on while the pool is held", "a pool that is held"),
+    planted(276, "pool/hold.rs, releases", "a release ends whatever hold there is", "a pool that is held by turns"),
     planted(
         240,
         "txn/index_scan.rs, rows to be locked",
@@ -360,4 +361,10 @@ pub const PLANTED: &[Planted] = &[
     ),
     planted(241, "txn/moved_rows.rs", "a row that has moved on is not met again", "rows that change keys"),
     planted(242, "txn/moved_rows.rs", "a row that has moved back is left out", "rows that change keys"),
+    planted(
+        269,
+        "txn/moved_rows.rs, the walk",
+        "what is ahead of a descending walk is taken for what is behind it",
+        "rows that change keys",
+    ),
 ];
