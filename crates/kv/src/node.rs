@@ -443,7 +443,7 @@ impl Node {
                     StateRole::Follower => Role::Follower,
                     StateRole::Candidate | StateRole::PreCandidate => Role::Candidate,
                 };
-                (role, raw.raft.term, raw.raft.leader_id, raw.raft.raft_log.committed)
+                (role, raw.raft.term, self.known_leader(raw), raw.raft.raft_log.committed)
             }
         };
         let is_stalled = self.stalled.is_some() || self.unpersisted.is_blocked;
@@ -483,9 +483,16 @@ impl Node {
         }
     }
 
+    /// The leader, or 0. Who has no vote begins no election when it hears the leader no more, so Raft would name that one for ever: also at a
+    /// replica that was removed.
+    fn known_leader(&self, raw: &RawNode<Log>) -> u64 {
+        let has_vote = raw.raft.state != StateRole::Follower || raw.raft.promotable();
+        if has_vote || self.promise.binds() { raw.raft.leader_id } else { raft::INVALID_ID }
+    }
+
     fn not_leader(&self) -> NotNow {
         match &self.part {
-            Part::Member(raw) => NotNow::NotLeader { leader: raw.raft.leader_id },
+            Part::Member(raw) => NotNow::NotLeader { leader: self.known_leader(raw) },
             Part::Receiver(_) => NotNow::NotLeader { leader: 0 },
         }
     }

@@ -287,6 +287,26 @@ fn what_a_leader_had_no_room_for_was_not_done() {
     panic!("it does not get full");
 }
 
+/// Hazard: a replica that was removed, or a learner that is cut off, names the leader that it heard last for ever, and so is called ready.
+#[test]
+fn who_has_no_vote_and_hears_no_leader_names_none() {
+    let mut cluster = Cluster::new(3, &Settings::default());
+    let leads = cluster.at(1).node.status().leader;
+    let single =
+        ConfChangeSingle { change_type: ConfChangeType::RemoveNode, node_id: 3, ..ConfChangeSingle::default() };
+    let change = ConfChangeV2 { changes: vec![single].into(), ..ConfChangeV2::default() };
+    cluster.at(1).node.change_members(1 << 63, &change).expect("a store").expect("it leads");
+    cluster.settle();
+    let status = cluster.at(3).node.status();
+    assert_eq!((status.role, status.leader), (Role::Learner, leads), "it has just heard it");
+    cluster.pass(1000);
+    assert_eq!(cluster.at(3).node.status().leader, 0);
+    let token = cluster.open(3);
+    let said = says(&mut cluster, 3, token, "SET a 1");
+    assert!(said.starts_with("-CLUSTERDOWN"), "{said}");
+    assert_eq!(cluster.at(2).node.status().leader, leads);
+}
+
 /// Hazard: a replica whose program is older than the leader's takes its entries for those of no sound replica, and says so to nobody: it lags, and
 /// is called ready.
 #[test]

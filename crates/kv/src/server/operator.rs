@@ -48,7 +48,9 @@ pub fn answer(path: &str, state: &State, latency: &Histogram, metrics: impl FnOn
 }
 
 fn unready(state: &State) -> String {
+    let is_member = state.members.is_empty() || state.members.iter().any(|member| member.replica == state.replica);
     match (state.leader, state.is_stalled) {
+        _ if !is_member => "it is no member any more".into(),
         (_, true) => "the store has no room".into(),
         (0, _) => "no leader is known".into(),
         _ if state.is_outdated => "its program is older than the leader's".into(),

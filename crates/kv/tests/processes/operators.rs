@@ -85,6 +85,8 @@ fn operators_see_and_steer_a_cluster() {
     // The removed one does not come back under its id.
     replicas[second].start();
     replicas[second].logs("unknown id");
+    // Nor is it sent clients.
+    wait_for("it to be not ready", || (get(&replicas[second], "/ready").0 == "503").then_some(()));
 }
 
 /// The data of a cluster are copied while it runs, and another cluster is made of them.
