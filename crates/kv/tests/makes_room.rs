@@ -19,8 +19,6 @@ use raft::eraftpb::Entry;
 
 const BYTES: u64 = 4 << 20;
 const VALUE_BYTES: usize = 2000;
-/// Most connections that are opened and killed.
-const CONNECTIONS: usize = 9000;
 
 /// Lets the thread work, and lets time pass.
 fn wait(cluster: &mut Cluster) {
@@ -40,13 +38,13 @@ fn store_of(kind: Kind, id: u64, ids: &[u64]) -> (Place, Box<dyn Store>) {
     (place, Box::new(store))
 }
 
-/// The id of a new connection.
-fn opened(cluster: &mut Cluster) -> String {
+/// A new connection, and its id.
+fn opened(cluster: &mut Cluster) -> (u32, String) {
     let token = cluster.open(1);
     cluster.put(1, token, b"CLIENT ID\r\n");
     cluster.settle();
     let said = String::from_utf8(cluster.take(1, token)).expect("a number");
-    said.trim().trim_start_matches(':').to_owned()
+    (token, said.trim().trim_start_matches(':').to_owned())
 }
 
 /// A store with room.
@@ -70,16 +68,20 @@ fn who_finds_no_room_waits_for_the_collector_and_nobody_else_does() {
                 break;
             }
             let set = format!("SET k{} {value}\r\n", number % live);
-            let is_transaction = number % 5 == 4 && number < 5 * CONNECTIONS;
+            let is_transaction = number % 5 == 4;
             // What is no business of keys is done once, though the transaction waits.
-            let line = if is_transaction {
-                format!("MULTI\r\nCLIENT KILL ID {}\r\n{set}EXEC\r\n", opened(&mut cluster))
-            } else {
-                set
+            let victim = is_transaction.then(|| opened(&mut cluster));
+            let line = match &victim {
+                Some((_, id)) => format!("MULTI\r\nCLIENT KILL ID {id}\r\n{set}EXEC\r\n"),
+                None => set,
             };
             let wanted = if is_transaction { "+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n:1\r\n+OK\r\n" } else { "+OK\r\n" };
             cluster.put(1, writes, line.as_bytes());
             cluster.settle();
+            if let Some((token, _)) = victim {
+                assert!(cluster.at(1).clients.is_killed(token));
+                cluster.at(1).clients.close(token);
+            }
             let mut said = cluster.take(1, writes);
             while said.len() < wanted.len() && !said.starts_with(b"-") {
                 waited += 1;
