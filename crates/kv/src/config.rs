@@ -431,14 +431,16 @@ pub fn is_loopback(address: &str) -> bool {
 /// Most bytes of an address.
 pub const ADDRESS_BYTES_MAX: usize = 262;
 
+/// Whether others can be told an address.
+pub fn is_address(address: &str) -> bool {
+    let has_port = |(host, port): (&str, &str)| !host.is_empty() && port.parse::<u16>().is_ok();
+    address.len() <= ADDRESS_BYTES_MAX
+        && address.chars().all(|sign| sign.is_ascii_graphic())
+        && address.rsplit_once(':').is_some_and(has_port)
+}
+
 fn check_address(name: &str, address: &str) -> Result<(), String> {
-    let is_address =
-        address.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok());
-    if is_address && address.len() <= ADDRESS_BYTES_MAX {
-        Ok(())
-    } else {
-        Err(format!("{name} = \"{address}\": use HOST:PORT"))
-    }
+    if is_address(address) { Ok(()) } else { Err(format!("{name} = \"{address}\": use HOST:PORT")) }
 }
 
 #[cfg(test)]
@@ -471,6 +473,7 @@ mod tests {
             ("directory = 'd'\n[store]\nsnapshot_garbage_size = '1T'\nsnapshot_garbage_size = '2T'", "duplicate"),
             ("directory = 'd'\n[store]\nsize = '4X'", "4X"),
             ("directory = 'd'\n[clients]\nlisten = ['6379']", "clients.listen = \"6379\": use HOST:PORT"),
+            ("directory = 'd'\n[clients]\nlisten = ['a b:6379']", "clients.listen = \"a b:6379\": use HOST:PORT"),
             ("directory = 'd'\n[peers]\nlisten = '0.0.0.0:1'", "peers.announce"),
             ("directory = 'd'\n[peers]\nlisten = '10.0.0.1:1'", "peers.protected"),
             ("directory = 'd'\n[peers]\nlisten = 'localhost.test:1'", "peers.protected"),

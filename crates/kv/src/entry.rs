@@ -139,8 +139,7 @@ impl Tag {
 }
 
 fn is_known(reader: &mut Reader) -> Read<()> {
-    let field = "the version";
-    if reader.u8(field)? == VERSION { Ok(()) } else { Err(Torn { field }) }
+    if reader.u8("the version")? == VERSION { Ok(()) } else { Err(Torn::of_other_version()) }
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@
 //! - `lease`: reads without asking, if clocks are trusted
 //! - `log_time`: the time that entries carry
 //! - `promotion`: learners that have caught up
-//! - `given`, `giving`, `receiver`, `receiving`: the content of snapshots
+//! - `given`, `giving`, `receiver`, `receiving`, `postponed`: the content of snapshots
 
 mod check;
 mod followers;
@@ -27,6 +27,7 @@ mod giving;
 mod lease;
 mod log_time;
 mod output;
+mod postponed;
 mod promotion;
 mod proposals;
 mod reads;
@@ -84,9 +85,11 @@ impl Node {
             part,
             proposals: Proposals::default(),
             incoming: None,
+            postponed: None,
             giving: BTreeMap::new(),
             unpersisted: Unpersisted::default(),
             stalled: None,
+            unread: None,
             output: Output::default(),
             elections: 0,
             last_at_tick: 0,
@@ -134,8 +137,7 @@ impl Node {
         let may_lead = self.tick_stalled()? && !self.unpersisted.is_blocked && !is_blocked;
         match &mut self.part {
             Part::Receiver(receiver) => {
-                receiver.tick(&self.settings, &mut self.output);
-                return Ok(());
+                return receiver.tick(&self.settings, &mut self.output);
             }
             Part::Member(raw) => {
                 self.promise.tick();
@@ -156,6 +158,7 @@ impl Node {
         }
         self.tick_giving();
         self.tick_incoming();
+        self.begin_postponed()?;
         self.reads.tick(self.settings.election_ticks, &mut self.output);
         let leads = self.leading().is_some();
         self.proposals.tick(leads, self.settings.election_ticks, &mut self.output);
@@ -194,6 +197,9 @@ impl Node {
         let is_pending = self.unpersisted.number.is_some();
         let Part::Member(raw) = &mut self.part else { return Ok(false) };
         if check::wrong(raw, &message).is_some() {
+            if message.term >= raw.raft.term {
+                self.unread = check::entry_of_other_version(&message).or(self.unread);
+            }
             return Ok(false);
         }
         // It might be elected at once by it, with nothing durable.
@@ -219,8 +225,12 @@ impl Node {
         }
         let (from, term, taken_to) = (message.from, message.term, check::taken_to(&message));
         let is_of_leader = check::is_of_leader(&message);
+        let has_entries = message.msg_type == MessageType::MsgAppend && !message.entries.is_empty();
         // Raft's error says that it has no use for the message.
         let is_used = raw.step(message).is_ok();
+        if is_used && has_entries {
+            self.unread = None;
+        }
         let is_of_term = term == raw.raft.term;
         if is_of_leader && is_of_term && raw.raft.leader_id == from {
             self.promise.hear(self.settings.election_ticks);
@@ -433,11 +443,16 @@ impl Node {
                     StateRole::Follower => Role::Follower,
                     StateRole::Candidate | StateRole::PreCandidate => Role::Candidate,
                 };
-                (role, raw.raft.term, raw.raft.leader_id, raw.raft.raft_log.committed)
+                (role, raw.raft.term, self.known_leader(raw), raw.raft.raft_log.committed)
             }
         };
         let is_stalled = self.stalled.is_some() || self.unpersisted.is_blocked;
         Status { role, term, leader, committed, applied: store.applied(), last: store.last(), is_stalled }
+    }
+
+    /// Index of an entry of the leader's that this program cannot read, for another version has made it, if none has been taken since.
+    pub fn unread(&self) -> Option<u64> {
+        self.unread
     }
 
     /// Elections that it has begun since its start.
@@ -468,9 +483,16 @@ impl Node {
         }
     }
 
+    /// The leader, or 0. Who has no vote begins no election when it hears the leader no more, so Raft would name that one for ever: also at a
+    /// replica that was removed.
+    fn known_leader(&self, raw: &RawNode<Log>) -> u64 {
+        let has_vote = raw.raft.state != StateRole::Follower || raw.raft.promotable();
+        if has_vote || self.promise.binds() { raw.raft.leader_id } else { raft::INVALID_ID }
+    }
+
     fn not_leader(&self) -> NotNow {
         match &self.part {
-            Part::Member(raw) => NotNow::NotLeader { leader: raw.raft.leader_id },
+            Part::Member(raw) => NotNow::NotLeader { leader: self.known_leader(raw) },
             Part::Receiver(_) => NotNow::NotLeader { leader: 0 },
         }
     }

@@ -29,7 +29,9 @@ use bytes::Bytes;
 
 use crate::machine::draft::{Each, Part, Source, Unreadable};
 
-pub use entries::{change_of_members, changes_of, is_change_of_members, is_sound, members_entry_context};
+pub use entries::{
+    change_of_members, changes_of, is_change_of_members, is_of_other_version, is_sound, members_entry_context,
+};
 pub use error::{Error, ErrorKind, Result};
 pub use format::SnapshotFormat;
 pub use interface::{Footprint, Moment, Outgoing, Room, Share, Store};

@@ -8,7 +8,7 @@ mod lines;
 use cluster::Cluster;
 use lines::{are, leader, says};
 use perdura_kv::client::Settings;
-use perdura_kv::node::{self, Node, Role};
+use perdura_kv::node::{self, Fate, Node, Role};
 use perdura_kv::sim::Variant;
 use perdura_kv::wire::Letter;
 use raft::eraftpb::{
@@ -233,6 +233,107 @@ fn a_replica_that_is_backed_up_receives_later() {
     drop(held);
     cluster.pass(5000);
     assert_eq!(cluster.at(3).node.status().applied, cluster.at(1).node.status().applied);
+}
+
+/// Hazard: a replica that cannot begin to receive a snapshot for a moment waits until the leader has let that go and offers another.
+#[test]
+fn a_replica_that_was_backed_up_receives_at_once() {
+    for receives_in_place in [false, true] {
+        let mut cluster = Cluster::new(3, &Settings::default());
+        let token = cluster.open(1);
+        cluster.at(3).is_cut_off = true;
+        let value = "v".repeat(500);
+        for number in 0..50 {
+            are(&mut cluster, 1, token, &[(&format!("SET k{number} {value}"), "+OK")]);
+        }
+        if receives_in_place {
+            cluster.restart_with(3, node::Settings { nonce: 77, receives_in_place, ..node::Settings::default() });
+        }
+        let held = cluster.at(3).node.store().snapshot(1000).expect("a snapshot");
+        cluster.at(3).is_cut_off = false;
+        // The leader has offered it, and waits until it is fetched, or for 1000 ms.
+        cluster.pass(300);
+        let leads = cluster.at(1).node.status();
+        assert!(cluster.at(3).node.status().applied < leads.applied && cluster.at(1).node.snapshots().0 == 1);
+        drop(held);
+        cluster.pass(150);
+        let status = cluster.at(3).node.status();
+        assert_eq!(status.applied, cluster.at(1).node.status().applied, "{receives_in_place}: {status:?}");
+    }
+}
+
+/// Hazard: who waits for an entry that the leader's own store had no room for, and so nobody has, is told that it may have been done.
+#[test]
+fn what_a_leader_had_no_room_for_was_not_done() {
+    const FIRST: u64 = 1 << 63;
+    let mut cluster = Cluster::with_maps(Variant::List, &[1 << 20], &Settings::default());
+    let token = cluster.open(1);
+    fill(&mut cluster, token, 0);
+    let _held = cluster.at(1).node.store().snapshot(1000).expect("a snapshot");
+    let kinds = [ConfChangeType::AddLearnerNode, ConfChangeType::RemoveNode].into_iter().cycle();
+    for (ticket, change_type) in (FIRST..FIRST + 10_000).zip(kinds) {
+        let single = ConfChangeSingle { change_type, node_id: 9, ..ConfChangeSingle::default() };
+        let change = ConfChangeV2 { changes: vec![single].into(), ..ConfChangeV2::default() };
+        let node = &mut cluster.at(1).node;
+        node.change_members(ticket, &change).expect("a store").expect("it leads, and is not busy");
+        if node.status().role != Role::Leader {
+            let done = node.take_output().done;
+            let fates: Vec<Fate> = done.iter().filter(|done| done.ticket == ticket).map(|done| done.fate).collect();
+            assert_eq!(fates, [Fate::Never]);
+            return;
+        }
+        cluster.settle();
+    }
+    panic!("it does not get full");
+}
+
+/// Hazard: a replica that was removed, or a learner that is cut off, names the leader that it heard last for ever, and so is called ready.
+#[test]
+fn who_has_no_vote_and_hears_no_leader_names_none() {
+    let mut cluster = Cluster::new(3, &Settings::default());
+    let leads = cluster.at(1).node.status().leader;
+    let single =
+        ConfChangeSingle { change_type: ConfChangeType::RemoveNode, node_id: 3, ..ConfChangeSingle::default() };
+    let change = ConfChangeV2 { changes: vec![single].into(), ..ConfChangeV2::default() };
+    cluster.at(1).node.change_members(1 << 63, &change).expect("a store").expect("it leads");
+    cluster.settle();
+    let status = cluster.at(3).node.status();
+    assert_eq!((status.role, status.leader), (Role::Learner, leads), "it has just heard it");
+    cluster.pass(1000);
+    assert_eq!(cluster.at(3).node.status().leader, 0);
+    let token = cluster.open(3);
+    let said = says(&mut cluster, 3, token, "SET a 1");
+    assert!(said.starts_with("-CLUSTERDOWN"), "{said}");
+    assert_eq!(cluster.at(2).node.status().leader, leads);
+}
+
+/// Hazard: a replica whose program is older than the leader's takes its entries for those of no sound replica, and says so to nobody: it lags, and
+/// is called ready.
+#[test]
+fn entries_of_a_newer_program_are_left_alone_and_told() {
+    let mut cluster = Cluster::new(3, &Settings::default());
+    let status = cluster.at(2).node.status();
+    let append = |data: &'static [u8], term| {
+        let entry = Entry { term, index: status.last + 1, data: data.into(), ..Entry::default() };
+        let (msg_type, index, log_term) = (MessageType::MsgAppend, status.last, status.term);
+        let entries = vec![entry].into();
+        Letter::Raft(Message { msg_type, from: 1, to: 2, term, index, log_term, entries, ..Message::default() })
+    };
+    let node = &mut cluster.at(2).node;
+    // One that cannot be read, and is of no other version either.
+    assert_eq!(node.step(append(b"\x01", status.term)).ok(), Some(false));
+    assert_eq!(node.unread(), None);
+    for _ in 0..2 {
+        assert_eq!(node.step(append(b"\x02 newer", status.term)).ok(), Some(false));
+        assert_eq!(node.unread(), Some(status.last + 1));
+    }
+    // It votes, has what it has, and goes on when it can read what comes.
+    assert_eq!(node.status(), status);
+    let token = cluster.open(1);
+    are(&mut cluster, 1, token, &[("SET a 1", "+OK")]);
+    cluster.pass(100);
+    let (here, leads) = (cluster.at(2).node.status(), cluster.at(1).node.status());
+    assert_eq!((cluster.at(2).node.unread(), here.applied), (None, leads.applied));
 }
 
 /// What another replica says: an entry that no store takes, which ended the process, and a question that Raft would pass on in the name of

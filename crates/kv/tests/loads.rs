@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use perdura_kv::entry::{Change, Deed};
-use perdura_kv::store::{ErrorKind, MapConfig, MapStore, Moment, Standing, Store};
+use perdura_kv::store::{ErrorKind, MapConfig, MapStore, Moment, SimDisk, Standing, Store, WalConfig, WalStore};
 use perdura_map::{Kind, Layout};
 use perdura_pmem::{Medium, SimMedium};
 use raft::eraftpb::{Entry, SnapshotMetadata};
@@ -123,4 +123,81 @@ fn nothing_waits_for_the_end_of_a_load() {
         append(&mut store, &entry(next, votes, 1, b'x'));
         store.map().check().expect("sound");
     }
+}
+
+/// Appends, applies and makes durable the next entry, which gives some of the keys another value.
+fn go_on(store: &mut MapStore, number: u64) {
+    let next = Entry { index: store.last() + 1, ..entry(number, 2, KEYS, b'p') };
+    append(store, &next);
+    store.commit(next.index).expect("a commit");
+    store.compact(next.index).expect("compacted");
+    store.persist().expect("persisted");
+}
+
+/// Hazard: a replica that is offered a snapshot waits for a round of collection that runs, and answers nobody meanwhile. It is told at once that
+/// one runs, which gives way then.
+#[test]
+fn nothing_waits_for_a_round_before_a_load() {
+    const OLD: u64 = 30;
+    for kind in [Kind::List, Kind::BTree] {
+        let (_given, source) = filled(kind, 1, 3, 10, b'n');
+        let (metadata, chunks) = snapshot(&source);
+        let (_medium, mut store) = filled(kind, 2, OLD, KEYS, b'o');
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
+            assert!(attempts < 30, "{kind}: no round was ever seen at work");
+            // All pages keep some keys, which a round has to move.
+            (0..OLD / 2).for_each(|number| go_on(&mut store, 2 + (attempts * OLD / 2 + number) % OLD));
+            assert!(store.map().ask_collection(), "there is a thread");
+            std::thread::sleep(Duration::from_micros(300));
+            if !store.try_receive(false).expect("a store") {
+                break;
+            }
+        }
+        let begun = Instant::now();
+        while !store.try_receive(false).expect("a store") {
+            assert!(begun.elapsed() < PATIENCE, "{kind}: the round does not end");
+            assert_eq!(store.get(Moment::Applied, b"at").expect("it reads").as_deref(), Some(&b"p"[..]));
+            std::thread::sleep(Duration::from_micros(50));
+        }
+        eprintln!("{kind}: a round was seen at attempt {attempts}, and gave way after {:?}", begun.elapsed());
+        push(&mut store, &chunks);
+        store.finish(&metadata).expect("there is room");
+        assert_eq!((at(&store).as_deref(), store.applied()), (Some(&b"n"[..]), metadata.index));
+        store.map().check().expect("sound");
+    }
+}
+
+/// Hazard: a store with a log copies the references to all its keys when a snapshot is begun, and lets go of them all when it ends or is given
+/// up: the reactor answers nobody meanwhile.
+#[test]
+fn a_snapshot_of_a_log_copies_nothing_when_it_begins_and_ends() {
+    const MOST: Duration = Duration::from_millis(4);
+    let standing = Standing::founder(7, 1, vec![1, 2]);
+    let config = WalConfig { ring_bytes: 2000, ..WalConfig::default() };
+    let mut store = WalStore::create(Arc::new(SimDisk::default()), &standing, 1000, &config).expect("a store");
+    store.set_vote(2, 1).expect("a vote");
+    for index in 2..2 + ENTRIES {
+        store.append(&[entry(index, 2, KEYS, b'o')]).expect("a disk");
+        store.commit(index).expect("a commit");
+        store.compact(index).expect("compacted");
+    }
+    // The least of several: the machine may be busy with something else.
+    let least = |times: &[Duration]| times.iter().copied().min().unwrap_or_default();
+    let (mut begins, mut ends) = (Vec::new(), Vec::new());
+    for index in 2 + ENTRIES..10 + ENTRIES {
+        let begun = Instant::now();
+        let mut taken = store.snapshot(1 << 18).expect("a snapshot");
+        begins.push(begun.elapsed());
+        store.append(&[entry(index, 2, 100, b'p')]).expect("a disk");
+        store.commit(index).expect("a commit");
+        assert!(taken.chunk(0).is_ok_and(|(chunk, is_last)| chunk.len() == 1 << 18 && !is_last));
+        let begun = Instant::now();
+        drop(taken);
+        ends.push(begun.elapsed());
+        while store.upkeep().expect("a disk") {}
+    }
+    eprintln!("the longest begin {:?}, the longest end {:?}", begins.iter().max(), ends.iter().max());
+    assert!(least(&begins) < MOST && least(&ends) < MOST, "{begins:?} {ends:?}");
 }

@@ -38,6 +38,15 @@ fn store_of(kind: Kind, id: u64, ids: &[u64]) -> (Place, Box<dyn Store>) {
     (place, Box::new(store))
 }
 
+/// A new connection, and its id.
+fn opened(cluster: &mut Cluster) -> (u32, String) {
+    let token = cluster.open(1);
+    cluster.put(1, token, b"CLIENT ID\r\n");
+    cluster.settle();
+    let said = String::from_utf8(cluster.take(1, token)).expect("a number");
+    (token, said.trim().trim_start_matches(':').to_owned())
+}
+
 /// A store with room.
 fn large(id: u64, ids: &[u64]) -> (Place, Box<dyn Store>) {
     Place::create(Variant::List, 32 << 20, &Standing::founder(7, id, ids.to_vec())).expect("a store")
@@ -60,10 +69,19 @@ fn who_finds_no_room_waits_for_the_collector_and_nobody_else_does() {
             }
             let set = format!("SET k{} {value}\r\n", number % live);
             let is_transaction = number % 5 == 4;
-            let line = if is_transaction { format!("MULTI\r\n{set}EXEC\r\n") } else { set };
-            let wanted = if is_transaction { "+OK\r\n+QUEUED\r\n*1\r\n+OK\r\n" } else { "+OK\r\n" };
+            // What is no business of keys is done once, though the transaction waits.
+            let victim = is_transaction.then(|| opened(&mut cluster));
+            let line = match &victim {
+                Some((_, id)) => format!("MULTI\r\nCLIENT KILL ID {id}\r\n{set}EXEC\r\n"),
+                None => set,
+            };
+            let wanted = if is_transaction { "+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n:1\r\n+OK\r\n" } else { "+OK\r\n" };
             cluster.put(1, writes, line.as_bytes());
             cluster.settle();
+            if let Some((token, _)) = victim {
+                assert!(cluster.at(1).clients.is_killed(token));
+                cluster.at(1).clients.close(token);
+            }
             let mut said = cluster.take(1, writes);
             while said.len() < wanted.len() && !said.starts_with(b"-") {
                 waited += 1;

@@ -49,6 +49,32 @@ fn a_transaction_is_one_entry_that_sees_its_own_writes() {
     );
 }
 
+/// Hazard: EXEC sends the length of an array and then leaves replies out of it, so the client takes those that follow for its elements.
+#[test]
+fn replies_are_not_switched_off_within_a_transaction() {
+    let (mut cluster, token) = Cluster::one();
+    let refused = "-ERR Command not allowed inside a transaction";
+    let aborted = "-EXECABORT Transaction discarded because of previous errors.";
+    for mode in ["OFF", "SKIP", "ON"] {
+        let lines = format!("MULTI / CLIENT REPLY {mode} / PING / EXEC / PING");
+        are(&mut cluster, 1, token, &[(&lines, &format!("+OK {refused} +QUEUED {aborted} +PONG"))]);
+    }
+    // Around a transaction they are, as in Redis.
+    are(
+        &mut cluster,
+        1,
+        token,
+        &[
+            (
+                "CLIENT REPLY OFF / MULTI / SET a 1 / CLIENT REPLY ON / EXEC / GET a / CLIENT REPLY ON / GET a",
+                "+OK $-1",
+            ),
+            ("CLIENT REPLY OFF / MULTI / SET a 1 / EXEC / GET a / CLIENT REPLY ON / GET a", "+OK $1 1"),
+            ("MULTI / SET a 2 / EXEC / CLIENT REPLY SKIP / MULTI / GET a / EXEC", "+OK +QUEUED *1 +OK +QUEUED *1 $1 2"),
+        ],
+    );
+}
+
 #[test]
 fn exec_does_nothing_if_a_watched_key_was_changed() {
     let (mut cluster, mine) = Cluster::one();

@@ -135,7 +135,8 @@ fn run<I: Structure>(core: &Core<I>) {
             _ = core.forget_rest();
         }
         let mut freed = 0;
-        let is_asked = core.is_asked();
+        // A round that was asked for and is left out is put off, not given up.
+        let (is_asked, is_put_off) = (core.is_asked(), core.leaves_rounds_out());
         if (look.wants_collection || is_asked) && !refused {
             match core.collect_to(if is_asked { Aim::Thorough } else { Aim::Sparing }) {
                 Ok(bytes) => freed = bytes,
@@ -144,7 +145,7 @@ fn run<I: Structure>(core: &Core<I>) {
         } else if look.wants_sweep && !refused {
             refused = core.sweep().is_err();
         }
-        if is_asked {
+        if is_asked && !is_put_off {
             core.asked.store(false, Ordering::SeqCst);
         }
         idle = if look.is_busy || freed > 0 { 0 } else { idle + 1 };

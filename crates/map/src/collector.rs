@@ -15,6 +15,7 @@ use crate::state::{Core, State};
 use crate::structure::Structure;
 use perdura_pmem::planted;
 use rustc_hash::FxHashSet;
+use std::sync::atomic::Ordering;
 
 /// Pages chosen in one turn of the writer's lock.
 pub(crate) const TURN_PAGES: usize = 128;
@@ -73,9 +74,14 @@ impl<I: Structure> Core<I> {
     /// Runs one round. Returns the bytes freed by it and by what had ended before.
     pub(crate) fn collect_to(&self, aim: Aim) -> Result<u64> {
         let mut collector = self.collector.lock();
-        while self.free_what_left(&mut self.state.lock_behind()) {}
+        // A load that is not begun after all holds rounds off no longer than that.
+        let left_out = &self.rounds_left_out;
+        if left_out.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |rounds| rounds.checked_sub(1)).is_ok() {
+            return Ok(0);
+        }
+        while self.free_what_left(&mut self.state.lock_behind()) && !self.leaves_rounds_out() {}
         self.sweep()?;
-        if self.state.lock_behind().is_held() {
+        if self.gives_way(&self.state.lock_behind()) {
             return Ok(0);
         }
         self.traverse()?;
@@ -91,7 +97,8 @@ impl<I: Structure> Core<I> {
         }
         let mut state = self.state.lock_behind();
         let freed = state.pages.free_pages().saturating_sub(before) as u64 * state.pages.geometry.page_bytes;
-        state.garbage_left = if freed == 0 { space_of(&state).garbage } else { 0 };
+        // What a round has not come to is no garbage that cannot be freed.
+        state.garbage_left = if freed == 0 && !self.leaves_rounds_out() { space_of(&state).garbage } else { 0 };
         match round {
             // Objects that found no room elsewhere stay where they are.
             Err(error) if error.kind() != ErrorKind::Full => Err(error),
@@ -117,7 +124,7 @@ impl<I: Structure> Core<I> {
             (surplus, space.free / 2, if is_tight { page_bytes } else { page_bytes * 7 / 8 })
         };
         let (mut is_over, mut chosen) = (false, Vec::with_capacity(TURN_PAGES));
-        while !is_over {
+        while !is_over && !self.leaves_rounds_out() {
             // The set grows while no writer waits.
             victims.extend(chosen.drain(..));
             let mut state = self.state.lock_behind();

@@ -101,7 +101,7 @@ impl Core<ListIndex> {
     ) -> Result<bool> {
         let (mut before, mut at) = (collector.milestones.before(high).unwrap_or(head), Ts::MAX);
         while before != 0 && at >= low {
-            if self.state.lock_behind().is_held() {
+            if self.gives_way(&self.state.lock_behind()) {
                 return Ok(false);
             }
             (before, at) = self.collect_stretch(before, collector, victims)?;

@@ -19,10 +19,11 @@ use crate::index::{Editing, Index};
 use crate::page_counts::Counts;
 use crate::pages::{Filling, Urgency};
 use crate::pending::{Change, Pending};
-use crate::state::{Abandoned, Core, State, Tagged};
+use crate::state::{Abandoned, Collector, Core, State, Tagged};
 use crate::stream::{self, Header, Parser, Part};
 use crate::timestamps::{Timestamps, Ts};
 use crate::versions::{Candidate, Versions, link_older, versions};
+use perdura_pmem::sync::MutexGuard;
 use perdura_pmem::{planted, trace};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -83,7 +84,22 @@ pub struct Loader {
 impl<I: Index> Core<I> {
     pub(crate) fn load_snapshot(self: &Arc<Self>, resets: bool) -> Result<Loader> {
         // Waits for a collection round to end and keeps the next from starting.
-        let mut collector = self.collector.lock();
+        self.begin_load(self.collector.lock(), resets)
+    }
+
+    /// [`Core::load_snapshot`], or none while a collection round runs, which gives way then.
+    pub(crate) fn try_load(self: &Arc<Self>, resets: bool) -> Result<Option<Loader>> {
+        match self.collector.try_lock() {
+            Some(collector) => self.begin_load(collector, resets).map(Some),
+            None => {
+                self.leave_rounds_out();
+                Ok(None)
+            }
+        }
+    }
+
+    fn begin_load(self: &Arc<Self>, mut collector: MutexGuard<'_, Collector>, resets: bool) -> Result<Loader> {
+        self.rounds_left_out.store(0, Ordering::Relaxed);
         let mut state = self.state.lock();
         if state.is_loading {
             self.check_content(&state)?;
@@ -411,5 +427,52 @@ impl<I: Index> Core<I> {
             pending.push(Change::read(&self.records, record.offset())?);
         }
         Ok((head, pending))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::state::ROUNDS_LEFT_OUT;
+    use crate::structure::Structure;
+    use crate::{Config, Layout, ListIndex, Map, OrderedMap, TreeIndex};
+    use perdura_pmem::{Medium, SimMedium};
+    use std::sync::Arc;
+
+    fn full_of_garbage<I: Structure>(layout: &Layout) -> Map<I> {
+        let medium: Arc<dyn Medium> = Arc::new(SimMedium::new());
+        let config = Config { background: false, ..Config::default() };
+        let map = Map::<I>::create(&medium, "m", layout, &config).expect("room");
+        for number in 0..6000_u32 {
+            map.put(&(number % 1500).to_be_bytes(), &[7; 100]).expect("room");
+        }
+        map
+    }
+
+    fn gives_way<I: Structure>(layout: &Layout) {
+        let map = full_of_garbage::<I>(layout);
+        let round = map.core.collector.lock();
+        assert!(map.try_load(false).expect("a map").is_none(), "a round runs");
+        drop(round);
+        assert_eq!(map.collect().expect("a map"), 0, "a load comes first");
+        drop(map.try_load(false).expect("a map").expect("no round runs"));
+        assert!(map.collect().expect("a map") > 0, "it has begun, and rounds are run again");
+
+        let map = full_of_garbage::<I>(layout);
+        let round = map.core.collector.lock();
+        assert!(map.try_load(true).expect("a map").is_none(), "a round runs");
+        drop(round);
+        for _ in 0..ROUNDS_LEFT_OUT {
+            assert_eq!(map.collect().expect("a map"), 0);
+        }
+        assert!(map.collect().expect("a map") > 0, "the load is given up for one that never comes");
+        assert_eq!(map.check().expect("a sound map"), 1500);
+    }
+
+    /// Hazard: who begins a load waits for a collection round, which takes seconds where millions of objects are to be moved; or a load that does
+    /// not come after all keeps the collector away for good.
+    #[test]
+    fn a_round_gives_way_to_a_load() {
+        gives_way::<ListIndex>(&Layout::list(4 << 20));
+        gives_way::<TreeIndex>(&Layout::btree(16 << 20));
     }
 }

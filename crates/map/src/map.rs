@@ -343,4 +343,8 @@ impl<I: Structure> OrderedMap for Map<I> {
     fn reset_and_load(&self) -> Result<Loader> {
         self.core.load_snapshot(true)
     }
+
+    fn try_load(&self, resets: bool) -> Result<Option<Loader>> {
+        self.core.try_load(resets)
+    }
 }

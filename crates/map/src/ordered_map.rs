@@ -156,6 +156,10 @@ pub trait OrderedMap: Send + Sync {
     /// load finishes, also after a crash, reads and changes fail with `Partial`.
     fn reset_and_load(&self) -> Result<Loader>;
 
+    /// [`OrderedMap::load_snapshot`], or with `resets` [`OrderedMap::reset_and_load`], that does not wait for a collection round: none while
+    /// one runs. That ends early then, and the next ones are left out, so that a load can begin soon after.
+    fn try_load(&self, resets: bool) -> Result<Option<Loader>>;
+
     /// Runs one collection round, as the background thread does: frees pages that nothing reachable uses, and moves
     /// live objects out of sparse ones; a list also drops superseded records. Returns the bytes freed: 0 while a
     /// snapshot is held.

@@ -213,7 +213,7 @@ impl<I: Index> Core<I> {
 
     /// Takes forgotten deletions out of the index, a leaf at a time. Without room for that they stay.
     pub(crate) fn sweep(&self) -> Result<()> {
-        while self.sweep_some(&mut self.state.lock_behind())? {}
+        while self.sweep_some(&mut self.state.lock_behind())? && !self.leaves_rounds_out() {}
         Ok(())
     }
 

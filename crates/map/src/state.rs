@@ -16,11 +16,14 @@ use crate::wake::Wake;
 use perdura_pmem::planted;
 use perdura_pmem::sync::{Mutex, PriorityMutex};
 use rustc_hash::FxHashSet;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// Numbers of confirmations left from which on changes are refused. Half of them are for taking back, applying and forgetting
 /// what was changed, the rest for confirming and for a snapshot.
 const NUMBERS_KEPT: u64 = 1 << 20;
+
+/// Rounds that are left out for a load that found one running: those of some seconds, for the background thread comes once an interval.
+pub(crate) const ROUNDS_LEFT_OUT: u32 = 256;
 
 /// Records that are to be given up.
 pub(crate) type Abandoned = Box<dyn Iterator<Item = Ref> + Send>;
@@ -42,6 +45,8 @@ pub(crate) struct Core<I: Index> {
     pub(crate) asleep: AtomicBool,
     /// Whether the background thread was asked for a collection round that has not ended.
     pub(crate) asked: AtomicBool,
+    /// Rounds that are not run, for a load that found one running begins first.
+    pub(crate) rounds_left_out: AtomicU32,
     pub(crate) wake: Wake,
     pub(crate) is_closing: AtomicBool,
     /// Held while a load puts its content in force, for which closing waits. Taken before the writer's lock.
@@ -151,6 +156,7 @@ impl<I: Index> Core<I> {
             collector: Mutex::new(Collector::default()),
             asleep: AtomicBool::new(false),
             asked: AtomicBool::new(false),
+            rounds_left_out: AtomicU32::new(0),
             wake: Wake::default(),
             is_closing: AtomicBool::new(false),
             finishing: Mutex::new(()),
@@ -222,6 +228,21 @@ impl<I: Index> Core<I> {
     pub(crate) fn error(&self, kind: ErrorKind, what: String) -> Error {
         let file = self.records.region.name();
         Error::new(kind, format!("{file}: {what}")).in_file(file)
+    }
+
+    /// Ends the round that runs early, and leaves out the next ones.
+    pub(crate) fn leave_rounds_out(&self) {
+        self.rounds_left_out.store(ROUNDS_LEFT_OUT, Ordering::Relaxed);
+    }
+
+    /// Whether rounds are left out.
+    pub(crate) fn leaves_rounds_out(&self) -> bool {
+        self.rounds_left_out.load(Ordering::Relaxed) > 0
+    }
+
+    /// Whether a round ends early: a snapshot or a load keeps the collector away, or a load waits for it.
+    pub(crate) fn gives_way(&self, state: &State<I>) -> bool {
+        state.is_held() || self.leaves_rounds_out()
     }
 
     /// Wakes the background thread if it sleeps.

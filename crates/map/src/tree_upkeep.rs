@@ -32,7 +32,7 @@ impl Structure for TreeIndex {
         for page in victims {
             for (object, is_node) in core.objects_in(*page)? {
                 let mut state = core.state.lock_behind();
-                if state.is_held() {
+                if core.gives_way(&state) {
                     return Ok(());
                 }
                 if is_node {

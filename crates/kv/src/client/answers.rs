@@ -46,7 +46,7 @@ pub fn answer(
         "auth" => greeting::auth(context, connection, request),
         "hello" => greeting::hello(context, connection, request),
         "client" => return administration::answer(context, connection, inner, request),
-        "acl" if inner == "log" => denials::answer(&mut context.shared.denials, context.now_us, &request[2..]),
+        "acl" if inner == "log" => denials::answer(&mut context.shared.denials, context.now_us, request),
         "acl" => users::answer(context, connection, inner, request),
         "command" => catalog::answer(inner, request),
         "cluster" => cluster::answer(context, inner, request),

@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use super::connection::Connection;
 use super::description::line;
+use super::lookup::too_many;
 use crate::command::integer;
 use crate::resp::Reply;
 
@@ -78,8 +79,8 @@ impl Denials {
 }
 
 /// ACL LOG [count | RESET].
-pub fn answer(denials: &mut Denials, now_us: u64, arguments: &[Bytes]) -> Reply {
-    let shown = match arguments {
+pub fn answer(denials: &mut Denials, now_us: u64, request: &[Bytes]) -> Reply {
+    let shown = match &request[2..] {
         [] => SHOWN,
         [word] if word.eq_ignore_ascii_case(b"reset") => {
             denials.all.clear();
@@ -89,7 +90,7 @@ pub fn answer(denials: &mut Denials, now_us: u64, arguments: &[Bytes]) -> Reply 
             Ok(count) => usize::try_from(count).unwrap_or(0),
             Err(refusal) => return refusal.into_reply(),
         },
-        _ => return Reply::error("wrong number of arguments for 'acl|log' command"),
+        _ => return too_many(request),
     };
     Reply::Array(denials.all.iter().take(shown).map(|denial| described(denial, now_us)).collect())
 }

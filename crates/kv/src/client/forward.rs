@@ -4,7 +4,7 @@
 //! Reads are done here, by ReadIndex: one behind a request that was passed on waits until that is answered, and one that is
 //! to be passed on behind reads waits for these. So a connection sees its own writes, and none before its time.
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 
 use super::connection::Connection;
 use super::context::Context;
@@ -88,12 +88,7 @@ pub fn transaction(
     slot: u16,
 ) {
     let protocol = connection.protocol;
-    let written = |reply: Reply| {
-        let mut out = BytesMut::new();
-        reply.write(protocol, &mut out);
-        out.freeze()
-    };
-    let said = answered.into_iter().map(|reply| reply.map(written));
+    let said = answered.into_iter().map(|reply| reply.map(|reply| reply.written(protocol)));
     let requests = requests.into_iter().zip(said).map(|(request, said)| Asked { request, said }).collect();
     let mut forward = forward(context, connection, true, requests);
     (forward.user, forward.watched) = (user.unwrap_or_default(), watched.into_iter().collect());

@@ -25,6 +25,13 @@ pub fn lookup(request: &[Bytes]) -> Result<&'static Command, Reply> {
     Ok(command)
 }
 
+/// The answer to a command within another that has more arguments than it takes.
+pub fn too_many(request: &[Bytes]) -> Reply {
+    let name = request.get(1).map_or_else(String::new, |name| shown(name, REPEATED_BYTES_MAX));
+    let outer = shown(&request[0], REPEATED_BYTES_MAX).to_uppercase();
+    Reply::error(format!("unknown subcommand or wrong number of arguments for '{name}'. Try {outer} HELP."))
+}
+
 fn unknown(request: &[Bytes]) -> Reply {
     let mut arguments = String::new();
     for argument in &request[1..] {

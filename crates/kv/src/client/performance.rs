@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 use bytes::Bytes;
 
 use super::connection::Connection;
+use super::lookup::too_many;
 use crate::command::{Command, help, integer};
 use crate::resp::Reply;
 
@@ -159,13 +160,13 @@ impl Performance {
     /// SLOWLOG and what follows.
     pub fn slowlog(&mut self, inner: &str, request: &[Bytes]) -> Reply {
         match inner {
+            "get" if request.len() > 3 => too_many(request),
             "get" => {
                 let count = request.get(2).map_or(Ok(SHOWN), |count| integer(count));
                 let count = match count {
                     Ok(-1) => usize::MAX,
                     Ok(count) if count >= 0 => count as usize,
-                    Ok(_) => return Reply::error("count should be greater than or equal to -1"),
-                    Err(refusal) => return refusal.into_reply(),
+                    _ => return Reply::error("count should be greater than or equal to -1"),
                 };
                 let number = |number: u64| Reply::Integer(number as i64);
                 let entry = |slow: &Slow| {

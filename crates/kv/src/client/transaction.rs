@@ -30,9 +30,13 @@ pub fn is_own(command: &Command) -> bool {
     matches!(command.name, "exec" | "discard" | "multi" | "watch" | "quit" | "reset")
 }
 
-/// Whether a command may be in a transaction: what is answered at once, or is done on a draft.
+/// Whether a command may be in a transaction: what is answered at once, or is done on a draft. CLIENT REPLY would leave replies out of the
+/// array that EXEC has promised.
 pub fn takes(command: &Command) -> bool {
-    !matches!(command.name, "wait" | "waitaof" | "perdura.once" | "perdura.clock" | "acl|setuser" | "acl|deluser")
+    !matches!(
+        command.name,
+        "wait" | "waitaof" | "perdura.once" | "perdura.clock" | "acl|setuser" | "acl|deluser" | "client|reply"
+    )
 }
 
 /// Puts a request into the transaction.
@@ -119,7 +123,7 @@ fn version(draft: &Draft<'_>, key: &[u8]) -> Result<u64, Reply> {
 
 /// EXEC.
 pub fn exec(context: &mut Context<'_>, connection: &mut Connection) -> store::Result<()> {
-    let Some(transaction) = connection.transaction.take() else {
+    let Some(mut transaction) = connection.transaction.take() else {
         connection.say(Reply::error("EXEC without MULTI"));
         return Ok(());
     };
@@ -167,7 +171,7 @@ pub fn exec(context: &mut Context<'_>, connection: &mut Connection) -> store::Re
                 return Err(Reply::NullArray);
             }
         }
-        let requests = transaction.requests.iter().zip(answered);
+        let requests = transaction.requests.iter().zip(answered.iter().cloned());
         let mut said = 0;
         let replies = requests.map(|((command, request), answered)| {
             let reply = answered.map_or_else(|| one(draft, command, request, said), Ok)?;
@@ -178,6 +182,10 @@ pub fn exec(context: &mut Context<'_>, connection: &mut Connection) -> store::Re
     })?;
     refuse_or_wait(context, connection, (why, slot), vec![Bytes::from_static(b"EXEC")]);
     if connection.waits_for_room {
+        // What is no business of keys has been done, and is not done again.
+        let answered = answered.into_iter().enumerate();
+        let said = answered.filter_map(|(place, reply)| Some((place, reply?.written(connection.protocol))));
+        transaction.said.extend(said);
         (connection.transaction, connection.watched) = (Some(transaction), watched);
     }
     Ok(())

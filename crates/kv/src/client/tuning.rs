@@ -102,6 +102,9 @@ fn number(text: &[u8]) -> Option<usize> {
 
 /// Sets all or none.
 fn set(settings: &mut Settings, arguments: &[Bytes]) -> Reply {
+    if arguments.len() % 2 == 1 {
+        return Reply::error("syntax error");
+    }
     let known = all(settings);
     let (mut new, mut seen) = (settings.clone(), Vec::new());
     for pair in arguments.chunks(2) {
@@ -179,7 +182,7 @@ mod tests {
             |name: &str, why: &str| format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {why}");
         for (line, wanted) in [
             ("maxclients 7 nope 1", "ERR Unknown option or number of arguments for CONFIG SET - 'nope'".to_owned()),
-            ("maxclients 7 port", "ERR Unknown option or number of arguments for CONFIG SET - 'port'".to_owned()),
+            ("maxclients 7 port", "ERR syntax error".to_owned()),
             ("maxclients 7 maxclients 8", failed("maxclients", "duplicate parameter")),
             ("maxclients 10001", failed("maxclients", "argument must be between 1 and 10000 inclusive")),
             ("maxclients x", failed("maxclients", "argument couldn't be parsed into an integer")),

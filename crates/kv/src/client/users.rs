@@ -5,7 +5,7 @@ use bytes::Bytes;
 use super::connection::Connection;
 use super::context::Context;
 use super::evaluate::{attempt, refuse_or_wait};
-use super::lookup::lookup;
+use super::lookup::{lookup, too_many};
 use crate::acl::{self, CATEGORIES, Denied, Found, RULES_BYTES_MAX, USERS_MAX, User};
 use crate::command::{self, Refusal, help, integer};
 use crate::node::NotNow;
@@ -120,8 +120,8 @@ pub fn answer(context: &Context<'_>, connection: &Connection, inner: &str, reque
             Reply::Array(acl.users().map(line).collect())
         }
         "getuser" => acl.user(&request[2]).map_or(Reply::Null, described),
-        "cat" => categories(&request[2..]),
-        "genpass" => password(context, &request[2..]),
+        "cat" => categories(request),
+        "genpass" => password(context, request),
         "dryrun" => dry_run(context, request),
         _ => help("acl"),
     }
@@ -140,8 +140,8 @@ fn described(user: &User) -> Reply {
     ])
 }
 
-fn categories(arguments: &[Bytes]) -> Reply {
-    match arguments {
+fn categories(request: &[Bytes]) -> Reply {
+    match &request[2..] {
         [] => Reply::Array(CATEGORIES.map(Reply::text).to_vec()),
         [category] => {
             let wanted = String::from_utf8_lossy(category).to_lowercase();
@@ -151,16 +151,23 @@ fn categories(arguments: &[Bytes]) -> Reply {
             let of_it = command::all().filter(|command| command.all_categories().any(|one| one == wanted));
             Reply::Array(of_it.map(|command| Reply::text(command.name)).collect())
         }
-        _ => Reply::error("wrong number of arguments for 'acl|cat' command"),
+        _ => too_many(request),
     }
 }
 
 /// Random hexadecimal digits for so many bits, 256 by default.
-fn password(context: &Context<'_>, arguments: &[Bytes]) -> Reply {
-    let bits = match arguments.first().map(|bits| integer(bits)) {
-        None => 256,
-        Some(Ok(bits)) if (1..=4096).contains(&bits) => bits as usize,
-        Some(_) => {
+fn password(context: &Context<'_>, request: &[Bytes]) -> Reply {
+    let bits = match &request[2..] {
+        [] => 256,
+        [bits] => match integer(bits) {
+            Ok(bits) => bits,
+            Err(refusal) => return refusal.into_reply(),
+        },
+        _ => return too_many(request),
+    };
+    let bits = match bits {
+        bits if (1..=4096).contains(&bits) => bits as usize,
+        _ => {
             return Reply::error(
                 "ACL GENPASS argument must be the number of bits for the output password, a positive number up to 4096",
             );

@@ -5,6 +5,9 @@ use std::fmt;
 
 use bytes::{BufMut, Bytes, BytesMut};
 
+/// The field of a version that this program does not know.
+const OTHER_VERSION: &str = "a version of the layout";
+
 /// Bytes that are not what they should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Torn {
@@ -12,8 +15,23 @@ pub struct Torn {
     pub field: &'static str,
 }
 
+impl Torn {
+    /// Bytes whose layout has a version that this program does not know.
+    pub fn of_other_version() -> Self {
+        Self { field: OTHER_VERSION }
+    }
+
+    /// Whether another version of the program has written the bytes: they are whole as far as can be told.
+    pub fn is_of_other_version(self) -> bool {
+        self.field == OTHER_VERSION
+    }
+}
+
 impl fmt::Display for Torn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_of_other_version() {
+            return f.write_str("its layout is of a version that this program does not know");
+        }
         write!(f, "{} is cut off or out of range", self.field)
     }
 }

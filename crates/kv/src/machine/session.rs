@@ -96,7 +96,9 @@ impl Session {
 
 fn find(draft: &Draft<'_>, whole: &[u8]) -> Result<Option<Session>, Unreadable> {
     let bytes = draft.value(&place(whole))?;
-    bytes.map(Session::from_bytes).transpose().map_err(|torn| Unreadable(format!("a session is damaged: {torn}")))
+    bytes.map(Session::from_bytes).transpose().map_err(|torn| {
+        Unreadable(format!("the session cannot be read: {torn}. If a newer perdura-kv has written it, ask that"))
+    })
 }
 
 /// The hash of a request, by which another one of the same number is told from it.
@@ -216,6 +218,24 @@ mod tests {
             assert_eq!(known(&draft, (b"me", b"id"), 1, *other), Ok(Known::Other));
         }
         assert_eq!(known(&draft, (b"me", b"old"), 1, 5), Ok(Known::Done(Some(Bytes::from_static(b"reply")))));
+    }
+
+    /// Hazard: a program that does not know what a newer one has noted does a request again.
+    #[test]
+    fn a_session_of_a_newer_program_is_answered_with_an_error() {
+        let mut shelf = Shelf::default();
+        let mut draft = Draft::new(&shelf, 1, 1);
+        let newer = [&1_u64.to_le_bytes()[..], &1_u64.to_le_bytes(), &[4], b"reply"].concat();
+        draft.change(super::place(&super::whole(b"me", b"id")), Some(newer.into()));
+        let deed = draft.into_deed();
+        shelf.apply(deed);
+        let mut draft = Draft::new(&shelf, 2, 2);
+        for number in [1, 2] {
+            let refused = known(&draft, (b"me", b"id"), number, 7).expect_err("it cannot be read");
+            assert!(refused.0.contains("a newer perdura-kv"), "{refused:?}");
+        }
+        note(&mut draft, (b"me", b"id"), (2, 7), Bytes::new()).expect_err("it cannot be read");
+        assert!(draft.is_empty());
     }
 
     #[test]

@@ -6,7 +6,7 @@
 use raft::RawNode;
 use raft::eraftpb::{ConfState, Entry, Message, MessageType};
 
-use crate::store::{Log, is_sound};
+use crate::store::{Log, is_of_other_version, is_sound};
 
 /// Terms and indexes beyond this are not reached in the life of a cluster.
 const NUMBER_MAX: u64 = 1 << 62;
@@ -67,6 +67,12 @@ pub(super) fn wrong(raw: &RawNode<Log>, message: &Message) -> Option<&'static st
         | MessageType::MsgCheckQuorum => Some("a message that a replica has for itself"),
         _ => None,
     }
+}
+
+/// The first entry of a message that another version of the program has made, which this one cannot read.
+pub(super) fn entry_of_other_version(message: &Message) -> Option<u64> {
+    let entry = message.entries.iter().find(|entry| is_of_other_version(entry))?;
+    (message.msg_type == MessageType::MsgAppend).then_some(entry.index)
 }
 
 /// Whether the entries of a message follow each other and the one before, also by their terms. Raft takes term 0 for that of an entry that is

@@ -44,6 +44,17 @@ impl Proposals {
         }
     }
 
+    /// The entries of this leader's term behind `last` had no room in its own store: so nobody has been sent them, and nobody ever will be.
+    pub(super) fn take_back(&mut self, last: u64, term: u64, output: &mut Output) {
+        self.waiting.retain(|index, (proposed, ticket)| {
+            let stays = *index <= last || *proposed != term;
+            if !stays {
+                output.done.push(Done { ticket: *ticket, fate: Fate::Never });
+            }
+            stays
+        });
+    }
+
     /// Nothing will be told of any of them.
     pub(super) fn fail(&mut self, output: &mut Output) {
         let tickets = std::mem::take(&mut self.waiting).into_values();
@@ -68,6 +79,20 @@ mod tests {
         let found: Vec<_> = output.done.iter().map(|done| (done.ticket, done.fate)).collect();
         let unknown = [70, 71, 80].map(|ticket| (ticket, Fate::Unknown));
         assert_eq!(found, [&[(50, Fate::Applied), (60, Fate::Never)][..], &unknown].concat());
+    }
+
+    /// Hazard: what no other replica can have is said to be so perhaps, or the other way round.
+    #[test]
+    fn what_the_own_store_had_no_room_for_is_never_applied() {
+        let (mut proposals, mut output) = (Proposals::default(), Output::default());
+        // 7 was proposed when this replica led before: others may have it.
+        for (index, term) in [(5, 2), (6, 4), (7, 2), (8, 4)] {
+            proposals.wait(index, term, index * 10, &mut output);
+        }
+        proposals.take_back(6, 4, &mut output);
+        proposals.fail(&mut output);
+        let found: Vec<_> = output.done.iter().map(|done| (done.ticket, done.fate)).collect();
+        assert_eq!(found, [(80, Fate::Never), (50, Fate::Unknown), (60, Fate::Unknown), (70, Fate::Unknown)]);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use raft::RawNode;
 use raft::eraftpb::{Message, MessageType, SnapshotMetadata};
 
 use super::output::Output;
+use super::postponed::{Begun, Postponed, begin};
 use super::settings::Settings;
 use crate::codec::all_members;
 use crate::store::{self, ErrorKind, Log, Store};
@@ -98,6 +99,8 @@ impl Offer {
 pub(super) struct Receiver {
     log: Log,
     offer: Option<Offer>,
+    /// One that the store cannot begin to receive yet.
+    postponed: Option<Postponed>,
 }
 
 /// Whether the content of an offered snapshot is needed: the log does not lead to its index.
@@ -118,7 +121,7 @@ fn names(message: &Message, id: u64) -> bool {
 impl Receiver {
     pub(super) fn new(store: Box<dyn Store>) -> Self {
         // It gives no snapshots.
-        Self { log: Log::new(store, 0), offer: None }
+        Self { log: Log::new(store, 0), offer: None, postponed: None }
     }
 
     pub(super) fn store(&self) -> &dyn Store {
@@ -131,30 +134,41 @@ impl Receiver {
 
     /// Begins with a snapshot that was offered.
     pub(super) fn begin(&mut self, message: Message, output: &mut Output) -> store::Result<()> {
-        match self.log.store_mut().receive(true) {
-            // Another is offered later.
-            Err(error) if error.kind() == ErrorKind::Full => self.offer = None,
-            begun => {
-                begun?;
-                self.fetch(message, output);
-            }
+        self.begin_with(Postponed::new(message, true), output)
+    }
+
+    fn begin_with(&mut self, offer: Postponed, output: &mut Output) -> store::Result<()> {
+        self.offer = None;
+        match begin(self.log.store_mut(), true)? {
+            Begun::Now => self.fetch(offer.message, output),
+            Begun::Later => self.postpone(offer),
+            Begun::NoRoom => {}
         }
         Ok(())
+    }
+
+    /// Tries an offer again at the next tick.
+    pub(super) fn postpone(&mut self, offer: Postponed) {
+        self.postponed = Some(offer);
     }
 
     /// Fetches a snapshot for which the store waits.
     pub(super) fn fetch(&mut self, message: Message, output: &mut Output) {
         let offer = Offer::new(message);
         output.letters.push(offer.fetch());
-        self.offer = Some(offer);
+        (self.offer, self.postponed) = (Some(offer), None);
     }
 
-    pub(super) fn tick(&mut self, settings: &Settings, output: &mut Output) {
+    pub(super) fn tick(&mut self, settings: &Settings, output: &mut Output) -> store::Result<()> {
+        if let Some(offer) = self.postponed.take().and_then(|offer| offer.again(settings.snapshot_idle_ticks)) {
+            return self.begin_with(offer, output);
+        }
         match self.offer.as_mut().map(|offer| offer.tick(settings)) {
             Some(Some(again)) => output.letters.extend(again),
             // Another offer comes.
             _ => self.offer = None,
         }
+        Ok(())
     }
 
     /// Takes a letter. Returns the offer when its content is whole.

@@ -3,18 +3,14 @@
 use raft::RawNode;
 use raft::eraftpb::{Message, MessageType};
 
+use super::postponed::{Begun, Postponed, begin};
 use super::receiver::{Offer, Receiver, Taken};
-use super::{Node, Part};
+use super::{Node, Part, receiver};
 use crate::store::{self, Error, ErrorKind, Log, Store};
 use crate::wire::{Chunk, Letter};
 
 fn is_full(error: &Error) -> bool {
     error.kind() == ErrorKind::Full
-}
-
-/// Whether a store that cannot begin to receive may be able to later.
-fn is_later(error: &Error) -> bool {
-    is_full(error) || error.kind() == ErrorKind::Unready
 }
 
 /// Whether a store has more room for a snapshot once it is emptied.
@@ -25,7 +21,6 @@ fn gains(raw: &RawNode<Log>) -> bool {
 impl Node {
     /// Begins to fetch a snapshot that was offered. If it is the one that is being fetched, it goes on.
     pub(super) fn begin_incoming(&mut self, message: Message) -> store::Result<()> {
-        let Part::Member(raw) = &mut self.part else { return Ok(()) };
         let key = |message: &Message| {
             let metadata = message.get_snapshot().get_metadata();
             (message.from, metadata.index, metadata.term)
@@ -42,16 +37,41 @@ impl Node {
         if self.settings.receives_in_place {
             return self.begin_receiving(message);
         }
+        self.begin_beside(Postponed::new(message, false))
+    }
+
+    /// Tries again to begin with an offer that was postponed, if the snapshot is still needed.
+    pub(super) fn begin_postponed(&mut self) -> store::Result<()> {
+        let again = self.postponed.take().and_then(|offer| offer.again(self.settings.snapshot_idle_ticks));
+        match (again, &self.part) {
+            (Some(offer), Part::Member(raw)) if receiver::is_needed(raw, &offer.message) => {
+                if offer.empties {
+                    self.begin_emptied(offer)
+                } else {
+                    self.begin_beside(offer)
+                }
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Begins to fetch a snapshot beside log and state.
+    fn begin_beside(&mut self, offer: Postponed) -> store::Result<()> {
+        let Part::Member(raw) = &mut self.part else { return Ok(()) };
         // Nobody may hold a snapshot of a store that is about to be replaced.
         self.giving.clear();
         drop(raw.store().taken());
-        match raw.mut_store().store_mut().receive(false) {
-            Err(error) if is_later(&error) => return Ok(()),
-            begun => begun?,
+        // What was fetched so far is given up.
+        (self.incoming, self.postponed) = (None, None);
+        match begin(raw.mut_store().store_mut(), false)? {
+            Begun::Now => {
+                let offer = Offer::new(offer.message);
+                self.output.letters.push(offer.fetch());
+                self.incoming = Some(offer);
+            }
+            Begun::Later => self.postponed = Some(offer),
+            Begun::NoRoom => {}
         }
-        let offer = Offer::new(message);
-        self.output.letters.push(offer.fetch());
-        self.incoming = Some(offer);
         Ok(())
     }
 
@@ -137,21 +157,33 @@ impl Node {
     /// lags, but has what it has acknowledged, and votes.
     fn begin_receiving(&mut self, message: Message) -> store::Result<()> {
         let Part::Member(raw) = &mut self.part else { return Ok(()) };
-        // Nobody may hold a snapshot of a store that is about to be emptied.
-        self.giving.clear();
-        drop(raw.store().taken());
         let store = raw.mut_store().store_mut();
         if !store.is_partial() && !store.takes(store.snapshot_format().check(&message.context)?) {
             return Ok(());
         }
-        match store.receive(true) {
-            Err(error) if is_later(&error) && !store.is_partial() => return Ok(()),
-            begun => begun?,
+        self.begin_emptied(Postponed::new(message, true))
+    }
+
+    /// Begins to fetch a snapshot into a store that is emptied for it.
+    fn begin_emptied(&mut self, offer: Postponed) -> store::Result<()> {
+        let Part::Member(raw) = &mut self.part else { return Ok(()) };
+        // Nobody may hold a snapshot of a store that is about to be emptied.
+        self.giving.clear();
+        drop(raw.store().taken());
+        let store = raw.mut_store().store_mut();
+        let begun = begin(store, true)?;
+        if begun != Begun::Now && !store.is_partial() {
+            self.postponed = (begun == Begun::Later).then_some(offer);
+            return Ok(());
         }
         self.forget_all();
         let Part::Member(raw) = &mut self.part else { return Ok(()) };
         let mut receiver = Box::new(Receiver::new(raw.mut_store().take_store()));
-        receiver.fetch(message, &mut self.output);
+        if begun == Begun::Now {
+            receiver.fetch(offer.message, &mut self.output);
+        } else {
+            receiver.postpone(offer);
+        }
         self.part = Part::Receiver(receiver);
         Ok(())
     }

@@ -8,6 +8,7 @@ use super::given::Given;
 use super::lease::{Lease, Promise};
 use super::log_time::LogTime;
 use super::output::Output;
+use super::postponed::Postponed;
 use super::proposals::Proposals;
 use super::reads::Reads;
 use super::receiver::{Offer, Receiver};
@@ -28,10 +29,14 @@ pub struct Node {
     pub(super) time: LogTime,
     /// A snapshot that is fetched while the replica takes part in Raft.
     pub(super) incoming: Option<Offer>,
+    /// An offer of a snapshot whose content cannot be received yet.
+    pub(super) postponed: Option<Postponed>,
     /// Snapshots that others fetch, by replica.
     pub(super) giving: BTreeMap<u64, Given>,
     pub(super) unpersisted: Unpersisted,
     pub(super) stalled: Option<Stalled>,
+    /// An entry of the leader's that another version of the program has made.
+    pub(super) unread: Option<u64>,
     pub(super) output: Output,
     /// Counts the elections that it has begun, so that each waits for another time.
     pub(super) elections: u64,

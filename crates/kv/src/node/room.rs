@@ -1,8 +1,9 @@
 //! A store that is full. The leader refuses what would leave no room for deletions, so that they go on. Should an entry find no room all the
-//! same, Raft goes back to what the store has, as after a restart: a leader has sent the entry to nobody yet, and leads no more; a
-//! follower has not heard of it, and is as one that lags. It hears it again, or gets a snapshot in its place, some ticks later, or when the
+//! same, Raft goes back to what the store has, as after a restart: a leader has sent the entry to nobody yet, says so to who waits for it, and
+//! leads no more, for it could send no heartbeats behind an entry that it cannot store; a follower has not heard of it, and is as one that lags. It hears it again, or gets a snapshot in its place, some ticks later, or when the
 //! store's own thread has cleared garbage away, for which nobody waits.
 
+use raft::StateRole;
 use raft::eraftpb::{Message, MessageType};
 
 use super::stalled::Stalled;
@@ -51,8 +52,12 @@ impl Node {
         let Part::Member(raw) = &mut self.part else { return Ok(()) };
         // Raft takes all that it begins with for durable.
         raw.mut_store().store_mut().persist()?;
+        let led_in = (raw.raft.state == StateRole::Leader).then_some(raw.raft.term);
         let store = raw.mut_store().take_store();
         let collects = store.collects();
+        if let Some(term) = led_in {
+            self.proposals.take_back(store.last(), term, &mut self.output);
+        }
         self.forget_all();
         self.part = Part::Member(Box::new(self.settings.open(store)?));
         self.stalled = Some(Stalled { ticks_left: self.settings.election_ticks / 2, collects });

@@ -210,6 +210,7 @@ impl Node {
         self.unpersisted = Unpersisted::default();
         self.giving.clear();
         self.incoming = None;
+        self.postponed = None;
         self.lease.iter_mut().for_each(Lease::end);
         // What is received may be of a leader that has been heard before.
         self.promise.hear(self.settings.election_ticks);

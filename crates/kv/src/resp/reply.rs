@@ -66,6 +66,13 @@ impl Reply {
         }
     }
 
+    /// The bytes of the reply.
+    pub fn written(&self, protocol: Protocol) -> Bytes {
+        let mut out = BytesMut::new();
+        self.write(protocol, &mut out);
+        out.freeze()
+    }
+
     /// Appends the reply to what the client is sent.
     pub fn write(&self, protocol: Protocol, out: &mut BytesMut) {
         let is_new = protocol == Protocol::Resp3;

@@ -10,7 +10,7 @@ use super::link::Link;
 use super::state::{Handover, Server};
 use super::visitor::Kind;
 use crate::codec::{all_members, change_of};
-use crate::config::StoreKind;
+use crate::config::{StoreKind, is_address};
 use crate::machine::key;
 use crate::node::{Fate, NotNow, Role};
 use crate::store;
@@ -63,8 +63,34 @@ impl Server {
         }
     }
 
+    /// Why a replica cannot be a member with these addresses. What others could not be told would not be read back either.
+    fn joining_objection(&self, question: &Question) -> Option<String> {
+        let Question::Join { replica, peer, client } = question else { return None };
+        if *replica == 0 {
+            return Some("0 is no id of a replica".into());
+        }
+        // A replica may have a Unix socket only.
+        let wrong = [(peer, false), (client, true)].into_iter().find(|(one, is_optional)| {
+            let is_missing = *is_optional && one.is_empty();
+            !is_missing && !is_address(one)
+        });
+        if let Some((address, _)) = wrong {
+            return Some(format!("\"{}\" is no address: use HOST:PORT", address.escape_default()));
+        }
+        let known = [self.book.find(*replica), self.book.written_of(*replica)];
+        let mut known = known.into_iter().flatten().map(|addresses| &addresses.peer).peekable();
+        let at = known.peek().map(|at| (*at).clone())?;
+        let is_member = all_members(self.members()).contains(replica);
+        (is_member && known.all(|at| at != peer)).then(|| {
+            format!("replica {replica} is a member already, at {at}: it tells the others itself when it moves")
+        })
+    }
+
     /// What only the leader can do. `None`: the answer comes later.
     fn ask_leader(&mut self, key: u64, question: Question) -> store::Result<Option<Answer>> {
+        if let Some(why) = self.joining_objection(&question) {
+            return Ok(Some(failed(why)));
+        }
         let members = self.members().clone();
         let (is_member, is_learner) =
             (|id: &u64| all_members(&members).contains(id), |id: &u64| members.learners.contains(id));
@@ -279,7 +305,12 @@ impl Server {
             is_full: room.is_full(),
             store_size: room.total,
             store_free: room.free,
-            is_ready: serves && !status.is_stalled && lag <= READY_LAG_MAX && self.clients.knows_users(),
+            is_ready: serves
+                && !status.is_stalled
+                && self.node.unread().is_none()
+                && lag <= READY_LAG_MAX
+                && self.clients.knows_users(),
+            is_outdated: self.node.unread().is_some(),
             store: self.store_name().into(),
             uptime_s: self.clock.now_ms() / 1000,
             clients: self.clients.connections() as u64,

@@ -106,6 +106,8 @@ pub struct State {
     pub store_free: u64,
     /// Whether clients can be served: what /ready says.
     pub is_ready: bool,
+    /// Whether the leader has entries that this replica's program cannot read.
+    pub is_outdated: bool,
     /// Its store: list, btree or wal.
     pub store: String,
     /// Seconds since its start.

@@ -123,6 +123,7 @@ fn of_raft(page: &mut Page, state: &State) {
         ("last_index", "The last index of the log.", state.last),
         ("ready", "Whether clients can be served.", u64::from(state.is_ready)),
         ("stalled", "Whether the store has no room.", u64::from(state.is_stalled)),
+        ("outdated", "Whether the leader has entries that this program cannot read.", u64::from(state.is_outdated)),
         ("uptime_seconds", "Seconds since the start.", state.uptime_s),
     ] {
         page.one(name, "gauge", help, value);

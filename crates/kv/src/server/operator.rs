@@ -1,4 +1,4 @@
-//! What operators see by HTTP: /metrics, /health, /ready, /state, and a page that draws it.
+//! What operators see by HTTP: /metrics, /live, /health, /ready, /state, and a page that draws it.
 
 use serde::Serialize;
 
@@ -32,6 +32,8 @@ pub fn answer(path: &str, state: &State, latency: &Histogram, metrics: impl FnOn
         "/metrics" => {
             Response { status: "200 OK", content_type: "text/plain; version=0.0.4; charset=utf-8", body: metrics() }
         }
+        // A store that is full, or a lost quorum, is not mended by starting the process again.
+        "/live" => Response::text("200 OK", "ok\n"),
         "/health" if state.is_stalled => Response::text("503 Service Unavailable", "the store has no room\n"),
         "/health" if state.is_full => Response::text(
             "503 Service Unavailable",
@@ -41,14 +43,17 @@ pub fn answer(path: &str, state: &State, latency: &Histogram, metrics: impl FnOn
         "/ready" if state.is_ready => Response::text("200 OK", format!("ready at index {}\n", state.applied)),
         "/ready" => Response::text("503 Service Unavailable", format!("not ready: {}\n", unready(state))),
         "/state" => everything(state, latency),
-        _ => Response::text("404 Not Found", "there are /, /metrics, /health, /ready and /state\n"),
+        _ => Response::text("404 Not Found", "there are /, /metrics, /live, /health, /ready and /state\n"),
     }
 }
 
 fn unready(state: &State) -> String {
+    let is_member = state.members.is_empty() || state.members.iter().any(|member| member.replica == state.replica);
     match (state.leader, state.is_stalled) {
+        _ if !is_member => "it is no member any more".into(),
         (_, true) => "the store has no room".into(),
         (0, _) => "no leader is known".into(),
+        _ if state.is_outdated => "its program is older than the leader's".into(),
         _ if state.applied >= state.committed => "it does not know its users yet".into(),
         _ => format!("it has applied {} of {}", state.applied, state.committed),
     }

@@ -65,7 +65,13 @@ fn map_config(config: &config::Store) -> MapConfig {
 
 fn wal_config(config: &config::Store) -> WalConfig {
     let state_bytes_max = if config.state_size.0 == 0 { memory_bytes() / 2 } else { config.state_size.0 };
-    WalConfig { ring_bytes: config.ring_size.0, log_bytes: config.log_size.0, state_bytes_max, ..WalConfig::default() }
+    WalConfig {
+        ring_bytes: config.ring_size.0,
+        log_bytes: config.log_size.0,
+        state_bytes_max,
+        snapshot_garbage_bytes: config.snapshot_garbage_size.0,
+        ..WalConfig::default()
+    }
 }
 
 /// Bytes of DRAM that the machine has, or no bound if it does not say.

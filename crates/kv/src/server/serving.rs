@@ -14,17 +14,23 @@ use crate::store;
 
 /// Reads of a connection before others have their turn.
 const READS_MAX: usize = 4;
+/// Connections that are taken in before others have their turn.
+const ACCEPTS_MAX: usize = 128;
 /// Milliseconds between two lines about connections that cannot be taken in.
 const UNTAKEN_MS: u64 = 10_000;
 
 impl Server {
-    /// Takes in all who have connected to a listener.
+    /// Takes in who has connected to a listener, up to a number: the rest has its turn after the others.
     pub fn accept(&mut self, key: usize) {
-        loop {
+        self.hungry_listeners.insert(key);
+        for _ in 0..ACCEPTS_MAX {
             let Some((listener, port)) = self.listeners.get(key) else { return };
             let port = *port;
             match listener.accept() {
-                Ok(None) => return,
+                Ok(None) => {
+                    self.hungry_listeners.remove(&key);
+                    return;
+                }
                 Ok(Some(socket)) => {
                     let from = socket.remote();
                     if let Err(error) = self.take_in(socket, port) {
@@ -35,6 +41,7 @@ impl Server {
                 Err(error) => {
                     // Mostly there is no descriptor left. Others that close make room; the next tick looks again.
                     self.accepts_again = true;
+                    self.hungry_listeners.remove(&key);
                     let now_ms = self.clock.now_ms();
                     if self.untaken_ms.is_none_or(|told_ms| now_ms >= told_ms + UNTAKEN_MS) {
                         self.untaken_ms = Some(now_ms);

@@ -1,6 +1,6 @@
 //! What a server consists of.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 
 use mio::{Poll, Token};
@@ -139,6 +139,8 @@ pub struct Server {
     pub peer_tls: Option<Serves>,
     pub renewal: Renewal,
     pub listeners: Vec<(Listener, Port)>,
+    /// Listeners at which more may have connected.
+    pub hungry_listeners: BTreeSet<usize>,
     /// Whether a listener must be looked at though nothing has happened: a connection could not be taken.
     pub accepts_again: bool,
     /// When it was logged last that one could not be taken.
@@ -181,6 +183,8 @@ pub struct Server {
     pub room_log: RoomLog,
     /// The time of the log as it has said last.
     pub clock_told: ClockStatus,
+    /// Whether it has said last that it cannot read what the leader sends.
+    pub unread_told: bool,
     /// Why it could not take a snapshot, as it has said last.
     pub misfit: String,
     /// Kept until the store is closed: the field is dropped last.
@@ -275,6 +279,7 @@ impl Server {
             client_tls,
             peer_tls,
             listeners: Vec::new(),
+            hungry_listeners: BTreeSet::new(),
             accepts_again: false,
             untaken_ms: None,
             plan,
@@ -304,6 +309,7 @@ impl Server {
             told: (0, 0, String::new()),
             room_log: RoomLog::default(),
             clock_told: ClockStatus::default(),
+            unread_told: false,
             misfit: String::new(),
             _lock: pool.lock,
             config,

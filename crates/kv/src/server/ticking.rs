@@ -32,6 +32,7 @@ impl Server {
         self.end_late(now_ms);
         self.tell_role();
         self.tell_clock();
+        self.tell_unread();
         self.tell_of_refusals(now_ms);
         self.tell_room(now_ms);
         if std::mem::take(&mut self.accepts_again) {
@@ -167,6 +168,19 @@ impl Server {
                  entry was. Keys whose time was over in between have ended"; "by_ms" => clock.taken_ms);
         }
         self.clock_told = clock;
+    }
+
+    /// Logs when the leader has entries that this program cannot read, and when it can again.
+    fn tell_unread(&mut self) {
+        let unread = self.node.unread();
+        match (unread, std::mem::replace(&mut self.unread_told, unread.is_some())) {
+            (Some(index), false) => {
+                error!(self.log, "the leader's entries cannot be read: its perdura-kv is newer. This replica lags until its own is as new";
+                    "index" => index, "version" => env!("CARGO_PKG_VERSION"));
+            }
+            (None, true) => info!(self.log, "the leader's entries can be read again"),
+            _ => {}
+        }
     }
 
     /// Logs what the clients' room has to say.

@@ -49,6 +49,7 @@ impl Server {
             let (now_us, next_us) = (self.clock.now_us(), self.pace.next_us());
             let is_busy = !self.hungry.is_empty()
                 || !self.hungry_visitors.is_empty()
+                || !self.hungry_listeners.is_empty()
                 || self.has_upkeep
                 || self.clients.has_work();
             let rest = if is_busy || now_us < awake_until_us { 0 } else { next_us.saturating_sub(now_us) };
@@ -121,8 +122,11 @@ impl Server {
         Ok(())
     }
 
-    /// Goes on with connections that had more than their share.
+    /// Goes on with connections and listeners that had more than their share.
     fn go_on(&mut self) -> store::Result<()> {
+        for key in std::mem::take(&mut self.hungry_listeners) {
+            self.accept(key);
+        }
         for _ in 0..self.hungry.len() {
             if let Some(token) = self.hungry.pop_front() {
                 self.feed(token)?;

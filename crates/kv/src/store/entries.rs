@@ -24,7 +24,12 @@ pub(super) struct Done {
 }
 
 fn unreadable(index: u64) -> impl Fn(Torn) -> Error {
-    move |torn| Error::new(ErrorKind::Entry, format!("the entry at {index} cannot be read: {torn}"))
+    move |torn| {
+        if torn.is_of_other_version() {
+            return Error::of_other_version(format!("the entry at {index}"));
+        }
+        Error::new(ErrorKind::Entry, format!("the entry at {index} cannot be read: {torn}"))
+    }
 }
 
 /// The context of an entry that changes members: the leader's clock, and the change.
@@ -73,6 +78,11 @@ pub fn is_sound(entry: &Entry) -> bool {
         && read(entry).is_ok_and(|done| {
             tag(entry.term, 0, &done).to_bytes().len() <= TAG_BYTES_MAX && done.changes.iter().all(fits)
         })
+}
+
+/// Whether another version of the program has made an entry, which this one cannot read.
+pub fn is_of_other_version(entry: &Entry) -> bool {
+    read(entry).is_err_and(|error| error.kind() == ErrorKind::Version)
 }
 
 /// Where entries begin, if there are any. Error: `Order` if they do not follow each other, or what is there.

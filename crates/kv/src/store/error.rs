@@ -1,5 +1,7 @@
 //! Errors of stores, grouped by what the caller must do.
 
+use crate::codec::Torn;
+
 /// Result of a call on a store.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -31,6 +33,8 @@ pub enum ErrorKind {
     Exists,
     /// A setting is out of range.
     Configuration,
+    /// Another version of the program has written this: run that one, or a newer one. Nothing is damaged.
+    Version,
     /// Bytes fail their check: this replica must be made anew, as a new member.
     Damaged,
     /// The medium refused.
@@ -54,7 +58,8 @@ impl From<perdura_map::Error> for Error {
             Map::Forgotten => ErrorKind::Compacted,
             Map::Partial => ErrorKind::Partial,
             Map::Expired => ErrorKind::Expired,
-            Map::Foreign | Map::Version | Map::Damaged => ErrorKind::Damaged,
+            Map::Version => ErrorKind::Version,
+            Map::Foreign | Map::Damaged => ErrorKind::Damaged,
             _ => ErrorKind::Medium,
         };
         Error(error.pass_on(kind))
@@ -81,6 +86,22 @@ impl Error {
     pub(super) fn damaged(file: &str, offset: u64, what: impl std::fmt::Display) -> Error {
         let remedy = "remove this replica from the cluster, and let it join again as a new one";
         Error::new(ErrorKind::Damaged, format!("{file} at offset {offset}: {what}; {remedy}")).in_file(file).at(offset)
+    }
+
+    /// Bytes of a file that cannot be read, though they are as they were written: they are damaged, or of another version of the program.
+    #[cold]
+    pub(super) fn unreadable(file: &str, offset: u64, torn: Torn) -> Error {
+        if torn.is_of_other_version() {
+            return Error::of_other_version(format!("{file} at offset {offset}")).in_file(file).at(offset);
+        }
+        Error::damaged(file, offset, torn)
+    }
+
+    #[cold]
+    pub(super) fn of_other_version(what: impl std::fmt::Display) -> Error {
+        let what =
+            format!("{what} was written by another version of perdura-kv: run that one, or a newer one, on this data");
+        Error::new(ErrorKind::Version, what)
     }
 
     #[cold]

@@ -98,11 +98,15 @@ pub trait Store: Send {
     fn room(&self) -> Room;
 
     /// Whether the last entry that was asked for had no room because garbage is still being cleared away. It may have some when
-    /// [`Store::collects`] does not say so any more.
-    fn makes_room(&self) -> bool;
+    /// [`Store::collects`] does not say so any more. Never so of a store that clears nothing away beside its calls.
+    fn makes_room(&self) -> bool {
+        false
+    }
 
     /// Whether garbage is being cleared away for what had no room.
-    fn collects(&self) -> bool;
+    fn collects(&self) -> bool {
+        false
+    }
 
     /// Writes for which the medium had no room since the store was opened.
     fn shortages(&self) -> &Shortages;
@@ -165,8 +169,15 @@ pub trait Store: Send {
     /// Waits for the chunks of a snapshot, which take the place of log and state. No snapshot of this store may be held. Log and state
     /// stay until [`Store::finish`], and an append or a commit ends the wait; that needs room for both. With `empties` both are given
     /// up now, durably; the standing stays. Until [`Store::finish`] returns, also after a failure, [`Store::is_partial`] then, and
-    /// nothing can be read or appended. Error: `Full`, after which nothing has changed.
+    /// nothing can be read or appended. Waits for garbage that is being cleared away. Errors: `Full` and `Unready`, after which nothing has
+    /// changed.
     fn receive(&mut self, empties: bool) -> Result<()>;
+
+    /// [`Store::receive`], unless garbage is being cleared away, for which it would wait. Returns whether it waits for chunks. If not, that soon
+    /// ends, and the call can be made again; nothing has changed.
+    fn try_receive(&mut self, empties: bool) -> Result<bool> {
+        self.receive(empties).map(|()| true)
+    }
 
     /// Whether [`Store::receive`] with `empties` makes room for what is received.
     fn gains_by_emptying(&self) -> bool;

@@ -133,6 +133,17 @@ impl MapStore {
         Ok(())
     }
 
+    /// Takes chunks into a load from now on, which has emptied the map if it `resets`.
+    fn begin_load(&mut self, begun: perdura_map::Result<Loader>, resets: bool) -> Result<()> {
+        let loader = self.shortages.watch(begun.map_err(Error::from))?;
+        self.receiving = Some(Receiving { loader, next: 0 });
+        if resets {
+            (self.is_partial, self.applied) = (true, 0);
+            self.ring = Ring::new(Base::default(), self.config.ring_bytes);
+        }
+        Ok(())
+    }
+
     /// Ends the wait for chunks. Error: `Full` while a content that has come whole is being built: the map cannot be changed until that
     /// is over.
     fn end_load(&mut self) -> Result<()> {
@@ -354,18 +365,18 @@ impl Store for MapStore {
 
     fn receive(&mut self, empties: bool) -> Result<()> {
         self.end_load()?;
-        if !empties && !self.is_partial {
-            let loader = self.map.load_snapshot()?;
-            self.receiving = Some(Receiving { loader, next: 0 });
-            return Ok(());
+        let resets = empties || self.is_partial;
+        let begun = if resets { self.map.reset_and_load() } else { self.map.load_snapshot() };
+        self.begin_load(begun, resets)
+    }
+
+    fn try_receive(&mut self, empties: bool) -> Result<bool> {
+        self.end_load()?;
+        let resets = empties || self.is_partial;
+        match self.map.try_load(resets).transpose() {
+            None => Ok(false),
+            Some(begun) => self.begin_load(begun, resets).map(|()| true),
         }
-        let reset = self.map.reset_and_load().map_err(Error::from);
-        let loader = self.shortages.watch(reset)?;
-        self.receiving = Some(Receiving { loader, next: 0 });
-        self.is_partial = true;
-        self.applied = 0;
-        self.ring = Ring::new(Base::default(), self.config.ring_bytes);
-        Ok(())
     }
 
     fn gains_by_emptying(&self) -> bool {

@@ -111,7 +111,7 @@ impl Standing {
     pub fn from_bytes(bytes: Bytes) -> Read<Self> {
         let mut reader = Reader::new(bytes);
         if reader.u8("the version")? != VERSION {
-            return Err(Torn { field: "the version" });
+            return Err(Torn::of_other_version());
         }
         let cluster = reader.u128("the cluster")?;
         let mut word = |field| reader.u64(field);

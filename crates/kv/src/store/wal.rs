@@ -16,14 +16,15 @@ mod item;
 mod known;
 mod open;
 mod outgoing;
+mod pairs;
 mod room;
 mod sim_disk;
 mod tail;
 mod taking;
 mod upkeep;
 mod versions;
+mod weight;
 
-use std::collections::BTreeMap;
 use std::ops::{Bound, Range};
 use std::sync::Arc;
 
@@ -42,6 +43,7 @@ use counted::Counted;
 pub use disk::{Disk, DiskFile, Files};
 use item::Item;
 use known::Known;
+use pairs::Pairs;
 pub use sim_disk::SimDisk;
 use tail::Tail;
 use taking::Taking;
@@ -64,7 +66,7 @@ pub struct WalStore {
     receiving: Option<outgoing::Parser>,
     taking: Option<Taking>,
     /// States that were given up, of which a part goes at a time.
-    let_go: Vec<BTreeMap<Bytes, Bytes>>,
+    let_go: Vec<Pairs>,
     /// How much room the disk has.
     known: Known,
     shortages: Shortages,
@@ -181,14 +183,6 @@ impl Store for WalStore {
         self.room_left()
     }
 
-    fn makes_room(&self) -> bool {
-        false
-    }
-
-    fn collects(&self) -> bool {
-        false
-    }
-
     fn shortages(&self) -> &Shortages {
         &self.shortages
     }
@@ -301,7 +295,8 @@ impl Store for WalStore {
         let (index, term) = (self.applied, self.ring.term(self.applied)?);
         let metadata = self.standing.metadata(index, term)?;
         let base = Base { index, term, clock_ms: self.ring.clock_ms(index) };
-        Ok(Box::new(outgoing::OfState::new(base, self.versions.applied().clone(), metadata, chunk_bytes)))
+        let pairs = self.versions.applied().freeze(self.config.snapshot_garbage_bytes);
+        Ok(Box::new(outgoing::OfState::new(base, pairs, metadata, chunk_bytes)))
     }
 
     fn receive(&mut self, empties: bool) -> Result<()> {

@@ -167,6 +167,19 @@ impl Cluster {
         self.start(id, place, store);
     }
 
+    /// Ends the process of a replica and starts it again with other settings.
+    #[allow(dead_code, reason = "only some tests change settings")]
+    pub fn restart_with(&mut self, id: u64, node_settings: node::Settings) {
+        let old = self.replicas.remove(&id).expect("a replica");
+        drop(old.node.into_store());
+        let (place, ids) = (old.place.closed(), self.replicas.keys().copied().chain([id]).collect::<Vec<u64>>());
+        let store = place.open().expect("a store");
+        let mut started = replica_of(place, store, &self.settings, &ids, node_settings);
+        started.is_cut_off = old.is_cut_off;
+        self.replicas.insert(id, started);
+        self.moment();
+    }
+
     /// Starts a replica without data, as one that joins.
     #[allow(dead_code, reason = "only some tests have replicas that join")]
     pub fn join(&mut self, id: u64, variant: Variant) {

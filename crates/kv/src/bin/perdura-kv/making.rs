@@ -3,7 +3,7 @@
 use perdura_kv::config::Config;
 use perdura_kv::server::control::Question;
 use perdura_kv::server::{draw, draw_long, pool, wall_ms};
-use perdura_kv::store::Standing;
+use perdura_kv::store::{Standing, Store};
 use raft::eraftpb::{ConfState, SnapshotMetadata};
 
 use super::backup_file::Backup;
@@ -23,19 +23,25 @@ pub fn init(config: &Config) -> Outcome<()> {
     Ok(())
 }
 
+/// What is to be done about a replica that was made and is of no use.
+fn left(config: &Config, replica: u64, lacks: &str) -> impl Fn(Failure) -> Failure {
+    let place = config.directory.display().to_string();
+    let lacks = lacks.to_owned();
+    move |Failure { status, text }| {
+        let text = format!(
+            "{text}. Replica {replica} was made in {place}, but {lacks}: remove the directory before the next try"
+        );
+        Failure { status, text }
+    }
+}
+
 /// A replica that joins the cluster of a member.
 pub fn join(config: &Config, to: &str) -> Outcome<()> {
     let cluster = line::Line::open(config, to)?.cluster;
     let replica = drawn(draw())?;
     pool::create(config, &Standing::joiner(cluster, replica), wall_ms())?;
     let question = Question::Join { replica, peer: config.peer_address(), client: config.client_address() };
-    if let Err(Failure { status, text }) = line::ask_leader(config, to, &question) {
-        let place = config.directory.display();
-        let text = format!(
-            "{text}. Replica {replica} was made in {place}, but is no member: remove the directory before the next try"
-        );
-        return Err(Failure { status, text });
-    }
+    line::ask_leader(config, to, &question).map_err(left(config, replica, "is no member"))?;
     println!("made replica {replica} of cluster {cluster:032x} in {}; it is a learner", config.directory.display());
     println!("run it by `perdura-kv serve`: it fetches the data, and becomes a voter when it has them");
     Ok(())
@@ -61,12 +67,28 @@ pub fn found(
     config: &Config,
     from: &str,
     (index, term): (u64, u64),
-    mut next: impl FnMut() -> Outcome<Option<Vec<u8>>>,
+    next: impl FnMut() -> Outcome<Option<Vec<u8>>>,
 ) -> Outcome<()> {
     let (cluster, replica) = (drawn(draw_long())?, drawn(draw())?);
-    let named = |error: perdura_kv::store::Error| Failure::refused(format!("{from}: {error}"));
     let mut pool = pool::create(config, &Standing::joiner(cluster, replica), wall_ms())?;
-    let store = &mut pool.store;
+    let filled = fill(&mut *pool.store, from, (index, term), replica, next);
+    filled.map_err(left(config, replica, "has no data"))?;
+    let place = config.directory.display();
+    println!(
+        "made replica {replica}, the first of the new cluster {cluster:032x}, in {place}, with the data up to index {index}"
+    );
+    Ok(())
+}
+
+/// Gives a store that was just made the chunks of a snapshot.
+fn fill(
+    store: &mut dyn Store,
+    from: &str,
+    (index, term): (u64, u64),
+    replica: u64,
+    mut next: impl FnMut() -> Outcome<Option<Vec<u8>>>,
+) -> Outcome<()> {
+    let named = |error: perdura_kv::store::Error| Failure::refused(format!("{from}: {error}"));
     store.receive(true).map_err(named)?;
     let mut number = 0;
     while let Some(chunk) = next()? {
@@ -77,10 +99,5 @@ pub fn found(
     let metadata = SnapshotMetadata { conf_state: Some(members).into(), index, term, ..SnapshotMetadata::default() };
     store.set_vote(term, 0).map_err(named)?;
     store.finish(&metadata).map_err(named)?;
-    store.persist().map_err(named)?;
-    let place = config.directory.display();
-    println!(
-        "made replica {replica}, the first of the new cluster {cluster:032x}, in {place}, with the data up to index {index}"
-    );
-    Ok(())
+    store.persist().map_err(named)
 }

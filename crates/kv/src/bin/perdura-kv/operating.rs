@@ -60,7 +60,7 @@ pub fn change(config: &Config, to: Option<String>, name: &str, words: &[String])
     };
     ask_leader(config, &address(config, to), &question)?;
     let done = match name {
-        "add" => "is a learner",
+        "add" => "is a member",
         "remove" => "is no member any more",
         "promote" => "is a voter",
         _ => "leads",

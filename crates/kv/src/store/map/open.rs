@@ -9,6 +9,7 @@ use super::super::entries;
 use super::super::error::{Error, ErrorKind, Result};
 use super::super::ring::{Base, Ring};
 use super::Standing;
+use crate::codec::Torn;
 use crate::entry::{Change, Kind, Tag};
 
 /// Makes an empty map that of a new replica.
@@ -39,7 +40,7 @@ pub(super) fn open(map: &dyn OrderedMap, name: &str, ring_bytes: u64) -> Result<
         let what = format!("{name} is a map, but not a replica's: making it was cut off; remove it and make it again");
         return Err(Error::new(ErrorKind::NotFound, what).in_file(name));
     }
-    let standing = Standing::from_bytes(meta.into()).map_err(|torn| damaged(format!("the standing: {torn}")))?;
+    let standing = Standing::from_bytes(meta.into()).map_err(|torn| unreadable("the standing".into(), torn))?;
     let is_partial = match map.get(&[], Ts::MAX) {
         Ok(_) => false,
         Err(error) if error.kind() == perdura_map::ErrorKind::Partial => true,
@@ -75,6 +76,10 @@ fn damaged(what: String) -> Error {
     Error::new(ErrorKind::Damaged, format!("{what}; {remedy}"))
 }
 
+fn unreadable(what: String, torn: Torn) -> Error {
+    if torn.is_of_other_version() { Error::of_other_version(what) } else { damaged(format!("{what}: {torn}")) }
+}
+
 /// A chunk or a whole that the map did not take.
 pub(super) fn refused(error: perdura_map::Error) -> Error {
     match error.kind() {
@@ -84,7 +89,7 @@ pub(super) fn refused(error: perdura_map::Error) -> Error {
 }
 
 fn tag_of(ts: Ts, bytes: Bytes) -> Result<Tag> {
-    Tag::from_bytes(bytes).map_err(|torn| damaged(format!("the tag of the entry at {ts}: {torn}")))
+    Tag::from_bytes(bytes).map_err(|torn| unreadable(format!("the tag of the entry at {ts}"), torn))
 }
 
 /// The entries that the map has not forgotten.

@@ -11,6 +11,8 @@ pub struct WalConfig {
     pub step_bytes: usize,
     /// Most bytes of keys and values in DRAM, beyond which nothing is put.
     pub state_bytes_max: u64,
+    /// Most bytes of keys that may come while a snapshot lasts, beyond which it ends by itself.
+    pub snapshot_garbage_bytes: u64,
     /// Bytes by which a log is made longer ahead of its frames.
     pub extent_bytes: u64,
 }
@@ -22,6 +24,7 @@ impl Default for WalConfig {
             log_bytes: 64 << 20,
             step_bytes: 256 << 10,
             state_bytes_max: u64::MAX,
+            snapshot_garbage_bytes: 256 << 20,
             extent_bytes: 1 << 20,
         }
     }

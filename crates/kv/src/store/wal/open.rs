@@ -93,7 +93,7 @@ fn read_state(disk: &dyn Disk, of: u64) -> Result<(Base, Pairs, u64)> {
         let at = frames.at;
         let Some(body) = frames.next()? else { break };
         for item in Item::all(body) {
-            match item.map_err(|torn| Error::damaged(&name, at, torn))? {
+            match item.map_err(|torn| Error::unreadable(&name, at, torn))? {
                 Item::Base(found) => base = Some(found),
                 Item::Pair(key, value) => _ = pairs.insert(key, value),
                 Item::End(index) => end = Some(index),
@@ -134,8 +134,11 @@ impl Replay {
             let at = frames.at;
             let Some(body) = frames.next()? else { break };
             for item in Item::all(body) {
-                let item = item.map_err(|torn| Error::damaged(&name, at, torn))?;
-                self.item(item).map_err(|error| Error::damaged(&name, at, error))?;
+                let item = item.map_err(|torn| Error::unreadable(&name, at, torn))?;
+                self.item(item).map_err(|error| match error.kind() {
+                    ErrorKind::Version => error,
+                    _ => Error::damaged(&name, at, error),
+                })?;
             }
         }
         let (at, number, seal) = (frames.at, frames.number, frames.seal);
@@ -178,5 +181,38 @@ impl Replay {
             return Err(damaged("entries that are applied are missing"));
         }
         Ok(Found { tail, standing, base, ring, pairs, applied, is_partial })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Base, Checkpoint, ErrorKind, Item, Standing, Tail, WalConfig, found, open};
+    use crate::store::wal::{Disk, SimDisk};
+    use bytes::BufMut;
+    use std::collections::BTreeMap;
+
+    /// Hazard: whoever goes back to an older program is told that the log is damaged, and to remove the replica.
+    #[test]
+    fn a_log_of_a_newer_program_is_not_called_damaged() {
+        // Behind kind and length is the version of a standing. The kind itself has none.
+        for (at, wanted) in [(5, ErrorKind::Version), (0, ErrorKind::Damaged)] {
+            let disk = SimDisk::default();
+            let (standing, config) = (Standing::founder(7, 1, vec![1]), WalConfig::default());
+            found(&disk, &standing, 1000, &config).expect("a disk");
+            let base = Base { index: 1, term: 1, clock_ms: 1000 };
+            let mut tail = Tail::begin(&disk, 2, &[Item::Base(base)], 1000).expect("a disk");
+            let mut item = bytes::BytesMut::new();
+            Item::Standing(Box::new(standing)).put(&mut item);
+            item[at] = 200;
+            tail.items.put_slice(&item);
+            tail.persist(1000).expect("a disk");
+            let mut checkpoint = Checkpoint::begin(&disk, 2, base).expect("a disk");
+            assert!(checkpoint.step(&BTreeMap::new(), 1000).expect("a disk"));
+            checkpoint.end(&disk, 1).expect("a disk");
+            let names = disk.list().expect("a disk");
+            let error = open(&disk, 1000).err().expect("it cannot be opened");
+            assert_eq!(error.kind(), wanted, "{error}");
+            assert_eq!(disk.list().expect("a disk"), names, "something was removed");
+        }
     }
 }

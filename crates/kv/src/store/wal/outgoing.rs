@@ -4,7 +4,6 @@
 //! bytes, CRC32C of that and the rest, and the rest.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::ops::Bound;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use perdura_map::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
@@ -14,7 +13,8 @@ use super::super::Outgoing;
 use super::super::error::{Error, ErrorKind, Result};
 use super::super::ring::Base;
 use super::item::{Item, put_pair};
-use super::versions::weight;
+use super::pairs::{Frozen, Walked};
+use super::weight::weight;
 use crate::codec::Reader;
 
 /// Chunks that can be asked for again, besides the first.
@@ -27,10 +27,13 @@ fn checksum(number: u32, content: &[u8]) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c(&number.to_le_bytes()), content)
 }
 
+/// Keys that one chunk looks at, at most. So many may have come since the snapshot was taken, and belong to none.
+const LOOKS_MAX: usize = 1 << 14;
+
 /// A state that is given away. It shares keys and values with the store.
 pub(super) struct OfState {
     base: Base,
-    pairs: BTreeMap<Bytes, Bytes>,
+    pairs: Frozen,
     metadata: SnapshotMetadata,
     chunk_bytes: usize,
     /// The latest chunks, and whether each is the last.
@@ -39,18 +42,13 @@ pub(super) struct OfState {
     next: u32,
     /// Items that are made and not in a chunk.
     made: BytesMut,
-    /// The last key that is made.
+    /// The last key that was looked at.
     key: Option<Bytes>,
     is_made: bool,
 }
 
 impl OfState {
-    pub(super) fn new(
-        base: Base,
-        pairs: BTreeMap<Bytes, Bytes>,
-        metadata: SnapshotMetadata,
-        chunk_bytes: usize,
-    ) -> Self {
+    pub(super) fn new(base: Base, pairs: Frozen, metadata: SnapshotMetadata, chunk_bytes: usize) -> Self {
         let (latest, made) = (VecDeque::new(), BytesMut::new());
         Self {
             base,
@@ -65,19 +63,25 @@ impl OfState {
         }
     }
 
-    fn make(&mut self) -> (u32, Bytes, bool) {
+    /// Makes the next chunk. `None` if the snapshot has expired.
+    fn make(&mut self) -> Option<(u32, Bytes, bool)> {
         if self.next == 0 {
             Item::Base(self.base).put(&mut self.made);
         }
         let room = self.chunk_bytes - HEADER_BYTES;
-        while self.made.len() < room && !self.is_made {
-            let from = self.key.take().map_or(Bound::Unbounded, Bound::Excluded);
-            if let Some((key, value)) = self.pairs.range::<Bytes, _>((from, Bound::Unbounded)).next() {
-                put_pair(key, value, &mut self.made);
-                self.key = Some(key.clone());
-            } else {
-                Item::End(self.base.index).put(&mut self.made);
-                self.is_made = true;
+        if self.made.len() < room && !self.is_made {
+            let made = &mut self.made;
+            let walked = self.pairs.walk(self.key.as_ref(), LOOKS_MAX, &mut |key, value| {
+                put_pair(key, value, made);
+                made.len() < room
+            });
+            match walked {
+                Walked::To(key) => self.key = Some(key),
+                Walked::All => {
+                    Item::End(self.base.index).put(&mut self.made);
+                    self.is_made = true;
+                }
+                Walked::Expired => return None,
             }
         }
         let content = self.made.split_to(room.min(self.made.len()));
@@ -86,7 +90,7 @@ impl OfState {
         chunk.put_u32_le(checksum(self.next, &content));
         chunk.put_slice(&content);
         self.next += 1;
-        (self.next - 1, chunk.freeze(), self.is_made && self.made.is_empty())
+        Some((self.next - 1, chunk.freeze(), self.is_made && self.made.is_empty()))
     }
 }
 
@@ -109,7 +113,8 @@ impl Outgoing for OfState {
                 format!("chunk {number} of a snapshot is not at hand; begin with the first"),
             ));
         }
-        let made = self.make();
+        let what = "a snapshot has ended: too many keys have come since it was taken";
+        let made = self.make().ok_or_else(|| Error::new(ErrorKind::Expired, what))?;
         if self.latest.len() == AGAIN_MAX {
             self.latest.pop_front();
         }
@@ -174,6 +179,11 @@ impl Parser {
             _ => return Err("an item that does not follow the one before".into()),
         }
         Ok(())
+    }
+
+    /// What has come of the pairs.
+    pub(super) fn into_pairs(self) -> BTreeMap<Bytes, Bytes> {
+        self.pairs
     }
 
     /// The whole and what its pairs weigh, or what is missing.

@@ -6,7 +6,7 @@ use super::super::{Room, Share};
 use super::WalStore;
 use super::checkpoint::Checkpoint;
 use super::disk::Disk;
-use super::versions::weight;
+use super::weight::weight;
 use crate::entry::Change;
 
 /// Bytes that are written before the disk is asked again.

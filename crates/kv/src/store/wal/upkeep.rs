@@ -7,6 +7,7 @@ use super::super::ring::{Base, Ring};
 use super::checkpoint::{Checkpoint, UNFINISHED};
 use super::disk::Disk;
 use super::item::Item;
+use super::pairs::Pairs;
 use super::tail::{Tail, log_name};
 use super::taking::Taking;
 use super::versions::Versions;
@@ -33,7 +34,7 @@ impl WalStore {
             self.begin_checkpoint()?;
             return Ok(true);
         };
-        if !checkpoint.step(self.versions.applied(), self.config.step_bytes)? {
+        if !checkpoint.step(&self.versions.applied().present(), self.config.step_bytes)? {
             return Ok(true);
         }
         // What the state has must be in the log before it is in force.
@@ -140,22 +141,23 @@ impl WalStore {
         self.let_go.push(old.into_applied());
     }
 
-    /// Lets go of a part of what was given up. Returns whether there is more.
+    /// Lets go of a part of what was given up, and of what was kept for snapshots that have ended. Returns whether there is more.
     pub(super) fn let_some_go(&mut self) -> bool {
-        let Some(last) = self.let_go.last_mut() else { return false };
-        for _ in 0..PAIRS_LET_GO {
-            if last.pop_first().is_none() {
-                self.let_go.pop();
-                break;
-            }
+        let has_more = self.versions.applied().let_some_go(PAIRS_LET_GO);
+        // One that a snapshot shares waits for its end.
+        let Some(at) = self.let_go.iter().position(|pairs| !pairs.are_shared()) else { return has_more };
+        if self.let_go[at].give_some_up(PAIRS_LET_GO) {
+            self.let_go.swap_remove(at);
         }
-        !self.let_go.is_empty()
+        has_more || self.let_go.iter().any(|pairs| !pairs.are_shared())
     }
 
     /// Waits for no snapshot any more.
     pub(super) fn end_receiving(&mut self) {
-        self.receiving = None;
-        if self.taking.take().is_some() {
+        // To let go of millions of pairs takes long.
+        self.let_go.extend(self.receiving.take().map(|parser| Pairs::of(parser.into_pairs())));
+        if let Some(taking) = self.taking.take() {
+            self.let_go.push(Pairs::of(taking.pairs));
             self.give_up_checkpoint();
         }
     }

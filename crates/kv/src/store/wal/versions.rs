@@ -7,26 +7,20 @@ use std::ops::Bound;
 use bytes::Bytes;
 
 use super::super::Moment;
+use super::pairs::Pairs;
+use super::weight::weight;
 use crate::entry::Change;
 use crate::machine::draft::{Each, begin};
 
 /// The versions of all keys that can still be read.
 #[derive(Default)]
 pub(super) struct Versions {
-    applied: BTreeMap<Bytes, Bytes>,
+    applied: Pairs,
     /// What entries have made of keys, by index, the newest last.
     pending: BTreeMap<Bytes, Vec<(u64, Option<Bytes>)>>,
     /// Bytes of what is applied, and of what is not.
     applied_bytes: u64,
     pending_bytes: u64,
-}
-
-/// Bytes that a key and its value take besides their own, roughly.
-const EACH_BYTES: usize = 96;
-
-/// Bytes that a key and a value take in DRAM, roughly; no more in a file.
-pub(super) fn weight(key: &[u8], value: &[u8]) -> u64 {
-    (EACH_BYTES + key.len() + value.len()) as u64
 }
 
 fn weight_of(key: &[u8], value: Option<&Bytes>) -> u64 {
@@ -36,7 +30,7 @@ fn weight_of(key: &[u8], value: Option<&Bytes>) -> u64 {
 impl Versions {
     /// A state of which all is applied, and the sum of what its pairs weigh.
     pub(super) fn of(applied: BTreeMap<Bytes, Bytes>, applied_bytes: u64) -> Self {
-        Self { applied, pending: BTreeMap::new(), applied_bytes, pending_bytes: 0 }
+        Self { applied: Pairs::of(applied), pending: BTreeMap::new(), applied_bytes, pending_bytes: 0 }
     }
 
     /// A state that was read at the start.
@@ -46,7 +40,7 @@ impl Versions {
     }
 
     /// The applied state.
-    pub(super) fn into_applied(self) -> BTreeMap<Bytes, Bytes> {
+    pub(super) fn into_applied(self) -> Pairs {
         self.applied
     }
 
@@ -56,7 +50,7 @@ impl Versions {
     }
 
     /// The applied state.
-    pub(super) fn applied(&self) -> &BTreeMap<Bytes, Bytes> {
+    pub(super) fn applied(&self) -> &Pairs {
         &self.applied
     }
 
@@ -99,10 +93,7 @@ impl Versions {
                 }
             }
             self.applied_bytes += value.as_ref().map_or(0, |value| weight(&key, value));
-            let before = match value {
-                Some(value) => self.applied.insert(key.clone(), value),
-                None => self.applied.remove(&key),
-            };
+            let before = self.applied.set(key.clone(), value);
             self.applied_bytes -= before.map_or(0, |before| weight(&key, &before));
         }
     }
@@ -110,13 +101,14 @@ impl Versions {
     pub(super) fn get(&self, moment: Moment, place: &[u8]) -> Option<Bytes> {
         match (moment, self.pending.get(place).and_then(|versions| versions.last())) {
             (Moment::Newest, Some((_, value))) => value.clone(),
-            _ => self.applied.get(place).cloned(),
+            _ => self.applied.present().get(place).cloned(),
         }
     }
 
     pub(super) fn scan(&self, moment: Moment, prefix: &[u8], from: Bound<&[u8]>, each: Each<'_>) {
         let range = (begin(prefix, from), Bound::Unbounded);
-        let mut applied = self.applied.range::<[u8], _>(range).peekable();
+        let applied = self.applied.present();
+        let mut applied = applied.range::<[u8], _>(range).peekable();
         let mut pending = self.pending.range::<[u8], _>(range).filter(|_| moment == Moment::Newest).peekable();
         loop {
             let next = match (applied.peek(), pending.peek()) {
