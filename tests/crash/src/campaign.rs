@@ -118,6 +118,7 @@ impl<S: Subject> Campaign for Of<S> {
             kill_one_in: S::PRODUCT.kill_one_in,
             check_step: 1,
             from: 0,
+            until: usize::MAX,
         };
         match verdict::guarded(|| Ok(Run::record(scenario, seed))) {
             Ok(run) => explore(&run, &depth),
