@@ -111,7 +111,7 @@ impl<S: Subject> Campaign for Of<S> {
         let (scenario, seed) = (scenarios[place as usize], extent.seed + turn);
         let depth = Depth {
             choices: 12,
-            images_max: 6000,
+            images_max: scenario.images_max(),
             violations_max: 3,
             muted: None,
             recovery_one_in: S::PRODUCT.recovery_one_in,
