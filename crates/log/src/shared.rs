@@ -4,12 +4,12 @@
 //! Keeps (I11).
 
 use crate::error::{Error, Result};
-use crate::format::LAG_UNKNOWN;
+use crate::format::{GRANULE_BYTES, LAG_UNKNOWN};
 use crate::generation::{Active, Generations, Pins, Placed};
 use crate::group::Place;
 use crate::ledger::Ledger;
 use crate::prepared::Registry;
-use crate::watermark::{SLOTS, SLOTS_STORED, Watermark};
+use crate::watermark::{SLOTS, SLOTS_STORED, Watermark, slots_for};
 use crate::{Csn, TxnId};
 use crossbeam_utils::CachePadded;
 use perdura_pmem::sync::{Condvar, Mutex, RwLock};
@@ -75,6 +75,11 @@ pub(crate) struct Start {
 
 impl Shared {
     pub(crate) fn new(start: Start) -> Shared {
+        let lane_granules = start.lane_bytes / GRANULE_BYTES;
+        let generations = (start.generations_max as usize).max(start.generations.count()) as u64;
+        let granules = lane_granules.saturating_mul(u64::from(start.lanes) * generations);
+        let mark = |slots: u64| Watermark::new(start.horizon, slots_for(granules, slots));
+        let (durable, visible, stored) = (mark(SLOTS), mark(SLOTS), mark(SLOTS_STORED));
         Shared {
             medium: start.medium,
             lanes: start.lanes,
@@ -86,9 +91,9 @@ impl Shared {
             csn: CachePadded::new(AtomicU64::new(start.horizon)),
             txid_next: CachePadded::new(AtomicU64::new(start.txid_limit)),
             txid_limit: AtomicU64::new(start.txid_limit),
-            durable: Watermark::new(start.horizon, SLOTS),
-            visible: Watermark::new(start.horizon, SLOTS),
-            stored: Watermark::new(start.horizon, SLOTS_STORED),
+            durable,
+            visible,
+            stored,
             checkpoint_csn: AtomicU64::new(start.checkpoint_csn),
             ledger: Mutex::new(start.ledger),
             holders: Mutex::new(BTreeSet::new()),

@@ -15,10 +15,16 @@ use std::hint::spin_loop;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
-/// CSNs that can be durable or visible ahead of the first that is not.
+/// CSNs that can be durable or visible ahead of the first that is not, at most.
 pub(crate) const SLOTS: u64 = 1 << 16;
-/// CSNs that can be stored ahead of the first that is not: more, as a large commit takes long.
+/// CSNs that can be stored ahead of the first that is not, at most: more, as a large commit takes long.
 pub(crate) const SLOTS_STORED: u64 = 1 << 18;
+/// Slots of a ring beside a log of so many granules, up to `most`. The log keeps the record of each commit until the commit is
+/// stored, so no more of them can be ahead than it has granules.
+pub(crate) fn slots_for(granules: u64, most: u64) -> u64 {
+    granules.clamp(1, most).next_power_of_two()
+}
+
 /// Conditions the waiters are spread over.
 const SHARDS: usize = 16;
 /// Checks before a waiter sleeps.
@@ -171,6 +177,13 @@ impl Watermark {
 mod tests {
     use super::*;
     use std::sync::atomic::AtomicUsize;
+
+    /// A pool with a small log, of which a test opens thousands, must not pay for a ring of megabytes, nor wait for a slot.
+    #[test]
+    fn a_ring_has_a_slot_for_each_commit_that_the_log_can_hold() {
+        assert_eq!([0, 1, 100, 256].map(|granules| slots_for(granules, SLOTS)), [1, 1, 128, 256]);
+        assert_eq!([SLOTS - 1, SLOTS, u64::MAX].map(|granules| slots_for(granules, SLOTS)), [SLOTS; 3]);
+    }
 
     #[test]
     fn gaps_hold_the_mark_back() {

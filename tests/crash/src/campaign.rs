@@ -111,13 +111,14 @@ impl<S: Subject> Campaign for Of<S> {
         let (scenario, seed) = (scenarios[place as usize], extent.seed + turn);
         let depth = Depth {
             choices: 12,
-            images_max: 6000,
+            images_max: scenario.images_max(),
             violations_max: 3,
             muted: None,
             recovery_one_in: S::PRODUCT.recovery_one_in,
             kill_one_in: S::PRODUCT.kill_one_in,
             check_step: 1,
             from: 0,
+            until: usize::MAX,
         };
         match verdict::guarded(|| Ok(Run::record(scenario, seed))) {
             Ok(run) => explore(&run, &depth),

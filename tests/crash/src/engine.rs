@@ -16,6 +16,7 @@ pub mod reader;
 pub mod rekeyed;
 pub mod run;
 pub mod scenario;
+mod scripts;
 pub mod shrinking;
 pub mod standing;
 pub mod verdict;
@@ -92,6 +93,11 @@ impl Subject for Scenario {
 
     fn focus(&self) -> &'static [&'static str] {
         self.focus
+    }
+
+    fn images_max(&self) -> u64 {
+        // A script repeats one thing; it is there for the mutations.
+        if self.script.is_some() { 1000 } else { 6000 }
     }
 
     fn device_bytes(&self) -> Option<u64> {

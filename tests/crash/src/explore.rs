@@ -52,6 +52,8 @@ pub struct Depth {
     pub check_step: u64,
     /// Index of the first event whose crash point is examined.
     pub from: usize,
+    /// Index of the event at whose crash point the run is left.
+    pub until: usize,
 }
 
 /// Crash points after the end of a labelled stretch that still belong to it: there others use what the stretch did.
@@ -103,6 +105,9 @@ pub fn explore<S: Subject>(run: &Run<S>, depth: &Depth) -> Tally {
         }
         marks = point.marks().len();
         aftermath.follow(&run.trace, point);
+        if point.index >= depth.until {
+            return ControlFlow::Break(());
+        }
         if point.index < depth.from || !aftermath.is_in_focus(run.scenario.focus()) {
             return ControlFlow::Continue(());
         }

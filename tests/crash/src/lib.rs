@@ -14,5 +14,6 @@ pub mod planted;
 pub mod run;
 pub mod sources;
 pub mod subject;
+mod unrecorded;
 pub mod verdict;
 mod workers;

@@ -1,6 +1,7 @@
 //! The ordered maps as a subject: the list and the B+-tree, through their one trait.
 
 pub mod bystander;
+mod drill;
 pub mod model;
 pub mod oracle;
 pub mod planted;
@@ -11,7 +12,7 @@ pub mod stream;
 pub mod verdict;
 pub mod workload;
 
-use crate::subject::{Hazard, Planted, Product, Subject};
+use crate::subject::{Drill, Hazard, Planted, Product, Subject};
 use oracle::{Oracle, Past};
 use perdura_map::ErrorKind;
 use perdura_pmem::Medium;
@@ -65,6 +66,10 @@ impl Subject for Scenario {
 
     fn planted() -> &'static [Planted] {
         planted::PLANTED
+    }
+
+    fn drills() -> &'static [Drill] {
+        &drill::DRILLS
     }
 
     fn name(&self) -> &'static str {

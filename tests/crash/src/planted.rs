@@ -48,7 +48,8 @@ impl<S: Subject> Attempt<S> {
         };
         let turn = seed % 4;
         let record = || match place.filter(|_| turn == 2) {
-            Some((file, line)) => Run::record_stalled(scenario, seed, file, line),
+            // By turns at once, and only before the next fence: by then the thread has done what the error does.
+            Some((file, line)) => Run::record_stalled(scenario, seed, file, line, seed / 4 % 2 == 1),
             None => Run::record(scenario, seed),
         };
         let run = match guarded(|| Ok(record())) {
@@ -70,6 +71,7 @@ impl<S: Subject> Attempt<S> {
             kill_one_in,
             check_step,
             from: from as usize,
+            until: usize::MAX,
         };
         explore(&run, &depth).violations.pop()
     }

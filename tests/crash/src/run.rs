@@ -36,12 +36,26 @@ impl<S: Subject> Run<S> {
     /// Records the recovery of what this run leaves when it is cut off where `oracle` stands. The caller ignores an error: the check of
     /// the image itself reports it.
     pub fn recovery(&self, start: Start, oracle: &S::Oracle) -> Result<Run<S>, String> {
-        let scenario = self.scenario;
-        let medium: Arc<dyn Medium> = Arc::new(SimMedium::from_image(start.image()));
-        let settled = verdict::guarded(|| scenario.settled(medium, oracle, &self.history))?;
+        let recovery = self.recovery_if(start, oracle, |_| true)?;
+        Ok(recovery.expect("every trace is wanted"))
+    }
+
+    /// As [`Run::recovery`], if its trace is `wanted`; `None` if it is not.
+    pub fn recovery_if(
+        &self,
+        start: Start,
+        oracle: &S::Oracle,
+        wanted: impl FnOnce(&Trace) -> bool,
+    ) -> Result<Option<Run<S>>, String> {
+        let (scenario, image) = (self.scenario, start.image());
         let trace = verdict::record_recovery(start, scenario)?;
+        if !wanted(&trace) {
+            return Ok(None);
+        }
+        let medium: Arc<dyn Medium> = Arc::new(SimMedium::from_image(image));
+        let settled = verdict::guarded(|| scenario.settled(medium, oracle, &self.history))?;
         let (history, prior) = (self.history.clone(), oracle.clone());
-        Ok(Run { scenario, seed: self.seed, trace, history, prior, settled })
+        Ok(Some(Run { scenario, seed: self.seed, trace, history, prior, settled }))
     }
 
     /// Runs a scenario on recorded memory, interleaved as `seed` decides.
@@ -55,11 +69,10 @@ impl<S: Subject> Run<S> {
         Run::scheduled(scenario, seed, scheduler)
     }
 
-    /// As [`Run::record`], but a thread that passes this line is stalled while the others go on: at once or, in every
-    /// other seed, before its next fence.
-    pub fn record_stalled(scenario: &'static S, seed: u64, file: &'static str, line: u32) -> Run<S> {
+    /// As [`Run::record`], but a thread that passes this line is stalled while the others go on: at once, or before its next fence.
+    pub fn record_stalled(scenario: &'static S, seed: u64, file: &'static str, line: u32, until_fence: bool) -> Run<S> {
         let scheduler = Scheduler::new(seed).stall_after(file, line);
-        Run::scheduled(scenario, seed, if seed.is_multiple_of(2) { scheduler } else { scheduler.until_fence() })
+        Run::scheduled(scenario, seed, if until_fence { scheduler.until_fence() } else { scheduler })
     }
 
     /// As [`Run::record`], with a scheduler of the caller's.

@@ -103,6 +103,11 @@ pub trait Subject: Sized + Sync + 'static {
         &[]
     }
 
+    /// Images of a run after which a campaign goes on to the next.
+    fn images_max(&self) -> u64 {
+        6000
+    }
+
     /// Room on the device on which it runs; `None` for as much as it takes. After a crash there is more.
     fn device_bytes(&self) -> Option<u64> {
         None

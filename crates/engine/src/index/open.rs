@@ -43,8 +43,11 @@ struct Workers(Option<ThreadPool>);
 impl Workers {
     /// As many as a table with so many `segments` with leaves is worth. Without a thread to be had the caller does all.
     fn of_table(segments: usize) -> Workers {
+        if segments <= SEGMENTS_ALONE {
+            return Workers(None);
+        }
         let threads = std::thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX);
-        if segments <= SEGMENTS_ALONE || threads == 1 {
+        if threads == 1 {
             return Workers(None);
         }
         let pool = ThreadPoolBuilder::new().num_threads(threads).thread_name(|_| "perdura-open".to_owned());

@@ -31,7 +31,7 @@ impl Worker<'_> {
         }
     }
 
-    fn create_table(&mut self) {
+    pub(super) fn create_table(&mut self) {
         self.tables_made += 1;
         let name = format!("t{}_{}", self.thread, self.tables_made);
         let indexes = if self.is_keyed() { &keys::INDEXES[..] } else { &[] };
@@ -89,7 +89,11 @@ impl Worker<'_> {
         }
     }
 
-    fn definition_change(&mut self, change: Change, run: impl FnOnce(&Engine) -> perdura_engine::Result<()>) {
+    pub(super) fn definition_change(
+        &mut self,
+        change: Change,
+        run: impl FnOnce(&Engine) -> perdura_engine::Result<()>,
+    ) {
         match &change {
             Change::Create(name) => self.own_tables.push(name.clone()),
             Change::Drop(name) => self.own_tables.retain(|own| own != name),

@@ -9,9 +9,8 @@ use super::shrinking;
 use super::standing;
 use super::verdict;
 use crate::subject::{Drill, Stall};
+use crate::unrecorded::{medium, scheduler};
 use perdura_engine::{Engine, ErrorKind, Isolation, ReadView};
-use perdura_pmem::sim::Scheduler;
-use perdura_pmem::trace::{Access, Site, Tap};
 use perdura_pmem::{Medium, SimMedium};
 use std::sync::Arc;
 
@@ -48,13 +47,6 @@ pub const DRILLS: [Drill; 29] = [
     Drill { name: "failed persist", seeds: 1, run: failed_persist },
 ];
 
-/// Lets the scheduler switch threads at every store, flush and fence. Records nothing.
-struct Unheard;
-
-impl Tap for Unheard {
-    fn record(&self, _access: Access<'_>, _site: Site) {}
-}
-
 fn scenario(name: &str) -> Result<&'static Scenario, String> {
     SCENARIOS
         .iter()
@@ -63,16 +55,10 @@ fn scenario(name: &str) -> Result<&'static Scenario, String> {
         .ok_or(format!("there is no scenario {name:?}"))
 }
 
-fn scheduler(seed: u64, stall: Stall) -> Scheduler {
-    let scheduler = Scheduler::new(seed).switch_one_in(1 + seed % 12);
-    let scheduler = if seed.is_multiple_of(3) { scheduler.pause_one_in(40) } else { scheduler };
-    stall.map_or(scheduler, |(file, line)| scheduler.stall_after(file, line))
-}
-
 /// Runs a scenario, which checks its own end, and then opens what a killed process would leave.
 fn races(name: &str, seed: u64, stall: Stall) -> Result<(), String> {
     let scenario = scenario(name)?;
-    let medium = Arc::new(SimMedium::new().recording(Arc::new(Unheard)));
+    let medium = medium();
     let history = scenario.run(medium.clone(), seed, scheduler(seed, stall));
     let shared: Arc<dyn Medium> = medium;
     let engine = Engine::open(shared, scenario.config()).map_err(|error| format!("after the restart: {error}"))?;
@@ -81,7 +67,7 @@ fn races(name: &str, seed: u64, stall: Stall) -> Result<(), String> {
 
 /// Tables are closed and opened again beside their users.
 fn tables_that_close(seed: u64, _stall: Stall) -> Result<(), String> {
-    closing::run(seed, Arc::new(SimMedium::new().recording(Arc::new(Unheard))))
+    closing::run(seed, medium())
 }
 
 /// A table grows and shrinks by several files, again and again.
@@ -91,37 +77,37 @@ fn tables_that_shrink(seed: u64, _stall: Stall) -> Result<(), String> {
 
 /// Tables are locked as a whole beside writers.
 fn tables_that_stand_still(seed: u64, stall: Stall) -> Result<(), String> {
-    let medium = Arc::new(SimMedium::new().recording(Arc::new(Unheard)));
+    let medium = medium();
     standing::run(seed, medium, scenario("mixed")?.config(), scheduler(seed, stall))
 }
 
 /// Transactions that lock rows in any order.
 fn locks_in_cycles(seed: u64, stall: Stall) -> Result<(), String> {
-    let medium = Arc::new(SimMedium::new().recording(Arc::new(Unheard)));
+    let medium = medium();
     locking::cycles(seed, medium, scenario("mixed")?.config(), scheduler(seed, stall))
 }
 
 /// A replica's workers beside a client.
 fn workers_in_order(seed: u64, stall: Stall) -> Result<(), String> {
-    let medium = Arc::new(SimMedium::new().recording(Arc::new(Unheard)));
+    let medium = medium();
     locking::replica(seed, medium, scenario("mixed")?.config(), scheduler(seed, stall))
 }
 
 /// Scans lock rows by an index that others move there.
 fn rows_that_change_keys(seed: u64, stall: Stall) -> Result<(), String> {
-    let medium = Arc::new(SimMedium::new().recording(Arc::new(Unheard)));
+    let medium = medium();
     rekeyed::run(seed, medium, scenario("mixed")?.config(), scheduler(seed, stall))
 }
 
 /// A pool is held beside writers, purge and definitions of tables.
 fn a_pool_that_is_held(seed: u64, stall: Stall) -> Result<(), String> {
-    let medium = Arc::new(SimMedium::new().recording(Arc::new(Unheard)));
+    let medium = medium();
     holding::still(seed, &medium, scenario("reuse")?.config(), scheduler(seed, stall))
 }
 
 /// A pool that somebody waits to hold is released, and held by another.
 fn held_by_turns(seed: u64, stall: Stall) -> Result<(), String> {
-    let medium = Arc::new(SimMedium::new().recording(Arc::new(Unheard)));
+    let medium = medium();
     holding::by_turns(seed, &medium, scenario("mixed")?.config(), scheduler(seed, stall))
 }
 

@@ -7,6 +7,7 @@
 
 use super::history::{History, Key, State, apply};
 use crate::subject;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// A step of a transaction, as marked in the trace.
@@ -144,21 +145,20 @@ impl Oracle {
         let (actual, after) = self.without_after(actual)?;
         let (floor, applied) = self.place_of(&actual, &undecided, history)?;
         let under_way = prepared.iter().map(|txn| (*txn, Step::Prepared)).collect();
-        Ok(Oracle { base: actual, floor, applied, under_way, after })
+        Ok(Oracle { base: actual.into_owned(), floor, applied, under_way, after })
     }
 
     /// A state without the rows that a recovered pool committed, and whether it had them: all or none.
-    fn without_after(&self, actual: &State) -> Result<(State, bool), String> {
-        let mut state = actual.clone();
-        let mut count = 0;
-        for rows in state.values_mut() {
-            let before = rows.len();
-            rows.retain(|key, _| !(AFTER_KEYS..AFTER_KEYS + AFTER_ROWS).contains(key));
-            count += (before - rows.len()) as u64;
-        }
+    fn without_after<'s>(&self, actual: &'s State) -> Result<(Cow<'s, State>, bool), String> {
+        let is_after = AFTER_KEYS..AFTER_KEYS + AFTER_ROWS;
+        let count = actual.values().map(|rows| rows.range(is_after.clone()).count() as u64).sum();
         match count {
-            AFTER_ROWS => Ok((state, true)),
-            0 if !self.after => Ok((state, false)),
+            AFTER_ROWS => {
+                let mut state = actual.clone();
+                state.values_mut().for_each(|rows| rows.retain(|key, _| !is_after.contains(key)));
+                Ok((Cow::Owned(state), true))
+            }
+            0 if !self.after => Ok((Cow::Borrowed(actual), false)),
             _ => Err(format!("of {AFTER_ROWS} rows that a recovered pool committed there are {count}")),
         }
     }
@@ -181,10 +181,11 @@ impl Oracle {
         let is_open = |(txn, step): &(&usize, &Step)| **step == Step::Begin && history.txns[**txn].is_definition();
         let open: Vec<usize> = self.under_way.iter().filter(is_open).map(|(txn, _)| *txn).collect();
         for chosen in 0..1u32 << open.len() {
-            let mut state = self.base.clone();
+            // Most images hold the base itself, which then need not be copied.
+            let mut state = Cow::Borrowed(&self.base);
             let definitions = open.iter().enumerate().filter(|(position, _)| chosen & 1 << position != 0);
             let makes_sense =
-                definitions.fold(true, |sense, (_, txn)| sense & apply(&mut state, &history.txns[*txn].changes));
+                definitions.fold(true, |sense, (_, txn)| sense & apply(state.to_mut(), &history.txns[*txn].changes));
             let place = self.place_from(state, least, actual, decided, history).filter(|_| makes_sense);
             if let Some(place) = place {
                 return Ok(place);
@@ -196,7 +197,7 @@ impl Oracle {
     /// As [`Oracle::place_of`], if `state` and some of the next commits, at least up to `least`, are the actual state.
     fn place_from(
         &self,
-        mut state: State,
+        mut state: Cow<'_, State>,
         least: u64,
         actual: &State,
         decided: &Decided,
@@ -209,7 +210,7 @@ impl Oracle {
             }
             let (csn, txn) = history.order.get(applied)?;
             let has_begun = matches!(self.under_way.get(txn), Some(Step::Begin | Step::Deciding));
-            if !has_begun || decided.txns.contains(txn) || !apply(&mut state, &history.txns[*txn].changes) {
+            if !has_begun || decided.txns.contains(txn) || !apply(state.to_mut(), &history.txns[*txn].changes) {
                 return None;
             }
             (reached, applied) = (*csn, applied + 1);

@@ -48,7 +48,7 @@ pub const PLANTED: &[Planted] = &[
         38,
         "(I8), two-phase rollback",
         "the cells of a prepared transaction are freed before the log forgets it",
-        "prepared",
+        "undone",
     ),
     planted(39, "(I2), recovery", "redo takes what it reads for durable", "mixed"),
     planted(40, "recovery, prepared", "the cells of a prepared transaction are free", "prepared"),
@@ -61,9 +61,9 @@ pub const PLANTED: &[Planted] = &[
         "a dropped table's files are removed before the commit that drops it",
         "ddl",
     ),
-    planted(46, "(I8), table ids", "ids of dropped tables are reused", "ddl"),
+    planted(46, "(I8), table ids", "ids of dropped tables are reused", "one after another"),
     planted(47, "(I3), link", "a file is linked before its header is durable", "expansion"),
-    planted(49, "(I3), directory", "a new directory segment keeps its old content", "directory growth"),
+    planted(49, "(I3), directory", "a new directory segment keeps its old content", "used segments"),
     planted(50, "(I4), pages", "a page is published with the words that a rollback or a crash left in it", "mixed"),
     planted(
         51,
@@ -110,7 +110,7 @@ pub const PLANTED: &[Planted] = &[
         83,
         "(I9), words stored by another",
         "a commit does not have the words flushed that another has stored for it",
-        "copied forward",
+        "stored for another",
     ),
     planted(
         71,
@@ -221,7 +221,7 @@ pub const PLANTED: &[Planted] = &[
         "a slot is used again although a snapshot sees its entry",
         "races, keys, contended",
     ),
-    planted(206, "(I8), places", "a leaf's place is used again although redo needs its entries", "keys, prepared"),
+    planted(206, "(I8), places", "a leaf's place is used again although redo needs its entries", "left leaves"),
     planted(
         207,
         "index/find.rs, readers",

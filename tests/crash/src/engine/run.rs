@@ -40,7 +40,12 @@ impl Scenario {
             let writers = &writers;
             let (thread, seed) = (round * self.threads + thread, seed + round);
             bodies.push(Box::new(move || {
-                Worker::new(engine, ledger, thread, seed).run(self.mix, self.transactions);
+                let mut worker = Worker::new(engine, ledger, thread, seed);
+                match self.script {
+                    Some(script) => script(&mut worker),
+                    None => worker.run(self.mix, self.transactions),
+                }
+                drop(worker);
                 writers.fetch_sub(1, Ordering::Relaxed);
             }));
         }

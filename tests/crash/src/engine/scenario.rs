@@ -5,6 +5,7 @@ use super::mix::Action::{
     Lock, MoveKeys, Order, Prepare, Purge, Rollback, Savepoint, Sweep, Thin, Update, VainBulk, Walk, Watch, Wipe,
 };
 use super::mix::Mix;
+use super::scripts::{self, Script};
 use perdura_engine::{Config, LogConfig};
 use std::time::Duration;
 
@@ -19,6 +20,8 @@ pub struct Scenario {
     pub transactions: u32,
     /// How often each kind of transaction is chosen.
     pub mix: Mix,
+    /// Work of each thread instead of transactions chosen at random.
+    pub script: Option<Script>,
     /// Whether the tables have indexes.
     pub keyed: bool,
     /// Times the pool is opened. The process is killed in between.
@@ -49,6 +52,7 @@ const USUAL: Scenario = Scenario {
     threads: 2,
     transactions: 16,
     mix: &[],
+    script: None,
     keyed: false,
     rounds: 1,
     scans: 0,
@@ -63,7 +67,7 @@ const USUAL: Scenario = Scenario {
 };
 
 /// All scenarios.
-pub const SCENARIOS: [Scenario; 28] = [
+pub const SCENARIOS: [Scenario; 34] = [
     Scenario {
         name: "mixed",
         mix: &[
@@ -77,6 +81,24 @@ pub const SCENARIOS: [Scenario; 28] = [
             (Purge, 1),
         ],
         scans: 6,
+        ..USUAL
+    },
+    Scenario { name: "undone", script: Some(scripts::undone), first_file_bytes: 128 << 10, ..USUAL },
+    Scenario { name: "stored for another", threads: 3, script: Some(scripts::stored_for_another), ..USUAL },
+    Scenario { name: "left leaves", threads: 1, script: Some(scripts::left_leaves), keyed: true, ..USUAL },
+    Scenario { name: "one after another", threads: 1, script: Some(scripts::one_after_another), ..USUAL },
+    Scenario {
+        name: "used segments",
+        script: Some(scripts::used_segments),
+        lane_bytes: 16 << 10,
+        first_file_bytes: 128 << 10,
+        ..USUAL
+    },
+    Scenario {
+        name: "shared segments",
+        threads: 3,
+        script: Some(scripts::shared_segments),
+        first_file_bytes: 128 << 10,
         ..USUAL
     },
     Scenario {

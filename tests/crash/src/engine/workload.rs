@@ -158,9 +158,7 @@ impl<'a> Worker<'a> {
             Action::Order => self.order(),
             Action::Ddl => self.ddl(),
             Action::Alter => self.alter(),
-            Action::Checkpoint => {
-                self.engine.checkpoint().expect("simulated memory takes it");
-            }
+            Action::Checkpoint => self.checkpoint(),
             Action::Thin => {
                 self.transaction("fill", Worker::fill_segments);
                 self.transaction("thin", Worker::delete_most);
@@ -168,12 +166,20 @@ impl<'a> Worker<'a> {
             Action::Compact => self.compact(),
             Action::Sweep => self.engine.sweep().unwrap_or_else(|error| panic!("a sweep beside others: {error}")),
             Action::GrowAhead => self.engine.grow_ahead(),
-            Action::Purge => self.purged |= self.engine.purge() > 0,
+            Action::Purge => self.purge(),
         }
     }
 
+    pub(super) fn checkpoint(&self) {
+        self.engine.checkpoint().expect("simulated memory takes it");
+    }
+
+    pub(super) fn purge(&mut self) {
+        self.purged |= self.engine.purge() > 0;
+    }
+
     /// Runs `write`, then commits. A conflict rolls everything back.
-    fn transaction(&mut self, label: &'static str, write: impl FnOnce(&mut Self) -> bool) {
+    pub(super) fn transaction(&mut self, label: &'static str, write: impl FnOnce(&mut Self) -> bool) {
         let _label = trace::span(label);
         let _reuse = self.purged.then(|| trace::span("reuse"));
         self.txn.start_statement();
@@ -294,7 +300,7 @@ impl<'a> Worker<'a> {
         !self.refused
     }
 
-    fn insert_large(&mut self) -> bool {
+    pub(super) fn insert_large(&mut self) -> bool {
         // Some end within a segment, so that the next one begins there.
         let bytes = if self.random.one_in(2) { 600 + self.random.below(2400) } else { 4000 + self.random.below(9000) };
         self.insert_one(bytes);
@@ -390,7 +396,7 @@ impl<'a> Worker<'a> {
         true
     }
 
-    fn update_all(&mut self) -> bool {
+    pub(super) fn update_all(&mut self) -> bool {
         const MOST: u64 = 400;
         for place in 0..self.ledger.count(self.own_keys()).min(MOST) {
             let Some((key, rid)) = self.ledger.row(self.own_keys(), place) else { break };
@@ -413,7 +419,7 @@ impl<'a> Worker<'a> {
         true
     }
 
-    fn delete_all(&mut self) -> bool {
+    pub(super) fn delete_all(&mut self) -> bool {
         for place in 0..self.ledger.count(self.own_keys()) {
             let Some((key, rid)) = self.ledger.row(self.own_keys(), place) else { break };
             if !self.change(key, rid, None) {
@@ -490,6 +496,18 @@ impl<'a> Worker<'a> {
         let _label = trace::span("rollback");
         self.txn.start_statement();
         let _ = self.write_anything() && self.write_anything();
+        self.give_up();
+    }
+
+    /// Changes a row of any thread, and takes it back.
+    pub(super) fn change_in_vain(&mut self) {
+        let _label = trace::span("rollback");
+        self.txn.start_statement();
+        let count = self.ledger.count(0..Key::MAX);
+        if let Some((key, rid)) = self.ledger.row(0..Key::MAX, self.random.below(count.max(1))) {
+            let row = self.row(key, 20);
+            self.change(key, rid, Some(row));
+        }
         self.give_up();
     }
 
@@ -630,7 +648,7 @@ impl Worker<'_> {
     }
 
     /// Prepares a transaction and leaves it prepared for a while.
-    fn hold(&mut self, write: impl FnOnce(&mut Self) -> bool) {
+    pub(super) fn hold(&mut self, write: impl FnOnce(&mut Self) -> bool) {
         let _label = trace::span("prepared");
         self.decide_held();
         let mut txn = self.engine.session(Isolation::ReadCommitted);
@@ -659,7 +677,7 @@ impl Worker<'_> {
         inserted && (!self.random.one_in(3) || self.update_some(1) && self.delete_some(1))
     }
 
-    fn decide_held(&mut self) {
+    pub(super) fn decide_held(&mut self) {
         if self.random.one_in(2) {
             let Some((mut txn, number, writes)) = self.held.take() else { return };
             trace::mark(Step::Deciding.mark(number));
@@ -671,7 +689,7 @@ impl Worker<'_> {
         }
     }
 
-    fn undo_held(&mut self) {
+    pub(super) fn undo_held(&mut self) {
         let Some((mut txn, number, _)) = self.held.take() else { return };
         trace::mark(Step::Undoing.mark(number));
         self.ledger.undone(number);

@@ -138,13 +138,12 @@ impl State {
         State { meta: self.meta.clone(), is_partial: true, ..State::default() }
     }
 
-    /// The state at a mark of what is forgotten that holds or views may have let through later.
-    fn at_mark(&self, forgotten: Ts) -> State {
-        let mut state = self.clone();
-        if (self.held..=self.asked).contains(&forgotten) {
-            state.stamps.forgotten = forgotten;
+    /// The timestamps at a mark of what is forgotten that holds or views may have let through later.
+    fn stamps_at_mark(&self, forgotten: Ts) -> Stamps {
+        match (self.held..=self.asked).contains(&forgotten) {
+            true => Stamps { forgotten, ..self.stamps },
+            false => self.stamps,
         }
-        state
     }
 
     /// Rolls back the changes at `from` or later.
@@ -183,25 +182,21 @@ impl State {
         self.view(at).map(|(key, ts, value)| (key.clone(), ts, value.clone())).collect()
     }
 
-    /// The changes that are not forgotten, oldest first.
-    pub fn unforgotten(&self) -> &[Change] {
-        &self.changes[self.changes.partition_point(|change| change.ts <= self.stamps.forgotten)..]
+    /// The changes after what is forgotten, oldest first.
+    fn changes_after(&self, mark: Ts) -> &[Change] {
+        &self.changes[self.changes.partition_point(|change| change.ts <= mark)..]
     }
 
     /// Whether no read at `forgotten` or later and no look at the mutations can tell another model from this one.
     pub fn is_same(&self, other: &State) -> bool {
-        let this = self.at_mark(other.stamps.forgotten);
-        this.is_same_now(other)
-    }
-
-    fn is_same_now(&self, other: &State) -> bool {
-        let Stamps { last, forgotten, .. } = self.stamps;
+        let stamps = self.stamps_at_mark(other.stamps.forgotten);
+        let Stamps { last, forgotten, .. } = stamps;
         let unforgotten = |state: &State| {
-            let mut changes = state.unforgotten().to_vec();
+            let mut changes = state.changes_after(forgotten).to_vec();
             changes.sort_by(|one, other| (one.ts, &one.key).cmp(&(other.ts, &other.key)));
             changes
         };
-        self.stamps == other.stamps
+        stamps == other.stamps
             && unforgotten(self) == unforgotten(other)
             && (forgotten..=last).all(|at| self.view(at).eq(other.view(at)))
     }
@@ -209,8 +204,7 @@ impl State {
     /// Compares a map with the model: its timestamps, its mutations, and its content at `views` timestamps.
     pub fn compare(&self, map: &dyn OrderedMap, views: u64) -> Result<(), Difference> {
         let found = Stamps::from(map.timestamps());
-        let this = self.at_mark(found.forgotten);
-        if found != this.stamps || map.meta() != self.meta {
+        if found != self.stamps_at_mark(found.forgotten) || map.meta() != self.meta {
             return Err(Difference::Stamps(format!("{found:?} instead of {:?}, or another meta blob", self.stamps)));
         }
         let is_partial = map.get(b"", Ts::MAX).is_err_and(|error| error.kind() == ErrorKind::Partial);
@@ -218,12 +212,11 @@ impl State {
             let what = "a map that was emptied for a load is not told from others";
             return if is_partial == self.is_partial { Ok(()) } else { Err(Difference::Stamps(what.into())) };
         }
-        this.compare_content(map, views).map_err(Difference::Content)
+        self.compare_content(map, found, views).map_err(Difference::Content)
     }
 
     /// Compares the tags that are not forgotten, and the newest one that is.
-    fn compare_tags(&self, found: &[(Ts, Bytes)], forgotten: Option<(Ts, Vec<u8>)>) -> Result<(), String> {
-        let mark = self.stamps.forgotten;
+    fn compare_tags(&self, found: &[(Ts, Bytes)], forgotten: Option<(Ts, Vec<u8>)>, mark: Ts) -> Result<(), String> {
         let wanted: Vec<(Ts, Bytes)> = self.tags.range(mark + 1..).map(|(ts, tag)| (*ts, tag.clone())).collect();
         let newest = self.tags.range(..=mark).next_back().map(|(ts, tag)| (*ts, tag.to_vec()));
         if found == wanted && forgotten == newest {
@@ -232,9 +225,9 @@ impl State {
         Err(format!("tags {found:?} after {forgotten:?} instead of {wanted:?} after {newest:?}"))
     }
 
-    fn compare_content(&self, map: &dyn OrderedMap, views: u64) -> Result<(), String> {
-        self.compare_mutations(map)?;
-        let Stamps { last, forgotten, .. } = self.stamps;
+    fn compare_content(&self, map: &dyn OrderedMap, stamps: Stamps, views: u64) -> Result<(), String> {
+        let Stamps { last, forgotten, .. } = stamps;
+        self.compare_mutations(map, forgotten)?;
         self.compare_view(map, last)?;
         // The others are spread evenly from the oldest on.
         let step = (last - forgotten).div_ceil(views.max(2) - 1).max(1);
@@ -242,7 +235,7 @@ impl State {
     }
 
     /// Compares changes of one timestamp in the order of their keys, since a snapshot does not keep their order.
-    fn compare_mutations(&self, map: &dyn OrderedMap) -> Result<(), String> {
+    fn compare_mutations(&self, map: &dyn OrderedMap, mark: Ts) -> Result<(), String> {
         let (mut found, mut tags): (Vec<Change>, Vec<(Ts, Bytes)>) = (Vec::new(), Vec::new());
         let read = map.mutations(0, &mut |mutation: Mutation<'_>| {
             let Mutation { ts, key, value, tag } = mutation;
@@ -257,11 +250,11 @@ impl State {
             true
         });
         read.map_err(|error| format!("mutations: {error}"))?;
-        self.compare_tags(&tags, map.forgotten_tag())?;
+        self.compare_tags(&tags, map.forgotten_tag(), mark)?;
         if !found.is_sorted_by_key(|change| change.ts) {
             return Err("mutations are not in the order of their timestamps".into());
         }
-        let mut wanted = self.unforgotten().to_vec();
+        let mut wanted = self.changes_after(mark).to_vec();
         for changes in [&mut found, &mut wanted] {
             changes.sort_by(|one, other| (one.ts, &one.key).cmp(&(other.ts, &other.key)));
         }

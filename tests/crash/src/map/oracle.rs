@@ -179,6 +179,11 @@ impl subject::Oracle<Past> for Oracle {
 }
 
 impl Oracle {
+    /// Any state of a run but those before the map was made.
+    pub fn of_all(past: &Past) -> Oracle {
+        Oracle { durable: 1, begun: past.states.len() - 1 }
+    }
+
     /// Whether the map may be missing.
     pub fn may_be_absent(&self) -> bool {
         self.durable == 0

@@ -71,7 +71,7 @@ pub const PLANTED: &[Planted] = &[
     error(137, "maps.md, Snapshots", "a snapshot contains changes that are not confirmed", "list loaded"),
     error(138, "(I2)", "a leaf is changed in place", "btree mixed"),
     error(139, "tree.rs", "the only child of a root is dropped with it", "btree mixed"),
-    error(140, "maps.md, One idea", "a node's entry in its parent is not the node's first key", "list mixed"),
+    error(140, "maps.md, One idea", "a node's entry in its parent is not the node's first key", "btree mixed"),
     error(141, "maps.md, Snapshots", "of several changes of a key at one timestamp all count", "list mixed"),
     error(
         142,
@@ -95,5 +95,5 @@ pub const PLANTED: &[Planted] = &[
     error(152, "(I1)", "what was confirmed once counts as confirmed, whatever came in its place", "list mixed"),
     error(153, "maps.md, Snapshots", "a map that was emptied for a load passes for an empty one", "list loaded"),
     error(154, "(I1)", "a batch of changes is confirmed between them", "list mixed"),
-    error(155, "maps.md, Collection", "a milestone outlives its record", "list overwritten"),
+    error(155, "maps.md, Collection", "a milestone outlives its record", "runs, list overwritten"),
 ];
