@@ -29,8 +29,12 @@ static handler *create_handler(handlerton *hton, TABLE_SHARE *share, MEM_ROOT *r
   return new (root) ha_perdura(hton, share);
 }
 
+/* Whether a name is that of a sequence the server finds out by the .frm file, which a table of this engine does not have before it is
+   first opened: DROP SEQUENCE would drop such a table. */
 static int drop_table(handlerton *, const char *path)
 {
+  if (thd_sql_command(current_thd) == SQLCOM_DROP_SEQUENCE)
+    return HA_ERR_NO_SUCH_TABLE;
   return table_error(perdura_table_drop(pool, path));
 }
 

@@ -54,7 +54,6 @@ public:
   uint8 table_cache_type() override { return HA_CACHE_TBL_NOCACHE; }
   uint lock_count() const override { return 0; }
   int info(uint flag) override;
-  int analyze(THD *, HA_CHECK_OPT *) override { return HA_ADMIN_OK; }
   int optimize(THD *, HA_CHECK_OPT *) override { return HA_ADMIN_TRY_ALTER; }
   int check(THD *thd, HA_CHECK_OPT *options) override;
   int repair(THD *, HA_CHECK_OPT *) override { return HA_ADMIN_TRY_ALTER; }
@@ -135,6 +134,7 @@ public:
   int multi_range_read_explain_info(uint mode, char *text, size_t room) override;
 
   /* -- what the optimizer is told (ha_perdura_stats.cc) */
+  int analyze(THD *thd, HA_CHECK_OPT *options) override;
   ha_rows records_in_range(uint index, const key_range *from, const key_range *to, page_range *pages) override;
   double scan_time() override;
   const key_map *keys_to_use_for_scanning() override;

@@ -7,6 +7,22 @@ use super::generate::{Generator, ModelChange, Planned};
 use super::random::{chance, pick};
 use super::step::{Kind, Step};
 
+/// Ways in which the optimizer has rows read and joined: level of the join cache, and switches. The first is the server's own.
+const PLANS: [(&str, &str); 12] = [
+    ("DEFAULT", "default"),
+    ("8", "default,mrr=on,mrr_cost_based=off,mrr_sort_keys=on"),
+    ("6", "default,mrr=on,mrr_cost_based=off"),
+    ("4", "default,index_condition_pushdown=off"),
+    ("3", "default,firstmatch=off,loosescan=off"),
+    ("7", "default,materialization=off,firstmatch=off,loosescan=on"),
+    ("5", "default,semijoin=off,materialization=off,exists_to_in=off"),
+    ("DEFAULT", "default,index_merge_sort_intersection=on,not_null_range_scan=on"),
+    ("DEFAULT", "default,index_merge=off,extended_keys=off"),
+    ("0", "default,derived_merge=off,derived_with_keys=off"),
+    ("8", "default,mrr=on,mrr_cost_based=off,outer_join_with_cache=off"),
+    ("DEFAULT", "default,condition_pushdown_for_derived=off,subquery_cache=off"),
+];
+
 /// Name of the table that triggers write to.
 const LOG_TABLE: &str = "trigger_log";
 
@@ -44,9 +60,13 @@ impl Generator {
 
     fn setting(&mut self, session: usize) {
         let strict = "STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION";
-        let text = match self.random.random_range(0..6) {
+        let text = match self.random.random_range(0..10) {
             0 => "SET sql_mode = ''".to_owned(),
             1..4 => format!("SET sql_mode = '{strict}'"),
+            4..8 => {
+                let (level, switches) = pick(&mut self.random, &PLANS);
+                format!("SET join_cache_level = {level}, optimizer_switch = '{switches}'")
+            }
             _ => format!("SET timestamp = {}", 1_700_000_000 + self.random.random_range(0..1_000_000)),
         };
         self.plan(Step::new(session, Kind::Setting, text));
